@@ -1,1 +1,12 @@
-//! map
+//! run-operator turns a `Run` object into exactly one run at the Run Orchestration Service.
+//!
+//! Five layers, each knowing only those above it; a test enforces it:
+//!
+//! 1. [`api`]: the custom resources and the contract file, plain data.
+//! 2. [`decide`]: all policy, a pure function from what is observed to what is done next.
+//! 3. [`service`]: the HTTP client of the service. Knows nothing of Kubernetes.
+//! 4. [`controller`]: observe, decide, act, write the status. The only place where both sides meet.
+//! 5. the binary: flags, health, metrics, logs.
+
+pub mod api;
+pub mod decide;

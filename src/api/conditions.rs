@@ -1,0 +1,250 @@
+//! Condition types and reasons: the vocabulary of every status.
+
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::status::whole_seconds;
+
+/// The conditions of a Run and of a Workspace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ConditionType {
+    /// The service gave a runId.
+    Accepted,
+    /// The mirror of the run is fresh.
+    Synced,
+    /// The run has ended, in whatever way.
+    Finished,
+    /// The run succeeded, as in a batch/v1 Job.
+    Complete,
+    /// The run failed, as in a batch/v1 Job.
+    Failed,
+    /// What GitOps health waits for.
+    Ready,
+    /// The operator is working towards Ready.
+    Reconciling,
+    /// The operator can do nothing more by itself.
+    Stalled,
+    /// The service's API version is one that the contract file accepts.
+    VersionVerified,
+    /// The service accepted the token and named its workspace.
+    Authenticated,
+}
+
+impl ConditionType {
+    /// The type's name in the status.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Accepted => "Accepted",
+            Self::Synced => "Synced",
+            Self::Finished => "Finished",
+            Self::Complete => "Complete",
+            Self::Failed => "Failed",
+            Self::Ready => "Ready",
+            Self::Reconciling => "Reconciling",
+            Self::Stalled => "Stalled",
+            Self::VersionVerified => "VersionVerified",
+            Self::Authenticated => "Authenticated",
+        }
+    }
+}
+
+macro_rules! reasons {
+    ($($(#[$doc:meta])+ $name:ident,)+) => {
+        /// Why a condition holds or not: a closed list, so that people and alerts can rely on it.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Deserialize, Serialize)]
+        pub enum Reason {
+            $($(#[$doc])+ $name,)+
+        }
+
+        impl Reason {
+            /// Every reason.
+            pub const ALL: &'static [Self] = &[$(Self::$name,)+];
+
+            /// The CamelCase word in the status.
+            pub fn as_str(self) -> &'static str {
+                match self {
+                    $(Self::$name => stringify!($name),)+
+                }
+            }
+        }
+    };
+}
+
+reasons! {
+    /// `spec.suspend` holds the submission.
+    Suspended,
+    /// The Workspace that the Run refers to doesn't exist.
+    WorkspaceNotFound,
+    /// The Workspace is not Ready; its own status says why.
+    WorkspaceNotReady,
+    /// The Workspace is being deleted and takes no new Runs.
+    WorkspaceDeleting,
+    /// The Workspace's `spec.suspend` holds new submissions.
+    WorkspaceSuspended,
+    /// The intent is written and the POST is on its way.
+    Submitting,
+    /// A call failed in a way that is retried with the same key.
+    Retrying,
+    /// The service gave a runId.
+    Submitted,
+    /// The service refused the create for good.
+    CreateRefused,
+    /// The service answered 403.
+    Forbidden,
+    /// 409: an approval is missing (rule 9).
+    ApprovalConflict,
+    /// 409: the version of something differs (rule 9).
+    VersionConflict,
+    /// 409: the key was used for another request (rules 1 and 9).
+    IdempotencyConflict,
+    /// 409 with a code that the contract file doesn't know.
+    UnknownConflict,
+    /// Another final answer of the service.
+    Refused,
+    /// A 5xx that the service says not to retry.
+    ServerError,
+    /// A 2xx that can't be read as the contract says.
+    ContractViolation,
+    /// Whether a run exists can't be learnt any more.
+    SubmissionUnknown,
+    /// The intent on the object belongs to another uid: a restored backup or a copied manifest.
+    Restored,
+    /// Another live Run holds the same `spec.idempotencyKey`.
+    KeyInUse,
+    /// The Workspace's base URL or identity is not the one of the intent.
+    WorkspaceChanged,
+    /// The spec gives another body than the one of the intent.
+    BodyChanged,
+    /// The service gave another runId than the known one.
+    RunIdConflict,
+    /// The run is at the service.
+    Active,
+    /// A cancellation was asked for.
+    Cancelling,
+    /// The service refused the cancellation.
+    CancelRefused,
+    /// The run succeeded.
+    Succeeded,
+    /// The run failed.
+    Failed,
+    /// The run was cancelled as asked.
+    Cancelled,
+    /// The run was cancelled, and not by this object.
+    CancelledElsewhere,
+    /// `activeDeadlineSeconds` passed and the run was cancelled.
+    DeadlineExceeded,
+    /// The service doesn't know the run any more.
+    RunNotFound,
+    /// The mirror is fresh.
+    Mirrored,
+    /// The service can't be reached, or answers with errors.
+    ServiceUnavailable,
+    /// The service rejected the token.
+    Unauthorized,
+    /// The Secret doesn't exist.
+    SecretNotFound,
+    /// The Secret has no such key.
+    SecretKeyNotFound,
+    /// The operator may not read the Secret.
+    SecretForbidden,
+    /// The token is empty, has several lines, or can't stand in a header.
+    TokenMalformed,
+    /// The token looks like the key of a model provider (rule 6).
+    TokenIsProviderKey,
+    /// The CA bundle can't be read.
+    CaInvalid,
+    /// The base URL is missing, malformed or not on the allow-list.
+    BaseUrlNotAllowed,
+    /// The service's version is one that the contract file accepts.
+    VersionAccepted,
+    /// The service's version is not one that the contract file accepts.
+    VersionNotAccepted,
+    /// The service named the workspace of the token.
+    Identified,
+    /// The service acts for another workspace than `spec.workspaceId`.
+    WorkspaceMismatch,
+    /// The Workspace answered for its token.
+    Verified,
+    /// The check is under way.
+    Checking,
+}
+
+impl std::fmt::Display for Reason {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl JsonSchema for Reason {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Reason".into()
+    }
+
+    // A plain string: an older schema must not refuse a newer operator's reason.
+    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        schemars::json_schema!({"type": "string", "maxLength": 64})
+    }
+}
+
+/// What a condition says, before it is merged into a status.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConditionUpdate {
+    /// Which condition.
+    pub kind: ConditionType,
+    /// `None` takes the condition away: absent is the field's way of saying "does not apply".
+    pub status: Option<bool>,
+    /// Why.
+    pub reason: Reason,
+    /// One sentence that a person can act on. No times or counters: they would make a write each.
+    pub message: String,
+}
+
+/// Merges `update` into `conditions`. `lastTransitionTime` moves only when the status flips.
+pub fn set(
+    conditions: &mut Vec<Condition>,
+    update: ConditionUpdate,
+    generation: i64,
+    now: Timestamp,
+) {
+    let kind = update.kind.as_str();
+    let position = conditions.iter().position(|c| c.type_ == kind);
+    let Some(status) = update.status else {
+        if let Some(i) = position {
+            conditions.remove(i);
+        }
+        return;
+    };
+    let status = if status { "True" } else { "False" };
+    let since = position
+        .and_then(|i| conditions.get(i))
+        .filter(|c| c.status == status)
+        .map_or_else(|| whole_seconds(now), |c| c.last_transition_time.clone());
+    let condition = Condition {
+        type_: kind.to_owned(),
+        status: status.to_owned(),
+        reason: update.reason.as_str().to_owned(),
+        message: update.message,
+        observed_generation: Some(generation),
+        last_transition_time: since,
+    };
+    match position.and_then(|i| conditions.get_mut(i)) {
+        Some(slot) => *slot = condition,
+        None => conditions.push(condition),
+    }
+}
+
+/// The condition `kind`, if it is there.
+pub fn find(conditions: &[Condition], kind: ConditionType) -> Option<&Condition> {
+    conditions.iter().find(|c| c.type_ == kind.as_str())
+}
+
+/// Whether the condition `kind` is there and True.
+pub fn is_true(conditions: &[Condition], kind: ConditionType) -> bool {
+    find(conditions, kind).is_some_and(|c| c.status == "True")
+}

@@ -1,0 +1,416 @@
+//! The contract file: the names and numbers that SERVICE.md leaves open, so that a deployment can
+//! correct them without a new build. The default is `contract/profile.yaml`.
+
+use std::collections::HashMap;
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::status::Phase;
+
+const DEFAULT: &str = include_str!("../../contract/profile.yaml");
+
+/// What a state of the service means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StateClass {
+    /// Waiting to run.
+    Pending,
+    /// Running.
+    Active,
+    /// A cancellation is under way at the service.
+    Cancelling,
+    /// Ended well.
+    Succeeded,
+    /// Ended badly.
+    Failed,
+    /// Cancelled.
+    Cancelled,
+    /// Not in the contract file: shown verbatim, never guessed to be terminal.
+    Unmapped,
+}
+
+impl StateClass {
+    /// The terminal phase that this state stands for, if it is an end.
+    pub fn terminal(self) -> Option<Phase> {
+        match self {
+            Self::Succeeded => Some(Phase::Succeeded),
+            Self::Failed => Some(Phase::Failed),
+            Self::Cancelled => Some(Phase::Cancelled),
+            Self::Pending | Self::Active | Self::Cancelling | Self::Unmapped => None,
+        }
+    }
+}
+
+/// What a problem's code means (rules 8 and 9).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CodeClass {
+    /// 409: an approval is missing.
+    ApprovalConflict,
+    /// 409: a version differs.
+    VersionConflict,
+    /// 409: the key was used for another request, or that request is still being worked on.
+    IdempotencyConflict,
+    /// 404: this run does not exist.
+    RunNotFound,
+    /// Not in the contract file.
+    Unknown,
+}
+
+/// The contract file, checked. Durations are whole seconds, sizes are bytes.
+#[derive(Clone, Debug)]
+pub struct Contract {
+    profile: Profile,
+    states: HashMap<String, StateClass>,
+    codes: HashMap<String, CodeClass>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct Profile {
+    version: Version,
+    run: RunFields,
+    event: EventFields,
+    workspace: WorkspaceFields,
+    states: States,
+    codes: Codes,
+    create: Create,
+    key_retention_seconds: u64,
+    limits: Limits,
+    timeouts: Timeouts,
+    provider_key_prefixes: Vec<String>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Version {
+    pointers: Vec<String>,
+    accepted: Vec<String>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct RunFields {
+    id_pointers: Vec<String>,
+    state_pointers: Vec<String>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct EventFields {
+    state_pointers: Vec<String>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct WorkspaceFields {
+    identity_pointers: Vec<String>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct States {
+    pending: Vec<String>,
+    active: Vec<String>,
+    cancelling: Vec<String>,
+    succeeded: Vec<String>,
+    failed: Vec<String>,
+    cancelled: Vec<String>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct Codes {
+    approval_conflict: Vec<String>,
+    version_conflict: Vec<String>,
+    idempotency_conflict: Vec<String>,
+    run_not_found: Vec<String>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct Create {
+    refused_for: Vec<u16>,
+}
+
+/// Sizes beyond which an answer is not read.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Limits {
+    /// Bytes of an answer's body.
+    pub body_bytes: usize,
+    /// Bytes of a line of the event stream.
+    pub event_line_bytes: usize,
+    /// Bytes of one event.
+    pub event_bytes: usize,
+}
+
+/// Bounds of a call's length, in seconds.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Timeouts {
+    /// To establish a connection.
+    pub connect_seconds: u64,
+    /// From the request's first byte to the answer's last.
+    pub request_seconds: u64,
+    /// Silence after which an event stream is opened anew.
+    pub stream_idle_seconds: u64,
+}
+
+/// Why a contract file is refused.
+#[derive(Debug, thiserror::Error)]
+pub enum ContractError {
+    /// Not YAML, a field is missing, unknown or of the wrong type.
+    #[error("failed to read the contract file")]
+    Parse(#[source] serde_saphyr::Error),
+    /// Readable, but what it says can't be meant.
+    #[error("the contract file is wrong at {field}: {problem}")]
+    Invalid {
+        /// Path of the field.
+        field: String,
+        /// What is wrong, and what would be right.
+        problem: String,
+    },
+}
+
+impl Contract {
+    /// The contract that is compiled in.
+    pub fn builtin() -> Result<Self, ContractError> {
+        Self::parse(DEFAULT)
+    }
+
+    /// Reads and checks a contract file.
+    pub fn parse(yaml: &str) -> Result<Self, ContractError> {
+        let profile: Profile = serde_saphyr::from_str(yaml).map_err(ContractError::Parse)?;
+        check(&profile)?;
+        let s = &profile.states;
+        let states = index(
+            "states",
+            [
+                (&s.pending, StateClass::Pending),
+                (&s.active, StateClass::Active),
+                (&s.cancelling, StateClass::Cancelling),
+                (&s.succeeded, StateClass::Succeeded),
+                (&s.failed, StateClass::Failed),
+                (&s.cancelled, StateClass::Cancelled),
+            ],
+            str::to_lowercase,
+        )?;
+        let c = &profile.codes;
+        let codes = index(
+            "codes",
+            [
+                (&c.approval_conflict, CodeClass::ApprovalConflict),
+                (&c.version_conflict, CodeClass::VersionConflict),
+                (&c.idempotency_conflict, CodeClass::IdempotencyConflict),
+                (&c.run_not_found, CodeClass::RunNotFound),
+            ],
+            str::to_owned,
+        )?;
+        Ok(Self {
+            profile,
+            states,
+            codes,
+        })
+    }
+
+    /// What a state means; compared without case.
+    pub fn state(&self, state: &str) -> StateClass {
+        self.states
+            .get(&state.to_lowercase())
+            .copied()
+            .unwrap_or(StateClass::Unmapped)
+    }
+
+    /// What a problem's code means (rule 8: codes are compared exactly).
+    pub fn code(&self, code: &str) -> CodeClass {
+        self.codes.get(code).copied().unwrap_or(CodeClass::Unknown)
+    }
+
+    /// Whether this status refuses exactly these bytes for good.
+    pub fn refuses_create(&self, status: u16) -> bool {
+        self.profile.create.refused_for.contains(&status)
+    }
+
+    /// Whether the operator was reviewed against this version of the service (rule 13).
+    pub fn accepts_version(&self, version: &str) -> bool {
+        self.profile
+            .version
+            .accepted
+            .iter()
+            .any(|accepted| match accepted.strip_suffix('*') {
+                Some(prefix) => version.starts_with(prefix),
+                None => version == accepted,
+            })
+    }
+
+    /// The accepted versions, as the file lists them.
+    pub fn accepted_versions(&self) -> &[String] {
+        &self.profile.version.accepted
+    }
+
+    /// The version that an answer to `GET /version` names.
+    pub fn version_of(&self, answer: &Value) -> Option<String> {
+        text_at(answer, &self.profile.version.pointers)
+    }
+
+    /// The run's identifier in an answer.
+    pub fn run_id_of(&self, answer: &Value) -> Option<String> {
+        text_at(answer, &self.profile.run.id_pointers)
+    }
+
+    /// The run's state in an answer.
+    pub fn run_state_of(&self, answer: &Value) -> Option<String> {
+        text_at(answer, &self.profile.run.state_pointers)
+    }
+
+    /// The run's state in an event's data, if the data is JSON and names one.
+    pub fn event_state_of(&self, data: &str) -> Option<String> {
+        let value: Value = serde_json::from_str(data).ok()?;
+        text_at(&value, &self.profile.event.state_pointers)
+    }
+
+    /// Who the token acts for, in an answer to `GET /workspaces/current`.
+    pub fn identity_of(&self, answer: &Value) -> Option<String> {
+        text_at(answer, &self.profile.workspace.identity_pointers)
+    }
+
+    /// Whether the file says where the workspace's identity stands.
+    pub fn knows_identity(&self) -> bool {
+        !self.profile.workspace.identity_pointers.is_empty()
+    }
+
+    /// How long the service remembers a key, in seconds.
+    pub fn key_retention_seconds(&self) -> u64 {
+        self.profile.key_retention_seconds
+    }
+
+    /// Sizes beyond which an answer is not read.
+    pub fn limits(&self) -> Limits {
+        self.profile.limits
+    }
+
+    /// Bounds of a call's length.
+    pub fn timeouts(&self) -> Timeouts {
+        self.profile.timeouts
+    }
+
+    /// What the keys of model providers begin with (rule 6).
+    pub fn provider_key_prefixes(&self) -> &[String] {
+        &self.profile.provider_key_prefixes
+    }
+}
+
+/// The first pointer's value that is a non-empty string or a number.
+fn text_at(value: &Value, pointers: &[String]) -> Option<String> {
+    pointers
+        .iter()
+        .find_map(|pointer| match value.pointer(pointer)? {
+            Value::String(text) if !text.is_empty() => Some(text.clone()),
+            Value::Number(number) => Some(number.to_string()),
+            _ => None,
+        })
+}
+
+fn index<C: Copy + PartialEq, const N: usize>(
+    field: &str,
+    groups: [(&Vec<String>, C); N],
+    normal: impl Fn(&str) -> String,
+) -> Result<HashMap<String, C>, ContractError> {
+    let mut index = HashMap::new();
+    for (words, class) in groups {
+        for word in words {
+            if index
+                .insert(normal(word), class)
+                .is_some_and(|earlier| earlier != class)
+            {
+                return invalid(
+                    field,
+                    format!("{word:?} stands in two lists; keep it in one"),
+                );
+            }
+        }
+    }
+    Ok(index)
+}
+
+fn check(p: &Profile) -> Result<(), ContractError> {
+    for (field, pointers, required) in [
+        ("version.pointers", &p.version.pointers, true),
+        ("run.idPointers", &p.run.id_pointers, true),
+        ("run.statePointers", &p.run.state_pointers, true),
+        ("event.statePointers", &p.event.state_pointers, false),
+        (
+            "workspace.identityPointers",
+            &p.workspace.identity_pointers,
+            false,
+        ),
+    ] {
+        if required && pointers.is_empty() {
+            return invalid(field, "name at least one JSON pointer".to_owned());
+        }
+        if let Some(bad) = pointers.iter().find(|p| !p.starts_with('/')) {
+            return invalid(
+                field,
+                format!("{bad:?} is no JSON pointer; it must begin with \"/\""),
+            );
+        }
+    }
+    if p.version.accepted.is_empty() {
+        return invalid("version.accepted", "name at least one version".to_owned());
+    }
+    for (field, states) in [
+        ("states.succeeded", &p.states.succeeded),
+        ("states.failed", &p.states.failed),
+        ("states.cancelled", &p.states.cancelled),
+    ] {
+        if states.is_empty() {
+            return invalid(
+                field,
+                "without a state here no Run could ever end this way".to_owned(),
+            );
+        }
+    }
+    if let Some(status) = p
+        .create
+        .refused_for
+        .iter()
+        .find(|s| !(400..500).contains(*s) || **s == 429 || **s == 401)
+    {
+        return invalid(
+            "create.refusedFor",
+            format!("{status} can't refuse a create for good; use 4xx other than 401 and 429"),
+        );
+    }
+    for (field, number, least) in [
+        ("keyRetentionSeconds", p.key_retention_seconds, 60),
+        ("limits.bodyBytes", p.limits.body_bytes as u64, 1024),
+        (
+            "limits.eventLineBytes",
+            p.limits.event_line_bytes as u64,
+            1024,
+        ),
+        ("limits.eventBytes", p.limits.event_bytes as u64, 1024),
+        ("timeouts.connectSeconds", p.timeouts.connect_seconds, 1),
+        ("timeouts.requestSeconds", p.timeouts.request_seconds, 1),
+        (
+            "timeouts.streamIdleSeconds",
+            p.timeouts.stream_idle_seconds,
+            1,
+        ),
+    ] {
+        if number < least {
+            return invalid(
+                field,
+                format!("{number} is too small; the least is {least}"),
+            );
+        }
+    }
+    Ok(())
+}
+
+fn invalid<T>(field: &str, problem: String) -> Result<T, ContractError> {
+    Err(ContractError::Invalid {
+        field: field.to_owned(),
+        problem,
+    })
+}

@@ -1,0 +1,16 @@
+//! Layer 1: the custom resources and the contract file. Plain data, no I/O and no Kubernetes client.
+
+pub mod conditions;
+pub mod contract;
+pub mod intent;
+pub mod names;
+pub mod run;
+pub mod status;
+pub mod workspace;
+
+pub use conditions::{ConditionType, Reason};
+pub use contract::Contract;
+pub use intent::Intent;
+pub use run::{Run, RunSpec};
+pub use status::{Phase, RunStatus};
+pub use workspace::{Workspace, WorkspaceSpec, WorkspaceStatus};

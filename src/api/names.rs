@@ -1,0 +1,24 @@
+//! Names that scripts and manifests rely on. Changing one breaks somebody's cluster.
+
+/// API group of every kind.
+pub const GROUP: &str = "run-operator.dev";
+/// The one served version.
+pub const VERSION: &str = "v1alpha1";
+/// Field manager of every write.
+pub const FIELD_MANAGER: &str = "run-operator";
+/// Holds a Run until its run is known to have ended, and a Workspace while submitted Runs need it.
+pub const FINALIZER: &str = "run-operator.dev/cancel";
+/// Annotation with the [`Intent`](super::Intent), written before the first POST.
+pub const INTENT_ANNOTATION: &str = "run-operator.dev/intent";
+/// Annotation that a user sets to a new value to have a refused Run tried again.
+pub const RETRY_ANNOTATION: &str = "run-operator.dev/retry";
+/// Workspace that a Run without `workspaceRef` uses.
+pub const DEFAULT_WORKSPACE: &str = "default";
+/// Provider and region of a Run that names none.
+pub const AUTO: &str = "auto";
+/// Secret that holds the token when a Workspace names none.
+pub const DEFAULT_TOKEN_SECRET: &str = "run-operator-token";
+/// Key of the token in its Secret.
+pub const DEFAULT_TOKEN_KEY: &str = "token";
+/// Key of the CA bundle in its Secret.
+pub const DEFAULT_CA_KEY: &str = "ca.crt";
