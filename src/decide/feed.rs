@@ -20,10 +20,13 @@ const REMEMBERED: usize = 64;
 /// Events received and not yet written.
 #[derive(Clone, Debug, Default)]
 pub struct Feed {
+    /// The last few; those that fell out at the front still count.
     waiting: VecDeque<Waiting>,
-    /// Events dropped from `waiting` because only the last few are shown; they still count.
-    dropped: i64,
-    /// Numbers what was received.
+    /// Counts the events.
+    events: usize,
+    /// How many of them are stored.
+    stored: usize,
+    /// Numbers what was received, hints without an event included.
     received: u64,
     /// The number up to which hints are answered by a GET.
     covered: u64,
@@ -32,21 +35,22 @@ pub struct Feed {
     /// The number of the latest hint.
     hinted: u64,
     recent: VecDeque<String>,
-    /// The cursor that the stream gave last; empty after an id was reset.
+    /// Where the stream resumes.
     cursor: Option<String>,
 }
 
 #[derive(Clone, Debug)]
 struct Waiting {
     number: u64,
+    /// Its place among the events, from 1.
+    nth: usize,
     record: EventRecord,
-    cursor: Option<String>,
 }
 
 /// An event as the stream gave it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Received {
-    /// The id in force.
+    /// The id that stands in this very event: an inherited one would make it look like a replay.
     pub id: Option<String>,
     /// Its type.
     pub kind: String,
@@ -79,23 +83,23 @@ impl Feed {
             self.cursor = Some(id.to_owned());
         }
         self.received += 1;
+        self.events += 1;
         if state.is_none() || state != mirrored {
             self.hinted = self.received;
         }
         if self.waiting.len() >= MAX_EVENTS {
             self.waiting.pop_front();
-            self.dropped += 1;
         }
         let data = cut(&event.data, MAX_EVENT_DATA);
         self.waiting.push_back(Waiting {
             number: self.received,
+            nth: self.events,
             record: EventRecord {
                 id: id.map(str::to_owned),
                 kind: cut(&event.kind, MAX_KIND).to_owned(),
                 time: whole_seconds(now),
                 data: (!data.is_empty()).then(|| data.to_owned()),
             },
-            cursor: id.map(str::to_owned),
         });
         true
     }
@@ -122,13 +126,8 @@ impl Feed {
         self.hinted > self.covered
     }
 
-    /// Whether there is something that [`Feed::fold`] would show.
-    pub fn presentable(&self) -> bool {
-        self.waiting.front().is_some_and(|w| self.may_show(w))
-    }
-
-    /// Makes the ids that the status already shows known, so that a replay after a restart is not
-    /// counted twice.
+    /// Takes over from the status where the stream resumes, and the ids that it already shows, so that a
+    /// replay after a restart is not counted twice.
     pub fn remember(&mut self, status: &RunStatus) {
         for id in status
             .events
@@ -140,6 +139,9 @@ impl Feed {
                 self.recent.push_back(id.clone());
             }
         }
+        if self.cursor.is_none() {
+            self.cursor.clone_from(&status.last_event_id);
+        }
     }
 
     /// Where the stream resumes: the last received id (rule 2), else the mirrored one.
@@ -149,38 +151,51 @@ impl Feed {
 
     /// Shows in `status` what may be shown. [`Feed::written`] says later that it was stored.
     pub fn fold(&self, status: &mut RunStatus) {
-        let mut count = status.event_count.unwrap_or_default();
-        let mut any = false;
-        for event in self.waiting.iter().take_while(|w| self.may_show(w)) {
-            if !any {
-                count += self.dropped;
-            }
-            any = true;
-            count += 1;
+        let stored = self.stored_in(status);
+        let shown = self.shown();
+        if shown <= stored {
+            return;
+        }
+        for event in self
+            .waiting
+            .iter()
+            .filter(|w| w.nth > stored && w.nth <= shown)
+        {
             status.events.push(event.record.clone());
-            if event.cursor.is_some() {
-                status.last_event_id.clone_from(&event.cursor);
+            if event.record.id.is_some() {
+                status.last_event_id.clone_from(&event.record.id);
             }
         }
-        if any {
-            let surplus = status.events.len().saturating_sub(MAX_EVENTS);
-            status.events.drain(..surplus);
-            status.event_count = Some(count);
-        }
+        let surplus = status.events.len().saturating_sub(MAX_EVENTS);
+        status.events.drain(..surplus);
+        let news = i64::try_from(shown - stored).unwrap_or(i64::MAX);
+        let count = status.event_count.unwrap_or_default();
+        status.event_count = Some(count.saturating_add(news));
     }
 
-    /// What [`Feed::fold`] put into the status is stored: forgets it. `count` is the stored event count
-    /// before and after.
+    /// How many events are stored, also if the answer to the write that stored them was lost.
+    fn stored_in(&self, status: &RunStatus) -> usize {
+        let last = status.last_event_id.as_ref();
+        let seen = last.and_then(|id| {
+            self.waiting
+                .iter()
+                .rfind(|w| w.record.id.as_ref() == Some(id))
+        });
+        seen.map_or(self.stored, |w| w.nth.max(self.stored))
+    }
+
+    /// What [`Feed::fold`] put into the status is stored: forgets it. `shown` is what [`Feed::shown`]
+    /// said when the status was decided; what arrived since stays, whatever fell out meanwhile.
     pub fn written(&mut self, shown: usize) {
-        if shown > 0 {
-            self.dropped = 0;
-        }
-        self.waiting.drain(..shown.min(self.waiting.len()));
+        self.stored = self.stored.max(shown.min(self.events));
+        let stored = self.stored;
+        self.waiting.retain(|w| w.nth > stored);
     }
 
-    /// How many waiting events [`Feed::fold`] shows now.
+    /// Up to which event, counted from the first, [`Feed::fold`] shows now; 0 if nothing new.
     pub fn shown(&self) -> usize {
-        self.waiting.iter().take_while(|w| self.may_show(w)).count()
+        let last = self.waiting.iter().take_while(|w| self.may_show(w)).last();
+        last.map_or(0, |w| w.nth)
     }
 
     fn may_show(&self, event: &Waiting) -> bool {
