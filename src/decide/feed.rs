@@ -34,7 +34,8 @@ pub struct Feed {
     marked: u64,
     /// The number of the latest hint.
     hinted: u64,
-    recent: VecDeque<String>,
+    /// Ids of late, and the place of their events; 0 for those of an earlier process.
+    recent: VecDeque<(String, usize)>,
     /// Where the stream resumes.
     cursor: Option<String>,
 }
@@ -73,13 +74,13 @@ impl Feed {
             .as_deref()
             .filter(|id| !id.is_empty() && cut(id, MAX_ID).len() == id.len());
         if let Some(id) = id {
-            if self.recent.iter().any(|r| r == id) {
+            if self.place(id).is_some() {
                 return false;
             }
             if self.recent.len() >= REMEMBERED {
                 self.recent.pop_front();
             }
-            self.recent.push_back(id.to_owned());
+            self.recent.push_back((id.to_owned(), self.events + 1));
             self.cursor = Some(id.to_owned());
         }
         self.received += 1;
@@ -135,8 +136,8 @@ impl Feed {
             .filter_map(|e| e.id.as_ref())
             .chain(&status.last_event_id)
         {
-            if !self.recent.contains(id) {
-                self.recent.push_back(id.clone());
+            if self.place(id).is_none() {
+                self.recent.push_back((id.clone(), 0));
             }
         }
         if self.cursor.is_none() {
@@ -175,13 +176,14 @@ impl Feed {
 
     /// How many events are stored, also if the answer to the write that stored them was lost.
     fn stored_in(&self, status: &RunStatus) -> usize {
-        let last = status.last_event_id.as_ref();
-        let seen = last.and_then(|id| {
-            self.waiting
-                .iter()
-                .rfind(|w| w.record.id.as_ref() == Some(id))
-        });
-        seen.map_or(self.stored, |w| w.nth.max(self.stored))
+        let last = status.last_event_id.as_deref();
+        let place = last.and_then(|id| self.place(id)).unwrap_or_default();
+        place.max(self.stored)
+    }
+
+    fn place(&self, id: &str) -> Option<usize> {
+        let known = self.recent.iter().rfind(|(r, _)| r == id);
+        known.map(|(_, nth)| *nth)
     }
 
     /// What [`Feed::fold`] put into the status is stored: forgets it. `shown` is what [`Feed::shown`]
