@@ -291,6 +291,19 @@ fn check(case: &Case) -> Result<(), TestCaseError> {
     Ok(())
 }
 
+/// Whether a run may exist after this POST, by what a request of this fate may have done.
+fn may_exist(before: bool, turn: &Turn) -> bool {
+    let Turn::Act(Answer::Fails(failure)) = turn else {
+        return true;
+    };
+    let refused = failure.kind == run_operator::decide::answer::FailureKind::Problem
+        && failure.http_status.is_some_and(|s| (400..500).contains(&s))
+        && failure.code.as_deref() != Some("idempotency_conflict");
+    // A refusal of the bytes speaks for every request with them, any other for itself.
+    let of_the_bytes = refused && failure.http_status == Some(422);
+    !of_the_bytes && (before || !refused)
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 1500, failure_persistence: None, ..ProptestConfig::default() })]
 
@@ -300,6 +313,35 @@ proptest! {
         for turn in &turns {
             case = apply(case, turn);
             check(&case)?;
+        }
+    }
+
+    /// Nobody meddles with the object here: what a strip and a crash can do is a limit that is documented.
+    #[test]
+    fn what_counts_as_never_created_never_was(turns in turns()) {
+        let meddled = |t: &Turn| matches!(t, Turn::Strip | Turn::Scribble | Turn::Foreign | Turn::Vanish);
+        let mut case = Case::new();
+        let mut exists = false;
+        for turn in turns.iter().filter(|t| !meddled(t)) {
+            if matches!(turn, Turn::Act(_) | Turn::Unheard) && case.does() == "submit" {
+                exists = may_exist(exists, turn);
+            }
+            case = apply(case, turn);
+            let settled = case.clone().settle();
+            let status = settled.run.status.clone().unwrap_or_default();
+            if !exists || status.run_id.is_some() {
+                continue;
+            }
+            prop_assert_ne!(status.phase, Some(Phase::Cancelled));
+            prop_assert!(!status.refusal.as_ref().is_some_and(|r| r.not_created), "{turns:?}");
+            let orphan = case.run.spec.deletion_policy.is_some();
+            let effect = settled.decide().effect;
+            let forgets = match &effect {
+                Some(Effect::Release { .. }) => !orphan,
+                Some(Effect::WriteIntent { clean, .. }) => *clean,
+                _ => false,
+            };
+            prop_assert!(!forgets, "{effect:?}");
         }
     }
 
