@@ -283,7 +283,7 @@ impl Client {
 }
 
 /// The longest wait that is counted: a contract file may name any number of seconds.
-const FAR: Duration = Duration::from_secs(30 * 24 * 3600);
+const FAR: Duration = Duration::from_hours(30 * 24);
 
 /// The instant so many seconds from now, 30 days at most.
 pub(super) fn after(seconds: u64) -> Instant {
