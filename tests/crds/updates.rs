@@ -1,0 +1,149 @@
+//! Transitions that depend on what went before: `cancel`, `suspend`, and the operator's own writes.
+
+use rstest::rstest;
+use serde_json::{Value, json};
+
+use crate::space::{Space, assert_immutable};
+
+const WORKLOAD: &str = r#"{"image": "x"}"#;
+
+fn spec(field: &str, value: Option<bool>) -> Value {
+    let workload: Value = serde_json::from_str(WORKLOAD).unwrap();
+    match value {
+        Some(value) => json!({"workload": workload, field: value}),
+        None => json!({"workload": workload}),
+    }
+}
+
+#[rstest]
+#[case::to_false(Some(false))]
+#[case::to_unset(None)]
+#[tokio::test]
+async fn a_cancellation_can_t_be_taken_back(#[case] after: Option<bool>) {
+    let space = Space::new().await;
+    space
+        .create("Run", "a", spec("cancel", Some(true)))
+        .await
+        .unwrap();
+    let back = space.replace("Run", "a", spec("cancel", after)).await;
+    assert_immutable(back, "spec.cancel", "create a new Run");
+    space
+        .replace("Run", "a", spec("cancel", Some(true)))
+        .await
+        .unwrap();
+}
+
+#[rstest]
+#[case::false_to_true(Some(false), Some(true))]
+#[case::false_to_unset(Some(false), None)]
+#[case::unset_to_false(None, Some(false))]
+#[tokio::test]
+async fn cancel_is_free_until_it_is_true(
+    #[case] before: Option<bool>,
+    #[case] after: Option<bool>,
+) {
+    let space = Space::new().await;
+    space
+        .create("Run", "a", spec("cancel", before))
+        .await
+        .unwrap();
+    space
+        .replace("Run", "a", spec("cancel", after))
+        .await
+        .unwrap();
+}
+
+#[rstest]
+#[case::from_unset(None)]
+#[case::from_false(Some(false))]
+#[tokio::test]
+async fn a_submitted_run_can_t_be_suspended(#[case] before: Option<bool>) {
+    let space = Space::new().await;
+    space
+        .create("Run", "a", spec("suspend", before))
+        .await
+        .unwrap();
+    space
+        .patch_status("Run", "a", json!({"runId": "r-1"}))
+        .await
+        .unwrap();
+    let suspended = space.replace("Run", "a", spec("suspend", Some(true))).await;
+    assert_immutable(suspended, "spec.suspend", "set cancel: true");
+}
+
+#[tokio::test]
+async fn suspend_comes_and_goes_before_the_submission() {
+    let space = Space::new().await;
+    space
+        .create("Run", "a", spec("suspend", Some(true)))
+        .await
+        .unwrap();
+    for value in [Some(false), Some(true), None, Some(true)] {
+        space
+            .replace("Run", "a", spec("suspend", value))
+            .await
+            .unwrap();
+        space
+            .patch_status("Run", "a", json!({"phase": "Pending"}))
+            .await
+            .unwrap();
+    }
+}
+
+/// The suspension came between the POST and the write of its answer: the rule must not stop that write,
+/// else the runId is lost.
+#[tokio::test]
+async fn the_operator_s_writes_to_a_suspended_run_pass() {
+    let space = Space::new().await;
+    space
+        .create("Run", "a", spec("suspend", Some(true)))
+        .await
+        .unwrap();
+    let finalizer = json!({"metadata": {
+        "finalizers": ["run-operator.dev/cancel"],
+        "annotations": {"run-operator.dev/intent": "{}"},
+    }});
+    space.patch("Run", "a", &finalizer).await.unwrap();
+    space
+        .patch_status("Run", "a", json!({"runId": "r-1", "phase": "Active"}))
+        .await
+        .unwrap();
+    space
+        .patch_status("Run", "a", json!({"state": "running"}))
+        .await
+        .unwrap();
+    let annotated =
+        json!({"metadata": {"annotations": {"run-operator.dev/intent": "{\"uid\":\"\"}"}}});
+    space.patch("Run", "a", &annotated).await.unwrap();
+    let freed = space
+        .patch("Run", "a", &json!({"metadata": {"finalizers": null}}))
+        .await
+        .unwrap();
+    assert_eq!(freed["spec"]["suspend"], json!(true));
+
+    space
+        .replace("Run", "a", spec("suspend", Some(false)))
+        .await
+        .unwrap();
+    let again = space.replace("Run", "a", spec("suspend", Some(true))).await;
+    assert_immutable(again, "spec.suspend", "set cancel: true");
+}
+
+#[rstest]
+#[case::run("Run", json!({"workload": {"image": "x", "args": ["a"]}, "provider": "auto"}))]
+#[case::workspace("Workspace", json!({"tokenSecretRef": {"name": "t"}, "rateLimit": {"burst": 3}}))]
+#[tokio::test]
+async fn applying_the_same_manifest_twice_writes_nothing(#[case] kind: &str, #[case] spec: Value) {
+    let space = Space::new().await;
+    let first = space.apply(kind, "a", spec.clone()).await.unwrap();
+    assert_eq!(first["spec"], spec, "the server added or changed something");
+    let second = space.apply(kind, "a", spec).await.unwrap();
+    assert_eq!(
+        first["metadata"]["resourceVersion"],
+        second["metadata"]["resourceVersion"]
+    );
+    assert_eq!(
+        first["metadata"]["generation"],
+        second["metadata"]["generation"]
+    );
+}
