@@ -53,5 +53,14 @@ fn run(future: impl Future<Output = Result<(), start::StartError>>) -> ExitCode 
 }
 
 fn print_crds() -> ExitCode {
-    ExitCode::SUCCESS
+    match run_operator::api::crd::yaml() {
+        Ok(yaml) => {
+            print!("{yaml}");
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            eprintln!("run-operator: {}", chain(&error));
+            ExitCode::FAILURE
+        }
+    }
 }

@@ -1,6 +1,6 @@
 //! What every part of the controller shares.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use jiff::Timestamp;
@@ -72,7 +72,8 @@ pub struct Shared {
 /// Shared by everything that runs.
 pub struct Context {
     shared: Shared,
-    synced: Arc<AtomicBool>,
+    /// Stores that wait for their first list.
+    unfilled: AtomicUsize,
     /// What this process remembers, by Run.
     pub objects: Objects,
     /// Verified Workspaces.
@@ -98,8 +99,8 @@ impl std::ops::Deref for Context {
 }
 
 impl Context {
-    /// A context that remembers nothing yet. `synced` says later that every store is filled.
-    pub fn new(shared: Shared, synced: Arc<AtomicBool>) -> Self {
+    /// A context that remembers nothing yet.
+    pub fn new(shared: Shared) -> Self {
         Self {
             streams: Streams::new(shared.config.max_streams),
             recorder: Recorder::new(
@@ -111,7 +112,7 @@ impl Context {
             checks: Checks::default(),
             secret_watches: SecretWatches::default(),
             gone: Notify::new(),
-            synced,
+            unfilled: AtomicUsize::new(shared.run_stores.len() + shared.workspace_stores.len()),
             shared,
         }
     }
@@ -146,12 +147,31 @@ impl Context {
             .any(|store| store.get(&object).is_some())
     }
 
+    /// Whether every store is filled.
+    pub fn synced(&self) -> bool {
+        self.unfilled.load(Ordering::Acquire) == 0
+    }
+
+    /// A store has its first list. With the last one, the Runs that were held until every Workspace is
+    /// known are woken. (kube's `wait_until_ready` wakes one waiter alone, and its own loop is one.)
+    pub fn store_filled(&self) {
+        if self.unfilled.fetch_sub(1, Ordering::AcqRel) != 1 {
+            return;
+        }
+        tracing::info!("caches are in sync");
+        for run in self.run_stores().flat_map(Store::state) {
+            let meta = run.meta();
+            let namespace = meta.namespace.as_deref().unwrap_or_default();
+            self.runs
+                .wake(namespace, meta.name.as_deref().unwrap_or_default());
+        }
+    }
+
     /// What a Run may do. Missing is said only when every Workspace is known.
     pub fn slot(&self, key: &Key) -> Slot {
         let slot = self.registry.slot(key);
-        let synced = self.synced.load(Ordering::Relaxed);
         let missing = key.kind == WorkspaceKind::ClusterWorkspace || !self.has_workspace(key);
-        if slot.view == WorkspaceView::Unknown && synced && missing {
+        if slot.view == WorkspaceView::Unknown && self.synced() && missing {
             return Slot {
                 view: WorkspaceView::Missing,
                 live: None,

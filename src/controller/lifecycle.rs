@@ -4,7 +4,6 @@ use std::convert::Infallible;
 use std::fmt::Debug;
 use std::hash::Hash;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use futures::channel::mpsc::UnboundedReceiver;
 use futures::future::{BoxFuture, join_all};
@@ -38,7 +37,6 @@ pub struct Controller {
     scopes: Vec<Scope>,
     runs: Vec<Loop<Run>>,
     workspaces: Vec<Loop<Workspace>>,
-    synced: Arc<AtomicBool>,
 }
 
 /// One scope's store and wake-ups.
@@ -55,7 +53,6 @@ where
 #[derive(Clone)]
 pub struct Probe {
     ctx: Arc<Context>,
-    synced: Arc<AtomicBool>,
 }
 
 impl Controller {
@@ -76,14 +73,12 @@ impl Controller {
             metrics: Arc::new(Metrics::new()),
             shutdown,
         };
-        let synced = Arc::new(AtomicBool::new(false));
-        let ctx = Arc::new(Context::new(shared, Arc::clone(&synced)));
+        let ctx = Arc::new(Context::new(shared));
         Self {
             ctx,
             scopes,
             runs,
             workspaces,
-            synced,
         }
     }
 
@@ -91,7 +86,6 @@ impl Controller {
     pub fn probe(&self) -> Probe {
         Probe {
             ctx: Arc::clone(&self.ctx),
-            synced: Arc::clone(&self.synced),
         }
     }
 
@@ -102,7 +96,6 @@ impl Controller {
             scopes,
             runs,
             workspaces,
-            synced,
         } = self;
         let concurrency = ctx.config.max_concurrent_reconciles;
         let mut tasks: Vec<BoxFuture<'static, ()>> = Vec::new();
@@ -130,7 +123,6 @@ impl Controller {
             tasks.push(served.boxed());
         }
         tasks.push(reaper::run(Arc::clone(&ctx)).boxed());
-        tasks.push(announce(Arc::clone(&ctx), synced).boxed());
         join_all(tasks.into_iter().map(tokio::spawn)).await;
         for entry in ctx.objects.all() {
             entry.close_stream();
@@ -142,7 +134,7 @@ impl Probe {
     /// Whether the caches are in sync. Whether the service is up is no part of it: restarting the
     /// operator would not help.
     pub fn ready(&self) -> bool {
-        self.synced.load(Ordering::Relaxed)
+        self.ctx.synced()
     }
 
     /// The metrics as Prometheus scrapes them.
@@ -167,34 +159,6 @@ impl Probe {
                 .set_runs(name, i64::try_from(count).unwrap_or(i64::MAX));
         }
         self.ctx.metrics.encode()
-    }
-}
-
-/// Says once that every cache is in sync, and wakes what was held until then.
-async fn announce(ctx: Arc<Context>, synced: Arc<AtomicBool>) {
-    let ready = async {
-        for store in ctx.run_stores() {
-            // Fails only if the loop is gone, at shutdown.
-            let _ = store.wait_until_ready().await;
-        }
-        for store in ctx.workspace_stores() {
-            let _ = store.wait_until_ready().await;
-        }
-    };
-    tokio::select! {
-        () = ready => {}
-        () = ctx.shutdown.cancelled() => return,
-    }
-    synced.store(true, Ordering::Relaxed);
-    tracing::info!("caches are in sync");
-    for store in ctx.run_stores() {
-        for run in store.state() {
-            let meta = run.meta();
-            ctx.runs.wake(
-                meta.namespace.as_deref().unwrap_or_default(),
-                meta.name.as_deref().unwrap_or_default(),
-            );
-        }
     }
 }
 
@@ -260,10 +224,14 @@ where
     K: Resource<DynamicType = ()> + Clone + Send + Sync + 'static,
     <K as Resource>::DynamicType: Eq + Hash + Clone,
 {
+    let mut filled = false;
     events.flat_map(move |event| {
         let refs: Vec<_> = match event {
             Ok(Event::Apply(object)) => vec![ObjectRef::from_obj(&object)],
             Ok(Event::InitDone) => {
+                if !std::mem::replace(&mut filled, true) {
+                    ctx.store_filled();
+                }
                 gone(&ctx);
                 reader
                     .state()

@@ -1,7 +1,7 @@
 //! Secrets: read by name, and watched by name where RBAC allows. Their content is held no longer than a
 //! check takes; the watch sees metadata alone.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -28,10 +28,24 @@ const TIMEOUT: Duration = Duration::from_secs(15);
 /// The watches under way, so that each name is watched once a scope.
 #[derive(Default)]
 pub struct SecretWatches {
-    watched: Mutex<HashMap<(Scope, String), ()>>,
+    watched: Mutex<HashSet<(Scope, String)>>,
+    read: Mutex<HashMap<(String, String), Option<String>>>,
 }
 
-/// Reads one key of a Secret, freshly.
+impl SecretWatches {
+    fn note(&self, namespace: &str, name: &str, version: Option<String>) {
+        lock(&self.read).insert((namespace.to_owned(), name.to_owned()), version);
+    }
+
+    fn is_news(&self, namespace: &str, name: &str, version: Option<&String>) -> bool {
+        let read = lock(&self.read);
+        let last = read.get(&(namespace.to_owned(), name.to_owned()));
+        last.is_none_or(|last| last.as_ref() != version)
+    }
+}
+
+/// Reads one key of a Secret, freshly, and notes its version, so that the watch's echo of what was read
+/// is no news.
 pub async fn read(ctx: &Context, namespace: &str, name: &str, key: &str) -> Result<Vec<u8>, Why> {
     let api: Api<Secret> = Api::namespaced(ctx.client.clone(), namespace);
     let secret = match tokio::time::timeout(TIMEOUT, api.get_opt(name)).await {
@@ -58,6 +72,8 @@ pub async fn read(ctx: &Context, namespace: &str, name: &str, key: &str) -> Resu
         }
         Err(_) => return Err(unread(name)),
     };
+    ctx.secret_watches
+        .note(namespace, name, secret.metadata.resource_version.clone());
     let data = secret.data.unwrap_or_default();
     match data.get(key) {
         Some(value) => Ok(value.0.clone()),
@@ -83,7 +99,7 @@ fn unread(name: &str) -> Why {
 /// the regular re-check is what is left.
 pub fn watch(ctx: &Arc<Context>, scope: &Scope, name: &str) {
     let key = (scope.clone(), name.to_owned());
-    if lock(&ctx.secret_watches.watched).insert(key, ()).is_some() {
+    if !lock(&ctx.secret_watches.watched).insert(key) {
         return;
     }
     let ctx = Arc::clone(ctx);
@@ -100,12 +116,16 @@ pub fn watch(ctx: &Arc<Context>, scope: &Scope, name: &str) {
                 event = events.next() => event,
                 () = ctx.shutdown.cancelled() => return,
             };
-            match event {
-                Some(Event::Apply(secret) | Event::InitApply(secret) | Event::Delete(secret)) => {
-                    changed(&ctx, &secret.namespace().unwrap_or_default(), &name);
-                }
-                Some(Event::Init | Event::InitDone) => {}
+            let (secret, gone) = match event {
+                Some(Event::Apply(secret) | Event::InitApply(secret)) => (secret, false),
+                Some(Event::Delete(secret)) => (secret, true),
+                Some(Event::Init | Event::InitDone) => continue,
                 None => return,
+            };
+            let namespace = secret.namespace().unwrap_or_default();
+            let version = secret.metadata.resource_version.as_ref().filter(|_| !gone);
+            if ctx.secret_watches.is_news(&namespace, &name, version) {
+                changed(&ctx, &namespace, &name);
             }
         }
     });
