@@ -82,8 +82,8 @@ pub struct RunSpec {
     pub workspace_ref: Option<WorkspaceRef>,
     /// What to run, handed to the service as it is. `image` is required; other fields are the
     /// service's. Its size is bounded by the API server (1.5 MiB for the whole object) and by the
-    /// service. Whole numbers beyond 64 bits, and 1.0 beside 1, do not survive the API server: write
-    /// them as strings. Immutable.
+    /// service. The API server rounds whole numbers beyond 64 bits and makes 1.0 a 1: write such
+    /// values as strings. Immutable.
     #[schemars(schema_with = "schema::workload")]
     pub workload: Map<String, Value>,
     /// The provider to run on, at most 128 characters. Unset: `auto`. Immutable.
