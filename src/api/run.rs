@@ -28,43 +28,24 @@ use super::{limits, names, schema, status::RunStatus};
     selectable = ".spec.provider",
     selectable = ".spec.workspaceRef.name",
     selectable = ".status.runId",
-    printcolumn(
-        name = "Phase",
-        type_ = "string",
-        json_path = ".status.phase",
-        description = "The operator's summary of the run."
-    ),
-    printcolumn(
-        name = "State",
-        type_ = "string",
-        json_path = ".status.state",
-        description = "The state as the service names it."
-    ),
-    printcolumn(
-        name = "Ready",
-        type_ = "string",
-        json_path = ".status.conditions[?(@.type==\"Ready\")].status",
-        description = "Whether the run got as far as spec.readyWhen says."
-    ),
-    printcolumn(
-        name = "Reason",
-        type_ = "string",
-        json_path = ".status.conditions[?(@.type==\"Ready\")].reason",
-        description = "Why the Run is Ready or not."
-    ),
-    printcolumn(
-        name = "Run ID",
-        type_ = "string",
-        json_path = ".status.runId",
-        description = "The service's identifier of the run.",
-        priority = 1
-    ),
-    printcolumn(
-        name = "Age",
-        type_ = "date",
-        json_path = ".metadata.creationTimestamp",
-        description = "Time since the object was created."
-    )
+    printcolumn = r#"{"name": "Phase", "type": "string",
+        "jsonPath": ".status.phase",
+        "description": "The operator's summary of the run."}"#,
+    printcolumn = r#"{"name": "State", "type": "string",
+        "jsonPath": ".status.state",
+        "description": "The state as the service names it."}"#,
+    printcolumn = r#"{"name": "Ready", "type": "string",
+        "jsonPath": ".status.conditions[?(@.type==\"Ready\")].status",
+        "description": "Whether the run got as far as spec.readyWhen says."}"#,
+    printcolumn = r#"{"name": "Reason", "type": "string",
+        "jsonPath": ".status.conditions[?(@.type==\"Ready\")].reason",
+        "description": "Why the Run is Ready or not."}"#,
+    printcolumn = r#"{"name": "Run ID", "type": "string", "priority": 1,
+        "jsonPath": ".status.runId",
+        "description": "The service's identifier of the run."}"#,
+    printcolumn = r#"{"name": "Age", "type": "date",
+        "jsonPath": ".metadata.creationTimestamp",
+        "description": "Time since the object was created."}"#
 )]
 #[schemars(extend("x-kubernetes-validations" = [
     schema::immutable_workload(),
@@ -150,7 +131,7 @@ pub enum WorkspaceKind {
     /// A Workspace in the Run's namespace.
     #[default]
     Workspace,
-    /// A ClusterWorkspace, shared by namespaces.
+    /// A `ClusterWorkspace`, shared by namespaces.
     ClusterWorkspace,
 }
 

@@ -28,7 +28,7 @@ pub(super) fn immutable(field: &str, instead: &str) -> Rule {
     refuse(
         field,
         rule,
-        format!("{field} is immutable, set or unset: {instead}"),
+        &format!("{field} is immutable, set or unset: {instead}"),
     )
 }
 
@@ -38,7 +38,7 @@ pub(super) fn immutable_workload() -> Rule {
     refuse(
         "workload",
         "self.workload == oldSelf.workload".to_owned(),
-        WORKLOAD_MESSAGE.to_owned(),
+        WORKLOAD_MESSAGE,
     )
 }
 
@@ -51,8 +51,7 @@ pub(super) fn one_way_cancel() -> Rule {
     refuse(
         "cancel",
         "!(has(oldSelf.cancel) && oldSelf.cancel) || (has(self.cancel) && self.cancel)".to_owned(),
-        "cancel is immutable once it is true, a cancellation can't be taken back: create a new Run"
-            .to_owned(),
+        "cancel is immutable once it is true, a cancellation can't be taken back: create a new Run",
     )
 }
 
@@ -66,8 +65,7 @@ pub(super) fn suspend_before_submission() -> Rule {
          || (has(oldSelf.spec.suspend) && oldSelf.spec.suspend)"
             .to_owned(),
         "suspend is immutable once the Run is submitted, for it only holds the submission: \
-         set cancel: true to end the run"
-            .to_owned(),
+         set cancel: true to end the run",
     )
 }
 
@@ -79,13 +77,13 @@ pub(super) fn write_once(field: &str, instead: &str) -> Rule {
     refuse(
         field,
         rule,
-        format!("{field} is immutable once it is written: {instead}"),
+        &format!("{field} is immutable once it is written: {instead}"),
     )
 }
 
-fn refuse(field: &str, rule: String, message: String) -> Rule {
+fn refuse(field: &str, rule: String, message: &str) -> Rule {
     Rule::new(rule)
-        .message(message.as_str())
+        .message(message)
         .field_path(format!(".{field}"))
         .reason(Reason::FieldValueForbidden)
 }

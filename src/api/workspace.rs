@@ -21,37 +21,21 @@ use super::{limits, names, schema, status::LastError};
     category = "run-operator",
     doc = "Where the Runs of a namespace are submitted, and the Secret that holds the token for it. \
            Runs wait until their Workspace is Ready.",
-    printcolumn(
-        name = "Ready",
-        type_ = "string",
-        json_path = ".status.conditions[?(@.type==\"Ready\")].status",
-        description = "Whether Runs can be submitted."
-    ),
-    printcolumn(
-        name = "Reason",
-        type_ = "string",
-        json_path = ".status.conditions[?(@.type==\"Ready\")].reason",
-        description = "Why the Workspace is Ready or not."
-    ),
-    printcolumn(
-        name = "Version",
-        type_ = "string",
-        json_path = ".status.serviceVersion",
-        description = "The API version that the service reports."
-    ),
-    printcolumn(
-        name = "Identity",
-        type_ = "string",
-        json_path = ".status.identity",
-        description = "Who the service says that the token acts for.",
-        priority = 1
-    ),
-    printcolumn(
-        name = "Age",
-        type_ = "date",
-        json_path = ".metadata.creationTimestamp",
-        description = "Time since the object was created."
-    )
+    printcolumn = r#"{"name": "Ready", "type": "string",
+        "jsonPath": ".status.conditions[?(@.type==\"Ready\")].status",
+        "description": "Whether Runs can be submitted."}"#,
+    printcolumn = r#"{"name": "Reason", "type": "string",
+        "jsonPath": ".status.conditions[?(@.type==\"Ready\")].reason",
+        "description": "Why the Workspace is Ready or not."}"#,
+    printcolumn = r#"{"name": "Version", "type": "string",
+        "jsonPath": ".status.serviceVersion",
+        "description": "The API version that the service reports."}"#,
+    printcolumn = r#"{"name": "Identity", "type": "string", "priority": 1,
+        "jsonPath": ".status.identity",
+        "description": "Who the service says that the token acts for."}"#,
+    printcolumn = r#"{"name": "Age", "type": "date",
+        "jsonPath": ".metadata.creationTimestamp",
+        "description": "Time since the object was created."}"#
 )]
 #[schemars(extend("x-kubernetes-validations" = [
     schema::immutable("baseUrl", "create a new Workspace for another URL, and name it in new Runs"),
@@ -147,7 +131,7 @@ pub struct WorkspaceStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = limits::MAX_REQUEST_ID))]
     pub request_id: Option<String>,
-    /// What holds: VersionVerified (the service's API version is accepted), Authenticated (it accepted
+    /// What holds: `VersionVerified` (the service's API version is accepted), Authenticated (it accepted
     /// the token and named its workspace), Ready (Runs can be submitted), Reconciling (the operator is
     /// working towards Ready), Stalled (it can do nothing more by itself).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

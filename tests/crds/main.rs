@@ -4,6 +4,12 @@
 //! A new rule is a new row: of `immutable::…` for an immutable field, of `updates::…` for a transition, of
 //! `values::…` for what a field may hold.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test fails by panicking"
+)]
+
 #[path = "../cluster/mod.rs"]
 mod cluster;
 

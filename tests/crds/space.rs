@@ -116,16 +116,16 @@ impl<'a> Space<'a> {
     }
 
     async fn patch_dry(&self, kind: &str, name: &str, patch: &Value) -> Answer {
-        let path = format!("{}?dryRun=All", self.path(kind, name));
-        self.send(Method::PATCH, &path, MERGE_PATCH, &patch.to_string())
+        let url = format!("{}?dryRun=All", self.path(kind, name));
+        self.send(Method::PATCH, &url, MERGE_PATCH, &patch.to_string())
             .await
     }
 
     /// Patches the status subresource by a merge patch: null unsets.
     pub(crate) async fn patch_status(&self, kind: &str, name: &str, status: Value) -> Answer {
         let path = format!("{}/status", self.path(kind, name));
-        let patch = json!({"status": status}).to_string();
-        self.send(Method::PATCH, &path, MERGE_PATCH, &patch).await
+        let body = json!({"status": status}).to_string();
+        self.send(Method::PATCH, &path, MERGE_PATCH, &body).await
     }
 
     /// Replaces the status subresource, or with `None` takes it away.
