@@ -10,3 +10,4 @@
 
 pub mod api;
 pub mod decide;
+pub mod service;

@@ -8,7 +8,8 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use super::error::Error;
-use super::process::{Output, POLL, Process, Scratch};
+use super::process::{Output, POLL, Process};
+use super::scratch::Scratch;
 
 const GO_MOD: &str = include_str!("go.mod");
 

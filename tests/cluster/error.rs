@@ -55,6 +55,8 @@ pub(crate) enum Error {
     },
     #[error("the cluster of RUN_OPERATOR_TEST_KUBECONFIG is not ours to stop or start")]
     NotOurs,
+    #[error("the API server was stopped while it was starting")]
+    Stopped,
     #[error("failed to start the runtime or its signal handlers")]
     Runtime(#[source] std::io::Error),
     #[error("failed to read the kubeconfig")]

@@ -44,8 +44,7 @@ fn main() -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            // Nobody reads it when standard error is closed.
-            let _ = writeln!(std::io::stderr(), "cluster: {}", error.chain());
+            say(&error.chain());
             ExitCode::FAILURE
         }
     }
@@ -100,9 +99,15 @@ async fn stop_requested() -> Result<(), Error> {
     tokio::select! {
         _ = interrupt.recv() => {}
         _ = terminate.recv() => {}
-        _ = end_of_input => {}
+        _ = end_of_input => say("standard input has ended, stopping"),
     }
     Ok(())
+}
+
+/// A line on standard error.
+fn say(line: &str) {
+    // Nobody reads it when standard error is closed.
+    let _ = writeln!(std::io::stderr(), "cluster: {line}");
 }
 
 /// A line on standard output, at once.

@@ -7,7 +7,6 @@
 
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Write};
-use std::os::unix::fs::DirBuilderExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
@@ -36,21 +35,6 @@ wait "$child"
 code=$?
 kill -s KILL "$watch" 2>/dev/null
 exit "$code"
-"#;
-
-/// Removes `$1` once standard input ends. A line before the end says that nobody writes to it any more.
-/// Without one the owner was killed, and those who write are being killed at this very moment: the
-/// removal is repeated until the directory stays away, 10 s at most.
-const SWEEP: &str = r#"
-PATH=$PATH:/usr/bin:/bin
-if read -r _; then exec rm -rf "$1"; fi
-tries=0
-while [ "$tries" -lt 50 ]; do
-    rm -rf "$1" 2>/dev/null
-    sleep 0.2
-    [ -e "$1" ] || exit 0
-    tries=$((tries + 1))
-done
 "#;
 
 /// Where a process writes its standard output and standard error, both of them.
@@ -180,6 +164,28 @@ impl Process {
         }
     }
 
+    /// Waits until it has written a line that contains `part`, and gives back the first such line; none
+    /// when there is none after `timeout`, or when it has ended without one.
+    pub(crate) async fn wait_line(&mut self, part: &str, timeout: Duration) -> Option<String> {
+        let deadline = Instant::now() + timeout;
+        loop {
+            // Asked first: what it wrote before its end is then complete.
+            let ended = self.exit_code().is_some();
+            let output = self.output();
+            // A line without its end may still grow.
+            let mut lines = output
+                .split_inclusive('\n')
+                .filter(|line| ended || line.ends_with('\n'));
+            if let Some(line) = lines.find(|line| line.contains(part)) {
+                return Some(line.trim_end().to_owned());
+            }
+            if ended || Instant::now() >= deadline {
+                return None;
+            }
+            tokio::time::sleep(POLL).await;
+        }
+    }
+
     fn signal(&mut self, name: &str) {
         if let Some(signals) = &mut self.signals {
             // A closed pipe means that the process has ended, which is what was asked for.
@@ -194,52 +200,8 @@ impl Drop for Process {
     }
 }
 
-/// A directory of our own (mode 0700) that is removed when this is dropped, and when we die.
-#[derive(Debug)]
-pub(crate) struct Scratch {
-    path: PathBuf,
-    sweeper: Child,
-}
-
-impl Scratch {
-    /// Makes a fresh directory below the system's directory for temporary files.
-    pub(crate) fn new(label: &str) -> Result<Self, Error> {
-        let name = format!("run-operator-{label}-{}", uuid::Uuid::new_v4().simple());
-        let path = std::env::temp_dir().join(name);
-        // The sweeper first: were we killed between the two, the directory would stay.
-        let sweeper = shell(SWEEP)
-            .arg(&path)
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn();
-        let sweeper = sweeper.map_err(|source| Error::Spawn {
-            program: "/bin/sh".to_owned(),
-            source,
-        })?;
-        let created = fs::DirBuilder::new().mode(0o700).create(&path);
-        let scratch = Self { path, sweeper };
-        created.map_err(Error::file("create", &scratch.path))?;
-        Ok(scratch)
-    }
-
-    /// Where it is.
-    pub(crate) fn path(&self) -> &Path {
-        &self.path
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        if let Some(mut stdin) = self.sweeper.stdin.take() {
-            // Were the sweeper gone, its directory would be too.
-            let _ = writeln!(stdin, "now");
-        }
-        let _ = self.sweeper.wait();
-    }
-}
-
 /// A shell that runs `script` with our pipe as its standard input, out of reach of the terminal's Ctrl-C.
-fn shell(script: &str) -> Command {
+pub(super) fn shell(script: &str) -> Command {
     let mut command = Command::new("/bin/sh");
     command
         .args(["-c", script, "sh"])
