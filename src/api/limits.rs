@@ -1,7 +1,7 @@
-//! How much a field may hold: the figures of the schema, and those by which the operator cuts.
+//! How much a field may hold, in the schema and so at most in what the operator writes.
 //!
-//! The schema counts characters, the operator cuts by bytes ([`cut`]), so what it writes is never
-//! refused. Together they keep a Run's status under 32 KiB.
+//! The schema counts characters and the operator cuts by bytes, at these figures or below: what it writes
+//! is then never refused, and a Run's status stays under 32 KiB.
 
 /// Events kept in the status; the service keeps the rest.
 pub const MAX_EVENTS: usize = 10;
@@ -26,7 +26,7 @@ pub const MAX_IDENTITY: usize = 256;
 /// Bytes of the retry annotation's value that are compared and kept.
 pub const MAX_RETRY: usize = 256;
 /// Bytes of the version that the service reports.
-pub const MAX_SERVICE_VERSION: usize = 128;
+pub const MAX_SERVICE_VERSION: usize = 256;
 /// Bytes of the workspace record that the status keeps.
 pub const MAX_RECORD: usize = 1024;
 /// Bytes of a base URL.
@@ -52,22 +52,3 @@ pub const MAX_REASON: usize = 64;
 /// Seconds of the longest deadline and of the longest time to live: 100 years, far inside what a
 /// timestamp can hold.
 pub const MAX_SECONDS: i64 = 100 * 365 * 24 * 3600;
-
-/// The longest start of `text` that has at most `bytes` bytes and ends at a character.
-pub fn cut(text: &str, bytes: usize) -> &str {
-    text.get(..text.floor_char_boundary(bytes)).unwrap_or(text)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::cut;
-
-    #[test]
-    fn a_text_is_cut_between_characters() {
-        assert_eq!(cut("abc", 2), "ab");
-        assert_eq!(cut("aé", 2), "a");
-        assert_eq!(cut("aé", 3), "aé");
-        assert_eq!(cut("é", 1), "");
-        assert_eq!(cut("abc", 9), "abc");
-    }
-}

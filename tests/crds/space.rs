@@ -80,7 +80,7 @@ impl<'a> Space<'a> {
 
     /// Creates an object with this spec.
     pub(crate) async fn create(&self, kind: &str, name: &str, spec: Value) -> Answer {
-        self.create_text(kind, &object(kind, name, spec).to_string())
+        self.create_text(kind, &object(kind, name, &spec).to_string())
             .await
     }
 
@@ -148,7 +148,7 @@ impl<'a> Space<'a> {
     /// Server-side apply by one and the same manager, as GitOps tools do.
     pub(crate) async fn apply(&self, kind: &str, name: &str, spec: Value) -> Answer {
         let path = format!("{}?fieldManager=gitops", self.path(kind, name));
-        let body = object(kind, name, spec).to_string();
+        let body = object(kind, name, &spec).to_string();
         self.send(Method::PATCH, &path, APPLY_PATCH, &body).await
     }
 
@@ -188,7 +188,7 @@ impl<'a> Space<'a> {
     }
 }
 
-fn object(kind: &str, name: &str, spec: Value) -> Value {
+fn object(kind: &str, name: &str, spec: &Value) -> Value {
     json!({
         "apiVersion": "run-operator.dev/v1alpha1",
         "kind": kind,

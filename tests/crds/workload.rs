@@ -89,9 +89,7 @@ async fn the_policy_leaves_the_operator_s_writes_and_other_fields_alone() {
 /// Why there is a policy: what CEL in the CRD sees of an open object, on a server without it.
 #[tokio::test]
 async fn cel_alone_sees_a_changed_workload_but_no_swapped_key() {
-    let control_plane: &'static ControlPlane = Box::leak(Box::new(
-        ControlPlane::start(Options::default()).await.unwrap(),
-    ));
+    let control_plane = ControlPlane::start(Options::default()).await.unwrap();
     let files = crd::files().unwrap();
     for (name, text) in files.iter().filter(|(name, _)| *name != "policy.yaml") {
         control_plane
