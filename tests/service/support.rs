@@ -1,0 +1,377 @@
+//! A server of bytes, and clients for it.
+//!
+//! To write a test: start a [`Server`] with one list of [`Step`]s for each request that it will get,
+//! make a [`client`] for it, call, and look at [`Server::requests`].
+
+use std::collections::VecDeque;
+use std::future::Future;
+use std::sync::{Arc, Mutex, Once};
+use std::time::Duration;
+
+use run_operator::api::contract::Contract;
+use run_operator::service::{
+    AllowList, BaseUrl, CallError, Client, ClientConfig, Credentials, IdempotencyKey, Observer,
+    Operation, Outcome, RunId, Token, WorkspaceId,
+};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+
+/// The token of every test in this suite; it must be found nowhere but on the wire.
+pub const TOKEN: &str = "canary.7f3a-token";
+/// No wait in this suite is longer.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// What the server does once a request is there. After the last step it reads the next request.
+#[derive(Clone, Debug)]
+pub enum Step {
+    /// Sends these bytes.
+    Send(Vec<u8>),
+    /// Closes the connection.
+    Close,
+    /// Neither sends nor closes until the test is over.
+    Hang,
+    /// Waits until the test calls [`Server::go`] so many times.
+    Await(usize),
+}
+
+/// A request as it arrived.
+#[derive(Clone, Debug)]
+pub struct Arrived {
+    /// Which connection it came on, counted from 0.
+    pub connection: usize,
+    /// Request line and headers.
+    pub head: String,
+    pub body: Vec<u8>,
+}
+
+impl Arrived {
+    pub fn line(&self) -> &str {
+        self.head.lines().next().unwrap()
+    }
+
+    /// The values of all headers of this name.
+    pub fn headers(&self, name: &str) -> Vec<&str> {
+        self.head
+            .lines()
+            .skip(1)
+            .filter_map(|line| line.split_once(": "))
+            .filter(|(key, _)| key.eq_ignore_ascii_case(name))
+            .map(|(_, value)| value)
+            .collect()
+    }
+
+    /// The names of all headers, in lower case and in order of the alphabet.
+    pub fn names(&self) -> Vec<String> {
+        let mut names: Vec<_> = self
+            .head
+            .lines()
+            .skip(1)
+            .filter_map(|line| line.split_once(':'))
+            .map(|(name, _)| name.to_ascii_lowercase())
+            .collect();
+        names.sort();
+        names
+    }
+}
+
+/// A server on a loopback port of its own; ends with the test.
+pub struct Server {
+    pub port: u16,
+    requests: Arc<Mutex<Vec<Arrived>>>,
+    go: watch::Sender<usize>,
+    task: JoinHandle<()>,
+}
+
+struct Shared {
+    scripts: Mutex<VecDeque<Vec<Step>>>,
+    requests: Arc<Mutex<Vec<Arrived>>>,
+    go: watch::Receiver<usize>,
+}
+
+impl Server {
+    /// One script for each request, in the order in which they arrive. A request beyond them is
+    /// recorded and its connection closed.
+    pub async fn start(scripts: impl IntoIterator<Item = Vec<Step>>) -> Self {
+        Self::start_with(scripts, None).await
+    }
+
+    /// The same behind TLS.
+    pub async fn start_with(
+        scripts: impl IntoIterator<Item = Vec<Step>>,
+        tls: Option<tokio_rustls::TlsAcceptor>,
+    ) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let requests = Arc::default();
+        let (go, gone) = watch::channel(0);
+        let shared = Arc::new(Shared {
+            scripts: Mutex::new(scripts.into_iter().collect()),
+            requests: Arc::clone(&requests),
+            go: gone,
+        });
+        let task = tokio::spawn(async move {
+            // Owned here, so that every connection ends with the server.
+            let mut connections = tokio::task::JoinSet::new();
+            for number in 0.. {
+                let Ok((socket, _)) = listener.accept().await else {
+                    return;
+                };
+                let shared = Arc::clone(&shared);
+                let tls = tls.clone();
+                connections.spawn(async move {
+                    match tls {
+                        None => serve(socket, number, &shared).await,
+                        Some(tls) => match tls.accept(socket).await {
+                            Ok(socket) => serve(socket, number, &shared).await,
+                            Err(_) => None,
+                        },
+                    }
+                });
+            }
+        });
+        Self {
+            port,
+            requests,
+            go,
+            task,
+        }
+    }
+
+    /// What arrived so far.
+    pub fn requests(&self) -> Vec<Arrived> {
+        self.requests.lock().unwrap().clone()
+    }
+
+    /// The only request that arrived.
+    pub fn request(&self) -> Arrived {
+        let mut requests = self.requests();
+        assert_eq!(requests.len(), 1, "{requests:?}");
+        requests.remove(0)
+    }
+
+    /// Lets the next [`Step::Await`] pass.
+    pub fn go(&self) {
+        self.go.send_modify(|count| *count += 1);
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+/// Serves one connection; `None` when it is over.
+async fn serve<S>(mut socket: S, connection: usize, shared: &Shared) -> Option<()>
+where
+    S: AsyncRead + AsyncWrite + Unpin,
+{
+    let mut received = Vec::new();
+    loop {
+        let request = read_request(&mut socket, &mut received, connection).await?;
+        shared.requests.lock().unwrap().push(request);
+        let script = shared.scripts.lock().unwrap().pop_front()?;
+        for step in script {
+            match step {
+                Step::Send(bytes) => {
+                    socket.write_all(&bytes).await.ok()?;
+                    socket.flush().await.ok()?;
+                }
+                Step::Close => {
+                    socket.shutdown().await.ok()?;
+                    return None;
+                }
+                Step::Hang => std::future::pending().await,
+                Step::Await(count) => {
+                    shared
+                        .go
+                        .clone()
+                        .wait_for(|gone| *gone >= count)
+                        .await
+                        .ok()?;
+                }
+            }
+        }
+    }
+}
+
+async fn read_request<S: AsyncRead + Unpin>(
+    socket: &mut S,
+    received: &mut Vec<u8>,
+    connection: usize,
+) -> Option<Arrived> {
+    let end = loop {
+        if let Some(at) = received.windows(4).position(|bytes| bytes == b"\r\n\r\n") {
+            break at;
+        }
+        if socket.read_buf(received).await.ok()? == 0 {
+            return None;
+        }
+    };
+    let mut request = Arrived {
+        connection,
+        head: String::from_utf8_lossy(&received[..end]).into_owned(),
+        body: Vec::new(),
+    };
+    let length: usize = match request.headers("content-length").first() {
+        Some(length) => length.parse().ok()?,
+        None => 0,
+    };
+    while received.len() < end + 4 + length {
+        if socket.read_buf(received).await.ok()? == 0 {
+            return None;
+        }
+    }
+    request.body = received[end + 4..end + 4 + length].to_vec();
+    received.drain(..end + 4 + length);
+    Some(request)
+}
+
+/// Sends an answer with a `Content-Length`, and further header lines.
+pub fn answer(status: &str, headers: &[&str], body: impl AsRef<[u8]>) -> Step {
+    let body = body.as_ref();
+    let mut bytes = format!("HTTP/1.1 {status}\r\nContent-Length: {}\r\n", body.len()).into_bytes();
+    for header in headers {
+        bytes.extend_from_slice(header.as_bytes());
+        bytes.extend_from_slice(b"\r\n");
+    }
+    bytes.extend_from_slice(b"\r\n");
+    bytes.extend_from_slice(body);
+    Step::Send(bytes)
+}
+
+/// A 200 with JSON.
+pub fn ok(json: &str) -> Step {
+    answer(
+        "200 OK",
+        &["Content-Type: application/json", "X-Request-ID: req-1"],
+        json,
+    )
+}
+
+/// A problem by rule 8.
+pub fn problem(status: &str, json: &str) -> Step {
+    answer(
+        status,
+        &[
+            "Content-Type: application/problem+json",
+            "X-Request-ID: req-1",
+        ],
+        json,
+    )
+}
+
+/// The head of an event stream that ends with its connection.
+pub fn stream_head() -> Step {
+    Step::Send(
+        b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nX-Request-ID: req-s\r\n\r\n"
+            .to_vec(),
+    )
+}
+
+pub fn send(text: &str) -> Step {
+    Step::Send(text.as_bytes().to_vec())
+}
+
+/// The contract that is compiled in, with timeouts that a test can sit out.
+pub fn impatient() -> Contract {
+    let yaml = include_str!("../../contract/profile.yaml");
+    let mut changed = yaml.to_owned();
+    for (field, seconds) in [
+        ("connectSeconds: ", "5"),
+        ("requestSeconds: ", "30"),
+        ("streamIdleSeconds: ", "90"),
+    ] {
+        let line = format!("{field}{seconds}");
+        assert!(changed.contains(&line), "the profile has no {line}");
+        changed = changed.replace(&line, &format!("{field}1"));
+    }
+    Contract::parse(&changed).unwrap()
+}
+
+/// Installs what main installs.
+pub fn install_tls_provider() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        rustls::crypto::ring::default_provider()
+            .install_default()
+            .unwrap();
+    });
+}
+
+pub fn config(base_url: &str, contract: Contract) -> ClientConfig {
+    install_tls_provider();
+    let allowed = AllowList::parse([base_url], false).unwrap();
+    ClientConfig {
+        base_url: BaseUrl::parse(base_url, &allowed).unwrap(),
+        ca_pem: None,
+        contract: Arc::new(contract),
+        user_agent: "run-operator/test".to_owned(),
+        observer: Arc::new(()),
+    }
+}
+
+/// A client for a server, by the contract that is compiled in.
+pub fn client(server: &Server) -> Client {
+    client_with(server, Contract::builtin().unwrap())
+}
+
+pub fn client_with(server: &Server, contract: Contract) -> Client {
+    let base_url = format!("http://127.0.0.1:{}/api/v1", server.port);
+    Client::new(config(&base_url, contract)).unwrap()
+}
+
+pub fn credentials() -> Credentials {
+    Credentials {
+        token: Token::parse(TOKEN.as_bytes(), &Contract::builtin().unwrap()).unwrap(),
+        workspace_id: None,
+    }
+}
+
+pub fn credentials_for(workspace: &str) -> Credentials {
+    Credentials {
+        workspace_id: Some(WorkspaceId::parse(workspace).unwrap()),
+        ..credentials()
+    }
+}
+
+pub fn run_id(text: &str) -> RunId {
+    RunId::parse(text).unwrap()
+}
+
+pub fn key(text: &str) -> IdempotencyKey {
+    IdempotencyKey::parse(text).unwrap()
+}
+
+/// Bounds a wait: a test that would hang fails instead.
+pub async fn within<T>(future: impl Future<Output = T>) -> T {
+    tokio::time::timeout(PATIENCE, future)
+        .await
+        .expect("it took longer than any test may")
+}
+
+/// Makes one `GET /runs/run-1` and returns how it failed.
+pub async fn get_failure(client: &Client) -> CallError {
+    within(client.get_run(&credentials(), &run_id("run-1")))
+        .await
+        .expect_err("the call should have failed")
+}
+
+/// Writes down what it is told.
+#[derive(Default)]
+pub struct Told(pub Mutex<Vec<(Operation, Option<u16>, Option<String>)>>);
+
+impl Observer for Told {
+    fn on_answer(&self, operation: Operation, outcome: &Outcome<'_>) {
+        let code = outcome
+            .error
+            .and_then(CallError::problem)
+            .map(|problem| problem.code.clone());
+        self.0
+            .lock()
+            .unwrap()
+            .push((operation, outcome.http_status, code));
+    }
+}

@@ -1,0 +1,127 @@
+//! No answer, half an answer, an answer too late.
+
+use rstest::rstest;
+use run_operator::api::contract::Contract;
+use run_operator::decide::answer::{Failure, FailureKind};
+use run_operator::service::{CallError, Client};
+use tokio::net::TcpListener;
+
+use crate::support::*;
+
+#[tokio::test]
+async fn a_refused_connection_is_a_transport_failure_with_its_cause() {
+    // A port that was free a moment ago, on an address that nobody else is told.
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    drop(listener);
+    let base_url = format!("http://127.0.0.1:{port}");
+    let client = Client::new(config(&base_url, Contract::builtin().unwrap())).unwrap();
+    let error = get_failure(&client).await;
+    assert!(matches!(error, CallError::Connect(_)), "{error:?}");
+    let failure = Failure::from(&error);
+    assert_eq!(failure.kind, FailureKind::Transport);
+    assert_eq!(failure.http_status, None);
+    assert!(
+        failure.message.contains("Connection refused"),
+        "{}",
+        failure.message
+    );
+}
+
+#[rstest]
+#[case::before_the_answer(vec![Step::Close])]
+#[case::within_the_status_line(vec![send("HTTP/1.1 20"), Step::Close])]
+#[case::within_the_headers(vec![send("HTTP/1.1 200 OK\r\nContent-Le"), Step::Close])]
+#[case::by_something_else(vec![send("SSH-2.0-OpenSSH_9.2\r\n"), Step::Close])]
+#[tokio::test]
+async fn an_answer_that_never_began_is_a_transport_failure(#[case] script: Vec<Step>) {
+    let server = Server::start([script]).await;
+    let error = get_failure(&client(&server)).await;
+    assert!(matches!(error, CallError::Exchange(_)), "{error:?}");
+    assert_eq!(Failure::from(&error).kind, FailureKind::Transport);
+    assert_eq!(server.requests().len(), 1, "one attempt a call");
+}
+
+#[rstest]
+#[case::a_success("200 OK", "application/json")]
+#[case::a_problem("422 Unprocessable Entity", "application/problem+json")]
+#[tokio::test]
+async fn an_answer_cut_in_its_body_is_a_transport_failure_with_its_request_id(
+    #[case] status: &str,
+    #[case] media_type: &str,
+) {
+    let server = Server::start([vec![
+        send(&format!(
+            "HTTP/1.1 {status}\r\nContent-Type: {media_type}\r\nContent-Length: 100\r\n\
+             X-Request-ID: req-1\r\n\r\n{{\"runId\":\"run-1\""
+        )),
+        Step::Close,
+    ]])
+    .await;
+    let failure = Failure::from(&get_failure(&client(&server)).await);
+    assert_eq!(failure.kind, FailureKind::Transport);
+    assert_eq!(failure.http_status, status[..3].parse().ok());
+    assert_eq!(failure.request_id.as_deref(), Some("req-1"));
+    assert_eq!(failure.code, None);
+}
+
+#[rstest]
+#[case::before_the_answer(vec![Step::Hang], None)]
+#[case::within_the_headers(vec![send("HTTP/1.1 200 OK\r\n"), Step::Hang], None)]
+#[case::within_the_body(
+    vec![send("HTTP/1.1 200 OK\r\nContent-Length: 9\r\nX-Request-ID: req-1\r\n\r\n{"), Step::Hang],
+    Some("req-1")
+)]
+#[case::within_a_problem(
+    vec![
+        send(
+            "HTTP/1.1 500 Oops\r\nContent-Type: application/problem+json\r\n\
+             X-Request-ID: req-1\r\nContent-Length: 9\r\n\r\n{"
+        ),
+        Step::Hang,
+    ],
+    Some("req-1")
+)]
+#[tokio::test]
+async fn an_answer_that_takes_too_long_is_given_up(
+    #[case] script: Vec<Step>,
+    #[case] request_id: Option<&str>,
+) {
+    let server = Server::start([script]).await;
+    let error = get_failure(&client_with(&server, impatient())).await;
+    let failure = Failure::from(&error);
+    assert_eq!(failure.kind, FailureKind::Transport);
+    assert_eq!(failure.request_id.as_deref(), request_id);
+    assert!(
+        failure.message.contains("within 1 s"),
+        "{}",
+        failure.message
+    );
+}
+
+#[tokio::test]
+async fn a_stream_that_is_not_opened_in_time_is_given_up() {
+    let server = Server::start([vec![Step::Hang]]).await;
+    let client = client_with(&server, impatient());
+    let error = within(client.run_events(&credentials(), &run_id("run-1"), None))
+        .await
+        .unwrap_err();
+    assert!(matches!(error, CallError::AwaitAnswer { seconds: 1 }));
+}
+
+#[tokio::test]
+async fn a_lost_connection_costs_one_call_and_not_the_next() {
+    let server = Server::start([
+        vec![ok("{}")],
+        vec![Step::Close],
+        vec![ok(r#"{"runId":"run-1","state":"running"}"#)],
+    ])
+    .await;
+    let client = client(&server);
+    within(client.version()).await.unwrap();
+    assert_eq!(get_failure(&client).await.kind(), FailureKind::Transport);
+    let view = within(client.get_run(&credentials(), &run_id("run-1")))
+        .await
+        .unwrap();
+    assert_eq!(view.state.as_deref(), Some("running"));
+}
