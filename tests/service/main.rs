@@ -2,6 +2,7 @@
 //! bug. Each test writes down what the server does and looks at what arrived there.
 
 mod answers;
+mod contract;
 mod failures;
 mod secrets;
 mod stream;

@@ -19,13 +19,13 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 /// The token of every test in this suite; it must be found nowhere but on the wire.
-pub const TOKEN: &str = "canary.7f3a-token";
+pub(crate) const TOKEN: &str = "canary.7f3a-token";
 /// No wait in this suite is longer.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// What the server does once a request is there. After the last step it reads the next request.
 #[derive(Clone, Debug)]
-pub enum Step {
+pub(crate) enum Step {
     /// Sends these bytes.
     Send(Vec<u8>),
     /// Closes the connection.
@@ -38,21 +38,21 @@ pub enum Step {
 
 /// A request as it arrived.
 #[derive(Clone, Debug)]
-pub struct Arrived {
+pub(crate) struct Arrived {
     /// Which connection it came on, counted from 0.
-    pub connection: usize,
+    pub(crate) connection: usize,
     /// Request line and headers.
-    pub head: String,
-    pub body: Vec<u8>,
+    pub(crate) head: String,
+    pub(crate) body: Vec<u8>,
 }
 
 impl Arrived {
-    pub fn line(&self) -> &str {
+    pub(crate) fn line(&self) -> &str {
         self.head.lines().next().unwrap()
     }
 
     /// The values of all headers of this name.
-    pub fn headers(&self, name: &str) -> Vec<&str> {
+    pub(crate) fn headers(&self, name: &str) -> Vec<&str> {
         self.head
             .lines()
             .skip(1)
@@ -63,7 +63,7 @@ impl Arrived {
     }
 
     /// The names of all headers, in lower case and in order of the alphabet.
-    pub fn names(&self) -> Vec<String> {
+    pub(crate) fn names(&self) -> Vec<String> {
         let mut names: Vec<_> = self
             .head
             .lines()
@@ -77,8 +77,8 @@ impl Arrived {
 }
 
 /// A server on a loopback port of its own; ends with the test.
-pub struct Server {
-    pub port: u16,
+pub(crate) struct Server {
+    pub(crate) port: u16,
     requests: Arc<Mutex<Vec<Arrived>>>,
     go: watch::Sender<usize>,
     task: JoinHandle<()>,
@@ -93,12 +93,12 @@ struct Shared {
 impl Server {
     /// One script for each request, in the order in which they arrive. A request beyond them is
     /// recorded and its connection closed.
-    pub async fn start(scripts: impl IntoIterator<Item = Vec<Step>>) -> Self {
+    pub(crate) async fn start(scripts: impl IntoIterator<Item = Vec<Step>>) -> Self {
         Self::start_with(scripts, None).await
     }
 
     /// The same behind TLS.
-    pub async fn start_with(
+    pub(crate) async fn start_with(
         scripts: impl IntoIterator<Item = Vec<Step>>,
         tls: Option<tokio_rustls::TlsAcceptor>,
     ) -> Self {
@@ -140,19 +140,19 @@ impl Server {
     }
 
     /// What arrived so far.
-    pub fn requests(&self) -> Vec<Arrived> {
+    pub(crate) fn requests(&self) -> Vec<Arrived> {
         self.requests.lock().unwrap().clone()
     }
 
     /// The only request that arrived.
-    pub fn request(&self) -> Arrived {
+    pub(crate) fn request(&self) -> Arrived {
         let mut requests = self.requests();
         assert_eq!(requests.len(), 1, "{requests:?}");
         requests.remove(0)
     }
 
     /// Lets the next [`Step::Await`] pass.
-    pub fn go(&self) {
+    pub(crate) fn go(&self) {
         self.go.send_modify(|count| *count += 1);
     }
 }
@@ -230,7 +230,7 @@ async fn read_request<S: AsyncRead + Unpin>(
 }
 
 /// Sends an answer with a `Content-Length`, and further header lines.
-pub fn answer(status: &str, headers: &[&str], body: impl AsRef<[u8]>) -> Step {
+pub(crate) fn answer(status: &str, headers: &[&str], body: impl AsRef<[u8]>) -> Step {
     let body = body.as_ref();
     let mut bytes = format!("HTTP/1.1 {status}\r\nContent-Length: {}\r\n", body.len()).into_bytes();
     for header in headers {
@@ -243,7 +243,7 @@ pub fn answer(status: &str, headers: &[&str], body: impl AsRef<[u8]>) -> Step {
 }
 
 /// A 200 with JSON.
-pub fn ok(json: &str) -> Step {
+pub(crate) fn ok(json: &str) -> Step {
     answer(
         "200 OK",
         &["Content-Type: application/json", "X-Request-ID: req-1"],
@@ -252,7 +252,7 @@ pub fn ok(json: &str) -> Step {
 }
 
 /// A problem by rule 8.
-pub fn problem(status: &str, json: &str) -> Step {
+pub(crate) fn problem(status: &str, json: &str) -> Step {
     answer(
         status,
         &[
@@ -264,19 +264,19 @@ pub fn problem(status: &str, json: &str) -> Step {
 }
 
 /// The head of an event stream that ends with its connection.
-pub fn stream_head() -> Step {
+pub(crate) fn stream_head() -> Step {
     Step::Send(
         b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nX-Request-ID: req-s\r\n\r\n"
             .to_vec(),
     )
 }
 
-pub fn send(text: &str) -> Step {
+pub(crate) fn send(text: &str) -> Step {
     Step::Send(text.as_bytes().to_vec())
 }
 
 /// The contract that is compiled in, with timeouts that a test can sit out.
-pub fn impatient() -> Contract {
+pub(crate) fn impatient() -> Contract {
     let yaml = include_str!("../../contract/profile.yaml");
     let mut changed = yaml.to_owned();
     for (field, seconds) in [
@@ -292,7 +292,7 @@ pub fn impatient() -> Contract {
 }
 
 /// Installs what main installs.
-pub fn install_tls_provider() {
+pub(crate) fn install_tls_provider() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
         rustls::crypto::ring::default_provider()
@@ -301,7 +301,7 @@ pub fn install_tls_provider() {
     });
 }
 
-pub fn config(base_url: &str, contract: Contract) -> ClientConfig {
+pub(crate) fn config(base_url: &str, contract: Contract) -> ClientConfig {
     install_tls_provider();
     let allowed = AllowList::parse([base_url], false).unwrap();
     ClientConfig {
@@ -314,46 +314,46 @@ pub fn config(base_url: &str, contract: Contract) -> ClientConfig {
 }
 
 /// A client for a server, by the contract that is compiled in.
-pub fn client(server: &Server) -> Client {
+pub(crate) fn client(server: &Server) -> Client {
     client_with(server, Contract::builtin().unwrap())
 }
 
-pub fn client_with(server: &Server, contract: Contract) -> Client {
+pub(crate) fn client_with(server: &Server, contract: Contract) -> Client {
     let base_url = format!("http://127.0.0.1:{}/api/v1", server.port);
     Client::new(config(&base_url, contract)).unwrap()
 }
 
-pub fn credentials() -> Credentials {
+pub(crate) fn credentials() -> Credentials {
     Credentials {
         token: Token::parse(TOKEN.as_bytes(), &Contract::builtin().unwrap()).unwrap(),
         workspace_id: None,
     }
 }
 
-pub fn credentials_for(workspace: &str) -> Credentials {
+pub(crate) fn credentials_for(workspace: &str) -> Credentials {
     Credentials {
         workspace_id: Some(WorkspaceId::parse(workspace).unwrap()),
         ..credentials()
     }
 }
 
-pub fn run_id(text: &str) -> RunId {
+pub(crate) fn run_id(text: &str) -> RunId {
     RunId::parse(text).unwrap()
 }
 
-pub fn key(text: &str) -> IdempotencyKey {
+pub(crate) fn key(text: &str) -> IdempotencyKey {
     IdempotencyKey::parse(text).unwrap()
 }
 
 /// Bounds a wait: a test that would hang fails instead.
-pub async fn within<T>(future: impl Future<Output = T>) -> T {
+pub(crate) async fn within<T>(future: impl Future<Output = T>) -> T {
     tokio::time::timeout(PATIENCE, future)
         .await
         .expect("it took longer than any test may")
 }
 
 /// Makes one `GET /runs/run-1` and returns how it failed.
-pub async fn get_failure(client: &Client) -> CallError {
+pub(crate) async fn get_failure(client: &Client) -> CallError {
     within(client.get_run(&credentials(), &run_id("run-1")))
         .await
         .expect_err("the call should have failed")
@@ -361,7 +361,7 @@ pub async fn get_failure(client: &Client) -> CallError {
 
 /// Writes down what it is told.
 #[derive(Default)]
-pub struct Told(pub Mutex<Vec<(Operation, Option<u16>, Option<String>)>>);
+pub(crate) struct Told(pub(crate) Mutex<Vec<(Operation, Option<u16>, Option<String>)>>);
 
 impl Observer for Told {
     fn on_answer(&self, operation: Operation, outcome: &Outcome<'_>) {

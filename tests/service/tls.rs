@@ -18,13 +18,19 @@ const CERTIFICATE: &[u8] = include_bytes!("tls/server.pem");
 const KEY: &[u8] = include_bytes!("tls/server.key");
 
 async fn server(scripts: Vec<Vec<Step>>) -> Server {
+    server_with(scripts, &[]).await
+}
+
+/// `alpn` is what the server offers, the best first.
+async fn server_with(scripts: Vec<Vec<Step>>, alpn: &[&str]) -> Server {
     install_tls_provider();
     let certificate = CertificateDer::from_pem_slice(CERTIFICATE).unwrap();
     let key = PrivateKeyDer::from_pem_slice(KEY).unwrap();
-    let config = rustls::ServerConfig::builder()
+    let mut config = rustls::ServerConfig::builder()
         .with_no_client_auth()
         .with_single_cert(vec![certificate], key)
         .unwrap();
+    config.alpn_protocols = alpn.iter().map(|name| name.as_bytes().to_vec()).collect();
     Server::start_with(scripts, Some(TlsAcceptor::from(Arc::new(config)))).await
 }
 
@@ -73,4 +79,58 @@ async fn a_ca_that_is_no_certificate_is_refused_at_once() {
             other => panic!("{other:?}"),
         }
     }
+}
+
+#[tokio::test]
+async fn calls_speak_http_2_where_it_is_offered_and_streams_keep_a_connection_of_their_own() {
+    let scripts = vec![vec![Step::Close], vec![stream_head(), Step::Hang]];
+    let server = server_with(scripts, &["h2", "http/1.1"]).await;
+    let client = Client::new(https(&server, CA)).unwrap();
+    get_failure(&client).await;
+    within(client.run_events(&credentials(), &run_id("run-1"), None))
+        .await
+        .unwrap();
+    let lines: Vec<_> = server
+        .requests()
+        .iter()
+        .map(|request| request.line().to_owned())
+        .collect();
+    // The first is what every HTTP/2 connection begins with.
+    assert_eq!(
+        lines,
+        ["PRI * HTTP/2.0", "GET /api/v1/runs/run-1/events HTTP/1.1"]
+    );
+}
+
+/// What names the system's certificates, and here none.
+const NO_CERTIFICATES: [(&str, &str); 2] = [
+    ("SSL_CERT_FILE", "/nonexistent/file"),
+    ("SSL_CERT_DIR", "/nonexistent/folder"),
+];
+
+#[test]
+fn where_the_system_has_no_certificates_only_https_without_a_ca_is_refused() {
+    const NAME: &str =
+        "tls::where_the_system_has_no_certificates_only_https_without_a_ca_is_refused";
+    if std::env::var_os(NO_CERTIFICATES[0].0).is_none_or(|file| file != NO_CERTIFICATES[0].1) {
+        // An environment belongs to a process: the test runs itself in one that has none.
+        let status = std::process::Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", NAME])
+            .envs(NO_CERTIFICATES)
+            .status()
+            .unwrap();
+        assert!(status.success());
+        return;
+    }
+    let contract = || Contract::builtin().unwrap();
+    let url = "https://127.0.0.1:1/api/v1";
+    let error = Client::new(config(url, contract())).err().unwrap();
+    assert!(matches!(error, ConfigError::BuildClient(_)), "{error:?}");
+    assert!(error.to_string().contains("configure the service's CA"));
+    let with_ca = ClientConfig {
+        ca_pem: Some(CA.to_vec()),
+        ..config(url, contract())
+    };
+    Client::new(with_ca).unwrap();
+    Client::new(config("http://127.0.0.1:1", contract())).unwrap();
 }
