@@ -1,5 +1,6 @@
 //! The token is on the wire and nowhere else, also when the service repeats it (rule 7).
 
+use std::fmt::Write as _;
 use std::io;
 use std::sync::{Arc, Mutex};
 
@@ -29,7 +30,7 @@ fn shown(error: &CallError) -> String {
     let mut text = format!("{error} {error:?} {error:#?} {:?}", Failure::from(error));
     let mut cause = std::error::Error::source(error);
     while let Some(error) = cause {
-        text.push_str(&format!("{error} {error:?}"));
+        write!(text, "{error} {error:?}").unwrap();
         cause = error.source();
     }
     text

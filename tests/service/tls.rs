@@ -102,24 +102,16 @@ async fn calls_speak_http_2_where_it_is_offered_and_streams_keep_a_connection_of
     );
 }
 
-/// What names the system's certificates, and here none.
-const NO_CERTIFICATES: [(&str, &str); 2] = [
-    ("SSL_CERT_FILE", "/nonexistent/file"),
-    ("SSL_CERT_DIR", "/nonexistent/folder"),
-];
-
 #[test]
 fn where_the_system_has_no_certificates_only_https_without_a_ca_is_refused() {
-    const NAME: &str =
-        "tls::where_the_system_has_no_certificates_only_https_without_a_ca_is_refused";
-    if std::env::var_os(NO_CERTIFICATES[0].0).is_none_or(|file| file != NO_CERTIFICATES[0].1) {
-        // An environment belongs to a process: the test runs itself in one that has none.
-        let status = std::process::Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", NAME])
-            .envs(NO_CERTIFICATES)
-            .status()
-            .unwrap();
-        assert!(status.success());
+    let none = [
+        ("SSL_CERT_FILE", "/nonexistent/file"),
+        ("SSL_CERT_DIR", "/nonexistent/folder"),
+    ];
+    if !is_child_with(
+        "tls::where_the_system_has_no_certificates_only_https_without_a_ca_is_refused",
+        &none,
+    ) {
         return;
     }
     let contract = || Contract::builtin().unwrap();

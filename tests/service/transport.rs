@@ -125,3 +125,26 @@ async fn a_lost_connection_costs_one_call_and_not_the_next() {
         .unwrap();
     assert_eq!(view.state.as_deref(), Some("running"));
 }
+
+#[tokio::test]
+async fn no_proxy_is_taken_from_the_environment() {
+    let proxy = Server::start([vec![ok(r#"{"version":"of the proxy"}"#)]]).await;
+    let address = format!("http://127.0.0.1:{}", proxy.port);
+    let variables = [
+        "HTTP_PROXY",
+        "http_proxy",
+        "HTTPS_PROXY",
+        "https_proxy",
+        "ALL_PROXY",
+    ]
+    .map(|name| (name, address.as_str()));
+    let test = "transport::no_proxy_is_taken_from_the_environment";
+    // The child has a proxy of its own that it must not ask either; what counts is its answer.
+    if !is_child_with(test, &variables) {
+        assert!(proxy.requests().is_empty());
+        return;
+    }
+    let server = Server::start([vec![ok(r#"{"version":"of the service"}"#)]]).await;
+    let reply = within(client(&server).version()).await.unwrap();
+    assert_eq!(reply.version.as_deref(), Some("of the service"));
+}
