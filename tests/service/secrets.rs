@@ -79,6 +79,7 @@ async fn no_fault_shows_the_token() {
     for _ in 0..9 {
         let text = shown(&get_failure(&client).await);
         assert!(!text.contains("canary"), "{text}");
+        assert!(!text.contains("/api/v1"), "a URL shows in {text}");
     }
     let requests = server.requests();
     assert_eq!(requests.len(), 9);
