@@ -244,3 +244,11 @@ async fn a_request_id_too_long_is_dropped() {
     let view = create(&client(&server)).await.unwrap();
     assert_eq!(view.request_id, None);
 }
+
+#[tokio::test]
+async fn an_interim_answer_is_passed_over() {
+    let early = send("HTTP/1.1 103 Early Hints\r\nLink: </style.css>\r\n\r\n");
+    let server = Server::start([vec![early, ok(r#"{"runId":"run-1"}"#)]]).await;
+    let view = create(&client(&server)).await.unwrap();
+    assert_eq!(view.run_id.as_deref(), Some("run-1"));
+}

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use run_operator::api::contract::Contract;
+use run_operator::decide::answer::Failure;
 use run_operator::service::{CallError, Client, ClientConfig, ConfigError};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
@@ -64,6 +65,8 @@ async fn another_authority_is_not_trusted_and_no_token_is_sent() {
     let client = Client::new(https(&server, OTHER_CA)).unwrap();
     let error = get_failure(&client).await;
     assert!(matches!(error, CallError::Connect(_)), "{error:?}");
+    let message = Failure::from(&error).message;
+    assert!(message.contains("UnknownIssuer"), "{message}");
     assert!(server.requests().is_empty());
 }
 

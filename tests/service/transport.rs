@@ -1,5 +1,7 @@
 //! No answer, half an answer, an answer too late.
 
+use bytes::Bytes;
+use proptest::prelude::*;
 use rstest::rstest;
 use run_operator::api::contract::Contract;
 use run_operator::decide::answer::{Failure, FailureKind};
@@ -22,10 +24,13 @@ async fn a_refused_connection_is_a_transport_failure_with_its_cause() {
     assert_eq!(failure.kind, FailureKind::Transport);
     assert_eq!(failure.http_status, None);
     assert!(
-        failure.message.contains("Connection refused"),
+        failure
+            .message
+            .starts_with("failed to connect to the service: client error (Connect): tcp connect"),
         "{}",
         failure.message
     );
+    assert!(failure.message.contains("Connection refused"));
 }
 
 #[rstest]
@@ -147,4 +152,50 @@ async fn no_proxy_is_taken_from_the_environment() {
     let server = Server::start([vec![ok(r#"{"version":"of the service"}"#)]]).await;
     let reply = within(client(&server).version()).await.unwrap();
     assert_eq!(reply.version.as_deref(), Some("of the service"));
+}
+
+/// Pieces of answers, good and bad, in any order.
+fn answers() -> impl Strategy<Value = Vec<u8>> {
+    let piece = prop_oneof![
+        Just(b"HTTP/1.1 200 OK\r\n".to_vec()),
+        (100..999u16).prop_map(|status| format!("HTTP/1.1 {status} X\r\n").into_bytes()),
+        Just(b"Content-Type: application/problem+json\r\n".to_vec()),
+        Just(b"Content-Type: text/event-stream\r\n".to_vec()),
+        Just(b"Transfer-Encoding: chunked\r\n".to_vec()),
+        any::<u32>().prop_map(|n| format!("Content-Length: {n}\r\n").into_bytes()),
+        "(X-Request-ID|Retry-After): [ -~]{0,40}\r\n".prop_map(String::into_bytes),
+        Just(b"\r\n".to_vec()),
+        Just(b"5\r\nid: 1\r\n".to_vec()),
+        Just(br#"{"code":"c","runId":"run-1","state":["#.to_vec()),
+        Just(b"data: a\n\n".to_vec()),
+        prop::collection::vec(any::<u8>(), 0..40),
+    ];
+    prop::collection::vec(piece, 0..12).prop_map(|pieces| pieces.concat())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(64) })]
+
+    /// That each call returns at all is what is proved: no panic, no hang.
+    #[test]
+    fn whatever_bytes_a_server_sends_each_call_ends(bytes in answers()) {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let scripts = vec![vec![Step::Send(bytes), Step::Close]; 4];
+            let server = Server::start(scripts).await;
+            let (client, who, run) = (client(&server), credentials(), run_id("run-1"));
+            let body = Bytes::from_static(b"{}");
+            for failure in [
+                within(client.create_run(&who, &key("k"), body)).await.err(),
+                within(client.get_run(&who, &run)).await.err(),
+                within(client.cancel_run(&who, &run)).await.err(),
+            ].iter().flatten().map(Failure::from) {
+                assert!(failure.message.len() <= 512 && !failure.message.is_empty());
+                assert!(!failure.message.chars().any(char::is_control));
+            }
+            if let Ok(mut stream) = within(client.run_events(&who, &run, None)).await {
+                while let Ok(Some(_)) = within(stream.next()).await {}
+            }
+        });
+    }
 }
