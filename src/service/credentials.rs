@@ -10,6 +10,9 @@ use crate::api::contract::Contract;
 const TOKEN_BYTES: usize = 8 * 1024;
 /// Bytes of a workspace's identifier.
 const WORKSPACE_ID_BYTES: usize = 256;
+/// A shorter token is not looked for in what the service says: it would be found in innocent words,
+/// and in runIds, which it would make unusable. No token that protects anything is so short.
+const FINDABLE_BYTES: usize = 8;
 const REDACTED: &str = "[redacted]";
 
 /// A token of the service (rule 3). Never shown, never in a URL (rule 7).
@@ -95,7 +98,8 @@ impl Token {
 
     /// Whether a text of the service repeats the token.
     pub(super) fn is_in(&self, text: &str) -> bool {
-        text.contains(self.0.expose_secret())
+        let token = self.0.expose_secret();
+        token.len() >= FINDABLE_BYTES && text.contains(token)
     }
 
     /// The text without the token: a service that echoes it must not bring it into a status (rule 7).
@@ -210,6 +214,13 @@ mod tests {
             .token
             .redact("got canary-token, sorry".to_owned());
         assert_eq!(echo, "got [redacted], sorry");
+    }
+
+    #[test]
+    fn a_token_that_is_a_word_makes_no_word_unusable() {
+        let token = parse(b"run").unwrap();
+        assert!(!token.is_in("run-1"));
+        assert_eq!(token.redact("run-1".to_owned()), "run-1");
     }
 
     #[rstest]

@@ -1,7 +1,7 @@
 //! Writing a request: path, headers, body.
 
 use bytes::Bytes;
-use http::header::{ACCEPT, ACCEPT_ENCODING, AUTHORIZATION, CONTENT_TYPE};
+use http::header::{ACCEPT, ACCEPT_ENCODING, AUTHORIZATION, CONTENT_LENGTH, CONTENT_TYPE};
 use http::{HeaderMap, HeaderValue, Method};
 use url::Url;
 
@@ -14,6 +14,7 @@ const ACCEPT_JSON: HeaderValue =
     HeaderValue::from_static("application/json, application/problem+json");
 const ACCEPT_EVENTS: HeaderValue =
     HeaderValue::from_static("text/event-stream, application/problem+json");
+const NONE: HeaderValue = HeaderValue::from_static("0");
 const IDENTITY: HeaderValue = HeaderValue::from_static("identity");
 
 const IDEMPOTENCY_KEY: &str = "idempotency-key";
@@ -69,7 +70,10 @@ impl Request {
         run_id: &RunId,
     ) -> Result<Self, CallError> {
         let path = format!("/runs/{}:cancel", run_id.segment());
-        Self::new(base, Method::POST, &path)?.authorized(who)
+        let mut request = Self::new(base, Method::POST, &path)?.authorized(who)?;
+        // Said, not left out: a POST without a length is refused (411) by some proxies.
+        request.headers.insert(CONTENT_LENGTH, NONE);
+        Ok(request)
     }
 
     /// An empty `last_event_id` is sent as none: it is what an empty `id:` line resets it to.

@@ -43,8 +43,10 @@ pub(super) fn with_causes(error: &dyn Error) -> String {
     let mut cause = error.source();
     while let Some(error) = cause {
         let said = error.to_string();
-        // Some libraries repeat their cause in their own text.
-        if !text.contains(&said) {
+        // reqwest's own words ("error sending request") say less than the layers around it, and some
+        // libraries repeat their cause in their own text.
+        let says_less = error.is::<reqwest::Error>() && error.source().is_some();
+        if !says_less && !text.contains(&said) {
             text.push_str(": ");
             text.push_str(&said);
         }
