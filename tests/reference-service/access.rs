@@ -52,18 +52,27 @@ pub(crate) fn fingerprint(token: &str) -> String {
 /// A token can be sent in a header as it is: RFC 6750's characters, and no others.
 pub(crate) fn is_legal_token(token: &str) -> bool {
     !token.is_empty()
-        && token.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._~+/=".contains(&byte))
+        && token
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || b"-._~+/=".contains(&byte))
 }
 
 impl Access {
     pub(crate) fn add_workspace(&mut self, key: &str) {
-        self.workspaces.entry(key.to_owned()).or_insert_with(|| Workspace {
-            id: key.to_owned(),
-            name: format!("Workspace {key}"),
-        });
+        self.workspaces
+            .entry(key.to_owned())
+            .or_insert_with(|| Workspace {
+                id: key.to_owned(),
+                name: format!("Workspace {key}"),
+            });
     }
 
-    pub(crate) fn add_token(&mut self, token: &str, workspace: &str, expires: Option<Millis>) -> Token {
+    pub(crate) fn add_token(
+        &mut self,
+        token: &str,
+        workspace: &str,
+        expires: Option<Millis>,
+    ) -> Token {
         self.add_workspace(workspace);
         let record = Token {
             fingerprint: fingerprint(token),
@@ -106,9 +115,10 @@ impl Access {
     }
 
     pub(crate) fn workspace_resource(&self, key: &str) -> Value {
-        self.workspaces
-            .get(key)
-            .map_or(Value::Null, |workspace| json!({"id": workspace.id, "name": workspace.name}))
+        self.workspaces.get(key).map_or(
+            Value::Null,
+            |workspace| json!({"id": workspace.id, "name": workspace.name}),
+        )
     }
 
     /// Accepts a token, or says why not. One code for all reasons: a client can do the same about
@@ -163,7 +173,10 @@ mod tests {
         let caller = access().authenticate("alpha", 99).expect("still good");
         assert_eq!(caller.workspace_id, "ws-a");
         let problem = access().authenticate("alpha", 100).expect_err("expired");
-        assert_eq!((problem.status, problem.code.as_str()), (StatusCode::UNAUTHORIZED, "unauthenticated"));
+        assert_eq!(
+            (problem.status, problem.code.as_str()),
+            (StatusCode::UNAUTHORIZED, "unauthenticated")
+        );
         assert_eq!(problem.headers["www-authenticate"], "Bearer");
     }
 
@@ -180,7 +193,10 @@ mod tests {
         let mut access = access();
         assert!(access.announce("ws-a", Some("ws-other".to_owned()), None));
         let caller = access.authenticate("alpha", 0).expect("still good");
-        assert_eq!((caller.workspace.as_str(), caller.workspace_id.as_str()), ("ws-a", "ws-other"));
+        assert_eq!(
+            (caller.workspace.as_str(), caller.workspace_id.as_str()),
+            ("ws-a", "ws-other")
+        );
     }
 
     #[test]

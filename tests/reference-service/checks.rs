@@ -1,8 +1,8 @@
 //! What a request must look like. Strict, so that a client's mistake is found here and not at the
 //! real service.
 
-use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap};
 use http::StatusCode;
+use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap};
 use serde_json::Value;
 
 use crate::access::Caller;
@@ -54,8 +54,12 @@ pub(crate) fn idempotency_key(headers: &HeaderMap) -> Result<&str, Problem> {
     let key = single(headers, IDEMPOTENCY_KEY)?.ok_or_else(|| {
         Problem::bad_request("idempotency_key_missing", "Idempotency-Key is required")
     })?;
-    if key.is_empty() || key.len() > MAX_KEY_LENGTH || !key.bytes().all(|byte| byte.is_ascii_graphic()) {
-        let title = format!("Idempotency-Key must be 1 to {MAX_KEY_LENGTH} visible ASCII characters");
+    if key.is_empty()
+        || key.len() > MAX_KEY_LENGTH
+        || !key.bytes().all(|byte| byte.is_ascii_graphic())
+    {
+        let title =
+            format!("Idempotency-Key must be 1 to {MAX_KEY_LENGTH} visible ASCII characters");
         return Err(Problem::bad_request("idempotency_key_invalid", title));
     }
     Ok(key)
@@ -65,7 +69,9 @@ pub(crate) fn idempotency_key(headers: &HeaderMap) -> Result<&str, Problem> {
 pub(crate) fn content_type(headers: &HeaderMap) -> Result<(), Problem> {
     let sent = single(headers, CONTENT_TYPE.as_str())?.unwrap_or_default();
     let mut parts = sent.split(';').map(str::trim);
-    let is_json = parts.next().is_some_and(|kind| kind.eq_ignore_ascii_case("application/json"));
+    let is_json = parts
+        .next()
+        .is_some_and(|kind| kind.eq_ignore_ascii_case("application/json"));
     if is_json && parts.all(|parameter| parameter.eq_ignore_ascii_case("charset=utf-8")) {
         return Ok(());
     }
@@ -101,7 +107,10 @@ pub(crate) fn accepts_events(headers: &HeaderMap) -> Result<(), Problem> {
 pub(crate) fn no_query(query: Option<&str>) -> Result<(), Problem> {
     match query {
         None => Ok(()),
-        Some(_) => Err(Problem::bad_request("unexpected_query", "This API takes no query parameters")),
+        Some(_) => Err(Problem::bad_request(
+            "unexpected_query",
+            "This API takes no query parameters",
+        )),
     }
 }
 
@@ -109,13 +118,17 @@ pub(crate) fn no_body(body: &[u8]) -> Result<(), Problem> {
     if body.is_empty() {
         return Ok(());
     }
-    Err(Problem::bad_request("unexpected_body", "This request takes no body"))
+    Err(Problem::bad_request(
+        "unexpected_body",
+        "This request takes no body",
+    ))
 }
 
 /// The body of a create: `workload` with at least an `image`, `provider` and `region`.
 pub(crate) fn create_body(bytes: &[u8]) -> Result<Value, Problem> {
-    let body: Value = serde_json::from_slice(bytes)
-        .map_err(|error| Problem::bad_request("invalid_json", format!("The body is not JSON: {error}")))?;
+    let body: Value = serde_json::from_slice(bytes).map_err(|error| {
+        Problem::bad_request("invalid_json", format!("The body is not JSON: {error}"))
+    })?;
     let Some(object) = body.as_object() else {
         return Err(Problem::invalid_field("", "the body must be an object"));
     };
@@ -123,7 +136,10 @@ pub(crate) fn create_body(bytes: &[u8]) -> Result<Value, Problem> {
         .keys()
         .find(|name| !["workload", "provider", "region"].contains(&name.as_str()))
     {
-        return Err(Problem::invalid_field(unknown, "is not a field of this request"));
+        return Err(Problem::invalid_field(
+            unknown,
+            "is not a field of this request",
+        ));
     }
     if !body["workload"].is_object() {
         return Err(Problem::invalid_field("workload", "must be an object"));
@@ -155,7 +171,10 @@ mod tests {
         pairs
             .iter()
             .map(|(name, value)| {
-                (HeaderName::from_static(name), HeaderValue::from_str(value).expect("a legal value"))
+                (
+                    HeaderName::from_static(name),
+                    HeaderValue::from_str(value).expect("a legal value"),
+                )
             })
             .collect()
     }
@@ -163,16 +182,43 @@ mod tests {
     #[test]
     fn a_bad_create_names_its_field() {
         for (body, field, reason) in [
-            (json!({"provider": "a", "region": "b"}), "workload", "must be an object"),
-            (json!({"workload": {}, "provider": "a", "region": "b"}), "workload.image", "is required"),
-            (json!({"workload": {"image": 1}, "provider": "a", "region": "b"}), "workload.image", "must be a string"),
-            (json!({"workload": {"image": "x"}, "region": "b"}), "provider", "is required"),
-            (json!({"workload": {"image": "x"}, "provider": "a", "region": " "}), "region", "must not be empty"),
-            (json!({"workload": {"image": "x"}, "provider": "a", "region": "b", "name": 1}), "name", "is not a field of this request"),
+            (
+                json!({"provider": "a", "region": "b"}),
+                "workload",
+                "must be an object",
+            ),
+            (
+                json!({"workload": {}, "provider": "a", "region": "b"}),
+                "workload.image",
+                "is required",
+            ),
+            (
+                json!({"workload": {"image": 1}, "provider": "a", "region": "b"}),
+                "workload.image",
+                "must be a string",
+            ),
+            (
+                json!({"workload": {"image": "x"}, "region": "b"}),
+                "provider",
+                "is required",
+            ),
+            (
+                json!({"workload": {"image": "x"}, "provider": "a", "region": " "}),
+                "region",
+                "must not be empty",
+            ),
+            (
+                json!({"workload": {"image": "x"}, "provider": "a", "region": "b", "name": 1}),
+                "name",
+                "is not a field of this request",
+            ),
             (json!([]), "", "the body must be an object"),
         ] {
             let problem = create_body(body.to_string().as_bytes()).expect_err("refused");
-            assert_eq!((problem.status.as_u16(), problem.code.as_str()), (422, "validation_failed"));
+            assert_eq!(
+                (problem.status.as_u16(), problem.code.as_str()),
+                (422, "validation_failed")
+            );
             assert_eq!(problem.params["field"], field);
             assert_eq!(problem.params["reason"], reason);
         }
@@ -181,20 +227,33 @@ mod tests {
     #[test]
     fn workload_fields_beyond_image_pass() {
         let body = json!({"workload": {"image": "x", "any": {"thing": [1, null]}}, "provider": "auto", "region": "auto"});
-        assert_eq!(create_body(body.to_string().as_bytes()).expect("accepted"), body);
+        assert_eq!(
+            create_body(body.to_string().as_bytes()).expect("accepted"),
+            body
+        );
     }
 
     #[test]
     fn a_key_is_one_header_of_visible_characters() {
-        assert_eq!(idempotency_key(&headers(&[("idempotency-key", "k-1")])), Ok("k-1"));
+        assert_eq!(
+            idempotency_key(&headers(&[("idempotency-key", "k-1")])),
+            Ok("k-1")
+        );
         for bad in ["", "with space", &"x".repeat(256)] {
-            let problem = idempotency_key(&headers(&[("idempotency-key", bad)])).expect_err("refused");
+            let problem =
+                idempotency_key(&headers(&[("idempotency-key", bad)])).expect_err("refused");
             assert_eq!(problem.code, "idempotency_key_invalid");
         }
         let mut twice = headers(&[("idempotency-key", "k-1")]);
         twice.append("idempotency-key", HeaderValue::from_static("k-2"));
-        assert_eq!(idempotency_key(&twice).expect_err("refused").code, "invalid_header");
-        assert_eq!(idempotency_key(&headers(&[])).expect_err("refused").code, "idempotency_key_missing");
+        assert_eq!(
+            idempotency_key(&twice).expect_err("refused").code,
+            "invalid_header"
+        );
+        assert_eq!(
+            idempotency_key(&headers(&[])).expect_err("refused").code,
+            "idempotency_key_missing"
+        );
     }
 
     #[test]
@@ -202,7 +261,11 @@ mod tests {
         for good in ["application/json", "Application/JSON; charset=UTF-8"] {
             assert_eq!(content_type(&headers(&[("content-type", good)])), Ok(()));
         }
-        for bad in ["text/plain", "application/json; charset=latin1", "application/jsonp"] {
+        for bad in [
+            "text/plain",
+            "application/json; charset=latin1",
+            "application/jsonp",
+        ] {
             let problem = content_type(&headers(&[("content-type", bad)])).expect_err("refused");
             assert_eq!(problem.status.as_u16(), 415);
         }
@@ -216,8 +279,15 @@ mod tests {
             fingerprint: String::new(),
         };
         assert_eq!(workspace(&headers(&[]), &caller), Ok(()));
-        assert_eq!(workspace(&headers(&[("x-service-workspace-id", "ws-a")]), &caller), Ok(()));
-        let problem = workspace(&headers(&[("x-service-workspace-id", "ws-b")]), &caller).expect_err("refused");
-        assert_eq!((problem.status.as_u16(), problem.code.as_str()), (403, "workspace_mismatch"));
+        assert_eq!(
+            workspace(&headers(&[("x-service-workspace-id", "ws-a")]), &caller),
+            Ok(())
+        );
+        let problem = workspace(&headers(&[("x-service-workspace-id", "ws-b")]), &caller)
+            .expect_err("refused");
+        assert_eq!(
+            (problem.status.as_u16(), problem.code.as_str()),
+            (403, "workspace_mismatch")
+        );
     }
 }

@@ -48,7 +48,12 @@ pub(crate) struct Match {
 
 /// What happens. `execute` says whether the request takes effect before the answer is spoilt.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-#[serde(tag = "type", rename_all = "camelCase", rename_all_fields = "camelCase", deny_unknown_fields)]
+#[serde(
+    tag = "type",
+    rename_all = "camelCase",
+    rename_all_fields = "camelCase",
+    deny_unknown_fields
+)]
 pub(crate) enum Action {
     /// Another answer: a problem document, or `body` as it is.
     Answer {
@@ -88,21 +93,30 @@ pub(crate) enum Action {
         #[serde(default)]
         execute: bool,
     },
-    HugeBody { bytes: u64 },
+    HugeBody {
+        bytes: u64,
+    },
     /// `Content-Length` promises the whole body, half of it comes, the connection is closed.
     TruncatedBody,
-    WrongContentType { content_type: String },
+    WrongContentType {
+        content_type: String,
+    },
     /// The right answer's first half, as if it were whole.
     InvalidJson,
     /// The right answer, changed by a JSON merge patch (RFC 7386).
-    MergeBody { merge: Value },
+    MergeBody {
+        merge: Value,
+    },
     Redirect {
         #[serde(default = "temporary_redirect")]
         status: u16,
         location: String,
     },
     /// The right answer in small pieces.
-    SlowDrip { chunk_bytes: usize, every_ms: u64 },
+    SlowDrip {
+        chunk_bytes: usize,
+        every_ms: u64,
+    },
     /// An event stream that misbehaves.
     Stream(StreamScript),
 }
@@ -136,14 +150,16 @@ impl Action {
     fn check(&self) -> Result<(), Problem> {
         let refuse = |field: &str, reason: String| Err(Problem::invalid_field(field, reason));
         match self {
-            Self::Answer { status, .. } | Self::Redirect { status, .. } if !(200..=599).contains(status) => {
+            Self::Answer { status, .. } | Self::Redirect { status, .. }
+                if !(200..=599).contains(status) =>
+            {
                 refuse("action.status", "must be 200 to 599".to_owned())
             }
-            Self::Hang { for_ms, .. } | Self::Delay { for_ms, .. } | Self::SlowDrip { every_ms: for_ms, .. }
-                if *for_ms > MAX_WAIT =>
-            {
-                refuse("action", format!("waits {MAX_WAIT} ms at most"))
-            }
+            Self::Hang { for_ms, .. }
+            | Self::Delay { for_ms, .. }
+            | Self::SlowDrip {
+                every_ms: for_ms, ..
+            } if *for_ms > MAX_WAIT => refuse("action", format!("waits {MAX_WAIT} ms at most")),
             Self::HugeBody { bytes } if *bytes > MAX_HUGE_BODY => {
                 refuse("action.bytes", format!("must be {MAX_HUGE_BODY} at most"))
             }
@@ -169,7 +185,8 @@ pub(crate) struct Target {
 
 impl Match {
     fn fits(&self, target: &Target) -> bool {
-        let fits = |wanted: &Option<String>, given: &Option<String>| wanted.is_none() || wanted == given;
+        let fits =
+            |wanted: &Option<String>, given: &Option<String>| wanted.is_none() || wanted == given;
         (self.operation.is_none() || self.operation == target.operation)
             && fits(&self.run_id, &target.run_id)
             && fits(&self.key, &target.key)
@@ -203,7 +220,13 @@ impl FaultBook {
     pub(crate) fn add(&mut self, fault: Fault) -> u64 {
         self.last_id += 1;
         let random = Random::seeded(fault.seed);
-        self.rules.push(Rule { id: self.last_id, fault, seen: 0, fired: 0, random });
+        self.rules.push(Rule {
+            id: self.last_id,
+            fault,
+            seen: 0,
+            fired: 0,
+            random,
+        });
         self.last_id
     }
 
@@ -250,7 +273,11 @@ mod tests {
     }
 
     fn create(key: &str) -> Target {
-        Target { operation: Some(Operation::CreateRun), key: Some(key.to_owned()), ..Target::default() }
+        Target {
+            operation: Some(Operation::CreateRun),
+            key: Some(key.to_owned()),
+            ..Target::default()
+        }
     }
 
     #[test]
@@ -268,14 +295,24 @@ mod tests {
         assert!(book.pick(&create("k")).is_none());
         assert!(book.pick(&create("k")).is_some());
         assert!(book.pick(&create("k")).is_some());
-        assert!(book.pick(&Target { operation: Some(Operation::GetRun), ..Target::default() }).is_none());
+        assert!(
+            book.pick(&Target {
+                operation: Some(Operation::GetRun),
+                ..Target::default()
+            })
+            .is_none()
+        );
     }
 
     #[test]
     fn a_storm_repeats_with_its_seed() {
         let storm = |seed: u64| {
-            let mut book = book(json!({"action": {"type": "loseBefore"}, "times": 0, "probability": 0.5, "seed": seed}));
-            (0..50).map(|_| book.pick(&create("k")).is_some()).collect::<Vec<_>>()
+            let mut book = book(
+                json!({"action": {"type": "loseBefore"}, "times": 0, "probability": 0.5, "seed": seed}),
+            );
+            (0..50)
+                .map(|_| book.pick(&create("k")).is_some())
+                .collect::<Vec<_>>()
         };
         assert_eq!(storm(1), storm(1));
         assert_ne!(storm(1), storm(2));
@@ -284,11 +321,26 @@ mod tests {
     #[test]
     fn an_impossible_fault_is_refused_by_field() {
         for (fault, field) in [
-            (json!({"action": {"type": "answer", "status": 99}}), "action.status"),
-            (json!({"action": {"type": "hang", "forMs": 600_001}}), "action"),
-            (json!({"action": {"type": "slowDrip", "chunkBytes": 0, "everyMs": 1}}), "action.chunkBytes"),
-            (json!({"action": {"type": "doThenLose"}, "probability": 2.0}), "probability"),
-            (json!({"action": {"type": "doThenLose"}, "match": {"nth": 0}}), "match.nth"),
+            (
+                json!({"action": {"type": "answer", "status": 99}}),
+                "action.status",
+            ),
+            (
+                json!({"action": {"type": "hang", "forMs": 600_001}}),
+                "action",
+            ),
+            (
+                json!({"action": {"type": "slowDrip", "chunkBytes": 0, "everyMs": 1}}),
+                "action.chunkBytes",
+            ),
+            (
+                json!({"action": {"type": "doThenLose"}, "probability": 2.0}),
+                "probability",
+            ),
+            (
+                json!({"action": {"type": "doThenLose"}, "match": {"nth": 0}}),
+                "match.nth",
+            ),
         ] {
             let fault: Fault = serde_json::from_value(fault).expect("well-formed");
             assert_eq!(fault.check().expect_err("refused").params["field"], field);

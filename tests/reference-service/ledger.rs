@@ -60,12 +60,26 @@ impl Ledger {
     }
 
     /// Notes how a request ended; no status means that the connection was cut.
-    pub(crate) fn close(&mut self, number: u64, operation: Operation, status: Option<u16>, fault: Option<u64>, millis: Millis) {
+    pub(crate) fn close(
+        &mut self,
+        number: u64,
+        operation: Operation,
+        status: Option<u16>,
+        fault: Option<u64>,
+        millis: Millis,
+    ) {
         let word = status.map_or_else(|| "cut".to_owned(), |status| status.to_string());
-        *self.counts.entry(operation).or_default().entry(word).or_default() += 1;
+        *self
+            .counts
+            .entry(operation)
+            .or_default()
+            .entry(word)
+            .or_default() += 1;
         // Numbers are consecutive, so the place follows from the first; cleared entries have none.
         let first = self.entries.front().map_or(0, |entry| entry.number);
-        let place = number.checked_sub(first).and_then(|place| usize::try_from(place).ok());
+        let place = number
+            .checked_sub(first)
+            .and_then(|place| usize::try_from(place).ok());
         if let Some(entry) = place.and_then(|place| self.entries.get_mut(place)) {
             entry.status = status;
             entry.cut = status.is_none();
@@ -87,7 +101,10 @@ impl Ledger {
     }
 
     pub(crate) fn count_of_status(&self, status: &str) -> u64 {
-        self.counts.values().filter_map(|by_status| by_status.get(status)).sum()
+        self.counts
+            .values()
+            .filter_map(|by_status| by_status.get(status))
+            .sum()
     }
 }
 
@@ -137,7 +154,10 @@ mod tests {
         let number = ledger.open(entry());
         ledger.close(number, Operation::GetRun, None, Some(3), 1);
         let entry = ledger.entries().next().expect("one entry");
-        assert_eq!((entry.cut, entry.status, entry.fault), (true, None, Some(3)));
+        assert_eq!(
+            (entry.cut, entry.status, entry.fault),
+            (true, None, Some(3))
+        );
         assert_eq!(ledger.count_of_status("cut"), 1);
     }
 }

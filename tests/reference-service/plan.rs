@@ -241,7 +241,10 @@ mod tests {
     }
 
     fn texts(expected: &[(u64, &str)]) -> Vec<(u64, String)> {
-        expected.iter().map(|(at, text)| (*at, (*text).to_owned())).collect()
+        expected
+            .iter()
+            .map(|(at, text)| (*at, (*text).to_owned()))
+            .collect()
     }
 
     #[test]
@@ -273,7 +276,10 @@ mod tests {
     fn own_states_replace_the_usual_ones_and_end_as_told() {
         let states = json!(["warming-up", {"state": "training", "forMs": 7}]);
         let open = json!({"simulate": {"states": states}});
-        assert_eq!(timeline(&open), texts(&[(0, "warming-up"), (10, "training")]));
+        assert_eq!(
+            timeline(&open),
+            texts(&[(0, "warming-up"), (10, "training")])
+        );
         let closed = json!({"simulate": {"states": states, "outcome": "succeeded"}});
         let expected = [(0, "warming-up"), (10, "training"), (17, "succeeded")];
         assert_eq!(timeline(&closed), texts(&expected));
@@ -284,7 +290,11 @@ mod tests {
         let problem = Plan::of(&json!({"simulate": {"outcom": "failed"}}), PACING)
             .expect_err("a misspelt field");
         assert_eq!(problem.params["field"], "workload.simulate");
-        assert!(problem.title.contains("unknown field `outcom`"), "{}", problem.title);
+        assert!(
+            problem.title.contains("unknown field `outcom`"),
+            "{}",
+            problem.title
+        );
     }
 
     #[test]

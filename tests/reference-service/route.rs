@@ -50,8 +50,13 @@ impl Route {
         if method.as_str() != allow {
             return Err(Problem::method_not_allowed(method, allow));
         }
-        let run_id = percent_decode_str(id).decode_utf8().map_err(|_| not_found())?;
-        Ok(Self { operation, run_id: run_id.into_owned() })
+        let run_id = percent_decode_str(id)
+            .decode_utf8()
+            .map_err(|_| not_found())?;
+        Ok(Self {
+            operation,
+            run_id: run_id.into_owned(),
+        })
     }
 }
 
@@ -65,15 +70,42 @@ mod tests {
     fn every_endpoint_is_found() {
         for (method, path, operation, run_id) in [
             (Method::GET, "/api/v1/version", Operation::GetVersion, ""),
-            (Method::GET, "/api/v1/workspaces/current", Operation::GetWorkspace, ""),
+            (
+                Method::GET,
+                "/api/v1/workspaces/current",
+                Operation::GetWorkspace,
+                "",
+            ),
             (Method::POST, "/api/v1/runs", Operation::CreateRun, ""),
             (Method::GET, "/api/v1/runs/r1", Operation::GetRun, "r1"),
-            (Method::GET, "/api/v1/runs/r1/events", Operation::StreamEvents, "r1"),
-            (Method::POST, "/api/v1/runs/r1:cancel", Operation::CancelRun, "r1"),
-            (Method::GET, "/api/v1/runs/a%2Fb%3Fc%3Acancel", Operation::GetRun, "a/b?c:cancel"),
+            (
+                Method::GET,
+                "/api/v1/runs/r1/events",
+                Operation::StreamEvents,
+                "r1",
+            ),
+            (
+                Method::POST,
+                "/api/v1/runs/r1:cancel",
+                Operation::CancelRun,
+                "r1",
+            ),
+            (
+                Method::GET,
+                "/api/v1/runs/a%2Fb%3Fc%3Acancel",
+                Operation::GetRun,
+                "a/b?c:cancel",
+            ),
         ] {
             let route = Route::of(&method, path).expect(path);
-            assert_eq!(route, Route { operation, run_id: run_id.to_owned() }, "{path}");
+            assert_eq!(
+                route,
+                Route {
+                    operation,
+                    run_id: run_id.to_owned()
+                },
+                "{path}"
+            );
         }
     }
 

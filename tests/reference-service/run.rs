@@ -2,7 +2,9 @@
 
 use serde_json::{Value, json};
 
-use crate::plan::{CANCELLED, CANCELLING, Does, Millis, OnCancel, Plan, SUCCEEDED, Step, is_terminal};
+use crate::plan::{
+    CANCELLED, CANCELLING, Does, Millis, OnCancel, Plan, SUCCEEDED, Step, is_terminal,
+};
 use crate::problem::Problem;
 
 /// Events that one run keeps. Only the control API can come near it.
@@ -91,7 +93,11 @@ impl Run {
         let (field, value) = extra;
         let data = json!({"runId": self.id, field: value, "at": timestamp(now)}).to_string();
         let id = self.next_event_id();
-        self.push(Event { id: Some(id), kind: kind.to_owned(), data });
+        self.push(Event {
+            id: Some(id),
+            kind: kind.to_owned(),
+            data,
+        });
     }
 
     /// Opaque to clients: the run's id is in it, so that an id of another run is not mistaken.
@@ -167,7 +173,10 @@ impl Run {
         }
         let end = match self.plan.on_cancel {
             OnCancel::Refuse => {
-                return Err(Problem::conflict("cancel_refused", "This run refuses to be cancelled"));
+                return Err(Problem::conflict(
+                    "cancel_refused",
+                    "This run refuses to be cancelled",
+                ));
             }
             OnCancel::Ignore => return Ok(()),
             OnCancel::IgnoreFirst => {
@@ -181,7 +190,10 @@ impl Run {
         let held = matches!(self.timer, Timer::Held(_));
         let wait = self.plan.cancel_time;
         self.plan.steps = end
-            .map(|state| Step { wait, does: Does::Enter(state.to_owned()) })
+            .map(|state| Step {
+                wait,
+                does: Does::Enter(state.to_owned()),
+            })
             .into_iter()
             .collect();
         self.cancel_requested = Some(now);
@@ -195,7 +207,9 @@ impl Run {
     pub(crate) fn position_after(&self, last_event_id: Option<&str>) -> usize {
         last_event_id
             .and_then(|id| {
-                self.events.iter().rposition(|event| event.id.as_deref() == Some(id))
+                self.events
+                    .iter()
+                    .rposition(|event| event.id.as_deref() == Some(id))
             })
             .map_or(0, |position| position + 1)
     }

@@ -73,7 +73,9 @@ impl StreamScript {
             .iter()
             .map(|text| STANDARD.decode(text).map(Bytes::from))
             .collect::<Result<_, _>>()
-            .map_err(|error| Problem::invalid_field("action.raw", format!("is not base64: {error}")))
+            .map_err(|error| {
+                Problem::invalid_field("action.raw", format!("is not base64: {error}"))
+            })
     }
 }
 
@@ -99,14 +101,20 @@ mod tests {
     #[test]
     fn a_break_within_a_character_leaves_half_of_it() {
         let block = Bytes::from("data: é!\n\n");
-        assert_eq!(Inside::Character.part(&block), Bytes::from_static(b"data: \xC3"));
+        assert_eq!(
+            Inside::Character.part(&block),
+            Bytes::from_static(b"data: \xC3")
+        );
         assert_eq!(Inside::Event.part(&Bytes::from("abcd")), Bytes::from("ab"));
     }
 
     #[test]
     fn a_script_that_contradicts_itself_is_refused() {
         for (script, field) in [
-            (json!({"afterEvents": 1, "afterBytes": 1}), "action.afterBytes"),
+            (
+                json!({"afterEvents": 1, "afterBytes": 1}),
+                "action.afterBytes",
+            ),
             (json!({"afterBytes": 1, "inside": "event"}), "action.inside"),
             (json!({"raw": ["***"]}), "action.raw"),
             (json!({"repeat": 1_000_001}), "action.repeat"),

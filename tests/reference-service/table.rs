@@ -65,10 +65,18 @@ impl Table {
     }
 
     /// Creates a run, or finds the one that this key already made (rule 1).
-    pub(crate) fn create(&mut self, now: Millis, create: Create<'_>) -> Result<Created<'_>, Problem> {
+    pub(crate) fn create(
+        &mut self,
+        now: Millis,
+        create: Create<'_>,
+    ) -> Result<Created<'_>, Problem> {
         let scoped = (create.workspace.to_owned(), create.key.to_owned());
         self.keys_seen.insert(scoped.clone());
-        if self.keys.get(&scoped).is_some_and(|known| known.forgotten_at <= now) {
+        if self
+            .keys
+            .get(&scoped)
+            .is_some_and(|known| known.forgotten_at <= now)
+        {
             self.keys.remove(&scoped);
         }
         if let Some(known) = self.keys.get(&scoped) {
@@ -84,13 +92,22 @@ impl Table {
                 .param("idempotencyKey", create.key));
             }
             run.received.posts.push(create.request_id.to_owned());
-            return Ok(Created { run, replayed: true });
+            return Ok(Created {
+                run,
+                replayed: true,
+            });
         }
         let id = self.insert(now, create)?;
-        let record = KeyRecord { run_id: id.clone(), forgotten_at: now + self.key_retention };
+        let record = KeyRecord {
+            run_id: id.clone(),
+            forgotten_at: now + self.key_retention,
+        };
         self.keys.insert(scoped, record);
         match self.runs.get(&id) {
-            Some(run) => Ok(Created { run, replayed: false }),
+            Some(run) => Ok(Created {
+                run,
+                replayed: false,
+            }),
             None => Err(Problem::run_not_found(&id)),
         }
     }
@@ -99,7 +116,10 @@ impl Table {
         let plan = Plan::of(&create.body["workload"], self.pacing)?;
         let id = match &plan.run_id {
             Some(wished) if self.runs.contains_key(wished) => {
-                return Err(Problem::invalid_field("workload.simulate.runId", "is taken"));
+                return Err(Problem::invalid_field(
+                    "workload.simulate.runId",
+                    "is taken",
+                ));
             }
             Some(wished) => wished.clone(),
             None => format!("run_{:016x}", self.random.next()),
@@ -140,15 +160,27 @@ impl Table {
             .ok_or_else(|| Problem::run_not_found(id))
     }
 
-    pub(crate) fn cancel(&mut self, now: Millis, workspace: &str, id: &str) -> Result<&Run, Problem> {
+    pub(crate) fn cancel(
+        &mut self,
+        now: Millis,
+        workspace: &str,
+        id: &str,
+    ) -> Result<&Run, Problem> {
         self.find(workspace, id)?.received.cancels += 1;
         self.change(id, |run| run.cancel(now))??;
         self.get(id).ok_or_else(|| Problem::run_not_found(id))
     }
 
     /// Changes one run and keeps the agenda and the list of changes in step with it.
-    pub(crate) fn change<T>(&mut self, id: &str, change: impl FnOnce(&mut Run) -> T) -> Result<T, Problem> {
-        let run = self.runs.get_mut(id).ok_or_else(|| Problem::run_not_found(id))?;
+    pub(crate) fn change<T>(
+        &mut self,
+        id: &str,
+        change: impl FnOnce(&mut Run) -> T,
+    ) -> Result<T, Problem> {
+        let run = self
+            .runs
+            .get_mut(id)
+            .ok_or_else(|| Problem::run_not_found(id))?;
         let before = run.timer;
         let result = change(run);
         let after = run.timer;
@@ -201,12 +233,24 @@ impl Table {
         let ids: Vec<_> = self.runs.keys().cloned().collect();
         for id in ids {
             // The id was just read from the table, so the run is there.
-            let _ = self.change(&id, |run| if hold { run.hold(now) } else { run.release(now) });
+            let _ = self.change(&id, |run| {
+                if hold {
+                    run.hold(now)
+                } else {
+                    run.release(now)
+                }
+            });
         }
     }
 
     /// Puts a run in any state by hand. What it would have done by itself is dropped.
-    pub(crate) fn set_state(&mut self, now: Millis, id: &str, state: &str, silently: bool) -> Result<(), Problem> {
+    pub(crate) fn set_state(
+        &mut self,
+        now: Millis,
+        id: &str,
+        state: &str,
+        silently: bool,
+    ) -> Result<(), Problem> {
         self.change(id, |run| {
             run.plan.steps.clear();
             run.timer = Timer::Idle;
@@ -223,9 +267,14 @@ impl Table {
     }
 
     pub(crate) fn emit(&mut self, id: &str, event: Event) -> Result<(), Problem> {
-        let full = self.get(id).is_some_and(|run| run.events.len() >= MAX_EVENTS);
+        let full = self
+            .get(id)
+            .is_some_and(|run| run.events.len() >= MAX_EVENTS);
         if full {
-            return Err(Problem::conflict("events_full", "This run keeps no more events"));
+            return Err(Problem::conflict(
+                "events_full",
+                "This run keeps no more events",
+            ));
         }
         self.change(id, |run| run.push(event))
     }
