@@ -27,7 +27,7 @@ mod table;
 #[cfg(test)]
 mod tests;
 
-use std::io::{self, Write as _};
+use std::io::{self, IsTerminal as _, Write as _};
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -76,6 +76,7 @@ async fn run(args: Args) -> Result<(), Error> {
     } = args.check().map_err(Error::ReadArguments)?;
     tracing_subscriber::fmt()
         .with_env_filter(EnvFilter::try_new(log)?)
+        .with_ansi(io::stderr().is_terminal())
         .with_writer(io::stderr)
         .init();
     let mut terminate = signal(SignalKind::terminate()).map_err(Error::WatchSignals)?;
