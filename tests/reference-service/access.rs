@@ -177,7 +177,7 @@ mod tests {
             (problem.status, problem.code.as_str()),
             (StatusCode::UNAUTHORIZED, "unauthenticated")
         );
-        assert_eq!(problem.headers["www-authenticate"], "Bearer");
+        assert_eq!(problem.header, Some(("www-authenticate", "Bearer")));
     }
 
     #[test]

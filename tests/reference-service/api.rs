@@ -54,7 +54,16 @@ impl Reply {
     pub(crate) fn problem(problem: &Problem, request_id: &str) -> Self {
         Self {
             status: problem.status,
-            headers: problem.headers.clone(),
+            headers: problem
+                .header
+                .map(|(name, value)| {
+                    (
+                        HeaderName::from_static(name),
+                        HeaderValue::from_static(value),
+                    )
+                })
+                .into_iter()
+                .collect(),
             content: Content::Bytes(PROBLEM, Bytes::from(problem.body(request_id).to_string())),
         }
     }

@@ -121,6 +121,10 @@ const ENDPOINTS: &[&str] = &[
     "DELETE /_control/runs/{runId}, /_control/keys/{key}, /_control/streams",
 ];
 
+#[expect(
+    clippy::unnecessary_wraps,
+    reason = "every arm of the dispatch is a Result"
+)]
 fn ok(body: Value) -> Done {
     Ok((StatusCode::OK, body))
 }
@@ -334,22 +338,17 @@ fn yes() -> bool {
 }
 
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct NewEvent {
     #[serde(rename = "type")]
     kind: String,
     #[serde(default)]
     data: Value,
-    /// Absent: the next id. `null`: an event without one.
-    #[serde(default, deserialize_with = "present")]
-    id: Option<Option<String>>,
-}
-
-/// Tells `null` from an absent field.
-fn present<'de, D: serde::Deserializer<'de>>(
-    deserializer: D,
-) -> Result<Option<Option<String>>, D::Error> {
-    Option::deserialize(deserializer).map(Some)
+    /// Absent: the next id.
+    id: Option<String>,
+    /// The event has no id at all.
+    #[serde(default)]
+    without_id: bool,
 }
 
 fn steer(app: &App, id: &str, verb: &str, body: &[u8]) -> Done {
@@ -380,7 +379,7 @@ fn steer(app: &App, id: &str, verb: &str, body: &[u8]) -> Done {
                 table.emit(
                     id,
                     Event {
-                        id: new.id.unwrap_or(next),
+                        id: new.id.or(next).filter(|_| !new.without_id),
                         kind: new.kind,
                         data,
                     },

@@ -1,7 +1,6 @@
 //! Problem Details, the one shape of every error (rule 8).
 
-use http::header::{ALLOW, HeaderName, HeaderValue, WWW_AUTHENTICATE};
-use http::{HeaderMap, Method, StatusCode};
+use http::{Method, StatusCode};
 use serde_json::{Map, Value, json};
 
 /// Where a request broke a rule, and what the client is told about it.
@@ -12,7 +11,8 @@ pub(crate) struct Problem {
     pub(crate) title: String,
     pub(crate) retryable: bool,
     pub(crate) params: Map<String, Value>,
-    pub(crate) headers: HeaderMap,
+    /// A header that belongs to the status.
+    pub(crate) header: Option<(&'static str, &'static str)>,
 }
 
 impl Problem {
@@ -23,7 +23,7 @@ impl Problem {
             title: title.into(),
             retryable: false,
             params: Map::new(),
-            headers: HeaderMap::new(),
+            header: None,
         }
     }
 
@@ -32,8 +32,8 @@ impl Problem {
         self
     }
 
-    fn header(mut self, name: HeaderName, value: HeaderValue) -> Self {
-        self.headers.insert(name, value);
+    fn header(mut self, name: &'static str, value: &'static str) -> Self {
+        self.header = Some((name, value));
         self
     }
 
@@ -53,7 +53,7 @@ impl Problem {
 
     pub(crate) fn unauthenticated(title: &str) -> Self {
         Self::new(StatusCode::UNAUTHORIZED, "unauthenticated", title)
-            .header(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"))
+            .header("www-authenticate", "Bearer")
     }
 
     pub(crate) fn workspace_mismatch(sent: &str) -> Self {
@@ -89,7 +89,7 @@ impl Problem {
             "method_not_allowed",
             format!("{method} is not allowed here; allowed: {allow}"),
         )
-        .header(ALLOW, HeaderValue::from_static(allow))
+        .header("allow", allow)
     }
 
     pub(crate) fn body_too_large(limit: usize) -> Self {

@@ -193,7 +193,7 @@ async fn a_run_can_be_put_in_any_state_and_told_to_say_anything() {
     service
         .control(
             &format!("{path}/events"),
-            &json!({"type": "bare", "id": null}),
+            &json!({"type": "bare", "withoutId": true}),
         )
         .await;
     service
