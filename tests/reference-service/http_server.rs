@@ -119,7 +119,7 @@ async fn handle(app: Arc<App>, peer: SocketAddr, request: Request<Incoming>) -> 
     app.with(|inner, now| {
         inner
             .ledger
-            .close(number, operation, status, fault_id, now - began)
+            .close(number, operation, status, fault_id, now - began);
     });
     log(&call, status, fault_id);
     outcome

@@ -21,16 +21,14 @@ const HEARTBEAT: Bytes = Bytes::from_static(b": heartbeat\n\n");
 
 /// An event as its lines.
 pub(crate) fn encode(event: &Event) -> Bytes {
-    let mut block = String::new();
+    let mut lines = Vec::new();
     if let Some(id) = &event.id {
-        block.push_str(&format!("id: {id}\n"));
+        lines.push(format!("id: {id}\n"));
     }
-    block.push_str(&format!("event: {}\n", event.kind));
-    for line in event.data.split('\n') {
-        block.push_str(&format!("data: {line}\n"));
-    }
-    block.push('\n');
-    Bytes::from(block)
+    lines.push(format!("event: {}\n", event.kind));
+    lines.extend(event.data.split('\n').map(|line| format!("data: {line}\n")));
+    lines.push("\n".to_owned());
+    Bytes::from(lines.concat())
 }
 
 /// A body that is written piece by piece into the sender.
