@@ -235,9 +235,9 @@ impl Table {
             // The id was just read from the table, so the run is there.
             let _ = self.change(&id, |run| {
                 if hold {
-                    run.hold(now)
+                    run.hold(now);
                 } else {
-                    run.release(now)
+                    run.release(now);
                 }
             });
         }
