@@ -17,7 +17,7 @@ use crate::decide::{
     situation::Why,
     workspace::{Assessment, Check, Obstacle, assess},
 };
-use crate::service::{BaseUrl, Client, ClientConfig, Credentials, Token, WorkspaceId};
+use crate::service::{BaseUrl, Client, ClientConfig, ConfigError, Credentials, Token, WorkspaceId};
 
 use super::{
     checks::{Checked, Verdict},
@@ -238,12 +238,18 @@ fn client(
         observer: Arc::clone(&ctx.metrics) as Arc<dyn crate::service::Observer>,
     };
     let client = Client::new(config).map_err(|error| {
+        let todo = match error {
+            ConfigError::ReadCa(_) | ConfigError::EmptyCa => {
+                "Correct the Secret that spec.caSecretRef names."
+            }
+            ConfigError::BuildClient(_) => "Name a CA bundle in spec.caSecretRef.",
+            ConfigError::UserAgent(_) | ConfigError::NoTlsProvider => {
+                "This is a bug of the operator; please report it."
+            }
+        };
         Why::new(
             Reason::CaInvalid,
-            format!(
-                "No client can be made: {}. Correct spec.caSecretRef.",
-                chain(&error)
-            ),
+            format!("No client can be made: {}. {todo}", chain(&error)),
         )
     })?;
     ctx.checks.keep_client(&key, url, ca_pem, client.clone());
