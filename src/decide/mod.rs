@@ -1,3 +1,236 @@
 //! Layer 2: all policy, pure and synchronous. No clock, no client, no async.
+//!
+//! # Flow
+//! The controller observes, calls [`decide`], writes [`Decision::status`] if it differs from the stored
+//! one, then carries out the one effect, tells [`Memory::learn`](memory::Memory::learn) what it came to,
+//! and decides again.
+//!
+//! # Guarantees
+//! - No [`Effect::Submit`] without an intent in the object that this process owns.
+//! - [`Effect::Release`] only as the deletion table of the design says.
+//! - A terminal status never changes its phase, and leads to no call.
+//!
+//! # Assumptions
+//! - `Observed::run` is at least as new as this process's own last write to it.
+//! - No request outlives the contract file's `keyRetentionSeconds`.
 
 pub mod answer;
+pub mod backoff;
+pub mod body;
+pub mod classify;
+mod ended;
+mod facts;
+pub mod feed;
+pub mod memory;
+pub mod situation;
+mod submitted;
+pub mod text;
+mod unsubmitted;
+mod wording;
+pub mod workspace;
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+use crate::api::{
+    Contract, Intent, Reason, Run, RunStatus, intent::End, status::ResolvedWorkspace,
+};
+
+pub use memory::{Learned, Learning, Memory};
+
+/// Everything that a decision depends on.
+#[derive(Clone, Copy, Debug)]
+pub struct Observed<'a> {
+    /// The object.
+    pub run: &'a Run,
+    /// Its Workspace as last seen.
+    pub workspace: &'a WorkspaceView,
+    /// What this process remembers of the object.
+    pub memory: &'a Memory,
+    /// Another live Run of the namespace that holds the same `spec.idempotencyKey`.
+    pub key_rival: Option<&'a str>,
+    /// The object is gone from the API server without having been released.
+    pub vanished: bool,
+    /// Whether the event stream is open.
+    pub streaming: bool,
+    /// The contract in force.
+    pub contract: &'a Contract,
+    /// The operator's settings.
+    pub settings: &'a Settings,
+    /// Now.
+    pub now: Timestamp,
+}
+
+/// What the operator was told at its start.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Names this process; the owner of the intents that it writes.
+    pub process: String,
+    /// The shortest poll interval.
+    pub poll_min: Duration,
+    /// The longest poll interval, and the pace of whatever is asked again without hope.
+    pub poll_max: Duration,
+}
+
+/// A Workspace as the Runs that use it see it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum WorkspaceView {
+    /// This process has not looked yet: wait, and write nothing.
+    Unknown,
+    /// There is no such Workspace.
+    Missing,
+    /// It can't be used now.
+    NotReady {
+        /// Its Ready condition's reason.
+        reason: Reason,
+        /// Its Ready condition's message.
+        message: String,
+    },
+    /// The service answered `/workspaces/current` for the very token in use.
+    Ready(Session),
+}
+
+/// A verified token.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Session {
+    /// Counts verifications in this process; a later session is another token or another check.
+    pub number: u64,
+    /// What a Run is pinned to when it is submitted now.
+    pub resolved: ResolvedWorkspace,
+    /// Why first submissions are held, if they are.
+    pub holds: Option<(Reason, String)>,
+}
+
+/// What happens next.
+#[derive(Clone, Debug)]
+pub struct Decision {
+    /// The status that should stand; the controller writes it, before the effect, if it differs.
+    pub status: Option<RunStatus>,
+    /// At most one effect.
+    pub effect: Option<Effect>,
+    /// When to look again, if nothing happens before.
+    pub again: Option<Timestamp>,
+    /// What becomes of the event stream.
+    pub follow: Follow,
+    /// What deserves a Kubernetes Event.
+    pub notes: Vec<Note>,
+}
+
+/// What becomes of the event stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Follow {
+    /// As it is.
+    Keep,
+    /// It should be open.
+    Open,
+    /// It should be closed: nothing more is to be learnt.
+    Close,
+}
+
+/// The effects, one at a time. Each is guarded by the object's uid and resourceVersion where it
+/// touches the object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// Write the intent and, unless the object is being deleted, the finalizer, in one patch.
+    WriteIntent {
+        /// What to write.
+        intent: Intent,
+        /// Whether the finalizer goes along.
+        finalizer: bool,
+        /// Nothing that was POSTed before can have made a run.
+        clean: bool,
+    },
+    /// `POST /runs` with this key and body.
+    Submit {
+        /// The idempotency key.
+        key: String,
+        /// The body.
+        body: Vec<u8>,
+    },
+    /// `GET /runs/{runId}`.
+    Refresh {
+        /// The run.
+        run_id: String,
+    },
+    /// `POST /runs/{runId}:cancel`.
+    Cancel {
+        /// The run.
+        run_id: String,
+    },
+    /// Take the finalizer off; the intent keeps how the Run ended.
+    Release {
+        /// What stays in the intent, if the object stays.
+        end: Option<End>,
+    },
+    /// Delete the object: its TTL has passed.
+    Delete,
+}
+
+/// News for people, as Kubernetes Events and log lines.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Note {
+    /// The service named a state that the contract file doesn't map.
+    UnmappedState {
+        /// Verbatim.
+        state: String,
+    },
+    /// The object goes and its run stays.
+    Orphaned {
+        /// The idempotency key, if one was used.
+        key: Option<String>,
+        /// The run, if one is known.
+        run_id: Option<String>,
+    },
+    /// The finalizer goes although the run was only seen to be cancelling.
+    CancelUnconfirmed {
+        /// The run.
+        run_id: String,
+    },
+}
+
+/// Decides what happens next for one Run.
+pub fn decide(observed: &Observed<'_>) -> Decision {
+    let facts = facts::Facts::gather(observed);
+    if facts.ended() {
+        return ended::decide(&facts);
+    }
+    match facts.run_id() {
+        Some(run_id) => submitted::decide(&facts, run_id),
+        None => unsubmitted::decide(&facts),
+    }
+}
+
+impl Decision {
+    /// Nothing to do and nothing to say.
+    fn quiet() -> Self {
+        Self {
+            status: None,
+            effect: None,
+            again: None,
+            follow: Follow::Keep,
+            notes: Vec::new(),
+        }
+    }
+
+    fn act(effect: Effect) -> Self {
+        Self {
+            effect: Some(effect),
+            ..Self::quiet()
+        }
+    }
+
+    fn tell(status: RunStatus) -> Self {
+        Self {
+            status: Some(status),
+            ..Self::quiet()
+        }
+    }
+
+    fn at(self, again: Timestamp) -> Self {
+        Self {
+            again: Some(again),
+            ..self
+        }
+    }
+}

@@ -1,0 +1,54 @@
+//! How long to wait: pure, so that the same attempt of the same object always waits equally long.
+
+use std::time::Duration;
+
+use backon::{BackoffBuilder, ExponentialBuilder};
+
+/// The first wait. Long enough that a restarting service isn't hammered, short enough that a lost
+/// packet goes unnoticed.
+const FIRST: Duration = Duration::from_millis(500);
+/// The longest wait of one's own accord: a person who mends the service should not have to wait longer.
+const LONGEST: Duration = Duration::from_secs(300);
+/// After this many doublings the wait no longer grows.
+const DOUBLINGS: usize = 10;
+/// `Retry-After` is honoured within these bounds (DESIGN.md, failure rules).
+const RETRY_AFTER: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(600));
+
+/// The wait after the `attempt`th consecutive failure (from 1), jittered by `seed`: between the
+/// exponential step and twice that, and never shorter than the answer's `Retry-After`.
+pub fn delay(attempt: u32, retry_after: Option<Duration>, seed: u64) -> Duration {
+    let nth = usize::try_from(attempt.saturating_sub(1))
+        .unwrap_or(DOUBLINGS)
+        .min(DOUBLINGS);
+    let own = ExponentialBuilder::new()
+        .with_min_delay(FIRST)
+        .with_max_delay(LONGEST)
+        .with_max_times(DOUBLINGS + 1)
+        .with_jitter()
+        .with_jitter_seed(seed)
+        .build()
+        .nth(nth)
+        .unwrap_or(LONGEST)
+        .min(LONGEST);
+    let asked = retry_after.map_or(Duration::ZERO, |d| d.clamp(RETRY_AFTER.0, RETRY_AFTER.1));
+    own.max(asked)
+}
+
+/// The wait before the next poll: doubles from `min` to `max` while nothing changes, with up to a tenth
+/// of jitter so that Runs applied together drift apart.
+pub fn poll_interval(quiet_polls: u32, min: Duration, max: Duration, seed: u64) -> Duration {
+    let base = min.saturating_mul(1 << quiet_polls.min(16)).min(max);
+    let tenth = base / 10;
+    let spread = u32::try_from(seed % 1000).unwrap_or_default();
+    base + tenth * spread / 1000
+}
+
+/// A seed from what identifies an object, stable over restarts.
+pub fn seed(uid: &str, salt: u32) -> u64 {
+    // FNV-1a: std's hasher is allowed to change between releases, and a decision must not.
+    uid.bytes()
+        .chain(salt.to_le_bytes())
+        .fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+            (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+        })
+}

@@ -1,0 +1,52 @@
+//! The create's body and key: a pure function of the immutable spec, byte for byte the same in every
+//! retry (rule 1).
+
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+
+use crate::api::RunSpec;
+
+/// The serializer that new intents name. An older one stays as long as an intent may name it.
+pub const CURRENT_SERIALIZER: u32 = 1;
+
+/// The body of `POST /runs`, or nothing where this build doesn't know the serializer.
+pub fn body(spec: &RunSpec, serializer: u32) -> Option<Vec<u8>> {
+    match serializer {
+        1 => Some(compact_with_sorted_keys(spec)),
+        _ => None,
+    }
+}
+
+/// Serializer 1: compact JSON, object keys in byte order at every level, `provider` and `region` with
+/// what unset means.
+fn compact_with_sorted_keys(spec: &RunSpec) -> Vec<u8> {
+    let mut body = json!({
+        "workload": Value::Object(spec.workload.clone()),
+        "provider": spec.provider(),
+        "region": spec.region(),
+    });
+    // A no-op while serde_json's maps are sorted; a dependency may switch that off for all.
+    body.sort_all_objects();
+    body.to_string().into_bytes()
+}
+
+/// SHA-256 in hexadecimal.
+pub fn sha256(bytes: &[u8]) -> String {
+    use std::fmt::Write;
+    Sha256::digest(bytes)
+        .iter()
+        .fold(String::with_capacity(64), |mut hex, byte| {
+            // Writing to a String can't fail.
+            let _ = write!(hex, "{byte:02x}");
+            hex
+        })
+}
+
+/// The idempotency key (rule 1): the object's uid, or the user's key scoped by namespace. A uid holds
+/// no slash, so that the two never collide.
+pub fn idempotency_key(spec: &RunSpec, namespace: &str, uid: &str) -> String {
+    match &spec.idempotency_key {
+        Some(key) => format!("{namespace}/{key}"),
+        None => uid.to_owned(),
+    }
+}

@@ -1,0 +1,124 @@
+//! A Run that has ended. Terminal is absorbing: no call ever after, also after a restart. The one
+//! exception is a run that the service denied, which is asked for once more when its object goes.
+
+use std::time::Duration;
+
+use crate::api::{Phase, Reason, RunStatus, intent::End};
+
+use super::{
+    Decision, Effect, Follow,
+    facts::Facts,
+    memory::later,
+    situation::{Situation, Why},
+    submitted,
+};
+
+pub(super) fn decide(f: &Facts<'_>) -> Decision {
+    Decision {
+        follow: Follow::Close,
+        ..next(f)
+    }
+}
+
+fn next(f: &Facts<'_>) -> Decision {
+    let phase = f.status().phase.filter(|p| p.terminal());
+    let Some(phase) = phase else {
+        return rebuild(f);
+    };
+    if f.end_reason() == Some(Reason::RunNotFound) {
+        return denied(f);
+    }
+    if f.has_finalizer() {
+        return Decision {
+            status: current(f),
+            ..Decision::act(Effect::Release {
+                end: Some(end(f, phase)),
+            })
+        };
+    }
+    if f.deleting() {
+        return Decision::quiet();
+    }
+    Decision {
+        status: current(f),
+        ..expiry(f)
+    }
+}
+
+/// A run that the service doesn't know keeps its finalizer; on deletion both cancel and GET must say so
+/// again.
+fn denied(f: &Facts<'_>) -> Decision {
+    let Some(run_id) = f.run_id().filter(|_| f.deleting() && f.has_finalizer()) else {
+        return Decision {
+            status: current(f),
+            ..expiry(f)
+        };
+    };
+    submitted::teardown(f, run_id)
+}
+
+fn end(f: &Facts<'_>, phase: Phase) -> End {
+    let reason = f.end_reason().unwrap_or(match phase {
+        Phase::Succeeded => Reason::Succeeded,
+        Phase::Cancelled => Reason::Cancelled,
+        Phase::Failed | Phase::Pending | Phase::Active | Phase::Cancelling => Reason::Failed,
+    });
+    End {
+        run_id: f.status().run_id.clone(),
+        phase,
+        reason,
+    }
+}
+
+/// The status of a Run that has ended changes in one way only: it follows the generation.
+fn current(f: &Facts<'_>) -> Option<RunStatus> {
+    let generation = f.generation();
+    let mut status = f.status().clone();
+    if f.deleting() || status.observed_generation == Some(generation) {
+        return None;
+    }
+    status.observed_generation = Some(generation);
+    for condition in &mut status.conditions {
+        condition.observed_generation = Some(generation);
+    }
+    Some(status)
+}
+
+/// A status that was lost after the end is rebuilt from the intent, without a call.
+fn rebuild(f: &Facts<'_>) -> Decision {
+    let Some((intent, end)) = f.own_intent().and_then(|i| Some((i, i.end.as_ref()?))) else {
+        return Decision::quiet();
+    };
+    let mut status = f.status().clone();
+    status.run_id.clone_from(&end.run_id);
+    if end.run_id.is_some() {
+        status.workspace = status.workspace.or_else(|| Some(intent.workspace.clone()));
+    }
+    let message =
+        "The run has ended; its status was lost and is restored from the object's intent.";
+    let why = Why::new(end.reason, message);
+    Decision::tell(f.say_from(
+        status,
+        &Situation::Ended {
+            phase: end.phase,
+            why,
+        },
+    ))
+}
+
+/// Deletes the object when its TTL has passed.
+fn expiry(f: &Facts<'_>) -> Decision {
+    let ttl = f
+        .spec()
+        .ttl_seconds_after_finished
+        .and_then(|s| u64::try_from(s).ok());
+    let (Some(ttl), Some(ended)) = (ttl, &f.status().completion_time) else {
+        return Decision::quiet();
+    };
+    let due = later(ended.0, Duration::from_secs(ttl));
+    if due <= f.o.now {
+        Decision::act(Effect::Delete)
+    } else {
+        Decision::quiet().at(due)
+    }
+}

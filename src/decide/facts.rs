@@ -1,0 +1,329 @@
+//! What an observation amounts to: the questions that every branch of the policy asks.
+
+use jiff::Timestamp;
+
+use crate::api::{
+    ConditionType, Intent, Reason, RunSpec, RunStatus, conditions,
+    intent::IntentRecord,
+    names,
+    run::DeletionPolicy,
+    status::{LastError, Phase, whole_seconds},
+};
+
+use super::{
+    Observed, Session, WorkspaceView, body,
+    classify::{self, Class},
+    memory::{Memory, Trouble, later, seconds_since},
+    situation::{self, Situation},
+    text::cut,
+};
+
+/// Bytes of an error's message that the status keeps.
+const MAX_ERROR: usize = 512;
+
+/// An observation, read.
+pub(super) struct Facts<'a> {
+    pub(super) o: &'a Observed<'a>,
+    pub(super) uid: &'a str,
+    record: IntentRecord,
+    no_status: RunStatus,
+}
+
+/// The intent in force.
+pub(super) enum Known<'a> {
+    /// None was ever written for this uid.
+    Nothing,
+    /// This object's own, from the object or, if that was stripped, from memory.
+    Own(&'a Intent),
+    /// Another object's.
+    Foreign,
+    /// Edited by somebody.
+    Unreadable,
+}
+
+impl<'a> Facts<'a> {
+    pub(super) fn gather(o: &'a Observed<'a>) -> Self {
+        let uid = o.run.metadata.uid.as_deref().unwrap_or_default();
+        let annotations = o.run.metadata.annotations.as_ref();
+        let annotation = annotations.and_then(|a| a.get(names::INTENT_ANNOTATION));
+        let record = IntentRecord::read(annotation.map(String::as_str), uid);
+        Self {
+            o,
+            uid,
+            record,
+            no_status: RunStatus::default(),
+        }
+    }
+
+    pub(super) fn spec(&self) -> &'a RunSpec {
+        &self.o.run.spec
+    }
+
+    pub(super) fn memory(&self) -> &'a Memory {
+        self.o.memory
+    }
+
+    /// The stored status.
+    pub(super) fn status(&self) -> &RunStatus {
+        self.o.run.status.as_ref().unwrap_or(&self.no_status)
+    }
+
+    pub(super) fn generation(&self) -> i64 {
+        self.o.run.metadata.generation.unwrap_or_default()
+    }
+
+    pub(super) fn intent(&self) -> Known<'_> {
+        match (&self.record, &self.o.memory.intent) {
+            (IntentRecord::Own(intent), _) => Known::Own(intent),
+            (_, Some(intent)) if intent.uid == self.uid => Known::Own(intent),
+            (IntentRecord::Absent, _) => Known::Nothing,
+            (IntentRecord::Foreign, _) => Known::Foreign,
+            (IntentRecord::Unreadable, _) => Known::Unreadable,
+        }
+    }
+
+    pub(super) fn own_intent(&self) -> Option<&Intent> {
+        match self.intent() {
+            Known::Own(intent) => Some(intent),
+            Known::Nothing | Known::Foreign | Known::Unreadable => None,
+        }
+    }
+
+    /// Whether the annotation on the object itself is this object's.
+    pub(super) fn intent_stands(&self) -> bool {
+        matches!(self.record, IntentRecord::Own(_))
+    }
+
+    /// Whether this process may POST under the intent.
+    pub(super) fn owned(&self, intent: &Intent) -> bool {
+        self.intent_stands() && intent.owner == self.o.settings.process
+    }
+
+    pub(super) fn deletion_requested_at(&self) -> Option<Timestamp> {
+        self.o.run.metadata.deletion_timestamp.as_ref().map(|t| t.0)
+    }
+
+    pub(super) fn deleting(&self) -> bool {
+        self.o.vanished || self.deletion_requested_at().is_some()
+    }
+
+    pub(super) fn orphaned(&self) -> bool {
+        self.deleting() && self.spec().deletion_policy() == DeletionPolicy::Orphan
+    }
+
+    pub(super) fn has_finalizer(&self) -> bool {
+        let finalizers = self.o.run.metadata.finalizers.as_ref();
+        finalizers.is_some_and(|f| f.iter().any(|f| f == names::FINALIZER))
+    }
+
+    /// The runId: from the status, else from the answer that is not stored yet, else from the intent.
+    pub(super) fn run_id(&self) -> Option<&str> {
+        let end = self.own_intent().and_then(|i| i.end.as_ref());
+        self.trusted_status()
+            .and_then(|s| s.run_id.as_deref())
+            .or(self.o.memory.run_id.as_deref())
+            .or(end.and_then(|e| e.run_id.as_deref()))
+    }
+
+    /// The status, unless it came with an intent that belongs to another object.
+    fn trusted_status(&self) -> Option<&RunStatus> {
+        if matches!(self.intent(), Known::Foreign) {
+            None
+        } else {
+            Some(self.status())
+        }
+    }
+
+    /// Whether the Run has ended, by its status or, if that was lost, by its intent.
+    pub(super) fn ended(&self) -> bool {
+        let by_status = self
+            .trusted_status()
+            .and_then(|s| s.phase)
+            .is_some_and(Phase::terminal);
+        by_status || self.own_intent().is_some_and(|i| i.end.is_some())
+    }
+
+    /// The retry annotation's value, if it was not acted on yet.
+    pub(super) fn new_retry(&self) -> Option<&'a str> {
+        let annotations = self.o.run.metadata.annotations.as_ref()?;
+        let value = annotations.get(names::RETRY_ANNOTATION)?;
+        let handled = self.status().handled_retry.as_deref() == Some(value)
+            || self
+                .own_intent()
+                .is_some_and(|i| i.retry.as_ref() == Some(value));
+        (!handled).then_some(value.as_str())
+    }
+
+    pub(super) fn retry_annotation(&self) -> Option<&'a String> {
+        self.o
+            .run
+            .metadata
+            .annotations
+            .as_ref()?
+            .get(names::RETRY_ANNOTATION)
+    }
+
+    pub(super) fn key(&self) -> String {
+        let namespace = self.o.run.metadata.namespace.as_deref().unwrap_or_default();
+        body::idempotency_key(self.spec(), namespace, self.uid)
+    }
+
+    pub(super) fn session(&self) -> Option<&'a Session> {
+        match self.o.workspace {
+            WorkspaceView::Ready(session) => Some(session),
+            WorkspaceView::Unknown | WorkspaceView::Missing | WorkspaceView::NotReady { .. } => {
+                None
+            }
+        }
+    }
+
+    /// Whether it is proved that no run exists for this object (DESIGN.md, "In doubt").
+    pub(super) fn not_created(&self) -> bool {
+        match self.intent() {
+            Known::Nothing | Known::Foreign => true,
+            Known::Unreadable => false,
+            Known::Own(intent) => self.refusal_proves(intent) || self.owner_knows(intent),
+        }
+    }
+
+    fn refusal_proves(&self, intent: &Intent) -> bool {
+        let refusal = self.status().refusal.as_ref();
+        refusal.is_some_and(|r| r.not_created && r.epoch == intent.epoch)
+    }
+
+    fn owner_knows(&self, intent: &Intent) -> bool {
+        if intent.owner != self.o.settings.process {
+            return false;
+        }
+        let submission = &self.memory().submission;
+        let every_attempt_refused = submission.sole && !submission.doubt;
+        let answered = submission.attempts == 0 || self.trouble(classify::Call::Create).is_some();
+        let refused_bytes = self
+            .trouble(classify::Call::Create)
+            .is_some_and(|t| classify::refuses_the_bytes(&t.failure, t.class));
+        (every_attempt_refused && answered) || refused_bytes
+    }
+
+    /// The failures in a row of `call`.
+    pub(super) fn trouble(&self, call: classify::Call) -> Option<&'a Trouble> {
+        self.memory().trouble(call)
+    }
+
+    /// When the next attempt of a failed call is due. A 401 waits for another session, and a new
+    /// session is worth an early try.
+    pub(super) fn next_attempt(&self, trouble: &Trouble) -> Timestamp {
+        let new_session = self.session().is_some_and(|s| s.number > trouble.session);
+        match trouble.class {
+            Class::Unauthorized if new_session => trouble.at,
+            Class::Unauthorized => later(trouble.at, self.o.settings.poll_max),
+            Class::Retry | Class::Violation => trouble.next,
+            Class::Final(_) => trouble
+                .next
+                .max(later(trouble.at, self.o.settings.poll_max)),
+        }
+    }
+
+    /// Whether a failure is the business of the Workspace, which will say so itself.
+    pub(super) fn unauthorized(&self) -> bool {
+        let session = self.session().map_or(0, |s| s.number);
+        self.memory()
+            .troubles
+            .iter()
+            .any(|t| t.class == Class::Unauthorized && session <= t.session)
+    }
+
+    /// Whether the object's age under this intent passes what the service remembers of keys.
+    pub(super) fn key_forgotten(&self, intent: &Intent) -> bool {
+        let retention = i64::try_from(self.o.contract.key_retention_seconds()).unwrap_or(i64::MAX);
+        seconds_since(intent.time, self.o.now) >= retention
+    }
+
+    /// The stored status with `situation` in it, and what is in force.
+    pub(super) fn say(&self, situation: &Situation) -> RunStatus {
+        self.say_from(self.status().clone(), situation)
+    }
+
+    pub(super) fn say_from(&self, mut status: RunStatus, situation: &Situation) -> RunStatus {
+        let spec = self.spec();
+        status.provider = Some(spec.provider().to_owned());
+        status.region = Some(spec.region().to_owned());
+        let intent = self.own_intent();
+        status.idempotency_key = Some(intent.map_or_else(|| self.key(), |i| i.key.clone()));
+        if let Some(retry) = intent.and_then(|i| i.retry.as_ref()) {
+            status.handled_retry = Some(retry.clone());
+        }
+        let epoch = intent.map(|i| i.epoch);
+        status.refusal = status.refusal.filter(|r| Some(r.epoch) == epoch);
+        status.last_error = self.last_error();
+        if let Some(id) = self.worst().and_then(|t| t.failure.request_id.clone()) {
+            status.request_id = Some(id);
+        }
+        if matches!(situation, Situation::Ended { .. }) {
+            status.completion_time = status
+                .completion_time
+                .or_else(|| Some(whole_seconds(self.o.now)));
+        }
+        situation::apply(
+            &mut status,
+            situation,
+            spec.ready_when(),
+            self.generation(),
+            self.o.now,
+        );
+        status
+    }
+
+    /// The latest failure that is worth showing.
+    fn worst(&self) -> Option<&'a Trouble> {
+        self.memory()
+            .troubles
+            .iter()
+            .filter(|t| !t.passing())
+            .max_by_key(|t| t.at)
+    }
+
+    fn last_error(&self) -> Option<LastError> {
+        // After a restart nothing is remembered: what the status says stays until a call goes well.
+        let Some(trouble) = self.worst() else {
+            let keeps = self.memory().seen.is_none() && self.memory().run_id.is_none();
+            return self.status().last_error.clone().filter(|_| keeps);
+        };
+        let retries = !matches!(trouble.class, Class::Final(_));
+        let failure = &trouble.failure;
+        Some(LastError {
+            code: failure
+                .code
+                .as_deref()
+                .map_or_else(|| own_code(trouble), |c| cut(c, 128).to_owned()),
+            http_status: failure.http_status.map(i32::from),
+            request_id: failure.request_id.clone(),
+            retryable: failure.retryable.unwrap_or(retries),
+            message: cut(&failure.message, MAX_ERROR).to_owned(),
+            time: whole_seconds(trouble.at),
+            attempts: i64::from(trouble.count),
+            next_attempt: (retries && trouble.class != Class::Unauthorized)
+                .then(|| whole_seconds(self.next_attempt(trouble))),
+        })
+    }
+
+    /// The reason of the Finished condition, which says how a Run ended.
+    pub(super) fn end_reason(&self) -> Option<Reason> {
+        let finished = conditions::find(&self.status().conditions, ConditionType::Finished)?;
+        Reason::ALL
+            .iter()
+            .copied()
+            .find(|r| r.as_str() == finished.reason)
+    }
+}
+
+/// The operator's word for an error to which the service gave no code.
+fn own_code(trouble: &Trouble) -> String {
+    use super::answer::FailureKind;
+    match trouble.failure.kind {
+        FailureKind::NotSent => "not_sent",
+        FailureKind::Transport => "no_answer",
+        FailureKind::Problem | FailureKind::Bare => "no_problem_body",
+        FailureKind::Unreadable => "unreadable_answer",
+    }
+    .to_owned()
+}

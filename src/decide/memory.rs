@@ -1,0 +1,310 @@
+//! What one process knows of one object beyond the object itself. Lost with the process: everything
+//! that must outlive it stands in the object.
+
+use jiff::Timestamp;
+
+use crate::api::{Contract, Intent, Reason};
+
+use super::{
+    answer::{Failure, RunView},
+    backoff,
+    classify::{self, Call, Class},
+    feed::Feed,
+};
+
+/// The memory of one object, kept by uid.
+#[derive(Clone, Debug, Default)]
+pub struct Memory {
+    /// The intent as last seen or written; a replace that strips the annotation is mended from it.
+    pub intent: Option<Intent>,
+    /// What is known of the POSTs under this intent.
+    pub submission: Submission,
+    /// The runId, from the answer until it stands in the status.
+    pub run_id: Option<String>,
+    /// The latest reading of the run.
+    pub seen: Option<Seen>,
+    /// The consecutive failures, at most one entry a kind of call.
+    pub troubles: Vec<Trouble>,
+    /// The service's events, until they stand in the status.
+    pub feed: Feed,
+    /// What the cancellation came to.
+    pub cancel: Cancel,
+    /// GETs in a row, a minute apart, that said that the run doesn't exist.
+    pub not_found: NotFound,
+    /// Polls in a row that showed nothing new.
+    pub quiet_polls: u32,
+    /// When this process last wrote the status.
+    pub written_at: Option<Timestamp>,
+}
+
+/// What the owner of an intent knows of its POSTs.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Submission {
+    /// No other process ever POSTed for this object, or what it did is proved to have made no run.
+    pub sole: bool,
+    /// An attempt was not answered by a 4xx problem other than an idempotency conflict.
+    pub doubt: bool,
+    /// POSTs under this intent.
+    pub attempts: u32,
+}
+
+/// A reading of the run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Seen {
+    /// The state, verbatim, where the answer named one.
+    pub state: Option<String>,
+    /// The answer's request id.
+    pub request_id: Option<String>,
+    /// When it was read.
+    pub at: Timestamp,
+    /// Whether a GET read it; the answer to a create or a cancel counts less.
+    pub by_get: bool,
+}
+
+/// Failures in a row of one kind of call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Trouble {
+    /// The call that failed.
+    pub call: Call,
+    /// What the last failure means.
+    pub class: Class,
+    /// The last failure.
+    pub failure: Failure,
+    /// How many in a row.
+    pub count: u32,
+    /// When the last one happened.
+    pub at: Timestamp,
+    /// When the backoff, and the answer's `Retry-After`, allow the next attempt.
+    pub next: Timestamp,
+    /// The Workspace session that the call used.
+    pub session: u64,
+}
+
+/// Failed GETs in a row that are not worth a write: a restart of the service is over by then.
+const SILENT_FAILURES: u32 = 2;
+
+impl Trouble {
+    /// A hiccup of the mirror that will most likely be gone at the next try.
+    pub fn passing(&self) -> bool {
+        self.call == Call::Get && self.class == Class::Retry && self.count <= SILENT_FAILURES
+    }
+}
+
+/// What the cancellation came to.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Cancel {
+    /// When the service last accepted one.
+    pub accepted_at: Option<Timestamp>,
+    /// When one was last answered, in whatever way.
+    pub answered_at: Option<Timestamp>,
+    /// How many were answered.
+    pub count: u32,
+    /// The last answer was final and no acceptance; what it means.
+    pub refused: Option<Reason>,
+}
+
+/// The confirmation of a 404.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NotFound {
+    /// Confirmations, at least [`CONFIRM_APART`] seconds apart.
+    pub count: u32,
+    /// When the last one counted.
+    pub at: Option<Timestamp>,
+}
+
+/// Seconds between two 404s that both count: a service that loses its index for a moment is not to fail
+/// every Run.
+pub const CONFIRM_APART: i64 = 60;
+
+/// An effect's start or end, as the controller reports it.
+#[derive(Clone, Debug)]
+pub enum Learned {
+    /// The intent stands in the object.
+    IntentWritten {
+        /// As written.
+        intent: Intent,
+        /// Nothing that was POSTed before it can have made a run.
+        clean: bool,
+    },
+    /// A POST is about to be sent.
+    SubmitStarted,
+    /// The create was answered, or wasn't.
+    Submitted(Result<RunView, Failure>),
+    /// A GET is about to be sent.
+    RefreshStarted,
+    /// The GET was answered, or wasn't.
+    Refreshed(Result<RunView, Failure>),
+    /// The cancel was answered, or wasn't.
+    CancelAnswered(Result<RunView, Failure>),
+    /// The status was written.
+    StatusWritten,
+}
+
+/// What [`Memory::learn`] needs beside the news.
+#[derive(Clone, Copy, Debug)]
+pub struct Learning<'a> {
+    /// The contract in force.
+    pub contract: &'a Contract,
+    /// The object's uid.
+    pub uid: &'a str,
+    /// The Workspace session that the call used; 0 for none.
+    pub session: u64,
+    /// Now.
+    pub now: Timestamp,
+}
+
+impl Memory {
+    /// Takes in what an effect came to.
+    pub fn learn(&mut self, news: Learned, with: Learning<'_>) {
+        match news {
+            Learned::IntentWritten { intent, clean } => self.intent_written(intent, clean),
+            Learned::SubmitStarted => {
+                self.submission.attempts = self.submission.attempts.saturating_add(1);
+            }
+            Learned::Submitted(answer) => self.submitted(answer, with),
+            Learned::RefreshStarted => self.feed.mark(),
+            Learned::Refreshed(answer) => self.refreshed(answer, with),
+            Learned::CancelAnswered(answer) => self.cancel_answered(answer, with),
+            Learned::StatusWritten => self.written_at = Some(with.now),
+        }
+    }
+
+    fn intent_written(&mut self, intent: Intent, clean: bool) {
+        let same_epoch = self
+            .intent
+            .as_ref()
+            .is_some_and(|i| i.epoch == intent.epoch && i.uid == intent.uid);
+        if clean {
+            self.submission = Submission {
+                sole: true,
+                ..Submission::default()
+            };
+        }
+        if !same_epoch {
+            self.went_well(Call::Create);
+        }
+        self.intent = Some(intent);
+    }
+
+    fn submitted(&mut self, answer: Result<RunView, Failure>, with: Learning<'_>) {
+        match answer {
+            Ok(view) => {
+                self.run_id.clone_from(&view.run_id);
+                self.went_well(Call::Create);
+                self.saw(view, with.now, false);
+            }
+            Err(failure) => {
+                let class = classify::classify(&failure, Call::Create, with.contract);
+                let unsent = failure.kind == super::answer::FailureKind::NotSent;
+                self.submission.doubt |= !unsent && !classify::answers_not_created(&failure, class);
+                self.failed(Call::Create, class, failure, with);
+            }
+        }
+    }
+
+    fn refreshed(&mut self, answer: Result<RunView, Failure>, with: Learning<'_>) {
+        match answer {
+            Ok(view) => {
+                self.went_well(Call::Get);
+                self.not_found = NotFound::default();
+                self.feed.covered();
+                let changed = self.seen.as_ref().is_none_or(|s| s.state != view.state);
+                self.quiet_polls = if changed {
+                    0
+                } else {
+                    self.quiet_polls.saturating_add(1)
+                };
+                self.saw(view, with.now, true);
+            }
+            Err(failure) => {
+                let class = classify::classify(&failure, Call::Get, with.contract);
+                if class == Class::Final(Reason::RunNotFound) {
+                    let counts = self
+                        .not_found
+                        .at
+                        .is_none_or(|at| seconds_since(at, with.now) >= CONFIRM_APART);
+                    if counts {
+                        self.not_found.count = self.not_found.count.saturating_add(1);
+                        self.not_found.at = Some(with.now);
+                    }
+                }
+                self.quiet_polls = self.quiet_polls.saturating_add(1);
+                self.failed(Call::Get, class, failure, with);
+            }
+        }
+    }
+
+    fn cancel_answered(&mut self, answer: Result<RunView, Failure>, with: Learning<'_>) {
+        match answer {
+            Ok(view) => {
+                self.went_well(Call::Cancel);
+                self.quiet_polls = 0;
+                self.cancel.accepted_at = Some(with.now);
+                self.cancel.refused = None;
+                self.cancel_ended(with.now);
+                // What the answer shows is a hint; GET is truth.
+                self.feed.hint();
+                if let Some(seen) = &mut self.seen {
+                    seen.request_id = view.request_id.or(seen.request_id.take());
+                }
+            }
+            Err(failure) => {
+                let class = classify::classify(&failure, Call::Cancel, with.contract);
+                if let Class::Final(reason) = class {
+                    self.cancel.refused = Some(reason);
+                    self.cancel_ended(with.now);
+                    self.feed.hint();
+                }
+                self.failed(Call::Cancel, class, failure, with);
+            }
+        }
+    }
+
+    fn cancel_ended(&mut self, now: Timestamp) {
+        self.cancel.answered_at = Some(now);
+        self.cancel.count = self.cancel.count.saturating_add(1);
+    }
+
+    fn saw(&mut self, view: RunView, now: Timestamp, by_get: bool) {
+        self.seen = Some(Seen {
+            state: view.state,
+            request_id: view.request_id,
+            at: now,
+            by_get,
+        });
+    }
+
+    /// The failures in a row of `call`.
+    pub fn trouble(&self, call: Call) -> Option<&Trouble> {
+        self.troubles.iter().find(|t| t.call == call)
+    }
+
+    fn went_well(&mut self, call: Call) {
+        self.troubles.retain(|t| t.call != call);
+    }
+
+    fn failed(&mut self, call: Call, class: Class, failure: Failure, with: Learning<'_>) {
+        let count = self.trouble(call).map_or(0, |t| t.count).saturating_add(1);
+        let wait = backoff::delay(count, failure.retry_after, backoff::seed(with.uid, count));
+        self.went_well(call);
+        self.troubles.push(Trouble {
+            call,
+            class,
+            failure,
+            count,
+            at: with.now,
+            next: later(with.now, wait),
+            session: with.session,
+        });
+    }
+}
+
+/// Whole seconds from `then` to `now`; negative if the clock went back.
+pub fn seconds_since(then: Timestamp, now: Timestamp) -> i64 {
+    now.as_second() - then.as_second()
+}
+
+/// `at` plus `wait`, or the end of time.
+pub fn later(at: Timestamp, wait: std::time::Duration) -> Timestamp {
+    at.checked_add(wait).unwrap_or(Timestamp::MAX)
+}

@@ -1,0 +1,517 @@
+//! A Run whose runId is known: mirror it, cancel it when asked, see it end.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+use crate::api::{
+    Intent, Phase, Reason, RunStatus,
+    contract::StateClass,
+    intent::End,
+    status::{ResolvedWorkspace, whole_seconds},
+};
+
+use super::{
+    Decision, Effect, Follow, Note, WorkspaceView, backoff,
+    body::{self, CURRENT_SERIALIZER},
+    classify::{Call, Class},
+    facts::Facts,
+    memory::{Seen, later},
+    situation::{Mirror, Situation, Why},
+    text::cut,
+    unsubmitted::same_place,
+    wording,
+};
+
+/// Hints of one run lead to at most one GET in this time.
+const REFRESH_APART: Duration = Duration::from_secs(1);
+/// Writes that carry events alone are at least this far apart.
+const EVENT_WRITES_APART: Duration = Duration::from_secs(10);
+/// How long an accepted cancellation may take to show before the finalizer goes all the same.
+const CANCEL_PATIENCE: Duration = Duration::from_secs(300);
+/// 404s that must agree before a run counts as lost.
+const NOT_FOUND_CONFIRMATIONS: u32 = 3;
+/// Bytes of a state that the status keeps; the schema's limit.
+const MAX_STATE: usize = 256;
+
+pub(super) fn decide(f: &Facts<'_>, run_id: &str) -> Decision {
+    if f.o.vanished {
+        return teardown(f, run_id);
+    }
+    if let Some(other) = f.memory().run_id.as_deref().filter(|id| *id != run_id) {
+        return Decision::tell(f.say(&Situation::Blocked(wording::run_id_conflict(run_id, other))));
+    }
+    if f.status().run_id.is_none() {
+        return accept(f, run_id);
+    }
+    if f.orphaned() {
+        let key = f.status().idempotency_key.clone();
+        let note = Note::Orphaned {
+            key,
+            run_id: Some(run_id.to_owned()),
+        };
+        return Decision {
+            notes: vec![note],
+            ..release(f, None)
+        };
+    }
+    if !f.deleting() && !(f.has_finalizer() && f.intent_stands()) {
+        return mend(f);
+    }
+    mirror(f, run_id)
+}
+
+/// runId and workspace go to the status at once, before any other call.
+fn accept(f: &Facts<'_>, run_id: &str) -> Decision {
+    let mut status = f.status().clone();
+    status.run_id = Some(run_id.to_owned());
+    status.workspace = status
+        .workspace
+        .or_else(|| f.own_intent().map(|i| i.workspace.clone()));
+    status.submission_time = status
+        .submission_time
+        .or_else(|| Some(whole_seconds(f.o.now)));
+    status.refusal = None;
+    let outlook = Outlook::of(f, &status);
+    Decision::tell(outlook.status(f, status))
+}
+
+/// Puts finalizer and intent back after a replace stripped them.
+fn mend(f: &Facts<'_>) -> Decision {
+    let pinned = f
+        .own_intent()
+        .map(|i| &i.workspace)
+        .or(f.status().workspace.as_ref());
+    let Some(workspace) = pinned else {
+        return Decision::tell(f.say(&Situation::Blocked(wording::unreadable_intent())));
+    };
+    let intent = f
+        .own_intent()
+        .cloned()
+        .unwrap_or_else(|| rebuilt_intent(f, workspace));
+    Decision::act(Effect::WriteIntent {
+        intent,
+        finalizer: true,
+        clean: false,
+    })
+}
+
+fn rebuilt_intent(f: &Facts<'_>, workspace: &ResolvedWorkspace) -> Intent {
+    let body = body::body(f.spec(), CURRENT_SERIALIZER).unwrap_or_default();
+    Intent {
+        uid: f.uid.to_owned(),
+        workspace: workspace.clone(),
+        key: f
+            .status()
+            .idempotency_key
+            .clone()
+            .unwrap_or_else(|| f.key()),
+        sha256: body::sha256(&body),
+        serializer: CURRENT_SERIALIZER,
+        time: f.status().submission_time.as_ref().map_or(f.o.now, |t| t.0),
+        owner: f.o.settings.process.clone(),
+        epoch: 1,
+        retry: f.status().handled_retry.clone(),
+        end: None,
+    }
+}
+
+fn mirror(f: &Facts<'_>, run_id: &str) -> Decision {
+    let outlook = Outlook::of(f, f.status());
+    let full = outlook.status(f, f.status().clone());
+    if outlook.ended.is_some() {
+        return Decision {
+            notes: outlook.notes(f),
+            ..Decision::tell(full)
+        };
+    }
+    let next = if outlook.unusable {
+        Step::Wait(None)
+    } else {
+        next_step(f, &outlook)
+    };
+    let (status, write_at) = coalesce(f, full);
+    let mut decision = match next {
+        Step::Release(notes) => Decision {
+            notes,
+            ..release(f, None)
+        },
+        Step::Cancel => Decision::act(Effect::Cancel {
+            run_id: run_id.to_owned(),
+        }),
+        Step::Refresh => Decision::act(Effect::Refresh {
+            run_id: run_id.to_owned(),
+        }),
+        Step::Wait(at) => Decision {
+            again: at,
+            ..Decision::quiet()
+        },
+    };
+    decision.notes.extend(outlook.notes(f));
+    decision.again = decision.again.into_iter().chain(write_at).min();
+    decision.status = status;
+    if !outlook.unusable {
+        decision.follow = Follow::Open;
+    }
+    decision
+}
+
+/// Cancels what is known of an object that is gone, or of a run that the service denied: effects only,
+/// no status.
+pub(super) fn teardown(f: &Facts<'_>, run_id: &str) -> Decision {
+    if f.orphaned() {
+        return release(f, None);
+    }
+    let outlook = Outlook::of(f, f.status());
+    if outlook
+        .ended
+        .as_ref()
+        .is_some_and(|e| e.1.reason != Reason::RunNotFound)
+    {
+        return release(f, None);
+    }
+    if outlook.unusable {
+        return Decision::quiet();
+    }
+    match next_step(f, &outlook) {
+        Step::Release(notes) => Decision {
+            notes,
+            ..release(f, None)
+        },
+        Step::Cancel => Decision::act(Effect::Cancel {
+            run_id: run_id.to_owned(),
+        }),
+        Step::Refresh => Decision::act(Effect::Refresh {
+            run_id: run_id.to_owned(),
+        }),
+        Step::Wait(at) => Decision {
+            again: at,
+            ..Decision::quiet()
+        },
+    }
+}
+
+pub(super) fn release(f: &Facts<'_>, end: Option<End>) -> Decision {
+    if f.has_finalizer() || f.o.vanished {
+        Decision::act(Effect::Release { end })
+    } else {
+        Decision::quiet()
+    }
+}
+
+/// What the run looks like, in the light of what was asked of it.
+struct Outlook {
+    class: Option<StateClass>,
+    wish: Option<Wish>,
+    ended: Option<(Phase, Why)>,
+    stale: Option<Why>,
+    /// No call can be made now.
+    unusable: bool,
+    deadline: Option<Timestamp>,
+}
+
+/// Why the run should end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Wish {
+    Deleted,
+    Asked,
+    Deadline,
+}
+
+impl Outlook {
+    fn of(f: &Facts<'_>, status: &RunStatus) -> Self {
+        let state = f
+            .memory()
+            .seen
+            .as_ref()
+            .and_then(|s| s.state.as_deref())
+            .or(status.state.as_deref());
+        let class = state.map(|s| f.o.contract.state(s));
+        let deadline = deadline(f, status);
+        let wish = if f.deleting() {
+            Some(Wish::Deleted)
+        } else if f.spec().cancelled() {
+            Some(Wish::Asked)
+        } else {
+            deadline.filter(|at| *at <= f.o.now).map(|_| Wish::Deadline)
+        };
+        let lost = f.memory().not_found.count >= NOT_FOUND_CONFIRMATIONS;
+        let phase = class.and_then(StateClass::terminal);
+        let ended = match phase {
+            Some(phase) => Some(wording::ended(phase, wish, state.unwrap_or_default())),
+            None if lost && !f.deleting() => Some(wording::run_lost()),
+            None => None,
+        };
+        let (stale, unusable) = staleness(f);
+        Self {
+            class,
+            wish,
+            ended,
+            stale,
+            unusable,
+            deadline,
+        }
+    }
+
+    fn situation(&self, f: &Facts<'_>) -> Situation {
+        if let Some((phase, why)) = &self.ended {
+            return Situation::Ended {
+                phase: *phase,
+                why: why.clone(),
+            };
+        }
+        let cancelling = self.wish.is_some() || self.class == Some(StateClass::Cancelling);
+        let why = wording::at_the_service(f, self.wish, cancelling);
+        let mirror = Mirror {
+            why,
+            stale: self.stale.clone(),
+        };
+        if cancelling {
+            Situation::Cancelling(mirror)
+        } else {
+            Situation::Active(mirror)
+        }
+    }
+
+    /// The whole next status: state, events and cursor together.
+    fn status(&self, f: &Facts<'_>, mut status: RunStatus) -> RunStatus {
+        if let Some(seen) = &f.memory().seen {
+            if let Some(state) = &seen.state {
+                status.state = Some(cut(state, MAX_STATE).to_owned());
+            }
+            if let Some(id) = &seen.request_id
+                && status.state != f.status().state
+            {
+                status.request_id = Some(id.clone());
+            }
+        }
+        if status.start_time.is_none() && self.class == Some(StateClass::Active) {
+            status.start_time = Some(whole_seconds(f.o.now));
+        }
+        if let Some(at) = f.memory().cancel.accepted_at {
+            status.cancel_accepted_time = status.cancel_accepted_time.or(Some(whole_seconds(at)));
+        }
+        if let Some(retry) = f.retry_annotation() {
+            status.handled_retry = Some(retry.clone());
+        }
+        f.memory().feed.fold(&mut status);
+        f.say_from(status, &self.situation(f))
+    }
+
+    fn notes(&self, f: &Facts<'_>) -> Vec<Note> {
+        let state = f.memory().seen.as_ref().and_then(|s| s.state.as_ref());
+        match (self.class, state) {
+            (Some(StateClass::Unmapped), Some(state))
+                if f.status().state.as_deref() != Some(cut(state, MAX_STATE)) =>
+            {
+                vec![Note::UnmappedState {
+                    state: cut(state, MAX_STATE).to_owned(),
+                }]
+            }
+            _ => Vec::new(),
+        }
+    }
+}
+
+/// The deadline counts from the submission.
+fn deadline(f: &Facts<'_>, status: &RunStatus) -> Option<Timestamp> {
+    let seconds = u64::try_from(f.spec().active_deadline_seconds?).ok()?;
+    let submitted = status.submission_time.as_ref()?.0;
+    Some(later(submitted, Duration::from_secs(seconds)))
+}
+
+/// Why the mirror is stale, and whether that forbids every call.
+fn staleness(f: &Facts<'_>) -> (Option<Why>, bool) {
+    match f.o.workspace {
+        WorkspaceView::Unknown => (None, true),
+        WorkspaceView::Missing => (Some(wording::workspace_missing(f)), true),
+        WorkspaceView::NotReady { reason, message } => (
+            Some(wording::workspace_not_ready(f, *reason, message)),
+            true,
+        ),
+        WorkspaceView::Ready(session) => {
+            let pinned = f
+                .own_intent()
+                .map(|i| &i.workspace)
+                .or(f.status().workspace.as_ref());
+            if pinned.is_some_and(|p| !same_place(p, &session.resolved)) {
+                return (Some(wording::run_elsewhere()), true);
+            }
+            let trouble = f.trouble(Call::Get).filter(|t| !t.passing());
+            (trouble.map(wording::stale), f.unauthorized())
+        }
+    }
+}
+
+enum Step {
+    Release(Vec<Note>),
+    Cancel,
+    Refresh,
+    Wait(Option<Timestamp>),
+}
+
+fn next_step(f: &Facts<'_>, outlook: &Outlook) -> Step {
+    let refresh = refresh_at(f);
+    let cancel = match outlook.wish {
+        Some(Wish::Deleted) => match deletion_done(f, outlook) {
+            Some(notes) => return Step::Release(notes),
+            None => cancel_at(f, outlook),
+        },
+        Some(Wish::Asked | Wish::Deadline) => cancel_at(f, outlook),
+        None => None,
+    };
+    if cancel.is_some_and(|at| at <= f.o.now) {
+        return Step::Cancel;
+    }
+    if refresh <= f.o.now {
+        return Step::Refresh;
+    }
+    let deadline = outlook.deadline.filter(|at| *at > f.o.now);
+    Step::Wait(
+        [Some(refresh), cancel, deadline]
+            .into_iter()
+            .flatten()
+            .min(),
+    )
+}
+
+/// Whether a run that is not seen to have ended may be let go: both cancel and GET deny it, or it is
+/// seen cancelling for long enough.
+fn deletion_done(f: &Facts<'_>, outlook: &Outlook) -> Option<Vec<Note>> {
+    let memory = f.memory();
+    if memory.cancel.refused == Some(Reason::RunNotFound) && memory.not_found.count > 0 {
+        return Some(Vec::new());
+    }
+    let run_id = f.run_id().filter(|_| patience_over(f, outlook))?;
+    Some(vec![Note::CancelUnconfirmed {
+        run_id: run_id.to_owned(),
+    }])
+}
+
+/// When the run is to be cancelled, or cancelled again; nothing while a cancellation is under way.
+fn cancel_at(f: &Facts<'_>, outlook: &Outlook) -> Option<Timestamp> {
+    let memory = f.memory();
+    let stored = f.status().cancel_accepted_time.as_ref().map(|t| t.0);
+    let retry = f
+        .trouble(Call::Cancel)
+        .filter(|t| !matches!(t.class, Class::Final(_)));
+    let allowed = retry.map_or(f.o.now, |t| f.next_attempt(t));
+    let Some(answered) = memory
+        .cancel
+        .answered_at
+        .or(memory.cancel.accepted_at)
+        .or(stored)
+    else {
+        return Some(allowed);
+    };
+    let looked = memory
+        .seen
+        .as_ref()
+        .filter(|s| s.by_get)
+        .map(|s| s.at)
+        .max(memory.not_found.at);
+    let under_way =
+        outlook.class == Some(StateClass::Cancelling) && memory.cancel.refused.is_none();
+    // First the effect of the last one is looked at: GET is truth.
+    if under_way || looked.is_none_or(|at| at < answered) {
+        return None;
+    }
+    Some(cancel_again_at(f, answered).max(allowed))
+}
+
+/// A cancellation that was accepted and left the run plainly active is repeated with growing gaps; one
+/// that was refused at `--poll-max`.
+fn cancel_again_at(f: &Facts<'_>, answered: Timestamp) -> Timestamp {
+    let settings = f.o.settings;
+    let cancel = &f.memory().cancel;
+    let gap = if cancel.refused.is_some() {
+        settings.poll_max
+    } else {
+        backoff::poll_interval(
+            cancel.count,
+            settings.poll_min,
+            settings.poll_max,
+            backoff::seed(f.uid, cancel.count),
+        )
+    };
+    later(answered, gap)
+}
+
+/// Five minutes after the later of deletion and accepted cancel, a GET later than that showed the run
+/// cancelling.
+fn patience_over(f: &Facts<'_>, outlook: &Outlook) -> bool {
+    let accepted = f
+        .status()
+        .cancel_accepted_time
+        .as_ref()
+        .map(|t| t.0)
+        .or(f.memory().cancel.accepted_at);
+    let Some(accepted) = accepted else {
+        return false;
+    };
+    let since = f
+        .deletion_requested_at()
+        .map_or(accepted, |deleted| deleted.max(accepted));
+    let over = later(since, CANCEL_PATIENCE);
+    let seen_since = |s: &Seen| s.by_get && s.at >= over;
+    outlook.class == Some(StateClass::Cancelling)
+        && f.memory().seen.as_ref().is_some_and(seen_since)
+}
+
+/// When the run is read next.
+fn refresh_at(f: &Facts<'_>) -> Timestamp {
+    let memory = f.memory();
+    let settings = f.o.settings;
+    if let Some(trouble) = f.trouble(Call::Get) {
+        // A final answer to a GET is not retried as such: the next regular poll is a new request.
+        let confirm = Duration::from_secs(super::memory::CONFIRM_APART.unsigned_abs());
+        return match trouble.class {
+            Class::Final(Reason::RunNotFound) => later(trouble.at, confirm),
+            _ => f.next_attempt(trouble),
+        };
+    }
+    let Some(seen) = memory
+        .seen
+        .as_ref()
+        .filter(|s| s.by_get || s.state.is_some())
+    else {
+        return f.o.now;
+    };
+    if memory.feed.refresh_wanted() {
+        return later(seen.at, REFRESH_APART);
+    }
+    let quiet = if f.o.streaming {
+        u32::MAX
+    } else {
+        memory.quiet_polls
+    };
+    let seed = backoff::seed(f.uid, memory.quiet_polls);
+    later(
+        seen.at,
+        backoff::poll_interval(quiet, settings.poll_min, settings.poll_max, seed),
+    )
+}
+
+/// Holds back a write that carries events alone until enough time has passed. Returns what to write now
+/// and when to look again for the rest.
+fn coalesce(f: &Facts<'_>, full: RunStatus) -> (Option<RunStatus>, Option<Timestamp>) {
+    let stored = f.status();
+    let without_events = RunStatus {
+        events: stored.events.clone(),
+        event_count: stored.event_count,
+        last_event_id: stored.last_event_id.clone(),
+        ..full.clone()
+    };
+    if without_events != *stored || full == *stored {
+        return (Some(full), None);
+    }
+    let due = f
+        .memory()
+        .written_at
+        .map_or(f.o.now, |at| later(at, EVENT_WRITES_APART));
+    if due <= f.o.now {
+        (Some(full), None)
+    } else {
+        (None, Some(due))
+    }
+}

@@ -1,0 +1,337 @@
+//! The sentences that people read in conditions. Each names the cause and, where a person must act,
+//! what to do. None holds a time or a counter: that would cost a write each.
+
+use crate::api::{
+    ConditionType, Intent, Phase, Reason, conditions, run::WorkspaceKind, status::Refusal,
+};
+
+use super::{
+    Session,
+    answer::{Failure, FailureKind},
+    classify::{Call, Class},
+    facts::Facts,
+    memory::Trouble,
+    situation::Why,
+    submitted::Wish,
+    text::cut,
+};
+
+/// Bytes of the service's own words in a sentence.
+const MAX_QUOTE: usize = 256;
+
+const RETRY: &str = "set the annotation run-operator.dev/retry to a new value";
+const ORPHAN: &str = "set spec.deletionPolicy: Orphan to let the object go";
+
+pub(super) fn restored(f: &Facts<'_>) -> Why {
+    let fresh = if f.status().run_id.is_some() {
+        "Create a new Run to run it again.".to_owned()
+    } else {
+        format!("To submit it as a new run, {RETRY}.")
+    };
+    Why::new(
+        Reason::Restored,
+        format!(
+            "This object carries the intent of another one (a restored backup or a copied manifest), so it is not submitted by itself. {fresh}"
+        ),
+    )
+}
+
+pub(super) fn unreadable_intent() -> Why {
+    Why::new(
+        Reason::SubmissionUnknown,
+        format!(
+            "The annotation run-operator.dev/intent can't be read, so it is unknown whether a run exists. Restore the annotation, or look for the run at the service and {ORPHAN}."
+        ),
+    )
+}
+
+pub(super) fn outcome_unknown(f: &Facts<'_>, intent: &Intent) -> Why {
+    let next = if f.deleting() {
+        ORPHAN.to_owned()
+    } else {
+        format!("create a new Run, and {ORPHAN} when you delete this one")
+    };
+    Why::new(
+        Reason::SubmissionUnknown,
+        format!(
+            "Whether the service made a run is unknown, and it may have forgotten the idempotency key {}, so nothing is submitted again. Look for the run at the service, then {next}.",
+            cut(&intent.key, MAX_QUOTE)
+        ),
+    )
+}
+
+fn workspace_name(f: &Facts<'_>) -> String {
+    let reference = f.spec().workspace_ref();
+    let namespace = f.o.run.metadata.namespace.as_deref().unwrap_or_default();
+    match reference.kind() {
+        WorkspaceKind::Workspace => {
+            format!("Workspace {} in namespace {namespace}", reference.name)
+        }
+        WorkspaceKind::ClusterWorkspace => format!("ClusterWorkspace {}", reference.name),
+    }
+}
+
+pub(super) fn workspace_missing(f: &Facts<'_>) -> Why {
+    Why::new(
+        Reason::WorkspaceNotFound,
+        format!(
+            "Waiting for the {}, which doesn't exist; create it.",
+            workspace_name(f)
+        ),
+    )
+}
+
+pub(super) fn workspace_gone(f: &Facts<'_>) -> Why {
+    Why::new(
+        Reason::WorkspaceNotFound,
+        format!(
+            "Whether the service made a run is unknown, and the {} is gone, so it can't be asked. Create the Workspace again, or {ORPHAN}.",
+            workspace_name(f)
+        ),
+    )
+}
+
+pub(super) fn workspace_not_ready(f: &Facts<'_>, reason: Reason, message: &str) -> Why {
+    Why::new(
+        Reason::WorkspaceNotReady,
+        format!(
+            "Waiting for the {} to be Ready ({reason}): {message}",
+            workspace_name(f)
+        ),
+    )
+}
+
+pub(super) fn key_in_use(f: &Facts<'_>, rival: &str) -> Why {
+    Why::new(
+        Reason::KeyInUse,
+        format!(
+            "The Run {rival} of this namespace holds the idempotency key {}; it is submitted when that one has ended or is deleted.",
+            cut(
+                f.spec().idempotency_key.as_deref().unwrap_or_default(),
+                MAX_QUOTE
+            )
+        ),
+    )
+}
+
+pub(super) fn workspace_changed(intent: &Intent, session: &Session) -> Why {
+    let then = &intent.workspace;
+    let now = &session.resolved;
+    Why::new(
+        Reason::WorkspaceChanged,
+        format!(
+            "This Run was to be submitted to {} as {}, but its Workspace is now {} as {}; nothing is sent. Put the Workspace back as it was, or {ORPHAN}.",
+            cut(&then.base_url, MAX_QUOTE),
+            cut(then.identity.as_deref().unwrap_or("(no identity)"), 64),
+            cut(&now.base_url, MAX_QUOTE),
+            cut(now.identity.as_deref().unwrap_or("(no identity)"), 64),
+        ),
+    )
+}
+
+pub(super) fn run_elsewhere() -> Why {
+    Why::new(
+        Reason::WorkspaceChanged,
+        "The run lives at another base URL or identity than the Workspace has now, so it is neither read nor cancelled. Put the Workspace back as it was.",
+    )
+}
+
+pub(super) fn body_changed() -> Why {
+    Why::new(
+        Reason::BodyChanged,
+        "The spec no longer gives the request that was announced in the object's intent; nothing is sent. Create a new Run.",
+    )
+}
+
+pub(super) fn run_id_conflict(known: &str, other: &str) -> Why {
+    Why::new(
+        Reason::RunIdConflict,
+        format!(
+            "The service answered with the run {} for an object whose run is {}; nothing is cancelled. Ask the service's support which of the two is this object's.",
+            cut(other, MAX_QUOTE),
+            cut(known, MAX_QUOTE)
+        ),
+    )
+}
+
+pub(super) fn retrying(f: &Facts<'_>, trouble: &Trouble) -> Why {
+    let suffix = if f.spec().suspended() {
+        " spec.suspend is ignored, since the submission has begun."
+    } else if f.spec().cancelled() {
+        " It is cancelled as soon as the outcome is known."
+    } else if f.deleting() {
+        " The object goes as soon as the outcome is known."
+    } else {
+        ""
+    };
+    Why::new(
+        Reason::Retrying,
+        format!(
+            "{} The same request is sent again with the same key.{suffix}",
+            what_happened(&trouble.failure)
+        ),
+    )
+}
+
+/// What a final answer to a create means, and what to do about it.
+pub(super) fn refused(f: &Facts<'_>, refusal: &Refusal, trouble: &Trouble) -> Why {
+    let what = what_happened(&trouble.failure);
+    let todo = match refusal.reason {
+        Reason::CreateRefused => "Correct the spec in a new Run.".to_owned(),
+        Reason::Forbidden => format!(
+            "The token of the {} may not create this run; have it allowed there, then {RETRY}.",
+            workspace_name(f)
+        ),
+        Reason::ApprovalConflict => {
+            format!("The run needs an approval at the service; when it is given, {RETRY}.")
+        }
+        Reason::VersionConflict => {
+            format!("Something changed at the service meanwhile; check it, then {RETRY}.")
+        }
+        Reason::IdempotencyConflict => {
+            "The key was used for another request; use another spec.idempotencyKey in a new Run."
+                .to_owned()
+        }
+        Reason::ServerError => {
+            format!("The service says not to try again; ask its support, then {RETRY}.")
+        }
+        Reason::ContractViolation => {
+            format!("Check the base URL and the contract file, then {RETRY}.")
+        }
+        _ => format!("When the cause is gone, {RETRY}."),
+    };
+    Why::new(refusal.reason, format!("{what} {todo}"))
+}
+
+/// After a restart: what the status already says.
+pub(super) fn as_said(f: &Facts<'_>) -> Option<Why> {
+    let stalled = conditions::find(&f.status().conditions, ConditionType::Stalled)?;
+    let reason = Reason::ALL
+        .iter()
+        .copied()
+        .find(|r| r.as_str() == stalled.reason)?;
+    Some(Why::new(reason, stalled.message.clone()))
+}
+
+pub(super) fn ended(phase: Phase, wish: Option<Wish>, state: &str) -> (Phase, Why) {
+    let state = cut(state, 64);
+    match (phase, wish) {
+        (Phase::Succeeded, _) => (
+            Phase::Succeeded,
+            Why::new(Reason::Succeeded, format!("The run ended as {state}.")),
+        ),
+        (Phase::Cancelled, Some(Wish::Deadline)) => (
+            Phase::Failed,
+            Why::new(
+                Reason::DeadlineExceeded,
+                "The run took longer than spec.activeDeadlineSeconds and was cancelled.",
+            ),
+        ),
+        (Phase::Cancelled, Some(Wish::Asked | Wish::Deleted)) => (
+            Phase::Cancelled,
+            Why::new(Reason::Cancelled, "The run was cancelled as asked."),
+        ),
+        (Phase::Cancelled, None) => (
+            Phase::Cancelled,
+            Why::new(
+                Reason::CancelledElsewhere,
+                "The run was cancelled at the service, not by this object. Create a new Run to run it again.",
+            ),
+        ),
+        _ => (
+            Phase::Failed,
+            Why::new(
+                Reason::Failed,
+                format!("The run ended as {state}. Create a new Run to run it again."),
+            ),
+        ),
+    }
+}
+
+pub(super) fn run_lost() -> (Phase, Why) {
+    (
+        Phase::Failed,
+        Why::new(
+            Reason::RunNotFound,
+            "The service answered several times that this run doesn't exist. Nothing is submitted again; create a new Run.",
+        ),
+    )
+}
+
+pub(super) fn at_the_service(f: &Facts<'_>, wish: Option<Wish>, cancelling: bool) -> Why {
+    if wish.is_some()
+        && let Some(trouble) = f.trouble(Call::Cancel)
+    {
+        let reason = match trouble.class {
+            Class::Final(_) => Reason::CancelRefused,
+            Class::Retry | Class::Unauthorized | Class::Violation => Reason::Retrying,
+        };
+        return Why::new(
+            reason,
+            format!(
+                "The cancellation is asked for again. {}",
+                what_happened(&trouble.failure)
+            ),
+        );
+    }
+    match wish {
+        Some(Wish::Deleted) => Why::new(
+            Reason::Cancelling,
+            "The object is being deleted; its run is being cancelled.",
+        ),
+        Some(Wish::Asked) => Why::new(
+            Reason::Cancelling,
+            "Cancelling the run as spec.cancel asks.",
+        ),
+        Some(Wish::Deadline) => Why::new(
+            Reason::DeadlineExceeded,
+            "spec.activeDeadlineSeconds has passed; the run is being cancelled.",
+        ),
+        None if cancelling => Why::new(
+            Reason::Cancelling,
+            "The run is being cancelled at the service.",
+        ),
+        None => Why::new(Reason::Active, "The run is at the service."),
+    }
+}
+
+pub(super) fn stale(trouble: &Trouble) -> Why {
+    let reason = match trouble.class {
+        Class::Retry => Reason::ServiceUnavailable,
+        Class::Unauthorized => Reason::Unauthorized,
+        Class::Violation => Reason::ContractViolation,
+        Class::Final(reason) => reason,
+    };
+    Why::new(
+        reason,
+        format!(
+            "The run can't be read; it is asked for again. {}",
+            what_happened(&trouble.failure)
+        ),
+    )
+}
+
+/// One sentence about a failed call, with its request id.
+pub(crate) fn what_happened(failure: &Failure) -> String {
+    let said = cut(&failure.message, MAX_QUOTE);
+    let status = failure
+        .http_status
+        .map(|s| s.to_string())
+        .unwrap_or_default();
+    let mut sentence = match (failure.kind, &failure.code) {
+        (FailureKind::Transport, _) => format!("The service gave no answer: {said}"),
+        (FailureKind::NotSent, _) => format!("The request was not sent: {said}"),
+        (FailureKind::Unreadable, _) => format!("The service's answer can't be read: {said}"),
+        (_, Some(code)) => format!("The service answered {status} {}: {said}", cut(code, 128)),
+        (_, None) => format!("The service answered {status} without a problem body: {said}"),
+    };
+    if !sentence.ends_with('.') {
+        sentence.push('.');
+    }
+    if let Some(id) = &failure.request_id {
+        sentence.push_str(" Request id ");
+        sentence.push_str(cut(id, 128));
+        sentence.push('.');
+    }
+    sentence
+}
