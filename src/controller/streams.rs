@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use jiff::Timestamp;
 use tokio::sync::Semaphore;
 
 use crate::decide::{
@@ -17,7 +16,7 @@ use crate::service::{EventStream, RunId, StreamItem};
 use super::{
     context::Context,
     objects::Entry,
-    registry::{Key, Live, Suspicion},
+    registry::{Key, Live, Slot, Suspicion},
     watch::chain,
 };
 
@@ -58,176 +57,175 @@ pub fn open(ctx: &Arc<Context>, entry: &Arc<Entry>, key: &Key, run_id: &str) {
         if state.stream.is_some() {
             return;
         }
-        let task = follow(Arc::clone(ctx), Arc::clone(entry), key.clone(), run_id);
-        state.stream = Some(tokio::spawn(task).abort_handle());
+        let follower = Follower::new(Arc::clone(ctx), Arc::clone(entry), key.clone(), run_id);
+        state.stream = Some(tokio::spawn(follower.follow()).abort_handle());
     });
 }
 
-async fn follow(ctx: Arc<Context>, entry: Arc<Entry>, key: Key, run_id: RunId) {
-    // Beyond the cap a Run is polled until a stream becomes free.
-    let Ok(_permit) = ctx.streams.permits.acquire().await else {
-        return;
-    };
-    let mut failures = 0_u32;
-    let mut opened_before = false;
-    while let Some(live) = live_session(&ctx, &key).await {
-        let end = connect(
-            &ctx,
-            &entry,
-            &key,
-            &run_id,
-            &live,
-            &mut opened_before,
-            &mut failures,
-        )
-        .await;
-        entry.with(|state| state.streaming = false);
-        ctx.runs.wake(&entry.namespace, &entry.name);
-        let pause = match end {
-            End::NewSession => Duration::ZERO,
-            End::Closed { pause } => pause.unwrap_or(AFTER_END),
-            End::Failed(failure) => {
-                failures = failures.saturating_add(1);
-                report(&ctx, &key, &live, &failure);
-                after_failure(&ctx, &entry, &failure, failures)
-            }
-        };
-        tokio::select! {
-            () = tokio::time::sleep(pause) => {}
-            () = ctx.shutdown.cancelled() => return,
+/// Follows the events of one Run.
+struct Follower {
+    ctx: Arc<Context>,
+    entry: Arc<Entry>,
+    key: Key,
+    run_id: RunId,
+    /// Failures in a row.
+    failures: u32,
+    opened_before: bool,
+    /// Where this task's last stream said to resume; the inner value is absent after a reset.
+    resume: Option<Option<String>>,
+}
+
+impl Follower {
+    fn new(ctx: Arc<Context>, entry: Arc<Entry>, key: Key, run_id: RunId) -> Self {
+        Self {
+            ctx,
+            entry,
+            key,
+            run_id,
+            failures: 0,
+            opened_before: false,
+            resume: None,
         }
     }
-}
 
-/// Waits for a verified session; `None` at shutdown.
-async fn live_session(ctx: &Context, key: &Key) -> Option<Arc<Live>> {
-    let mut slot = ctx.registry.subscribe(key);
-    tokio::select! {
-        slot = slot.wait_for(|slot| slot.live.is_some()) => slot.ok().and_then(|slot| slot.live.clone()),
-        () = ctx.shutdown.cancelled() => None,
-    }
-}
-
-async fn connect(
-    ctx: &Context,
-    entry: &Entry,
-    key: &Key,
-    run_id: &RunId,
-    live: &Live,
-    opened_before: &mut bool,
-    failures: &mut u32,
-) -> End {
-    let cursor = entry.with(|state| {
-        let mirrored = state
-            .latest
-            .as_ref()
-            .and_then(|run| run.status.as_ref()?.last_event_id.clone());
-        state.memory.feed.cursor().map(str::to_owned).or(mirrored)
-    });
-    let opened = live
-        .client
-        .run_events(&live.credentials, run_id, cursor.as_deref())
-        .await;
-    let stream = match opened {
-        Ok(stream) => stream,
-        Err(error) => return End::Failed(Failure::from(&error)),
-    };
-    if std::mem::replace(opened_before, true) {
-        ctx.metrics.stream_reconnects.inc();
-    }
-    *failures = 0;
-    entry.with(|state| state.streaming = true);
-    let _open = OpenGauge::new(ctx);
-    read(ctx, entry, key, live, stream).await
-}
-
-async fn read(
-    ctx: &Context,
-    entry: &Entry,
-    key: &Key,
-    live: &Live,
-    mut stream: EventStream,
-) -> End {
-    let mut slot = ctx.registry.subscribe(key);
-    let other =
-        |slot: &super::registry::Slot| slot.live.as_ref().is_none_or(|l| l.number != live.number);
-    loop {
-        let item = tokio::select! {
-            item = stream.next() => item,
-            _ = slot.wait_for(other) => return End::NewSession,
+    async fn follow(mut self) {
+        let ctx = Arc::clone(&self.ctx);
+        // Beyond the cap a Run is polled until a stream becomes free.
+        let Ok(_permit) = ctx.streams.permits.acquire().await else {
+            return;
         };
-        match item {
-            Ok(Some(StreamItem::Event(event))) => {
-                let id = event
-                    .id
-                    .or_else(|| stream.last_event_id().map(str::to_owned));
-                take_in(
-                    ctx,
-                    entry,
-                    &Received {
-                        id,
+        while let Some(live) = self.live_session().await {
+            let end = self.connect(&live).await;
+            self.entry.with(|state| state.streaming = false);
+            self.wake();
+            let pause = match end {
+                End::NewSession => Duration::ZERO,
+                End::Closed { pause } => pause.unwrap_or(AFTER_END),
+                End::Failed(failure) => self.failed(&live, &failure),
+            };
+            tokio::select! {
+                () = tokio::time::sleep(pause) => {}
+                () = ctx.shutdown.cancelled() => return,
+            }
+        }
+    }
+
+    /// Waits for a verified session; `None` at shutdown.
+    async fn live_session(&self) -> Option<Arc<Live>> {
+        let mut slot = self.ctx.registry.subscribe(&self.key);
+        tokio::select! {
+            slot = slot.wait_for(|slot| slot.live.is_some()) => slot.ok().and_then(|slot| slot.live.clone()),
+            () = self.ctx.shutdown.cancelled() => None,
+        }
+    }
+
+    async fn connect(&mut self, live: &Live) -> End {
+        let cursor = self.cursor();
+        let opened = live
+            .client
+            .run_events(&live.credentials, &self.run_id, cursor.as_deref())
+            .await;
+        let stream = match opened {
+            Ok(stream) => stream,
+            Err(error) => return End::Failed(Failure::from(&error)),
+        };
+        if std::mem::replace(&mut self.opened_before, true) {
+            self.ctx.metrics.stream_reconnects.inc();
+        }
+        self.failures = 0;
+        self.entry.with(|state| state.streaming = true);
+        let ctx = Arc::clone(&self.ctx);
+        let _open = OpenGauge::new(&ctx);
+        self.read(live, stream).await
+    }
+
+    /// The last received id (rule 2); at first what an earlier task or process received.
+    fn cursor(&self) -> Option<String> {
+        if let Some(resume) = &self.resume {
+            return resume.clone();
+        }
+        self.entry.with(|state| {
+            let status = state.latest.as_ref().and_then(|run| run.status.as_ref());
+            let mirrored = status.and_then(|status| status.last_event_id.clone());
+            state.memory.feed.cursor().map(str::to_owned).or(mirrored)
+        })
+    }
+
+    async fn read(&mut self, live: &Live, mut stream: EventStream) -> End {
+        let mut slot = self.ctx.registry.subscribe(&self.key);
+        let other = |slot: &Slot| slot.live.as_ref().is_none_or(|l| l.number != live.number);
+        loop {
+            let item = tokio::select! {
+                item = stream.next() => item,
+                _ = slot.wait_for(other) => return End::NewSession,
+            };
+            self.resume = Some(stream.last_event_id().map(str::to_owned));
+            match item {
+                Ok(Some(StreamItem::Event(event))) => {
+                    self.take_in(&Received {
+                        id: event.id,
                         kind: event.kind,
                         data: event.data,
-                    },
-                );
-            }
-            Ok(Some(StreamItem::Discarded)) => {
-                tracing::warn!(run.uid = %entry.uid, "an event was larger than the contract file allows; reading the run instead");
-                entry.with(|state| state.memory.feed.hint());
-                ctx.runs.wake(&entry.namespace, &entry.name);
-            }
-            Ok(None) => {
-                return End::Closed {
-                    pause: stream.retry(),
-                };
-            }
-            Err(error) => {
-                tracing::debug!(run.uid = %entry.uid, error = %chain(&error), "event stream broke");
-                return End::Failed(Failure::from(&error));
+                    });
+                }
+                Ok(Some(StreamItem::Discarded)) => {
+                    tracing::warn!(run.uid = %self.entry.uid, "an event was larger than the contract file allows; reading the run instead");
+                    self.entry.with(|state| state.memory.feed.hint());
+                    self.wake();
+                }
+                Ok(None) => {
+                    return End::Closed {
+                        pause: stream.retry(),
+                    };
+                }
+                Err(error) => {
+                    tracing::debug!(run.uid = %self.entry.uid, error = %chain(&error), "event stream broke");
+                    return End::Failed(Failure::from(&error));
+                }
             }
         }
     }
-}
 
-fn take_in(ctx: &Context, entry: &Entry, event: &Received) {
-    let state_named = ctx.config.contract.event_state_of(&event.data);
-    let new = entry.with(|state| {
-        let mirrored = state
-            .memory
-            .seen
-            .as_ref()
-            .and_then(|seen| seen.state.clone());
-        state.memory.feed.receive(
-            event,
-            state_named.as_deref(),
-            mirrored.as_deref(),
-            Timestamp::now(),
-        )
-    });
-    if new {
-        ctx.metrics.stream_events.inc();
-        ctx.runs.wake(&entry.namespace, &entry.name);
+    fn take_in(&self, event: &Received) {
+        let named = self.ctx.config.contract.event_state_of(&event.data);
+        let now = self.ctx.now();
+        let new = self.entry.with(|state| {
+            let mirrored = state
+                .memory
+                .seen
+                .as_ref()
+                .and_then(|seen| seen.state.clone());
+            state
+                .memory
+                .feed
+                .receive(event, named.as_deref(), mirrored.as_deref(), now)
+        });
+        if new {
+            self.ctx.metrics.stream_events.inc();
+            self.wake();
+        }
     }
-}
 
-fn report(ctx: &Context, key: &Key, live: &Live, failure: &Failure) {
-    if let Some(suspicion) = Suspicion::of(failure)
-        && ctx.registry.suspect(key, live.number, suspicion)
-    {
-        ctx.workspaces.wake(&key.namespace, &key.name);
+    /// Returns the pause before the next try. A stream that the service refuses for good is asked for at
+    /// the slowest pace; the Run is polled.
+    fn failed(&mut self, live: &Live, failure: &Failure) -> Duration {
+        let ctx = &self.ctx;
+        self.failures = self.failures.saturating_add(1);
+        if let Some(suspicion) = Suspicion::of(failure)
+            && ctx.registry.suspect(&self.key, live.number, suspicion)
+        {
+            ctx.workspaces.wake(&self.key.namespace, &self.key.name);
+        }
+        let seed = backoff::seed(&self.entry.uid, self.failures);
+        let backoff = backoff::delay(self.failures, failure.retry_after, seed);
+        match classify(failure, Call::Get, &ctx.config.contract) {
+            Class::Retry | Class::Unauthorized | Class::Violation => backoff,
+            Class::Final(_) => backoff.max(ctx.config.settings.poll_max),
+        }
     }
-}
 
-/// A stream that the service refuses for good is asked for at the slowest pace; the Run is polled.
-fn after_failure(ctx: &Context, entry: &Entry, failure: &Failure, failures: u32) -> Duration {
-    let backoff = backoff::delay(
-        failures,
-        failure.retry_after,
-        backoff::seed(&entry.uid, failures),
-    );
-    match classify(failure, Call::Get, &ctx.config.contract) {
-        Class::Retry | Class::Unauthorized | Class::Violation => backoff,
-        Class::Final(_) => backoff.max(ctx.config.settings.poll_max),
+    fn wake(&self) {
+        self.ctx.runs.wake(&self.entry.namespace, &self.entry.name);
     }
 }
 

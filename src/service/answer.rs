@@ -11,6 +11,7 @@ use reqwest::Response;
 use serde_json::Value;
 
 use crate::api::contract::Contract;
+use crate::api::limits::{MAX_RECORD, MAX_SERVICE_VERSION, MAX_STATE};
 use crate::decide::answer::RunView;
 
 use super::credentials::Token;
@@ -20,15 +21,11 @@ use super::{CallError, RunId, UnreadableReason, retry_after};
 
 /// The header that names a request (rule 11).
 const REQUEST_ID: &str = "x-request-id";
-/// Bytes of a workspace's record that are kept.
-const RECORD_BYTES: usize = 1024;
-/// Bytes of a version, an identity or a state that are kept: each is a name, not a text.
-const NAME_BYTES: usize = 256;
 
 /// What `GET /version` taught.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VersionReply {
-    /// The version, where the contract file's pointers find one. At most 256 bytes.
+    /// The version, where the contract file's pointers find one. At most 128 bytes.
     pub version: Option<String>,
     /// The answer's request id (rule 11).
     pub request_id: Option<String>,
@@ -128,7 +125,7 @@ impl Answer {
             version: self
                 .contract
                 .version_of(&value)
-                .map(|version| one_line(&version, NAME_BYTES)),
+                .map(|version| one_line(&version, MAX_SERVICE_VERSION)),
             request_id: self.head.request_id,
         })
     }
@@ -141,7 +138,7 @@ impl Answer {
                 .contract
                 .identity_of(&value)
                 .map(|identity| redact(&identity, token)),
-            record: one_line(&redact(&value.to_string(), token), RECORD_BYTES),
+            record: one_line(&redact(&value.to_string(), token), MAX_RECORD),
             request_id: self.head.request_id,
         })
     }
@@ -190,7 +187,7 @@ impl Answer {
             state: self
                 .contract
                 .run_state_of(value)
-                .map(|state| one_line(&redact(&state, self.token.as_ref()), NAME_BYTES)),
+                .map(|state| one_line(&redact(&state, self.token.as_ref()), MAX_STATE)),
             request_id: self.head.request_id.clone(),
         })
     }

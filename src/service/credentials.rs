@@ -5,11 +5,10 @@ use secrecy::zeroize::Zeroizing;
 use secrecy::{ExposeSecret, SecretString};
 
 use crate::api::contract::Contract;
+use crate::api::limits::MAX_WORKSPACE_ID;
 
 /// Bytes of a token. Servers refuse headers of 8 KiB and more, so a longer one is no token.
 const TOKEN_BYTES: usize = 8 * 1024;
-/// Bytes of a workspace's identifier.
-const WORKSPACE_ID_BYTES: usize = 256;
 /// A shorter token is not looked for in what the service says: it would be found in innocent words,
 /// and in runIds, which it would make unusable. No token that protects anything is so short.
 const FINDABLE_BYTES: usize = 8;
@@ -132,13 +131,13 @@ pub struct WorkspaceId(String);
 
 /// The identifier can't be sent.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("a workspaceId has 1 to {WORKSPACE_ID_BYTES} visible ASCII characters")]
+#[error("a workspaceId has 1 to {MAX_WORKSPACE_ID} visible ASCII characters")]
 pub struct WorkspaceIdError;
 
 impl WorkspaceId {
-    /// Checks that the identifier can stand in a header: 1 to 256 visible ASCII characters.
+    /// Checks that the identifier can stand in a header: 1 to 255 visible ASCII characters.
     pub fn parse(text: &str) -> Result<Self, WorkspaceIdError> {
-        let fits = (1..=WORKSPACE_ID_BYTES).contains(&text.len());
+        let fits = (1..=MAX_WORKSPACE_ID).contains(&text.len());
         if fits && text.bytes().all(|b| b.is_ascii_graphic()) {
             Ok(Self(text.to_owned()))
         } else {

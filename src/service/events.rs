@@ -9,13 +9,17 @@ use reqwest::Response;
 use tokio::time::{Instant, timeout_at};
 
 use crate::api::contract::Contract;
+use crate::api::limits::{MAX_EVENT_ID, MAX_EVENT_TYPE};
 
 use super::answer::Head;
 use super::client::after;
 use super::credentials::Token;
 use super::error::BodyError;
-use super::sse::{Caps, Decoder, Event, Item};
+use super::sse::{Caps, Decoder, Event, ID_BYTES, Item};
 use super::{CallError, text};
+
+// An id that the decoder keeps must fit where it is kept to resume from.
+const _: () = assert!(ID_BYTES <= MAX_EVENT_ID);
 
 /// What a stream brings.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -132,7 +136,7 @@ impl EventStream {
                 // An id that repeats the token is left out of what may be shown; the stream still
                 // resumes from it.
                 id: event.id.filter(|id| !self.token.is_in(id)),
-                kind: text::one_line(&self.token.redact(event.kind), text::CODE_BYTES),
+                kind: text::one_line(&self.token.redact(event.kind), MAX_EVENT_TYPE),
                 data: self.token.redact(event.data),
             }),
         })

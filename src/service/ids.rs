@@ -5,10 +5,7 @@ use std::fmt;
 use http::HeaderValue;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
-/// Bytes of a runId. SERVICE.md shows no format; beyond this no path is sure to be accepted.
-const RUN_ID_BYTES: usize = 512;
-/// Characters of an idempotency key.
-const KEY_BYTES: usize = 255;
+use crate::api::limits::{MAX_RUN_ID, MAX_SENT_KEY};
 
 /// RFC 3986 unreserved characters stay; all else is encoded, the colon too, so that an identifier
 /// that ends in `:cancel` is never taken for a cancellation.
@@ -25,7 +22,7 @@ pub struct RunId(String);
 /// The identifier can't be used in a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "a runId has 1 to {RUN_ID_BYTES} bytes, no control character, and is neither \".\" nor \"..\""
+    "a runId has 1 to {MAX_RUN_ID} bytes, no control character, and is neither \".\" nor \"..\""
 )]
 pub struct RunIdError;
 
@@ -33,7 +30,7 @@ impl RunId {
     /// Checks an identifier: 1 to 512 bytes, no control characters, not `.` or `..`, which every
     /// URL parser on the way would resolve.
     pub fn parse(text: &str) -> Result<Self, RunIdError> {
-        let fits = (1..=RUN_ID_BYTES).contains(&text.len());
+        let fits = (1..=MAX_RUN_ID).contains(&text.len());
         if !fits || text.chars().any(char::is_control) || text == "." || text == ".." {
             return Err(RunIdError);
         }
@@ -63,13 +60,13 @@ pub struct IdempotencyKey(String);
 
 /// The key can't stand in a header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("an idempotency key has 1 to {KEY_BYTES} visible ASCII characters")]
+#[error("an idempotency key has 1 to {MAX_SENT_KEY} visible ASCII characters")]
 pub struct IdempotencyKeyError;
 
 impl IdempotencyKey {
-    /// Checks a key: 1 to 255 visible ASCII characters.
+    /// Checks a key: 1 to 512 visible ASCII characters.
     pub fn parse(text: &str) -> Result<Self, IdempotencyKeyError> {
-        let fits = (1..=KEY_BYTES).contains(&text.len());
+        let fits = (1..=MAX_SENT_KEY).contains(&text.len());
         if fits && text.bytes().all(|b| b.is_ascii_graphic()) {
             Ok(Self(text.to_owned()))
         } else {
@@ -127,7 +124,7 @@ mod tests {
     #[case("")]
     #[case("a b")]
     #[case("a\r\nX: y")]
-    #[case(&"a".repeat(256))]
+    #[case(&"a".repeat(513))]
     fn a_key_that_no_header_can_carry_is_refused(#[case] key: &str) {
         assert_eq!(IdempotencyKey::parse(key), Err(IdempotencyKeyError));
     }

@@ -4,9 +4,11 @@ use std::time::Duration;
 
 use serde_json::Value;
 
+use crate::api::limits::MAX_CODE;
+
 use super::answer::{Head, json};
 use super::credentials::Token;
-use super::text::{CODE_BYTES, MESSAGE_BYTES, one_line, request_id};
+use super::text::{MESSAGE_BYTES, one_line, request_id};
 
 /// Bytes of a problem body; a larger one is not the service's.
 pub(super) const PROBLEM_BYTES: usize = 64 * 1024;
@@ -48,7 +50,7 @@ impl Problem {
         };
         Some(Self {
             status: head.status.as_u16(),
-            code: text("code", CODE_BYTES)?,
+            code: text("code", MAX_CODE)?,
             title: text("title", MESSAGE_BYTES),
             retryable: body.get("retryable").and_then(Value::as_bool),
             request_id: head.request_id.clone().or_else(|| {

@@ -6,8 +6,6 @@ use std::error::Error;
 pub(super) const MESSAGE_BYTES: usize = 512;
 /// Characters of a request id that are believed; a longer one is dropped.
 pub(super) const REQUEST_ID_BYTES: usize = 128;
-/// Bytes of a problem's code.
-pub(super) const CODE_BYTES: usize = 128;
 
 const MARK: char = '…';
 

@@ -65,6 +65,6 @@ pub struct Caps {
 pub const RETRY_MIN: Duration = Duration::from_secs(1);
 /// The longest wait that `retry:` can ask for.
 pub const RETRY_MAX: Duration = Duration::from_mins(5);
-/// Bytes of an id that can be sent back as `Last-Event-ID`; a longer one is ignored, as one with a
-/// control character is.
-pub const ID_BYTES: usize = 1024;
+/// Bytes of an id that can be kept and sent back as `Last-Event-ID`; a longer one is ignored, as one
+/// with a control character is.
+pub const ID_BYTES: usize = 256;
