@@ -60,14 +60,13 @@ pub async fn reconcile(
     watch_secrets(&ctx, workspace);
     let generation = workspace.metadata.generation.unwrap_or_default();
     let uid = workspace.uid().unwrap_or_default();
-    let suspicion = ctx.registry.take_suspicion(&key);
-    let verdict = ctx
-        .checks
-        .due(&key, &uid, generation, suspicion.is_some(), ctx.now());
+    let suspected = ctx.registry.suspected(&key);
+    let verdict = ctx.checks.due(&key, &uid, generation, suspected, ctx.now());
     if let Verdict::NotBefore(at) = verdict {
         let wait = Duration::try_from(at.duration_since(ctx.now())).unwrap_or_default();
         return Ok(Action::requeue(wait));
     }
+    ctx.registry.clear_suspicion(&key);
     let (check, live) = check(&ctx, workspace, &key).await;
     let attempts = ctx.checks.failures(&key).saturating_add(1);
     let contract = &ctx.config.contract;
@@ -265,6 +264,7 @@ fn settle(
     live: Option<(Client, Credentials)>,
     assessment: &Assessment,
 ) -> Duration {
+    let asked = check.obstacle.as_ref().and_then(Obstacle::retry_after);
     let slot = match (&assessment.usable, live) {
         (Ok(()), Some((client, credentials))) => {
             ready_slot(ctx, workspace, key, check, client, credentials, assessment)
@@ -272,7 +272,7 @@ fn settle(
         (Err(why), _) => Slot {
             view: WorkspaceView::NotReady {
                 reason: why.reason,
-                message: why.message.clone(),
+                message: assessment.message(),
             },
             live: None,
         },
@@ -289,7 +289,8 @@ fn settle(
     }
     let attempt = ctx.checks.failures(key).saturating_add(1);
     let seed = backoff::seed(&workspace.uid().unwrap_or_default(), attempt);
-    backoff::delay(attempt, None, seed).min(PROBE_MAX)
+    let own = backoff::delay(attempt, None, seed).min(PROBE_MAX);
+    own.max(backoff::asked(asked))
 }
 
 /// The same token at the same place goes on with its session, unless a call with it was rejected.
