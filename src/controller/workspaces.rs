@@ -21,7 +21,7 @@ use crate::service::{BaseUrl, Client, ClientConfig, ConfigError, Credentials, To
 
 use super::{
     checks::{Checked, Verdict},
-    context::{Context, Guarded},
+    context::{Context, Guarded, now},
     metrics::ReconcileResult,
     registry::{Key, Live, Slot},
     scope::Scope,
@@ -32,7 +32,7 @@ use super::{
 
 /// How often a Ready Workspace is checked: a change of the service's version or of the token's workspace
 /// is noticed within this time without a call that fails.
-const RECHECK: Duration = Duration::from_secs(300);
+const RECHECK: Duration = Duration::from_mins(5);
 /// The longest pause of the one prober of a Workspace that is not Ready: also the pace at which a Secret
 /// is read again where RBAC forbids the watch.
 const PROBE_MAX: Duration = Duration::from_secs(30);
@@ -61,9 +61,9 @@ pub async fn reconcile(
     let generation = workspace.metadata.generation.unwrap_or_default();
     let uid = workspace.uid().unwrap_or_default();
     let suspected = ctx.registry.suspected(&key);
-    let verdict = ctx.checks.due(&key, &uid, generation, suspected, ctx.now());
+    let verdict = ctx.checks.due(&key, &uid, generation, suspected, now());
     if let Verdict::NotBefore(at) = verdict {
-        let wait = Duration::try_from(at.duration_since(ctx.now())).unwrap_or_default();
+        let wait = Duration::try_from(at.duration_since(now())).unwrap_or_default();
         return Ok(Action::requeue(wait));
     }
     ctx.registry.clear_suspicion(&key);
@@ -76,7 +76,7 @@ pub async fn reconcile(
         generation,
         attempts,
         contract,
-        ctx.now(),
+        now(),
     );
     let result = write_status(&ctx, workspace, &assessment.status).await;
     let pause = settle(&ctx, workspace, &key, check, live, &assessment);
@@ -88,9 +88,9 @@ pub async fn reconcile(
         uid,
         generation,
         ready: assessment.ready,
-        next: crate::decide::memory::later(ctx.now(), pause),
+        next: crate::decide::memory::later(now(), pause),
     };
-    ctx.checks.done(&key, checked, ctx.now());
+    ctx.checks.done(&key, checked, now());
     ctx.metrics.reconciled("workspace", result);
     Ok(Action::requeue(pause))
 }
