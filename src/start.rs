@@ -145,9 +145,9 @@ fn contract(args: &ControllerArgs) -> Result<Contract, StartError> {
         path: path.clone(),
         source,
     })?;
-    Contract::parse(&text).map_err(|source| StartError::Contract {
+    Contract::parse(&text).map_err(|error| StartError::Contract {
         path: path.clone(),
-        source,
+        source: Box::new(error),
     })
 }
 

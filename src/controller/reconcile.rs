@@ -56,7 +56,7 @@ pub async fn reconcile(object: Arc<Guarded<Run>>, ctx: Arc<Context>) -> Result<A
     let version = run.resource_version();
     let steps = AssertUnwindSafe(steps(&ctx, &entry, run)).catch_unwind();
     let (action, result) = match steps.await {
-        Ok(Ok(again)) => next_look(&ctx, again),
+        Ok(Ok(again)) => next_look(again),
         Ok(Err(error)) => after_write_error(&entry, &error),
         Err(_) => {
             entry.with(|state| state.quarantined = version);
@@ -68,7 +68,7 @@ pub async fn reconcile(object: Arc<Guarded<Run>>, ctx: Arc<Context>) -> Result<A
     Ok(action)
 }
 
-fn next_look(ctx: &Context, again: Option<jiff::Timestamp>) -> (Action, ReconcileResult) {
+fn next_look(again: Option<jiff::Timestamp>) -> (Action, ReconcileResult) {
     match again {
         Some(at) => {
             let wait = Duration::try_from(at.duration_since(now())).unwrap_or_default();
