@@ -9,4 +9,6 @@
 //! 5. the binary: flags, health, metrics, logs.
 
 pub mod api;
+pub mod controller;
 pub mod decide;
+pub mod service;

@@ -2,9 +2,13 @@
 
 pub mod conditions;
 pub mod contract;
+pub mod crd;
 pub mod intent;
+pub mod limits;
 pub mod names;
+pub mod policy;
 pub mod run;
+mod schema;
 pub mod status;
 pub mod workspace;
 

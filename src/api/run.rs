@@ -5,12 +5,11 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::{names, status::RunStatus};
+use super::{limits, names, schema, status::RunStatus};
 
 /// What to run, where, and what to do when it ends or is deleted.
-///
-/// No field has a schema default: GitOps tools would report it as drift. [`RunSpec`]'s methods supply
-/// what an unset field means, and the status shows what is in force.
+// No field has a schema default: GitOps tools would report it as drift. The methods below supply what
+// an unset field means, and the status shows what is in force.
 #[derive(CustomResource, Clone, Debug, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[kube(
     group = "run-operator.dev",
@@ -21,58 +20,108 @@ use super::{names, status::RunStatus};
     status = "RunStatus",
     derive = "PartialEq",
     shortname = "rn",
-    category = "run-operator"
+    category = "run-operator",
+    doc = "A run at the Run Orchestration Service. One Run object is one run: it is submitted once, \
+           followed until it ends, and cancelled when the object is deleted.",
+    validation = schema::suspend_before_submission(),
+    selectable = ".status.phase",
+    selectable = ".spec.provider",
+    selectable = ".spec.workspaceRef.name",
+    selectable = ".status.runId",
+    printcolumn = r#"{"name": "Phase", "type": "string",
+        "jsonPath": ".status.phase",
+        "description": "The operator's summary of the run."}"#,
+    printcolumn = r#"{"name": "State", "type": "string",
+        "jsonPath": ".status.state",
+        "description": "The state as the service names it."}"#,
+    printcolumn = r#"{"name": "Ready", "type": "string",
+        "jsonPath": ".status.conditions[?(@.type==\"Ready\")].status",
+        "description": "Whether the run got as far as spec.readyWhen says."}"#,
+    printcolumn = r#"{"name": "Reason", "type": "string",
+        "jsonPath": ".status.conditions[?(@.type==\"Ready\")].reason",
+        "description": "Why the Run is Ready or not."}"#,
+    printcolumn = r#"{"name": "Run ID", "type": "string", "priority": 1,
+        "jsonPath": ".status.runId",
+        "description": "The service's identifier of the run."}"#,
+    printcolumn = r#"{"name": "Age", "type": "date",
+        "jsonPath": ".metadata.creationTimestamp",
+        "description": "Time since the object was created."}"#
 )]
+#[schemars(extend("x-kubernetes-validations" = [
+    schema::immutable_workload(),
+    schema::immutable("provider", "create a new Run for another provider"),
+    schema::immutable("region", "create a new Run for another region"),
+    schema::immutable("workspaceRef", "create a new Run for another Workspace"),
+    schema::immutable("idempotencyKey", "create a new Run for another key"),
+    schema::one_way_cancel()
+]))]
 #[serde(rename_all = "camelCase")]
 pub struct RunSpec {
     /// The Workspace whose token and base URL this Run uses. Unset: the Workspace `default` of the
     /// same namespace. Immutable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workspace_ref: Option<WorkspaceRef>,
-    /// What to run, handed to the service unchanged. `image` is required; other fields are the
-    /// service's. Immutable.
+    /// What to run, handed to the service as it is. `image` is required; other fields are the
+    /// service's. Its size is bounded by the API server (1.5 MiB for the whole object) and by the
+    /// service. The API server rounds whole numbers beyond 64 bits and makes 1.0 a 1: write such
+    /// values as strings. Immutable.
+    #[schemars(schema_with = "schema::workload")]
     pub workload: Map<String, Value>,
-    /// The provider to run on. Unset: `auto`. Immutable.
+    /// The provider to run on, at most 128 characters. Unset: `auto`. Immutable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = limits::MAX_PLACE), regex(pattern = schema::NO_CONTROL))]
     pub provider: Option<String>,
-    /// The region to run in. Unset: `auto`. Immutable.
+    /// The region to run in, at most 128 characters. Unset: `auto`. Immutable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = limits::MAX_PLACE), regex(pattern = schema::NO_CONTROL))]
     pub region: Option<String>,
-    /// Holds the submission. Once the Run is submitted it can't be set.
+    /// Holds the submission while it is true. Once the Run is submitted it can't be set to true.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub suspend: Option<bool>,
-    /// Cancels the run and keeps the object. One-way: it can't be taken back.
+    /// Cancels the run and keeps the object. One-way: true can't be taken back. Leave it out
+    /// otherwise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cancel: Option<bool>,
     /// Seconds after the submission at which the run is cancelled and the Run fails with
-    /// `DeadlineExceeded`. Unset: no deadline.
+    /// `DeadlineExceeded`. At least 1. Unset: no deadline.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = limits::MAX_SECONDS))]
     pub active_deadline_seconds: Option<i64>,
-    /// Seconds after its end at which the object is deleted. Unset: never.
+    /// Seconds after its end at which the object is deleted; 0 is at once. Unset: never.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0))]
     pub ttl_seconds_after_finished: Option<i32>,
-    /// What a deletion of the object does to its run: `Cancel` (what unset means) or `Orphan`, which
-    /// leaves it running.
+    /// What a deletion of the object does to its run. `Cancel`, which is what unset means: the run is
+    /// cancelled, and the object stays until the run is seen to have ended. `Orphan`: the object goes
+    /// at once and the run goes on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "DeletionPolicy")]
     pub deletion_policy: Option<DeletionPolicy>,
-    /// What the Ready condition, and so GitOps health, waits for: `Succeeded` (what unset means) or
-    /// `Accepted` by the service.
+    /// What the Ready condition, and so GitOps health, waits for. `Succeeded`, which is what unset
+    /// means: the run has succeeded. `Accepted`: the service has accepted the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "ReadyWhen")]
     pub ready_when: Option<ReadyWhen>,
-    /// The idempotency key, scoped by namespace. Unset: the object's uid. With a key of one's own an
-    /// object that is recreated finds its earlier run again. Immutable.
+    /// The idempotency key, scoped by namespace: visible ASCII, at most 255 characters. Unset: the
+    /// object's uid. With a key of one's own, an object that is created again finds its earlier run.
+    /// Immutable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = limits::MAX_KEY), regex(pattern = schema::VISIBLE_ASCII))]
     pub idempotency_key: Option<String>,
 }
 
 /// Names the Workspace of a Run.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(extend("x-kubernetes-map-type" = "atomic"))]
 pub struct WorkspaceRef {
-    /// `Workspace` (what unset means), of the Run's own namespace, or `ClusterWorkspace`.
+    /// `Workspace`, which is what unset means: one of the Run's own namespace. `ClusterWorkspace`: one
+    /// that namespaces share.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "WorkspaceKind")]
     pub kind: Option<WorkspaceKind>,
     /// Name of the Workspace.
+    #[schemars(length(min = 1, max = limits::MAX_NAME), regex(pattern = schema::DNS_SUBDOMAIN))]
     pub name: String,
 }
 
@@ -82,7 +131,7 @@ pub enum WorkspaceKind {
     /// A Workspace in the Run's namespace.
     #[default]
     Workspace,
-    /// A ClusterWorkspace, shared by namespaces.
+    /// A `ClusterWorkspace`, shared by namespaces.
     ClusterWorkspace,
 }
 

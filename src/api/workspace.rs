@@ -5,7 +5,7 @@ use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{names, status::LastError};
+use super::{limits, names, schema, status::LastError};
 
 /// Where the Runs of a namespace are submitted, and the Secret that holds the token.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
@@ -18,24 +18,52 @@ use super::{names, status::LastError};
     status = "WorkspaceStatus",
     derive = "PartialEq",
     shortname = "rws",
-    category = "run-operator"
+    category = "run-operator",
+    doc = "Where the Runs of a namespace are submitted, and the Secret that holds the token for it. \
+           Runs wait until their Workspace is Ready.",
+    printcolumn = r#"{"name": "Ready", "type": "string",
+        "jsonPath": ".status.conditions[?(@.type==\"Ready\")].status",
+        "description": "Whether Runs can be submitted."}"#,
+    printcolumn = r#"{"name": "Reason", "type": "string",
+        "jsonPath": ".status.conditions[?(@.type==\"Ready\")].reason",
+        "description": "Why the Workspace is Ready or not."}"#,
+    printcolumn = r#"{"name": "Version", "type": "string",
+        "jsonPath": ".status.serviceVersion",
+        "description": "The API version that the service reports."}"#,
+    printcolumn = r#"{"name": "Identity", "type": "string", "priority": 1,
+        "jsonPath": ".status.identity",
+        "description": "Who the service says that the token acts for."}"#,
+    printcolumn = r#"{"name": "Age", "type": "date",
+        "jsonPath": ".metadata.creationTimestamp",
+        "description": "Time since the object was created."}"#
 )]
+#[schemars(extend("x-kubernetes-validations" = [
+    schema::immutable("baseUrl", "create a new Workspace for another URL, and name it in new Runs"),
+    schema::immutable("workspaceId", "create a new Workspace for another id, and name it in new Runs")
+]))]
 #[serde(rename_all = "camelCase")]
 pub struct WorkspaceSpec {
-    /// The service's base URL, version segment included. Unset: the operator's `--base-url`. It must
-    /// be on the operator's allow-list. Immutable.
+    /// The service's base URL, version segment included, for example
+    /// `https://runs.example.com/api/v1`: http or https, without user, query or fragment, at most 512
+    /// characters. Unset: the operator's `--base-url`. It must be on the operator's allow-list.
+    /// Immutable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = limits::MAX_BASE_URL), regex(pattern = schema::BASE_URL))]
     pub base_url: Option<String>,
-    /// Sent as `X-Service-Workspace-ID`; the service checks it against the token (rule 4). Immutable.
+    /// Sent as `X-Service-Workspace-ID`; the service checks it against the token, so that a mistake is
+    /// found: visible ASCII, at most 255 characters. Unset: not sent. Immutable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    // Rule 4.
+    #[schemars(length(min = 1, max = limits::MAX_WORKSPACE_ID), regex(pattern = schema::VISIBLE_ASCII))]
     pub workspace_id: Option<String>,
     /// The Secret of this namespace that holds the token. Unset: `run-operator-token`, key `token`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub token_secret_ref: Option<SecretKeyRef>,
-    /// A Secret of this namespace with a CA bundle in PEM, for a service with a private CA.
+    /// A Secret of this namespace with a CA bundle in PEM, for a service with a private CA. Unset: the
+    /// certificate authorities that the operator trusts anyway.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ca_secret_ref: Option<SecretKeyRef>,
-    /// Bounds the calls made for this Workspace.
+    /// Bounds the calls made for this Workspace. Unset: 20 a second, 40 at once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate_limit: Option<RateLimit>,
     /// Holds every submission of this Workspace; runs already submitted go on being mirrored.
@@ -43,14 +71,18 @@ pub struct WorkspaceSpec {
     pub suspend: Option<bool>,
 }
 
-/// A key of a Secret in the same namespace. There is no namespace field, on purpose.
+/// A key of a Secret in the same namespace.
+// There is no namespace field, on purpose: a Workspace can't reach into another namespace.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(extend("x-kubernetes-map-type" = "atomic"))]
 pub struct SecretKeyRef {
     /// Name of the Secret.
+    #[schemars(length(min = 1, max = limits::MAX_NAME), regex(pattern = schema::DNS_SUBDOMAIN))]
     pub name: String,
     /// Key in the Secret. Unset: `token` for a token, `ca.crt` for a CA bundle.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = limits::MAX_NAME), regex(pattern = schema::SECRET_KEY))]
     pub key: Option<String>,
 }
 
@@ -58,11 +90,13 @@ pub struct SecretKeyRef {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RateLimit {
-    /// Sustained requests a second. Unset: 20.
+    /// Sustained requests a second, 1 to 1000. Unset: 20.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 1000))]
     pub requests_per_second: Option<i32>,
-    /// Requests that may be made at once after a quiet time. Unset: 40.
+    /// Requests that may be made at once after a quiet time, 1 to 10000. Unset: 40.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 10000))]
     pub burst: Option<i32>,
 }
 
@@ -72,27 +106,36 @@ pub struct RateLimit {
 pub struct WorkspaceStatus {
     /// The generation of the spec that this status speaks of; -1 before the first look.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = -1))]
     pub observed_generation: Option<i64>,
     /// The base URL in force.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = limits::MAX_BASE_URL))]
     pub base_url: Option<String>,
     /// The API version that the service reports.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = limits::MAX_SERVICE_VERSION))]
     pub service_version: Option<String>,
     /// Who the service says that the token acts for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = limits::MAX_IDENTITY))]
     pub identity: Option<String>,
     /// The workspace record as the service returned it, compact JSON cut at 1024 bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = limits::MAX_RECORD))]
     pub record: Option<String>,
     /// The latest error; absent when the last check went well.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_error: Option<LastError>,
     /// The `X-Request-ID` of the latest answer that mattered, for support.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = limits::MAX_REQUEST_ID))]
     pub request_id: Option<String>,
-    /// What holds: VersionVerified, Authenticated, Ready, Reconciling, Stalled.
+    /// What holds: `VersionVerified` (the service's API version is accepted), Authenticated (it accepted
+    /// the token and named its workspace), Ready (Runs can be submitted), Reconciling (the operator is
+    /// working towards Ready), Stalled (it can do nothing more by itself).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(schema_with = "schema::conditions")]
     pub conditions: Vec<Condition>,
 }
 

@@ -3,7 +3,7 @@
 
 use jiff::Timestamp;
 
-use crate::api::{Contract, Intent, Reason, contract::StateClass};
+use crate::api::{Contract, Intent, Reason, contract::StateClass, limits::MAX_RUN_ID};
 
 use super::{
     answer::{Failure, FailureKind, RunView},
@@ -12,9 +12,6 @@ use super::{
     feed::Feed,
     text::cut,
 };
-
-/// Bytes of a runId; the schema's limit. It is an identifier: a longer one is refused, not cut.
-const MAX_RUN_ID: usize = 512;
 
 /// The memory of one object, kept by uid.
 #[derive(Clone, Debug, Default)]

@@ -27,6 +27,7 @@ mod submitted;
 pub mod text;
 mod unsubmitted;
 mod wording;
+pub mod workspace;
 
 use std::time::Duration;
 

@@ -7,6 +7,7 @@ use jiff::Timestamp;
 use crate::api::{
     Intent, Phase, Reason, RunStatus,
     contract::StateClass,
+    limits::{MAX_REQUEST_ID, MAX_STATE},
     status::{ResolvedWorkspace, whole_seconds},
 };
 
@@ -14,7 +15,7 @@ use super::{
     Decision, Effect, Follow, Note, WorkspaceView, backoff,
     body::{self, CURRENT_SERIALIZER},
     classify::{Call, Class},
-    facts::{Facts, MAX_REQUEST_ID},
+    facts::Facts,
     memory::{Seen, later},
     situation::{Mirror, Situation, Why},
     text::cut,
@@ -30,8 +31,6 @@ const EVENT_WRITES_APART: Duration = Duration::from_secs(10);
 const CANCEL_PATIENCE: Duration = Duration::from_secs(300);
 /// 404s that must agree before a run counts as lost.
 const NOT_FOUND_CONFIRMATIONS: u32 = 3;
-/// Bytes of a state that the status keeps; the schema's limit.
-const MAX_STATE: usize = 256;
 
 pub(super) fn decide(f: &Facts<'_>, run_id: &str) -> Decision {
     if f.o.vanished {

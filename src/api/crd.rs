@@ -1,0 +1,147 @@
+//! What a cluster needs before it can hold Runs: the CRDs and the admission policy, as objects and as
+//! YAML. `crds/` is this, written by `make generate`; a test fails when the two differ.
+
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
+    CustomResourceConversion, CustomResourceDefinition, JSON, JSONSchemaProps,
+    JSONSchemaPropsOrArray, JSONSchemaPropsOrBool,
+};
+use kube::CustomResourceExt;
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use super::{Run, Workspace, policy};
+
+/// The first line of every generated file.
+const HEADER: &str = "# Generated from src/api by `make generate`. Do not edit.\n";
+
+/// Why the objects can't be printed.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// An object has no JSON form.
+    #[error("failed to read the fields of {object}")]
+    ReadFields {
+        /// Which object.
+        object: &'static str,
+        /// What the JSON library said.
+        #[source]
+        source: serde_json::Error,
+    },
+    /// An object has no YAML form.
+    #[error("failed to print {object} as YAML")]
+    PrintYaml {
+        /// Which object.
+        object: &'static str,
+        /// What the YAML library said.
+        #[source]
+        source: serde_saphyr::ser::Error,
+    },
+}
+
+/// The CRD of [`Run`].
+pub fn run() -> CustomResourceDefinition {
+    finish(Run::crd())
+}
+
+/// The CRD of [`Workspace`].
+pub fn workspace() -> CustomResourceDefinition {
+    finish(Workspace::crd())
+}
+
+/// The files of `crds/`, by name, in the order in which they are applied. The text is the same for
+/// the same types.
+pub fn files() -> Result<Vec<(&'static str, String)>, Error> {
+    let policy = document("the admission policy", &policy::policy())?;
+    let binding = document("the policy's binding", &policy::binding())?;
+    Ok(vec![
+        ("runs.yaml", headed(&document("the CRD of Run", &run())?)),
+        (
+            "workspaces.yaml",
+            headed(&document("the CRD of Workspace", &workspace())?),
+        ),
+        ("policy.yaml", headed(&format!("{policy}---\n{binding}"))),
+    ])
+}
+
+/// Everything in one text of several documents, for `kubectl apply -f -`.
+pub fn yaml() -> Result<String, Error> {
+    let texts: Vec<String> = files()?.into_iter().map(|(_, text)| text).collect();
+    Ok(texts.join("---\n"))
+}
+
+fn document<T: Serialize>(object: &'static str, value: &T) -> Result<String, Error> {
+    let mut value =
+        serde_json::to_value(value).map_err(|source| Error::ReadFields { object, source })?;
+    whole_numbers(&mut value);
+    // One line a text, long or not: a changed word is a changed line.
+    let options = serde_saphyr::ser_options! { prefer_block_scalars: false };
+    serde_saphyr::to_string_with_options(&value, options)
+        .map_err(|source| Error::PrintYaml { object, source })
+}
+
+/// A bound is a float in the CRD's type: 1 would be printed as 1.0.
+fn whole_numbers(value: &mut Value) {
+    match value {
+        Value::Object(fields) => fields.values_mut().for_each(whole_numbers),
+        Value::Array(items) => items.iter_mut().for_each(whole_numbers),
+        Value::Number(number) if number.is_f64() => {
+            // `{:.0}` of a whole float is that number, and rounds any other: only a whole one is taken.
+            let whole = number.as_f64().filter(|float| float.fract() == 0.0);
+            if let Some(whole) = whole.and_then(|float| format!("{float:.0}").parse::<i64>().ok()) {
+                *value = whole.into();
+            }
+        }
+        Value::Number(_) | Value::String(_) | Value::Bool(_) | Value::Null => {}
+    }
+}
+
+fn headed(text: &str) -> String {
+    format!("{HEADER}{text}")
+}
+
+/// What the derived CRD still lacks.
+fn finish(mut crd: CustomResourceDefinition) -> CustomResourceDefinition {
+    // What the server would put there: GitOps tools see no difference.
+    crd.spec.names.list_kind = Some(format!("{}List", crd.spec.names.kind));
+    crd.spec.conversion = Some(CustomResourceConversion {
+        strategy: "None".to_owned(),
+        webhook: None,
+    });
+    for version in &mut crd.spec.versions {
+        let schema = version.schema.as_mut();
+        let Some(root) = schema.and_then(|schema| schema.open_api_v3_schema.as_mut()) else {
+            continue;
+        };
+        tidy(root);
+        let status = root.properties.as_mut().and_then(|p| p.get_mut("status"));
+        if let Some(status) = status {
+            // An object without a status reads as healthy to GitOps tools; this one as not yet seen.
+            status.default = Some(JSON(json!({"observedGeneration": -1})));
+        }
+    }
+    crd
+}
+
+/// Takes `nullable` and titles off, everywhere, and line breaks out of descriptions.
+///
+/// An `Option` is a field that may be absent. Were null a value of its own, "unset" would have two
+/// forms, and a rule of immutability would tell one from the other.
+fn tidy(schema: &mut JSONSchemaProps) {
+    schema.nullable = None;
+    schema.title = None;
+    if let Some(text) = schema.description.as_mut() {
+        *text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    }
+    schema
+        .properties
+        .iter_mut()
+        .flat_map(|p| p.values_mut())
+        .for_each(tidy);
+    match schema.items.as_mut() {
+        Some(JSONSchemaPropsOrArray::Schema(items)) => tidy(items),
+        Some(JSONSchemaPropsOrArray::Schemas(items)) => items.iter_mut().for_each(tidy),
+        None => {}
+    }
+    if let Some(JSONSchemaPropsOrBool::Schema(values)) = schema.additional_properties.as_mut() {
+        tidy(values);
+    }
+}

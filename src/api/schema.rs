@@ -1,0 +1,159 @@
+//! The parts of the CRDs' schema that attributes can't say: CEL rules, patterns, and two fields
+//! written by hand.
+
+use kube::core::{Reason, Rule};
+use schemars::{Schema, SchemaGenerator, json_schema};
+
+use super::limits;
+
+/// Visible ASCII: what can stand in a header's value without a doubt.
+pub(super) const VISIBLE_ASCII: &str = "^[!-~]+$";
+/// Anything but control characters.
+pub(super) const NO_CONTROL: &str = r"^[^\x00-\x1F\x7F]+$";
+/// The name of a Kubernetes object: a DNS subdomain.
+pub(super) const DNS_SUBDOMAIN: &str =
+    r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$";
+/// A key of a Secret.
+pub(super) const SECRET_KEY: &str = r"^[-._a-zA-Z0-9]+$";
+/// http or https, a host, perhaps a port and a path. No user, query or fragment: a token in a URL
+/// would end up in logs (rule 7).
+pub(super) const BASE_URL: &str = r"^https?://([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?(/[A-Za-z0-9._~!$&'()*+,;=:@%-]*)*$";
+
+/// `field` keeps its value, and an unset one stays unset: without the `has` forms a transition rule
+/// would let unset → set pass. `instead` says what to do.
+pub(super) fn immutable(field: &str, instead: &str) -> Rule {
+    let rule = format!(
+        "has(self.{field}) == has(oldSelf.{field}) && (!has(self.{field}) || self.{field} == oldSelf.{field})"
+    );
+    refuse(
+        field,
+        rule,
+        &format!("{field} is immutable, set or unset: {instead}"),
+    )
+}
+
+/// The first of the three fences around `workload`. It can't see an unknown key swapped for another;
+/// the [admission policy](super::policy) can, and the body's hash in the intent has the last word.
+pub(super) fn immutable_workload() -> Rule {
+    refuse(
+        "workload",
+        "self.workload == oldSelf.workload".to_owned(),
+        WORKLOAD_MESSAGE,
+    )
+}
+
+/// What both fences around `workload` say.
+pub(super) const WORKLOAD_MESSAGE: &str =
+    "workload is immutable: create a new Run, with another name, for another workload";
+
+/// `cancel` goes from unset or false to true, and never back.
+pub(super) fn one_way_cancel() -> Rule {
+    refuse(
+        "cancel",
+        "!(has(oldSelf.cancel) && oldSelf.cancel) || (has(self.cancel) && self.cancel)".to_owned(),
+        "cancel is immutable once it is true, a cancellation can't be taken back: create a new Run",
+    )
+}
+
+/// `suspend` can't be set once there is a runId. A rule of the root, for it looks at the status; and
+/// a transition, for else the write of the runId to a Run created suspended would be refused too.
+pub(super) fn suspend_before_submission() -> Rule {
+    refuse(
+        "spec.suspend",
+        "!has(oldSelf.status) || !has(oldSelf.status.runId) \
+         || !(has(self.spec.suspend) && self.spec.suspend) \
+         || (has(oldSelf.spec.suspend) && oldSelf.spec.suspend)"
+            .to_owned(),
+        "suspend is immutable once the Run is submitted, for it only holds the submission: \
+         set cancel: true to end the run",
+    )
+}
+
+/// `field` of the status, once written, stays. It leans on the status default: a write that drops the
+/// whole status has one again, without the field, and is refused.
+pub(super) fn write_once(field: &str, instead: &str) -> Rule {
+    let rule =
+        format!("!has(oldSelf.{field}) || (has(self.{field}) && self.{field} == oldSelf.{field})");
+    refuse(
+        field,
+        rule,
+        &format!("{field} is immutable once it is written: {instead}"),
+    )
+}
+
+fn refuse(field: &str, rule: String, message: &str) -> Rule {
+    Rule::new(rule)
+        .message(message)
+        .field_path(format!(".{field}"))
+        .reason(Reason::FieldValueForbidden)
+}
+
+/// `spec.workload`: an image, and whatever else the service takes.
+pub(super) fn workload(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({
+        "type": "object",
+        "required": ["image"],
+        "properties": {
+            "image": {
+                "description": "The image to run, as the service takes it. At most 2048 characters.",
+                "type": "string",
+                "minLength": 1,
+                "maxLength": limits::MAX_IMAGE,
+            },
+        },
+        "x-kubernetes-preserve-unknown-fields": true,
+    })
+}
+
+/// The conditions of either kind: metav1.Condition with texts and sizes of our own.
+pub(super) fn conditions(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({
+        "type": "array",
+        "maxItems": limits::MAX_CONDITIONS,
+        "x-kubernetes-list-type": "map",
+        "x-kubernetes-list-map-keys": ["type"],
+        "items": {
+            "description": "One thing that holds, does not hold, or is not known.",
+            "type": "object",
+            "required": ["type", "status", "lastTransitionTime", "reason", "message"],
+            "properties": {
+                "type": {
+                    "description": "What the condition is about, a CamelCase word.",
+                    "type": "string",
+                    "minLength": 1,
+                    "maxLength": limits::MAX_REASON,
+                },
+                "status": {
+                    "description": "True: it holds. False: it does not. Unknown: it can't be told.",
+                    "type": "string",
+                    "enum": ["True", "False", "Unknown"],
+                },
+                "observedGeneration": {
+                    "description": "The generation of the spec that the condition speaks of. Older than \
+                                    metadata.generation: not yet looked at again.",
+                    "type": "integer",
+                    "format": "int64",
+                    "minimum": 0,
+                },
+                "lastTransitionTime": {
+                    "description": "When the status last changed.",
+                    "type": "string",
+                    "format": "date-time",
+                },
+                "reason": {
+                    "description": "Why, a CamelCase word of a fixed list that alerts can rely on.",
+                    "type": "string",
+                    "minLength": 1,
+                    "maxLength": limits::MAX_REASON,
+                    "pattern": "^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$",
+                },
+                "message": {
+                    "description": "Why, one sentence for a person, with what to do where there is \
+                                    something to do.",
+                    "type": "string",
+                    "maxLength": limits::MAX_MESSAGE,
+                },
+            },
+        },
+    })
+}

@@ -1,0 +1,132 @@
+//! The command line. Every flag of `controller` is an environment variable too.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+/// Turns Run objects into runs at the Run Orchestration Service: at most one for each object, and none
+/// left behind.
+#[derive(Debug, Parser)]
+#[command(name = "run-operator", version, max_term_width = 100)]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// The subcommands.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Runs the controller until SIGTERM.
+    Controller(Box<ControllerArgs>),
+    /// Prints the custom resource definitions and the admission policy, for `kubectl apply -f -`.
+    Crds,
+}
+
+/// How the controller runs.
+#[derive(Debug, Args)]
+pub struct ControllerArgs {
+    /// Base URL of the service, version segment included, for Workspaces that name none.
+    #[arg(long, env = "RUN_OPERATOR_BASE_URL", value_name = "URL")]
+    pub base_url: Option<String>,
+
+    /// A base URL that a Workspace may name; the tokens of Workspaces go nowhere else. Repeatable.
+    /// --base-url is always allowed.
+    #[arg(
+        long = "allowed-base-url",
+        env = "RUN_OPERATOR_ALLOWED_BASE_URL",
+        value_delimiter = ',',
+        value_name = "URL"
+    )]
+    pub allowed_base_urls: Vec<String>,
+
+    /// Accepts plain http to other machines; without it only loopback addresses may be plain.
+    #[arg(long, env = "RUN_OPERATOR_ALLOW_INSECURE_HTTP")]
+    pub allow_insecure_http: bool,
+
+    /// The contract file; the one that is compiled in, if unset.
+    #[arg(long, env = "RUN_OPERATOR_CONTRACT", value_name = "FILE")]
+    pub contract: Option<PathBuf>,
+
+    /// A namespace to watch; all, if unset. Repeatable.
+    #[arg(
+        long = "namespace",
+        env = "RUN_OPERATOR_NAMESPACE",
+        value_delimiter = ',',
+        value_name = "NAME"
+    )]
+    pub namespaces: Vec<String>,
+
+    /// Where /healthz, /readyz and /metrics are served.
+    #[arg(
+        long,
+        env = "RUN_OPERATOR_LISTEN",
+        default_value = "0.0.0.0:8080",
+        value_name = "ADDRESS"
+    )]
+    pub listen: SocketAddr,
+
+    /// Form of the log.
+    #[arg(
+        long,
+        env = "RUN_OPERATOR_LOG_FORMAT",
+        default_value = "text",
+        value_name = "FORMAT"
+    )]
+    pub log_format: LogFormat,
+
+    /// What is logged, as tracing directives.
+    #[arg(
+        long,
+        env = "RUN_OPERATOR_LOG_FILTER",
+        default_value = "info",
+        value_name = "DIRECTIVES"
+    )]
+    pub log_filter: String,
+
+    /// Reconciles at the same time.
+    #[arg(long, env = "RUN_OPERATOR_MAX_CONCURRENT_RECONCILES", default_value_t = 64, value_name = "N",
+          value_parser = clap::value_parser!(u16).range(1..))]
+    pub max_concurrent_reconciles: u16,
+
+    /// Event streams open at the same time; the Runs beyond it are polled.
+    #[arg(
+        long,
+        env = "RUN_OPERATOR_MAX_STREAMS",
+        default_value_t = 1000,
+        value_name = "N"
+    )]
+    pub max_streams: u32,
+
+    /// The shortest interval between two polls of a run without an event stream, such as 500ms or 5s.
+    #[arg(long, env = "RUN_OPERATOR_POLL_MIN", default_value = "5s", value_parser = duration, value_name = "DURATION")]
+    pub poll_min: Duration,
+
+    /// The longest interval between two polls, and the pace of whatever is asked again without hope.
+    #[arg(long, env = "RUN_OPERATOR_POLL_MAX", default_value = "5m", value_parser = duration, value_name = "DURATION")]
+    pub poll_max: Duration,
+}
+
+/// Forms of the log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum LogFormat {
+    /// For people.
+    Text,
+    /// One JSON object a line.
+    Json,
+}
+
+/// Reads `500ms`, `5s`, `10m` or `1h`.
+fn duration(text: &str) -> Result<Duration, String> {
+    let wrong = || {
+        format!("{text:?} is no duration; write a number with ms, s, m or h, such as 500ms or 5m")
+    };
+    let span: jiff::SignedDuration = text.parse().map_err(|_| wrong())?;
+    let duration = Duration::try_from(span).map_err(|_| wrong())?;
+    if duration < Duration::from_millis(10) {
+        return Err(format!("{text:?} is too short; the least is 10ms"));
+    }
+    Ok(duration)
+}

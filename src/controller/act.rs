@@ -1,0 +1,196 @@
+//! Carries out one effect, and tells memory what it came to.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use kube::Api;
+
+use crate::api::{
+    Intent, Run,
+    intent::{End, IntentRecord},
+    names,
+};
+use crate::decide::{
+    Effect, Learned,
+    answer::{Failure, FailureKind, RunView},
+};
+use crate::service::{CallError, IdempotencyKey, RunId};
+
+use super::{
+    context::Context,
+    objects::Entry,
+    reconcile::learn,
+    registry::{Key, Live, Slot, Suspicion},
+    writes::{self, WriteError},
+};
+
+/// What is left after an effect.
+pub(super) enum Acted {
+    /// The object as written.
+    Object(Arc<Run>),
+    /// Something was learnt; the object is as it was.
+    Learned,
+    /// The object is done with.
+    Finished,
+}
+
+/// Carries out `effect`. A call is made with the session that policy saw.
+pub(super) async fn act(
+    ctx: &Context,
+    entry: &Entry,
+    api: &Api<Run>,
+    run: &Run,
+    key: &Key,
+    slot: &Slot,
+    effect: &Effect,
+) -> Result<Acted, WriteError> {
+    tracing::debug!(run.uid = %entry.uid, effect = writes::effect_name(effect), "acting");
+    match effect {
+        Effect::WriteIntent {
+            intent,
+            finalizer,
+            clean,
+        } => {
+            let written = writes::write_intent(api, run, intent, *finalizer).await?;
+            learn(
+                ctx,
+                entry,
+                slot,
+                Learned::IntentWritten {
+                    intent: intent.clone(),
+                    clean: *clean,
+                },
+            );
+            Ok(Acted::Object(entry.wrote(written)))
+        }
+        Effect::Release { end } => {
+            let kept = end.as_ref().and_then(|end| with_end(run, entry, end));
+            match writes::release(api, run, kept.as_ref()).await {
+                Ok(written) => {
+                    entry.with(|state| state.released = true);
+                    Ok(Acted::Object(entry.wrote(written)))
+                }
+                // The last finalizer of a deleted object: the answer may find it gone.
+                Err(WriteError::Gone) => {
+                    entry.with(|state| state.released = true);
+                    Ok(Acted::Finished)
+                }
+                Err(error) => Err(error),
+            }
+        }
+        Effect::Delete => match writes::delete(api, run).await {
+            Ok(()) | Err(WriteError::Gone) => Ok(Acted::Finished),
+            Err(error) => Err(error),
+        },
+        Effect::Submit { .. } | Effect::Refresh { .. } | Effect::Cancel { .. } => {
+            call(ctx, entry, key, slot, effect).await;
+            Ok(Acted::Learned)
+        }
+    }
+}
+
+/// The intent with how the Run ended, if the object has one.
+fn with_end(run: &Run, entry: &Entry, end: &End) -> Option<Intent> {
+    let annotation = run
+        .metadata
+        .annotations
+        .as_ref()
+        .and_then(|a| a.get(names::INTENT_ANNOTATION));
+    match IntentRecord::read(annotation.map(String::as_str), &entry.uid) {
+        IntentRecord::Own(intent) => Some(Intent {
+            end: Some(end.clone()),
+            ..*intent
+        }),
+        IntentRecord::Absent | IntentRecord::Foreign | IntentRecord::Unreadable => None,
+    }
+}
+
+/// Makes one call to the service, and raises a suspicion about the Workspace where the answer calls for
+/// it.
+pub(super) async fn call(ctx: &Context, entry: &Entry, key: &Key, slot: &Slot, effect: &Effect) {
+    let Some(live) = &slot.live else {
+        return;
+    };
+    let (news, failure) = match effect {
+        Effect::Submit { key, body } => {
+            learn(ctx, entry, slot, Learned::SubmitStarted);
+            let answer = create(live, key, body).await;
+            (Learned::Submitted(answer.clone()), answer.err())
+        }
+        Effect::Refresh { run_id } => {
+            learn(ctx, entry, slot, Learned::RefreshStarted);
+            let answer = with_run(run_id, async |id| {
+                live.client.get_run(&live.credentials, id).await
+            })
+            .await;
+            (Learned::Refreshed(answer.clone()), answer.err())
+        }
+        Effect::Cancel { run_id } => {
+            let answer = with_run(run_id, async |id| {
+                live.client.cancel_run(&live.credentials, id).await
+            })
+            .await;
+            (Learned::CancelAnswered(answer.clone()), answer.err())
+        }
+        Effect::WriteIntent { .. } | Effect::Release { .. } | Effect::Delete => return,
+    };
+    learn(ctx, entry, slot, news);
+    if let Some(failure) = failure {
+        failed(ctx, entry, key, live, effect, &failure);
+    }
+}
+
+async fn create(live: &Live, key: &str, body: &[u8]) -> Result<RunView, Failure> {
+    let key = IdempotencyKey::parse(key).map_err(|error| not_sent(&error))?;
+    let body = Bytes::copy_from_slice(body);
+    live.client
+        .create_run(&live.credentials, &key, body)
+        .await
+        .map_err(|error| Failure::from(&error))
+}
+
+async fn with_run(
+    run_id: &str,
+    call: impl AsyncFnOnce(&RunId) -> Result<RunView, CallError>,
+) -> Result<RunView, Failure> {
+    let run_id = RunId::parse(run_id).map_err(|error| not_sent(&error))?;
+    call(&run_id).await.map_err(|error| Failure::from(&error))
+}
+
+fn not_sent(error: &dyn std::error::Error) -> Failure {
+    Failure {
+        kind: FailureKind::NotSent,
+        http_status: None,
+        code: None,
+        request_id: None,
+        retryable: None,
+        retry_after: None,
+        message: error.to_string(),
+    }
+}
+
+fn failed(
+    ctx: &Context,
+    entry: &Entry,
+    key: &Key,
+    live: &Live,
+    effect: &Effect,
+    failure: &Failure,
+) {
+    tracing::warn!(
+        k8s.namespace.name = %entry.namespace,
+        run.name = %entry.name,
+        run.uid = %entry.uid,
+        call = writes::effect_name(effect),
+        http.status = failure.http_status,
+        code = failure.code.as_deref(),
+        request.id = failure.request_id.as_deref(),
+        error = %failure.message,
+        "a call to the service failed"
+    );
+    if let Some(suspicion) = Suspicion::of(failure)
+        && ctx.registry.suspect(key, live.number, suspicion)
+    {
+        ctx.workspaces.wake(&key.namespace, &key.name);
+    }
+}

@@ -1,0 +1,131 @@
+//! When a Workspace is to be checked, and the client that its checks keep.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Mutex;
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+use crate::api::run::WorkspaceKind;
+use crate::decide::memory::later;
+use crate::service::Client;
+
+use super::{context::lock, registry::Key};
+
+/// A suspicion leads to a check at most this often, however many Runs raise it.
+const SUSPICIONS_APART: Duration = Duration::from_secs(1);
+
+/// What the last check came to.
+pub struct Checked {
+    /// The Workspace's uid.
+    pub uid: String,
+    /// Its generation.
+    pub generation: i64,
+    /// Whether all went well.
+    pub ready: bool,
+    /// When the next regular one is due.
+    pub next: Timestamp,
+}
+
+/// Whether to check now.
+pub enum Verdict {
+    /// Something changed, or it is time.
+    Now,
+    /// Nothing changed; look again then.
+    NotBefore(Timestamp),
+}
+
+/// The state of all checks.
+#[derive(Default)]
+pub struct Checks {
+    table: Mutex<HashMap<Key, State>>,
+    changed_secrets: Mutex<HashSet<Key>>,
+}
+
+#[derive(Default)]
+struct State {
+    last: Option<(Checked, Timestamp)>,
+    failures: u32,
+    client: Option<(String, Option<Vec<u8>>, Client)>,
+}
+
+impl Checks {
+    /// Whether a Workspace is to be checked now.
+    pub fn due(
+        &self,
+        key: &Key,
+        uid: &str,
+        generation: i64,
+        suspected: bool,
+        now: Timestamp,
+    ) -> Verdict {
+        let secret_changed = lock(&self.changed_secrets).remove(key);
+        let table = lock(&self.table);
+        let Some((last, at)) = table.get(key).and_then(|state| state.last.as_ref()) else {
+            return Verdict::Now;
+        };
+        if secret_changed || last.uid != uid || last.generation != generation || last.next <= now {
+            return Verdict::Now;
+        }
+        let soonest = later(*at, SUSPICIONS_APART);
+        if suspected && soonest <= now {
+            return Verdict::Now;
+        }
+        Verdict::NotBefore(if suspected {
+            last.next.min(soonest)
+        } else {
+            last.next
+        })
+    }
+
+    /// A check ended.
+    pub fn done(&self, key: &Key, checked: Checked, now: Timestamp) {
+        let mut table = lock(&self.table);
+        let state = table.entry(key.clone()).or_default();
+        state.failures = if checked.ready {
+            0
+        } else {
+            state.failures.saturating_add(1)
+        };
+        state.last = Some((checked, now));
+    }
+
+    /// Checks in a row that failed.
+    pub fn failures(&self, key: &Key) -> u32 {
+        lock(&self.table).get(key).map_or(0, |state| state.failures)
+    }
+
+    /// A Secret that a Workspace names has changed.
+    pub fn secret_changed(&self, namespace: &str, name: &str) {
+        let key = Key {
+            kind: WorkspaceKind::Workspace,
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+        };
+        lock(&self.changed_secrets).insert(key);
+    }
+
+    /// The kept client, if it was made for this base URL and CA.
+    pub fn client(&self, key: &Key, base_url: &str, ca_pem: Option<&[u8]>) -> Option<Client> {
+        let table = lock(&self.table);
+        let (url, ca, client) = table.get(key)?.client.as_ref()?;
+        (url == base_url && ca.as_deref() == ca_pem).then(|| client.clone())
+    }
+
+    /// Keeps a client for the next check.
+    pub fn keep_client(
+        &self,
+        key: &Key,
+        base_url: String,
+        ca_pem: Option<Vec<u8>>,
+        client: Client,
+    ) {
+        lock(&self.table).entry(key.clone()).or_default().client = Some((base_url, ca_pem, client));
+    }
+
+    /// Forgets a Workspace that is gone.
+    pub fn forget(&self, key: &Key) {
+        lock(&self.table).remove(key);
+        lock(&self.changed_secrets).remove(key);
+    }
+}

@@ -1,0 +1,187 @@
+//! What every part of the controller shares.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use jiff::Timestamp;
+use kube::{
+    Resource,
+    core::DeserializeGuard,
+    runtime::reflector::{ObjectRef, Store},
+};
+use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
+
+use crate::api::{Contract, Run, Workspace, run::WorkspaceKind};
+use crate::decide::{Settings, WorkspaceView};
+use crate::service::AllowList;
+
+use super::{
+    checks::Checks,
+    metrics::Metrics,
+    notes::Recorder,
+    objects::Objects,
+    queue::Queue,
+    registry::{Key, Registry, Slot},
+    secrets::SecretWatches,
+    streams::Streams,
+};
+
+/// An object as the API server holds it, which may not be what the schema promises.
+pub type Guarded<K> = DeserializeGuard<K>;
+
+/// What the operator was told at its start.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Base URL of Workspaces that name none.
+    pub base_url: Option<String>,
+    /// The addresses that tokens may be sent to.
+    pub allow_list: AllowList,
+    /// The contract in force.
+    pub contract: Arc<Contract>,
+    /// The namespaces to watch; none means all.
+    pub namespaces: Vec<String>,
+    /// What decisions depend on.
+    pub settings: Settings,
+    /// Reconciles at the same time, for each watched scope.
+    pub max_concurrent_reconciles: u16,
+    /// Event streams open at the same time; Runs beyond it are polled.
+    pub max_streams: usize,
+}
+
+/// What the context is made from.
+pub struct Shared {
+    /// The Kubernetes client.
+    pub client: kube::Client,
+    /// What the operator was told.
+    pub config: Config,
+    /// Wakes Runs.
+    pub runs: Queue<Guarded<Run>>,
+    /// Wakes Workspaces.
+    pub workspaces: Queue<Guarded<Workspace>>,
+    /// The Runs, a store for each watched scope.
+    pub run_stores: Vec<Store<Guarded<Run>>>,
+    /// The Workspaces, a store for each watched scope.
+    pub workspace_stores: Vec<Store<Guarded<Workspace>>>,
+    /// Counts.
+    pub metrics: Arc<Metrics>,
+    /// Cancelled when the process is asked to end: no new call is started.
+    pub shutdown: CancellationToken,
+}
+
+/// Shared by everything that runs.
+pub struct Context {
+    shared: Shared,
+    /// Stores that wait for their first list.
+    unfilled: AtomicUsize,
+    /// What this process remembers, by Run.
+    pub objects: Objects,
+    /// Verified Workspaces.
+    pub registry: Registry,
+    /// When Workspaces are checked.
+    pub checks: Checks,
+    /// The Secrets that are watched.
+    pub secret_watches: SecretWatches,
+    /// The open event streams.
+    pub streams: Streams,
+    /// Publishes Kubernetes Events.
+    pub recorder: Recorder,
+    /// Told when objects may have gone.
+    pub gone: Notify,
+}
+
+impl std::ops::Deref for Context {
+    type Target = Shared;
+
+    fn deref(&self) -> &Shared {
+        &self.shared
+    }
+}
+
+impl Context {
+    /// A context that remembers nothing yet.
+    pub fn new(shared: Shared) -> Self {
+        Self {
+            streams: Streams::new(shared.config.max_streams),
+            recorder: Recorder::new(
+                shared.client.clone(),
+                shared.config.settings.process.clone(),
+            ),
+            objects: Objects::default(),
+            registry: Registry::default(),
+            checks: Checks::default(),
+            secret_watches: SecretWatches::default(),
+            gone: Notify::new(),
+            unfilled: AtomicUsize::new(shared.run_stores.len() + shared.workspace_stores.len()),
+            shared,
+        }
+    }
+
+    /// The stores of Runs, one a scope.
+    pub fn run_stores(&self) -> impl Iterator<Item = &Store<Guarded<Run>>> {
+        self.shared.run_stores.iter()
+    }
+
+    /// The stores of Workspaces, one a scope.
+    pub fn workspace_stores(&self) -> impl Iterator<Item = &Store<Guarded<Workspace>>> {
+        self.shared.workspace_stores.iter()
+    }
+
+    /// Whether this very Run is in a store.
+    pub fn has_run(&self, namespace: &str, name: &str, uid: &str) -> bool {
+        let object = ObjectRef::new(name).within(namespace);
+        self.run_stores()
+            .filter_map(|s| s.get(&object))
+            .any(|run| run.meta().uid.as_deref() == Some(uid))
+    }
+
+    /// Whether a namespaced Workspace is in a store.
+    pub fn has_workspace(&self, key: &Key) -> bool {
+        let object = ObjectRef::new(&key.name).within(&key.namespace);
+        self.workspace_stores()
+            .any(|store| store.get(&object).is_some())
+    }
+
+    /// Whether every store is filled.
+    pub fn synced(&self) -> bool {
+        self.unfilled.load(Ordering::Acquire) == 0
+    }
+
+    /// A store has its first list. With the last one, the Runs that were held until every Workspace is
+    /// known are woken. (kube's `wait_until_ready` wakes one waiter alone, and its own loop is one.)
+    pub fn store_filled(&self) {
+        if self.unfilled.fetch_sub(1, Ordering::AcqRel) != 1 {
+            return;
+        }
+        tracing::info!("caches are in sync");
+        for run in self.run_stores().flat_map(Store::state) {
+            let meta = run.meta();
+            let namespace = meta.namespace.as_deref().unwrap_or_default();
+            self.runs
+                .wake(namespace, meta.name.as_deref().unwrap_or_default());
+        }
+    }
+
+    /// What a Run may do. Missing is said only when every Workspace is known.
+    pub fn slot(&self, key: &Key) -> Slot {
+        let slot = self.registry.slot(key);
+        let missing = key.kind == WorkspaceKind::ClusterWorkspace || !self.has_workspace(key);
+        if slot.view == WorkspaceView::Unknown && self.synced() && missing {
+            return Slot {
+                view: WorkspaceView::Missing,
+                live: None,
+            };
+        }
+        slot
+    }
+}
+
+/// The one place where the clock is read for a decision.
+pub fn now() -> Timestamp {
+    Timestamp::now()
+}
+
+/// Locks a mutex whose holder never leaves it half-changed, so that a panic elsewhere doesn't spread.
+pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

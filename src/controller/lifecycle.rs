@@ -1,0 +1,250 @@
+//! Starts the loops, says when they are ready, and ends them in good order.
+
+use std::convert::Infallible;
+use std::fmt::Debug;
+use std::hash::Hash;
+use std::sync::Arc;
+
+use futures::channel::mpsc::UnboundedReceiver;
+use futures::future::{BoxFuture, join_all};
+use futures::{FutureExt, Stream, StreamExt, stream};
+use kube::{
+    Api, Resource,
+    runtime::{
+        applier,
+        controller::{Action, Config as LoopConfig},
+        reflector::{ObjectRef, Store, reflector, store, store::Writer},
+        watcher::{self, Event},
+    },
+};
+use serde::de::DeserializeOwned;
+use tokio_util::sync::CancellationToken;
+
+use crate::api::{Run, Workspace};
+
+use super::{
+    context::{Config, Context, Guarded, Shared},
+    metrics::{Metrics, PHASES},
+    queue::Queue,
+    reaper, reconcile,
+    scope::Scope,
+    wake, watch, workspaces,
+};
+
+/// The controller, ready to run.
+pub struct Controller {
+    ctx: Arc<Context>,
+    scopes: Vec<Scope>,
+    runs: Vec<Loop<Run>>,
+    workspaces: Vec<Loop<Workspace>>,
+}
+
+/// One scope's store and wake-ups.
+struct Loop<K>
+where
+    K: Resource<DynamicType = ()> + Clone + 'static,
+{
+    writer: Writer<Guarded<K>>,
+    reader: Store<Guarded<K>>,
+    wakes: UnboundedReceiver<ObjectRef<Guarded<K>>>,
+}
+
+/// Answers the health server.
+#[derive(Clone)]
+pub struct Probe {
+    ctx: Arc<Context>,
+}
+
+impl Controller {
+    /// Sets everything up; nothing runs before [`Controller::run`]. `shutdown` ends it.
+    pub fn new(client: kube::Client, config: Config, shutdown: CancellationToken) -> Self {
+        let scopes = Scope::of(&config.namespaces);
+        let (run_queue, run_wakes) = Queue::new(&scopes);
+        let (workspace_queue, workspace_wakes) = Queue::new(&scopes);
+        let runs: Vec<_> = run_wakes.into_iter().map(Loop::new).collect();
+        let workspaces: Vec<_> = workspace_wakes.into_iter().map(Loop::new).collect();
+        let shared = Shared {
+            client,
+            config,
+            runs: run_queue,
+            workspaces: workspace_queue,
+            run_stores: runs.iter().map(|l| l.reader.clone()).collect(),
+            workspace_stores: workspaces.iter().map(|l| l.reader.clone()).collect(),
+            metrics: Arc::new(Metrics::new()),
+            shutdown,
+        };
+        let ctx = Arc::new(Context::new(shared));
+        Self {
+            ctx,
+            scopes,
+            runs,
+            workspaces,
+        }
+    }
+
+    /// Answers for the health server.
+    pub fn probe(&self) -> Probe {
+        Probe {
+            ctx: Arc::clone(&self.ctx),
+        }
+    }
+
+    /// Runs until shutdown, then until the reconciles under way have ended.
+    pub async fn run(self) {
+        let Self {
+            ctx,
+            scopes,
+            runs,
+            workspaces,
+        } = self;
+        let concurrency = ctx.config.max_concurrent_reconciles;
+        let mut tasks: Vec<BoxFuture<'static, ()>> = Vec::new();
+        for (scope, (run_loop, workspace_loop)) in
+            scopes.iter().zip(runs.into_iter().zip(workspaces))
+        {
+            let api = scope.api::<Guarded<Run>>(ctx.client.clone());
+            let gone = |ctx: &Context| ctx.gone.notify_one();
+            let served = run_loop.serve(
+                api,
+                Arc::clone(&ctx),
+                concurrency,
+                reconcile::reconcile,
+                gone,
+            );
+            tasks.push(served.boxed());
+            let api = scope.api::<Guarded<Workspace>>(ctx.client.clone());
+            let served = workspace_loop.serve(
+                api,
+                Arc::clone(&ctx),
+                concurrency,
+                workspaces::reconcile,
+                wake::missing_workspaces,
+            );
+            tasks.push(served.boxed());
+        }
+        tasks.push(reaper::run(Arc::clone(&ctx)).boxed());
+        join_all(tasks.into_iter().map(tokio::spawn)).await;
+        for entry in ctx.objects.all() {
+            entry.close_stream();
+        }
+    }
+}
+
+impl Probe {
+    /// Whether the caches are in sync. Whether the service is up is no part of it: restarting the
+    /// operator would not help.
+    pub fn ready(&self) -> bool {
+        self.ctx.synced()
+    }
+
+    /// The metrics as Prometheus scrapes them.
+    pub fn metrics(&self) -> Result<String, std::fmt::Error> {
+        for (phase, name) in PHASES {
+            let count: usize = self
+                .ctx
+                .run_stores()
+                .map(|store| {
+                    let in_phase = |run: &&Arc<Guarded<Run>>| {
+                        let status = run.0.as_ref().ok().and_then(|r| r.status.as_ref());
+                        status
+                            .and_then(|s| s.phase)
+                            .unwrap_or(crate::api::Phase::Pending)
+                            == phase
+                    };
+                    store.state().iter().filter(in_phase).count()
+                })
+                .sum();
+            self.ctx
+                .metrics
+                .set_runs(name, i64::try_from(count).unwrap_or(i64::MAX));
+        }
+        self.ctx.metrics.encode()
+    }
+}
+
+impl<K> Loop<K>
+where
+    K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + Sync + 'static,
+{
+    fn new(wakes: UnboundedReceiver<ObjectRef<Guarded<K>>>) -> Self {
+        let (reader, writer) = store();
+        Self {
+            writer,
+            reader,
+            wakes,
+        }
+    }
+
+    /// Feeds the store and reconciles what the watch or somebody else asks for.
+    async fn serve<R, F>(
+        self,
+        api: Api<Guarded<K>>,
+        ctx: Arc<Context>,
+        concurrency: u16,
+        reconcile: R,
+        gone: fn(&Context),
+    ) where
+        R: Fn(Arc<Guarded<K>>, Arc<Context>) -> F + Send + 'static,
+        F: Future<Output = Result<Action, Infallible>> + Send + 'static,
+    {
+        let events = watch::resilient(api, watcher::Config::default()).map(Ok::<_, watcher::Error>);
+        let watched = touched(
+            reflector(self.writer, events),
+            self.reader.clone(),
+            Arc::clone(&ctx),
+            gone,
+        );
+        let shutdown = ctx.shutdown.clone();
+        let queue = stream::select(watched, self.wakes)
+            .map(Ok::<_, Infallible>)
+            .take_until(async move { shutdown.cancelled().await });
+        let policy = |_: Arc<Guarded<K>>, never: &Infallible, _: Arc<Context>| match *never {};
+        let config = LoopConfig::default().concurrency(concurrency);
+        let run = move |object, ctx| reconcile(object, ctx).boxed();
+        applier(run, policy, ctx, self.reader, Box::pin(queue), config)
+            .for_each(|result| async move {
+                if let Err(error) = result {
+                    // An object that was woken after it went; the reaper sees to what is left of it.
+                    tracing::debug!(error = %error, "skipped an object");
+                }
+            })
+            .await;
+    }
+}
+
+/// The objects that a watch touches. After a list the store is swapped at its end, so that what it
+/// brought is looked at only then.
+fn touched<K>(
+    events: impl Stream<Item = watcher::Result<Event<Guarded<K>>>> + Send,
+    reader: Store<Guarded<K>>,
+    ctx: Arc<Context>,
+    gone: fn(&Context),
+) -> impl Stream<Item = ObjectRef<Guarded<K>>> + Send
+where
+    K: Resource<DynamicType = ()> + Clone + Send + Sync + 'static,
+    <K as Resource>::DynamicType: Eq + Hash + Clone,
+{
+    let mut filled = false;
+    events.flat_map(move |event| {
+        let refs: Vec<_> = match event {
+            Ok(Event::Apply(object)) => vec![ObjectRef::from_obj(&object)],
+            Ok(Event::InitDone) => {
+                if !std::mem::replace(&mut filled, true) {
+                    ctx.store_filled();
+                }
+                gone(&ctx);
+                reader
+                    .state()
+                    .iter()
+                    .map(|object| ObjectRef::from_obj(object.as_ref()))
+                    .collect()
+            }
+            Ok(Event::Delete(_)) => {
+                gone(&ctx);
+                Vec::new()
+            }
+            Ok(Event::Init | Event::InitApply(_)) | Err(_) => Vec::new(),
+        };
+        stream::iter(refs)
+    })
+}

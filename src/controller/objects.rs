@@ -1,0 +1,134 @@
+//! What this process remembers of each Run, by uid.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+
+use kube::ResourceExt;
+use tokio::task::AbortHandle;
+
+use crate::api::Run;
+use crate::decide::Memory;
+
+use super::context::lock;
+
+/// The table of remembered Runs.
+#[derive(Default)]
+pub struct Objects {
+    entries: Mutex<HashMap<String, Arc<Entry>>>,
+}
+
+/// One Run of this process's memory.
+pub struct Entry {
+    /// The object's uid.
+    pub uid: String,
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+    state: Mutex<State>,
+}
+
+/// What changes of an entry. Locked for moments only, never across an await.
+#[derive(Default)]
+pub struct State {
+    /// What policy remembers.
+    pub memory: Memory,
+    /// The newest version of the object that this process saw: a write's answer is ahead of the watch.
+    pub latest: Option<Arc<Run>>,
+    /// The finalizer was taken off by this process: nothing is left to be done.
+    pub released: bool,
+    /// The event stream's task, and whether its connection is open.
+    pub stream: Option<AbortHandle>,
+    /// Whether the event stream is open.
+    pub streaming: bool,
+    /// The resourceVersion whose reconcile panicked; left alone until it changes.
+    pub quarantined: Option<String>,
+    /// The object is gone and its run is being cancelled.
+    pub vanishing: bool,
+    /// Failed Kubernetes writes in a row.
+    pub write_failures: u32,
+}
+
+impl Objects {
+    /// The entry of an object, made if it is new.
+    pub fn entry(&self, run: &Run) -> Arc<Entry> {
+        let uid = run.uid().unwrap_or_default();
+        let mut entries = lock(&self.entries);
+        let entry = entries.entry(uid.clone()).or_insert_with(|| {
+            let mut state = State::default();
+            if let Some(status) = &run.status {
+                state.memory.feed.remember(status);
+            }
+            Arc::new(Entry {
+                uid,
+                namespace: run.namespace().unwrap_or_default(),
+                name: run.name_any(),
+                state: Mutex::new(state),
+            })
+        });
+        Arc::clone(entry)
+    }
+
+    /// Every entry.
+    pub fn all(&self) -> Vec<Arc<Entry>> {
+        lock(&self.entries).values().cloned().collect()
+    }
+
+    /// Forgets an object and ends its stream.
+    pub fn forget(&self, uid: &str) {
+        let entry = lock(&self.entries).remove(uid);
+        if let Some(entry) = entry {
+            entry.close_stream();
+        }
+    }
+}
+
+impl Entry {
+    /// Looks into or changes the entry. Never call it within itself.
+    pub fn with<T>(&self, f: impl FnOnce(&mut State) -> T) -> T {
+        f(&mut lock(&self.state))
+    }
+
+    /// The newer of the watch's view and this process's own last write.
+    pub fn newest(&self, seen: Arc<Run>) -> Arc<Run> {
+        self.with(|state| {
+            let newest = match state.latest.take() {
+                Some(own) if version(&own) > version(&seen) => own,
+                _ => seen,
+            };
+            state.latest = Some(Arc::clone(&newest));
+            newest
+        })
+    }
+
+    /// A write was answered with this version.
+    pub fn wrote(&self, run: Run) -> Arc<Run> {
+        let run = Arc::new(run);
+        self.with(|state| {
+            state.latest = Some(Arc::clone(&run));
+            state.write_failures = 0;
+        });
+        run
+    }
+
+    /// Ends the stream's task, if there is one.
+    pub fn close_stream(&self) {
+        let handle = self.with(|state| {
+            state.streaming = false;
+            state.stream.take()
+        });
+        if let Some(handle) = handle {
+            handle.abort();
+        }
+    }
+}
+
+/// The resourceVersion as a number: since Kubernetes 1.35 (KEP-5504) it is documented to be one, and
+/// every server before it that stores in etcd gave one too. 0 where it is not, which trusts the watch.
+fn version(run: &Run) -> u64 {
+    run.metadata
+        .resource_version
+        .as_deref()
+        .and_then(|v| v.parse().ok())
+        .unwrap_or_default()
+}

@@ -1,0 +1,41 @@
+//! Wakes objects: what asks for a reconcile beside the object's own watch.
+
+use std::collections::HashMap;
+
+use futures::channel::mpsc::{UnboundedReceiver, UnboundedSender, unbounded};
+use kube::runtime::reflector::{Lookup, ObjectRef};
+
+use super::scope::Scope;
+
+/// Sends wake-ups to the loop that serves an object's namespace. A wake-up of an object that waits
+/// already is merged by the loop's scheduler.
+pub struct Queue<K: Lookup<DynamicType = ()> + 'static> {
+    senders: HashMap<Scope, UnboundedSender<ObjectRef<K>>>,
+}
+
+impl<K: Lookup<DynamicType = ()> + 'static> Queue<K> {
+    /// A queue for the scopes, and the receiving end of each.
+    pub fn new(scopes: &[Scope]) -> (Self, Vec<UnboundedReceiver<ObjectRef<K>>>) {
+        let (senders, receivers): (HashMap<_, _>, Vec<_>) = scopes
+            .iter()
+            .map(|scope| {
+                let (sender, receiver) = unbounded();
+                ((scope.clone(), sender), receiver)
+            })
+            .unzip();
+        (Self { senders }, receivers)
+    }
+
+    /// Asks for a reconcile of an object.
+    pub fn wake(&self, namespace: &str, name: &str) {
+        let one = Scope::Namespace(namespace.to_owned());
+        if let Some(sender) = self
+            .senders
+            .get(&one)
+            .or_else(|| self.senders.get(&Scope::All))
+        {
+            // The loop is gone only at shutdown, when nobody needs to be woken.
+            let _ = sender.unbounded_send(ObjectRef::new(name).within(namespace));
+        }
+    }
+}

@@ -1,0 +1,95 @@
+//! Objects that are gone. A relist swaps the store without a Delete event, so what this process
+//! remembers is compared with the store; an object that vanished unreleased has its run cancelled from
+//! the last seen version.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::api::Run;
+use crate::decide::Effect;
+
+use super::{
+    act,
+    context::{Context, now},
+    objects::Entry,
+    reconcile::{decide, publish},
+    registry::Key,
+};
+
+/// The comparison is repeated at this pace, in case a notice was missed.
+const PACE: Duration = Duration::from_secs(15);
+/// The longest pause of a vanished object's cancellation, which also picks up a Workspace that is Ready
+/// again.
+const PAUSE: Duration = Duration::from_secs(5);
+
+/// Compares memory with the stores until shutdown.
+pub(super) async fn run(ctx: Arc<Context>) {
+    loop {
+        tokio::select! {
+            () = ctx.gone.notified() => {}
+            () = tokio::time::sleep(PACE) => {}
+            () = ctx.shutdown.cancelled() => return,
+        }
+        sweep(&ctx);
+    }
+}
+
+fn sweep(ctx: &Arc<Context>) {
+    for entry in ctx.objects.all() {
+        if ctx.has_run(&entry.namespace, &entry.name, &entry.uid) {
+            continue;
+        }
+        let last_seen = entry.with(|state| state.latest.clone().filter(|_| !state.released));
+        match last_seen.filter(|run| unfinished(&entry, run)) {
+            None => ctx.objects.forget(&entry.uid),
+            Some(run) => {
+                if !entry.with(|state| std::mem::replace(&mut state.vanishing, true)) {
+                    entry.close_stream();
+                    ctx.metrics.vanished.inc();
+                    tracing::warn!(
+                        k8s.namespace.name = %entry.namespace, run.name = %entry.name, run.uid = %entry.uid,
+                        "a Run vanished without having been released; cancelling its run"
+                    );
+                    tokio::spawn(cancel(Arc::clone(ctx), entry, run));
+                }
+            }
+        }
+    }
+}
+
+/// Whether a run may be left at the service.
+fn unfinished(entry: &Entry, run: &Run) -> bool {
+    let status = run.status.as_ref();
+    let over = status
+        .and_then(|s| s.phase)
+        .is_some_and(crate::api::Phase::terminal);
+    let known =
+        status.is_some_and(|s| s.run_id.is_some()) || entry.with(|s| s.memory.run_id.is_some());
+    known && !over
+}
+
+async fn cancel(ctx: Arc<Context>, entry: Arc<Entry>, run: Arc<Run>) {
+    let key = Key::of(&run.spec.workspace_ref(), &entry.namespace);
+    while !ctx.shutdown.is_cancelled() {
+        let slot = ctx.slot(&key);
+        let (decision, _) = decide(&ctx, &entry, &run, &slot, true);
+        match &decision.effect {
+            Some(Effect::Release { .. }) => {
+                publish(&ctx, &run, &decision).await;
+                ctx.objects.forget(&entry.uid);
+                tracing::info!(run.uid = %entry.uid, "a vanished Run is settled");
+                return;
+            }
+            Some(effect) => act::call(&ctx, &entry, &key, &slot, effect).await,
+            None => {
+                let wait = decision
+                    .again
+                    .and_then(|at| Duration::try_from(at.duration_since(now())).ok());
+                tokio::select! {
+                    () = tokio::time::sleep(wait.unwrap_or(PAUSE).min(PAUSE)) => {}
+                    () = ctx.shutdown.cancelled() => return,
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,229 @@
+//! The reconcile of a Run: observe, decide, write the status, act, learn, and again until nothing is
+//! left to be done now.
+
+use std::convert::Infallible;
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::FutureExt;
+use kube::{Resource, ResourceExt, runtime::controller::Action};
+
+use crate::api::Run;
+use crate::decide::{self, Decision, Follow, Learned, Learning, Note, Observed, backoff};
+
+use super::{
+    act::{self, Acted},
+    context::{Context, Guarded, now},
+    metrics::ReconcileResult,
+    objects::Entry,
+    registry::{Key, Slot},
+    rivals,
+    scope::Scope,
+    streams,
+    watch::chain,
+    writes::{self, WriteError},
+};
+
+/// Steps of one reconcile. A whole life takes fewer; more means that two parts of the policy disagree,
+/// and a pause is better than a loop.
+const STEPS: usize = 24;
+/// Pause after a conflict; most often the watch brings the newer object before.
+const AFTER_CONFLICT: Duration = Duration::from_millis(500);
+/// Pause after the API server refused a write, or the steps ran out.
+const AFTER_REFUSAL: Duration = Duration::from_mins(1);
+
+/// Reconciles one object. Never fails: what goes wrong decides when to look again.
+pub async fn reconcile(object: Arc<Guarded<Run>>, ctx: Arc<Context>) -> Result<Action, Infallible> {
+    let run = match &object.0 {
+        Ok(run) => Arc::new(run.clone()),
+        Err(invalid) => {
+            ctx.metrics.undecodable.inc();
+            let meta = object.meta();
+            tracing::error!(
+                k8s.namespace.name = meta.namespace.as_deref(), run.name = meta.name.as_deref(),
+                error = %invalid.error, "failed to decode a Run; it is left alone until it changes"
+            );
+            return Ok(Action::await_change());
+        }
+    };
+    let entry = ctx.objects.entry(&run);
+    if entry
+        .with(|state| state.quarantined.is_some() && state.quarantined == run.resource_version())
+    {
+        return Ok(Action::await_change());
+    }
+    let version = run.resource_version();
+    let steps = AssertUnwindSafe(steps(&ctx, &entry, run)).catch_unwind();
+    let (action, result) = match steps.await {
+        Ok(Ok(again)) => next_look(again),
+        Ok(Err(error)) => after_write_error(&entry, &error),
+        Err(_) => {
+            entry.with(|state| state.quarantined = version);
+            tracing::error!(k8s.namespace.name = %entry.namespace, run.name = %entry.name, run.uid = %entry.uid, "a reconcile panicked; the object is left alone until it changes");
+            (Action::await_change(), ReconcileResult::panic)
+        }
+    };
+    ctx.metrics.reconciled("run", result);
+    Ok(action)
+}
+
+fn next_look(again: Option<jiff::Timestamp>) -> (Action, ReconcileResult) {
+    match again {
+        Some(at) => {
+            let wait = Duration::try_from(at.duration_since(now())).unwrap_or_default();
+            (Action::requeue(wait), ReconcileResult::requeue_after)
+        }
+        None => (Action::await_change(), ReconcileResult::success),
+    }
+}
+
+fn after_write_error(entry: &Entry, error: &WriteError) -> (Action, ReconcileResult) {
+    match error {
+        WriteError::Conflict => {
+            tracing::debug!(run.uid = %entry.uid, "the object changed meanwhile; observing again");
+            return (Action::requeue(AFTER_CONFLICT), ReconcileResult::conflict);
+        }
+        // What is left of it is the reaper's.
+        WriteError::Gone => return (Action::await_change(), ReconcileResult::conflict),
+        WriteError::Refused(_)
+        | WriteError::Failed(_)
+        | WriteError::Timeout
+        | WriteError::Serialize(_) => {}
+    }
+    let failures = entry.with(|state| {
+        state.write_failures = state.write_failures.saturating_add(1);
+        state.write_failures
+    });
+    let wait = match error {
+        WriteError::Failed(_) | WriteError::Timeout => {
+            backoff::delay(failures, None, backoff::seed(&entry.uid, failures))
+        }
+        _ => AFTER_REFUSAL,
+    };
+    tracing::warn!(
+        k8s.namespace.name = %entry.namespace, run.name = %entry.name, run.uid = %entry.uid, failures,
+        error = %chain(error), "failed to write a Run; trying again"
+    );
+    (Action::requeue(wait), ReconcileResult::error)
+}
+
+/// Decides and acts until nothing is left to be done now. Returns when to look again.
+async fn steps(
+    ctx: &Arc<Context>,
+    entry: &Arc<Entry>,
+    run: Arc<Run>,
+) -> Result<Option<jiff::Timestamp>, WriteError> {
+    let mut run = entry.newest(run);
+    let scope = Scope::Namespace(entry.namespace.clone());
+    let api = scope.api::<Run>(ctx.client.clone());
+    for _ in 0..STEPS {
+        let key = Key::of(&run.spec.workspace_ref(), &entry.namespace);
+        let slot = ctx.slot(&key);
+        let (decision, shown) = decide(ctx, entry, &run, &slot, false);
+        follow(ctx, entry, &key, &run, decision.follow);
+        if writes::news(&run, &decision)
+            && let Some(status) = &decision.status
+        {
+            let written = writes::write_status(&api, &run, status).await?;
+            run = entry.wrote(written);
+            learn(ctx, entry, &slot, Learned::StatusWritten);
+            entry.with(|state| state.memory.feed.written(shown));
+            publish(ctx, &run, &decision).await;
+            log_transition(entry, &run);
+            continue;
+        }
+        let Some(effect) = &decision.effect else {
+            return Ok(decision.again);
+        };
+        if ctx.shutdown.is_cancelled() {
+            return Ok(None);
+        }
+        publish(ctx, &run, &decision).await;
+        match act::act(ctx, entry, &api, &run, &key, &slot, effect).await? {
+            Acted::Object(changed) => run = changed,
+            Acted::Learned => {}
+            Acted::Finished => return Ok(None),
+        }
+    }
+    tracing::error!(run.uid = %entry.uid, steps = STEPS, "a reconcile did not settle; looking again later");
+    Ok(Some(crate::decide::memory::later(now(), AFTER_REFUSAL)))
+}
+
+/// Asks policy. Also returns how many waiting events the decided status shows.
+pub(super) fn decide(
+    ctx: &Context,
+    entry: &Entry,
+    run: &Run,
+    slot: &Slot,
+    vanished: bool,
+) -> (Decision, usize) {
+    let rival = rivals::of(ctx, run);
+    entry.with(|state| {
+        let observed = Observed {
+            run,
+            workspace: &slot.view,
+            memory: &state.memory,
+            key_rival: rival.as_deref(),
+            vanished,
+            streaming: state.streaming,
+            contract: &ctx.config.contract,
+            settings: &ctx.config.settings,
+            now: now(),
+        };
+        let decision = decide::decide(&observed);
+        let counted = |s: Option<&crate::api::RunStatus>| s.and_then(|s| s.event_count);
+        let folds = counted(decision.status.as_ref()) != counted(run.status.as_ref());
+        (decision, if folds { state.memory.feed.shown() } else { 0 })
+    })
+}
+
+/// Tells memory what an effect came to.
+pub(super) fn learn(ctx: &Context, entry: &Entry, slot: &Slot, news: Learned) {
+    let session = slot.live.as_ref().map_or(0, |live| live.number);
+    entry.with(|state| {
+        let with = Learning {
+            contract: &ctx.config.contract,
+            uid: &entry.uid,
+            session,
+            now: now(),
+        };
+        state.memory.learn(news, with);
+    });
+}
+
+fn follow(ctx: &Arc<Context>, entry: &Arc<Entry>, key: &Key, run: &Run, wish: Follow) {
+    match wish {
+        Follow::Keep => {}
+        Follow::Close => entry.close_stream(),
+        Follow::Open => {
+            if let Some(run_id) = run.status.as_ref().and_then(|s| s.run_id.as_deref()) {
+                streams::open(ctx, entry, key, run_id);
+            }
+        }
+    }
+}
+
+pub(super) async fn publish(ctx: &Context, run: &Run, decision: &Decision) {
+    for note in &decision.notes {
+        if matches!(note, Note::CancelUnconfirmed { .. }) {
+            ctx.metrics.cancel_unconfirmed.inc();
+        }
+        tracing::info!(run.uid = run.metadata.uid.as_deref(), note = ?note, "note");
+        ctx.recorder.publish(run, note).await;
+    }
+}
+
+fn log_transition(entry: &Entry, run: &Run) {
+    let status = run.status.as_ref();
+    tracing::info!(
+        k8s.namespace.name = %entry.namespace,
+        run.name = %entry.name,
+        run.uid = %entry.uid,
+        run.id = status.and_then(|s| s.run_id.as_deref()),
+        run.phase = ?status.and_then(|s| s.phase),
+        run.state = status.and_then(|s| s.state.as_deref()),
+        request.id = status.and_then(|s| s.request_id.as_deref()),
+        "status written"
+    );
+}

@@ -1,0 +1,162 @@
+//! The Workspaces as their Runs see them: verified sessions, kept in memory. Authority lies here and not
+//! in a Workspace's status, since only this process knows what was answered for its very token.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+use tokio::sync::watch;
+
+use crate::api::run::{WorkspaceKind, WorkspaceRef};
+use crate::decide::{WorkspaceView, answer::Failure, answer::FailureKind};
+use crate::service::{Client, Credentials};
+
+use super::context::lock;
+
+/// Names a Workspace.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Key {
+    /// Its kind.
+    pub kind: WorkspaceKind,
+    /// Its namespace; empty for a cluster-scoped one.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+}
+
+impl Key {
+    /// The Workspace that a Run in `namespace` refers to.
+    pub fn of(reference: &WorkspaceRef, namespace: &str) -> Self {
+        let namespace = match reference.kind() {
+            WorkspaceKind::Workspace => namespace.to_owned(),
+            WorkspaceKind::ClusterWorkspace => String::new(),
+        };
+        Self {
+            kind: reference.kind(),
+            namespace,
+            name: reference.name.clone(),
+        }
+    }
+}
+
+/// A client and the token that it was verified with.
+pub struct Live {
+    /// The client for the Workspace's base URL.
+    pub client: Client,
+    /// What its calls are made with.
+    pub credentials: Credentials,
+    /// The session's number.
+    pub number: u64,
+}
+
+/// What is known of a Workspace, and what its Runs may use.
+#[derive(Clone)]
+pub struct Slot {
+    /// For policy.
+    pub view: WorkspaceView,
+    /// For calls; there only while the view is Ready.
+    pub live: Option<Arc<Live>>,
+}
+
+/// Why a Run's call makes one doubt its Workspace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Suspicion {
+    /// 401: the token is not good any more.
+    Unauthorized,
+    /// No answer, or one that a proxy made: the service may be down.
+    Outage,
+}
+
+impl Suspicion {
+    /// What a failed call says about the Workspace.
+    pub fn of(failure: &Failure) -> Option<Self> {
+        match (failure.kind, failure.http_status) {
+            (FailureKind::Transport, _) | (FailureKind::Bare, Some(500..=599)) => {
+                Some(Self::Outage)
+            }
+            (_, Some(401)) => Some(Self::Unauthorized),
+            _ => None,
+        }
+    }
+}
+
+/// All Workspaces.
+#[derive(Default)]
+pub struct Registry {
+    slots: Mutex<HashMap<Key, watch::Sender<Slot>>>,
+    suspected: Mutex<HashSet<Key>>,
+    sessions: AtomicU64,
+}
+
+impl Registry {
+    /// What is known of a Workspace; `Unknown` before the first look.
+    pub fn slot(&self, key: &Key) -> Slot {
+        self.sender(key).borrow().clone()
+    }
+
+    /// Follows a Workspace.
+    pub fn subscribe(&self, key: &Key) -> watch::Receiver<Slot> {
+        self.sender(key).subscribe()
+    }
+
+    /// A number for a new session, larger than every one before.
+    pub fn next_session(&self) -> u64 {
+        self.sessions.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    /// Sets what is known. Returns whether Runs should look again.
+    pub fn set(&self, key: &Key, slot: Slot) -> bool {
+        self.sender(key).send_if_modified(|current| {
+            let same = current.view == slot.view;
+            *current = slot;
+            !same
+        })
+    }
+
+    /// A Run's call raised a suspicion about the session `number`. Returns whether it is news: then the
+    /// Workspace must be checked. A rejected token is used no more until the check has ended.
+    pub fn suspect(&self, key: &Key, number: u64, suspicion: Suspicion) -> bool {
+        let sender = self.sender(key);
+        if sender
+            .borrow()
+            .live
+            .as_ref()
+            .is_none_or(|live| live.number != number)
+        {
+            return false;
+        }
+        if suspicion == Suspicion::Unauthorized {
+            sender.send_replace(Slot {
+                view: WorkspaceView::Unknown,
+                live: None,
+            });
+        }
+        lock(&self.suspected).insert(key.clone())
+    }
+
+    /// Whether a call raised a suspicion that no check has cleared yet.
+    pub fn suspected(&self, key: &Key) -> bool {
+        lock(&self.suspected).contains(key)
+    }
+
+    /// A check begins: what is suspected from now on is news again.
+    pub fn clear_suspicion(&self, key: &Key) {
+        lock(&self.suspected).remove(key);
+    }
+
+    /// Every Workspace that was asked for.
+    pub fn keys(&self) -> Vec<Key> {
+        lock(&self.slots).keys().cloned().collect()
+    }
+
+    fn sender(&self, key: &Key) -> watch::Sender<Slot> {
+        let mut slots = lock(&self.slots);
+        let sender = slots.entry(key.clone()).or_insert_with(|| {
+            watch::Sender::new(Slot {
+                view: WorkspaceView::Unknown,
+                live: None,
+            })
+        });
+        sender.clone()
+    }
+}

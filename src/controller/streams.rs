@@ -1,0 +1,254 @@
+//! The event streams, one task a followed Run (rule 2).
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::Semaphore;
+
+use crate::decide::{
+    answer::Failure,
+    backoff,
+    classify::{Call, Class, classify},
+    feed::Received,
+};
+use crate::service::{EventStream, RunId, StreamItem};
+
+use super::{
+    context::{Context, now},
+    objects::Entry,
+    registry::{Key, Live, Slot, Suspicion},
+    watch::chain,
+};
+
+/// Pause after a stream ended well and the service named none: it ends when the run does, most often,
+/// and then nobody opens it again.
+const AFTER_END: Duration = Duration::from_secs(1);
+
+/// The bound on open streams.
+pub struct Streams {
+    permits: Arc<Semaphore>,
+}
+
+impl Streams {
+    /// At most `max` streams at the same time.
+    pub fn new(max: usize) -> Self {
+        Self {
+            permits: Arc::new(Semaphore::new(max)),
+        }
+    }
+}
+
+/// How a stream ended.
+enum End {
+    /// The service closed it.
+    Closed { pause: Option<Duration> },
+    /// It broke or could not be opened.
+    Failed(Failure),
+    /// The Workspace has another token now, or none.
+    NewSession,
+}
+
+/// Sees to it that the Run's events are followed.
+pub fn open(ctx: &Arc<Context>, entry: &Arc<Entry>, key: &Key, run_id: &str) {
+    let Ok(run_id) = RunId::parse(run_id) else {
+        return;
+    };
+    entry.with(|state| {
+        if state.stream.is_some() {
+            return;
+        }
+        let follower = Follower::new(Arc::clone(ctx), Arc::clone(entry), key.clone(), run_id);
+        state.stream = Some(tokio::spawn(follower.follow()).abort_handle());
+    });
+}
+
+/// Where a stream resumes.
+enum Resume {
+    /// Where the object says, or what an earlier task received.
+    AsMirrored,
+    /// After this event; after none, if the service has reset its ids.
+    After(Option<String>),
+}
+
+/// Follows the events of one Run.
+struct Follower {
+    ctx: Arc<Context>,
+    entry: Arc<Entry>,
+    key: Key,
+    run_id: RunId,
+    /// Failures in a row.
+    failures: u32,
+    opened_before: bool,
+    /// Where this task's last stream said to resume.
+    resume: Resume,
+}
+
+impl Follower {
+    fn new(ctx: Arc<Context>, entry: Arc<Entry>, key: Key, run_id: RunId) -> Self {
+        Self {
+            ctx,
+            entry,
+            key,
+            run_id,
+            failures: 0,
+            opened_before: false,
+            resume: Resume::AsMirrored,
+        }
+    }
+
+    async fn follow(mut self) {
+        let ctx = Arc::clone(&self.ctx);
+        // Beyond the cap a Run is polled until a stream becomes free.
+        let Ok(_permit) = ctx.streams.permits.acquire().await else {
+            return;
+        };
+        while let Some(live) = self.live_session().await {
+            let end = self.connect(&live).await;
+            self.entry.with(|state| state.streaming = false);
+            self.wake();
+            let pause = match end {
+                End::NewSession => Duration::ZERO,
+                End::Closed { pause } => pause.unwrap_or(AFTER_END),
+                End::Failed(failure) => self.failed(&live, &failure),
+            };
+            tokio::select! {
+                () = tokio::time::sleep(pause) => {}
+                () = ctx.shutdown.cancelled() => return,
+            }
+        }
+    }
+
+    /// Waits for a verified session; `None` at shutdown.
+    async fn live_session(&self) -> Option<Arc<Live>> {
+        let mut slot = self.ctx.registry.subscribe(&self.key);
+        tokio::select! {
+            slot = slot.wait_for(|slot| slot.live.is_some()) => slot.ok().and_then(|slot| slot.live.clone()),
+            () = self.ctx.shutdown.cancelled() => None,
+        }
+    }
+
+    async fn connect(&mut self, live: &Live) -> End {
+        let cursor = self.cursor();
+        let opened = live
+            .client
+            .run_events(&live.credentials, &self.run_id, cursor.as_deref())
+            .await;
+        let stream = match opened {
+            Ok(stream) => stream,
+            Err(error) => return End::Failed(Failure::from(&error)),
+        };
+        if std::mem::replace(&mut self.opened_before, true) {
+            self.ctx.metrics.stream_reconnects.inc();
+        }
+        self.failures = 0;
+        self.entry.with(|state| state.streaming = true);
+        let ctx = Arc::clone(&self.ctx);
+        let _open = OpenGauge::new(&ctx);
+        self.read(live, stream).await
+    }
+
+    /// The last received id (rule 2); at first what an earlier task or process received.
+    fn cursor(&self) -> Option<String> {
+        if let Resume::After(id) = &self.resume {
+            return id.clone();
+        }
+        self.entry.with(|state| {
+            let status = state.latest.as_ref().and_then(|run| run.status.as_ref());
+            let mirrored = status.and_then(|status| status.last_event_id.clone());
+            state.memory.feed.cursor().map(str::to_owned).or(mirrored)
+        })
+    }
+
+    async fn read(&mut self, live: &Live, mut stream: EventStream) -> End {
+        let mut slot = self.ctx.registry.subscribe(&self.key);
+        let other = |slot: &Slot| slot.live.as_ref().is_none_or(|l| l.number != live.number);
+        loop {
+            let item = tokio::select! {
+                item = stream.next() => item,
+                _ = slot.wait_for(other) => return End::NewSession,
+            };
+            self.resume = Resume::After(stream.last_event_id().map(str::to_owned));
+            match item {
+                Ok(Some(StreamItem::Event(event))) => {
+                    self.take_in(&Received {
+                        id: event.id,
+                        kind: event.kind,
+                        data: event.data,
+                    });
+                }
+                Ok(Some(StreamItem::Discarded)) => {
+                    tracing::warn!(run.uid = %self.entry.uid, "an event was larger than the contract file allows; reading the run instead");
+                    self.entry.with(|state| state.memory.feed.hint());
+                    self.wake();
+                }
+                Ok(None) => {
+                    return End::Closed {
+                        pause: stream.retry(),
+                    };
+                }
+                Err(error) => {
+                    tracing::debug!(run.uid = %self.entry.uid, error = %chain(&error), "event stream broke");
+                    return End::Failed(Failure::from(&error));
+                }
+            }
+        }
+    }
+
+    fn take_in(&self, event: &Received) {
+        let named = self.ctx.config.contract.event_state_of(&event.data);
+        let now = now();
+        let new = self.entry.with(|state| {
+            let mirrored = state
+                .memory
+                .seen
+                .as_ref()
+                .and_then(|seen| seen.state.clone());
+            state
+                .memory
+                .feed
+                .receive(event, named.as_deref(), mirrored.as_deref(), now)
+        });
+        if new {
+            self.ctx.metrics.stream_events.inc();
+            self.wake();
+        }
+    }
+
+    /// Returns the pause before the next try. A stream that the service refuses for good is asked for at
+    /// the slowest pace; the Run is polled.
+    fn failed(&mut self, live: &Live, failure: &Failure) -> Duration {
+        let ctx = &self.ctx;
+        self.failures = self.failures.saturating_add(1);
+        if let Some(suspicion) = Suspicion::of(failure)
+            && ctx.registry.suspect(&self.key, live.number, suspicion)
+        {
+            ctx.workspaces.wake(&self.key.namespace, &self.key.name);
+        }
+        let seed = backoff::seed(&self.entry.uid, self.failures);
+        let backoff = backoff::delay(self.failures, failure.retry_after, seed);
+        match classify(failure, Call::Get, &ctx.config.contract) {
+            Class::Retry | Class::Unauthorized | Class::Violation => backoff,
+            Class::Final(_) => backoff.max(ctx.config.settings.poll_max),
+        }
+    }
+
+    fn wake(&self) {
+        self.ctx.runs.wake(&self.entry.namespace, &self.entry.name);
+    }
+}
+
+/// Counts an open stream for as long as it lives, however it ends.
+struct OpenGauge<'a>(&'a Context);
+
+impl<'a> OpenGauge<'a> {
+    fn new(ctx: &'a Context) -> Self {
+        ctx.metrics.open_streams.inc();
+        Self(ctx)
+    }
+}
+
+impl Drop for OpenGauge<'_> {
+    fn drop(&mut self) {
+        self.0.metrics.open_streams.dec();
+    }
+}

@@ -1,0 +1,192 @@
+//! The writes to a Run. Each is guarded by uid and resourceVersion, so that neither a stale view nor a
+//! same-name recreation can be written over.
+
+use std::fmt::Debug;
+use std::time::Duration;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::{
+    Api, Resource, ResourceExt,
+    api::{DeleteParams, Patch, PatchParams, Preconditions},
+};
+use serde::{Serialize, de::DeserializeOwned};
+use serde_json::{Value, json};
+
+use crate::api::{Intent, Run, names};
+use crate::decide::{Decision, Effect};
+
+/// A write that takes longer is given up: kube's client has no read timeout of its own.
+const TIMEOUT: Duration = Duration::from_secs(30);
+
+/// How a write failed.
+#[derive(Debug, thiserror::Error)]
+pub enum WriteError {
+    /// The object changed meanwhile: observe again.
+    #[error("the object changed meanwhile")]
+    Conflict,
+    /// The object, with this uid, is gone.
+    #[error("the object is gone")]
+    Gone,
+    /// The API server refused what was written: its schema or a policy.
+    #[error("failed to write the object: the API server refused it")]
+    Refused(#[source] kube::Error),
+    /// Anything else: worth another try.
+    #[error("failed to write the object")]
+    Failed(#[source] kube::Error),
+    /// No answer in time.
+    #[error("failed to write the object within {} s", TIMEOUT.as_secs())]
+    Timeout,
+    /// The intent can't be serialised.
+    #[error("failed to serialise the object's intent")]
+    Serialize(#[source] serde_json::Error),
+}
+
+/// Writes finalizer and intent in one patch.
+pub async fn write_intent(
+    api: &Api<Run>,
+    run: &Run,
+    intent: &Intent,
+    finalizer: bool,
+) -> Result<Run, WriteError> {
+    let mut patch = guards(&run.metadata);
+    patch.push(intent_op(run, intent)?);
+    let finalizers = run.finalizers();
+    if finalizer && !finalizers.iter().any(|f| f == names::FINALIZER) {
+        let all: Vec<&str> = finalizers
+            .iter()
+            .map(String::as_str)
+            .chain([names::FINALIZER])
+            .collect();
+        patch.push(json!({"op": "add", "path": "/metadata/finalizers", "value": all}));
+    }
+    send(api, run, patch).await
+}
+
+/// Takes the finalizer off; the intent keeps how the Run ended.
+pub async fn release(
+    api: &Api<Run>,
+    run: &Run,
+    intent: Option<&Intent>,
+) -> Result<Run, WriteError> {
+    let mut patch = guards(&run.metadata);
+    if let Some(intent) = intent {
+        patch.push(intent_op(run, intent)?);
+    }
+    let others: Vec<&str> = run
+        .finalizers()
+        .iter()
+        .map(String::as_str)
+        .filter(|f| *f != names::FINALIZER)
+        .collect();
+    patch.push(json!({"op": "add", "path": "/metadata/finalizers", "value": others}));
+    send(api, run, patch).await
+}
+
+/// Writes the whole status of a Run or a Workspace.
+pub async fn write_status<K>(
+    api: &Api<K>,
+    object: &K,
+    status: &impl Serialize,
+) -> Result<K, WriteError>
+where
+    K: Resource + Clone + Serialize + DeserializeOwned + Debug,
+{
+    let mut patch = guards(object.meta());
+    patch.push(json!({"op": "add", "path": "/status", "value": status}));
+    let patch = to_patch(patch)?;
+    bounded(api.patch_status(&object.name_any(), &params(), &Patch::Json::<K>(patch))).await
+}
+
+/// Deletes the object.
+pub async fn delete(api: &Api<Run>, run: &Run) -> Result<(), WriteError> {
+    let preconditions = Preconditions {
+        uid: run.uid(),
+        resource_version: run.resource_version(),
+    };
+    let params = DeleteParams {
+        preconditions: Some(preconditions),
+        ..DeleteParams::default()
+    };
+    bounded(api.delete(&run.name_any(), &params))
+        .await
+        .map(drop)
+}
+
+/// Whether the decision's status says something new. Compared as it would be stored.
+pub fn news(run: &Run, decision: &Decision) -> bool {
+    let Some(next) = &decision.status else {
+        return false;
+    };
+    run.status.as_ref() != Some(next)
+}
+
+/// The effect's name, for logs.
+pub fn effect_name(effect: &Effect) -> &'static str {
+    match effect {
+        Effect::WriteIntent { .. } => "write intent",
+        Effect::Submit { .. } => "submit",
+        Effect::Refresh { .. } => "refresh",
+        Effect::Cancel { .. } => "cancel",
+        Effect::Release { .. } => "release",
+        Effect::Delete => "delete",
+    }
+}
+
+/// A failed `test` is a bare 422, while replacing the resourceVersion by the one that was read gives a
+/// proper 409. The uid is tested first: resourceVersions of different objects can't be mixed up, but a
+/// guard that is read is a guard that stays.
+fn guards(meta: &ObjectMeta) -> Vec<Value> {
+    vec![
+        json!({"op": "replace", "path": "/metadata/uid", "value": meta.uid}),
+        json!({"op": "replace", "path": "/metadata/resourceVersion", "value": meta.resource_version}),
+    ]
+}
+
+fn intent_op(run: &Run, intent: &Intent) -> Result<Value, WriteError> {
+    let text = serde_json::to_string(intent).map_err(WriteError::Serialize)?;
+    if run.metadata.annotations.is_none() {
+        let value = json!({names::INTENT_ANNOTATION: text});
+        return Ok(json!({"op": "add", "path": "/metadata/annotations", "value": value}));
+    }
+    let path = format!(
+        "/metadata/annotations/{}",
+        names::INTENT_ANNOTATION.replace('/', "~1")
+    );
+    Ok(json!({"op": "add", "path": path, "value": text}))
+}
+
+fn params() -> PatchParams {
+    PatchParams {
+        field_manager: Some(names::FIELD_MANAGER.to_owned()),
+        ..PatchParams::default()
+    }
+}
+
+fn to_patch(ops: Vec<Value>) -> Result<json_patch::Patch, WriteError> {
+    serde_json::from_value(Value::Array(ops)).map_err(WriteError::Serialize)
+}
+
+async fn send(api: &Api<Run>, run: &Run, ops: Vec<Value>) -> Result<Run, WriteError> {
+    let patch = to_patch(ops)?;
+    bounded(api.patch(&run.name_any(), &params(), &Patch::Json::<Run>(patch))).await
+}
+
+async fn bounded<T>(write: impl Future<Output = kube::Result<T>>) -> Result<T, WriteError> {
+    match tokio::time::timeout(TIMEOUT, write).await {
+        Ok(Ok(answer)) => Ok(answer),
+        Ok(Err(error)) => Err(classify(error)),
+        Err(_) => Err(WriteError::Timeout),
+    }
+}
+
+fn classify(error: kube::Error) -> WriteError {
+    match &error {
+        kube::Error::Api(status) => match status.code {
+            409 => WriteError::Conflict,
+            404 => WriteError::Gone,
+            400 | 403 | 422 => WriteError::Refused(error),
+            _ => WriteError::Failed(error),
+        },
+        _ => WriteError::Failed(error),
+    }
+}

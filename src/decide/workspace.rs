@@ -1,0 +1,320 @@
+//! What a check of a Workspace amounts to: its status, and what its Runs may do.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+use crate::api::{
+    ConditionType as Type, Contract, Reason, WorkspaceStatus,
+    conditions::{self, ConditionUpdate},
+    status::{LastError, whole_seconds},
+};
+
+use super::{
+    answer::{Failure, FailureKind},
+    situation::Why,
+    text::cut,
+    wording,
+};
+
+/// Bytes of a condition's message.
+const MAX_MESSAGE: usize = 768;
+/// The accepted versions that a message lists; a contract file may hold many.
+const LISTED_VERSIONS: usize = 8;
+
+/// What a check found, as far as it got.
+#[derive(Clone, Debug, Default)]
+pub struct Check {
+    /// The base URL in force.
+    pub base_url: Option<String>,
+    /// The version that the service reports; the inner value is absent where the answer names none.
+    pub version: Option<Option<String>>,
+    /// Who the token acts for; the inner value is absent where the answer names nobody.
+    pub identity: Option<Option<String>>,
+    /// The workspace record, compact.
+    pub record: Option<String>,
+    /// The latest request id.
+    pub request_id: Option<String>,
+    /// What stopped the check.
+    pub obstacle: Option<Obstacle>,
+}
+
+/// What stopped a check.
+#[derive(Clone, Debug)]
+pub enum Obstacle {
+    /// Found before any call: a bad URL, a missing Secret, a malformed token.
+    Config(Why),
+    /// `GET /version` failed.
+    Version(Failure),
+    /// `GET /workspaces/current` failed.
+    Identity(Failure),
+}
+
+/// A check, judged.
+#[derive(Clone, Debug)]
+pub struct Assessment {
+    /// The next status.
+    pub status: WorkspaceStatus,
+    /// Whether Runs may make calls.
+    pub usable: Result<(), Why>,
+    /// Why first submissions are held although calls may be made.
+    pub holds: Option<(Reason, String)>,
+    /// Whether the check went well all through.
+    pub ready: bool,
+}
+
+impl Assessment {
+    /// What the Ready condition says: the same words as long as the trouble is the same, so that the
+    /// Runs that repeat them are not written for each probe.
+    pub fn message(&self) -> String {
+        let ready = conditions::find(&self.status.conditions, Type::Ready);
+        ready
+            .map(|condition| condition.message.clone())
+            .unwrap_or_default()
+    }
+}
+
+/// Judges a check. `attempts` counts the checks in a row that failed, this one included.
+pub fn assess(
+    current: Option<&WorkspaceStatus>,
+    check: &Check,
+    generation: i64,
+    attempts: u32,
+    contract: &Contract,
+    now: Timestamp,
+) -> Assessment {
+    let version = check
+        .version
+        .as_ref()
+        .map(|v| version_verdict(v.as_deref(), contract));
+    let refused_version = version.clone().and_then(Result::err);
+    let usable = match &check.obstacle {
+        Some(obstacle) => Err(obstacle.why()),
+        None => identity_verdict(check, contract),
+    };
+    let mut status = current.cloned().unwrap_or_default();
+    status.observed_generation = Some(generation);
+    status.base_url = check.base_url.clone().or(status.base_url);
+    status.service_version = check.version.clone().flatten().or(status.service_version);
+    status.identity = check.identity.clone().flatten().or(status.identity);
+    status.record = check.record.clone().or(status.record);
+    status.last_error = check
+        .obstacle
+        .as_ref()
+        .and_then(|o| o.last_error(attempts, now));
+    let first = status
+        .last_error
+        .as_ref()
+        .and_then(|e| e.request_id.clone());
+    let ready = match (&usable, &refused_version) {
+        (Err(why), _) | (Ok(()), Some(why)) => Err(why.clone()),
+        (Ok(()), None) => {
+            let who = check.identity.clone().flatten().unwrap_or_default();
+            Ok(Why::new(
+                Reason::Verified,
+                format!(
+                    "The service answered for the token as workspace {}.",
+                    cut(&who, 256)
+                ),
+            ))
+        }
+    };
+    let changed = conditions::is_true(&status.conditions, Type::Ready) != ready.is_ok();
+    if let Some(id) = first.or_else(|| check.request_id.clone().filter(|_| changed)) {
+        status.request_id = Some(id);
+    }
+    let authenticated = authenticated(check, &usable);
+    let mut set = |kind, verdict: Option<&Result<Why, Why>>| {
+        let (holds, why) = match verdict {
+            Some(Ok(why)) => (Some(true), why.clone()),
+            Some(Err(why)) => (Some(false), why.clone()),
+            None => (None, Why::new(Reason::Checking, "")),
+        };
+        let message = cut(&why.message, MAX_MESSAGE).to_owned();
+        let update = ConditionUpdate {
+            kind,
+            status: holds,
+            reason: why.reason,
+            message,
+        };
+        conditions::set(&mut status.conditions, update, generation, now);
+    };
+    set(Type::VersionVerified, version.as_ref());
+    set(Type::Authenticated, authenticated.as_ref());
+    set(Type::Ready, Some(&ready));
+    let stalled = ready
+        .as_ref()
+        .err()
+        .filter(|why| needs_a_person(why.reason));
+    let reconciling = ready
+        .as_ref()
+        .err()
+        .filter(|why| !needs_a_person(why.reason));
+    set(
+        Type::Reconciling,
+        reconciling.map(|w| Ok(w.clone())).as_ref(),
+    );
+    set(Type::Stalled, stalled.map(|w| Ok(w.clone())).as_ref());
+    if let Some(current) = current.filter(|c| same_trouble(c, &status)) {
+        status = current.clone();
+    }
+    let holds = refused_version.map(|why| (why.reason, why.message));
+    Assessment {
+        status,
+        usable,
+        holds,
+        ready: ready.is_ok(),
+    }
+}
+
+/// Whether a failed check met the very trouble that the status already tells of: an outage is not to
+/// cost a write a probe.
+fn same_trouble(current: &WorkspaceStatus, next: &WorkspaceStatus) -> bool {
+    let (Some(then), Some(now)) = (&current.last_error, &next.last_error) else {
+        return false;
+    };
+    let gist = |s: &WorkspaceStatus| -> Vec<(String, String, String)> {
+        s.conditions
+            .iter()
+            .map(|c| (c.type_.clone(), c.status.clone(), c.reason.clone()))
+            .collect()
+    };
+    current.observed_generation == next.observed_generation
+        && (&then.code, then.http_status, &then.message)
+            == (&now.code, now.http_status, &now.message)
+        && gist(current) == gist(next)
+}
+
+/// `Authenticated` speaks of the token alone: absent where the check never got to ask.
+fn authenticated(check: &Check, usable: &Result<(), Why>) -> Option<Result<Why, Why>> {
+    match (&check.obstacle, usable) {
+        (Some(Obstacle::Version(_)), _) => None,
+        (_, Err(why)) => Some(Err(why.clone())),
+        (_, Ok(())) => {
+            let who = check.identity.clone().flatten().unwrap_or_default();
+            Some(Ok(Why::new(
+                Reason::Identified,
+                format!("The token acts for workspace {}.", cut(&who, 256)),
+            )))
+        }
+    }
+}
+
+fn version_verdict(version: Option<&str>, contract: &Contract) -> Result<Why, Why> {
+    let accepted = contract.accepted_versions();
+    let listed = accepted
+        .get(..LISTED_VERSIONS)
+        .unwrap_or(accepted)
+        .join(", ");
+    match version {
+        Some(v) if contract.accepts_version(v) => Ok(Why::new(
+            Reason::VersionAccepted,
+            format!(
+                "The service reports version {}, which the contract file accepts.",
+                cut(v, 64)
+            ),
+        )),
+        Some(v) => Err(Why::new(
+            Reason::VersionNotAccepted,
+            format!(
+                "The service reports version {}; the contract file accepts {listed}. New Runs are held, submitted ones go on. Review the change of contract, then add the version to the contract file.",
+                cut(v, 64)
+            ),
+        )),
+        None => Err(Why::new(
+            Reason::VersionNotAccepted,
+            format!(
+                "The answer to GET /version names no version at the contract file's pointers (accepted: {listed}). Check the base URL and version.pointers."
+            ),
+        )),
+    }
+}
+
+fn identity_verdict(check: &Check, contract: &Contract) -> Result<(), Why> {
+    match &check.identity {
+        Some(None) if contract.knows_identity() => Err(Why::new(
+            Reason::ContractViolation,
+            "The answer to GET /workspaces/current names no workspace at the contract file's pointers, so Runs can't be pinned to one. Check workspace.identityPointers.",
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// Whether the operator can do nothing but wait for an edit. A missing Secret or an expired token is
+/// often on its way.
+fn needs_a_person(reason: Reason) -> bool {
+    matches!(
+        reason,
+        Reason::BaseUrlNotAllowed
+            | Reason::TokenMalformed
+            | Reason::TokenIsProviderKey
+            | Reason::CaInvalid
+            | Reason::SecretForbidden
+            | Reason::SecretKeyNotFound
+            | Reason::VersionNotAccepted
+            | Reason::WorkspaceMismatch
+            | Reason::Forbidden
+            | Reason::ContractViolation
+    )
+}
+
+impl Obstacle {
+    fn why(&self) -> Why {
+        match self {
+            Self::Config(why) => why.clone(),
+            Self::Version(failure) => call_failed(failure, "GET /version", false),
+            Self::Identity(failure) => call_failed(failure, "GET /workspaces/current", true),
+        }
+    }
+
+    fn last_error(&self, attempts: u32, now: Timestamp) -> Option<LastError> {
+        let (Self::Version(failure) | Self::Identity(failure)) = self else {
+            return None;
+        };
+        Some(LastError {
+            code: failure
+                .code
+                .as_deref()
+                .map_or_else(|| "no_code".to_owned(), |c| cut(c, 128).to_owned()),
+            http_status: failure.http_status.map(i32::from),
+            request_id: failure.request_id.clone(),
+            retryable: failure.retryable.unwrap_or(true),
+            message: cut(&failure.message, 512).to_owned(),
+            time: whole_seconds(now),
+            attempts: i64::from(attempts),
+            next_attempt: None,
+        })
+    }
+
+    /// The answer's `Retry-After`, unclamped.
+    pub fn retry_after(&self) -> Option<Duration> {
+        match self {
+            Self::Config(_) => None,
+            Self::Version(failure) | Self::Identity(failure) => failure.retry_after,
+        }
+    }
+}
+
+fn call_failed(failure: &Failure, call: &str, with_token: bool) -> Why {
+    let what = wording::what_happened(failure);
+    let (reason, todo) = match (failure.kind, failure.http_status) {
+        (_, Some(401)) if with_token => (
+            Reason::Unauthorized,
+            "Put a valid token into the Secret; it is picked up by itself.",
+        ),
+        (_, Some(403)) if with_token => (
+            Reason::WorkspaceMismatch,
+            "The token may not act for this workspace; check spec.workspaceId and the token.",
+        ),
+        (FailureKind::Unreadable, _) => (
+            Reason::ContractViolation,
+            "Check the base URL and the contract file.",
+        ),
+        (FailureKind::Problem | FailureKind::Bare, Some(404)) => (
+            Reason::ContractViolation,
+            "Check the base URL: it must hold the version segment, such as /api/v1.",
+        ),
+        _ => (Reason::ServiceUnavailable, "It is asked again by itself."),
+    };
+    Why::new(reason, format!("{call}: {what} {todo}"))
+}

@@ -1,0 +1,47 @@
+//! `/healthz`, `/readyz` and `/metrics`.
+
+use axum::{
+    Router, extract::State, http::StatusCode, http::header::CONTENT_TYPE, response::IntoResponse,
+    routing::get,
+};
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+
+use run_operator::controller::Probe;
+
+/// As OpenMetrics asks for.
+const METRICS_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+/// Serves until shutdown.
+pub(crate) async fn serve(
+    listener: TcpListener,
+    probe: Probe,
+    shutdown: CancellationToken,
+) -> std::io::Result<()> {
+    let router = Router::new()
+        .route("/healthz", get(|| async { "ok\n" }))
+        .route("/readyz", get(readyz))
+        .route("/metrics", get(metrics))
+        .with_state(probe);
+    axum::serve(listener, router)
+        .with_graceful_shutdown(shutdown.cancelled_owned())
+        .await
+}
+
+async fn readyz(State(probe): State<Probe>) -> (StatusCode, &'static str) {
+    if probe.ready() {
+        (StatusCode::OK, "ok\n")
+    } else {
+        (
+            StatusCode::SERVICE_UNAVAILABLE,
+            "the caches are not in sync yet\n",
+        )
+    }
+}
+
+async fn metrics(State(probe): State<Probe>) -> impl IntoResponse {
+    match probe.metrics() {
+        Ok(text) => ([(CONTENT_TYPE, METRICS_TYPE)], text).into_response(),
+        Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()).into_response(),
+    }
+}

@@ -1,0 +1,287 @@
+//! Where the service is, checked against the operator's allow-list before anything is sent.
+
+use std::fmt;
+use std::net::IpAddr;
+
+use url::{Host, Url};
+
+/// The service's address, version segment included (rule 13), without a trailing slash.
+///
+/// A value of this type is on the allow-list, and its scheme is safe to send a token over.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub struct BaseUrl {
+    text: String,
+    scheme: Scheme,
+    host: Host,
+    port: u16,
+    segments: Vec<String>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+enum Scheme {
+    Http,
+    Https,
+}
+
+/// Why an address is refused. Names no part of it that could hold a secret.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum BaseUrlError {
+    /// Not an absolute URL.
+    #[error("failed to parse the base URL")]
+    Parse(#[source] url::ParseError),
+    /// White space, a control character or a backslash, which URL parsers read in different ways.
+    #[error("the base URL holds white space, a control character or a backslash; remove it")]
+    IllegalCharacter,
+    /// Neither http nor https.
+    #[error("the base URL must begin with https://")]
+    NotHttp,
+    /// No host.
+    #[error("the base URL names no host")]
+    NoHost,
+    /// A user name or a password.
+    #[error("the base URL holds a user name or password; the token is configured apart from it")]
+    UserInfo,
+    /// A query or a fragment.
+    #[error("the base URL holds a query or a fragment; end it after the path, as in /api/v1")]
+    QueryOrFragment,
+    /// Plain http to another machine.
+    #[error("the base URL is plain http to {host}, which would send the token readable; use https")]
+    InsecureHttp {
+        /// The host as it was read.
+        host: String,
+    },
+    /// Not on the allow-list.
+    #[error("the base URL {url} is not on the operator's list of allowed base URLs")]
+    NotAllowed {
+        /// The address, normalised.
+        url: String,
+    },
+}
+
+/// The addresses that tokens may be sent to: `--base-url` and every `--allowed-base-url`.
+///
+/// An entry allows itself and every path below it, compared by whole segments; scheme, host and
+/// port must be equal.
+#[derive(Clone, Debug, Default)]
+pub struct AllowList {
+    entries: Vec<BaseUrl>,
+    allow_insecure_http: bool,
+}
+
+impl AllowList {
+    /// Reads the entries. With `allow_insecure_http`, plain http is accepted to other machines too.
+    pub fn parse<S: AsRef<str>>(
+        entries: impl IntoIterator<Item = S>,
+        allow_insecure_http: bool,
+    ) -> Result<Self, BaseUrlError> {
+        let entries = entries
+            .into_iter()
+            .map(|entry| BaseUrl::read(entry.as_ref(), allow_insecure_http))
+            .collect::<Result<_, _>>()?;
+        Ok(Self {
+            entries,
+            allow_insecure_http,
+        })
+    }
+
+    fn allows(&self, url: &BaseUrl) -> bool {
+        self.entries.iter().any(|entry| {
+            entry.scheme == url.scheme
+                && entry.host == url.host
+                && entry.port == url.port
+                && url.segments.starts_with(&entry.segments)
+        })
+    }
+}
+
+impl BaseUrl {
+    /// Reads, normalises and checks an address.
+    pub fn parse(text: &str, allowed: &AllowList) -> Result<Self, BaseUrlError> {
+        let url = Self::read(text, allowed.allow_insecure_http)?;
+        if !allowed.allows(&url) {
+            return Err(BaseUrlError::NotAllowed { url: url.text });
+        }
+        Ok(url)
+    }
+
+    /// The normalised address: no trailing slash, default port left out.
+    pub fn as_str(&self) -> &str {
+        &self.text
+    }
+
+    /// Whether connections are encrypted.
+    pub fn is_https(&self) -> bool {
+        self.scheme == Scheme::Https
+    }
+
+    fn read(text: &str, allow_insecure_http: bool) -> Result<Self, BaseUrlError> {
+        // The parser drops tabs and newlines and turns a backslash into a slash without a word.
+        if text
+            .chars()
+            .any(|c| c.is_control() || c.is_whitespace() || c == '\\')
+        {
+            return Err(BaseUrlError::IllegalCharacter);
+        }
+        let url = Url::parse(text).map_err(BaseUrlError::Parse)?;
+        let scheme = match url.scheme() {
+            "https" => Scheme::Https,
+            "http" => Scheme::Http,
+            _ => return Err(BaseUrlError::NotHttp),
+        };
+        let (Some(host), Some(port)) = (url.host(), url.port_or_known_default()) else {
+            return Err(BaseUrlError::NoHost);
+        };
+        if !url.username().is_empty() || url.password().is_some() {
+            return Err(BaseUrlError::UserInfo);
+        }
+        if url.query().is_some() || url.fragment().is_some() {
+            return Err(BaseUrlError::QueryOrFragment);
+        }
+        if scheme == Scheme::Http && !allow_insecure_http && !is_loopback(&host) {
+            return Err(BaseUrlError::InsecureHttp {
+                host: host.to_string(),
+            });
+        }
+        let path = url.path().trim_end_matches('/');
+        Ok(Self {
+            text: format!("{}{path}", url.origin().ascii_serialization()),
+            scheme,
+            host: host.to_owned(),
+            port,
+            segments: path.split('/').skip(1).map(str::to_owned).collect(),
+        })
+    }
+}
+
+impl fmt::Display for BaseUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl fmt::Debug for BaseUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("BaseUrl").field(&self.text).finish()
+    }
+}
+
+/// 127.0.0.0/8, `::1` and the exact name `localhost`, which the client resolves by itself. No other
+/// name counts: whoever answers for it decides where it leads.
+fn is_loopback(host: &Host<&str>) -> bool {
+    match host {
+        Host::Domain(name) => *name == "localhost",
+        Host::Ipv4(address) => IpAddr::V4(*address).is_loopback(),
+        Host::Ipv6(address) => IpAddr::V6(*address).is_loopback(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::*;
+
+    fn parse(text: &str) -> Result<BaseUrl, BaseUrlError> {
+        let allowed = AllowList::parse(
+            [
+                "https://runs.example.com/api",
+                "http://127.0.0.1:8080",
+                "http://localhost",
+                "http://[::1]:9",
+            ],
+            false,
+        )
+        .unwrap();
+        BaseUrl::parse(text, &allowed)
+    }
+
+    #[rstest]
+    #[case("https://runs.example.com/api/v1", "https://runs.example.com/api/v1")]
+    #[case("https://runs.example.com/api/v1/", "https://runs.example.com/api/v1")]
+    #[case("HTTPS://RUNS.example.com:443/api", "https://runs.example.com/api")]
+    #[case(
+        "https://runs.example.com/api/x/../v1//",
+        "https://runs.example.com/api/v1"
+    )]
+    #[case("http://127.0.0.1:8080", "http://127.0.0.1:8080")]
+    #[case("http://127.1:8080/api/v1", "http://127.0.0.1:8080/api/v1")]
+    #[case("http://LOCALHOST/", "http://localhost")]
+    #[case("http://[0:0::1]:9/api", "http://[::1]:9/api")]
+    fn an_allowed_address_is_normalised(#[case] text: &str, #[case] normal: &str) {
+        assert_eq!(parse(text).unwrap().as_str(), normal);
+    }
+
+    #[rstest]
+    #[case("https://runs.example.com/apix")]
+    #[case("https://runs.example.com/api%2Fv1")]
+    #[case("https://runs.example.com/api/../v1")]
+    #[case("https://runs.example.com/api/%2e%2e/v1")]
+    #[case("https://runs.example.com/")]
+    #[case("https://runs.example.com:8443/api")]
+    #[case("https://runs.example.com.evil.test/api")]
+    #[case("https://other.example.com/api")]
+    #[case("http://127.0.0.1:8081")]
+    #[case("http://127.0.0.2:8080")]
+    #[case("https://127.0.0.1:8080")]
+    fn an_address_off_the_list_is_refused(#[case] text: &str) {
+        assert!(matches!(
+            parse(text).unwrap_err(),
+            BaseUrlError::NotAllowed { .. }
+        ));
+    }
+
+    #[rstest]
+    #[case("http://runs.example.com/api")]
+    #[case("http://localhost.example.com")]
+    #[case("http://localhost.")]
+    #[case("http://127.0.0.1.nip.io:8080")]
+    #[case("http://0.0.0.0:8080")]
+    #[case("http://[::ffff:127.0.0.1]:8080")]
+    #[case("http://[::]:9")]
+    fn plain_http_to_what_only_looks_like_loopback_is_refused(#[case] text: &str) {
+        assert!(matches!(
+            parse(text).unwrap_err(),
+            BaseUrlError::InsecureHttp { .. }
+        ));
+    }
+
+    #[rstest]
+    #[case("https://user@runs.example.com/api", BaseUrlError::UserInfo)]
+    #[case("https://:secret@runs.example.com/api", BaseUrlError::UserInfo)]
+    #[case("https://runs.example.com/api?", BaseUrlError::QueryOrFragment)]
+    #[case("https://runs.example.com/api#x", BaseUrlError::QueryOrFragment)]
+    #[case(
+        "https://runs.example.com\\@evil.test/api",
+        BaseUrlError::IllegalCharacter
+    )]
+    #[case("https://runs.example.com/a\tpi", BaseUrlError::IllegalCharacter)]
+    #[case(" https://runs.example.com/api", BaseUrlError::IllegalCharacter)]
+    #[case("ftp://runs.example.com/api", BaseUrlError::NotHttp)]
+    #[case("file:///etc/passwd", BaseUrlError::NotHttp)]
+    fn an_address_that_says_more_than_where_is_refused(
+        #[case] text: &str,
+        #[case] error: BaseUrlError,
+    ) {
+        assert_eq!(parse(text).unwrap_err(), error);
+    }
+
+    #[test]
+    fn a_password_never_shows_in_the_refusal() {
+        let error = parse("https://u:canary@runs.example.com/api").unwrap_err();
+        assert!(!format!("{error} {error:?}").contains("canary"));
+    }
+
+    #[test]
+    fn insecure_http_is_accepted_only_when_asked_for_and_still_needs_the_list() {
+        let allowed = AllowList::parse(["http://runs.test"], true).unwrap();
+        assert!(BaseUrl::parse("http://runs.test/v1", &allowed).is_ok());
+        assert!(BaseUrl::parse("http://other.test/v1", &allowed).is_err());
+        assert!(AllowList::parse(["http://runs.test"], false).is_err());
+    }
+
+    #[test]
+    fn an_empty_list_allows_nothing() {
+        let url = BaseUrl::parse("https://runs.example.com", &AllowList::default());
+        assert!(matches!(url, Err(BaseUrlError::NotAllowed { .. })));
+    }
+}

@@ -1,0 +1,291 @@
+//! The six operations, one attempt each.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::StatusCode;
+use reqwest::Response;
+use tokio::time::{Instant, timeout_at};
+
+use crate::api::contract::Contract;
+use crate::decide::answer::RunView;
+
+use super::answer::{Answer, Head, Unread, VersionReply, WorkspaceReply, body};
+use super::credentials::Token;
+use super::error::{BareAnswer, BodyError};
+use super::http_client::HttpClients;
+use super::problem::{PROBLEM_BYTES, Problem};
+use super::request::Request;
+use super::{
+    BaseUrl, CallError, ClientConfig, ConfigError, Credentials, EventStream, IdempotencyKey,
+    Observer, Operation, Outcome, RunId, UnreadableReason,
+};
+
+/// The service at one base URL. Clones share its connections.
+#[derive(Clone)]
+pub struct Client {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    http: HttpClients,
+    base_url: BaseUrl,
+    contract: Arc<Contract>,
+    observer: Arc<dyn Observer>,
+}
+
+/// A success and the status that it came with.
+type Answered<T> = Result<(StatusCode, T), CallError>;
+
+impl Client {
+    /// Reads the CA certificates and sets up TLS. Makes no connection.
+    pub fn new(config: ClientConfig) -> Result<Self, ConfigError> {
+        let http = HttpClients::build(&config)?;
+        Ok(Self {
+            inner: Arc::new(Inner {
+                http,
+                base_url: config.base_url,
+                contract: config.contract,
+                observer: config.observer,
+            }),
+        })
+    }
+
+    /// Where the service is.
+    pub fn base_url(&self) -> &BaseUrl {
+        &self.inner.base_url
+    }
+
+    /// `GET /version`, without a token (rule 3): called first, to verify the API version (rule 13).
+    pub async fn version(&self) -> Result<VersionReply, CallError> {
+        self.observed(Operation::Version, async {
+            let answer = self.call(Request::version(self.base_url())?).await?;
+            Ok((answer.head.status, answer.version()?))
+        })
+        .await
+    }
+
+    /// `GET /workspaces/current`: whom the token acts for.
+    pub async fn current_workspace(&self, who: &Credentials) -> Result<WorkspaceReply, CallError> {
+        self.observed(Operation::CurrentWorkspace, async {
+            let request = Request::current_workspace(self.base_url(), who)?;
+            let answer = self.call(request).await?;
+            Ok((answer.head.status, answer.workspace()?))
+        })
+        .await
+    }
+
+    /// `POST /runs`. Every attempt of one logical create passes the same key and the same bytes
+    /// (rule 1). A success without a runId is [`CallError::Unreadable`].
+    pub async fn create_run(
+        &self,
+        who: &Credentials,
+        key: &IdempotencyKey,
+        body: Bytes,
+    ) -> Result<RunView, CallError> {
+        self.observed(Operation::CreateRun, async {
+            let request = Request::create_run(self.base_url(), who, key, body)?;
+            let answer = self.call(request).await?;
+            Ok((answer.head.status, answer.created()?))
+        })
+        .await
+    }
+
+    /// `GET /runs/{runId}`: the truth about a run. An answer about another run is
+    /// [`CallError::Unreadable`]; one that names no run, or no state, leaves these fields empty.
+    pub async fn get_run(&self, who: &Credentials, run_id: &RunId) -> Result<RunView, CallError> {
+        self.observed(Operation::GetRun, async {
+            let request = Request::get_run(self.base_url(), who, run_id)?;
+            let answer = self.call(request).await?;
+            Ok((answer.head.status, answer.run(run_id)?))
+        })
+        .await
+    }
+
+    /// `POST /runs/{runId}:cancel`. A success says that the cancellation was taken on, not that the
+    /// run ended; its body may be empty.
+    pub async fn cancel_run(
+        &self,
+        who: &Credentials,
+        run_id: &RunId,
+    ) -> Result<RunView, CallError> {
+        self.observed(Operation::CancelRun, async {
+            let request = Request::cancel_run(self.base_url(), who, run_id)?;
+            let answer = self.call(request).await?;
+            Ok((answer.head.status, answer.cancelled(run_id)?))
+        })
+        .await
+    }
+
+    /// `GET /runs/{runId}/events`, from behind `last_event_id` on (rule 2). Returns once the service
+    /// accepted; from then on only silence ends the stream, not its length.
+    pub async fn run_events(
+        &self,
+        who: &Credentials,
+        run_id: &RunId,
+        last_event_id: Option<&str>,
+    ) -> Result<EventStream, CallError> {
+        self.observed(Operation::RunEvents, async {
+            let request = Request::run_events(self.base_url(), who, run_id, last_event_id)?;
+            let (head, response) = self
+                .accepted(&self.inner.http.streams, request, self.deadline())
+                .await?;
+            if !head.is_media_type("text/event-stream") {
+                return Err(CallError::unreadable(
+                    &head,
+                    UnreadableReason::NotEventStream,
+                ));
+            }
+            let contract = &self.inner.contract;
+            let token = who.token.clone();
+            let status = head.status;
+            let stream = EventStream::new(head, response, contract, token, last_event_id);
+            Ok((status, stream))
+        })
+        .await
+    }
+
+    /// Sends a request and reads a success to its end.
+    async fn call(&self, request: Request) -> Result<Answer, CallError> {
+        let deadline = self.deadline();
+        let token = request.token.clone();
+        let (head, mut response) = self
+            .accepted(&self.inner.http.calls, request, deadline)
+            .await?;
+        let limit = self.inner.contract.limits().body_bytes;
+        let Some(body) = self.body(&head, &mut response, limit, deadline).await? else {
+            let reason = UnreadableReason::TooLarge { limit };
+            return Err(CallError::unreadable(&head, reason));
+        };
+        Ok(Answer {
+            head,
+            body,
+            contract: Arc::clone(&self.inner.contract),
+            token,
+        })
+    }
+
+    /// Sends a request; anything but a 2xx is an error.
+    async fn accepted(
+        &self,
+        http: &reqwest::Client,
+        request: Request,
+        deadline: Instant,
+    ) -> Result<(Head, Response), CallError> {
+        let mut builder = http
+            .request(request.method, request.url)
+            .headers(request.headers);
+        if let Some(body) = request.body {
+            builder = builder.body(body);
+        }
+        let seconds = self.inner.contract.timeouts().request_seconds;
+        let response = timeout_at(deadline, builder.send())
+            .await
+            .map_err(|_| CallError::AwaitAnswer { seconds })?
+            .map_err(CallError::send)?;
+        let head = Head::read(&response, request.token.as_ref());
+        let status = head.status;
+        if status.is_success() {
+            return Ok((head, response));
+        }
+        if status.is_client_error() || status.is_server_error() {
+            let token = request.token.as_ref();
+            return Err(self.refusal(head, response, token, deadline).await);
+        }
+        let reason = if status.is_redirection() {
+            UnreadableReason::Redirect
+        } else {
+            UnreadableReason::UnknownStatus
+        };
+        Err(CallError::unreadable(&head, reason))
+    }
+
+    /// Reads an error status (rule 8). A body that is no problem is not read: nothing may be
+    /// concluded from it.
+    async fn refusal(
+        &self,
+        head: Head,
+        mut response: Response,
+        token: Option<&Token>,
+        deadline: Instant,
+    ) -> CallError {
+        if Problem::is_named_by(&head) {
+            let body = self.body(&head, &mut response, PROBLEM_BYTES, deadline);
+            match body.await {
+                Ok(Some(body)) => {
+                    if let Some(problem) = Problem::read(&head, &body, token) {
+                        return CallError::Problem(Box::new(problem));
+                    }
+                }
+                // Too large to be the service's.
+                Ok(None) => {}
+                Err(error) => return error,
+            }
+        }
+        CallError::Bare(Box::new(BareAnswer {
+            status: head.status.as_u16(),
+            request_id: head.request_id,
+            retry_after: head.retry_after,
+        }))
+    }
+
+    /// Reads a body before the deadline; `None` where it is larger than `limit` bytes.
+    async fn body(
+        &self,
+        head: &Head,
+        response: &mut Response,
+        limit: usize,
+        deadline: Instant,
+    ) -> Result<Option<Bytes>, CallError> {
+        match timeout_at(deadline, body(response, limit)).await {
+            Ok(Ok(body)) => Ok(Some(body)),
+            Ok(Err(Unread::TooLarge)) => Ok(None),
+            Ok(Err(Unread::Cut(error))) => Err(CallError::body(head, BodyError::Cut(error))),
+            Err(_) => {
+                let seconds = self.inner.contract.timeouts().request_seconds;
+                Err(CallError::body(head, BodyError::TimedOut { seconds }))
+            }
+        }
+    }
+
+    fn deadline(&self) -> Instant {
+        after(self.inner.contract.timeouts().request_seconds)
+    }
+
+    /// Tells the observer and the log how a call went.
+    async fn observed<T>(
+        &self,
+        operation: Operation,
+        call: impl Future<Output = Answered<T>>,
+    ) -> Result<T, CallError> {
+        let start = Instant::now();
+        let result = call.await;
+        let outcome = Outcome {
+            http_status: match &result {
+                Ok((status, _)) => Some(status.as_u16()),
+                Err(error) => error.http_status(),
+            },
+            error: result.as_ref().err(),
+            elapsed: start.elapsed(),
+        };
+        tracing::debug!(
+            operation = operation.as_str(),
+            http.status = outcome.http_status,
+            request.id = outcome.error.and_then(CallError::request_id),
+            error = outcome.error.map(tracing::field::display),
+            "service call"
+        );
+        self.inner.observer.on_answer(operation, &outcome);
+        result.map(|(_, value)| value)
+    }
+}
+
+/// The longest wait that is counted: a contract file may name any number of seconds.
+const FAR: Duration = Duration::from_hours(30 * 24);
+
+/// The instant so many seconds from now, 30 days at most.
+pub(super) fn after(seconds: u64) -> Instant {
+    Instant::now() + Duration::from_secs(seconds).min(FAR)
+}

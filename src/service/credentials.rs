@@ -1,0 +1,233 @@
+//! What a call is made with: the token and the workspace that it is meant for.
+
+use http::HeaderValue;
+use secrecy::zeroize::Zeroizing;
+use secrecy::{ExposeSecret, SecretString};
+
+use crate::api::contract::Contract;
+use crate::api::limits::MAX_WORKSPACE_ID;
+
+/// Bytes of a token. Servers refuse headers of 8 KiB and more, so a longer one is no token.
+const TOKEN_BYTES: usize = 8 * 1024;
+/// A shorter token is not looked for in what the service says: it would be found in innocent words,
+/// and in runIds, which it would make unusable. No token that protects anything is so short.
+const FINDABLE_BYTES: usize = 8;
+const REDACTED: &str = "[redacted]";
+
+/// A token of the service (rule 3). Never shown, never in a URL (rule 7).
+#[derive(Clone)]
+pub struct Token(SecretString);
+
+/// Why the content of a Secret is no token. Holds no part of it.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum TokenError {
+    /// Nothing but white space.
+    #[error("the token is empty")]
+    Empty,
+    /// More than one line.
+    #[error("the token has more than one line; store the token alone")]
+    MultiLine,
+    /// More bytes than a header can carry.
+    #[error("the token has {bytes} bytes, more than the {TOKEN_BYTES} that a header carries")]
+    TooLong {
+        /// Its length after trimming.
+        bytes: usize,
+    },
+    /// The scheme's name stands before the token.
+    #[error("the token begins with \"Bearer \"; store what follows it alone")]
+    HasScheme,
+    /// A byte that is not visible ASCII.
+    #[error("the token holds a character that a header can't carry (white space or non-ASCII)")]
+    IllegalCharacter,
+    /// A key of a model provider (rule 6).
+    #[error(
+        "this is a model provider's key (it begins with \"{prefix}\"), not a token of the service; \
+         it was not sent"
+    )]
+    ProviderKey {
+        /// The prefix of the contract file that it matches.
+        prefix: String,
+    },
+}
+
+impl Token {
+    /// Reads a token as it stands in a Secret: white space around it is dropped, everything else is
+    /// checked before it could be sent (rules 3 and 6).
+    pub fn parse(bytes: &[u8], contract: &Contract) -> Result<Self, TokenError> {
+        let bytes = bytes.trim_ascii();
+        if bytes.is_empty() {
+            return Err(TokenError::Empty);
+        }
+        if bytes.iter().any(|b| matches!(b, b'\n' | b'\r')) {
+            return Err(TokenError::MultiLine);
+        }
+        if let Some(prefix) = contract
+            .provider_key_prefixes()
+            .iter()
+            .find(|prefix| bytes.starts_with(prefix.as_bytes()))
+        {
+            return Err(TokenError::ProviderKey {
+                prefix: prefix.clone(),
+            });
+        }
+        if bytes
+            .get(..7)
+            .is_some_and(|start| start.eq_ignore_ascii_case(b"bearer "))
+        {
+            return Err(TokenError::HasScheme);
+        }
+        if bytes.len() > TOKEN_BYTES {
+            return Err(TokenError::TooLong { bytes: bytes.len() });
+        }
+        match std::str::from_utf8(bytes) {
+            Ok(text) if text.bytes().all(|b| b.is_ascii_graphic()) => {
+                Ok(Self(SecretString::from(text)))
+            }
+            _ => Err(TokenError::IllegalCharacter),
+        }
+    }
+
+    /// The value of the `Authorization` header, marked sensitive so that no library prints it.
+    pub(super) fn header(&self) -> Result<HeaderValue, http::header::InvalidHeaderValue> {
+        let text = Zeroizing::new(format!("Bearer {}", self.0.expose_secret()));
+        let mut value = HeaderValue::from_str(&text)?;
+        value.set_sensitive(true);
+        Ok(value)
+    }
+
+    /// Whether a text of the service repeats the token.
+    pub(super) fn is_in(&self, text: &str) -> bool {
+        let token = self.0.expose_secret();
+        token.len() >= FINDABLE_BYTES && text.contains(token)
+    }
+
+    /// The text without the token: a service that echoes it must not bring it into a status (rule 7).
+    pub(super) fn redact(&self, text: String) -> String {
+        if self.is_in(&text) {
+            return text.replace(self.0.expose_secret(), REDACTED);
+        }
+        text
+    }
+}
+
+impl std::fmt::Debug for Token {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Token([redacted])")
+    }
+}
+
+/// Tells whether a Secret's token changed, so that a refused one is not sent again.
+impl PartialEq for Token {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.expose_secret() == other.0.expose_secret()
+    }
+}
+
+impl Eq for Token {}
+
+/// A workspace's identifier, fit for the `X-Service-Workspace-ID` header (rule 4).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WorkspaceId(String);
+
+/// The identifier can't be sent.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a workspaceId has 1 to {MAX_WORKSPACE_ID} visible ASCII characters")]
+pub struct WorkspaceIdError;
+
+impl WorkspaceId {
+    /// Checks that the identifier can stand in a header: 1 to 255 visible ASCII characters.
+    pub fn parse(text: &str) -> Result<Self, WorkspaceIdError> {
+        let fits = (1..=MAX_WORKSPACE_ID).contains(&text.len());
+        if fits && text.bytes().all(|b| b.is_ascii_graphic()) {
+            Ok(Self(text.to_owned()))
+        } else {
+            Err(WorkspaceIdError)
+        }
+    }
+
+    /// The identifier.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+/// What a call is made with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Credentials {
+    /// Sent as `Authorization: Bearer` (rule 3).
+    pub token: Token,
+    /// Sent as `X-Service-Workspace-ID` where given (rule 4).
+    pub workspace_id: Option<WorkspaceId>,
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::*;
+
+    fn parse(bytes: &[u8]) -> Result<Token, TokenError> {
+        Token::parse(bytes, &Contract::builtin().unwrap())
+    }
+
+    #[test]
+    fn white_space_around_a_token_is_dropped() {
+        let token = parse(b" \tabc.def-1\r\n\n").unwrap();
+        assert_eq!(token, parse(b"abc.def-1").unwrap());
+        assert_ne!(token, parse(b"abc.def-2").unwrap());
+        let header = token.header().unwrap();
+        assert_eq!(header.as_bytes(), b"Bearer abc.def-1");
+        assert!(header.is_sensitive());
+    }
+
+    #[rstest]
+    #[case(b"", TokenError::Empty)]
+    #[case(b" \n\t", TokenError::Empty)]
+    #[case(b"one\ntwo", TokenError::MultiLine)]
+    #[case(b"one\rtwo", TokenError::MultiLine)]
+    #[case(b"one two", TokenError::IllegalCharacter)]
+    #[case(b"one\0two", TokenError::IllegalCharacter)]
+    #[case("t\u{f6}ken".as_bytes(), TokenError::IllegalCharacter)]
+    #[case(b"\xff\xfe", TokenError::IllegalCharacter)]
+    #[case(b"bearer abc", TokenError::HasScheme)]
+    #[case(b"sk-abc", TokenError::ProviderKey { prefix: "sk-".to_owned() })]
+    #[case(b"\n AIzaXYZ", TokenError::ProviderKey { prefix: "AIza".to_owned() })]
+    #[case(&[b'a'; 8193], TokenError::TooLong { bytes: 8193 })]
+    fn what_is_no_token_is_refused(#[case] bytes: &[u8], #[case] error: TokenError) {
+        assert_eq!(parse(bytes).unwrap_err(), error);
+    }
+
+    #[test]
+    fn the_longest_token_is_accepted() {
+        assert!(parse(&[b'a'; 8192]).is_ok());
+    }
+
+    #[test]
+    fn a_token_shows_nowhere() {
+        let credentials = Credentials {
+            token: parse(b"canary-token").unwrap(),
+            workspace_id: WorkspaceId::parse("ws-1").ok(),
+        };
+        assert!(!format!("{credentials:?} {credentials:#?}").contains("canary"));
+        let echo = credentials
+            .token
+            .redact("got canary-token, sorry".to_owned());
+        assert_eq!(echo, "got [redacted], sorry");
+    }
+
+    #[test]
+    fn a_token_that_is_a_word_makes_no_word_unusable() {
+        let token = parse(b"run").unwrap();
+        assert!(!token.is_in("run-1"));
+        assert_eq!(token.redact("run-1".to_owned()), "run-1");
+    }
+
+    #[rstest]
+    #[case("")]
+    #[case("a b")]
+    #[case("a\r\nX: y")]
+    #[case("\u{e4}")]
+    fn a_workspace_id_that_a_header_cannot_carry_is_refused(#[case] text: &str) {
+        assert_eq!(WorkspaceId::parse(text), Err(WorkspaceIdError));
+    }
+}

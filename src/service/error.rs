@@ -1,0 +1,228 @@
+//! How a call fails, and what of it is handed to policy.
+
+use std::time::Duration;
+
+use crate::decide::answer::{Failure, FailureKind};
+
+use super::answer::Head;
+use super::problem::Problem;
+use super::text::{MESSAGE_BYTES, one_line, with_causes};
+use super::{CallError as E, RunIdError};
+
+/// A cause of a type that is nobody's business.
+pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
+
+/// How one attempt of a call failed. Holds no token, no body and no URL.
+#[derive(Debug, thiserror::Error)]
+pub enum CallError {
+    /// The request can't be written: nothing was sent.
+    #[error("failed to build the request")]
+    BuildRequest(#[source] BoxError),
+    /// No connection: name not found, refused, TLS not agreed on, timeout.
+    #[error("failed to connect to the service")]
+    Connect(#[source] reqwest::Error),
+    /// Connected, but no answer: the request's fate is unknown.
+    #[error("failed to get an answer from the service")]
+    Exchange(#[source] reqwest::Error),
+    /// No answer in time: the request's fate is unknown.
+    #[error("failed to get an answer from the service within {seconds} s")]
+    AwaitAnswer {
+        /// The contract file's `requestSeconds`.
+        seconds: u64,
+    },
+    /// The answer began but did not end.
+    #[error("failed to read the service's answer to its end")]
+    ReadBody {
+        /// The answer's status.
+        status: u16,
+        /// Its request id (rule 11).
+        request_id: Option<String>,
+        /// What happened.
+        source: BodyError,
+    },
+    /// An answer with a problem body (rule 8).
+    #[error(transparent)]
+    Problem(Box<Problem>),
+    /// An error status without a problem body, a proxy's own page for example.
+    #[error(transparent)]
+    Bare(Box<BareAnswer>),
+    /// An answer that is no error, but not what the contract says.
+    #[error("failed to read the service's answer (HTTP {status})")]
+    Unreadable {
+        /// The answer's status.
+        status: u16,
+        /// Its request id (rule 11).
+        request_id: Option<String>,
+        /// What is wrong with it.
+        #[source]
+        reason: UnreadableReason,
+    },
+}
+
+/// An error status without a problem body.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the service answered HTTP {status} without a problem body")]
+pub struct BareAnswer {
+    /// The answer's status, 400 to 599.
+    pub status: u16,
+    /// Its request id (rule 11).
+    pub request_id: Option<String>,
+    /// Its `Retry-After`, unclamped.
+    pub retry_after: Option<Duration>,
+}
+
+/// Why a body was not read to its end.
+#[derive(Debug, thiserror::Error)]
+pub enum BodyError {
+    /// The connection was cut.
+    #[error("failed to receive the rest")]
+    Cut(#[source] reqwest::Error),
+    /// The call's time was over.
+    #[error("it did not end within {seconds} s")]
+    TimedOut {
+        /// The contract file's `requestSeconds`.
+        seconds: u64,
+    },
+    /// An event stream without a byte, not even a comment.
+    #[error("nothing was received for {seconds} s")]
+    Idle {
+        /// The contract file's `streamIdleSeconds`.
+        seconds: u64,
+    },
+}
+
+/// What is wrong with an answer that is no error.
+#[derive(Debug, thiserror::Error)]
+pub enum UnreadableReason {
+    /// 3xx.
+    #[error("it is a redirect, and redirects are not followed; correct the base URL")]
+    Redirect,
+    /// Neither success, redirect nor error.
+    #[error("its status has no meaning here")]
+    UnknownStatus,
+    /// More bytes than the contract file allows.
+    #[error("it is larger than {limit} bytes")]
+    TooLarge {
+        /// The contract file's `bodyBytes`.
+        limit: usize,
+    },
+    /// Not JSON.
+    #[error("it is not JSON")]
+    NotJson(#[source] serde_json::Error),
+    /// No runId where the contract file says.
+    #[error("it names no runId")]
+    NoRunId,
+    /// A runId that can't be used.
+    #[error("its runId can't be used")]
+    IllegalRunId(#[source] RunIdError),
+    /// The runId repeats the token, and would bring it into URLs (rule 7).
+    #[error("its runId repeats the token")]
+    TokenInRunId,
+    /// Another run than the one that was asked for.
+    #[error("it names another runId than the one asked for")]
+    OtherRunId,
+    /// Not `text/event-stream`.
+    #[error("it is no event stream")]
+    NotEventStream,
+}
+
+impl CallError {
+    pub(super) fn unreadable(head: &Head, reason: UnreadableReason) -> Self {
+        Self::Unreadable {
+            status: head.status.as_u16(),
+            request_id: head.request_id.clone(),
+            reason,
+        }
+    }
+
+    pub(super) fn body(head: &Head, source: BodyError) -> Self {
+        Self::ReadBody {
+            status: head.status.as_u16(),
+            request_id: head.request_id.clone(),
+            source,
+        }
+    }
+
+    /// Says where it failed; the URL, which reqwest keeps, is dropped.
+    pub(super) fn send(error: reqwest::Error) -> Self {
+        let error = error.without_url();
+        if error.is_builder() {
+            Self::BuildRequest(error.into())
+        } else if error.is_connect() {
+            Self::Connect(error)
+        } else {
+            Self::Exchange(error)
+        }
+    }
+
+    /// What kind of failure it is.
+    pub fn kind(&self) -> FailureKind {
+        match self {
+            E::BuildRequest(_) => FailureKind::NotSent,
+            E::Connect(_) | E::Exchange(_) | E::AwaitAnswer { .. } | E::ReadBody { .. } => {
+                FailureKind::Transport
+            }
+            E::Problem(_) => FailureKind::Problem,
+            E::Bare(_) => FailureKind::Bare,
+            E::Unreadable { .. } => FailureKind::Unreadable,
+        }
+    }
+
+    /// The HTTP status, where there was an answer.
+    pub fn http_status(&self) -> Option<u16> {
+        match self {
+            E::BuildRequest(_) | E::Connect(_) | E::Exchange(_) | E::AwaitAnswer { .. } => None,
+            E::ReadBody { status, .. } | E::Unreadable { status, .. } => Some(*status),
+            E::Problem(problem) => Some(problem.status),
+            E::Bare(bare) => Some(bare.status),
+        }
+    }
+
+    /// The request's id, where there was an answer that named it (rule 11).
+    pub fn request_id(&self) -> Option<&str> {
+        match self {
+            E::BuildRequest(_) | E::Connect(_) | E::Exchange(_) | E::AwaitAnswer { .. } => None,
+            E::ReadBody { request_id, .. } | E::Unreadable { request_id, .. } => {
+                request_id.as_deref()
+            }
+            E::Problem(problem) => problem.request_id.as_deref(),
+            E::Bare(bare) => bare.request_id.as_deref(),
+        }
+    }
+
+    /// The problem, where there is one (rule 8).
+    pub fn problem(&self) -> Option<&Problem> {
+        match self {
+            E::Problem(problem) => Some(problem),
+            _ => None,
+        }
+    }
+
+    /// The answer's `Retry-After`, unclamped.
+    pub fn retry_after(&self) -> Option<Duration> {
+        match self {
+            E::Problem(problem) => problem.retry_after,
+            E::Bare(bare) => bare.retry_after,
+            _ => None,
+        }
+    }
+}
+
+impl From<&CallError> for Failure {
+    fn from(error: &CallError) -> Self {
+        let problem = error.problem();
+        let message = match problem.and_then(|p| p.title.as_deref()) {
+            Some(title) => one_line(title, MESSAGE_BYTES),
+            None => with_causes(error),
+        };
+        Self {
+            kind: error.kind(),
+            http_status: error.http_status(),
+            code: problem.map(|p| p.code.clone()),
+            request_id: error.request_id().map(str::to_owned),
+            retryable: problem.and_then(|p| p.retryable),
+            retry_after: error.retry_after(),
+            message,
+        }
+    }
+}

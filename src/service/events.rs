@@ -1,0 +1,154 @@
+//! A run's event stream as it is received.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::{Buf, Bytes};
+use reqwest::Response;
+use tokio::time::{Instant, timeout_at};
+
+use crate::api::contract::Contract;
+use crate::api::limits::{MAX_EVENT_ID, MAX_EVENT_TYPE};
+
+use super::answer::Head;
+use super::client::after;
+use super::credentials::Token;
+use super::error::BodyError;
+use super::sse::{Caps, Decoder, Event, ID_BYTES, Item};
+use super::{CallError, text};
+
+// An id that the decoder keeps must fit where it is kept to resume from.
+const _: () = assert!(ID_BYTES <= MAX_EVENT_ID);
+
+/// What a stream brings.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum StreamItem {
+    /// An event. A hint: what it says of the run is learnt for certain by `GET`.
+    Event(Event),
+    /// An event or a line was larger than the contract file allows and is lost: refresh by `GET`.
+    Discarded,
+}
+
+/// An open event stream (rule 2).
+///
+/// # Flow
+/// [`next`](Self::next) until `Ok(None)` or an error, then open another from
+/// [`last_event_id`](Self::last_event_id), after [`retry`](Self::retry) where the service named it.
+///
+/// # Guarantees
+/// - `next` may be dropped at any time, in a `select!` say: no event is lost by it, and the idle
+///   time goes on counting.
+/// - The id to resume from is never ahead of the items that were returned.
+/// - After the end or an error, `next` is `Ok(None)`.
+///
+/// # Errors
+/// A connection that is cut, and silence of the contract file's `streamIdleSeconds`: not one byte,
+/// not even a comment.
+pub struct EventStream {
+    /// `None` after the end.
+    response: Option<Response>,
+    head: Head,
+    received: Bytes,
+    decoder: Decoder,
+    token: Token,
+    idle_seconds: u64,
+    idle_at: Instant,
+}
+
+impl EventStream {
+    pub(super) fn new(
+        head: Head,
+        response: Response,
+        contract: &Arc<Contract>,
+        token: Token,
+        last_event_id: Option<&str>,
+    ) -> Self {
+        let limits = contract.limits();
+        let caps = Caps {
+            line: limits.event_line_bytes,
+            event: limits.event_bytes,
+        };
+        let idle_seconds = contract.timeouts().stream_idle_seconds;
+        Self {
+            response: Some(response),
+            head,
+            received: Bytes::new(),
+            decoder: Decoder::new(caps, last_event_id),
+            token,
+            idle_seconds,
+            idle_at: after(idle_seconds),
+        }
+    }
+
+    /// The next item; `None` at the stream's end, which drops an event that is not whole.
+    pub async fn next(&mut self) -> Result<Option<StreamItem>, CallError> {
+        loop {
+            if let Some(item) = self.decode() {
+                return Ok(Some(item));
+            }
+            let Some(response) = &mut self.response else {
+                return Ok(None);
+            };
+            let error = match timeout_at(self.idle_at, response.chunk()).await {
+                Ok(Ok(Some(chunk))) => {
+                    self.received = chunk;
+                    self.idle_at = after(self.idle_seconds);
+                    continue;
+                }
+                Ok(Ok(None)) => {
+                    self.response = None;
+                    return Ok(None);
+                }
+                Ok(Err(error)) => BodyError::Cut(error.without_url()),
+                Err(_) => BodyError::Idle {
+                    seconds: self.idle_seconds,
+                },
+            };
+            self.response = None;
+            return Err(CallError::body(&self.head, error));
+        }
+    }
+
+    /// What to resume from, by the items returned so far; `None` means from the beginning.
+    pub fn last_event_id(&self) -> Option<&str> {
+        self.decoder.last_event_id()
+    }
+
+    /// The wait before a reconnect that the service asked for, clamped to 1 s to 5 min.
+    pub fn retry(&self) -> Option<Duration> {
+        self.decoder.retry()
+    }
+
+    /// The request id of the answer that opened the stream (rule 11).
+    pub fn request_id(&self) -> Option<&str> {
+        self.head.request_id.as_deref()
+    }
+
+    fn decode(&mut self) -> Option<StreamItem> {
+        let mut rest: &[u8] = &self.received;
+        let item = self.decoder.step(&mut rest);
+        let taken = self.received.len() - rest.len();
+        self.received.advance(taken);
+        Some(match item? {
+            Item::Discarded => StreamItem::Discarded,
+            Item::Event(event) => StreamItem::Event(Event {
+                // An id that repeats the token is left out of what may be shown; the stream still
+                // resumes from it.
+                id: event.id.filter(|id| !self.token.is_in(id)),
+                kind: text::one_line(&self.token.redact(event.kind), MAX_EVENT_TYPE),
+                data: self.token.redact(event.data),
+            }),
+        })
+    }
+}
+
+/// Shows nothing that was received.
+impl fmt::Debug for EventStream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("EventStream")
+            .field("request_id", &self.head.request_id)
+            .field("open", &self.response.is_some())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,134 @@
+//! The HTTP machinery: connection pools, TLS, and everything that is switched off.
+
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::HeaderValue;
+use http::header::InvalidHeaderValue;
+use reqwest::{Certificate, ClientBuilder, redirect, retry};
+use rustls::crypto::CryptoProvider;
+
+use crate::api::contract::Contract;
+
+use super::{BaseUrl, Observer};
+
+/// Proxies commonly close an idle connection after 60 s: it is given up before, so that a request
+/// seldom goes into one that is being closed.
+const POOL_IDLE: Duration = Duration::from_secs(50);
+
+/// What a client is made from.
+#[derive(Clone)]
+pub struct ClientConfig {
+    /// Where the service is.
+    pub base_url: BaseUrl,
+    /// The CA certificates that vouch for it, PEM. They **replace** the system's; unset means the
+    /// system's, of which there must be some. Plain http needs neither.
+    pub ca_pem: Option<Vec<u8>>,
+    /// Limits, timeouts and names.
+    pub contract: Arc<Contract>,
+    /// The `User-Agent` header.
+    pub user_agent: String,
+    /// Is told of every call.
+    pub observer: Arc<dyn Observer>,
+}
+
+/// Why no client can be made.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigError {
+    /// Not fit for a header.
+    #[error("failed to use the user agent as a header")]
+    UserAgent(#[source] InvalidHeaderValue),
+    /// The program installed no TLS provider.
+    #[error("failed to find the process's TLS provider; install one first thing in main")]
+    NoTlsProvider,
+    /// Not PEM, or a certificate in it is broken.
+    #[error("failed to read the CA certificates")]
+    ReadCa(#[source] reqwest::Error),
+    /// PEM without a certificate.
+    #[error("failed to find a certificate in the CA's PEM text")]
+    EmptyCa,
+    /// No TLS configuration; most often a system without CA certificates.
+    #[error(
+        "failed to set up TLS; where the system has no CA certificates, configure the service's CA"
+    )]
+    BuildClient(#[source] reqwest::Error),
+}
+
+/// One client for calls, one for event streams.
+pub(super) struct HttpClients {
+    /// HTTP/2 where the service offers it, HTTP/1.1 else.
+    pub(super) calls: reqwest::Client,
+    /// HTTP/1.1 alone, a connection for each stream. On one HTTP/2 connection the streams would use
+    /// up its limit of concurrent requests (100 is common), behind which calls would wait, and a
+    /// stream that is read slowly would hold up the window that all share.
+    pub(super) streams: reqwest::Client,
+}
+
+impl HttpClients {
+    pub(super) fn build(config: &ClientConfig) -> Result<Self, ConfigError> {
+        if CryptoProvider::get_default().is_none() {
+            return Err(ConfigError::NoTlsProvider);
+        }
+        let user_agent =
+            HeaderValue::from_str(&config.user_agent).map_err(ConfigError::UserAgent)?;
+        let roots = roots(config)?;
+        let client = |adapt: fn(ClientBuilder) -> ClientBuilder| {
+            let builder = base(&config.base_url, config.contract.timeouts().connect_seconds)
+                .user_agent(user_agent.clone());
+            let builder = match &roots {
+                Some(roots) => builder.tls_certs_only(roots.clone()),
+                None => builder,
+            };
+            adapt(builder).build().map_err(ConfigError::BuildClient)
+        };
+        Ok(Self {
+            calls: client(|builder| builder)?,
+            streams: client(ClientBuilder::http1_only)?,
+        })
+    }
+}
+
+/// The certificates to trust alone; `None` means the system's. Plain http trusts none, and so works
+/// where the system has none.
+fn roots(config: &ClientConfig) -> Result<Option<Vec<Certificate>>, ConfigError> {
+    if !config.base_url.is_https() {
+        return Ok(Some(Vec::new()));
+    }
+    let Some(pem) = &config.ca_pem else {
+        return Ok(None);
+    };
+    let roots = Certificate::from_pem_bundle(pem).map_err(ConfigError::ReadCa)?;
+    if roots.is_empty() {
+        return Err(ConfigError::EmptyCa);
+    }
+    Ok(Some(roots))
+}
+
+/// What each client has in common. The call's own time limit is set where it is made.
+fn base(base_url: &BaseUrl, connect_seconds: u64) -> ClientBuilder {
+    reqwest::Client::builder()
+        .https_only(base_url.is_https())
+        .connect_timeout(Duration::from_secs(connect_seconds))
+        .pool_idle_timeout(POOL_IDLE)
+        // One attempt a call: trying again is policy.
+        .retry(retry::never())
+        // A redirect would carry the token to wherever an answer says.
+        .redirect(redirect::Policy::none())
+        .referer(false)
+        // A proxy would be one more reader of the token; none is taken up from the environment.
+        .no_proxy()
+        // Sizes are counted on the wire: nothing unpacks behind the count.
+        .no_gzip()
+        .no_brotli()
+        .no_zstd()
+        .no_deflate()
+        // Plain http is allowed to this name, so no resolver may say where it leads.
+        .resolve_to_addrs(
+            "localhost",
+            &[
+                SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
+                SocketAddr::from((Ipv6Addr::LOCALHOST, 0)),
+            ],
+        )
+}

@@ -1,0 +1,71 @@
+//! Problem Details, the body of an error (rule 8).
+
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::api::limits::MAX_CODE;
+
+use super::answer::{Head, json};
+use super::credentials::Token;
+use super::text::{MESSAGE_BYTES, one_line, request_id};
+
+/// Bytes of a problem body; a larger one is not the service's.
+pub(super) const PROBLEM_BYTES: usize = 64 * 1024;
+const MEDIA_TYPE: &str = "application/problem+json";
+
+/// An error as the service describes it (rule 8). Nothing here holds the token.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the service answered HTTP {status} with the code {code:?}")]
+pub struct Problem {
+    /// The answer's status, 400 to 599.
+    pub status: u16,
+    /// Stable and machine-readable: what is branched on. One line of at most 128 bytes.
+    pub code: String,
+    /// For a person; never branched on. One line of at most 512 bytes.
+    pub title: Option<String>,
+    /// Whether the service says that the same request may succeed later (rule 10).
+    pub retryable: Option<bool>,
+    /// `X-Request-ID`, else the body's `requestId` (rule 11).
+    pub request_id: Option<String>,
+    /// The answer's `Retry-After`, unclamped.
+    pub retry_after: Option<Duration>,
+}
+
+impl Problem {
+    /// Whether an answer says that its body is a problem. The media type alone decides (rule 8): an
+    /// `application/json` body with a `code` in it is some proxy's own.
+    pub(super) fn is_named_by(head: &Head) -> bool {
+        head.is_media_type(MEDIA_TYPE)
+    }
+
+    /// Reads a body. `None` where it is no JSON object with a `code`: then it is not the service's
+    /// word, though its name says so. All other fields may be absent or of the wrong type.
+    pub(super) fn read(head: &Head, body: &[u8], token: Option<&Token>) -> Option<Self> {
+        let body = json(body).ok()?;
+        let text = |field: &str, max: usize| {
+            let text = body.get(field)?.as_str()?;
+            let text = one_line(&redact(text, token), max);
+            (!text.is_empty()).then_some(text)
+        };
+        Some(Self {
+            status: head.status.as_u16(),
+            code: text("code", MAX_CODE)?,
+            title: text("title", MESSAGE_BYTES),
+            retryable: body.get("retryable").and_then(Value::as_bool),
+            request_id: head.request_id.clone().or_else(|| {
+                let id = body.get("requestId")?.as_str()?;
+                request_id(id.as_bytes()).filter(|id| !token.is_some_and(|t| t.is_in(id)))
+            }),
+            retry_after: head.retry_after,
+        })
+    }
+}
+
+/// A text of the service without the token (rule 7).
+pub(super) fn redact(text: &str, token: Option<&Token>) -> String {
+    match token {
+        Some(token) => token.redact(text.to_owned()),
+        None => text.to_owned(),
+    }
+}

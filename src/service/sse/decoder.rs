@@ -1,0 +1,243 @@
+//! The state machine.
+
+use std::time::Duration;
+
+use super::{Caps, Event, ID_BYTES, Item, RETRY_MAX, RETRY_MIN};
+
+const BOM: &[u8] = b"\xEF\xBB\xBF";
+
+/// Where in the stream the next byte stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// At the very beginning; so many bytes of a BOM were seen.
+    Beginning(usize),
+    /// Before a line's first byte.
+    LineStart,
+    /// Behind a CR: an LF belongs to it.
+    AfterCr,
+    /// Within a line that is kept.
+    Line,
+    /// Within a line of which nothing is kept: a comment, or the rest of a line over the cap.
+    Skipped,
+}
+
+/// Decodes an event stream, whatever the chunks that it comes in. Holds at most one line and one
+/// event, within its [`Caps`].
+#[derive(Debug)]
+pub struct Decoder {
+    caps: Caps,
+    state: State,
+    line: Vec<u8>,
+    block: Block,
+    last_event_id: Option<String>,
+    retry: Option<Duration>,
+}
+
+/// The fields between two blank lines.
+#[derive(Debug, Default)]
+struct Block {
+    id: Option<String>,
+    kind: Vec<u8>,
+    data: Option<Vec<u8>>,
+    bytes: usize,
+    discarded: bool,
+}
+
+impl Decoder {
+    /// A decoder at the beginning of a stream that was resumed from `last_event_id`.
+    pub fn new(caps: Caps, last_event_id: Option<&str>) -> Self {
+        Self {
+            caps,
+            state: State::Beginning(0),
+            line: Vec::new(),
+            block: Block::default(),
+            last_event_id: last_event_id.filter(|id| !id.is_empty()).map(str::to_owned),
+            retry: None,
+        }
+    }
+
+    /// Takes bytes off `input` up to the end of the next item. `None` says that all were taken and
+    /// more are needed. A partial event at the stream's end is never returned.
+    pub fn step(&mut self, input: &mut &[u8]) -> Option<Item> {
+        while let Some(&byte) = input.first() {
+            let item = match self.state {
+                State::Beginning(seen) => {
+                    self.beginning(seen, byte, input);
+                    None
+                }
+                State::AfterCr => {
+                    if byte == b'\n' {
+                        *input = &input[1..];
+                    }
+                    self.state = State::LineStart;
+                    None
+                }
+                State::LineStart => {
+                    self.state = match byte {
+                        b':' => State::Skipped,
+                        _ => State::Line,
+                    };
+                    None
+                }
+                State::Line => self.gather(input),
+                State::Skipped => {
+                    if let (_, Some(end)) = split_line(input) {
+                        self.state = end;
+                    }
+                    None
+                }
+            };
+            if item.is_some() {
+                return item;
+            }
+        }
+        None
+    }
+
+    /// The id to resume from, as of the items returned so far (rule 2); `None` where there was none
+    /// yet, or an empty one reset it.
+    pub fn last_event_id(&self) -> Option<&str> {
+        self.last_event_id.as_deref()
+    }
+
+    /// The wait that the service asked for before a reconnect, clamped to 1 s to 5 min.
+    pub fn retry(&self) -> Option<Duration> {
+        self.retry
+    }
+
+    /// A BOM is dropped; what only begins like one belongs to the first line.
+    fn beginning(&mut self, seen: usize, byte: u8, input: &mut &[u8]) {
+        if BOM.get(seen) == Some(&byte) {
+            *input = &input[1..];
+            self.state = if seen + 1 == BOM.len() {
+                State::LineStart
+            } else {
+                State::Beginning(seen + 1)
+            };
+        } else {
+            self.line.extend(BOM.iter().take(seen));
+            self.state = if seen == 0 {
+                State::LineStart
+            } else {
+                State::Line
+            };
+        }
+    }
+
+    fn gather(&mut self, input: &mut &[u8]) -> Option<Item> {
+        let (part, end) = split_line(input);
+        if self.line.len() + part.len() > self.caps.line {
+            self.line = Vec::new();
+            self.state = end.unwrap_or(State::Skipped);
+            return self.discard();
+        }
+        self.line.extend_from_slice(part);
+        self.state = end?;
+        let line = std::mem::take(&mut self.line);
+        let item = if line.is_empty() {
+            self.dispatch()
+        } else {
+            self.field(&line)
+        };
+        // Its room is used again.
+        self.line = line;
+        self.line.clear();
+        item
+    }
+
+    /// Reads one line of a block.
+    fn field(&mut self, line: &[u8]) -> Option<Item> {
+        let (name, value) = match line.iter().position(|&byte| byte == b':') {
+            Some(colon) => (&line[..colon], &line[colon + 1..]),
+            None => (line, &b""[..]),
+        };
+        let value = value.strip_prefix(b" ").unwrap_or(value);
+        // Also of an event that is being discarded: its id is what leads past it.
+        if name == b"id" {
+            self.id(value);
+        } else if name == b"retry" {
+            self.retry = wait(value).or(self.retry);
+        }
+        self.block.bytes = self.block.bytes.saturating_add(line.len() + 1);
+        if self.block.bytes > self.caps.event {
+            return self.discard();
+        }
+        match name {
+            b"data" => match &mut self.block.data {
+                Some(data) => {
+                    data.push(b'\n');
+                    data.extend_from_slice(value);
+                }
+                None => self.block.data = Some(value.to_vec()),
+            },
+            b"event" => self.block.kind = value.to_vec(),
+            _ => {}
+        }
+        None
+    }
+
+    /// The standard ignores an id with NUL; one that no header can carry back is as useless.
+    fn id(&mut self, value: &[u8]) {
+        let id = String::from_utf8_lossy(value);
+        if id.len() <= ID_BYTES && !id.chars().any(char::is_control) {
+            self.block.id = Some(id.into_owned());
+        }
+    }
+
+    fn discard(&mut self) -> Option<Item> {
+        let first = !self.block.discarded;
+        self.block = Block {
+            id: self.block.id.take(),
+            bytes: self.block.bytes,
+            discarded: true,
+            ..Block::default()
+        };
+        first.then_some(Item::Discarded)
+    }
+
+    /// A blank line: the block is whole. One without data is no event, but its id counts.
+    fn dispatch(&mut self) -> Option<Item> {
+        let block = std::mem::take(&mut self.block);
+        if let Some(id) = &block.id {
+            self.last_event_id = (!id.is_empty()).then(|| id.clone());
+        }
+        let data = block.data?;
+        let kind = match block.kind.as_slice() {
+            b"" => "message".into(),
+            kind => String::from_utf8_lossy(kind),
+        };
+        Some(Item::Event(Event {
+            id: block.id.filter(|id| !id.is_empty()),
+            kind: kind.into_owned(),
+            data: String::from_utf8_lossy(&data).into_owned(),
+        }))
+    }
+}
+
+/// Takes bytes off `input` up to and with the line's end; the state behind it where there is one.
+fn split_line<'a>(input: &mut &'a [u8]) -> (&'a [u8], Option<State>) {
+    let all = *input;
+    let Some(at) = all.iter().position(|&byte| byte == b'\n' || byte == b'\r') else {
+        *input = &[];
+        return (all, None);
+    };
+    *input = &all[at + 1..];
+    let end = match all[at] {
+        b'\r' => State::AfterCr,
+        _ => State::LineStart,
+    };
+    (&all[..at], Some(end))
+}
+
+/// `retry:` in milliseconds, digits only.
+fn wait(value: &[u8]) -> Option<Duration> {
+    if value.is_empty() || !value.iter().all(u8::is_ascii_digit) {
+        return None;
+    }
+    // More digits than a number holds still mean "very long".
+    let wait = std::str::from_utf8(value)
+        .ok()?
+        .parse()
+        .map_or(RETRY_MAX, Duration::from_millis);
+    Some(wait.clamp(RETRY_MIN, RETRY_MAX))
+}

@@ -1,0 +1,202 @@
+//! From flags to a running controller. What is wrong with the flags is found here, before anything runs.
+
+use std::io::IsTerminal;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::HeaderValue;
+use http::header::USER_AGENT;
+use tokio::net::TcpListener;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio_util::sync::CancellationToken;
+use tracing_subscriber::EnvFilter;
+
+use run_operator::api::{Contract, contract::ContractError};
+use run_operator::controller::{Config, Controller};
+use run_operator::decide::Settings;
+use run_operator::service::{AllowList, BaseUrl, BaseUrlError};
+
+use crate::cli::{ControllerArgs, LogFormat};
+use crate::health;
+
+/// To end: a POST under way may take `requestSeconds`, and its runId must still be written. Kubernetes
+/// kills after 30 s by default.
+const GRACE: Duration = Duration::from_secs(25);
+/// To reach the API server.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// A watch says something at least every 290 s, when the server ends it; one that is silent for longer
+/// hangs.
+const READ_TIMEOUT: Duration = Duration::from_mins(5);
+
+/// Why the controller doesn't start.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum StartError {
+    #[error("failed to read the contract file {}", path.display())]
+    ReadContract {
+        path: PathBuf,
+        source: std::io::Error,
+    },
+    #[error("failed to use the contract file {}", path.display())]
+    Contract {
+        path: PathBuf,
+        source: Box<ContractError>,
+    },
+    #[error("failed to use the built-in contract file")]
+    BuiltinContract(#[source] Box<ContractError>),
+    #[error("failed to use --base-url or --allowed-base-url")]
+    BaseUrl(#[source] BaseUrlError),
+    #[error("failed to use --log-filter {filter:?}")]
+    LogFilter {
+        filter: String,
+        source: tracing_subscriber::filter::ParseError,
+    },
+    #[error("failed to use --poll-min and --poll-max: {min:?} is longer than {max:?}")]
+    PollOrder { min: Duration, max: Duration },
+    #[error("failed to listen on {address}")]
+    Listen {
+        address: SocketAddr,
+        source: std::io::Error,
+    },
+    #[error("failed to find a cluster: no kubeconfig and no service account")]
+    Kubeconfig(#[source] kube::config::InferConfigError),
+    #[error("failed to set up the Kubernetes client")]
+    Client(#[source] kube::Error),
+    #[error("failed to handle signals")]
+    Signals(#[source] std::io::Error),
+}
+
+/// Runs the controller until a signal.
+pub(crate) async fn controller(args: ControllerArgs) -> Result<(), StartError> {
+    start_logging(&args)?;
+    let config = config(&args)?;
+    let client = client().await?;
+    let listener = TcpListener::bind(args.listen)
+        .await
+        .map_err(|source| StartError::Listen {
+            address: args.listen,
+            source,
+        })?;
+    let shutdown = CancellationToken::new();
+    let controller = Controller::new(client, config, shutdown.clone());
+    let server = tokio::spawn(health::serve(
+        listener,
+        controller.probe(),
+        shutdown.clone(),
+    ));
+    end_on_signal(shutdown.clone())?;
+    tracing::info!(version = env!("CARGO_PKG_VERSION"), listen = %args.listen, "run-operator starts");
+    let running = tokio::spawn(controller.run());
+    shutdown.cancelled().await;
+    tracing::info!("shutting down; no new call is started");
+    if tokio::time::timeout(GRACE, running).await.is_err() {
+        tracing::warn!(
+            seconds = GRACE.as_secs(),
+            "reconciles under way did not end in time; their outcome is learnt at the next start"
+        );
+    }
+    server.abort();
+    tracing::info!("run-operator has ended");
+    Ok(())
+}
+
+fn config(args: &ControllerArgs) -> Result<Config, StartError> {
+    if args.poll_min > args.poll_max {
+        return Err(StartError::PollOrder {
+            min: args.poll_min,
+            max: args.poll_max,
+        });
+    }
+    let contract = Arc::new(contract(args)?);
+    let allowed = args.base_url.iter().chain(&args.allowed_base_urls);
+    let allow_list =
+        AllowList::parse(allowed, args.allow_insecure_http).map_err(StartError::BaseUrl)?;
+    let base_url = match &args.base_url {
+        Some(url) => Some(
+            BaseUrl::parse(url, &allow_list)
+                .map_err(StartError::BaseUrl)?
+                .as_str()
+                .to_owned(),
+        ),
+        None => None,
+    };
+    let settings = Settings {
+        process: process_name(),
+        poll_min: args.poll_min,
+        poll_max: args.poll_max,
+    };
+    Ok(Config {
+        base_url,
+        allow_list,
+        contract,
+        namespaces: args.namespaces.clone(),
+        settings,
+        max_concurrent_reconciles: args.max_concurrent_reconciles,
+        max_streams: usize::try_from(args.max_streams).unwrap_or(usize::MAX),
+    })
+}
+
+fn contract(args: &ControllerArgs) -> Result<Contract, StartError> {
+    let Some(path) = &args.contract else {
+        return Contract::builtin().map_err(|error| StartError::BuiltinContract(Box::new(error)));
+    };
+    let text = std::fs::read_to_string(path).map_err(|source| StartError::ReadContract {
+        path: path.clone(),
+        source,
+    })?;
+    Contract::parse(&text).map_err(|error| StartError::Contract {
+        path: path.clone(),
+        source: Box::new(error),
+    })
+}
+
+/// Names this very process: its Pod, so that a person finds it, and a random part, since a container
+/// that restarts keeps its Pod's name but not its memory.
+fn process_name() -> String {
+    let host = std::env::var("HOSTNAME").unwrap_or_else(|_| "local".to_owned());
+    format!("{host}/{}", uuid::Uuid::new_v4())
+}
+
+async fn client() -> Result<kube::Client, StartError> {
+    let mut config = kube::Config::infer()
+        .await
+        .map_err(StartError::Kubeconfig)?;
+    config.connect_timeout = Some(CONNECT_TIMEOUT);
+    config.read_timeout = Some(READ_TIMEOUT);
+    // kube names no agent; the API server's audit log should.
+    let agent = concat!("run-operator/", env!("CARGO_PKG_VERSION"));
+    config
+        .headers
+        .push((USER_AGENT, HeaderValue::from_static(agent)));
+    kube::Client::try_from(config).map_err(StartError::Client)
+}
+
+fn start_logging(args: &ControllerArgs) -> Result<(), StartError> {
+    let filter = EnvFilter::try_new(&args.log_filter).map_err(|source| StartError::LogFilter {
+        filter: args.log_filter.clone(),
+        source,
+    })?;
+    let log = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_ansi(std::io::stderr().is_terminal());
+    match args.log_format {
+        LogFormat::Text => log.init(),
+        LogFormat::Json => log.json().flatten_event(true).init(),
+    }
+    Ok(())
+}
+
+fn end_on_signal(shutdown: CancellationToken) -> Result<(), StartError> {
+    let mut terminate = signal(SignalKind::terminate()).map_err(StartError::Signals)?;
+    let mut interrupt = signal(SignalKind::interrupt()).map_err(StartError::Signals)?;
+    tokio::spawn(async move {
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+        shutdown.cancel();
+    });
+    Ok(())
+}

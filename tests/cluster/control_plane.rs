@@ -1,0 +1,246 @@
+//! A control plane from boot to end.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use tokio::sync::OnceCell;
+
+use super::access::{blocking, get};
+use super::binaries::{self, Binaries, Tool};
+use super::boot::Layout;
+use super::error::Error;
+use super::process::{Output, POLL, Process};
+use super::scratch::Scratch;
+
+/// How long a program may take until it is ready: seconds as a rule, more on a machine that is busy
+/// compiling. One that ends early is noticed at once.
+const START_TIMEOUT: Duration = Duration::from_mins(2);
+/// How often a boot is tried again with other ports when one was taken in the meantime.
+const PORT_ATTEMPTS: u32 = 4;
+
+/// What runs beside etcd and the API server.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Options {
+    /// kube-controller-manager: deletion of namespaces, garbage collection, service accounts.
+    pub(crate) controller_manager: bool,
+}
+
+/// A running control plane. Dropping it ends it and removes its data.
+#[derive(Debug)]
+pub(crate) struct ControlPlane {
+    pub(super) kubeconfig: PathBuf,
+    pub(super) kubectl: PathBuf,
+    ours: Option<Ours>,
+}
+
+/// What belongs to a control plane that we started. Dropped from top to bottom.
+#[derive(Debug)]
+struct Ours {
+    controller_manager: Option<Process>,
+    apiserver: Mutex<Option<Process>>,
+    etcd: Mutex<Process>,
+    binaries: Binaries,
+    layout: Layout,
+    scratch: Scratch,
+}
+
+impl ControlPlane {
+    /// The one control plane of this process: started at the first call, the same for every test,
+    /// whatever runtime it runs on. Or the cluster of `RUN_OPERATOR_TEST_KUBECONFIG`, if that is set.
+    ///
+    /// # Panics
+    /// When there is none to be had, with the sentence that says what to do.
+    #[expect(
+        clippy::panic,
+        reason = "a test without a cluster can only fail, and it fails with the reason"
+    )]
+    pub(crate) async fn shared() -> &'static Self {
+        static SHARED: OnceCell<Result<ControlPlane, Error>> = OnceCell::const_new();
+        let shared = SHARED.get_or_init(Self::given_or_started).await;
+        match shared {
+            Ok(control_plane) => control_plane,
+            Err(error) => panic!("{}", error.chain()),
+        }
+    }
+
+    /// Starts one of one's own, for a test that breaks it or needs it empty.
+    pub(crate) async fn start(options: Options) -> Result<Self, Error> {
+        let mut tools = vec![Tool::Etcd, Tool::ApiServer, Tool::Kubectl];
+        if options.controller_manager {
+            tools.push(Tool::ControllerManager);
+        }
+        let binaries = blocking(move || Binaries::find_or_build(&tools)).await?;
+        let mut attempt = 1;
+        loop {
+            match Self::boot(&binaries, options).await {
+                Err(Error::Exited { log, .. })
+                    if attempt < PORT_ATTEMPTS && log.contains("address already in use") =>
+                {
+                    attempt += 1;
+                }
+                result => return result,
+            }
+        }
+    }
+
+    /// The API server's audit log, one JSON object a line: requests for `run-operator.dev`, Secrets and
+    /// Events, and all that service accounts outside kube-system ask for. None on a given cluster.
+    pub(crate) fn audit_log(&self) -> Option<PathBuf> {
+        Some(self.ours.as_ref()?.layout.audit_log())
+    }
+
+    /// The directory of data and logs. None on a given cluster.
+    pub(crate) fn directory(&self) -> Option<&Path> {
+        Some(self.ours.as_ref()?.scratch.path())
+    }
+
+    /// The programs that run now, with their pids. Empty on a given cluster.
+    pub(crate) fn pids(&self) -> Vec<(Tool, u32)> {
+        let Some(ours) = &self.ours else {
+            return Vec::new();
+        };
+        let apiserver = locked(&ours.apiserver).as_ref().map(Process::pid);
+        let manager = ours.controller_manager.as_ref().map(Process::pid);
+        let pids = [
+            (Tool::Etcd, Some(locked(&ours.etcd).pid())),
+            (Tool::ApiServer, apiserver),
+            (Tool::ControllerManager, manager),
+        ];
+        let running = pids
+            .into_iter()
+            .filter_map(|(tool, pid)| Some((tool, pid?)));
+        running.collect()
+    }
+
+    /// Kills the API server with SIGKILL: every connection is cut, as in an outage. Data stay.
+    pub(crate) fn stop_apiserver(&self) -> Result<(), Error> {
+        let ours = self.ours.as_ref().ok_or(Error::NotOurs)?;
+        drop(locked(&ours.apiserver).take());
+        Ok(())
+    }
+
+    /// Starts the API server again, on the same port and with the same data, and waits until it is
+    /// ready. Does nothing while it runs.
+    pub(crate) async fn start_apiserver(&self) -> Result<(), Error> {
+        let ours = self.ours.as_ref().ok_or(Error::NotOurs)?;
+        {
+            let mut apiserver = locked(&ours.apiserver);
+            if apiserver.is_none() {
+                *apiserver = Some(ours.spawn_apiserver()?);
+            }
+        }
+        self.apiserver_ready(ours).await
+    }
+
+    /// The cluster that the environment names, or one of our own.
+    async fn given_or_started() -> Result<Self, Error> {
+        let Some(kubeconfig) = binaries::set_variable("RUN_OPERATOR_TEST_KUBECONFIG") else {
+            return Self::start(Options::default()).await;
+        };
+        let given = Self {
+            kubeconfig: PathBuf::from(kubeconfig),
+            kubectl: Binaries::locate()?.path(Tool::Kubectl),
+            ours: None,
+        };
+        // A cluster that doesn't answer is reported once, here, and not by every test in its own words.
+        get(&given.client().await?, "/version").await?;
+        Ok(given)
+    }
+
+    async fn boot(binaries: &Binaries, options: Options) -> Result<Self, Error> {
+        let scratch = Scratch::new("cluster")?;
+        let layout = Layout::create(scratch.path())?;
+        let etcd = layout.etcd(binaries);
+        let etcd = Process::spawn(&etcd, Output::File(layout.log(Tool::Etcd)))?;
+        let ours = Ours {
+            controller_manager: None,
+            apiserver: Mutex::new(None),
+            etcd: Mutex::new(etcd),
+            binaries: binaries.clone(),
+            layout,
+            scratch,
+        };
+        let mut control_plane = Self {
+            kubeconfig: ours.layout.kubeconfig(),
+            kubectl: binaries.path(Tool::Kubectl),
+            ours: Some(ours),
+        };
+        control_plane.start_apiserver().await?;
+        if options.controller_manager {
+            control_plane.start_controller_manager().await?;
+        }
+        Ok(control_plane)
+    }
+
+    /// Waits until the API server is ready and has its `default` namespace, which a fresh one makes on
+    /// its own time.
+    async fn apiserver_ready(&self, ours: &Ours) -> Result<(), Error> {
+        let deadline = Instant::now() + START_TIMEOUT;
+        loop {
+            if self.answers("/readyz").await && self.answers("/api/v1/namespaces/default").await {
+                return Ok(());
+            }
+            still_starting(&mut locked(&ours.etcd), Tool::Etcd, deadline)?;
+            {
+                let mut apiserver = locked(&ours.apiserver);
+                let process = apiserver.as_mut().ok_or(Error::Stopped)?;
+                still_starting(process, Tool::ApiServer, deadline)?;
+            }
+            tokio::time::sleep(POLL).await;
+        }
+    }
+
+    /// Starts kube-controller-manager and waits until it has made the first service account.
+    async fn start_controller_manager(&mut self) -> Result<(), Error> {
+        let ours = self.ours.as_mut().ok_or(Error::NotOurs)?;
+        let command = ours.layout.controller_manager(&ours.binaries);
+        let log = ours.layout.log(Tool::ControllerManager);
+        ours.controller_manager = Some(Process::spawn(&command, Output::File(log))?);
+        let deadline = Instant::now() + START_TIMEOUT;
+        while !self
+            .answers("/api/v1/namespaces/default/serviceaccounts/default")
+            .await
+        {
+            let manager = self
+                .ours
+                .as_mut()
+                .and_then(|ours| ours.controller_manager.as_mut());
+            if let Some(process) = manager {
+                still_starting(process, Tool::ControllerManager, deadline)?;
+            }
+            tokio::time::sleep(POLL).await;
+        }
+        Ok(())
+    }
+}
+
+impl Ours {
+    fn spawn_apiserver(&self) -> Result<Process, Error> {
+        let command = self.layout.apiserver(&self.binaries);
+        Process::spawn(&command, Output::File(self.layout.log(Tool::ApiServer)))
+    }
+}
+
+/// An error when the process has ended, or has taken too long.
+fn still_starting(process: &mut Process, tool: Tool, deadline: Instant) -> Result<(), Error> {
+    let program = tool.name();
+    if let Some(code) = process.exit_code() {
+        let log = process.log_tail();
+        return Err(Error::Exited { program, code, log });
+    }
+    if Instant::now() >= deadline {
+        let log = process.log_tail();
+        return Err(Error::NotReady {
+            program,
+            after: START_TIMEOUT,
+            log,
+        });
+    }
+    Ok(())
+}
+
+/// The lock's content, also after a test has panicked with the lock held: it is never half-changed.
+fn locked<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,118 @@
+//! The tests' control plane, by hand.
+//!
+//! `cargo run --example cluster -- up` boots one and prints the line that points kubectl at it;
+//! `-- build` only builds what is missing.
+
+#[path = "mod.rs"]
+mod cluster;
+
+use std::io::Write;
+use std::process::ExitCode;
+
+use clap::{Args, Parser, Subcommand};
+use tokio::signal::unix::{SignalKind, signal};
+
+use cluster::{Binaries, ControlPlane, Error, Options, Tool};
+
+/// A real Kubernetes control plane on loopback ports.
+#[derive(Parser)]
+struct Cli {
+    #[command(subcommand)]
+    command: Action,
+}
+
+#[derive(Subcommand)]
+enum Action {
+    /// Build the programs that are missing, once, into the cache.
+    Build(With),
+    /// Boot one and stay until Ctrl-C, SIGTERM or the end of standard input; leave nothing behind.
+    Up(With),
+}
+
+#[derive(Args)]
+struct With {
+    /// With kube-controller-manager: deletion of namespaces, garbage collection, service accounts.
+    #[arg(long)]
+    controller_manager: bool,
+}
+
+fn main() -> ExitCode {
+    let result = match Cli::parse().command {
+        Action::Build(with) => build(&with),
+        Action::Up(with) => up(&with),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            say(&error.chain());
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn build(with: &With) -> Result<(), Error> {
+    let mut tools = vec![Tool::Etcd, Tool::ApiServer, Tool::Kubectl];
+    if with.controller_manager {
+        tools.push(Tool::ControllerManager);
+    }
+    let binaries = Binaries::find_or_build(&tools)?;
+    for tool in tools {
+        print(&binaries.path(tool).display().to_string());
+    }
+    Ok(())
+}
+
+fn up(with: &With) -> Result<(), Error> {
+    let runtime = tokio::runtime::Runtime::new().map_err(Error::Runtime)?;
+    let result = runtime.block_on(stay_up(Options {
+        controller_manager: with.controller_manager,
+    }));
+    // A build that Ctrl-C has interrupted is not waited for: it ends with us.
+    runtime.shutdown_background();
+    result
+}
+
+async fn stay_up(options: Options) -> Result<(), Error> {
+    let mut stopped = std::pin::pin!(stop_requested());
+    let control_plane = tokio::select! {
+        started = ControlPlane::start(options) => started?,
+        result = &mut stopped => return result,
+    };
+    print(&format!(
+        "export KUBECONFIG={}",
+        control_plane.kubeconfig().display()
+    ));
+    stopped.await
+}
+
+/// Ready at Ctrl-C, SIGTERM or the end of standard input.
+async fn stop_requested() -> Result<(), Error> {
+    let mut interrupt = signal(SignalKind::interrupt()).map_err(Error::Runtime)?;
+    let mut terminate = signal(SignalKind::terminate()).map_err(Error::Runtime)?;
+    let (ended, end_of_input) = tokio::sync::oneshot::channel::<()>();
+    // A thread of its own: a read of standard input can't be cancelled, and would hold up the exit.
+    std::thread::spawn(move || {
+        // An input that can't be read is as good as one that has ended.
+        let _ = std::io::copy(&mut std::io::stdin(), &mut std::io::sink());
+        drop(ended);
+    });
+    tokio::select! {
+        _ = interrupt.recv() => {}
+        _ = terminate.recv() => {}
+        _ = end_of_input => say("standard input has ended, stopping"),
+    }
+    Ok(())
+}
+
+/// A line on standard error.
+fn say(line: &str) {
+    // Nobody reads it when standard error is closed.
+    let _ = writeln!(std::io::stderr(), "cluster: {line}");
+}
+
+/// A line on standard output, at once.
+fn print(line: &str) {
+    let mut stdout = std::io::stdout();
+    // Nobody reads it when standard output is closed.
+    let _ = writeln!(stdout, "{line}").and_then(|()| stdout.flush());
+}

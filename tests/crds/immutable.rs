@@ -1,0 +1,102 @@
+//! Fields that keep what they were created with, and stay unset when they were created unset.
+
+use rstest::rstest;
+use serde_json::{Value, json};
+
+use crate::space::{Space, assert_immutable};
+
+/// A spec of `kind` that is complete without optional fields.
+fn minimal(kind: &str) -> Value {
+    match kind {
+        "Run" => json!({"workload": {"image": "x"}}),
+        _ => json!({}),
+    }
+}
+
+fn with(kind: &str, field: &str, value: &Value) -> Value {
+    let mut spec = minimal(kind);
+    spec[field] = value.clone();
+    spec
+}
+
+#[rstest]
+#[case::provider("Run", "provider", json!("auto"), json!("other"), "create a new Run")]
+#[case::region("Run", "region", json!("auto"), json!("other"), "create a new Run")]
+#[case::workspace("Run", "workspaceRef", json!({"name": "a"}), json!({"name": "b"}), "create a new Run")]
+#[case::kind_of_workspace(
+    "Run", "workspaceRef",
+    json!({"kind": "Workspace", "name": "a"}), json!({"kind": "ClusterWorkspace", "name": "a"}),
+    "create a new Run"
+)]
+#[case::named_kind_of_workspace(
+    "Run", "workspaceRef",
+    json!({"name": "a"}), json!({"kind": "Workspace", "name": "a"}),
+    "create a new Run"
+)]
+#[case::idempotency_key("Run", "idempotencyKey", json!("a"), json!("b"), "create a new Run")]
+#[case::base_url(
+    "Workspace", "baseUrl", json!("https://a.example/api/v1"), json!("https://b.example/api/v1"),
+    "create a new Workspace"
+)]
+#[case::workspace_id("Workspace", "workspaceId", json!("ws-1"), json!("ws-2"), "create a new Workspace")]
+#[tokio::test]
+async fn an_immutable_field_can_t_be_changed_unset_or_set_later(
+    #[case] kind: &str,
+    #[case] field: &str,
+    #[case] before: Value,
+    #[case] after: Value,
+    #[case] instead: &str,
+) {
+    let space = Space::new().await;
+    let path = format!("spec.{field}");
+    let set = with(kind, field, &before);
+    space.create(kind, "set", set.clone()).await.unwrap();
+    space.create(kind, "unset", minimal(kind)).await.unwrap();
+
+    let changed = space.replace(kind, "set", with(kind, field, &after)).await;
+    assert_immutable(changed, &path, instead);
+    assert_immutable(
+        space.replace(kind, "set", minimal(kind)).await,
+        &path,
+        instead,
+    );
+    assert_immutable(
+        space.replace(kind, "unset", set.clone()).await,
+        &path,
+        instead,
+    );
+
+    let left_alone = space.replace(kind, "set", set).await.unwrap();
+    assert_eq!(left_alone["spec"][field], before);
+    space.replace(kind, "unset", minimal(kind)).await.unwrap();
+}
+
+#[rstest]
+#[case::cancel("Run", "cancel", json!(true))]
+#[case::suspend_before_the_submission("Run", "suspend", json!(true))]
+#[case::deadline("Run", "activeDeadlineSeconds", json!(60))]
+#[case::time_to_live("Run", "ttlSecondsAfterFinished", json!(0))]
+#[case::deletion_policy("Run", "deletionPolicy", json!("Orphan"))]
+#[case::ready_when("Run", "readyWhen", json!("Accepted"))]
+#[case::token_secret("Workspace", "tokenSecretRef", json!({"name": "other"}))]
+#[case::ca_secret("Workspace", "caSecretRef", json!({"name": "other", "key": "ca.pem"}))]
+#[case::rate_limit("Workspace", "rateLimit", json!({"requestsPerSecond": 5, "burst": 5}))]
+#[case::suspend_of_a_workspace("Workspace", "suspend", json!(true))]
+#[tokio::test]
+async fn a_mutable_field_can_be_set_later(
+    #[case] kind: &str,
+    #[case] field: &str,
+    #[case] value: Value,
+) {
+    let space = Space::new().await;
+    space.create(kind, "a", minimal(kind)).await.unwrap();
+    let set = space
+        .replace(kind, "a", with(kind, field, &value))
+        .await
+        .unwrap();
+    assert_eq!(set["spec"][field], value);
+    if field != "cancel" {
+        let unset = space.replace(kind, "a", minimal(kind)).await.unwrap();
+        assert_eq!(unset["spec"][field], Value::Null);
+    }
+}

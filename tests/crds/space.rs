@@ -1,0 +1,244 @@
+//! A namespace of a test's own, and requests to it as they stand on the wire.
+
+use std::time::{Duration, Instant};
+
+use http::Method;
+use kube::{Client, core::Status};
+use serde_json::{Value, json};
+use tokio::sync::OnceCell;
+
+use run_operator::api::crd;
+
+use crate::cluster::ControlPlane;
+
+const MERGE_PATCH: &str = "application/merge-patch+json";
+const APPLY_PATCH: &str = "application/apply-patch+yaml";
+/// A policy counts from when the API server's own watch has seen it: a second or two as a rule.
+const IN_FORCE_TIMEOUT: Duration = Duration::from_mins(2);
+
+/// What the API server answered.
+pub(crate) type Answer = Result<Value, Box<Status>>;
+
+/// A namespace on a control plane that has the CRDs and the policy.
+pub(crate) struct Space<'a> {
+    pub(crate) control_plane: &'a ControlPlane,
+    namespace: String,
+    client: Client,
+}
+
+impl Space<'static> {
+    /// A new namespace on the shared control plane.
+    pub(crate) async fn new() -> Self {
+        static INSTALLED: OnceCell<()> = OnceCell::const_new();
+        let control_plane = ControlPlane::shared().await;
+        let yaml = crd::yaml().unwrap();
+        let install = async || drop(control_plane.apply_yaml(&yaml).await.unwrap());
+        INSTALLED.get_or_init(install).await;
+        Self::on(control_plane).await
+    }
+
+    /// A new namespace where the policy is known to be in force.
+    pub(crate) async fn with_policy() -> Self {
+        let space = Self::new().await;
+        space
+            .create("Run", "probe", json!({"workload": {"image": "x", "a": 1}}))
+            .await
+            .unwrap();
+        let swapped = json!({"spec": {"workload": {"a": null, "b": 1}}});
+        let deadline = Instant::now() + IN_FORCE_TIMEOUT;
+        while space.patch_dry("Run", "probe", &swapped).await.is_ok() {
+            assert!(
+                Instant::now() < deadline,
+                "the admission policy is not in force"
+            );
+        }
+        space
+    }
+}
+
+impl<'a> Space<'a> {
+    /// A new namespace on any control plane that has the CRDs.
+    pub(crate) async fn on(control_plane: &'a ControlPlane) -> Self {
+        let client = control_plane.client().await.unwrap();
+        let namespace = format!("crds-{}", uuid::Uuid::new_v4());
+        let space = Self {
+            control_plane,
+            namespace,
+            client,
+        };
+        let body = json!({"metadata": {"name": space.namespace}});
+        space
+            .send(Method::POST, "/api/v1/namespaces", "", &body.to_string())
+            .await
+            .unwrap();
+        space
+    }
+
+    pub(crate) fn namespace(&self) -> &str {
+        &self.namespace
+    }
+
+    /// Creates an object with this spec.
+    pub(crate) async fn create(&self, kind: &str, name: &str, spec: Value) -> Answer {
+        self.create_text(kind, &object(kind, name, &spec).to_string())
+            .await
+    }
+
+    /// Creates an object from JSON as written: numbers arrive as they are.
+    pub(crate) async fn create_text(&self, kind: &str, text: &str) -> Answer {
+        self.send(Method::POST, &self.path(kind, ""), "", text)
+            .await
+    }
+
+    pub(crate) async fn get(&self, kind: &str, name: &str) -> Value {
+        self.send(Method::GET, &self.path(kind, name), "", "")
+            .await
+            .unwrap()
+    }
+
+    /// Replaces the spec by this one: what is not in it is unset.
+    pub(crate) async fn replace(&self, kind: &str, name: &str, spec: Value) -> Answer {
+        let mut now = self.get(kind, name).await;
+        now["spec"] = spec;
+        self.send(Method::PUT, &self.path(kind, name), "", &now.to_string())
+            .await
+    }
+
+    /// Patches the object by a merge patch: null unsets.
+    pub(crate) async fn patch(&self, kind: &str, name: &str, patch: &Value) -> Answer {
+        self.send(
+            Method::PATCH,
+            &self.path(kind, name),
+            MERGE_PATCH,
+            &patch.to_string(),
+        )
+        .await
+    }
+
+    async fn patch_dry(&self, kind: &str, name: &str, patch: &Value) -> Answer {
+        let url = format!("{}?dryRun=All", self.path(kind, name));
+        self.send(Method::PATCH, &url, MERGE_PATCH, &patch.to_string())
+            .await
+    }
+
+    /// Patches the status subresource by a merge patch: null unsets.
+    pub(crate) async fn patch_status(&self, kind: &str, name: &str, status: Value) -> Answer {
+        let path = format!("{}/status", self.path(kind, name));
+        let body = json!({"status": status}).to_string();
+        self.send(Method::PATCH, &path, MERGE_PATCH, &body).await
+    }
+
+    /// Replaces the status subresource, or with `None` takes it away.
+    pub(crate) async fn replace_status(
+        &self,
+        kind: &str,
+        name: &str,
+        status: Option<Value>,
+    ) -> Answer {
+        let mut now = self.get(kind, name).await;
+        let fields = now.as_object_mut().unwrap();
+        match status {
+            Some(status) => fields.insert("status".to_owned(), status),
+            None => fields.remove("status"),
+        };
+        let path = format!("{}/status", self.path(kind, name));
+        self.send(Method::PUT, &path, "", &now.to_string()).await
+    }
+
+    /// Server-side apply by one and the same manager, as GitOps tools do.
+    pub(crate) async fn apply(&self, kind: &str, name: &str, spec: Value) -> Answer {
+        let path = format!("{}?fieldManager=gitops", self.path(kind, name));
+        let body = object(kind, name, &spec).to_string();
+        self.send(Method::PATCH, &path, APPLY_PATCH, &body).await
+    }
+
+    /// The list of a kind, in the form that `accept` names.
+    pub(crate) async fn list(&self, kind: &str, query: &str, accept: &str) -> Answer {
+        let request = http::Request::get(format!("{}?{query}", self.path(kind, "")))
+            .header(http::header::ACCEPT, accept)
+            .body(Vec::new());
+        answer(self.client.request(request.unwrap()).await)
+    }
+
+    async fn send(&self, method: Method, path: &str, content_type: &str, body: &str) -> Answer {
+        let content_type = if content_type.is_empty() {
+            "application/json"
+        } else {
+            content_type
+        };
+        let request = http::Request::builder()
+            .method(method)
+            .uri(path)
+            .header(http::header::CONTENT_TYPE, content_type)
+            .body(body.as_bytes().to_vec());
+        answer(self.client.request(request.unwrap()).await)
+    }
+
+    fn path(&self, kind: &str, name: &str) -> String {
+        let plural = format!("{}s", kind.to_lowercase());
+        let all = format!(
+            "/apis/run-operator.dev/v1alpha1/namespaces/{}/{plural}",
+            self.namespace
+        );
+        if name.is_empty() {
+            all
+        } else {
+            format!("{all}/{name}")
+        }
+    }
+}
+
+fn object(kind: &str, name: &str, spec: &Value) -> Value {
+    json!({
+        "apiVersion": "run-operator.dev/v1alpha1",
+        "kind": kind,
+        "metadata": {"name": name},
+        "spec": spec,
+    })
+}
+
+fn answer(result: Result<Value, kube::Error>) -> Answer {
+    match result {
+        Ok(value) => Ok(value),
+        Err(kube::Error::Api(status)) => Err(status),
+        Err(error) => panic!("no answer of the API server: {error}"),
+    }
+}
+
+/// Asserts a refusal as Invalid that says `message` of the field at `path`.
+#[track_caller]
+pub(crate) fn assert_refused(answer: Answer, path: &str, message: &str) {
+    let status = match answer {
+        Err(status) => status,
+        Ok(object) => panic!("not refused ({path}: {message}): {object}"),
+    };
+    assert_eq!(
+        (status.code, status.reason.as_str()),
+        (422, "Invalid"),
+        "{}",
+        status.message
+    );
+    let causes = status
+        .details
+        .map(|details| details.causes)
+        .unwrap_or_default();
+    let said = causes
+        .iter()
+        .any(|c| c.field == path && c.message.contains(message));
+    assert!(said, "no cause says {message:?} of {path:?}: {causes:#?}");
+}
+
+/// Asserts a refusal that says that `path` is immutable, and what to do instead.
+#[track_caller]
+pub(crate) fn assert_immutable(answer: Answer, path: &str, instead: &str) {
+    if let Err(status) = &answer {
+        assert!(
+            status.message.contains("is immutable"),
+            "{}",
+            status.message
+        );
+        assert!(status.message.contains(instead), "{}", status.message);
+    }
+    let field = path.rsplit('.').next().unwrap_or(path);
+    assert_refused(answer, path, &format!("{field} is immutable"));
+}

@@ -1,0 +1,170 @@
+//! Transitions that depend on what went before: `cancel`, `suspend`, and the operator's own writes.
+
+use rstest::rstest;
+use serde_json::{Value, json};
+
+use crate::space::{Space, assert_immutable};
+
+const WORKLOAD: &str = r#"{"image": "x"}"#;
+
+fn spec(field: &str, value: Option<bool>) -> Value {
+    let workload: Value = serde_json::from_str(WORKLOAD).unwrap();
+    match value {
+        Some(value) => json!({"workload": workload, field: value}),
+        None => json!({"workload": workload}),
+    }
+}
+
+#[rstest]
+#[case::to_false(Some(false))]
+#[case::to_unset(None)]
+#[tokio::test]
+async fn a_cancellation_can_t_be_taken_back(#[case] after: Option<bool>) {
+    let space = Space::new().await;
+    space
+        .create("Run", "a", spec("cancel", Some(true)))
+        .await
+        .unwrap();
+    let back = space.replace("Run", "a", spec("cancel", after)).await;
+    assert_immutable(back, "spec.cancel", "create a new Run");
+    space
+        .replace("Run", "a", spec("cancel", Some(true)))
+        .await
+        .unwrap();
+}
+
+#[rstest]
+#[case::false_to_true(Some(false), Some(true))]
+#[case::false_to_unset(Some(false), None)]
+#[case::unset_to_false(None, Some(false))]
+#[tokio::test]
+async fn cancel_is_free_until_it_is_true(
+    #[case] before: Option<bool>,
+    #[case] after: Option<bool>,
+) {
+    let space = Space::new().await;
+    space
+        .create("Run", "a", spec("cancel", before))
+        .await
+        .unwrap();
+    space
+        .replace("Run", "a", spec("cancel", after))
+        .await
+        .unwrap();
+}
+
+#[rstest]
+#[case::from_unset(None)]
+#[case::from_false(Some(false))]
+#[tokio::test]
+async fn a_submitted_run_can_t_be_suspended(#[case] before: Option<bool>) {
+    let space = Space::new().await;
+    space
+        .create("Run", "a", spec("suspend", before))
+        .await
+        .unwrap();
+    space
+        .patch_status("Run", "a", json!({"runId": "r-1"}))
+        .await
+        .unwrap();
+    let suspended = space.replace("Run", "a", spec("suspend", Some(true))).await;
+    assert_immutable(suspended, "spec.suspend", "set cancel: true");
+}
+
+#[tokio::test]
+async fn suspend_comes_and_goes_before_the_submission() {
+    let space = Space::new().await;
+    space
+        .create("Run", "a", spec("suspend", Some(true)))
+        .await
+        .unwrap();
+    for value in [Some(false), Some(true), None, Some(true)] {
+        space
+            .replace("Run", "a", spec("suspend", value))
+            .await
+            .unwrap();
+        space
+            .patch_status("Run", "a", json!({"phase": "Pending"}))
+            .await
+            .unwrap();
+    }
+}
+
+/// The suspension came between the POST and the write of its answer: the rule must not stop that write,
+/// else the runId is lost.
+#[tokio::test]
+async fn the_operator_s_writes_to_a_suspended_run_pass() {
+    let space = Space::new().await;
+    space
+        .create("Run", "a", spec("suspend", Some(true)))
+        .await
+        .unwrap();
+    let finalizer = json!({"metadata": {
+        "finalizers": ["run-operator.dev/cancel"],
+        "annotations": {"run-operator.dev/intent": "{}"},
+    }});
+    space.patch("Run", "a", &finalizer).await.unwrap();
+    space
+        .patch_status("Run", "a", json!({"runId": "r-1", "phase": "Active"}))
+        .await
+        .unwrap();
+    space
+        .patch_status("Run", "a", json!({"state": "running"}))
+        .await
+        .unwrap();
+    let annotated =
+        json!({"metadata": {"annotations": {"run-operator.dev/intent": "{\"uid\":\"\"}"}}});
+    space.patch("Run", "a", &annotated).await.unwrap();
+    let freed = space
+        .patch("Run", "a", &json!({"metadata": {"finalizers": null}}))
+        .await
+        .unwrap();
+    assert_eq!(freed["spec"]["suspend"], json!(true));
+
+    space
+        .replace("Run", "a", spec("suspend", Some(false)))
+        .await
+        .unwrap();
+    let again = space.replace("Run", "a", spec("suspend", Some(true))).await;
+    assert_immutable(again, "spec.suspend", "set cancel: true");
+}
+
+#[rstest]
+#[case::run("Run", json!({"workload": {"image": "x", "args": ["a"]}, "provider": "auto"}))]
+#[case::workspace("Workspace", json!({"tokenSecretRef": {"name": "t"}, "rateLimit": {"burst": 3}}))]
+#[tokio::test]
+async fn applying_the_same_manifest_again_writes_nothing(#[case] kind: &str, #[case] spec: Value) {
+    let space = Space::new().await;
+    let first = space.apply(kind, "a", spec.clone()).await.unwrap();
+    assert_eq!(first["spec"], spec, "the server added or changed something");
+    // The operator's first write, of whatever kind, also stores the status default, which is only added
+    // on reading before that.
+    let status = json!({"observedGeneration": 1});
+    let written = space.patch_status(kind, "a", status).await.unwrap();
+
+    let again = space.apply(kind, "a", spec).await.unwrap();
+    assert_eq!(
+        again["metadata"]["generation"],
+        first["metadata"]["generation"]
+    );
+    let version = |object: &Value| object["metadata"]["resourceVersion"].clone();
+    assert_eq!(version(&again), version(&written));
+}
+
+/// Why the test above looks at an object that was written to: before that, one apply stores the status
+/// default, and no more than one.
+#[tokio::test]
+async fn the_second_apply_of_an_object_that_nobody_wrote_to_stores_the_status_default() {
+    let space = Space::new().await;
+    let mut applied = Vec::new();
+    for _ in 0..4 {
+        let object = space
+            .apply("Workspace", "a", json!({"suspend": true}))
+            .await
+            .unwrap();
+        assert_eq!(object["metadata"]["generation"], json!(1));
+        applied.push(object["metadata"]["resourceVersion"].clone());
+    }
+    assert_ne!(applied[0], applied[1]);
+    assert_eq!(applied[1..3], applied[2..4]);
+}

@@ -1,0 +1,166 @@
+//! What a field may hold when an object is created.
+
+use rstest::rstest;
+use serde_json::{Value, json};
+
+use crate::space::{Space, assert_refused};
+
+fn run(field: &str, value: Value) -> Value {
+    let mut spec = json!({"workload": {"image": "x"}});
+    spec[field] = value;
+    spec
+}
+
+fn long(length: usize) -> Value {
+    "x".repeat(length).into()
+}
+
+#[rstest]
+#[case::no_workload(json!({}), "spec.workload", "Required value")]
+#[case::workload_text(run("workload", json!("x")), "spec.workload", "must be of type object")]
+#[case::workload_list(run("workload", json!(["x"])), "spec.workload", "must be of type object")]
+#[case::workload_null(run("workload", Value::Null), "spec.workload", "Required value")]
+#[case::no_image(run("workload", json!({"args": []})), "spec.workload.image", "Required value")]
+#[case::image_number(run("workload", json!({"image": 1})), "spec.workload.image", "must be of type string")]
+#[case::empty_image(run("workload", json!({"image": ""})), "spec.workload.image", "at least 1 chars")]
+#[case::long_image(run("workload", json!({"image": long(2049)})), "spec.workload.image", "more than 2048")]
+#[case::empty_provider(run("provider", json!("")), "spec.provider", "at least 1 chars")]
+#[case::long_provider(run("provider", long(129)), "spec.provider", "more than 128")]
+#[case::provider_line(run("provider", json!("a\nb")), "spec.provider", "should match")]
+#[case::provider_number(run("provider", json!(1)), "spec.provider", "must be of type string")]
+#[case::empty_region(run("region", json!("")), "spec.region", "at least 1 chars")]
+#[case::long_region(run("region", long(129)), "spec.region", "more than 128")]
+#[case::region_escape(run("region", json!("a\u{1b}")), "spec.region", "should match")]
+#[case::suspend_text(run("suspend", json!("true")), "spec.suspend", "must be of type boolean")]
+#[case::cancel_text(run("cancel", json!("yes")), "spec.cancel", "must be of type boolean")]
+#[case::no_deadline(run("activeDeadlineSeconds", json!(0)), "spec.activeDeadlineSeconds", "greater than or equal to 1")]
+#[case::far_deadline(
+    run("activeDeadlineSeconds", json!(3_153_600_001_i64)), "spec.activeDeadlineSeconds", "less than or equal to"
+)]
+#[case::negative_ttl(run("ttlSecondsAfterFinished", json!(-1)), "spec.ttlSecondsAfterFinished", "greater than or equal to 0")]
+#[case::ttl_of_33_bits(
+    run("ttlSecondsAfterFinished", json!(4_294_967_296_i64)), "<nil>",
+    "integer with format int32 in spec.ttlSecondsAfterFinished"
+)]
+#[case::ttl_fraction(run("ttlSecondsAfterFinished", json!(1.5)), "spec.ttlSecondsAfterFinished", "must be of type int32")]
+#[case::deletion_policy(run("deletionPolicy", json!("Delete")), "spec.deletionPolicy", "supported values: \"Cancel\", \"Orphan\"")]
+#[case::ready_when(run("readyWhen", json!("succeeded")), "spec.readyWhen", "supported values: \"Succeeded\", \"Accepted\"")]
+#[case::empty_key(run("idempotencyKey", json!("")), "spec.idempotencyKey", "at least 1 chars")]
+#[case::long_key(
+    run("idempotencyKey", long(256)),
+    "spec.idempotencyKey",
+    "more than 255"
+)]
+#[case::key_with_a_space(run("idempotencyKey", json!("a b")), "spec.idempotencyKey", "should match")]
+#[case::key_with_a_line_break(run("idempotencyKey", json!("a\r\nX: y")), "spec.idempotencyKey", "should match")]
+#[case::key_that_ends_a_line(run("idempotencyKey", json!("a\n")), "spec.idempotencyKey", "should match")]
+#[case::key_beyond_ascii(run("idempotencyKey", json!("é")), "spec.idempotencyKey", "should match")]
+#[case::key_delete(run("idempotencyKey", json!("a\u{7f}")), "spec.idempotencyKey", "should match")]
+#[case::no_workspace_name(run("workspaceRef", json!({"kind": "Workspace"})), "spec.workspaceRef.name", "Required value")]
+#[case::workspace_kind(
+    run("workspaceRef", json!({"kind": "Secret", "name": "a"})), "spec.workspaceRef.kind",
+    "supported values: \"Workspace\", \"ClusterWorkspace\""
+)]
+#[case::workspace_name(run("workspaceRef", json!({"name": "A_b"})), "spec.workspaceRef.name", "should match")]
+#[case::long_workspace_name(run("workspaceRef", json!({"name": long(254)})), "spec.workspaceRef.name", "more than 253")]
+#[tokio::test]
+async fn a_run_that_can_t_be_right_is_refused(
+    #[case] spec: Value,
+    #[case] path: &str,
+    #[case] message: &str,
+) {
+    let space = Space::new().await;
+    assert_refused(space.create("Run", "a", spec).await, path, message);
+}
+
+const URL: &str = "spec.baseUrl";
+
+#[rstest]
+#[case::no_scheme(json!({"baseUrl": "runs.example.com/api/v1"}), URL, "should match")]
+#[case::other_scheme(json!({"baseUrl": "ftp://runs.example.com"}), URL, "should match")]
+#[case::no_host(json!({"baseUrl": "https:///api/v1"}), URL, "should match")]
+#[case::user(json!({"baseUrl": "https://u:p@runs.example.com/api/v1"}), URL, "should match")]
+#[case::query(json!({"baseUrl": "https://runs.example.com/api/v1?token=x"}), URL, "should match")]
+#[case::fragment(json!({"baseUrl": "https://runs.example.com/api/v1#x"}), URL, "should match")]
+#[case::space(json!({"baseUrl": "https://runs.example.com/a b"}), URL, "should match")]
+#[case::line_break(json!({"baseUrl": "https://runs.example.com/api/v1\n"}), URL, "should match")]
+#[case::port(json!({"baseUrl": "https://runs.example.com:port/api/v1"}), URL, "should match")]
+#[case::long_url(json!({"baseUrl": format!("https://a.example/{}", "x".repeat(500))}), URL, "more than 512")]
+#[case::empty_id(json!({"workspaceId": ""}), "spec.workspaceId", "at least 1 chars")]
+#[case::long_id(json!({"workspaceId": long(256)}), "spec.workspaceId", "more than 255")]
+#[case::id_with_a_line_break(json!({"workspaceId": "a\nb"}), "spec.workspaceId", "should match")]
+#[case::no_secret_name(json!({"tokenSecretRef": {"key": "token"}}), "spec.tokenSecretRef.name", "Required value")]
+#[case::secret_name(json!({"tokenSecretRef": {"name": "a/b"}}), "spec.tokenSecretRef.name", "should match")]
+#[case::secret_key(json!({"caSecretRef": {"name": "a", "key": "a/b"}}), "spec.caSecretRef.key", "should match")]
+#[case::no_requests(json!({"rateLimit": {"requestsPerSecond": 0}}), "spec.rateLimit.requestsPerSecond", "greater than or equal to 1")]
+#[case::too_many_requests(json!({"rateLimit": {"requestsPerSecond": 1001}}), "spec.rateLimit.requestsPerSecond", "less than or equal to 1000")]
+#[case::no_burst(json!({"rateLimit": {"burst": 0}}), "spec.rateLimit.burst", "greater than or equal to 1")]
+#[case::huge_burst(json!({"rateLimit": {"burst": 10001}}), "spec.rateLimit.burst", "less than or equal to 10000")]
+#[tokio::test]
+async fn a_workspace_that_can_t_be_right_is_refused(
+    #[case] spec: Value,
+    #[case] path: &str,
+    #[case] message: &str,
+) {
+    let space = Space::new().await;
+    assert_refused(space.create("Workspace", "a", spec).await, path, message);
+}
+
+#[rstest]
+#[case::everything(json!({
+    "workload": {"image": "x", "args": ["a"], "nested": {"deep": [1, {"a": true}]}},
+    "workspaceRef": {"kind": "ClusterWorkspace", "name": "a.b-c"},
+    "provider": "Größe 1", "region": "eu west/1", "suspend": true, "cancel": false,
+    "activeDeadlineSeconds": 3_153_600_000_i64, "ttlSecondsAfterFinished": i32::MAX,
+    "deletionPolicy": "Orphan", "readyWhen": "Accepted", "idempotencyKey": "!a/b:c~"
+}))]
+#[case::the_longest(json!({
+    "workload": {"image": long(2048)}, "workspaceRef": {"name": long(253)},
+    "provider": long(128), "region": long(128), "idempotencyKey": long(255)
+}))]
+#[tokio::test]
+async fn a_run_is_kept_as_it_was_written(#[case] spec: Value) {
+    let space = Space::new().await;
+    let created = space.create("Run", "a", spec.clone()).await.unwrap();
+    assert_eq!(created["spec"], spec);
+}
+
+#[rstest]
+#[case::https("https://runs.example.com/api/v1")]
+#[case::loopback("http://127.0.0.1:8080/api/v1")]
+#[case::ipv6("http://[::1]:8080/api/v1")]
+#[case::final_slash("https://runs.example.com/api/v1/")]
+#[case::no_path("https://runs.example.com")]
+#[tokio::test]
+async fn a_base_url_is_kept_as_it_was_written(#[case] url: &str) {
+    let space = Space::new().await;
+    let created = space
+        .create("Workspace", "a", json!({"baseUrl": url}))
+        .await
+        .unwrap();
+    assert_eq!(created["spec"], json!({"baseUrl": url}));
+}
+
+/// A field left empty in a manifest (`idempotencyKey:`) is null on the wire: unset, not a value.
+#[tokio::test]
+async fn a_null_is_an_unset_field() {
+    let space = Space::new().await;
+    let spec = json!({
+        "workload": {"image": "x"}, "idempotencyKey": null, "suspend": null, "workspaceRef": null,
+    });
+    let created = space.create("Run", "a", spec).await.unwrap();
+    assert_eq!(created["spec"], json!({"workload": {"image": "x"}}));
+}
+
+/// Server-side apply does not drop a null: it is refused where it is no value.
+#[tokio::test]
+async fn a_null_is_refused_by_server_side_apply() {
+    let space = Space::new().await;
+    let spec = json!({"workload": {"image": "x"}, "idempotencyKey": null});
+    let answer = space.apply("Run", "a", spec).await;
+    assert_refused(
+        answer,
+        "spec.idempotencyKey",
+        "must be of type string: \"null\"",
+    );
+}

@@ -1,0 +1,177 @@
+//! What people see: the table, the selectors, `kubectl explain`.
+
+use std::process::Command;
+
+use rstest::rstest;
+use serde_json::{Value, json};
+
+use crate::space::Space;
+
+const JSON: &str = "application/json";
+const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io";
+
+/// A Run in the middle of its life.
+async fn active(space: &Space<'_>) {
+    let spec = json!({"workload": {"image": "x"}, "provider": "p", "workspaceRef": {"name": "w"}});
+    space.create("Run", "active", spec).await.unwrap();
+    let status = json!({
+        "phase": "Active", "state": "running", "runId": "r-1",
+        "conditions": [{
+            "type": "Ready", "status": "False", "reason": "Active", "message": "The run is at the service.",
+            "lastTransitionTime": "2026-01-01T00:00:00Z", "observedGeneration": 1,
+        }],
+    });
+    space.patch_status("Run", "active", status).await.unwrap();
+}
+
+async fn columns_and_row(space: &Space<'_>, kind: &str) -> (Vec<(String, i64)>, Vec<Value>) {
+    let table = space.list(kind, "", TABLE).await.unwrap();
+    let columns = table["columnDefinitions"].as_array().unwrap();
+    let columns = columns.iter().map(|c| {
+        (
+            c["name"].as_str().unwrap().to_owned(),
+            c["priority"].as_i64().unwrap(),
+        )
+    });
+    let row = table["rows"][0]["cells"].as_array().unwrap().clone();
+    (columns.collect(), row)
+}
+
+fn named(columns: &[(&str, i64)]) -> Vec<(String, i64)> {
+    columns
+        .iter()
+        .map(|(name, priority)| ((*name).to_owned(), *priority))
+        .collect()
+}
+
+#[tokio::test]
+async fn a_run_s_row_says_how_it_is_and_why() {
+    let space = Space::new().await;
+    active(&space).await;
+    let (columns, row) = columns_and_row(&space, "Run").await;
+    let expected = [
+        ("Name", 0),
+        ("Phase", 0),
+        ("State", 0),
+        ("Ready", 0),
+        ("Reason", 0),
+        ("Run ID", 1),
+        ("Age", 0),
+    ];
+    assert_eq!(columns, named(&expected));
+    assert_eq!(
+        row[..6],
+        ["active", "Active", "running", "False", "Active", "r-1"]
+    );
+}
+
+#[tokio::test]
+async fn a_workspace_s_row_says_how_it_is_and_why() {
+    let space = Space::new().await;
+    space
+        .create("Workspace", "default", json!({}))
+        .await
+        .unwrap();
+    let status = json!({
+        "serviceVersion": "1.2", "identity": "ws-1",
+        "conditions": [{
+            "type": "Ready", "status": "True", "reason": "Verified", "message": "Runs can be submitted.",
+            "lastTransitionTime": "2026-01-01T00:00:00Z", "observedGeneration": 1,
+        }],
+    });
+    space
+        .patch_status("Workspace", "default", status)
+        .await
+        .unwrap();
+    let (columns, row) = columns_and_row(&space, "Workspace").await;
+    let expected = [
+        ("Name", 0),
+        ("Ready", 0),
+        ("Reason", 0),
+        ("Version", 0),
+        ("Identity", 1),
+        ("Age", 0),
+    ];
+    assert_eq!(columns, named(&expected));
+    assert_eq!(row[..5], ["default", "True", "Verified", "1.2", "ws-1"]);
+}
+
+#[rstest]
+#[case::phase("status.phase=Active", "status.phase=Pending")]
+#[case::provider("spec.provider=p", "spec.provider=q")]
+#[case::workspace("spec.workspaceRef.name=w", "spec.workspaceRef.name=v")]
+#[case::run_id("status.runId=r-1", "status.runId=r-2")]
+#[case::two_at_once(
+    "status.phase=Active,spec.provider=p",
+    "status.phase=Active,spec.provider!=p"
+)]
+#[tokio::test]
+async fn runs_are_selected_by_field(#[case] matching: &str, #[case] other: &str) {
+    let space = Space::new().await;
+    active(&space).await;
+    for (selector, found) in [(matching, 1), (other, 0)] {
+        let selector = selector.replace('=', "%3D").replace(',', "%2C");
+        let list = space
+            .list("Run", &format!("fieldSelector={selector}"), JSON)
+            .await
+            .unwrap();
+        assert_eq!(list["items"].as_array().unwrap().len(), found, "{selector}");
+    }
+}
+
+#[rstest]
+#[case::short_name_of_run("rn", "run.run-operator.dev/active")]
+#[case::short_name_of_workspace("rws", "workspace.run-operator.dev/default")]
+#[case::category(
+    "run-operator",
+    "run.run-operator.dev/active\nworkspace.run-operator.dev/default"
+)]
+#[tokio::test]
+async fn kubectl_finds_objects_by_short_name_and_category(#[case] word: &str, #[case] names: &str) {
+    let space = Space::new().await;
+    active(&space).await;
+    space
+        .create("Workspace", "default", json!({}))
+        .await
+        .unwrap();
+    let mut get = space.control_plane.kubectl();
+    get.args(["get", word, "-o", "name", "-n", space.namespace()]);
+    assert_eq!(printed(get).trim(), names);
+}
+
+#[rstest]
+#[case::run("run", "One Run object is one run")]
+#[case::run_spec("run.spec", "What to run, handed to the service as it is.")]
+#[case::run_workload("run.spec.workload", "The image to run")]
+#[case::run_workspace("run.spec.workspaceRef", "`ClusterWorkspace`: one that namespaces")]
+#[case::run_status("run.status", "The service's identifier of the run.")]
+#[case::run_status_workspace("run.status.workspace", "The base URL in force")]
+#[case::run_events("run.status.events", "The first 512 bytes of its data.")]
+#[case::run_error("run.status.lastError", "What went wrong, for a person.")]
+#[case::run_refusal("run.status.refusal", "Whether it is proved")]
+#[case::run_conditions("run.status.conditions", "When the status last changed.")]
+#[case::workspace("workspace", "Where the Runs of a namespace are submitted")]
+#[case::workspace_spec("workspace.spec", "The service's base URL")]
+#[case::workspace_secret("workspace.spec.tokenSecretRef", "Name of the Secret.")]
+#[case::workspace_rate("workspace.spec.rateLimit", "Sustained requests a second")]
+#[case::workspace_status("workspace.status", "The API version that the service reports.")]
+#[tokio::test]
+async fn kubectl_explains_every_field(#[case] path: &str, #[case] text: &str) {
+    let space = Space::new().await;
+    let mut explain = space.control_plane.kubectl();
+    explain.args(["explain", "--api-version=run-operator.dev/v1alpha1", path]);
+    let explained = printed(explain);
+    let words: Vec<&str> = explained.split_whitespace().collect();
+    assert!(words.join(" ").contains(text), "{explained}");
+    assert!(!explained.contains("<no description>"), "{explained}");
+}
+
+fn printed(mut command: Command) -> String {
+    let output = command.output().unwrap();
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    String::from_utf8(output.stdout).unwrap()
+}

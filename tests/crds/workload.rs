@@ -1,0 +1,202 @@
+//! `spec.workload`, which is open: its fences, and what the API server does to what is in it.
+
+use rstest::rstest;
+use serde_json::{Value, json};
+
+use run_operator::api::crd;
+
+use crate::cluster::{ControlPlane, Options};
+use crate::space::{Answer, Space, assert_immutable};
+
+/// Asserts the policy's refusal, or the CRD's: which of them comes first is the server's affair.
+#[track_caller]
+fn assert_workload_refused(answer: Answer) {
+    let status = match answer {
+        Err(status) => status,
+        Ok(object) => panic!("not refused: {object}"),
+    };
+    assert_eq!(
+        (status.code, status.reason.as_str()),
+        (422, "Invalid"),
+        "{}",
+        status.message
+    );
+    for part in ["spec.workload", "workload is immutable", "create a new Run"] {
+        assert!(
+            status.message.contains(part),
+            "{part:?} is not in {:?}",
+            status.message
+        );
+    }
+}
+
+#[rstest]
+#[case::image(json!({"image": "x"}), json!({"image": "y"}))]
+#[case::changed_key(json!({"image": "x", "a": 1}), json!({"image": "x", "a": 2}))]
+#[case::added_key(json!({"image": "x"}), json!({"image": "x", "a": 1}))]
+#[case::removed_key(json!({"image": "x", "a": 1}), json!({"image": "x"}))]
+#[case::swapped_key(json!({"image": "x", "a": 1}), json!({"image": "x", "b": 1}))]
+#[case::swapped_key_deep_down(
+    json!({"image": "x", "env": {"a": {"b": 1}}}), json!({"image": "x", "env": {"a": {"c": 1}}})
+)]
+#[case::key_swapped_in_a_list(
+    json!({"image": "x", "env": [{"a": 1}]}), json!({"image": "x", "env": [{"b": 1}]})
+)]
+#[case::changed_deep_down(
+    json!({"image": "x", "env": {"a": [1, 2]}}), json!({"image": "x", "env": {"a": [2, 1]}})
+)]
+#[case::changed_type(json!({"image": "x", "a": "1"}), json!({"image": "x", "a": 1}))]
+#[case::null_for_a_value(json!({"image": "x", "a": 1}), json!({"image": "x", "a": null}))]
+#[tokio::test]
+async fn a_workload_can_t_be_changed(#[case] before: Value, #[case] after: Value) {
+    let space = Space::with_policy().await;
+    let spec = |workload: &Value| json!({"workload": workload});
+    space.create("Run", "a", spec(&before)).await.unwrap();
+    assert_workload_refused(space.replace("Run", "a", spec(&after)).await);
+    space.replace("Run", "a", spec(&before)).await.unwrap();
+
+    space.apply("Run", "b", spec(&before)).await.unwrap();
+    assert_workload_refused(space.apply("Run", "b", spec(&after)).await);
+}
+
+#[tokio::test]
+async fn the_policy_leaves_the_operator_s_writes_and_other_fields_alone() {
+    let space = Space::with_policy().await;
+    space
+        .create(
+            "Run",
+            "a",
+            json!({"workload": {"image": "x", "a": {"b": 1}}}),
+        )
+        .await
+        .unwrap();
+    let finalizer = json!({"metadata": {"finalizers": ["run-operator.dev/cancel"]}});
+    space.patch("Run", "a", &finalizer).await.unwrap();
+    space
+        .patch_status("Run", "a", json!({"runId": "r-1"}))
+        .await
+        .unwrap();
+    space
+        .patch("Run", "a", &json!({"spec": {"cancel": true}}))
+        .await
+        .unwrap();
+    space
+        .patch("Run", "a", &json!({"metadata": {"finalizers": null}}))
+        .await
+        .unwrap();
+}
+
+/// Why there is a policy: what CEL in the CRD sees of an open object, on a server without it.
+#[tokio::test]
+async fn cel_alone_sees_a_changed_workload_but_no_swapped_key() {
+    let control_plane = ControlPlane::start(Options::default()).await.unwrap();
+    let files = crd::files().unwrap();
+    for (name, text) in files.iter().filter(|(name, _)| *name != "policy.yaml") {
+        control_plane
+            .apply_yaml(text)
+            .await
+            .unwrap_or_else(|e| panic!("{name}: {e}"));
+    }
+    let space = Space::on(&control_plane).await;
+    space
+        .create("Run", "a", json!({"workload": {"image": "x", "a": 1}}))
+        .await
+        .unwrap();
+    for changed in [
+        json!({"image": "y", "a": 1}),
+        json!({"image": "x", "a": 2}),
+        json!({"image": "x"}),
+    ] {
+        let answer = space
+            .replace("Run", "a", json!({"workload": changed}))
+            .await;
+        assert_immutable(answer, "spec.workload", "create a new Run");
+    }
+    let swapped = json!({"workload": {"image": "x", "b": 1}});
+    let answer = space.replace("Run", "a", swapped.clone()).await;
+    assert_eq!(answer.unwrap()["spec"], swapped);
+}
+
+/// A Run with this workload, as text: as the server gives it back, as text.
+async fn stored(workload: &str) -> String {
+    let space = Space::new().await;
+    let text = format!(
+        r#"{{"apiVersion":"run-operator.dev/v1alpha1","kind":"Run","metadata":{{"name":"a"}},"spec":{{"workload":{workload}}}}}"#
+    );
+    let created = space.create_text("Run", &text).await.unwrap();
+    let read = space.get("Run", "a").await;
+    assert_eq!(created["spec"], read["spec"]);
+    read["spec"]["workload"].to_string()
+}
+
+#[rstest]
+#[case::beyond_doubles("9007199254740993", "9007199254740993")]
+#[case::largest_of_64_bits("9223372036854775807", "9223372036854775807")]
+#[case::beyond_64_bits("9223372036854775808", "9223372036854776000")]
+#[case::whole_float("1.0", "1")]
+#[case::exponent("1e3", "1000")]
+#[case::fraction("0.1", "0.1")]
+#[tokio::test]
+async fn a_number_is_kept_when_it_is_a_fraction_or_fits_in_64_bits(
+    #[case] written: &str,
+    #[case] read: &str,
+) {
+    let workload = stored(&format!(r#"{{"a":{written},"image":"x"}}"#)).await;
+    assert_eq!(workload, format!(r#"{{"a":{read},"image":"x"}}"#));
+}
+
+#[tokio::test]
+async fn a_null_in_a_workload_survives_create_and_server_side_apply() {
+    let space = Space::new().await;
+    let spec = json!({"workload": {"image": "x", "a": null, "b": {"c": null}, "d": [null]}});
+    let created = space.create("Run", "created", spec.clone()).await.unwrap();
+    assert_eq!(created["spec"], spec);
+    let applied = space.apply("Run", "applied", spec.clone()).await.unwrap();
+    assert_eq!(applied["spec"], spec);
+}
+
+/// `kubectl apply` without `--server-side` drops nulls before it sends anything.
+#[tokio::test]
+async fn a_null_in_a_workload_is_dropped_by_client_side_apply() {
+    let space = Space::new().await;
+    let manifest = format!(
+        "apiVersion: run-operator.dev/v1alpha1\nkind: Run\nmetadata: {{name: a, namespace: {}}}\n\
+         spec: {{workload: {{image: x, a: null}}}}\n",
+        space.namespace()
+    );
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("run.yaml");
+    std::fs::write(&file, manifest).unwrap();
+    let output = space
+        .control_plane
+        .kubectl()
+        .args(["apply", "-f"])
+        .arg(&file)
+        .output()
+        .unwrap();
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    assert_eq!(
+        space.get("Run", "a").await["spec"],
+        json!({"workload": {"image": "x"}})
+    );
+}
+
+/// No schema can bound an open object: the bound is the API server's own.
+#[tokio::test]
+async fn an_object_beyond_1_5_mib_is_refused_by_the_server() {
+    let space = Space::new().await;
+    let spec = |bytes: usize| json!({"workload": {"image": "x", "a": "x".repeat(bytes)}});
+    space
+        .create("Run", "large", spec(1024 * 1024))
+        .await
+        .unwrap();
+    let status = space
+        .create("Run", "too-large", spec(1600 * 1024))
+        .await
+        .unwrap_err();
+    assert!(status.message.contains("too large"), "{}", status.message);
+}

@@ -1,0 +1,15 @@
+//! The operator as a process, on a real API server, against the reference service. Each test has a
+//! namespace, a service and an operator of its own; [`support::World`] makes them.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test stops at what it did not expect"
+)]
+
+#[path = "../cluster/mod.rs"]
+mod cluster;
+mod support;
+
+mod lifecycle;

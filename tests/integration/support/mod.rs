@@ -1,0 +1,11 @@
+//! What a test needs: a world of its own, and words for what it does and waits for.
+
+mod operator;
+mod service;
+mod wait;
+mod world;
+
+pub(crate) use operator::Operator;
+pub(crate) use service::Service;
+pub(crate) use wait::{eventually, holds_for_a_while};
+pub(crate) use world::{Setup, World};

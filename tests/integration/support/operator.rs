@@ -1,0 +1,114 @@
+//! The operator as a process.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use super::wait::eventually;
+use crate::cluster::{Output, Process};
+
+/// How long the operator may take to end by itself.
+const END_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// A running operator.
+pub(crate) struct Operator {
+    process: Process,
+    http: reqwest::Client,
+    origin: String,
+}
+
+/// How to start one, again and again.
+#[derive(Clone)]
+pub(crate) struct Recipe {
+    pub(crate) kubeconfig: PathBuf,
+    pub(crate) namespace: String,
+    pub(crate) args: Vec<String>,
+    pub(crate) log: PathBuf,
+}
+
+impl Operator {
+    /// Starts one and waits until its caches are in sync.
+    pub(crate) async fn start(recipe: &Recipe) -> Self {
+        let port = free_port();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_run-operator"));
+        command
+            .arg("controller")
+            .args(["--namespace", &recipe.namespace])
+            .args(["--listen", &format!("127.0.0.1:{port}")])
+            .args(["--poll-min", "500ms", "--poll-max", "3s"])
+            .args(["--log-filter", "trace"])
+            .args(&recipe.args)
+            .env("KUBECONFIG", &recipe.kubeconfig);
+        let process = Process::spawn(&command, Output::File(recipe.log.clone())).unwrap();
+        let operator = Self {
+            process,
+            http: reqwest::Client::new(),
+            origin: format!("http://127.0.0.1:{port}"),
+        };
+        eventually("the operator is ready", async || {
+            match operator.fetch("readyz").await {
+                Ok((200, _)) => Ok(()),
+                other => Err(format!(
+                    "{other:?} and the log {}",
+                    operator.process.log_tail()
+                )),
+            }
+        })
+        .await;
+        operator
+    }
+
+    /// The answer of the health server: status and text.
+    pub(crate) async fn fetch(&self, path: &str) -> Result<(u16, String), String> {
+        let answer = self
+            .http
+            .get(format!("{}/{path}", self.origin))
+            .send()
+            .await;
+        let answer = answer.map_err(|error| error.to_string())?;
+        Ok((
+            answer.status().as_u16(),
+            answer.text().await.map_err(|error| error.to_string())?,
+        ))
+    }
+
+    /// The value of one series of `/metrics`, by its name and labels as printed.
+    pub(crate) async fn metric(&self, series: &str) -> f64 {
+        let (_, text) = self.fetch("metrics").await.unwrap();
+        let line = text.lines().find(|line| {
+            line.strip_prefix(series)
+                .is_some_and(|rest| rest.starts_with(' '))
+        });
+        let line = line.unwrap_or_else(|| panic!("no series {series} in {text}"));
+        line.rsplit(' ').next().unwrap().parse().unwrap()
+    }
+
+    /// SIGKILL.
+    pub(crate) fn kill(&mut self) {
+        self.process.kill9();
+    }
+
+    /// SIGTERM, then its exit code.
+    pub(crate) async fn terminate(&mut self) -> Option<i32> {
+        self.process.terminate();
+        self.process.wait_exit(END_TIMEOUT).await
+    }
+
+    /// Where its log is.
+    pub(crate) fn log(&self) -> &Path {
+        self.process.log().unwrap()
+    }
+}
+
+/// A port that was free a moment ago, below the range of outgoing connections.
+fn free_port() -> u16 {
+    use std::sync::atomic::{AtomicU16, Ordering};
+    static NEXT: AtomicU16 = AtomicU16::new(0);
+    let start = u16::try_from(std::process::id() % 1000).unwrap_or_default();
+    loop {
+        let port = 18_000 + (start * 7 + NEXT.fetch_add(1, Ordering::Relaxed)) % 12_000;
+        if std::net::TcpListener::bind(("127.0.0.1", port)).is_ok() {
+            return port;
+        }
+    }
+}

@@ -1,0 +1,160 @@
+//! The reference service as a process, and its control API.
+
+use std::process::Command;
+
+use serde_json::{Value, json};
+
+use super::wait::eventually;
+use crate::cluster::{Output, Process, Scratch};
+
+/// The token that a new service accepts.
+pub(crate) const TOKEN: &str = "canary-7f1d0c5e-token";
+
+/// A running reference service.
+pub(crate) struct Service {
+    process: Process,
+    /// `http://127.0.0.1:PORT`.
+    origin: String,
+    http: reqwest::Client,
+}
+
+impl Service {
+    /// Starts one on a free port. Runs take about a second unless `args` or their workload say otherwise.
+    pub(crate) async fn start(scratch: &Scratch, args: &[&str]) -> Self {
+        let port_file = scratch.path().join("service.port");
+        let log = scratch.path().join("service.log");
+        let mut command = Command::new(env!("CARGO_BIN_EXE_reference-service"));
+        command
+            .args([
+                "--listen",
+                "127.0.0.1:0",
+                "--token",
+                TOKEN,
+                "--log",
+                "debug",
+            ])
+            .args([
+                "--queue-time",
+                "100ms",
+                "--provision-time",
+                "100ms",
+                "--run-time",
+                "300ms",
+            ])
+            .args(["--cancel-time", "100ms"])
+            .arg("--port-file")
+            .arg(&port_file)
+            .args(args);
+        let process = Process::spawn(&command, Output::File(log)).unwrap();
+        let port = eventually("the reference service listens", async || {
+            let text = std::fs::read_to_string(&port_file).unwrap_or_default();
+            text.trim().parse::<u16>().map_err(|_| process.output())
+        })
+        .await;
+        Self {
+            process,
+            origin: format!("http://127.0.0.1:{port}"),
+            http: reqwest::Client::new(),
+        }
+    }
+
+    /// The base URL for the operator.
+    pub(crate) fn base_url(&self) -> String {
+        format!("{}/api/v1", self.origin)
+    }
+
+    /// What the service has written to its log.
+    pub(crate) fn log(&self) -> String {
+        self.process.output()
+    }
+
+    /// Kills the service: every connection is cut, and every run is forgotten.
+    pub(crate) fn kill(&mut self) {
+        self.process.kill9();
+    }
+
+    /// `GET /_control/{path}`.
+    pub(crate) async fn get(&self, path: &str) -> Value {
+        self.send(self.http.get(self.control(path))).await
+    }
+
+    /// `POST /_control/{path}`.
+    pub(crate) async fn post(&self, path: &str, body: Value) -> Value {
+        self.send(self.http.post(self.control(path)).body(body.to_string()))
+            .await
+    }
+
+    /// `PUT /_control/{path}`.
+    pub(crate) async fn put(&self, path: &str, body: Value) -> Value {
+        self.send(self.http.put(self.control(path)).body(body.to_string()))
+            .await
+    }
+
+    /// `PATCH /_control/{path}`.
+    pub(crate) async fn patch(&self, path: &str, body: Value) -> Value {
+        self.send(self.http.patch(self.control(path)).body(body.to_string()))
+            .await
+    }
+
+    /// `DELETE /_control/{path}`.
+    pub(crate) async fn delete(&self, path: &str) -> Value {
+        self.send(self.http.delete(self.control(path))).await
+    }
+
+    /// Adds a fault: what it fits, and what it does. Once, unless `action` holds `times`.
+    pub(crate) async fn fault(&self, fits: Value, action: Value) {
+        self.post("faults", json!({"match": fits, "action": action}))
+            .await;
+    }
+
+    /// Adds a fault that goes on until the faults are cleared.
+    pub(crate) async fn lasting_fault(&self, fits: Value, action: Value) {
+        self.post(
+            "faults",
+            json!({"match": fits, "action": action, "times": 0}),
+        )
+        .await;
+    }
+
+    /// Every run, as the control API shows it.
+    pub(crate) async fn runs(&self) -> Vec<Value> {
+        let answer = self.get("runs").await;
+        let list = answer.get("runs").unwrap_or(&answer);
+        list.as_array()
+            .cloned()
+            .unwrap_or_else(|| panic!("no list of runs in {answer}"))
+    }
+
+    /// Requests of one operation, whatever came of them.
+    pub(crate) async fn count(&self, operation: &str) -> u64 {
+        let stats = self.get("stats").await;
+        let by_status = stats["requests"][operation]
+            .as_object()
+            .cloned()
+            .unwrap_or_default();
+        by_status.values().filter_map(Value::as_u64).sum()
+    }
+
+    fn control(&self, path: &str) -> String {
+        format!("{}/_control/{path}", self.origin)
+    }
+
+    async fn send(&self, request: reqwest::RequestBuilder) -> Value {
+        let answer = request
+            .header("content-type", "application/json")
+            .send()
+            .await
+            .unwrap();
+        let status = answer.status();
+        let text = answer.text().await.unwrap();
+        assert!(
+            status.is_success(),
+            "the control API answered {status}: {text}"
+        );
+        if text.is_empty() {
+            Value::Null
+        } else {
+            serde_json::from_str(&text).unwrap()
+        }
+    }
+}

@@ -1,0 +1,336 @@
+//! A namespace with a Workspace, its token, a service and an operator.
+
+use k8s_openapi::api::core::v1::{Namespace, Secret};
+use kube::{
+    Api, Client,
+    api::{DeleteParams, Patch, PatchParams, PostParams},
+};
+use serde_json::{Value, json};
+use tokio::sync::OnceCell;
+
+use run_operator::api::{ConditionType, Phase, Run, Workspace, conditions, crd};
+
+use super::operator::Recipe;
+use super::service::TOKEN;
+use super::wait::eventually;
+use super::{Operator, Service};
+use crate::cluster::{ControlPlane, Scratch};
+
+/// What a world is made of, where it differs from the usual.
+#[derive(Default)]
+pub(crate) struct Setup {
+    /// Further arguments of the operator.
+    pub(crate) operator: Vec<&'static str>,
+    /// Further arguments of the reference service.
+    pub(crate) service: Vec<&'static str>,
+    /// No Workspace, no Secret: the test makes its own.
+    pub(crate) bare: bool,
+    /// A control plane of the test's own.
+    pub(crate) control_plane: Option<&'static ControlPlane>,
+}
+
+/// A test's own world. Dropped from top to bottom.
+pub(crate) struct World {
+    /// The operator; `None` while it is down.
+    pub(crate) operator: Option<Operator>,
+    pub(crate) service: Service,
+    pub(crate) client: Client,
+    pub(crate) namespace: String,
+    pub(crate) control_plane: &'static ControlPlane,
+    recipe: Recipe,
+    _scratch: Scratch,
+}
+
+impl World {
+    /// The usual world: a Workspace `default` that becomes Ready, and an operator that is.
+    pub(crate) async fn new() -> Self {
+        Self::with(Setup::default()).await
+    }
+
+    /// A world that differs from the usual one.
+    pub(crate) async fn with(setup: Setup) -> Self {
+        let control_plane = match setup.control_plane {
+            Some(own) => own,
+            None => ControlPlane::shared().await,
+        };
+        install(control_plane, setup.control_plane.is_some()).await;
+        let client = control_plane.client().await.unwrap();
+        let scratch = Scratch::new("integration").unwrap();
+        let namespace = format!("t-{}", uuid::Uuid::new_v4().simple());
+        let service = Service::start(&scratch, &setup.service).await;
+        let mut args = vec!["--base-url".to_owned(), service.base_url()];
+        args.extend(setup.operator.iter().map(|&arg| arg.to_owned()));
+        let recipe = Recipe {
+            kubeconfig: control_plane.kubeconfig().to_owned(),
+            namespace: namespace.clone(),
+            args,
+            log: scratch.path().join("operator.log"),
+        };
+        let mut world = Self {
+            operator: None,
+            service,
+            client,
+            namespace,
+            control_plane,
+            recipe,
+            _scratch: scratch,
+        };
+        world.create_namespace().await;
+        if !setup.bare {
+            world.token(TOKEN).await;
+            world.create_workspace("default", json!({})).await;
+        }
+        world.start_operator().await;
+        world
+    }
+
+    /// Starts the operator (again).
+    pub(crate) async fn start_operator(&mut self) {
+        self.operator = Some(Operator::start(&self.recipe).await);
+    }
+
+    /// A second operator beside the first, as a stale leader would be.
+    pub(crate) async fn another_operator(&self) -> Operator {
+        let log = self
+            .recipe
+            .log
+            .with_file_name(format!("operator-{}.log", uuid::Uuid::new_v4()));
+        Operator::start(&Recipe {
+            log,
+            ..self.recipe.clone()
+        })
+        .await
+    }
+
+    /// kill -9.
+    pub(crate) fn kill_operator(&mut self) {
+        if let Some(mut operator) = self.operator.take() {
+            operator.kill();
+        }
+    }
+
+    /// The running operator.
+    pub(crate) fn operator(&self) -> &Operator {
+        self.operator.as_ref().unwrap()
+    }
+
+    /// All that every operator of this world has logged.
+    pub(crate) fn operator_log(&self) -> String {
+        std::fs::read_to_string(&self.recipe.log).unwrap_or_default()
+    }
+
+    pub(crate) fn runs(&self) -> Api<Run> {
+        Api::namespaced(self.client.clone(), &self.namespace)
+    }
+
+    pub(crate) fn workspaces(&self) -> Api<Workspace> {
+        Api::namespaced(self.client.clone(), &self.namespace)
+    }
+
+    pub(crate) fn secrets(&self) -> Api<Secret> {
+        Api::namespaced(self.client.clone(), &self.namespace)
+    }
+
+    /// Creates a Run. `spec` may leave out the workload.
+    pub(crate) async fn create_run(&self, name: &str, mut spec: Value) -> Run {
+        if spec.get("workload").is_none() {
+            spec["workload"] = json!({"image": "ghcr.io/acme/train:1.4"});
+        }
+        let run = json!({
+            "apiVersion": "run-operator.dev/v1alpha1", "kind": "Run",
+            "metadata": {"name": name, "namespace": self.namespace}, "spec": spec,
+        });
+        let run: Run = serde_json::from_value(run).unwrap();
+        self.runs()
+            .create(&PostParams::default(), &run)
+            .await
+            .unwrap()
+    }
+
+    /// Creates a Run whose workload steers the reference service (`workload.simulate`).
+    pub(crate) async fn simulate(&self, name: &str, simulate: Value) -> Run {
+        self.create_run(
+            name,
+            json!({"workload": {"image": "ghcr.io/acme/train:1.4", "simulate": simulate}}),
+        )
+        .await
+    }
+
+    pub(crate) async fn create_workspace(&self, name: &str, spec: Value) -> Workspace {
+        let workspace = json!({
+            "apiVersion": "run-operator.dev/v1alpha1", "kind": "Workspace",
+            "metadata": {"name": name, "namespace": self.namespace}, "spec": spec,
+        });
+        let workspace: Workspace = serde_json::from_value(workspace).unwrap();
+        self.workspaces()
+            .create(&PostParams::default(), &workspace)
+            .await
+            .unwrap()
+    }
+
+    /// Puts a token into the Secret of the Workspace `default`.
+    pub(crate) async fn token(&self, token: &str) {
+        self.secret("run-operator-token", json!({"token": token}))
+            .await;
+    }
+
+    /// Creates or changes a Secret.
+    pub(crate) async fn secret(&self, name: &str, data: Value) {
+        let secret = json!({
+            "apiVersion": "v1", "kind": "Secret", "metadata": {"name": name}, "stringData": data,
+        });
+        let params = PatchParams::apply("integration-test").force();
+        self.secrets()
+            .patch(name, &params, &Patch::Apply(secret))
+            .await
+            .unwrap();
+    }
+
+    /// A merge patch on a Run.
+    pub(crate) async fn patch_run(&self, name: &str, patch: Value) -> Run {
+        self.runs()
+            .patch(name, &PatchParams::default(), &Patch::Merge(patch))
+            .await
+            .unwrap()
+    }
+
+    /// Asks for the deletion of a Run, and doesn't wait.
+    pub(crate) async fn delete_run(&self, name: &str) {
+        self.runs()
+            .delete(name, &DeleteParams::default())
+            .await
+            .unwrap();
+    }
+
+    pub(crate) async fn run(&self, name: &str) -> Run {
+        self.runs().get(name).await.unwrap()
+    }
+
+    /// Waits until a Run is as `wanted` says.
+    pub(crate) async fn run_until(
+        &self,
+        name: &str,
+        what: &str,
+        wanted: impl Fn(&Run) -> bool,
+    ) -> Run {
+        eventually(&format!("the Run {name} {what}"), async || {
+            let run = self
+                .runs()
+                .get(name)
+                .await
+                .map_err(|error| error.to_string())?;
+            if wanted(&run) {
+                Ok(run)
+            } else {
+                Err(serde_json::to_string_pretty(&run.status).unwrap())
+            }
+        })
+        .await
+    }
+
+    /// Waits for a phase.
+    pub(crate) async fn phase(&self, name: &str, phase: Phase) -> Run {
+        self.run_until(name, &format!("is {phase:?}"), |run| {
+            phase_of(run) == Some(phase)
+        })
+        .await
+    }
+
+    /// Waits until a condition of a Run has this status and reason.
+    pub(crate) async fn condition(
+        &self,
+        name: &str,
+        kind: ConditionType,
+        status: &str,
+        reason: &str,
+    ) -> Run {
+        self.run_until(
+            name,
+            &format!("has {}={status} ({reason})", kind.as_str()),
+            |run| {
+                let conditions = run
+                    .status
+                    .as_ref()
+                    .map(|s| s.conditions.as_slice())
+                    .unwrap_or_default();
+                conditions::find(conditions, kind)
+                    .is_some_and(|c| c.status == status && c.reason == reason)
+            },
+        )
+        .await
+    }
+
+    /// Waits until the Run is gone.
+    pub(crate) async fn gone(&self, name: &str) {
+        eventually(&format!("the Run {name} is gone"), async || {
+            match self.runs().get_opt(name).await {
+                Ok(None) => Ok(()),
+                other => Err(format!("{other:?}")),
+            }
+        })
+        .await;
+    }
+
+    /// Waits until the Ready condition of a Workspace has this status and reason.
+    pub(crate) async fn workspace_ready(
+        &self,
+        name: &str,
+        status: &str,
+        reason: &str,
+    ) -> Workspace {
+        eventually(
+            &format!("the Workspace {name} has Ready={status} ({reason})"),
+            async || {
+                let workspace = self
+                    .workspaces()
+                    .get(name)
+                    .await
+                    .map_err(|error| error.to_string())?;
+                let conditions = workspace
+                    .status
+                    .as_ref()
+                    .map(|s| s.conditions.as_slice())
+                    .unwrap_or_default();
+                let ready = conditions::find(conditions, ConditionType::Ready);
+                if ready.is_some_and(|c| c.status == status && c.reason == reason) {
+                    Ok(workspace)
+                } else {
+                    Err(serde_json::to_string_pretty(&workspace.status).unwrap())
+                }
+            },
+        )
+        .await
+    }
+
+    async fn create_namespace(&self) {
+        let namespace =
+            serde_json::from_value(json!({"metadata": {"name": self.namespace}})).unwrap();
+        let api: Api<Namespace> = Api::all(self.client.clone());
+        api.create(&PostParams::default(), &namespace)
+            .await
+            .unwrap();
+    }
+}
+
+/// The phase of a Run.
+pub(crate) fn phase_of(run: &Run) -> Option<Phase> {
+    run.status.as_ref().and_then(|status| status.phase)
+}
+
+/// Installs CRDs and policy, once for the shared control plane.
+async fn install(control_plane: &'static ControlPlane, own: bool) {
+    static INSTALLED: OnceCell<()> = OnceCell::const_new();
+    let apply = async || {
+        drop(
+            control_plane
+                .apply_yaml(&crd::yaml().unwrap())
+                .await
+                .unwrap(),
+        )
+    };
+    if own {
+        apply().await;
+    } else {
+        INSTALLED.get_or_init(apply).await;
+    }
+}

@@ -1,0 +1,186 @@
+//! The six operations: from a request that has been read to a reply.
+
+use bytes::Bytes;
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+use serde_json::Value;
+
+use crate::access::Caller;
+use crate::app::{App, Inner};
+use crate::checks;
+use crate::plan::{Millis, is_terminal};
+use crate::problem::Problem;
+use crate::route::{Operation, Route};
+use crate::table::Create;
+
+pub(crate) const JSON: &str = "application/json";
+pub(crate) const PROBLEM: &str = "application/problem+json";
+
+/// A request of the API, whole.
+#[derive(Debug)]
+pub(crate) struct Call {
+    pub(crate) request_id: String,
+    pub(crate) route: Result<Route, Problem>,
+    pub(crate) query: Option<String>,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: Result<Bytes, Problem>,
+}
+
+#[derive(Debug)]
+pub(crate) enum Content {
+    Bytes(&'static str, Bytes),
+    /// The events of a run, from this position on.
+    Events {
+        run_id: String,
+        position: usize,
+    },
+}
+
+#[derive(Debug)]
+pub(crate) struct Reply {
+    pub(crate) status: StatusCode,
+    pub(crate) headers: HeaderMap,
+    pub(crate) content: Content,
+}
+
+impl Reply {
+    fn json(status: StatusCode, body: &Value) -> Self {
+        Self {
+            status,
+            headers: HeaderMap::new(),
+            content: Content::Bytes(JSON, Bytes::from(body.to_string())),
+        }
+    }
+
+    pub(crate) fn problem(problem: &Problem, request_id: &str) -> Self {
+        Self {
+            status: problem.status,
+            headers: problem
+                .header
+                .map(|(name, value)| {
+                    (
+                        HeaderName::from_static(name),
+                        HeaderValue::from_static(value),
+                    )
+                })
+                .into_iter()
+                .collect(),
+            content: Content::Bytes(PROBLEM, Bytes::from(problem.body(request_id).to_string())),
+        }
+    }
+}
+
+impl Call {
+    pub(crate) fn operation(&self) -> Operation {
+        self.route
+            .as_ref()
+            .map_or(Operation::Unknown, |route| route.operation)
+    }
+
+    pub(crate) fn run_id(&self) -> Option<&str> {
+        self.route
+            .as_ref()
+            .ok()
+            .map(|route| route.run_id.as_str())
+            .filter(|id| !id.is_empty())
+    }
+
+    /// Does what the request asks for, at once and as a whole.
+    pub(crate) fn execute(&self, app: &App) -> Reply {
+        app.with(|inner, now| self.answer(inner, now))
+            .unwrap_or_else(|problem| Reply::problem(&problem, &self.request_id))
+    }
+
+    /// The order of the checks: path, token, workspace, then what the operation needs.
+    fn answer(&self, inner: &mut Inner, now: Millis) -> Result<Reply, Problem> {
+        let route = self.route.as_ref().map_err(Clone::clone)?;
+        if route.operation == Operation::GetVersion {
+            checks::no_query(self.query.as_deref())?;
+            checks::no_body(self.body()?)?;
+            return Ok(Reply::json(StatusCode::OK, &inner.version));
+        }
+        let caller = inner
+            .access
+            .authenticate(checks::bearer(&self.headers)?, now)?;
+        checks::workspace(&self.headers, &caller)?;
+        checks::no_query(self.query.as_deref())?;
+        if route.operation != Operation::CreateRun {
+            checks::no_body(self.body()?)?;
+        }
+        match route.operation {
+            Operation::GetWorkspace => {
+                let workspace = inner.access.workspace_resource(&caller.workspace);
+                Ok(Reply::json(StatusCode::OK, &workspace))
+            }
+            Operation::CreateRun => self.create(inner, now, &caller),
+            Operation::GetRun => {
+                let run = inner.table.find(&caller.workspace, &route.run_id)?;
+                run.received.gets += 1;
+                Ok(Reply::json(
+                    StatusCode::OK,
+                    &run.resource(&caller.workspace_id),
+                ))
+            }
+            Operation::StreamEvents => self.stream(inner, &caller, &route.run_id),
+            Operation::CancelRun => {
+                let was_over =
+                    is_terminal(&inner.table.find(&caller.workspace, &route.run_id)?.state);
+                let run = inner.table.cancel(now, &caller.workspace, &route.run_id)?;
+                let status = if was_over {
+                    StatusCode::OK
+                } else {
+                    StatusCode::ACCEPTED
+                };
+                Ok(Reply::json(status, &run.resource(&caller.workspace_id)))
+            }
+            Operation::GetVersion | Operation::Unknown => Err(Problem::path_not_found("")),
+        }
+    }
+
+    fn body(&self) -> Result<&Bytes, Problem> {
+        self.body.as_ref().map_err(Clone::clone)
+    }
+
+    fn create(&self, inner: &mut Inner, now: Millis, caller: &Caller) -> Result<Reply, Problem> {
+        let key = checks::idempotency_key(&self.headers)?;
+        checks::content_type(&self.headers)?;
+        let created = inner.table.create(
+            now,
+            Create {
+                workspace: &caller.workspace,
+                key,
+                token: &caller.fingerprint,
+                request_id: &self.request_id,
+                body: checks::create_body(self.body()?)?,
+            },
+        )?;
+        let status = if created.replayed {
+            StatusCode::OK
+        } else {
+            StatusCode::CREATED
+        };
+        let mut reply = Reply::json(status, &created.run.resource(&caller.workspace_id));
+        if created.replayed {
+            let replayed = HeaderName::from_static("idempotency-replayed");
+            reply
+                .headers
+                .insert(replayed, HeaderValue::from_static("true"));
+        }
+        Ok(reply)
+    }
+
+    fn stream(&self, inner: &mut Inner, caller: &Caller, run_id: &str) -> Result<Reply, Problem> {
+        checks::accepts_events(&self.headers)?;
+        let last_event_id = checks::single(&self.headers, checks::LAST_EVENT_ID)?;
+        let run = inner.table.find(&caller.workspace, run_id)?;
+        run.received.streams += 1;
+        let position = run.position_after(last_event_id);
+        Ok(Reply {
+            status: StatusCode::OK,
+            headers: HeaderMap::new(),
+            content: Content::Events {
+                run_id: run_id.to_owned(),
+                position,
+            },
+        })
+    }
+}

@@ -1,0 +1,196 @@
+//! What all requests share: one lock around the state, a clock, and the bell that wakes timers and
+//! streams.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use tokio::sync::{Notify, watch};
+
+use crate::access::Access;
+use crate::faults::FaultBook;
+use crate::ledger::Ledger;
+use crate::plan::{Millis, Pacing};
+use crate::random::Random;
+use crate::table::Table;
+
+/// The timer looks at least this often, in milliseconds.
+const MAX_SLEEP: Millis = 60_000;
+
+#[derive(Debug, Clone)]
+pub(crate) struct Settings {
+    pub(crate) api_version: String,
+    pub(crate) workspace: String,
+    /// Token and, where it is not the default one, its workspace.
+    pub(crate) tokens: Vec<(String, Option<String>)>,
+    pub(crate) token_ttl: Option<Millis>,
+    pub(crate) pacing: Pacing,
+    pub(crate) key_retention: Millis,
+    pub(crate) seed: u64,
+    pub(crate) max_body: usize,
+    pub(crate) heartbeat: Duration,
+    /// Streams of a finished run stay open.
+    pub(crate) keep_finished_streams: bool,
+}
+
+#[derive(Debug)]
+pub(crate) struct Inner {
+    pub(crate) table: Table,
+    pub(crate) access: Access,
+    pub(crate) faults: FaultBook,
+    pub(crate) ledger: Ledger,
+    /// What `GET /version` answers.
+    pub(crate) version: Value,
+    /// For request ids and generated tokens.
+    pub(crate) random: Random,
+    wakers: HashMap<String, watch::Sender<()>>,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Gauges {
+    pub(crate) open_streams: AtomicU64,
+    pub(crate) open_connections: AtomicU64,
+    pub(crate) connections: AtomicU64,
+}
+
+/// Counts one thing as open for as long as it lives.
+#[derive(Debug)]
+pub(crate) struct OpenGuard<'a>(&'a AtomicU64);
+
+impl<'a> OpenGuard<'a> {
+    pub(crate) fn new(gauge: &'a AtomicU64) -> Self {
+        gauge.fetch_add(1, Ordering::Relaxed);
+        Self(gauge)
+    }
+}
+
+impl Drop for OpenGuard<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct App {
+    pub(crate) settings: Settings,
+    pub(crate) gauges: Gauges,
+    inner: Mutex<Inner>,
+    started: Instant,
+    started_at: Millis,
+    timer_bell: Notify,
+    stream_cutter: watch::Sender<u64>,
+}
+
+impl App {
+    pub(crate) fn new(settings: Settings) -> Arc<Self> {
+        let started_at = u64::try_from(jiff::Timestamp::now().as_millisecond()).unwrap_or_default();
+        let mut access = Access::default();
+        access.add_workspace(&settings.workspace);
+        for (token, workspace) in &settings.tokens {
+            let workspace = workspace.as_ref().unwrap_or(&settings.workspace);
+            access.add_token(
+                token,
+                workspace,
+                settings.token_ttl.map(|ttl| started_at + ttl),
+            );
+        }
+        let mut random = Random::seeded(settings.seed);
+        let runs_random = Random::seeded(random.next());
+        let inner = Inner {
+            table: Table::new(settings.pacing, settings.key_retention, runs_random),
+            access,
+            faults: FaultBook::default(),
+            ledger: Ledger::default(),
+            version: json!({"version": settings.api_version, "service": "reference-service"}),
+            random,
+            wakers: HashMap::new(),
+        };
+        Arc::new(Self {
+            settings,
+            gauges: Gauges::default(),
+            inner: Mutex::new(inner),
+            started: Instant::now(),
+            started_at,
+            timer_bell: Notify::new(),
+            stream_cutter: watch::Sender::new(0),
+        })
+    }
+
+    /// Unix time in milliseconds that never goes back.
+    pub(crate) fn now(&self) -> Millis {
+        let elapsed = u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX);
+        self.started_at.saturating_add(elapsed)
+    }
+
+    /// Looks at or changes the state as it is now: what is due has happened, and who waits for a
+    /// change is woken.
+    pub(crate) fn with<T>(&self, work: impl FnOnce(&mut Inner, Millis) -> T) -> T {
+        let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = self.now();
+        inner.table.advance(now);
+        let due = inner.table.next_due();
+        let result = work(&mut inner, now);
+        inner.wake_streams();
+        if inner.table.next_due() != due {
+            self.timer_bell.notify_one();
+        }
+        result
+    }
+
+    /// Lets runs advance by themselves, for ever.
+    pub(crate) async fn run_timers(&self) {
+        loop {
+            let sleep = self.with(|inner, now| {
+                inner
+                    .table
+                    .next_due()
+                    .map_or(MAX_SLEEP, |due| due.saturating_sub(now).min(MAX_SLEEP))
+            });
+            tokio::select! {
+                () = tokio::time::sleep(Duration::from_millis(sleep)) => {}
+                () = self.timer_bell.notified() => {}
+            }
+        }
+    }
+
+    /// Tells of every change of one run.
+    pub(crate) fn watch_run(&self, run_id: &str) -> watch::Receiver<()> {
+        let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+        inner
+            .wakers
+            .entry(run_id.to_owned())
+            .or_default()
+            .subscribe()
+    }
+
+    /// Tells of [`App::cut_streams`].
+    pub(crate) fn watch_cutter(&self) -> watch::Receiver<u64> {
+        self.stream_cutter.subscribe()
+    }
+
+    /// Cuts every stream that is open now; returns how many there are.
+    pub(crate) fn cut_streams(&self) -> u64 {
+        self.stream_cutter.send_modify(|count| *count += 1);
+        self.gauges.open_streams.load(Ordering::Relaxed)
+    }
+}
+
+impl Inner {
+    fn wake_streams(&mut self) {
+        for run_id in self.table.take_changed() {
+            if let Some(waker) = self.wakers.get(&run_id)
+                && waker.send(()).is_err()
+            {
+                // Nobody listens any more.
+                self.wakers.remove(&run_id);
+            }
+        }
+    }
+
+    /// Unique, and repeated by the seed.
+    pub(crate) fn request_id(&mut self) -> String {
+        format!("req_{:016x}", self.random.next())
+    }
+}

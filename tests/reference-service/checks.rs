@@ -1,0 +1,293 @@
+//! What a request must look like. Strict, so that a client's mistake is found here and not at the
+//! real service.
+
+use http::StatusCode;
+use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap};
+use serde_json::Value;
+
+use crate::access::Caller;
+use crate::problem::Problem;
+
+pub(crate) const IDEMPOTENCY_KEY: &str = "idempotency-key";
+pub(crate) const WORKSPACE_ID: &str = "x-service-workspace-id";
+pub(crate) const LAST_EVENT_ID: &str = "last-event-id";
+const MAX_KEY_LENGTH: usize = 255;
+
+/// The one value of a header, as text. Two values, or bytes that are no text, are a 400.
+pub(crate) fn single<'a>(headers: &'a HeaderMap, name: &str) -> Result<Option<&'a str>, Problem> {
+    let mut values = headers.get_all(name).iter();
+    let Some(value) = values.next() else {
+        return Ok(None);
+    };
+    let problem = |what: &str| {
+        Problem::bad_request("invalid_header", format!("{name} {what}")).param("header", name)
+    };
+    if values.next().is_some() {
+        return Err(problem("was sent more than once"));
+    }
+    std::str::from_utf8(value.as_bytes())
+        .map(Some)
+        .map_err(|_| problem("is not text"))
+}
+
+/// The Bearer token (rule 3).
+pub(crate) fn bearer(headers: &HeaderMap) -> Result<&str, Problem> {
+    let value = single(headers, AUTHORIZATION.as_str())?
+        .ok_or_else(|| Problem::unauthenticated("There is no Authorization header"))?;
+    value
+        .split_once(' ')
+        .filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"))
+        .map(|(_, token)| token)
+        .ok_or_else(|| Problem::unauthenticated("The Authorization header is not a Bearer token"))
+}
+
+/// The workspace header may be left out; when it is sent it must be the token's (rule 4).
+pub(crate) fn workspace(headers: &HeaderMap, caller: &Caller) -> Result<(), Problem> {
+    match single(headers, WORKSPACE_ID)? {
+        Some(sent) if sent != caller.workspace_id => Err(Problem::workspace_mismatch(sent)),
+        _ => Ok(()),
+    }
+}
+
+/// The key that every create must carry (rule 1).
+pub(crate) fn idempotency_key(headers: &HeaderMap) -> Result<&str, Problem> {
+    let key = single(headers, IDEMPOTENCY_KEY)?.ok_or_else(|| {
+        Problem::bad_request("idempotency_key_missing", "Idempotency-Key is required")
+    })?;
+    if key.is_empty()
+        || key.len() > MAX_KEY_LENGTH
+        || !key.bytes().all(|byte| byte.is_ascii_graphic())
+    {
+        let title =
+            format!("Idempotency-Key must be 1 to {MAX_KEY_LENGTH} visible ASCII characters");
+        return Err(Problem::bad_request("idempotency_key_invalid", title));
+    }
+    Ok(key)
+}
+
+/// `application/json`, with no parameter but `charset=utf-8`.
+pub(crate) fn content_type(headers: &HeaderMap) -> Result<(), Problem> {
+    let sent = single(headers, CONTENT_TYPE.as_str())?.unwrap_or_default();
+    let mut parts = sent.split(';').map(str::trim);
+    let is_json = parts
+        .next()
+        .is_some_and(|kind| kind.eq_ignore_ascii_case("application/json"));
+    if is_json && parts.all(|parameter| parameter.eq_ignore_ascii_case("charset=utf-8")) {
+        return Ok(());
+    }
+    Err(Problem::new(
+        StatusCode::UNSUPPORTED_MEDIA_TYPE,
+        "unsupported_media_type",
+        "Content-Type must be application/json",
+    )
+    .param("sent", sent))
+}
+
+/// A client that says what it accepts must accept an event stream.
+pub(crate) fn accepts_events(headers: &HeaderMap) -> Result<(), Problem> {
+    let accepted = headers.get_all(ACCEPT).iter().any(|value| {
+        value.to_str().is_ok_and(|value| {
+            value.split(',').any(|range| {
+                let kind = range.split(';').next().unwrap_or_default().trim();
+                ["text/event-stream", "text/*", "*/*"].contains(&kind)
+            })
+        })
+    });
+    if accepted || !headers.contains_key(ACCEPT) {
+        return Ok(());
+    }
+    Err(Problem::new(
+        StatusCode::NOT_ACCEPTABLE,
+        "not_acceptable",
+        "This is a text/event-stream, which Accept does not allow",
+    ))
+}
+
+/// Nothing is known to be sent in a body here, or in any query (rule 7: a token in a URL leaks).
+pub(crate) fn no_query(query: Option<&str>) -> Result<(), Problem> {
+    match query {
+        None => Ok(()),
+        Some(_) => Err(Problem::bad_request(
+            "unexpected_query",
+            "This API takes no query parameters",
+        )),
+    }
+}
+
+pub(crate) fn no_body(body: &[u8]) -> Result<(), Problem> {
+    if body.is_empty() {
+        return Ok(());
+    }
+    Err(Problem::bad_request(
+        "unexpected_body",
+        "This request takes no body",
+    ))
+}
+
+/// The body of a create: `workload` with at least an `image`, `provider` and `region`.
+pub(crate) fn create_body(bytes: &[u8]) -> Result<Value, Problem> {
+    let body: Value = serde_json::from_slice(bytes).map_err(|error| {
+        Problem::bad_request("invalid_json", format!("The body is not JSON: {error}"))
+    })?;
+    let Some(object) = body.as_object() else {
+        return Err(Problem::invalid_field("", "the body must be an object"));
+    };
+    if let Some(unknown) = object
+        .keys()
+        .find(|name| !["workload", "provider", "region"].contains(&name.as_str()))
+    {
+        return Err(Problem::invalid_field(
+            unknown,
+            "is not a field of this request",
+        ));
+    }
+    if !body["workload"].is_object() {
+        return Err(Problem::invalid_field("workload", "must be an object"));
+    }
+    text(&body["workload"]["image"], "workload.image")?;
+    text(&body["provider"], "provider")?;
+    text(&body["region"], "region")?;
+    Ok(body)
+}
+
+fn text(value: &Value, field: &str) -> Result<(), Problem> {
+    match value.as_str() {
+        Some(text) if !text.trim().is_empty() => Ok(()),
+        Some(_) => Err(Problem::invalid_field(field, "must not be empty")),
+        None if value.is_null() => Err(Problem::invalid_field(field, "is required")),
+        None => Err(Problem::invalid_field(field, "must be a string")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use http::header::{HeaderMap, HeaderName, HeaderValue};
+    use serde_json::json;
+
+    use super::{content_type, create_body, idempotency_key, workspace};
+    use crate::access::Caller;
+
+    fn headers(pairs: &[(&'static str, &str)]) -> HeaderMap {
+        pairs
+            .iter()
+            .map(|(name, value)| {
+                (
+                    HeaderName::from_static(name),
+                    HeaderValue::from_str(value).expect("a legal value"),
+                )
+            })
+            .collect()
+    }
+
+    #[test]
+    fn a_bad_create_names_its_field() {
+        for (body, field, reason) in [
+            (
+                json!({"provider": "a", "region": "b"}),
+                "workload",
+                "must be an object",
+            ),
+            (
+                json!({"workload": {}, "provider": "a", "region": "b"}),
+                "workload.image",
+                "is required",
+            ),
+            (
+                json!({"workload": {"image": 1}, "provider": "a", "region": "b"}),
+                "workload.image",
+                "must be a string",
+            ),
+            (
+                json!({"workload": {"image": "x"}, "region": "b"}),
+                "provider",
+                "is required",
+            ),
+            (
+                json!({"workload": {"image": "x"}, "provider": "a", "region": " "}),
+                "region",
+                "must not be empty",
+            ),
+            (
+                json!({"workload": {"image": "x"}, "provider": "a", "region": "b", "name": 1}),
+                "name",
+                "is not a field of this request",
+            ),
+            (json!([]), "", "the body must be an object"),
+        ] {
+            let problem = create_body(body.to_string().as_bytes()).expect_err("refused");
+            assert_eq!(
+                (problem.status.as_u16(), problem.code.as_str()),
+                (422, "validation_failed")
+            );
+            assert_eq!(problem.params["field"], field);
+            assert_eq!(problem.params["reason"], reason);
+        }
+    }
+
+    #[test]
+    fn workload_fields_beyond_image_pass() {
+        let body = json!({"workload": {"image": "x", "any": {"thing": [1, null]}}, "provider": "auto", "region": "auto"});
+        assert_eq!(
+            create_body(body.to_string().as_bytes()).expect("accepted"),
+            body
+        );
+    }
+
+    #[test]
+    fn a_key_is_one_header_of_visible_characters() {
+        assert_eq!(
+            idempotency_key(&headers(&[("idempotency-key", "k-1")])),
+            Ok("k-1")
+        );
+        for bad in ["", "with space", &"x".repeat(256)] {
+            let problem =
+                idempotency_key(&headers(&[("idempotency-key", bad)])).expect_err("refused");
+            assert_eq!(problem.code, "idempotency_key_invalid");
+        }
+        let mut twice = headers(&[("idempotency-key", "k-1")]);
+        twice.append("idempotency-key", HeaderValue::from_static("k-2"));
+        assert_eq!(
+            idempotency_key(&twice).expect_err("refused").code,
+            "invalid_header"
+        );
+        assert_eq!(
+            idempotency_key(&headers(&[])).expect_err("refused").code,
+            "idempotency_key_missing"
+        );
+    }
+
+    #[test]
+    fn only_json_is_taken() {
+        for good in ["application/json", "Application/JSON; charset=UTF-8"] {
+            assert_eq!(content_type(&headers(&[("content-type", good)])), Ok(()));
+        }
+        for bad in [
+            "text/plain",
+            "application/json; charset=latin1",
+            "application/jsonp",
+        ] {
+            let problem = content_type(&headers(&[("content-type", bad)])).expect_err("refused");
+            assert_eq!(problem.status.as_u16(), 415);
+        }
+    }
+
+    #[test]
+    fn a_sent_workspace_must_be_the_tokens() {
+        let caller = Caller {
+            workspace: "ws-a".to_owned(),
+            workspace_id: "ws-a".to_owned(),
+            fingerprint: String::new(),
+        };
+        assert_eq!(workspace(&headers(&[]), &caller), Ok(()));
+        assert_eq!(
+            workspace(&headers(&[("x-service-workspace-id", "ws-a")]), &caller),
+            Ok(())
+        );
+        let problem = workspace(&headers(&[("x-service-workspace-id", "ws-b")]), &caller)
+            .expect_err("refused");
+        assert_eq!(
+            (problem.status.as_u16(), problem.code.as_str()),
+            (403, "workspace_mismatch")
+        );
+    }
+}

@@ -1,0 +1,203 @@
+//! The command line.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Parser;
+
+use crate::access::is_legal_token;
+use crate::app::Settings;
+use crate::plan::{Millis, Pacing};
+
+const AFTER_HELP: &str = "\
+Durations are written 250ms, 30s, 5m or 24h; a bare number is milliseconds.
+
+Example:
+  reference-service --token dev --run-time 3s
+  curl -H 'Authorization: Bearer dev' http://127.0.0.1:8090/api/v1/workspaces/current
+
+What it does where the API's description is silent, how a workload steers its run
+(workload.simulate) and how to ask for faults (/_control) is written in
+tests/reference-service/README.md.";
+
+/// A Run Orchestration Service to develop and test against: the whole API, in memory, on loopback,
+/// with faults on request.
+#[derive(Debug, Parser)]
+#[command(name = "reference-service", version, after_help = AFTER_HELP)]
+pub(crate) struct Args {
+    /// Address to listen on; port 0 takes a free one
+    #[arg(long, default_value = "127.0.0.1:8090", value_name = "ADDRESS")]
+    listen: SocketAddr,
+    /// Accept an address for --listen that other machines can reach
+    #[arg(long)]
+    allow_remote: bool,
+    /// Write the port to this file once the service listens
+    #[arg(long, value_name = "FILE")]
+    port_file: Option<PathBuf>,
+    /// Version that GET /version answers
+    #[arg(long, default_value = "1.0.0")]
+    api_version: String,
+    /// Workspace of every token that names none
+    #[arg(long, default_value = "ws-demo", value_name = "ID")]
+    workspace: String,
+    /// An access token that is accepted, and the workspace that it is bound to; repeatable
+    #[arg(long, env = "REFERENCE_SERVICE_TOKEN", hide_env_values = true, value_delimiter = ',', value_name = "TOKEN[=WORKSPACE]", value_parser = token)]
+    token: Vec<(String, Option<String>)>,
+    /// Let the tokens expire this long after the start [default: never]
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    token_ttl: Option<Millis>,
+    /// How long a run is queued
+    #[arg(long, default_value = "500ms", value_name = "DURATION", value_parser = duration)]
+    queue_time: Millis,
+    /// How long a run is provisioning
+    #[arg(long, default_value = "500ms", value_name = "DURATION", value_parser = duration)]
+    provision_time: Millis,
+    /// How long a run is running
+    #[arg(long, default_value = "2s", value_name = "DURATION", value_parser = duration)]
+    run_time: Millis,
+    /// How long a run is cancelling
+    #[arg(long, default_value = "300ms", value_name = "DURATION", value_parser = duration)]
+    cancel_time: Millis,
+    /// How long an Idempotency-Key is remembered
+    #[arg(long, default_value = "24h", value_name = "DURATION", value_parser = duration)]
+    key_retention: Millis,
+    /// How long an event stream is silent before a comment is sent
+    #[arg(long, default_value = "15s", value_name = "DURATION", value_parser = duration)]
+    heartbeat: Millis,
+    /// Keep the event streams of finished runs open instead of ending them
+    #[arg(long)]
+    keep_finished_streams: bool,
+    /// Largest request body, in bytes
+    #[arg(long, default_value_t = 1 << 20, value_name = "BYTES")]
+    max_body: usize,
+    /// Repeat the run and request ids of an earlier start [default: random]
+    #[arg(long)]
+    seed: Option<u64>,
+    /// What is logged to stderr: error, warn, info, debug or trace, or a filter such as hyper=debug
+    #[arg(long, default_value = "warn", value_name = "FILTER")]
+    log: String,
+}
+
+/// What the program needs beside the service's settings.
+#[derive(Debug)]
+pub(crate) struct Start {
+    pub(crate) listen: SocketAddr,
+    pub(crate) port_file: Option<PathBuf>,
+    pub(crate) log: String,
+    pub(crate) settings: Settings,
+}
+
+impl Args {
+    pub(crate) fn check(self) -> Result<Start, String> {
+        if !self.allow_remote && !self.listen.ip().is_loopback() {
+            return Err(format!(
+                "--listen {}: other machines could reach it; give a loopback address, or --allow-remote",
+                self.listen
+            ));
+        }
+        if self.workspace.is_empty() {
+            return Err("--workspace must not be empty".to_owned());
+        }
+        if self.heartbeat == 0 {
+            return Err("--heartbeat must be 1 ms at least".to_owned());
+        }
+        // The upper half of a random UUID is enough of a seed.
+        let seed = self
+            .seed
+            .unwrap_or_else(|| uuid::Uuid::new_v4().as_u64_pair().0);
+        Ok(Start {
+            listen: self.listen,
+            port_file: self.port_file,
+            log: self.log,
+            settings: Settings {
+                api_version: self.api_version,
+                workspace: self.workspace,
+                tokens: self.token,
+                token_ttl: self.token_ttl,
+                pacing: Pacing {
+                    queue: self.queue_time,
+                    provision: self.provision_time,
+                    run: self.run_time,
+                    cancel: self.cancel_time,
+                },
+                key_retention: self.key_retention,
+                seed,
+                max_body: self.max_body,
+                heartbeat: Duration::from_millis(self.heartbeat),
+                keep_finished_streams: self.keep_finished_streams,
+            },
+        })
+    }
+}
+
+/// `TOKEN` or `TOKEN=WORKSPACE`. Base64 ends in `=`: what follows the last one must not be empty to
+/// be a workspace.
+fn token(text: &str) -> Result<(String, Option<String>), String> {
+    let (token, workspace) = match text.rsplit_once('=') {
+        Some((token, workspace)) if !workspace.is_empty() => (token, Some(workspace.to_owned())),
+        _ => (text, None),
+    };
+    if is_legal_token(token) {
+        Ok((token.to_owned(), workspace))
+    } else {
+        Err("a token is letters, digits and -._~+/=".to_owned())
+    }
+}
+
+fn duration(text: &str) -> Result<Millis, String> {
+    let digits = text.trim_end_matches(|letter: char| letter.is_ascii_alphabetic());
+    let factor = match &text[digits.len()..] {
+        "" | "ms" => 1,
+        "s" => 1_000,
+        "m" => 60_000,
+        "h" => 3_600_000,
+        unit => return Err(format!("unknown unit {unit:?}; use ms, s, m or h")),
+    };
+    let number: u32 = digits
+        .parse()
+        .map_err(|_| "a duration is a number and a unit, such as 30s".to_owned())?;
+    Ok(Millis::from(number) * factor)
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser as _;
+
+    use super::{Args, duration, token};
+
+    fn check(args: &[&str]) -> Result<super::Start, String> {
+        let args = ["reference-service"].iter().chain(args);
+        Args::try_parse_from(args)
+            .map_err(|error| error.to_string())?
+            .check()
+    }
+
+    #[test]
+    fn durations_have_units() {
+        assert_eq!(duration("250"), Ok(250));
+        assert_eq!(duration("250ms"), Ok(250));
+        assert_eq!(duration("30s"), Ok(30_000));
+        assert_eq!(duration("24h"), Ok(86_400_000));
+        assert!(duration("5d").is_err() && duration("s").is_err() && duration("-1s").is_err());
+    }
+
+    #[test]
+    fn a_token_may_name_its_workspace() {
+        assert_eq!(token("abc"), Ok(("abc".to_owned(), None)));
+        assert_eq!(
+            token("abc=ws-1"),
+            Ok(("abc".to_owned(), Some("ws-1".to_owned())))
+        );
+        assert_eq!(token("YWI=="), Ok(("YWI==".to_owned(), None)));
+        assert!(token("a b").is_err());
+    }
+
+    #[test]
+    fn only_loopback_is_listened_on_unless_allowed() {
+        assert!(check(&["--listen", "127.0.0.1:0"]).is_ok());
+        let error = check(&["--listen", "0.0.0.0:80"]).expect_err("refused");
+        assert!(error.contains("--allow-remote"), "{error}");
+        assert!(check(&["--listen", "0.0.0.0:80", "--allow-remote"]).is_ok());
+    }
+}

@@ -1,0 +1,393 @@
+//! `/_control`: what tests and the demo see and steer. Without authentication, for callers on the
+//! same machine only.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use axum::body::Body;
+use bytes::Bytes;
+use http::header::{CONTENT_TYPE, HeaderValue};
+use http::request::Parts;
+use http::{Method, Response, StatusCode};
+use percent_encoding::percent_decode_str;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+use crate::access::{Token, is_legal_token};
+use crate::api::{JSON, PROBLEM};
+use crate::app::{App, Inner};
+use crate::faults::Fault;
+use crate::plan::Millis;
+use crate::problem::Problem;
+use crate::run::{Event, Run, Timer, timestamp};
+
+const PREFIX: &str = "/_control";
+
+type Done = Result<(StatusCode, Value), Problem>;
+
+pub(crate) fn owns(path: &str) -> bool {
+    path.strip_prefix(PREFIX)
+        .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
+pub(crate) fn handle(
+    app: &Arc<App>,
+    peer: SocketAddr,
+    parts: &Parts,
+    body: Result<Bytes, Problem>,
+) -> Response<Body> {
+    let done = if peer.ip().to_canonical().is_loopback() {
+        body.and_then(|body| dispatch(app, &parts.method, parts.uri.path(), &body))
+    } else {
+        let title = "The control API answers callers on its own machine only";
+        Err(Problem::new(StatusCode::FORBIDDEN, "not_local", title))
+    };
+    let (status, kind, body) = match done {
+        Ok((status, body)) => (status, JSON, body),
+        Err(problem) => {
+            let request_id = app.with(|inner, _| inner.request_id());
+            (problem.status, PROBLEM, problem.body(&request_id))
+        }
+    };
+    let mut response = Response::new(Body::from(format!("{body}\n")));
+    *response.status_mut() = status;
+    response
+        .headers_mut()
+        .insert(CONTENT_TYPE, HeaderValue::from_static(kind));
+    response
+}
+
+fn dispatch(app: &App, method: &Method, path: &str, body: &[u8]) -> Done {
+    let decoded: Vec<String> = path
+        .split('/')
+        .skip(2)
+        .map(|segment| percent_decode_str(segment).decode_utf8_lossy().into_owned())
+        .collect();
+    let segments: Vec<&str> = decoded.iter().map(String::as_str).collect();
+    match (method.as_str(), segments.as_slice()) {
+        ("GET", [] | [""]) => ok(json!({"endpoints": ENDPOINTS})),
+        ("GET", ["stats"]) => ok(app.with(|inner, _| stats(app, inner))),
+        ("GET", ["runs"]) => ok(app.with(|inner, _| runs(inner))),
+        ("GET", ["requests"]) => {
+            ok(app.with(|inner, _| json!(inner.ledger.entries().collect::<Vec<_>>())))
+        }
+        ("GET", ["tokens"]) => {
+            ok(app.with(|inner, _| inner.access.tokens().map(token_json).collect()))
+        }
+        ("GET", ["workspaces"]) => ok(app.with(|inner, _| workspaces(inner))),
+        ("GET", ["faults"]) => ok(app.with(|inner, _| json!(inner.faults.rules()))),
+        ("POST", ["tokens"]) => add_token(app, parse(body)?),
+        ("POST", ["faults"]) => add_fault(app, parse(body)?),
+        ("POST", ["hold"]) => hold_all(app, true),
+        ("POST", ["release"]) => hold_all(app, false),
+        ("POST", ["runs", id, verb]) => steer(app, id, verb, body),
+        ("PATCH", ["tokens", name]) => expire_token(app, name, &parse(body)?),
+        ("PUT", ["version"]) => set_version(app, parse(body)?),
+        ("PUT", ["workspaces", key]) => announce(app, key, parse(body)?),
+        ("DELETE", ["tokens", name]) => revoke(app, name),
+        ("DELETE", ["faults"]) => {
+            ok(json!({"removed": app.with(|inner, _| inner.faults.remove(None))}))
+        }
+        ("DELETE", ["faults", id]) => remove_fault(app, id),
+        ("DELETE", ["runs", id]) => app
+            .with(|inner, _| inner.table.delete(id))
+            .and_then(|()| ok(json!({}))),
+        ("DELETE", ["keys", key]) => {
+            ok(json!({"forgotten": app.with(|inner, _| inner.table.forget_key(key))}))
+        }
+        ("DELETE", ["streams"]) => ok(json!({"cut": app.cut_streams()})),
+        ("DELETE", ["requests"]) => {
+            app.with(|inner, _| inner.ledger.clear_entries());
+            ok(json!({}))
+        }
+        _ => Err(Problem::path_not_found(path)),
+    }
+}
+
+/// What `GET /_control` lists.
+const ENDPOINTS: &[&str] = &[
+    "GET /_control/stats",
+    "GET /_control/runs",
+    "GET|DELETE /_control/requests",
+    "GET|POST /_control/tokens, PATCH|DELETE /_control/tokens/{token or fingerprint}",
+    "GET /_control/workspaces, PUT /_control/workspaces/{key}",
+    "PUT /_control/version",
+    "GET|POST|DELETE /_control/faults, DELETE /_control/faults/{id}",
+    "POST /_control/hold, POST /_control/release",
+    "POST /_control/runs/{runId}/hold|release|advance|state|events",
+    "DELETE /_control/runs/{runId}, /_control/keys/{key}, /_control/streams",
+];
+
+#[expect(
+    clippy::unnecessary_wraps,
+    reason = "every arm of the dispatch is a Result"
+)]
+fn ok(body: Value) -> Done {
+    Ok((StatusCode::OK, body))
+}
+
+/// An empty body stands for an empty object.
+fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, Problem> {
+    let body = if body.is_empty() { b"{}" } else { body };
+    serde_json::from_slice(body)
+        .map_err(|error| Problem::bad_request("invalid_control_body", error.to_string()))
+}
+
+fn stats(app: &App, inner: &Inner) -> Value {
+    let mut by_state: BTreeMap<&str, u64> = BTreeMap::new();
+    for run in inner.table.runs() {
+        *by_state.entry(run.state.as_str()).or_default() += 1;
+    }
+    json!({
+        "requests": inner.ledger.counts(),
+        "runsCreated": inner.table.runs().count(),
+        "runsByState": by_state,
+        "runsCancelRequested": inner.table.runs().filter(|run| run.cancel_requested.is_some()).count(),
+        "idempotencyKeysSeen": inner.table.keys_seen(),
+        "cancels": inner.table.runs().map(|run| run.received.cancels).sum::<u64>(),
+        "unauthenticated": inner.ledger.count_of_status("401"),
+        "authorizationOnVersion": inner.ledger.authorization_on_version,
+        "openStreams": app.gauges.open_streams.load(Ordering::Relaxed),
+        "openConnections": app.gauges.open_connections.load(Ordering::Relaxed),
+        "connections": app.gauges.connections.load(Ordering::Relaxed),
+    })
+}
+
+fn runs(inner: &Inner) -> Value {
+    let mut runs: Vec<&Run> = inner.table.runs().collect();
+    runs.sort_by_key(|run| run.number);
+    runs.into_iter()
+        .map(|run| {
+            json!({
+                "number": run.number,
+                "runId": run.id,
+                "workspace": run.workspace,
+                "idempotencyKey": run.key,
+                "token": run.token,
+                "state": run.state,
+                "body": run.body,
+                "createdAt": timestamp(run.created),
+                "cancelRequestedAt": run.cancel_requested.map(timestamp),
+                "deleted": run.deleted,
+                "held": matches!(run.timer, Timer::Held(_)),
+                "events": run.events.len(),
+                "lastEventId": run.events.last().and_then(|event| event.id.clone()),
+                "posts": run.received.posts.len(),
+                "postRequestIds": run.received.posts,
+                "gets": run.received.gets,
+                "cancels": run.received.cancels,
+                "streams": run.received.streams,
+            })
+        })
+        .collect()
+}
+
+fn workspaces(inner: &Inner) -> Value {
+    inner
+        .access
+        .workspaces()
+        .map(|(key, workspace)| json!({"key": key, "id": workspace.id, "name": workspace.name}))
+        .collect()
+}
+
+fn token_json(token: &Token) -> Value {
+    json!({
+        "fingerprint": token.fingerprint,
+        "workspace": token.workspace,
+        "expiresAt": token.expires.map(timestamp),
+        "revoked": token.revoked,
+    })
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct NewToken {
+    token: Option<String>,
+    workspace: Option<String>,
+    expires_after_ms: Option<Millis>,
+}
+
+/// Answers with the token only when it was made here.
+fn add_token(app: &App, new: NewToken) -> Done {
+    if new
+        .token
+        .as_deref()
+        .is_some_and(|token| !is_legal_token(token))
+    {
+        return Err(Problem::invalid_field("token", "can't be sent in a header"));
+    }
+    let workspace = new
+        .workspace
+        .unwrap_or_else(|| app.settings.workspace.clone());
+    app.with(|inner, now| {
+        let made = new.token.is_none();
+        let token = new.token.unwrap_or_else(|| {
+            format!(
+                "tok_{:016x}{:016x}",
+                inner.random.next(),
+                inner.random.next()
+            )
+        });
+        let expires = new.expires_after_ms.map(|after| now.saturating_add(after));
+        let mut body = token_json(&inner.access.add_token(&token, &workspace, expires));
+        if made {
+            body["token"] = token.into();
+        }
+        Ok((StatusCode::CREATED, body))
+    })
+}
+
+fn change_token(app: &App, name: &str, change: impl FnOnce(&mut Token, Millis)) -> Done {
+    app.with(|inner, now| {
+        let token = inner.access.token_mut(name).ok_or_else(|| {
+            Problem::new(
+                StatusCode::NOT_FOUND,
+                "token_not_found",
+                "There is no such token",
+            )
+        })?;
+        change(token, now);
+        ok(token_json(token))
+    })
+}
+
+fn revoke(app: &App, name: &str) -> Done {
+    change_token(app, name, |token, _| token.revoked = true)
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct Expiry {
+    /// Absent: it does not expire.
+    expires_after_ms: Option<Millis>,
+}
+
+fn expire_token(app: &App, name: &str, expiry: &Expiry) -> Done {
+    change_token(app, name, |token, now| {
+        token.expires = expiry
+            .expires_after_ms
+            .map(|after| now.saturating_add(after));
+    })
+}
+
+fn set_version(app: &App, version: Value) -> Done {
+    app.with(|inner, _| inner.version = version.clone());
+    ok(version)
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Announced {
+    id: Option<String>,
+    name: Option<String>,
+}
+
+fn announce(app: &App, key: &str, announced: Announced) -> Done {
+    app.with(|inner, _| {
+        if inner.access.announce(key, announced.id, announced.name) {
+            ok(inner.access.workspace_resource(key))
+        } else {
+            Err(Problem::new(
+                StatusCode::NOT_FOUND,
+                "workspace_not_found",
+                "There is no such workspace",
+            ))
+        }
+    })
+}
+
+fn add_fault(app: &App, fault: Fault) -> Done {
+    fault.check()?;
+    let id = app.with(|inner, _| inner.faults.add(fault));
+    Ok((StatusCode::CREATED, json!({"id": id})))
+}
+
+fn remove_fault(app: &App, id: &str) -> Done {
+    let removed = id
+        .parse()
+        .map_or(0, |id| app.with(|inner, _| inner.faults.remove(Some(id))));
+    if removed == 0 {
+        return Err(Problem::new(
+            StatusCode::NOT_FOUND,
+            "fault_not_found",
+            "There is no such fault",
+        ));
+    }
+    ok(json!({"removed": removed}))
+}
+
+fn hold_all(app: &App, hold: bool) -> Done {
+    app.with(|inner, now| inner.table.hold_all(now, hold));
+    ok(json!({"held": hold}))
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct NewState {
+    state: String,
+    /// False: the state changes and no event says so.
+    #[serde(default = "yes")]
+    event: bool,
+}
+
+fn yes() -> bool {
+    true
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct NewEvent {
+    #[serde(rename = "type")]
+    kind: String,
+    #[serde(default)]
+    data: Value,
+    /// Absent: the next id.
+    id: Option<String>,
+    /// The event has no id at all.
+    #[serde(default)]
+    without_id: bool,
+}
+
+fn steer(app: &App, id: &str, verb: &str, body: &[u8]) -> Done {
+    app.with(|inner, now| {
+        let table = &mut inner.table;
+        match verb {
+            "hold" => table.change(id, |run| run.hold(now))?,
+            "release" => table.change(id, |run| run.release(now))?,
+            "advance" => {
+                if !table.change(id, |run| run.step(now))? {
+                    return Err(Problem::conflict(
+                        "no_next_step",
+                        "This run has no next step",
+                    ));
+                }
+            }
+            "state" => {
+                let new: NewState = parse(body)?;
+                table.set_state(now, id, &new.state, !new.event)?;
+            }
+            "events" => {
+                let new: NewEvent = parse(body)?;
+                let next = table.get(id).map(Run::next_event_id);
+                let data = match new.data {
+                    Value::String(text) => text,
+                    other => other.to_string(),
+                };
+                table.emit(
+                    id,
+                    Event {
+                        id: new.id.or(next).filter(|_| !new.without_id),
+                        kind: new.kind,
+                        data,
+                    },
+                )?;
+            }
+            _ => return Err(Problem::path_not_found(verb)),
+        }
+        let run = table.get(id).ok_or_else(|| Problem::run_not_found(id))?;
+        ok(json!({"runId": run.id, "state": run.state, "events": run.events.len()}))
+    })
+}

@@ -1,0 +1,299 @@
+//! From a reply to what goes over the wire, as it should or as a fault spoils it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::Body;
+use bytes::Bytes;
+use http::header::{CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, LOCATION};
+use http::{HeaderName, HeaderValue, Response, StatusCode};
+use serde_json::Value;
+use tokio::sync::mpsc;
+
+use crate::api::{Call, Content, PROBLEM, Reply};
+use crate::app::App;
+use crate::faults::Action;
+use crate::problem::Problem;
+use crate::sse::{self, Piece};
+use crate::stream_script::StreamScript;
+
+pub(crate) const REQUEST_ID: &str = "x-request-id";
+const HUGE_PIECE: usize = 64 * 1024;
+
+/// How a request ends.
+#[derive(Debug)]
+pub(crate) enum Outcome {
+    Answer(Response<Body>),
+    /// The connection is closed with no byte of an answer.
+    Cut,
+}
+
+/// Answers as it should.
+pub(crate) fn plain(app: &Arc<App>, call: &Call) -> Outcome {
+    let reply = call.execute(app);
+    Outcome::Answer(respond(app, call, reply, None))
+}
+
+/// Answers as the fault says.
+pub(crate) async fn spoilt(app: &Arc<App>, call: &Call, action: Action) -> Outcome {
+    let response = match action {
+        Action::DoThenLose => {
+            call.execute(app);
+            return Outcome::Cut;
+        }
+        Action::LoseBefore => return Outcome::Cut,
+        Action::Hang { execute, for_ms } => {
+            if execute {
+                call.execute(app);
+            }
+            wait(for_ms).await;
+            return Outcome::Cut;
+        }
+        Action::Delay {
+            for_ms,
+            execute: true,
+        } => {
+            let reply = call.execute(app);
+            wait(for_ms).await;
+            respond(app, call, reply, None)
+        }
+        Action::Delay {
+            for_ms,
+            execute: false,
+        } => {
+            wait(for_ms).await;
+            return plain(app, call);
+        }
+        Action::Answer { execute, .. } => {
+            if execute {
+                call.execute(app);
+            }
+            respond(app, call, answer(action, &call.request_id), None)
+        }
+        Action::Redirect { status, location } => redirect(call, status, &location),
+        Action::Stream(script) => respond(app, call, call.execute(app), Some(script)),
+        Action::SlowDrip {
+            chunk_bytes,
+            every_ms,
+        } => with_body(app, call, |bytes, pieces| {
+            drip(bytes, pieces, chunk_bytes, every_ms)
+        }),
+        Action::HugeBody { bytes } => with_body(app, call, move |_, pieces| huge(pieces, bytes)),
+        Action::TruncatedBody => truncated(app, call),
+        Action::WrongContentType { content_type } => {
+            let mut response = respond(app, call, call.execute(app), None);
+            set(response.headers_mut(), CONTENT_TYPE.as_str(), &content_type);
+            response
+        }
+        Action::InvalidJson => changed(app, call, |bytes| bytes.slice(..bytes.len() / 2)),
+        Action::MergeBody { merge } => changed(app, call, |bytes| merged(bytes, &merge)),
+    };
+    Outcome::Answer(response)
+}
+
+/// Sleeps; the limit was checked when the fault was added.
+async fn wait(millis: u64) {
+    tokio::time::sleep(Duration::from_millis(millis)).await;
+}
+
+fn respond(
+    app: &Arc<App>,
+    call: &Call,
+    reply: Reply,
+    script: Option<StreamScript>,
+) -> Response<Body> {
+    let (kind, body) = match reply.content {
+        Content::Bytes(kind, bytes) => (kind, Body::from(bytes)),
+        Content::Events { run_id, position } => {
+            let (sender, pieces) = mpsc::channel(1);
+            tokio::spawn(sse::serve(app.clone(), run_id, position, script, sender));
+            ("text/event-stream", Body::from_stream(sse::body_of(pieces)))
+        }
+    };
+    let mut response = Response::new(body);
+    *response.status_mut() = reply.status;
+    let headers = response.headers_mut();
+    set(headers, CONTENT_TYPE.as_str(), kind);
+    set(headers, REQUEST_ID, &call.request_id);
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    headers.extend(reply.headers);
+    response
+}
+
+/// Sets a header; a fault's own value that no header can carry is left out.
+fn set(headers: &mut HeaderMap, name: &str, value: &str) {
+    if let (Ok(name), Ok(value)) = (HeaderName::try_from(name), HeaderValue::from_str(value)) {
+        headers.insert(name, value);
+    }
+}
+
+/// The reply of an `answer` fault.
+fn answer(action: Action, request_id: &str) -> Reply {
+    let Action::Answer {
+        status,
+        code,
+        retryable,
+        title,
+        params,
+        headers,
+        body,
+        content_type,
+        ..
+    } = action
+    else {
+        return Reply::problem(
+            &Problem::bad_request("no_answer", "This fault has no answer"),
+            request_id,
+        );
+    };
+    let status = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    let code = code.unwrap_or_else(|| format!("injected_{}", status.as_u16()));
+    let title = title.unwrap_or_else(|| format!("Injected: {status}"));
+    let mut problem = Problem::new(status, &code, title);
+    problem.retryable = retryable.unwrap_or(status.is_server_error() || status.as_u16() == 429);
+    problem.params = params;
+    let mut reply = Reply::problem(&problem, request_id);
+    let kind = content_type.unwrap_or_else(|| match body {
+        Some(_) => "text/html".to_owned(),
+        None => PROBLEM.to_owned(),
+    });
+    if let Some(body) = body {
+        reply.content = Content::Bytes(PROBLEM, Bytes::from(body));
+    }
+    set(&mut reply.headers, CONTENT_TYPE.as_str(), &kind);
+    for (name, value) in &headers {
+        set(&mut reply.headers, name, value);
+    }
+    reply
+}
+
+fn redirect(call: &Call, status: u16, location: &str) -> Response<Body> {
+    let mut response = Response::new(Body::empty());
+    *response.status_mut() = StatusCode::from_u16(status).unwrap_or(StatusCode::TEMPORARY_REDIRECT);
+    set(response.headers_mut(), LOCATION.as_str(), location);
+    set(response.headers_mut(), REQUEST_ID, &call.request_id);
+    response
+}
+
+/// The right answer with another body; an event stream stays as it is.
+fn changed(app: &Arc<App>, call: &Call, change: impl FnOnce(Bytes) -> Bytes) -> Response<Body> {
+    let mut reply = call.execute(app);
+    if let Content::Bytes(kind, bytes) = reply.content {
+        reply.content = Content::Bytes(kind, change(bytes));
+    }
+    respond(app, call, reply, None)
+}
+
+fn merged(bytes: Bytes, patch: &Value) -> Bytes {
+    match serde_json::from_slice::<Value>(&bytes) {
+        Ok(mut value) => {
+            merge(&mut value, patch);
+            Bytes::from(value.to_string())
+        }
+        Err(_) => bytes,
+    }
+}
+
+/// RFC 7386.
+fn merge(target: &mut Value, patch: &Value) {
+    let Value::Object(patch) = patch else {
+        target.clone_from(patch);
+        return;
+    };
+    if !target.is_object() {
+        *target = Value::Object(serde_json::Map::new());
+    }
+    if let Value::Object(target) = target {
+        for (name, value) in patch {
+            if value.is_null() {
+                target.remove(name);
+            } else {
+                merge(target.entry(name.clone()).or_insert(Value::Null), value);
+            }
+        }
+    }
+}
+
+/// The right answer's head with a body that a task writes.
+fn with_body<F: Future<Output = ()> + Send + 'static>(
+    app: &Arc<App>,
+    call: &Call,
+    write: impl FnOnce(Bytes, mpsc::Sender<Piece>) -> F,
+) -> Response<Body> {
+    let reply = call.execute(app);
+    let Content::Bytes(_, bytes) = &reply.content else {
+        return respond(app, call, reply, None);
+    };
+    let (sender, pieces) = mpsc::channel(1);
+    tokio::spawn(write(bytes.clone(), sender));
+    let mut response = respond(app, call, reply, None);
+    *response.body_mut() = Body::from_stream(sse::body_of(pieces));
+    response
+}
+
+fn truncated(app: &Arc<App>, call: &Call) -> Response<Body> {
+    let mut length = 0;
+    let mut response = with_body(app, call, |bytes, pieces| {
+        length = bytes.len();
+        async move {
+            let half = bytes.slice(..bytes.len() / 2);
+            // A client that has gone needs no more.
+            if pieces.send(Ok(half)).await.is_ok() {
+                let _ = pieces.send(Err(sse::cut())).await;
+            }
+        }
+    });
+    if length > 0 {
+        response
+            .headers_mut()
+            .insert(CONTENT_LENGTH, HeaderValue::from(length));
+    }
+    response
+}
+
+async fn drip(mut bytes: Bytes, pieces: mpsc::Sender<Piece>, chunk: usize, every: u64) {
+    while !bytes.is_empty() {
+        let piece = bytes.split_to(chunk.min(bytes.len()));
+        if pieces.send(Ok(piece)).await.is_err() {
+            return;
+        }
+        wait(every).await;
+    }
+}
+
+/// A JSON string of about this many bytes.
+async fn huge(pieces: mpsc::Sender<Piece>, bytes: u64) {
+    let piece = Bytes::from(vec![b'x'; HUGE_PIECE]);
+    let mut left = usize::try_from(bytes).unwrap_or(usize::MAX);
+    let mut next = Some(Bytes::from_static(b"{\"padding\":\""));
+    while let Some(bytes) = next {
+        if pieces.send(Ok(bytes)).await.is_err() {
+            return;
+        }
+        let size = left.min(HUGE_PIECE);
+        left -= size;
+        next = (size > 0).then(|| piece.slice(..size));
+    }
+    // The client may have gone at last.
+    let _ = pieces.send(Ok(Bytes::from_static(b"\"}"))).await;
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::merge;
+
+    #[test]
+    fn a_merge_patch_sets_and_removes() {
+        let mut value = json!({"runId": "a", "state": "queued", "workload": {"image": "x"}});
+        merge(
+            &mut value,
+            &json!({"runId": null, "state": 7, "workload": {"extra": true}}),
+        );
+        assert_eq!(
+            value,
+            json!({"state": 7, "workload": {"image": "x", "extra": true}})
+        );
+    }
+}

@@ -1,0 +1,241 @@
+//! Connections and requests: reads them, notes them, and answers or cuts.
+//!
+//! Connections are served by hyper itself: a service that fails closes its connection with no byte
+//! of an answer, which is what a lost answer needs.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use axum::body::Body;
+use bytes::{Bytes, BytesMut};
+use futures::StreamExt as _;
+use http::request::Parts;
+use http::{HeaderMap, Request};
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use serde_json::Value;
+use tokio::net::{TcpListener, TcpStream};
+
+use crate::access::{Access, fingerprint};
+use crate::api::Call;
+use crate::app::{App, OpenGuard};
+use crate::checks;
+use crate::control;
+use crate::effects::{self, Outcome};
+use crate::faults::Target;
+use crate::ledger::Entry;
+use crate::problem::Problem;
+use crate::route::{Operation, Route};
+use crate::run::timestamp;
+
+/// Read beyond the limit and thrown away, so that the client gets to see its 413.
+const DRAINED: usize = 16 * 1024 * 1024;
+
+#[derive(Debug, thiserror::Error)]
+#[error("the connection was cut on request")]
+struct CutOnRequest;
+
+/// Accepts connections for ever.
+pub(crate) async fn serve(app: Arc<App>, listener: TcpListener) {
+    let timers = app.clone();
+    tokio::spawn(async move { timers.run_timers().await });
+    loop {
+        match listener.accept().await {
+            Ok((stream, peer)) => {
+                tokio::spawn(connection(app.clone(), stream, peer));
+            }
+            Err(error) => {
+                tracing::warn!(error = %error, "accepting a connection failed");
+                // Out of file descriptors, most likely: without a pause this loop would spin.
+                tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+            }
+        }
+    }
+}
+
+async fn connection(app: Arc<App>, stream: TcpStream, peer: SocketAddr) {
+    let _open = OpenGuard::new(&app.gauges.open_connections);
+    app.gauges.connections.fetch_add(1, Ordering::Relaxed);
+    // Small events must not wait for each other.
+    if let Err(error) = stream.set_nodelay(true) {
+        tracing::debug!(error = %error, "setting TCP_NODELAY failed");
+    }
+    let service = service_fn(|request| {
+        // A task of its own: what a request asks for also happens when its client has gone.
+        let work = tokio::spawn(handle(app.clone(), peer, request));
+        async move {
+            match work.await {
+                Ok(Outcome::Answer(response)) => Ok(response),
+                Ok(Outcome::Cut) | Err(_) => Err(CutOnRequest),
+            }
+        }
+    });
+    let served = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .serve_connection(TokioIo::new(stream), service)
+        .await;
+    if let Err(error) = served {
+        tracing::debug!(error = %error, "a connection ended early");
+    }
+}
+
+async fn handle(app: Arc<App>, peer: SocketAddr, request: Request<Incoming>) -> Outcome {
+    let (parts, body) = request.into_parts();
+    let body = read(Body::new(body), app.settings.max_body).await;
+    if control::owns(parts.uri.path()) {
+        return Outcome::Answer(control::handle(&app, peer, &parts, body));
+    }
+    let began = app.now();
+    let call = Call {
+        request_id: app.with(|inner, _| inner.request_id()),
+        route: Route::of(&parts.method, parts.uri.path()),
+        query: parts.uri.query().map(str::to_owned),
+        headers: parts.headers.clone(),
+        body,
+    };
+    let (number, fault) = app.with(|inner, now| {
+        let entry = entry(&inner.access, &parts, &call, timestamp(now));
+        let image = call.run_id().and_then(|id| inner.table.get(id));
+        let target = target(
+            &call,
+            image.map(|run| (run.key.clone(), run.image().map(str::to_owned))),
+        );
+        (inner.ledger.open(entry), inner.faults.pick(&target))
+    });
+    let fault_id = fault.as_ref().map(|(id, _)| *id);
+    let outcome = match fault {
+        None => effects::plain(&app, &call),
+        Some((_, action)) => effects::spoilt(&app, &call, action).await,
+    };
+    let status = match &outcome {
+        Outcome::Answer(response) => Some(response.status().as_u16()),
+        Outcome::Cut => None,
+    };
+    let operation = call.operation();
+    app.with(|inner, now| {
+        inner
+            .ledger
+            .close(number, operation, status, fault_id, now - began);
+    });
+    log(&call, status, fault_id);
+    outcome
+}
+
+fn log(call: &Call, status: Option<u16>, fault: Option<u64>) {
+    tracing::info!(
+        operation = ?call.operation(),
+        run.id = call.run_id(),
+        request.id = call.request_id,
+        status,
+        fault,
+        "request"
+    );
+}
+
+async fn read(body: Body, limit: usize) -> Result<Bytes, Problem> {
+    let mut stream = body.into_data_stream();
+    let mut kept = BytesMut::new();
+    let mut length = 0;
+    while let Some(piece) = stream.next().await {
+        let piece = piece.map_err(|_| {
+            Problem::bad_request(
+                "body_incomplete",
+                "The request body ended before it was whole",
+            )
+        })?;
+        length += piece.len();
+        if length <= limit {
+            kept.extend_from_slice(&piece);
+        } else if length > limit.saturating_add(DRAINED) {
+            break;
+        }
+    }
+    if length > limit {
+        return Err(Problem::body_too_large(limit));
+    }
+    Ok(kept.freeze())
+}
+
+/// The token's fingerprint, if a token came.
+fn token_of(headers: &HeaderMap) -> Option<&str> {
+    checks::bearer(headers).ok()
+}
+
+/// What the log keeps; tokens are replaced wherever they stand (rule 7).
+fn entry(access: &Access, parts: &Parts, call: &Call, at: String) -> Entry {
+    let header = |name: &str| {
+        parts
+            .headers
+            .get(name)
+            .map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned())
+    };
+    let mut headers: BTreeMap<String, String> = BTreeMap::new();
+    for (name, value) in &parts.headers {
+        let value = access.redact(&String::from_utf8_lossy(value.as_bytes()));
+        let kept = headers.entry(name.as_str().to_owned()).or_default();
+        if !kept.is_empty() {
+            kept.push_str(", ");
+        }
+        kept.push_str(&value);
+    }
+    let token = token_of(&parts.headers).map(fingerprint);
+    if let Some(value) = headers.get_mut("authorization") {
+        // Also a token that is not known here may be somebody's.
+        *value = token.as_ref().map_or_else(
+            || "(not a Bearer token)".to_owned(),
+            |token| format!("Bearer {token}"),
+        );
+    }
+    let target = parts
+        .uri
+        .path_and_query()
+        .map_or_else(|| parts.uri.path(), |target| target.as_str());
+    Entry {
+        number: 0,
+        at,
+        request_id: call.request_id.clone(),
+        operation: call.operation(),
+        method: parts.method.to_string(),
+        path: access.redact(target),
+        run_id: call.run_id().map(str::to_owned),
+        idempotency_key: header(checks::IDEMPOTENCY_KEY),
+        last_event_id: header(checks::LAST_EVENT_ID),
+        token,
+        headers,
+        body_bytes: call.body.as_ref().map_or(0, Bytes::len),
+        status: None,
+        cut: false,
+        fault: None,
+        millis: None,
+    }
+}
+
+/// What faults look at; for a run's other requests, the key and the image it was created with.
+fn target(call: &Call, run: Option<(String, Option<String>)>) -> Target {
+    let (mut key, mut image) = run.map_or((None, None), |(key, image)| (Some(key), image));
+    if call.operation() == Operation::CreateRun {
+        key = checks::single(&call.headers, checks::IDEMPOTENCY_KEY)
+            .ok()
+            .flatten()
+            .map(str::to_owned);
+        image = call
+            .body
+            .as_ref()
+            .ok()
+            .and_then(|body| serde_json::from_slice::<Value>(body).ok())
+            .and_then(|body| body["workload"]["image"].as_str().map(str::to_owned));
+    }
+    let token = token_of(&call.headers);
+    Target {
+        operation: Some(call.operation()),
+        run_id: call.run_id().map(str::to_owned),
+        key,
+        image,
+        token: token.map(str::to_owned),
+        fingerprint: token.map(fingerprint),
+    }
+}

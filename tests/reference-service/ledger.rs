@@ -1,0 +1,163 @@
+//! What was asked of the service, in order, and how often.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use serde::Serialize;
+
+use crate::plan::Millis;
+use crate::route::Operation;
+
+/// Requests that are kept; the oldest go first. The counts go on.
+pub(crate) const MAX_ENTRIES: usize = 20_000;
+
+/// One request as it came, with the token's fingerprint where the token was.
+#[derive(Debug, Clone, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Entry {
+    pub(crate) number: u64,
+    pub(crate) at: String,
+    pub(crate) request_id: String,
+    pub(crate) operation: Operation,
+    pub(crate) method: String,
+    pub(crate) path: String,
+    pub(crate) run_id: Option<String>,
+    pub(crate) idempotency_key: Option<String>,
+    pub(crate) last_event_id: Option<String>,
+    pub(crate) token: Option<String>,
+    pub(crate) headers: BTreeMap<String, String>,
+    pub(crate) body_bytes: usize,
+    /// Absent while the answer is not made, and for ever when the connection was cut.
+    pub(crate) status: Option<u16>,
+    /// The connection was cut with no answer.
+    pub(crate) cut: bool,
+    /// The id of the fault that changed the answer.
+    pub(crate) fault: Option<u64>,
+    pub(crate) millis: Option<Millis>,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Ledger {
+    entries: VecDeque<Entry>,
+    last: u64,
+    /// By operation, then by status (or `cut`).
+    counts: BTreeMap<Operation, BTreeMap<String, u64>>,
+    pub(crate) authorization_on_version: u64,
+}
+
+impl Ledger {
+    /// Notes a request before it is worked on; returns its number.
+    pub(crate) fn open(&mut self, mut entry: Entry) -> u64 {
+        self.last += 1;
+        entry.number = self.last;
+        if entry.operation == Operation::GetVersion && entry.headers.contains_key("authorization") {
+            self.authorization_on_version += 1;
+        }
+        if self.entries.len() == MAX_ENTRIES {
+            self.entries.pop_front();
+        }
+        self.entries.push_back(entry);
+        self.last
+    }
+
+    /// Notes how a request ended; no status means that the connection was cut.
+    pub(crate) fn close(
+        &mut self,
+        number: u64,
+        operation: Operation,
+        status: Option<u16>,
+        fault: Option<u64>,
+        millis: Millis,
+    ) {
+        let word = status.map_or_else(|| "cut".to_owned(), |status| status.to_string());
+        *self
+            .counts
+            .entry(operation)
+            .or_default()
+            .entry(word)
+            .or_default() += 1;
+        // Numbers are consecutive, so the place follows from the first; cleared entries have none.
+        let first = self.entries.front().map_or(0, |entry| entry.number);
+        let place = number
+            .checked_sub(first)
+            .and_then(|place| usize::try_from(place).ok());
+        if let Some(entry) = place.and_then(|place| self.entries.get_mut(place)) {
+            entry.status = status;
+            entry.cut = status.is_none();
+            entry.fault = fault;
+            entry.millis = Some(millis);
+        }
+    }
+
+    pub(crate) fn entries(&self) -> impl Iterator<Item = &Entry> {
+        self.entries.iter()
+    }
+
+    pub(crate) fn clear_entries(&mut self) {
+        self.entries.clear();
+    }
+
+    pub(crate) fn counts(&self) -> &BTreeMap<Operation, BTreeMap<String, u64>> {
+        &self.counts
+    }
+
+    pub(crate) fn count_of_status(&self, status: &str) -> u64 {
+        self.counts
+            .values()
+            .filter_map(|by_status| by_status.get(status))
+            .sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::{Entry, Ledger, MAX_ENTRIES};
+    use crate::route::Operation;
+
+    fn entry() -> Entry {
+        Entry {
+            number: 0,
+            at: String::new(),
+            request_id: String::new(),
+            operation: Operation::GetRun,
+            method: "GET".to_owned(),
+            path: String::new(),
+            run_id: None,
+            idempotency_key: None,
+            last_event_id: None,
+            token: None,
+            headers: BTreeMap::new(),
+            body_bytes: 0,
+            status: None,
+            cut: false,
+            fault: None,
+            millis: None,
+        }
+    }
+
+    #[test]
+    fn a_full_log_drops_its_oldest_and_keeps_counting() {
+        let mut ledger = Ledger::default();
+        for _ in 0..=MAX_ENTRIES {
+            let number = ledger.open(entry());
+            ledger.close(number, Operation::GetRun, Some(200), None, 1);
+        }
+        assert_eq!(ledger.entries().count(), MAX_ENTRIES);
+        assert!(ledger.entries().all(|entry| entry.status == Some(200)));
+        assert_eq!(ledger.count_of_status("200"), MAX_ENTRIES as u64 + 1);
+    }
+
+    #[test]
+    fn a_cut_request_has_no_status() {
+        let mut ledger = Ledger::default();
+        let number = ledger.open(entry());
+        ledger.close(number, Operation::GetRun, None, Some(3), 1);
+        let entry = ledger.entries().next().expect("one entry");
+        assert_eq!(
+            (entry.cut, entry.status, entry.fault),
+            (true, None, Some(3))
+        );
+        assert_eq!(ledger.count_of_status("cut"), 1);
+    }
+}

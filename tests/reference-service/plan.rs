@@ -1,0 +1,311 @@
+//! What a run does by itself: its states in order, and how long it stays in each.
+//!
+//! The service's pacing is the default; `workload.simulate` changes it for one run.
+
+use std::collections::VecDeque;
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::problem::Problem;
+
+/// Milliseconds, as a duration or since the Unix epoch.
+pub(crate) type Millis = u64;
+
+pub(crate) const QUEUED: &str = "queued";
+pub(crate) const PROVISIONING: &str = "provisioning";
+pub(crate) const RUNNING: &str = "running";
+pub(crate) const SUCCEEDED: &str = "succeeded";
+pub(crate) const FAILED: &str = "failed";
+pub(crate) const CANCELLING: &str = "cancelling";
+pub(crate) const CANCELLED: &str = "cancelled";
+
+const MAX_STATES: usize = 100;
+const MAX_LOG_EVENTS: u32 = 1_000;
+
+/// A run in one of these states changes no more by itself, and can't be cancelled.
+pub(crate) fn is_terminal(state: &str) -> bool {
+    [SUCCEEDED, FAILED, CANCELLED].contains(&state)
+}
+
+/// How long a run stays in its states, in milliseconds, unless its workload says otherwise.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Pacing {
+    pub(crate) queue: Millis,
+    pub(crate) provision: Millis,
+    pub(crate) run: Millis,
+    pub(crate) cancel: Millis,
+}
+
+/// What happens next, and how long after the step before it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Step {
+    pub(crate) wait: Millis,
+    pub(crate) does: Does,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Does {
+    Enter(String),
+    Log(String),
+}
+
+/// How a run takes a cancellation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) enum OnCancel {
+    /// `cancelling`, then `cancelled`.
+    #[default]
+    Confirm,
+    /// Accepted, and nothing follows.
+    Ignore,
+    /// The first is accepted and lost; the next is confirmed.
+    IgnoreFirst,
+    /// `cancelling`, and no end.
+    Stuck,
+    /// `cancelling`, then `succeeded`: the run was faster.
+    Finish,
+    /// 409 `cancel_refused`.
+    Refuse,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Plan {
+    pub(crate) first: String,
+    pub(crate) steps: VecDeque<Step>,
+    pub(crate) on_cancel: OnCancel,
+    pub(crate) cancel_time: Millis,
+    /// The run's id, when the workload asks for one.
+    pub(crate) run_id: Option<String>,
+}
+
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[serde(rename_all = "camelCase")]
+enum Outcome {
+    Succeeded,
+    Failed,
+    /// Stays in the last state until it is cancelled.
+    Never,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(untagged)]
+enum Stay {
+    Name(String),
+    #[serde(rename_all = "camelCase")]
+    Timed {
+        state: String,
+        for_ms: u32,
+    },
+}
+
+/// `workload.simulate`, checked strictly: a misspelt field is a 422, not a run that does something
+/// else than its manifest says.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+struct Simulate {
+    outcome: Option<Outcome>,
+    queue_time_ms: Option<u32>,
+    provision_time_ms: Option<u32>,
+    run_time_ms: Option<u32>,
+    cancel_time_ms: Option<u32>,
+    states: Option<Vec<Stay>>,
+    log_events: u32,
+    cancel: OnCancel,
+    run_id: Option<String>,
+}
+
+impl Plan {
+    /// The plan of a run with this workload.
+    pub(crate) fn of(workload: &Value, pacing: Pacing) -> Result<Self, Problem> {
+        let simulate = match workload.get("simulate") {
+            None => Simulate::default(),
+            Some(value) => Simulate::deserialize(value)
+                .map_err(|error| invalid("workload.simulate", error.to_string()))?,
+        };
+        simulate.check()?;
+        let stays = simulate.stays(pacing);
+        let end = match (simulate.outcome, &simulate.states) {
+            (Some(Outcome::Never), _) | (None, Some(_)) => None,
+            (Some(Outcome::Failed), _) => Some(FAILED),
+            (Some(Outcome::Succeeded), _) | (None, None) => Some(SUCCEEDED),
+        };
+        let first = stays
+            .first()
+            .map_or_else(|| QUEUED.to_owned(), |stay| stay.0.clone());
+        Ok(Self {
+            first,
+            steps: steps(&stays, end, simulate.log_events),
+            on_cancel: simulate.cancel,
+            cancel_time: simulate.cancel_time_ms.map_or(pacing.cancel, Millis::from),
+            run_id: simulate.run_id,
+        })
+    }
+}
+
+impl Simulate {
+    fn check(&self) -> Result<(), Problem> {
+        if self.log_events > MAX_LOG_EVENTS {
+            let reason = format!("must be {MAX_LOG_EVENTS} at most");
+            return Err(invalid("workload.simulate.logEvents", reason));
+        }
+        if let Some(states) = &self.states
+            && (states.is_empty() || states.len() > MAX_STATES)
+        {
+            let reason = format!("must hold 1 to {MAX_STATES} states");
+            return Err(invalid("workload.simulate.states", reason));
+        }
+        if self.run_id.as_deref() == Some("") {
+            return Err(invalid("workload.simulate.runId", "must not be empty"));
+        }
+        Ok(())
+    }
+
+    /// The states before the end, each with its length.
+    fn stays(&self, pacing: Pacing) -> Vec<(String, Millis)> {
+        let or = |own: Option<u32>, default| own.map_or(default, Millis::from);
+        let queue = or(self.queue_time_ms, pacing.queue);
+        match &self.states {
+            Some(states) => states
+                .iter()
+                .map(|stay| match stay {
+                    Stay::Name(state) => (state.clone(), queue),
+                    Stay::Timed { state, for_ms } => (state.clone(), Millis::from(*for_ms)),
+                })
+                .collect(),
+            None => vec![
+                (QUEUED.to_owned(), queue),
+                (
+                    PROVISIONING.to_owned(),
+                    or(self.provision_time_ms, pacing.provision),
+                ),
+                (RUNNING.to_owned(), or(self.run_time_ms, pacing.run)),
+            ],
+        }
+    }
+}
+
+/// Turns stays into steps. Log events are spread evenly over the last stay.
+fn steps(stays: &[(String, Millis)], end: Option<&str>, log_events: u32) -> VecDeque<Step> {
+    let mut steps = VecDeque::new();
+    let enter = |wait, state: &str| Step {
+        wait,
+        does: Does::Enter(state.to_owned()),
+    };
+    for pair in stays.windows(2) {
+        if let [(_, length), (next, _)] = pair {
+            steps.push_back(enter(*length, next));
+        }
+    }
+    let length = stays.last().map_or(0, |stay| stay.1);
+    let gap = length / (Millis::from(log_events) + 1);
+    for number in 1..=log_events {
+        steps.push_back(Step {
+            wait: gap,
+            does: Does::Log(format!("step {number} of {log_events}")),
+        });
+    }
+    if let Some(end) = end {
+        steps.push_back(enter(length - gap * Millis::from(log_events), end));
+    }
+    steps
+}
+
+fn invalid(field: &str, reason: impl Into<String>) -> Problem {
+    Problem::invalid_field(field, reason)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::{Does, Pacing, Plan, Step};
+
+    const PACING: Pacing = Pacing {
+        queue: 10,
+        provision: 20,
+        run: 100,
+        cancel: 5,
+    };
+
+    fn timeline(workload: &serde_json::Value) -> Vec<(u64, String)> {
+        let plan = Plan::of(workload, PACING).expect("a valid workload");
+        let mut at = 0;
+        let mut seen = vec![(0, plan.first)];
+        for Step { wait, does } in plan.steps {
+            at += wait;
+            let (Does::Enter(text) | Does::Log(text)) = does;
+            seen.push((at, text));
+        }
+        seen
+    }
+
+    fn texts(expected: &[(u64, &str)]) -> Vec<(u64, String)> {
+        expected
+            .iter()
+            .map(|(at, text)| (*at, (*text).to_owned()))
+            .collect()
+    }
+
+    #[test]
+    fn a_plain_workload_succeeds_at_the_services_pace() {
+        let expected = [
+            (0, "queued"),
+            (10, "provisioning"),
+            (30, "running"),
+            (130, "succeeded"),
+        ];
+        assert_eq!(timeline(&json!({"image": "a"})), texts(&expected));
+    }
+
+    #[test]
+    fn a_workload_chooses_its_outcome_and_pace() {
+        let workload = json!({"simulate": {"outcome": "failed", "runTimeMs": 90, "logEvents": 2}});
+        let expected = [
+            (0, "queued"),
+            (10, "provisioning"),
+            (30, "running"),
+            (60, "step 1 of 2"),
+            (90, "step 2 of 2"),
+            (120, "failed"),
+        ];
+        assert_eq!(timeline(&workload), texts(&expected));
+    }
+
+    #[test]
+    fn own_states_replace_the_usual_ones_and_end_as_told() {
+        let states = json!(["warming-up", {"state": "training", "forMs": 7}]);
+        let open = json!({"simulate": {"states": states}});
+        assert_eq!(
+            timeline(&open),
+            texts(&[(0, "warming-up"), (10, "training")])
+        );
+        let closed = json!({"simulate": {"states": states, "outcome": "succeeded"}});
+        let expected = [(0, "warming-up"), (10, "training"), (17, "succeeded")];
+        assert_eq!(timeline(&closed), texts(&expected));
+    }
+
+    #[test]
+    fn a_misspelt_simulate_field_is_refused_by_name() {
+        let problem = Plan::of(&json!({"simulate": {"outcom": "failed"}}), PACING)
+            .expect_err("a misspelt field");
+        assert_eq!(problem.params["field"], "workload.simulate");
+        assert!(
+            problem.title.contains("unknown field `outcom`"),
+            "{}",
+            problem.title
+        );
+    }
+
+    #[test]
+    fn an_oversized_simulation_is_refused() {
+        for (simulate, field) in [
+            (json!({"logEvents": 1001}), "workload.simulate.logEvents"),
+            (json!({"states": []}), "workload.simulate.states"),
+            (json!({"runId": ""}), "workload.simulate.runId"),
+        ] {
+            let problem = Plan::of(&json!({"simulate": simulate}), PACING).expect_err("refused");
+            assert_eq!(problem.params["field"], field);
+        }
+    }
+}

@@ -1,0 +1,233 @@
+//! Event streams: replay, then live events, with comments in between (rule 2).
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::stream::{self, Stream};
+use tokio::sync::mpsc;
+
+use crate::app::{App, OpenGuard};
+use crate::faults::MAX_WAIT;
+use crate::plan::is_terminal;
+use crate::run::Event;
+use crate::stream_script::{StreamScript, Then};
+
+/// A piece of a body; an error closes the connection in the middle of it.
+pub(crate) type Piece = io::Result<Bytes>;
+
+const HEARTBEAT: Bytes = Bytes::from_static(b": heartbeat\n\n");
+
+/// An event as its lines.
+pub(crate) fn encode(event: &Event) -> Bytes {
+    let mut lines = Vec::new();
+    if let Some(id) = &event.id {
+        lines.push(format!("id: {id}\n"));
+    }
+    lines.push(format!("event: {}\n", event.kind));
+    lines.extend(event.data.split('\n').map(|line| format!("data: {line}\n")));
+    lines.push("\n".to_owned());
+    Bytes::from(lines.concat())
+}
+
+/// A body that is written piece by piece into the sender.
+pub(crate) fn body_of(pieces: mpsc::Receiver<Piece>) -> impl Stream<Item = Piece> {
+    stream::unfold(pieces, |mut pieces| async move {
+        let piece = pieces.recv().await?;
+        if piece.is_err() {
+            // Lets the connection flush what came before; else the cut would swallow it.
+            tokio::task::yield_now().await;
+        }
+        Some((piece, pieces))
+    })
+}
+
+/// The error that cuts a connection.
+pub(crate) fn cut() -> io::Error {
+    io::Error::new(
+        io::ErrorKind::ConnectionAborted,
+        "failed to go on: cut on request",
+    )
+}
+
+/// Why a stream ends before its run does.
+#[derive(Debug)]
+enum Stop {
+    /// The client has gone, or the script has ended the stream.
+    Ended,
+    Cut,
+}
+
+/// Writes events and breaks where the script says.
+struct Writer {
+    pieces: mpsc::Sender<Piece>,
+    script: Option<StreamScript>,
+    events: u64,
+    bytes: usize,
+}
+
+impl Writer {
+    async fn send(&mut self, bytes: Bytes) -> Result<(), Stop> {
+        self.bytes += bytes.len();
+        self.pieces.send(Ok(bytes)).await.map_err(|_| Stop::Ended)
+    }
+
+    /// A break between two events; called before the first event and after each.
+    async fn between(&mut self) -> Result<(), Stop> {
+        let due = self.script.as_ref().is_some_and(|script| {
+            script.inside.is_none()
+                && script.after_bytes.is_none()
+                && self.events >= script.after_events.unwrap_or(0)
+        });
+        if due { self.break_here().await } else { Ok(()) }
+    }
+
+    async fn event(&mut self, block: Bytes) -> Result<(), Stop> {
+        let inside = self
+            .script
+            .as_ref()
+            .filter(|script| self.events >= script.after_events.unwrap_or(0))
+            .and_then(|script| script.inside);
+        if let Some(inside) = inside {
+            let part = inside.part(&block);
+            self.split(block, part.len()).await?;
+        } else {
+            self.block(block).await?;
+        }
+        self.events += 1;
+        self.between().await
+    }
+
+    /// An event or a comment, which a limit of bytes can split.
+    async fn block(&mut self, block: Bytes) -> Result<(), Stop> {
+        let left = self
+            .script
+            .as_ref()
+            .and_then(|script| script.after_bytes)
+            .map(|limit| limit.saturating_sub(self.bytes));
+        match left {
+            Some(left) if left <= block.len() => self.split(block, left).await,
+            _ => self.send(block).await,
+        }
+    }
+
+    async fn split(&mut self, mut block: Bytes, at: usize) -> Result<(), Stop> {
+        let head = block.split_to(at);
+        if !head.is_empty() {
+            self.send(head).await?;
+        }
+        self.break_here().await?;
+        if block.is_empty() {
+            Ok(())
+        } else {
+            self.send(block).await
+        }
+    }
+
+    async fn break_here(&mut self) -> Result<(), Stop> {
+        let Some(script) = self.script.take() else {
+            return Ok(());
+        };
+        // Checked when the fault was added.
+        let raw = script.pieces().unwrap_or_default();
+        for _ in 0..script.repeat.unwrap_or(1) {
+            for piece in &raw {
+                self.send(piece.clone()).await?;
+                if script.gap_ms > 0 {
+                    tokio::time::sleep(Duration::from_millis(script.gap_ms)).await;
+                }
+            }
+        }
+        match script.then {
+            Then::Continue => Ok(()),
+            Then::End => Err(Stop::Ended),
+            Then::Cut => Err(Stop::Cut),
+            Then::Hang => {
+                let _ = tokio::time::timeout(Duration::from_millis(MAX_WAIT), self.pieces.closed())
+                    .await;
+                Err(Stop::Cut)
+            }
+        }
+    }
+}
+
+/// Serves one stream until its run ends, the client goes, or a fault ends it.
+pub(crate) async fn serve(
+    app: Arc<App>,
+    run_id: String,
+    position: usize,
+    script: Option<StreamScript>,
+    pieces: mpsc::Sender<Piece>,
+) {
+    let _open = OpenGuard::new(&app.gauges.open_streams);
+    let mut cutter = app.watch_cutter();
+    let mut writer = Writer {
+        pieces: pieces.clone(),
+        script,
+        events: 0,
+        bytes: 0,
+    };
+    let stop = tokio::select! {
+        stopped = follow(&app, &run_id, position, &mut writer) => stopped.err().unwrap_or(Stop::Ended),
+        _ = cutter.changed() => Stop::Cut,
+        () = pieces.closed() => Stop::Ended,
+    };
+    if let Stop::Cut = stop {
+        // Nobody to cut off when the client has gone already.
+        let _ = pieces.send(Err(cut())).await;
+    }
+}
+
+async fn follow(
+    app: &App,
+    run_id: &str,
+    mut position: usize,
+    writer: &mut Writer,
+) -> Result<(), Stop> {
+    let mut changes = app.watch_run(run_id);
+    writer.between().await?;
+    loop {
+        let next = app.with(|inner, _| {
+            let run = inner.table.get(run_id).filter(|run| !run.deleted)?;
+            let fresh: Vec<_> = run.events.iter().skip(position).map(encode).collect();
+            Some((fresh, is_terminal(&run.state)))
+        });
+        let Some((fresh, over)) = next else {
+            return Ok(());
+        };
+        position += fresh.len();
+        for block in fresh {
+            writer.event(block).await?;
+        }
+        if over && !app.settings.keep_finished_streams {
+            return Ok(());
+        }
+        match tokio::time::timeout(app.settings.heartbeat, changes.changed()).await {
+            Ok(Ok(())) => {}
+            Ok(Err(_)) => changes = app.watch_run(run_id),
+            Err(_) => writer.block(HEARTBEAT).await?,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::encode;
+    use crate::run::Event;
+
+    #[test]
+    fn every_line_of_the_data_gets_a_field() {
+        let event = Event {
+            id: Some("7".to_owned()),
+            kind: "note".to_owned(),
+            data: "one\ntwo".to_owned(),
+        };
+        assert_eq!(
+            encode(&event),
+            "id: 7\nevent: note\ndata: one\ndata: two\n\n"
+        );
+        let event = Event { id: None, ..event };
+        assert_eq!(encode(&event), "event: note\ndata: one\ndata: two\n\n");
+    }
+}

@@ -1,0 +1,288 @@
+//! The table of runs and the rules that need no HTTP: idempotency, scope, derived state, cancel.
+//!
+//! Pure: the time comes in as an argument. What changed is collected until [`Table::take_changed`].
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+
+use serde_json::Value;
+
+use crate::plan::{Millis, Pacing, Plan, is_terminal};
+use crate::problem::Problem;
+use crate::random::Random;
+use crate::run::{Event, MAX_EVENTS, Received, Run, Timer};
+
+/// What a create request says, after it was checked.
+#[derive(Debug)]
+pub(crate) struct Create<'a> {
+    pub(crate) workspace: &'a str,
+    pub(crate) key: &'a str,
+    pub(crate) token: &'a str,
+    pub(crate) request_id: &'a str,
+    pub(crate) body: Value,
+}
+
+#[derive(Debug)]
+pub(crate) struct Created<'a> {
+    pub(crate) run: &'a Run,
+    /// The key was known, and this is the run that it stands for.
+    pub(crate) replayed: bool,
+}
+
+#[derive(Debug)]
+struct KeyRecord {
+    run_id: String,
+    forgotten_at: Millis,
+}
+
+#[derive(Debug)]
+pub(crate) struct Table {
+    pacing: Pacing,
+    key_retention: Millis,
+    random: Random,
+    runs: BTreeMap<String, Run>,
+    /// By workspace and key (rule 1).
+    keys: HashMap<(String, String), KeyRecord>,
+    keys_seen: HashSet<(String, String)>,
+    /// Every run whose timer runs, soonest first.
+    agenda: BTreeSet<(Millis, String)>,
+    changed: BTreeSet<String>,
+    hold_new: bool,
+}
+
+impl Table {
+    pub(crate) fn new(pacing: Pacing, key_retention: Millis, random: Random) -> Self {
+        Self {
+            pacing,
+            key_retention,
+            random,
+            runs: BTreeMap::new(),
+            keys: HashMap::new(),
+            keys_seen: HashSet::new(),
+            agenda: BTreeSet::new(),
+            changed: BTreeSet::new(),
+            hold_new: false,
+        }
+    }
+
+    /// Creates a run, or finds the one that this key already made (rule 1).
+    pub(crate) fn create(
+        &mut self,
+        now: Millis,
+        create: Create<'_>,
+    ) -> Result<Created<'_>, Problem> {
+        let scoped = (create.workspace.to_owned(), create.key.to_owned());
+        self.keys_seen.insert(scoped.clone());
+        if self
+            .keys
+            .get(&scoped)
+            .is_some_and(|known| known.forgotten_at <= now)
+        {
+            self.keys.remove(&scoped);
+        }
+        if let Some(known) = self.keys.get(&scoped) {
+            let run = self
+                .runs
+                .get_mut(&known.run_id)
+                .ok_or_else(|| Problem::run_not_found(&known.run_id))?;
+            if run.body != create.body {
+                return Err(Problem::conflict(
+                    "idempotency_conflict",
+                    "This Idempotency-Key was used with another body",
+                )
+                .param("idempotencyKey", create.key));
+            }
+            run.received.posts.push(create.request_id.to_owned());
+            return Ok(Created {
+                run,
+                replayed: true,
+            });
+        }
+        let id = self.insert(now, create)?;
+        let record = KeyRecord {
+            run_id: id.clone(),
+            forgotten_at: now + self.key_retention,
+        };
+        self.keys.insert(scoped, record);
+        match self.runs.get(&id) {
+            Some(run) => Ok(Created {
+                run,
+                replayed: false,
+            }),
+            None => Err(Problem::run_not_found(&id)),
+        }
+    }
+
+    fn insert(&mut self, now: Millis, create: Create<'_>) -> Result<String, Problem> {
+        let plan = Plan::of(&create.body["workload"], self.pacing)?;
+        let id = match &plan.run_id {
+            Some(wished) if self.runs.contains_key(wished) => {
+                return Err(Problem::invalid_field(
+                    "workload.simulate.runId",
+                    "is taken",
+                ));
+            }
+            Some(wished) => wished.clone(),
+            None => format!("run_{:016x}", self.random.next()),
+        };
+        let mut run = Run {
+            id: id.clone(),
+            number: self.runs.len() as u64 + 1,
+            workspace: create.workspace.to_owned(),
+            key: create.key.to_owned(),
+            token: create.token.to_owned(),
+            body: create.body,
+            state: plan.first.clone(),
+            created: now,
+            updated: now,
+            finished: is_terminal(&plan.first).then_some(now),
+            cancel_requested: None,
+            plan,
+            timer: Timer::Idle,
+            events: Vec::new(),
+            deleted: false,
+            received: Received::default(),
+        };
+        run.received.posts.push(create.request_id.to_owned());
+        run.start(now);
+        run.wind(now, self.hold_new);
+        if let Timer::Due(at) = run.timer {
+            self.agenda.insert((at, id.clone()));
+        }
+        self.runs.insert(id.clone(), run);
+        Ok(id)
+    }
+
+    /// A run that the caller may see: of its workspace, and not deleted.
+    pub(crate) fn find(&mut self, workspace: &str, id: &str) -> Result<&mut Run, Problem> {
+        self.runs
+            .get_mut(id)
+            .filter(|run| run.workspace == workspace && !run.deleted)
+            .ok_or_else(|| Problem::run_not_found(id))
+    }
+
+    pub(crate) fn cancel(
+        &mut self,
+        now: Millis,
+        workspace: &str,
+        id: &str,
+    ) -> Result<&Run, Problem> {
+        self.find(workspace, id)?.received.cancels += 1;
+        self.change(id, |run| run.cancel(now))??;
+        self.get(id).ok_or_else(|| Problem::run_not_found(id))
+    }
+
+    /// Changes one run and keeps the agenda and the list of changes in step with it.
+    pub(crate) fn change<T>(
+        &mut self,
+        id: &str,
+        change: impl FnOnce(&mut Run) -> T,
+    ) -> Result<T, Problem> {
+        let run = self
+            .runs
+            .get_mut(id)
+            .ok_or_else(|| Problem::run_not_found(id))?;
+        let before = run.timer;
+        let result = change(run);
+        let after = run.timer;
+        if let Timer::Due(at) = before {
+            self.agenda.remove(&(at, id.to_owned()));
+        }
+        if let Timer::Due(at) = after {
+            self.agenda.insert((at, id.to_owned()));
+        }
+        self.changed.insert(id.to_owned());
+        Ok(result)
+    }
+
+    /// Takes every step that is due, each at the time at which it was due.
+    pub(crate) fn advance(&mut self, now: Millis) {
+        while let Some((at, id)) = self.agenda.first().cloned()
+            && at <= now
+        {
+            if self.change(&id, |run| run.step(at)).is_err() {
+                self.agenda.remove(&(at, id));
+            }
+        }
+    }
+
+    pub(crate) fn next_due(&self) -> Option<Millis> {
+        self.agenda.first().map(|(at, _)| *at)
+    }
+
+    /// The runs that changed since the last call.
+    pub(crate) fn take_changed(&mut self) -> BTreeSet<String> {
+        std::mem::take(&mut self.changed)
+    }
+
+    /// Any run, also another workspace's or a deleted one: for the control API and the streams.
+    pub(crate) fn get(&self, id: &str) -> Option<&Run> {
+        self.runs.get(id)
+    }
+
+    pub(crate) fn runs(&self) -> impl Iterator<Item = &Run> {
+        self.runs.values()
+    }
+
+    pub(crate) fn keys_seen(&self) -> usize {
+        self.keys_seen.len()
+    }
+
+    /// Stops or restarts every run, and says how new ones begin.
+    pub(crate) fn hold_all(&mut self, now: Millis, hold: bool) {
+        self.hold_new = hold;
+        let ids: Vec<_> = self.runs.keys().cloned().collect();
+        for id in ids {
+            // The id was just read from the table, so the run is there.
+            let _ = self.change(&id, |run| {
+                if hold {
+                    run.hold(now);
+                } else {
+                    run.release(now);
+                }
+            });
+        }
+    }
+
+    /// Puts a run in any state by hand. What it would have done by itself is dropped.
+    pub(crate) fn set_state(
+        &mut self,
+        now: Millis,
+        id: &str,
+        state: &str,
+        silently: bool,
+    ) -> Result<(), Problem> {
+        self.change(id, |run| {
+            run.plan.steps.clear();
+            run.timer = Timer::Idle;
+            run.enter(state, silently, now);
+        })
+    }
+
+    /// Hides a run: 404 from now on. Its key still stands for it.
+    pub(crate) fn delete(&mut self, id: &str) -> Result<(), Problem> {
+        self.change(id, |run| {
+            run.deleted = true;
+            run.timer = Timer::Idle;
+        })
+    }
+
+    pub(crate) fn emit(&mut self, id: &str, event: Event) -> Result<(), Problem> {
+        let full = self
+            .get(id)
+            .is_some_and(|run| run.events.len() >= MAX_EVENTS);
+        if full {
+            return Err(Problem::conflict(
+                "events_full",
+                "This run keeps no more events",
+            ));
+        }
+        self.change(id, |run| run.push(event))
+    }
+
+    /// Forgets a key in every workspace; returns how many there were.
+    pub(crate) fn forget_key(&mut self, key: &str) -> usize {
+        let before = self.keys.len();
+        self.keys.retain(|(_, known), _| known != key);
+        before - self.keys.len()
+    }
+}

@@ -1,0 +1,208 @@
+//! The API as a fault spoils it.
+
+use serde_json::{Value, json};
+
+use crate::tests::{AUTH, Service, body, create_headers, endless, request};
+
+async fn inject(service: &Service, operation: &str, action: Value) {
+    let fault = json!({"match": {"operation": operation}, "action": action});
+    service.control("POST /_control/faults", &fault).await;
+}
+
+/// A service with one run, and the request line of an operation on it.
+async fn with_run(verb: &str, suffix: &str) -> (Service, String) {
+    let service = Service::start().await;
+    let (_, run) = service.create("k", endless()).await;
+    let line = format!(
+        "{verb} /api/v1/runs/{}{suffix}",
+        run["runId"].as_str().expect("an id")
+    );
+    (service, line)
+}
+
+#[tokio::test]
+async fn a_lost_answer_has_no_bytes_but_its_effect() {
+    let service = Service::start().await;
+    inject(&service, "createRun", json!({"type": "loseBefore"})).await;
+    inject(&service, "createRun", json!({"type": "doThenLose"})).await;
+    let create = request("POST /api/v1/runs", &create_headers("k"), &body(endless()));
+    for runs in [0, 1] {
+        assert!(service.exchange(&create).await.is_empty());
+        service
+            .stats_until(|stats| stats["runsCreated"] == runs)
+            .await;
+    }
+    assert_eq!(
+        service.create("k", endless()).await.0,
+        200,
+        "the retry finds the run"
+    );
+    let stats = service.stats_until(|_| true).await;
+    assert_eq!(stats["requests"]["createRun"], json!({"200": 1, "cut": 2}));
+}
+
+#[tokio::test]
+async fn a_delayed_create_takes_effect_though_its_client_has_gone() {
+    let service = Service::start().await;
+    inject(&service, "createRun", json!({"type": "delay", "forMs": 50})).await;
+    let create = request("POST /api/v1/runs", &create_headers("k"), &body(endless()));
+    let stream = service.open(&create).await;
+    service.control("GET /_control/faults", &json!({})).await;
+    let fired = async {
+        while service.control("GET /_control/faults", &json!({})).await[0]["fired"] != 1 {}
+    };
+    tokio::time::timeout(crate::tests::LIMIT, fired)
+        .await
+        .expect("the fault fired");
+    drop(stream);
+    service.stats_until(|stats| stats["runsCreated"] == 1).await;
+}
+
+#[tokio::test]
+async fn an_answer_can_be_any_status_body_and_header() {
+    let (service, line) = with_run("GET", "").await;
+    inject(&service, "getRun", json!({"type": "answer", "status": 429, "code": "slow_down", "headers": {"Retry-After": "7"}})).await;
+    let (status, head, problem) = service.call(&line, AUTH, "").await;
+    assert_eq!(status, 429);
+    assert!(head.contains("retry-after: 7"), "{head}");
+    assert!(problem.contains("\"code\":\"slow_down\"") && problem.contains("\"retryable\":true"));
+    inject(
+        &service,
+        "getRun",
+        json!({"type": "answer", "status": 502, "body": "<html>"}),
+    )
+    .await;
+    let (status, head, html) = service.call(&line, AUTH, "").await;
+    assert_eq!((status, html.as_str()), (502, "<html>"));
+    assert!(head.contains("content-type: text/html"), "{head}");
+}
+
+#[tokio::test]
+async fn a_right_answer_can_be_spoilt_in_its_body() {
+    let (service, line) = with_run("GET", "").await;
+    inject(
+        &service,
+        "getRun",
+        json!({"type": "mergeBody", "merge": {"runId": null, "state": "odd"}}),
+    )
+    .await;
+    let (_, run) = service.json(&line, AUTH, "").await;
+    assert_eq!((run.get("runId"), &run["state"]), (None, &json!("odd")));
+    inject(&service, "getRun", json!({"type": "truncatedBody"})).await;
+    let (_, head, half) = service.call(&line, AUTH, "").await;
+    let promised = head
+        .split("content-length: ")
+        .nth(1)
+        .and_then(|rest| rest.lines().next());
+    let promised: usize = promised
+        .and_then(|text| text.parse().ok())
+        .expect("a length");
+    assert!(
+        !half.is_empty() && half.len() < promised,
+        "{} of {promised}",
+        half.len()
+    );
+    inject(&service, "getRun", json!({"type": "invalidJson"})).await;
+    let (_, _, broken) = service.call(&line, AUTH, "").await;
+    assert!(serde_json::from_str::<Value>(&broken).is_err());
+    inject(
+        &service,
+        "getRun",
+        json!({"type": "hugeBody", "bytes": 1_000_000}),
+    )
+    .await;
+    assert!(service.call(&line, AUTH, "").await.2.len() > 1_000_000);
+}
+
+#[tokio::test]
+async fn a_stream_breaks_where_the_script_says() {
+    let (service, line) = with_run("GET", "/events").await;
+    for (action, wanted, not_wanted) in [
+        (
+            json!({"type": "stream", "afterEvents": 1, "then": "end"}),
+            "\r\n0\r\n\r\n",
+            "-00002",
+        ),
+        (
+            json!({"type": "stream", "afterEvents": 1, "then": "cut"}),
+            "-00001",
+            "\r\n0\r\n\r\n",
+        ),
+        (
+            json!({"type": "stream", "afterEvents": 0, "inside": "event"}),
+            "id: run_",
+            "\n\n\r\n",
+        ),
+        (
+            json!({"type": "stream", "afterBytes": 5}),
+            "5\r\nid: r\r\n",
+            "event:",
+        ),
+        (
+            json!({"type": "stream", "raw": ["OiBoaQoK"], "repeat": 2, "then": "end"}),
+            ": hi\n\n\r\n6\r\n: hi",
+            "id:",
+        ),
+    ] {
+        inject(&service, "streamEvents", action.clone()).await;
+        let (status, _, got) = service.call(&line, AUTH, "").await;
+        assert_eq!(status, 200);
+        assert!(
+            got.contains(wanted) && !got.contains(not_wanted),
+            "{action}: {got:?}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn open_streams_can_be_cut_at_any_time() {
+    use tokio::io::AsyncReadExt as _;
+    let (service, line) = with_run("GET", "/events").await;
+    let mut stream = service.open(&request(&line, AUTH, "")).await;
+    service.stats_until(|stats| stats["openStreams"] == 1).await;
+    service
+        .control("DELETE /_control/streams", &json!({}))
+        .await;
+    let mut rest = Vec::new();
+    let read = tokio::time::timeout(crate::tests::LIMIT, stream.read_to_end(&mut rest)).await;
+    read.expect("closed in time").expect("closed");
+    assert!(!rest.ends_with(b"\r\n0\r\n\r\n"));
+}
+
+#[tokio::test]
+async fn a_run_can_be_put_in_any_state_and_told_to_say_anything() {
+    let (service, line) = with_run("GET", "").await;
+    let id = line.rsplit('/').next().expect("an id");
+    let path = format!("POST /_control/runs/{id}");
+    service
+        .control(
+            &format!("{path}/state"),
+            &json!({"state": "awaiting-approval"}),
+        )
+        .await;
+    assert_eq!(
+        service.json(&line, AUTH, "").await.1["state"],
+        "awaiting-approval"
+    );
+    service
+        .control(
+            &format!("{path}/events"),
+            &json!({"type": "note", "data": "a\nb", "id": "mine"}),
+        )
+        .await;
+    service
+        .control(
+            &format!("{path}/events"),
+            &json!({"type": "bare", "withoutId": true}),
+        )
+        .await;
+    service
+        .control(&format!("{path}/state"), &json!({"state": "failed"}))
+        .await;
+    let (_, _, events) = service.call(&format!("{line}/events"), AUTH, "").await;
+    assert!(
+        events.contains("id: mine\nevent: note\ndata: a\ndata: b\n\n"),
+        "{events}"
+    );
+    assert!(events.contains("\r\nevent: bare\n"), "{events}");
+}

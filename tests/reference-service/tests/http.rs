@@ -1,0 +1,208 @@
+//! The API as it should be.
+
+use serde_json::json;
+
+use crate::tests::{AUTH, Service, body, create_headers, endless};
+
+#[tokio::test]
+async fn the_version_is_public_and_the_workspace_is_not() {
+    let service = Service::start().await;
+    let (status, version) = service.json("GET /api/v1/version", "", "").await;
+    assert_eq!((status, &version["version"]), (200, &json!("1.0.0")));
+    let (status, head, problem) = service.call("GET /api/v1/workspaces/current", "", "").await;
+    assert_eq!(status, 401);
+    assert!(head.contains("www-authenticate: Bearer"), "{head}");
+    assert!(
+        problem.contains("\"code\":\"unauthenticated\""),
+        "{problem}"
+    );
+    let (status, workspace) = service
+        .json("GET /api/v1/workspaces/current", AUTH, "")
+        .await;
+    assert_eq!((status, &workspace["id"]), (200, &json!("ws-demo")));
+}
+
+#[tokio::test]
+async fn every_error_is_a_problem_with_the_request_id_of_its_header() {
+    let service = Service::start().await;
+    let wrong_workspace = format!("{AUTH}X-Service-Workspace-ID: ws-9\r\n");
+    let no_type = format!("{AUTH}Idempotency-Key: k\r\n");
+    let (large, fine) = ("x".repeat(5000), create_headers("k"));
+    let whole = body(json!({}));
+    for (line, headers, body, status, code) in [
+        ("GET /nowhere", "", "", 404, "path_not_found"),
+        ("DELETE /api/v1/runs", AUTH, "", 405, "method_not_allowed"),
+        ("GET /api/v1/runs/none", AUTH, "", 404, "run_not_found"),
+        (
+            "GET /api/v1/runs/none",
+            "Authorization: Basic eA==\r\n",
+            "",
+            401,
+            "unauthenticated",
+        ),
+        (
+            "GET /api/v1/workspaces/current",
+            &wrong_workspace,
+            "",
+            403,
+            "workspace_mismatch",
+        ),
+        (
+            "GET /api/v1/workspaces/current?token=dev",
+            AUTH,
+            "",
+            400,
+            "unexpected_query",
+        ),
+        (
+            "POST /api/v1/runs/none:cancel",
+            AUTH,
+            "{}",
+            400,
+            "unexpected_body",
+        ),
+        (
+            "POST /api/v1/runs",
+            AUTH,
+            &whole,
+            400,
+            "idempotency_key_missing",
+        ),
+        (
+            "POST /api/v1/runs",
+            &no_type,
+            &whole,
+            415,
+            "unsupported_media_type",
+        ),
+        ("POST /api/v1/runs", &fine, "{", 400, "invalid_json"),
+        ("POST /api/v1/runs", &fine, "{}", 422, "validation_failed"),
+        ("POST /api/v1/runs", &fine, &large, 413, "body_too_large"),
+    ] {
+        let (got, head, text) = service.call(line, headers, body).await;
+        let problem: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+        assert_eq!((got, &problem["code"]), (status, &json!(code)), "{line}");
+        assert!(
+            head.contains("content-type: application/problem+json"),
+            "{head}"
+        );
+        let request_id = problem["requestId"].as_str().expect("a request id");
+        assert!(
+            head.contains(&format!("x-request-id: {request_id}")),
+            "{head}"
+        );
+        assert!(problem["retryable"].is_boolean() && problem["title"].is_string());
+    }
+}
+
+#[tokio::test]
+async fn a_retried_create_is_answered_with_the_same_run() {
+    let service = Service::start().await;
+    let (status, first) = service.create("k", endless()).await;
+    assert_eq!((status, &first["state"]), (201, &json!("queued")));
+    let (status, second) = service.create("k", endless()).await;
+    assert_eq!((status, &second["runId"]), (200, &first["runId"]));
+    let (status, problem) = service.create("k", json!({})).await;
+    assert_eq!(
+        (status, &problem["code"]),
+        (409, &json!("idempotency_conflict"))
+    );
+    let run = &service.control("GET /_control/runs", &json!({})).await[0];
+    assert_eq!(
+        (&run["posts"], &run["idempotencyKey"]),
+        (&json!(2), &json!("k"))
+    );
+}
+
+#[tokio::test]
+async fn a_stream_replays_follows_and_ends_with_its_run() {
+    let service = Service::start().await;
+    let (_, run) = service.create("k", json!({"logEvents": 1})).await;
+    let id = run["runId"].as_str().expect("an id");
+    let line = format!("GET /api/v1/runs/{id}/events");
+    let (status, head, all) = service.call(&line, AUTH, "").await;
+    assert_eq!(status, 200);
+    assert!(head.contains("content-type: text/event-stream"), "{head}");
+    assert_eq!(all.matches("\nid: ").count(), 5, "{all}");
+    assert!(
+        all.contains("\"state\":\"succeeded\"") && all.ends_with("0\r\n\r\n"),
+        "{all}"
+    );
+    let resume = format!("{AUTH}Last-Event-ID: {id}-00004\r\n");
+    let (_, _, rest) = service.call(&line, &resume, "").await;
+    assert_eq!(rest.matches("\nid: ").count(), 1, "{rest}");
+    assert!(rest.contains(&format!("id: {id}-00005\n")), "{rest}");
+}
+
+#[tokio::test]
+async fn a_silent_stream_has_heartbeats_and_is_counted_while_it_is_open() {
+    use tokio::io::AsyncReadExt as _;
+    let service = Service::start().await;
+    let (_, run) = service.create("k", endless()).await;
+    let path = format!(
+        "GET /api/v1/runs/{}/events",
+        run["runId"].as_str().expect("an id")
+    );
+    let mut stream = service.open(&crate::tests::request(&path, AUTH, "")).await;
+    let mut seen = Vec::new();
+    let reading = async {
+        while !String::from_utf8_lossy(&seen).contains(": heartbeat\n\n") {
+            assert!(stream.read_buf(&mut seen).await.expect("bytes") > 0);
+        }
+    };
+    tokio::time::timeout(crate::tests::LIMIT, reading)
+        .await
+        .expect("a heartbeat");
+    service.stats_until(|stats| stats["openStreams"] == 1).await;
+    drop(stream);
+    service.stats_until(|stats| stats["openStreams"] == 0).await;
+}
+
+#[tokio::test]
+async fn a_cancel_leads_to_cancelled() {
+    let service = Service::start().await;
+    let (_, run) = service.create("k", endless()).await;
+    let line = format!(
+        "POST /api/v1/runs/{}:cancel",
+        run["runId"].as_str().expect("an id")
+    );
+    let (status, run) = service.json(&line, AUTH, "").await;
+    assert_eq!((status, &run["state"]), (202, &json!("cancelling")));
+    service
+        .stats_until(|stats| stats["runsByState"]["cancelled"] == 1)
+        .await;
+    let (status, run) = service.json(&line, AUTH, "").await;
+    assert_eq!((status, &run["state"]), (200, &json!("cancelled")));
+}
+
+#[tokio::test]
+async fn tokens_come_and_go_and_are_never_shown() {
+    let service = Service::start().await;
+    let made = service.control("POST /_control/tokens", &json!({})).await;
+    let token = made["token"].as_str().expect("a generated token");
+    let auth = format!("Authorization: Bearer {token}\r\n");
+    let whoami = "GET /api/v1/workspaces/current";
+    assert_eq!(service.call(whoami, &auth, "").await.0, 200);
+    let path = format!(
+        "/_control/tokens/{}",
+        made["fingerprint"].as_str().expect("a fingerprint")
+    );
+    service
+        .control(&format!("PATCH {path}"), &json!({"expiresAfterMs": 0}))
+        .await;
+    assert_eq!(service.call(whoami, &auth, "").await.0, 401);
+    service.control(&format!("PATCH {path}"), &json!({})).await;
+    assert_eq!(service.call(whoami, &auth, "").await.0, 200);
+    service.control(&format!("DELETE {path}"), &json!({})).await;
+    assert_eq!(
+        service
+            .call(&format!("{whoami}?t={token}"), &auth, "")
+            .await
+            .0,
+        401
+    );
+    for line in ["GET /_control/requests", "GET /_control/tokens"] {
+        let shown = service.control(line, &json!({})).await.to_string();
+        assert!(!shown.contains(token), "{line}");
+    }
+}

@@ -1,0 +1,215 @@
+//! Idempotency, scope, derived states and cancellation, with no HTTP and no clock.
+
+use serde_json::{Value, json};
+
+use crate::problem::Problem;
+use crate::random::Random;
+use crate::table::{Create, Table};
+use crate::tests::PACING;
+
+const RETENTION: u64 = 1_000;
+
+fn table() -> Table {
+    Table::new(PACING, RETENTION, Random::seeded(1))
+}
+
+fn create(
+    table: &mut Table,
+    now: u64,
+    workspace: &str,
+    key: &str,
+    simulate: Value,
+) -> Result<(String, bool), Problem> {
+    let body =
+        json!({"workload": {"image": "x", "simulate": simulate}, "provider": "a", "region": "b"});
+    let request = Create {
+        workspace,
+        key,
+        token: "t",
+        request_id: "r",
+        body,
+    };
+    table
+        .create(now, request)
+        .map(|created| (created.run.id.clone(), created.replayed))
+}
+
+fn state(table: &mut Table, now: u64, id: &str) -> String {
+    table.advance(now);
+    table.get(id).expect("a run").state.clone()
+}
+
+#[test]
+fn a_repeated_key_finds_its_run_again() {
+    let mut table = table();
+    let (id, replayed) = create(&mut table, 0, "ws", "k", json!({})).expect("created");
+    assert!(!replayed);
+    assert_eq!(create(&mut table, 5, "ws", "k", json!({})), Ok((id, true)));
+    assert_eq!(table.runs().count(), 1);
+}
+
+#[test]
+fn a_repeated_key_with_another_body_is_a_conflict() {
+    let mut table = table();
+    create(&mut table, 0, "ws", "k", json!({})).expect("created");
+    let problem =
+        create(&mut table, 0, "ws", "k", json!({"logEvents": 1})).expect_err("a conflict");
+    assert_eq!(
+        (problem.status.as_u16(), problem.code.as_str()),
+        (409, "idempotency_conflict")
+    );
+    assert_eq!(table.runs().count(), 1);
+}
+
+#[test]
+fn a_key_belongs_to_its_workspace() {
+    let mut table = table();
+    let (first, _) = create(&mut table, 0, "ws-1", "k", json!({})).expect("created");
+    let (second, replayed) = create(&mut table, 0, "ws-2", "k", json!({})).expect("created");
+    assert!(first != second && !replayed);
+    assert_eq!(
+        table.find("ws-2", &first).expect_err("hidden").code,
+        "run_not_found"
+    );
+}
+
+#[test]
+fn a_key_is_forgotten_after_its_retention() {
+    let mut table = table();
+    let (first, _) = create(&mut table, 0, "ws", "k", json!({})).expect("created");
+    assert_eq!(
+        create(&mut table, RETENTION - 1, "ws", "k", json!({})),
+        Ok((first.clone(), true))
+    );
+    let (second, replayed) = create(&mut table, RETENTION, "ws", "k", json!({})).expect("created");
+    assert!(first != second && !replayed);
+}
+
+#[test]
+fn a_refused_create_leaves_its_key_free() {
+    let mut table = table();
+    create(&mut table, 0, "ws", "k", json!({"bad": 1})).expect_err("refused");
+    assert!(create(&mut table, 0, "ws", "k", json!({})).is_ok());
+}
+
+#[test]
+fn the_state_is_derived_from_the_time() {
+    let mut table = table();
+    let (id, _) = create(&mut table, 0, "ws", "k", json!({})).expect("created");
+    let seen: Vec<_> = (0..5).map(|now| state(&mut table, now, &id)).collect();
+    assert_eq!(
+        seen,
+        [
+            "queued",
+            "provisioning",
+            "running",
+            "succeeded",
+            "succeeded"
+        ]
+    );
+    let (id, _) = create(&mut table, 10, "ws", "k2", json!({})).expect("created");
+    assert_eq!(state(&mut table, 500, &id), "succeeded");
+    assert_eq!(
+        table.get(&id).expect("a run").events.len(),
+        4,
+        "no state is skipped"
+    );
+    assert_eq!(table.next_due(), None);
+}
+
+#[test]
+fn a_cancel_is_confirmed_once_and_is_idempotent() {
+    let mut table = table();
+    let (id, _) = create(&mut table, 0, "ws", "k", json!({"cancelTimeMs": 10})).expect("created");
+    assert_eq!(
+        table.cancel(0, "ws", &id).expect("accepted").state,
+        "cancelling"
+    );
+    assert_eq!(
+        table.cancel(1, "ws", &id).expect("accepted").state,
+        "cancelling"
+    );
+    assert_eq!(state(&mut table, 9, &id), "cancelling");
+    assert_eq!(state(&mut table, 10, &id), "cancelled");
+    assert_eq!(
+        table.cancel(11, "ws", &id).expect("no effect").state,
+        "cancelled"
+    );
+    let run = table.get(&id).expect("a run");
+    assert_eq!((run.received.cancels, run.events.len()), (3, 3));
+}
+
+#[test]
+fn a_run_takes_a_cancel_as_its_workload_says() {
+    for (cancel, states) in [
+        ("ignore", ["queued", "queued", "succeeded"]),
+        ("ignoreFirst", ["queued", "cancelling", "cancelled"]),
+        ("stuck", ["cancelling", "cancelling", "cancelling"]),
+        ("finish", ["cancelling", "cancelling", "succeeded"]),
+    ] {
+        let mut table = table();
+        let (id, _) = create(&mut table, 0, "ws", "k", json!({"cancel": cancel})).expect("created");
+        let first = table.cancel(0, "ws", &id).expect("accepted").state.clone();
+        let second = table.cancel(0, "ws", &id).expect("accepted").state.clone();
+        assert_eq!(
+            [first, second, state(&mut table, 100, &id)],
+            states,
+            "{cancel}"
+        );
+    }
+    let mut table = table();
+    let (id, _) = create(&mut table, 0, "ws", "k", json!({"cancel": "refuse"})).expect("created");
+    assert_eq!(
+        table.cancel(0, "ws", &id).expect_err("refused").code,
+        "cancel_refused"
+    );
+}
+
+#[test]
+fn a_stream_resumes_behind_the_event_that_it_names() {
+    let mut table = table();
+    let (id, _) = create(&mut table, 0, "ws", "k", json!({})).expect("created");
+    table.advance(10);
+    let run = table.get(&id).expect("a run");
+    let second = run.events[1].id.clone();
+    assert_eq!(run.position_after(second.as_deref()), 2);
+    assert_eq!(run.position_after(None), 0);
+    assert_eq!(run.position_after(Some("never heard of")), 0);
+}
+
+#[test]
+fn a_held_run_waits_and_goes_on_where_it_was() {
+    let mut table = table();
+    let (id, _) = create(&mut table, 0, "ws", "k", json!({"queueTimeMs": 10})).expect("created");
+    table.hold_all(4, true);
+    assert_eq!(state(&mut table, 100, &id), "queued");
+    table.hold_all(100, false);
+    assert_eq!(state(&mut table, 105, &id), "queued");
+    assert_eq!(state(&mut table, 106, &id), "provisioning");
+}
+
+#[test]
+fn a_state_set_by_hand_ends_the_runs_own_plan() {
+    let mut table = table();
+    let (id, _) = create(&mut table, 0, "ws", "k", json!({})).expect("created");
+    table
+        .set_state(0, &id, "paused-for-approval", true)
+        .expect("set");
+    assert_eq!(state(&mut table, 100, &id), "paused-for-approval");
+    assert_eq!(table.get(&id).expect("a run").events.len(), 1, "silently");
+}
+
+#[test]
+fn a_deleted_run_is_not_found_but_keeps_its_key() {
+    let mut table = table();
+    let (id, _) = create(&mut table, 0, "ws", "k", json!({})).expect("created");
+    table.delete(&id).expect("deleted");
+    assert!(table.find("ws", &id).is_err() && table.cancel(0, "ws", &id).is_err());
+    assert_eq!(create(&mut table, 0, "ws", "k", json!({})), Ok((id, true)));
+    assert_eq!(table.forget_key("k"), 1);
+    assert!(
+        !create(&mut table, 0, "ws", "k", json!({}))
+            .expect("created")
+            .1
+    );
+}

@@ -1,0 +1,254 @@
+//! Successes: what is kept of them, and which can't be read.
+
+use bytes::Bytes;
+use rstest::rstest;
+use run_operator::api::contract::Contract;
+use run_operator::decide::answer::{Failure, FailureKind, RunView};
+use run_operator::service::{CallError, Client, UnreadableReason};
+
+use crate::support::*;
+
+async fn create(client: &Client) -> Result<RunView, CallError> {
+    let body = Bytes::from_static(b"{}");
+    within(client.create_run(&credentials(), &key("k"), body)).await
+}
+
+fn reason(result: Result<RunView, CallError>) -> UnreadableReason {
+    let error = result.expect_err("the answer should not have been readable");
+    assert_eq!(Failure::from(&error).kind, FailureKind::Unreadable);
+    match error {
+        CallError::Unreadable { reason, .. } => reason,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn a_run_is_read_where_the_contract_file_points() {
+    let server = Server::start([vec![ok(
+        r#"{"data":{"id":42,"phase":"Läuft"},"runId":"not this"}"#,
+    )]])
+    .await;
+    let yaml = include_str!("../../contract/profile.yaml")
+        .replace("idPointers: [/runId]", "idPointers: [/run/id, /data/id]")
+        .replace(
+            "statePointers: [/state, /status]",
+            "statePointers: [/data/phase]",
+        );
+    let client = client_with(&server, Contract::parse(&yaml).unwrap());
+    let view = within(client.get_run(&credentials(), &run_id("42")))
+        .await
+        .unwrap();
+    assert_eq!(
+        view,
+        RunView {
+            run_id: Some("42".to_owned()),
+            state: Some("Läuft".to_owned()),
+            request_id: Some("req-1".to_owned()),
+        }
+    );
+}
+
+#[tokio::test]
+async fn the_workspace_is_kept_in_a_compact_form() {
+    let long = "x".repeat(2000);
+    let record = format!("{{ \"id\" : \"ws-1\",\n \"name\": \"{long}\" }}");
+    let server = Server::start([vec![ok(&record)], vec![ok(r#"{ "name": "n" }"#)]]).await;
+    let client = client(&server);
+    let reply = within(client.current_workspace(&credentials()))
+        .await
+        .unwrap();
+    assert_eq!(reply.identity.as_deref(), Some("ws-1"));
+    assert!(reply.record.starts_with(r#"{"id":"ws-1","name":"xxx"#));
+    assert!(reply.record.len() <= 1024);
+    let reply = within(client.current_workspace(&credentials()))
+        .await
+        .unwrap();
+    assert_eq!(reply.identity, None, "the contract's pointers find nothing");
+    assert_eq!(reply.record, r#"{"name":"n"}"#);
+}
+
+#[rstest]
+#[case("HTTP/1.1 204 No Content\r\nX-Request-ID: req-1\r\n\r\n", None)]
+#[case(
+    "HTTP/1.1 202 Accepted\r\nContent-Length: 0\r\nX-Request-ID: req-1\r\n\r\n",
+    None
+)]
+#[case(
+    "HTTP/1.1 202 Accepted\r\nContent-Length: 2\r\nX-Request-ID: req-1\r\n\r\n{}",
+    None
+)]
+#[case(
+    "HTTP/1.1 200 OK\r\nContent-Length: 22\r\nX-Request-ID: req-1\r\n\r\n{\"state\":\"cancelling\"}",
+    Some("cancelling")
+)]
+#[tokio::test]
+async fn a_cancellation_is_taken_on_whatever_its_body(
+    #[case] bytes: &str,
+    #[case] state: Option<&str>,
+) {
+    let server = Server::start([vec![send(bytes)]]).await;
+    let view = within(client(&server).cancel_run(&credentials(), &run_id("run-1")))
+        .await
+        .unwrap();
+    assert_eq!(view.state.as_deref(), state);
+    assert_eq!(view.request_id.as_deref(), Some("req-1"));
+}
+
+#[rstest]
+#[case::empty("")]
+#[case::html("<html><body>Welcome</body></html>")]
+#[case::truncated(r#"{"runId":"run-1","state":"run"#)]
+#[tokio::test]
+async fn a_success_that_is_no_json_cannot_be_read(#[case] body: &str) {
+    let server = Server::start([vec![ok(body)], vec![ok(body)]]).await;
+    let client = client(&server);
+    let created = create(&client).await;
+    assert!(matches!(reason(created), UnreadableReason::NotJson(_)));
+    let got = within(client.get_run(&credentials(), &run_id("run-1"))).await;
+    assert!(matches!(reason(got), UnreadableReason::NotJson(_)));
+}
+
+#[tokio::test]
+async fn a_cancellation_answered_with_a_page_cannot_be_read() {
+    let server = Server::start([vec![ok("<html>sign in</html>")]]).await;
+    let cancelled = within(client(&server).cancel_run(&credentials(), &run_id("run-1"))).await;
+    assert!(matches!(reason(cancelled), UnreadableReason::NotJson(_)));
+}
+
+#[rstest]
+#[case::absent(r#"{"state":"queued"}"#)]
+#[case::empty(r#"{"runId":""}"#)]
+#[case::no_text(r#"{"runId":{"a":1}}"#)]
+#[case::no_object(r#"["run-1"]"#)]
+#[tokio::test]
+async fn a_created_run_without_an_id_cannot_be_read(#[case] body: &str) {
+    let server = Server::start([vec![ok(body)]]).await;
+    let created = create(&client(&server)).await;
+    assert!(matches!(reason(created), UnreadableReason::NoRunId));
+}
+
+#[rstest]
+#[case(r#"{"runId":".."}"#)]
+#[case(r#"{"runId":"a\nb"}"#)]
+#[tokio::test]
+async fn a_run_id_that_no_path_can_carry_cannot_be_read(#[case] body: &str) {
+    let server = Server::start([vec![ok(body)]]).await;
+    let created = create(&client(&server)).await;
+    assert!(matches!(reason(created), UnreadableReason::IllegalRunId(_)));
+}
+
+#[tokio::test]
+async fn an_answer_about_another_run_cannot_be_read() {
+    let other = r#"{"runId":"run-2","state":"succeeded"}"#;
+    let server = Server::start([vec![ok(other)], vec![ok(other)]]).await;
+    let client = client(&server);
+    let got = within(client.get_run(&credentials(), &run_id("run-1"))).await;
+    assert!(matches!(reason(got), UnreadableReason::OtherRunId));
+    let cancelled = within(client.cancel_run(&credentials(), &run_id("run-1"))).await;
+    assert!(matches!(reason(cancelled), UnreadableReason::OtherRunId));
+}
+
+#[tokio::test]
+async fn an_answer_that_announces_too_much_is_not_read() {
+    let head = "HTTP/1.1 200 OK\r\nContent-Length: 1048577\r\n\r\n";
+    let server = Server::start([vec![send(head), Step::Hang]]).await;
+    let got = within(client(&server).get_run(&credentials(), &run_id("run-1"))).await;
+    assert!(matches!(
+        reason(got),
+        UnreadableReason::TooLarge { limit: 1_048_576 }
+    ));
+}
+
+#[tokio::test]
+async fn an_endless_answer_is_given_up_at_the_cap() {
+    let mut script = vec![send(
+        "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n",
+    )];
+    let chunk = format!("10000\r\n{}\r\n", "x".repeat(0x10000));
+    script.extend((0..17).map(|_| send(&chunk)));
+    script.push(Step::Hang);
+    let server = Server::start([script]).await;
+    let created = create(&client(&server)).await;
+    assert!(matches!(reason(created), UnreadableReason::TooLarge { .. }));
+}
+
+#[tokio::test]
+async fn an_answer_of_exactly_the_cap_is_read() {
+    let frame = r#"{"runId":"run-1","pad":""}"#;
+    let pad = "x".repeat(1_048_576 - frame.len());
+    let body = format!(r#"{{"runId":"run-1","pad":"{pad}"}}"#);
+    assert_eq!(body.len(), 1_048_576);
+    let server = Server::start([vec![ok(&body)]]).await;
+    let view = create(&client(&server)).await.unwrap();
+    assert_eq!(view.run_id.as_deref(), Some("run-1"));
+}
+
+#[tokio::test]
+async fn a_packed_answer_is_not_unpacked() {
+    // A gzip stream's first bytes; unpacking it could yield any size.
+    let packed = [0x1f, 0x8b, 0x08, 0, 0, 0, 0, 0, 0, 3];
+    let server = Server::start([vec![answer(
+        "200 OK",
+        &["Content-Encoding: gzip", "Content-Type: application/json"],
+        packed,
+    )]])
+    .await;
+    let created = create(&client(&server)).await;
+    assert!(matches!(reason(created), UnreadableReason::NotJson(_)));
+}
+
+#[rstest]
+#[case("301 Moved Permanently")]
+#[case("302 Found")]
+#[case("307 Temporary Redirect")]
+#[case("308 Permanent Redirect")]
+#[tokio::test]
+async fn a_redirect_is_not_followed(#[case] status: &str) {
+    let elsewhere = Server::start([vec![ok(r#"{"runId":"run-1"}"#)]]).await;
+    let location = format!("Location: http://127.0.0.1:{}/api/v1/runs", elsewhere.port);
+    let server = Server::start([vec![answer(
+        status,
+        &[&location, "X-Request-ID: req-1"],
+        "",
+    )]])
+    .await;
+    let error = create(&client(&server)).await.unwrap_err();
+    let failure = Failure::from(&error);
+    assert_eq!(failure.kind, FailureKind::Unreadable);
+    assert_eq!(failure.request_id.as_deref(), Some("req-1"));
+    assert!(failure.message.contains("redirects are not followed"));
+    assert_eq!(server.requests().len(), 1);
+    assert!(elsewhere.requests().is_empty(), "the token went elsewhere");
+}
+
+#[rstest]
+#[case::visible("X-Request-ID: abc-123", Some("abc-123"))]
+#[case::with_a_space("X-Request-ID: abc 123", None)]
+#[case::obscure("X-Request-ID: \u{e4}", None)]
+#[case::empty("X-Request-ID:", None)]
+#[case::absent("X-Other: x", None)]
+#[tokio::test]
+async fn only_a_request_id_that_can_be_shown_is_kept(
+    #[case] header: &str,
+    #[case] kept: Option<&str>,
+) {
+    let server = Server::start([vec![answer("200 OK", &[header], r#"{"runId":"run-1"}"#)]]).await;
+    let view = create(&client(&server)).await.unwrap();
+    assert_eq!(view.request_id.as_deref(), kept);
+}
+
+#[tokio::test]
+async fn a_request_id_too_long_is_dropped() {
+    let header = format!("X-Request-ID: {}", "x".repeat(129));
+    let server = Server::start([vec![answer("200 OK", &[&header], r#"{"runId":"run-1"}"#)]]).await;
+    let view = create(&client(&server)).await.unwrap();
+    assert_eq!(view.request_id, None);
+}
+
+#[tokio::test]
+async fn an_interim_answer_is_passed_over() {
+    let early = send("HTTP/1.1 103 Early Hints\r\nLink: </style.css>\r\n\r\n");
+    let server = Server::start([vec![early, ok(r#"{"runId":"run-1"}"#)]]).await;
+    let view = create(&client(&server)).await.unwrap();
+    assert_eq!(view.run_id.as_deref(), Some("run-1"));
+}

@@ -1,0 +1,233 @@
+//! Errors by rule 8, and what only looks like them.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use rstest::rstest;
+use run_operator::api::contract::Contract;
+use run_operator::decide::answer::{Failure, FailureKind};
+use run_operator::service::{Client, Operation};
+
+use crate::support::*;
+
+/// How the operator sees one answer to a GET.
+async fn failure(step: Step) -> Failure {
+    let server = Server::start([vec![step]]).await;
+    Failure::from(&get_failure(&client(&server)).await)
+}
+
+#[tokio::test]
+async fn a_problem_is_read_whole() {
+    let body = r#"{"type":"about:blank","title":"Slow down","status":429,"code":"rate_limited",
+        "requestId":"req-body","retryable":true,"params":{"limit":5}}"#;
+    let step = answer(
+        "429 Too Many Requests",
+        &[
+            "Content-Type: application/problem+json",
+            "X-Request-ID: req-1",
+            "Retry-After: 17",
+        ],
+        body,
+    );
+    assert_eq!(
+        failure(step).await,
+        Failure {
+            kind: FailureKind::Problem,
+            http_status: Some(429),
+            code: Some("rate_limited".to_owned()),
+            request_id: Some("req-1".to_owned()),
+            retryable: Some(true),
+            retry_after: Some(Duration::from_secs(17)),
+            message: "Slow down".to_owned(),
+        }
+    );
+}
+
+#[rstest]
+#[case("Content-Type: application/problem+json")]
+#[case("Content-Type: application/problem+json; charset=utf-8")]
+#[case("Content-Type: application/problem+json;charset=\"ISO-8859-1\"")]
+#[case("content-type: Application/Problem+JSON ; x=y")]
+#[tokio::test]
+async fn a_problem_is_known_by_its_media_type_whatever_its_parameters(#[case] header: &str) {
+    // A byte of another charset in the title must not cost the code.
+    let mut body = br#"{"code":"quota","retryable":false,"title":"f"#.to_vec();
+    body.extend_from_slice(b"\xFCr\"}");
+    let failure = failure(answer("403 Forbidden", &[header], body)).await;
+    assert_eq!(failure.kind, FailureKind::Problem);
+    assert_eq!(failure.code.as_deref(), Some("quota"));
+    assert_eq!(failure.retryable, Some(false));
+    assert_eq!(failure.message, "f\u{FFFD}r");
+}
+
+#[rstest]
+#[case::code_alone(r#"{"code":"c"}"#, None)]
+#[case::wrong_types(r#"{"code":"c","retryable":"yes","title":7,"requestId":false}"#, None)]
+#[case::nulls(r#"{"code":"c","retryable":null,"title":null,"requestId":null}"#, None)]
+#[case::with_a_bom("\u{feff}{\"code\":\"c\"}", None)]
+#[case::id_in_the_body(r#"{"code":"c","requestId":"req-body"}"#, Some("req-body"))]
+#[case::id_that_forges_a_line(r#"{"code":"c","requestId":"a\nb"}"#, None)]
+#[tokio::test]
+async fn what_is_missing_in_a_problem_is_missing_and_no_more(
+    #[case] body: &str,
+    #[case] request_id: Option<&str>,
+) {
+    let failure = failure(answer(
+        "500 Internal Server Error",
+        &["Content-Type: application/problem+json"],
+        body,
+    ))
+    .await;
+    assert_eq!(failure.kind, FailureKind::Problem);
+    assert_eq!(failure.code.as_deref(), Some("c"));
+    assert_eq!(failure.retryable, None);
+    assert_eq!(failure.request_id.as_deref(), request_id);
+    assert!(failure.message.contains("HTTP 500"), "{}", failure.message);
+}
+
+#[rstest]
+#[case::html("text/html", "<h1>502</h1>")]
+#[case::json_with_a_code("application/json", r#"{"code":"c","retryable":true}"#)]
+#[case::problem_without_a_code("application/problem+json", r#"{"title":"t","retryable":true}"#)]
+#[case::problem_with_an_empty_code("application/problem+json", r#"{"code":"","retryable":true}"#)]
+#[case::problem_that_is_no_object("application/problem+json", r#"["code"]"#)]
+#[case::problem_that_is_cut("application/problem+json", r#"{"code":"c","#)]
+#[case::problem_in_xml("application/problem+xml", "<code>c</code>")]
+#[case::nothing("application/problem+json", "")]
+#[tokio::test]
+async fn what_is_not_the_service_s_problem_teaches_the_status_alone(
+    #[case] media_type: &str,
+    #[case] body: &str,
+) {
+    let failure = failure(answer(
+        "502 Bad Gateway",
+        &[
+            &format!("Content-Type: {media_type}"),
+            "X-Request-ID: req-1",
+            "Retry-After: 3",
+        ],
+        body,
+    ))
+    .await;
+    assert_eq!(failure.kind, FailureKind::Bare);
+    assert_eq!(failure.http_status, Some(502));
+    assert_eq!(failure.code, None);
+    assert_eq!(failure.retryable, None);
+    assert_eq!(failure.request_id.as_deref(), Some("req-1"));
+    assert_eq!(failure.retry_after, Some(Duration::from_secs(3)));
+    assert_eq!(
+        failure.message,
+        "the service answered HTTP 502 without a problem body"
+    );
+}
+
+#[tokio::test]
+async fn an_error_without_any_header_teaches_the_status_alone() {
+    let failure = failure(send("HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n")).await;
+    assert_eq!(failure.kind, FailureKind::Bare);
+    assert_eq!(failure.http_status, Some(404));
+}
+
+#[tokio::test]
+async fn a_problem_over_its_cap_teaches_the_status_alone() {
+    let pad = "x".repeat(64 * 1024);
+    let body = format!(r#"{{"code":"c","pad":"{pad}"}}"#);
+    let failure = failure(problem("400 Bad Request", &body)).await;
+    assert_eq!(failure.kind, FailureKind::Bare);
+    assert_eq!(failure.http_status, Some(400));
+}
+
+#[tokio::test]
+async fn an_endless_error_page_is_not_read() {
+    let server = Server::start([vec![
+        send("HTTP/1.1 503 Service Unavailable\r\nContent-Type: text/html\r\n\r\n<html>"),
+        Step::Hang,
+    ]])
+    .await;
+    let failure = Failure::from(&get_failure(&client(&server)).await);
+    assert_eq!(failure.kind, FailureKind::Bare);
+    assert_eq!(failure.http_status, Some(503));
+}
+
+#[tokio::test]
+async fn texts_of_a_problem_are_cut_to_one_short_line() {
+    let title = "ä\\r\\n\\u001b[31m".repeat(400);
+    let body = format!(r#"{{"code":"{}","title":"{title}"}}"#, "c".repeat(300));
+    let failure = failure(problem("409 Conflict", &body)).await;
+    assert!(failure.message.len() <= 512);
+    assert!(!failure.message.chars().any(char::is_control));
+    assert!(failure.code.unwrap().len() <= 128);
+}
+
+#[rstest]
+#[case("0", Some(0))]
+#[case("86400", Some(86400))]
+#[case("Sun, 06 Nov 1994 08:49:37 GMT", Some(0))]
+#[case("in a minute", None)]
+#[tokio::test]
+async fn retry_after_is_read_unclamped(#[case] value: &str, #[case] seconds: Option<u64>) {
+    let failure = failure(answer(
+        "503 Service Unavailable",
+        &[&format!("Retry-After: {value}")],
+        "",
+    ))
+    .await;
+    assert_eq!(failure.retry_after, seconds.map(Duration::from_secs));
+}
+
+#[tokio::test]
+async fn a_date_to_come_is_time_to_wait() {
+    let at = jiff::Timestamp::now() + Duration::from_hours(1);
+    let date = jiff::fmt::rfc2822::DateTimePrinter::new()
+        .timestamp_to_rfc9110_string(&at)
+        .unwrap();
+    let failure = failure(answer(
+        "503 Service Unavailable",
+        &[&format!("Retry-After: {date}")],
+        "",
+    ))
+    .await;
+    let wait = failure.retry_after.unwrap();
+    assert!(wait > Duration::ZERO && wait <= Duration::from_hours(1));
+}
+
+#[tokio::test]
+async fn a_status_that_http_does_not_know_cannot_be_read() {
+    let failure = failure(answer("799 Odd", &[], "")).await;
+    assert_eq!(failure.kind, FailureKind::Unreadable);
+    assert_eq!(failure.http_status, Some(799));
+}
+
+#[tokio::test]
+async fn every_call_is_told_to_the_observer_once() {
+    let server = Server::start([
+        vec![ok("{}")],
+        vec![problem("404 Not Found", r#"{"code":"run_not_found"}"#)],
+        vec![Step::Close],
+    ])
+    .await;
+    let told = Arc::new(Told::default());
+    let mut config = config(
+        &format!("http://127.0.0.1:{}/api/v1", server.port),
+        Contract::builtin().unwrap(),
+    );
+    config.observer = told.clone();
+    let client = Client::new(config).unwrap();
+    within(client.version()).await.unwrap();
+    get_failure(&client).await;
+    within(client.run_events(&credentials(), &run_id("run-1"), None))
+        .await
+        .expect_err("the connection was closed");
+    assert_eq!(
+        *told.0.lock().unwrap(),
+        [
+            (Operation::Version, Some(200), None),
+            (
+                Operation::GetRun,
+                Some(404),
+                Some("run_not_found".to_owned())
+            ),
+            (Operation::RunEvents, None, None),
+        ]
+    );
+}

@@ -1,0 +1,20 @@
+//! The client against servers that speak raw bytes, so that client and server can't share a codec
+//! bug. Each test writes down what the server does and looks at what arrived there.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test, its helpers too, may stop at what it did not expect"
+)]
+
+mod answers;
+mod contract;
+mod failures;
+mod secrets;
+mod server;
+mod stream;
+mod support;
+mod tls;
+mod transport;
+mod wire;

@@ -1,0 +1,237 @@
+//! The event stream over a connection. What bytes amount to is proved beside the decoder.
+
+use rstest::rstest;
+use run_operator::api::contract::Contract;
+use run_operator::decide::answer::{Failure, FailureKind};
+use run_operator::service::{
+    BodyError, CallError, Event, EventStream, StreamItem, UnreadableReason,
+};
+use std::time::Duration;
+
+use crate::support::*;
+
+async fn open(server: &Server, contract: Contract) -> EventStream {
+    let client = client_with(server, contract);
+    within(client.run_events(&credentials(), &run_id("run-1"), None))
+        .await
+        .unwrap()
+}
+
+fn builtin() -> Contract {
+    Contract::builtin().unwrap()
+}
+
+fn event(id: &str, data: &str) -> StreamItem {
+    StreamItem::Event(Event {
+        id: Some(id.to_owned()),
+        kind: "message".to_owned(),
+        data: data.to_owned(),
+    })
+}
+
+#[tokio::test]
+async fn events_arrive_one_by_one_and_the_cursor_keeps_pace() {
+    let server = Server::start([vec![
+        stream_head(),
+        send("retry: 4000\n\nid: 1\ndata: a\n\nid: 2\ndata: b\n\n"),
+        send("id: 3\ndata: par"),
+        Step::Await(1),
+        send("tial\n\nid: 4\ndata: never whole\n"),
+        Step::Close,
+    ]])
+    .await;
+    let mut stream = open(&server, builtin()).await;
+    assert_eq!(stream.request_id(), Some("req-s"));
+    assert_eq!(stream.last_event_id(), None);
+    assert_eq!(within(stream.next()).await.unwrap(), Some(event("1", "a")));
+    assert_eq!(stream.last_event_id(), Some("1"));
+    assert_eq!(stream.retry(), Some(Duration::from_secs(4)));
+    assert_eq!(within(stream.next()).await.unwrap(), Some(event("2", "b")));
+    server.go();
+    assert_eq!(
+        within(stream.next()).await.unwrap(),
+        Some(event("3", "partial"))
+    );
+    assert_eq!(within(stream.next()).await.unwrap(), None);
+    assert_eq!(stream.last_event_id(), Some("3"));
+    assert_eq!(within(stream.next()).await.unwrap(), None);
+}
+
+#[rstest]
+#[case::from_the_beginning(None, &[])]
+#[case::reset(Some(""), &[])]
+#[case::from_an_id(Some("ev-7"), &["ev-7"])]
+#[case::from_an_id_beyond_ascii(Some("ev-ä"), &["ev-ä"])]
+#[tokio::test]
+async fn a_stream_is_resumed_by_its_last_event_s_id(
+    #[case] last: Option<&str>,
+    #[case] sent: &[&str],
+) {
+    let server = Server::start([vec![stream_head(), Step::Close]]).await;
+    let stream = within(client(&server).run_events(&credentials(), &run_id("run-1"), last))
+        .await
+        .unwrap();
+    assert_eq!(server.request().headers("last-event-id"), sent);
+    assert_eq!(
+        stream.last_event_id(),
+        last.filter(|id| !id.is_empty()),
+        "an empty stream loses no place"
+    );
+}
+
+#[tokio::test]
+async fn a_cut_stream_resumes_where_it_was_cut() {
+    let chunked = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream; charset=utf-8\r\n\
+                   Transfer-Encoding: chunked\r\n\r\n";
+    let server = Server::start([
+        vec![
+            send(chunked),
+            send("10\r\nid: 1\ndata: a\n\nid\r\n"),
+            Step::Close,
+        ],
+        vec![stream_head(), send("id: 2\ndata: b\n\n"), Step::Close],
+    ])
+    .await;
+    let client = client(&server);
+    let (who, run) = (credentials(), run_id("run-1"));
+    let mut first = within(client.run_events(&who, &run, None)).await.unwrap();
+    assert_eq!(within(first.next()).await.unwrap(), Some(event("1", "a")));
+    let error = within(first.next()).await.unwrap_err();
+    assert_eq!(error.kind(), FailureKind::Transport);
+    assert_eq!(within(first.next()).await.unwrap(), None);
+
+    let mut second = within(client.run_events(&who, &run, first.last_event_id()))
+        .await
+        .unwrap();
+    assert_eq!(within(second.next()).await.unwrap(), Some(event("2", "b")));
+    assert_eq!(server.requests()[1].headers("last-event-id"), ["1"]);
+}
+
+#[tokio::test]
+async fn an_event_over_the_cap_is_reported_and_the_next_one_arrives() {
+    let server = Server::start([vec![
+        stream_head(),
+        send(&format!("id: 1\ndata: {}\n\n", "x".repeat(70_000))),
+        send("id: 2\ndata: b\n\n"),
+        Step::Close,
+    ]])
+    .await;
+    let mut stream = open(&server, builtin()).await;
+    assert_eq!(
+        within(stream.next()).await.unwrap(),
+        Some(StreamItem::Discarded)
+    );
+    assert_eq!(within(stream.next()).await.unwrap(), Some(event("2", "b")));
+}
+
+#[rstest]
+#[case::from_the_start(vec![stream_head(), Step::Hang])]
+#[case::within_an_event(vec![stream_head(), send("id: 1\ndata: a\n"), Step::Hang])]
+#[tokio::test]
+async fn a_silent_stream_ends_with_an_error(#[case] script: Vec<Step>) {
+    let server = Server::start([script]).await;
+    let mut stream = open(&server, impatient()).await;
+    let error = within(stream.next()).await.unwrap_err();
+    assert!(matches!(
+        error,
+        CallError::ReadBody {
+            source: BodyError::Idle { seconds: 1 },
+            ..
+        }
+    ));
+    let failure = Failure::from(&error);
+    assert_eq!(failure.kind, FailureKind::Transport);
+    assert_eq!(failure.request_id.as_deref(), Some("req-s"));
+    assert_eq!(within(stream.next()).await.unwrap(), None);
+}
+
+#[tokio::test]
+async fn a_next_that_is_dropped_again_and_again_loses_no_event_and_no_silence() {
+    let server = Server::start([vec![
+        stream_head(),
+        send("id: 1\nda"),
+        Step::Await(1),
+        send("ta: a\n\n"),
+        Step::Hang,
+    ]])
+    .await;
+    let mut stream = open(&server, impatient()).await;
+    for _ in 0..20 {
+        // Polled once, and dropped.
+        let dropped = futures::poll!(Box::pin(stream.next()));
+        assert!(dropped.is_pending());
+        tokio::task::yield_now().await;
+    }
+    server.go();
+    assert_eq!(within(stream.next()).await.unwrap(), Some(event("1", "a")));
+    // The silence is counted from the last byte on, not from the latest call.
+    let silent = within(async {
+        loop {
+            let short = Duration::from_millis(50);
+            if let Ok(result) = tokio::time::timeout(short, stream.next()).await {
+                return result;
+            }
+        }
+    });
+    assert!(silent.await.is_err());
+}
+
+#[rstest]
+#[case::json("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}")]
+#[case::no_type("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")]
+#[case::no_content("HTTP/1.1 204 No Content\r\n\r\n")]
+#[tokio::test]
+async fn what_is_no_event_stream_is_not_listened_to(#[case] bytes: &str) {
+    let server = Server::start([vec![send(bytes)]]).await;
+    let error = within(client(&server).run_events(&credentials(), &run_id("run-1"), None))
+        .await
+        .unwrap_err();
+    assert!(matches!(
+        error,
+        CallError::Unreadable {
+            reason: UnreadableReason::NotEventStream,
+            ..
+        }
+    ));
+}
+
+#[tokio::test]
+async fn a_refused_stream_says_why() {
+    let body = r#"{"code":"run_not_found","title":"No such run","retryable":false}"#;
+    let server = Server::start([vec![problem("404 Not Found", body)]]).await;
+    let error = within(client(&server).run_events(&credentials(), &run_id("run-1"), None))
+        .await
+        .unwrap_err();
+    assert_eq!(Failure::from(&error).code.as_deref(), Some("run_not_found"));
+}
+
+#[tokio::test]
+async fn an_id_that_no_header_can_carry_sends_nothing() {
+    let server = Server::start([]).await;
+    let error = within(client(&server).run_events(
+        &credentials(),
+        &run_id("run-1"),
+        Some("a\r\nX-Injected: 1"),
+    ))
+    .await
+    .unwrap_err();
+    assert_eq!(error.kind(), FailureKind::NotSent);
+    assert!(server.requests().is_empty());
+}
+
+#[tokio::test]
+async fn open_streams_do_not_hold_up_calls() {
+    let streams = 8;
+    let mut scripts: Vec<_> = (0..streams)
+        .map(|_| vec![stream_head(), Step::Hang])
+        .collect();
+    scripts.push(vec![ok(r#"{"version":"1"}"#)]);
+    let server = Server::start(scripts).await;
+    let client = client(&server);
+    let mut open = Vec::new();
+    for _ in 0..streams {
+        let stream = within(client.run_events(&credentials(), &run_id("run-1"), None)).await;
+        open.push(stream.unwrap());
+    }
+    within(client.version()).await.unwrap();
+}

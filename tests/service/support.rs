@@ -1,0 +1,141 @@
+//! Clients for the [`Server`] of bytes, and what they are called with.
+//!
+//! To write a test: start a [`Server`] with one list of [`Step`]s for each request that it will get,
+//! make a [`client`] for it, call, and look at [`Server::requests`].
+
+use std::future::Future;
+use std::sync::{Arc, Mutex, Once};
+use std::time::Duration;
+
+use run_operator::api::contract::Contract;
+use run_operator::service::{
+    AllowList, BaseUrl, CallError, Client, ClientConfig, Credentials, IdempotencyKey, Observer,
+    Operation, Outcome, RunId, Token, WorkspaceId,
+};
+
+pub(crate) use crate::server::*;
+
+/// The token of every test in this suite; it must be found nowhere but on the wire.
+pub(crate) const TOKEN: &str = "canary.7f3a-token";
+/// No wait in this suite is longer.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// The contract that is compiled in, with timeouts that a test can sit out.
+pub(crate) fn impatient() -> Contract {
+    let yaml = include_str!("../../contract/profile.yaml");
+    let mut changed = yaml.to_owned();
+    for (field, seconds) in [
+        ("connectSeconds: ", "5"),
+        ("requestSeconds: ", "30"),
+        ("streamIdleSeconds: ", "90"),
+    ] {
+        let line = format!("{field}{seconds}");
+        assert!(changed.contains(&line), "the profile has no {line}");
+        changed = changed.replace(&line, &format!("{field}1"));
+    }
+    Contract::parse(&changed).unwrap()
+}
+
+/// Installs what main installs.
+pub(crate) fn install_tls_provider() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        rustls::crypto::ring::default_provider()
+            .install_default()
+            .unwrap();
+    });
+}
+
+pub(crate) fn config(base_url: &str, contract: Contract) -> ClientConfig {
+    install_tls_provider();
+    let allowed = AllowList::parse([base_url], false).unwrap();
+    ClientConfig {
+        base_url: BaseUrl::parse(base_url, &allowed).unwrap(),
+        ca_pem: None,
+        contract: Arc::new(contract),
+        user_agent: "run-operator/test".to_owned(),
+        observer: Arc::new(()),
+    }
+}
+
+/// A client for a server, by the contract that is compiled in.
+pub(crate) fn client(server: &Server) -> Client {
+    client_with(server, Contract::builtin().unwrap())
+}
+
+pub(crate) fn client_with(server: &Server, contract: Contract) -> Client {
+    let base_url = format!("http://127.0.0.1:{}/api/v1", server.port);
+    Client::new(config(&base_url, contract)).unwrap()
+}
+
+pub(crate) fn credentials() -> Credentials {
+    Credentials {
+        token: Token::parse(TOKEN.as_bytes(), &Contract::builtin().unwrap()).unwrap(),
+        workspace_id: None,
+    }
+}
+
+pub(crate) fn credentials_for(workspace: &str) -> Credentials {
+    Credentials {
+        workspace_id: Some(WorkspaceId::parse(workspace).unwrap()),
+        ..credentials()
+    }
+}
+
+pub(crate) fn run_id(text: &str) -> RunId {
+    RunId::parse(text).unwrap()
+}
+
+pub(crate) fn key(text: &str) -> IdempotencyKey {
+    IdempotencyKey::parse(text).unwrap()
+}
+
+/// Bounds a wait: a test that would hang fails instead.
+pub(crate) async fn within<T>(future: impl Future<Output = T>) -> T {
+    tokio::time::timeout(PATIENCE, future)
+        .await
+        .expect("it took longer than any test may")
+}
+
+/// Makes one `GET /runs/run-1` and returns how it failed.
+pub(crate) async fn get_failure(client: &Client) -> CallError {
+    within(client.get_run(&credentials(), &run_id("run-1")))
+        .await
+        .expect_err("the call should have failed")
+}
+
+/// Writes down what it is told: the operation, the status and the code.
+#[derive(Default)]
+pub(crate) struct Told(pub(crate) Mutex<Vec<Said>>);
+
+pub(crate) type Said = (Operation, Option<u16>, Option<String>);
+
+impl Observer for Told {
+    fn on_answer(&self, operation: Operation, outcome: &Outcome<'_>) {
+        let code = outcome
+            .error
+            .and_then(CallError::problem)
+            .map(|problem| problem.code.clone());
+        self.0
+            .lock()
+            .unwrap()
+            .push((operation, outcome.http_status, code));
+    }
+}
+
+/// An environment belongs to a process: runs the named test again in a process of its own that has
+/// these variables. True in that process; the caller goes on only there.
+pub(crate) fn is_child_with(test: &str, variables: &[(&str, &str)]) -> bool {
+    const MARK: &str = "RUN_OPERATOR_TEST_CHILD";
+    if std::env::var_os(MARK).is_some() {
+        return true;
+    }
+    let status = std::process::Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", test])
+        .env(MARK, "1")
+        .envs(variables.iter().copied())
+        .status()
+        .unwrap();
+    assert!(status.success(), "{test} failed in its own process");
+    false
+}

@@ -1,0 +1,131 @@
+//! Who vouches for the service.
+
+use std::sync::Arc;
+
+use run_operator::api::contract::Contract;
+use run_operator::decide::answer::Failure;
+use run_operator::service::{CallError, Client, ClientConfig, ConfigError};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use tokio_rustls::TlsAcceptor;
+
+use crate::support::*;
+
+/// Two authorities that have nothing to do with each other; the first one issued the server's
+/// certificate for 127.0.0.1. `tls/make` made all of them.
+const CA: &[u8] = include_bytes!("tls/ca.pem");
+const OTHER_CA: &[u8] = include_bytes!("tls/other-ca.pem");
+const CERTIFICATE: &[u8] = include_bytes!("tls/server.pem");
+const KEY: &[u8] = include_bytes!("tls/server.key");
+
+async fn server(scripts: Vec<Vec<Step>>) -> Server {
+    server_with(scripts, &[]).await
+}
+
+/// `alpn` is what the server offers, the best first.
+async fn server_with(scripts: Vec<Vec<Step>>, alpn: &[&str]) -> Server {
+    install_tls_provider();
+    let certificate = CertificateDer::from_pem_slice(CERTIFICATE).unwrap();
+    let key = PrivateKeyDer::from_pem_slice(KEY).unwrap();
+    let mut config = rustls::ServerConfig::builder()
+        .with_no_client_auth()
+        .with_single_cert(vec![certificate], key)
+        .unwrap();
+    config.alpn_protocols = alpn.iter().map(|name| name.as_bytes().to_vec()).collect();
+    Server::start_with(scripts, Some(TlsAcceptor::from(Arc::new(config)))).await
+}
+
+fn https(server: &Server, ca: &[u8]) -> ClientConfig {
+    let base_url = format!("https://127.0.0.1:{}/api/v1", server.port);
+    ClientConfig {
+        ca_pem: Some(ca.to_vec()),
+        ..config(&base_url, Contract::builtin().unwrap())
+    }
+}
+
+#[tokio::test]
+async fn a_service_whose_ca_was_given_is_trusted() {
+    let server = server(vec![vec![ok(r#"{"version":"1"}"#)]]).await;
+    let client = Client::new(https(&server, CA)).unwrap();
+    let reply = within(client.version()).await.unwrap();
+    assert_eq!(reply.version.as_deref(), Some("1"));
+}
+
+#[tokio::test]
+async fn a_bundle_may_hold_several_authorities() {
+    let server = server(vec![vec![ok("{}")]]).await;
+    let bundle = [OTHER_CA, CA].concat();
+    let client = Client::new(https(&server, &bundle)).unwrap();
+    within(client.version()).await.unwrap();
+}
+
+#[tokio::test]
+async fn another_authority_is_not_trusted_and_no_token_is_sent() {
+    let server = server(vec![]).await;
+    let client = Client::new(https(&server, OTHER_CA)).unwrap();
+    let error = get_failure(&client).await;
+    assert!(matches!(error, CallError::Connect(_)), "{error:?}");
+    let message = Failure::from(&error).message;
+    assert!(message.contains("UnknownIssuer"), "{message}");
+    assert!(server.requests().is_empty());
+}
+
+#[tokio::test]
+async fn a_ca_that_is_no_certificate_is_refused_at_once() {
+    let server = server(vec![]).await;
+    let broken = b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
+    for (pem, empty) in [(&b""[..], true), (b"no PEM", true), (broken, false)] {
+        let error = Client::new(https(&server, pem)).err().unwrap();
+        match error {
+            ConfigError::EmptyCa => assert!(empty),
+            ConfigError::ReadCa(_) | ConfigError::BuildClient(_) => assert!(!empty),
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+#[tokio::test]
+async fn calls_speak_http_2_where_it_is_offered_and_streams_keep_a_connection_of_their_own() {
+    let scripts = vec![vec![Step::Close], vec![stream_head(), Step::Hang]];
+    let server = server_with(scripts, &["h2", "http/1.1"]).await;
+    let client = Client::new(https(&server, CA)).unwrap();
+    get_failure(&client).await;
+    within(client.run_events(&credentials(), &run_id("run-1"), None))
+        .await
+        .unwrap();
+    let lines: Vec<_> = server
+        .requests()
+        .iter()
+        .map(|request| request.line().to_owned())
+        .collect();
+    // The first is what every HTTP/2 connection begins with.
+    assert_eq!(
+        lines,
+        ["PRI * HTTP/2.0", "GET /api/v1/runs/run-1/events HTTP/1.1"]
+    );
+}
+
+#[test]
+fn where_the_system_has_no_certificates_only_https_without_a_ca_is_refused() {
+    let none = [
+        ("SSL_CERT_FILE", "/nonexistent/file"),
+        ("SSL_CERT_DIR", "/nonexistent/folder"),
+    ];
+    if !is_child_with(
+        "tls::where_the_system_has_no_certificates_only_https_without_a_ca_is_refused",
+        &none,
+    ) {
+        return;
+    }
+    let contract = || Contract::builtin().unwrap();
+    let url = "https://127.0.0.1:1/api/v1";
+    let error = Client::new(config(url, contract())).err().unwrap();
+    assert!(matches!(error, ConfigError::BuildClient(_)), "{error:?}");
+    assert!(error.to_string().contains("configure the service's CA"));
+    let with_ca = ClientConfig {
+        ca_pem: Some(CA.to_vec()),
+        ..config(url, contract())
+    };
+    Client::new(with_ca).unwrap();
+    Client::new(config("http://127.0.0.1:1", contract())).unwrap();
+}

@@ -1,0 +1,201 @@
+//! No answer, half an answer, an answer too late.
+
+use bytes::Bytes;
+use proptest::prelude::*;
+use rstest::rstest;
+use run_operator::api::contract::Contract;
+use run_operator::decide::answer::{Failure, FailureKind};
+use run_operator::service::{CallError, Client};
+use tokio::net::TcpListener;
+
+use crate::support::*;
+
+#[tokio::test]
+async fn a_refused_connection_is_a_transport_failure_with_its_cause() {
+    // A port that was free a moment ago, on an address that nobody else is told.
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    drop(listener);
+    let base_url = format!("http://127.0.0.1:{port}");
+    let client = Client::new(config(&base_url, Contract::builtin().unwrap())).unwrap();
+    let error = get_failure(&client).await;
+    assert!(matches!(error, CallError::Connect(_)), "{error:?}");
+    let failure = Failure::from(&error);
+    assert_eq!(failure.kind, FailureKind::Transport);
+    assert_eq!(failure.http_status, None);
+    assert!(
+        failure
+            .message
+            .starts_with("failed to connect to the service: client error (Connect): tcp connect"),
+        "{}",
+        failure.message
+    );
+    assert!(failure.message.contains("Connection refused"));
+}
+
+#[rstest]
+#[case::before_the_answer(vec![Step::Close])]
+#[case::within_the_status_line(vec![send("HTTP/1.1 20"), Step::Close])]
+#[case::within_the_headers(vec![send("HTTP/1.1 200 OK\r\nContent-Le"), Step::Close])]
+#[case::by_something_else(vec![send("SSH-2.0-OpenSSH_9.2\r\n"), Step::Close])]
+#[tokio::test]
+async fn an_answer_that_never_began_is_a_transport_failure(#[case] script: Vec<Step>) {
+    let server = Server::start([script]).await;
+    let error = get_failure(&client(&server)).await;
+    assert!(matches!(error, CallError::Exchange(_)), "{error:?}");
+    assert_eq!(Failure::from(&error).kind, FailureKind::Transport);
+    assert_eq!(server.requests().len(), 1, "one attempt a call");
+}
+
+#[rstest]
+#[case::a_success("200 OK", "application/json")]
+#[case::a_problem("422 Unprocessable Entity", "application/problem+json")]
+#[tokio::test]
+async fn an_answer_cut_in_its_body_is_a_transport_failure_with_its_request_id(
+    #[case] status: &str,
+    #[case] media_type: &str,
+) {
+    let server = Server::start([vec![
+        send(&format!(
+            "HTTP/1.1 {status}\r\nContent-Type: {media_type}\r\nContent-Length: 100\r\n\
+             X-Request-ID: req-1\r\n\r\n{{\"runId\":\"run-1\""
+        )),
+        Step::Close,
+    ]])
+    .await;
+    let failure = Failure::from(&get_failure(&client(&server)).await);
+    assert_eq!(failure.kind, FailureKind::Transport);
+    assert_eq!(failure.http_status, status[..3].parse().ok());
+    assert_eq!(failure.request_id.as_deref(), Some("req-1"));
+    assert_eq!(failure.code, None);
+}
+
+#[rstest]
+#[case::before_the_answer(vec![Step::Hang], None)]
+#[case::within_the_headers(vec![send("HTTP/1.1 200 OK\r\n"), Step::Hang], None)]
+#[case::within_the_body(
+    vec![send("HTTP/1.1 200 OK\r\nContent-Length: 9\r\nX-Request-ID: req-1\r\n\r\n{"), Step::Hang],
+    Some("req-1")
+)]
+#[case::within_a_problem(
+    vec![
+        send(
+            "HTTP/1.1 500 Oops\r\nContent-Type: application/problem+json\r\n\
+             X-Request-ID: req-1\r\nContent-Length: 9\r\n\r\n{"
+        ),
+        Step::Hang,
+    ],
+    Some("req-1")
+)]
+#[tokio::test]
+async fn an_answer_that_takes_too_long_is_given_up(
+    #[case] script: Vec<Step>,
+    #[case] request_id: Option<&str>,
+) {
+    let server = Server::start([script]).await;
+    let error = get_failure(&client_with(&server, impatient())).await;
+    let failure = Failure::from(&error);
+    assert_eq!(failure.kind, FailureKind::Transport);
+    assert_eq!(failure.request_id.as_deref(), request_id);
+    assert!(
+        failure.message.contains("within 1 s"),
+        "{}",
+        failure.message
+    );
+}
+
+#[tokio::test]
+async fn a_stream_that_is_not_opened_in_time_is_given_up() {
+    let server = Server::start([vec![Step::Hang]]).await;
+    let client = client_with(&server, impatient());
+    let error = within(client.run_events(&credentials(), &run_id("run-1"), None))
+        .await
+        .unwrap_err();
+    assert!(matches!(error, CallError::AwaitAnswer { seconds: 1 }));
+}
+
+#[tokio::test]
+async fn a_lost_connection_costs_one_call_and_not_the_next() {
+    let server = Server::start([
+        vec![ok("{}")],
+        vec![Step::Close],
+        vec![ok(r#"{"runId":"run-1","state":"running"}"#)],
+    ])
+    .await;
+    let client = client(&server);
+    within(client.version()).await.unwrap();
+    assert_eq!(get_failure(&client).await.kind(), FailureKind::Transport);
+    let view = within(client.get_run(&credentials(), &run_id("run-1")))
+        .await
+        .unwrap();
+    assert_eq!(view.state.as_deref(), Some("running"));
+}
+
+#[tokio::test]
+async fn no_proxy_is_taken_from_the_environment() {
+    let proxy = Server::start([vec![ok(r#"{"version":"of the proxy"}"#)]]).await;
+    let address = format!("http://127.0.0.1:{}", proxy.port);
+    let variables = [
+        "HTTP_PROXY",
+        "http_proxy",
+        "HTTPS_PROXY",
+        "https_proxy",
+        "ALL_PROXY",
+    ]
+    .map(|name| (name, address.as_str()));
+    let test = "transport::no_proxy_is_taken_from_the_environment";
+    // The child has a proxy of its own that it must not ask either; what counts is its answer.
+    if !is_child_with(test, &variables) {
+        assert!(proxy.requests().is_empty());
+        return;
+    }
+    let server = Server::start([vec![ok(r#"{"version":"of the service"}"#)]]).await;
+    let reply = within(client(&server).version()).await.unwrap();
+    assert_eq!(reply.version.as_deref(), Some("of the service"));
+}
+
+/// Pieces of answers, good and bad, in any order.
+fn answers() -> impl Strategy<Value = Vec<u8>> {
+    let piece = prop_oneof![
+        Just(b"HTTP/1.1 200 OK\r\n".to_vec()),
+        (100..999u16).prop_map(|status| format!("HTTP/1.1 {status} X\r\n").into_bytes()),
+        Just(b"Content-Type: application/problem+json\r\n".to_vec()),
+        Just(b"Content-Type: text/event-stream\r\n".to_vec()),
+        Just(b"Transfer-Encoding: chunked\r\n".to_vec()),
+        any::<u32>().prop_map(|n| format!("Content-Length: {n}\r\n").into_bytes()),
+        "(X-Request-ID|Retry-After): [ -~]{0,40}\r\n".prop_map(String::into_bytes),
+        Just(b"\r\n".to_vec()),
+        Just(b"5\r\nid: 1\r\n".to_vec()),
+        Just(br#"{"code":"c","runId":"run-1","state":["#.to_vec()),
+        Just(b"data: a\n\n".to_vec()),
+        prop::collection::vec(any::<u8>(), 0..40),
+    ];
+    prop::collection::vec(piece, 0..12).prop_map(|pieces| pieces.concat())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(64) })]
+
+    /// That each call returns at all is what is proved: no panic, no hang.
+    #[test]
+    fn whatever_bytes_a_server_sends_each_call_ends(bytes in answers()) {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let scripts = vec![vec![Step::Send(bytes), Step::Close]; 4];
+            let server = Server::start(scripts).await;
+            let (client, who, run) = (client(&server), credentials(), run_id("run-1"));
+            let body = Bytes::from_static(b"{}");
+            for failure in [
+                within(client.create_run(&who, &key("k"), body)).await.err(),
+                within(client.get_run(&who, &run)).await.err(),
+                within(client.cancel_run(&who, &run)).await.err(),
+            ].iter().flatten().map(Failure::from) {
+                assert!(failure.message.len() <= 512 && !failure.message.is_empty());
+                assert!(!failure.message.chars().any(char::is_control));
+            }
+            if let Ok(mut stream) = within(client.run_events(&who, &run, None)).await {
+                while let Ok(Some(_)) = within(stream.next()).await {}
+            }
+        });
+    }
+}

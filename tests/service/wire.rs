@@ -1,0 +1,200 @@
+//! What goes over the wire, byte for byte.
+
+use bytes::Bytes;
+use rstest::rstest;
+
+use crate::support::*;
+
+const COMMON: [&str; 4] = ["accept", "accept-encoding", "host", "user-agent"];
+
+fn with_common(more: &[&str]) -> Vec<String> {
+    let mut names: Vec<String> = COMMON
+        .iter()
+        .chain(more)
+        .map(|name| (*name).to_owned())
+        .collect();
+    names.sort();
+    names
+}
+
+#[tokio::test]
+async fn version_is_asked_for_without_a_token() {
+    let server = Server::start([vec![ok(r#"{"version":"1.4"}"#)]]).await;
+    let reply = within(client(&server).version()).await.unwrap();
+    assert_eq!(reply.version.as_deref(), Some("1.4"));
+    assert_eq!(reply.request_id.as_deref(), Some("req-1"));
+    let request = server.request();
+    assert_eq!(request.line(), "GET /api/v1/version HTTP/1.1");
+    assert_eq!(request.names(), with_common(&[]));
+    assert_eq!(request.headers("user-agent"), ["run-operator/test"]);
+    assert_eq!(request.headers("accept-encoding"), ["identity"]);
+    assert_eq!(
+        request.headers("accept"),
+        ["application/json, application/problem+json"]
+    );
+    assert_eq!(
+        request.headers("host"),
+        [format!("127.0.0.1:{}", server.port)]
+    );
+}
+
+#[tokio::test]
+async fn the_workspace_is_asked_for_with_the_token() {
+    let server = Server::start([vec![ok(r#"{"id":"ws-1"}"#)]]).await;
+    within(client(&server).current_workspace(&credentials()))
+        .await
+        .unwrap();
+    let request = server.request();
+    assert_eq!(request.line(), "GET /api/v1/workspaces/current HTTP/1.1");
+    assert_eq!(request.names(), with_common(&["authorization"]));
+    assert_eq!(
+        request.headers("authorization"),
+        [format!("Bearer {TOKEN}")]
+    );
+}
+
+#[tokio::test]
+async fn the_workspace_header_goes_along_only_when_it_is_given() {
+    let server = Server::start([vec![ok("{}")], vec![ok("{}")]]).await;
+    let client = client(&server);
+    within(client.current_workspace(&credentials_for("ws-1")))
+        .await
+        .unwrap();
+    within(client.current_workspace(&credentials()))
+        .await
+        .unwrap();
+    let requests = server.requests();
+    assert_eq!(requests[0].headers("x-service-workspace-id"), ["ws-1"]);
+    assert!(requests[1].headers("x-service-workspace-id").is_empty());
+}
+
+#[tokio::test]
+async fn a_create_sends_its_key_and_exactly_the_bytes_it_was_given_each_time() {
+    // Not what a serializer would write: no byte may change on its way.
+    let body: &[u8] =
+        br#"{ "region":"auto","workload":{"image":"a","n":1.0,"x":null} ,"provider":"auto"}"#;
+    let created = answer(
+        "201 Created",
+        &["Content-Type: application/json"],
+        r#"{"runId":"run-1"}"#,
+    );
+    let server = Server::start([vec![Step::Close], vec![created]]).await;
+    let client = client(&server);
+    let (who, key) = (credentials(), key("9d0f3b1e-uid"));
+    let create = || client.create_run(&who, &key, Bytes::from_static(body));
+    within(create()).await.expect_err("the answer was lost");
+    let view = within(create()).await.unwrap();
+    assert_eq!(view.run_id.as_deref(), Some("run-1"));
+
+    let requests = server.requests();
+    assert_eq!(requests.len(), 2, "one attempt a call");
+    for request in &requests {
+        assert_eq!(request.line(), "POST /api/v1/runs HTTP/1.1");
+        assert_eq!(
+            request.names(),
+            with_common(&[
+                "authorization",
+                "content-length",
+                "content-type",
+                "idempotency-key"
+            ])
+        );
+        assert_eq!(
+            request.headers("idempotency-key"),
+            ["9d0f3b1e-uid"],
+            "the key is the same in every attempt"
+        );
+        assert_eq!(request.headers("content-type"), ["application/json"]);
+        assert_eq!(request.body, body);
+    }
+}
+
+#[tokio::test]
+async fn a_run_is_asked_for_cancelled_and_listened_to_under_its_own_path() {
+    let server = Server::start([
+        vec![ok(r#"{"runId":"run-1","state":"running"}"#)],
+        vec![ok("{}")],
+        vec![stream_head(), Step::Close],
+    ])
+    .await;
+    let (client, who, run) = (client(&server), credentials(), run_id("run-1"));
+    within(client.get_run(&who, &run)).await.unwrap();
+    within(client.cancel_run(&who, &run)).await.unwrap();
+    within(client.run_events(&who, &run, None)).await.unwrap();
+
+    let requests = server.requests();
+    assert_eq!(requests[0].line(), "GET /api/v1/runs/run-1 HTTP/1.1");
+    assert_eq!(requests[0].names(), with_common(&["authorization"]));
+    assert_eq!(
+        requests[1].line(),
+        "POST /api/v1/runs/run-1:cancel HTTP/1.1"
+    );
+    assert_eq!(
+        requests[1].names(),
+        with_common(&["authorization", "content-length"])
+    );
+    assert_eq!(requests[1].headers("content-length"), ["0"]);
+    assert_eq!(requests[2].line(), "GET /api/v1/runs/run-1/events HTTP/1.1");
+    assert_eq!(requests[2].names(), with_common(&["authorization"]));
+    assert_eq!(
+        requests[2].headers("accept"),
+        ["text/event-stream, application/problem+json"]
+    );
+}
+
+#[rstest]
+#[case("a/b", "a%2Fb")]
+#[case("../../version", "..%2F..%2Fversion")]
+#[case("%2e%2e", "%252e%252e")]
+#[case("run-1:cancel", "run-1%3Acancel")]
+#[case("r?x=1#y", "r%3Fx%3D1%23y")]
+#[case("r 1 HTTP/1.1", "r%201%20HTTP%2F1.1")]
+#[case("ä€", "%C3%A4%E2%82%AC")]
+#[tokio::test]
+async fn no_run_id_can_lead_a_request_elsewhere(#[case] id: &str, #[case] segment: &str) {
+    let server = Server::start([vec![ok("{}")], vec![ok("{}")]]).await;
+    let client = client(&server);
+    within(client.get_run(&credentials(), &run_id(id)))
+        .await
+        .unwrap();
+    within(client.cancel_run(&credentials(), &run_id(id)))
+        .await
+        .unwrap();
+    let lines: Vec<_> = server
+        .requests()
+        .iter()
+        .map(|request| request.line().to_owned())
+        .collect();
+    assert_eq!(
+        lines,
+        [
+            format!("GET /api/v1/runs/{segment} HTTP/1.1"),
+            format!("POST /api/v1/runs/{segment}:cancel HTTP/1.1")
+        ]
+    );
+}
+
+#[tokio::test]
+async fn a_base_url_without_a_path_works_too() {
+    let server = Server::start([vec![ok("{}")]]).await;
+    let config = config(
+        &format!("http://localhost:{}/", server.port),
+        run_operator::api::contract::Contract::builtin().unwrap(),
+    );
+    let client = run_operator::service::Client::new(config).unwrap();
+    within(client.version()).await.unwrap();
+    assert_eq!(server.request().line(), "GET /version HTTP/1.1");
+}
+
+#[tokio::test]
+async fn calls_share_a_connection() {
+    let server = Server::start((0..5).map(|_| vec![ok("{}")])).await;
+    let client = client(&server);
+    for _ in 0..5 {
+        within(client.clone().get_run(&credentials(), &run_id("run-1")))
+            .await
+            .unwrap();
+    }
+    let connections: Vec<_> = server.requests().iter().map(|r| r.connection).collect();
+    assert_eq!(connections, [0; 5]);
+}
