@@ -43,7 +43,7 @@ pub struct Memory {
 pub struct Submission {
     /// The epoch of the intent that this process wrote and that all else here speaks of; 0 before.
     pub epoch: i64,
-    /// No other process ever POSTed for this object, or what it did is proved to have made no run.
+    /// No other process ever sent a POST for this object, or what it did is proved to have made no run.
     pub sole: bool,
     /// An attempt was not answered by a 4xx problem other than an idempotency conflict.
     pub doubt: bool,
@@ -134,7 +134,7 @@ pub enum Learned {
     IntentWritten {
         /// As written.
         intent: Intent,
-        /// Nothing that was POSTed before it can have made a run.
+        /// Nothing that was sent before it can have made a run.
         clean: bool,
     },
     /// A POST is about to be sent.

@@ -113,7 +113,7 @@ fn an_unmapped_state_is_active_shown_verbatim_and_noted_once() {
         state: "Odd".into(),
     };
     let created = Case::new().mine().posted(Ok(view("Odd")));
-    assert_eq!(created.decide().notes, [note.clone()]);
+    assert_eq!(created.decide().notes, std::slice::from_ref(&note));
     assert_eq!(created.settle().decide().notes, []);
     let read = streaming().got(Ok(view("Odd")));
     assert_eq!(read.decide().notes, [note]);
