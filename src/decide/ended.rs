@@ -90,8 +90,9 @@ fn rebuild(f: &Facts<'_>) -> Decision {
         return Decision::quiet();
     };
     let mut status = f.status().clone();
-    status.run_id.clone_from(&end.run_id);
-    if end.run_id.is_some() {
+    // Written once: what is there stays.
+    status.run_id = status.run_id.or_else(|| end.run_id.clone());
+    if status.run_id.is_some() {
         status.workspace = status.workspace.or_else(|| Some(intent.workspace.clone()));
     }
     let message =
@@ -116,7 +117,9 @@ fn expiry(f: &Facts<'_>) -> Decision {
         return Decision::quiet();
     };
     let due = later(ended.0, Duration::from_secs(ttl));
-    if due <= f.o.now {
+    if f.deleting() {
+        Decision::quiet()
+    } else if due <= f.o.now {
         Decision::act(Effect::Delete)
     } else {
         Decision::quiet().at(due)

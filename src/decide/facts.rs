@@ -1,5 +1,7 @@
 //! What an observation amounts to: the questions that every branch of the policy asks.
 
+use std::time::Duration;
+
 use jiff::Timestamp;
 
 use crate::api::{
@@ -13,13 +15,17 @@ use crate::api::{
 use super::{
     Observed, Session, WorkspaceView, body,
     classify::{self, Class},
-    memory::{Memory, Trouble, later, seconds_since},
+    memory::{Memory, Trouble, later},
     situation::{self, Situation},
     text::cut,
 };
 
 /// Bytes of an error's message that the status keeps.
 const MAX_ERROR: usize = 512;
+/// Bytes of a request id that the status keeps.
+pub(super) const MAX_REQUEST_ID: usize = 256;
+/// Bytes of the retry annotation's value that the status and the intent keep.
+const MAX_RETRY: usize = 256;
 
 /// An observation, read.
 pub(super) struct Facts<'a> {
@@ -94,9 +100,13 @@ impl<'a> Facts<'a> {
         matches!(self.record, IntentRecord::Own(_))
     }
 
-    /// Whether this process may POST under the intent.
+    /// Whether this process may POST under the intent: it stands in the object, in this process's name,
+    /// and this process knows that it wrote it. Without the last, an epoch whose write was never
+    /// answered would borrow what is known of the one before.
     pub(super) fn owned(&self, intent: &Intent) -> bool {
-        self.intent_stands() && intent.owner == self.o.settings.process
+        self.intent_stands()
+            && intent.owner == self.o.settings.process
+            && intent.epoch == self.memory().submission.epoch
     }
 
     pub(super) fn deletion_requested_at(&self) -> Option<Timestamp> {
@@ -140,27 +150,39 @@ impl<'a> Facts<'a> {
             .trusted_status()
             .and_then(|s| s.phase)
             .is_some_and(Phase::terminal);
-        by_status || self.own_intent().is_some_and(|i| i.end.is_some())
+        by_status || self.cancelled_copy() || self.own_intent().is_some_and(|i| i.end.is_some())
     }
 
-    /// The retry annotation's value, if it was not acted on yet.
-    pub(super) fn new_retry(&self) -> Option<&'a str> {
-        let annotations = self.o.run.metadata.annotations.as_ref()?;
-        let value = annotations.get(names::RETRY_ANNOTATION)?;
-        let handled = self.status().handled_retry.as_deref() == Some(value)
+    /// A copy of another object that was cancelled before its own submission.
+    fn cancelled_copy(&self) -> bool {
+        matches!(self.intent(), Known::Foreign)
+            && self.spec().cancelled()
+            && self.status().phase == Some(Phase::Cancelled)
+    }
+
+    /// Whether the retry annotation has a value that was not acted on yet. One that came with a copied
+    /// manifest, before this object was ever looked at, asked nothing of it.
+    pub(super) fn new_retry(&self) -> bool {
+        let Some(value) = self.retry_annotation() else {
+            return false;
+        };
+        let copied = matches!(self.intent(), Known::Foreign) && self.status().phase.is_none();
+        let handled = self.status().handled_retry.as_ref() == Some(&value)
             || self
                 .own_intent()
-                .is_some_and(|i| i.retry.as_ref() == Some(value));
-        (!handled).then_some(value.as_str())
+                .is_some_and(|i| i.retry.as_ref() == Some(&value));
+        !handled && !copied
     }
 
-    pub(super) fn retry_annotation(&self) -> Option<&'a String> {
-        self.o
-            .run
-            .metadata
-            .annotations
-            .as_ref()?
-            .get(names::RETRY_ANNOTATION)
+    /// The retry annotation's value; of one too long to be kept, its hash.
+    pub(super) fn retry_annotation(&self) -> Option<String> {
+        let annotations = self.o.run.metadata.annotations.as_ref()?;
+        let value = annotations.get(names::RETRY_ANNOTATION)?;
+        Some(if cut(value, MAX_RETRY).len() == value.len() {
+            value.clone()
+        } else {
+            format!("sha256:{}", body::sha256(value.as_bytes()))
+        })
     }
 
     pub(super) fn key(&self) -> String {
@@ -192,16 +214,15 @@ impl<'a> Facts<'a> {
     }
 
     fn owner_knows(&self, intent: &Intent) -> bool {
-        if intent.owner != self.o.settings.process {
+        if !self.owned(intent) {
             return false;
         }
         let submission = &self.memory().submission;
-        let every_attempt_refused = submission.sole && !submission.doubt;
-        let answered = submission.attempts == 0 || self.trouble(classify::Call::Create).is_some();
+        let every_attempt_refused = submission.sole && !submission.doubt && !submission.open;
         let refused_bytes = self
             .trouble(classify::Call::Create)
             .is_some_and(|t| classify::refuses_the_bytes(&t.failure, t.class));
-        (every_attempt_refused && answered) || refused_bytes
+        every_attempt_refused || refused_bytes
     }
 
     /// The failures in a row of `call`.
@@ -209,14 +230,13 @@ impl<'a> Facts<'a> {
         self.memory().trouble(call)
     }
 
-    /// When the next attempt of a failed call is due. A 401 waits for another session, and a new
-    /// session is worth an early try.
+    /// When the next attempt of a failed call is due. A 401 waits for another session besides, see
+    /// [`Facts::unauthorized`]: the first one is worth a try at once, those after it back off, or a
+    /// service that verifies a token and refuses its calls would be asked in circles.
     pub(super) fn next_attempt(&self, trouble: &Trouble) -> Timestamp {
-        let new_session = self.session().is_some_and(|s| s.number > trouble.session);
         match trouble.class {
-            Class::Unauthorized if new_session => trouble.at,
-            Class::Unauthorized => later(trouble.at, self.o.settings.poll_max),
-            Class::Retry | Class::Violation => trouble.next,
+            Class::Unauthorized if trouble.count <= 1 => trouble.at,
+            Class::Unauthorized | Class::Retry | Class::Violation => trouble.next,
             Class::Final(_) => trouble
                 .next
                 .max(later(trouble.at, self.o.settings.poll_max)),
@@ -232,10 +252,15 @@ impl<'a> Facts<'a> {
             .any(|t| t.class == Class::Unauthorized && session <= t.session)
     }
 
+    /// When the service may have forgotten the key of this intent.
+    pub(super) fn key_forgotten_at(&self, intent: &Intent) -> Timestamp {
+        let retention = self.o.contract.key_retention_seconds();
+        later(intent.time, Duration::from_secs(retention))
+    }
+
     /// Whether the object's age under this intent passes what the service remembers of keys.
     pub(super) fn key_forgotten(&self, intent: &Intent) -> bool {
-        let retention = i64::try_from(self.o.contract.key_retention_seconds()).unwrap_or(i64::MAX);
-        seconds_since(intent.time, self.o.now) >= retention
+        self.key_forgotten_at(intent) <= self.o.now
     }
 
     /// The stored status with `situation` in it, and what is in force.
@@ -249,14 +274,18 @@ impl<'a> Facts<'a> {
         status.region = Some(spec.region().to_owned());
         let intent = self.own_intent();
         status.idempotency_key = Some(intent.map_or_else(|| self.key(), |i| i.key.clone()));
-        if let Some(retry) = intent.and_then(|i| i.retry.as_ref()) {
+        // At the service nothing is left to be retried, and the annotation counts as handled.
+        let retry = intent.and_then(|i| i.retry.as_ref());
+        if let Some(retry) = retry.filter(|_| status.run_id.is_none()) {
             status.handled_retry = Some(retry.clone());
         }
         let epoch = intent.map(|i| i.epoch);
-        status.refusal = status.refusal.filter(|r| Some(r.epoch) == epoch);
+        status.refusal = status
+            .refusal
+            .filter(|r| epoch.is_none_or(|e| e == r.epoch));
         status.last_error = self.last_error();
-        if let Some(id) = self.worst().and_then(|t| t.failure.request_id.clone()) {
-            status.request_id = Some(id);
+        if let Some(id) = self.worst().and_then(|t| t.failure.request_id.as_ref()) {
+            status.request_id = Some(cut(id, MAX_REQUEST_ID).to_owned());
         }
         if matches!(situation, Situation::Ended { .. }) {
             status.completion_time = status
@@ -296,7 +325,10 @@ impl<'a> Facts<'a> {
                 .as_deref()
                 .map_or_else(|| own_code(trouble), |c| cut(c, 128).to_owned()),
             http_status: failure.http_status.map(i32::from),
-            request_id: failure.request_id.clone(),
+            request_id: failure
+                .request_id
+                .as_ref()
+                .map(|id| cut(id, MAX_REQUEST_ID).to_owned()),
             retryable: failure.retryable.unwrap_or(retries),
             message: cut(&failure.message, MAX_ERROR).to_owned(),
             time: whole_seconds(trouble.at),

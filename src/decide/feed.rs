@@ -20,10 +20,13 @@ const REMEMBERED: usize = 64;
 /// Events received and not yet written.
 #[derive(Clone, Debug, Default)]
 pub struct Feed {
+    /// The last few; those that fell out at the front still count.
     waiting: VecDeque<Waiting>,
-    /// Events dropped from `waiting` because only the last few are shown; they still count.
-    dropped: i64,
-    /// Numbers what was received.
+    /// Counts the events.
+    events: usize,
+    /// How many of them are stored.
+    stored: usize,
+    /// Numbers what was received, hints without an event included.
     received: u64,
     /// The number up to which hints are answered by a GET.
     covered: u64,
@@ -31,22 +34,24 @@ pub struct Feed {
     marked: u64,
     /// The number of the latest hint.
     hinted: u64,
-    recent: VecDeque<String>,
-    /// The cursor that the stream gave last; empty after an id was reset.
+    /// Ids of late, and the place of their events; 0 for those of an earlier process.
+    recent: VecDeque<(String, usize)>,
+    /// Where the stream resumes.
     cursor: Option<String>,
 }
 
 #[derive(Clone, Debug)]
 struct Waiting {
     number: u64,
+    /// Its place among the events, from 1.
+    nth: usize,
     record: EventRecord,
-    cursor: Option<String>,
 }
 
 /// An event as the stream gave it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Received {
-    /// The id in force.
+    /// The id that stands in this very event: an inherited one would make it look like a replay.
     pub id: Option<String>,
     /// Its type.
     pub kind: String,
@@ -69,33 +74,33 @@ impl Feed {
             .as_deref()
             .filter(|id| !id.is_empty() && cut(id, MAX_ID).len() == id.len());
         if let Some(id) = id {
-            if self.recent.iter().any(|r| r == id) {
+            if self.place(id).is_some() {
                 return false;
             }
             if self.recent.len() >= REMEMBERED {
                 self.recent.pop_front();
             }
-            self.recent.push_back(id.to_owned());
+            self.recent.push_back((id.to_owned(), self.events + 1));
             self.cursor = Some(id.to_owned());
         }
         self.received += 1;
+        self.events += 1;
         if state.is_none() || state != mirrored {
             self.hinted = self.received;
         }
         if self.waiting.len() >= MAX_EVENTS {
             self.waiting.pop_front();
-            self.dropped += 1;
         }
         let data = cut(&event.data, MAX_EVENT_DATA);
         self.waiting.push_back(Waiting {
             number: self.received,
+            nth: self.events,
             record: EventRecord {
                 id: id.map(str::to_owned),
                 kind: cut(&event.kind, MAX_KIND).to_owned(),
                 time: whole_seconds(now),
                 data: (!data.is_empty()).then(|| data.to_owned()),
             },
-            cursor: id.map(str::to_owned),
         });
         true
     }
@@ -122,13 +127,8 @@ impl Feed {
         self.hinted > self.covered
     }
 
-    /// Whether there is something that [`Feed::fold`] would show.
-    pub fn presentable(&self) -> bool {
-        self.waiting.front().is_some_and(|w| self.may_show(w))
-    }
-
-    /// Makes the ids that the status already shows known, so that a replay after a restart is not
-    /// counted twice.
+    /// Takes over from the status where the stream resumes, and the ids that it already shows, so that a
+    /// replay after a restart is not counted twice.
     pub fn remember(&mut self, status: &RunStatus) {
         for id in status
             .events
@@ -136,9 +136,12 @@ impl Feed {
             .filter_map(|e| e.id.as_ref())
             .chain(&status.last_event_id)
         {
-            if !self.recent.contains(id) {
-                self.recent.push_back(id.clone());
+            if self.place(id).is_none() {
+                self.recent.push_back((id.clone(), 0));
             }
+        }
+        if self.cursor.is_none() {
+            self.cursor.clone_from(&status.last_event_id);
         }
     }
 
@@ -149,38 +152,52 @@ impl Feed {
 
     /// Shows in `status` what may be shown. [`Feed::written`] says later that it was stored.
     pub fn fold(&self, status: &mut RunStatus) {
-        let mut count = status.event_count.unwrap_or_default();
-        let mut any = false;
-        for event in self.waiting.iter().take_while(|w| self.may_show(w)) {
-            if !any {
-                count += self.dropped;
-            }
-            any = true;
-            count += 1;
+        let stored = self.stored_in(status);
+        let shown = self.shown();
+        if shown <= stored {
+            return;
+        }
+        for event in self
+            .waiting
+            .iter()
+            .filter(|w| w.nth > stored && w.nth <= shown)
+        {
             status.events.push(event.record.clone());
-            if event.cursor.is_some() {
-                status.last_event_id.clone_from(&event.cursor);
+            if event.record.id.is_some() {
+                status.last_event_id.clone_from(&event.record.id);
             }
         }
-        if any {
-            let surplus = status.events.len().saturating_sub(MAX_EVENTS);
-            status.events.drain(..surplus);
-            status.event_count = Some(count);
-        }
+        let surplus = status.events.len().saturating_sub(MAX_EVENTS);
+        status.events.drain(..surplus);
+        let news = i64::try_from(shown - stored).unwrap_or(i64::MAX);
+        let count = status.event_count.unwrap_or_default();
+        status.event_count = Some(count.saturating_add(news));
     }
 
-    /// What [`Feed::fold`] put into the status is stored: forgets it. `count` is the stored event count
-    /// before and after.
+    /// How many events are stored, also if the answer to the write that stored them was lost.
+    fn stored_in(&self, status: &RunStatus) -> usize {
+        let last = status.last_event_id.as_deref();
+        let place = last.and_then(|id| self.place(id)).unwrap_or_default();
+        place.max(self.stored)
+    }
+
+    fn place(&self, id: &str) -> Option<usize> {
+        let known = self.recent.iter().rfind(|(r, _)| r == id);
+        known.map(|(_, nth)| *nth)
+    }
+
+    /// What [`Feed::fold`] put into the status is stored: forgets it. `shown` is what [`Feed::shown`]
+    /// said when the status was decided; what arrived since stays, whatever fell out meanwhile.
     pub fn written(&mut self, shown: usize) {
-        if shown > 0 {
-            self.dropped = 0;
-        }
-        self.waiting.drain(..shown.min(self.waiting.len()));
+        self.stored = self.stored.max(shown.min(self.events));
+        let stored = self.stored;
+        self.waiting.retain(|w| w.nth > stored);
     }
 
-    /// How many waiting events [`Feed::fold`] shows now.
+    /// Up to which event, counted from the first, [`Feed::fold`] shows now; 0 if nothing new.
     pub fn shown(&self) -> usize {
-        self.waiting.iter().take_while(|w| self.may_show(w)).count()
+        let last = self.waiting.iter().take_while(|w| self.may_show(w)).last();
+        last.map_or(0, |w| w.nth)
     }
 
     fn may_show(&self, event: &Waiting) -> bool {

@@ -3,14 +3,18 @@
 
 use jiff::Timestamp;
 
-use crate::api::{Contract, Intent, Reason};
+use crate::api::{Contract, Intent, Reason, contract::StateClass};
 
 use super::{
-    answer::{Failure, RunView},
+    answer::{Failure, FailureKind, RunView},
     backoff,
     classify::{self, Call, Class},
     feed::Feed,
+    text::cut,
 };
+
+/// Bytes of a runId; the schema's limit. It is an identifier: a longer one is refused, not cut.
+const MAX_RUN_ID: usize = 512;
 
 /// The memory of one object, kept by uid.
 #[derive(Clone, Debug, Default)]
@@ -40,10 +44,14 @@ pub struct Memory {
 /// What the owner of an intent knows of its POSTs.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Submission {
+    /// The epoch of the intent that this process wrote and that all else here speaks of; 0 before.
+    pub epoch: i64,
     /// No other process ever POSTed for this object, or what it did is proved to have made no run.
     pub sole: bool,
     /// An attempt was not answered by a 4xx problem other than an idempotency conflict.
     pub doubt: bool,
+    /// A POST was started whose answer was not learnt.
+    pub open: bool,
     /// POSTs under this intent.
     pub attempts: u32,
 }
@@ -84,9 +92,15 @@ pub struct Trouble {
 const SILENT_FAILURES: u32 = 2;
 
 impl Trouble {
-    /// A hiccup of the mirror that will most likely be gone at the next try.
+    /// A hiccup of the mirror that will most likely be gone at the next try. A first 401 is one too:
+    /// the Workspace is about to say what is wrong with the token.
     pub fn passing(&self) -> bool {
-        self.call == Call::Get && self.class == Class::Retry && self.count <= SILENT_FAILURES
+        let worth = match self.class {
+            Class::Retry => SILENT_FAILURES,
+            Class::Unauthorized => 1,
+            Class::Violation | Class::Final(_) => 0,
+        };
+        self.call == Call::Get && self.count <= worth
     }
 }
 
@@ -159,7 +173,11 @@ impl Memory {
         match news {
             Learned::IntentWritten { intent, clean } => self.intent_written(intent, clean),
             Learned::SubmitStarted => {
-                self.submission.attempts = self.submission.attempts.saturating_add(1);
+                let submission = &mut self.submission;
+                submission.attempts = submission.attempts.saturating_add(1);
+                // The one before was given up in the middle: nobody knows what became of it.
+                submission.doubt |= submission.open;
+                submission.open = true;
             }
             Learned::Submitted(answer) => self.submitted(answer, with),
             Learned::RefreshStarted => self.feed.mark(),
@@ -170,24 +188,25 @@ impl Memory {
     }
 
     fn intent_written(&mut self, intent: Intent, clean: bool) {
-        let same_epoch = self
-            .intent
-            .as_ref()
-            .is_some_and(|i| i.epoch == intent.epoch && i.uid == intent.uid);
-        if clean {
-            self.submission = Submission {
-                sole: true,
-                ..Submission::default()
-            };
-        }
+        let same_epoch = self.submission.epoch == intent.epoch;
         if !same_epoch {
             self.went_well(Call::Create);
+        }
+        if clean || !same_epoch {
+            // What was known of an earlier epoch proves nothing of this one, unless it is proved that
+            // nothing was created.
+            self.submission = Submission {
+                epoch: intent.epoch,
+                sole: clean,
+                ..Submission::default()
+            };
         }
         self.intent = Some(intent);
     }
 
     fn submitted(&mut self, answer: Result<RunView, Failure>, with: Learning<'_>) {
-        match answer {
+        self.submission.open = false;
+        match answer.and_then(identified) {
             Ok(view) => {
                 self.run_id.clone_from(&view.run_id);
                 self.went_well(Call::Create);
@@ -195,7 +214,7 @@ impl Memory {
             }
             Err(failure) => {
                 let class = classify::classify(&failure, Call::Create, with.contract);
-                let unsent = failure.kind == super::answer::FailureKind::NotSent;
+                let unsent = failure.kind == FailureKind::NotSent;
                 self.submission.doubt |= !unsent && !classify::answers_not_created(&failure, class);
                 self.failed(Call::Create, class, failure, with);
             }
@@ -206,6 +225,12 @@ impl Memory {
         match answer {
             Ok(view) => {
                 self.went_well(Call::Get);
+                let state = view.state.as_deref().map(|s| with.contract.state(s));
+                if state.and_then(StateClass::terminal).is_some() {
+                    // A run that has ended needs no cancellation any more.
+                    self.went_well(Call::Cancel);
+                }
+                self.answered_for(&view);
                 self.not_found = NotFound::default();
                 self.feed.covered();
                 let changed = self.seen.as_ref().is_none_or(|s| s.state != view.state);
@@ -238,6 +263,7 @@ impl Memory {
         match answer {
             Ok(view) => {
                 self.went_well(Call::Cancel);
+                self.answered_for(&view);
                 self.quiet_polls = 0;
                 self.cancel.accepted_at = Some(with.now);
                 self.cancel.refused = None;
@@ -263,6 +289,13 @@ impl Memory {
     fn cancel_ended(&mut self, now: Timestamp) {
         self.cancel.answered_at = Some(now);
         self.cancel.count = self.cancel.count.saturating_add(1);
+    }
+
+    /// Keeps the runId that an answer names: one that differs from the status is seen by it.
+    fn answered_for(&mut self, view: &RunView) {
+        if view.run_id.is_some() {
+            self.run_id.clone_from(&view.run_id);
+        }
     }
 
     fn saw(&mut self, view: RunView, now: Timestamp, by_get: bool) {
@@ -297,6 +330,23 @@ impl Memory {
             session: with.session,
         });
     }
+}
+
+/// An answer to a create without a runId that can be kept says nothing: it may hide a run.
+fn identified(view: RunView) -> Result<RunView, Failure> {
+    let id = view.run_id.as_deref().unwrap_or_default();
+    if !id.is_empty() && cut(id, MAX_RUN_ID).len() == id.len() {
+        return Ok(view);
+    }
+    Err(Failure {
+        kind: FailureKind::Unreadable,
+        http_status: None,
+        code: None,
+        request_id: view.request_id,
+        retryable: None,
+        retry_after: None,
+        message: "it names no runId of 1 to 512 bytes".to_owned(),
+    })
 }
 
 /// Whole seconds from `then` to `now`; negative if the clock went back.

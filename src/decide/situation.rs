@@ -175,7 +175,8 @@ impl Row {
 
     /// A submitted Run can be blocked too (another runId turned up): what is known of it stays.
     fn blocked(status: &RunStatus, why: &Why) -> Self {
-        if status.run_id.is_none() {
+        // The runId that a restored status came with is another object's.
+        if status.run_id.is_none() || why.reason == Reason::Restored {
             return Self::pending(why);
         }
         let phase = status.phase.unwrap_or(Phase::Active);

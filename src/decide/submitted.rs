@@ -7,7 +7,6 @@ use jiff::Timestamp;
 use crate::api::{
     Intent, Phase, Reason, RunStatus,
     contract::StateClass,
-    intent::End,
     status::{ResolvedWorkspace, whole_seconds},
 };
 
@@ -15,7 +14,7 @@ use super::{
     Decision, Effect, Follow, Note, WorkspaceView, backoff,
     body::{self, CURRENT_SERIALIZER},
     classify::{Call, Class},
-    facts::Facts,
+    facts::{Facts, MAX_REQUEST_ID},
     memory::{Seen, later},
     situation::{Mirror, Situation, Why},
     text::cut,
@@ -38,27 +37,34 @@ pub(super) fn decide(f: &Facts<'_>, run_id: &str) -> Decision {
     if f.o.vanished {
         return teardown(f, run_id);
     }
-    if let Some(other) = f.memory().run_id.as_deref().filter(|id| *id != run_id) {
-        return Decision::tell(f.say(&Situation::Blocked(wording::run_id_conflict(run_id, other))));
-    }
     if f.status().run_id.is_none() {
         return accept(f, run_id);
     }
     if f.orphaned() {
-        let key = f.status().idempotency_key.clone();
-        let note = Note::Orphaned {
-            key,
-            run_id: Some(run_id.to_owned()),
-        };
-        return Decision {
-            notes: vec![note],
-            ..release(f, None)
-        };
+        return orphan(f, run_id);
+    }
+    if let Some(other) = rival_run(f, run_id) {
+        let why = wording::run_id_conflict(f, run_id, other);
+        return Decision::tell(f.say(&Situation::Blocked(why)));
     }
     if !f.deleting() && !(f.has_finalizer() && f.intent_stands()) {
         return mend(f);
     }
     mirror(f, run_id)
+}
+
+/// Another runId that the service answered with for this object.
+fn rival_run<'a>(f: &Facts<'a>, run_id: &str) -> Option<&'a str> {
+    f.memory().run_id.as_deref().filter(|id| *id != run_id)
+}
+
+fn orphan(f: &Facts<'_>, run_id: &str) -> Decision {
+    let key = f.status().idempotency_key.clone();
+    let note = Note::Orphaned {
+        key: key.or_else(|| f.own_intent().map(|i| i.key.clone())),
+        run_id: Some(run_id.to_owned()),
+    };
+    release(f, vec![note])
 }
 
 /// runId and workspace go to the status at once, before any other call.
@@ -73,7 +79,10 @@ fn accept(f: &Facts<'_>, run_id: &str) -> Decision {
         .or_else(|| Some(whole_seconds(f.o.now)));
     status.refusal = None;
     let outlook = Outlook::of(f, &status);
-    Decision::tell(outlook.status(f, status))
+    Decision {
+        notes: outlook.notes(f),
+        ..Decision::tell(synced(f, outlook.status(f, status)))
+    }
 }
 
 /// Puts finalizer and intent back after a replace stripped them.
@@ -122,8 +131,12 @@ fn mirror(f: &Facts<'_>, run_id: &str) -> Decision {
     if outlook.ended.is_some() {
         return Decision {
             notes: outlook.notes(f),
-            ..Decision::tell(full)
+            ..Decision::tell(synced(f, full))
         };
+    }
+    if *f.o.workspace == WorkspaceView::Unknown {
+        // Nothing is known that the status doesn't say, nor whether it is still true.
+        return Decision::quiet();
     }
     let next = if outlook.unusable {
         Step::Wait(None)
@@ -131,22 +144,7 @@ fn mirror(f: &Facts<'_>, run_id: &str) -> Decision {
         next_step(f, &outlook)
     };
     let (status, write_at) = coalesce(f, full);
-    let mut decision = match next {
-        Step::Release(notes) => Decision {
-            notes,
-            ..release(f, None)
-        },
-        Step::Cancel => Decision::act(Effect::Cancel {
-            run_id: run_id.to_owned(),
-        }),
-        Step::Refresh => Decision::act(Effect::Refresh {
-            run_id: run_id.to_owned(),
-        }),
-        Step::Wait(at) => Decision {
-            again: at,
-            ..Decision::quiet()
-        },
-    };
+    let mut decision = step(f, next, run_id);
     decision.notes.extend(outlook.notes(f));
     decision.again = decision.again.into_iter().chain(write_at).min();
     decision.status = status;
@@ -160,24 +158,23 @@ fn mirror(f: &Facts<'_>, run_id: &str) -> Decision {
 /// no status.
 pub(super) fn teardown(f: &Facts<'_>, run_id: &str) -> Decision {
     if f.orphaned() {
-        return release(f, None);
+        return orphan(f, run_id);
     }
     let outlook = Outlook::of(f, f.status());
-    if outlook
-        .ended
-        .as_ref()
-        .is_some_and(|e| e.1.reason != Reason::RunNotFound)
-    {
-        return release(f, None);
+    // Of two runIds none is cancelled.
+    if outlook.ended.is_some() || rival_run(f, run_id).is_some() {
+        return release(f, Vec::new());
     }
     if outlook.unusable {
-        return Decision::quiet();
+        // No watch wakes an object that is gone.
+        return Decision::quiet().at(later(f.o.now, f.o.settings.poll_max));
     }
-    match next_step(f, &outlook) {
-        Step::Release(notes) => Decision {
-            notes,
-            ..release(f, None)
-        },
+    step(f, next_step(f, &outlook), run_id)
+}
+
+fn step(f: &Facts<'_>, next: Step, run_id: &str) -> Decision {
+    match next {
+        Step::Release(notes) => release(f, notes),
         Step::Cancel => Decision::act(Effect::Cancel {
             run_id: run_id.to_owned(),
         }),
@@ -191,11 +188,14 @@ pub(super) fn teardown(f: &Facts<'_>, run_id: &str) -> Decision {
     }
 }
 
-pub(super) fn release(f: &Facts<'_>, end: Option<End>) -> Decision {
-    if f.has_finalizer() || f.o.vanished {
-        Decision::act(Effect::Release { end })
-    } else {
-        Decision::quiet()
+/// Lets the object go, with what is to be said of it; nothing where it was let go already.
+pub(super) fn release(f: &Facts<'_>, notes: Vec<Note>) -> Decision {
+    if !f.has_finalizer() && !f.o.vanished {
+        return Decision::quiet();
+    }
+    Decision {
+        notes,
+        ..Decision::act(Effect::Release { end: None })
     }
 }
 
@@ -282,7 +282,7 @@ impl Outlook {
             if let Some(id) = &seen.request_id
                 && status.state != f.status().state
             {
-                status.request_id = Some(id.clone());
+                status.request_id = Some(cut(id, MAX_REQUEST_ID).to_owned());
             }
         }
         if status.start_time.is_none() && self.class == Some(StateClass::Active) {
@@ -291,9 +291,7 @@ impl Outlook {
         if let Some(at) = f.memory().cancel.accepted_at {
             status.cancel_accepted_time = status.cancel_accepted_time.or(Some(whole_seconds(at)));
         }
-        if let Some(retry) = f.retry_annotation() {
-            status.handled_retry = Some(retry.clone());
-        }
+        status.handled_retry = f.retry_annotation().or(status.handled_retry);
         f.memory().feed.fold(&mut status);
         f.say_from(status, &self.situation(f))
     }
@@ -335,10 +333,16 @@ fn staleness(f: &Facts<'_>) -> (Option<Why>, bool) {
                 .map(|i| &i.workspace)
                 .or(f.status().workspace.as_ref());
             if pinned.is_some_and(|p| !same_place(p, &session.resolved)) {
-                return (Some(wording::run_elsewhere()), true);
+                return (Some(wording::run_elsewhere(f)), true);
             }
             let trouble = f.trouble(Call::Get).filter(|t| !t.passing());
-            (trouble.map(wording::stale), f.unauthorized())
+            let why = match trouble {
+                Some(trouble) => Some(wording::stale(trouble)),
+                // Until this process has read the run, the mirror is as stale as it was.
+                None if f.memory().seen.is_none() => wording::stale_as_said(f),
+                None => None,
+            };
+            (why, f.unauthorized())
         }
     }
 }
@@ -378,14 +382,22 @@ fn next_step(f: &Facts<'_>, outlook: &Outlook) -> Step {
 /// Whether a run that is not seen to have ended may be let go: both cancel and GET deny it, or it is
 /// seen cancelling for long enough.
 fn deletion_done(f: &Facts<'_>, outlook: &Outlook) -> Option<Vec<Note>> {
-    let memory = f.memory();
-    if memory.cancel.refused == Some(Reason::RunNotFound) && memory.not_found.count > 0 {
+    let cancel = &f.memory().cancel;
+    let denied = cancel.refused == Some(Reason::RunNotFound) && denied_at(f) >= cancel.answered_at;
+    if denied {
         return Some(Vec::new());
     }
     let run_id = f.run_id().filter(|_| patience_over(f, outlook))?;
     Some(vec![Note::CancelUnconfirmed {
         run_id: run_id.to_owned(),
     }])
+}
+
+/// When a GET last said that the run doesn't exist, if the last one said so.
+fn denied_at(f: &Facts<'_>) -> Option<Timestamp> {
+    f.trouble(Call::Get)
+        .filter(|t| t.class == Class::Final(Reason::RunNotFound))
+        .map(|t| t.at)
 }
 
 /// When the run is to be cancelled, or cancelled again; nothing while a cancellation is under way.
@@ -409,9 +421,11 @@ fn cancel_at(f: &Facts<'_>, outlook: &Outlook) -> Option<Timestamp> {
         .as_ref()
         .filter(|s| s.by_get)
         .map(|s| s.at)
-        .max(memory.not_found.at);
-    let under_way =
-        outlook.class == Some(StateClass::Cancelling) && memory.cancel.refused.is_none();
+        .max(denied_at(f));
+    // What was seen of a run that the service denies since shows nothing any more.
+    let under_way = outlook.class == Some(StateClass::Cancelling)
+        && memory.cancel.refused.is_none()
+        && denied_at(f).is_none();
     // First the effect of the last one is looked at: GET is truth.
     if under_way || looked.is_none_or(|at| at < answered) {
         return None;
@@ -492,6 +506,16 @@ fn refresh_at(f: &Facts<'_>) -> Timestamp {
     )
 }
 
+/// When the run was last read goes along with a change, and is none by itself.
+fn synced(f: &Facts<'_>, mut full: RunStatus) -> RunStatus {
+    if full != *f.status()
+        && let Some(seen) = &f.memory().seen
+    {
+        full.last_sync_time = Some(whole_seconds(seen.at));
+    }
+    full
+}
+
 /// Holds back a write that carries events alone until enough time has passed. Returns what to write now
 /// and when to look again for the rest.
 fn coalesce(f: &Facts<'_>, full: RunStatus) -> (Option<RunStatus>, Option<Timestamp>) {
@@ -503,14 +527,14 @@ fn coalesce(f: &Facts<'_>, full: RunStatus) -> (Option<RunStatus>, Option<Timest
         ..full.clone()
     };
     if without_events != *stored || full == *stored {
-        return (Some(full), None);
+        return (Some(synced(f, full)), None);
     }
     let due = f
         .memory()
         .written_at
         .map_or(f.o.now, |at| later(at, EVENT_WRITES_APART));
     if due <= f.o.now {
-        (Some(full), None)
+        (Some(synced(f, full)), None)
     } else {
         (None, Some(due))
     }

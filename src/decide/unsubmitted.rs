@@ -7,11 +7,13 @@ use crate::api::{
 
 use super::{
     Decision, Effect, Note, Session, WorkspaceView,
+    answer::FailureKind,
     body::{self, CURRENT_SERIALIZER},
     classify::{Call, Class},
     facts::{Facts, Known},
-    memory::Trouble,
+    memory::{Trouble, later},
     situation::{Situation, Why},
+    submitted::release,
     wording,
 };
 
@@ -38,30 +40,48 @@ pub(super) fn decide(f: &Facts<'_>) -> Decision {
         }));
     }
     match f.intent() {
-        Known::Foreign if f.new_retry().is_none() => return blocked(f, wording::restored(f)),
+        Known::Foreign if !retried_afresh(f) => return restored(f),
         Known::Unreadable => return blocked(f, wording::unreadable_intent()),
+        // From the intent on `suspend` is ignored: what is proved now may not be known after a restart.
+        Known::Nothing if f.spec().suspended() => {
+            return Decision::tell(f.say(&Situation::Suspended));
+        }
         Known::Nothing | Known::Foreign | Known::Own(_) => {}
     }
-    if f.spec().suspended() && f.not_created() {
-        return Decision::tell(f.say(&Situation::Suspended));
-    }
     if let Some(refusal) = standing_refusal(f)
-        && f.new_retry().is_none()
+        && !f.new_retry()
     {
         return refused(f, refusal);
     }
     with_workspace(f)
 }
 
+/// Whether a person asked for a copy of another object to be submitted as a new run. Not where the
+/// other's runId came along in the status: it is written once, and the new run would be mistaken for it.
+fn retried_afresh(f: &Facts<'_>) -> bool {
+    f.new_retry() && !f.spec().suspended() && f.status().run_id.is_none()
+}
+
+/// A copy of another object is left alone, and a retry annotation that came along with it is not a new
+/// one.
+fn restored(f: &Facts<'_>) -> Decision {
+    let mut status = f.say(&Situation::Blocked(wording::restored(f)));
+    if !f.new_retry() {
+        status.handled_retry = f.retry_annotation();
+    }
+    Decision::tell(status)
+}
+
 fn deleting(f: &Facts<'_>) -> Decision {
     if f.orphaned() {
-        return Decision {
-            notes: vec![orphaned(f)],
-            ..release(f)
+        let note = Note::Orphaned {
+            key: f.own_intent().map(|i| i.key.clone()),
+            run_id: None,
         };
+        return release(f, vec![note]);
     }
     if f.not_created() {
-        return release(f);
+        return release(f, Vec::new());
     }
     if matches!(f.intent(), Known::Unreadable) {
         return blocked(f, wording::unreadable_intent());
@@ -69,51 +89,43 @@ fn deleting(f: &Facts<'_>) -> Decision {
     with_workspace(f)
 }
 
-fn release(f: &Facts<'_>) -> Decision {
-    if f.has_finalizer() {
-        Decision::act(Effect::Release { end: None })
-    } else {
-        Decision::quiet()
-    }
-}
-
-fn orphaned(f: &Facts<'_>) -> Note {
-    Note::Orphaned {
-        key: f.own_intent().map(|i| i.key.clone()),
-        run_id: None,
-    }
-}
-
 fn with_workspace(f: &Facts<'_>) -> Decision {
+    let doubted = f.own_intent().filter(|_| !f.not_created());
+    if let Some(intent) = doubted.filter(|i| f.key_forgotten(i)) {
+        return blocked(f, wording::outcome_unknown(f, intent));
+    }
     let session = match f.o.workspace {
         WorkspaceView::Unknown => return Decision::quiet(),
         WorkspaceView::Missing if f.deleting() => return blocked(f, wording::workspace_gone(f)),
         WorkspaceView::Missing => return pending(f, wording::workspace_missing(f)),
         WorkspaceView::NotReady { reason, message } => {
-            return pending(f, wording::workspace_not_ready(f, *reason, message));
+            let again = doubted.map(|i| f.key_forgotten_at(i));
+            return Decision {
+                again,
+                ..pending(f, wording::workspace_not_ready(f, *reason, message))
+            };
         }
         WorkspaceView::Ready(session) => session,
     };
     match f.intent() {
         Known::Own(intent) => submit(f, intent, session),
-        Known::Nothing | Known::Foreign | Known::Unreadable => first_intent(f, session),
+        Known::Nothing | Known::Foreign | Known::Unreadable => afresh(f, session, 1),
     }
 }
 
-fn first_intent(f: &Facts<'_>, session: &Session) -> Decision {
+/// A new intent, pinned to what holds now. Only where nothing POSTed before can have made a run. A
+/// refusal that the status still holds is of an earlier epoch, and so answers nothing of this one.
+fn afresh(f: &Facts<'_>, session: &Session, epoch: i64) -> Decision {
     if let Some((reason, message)) = &session.holds {
         return pending(f, Why::new(*reason, message.clone()));
     }
     if let Some(rival) = f.o.key_rival {
-        return blocked(f, wording::key_in_use(f, rival));
+        return blocked(f, wording::key_in_use(f, rival)).at(later(f.o.now, f.o.settings.poll_max));
     }
-    write_intent(f, fresh_intent(f, session, 1), true)
-}
-
-/// A new intent, pinned to what holds now. Only where nothing POSTed before can have made a run.
-fn fresh_intent(f: &Facts<'_>, session: &Session, epoch: i64) -> Intent {
+    let refused = f.status().refusal.as_ref().map_or(0, |r| r.epoch);
+    let epoch = epoch.max(refused.saturating_add(1));
     let body = body::body(f.spec(), CURRENT_SERIALIZER).unwrap_or_default();
-    Intent {
+    let intent = Intent {
         uid: f.uid.to_owned(),
         workspace: session.resolved.clone(),
         key: f.key(),
@@ -122,9 +134,10 @@ fn fresh_intent(f: &Facts<'_>, session: &Session, epoch: i64) -> Intent {
         time: f.o.now,
         owner: f.o.settings.process.clone(),
         epoch,
-        retry: f.retry_annotation().cloned(),
+        retry: f.retry_annotation(),
         end: None,
-    }
+    };
+    write_intent(f, intent, true)
 }
 
 fn write_intent(f: &Facts<'_>, intent: Intent, clean: bool) -> Decision {
@@ -136,25 +149,19 @@ fn write_intent(f: &Facts<'_>, intent: Intent, clean: bool) -> Decision {
 }
 
 fn submit(f: &Facts<'_>, intent: &Intent, session: &Session) -> Decision {
-    let clean = f.not_created();
     let retry = f.new_retry();
-    if clean && (retry.is_some() || f.key_forgotten(intent)) {
-        if let Some((reason, message)) = &session.holds {
-            return pending(f, Why::new(*reason, message.clone()));
-        }
-        return write_intent(f, fresh_intent(f, session, intent.epoch + 1), true);
+    if f.not_created() && (retry || f.key_forgotten(intent)) {
+        return afresh(f, session, intent.epoch.saturating_add(1));
     }
     if !same_place(&intent.workspace, &session.resolved) {
         return blocked(f, wording::workspace_changed(intent, session));
     }
-    let body = body::body(f.spec(), intent.serializer).filter(|b| body::sha256(b) == intent.sha256);
+    let body = body::body(f.spec(), intent.serializer)
+        .filter(|b| body::sha256(b) == intent.sha256 && intent.key == f.key());
     let Some(body) = body else {
-        return blocked(f, wording::body_changed());
+        return blocked(f, wording::body_changed(f));
     };
-    if f.key_forgotten(intent) {
-        return blocked(f, wording::outcome_unknown(f, intent));
-    }
-    if retry.is_some() || !f.owned(intent) || !(f.has_finalizer() || f.deleting()) {
+    if retry || !f.owned(intent) || !(f.has_finalizer() || f.deleting()) {
         return take_over(f, intent);
     }
     match due(f) {
@@ -166,29 +173,27 @@ fn submit(f: &Facts<'_>, intent: &Intent, session: &Session) -> Decision {
     }
 }
 
-/// The same submission under a new epoch, or the same intent put back after somebody stripped it. Who
-/// takes over withdraws what an earlier epoch proved.
+/// The same submission under a new epoch, which withdraws what an earlier one proved; or the same intent
+/// once more, where only the finalizer is missing. An intent that somebody stripped is put back as a
+/// takeover too: while it was gone another process may have had its turn.
 fn take_over(f: &Facts<'_>, intent: &Intent) -> Decision {
-    let ours = intent.owner == f.o.settings.process;
-    let mended = ours && f.new_retry().is_none();
+    let kept = f.owned(intent) && !f.new_retry();
     let next = Intent {
         owner: f.o.settings.process.clone(),
-        epoch: if mended {
-            intent.epoch
-        } else {
-            intent.epoch + 1
-        },
-        retry: f.retry_annotation().cloned(),
+        epoch: intent.epoch.saturating_add(i64::from(!kept)),
+        retry: f.retry_annotation(),
         ..intent.clone()
     };
-    // What was proved of the epoch before holds for this one, since no POST lies between.
-    write_intent(f, next, f.not_created())
+    write_intent(f, next, kept && f.not_created())
 }
 
-/// A Run is pinned to a base URL and an identity; a Workspace that was re-created with both unchanged
-/// is the same place.
+/// A Run is pinned to the Workspace that it refers to, a base URL and an identity; a Workspace that was
+/// re-created with these unchanged is the same place.
 pub(super) fn same_place(pinned: &ResolvedWorkspace, now: &ResolvedWorkspace) -> bool {
-    pinned.base_url == now.base_url && pinned.identity == now.identity
+    pinned.kind == now.kind
+        && pinned.name == now.name
+        && pinned.base_url == now.base_url
+        && pinned.identity == now.identity
 }
 
 enum Due<'a> {
@@ -206,31 +211,34 @@ fn due<'a>(f: &Facts<'a>) -> Due<'a> {
 }
 
 fn retrying(f: &Facts<'_>, trouble: &Trouble) -> Decision {
-    let again = f.next_attempt(trouble);
-    if trouble.class == Class::Unauthorized {
+    if trouble.class == Class::Unauthorized && trouble.count <= 1 {
         // The Workspace is about to say what is wrong with the token; that is the news.
-        return Decision::quiet().at(again);
+        return Decision::quiet();
     }
-    pending(f, wording::retrying(f, trouble)).at(again)
+    let again = Some(f.next_attempt(trouble)).filter(|at| *at > f.o.now);
+    Decision {
+        again,
+        ..pending(f, wording::retrying(f, trouble))
+    }
 }
 
 fn pending(f: &Facts<'_>, why: Why) -> Decision {
     Decision::tell(f.say(&Situation::Pending(why)))
 }
 
-/// Nothing is done until a person acts. A retry that can't be served is marked as handled all the same.
+/// Nothing is done until a person acts. A retry that can't be served now stays unhandled: marked, it
+/// would make the next look forget why, and be lost when the obstacle goes.
 fn blocked(f: &Facts<'_>, why: Why) -> Decision {
-    let mut status = f.say(&Situation::Blocked(why));
-    if let Some(retry) = f.retry_annotation() {
-        status.handled_retry = Some(retry.clone());
-    }
-    Decision::tell(status)
+    Decision::tell(f.say(&Situation::Blocked(why)))
 }
 
 /// The answer that ended the submission: from the status, where it outlives the process, or as just
 /// learnt.
 fn standing_refusal(f: &Facts<'_>) -> Option<Refusal> {
-    let intent = f.own_intent()?;
+    let Some(intent) = f.own_intent() else {
+        // The intent was stripped: what the status says of it stands.
+        return f.status().refusal.clone();
+    };
     if f.owned(intent)
         && let Some(trouble) = f.trouble(Call::Create)
     {
@@ -250,8 +258,13 @@ fn standing_refusal(f: &Facts<'_>) -> Option<Refusal> {
 /// and the same POST is asked again.
 fn judge(f: &Facts<'_>, trouble: &Trouble) -> Option<Refusal> {
     let submission = &f.memory().submission;
-    let lone = submission.sole && submission.attempts == 1;
     let proved = f.not_created();
+    // The first answer of all, with a problem body. It is final, yet no proof where it is an
+    // idempotency conflict: a request that was doubled on its way conflicts with itself.
+    let lone = submission.sole
+        && submission.attempts == 1
+        && trouble.failure.kind == FailureKind::Problem
+        && trouble.failure.http_status == Some(409);
     let ends = match trouble.class {
         Class::Retry | Class::Unauthorized => None,
         Class::Violation => (trouble.count >= VIOLATIONS).then_some(Reason::ContractViolation),
@@ -267,12 +280,10 @@ fn judge(f: &Facts<'_>, trouble: &Trouble) -> Option<Refusal> {
 
 fn refused(f: &Facts<'_>, refusal: Refusal) -> Decision {
     let trouble = f.trouble(Call::Create);
-    let Some(why) = trouble
+    let why = trouble
         .map(|t| wording::refused(f, &refusal, t))
-        .or_else(|| wording::as_said(f))
-    else {
-        return Decision::quiet();
-    };
+        .or_else(|| wording::as_said(f).filter(|why| why.reason == refusal.reason))
+        .unwrap_or_else(|| wording::refused_before(&refusal));
     let mut status = f.say(&Situation::Blocked(why));
     status.refusal = Some(refusal);
     Decision::tell(status)

@@ -71,12 +71,25 @@ fn workspace_name(f: &Facts<'_>) -> String {
     }
 }
 
+/// What is to be known beside an obstacle: that a suspend comes too late, and how to let go of an
+/// object that can't be deleted because of it.
+fn beside(f: &Facts<'_>) -> String {
+    if f.deleting() {
+        format!(" To delete this object without waiting, {ORPHAN}.")
+    } else if f.spec().suspended() && f.own_intent().is_some() && f.status().run_id.is_none() {
+        " spec.suspend is ignored, since the submission has begun.".to_owned()
+    } else {
+        String::new()
+    }
+}
+
 pub(super) fn workspace_missing(f: &Facts<'_>) -> Why {
     Why::new(
         Reason::WorkspaceNotFound,
         format!(
-            "Waiting for the {}, which doesn't exist; create it.",
-            workspace_name(f)
+            "Waiting for the {}, which doesn't exist; create it.{}",
+            workspace_name(f),
+            beside(f)
         ),
     )
 }
@@ -95,8 +108,10 @@ pub(super) fn workspace_not_ready(f: &Facts<'_>, reason: Reason, message: &str) 
     Why::new(
         Reason::WorkspaceNotReady,
         format!(
-            "Waiting for the {} to be Ready ({reason}): {message}",
-            workspace_name(f)
+            "Waiting for the {} to be Ready ({reason}): {}{}",
+            workspace_name(f),
+            cut(message, MAX_QUOTE),
+            beside(f)
         ),
     )
 }
@@ -120,36 +135,47 @@ pub(super) fn workspace_changed(intent: &Intent, session: &Session) -> Why {
     Why::new(
         Reason::WorkspaceChanged,
         format!(
-            "This Run was to be submitted to {} as {}, but its Workspace is now {} as {}; nothing is sent. Put the Workspace back as it was, or {ORPHAN}.",
-            cut(&then.base_url, MAX_QUOTE),
+            "This Run was to be submitted by the {} {} to {} as {}, but would now be by the {} {} to {} as {}; nothing is sent. Put the Workspace back as it was, or {ORPHAN}.",
+            then.kind,
+            cut(&then.name, 64),
+            cut(&then.base_url, 128),
             cut(then.identity.as_deref().unwrap_or("(no identity)"), 64),
-            cut(&now.base_url, MAX_QUOTE),
+            now.kind,
+            cut(&now.name, 64),
+            cut(&now.base_url, 128),
             cut(now.identity.as_deref().unwrap_or("(no identity)"), 64),
         ),
     )
 }
 
-pub(super) fn run_elsewhere() -> Why {
+pub(super) fn run_elsewhere(f: &Facts<'_>) -> Why {
     Why::new(
         Reason::WorkspaceChanged,
-        "The run lives at another base URL or identity than the Workspace has now, so it is neither read nor cancelled. Put the Workspace back as it was.",
+        format!(
+            "The run lives at another base URL or identity than the Workspace has now, so it is neither read nor cancelled. Put the Workspace back as it was.{}",
+            beside(f)
+        ),
     )
 }
 
-pub(super) fn body_changed() -> Why {
+pub(super) fn body_changed(f: &Facts<'_>) -> Why {
     Why::new(
         Reason::BodyChanged,
-        "The spec no longer gives the request that was announced in the object's intent; nothing is sent. Create a new Run.",
+        format!(
+            "The spec no longer gives the request that was announced in the object's intent; nothing is sent. Create a new Run.{}",
+            beside(f)
+        ),
     )
 }
 
-pub(super) fn run_id_conflict(known: &str, other: &str) -> Why {
+pub(super) fn run_id_conflict(f: &Facts<'_>, known: &str, other: &str) -> Why {
     Why::new(
         Reason::RunIdConflict,
         format!(
-            "The service answered with the run {} for an object whose run is {}; nothing is cancelled. Ask the service's support which of the two is this object's.",
-            cut(other, MAX_QUOTE),
-            cut(known, MAX_QUOTE)
+            "The service answered with the run {} for an object whose run is {}; nothing is cancelled. Ask the service's support which of the two is this object's.{}",
+            cut(other, 128),
+            cut(known, 128),
+            beside(f)
         ),
     )
 }
@@ -160,7 +186,7 @@ pub(super) fn retrying(f: &Facts<'_>, trouble: &Trouble) -> Why {
     } else if f.spec().cancelled() {
         " It is cancelled as soon as the outcome is known."
     } else if f.deleting() {
-        " The object goes as soon as the outcome is known."
+        " The object goes as soon as the outcome is known, or at once with spec.deletionPolicy: Orphan."
     } else {
         ""
     };
@@ -203,14 +229,32 @@ pub(super) fn refused(f: &Facts<'_>, refusal: &Refusal, trouble: &Trouble) -> Wh
     Why::new(refusal.reason, format!("{what} {todo}"))
 }
 
+/// After a restart, where the status no longer holds the sentence.
+pub(super) fn refused_before(refusal: &Refusal) -> Why {
+    Why::new(
+        refusal.reason,
+        format!("The service refused the run before. When the cause is gone, {RETRY}."),
+    )
+}
+
+/// After a restart: why the mirror is stale, as the status says it.
+pub(super) fn stale_as_said(f: &Facts<'_>) -> Option<Why> {
+    said(f, ConditionType::Synced, "False")
+}
+
 /// After a restart: what the status already says.
 pub(super) fn as_said(f: &Facts<'_>) -> Option<Why> {
-    let stalled = conditions::find(&f.status().conditions, ConditionType::Stalled)?;
+    said(f, ConditionType::Stalled, "True")
+}
+
+fn said(f: &Facts<'_>, kind: ConditionType, status: &str) -> Option<Why> {
+    let condition =
+        conditions::find(&f.status().conditions, kind).filter(|c| c.status == status)?;
     let reason = Reason::ALL
         .iter()
         .copied()
-        .find(|r| r.as_str() == stalled.reason)?;
-    Some(Why::new(reason, stalled.message.clone()))
+        .find(|r| r.as_str() == condition.reason)?;
+    Some(Why::new(reason, condition.message.clone()))
 }
 
 pub(super) fn ended(phase: Phase, wish: Option<Wish>, state: &str) -> (Phase, Why) {
@@ -253,7 +297,7 @@ pub(super) fn run_lost() -> (Phase, Why) {
         Phase::Failed,
         Why::new(
             Reason::RunNotFound,
-            "The service answered several times that this run doesn't exist. Nothing is submitted again; create a new Run.",
+            "The service answered several times that this run doesn't exist. Nothing is submitted again; create a new Run. Deleting this object asks once more; set spec.deletionPolicy: Orphan to let it go without.",
         ),
     )
 }

@@ -1,0 +1,377 @@
+//! What holds whatever is observed: random histories, then random observations of what they left.
+
+use std::time::Duration;
+
+use proptest::prelude::*;
+use run_operator::{
+    api::{Contract, Phase, Reason, RunStatus, run::ReadyWhen},
+    decide::{Effect, Follow, Learned, WorkspaceView, answer::RunView, feed::Received},
+};
+
+use crate::support::{
+    Case, POLL_MAX, at, bare, condition, hopeless, lost, name, not_ready, place, problem, session,
+    unreadable, view,
+};
+use run_operator::decide::answer::Failure;
+
+/// One thing that may happen to a Run, its process or its Workspace.
+#[derive(Clone, Debug)]
+enum Turn {
+    /// Act on what is decided, with this answer if it is a call.
+    Act(Answer),
+    /// The patch or the call is carried out, and the process never hears of it.
+    Unheard,
+    Wait(i64),
+    Crash,
+    Delete,
+    Suspend(bool),
+    Cancel,
+    Orphan,
+    Retry(u8),
+    ReadyWhenAccepted,
+    View(u8),
+    Strip,
+    Scribble,
+    Foreign,
+    Rival(bool),
+    Event(u8),
+    Streaming(bool),
+    Vanish,
+}
+
+#[derive(Clone, Debug)]
+enum Answer {
+    State(&'static str),
+    Nothing,
+    OtherRun,
+    Fails(Failure),
+}
+
+fn answers() -> impl Strategy<Value = Answer> {
+    prop_oneof![
+        6 => prop::sample::select(vec![
+            "queued", "running", "weird", "cancelling", "succeeded", "failed", "cancelled",
+        ]).prop_map(Answer::State),
+        1 => Just(Answer::Nothing),
+        1 => Just(Answer::OtherRun),
+        6 => prop::sample::select(vec![
+            lost(), unreadable(), hopeless(), bare(502), bare(404), problem(401, "expired"),
+            problem(403, "no"), problem(404, "run_not_found"), problem(409, "idempotency_conflict"),
+            problem(409, "approval_required"), problem(422, "invalid"), problem(429, "slow"),
+            Failure { retryable: Some(true), ..problem(503, "busy") },
+            Failure { retry_after: Some(Duration::from_secs(9999)), ..problem(429, "slow") },
+        ]).prop_map(Answer::Fails),
+    ]
+}
+
+fn turns() -> impl Strategy<Value = Vec<Turn>> {
+    let turn = prop_oneof![
+        12 => answers().prop_map(Turn::Act),
+        1 => Just(Turn::Unheard),
+        4 => prop::sample::select(vec![1_i64, 60, 301, 90_000]).prop_map(Turn::Wait),
+        1 => Just(Turn::Crash),
+        1 => Just(Turn::Delete),
+        1 => any::<bool>().prop_map(Turn::Suspend),
+        1 => Just(Turn::Cancel),
+        1 => Just(Turn::Orphan),
+        1 => (0_u8..3).prop_map(Turn::Retry),
+        1 => Just(Turn::ReadyWhenAccepted),
+        2 => (0_u8..7).prop_map(Turn::View),
+        1 => Just(Turn::Strip),
+        1 => Just(Turn::Scribble),
+        1 => Just(Turn::Foreign),
+        1 => any::<bool>().prop_map(Turn::Rival),
+        3 => (0_u8..40).prop_map(Turn::Event),
+        1 => any::<bool>().prop_map(Turn::Streaming),
+        1 => Just(Turn::Vanish),
+    ];
+    prop::collection::vec(turn, 0..24)
+}
+
+fn apply(mut case: Case, turn: &Turn) -> Case {
+    let meta = &mut case.run.metadata;
+    let bump = |case: &mut Case| {
+        case.run.metadata.generation = case.run.metadata.generation.map(|g| g + 1);
+    };
+    match turn {
+        Turn::Act(answer) => return act(case.settle(), answer, true),
+        Turn::Unheard => return act(case.settle(), &Answer::State("queued"), false),
+        Turn::Wait(seconds) => case.now += jiff::SignedDuration::from_secs(*seconds),
+        Turn::Crash => return case.restarted(),
+        Turn::Delete if meta.deletion_timestamp.is_none() => return case.deleting(),
+        Turn::Delete => {}
+        Turn::Suspend(held) => {
+            case.run.spec.suspend = Some(*held);
+            bump(&mut case);
+        }
+        Turn::Cancel => {
+            case.run.spec.cancel = Some(true);
+            bump(&mut case);
+        }
+        Turn::Orphan => {
+            case.run.spec.deletion_policy = Some(run_operator::api::run::DeletionPolicy::Orphan);
+            bump(&mut case);
+        }
+        Turn::ReadyWhenAccepted => {
+            case.run.spec.ready_when = Some(ReadyWhen::Accepted);
+            bump(&mut case);
+        }
+        Turn::Retry(n) => return case.retry(&n.to_string()),
+        Turn::View(n) => {
+            case.view = match n {
+                0 => WorkspaceView::Unknown,
+                1 => WorkspaceView::Missing,
+                2 => not_ready(),
+                3 => {
+                    let mut other = session(7);
+                    other.resolved.identity = Some("another".into());
+                    WorkspaceView::Ready(other)
+                }
+                4 => {
+                    let mut held = session(8);
+                    held.holds = Some((Reason::VersionNotAccepted, "version 9".into()));
+                    WorkspaceView::Ready(held)
+                }
+                n => WorkspaceView::Ready(session(u64::from(*n))),
+            };
+        }
+        Turn::Strip => {
+            meta.annotations = None;
+            meta.finalizers = None;
+        }
+        Turn::Scribble => return case.annotate(crate::support::INTENT, "{"),
+        Turn::Foreign => return case.foreign(),
+        Turn::Rival(there) => case.rival = there.then(|| "elder".into()),
+        Turn::Event(n) => {
+            let event = Received {
+                id: (*n < 30).then(|| format!("e{n}")),
+                kind: "state".into(),
+                data: "{}".into(),
+            };
+            let state = (n % 3 == 0).then_some("running");
+            let now = case.now;
+            case.memory
+                .feed
+                .receive(&event, state, Some("running"), now);
+        }
+        Turn::Streaming(open) => case.streaming = *open,
+        Turn::Vanish => case.vanished = true,
+    }
+    case
+}
+
+fn act(mut case: Case, answer: &Answer, heard: bool) -> Case {
+    let answer = match answer {
+        Answer::State(state) => Ok(view(state)),
+        Answer::Nothing => Ok(RunView::default()),
+        Answer::OtherRun => Ok(RunView {
+            run_id: Some("run-2".into()),
+            ..view("running")
+        }),
+        Answer::Fails(failure) => Err(failure.clone()),
+    };
+    let Some(effect) = case.decide().effect else {
+        return case;
+    };
+    match effect {
+        Effect::WriteIntent {
+            intent,
+            finalizer,
+            clean,
+        } => {
+            case = case.stands(&intent);
+            if finalizer {
+                case = case.finalizer();
+            }
+            if heard {
+                case = case.learn(Learned::IntentWritten { intent, clean });
+            }
+            case
+        }
+        Effect::Submit { .. } => {
+            case = case.learn(Learned::SubmitStarted);
+            if heard {
+                case = case.learn(Learned::Submitted(answer));
+            }
+            case
+        }
+        Effect::Refresh { .. } => case.got(answer),
+        Effect::Cancel { .. } => case.learn(Learned::CancelAnswered(answer)),
+        Effect::Release { .. } => {
+            case.run.metadata.finalizers = None;
+            case
+        }
+        Effect::Delete if case.run.metadata.deletion_timestamp.is_none() => case.deleting(),
+        Effect::Delete => panic!("an object is deleted once"),
+    }
+}
+
+fn size(status: &RunStatus) -> usize {
+    serde_json::to_vec(status).expect("a status").len()
+}
+
+fn blocked_or_waits_for_a_watch(case: &Case, status: &RunStatus) -> bool {
+    // Each of these is woken by a change of the object, of its Workspace or of its session.
+    let woken = [
+        "Suspended",
+        "WorkspaceNotReady",
+        "WorkspaceNotFound",
+        "WorkspaceChanged",
+        "VersionNotAccepted",
+    ];
+    let says = |kind| condition(status, kind).is_some_and(|c| woken.contains(&c.1.as_str()));
+    let stalled = condition(status, "Stalled").is_some_and(|c| c.0 == "True");
+    let refused_token = case
+        .memory
+        .troubles
+        .iter()
+        .any(|t| t.class == run_operator::decide::classify::Class::Unauthorized);
+    stalled
+        || says("Ready")
+        || says("Synced")
+        || refused_token
+        || case.view == WorkspaceView::Unknown
+}
+
+fn check(case: &Case) -> Result<(), TestCaseError> {
+    let ended = |s: &RunStatus| s.phase.is_some_and(Phase::terminal);
+    let before = case.run.status.clone().unwrap_or_default();
+    // Settles, or panics.
+    let case = case.clone().settle();
+    let status = case.run.status.clone().unwrap_or_default();
+    let decision = case.decide();
+
+    prop_assert!(size(&status) < 32 * 1024);
+    let holds = |kind| condition(&status, kind).is_some_and(|c| c.0 == "True");
+    prop_assert!(!(holds("Reconciling") && holds("Stalled")));
+    prop_assert!(status.conditions.len() <= 8);
+    prop_assert_eq!(holds("Finished"), ended(&status));
+    if before.run_id.is_some() {
+        prop_assert_eq!(&before.run_id, &status.run_id);
+    }
+    // A later look at an unchanged world writes nothing, unless time itself has something to say.
+    if let Some(again) = decision.again {
+        prop_assert!(again > case.now, "looks again in the past");
+    }
+
+    let effect = decision.effect.as_ref();
+    let own = case.run.metadata.annotations.as_ref().is_some_and(|a| {
+        a.get(crate::support::INTENT)
+            .is_some_and(|i| !i.contains(r#""uid":"another""#) && i != "{")
+    });
+    if matches!(effect, Some(Effect::Submit { .. })) {
+        prop_assert!(own, "a POST without an intent");
+        prop_assert!(matches!(case.view, WorkspaceView::Ready(_)));
+    }
+    if matches!(
+        effect,
+        Some(Effect::Submit { .. } | Effect::Refresh { .. } | Effect::Cancel { .. })
+    ) {
+        prop_assert!(matches!(case.view, WorkspaceView::Ready(_)));
+    }
+    let foreign = !own;
+    let denied = condition(&status, "Finished").is_some_and(|c| c.1 == "RunNotFound");
+    let deleting = case.vanished || case.run.metadata.deletion_timestamp.is_some();
+    if ended(&status) && !foreign && !(denied && deleting) {
+        prop_assert!(
+            matches!(effect, None | Some(Effect::Release { .. } | Effect::Delete)),
+            "{} after the end",
+            name(effect)
+        );
+        prop_assert_ne!(decision.follow, Follow::Open);
+    }
+    let quiet = effect.is_none() && decision.again.is_none();
+    if quiet && !ended(&status) && !deleting {
+        prop_assert!(
+            blocked_or_waits_for_a_watch(&case, &status),
+            "nobody will wake it: {:#?}",
+            status.conditions
+        );
+    }
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 1500, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn whatever_happens_the_decision_is_stable_bounded_and_safe(turns in turns()) {
+        let mut case = Case::new();
+        for turn in &turns {
+            case = apply(case, turn);
+            check(&case)?;
+        }
+    }
+
+    #[test]
+    fn a_terminal_phase_never_changes(
+        phase in prop::sample::select(vec![Phase::Succeeded, Phase::Failed, Phase::Cancelled]),
+        turns in turns(),
+    ) {
+        let mut case = Case::new().submitted("running").got(Ok(view(match phase {
+            Phase::Succeeded => "succeeded",
+            Phase::Failed => "failed",
+            _ => "cancelled",
+        }))).settle();
+        prop_assert_eq!(case.run.status.as_ref().and_then(|s| s.phase), Some(phase));
+        for turn in &turns {
+            if matches!(turn, Turn::Foreign) {
+                continue;
+            }
+            case = apply(case, turn);
+            prop_assert_eq!(case.settled().phase, Some(phase));
+            let effect = case.effect();
+            let done = effect.as_ref().map(|e| name(Some(e)));
+            prop_assert!(matches!(done, None | Some("release" | "delete")), "{done:?}");
+        }
+    }
+
+    #[test]
+    fn the_status_stays_under_32_kib_whatever_the_service_sends(
+        text in prop::sample::select(vec!["x", "\u{1}", "\"", "\\", "é", "\u{7f}", "\n", "😀"]),
+        length in prop::sample::select(vec![1_usize, 255, 4096, 65_536]),
+        end in any::<bool>(),
+    ) {
+        let huge = text.repeat(length);
+        let failure = Failure {
+            code: Some(huge.clone()), request_id: Some(huge.clone()), message: huge.clone(),
+            ..problem(403, "")
+        };
+        let mut case = Case::new().mine().retry(&huge).posted(Ok(RunView {
+            run_id: Some("r".repeat(512)),
+            state: Some(huge.clone()),
+            request_id: Some(huge.clone()),
+        })).settle();
+        for n in 0..12 {
+            let event = Received { id: Some(format!("{n}{}", text.repeat(length.min(40)))), kind: huge.clone(), data: huge.clone() };
+            case.memory.feed.receive(&event, None, None, at(n));
+        }
+        case = case.got(Ok(RunView { run_id: None, ..view(&huge) })).at(20).settle();
+        case = case.got(Err(failure.clone())).learn(Learned::CancelAnswered(Err(failure.clone())));
+        if end {
+            case = case.got(Ok(view("failed")));
+        }
+        let status = case.settled();
+        prop_assert!(status.events.len() == 10 || end);
+        prop_assert!(size(&status) < 32 * 1024, "{}", size(&status));
+        let refused = Case::new().mine().posted(Err(failure)).settled();
+        prop_assert!(size(&refused) < 32 * 1024);
+        let blocked = Case::new().view(WorkspaceView::NotReady { reason: Reason::Unauthorized, message: huge.clone() });
+        prop_assert!(size(&blocked.settled()) < 32 * 1024);
+        // A runId that can't be kept is no runId.
+        let ids = Case::new().mine().posted(Ok(RunView { run_id: Some("r".repeat(65_536)), ..view("running") }));
+        prop_assert_eq!(ids.settled().run_id, None);
+        prop_assert!(ids.does() != "submit", "not in a hot loop");
+    }
+}
+
+#[test]
+fn the_figures_of_this_suite_are_those_of_the_policy() {
+    let contract = Contract::builtin().expect("the built-in contract");
+    assert_eq!(contract.key_retention_seconds(), 86_400);
+    assert_eq!(
+        Case::new().settings.poll_max,
+        Duration::from_secs(POLL_MAX.unsigned_abs())
+    );
+    assert_eq!(place().identity.as_deref(), Some("ws-123"));
+}

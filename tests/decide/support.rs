@@ -1,0 +1,375 @@
+//! One observation, built in a line.
+
+use std::{sync::LazyLock, time::Duration};
+
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use run_operator::{
+    api::{
+        Contract, Intent, Phase, Reason, Run, RunSpec, RunStatus,
+        run::{DeletionPolicy, WorkspaceKind},
+        status::{Refusal, ResolvedWorkspace},
+    },
+    decide::{
+        Decision, Effect, Learned, Learning, Memory, Observed, Session, Settings, WorkspaceView,
+        answer::{Failure, FailureKind, RunView},
+        body, decide,
+    },
+};
+
+pub(crate) const UID: &str = "6f1f0c0e-0000-4000-8000-000000000001";
+pub(crate) const INTENT: &str = "run-operator.dev/intent";
+pub(crate) const RETRY: &str = "run-operator.dev/retry";
+pub(crate) const FINALIZER: &str = "run-operator.dev/cancel";
+pub(crate) const POLL_MAX: i64 = 60;
+
+pub(crate) static CONTRACT: LazyLock<Contract> =
+    LazyLock::new(|| Contract::builtin().expect("the built-in contract"));
+
+/// Second `seconds` of the test's clock.
+pub(crate) fn at(seconds: i64) -> Timestamp {
+    Timestamp::from_second(1_800_000_000 + seconds).expect("a time")
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Case {
+    pub(crate) run: Run,
+    pub(crate) view: WorkspaceView,
+    pub(crate) memory: Memory,
+    pub(crate) rival: Option<String>,
+    pub(crate) vanished: bool,
+    pub(crate) streaming: bool,
+    pub(crate) settings: Settings,
+    pub(crate) now: Timestamp,
+}
+
+pub(crate) fn place() -> ResolvedWorkspace {
+    ResolvedWorkspace {
+        kind: WorkspaceKind::Workspace,
+        name: "default".into(),
+        uid: "w1".into(),
+        base_url: "https://runs.example.com/api/v1".into(),
+        identity: Some("ws-123".into()),
+    }
+}
+
+pub(crate) fn session(number: u64) -> Session {
+    Session {
+        number,
+        resolved: place(),
+        holds: None,
+    }
+}
+
+pub(crate) fn not_ready() -> WorkspaceView {
+    WorkspaceView::NotReady {
+        reason: Reason::ServiceUnavailable,
+        message: "no answer".into(),
+    }
+}
+
+impl Case {
+    /// A Run just applied, its Workspace Ready.
+    pub(crate) fn new() -> Self {
+        let workload = serde_json::json!({"image": "ghcr.io/acme/train:1.4"});
+        let spec: RunSpec =
+            serde_json::from_value(serde_json::json!({"workload": workload})).expect("a spec");
+        let mut run = Run::new("train", spec);
+        run.metadata.namespace = Some("team".into());
+        run.metadata.uid = Some(UID.into());
+        run.metadata.generation = Some(1);
+        Self {
+            run,
+            view: WorkspaceView::Ready(session(1)),
+            memory: Memory::default(),
+            rival: None,
+            vanished: false,
+            streaming: false,
+            settings: Settings {
+                process: "me".into(),
+                poll_min: Duration::from_secs(2),
+                poll_max: Duration::from_secs(60),
+            },
+            now: at(0),
+        }
+    }
+
+    pub(crate) fn spec(mut self, change: impl FnOnce(&mut RunSpec)) -> Self {
+        change(&mut self.run.spec);
+        self
+    }
+
+    pub(crate) fn status(mut self, change: impl FnOnce(&mut RunStatus)) -> Self {
+        change(self.run.status.get_or_insert_default());
+        self
+    }
+
+    pub(crate) fn annotate(mut self, key: &str, value: &str) -> Self {
+        let annotations = self.run.metadata.annotations.get_or_insert_default();
+        annotations.insert(key.into(), value.into());
+        self
+    }
+
+    pub(crate) fn retry(self, value: &str) -> Self {
+        self.annotate(RETRY, value)
+    }
+
+    pub(crate) fn finalizer(mut self) -> Self {
+        self.run.metadata.finalizers = Some(vec![FINALIZER.into()]);
+        self
+    }
+
+    /// The intent that stands in the object, with its finalizer.
+    pub(crate) fn intent(self, owner: &str, epoch: i64) -> Self {
+        let intent = self.an_intent(owner, epoch);
+        self.stands(&intent).finalizer()
+    }
+
+    pub(crate) fn stands(self, intent: &Intent) -> Self {
+        let text = serde_json::to_string(intent).expect("an intent");
+        self.annotate(INTENT, &text)
+    }
+
+    pub(crate) fn an_intent(&self, owner: &str, epoch: i64) -> Intent {
+        let bytes = body::body(&self.run.spec, 1).expect("a body");
+        Intent {
+            uid: UID.into(),
+            workspace: place(),
+            key: body::idempotency_key(&self.run.spec, "team", UID),
+            sha256: body::sha256(&bytes),
+            serializer: 1,
+            time: at(0),
+            owner: owner.into(),
+            epoch,
+            retry: None,
+            end: None,
+        }
+    }
+
+    pub(crate) fn foreign(self) -> Self {
+        let mut intent = self.an_intent("me", 1);
+        intent.uid = "another".into();
+        self.stands(&intent)
+    }
+
+    /// This process wrote the intent and nothing was POSTed before.
+    pub(crate) fn mine(self) -> Self {
+        let intent = self.an_intent("me", 1);
+        self.intent("me", 1).learn(Learned::IntentWritten {
+            intent,
+            clean: true,
+        })
+    }
+
+    /// This process took the intent over.
+    pub(crate) fn taken_over(self) -> Self {
+        let intent = self.an_intent("me", 2);
+        self.intent("me", 2).learn(Learned::IntentWritten {
+            intent,
+            clean: false,
+        })
+    }
+
+    /// A POST and its answer.
+    pub(crate) fn posted(self, answer: Result<RunView, Failure>) -> Self {
+        self.learn(Learned::SubmitStarted)
+            .learn(Learned::Submitted(answer))
+    }
+
+    pub(crate) fn refused(self, reason: Reason, not_created: bool, epoch: i64) -> Self {
+        self.status(|s| {
+            s.phase = Some(Phase::Pending);
+            s.refusal = Some(Refusal {
+                reason,
+                not_created,
+                epoch,
+            });
+        })
+    }
+
+    /// Submitted by an earlier process, with this state mirrored.
+    pub(crate) fn submitted(self, state: &str) -> Self {
+        self.intent("earlier", 1).status(|s| {
+            s.phase = Some(Phase::Active);
+            s.run_id = Some("run-1".into());
+            s.workspace = Some(place());
+            s.state = Some(state.into());
+            s.idempotency_key = Some(UID.into());
+            s.submission_time = Some(Time(at(0)));
+        })
+    }
+
+    /// A GET and its answer.
+    pub(crate) fn got(self, answer: Result<RunView, Failure>) -> Self {
+        self.learn(Learned::RefreshStarted)
+            .learn(Learned::Refreshed(answer))
+    }
+
+    pub(crate) fn learn(mut self, news: Learned) -> Self {
+        let session = match &self.view {
+            WorkspaceView::Ready(s) => s.number,
+            _ => 0,
+        };
+        let with = Learning {
+            contract: &CONTRACT,
+            uid: UID,
+            session,
+            now: self.now,
+        };
+        self.memory.learn(news, with);
+        self
+    }
+
+    pub(crate) fn view(mut self, view: WorkspaceView) -> Self {
+        self.view = view;
+        self
+    }
+
+    pub(crate) fn at(mut self, seconds: i64) -> Self {
+        self.now = at(seconds);
+        self
+    }
+
+    /// Deleted at the case's time.
+    pub(crate) fn deleting(mut self) -> Self {
+        self.run.metadata.deletion_timestamp = Some(Time(self.now));
+        self.run.metadata.generation = self.run.metadata.generation.map(|g| g + 1);
+        self
+    }
+
+    pub(crate) fn orphan(self) -> Self {
+        self.spec(|s| s.deletion_policy = Some(DeletionPolicy::Orphan))
+            .deleting()
+    }
+
+    /// Another process: what this one remembered is lost.
+    pub(crate) fn restarted(mut self) -> Self {
+        self.memory = Memory::default();
+        self.settings.process = format!("{}+", self.settings.process);
+        if let Some(status) = &self.run.status {
+            self.memory.feed.remember(status);
+        }
+        self
+    }
+
+    pub(crate) fn decide(&self) -> Decision {
+        decide(&Observed {
+            run: &self.run,
+            workspace: &self.view,
+            memory: &self.memory,
+            key_rival: self.rival.as_deref(),
+            vanished: self.vanished,
+            streaming: self.streaming,
+            contract: &CONTRACT,
+            settings: &self.settings,
+            now: self.now,
+        })
+    }
+
+    /// Stores the decided status, if any, and decides again until there is none to store.
+    pub(crate) fn settle(mut self) -> Self {
+        for _ in 0..4 {
+            let shown = self.memory.feed.shown();
+            let Some(status) = self.decide().status else {
+                return self;
+            };
+            if self.run.status.as_ref() == Some(&status) {
+                return self;
+            }
+            self.run.status = Some(status);
+            self = self.learn(Learned::StatusWritten);
+            self.memory.feed.written(shown);
+        }
+        panic!("the status did not settle: {:#?}", self.run.status);
+    }
+
+    /// The status that stands once everything decided was written.
+    pub(crate) fn settled(&self) -> RunStatus {
+        self.clone().settle().run.status.unwrap_or_default()
+    }
+
+    pub(crate) fn effect(&self) -> Option<Effect> {
+        self.clone().settle().decide().effect
+    }
+
+    /// The one word for what is done next.
+    pub(crate) fn does(&self) -> &'static str {
+        name(self.effect().as_ref())
+    }
+
+    /// Reason of Stalled, if it holds.
+    pub(crate) fn stalled(&self) -> Option<String> {
+        condition(&self.settled(), "Stalled").map(|c| c.1)
+    }
+}
+
+pub(crate) fn name(effect: Option<&Effect>) -> &'static str {
+    match effect {
+        None => "nothing",
+        Some(Effect::WriteIntent { .. }) => "intent",
+        Some(Effect::Submit { .. }) => "submit",
+        Some(Effect::Refresh { .. }) => "refresh",
+        Some(Effect::Cancel { .. }) => "cancel",
+        Some(Effect::Release { .. }) => "release",
+        Some(Effect::Delete) => "delete",
+    }
+}
+
+/// Status and reason of a condition.
+pub(crate) fn condition(status: &RunStatus, kind: &str) -> Option<(String, String)> {
+    let condition = status.conditions.iter().find(|c| c.type_ == kind)?;
+    Some((condition.status.clone(), condition.reason.clone()))
+}
+
+pub(crate) fn view(state: &str) -> RunView {
+    RunView {
+        run_id: Some("run-1".into()),
+        state: Some(state.into()),
+        request_id: Some("req-1".into()),
+    }
+}
+
+pub(crate) fn problem(status: u16, code: &str) -> Failure {
+    Failure {
+        kind: FailureKind::Problem,
+        http_status: Some(status),
+        code: Some(code.into()),
+        request_id: Some("req-9".into()),
+        retryable: None,
+        retry_after: None,
+        message: "it went wrong".into(),
+    }
+}
+
+pub(crate) fn bare(status: u16) -> Failure {
+    Failure {
+        kind: FailureKind::Bare,
+        code: None,
+        ..problem(status, "")
+    }
+}
+
+pub(crate) fn lost() -> Failure {
+    Failure {
+        kind: FailureKind::Transport,
+        http_status: None,
+        code: None,
+        ..problem(0, "")
+    }
+}
+
+pub(crate) fn unreadable() -> Failure {
+    Failure {
+        kind: FailureKind::Unreadable,
+        code: None,
+        ..problem(200, "")
+    }
+}
+
+/// A 5xx that says not to retry.
+pub(crate) fn hopeless() -> Failure {
+    Failure {
+        retryable: Some(false),
+        ..problem(500, "boom")
+    }
+}

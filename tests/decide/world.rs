@@ -1,0 +1,289 @@
+//! A whole world in memory: an object as the API server keeps it, a service that runs are made at, and
+//! any number of processes, one after the other. Time passes only where a decision asks for it.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use run_operator::{
+    api::{Intent, RunStatus, intent::IntentRecord},
+    decide::{
+        Effect, Learned, Note,
+        answer::{Failure, RunView},
+    },
+};
+
+use crate::support::{Case, FINALIZER, INTENT, UID, at, lost, name, problem};
+
+/// What becomes of the next call.
+#[derive(Clone, Debug)]
+pub(crate) enum Fate {
+    /// Carried out, and the answer is lost.
+    AnswerLost,
+    /// Never arrives.
+    Lost,
+    /// Answered so, and not carried out.
+    Answered(Failure),
+}
+
+/// The service: one run a key, whatever is asked how often.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Service {
+    pub(crate) runs: BTreeMap<String, (Vec<u8>, String)>,
+    pub(crate) posts: Vec<(String, Vec<u8>)>,
+    pub(crate) cancels: u32,
+    pub(crate) fates: VecDeque<Fate>,
+    /// States that a GET steps through.
+    pub(crate) script: VecDeque<&'static str>,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct World {
+    pub(crate) case: Case,
+    pub(crate) service: Service,
+    pub(crate) log: Vec<String>,
+    pub(crate) notes: Vec<Note>,
+    pub(crate) gone: bool,
+    pub(crate) status_writes: u32,
+}
+
+impl World {
+    pub(crate) fn new(case: Case) -> Self {
+        Self {
+            case,
+            service: Service::default(),
+            log: Vec::new(),
+            notes: Vec::new(),
+            gone: false,
+            status_writes: 0,
+        }
+    }
+
+    pub(crate) fn fate(mut self, fate: Fate) -> Self {
+        self.service.fates.push_back(fate);
+        self
+    }
+
+    pub(crate) fn script(mut self, states: &[&'static str]) -> Self {
+        self.service.script.extend(states);
+        self
+    }
+
+    /// One decision carried out. Returns whether anything was done, or else when to look again.
+    pub(crate) fn step(&mut self) -> Result<(), Option<Timestamp>> {
+        let shown = self.case.memory.feed.shown();
+        let decision = self.case.decide();
+        if let Some(status) = decision
+            .status
+            .filter(|s| self.case.run.status.as_ref() != Some(s))
+        {
+            self.write_status(status);
+            self.notes.extend(decision.notes);
+            self.case.memory.feed.written(shown);
+            return Ok(());
+        }
+        let Some(effect) = decision.effect else {
+            return Err(decision.again);
+        };
+        self.notes.extend(decision.notes);
+        self.act(effect);
+        Ok(())
+    }
+
+    fn write_status(&mut self, status: RunStatus) {
+        let old = self.case.run.status.clone().unwrap_or_default();
+        assert!(
+            old.run_id.is_none() || old.run_id == status.run_id,
+            "runId is written once"
+        );
+        assert!(
+            old.workspace.is_none() || old.workspace == status.workspace,
+            "workspace is written once"
+        );
+        self.log
+            .push(format!("status {:?}", status.phase.expect("a phase")));
+        self.status_writes += 1;
+        self.case.run.status = Some(status);
+        self.learn(Learned::StatusWritten);
+    }
+
+    fn learn(&mut self, news: Learned) {
+        self.case = self.case.clone().learn(news);
+    }
+
+    pub(crate) fn act(&mut self, effect: Effect) {
+        self.log.push(match &effect {
+            Effect::WriteIntent { intent, .. } => format!("intent {}", intent.epoch),
+            other => name(Some(other)).to_owned(),
+        });
+        match effect {
+            Effect::WriteIntent {
+                intent,
+                finalizer,
+                clean,
+            } => {
+                self.put_intent(&intent, finalizer);
+                self.learn(Learned::IntentWritten { intent, clean });
+            }
+            Effect::Submit { key, body } => {
+                self.may_post(&key, &body);
+                self.learn(Learned::SubmitStarted);
+                let answer = self.post(key, body);
+                self.learn(Learned::Submitted(answer));
+            }
+            Effect::Refresh { run_id } => {
+                self.learn(Learned::RefreshStarted);
+                if let Some(next) = self.service.script.pop_front() {
+                    self.set_state(&run_id, next);
+                }
+                let answer = self.call(|s| s.run(&run_id));
+                self.learn(Learned::Refreshed(answer));
+            }
+            Effect::Cancel { run_id } => {
+                let answer = self.call(|s| {
+                    s.cancels += 1;
+                    let view = s.run(&run_id)?;
+                    s.set(&run_id, "cancelling");
+                    Ok(view)
+                });
+                self.learn(Learned::CancelAnswered(answer));
+            }
+            Effect::Release { end } => {
+                if let (Some(end), IntentRecord::Own(intent)) = (end, self.intent()) {
+                    let kept = Intent {
+                        end: Some(end),
+                        ..*intent
+                    };
+                    self.put_intent(&kept, false);
+                }
+                self.case.run.metadata.finalizers = None;
+                self.gone = self.case.vanished || self.deleted();
+            }
+            Effect::Delete => self.delete(),
+        }
+    }
+
+    pub(crate) fn deleted(&self) -> bool {
+        self.case.run.metadata.deletion_timestamp.is_some()
+    }
+
+    /// `kubectl delete`.
+    pub(crate) fn delete(&mut self) {
+        self.case.run.metadata.deletion_timestamp = Some(Time(self.case.now));
+        self.case.run.metadata.generation = self.case.run.metadata.generation.map(|g| g + 1);
+        self.gone = self.case.run.metadata.finalizers.is_none();
+    }
+
+    /// kill -9, and another process takes over.
+    pub(crate) fn crash(&mut self) {
+        self.case = self.case.clone().restarted();
+        self.log.push("crash".into());
+    }
+
+    pub(crate) fn intent(&self) -> IntentRecord {
+        let annotations = self.case.run.metadata.annotations.as_ref();
+        let text = annotations.and_then(|a| a.get(INTENT)).map(String::as_str);
+        IntentRecord::read(text, UID)
+    }
+
+    fn put_intent(&mut self, intent: &Intent, finalizer: bool) {
+        self.case = self.case.clone().stands(intent);
+        if finalizer {
+            self.case.run.metadata.finalizers = Some(vec![FINALIZER.into()]);
+        }
+    }
+
+    /// The promise of every POST: an intent in the object, this process's own, for these bytes.
+    fn may_post(&self, key: &str, body: &[u8]) {
+        let IntentRecord::Own(intent) = self.intent() else {
+            panic!("a POST without an intent");
+        };
+        assert_eq!(intent.owner, self.case.settings.process);
+        assert_eq!(intent.key, key);
+        assert_eq!(intent.sha256, run_operator::decide::body::sha256(body));
+        assert!(self.case.run.metadata.finalizers.is_some(), "unguarded");
+    }
+
+    fn post(&mut self, key: String, body: Vec<u8>) -> Result<RunView, Failure> {
+        self.service.posts.push((key.clone(), body.clone()));
+        self.call(|s| {
+            let id = format!("run-{}", s.runs.len() + 1);
+            if !s.runs.contains_key(&key) {
+                s.runs.insert(key.clone(), (body, id.clone()));
+                s.set(&id, "queued");
+            }
+            let known = s.runs.get(&key).expect("a run").1.clone();
+            s.run(known.split('=').next().unwrap_or_default())
+        })
+    }
+
+    fn call(
+        &mut self,
+        carry_out: impl FnOnce(&mut Service) -> Result<RunView, Failure>,
+    ) -> Result<RunView, Failure> {
+        match self.service.fates.pop_front() {
+            Some(Fate::Answered(failure)) => Err(failure),
+            Some(Fate::Lost) => Err(lost()),
+            Some(Fate::AnswerLost) => {
+                let _ = carry_out(&mut self.service);
+                Err(lost())
+            }
+            None => carry_out(&mut self.service),
+        }
+    }
+
+    pub(crate) fn set_state(&mut self, run_id: &str, state: &str) {
+        self.service.set(run_id, state);
+    }
+
+    /// Plays until nothing is left to be done before second `until`.
+    pub(crate) fn play(&mut self, until: i64) {
+        for _ in 0..400 {
+            if self.gone {
+                return;
+            }
+            match self.step() {
+                Ok(()) => {}
+                Err(Some(next)) if next <= at(until) => {
+                    assert!(next > self.case.now, "looks again at once, for ever");
+                    self.case.now = next;
+                }
+                Err(_) => return,
+            }
+        }
+        panic!("never quiet: {:?}", self.log);
+    }
+
+    pub(crate) fn state(&self, run_id: &str) -> Option<String> {
+        self.service.state(run_id)
+    }
+}
+
+impl Service {
+    /// Stored as `id=state` beside the body.
+    fn set(&mut self, run_id: &str, state: &str) {
+        for (_, run) in self.runs.values_mut() {
+            if run.split('=').next() == Some(run_id) {
+                *run = format!("{run_id}={state}");
+            }
+        }
+    }
+
+    fn state(&self, run_id: &str) -> Option<String> {
+        self.runs.values().find_map(|(_, run)| {
+            let (id, state) = run.split_once('=')?;
+            (id == run_id).then(|| state.to_owned())
+        })
+    }
+
+    fn run(&self, run_id: &str) -> Result<RunView, Failure> {
+        let state = self.state(run_id);
+        state
+            .map(|state| RunView {
+                run_id: Some(run_id.to_owned()),
+                state: Some(state),
+                request_id: Some("req-1".into()),
+            })
+            .ok_or_else(|| problem(404, "run_not_found"))
+    }
+}
