@@ -1,1 +1,287 @@
-//! Filled in below.
+//! The table "Conditions, by situation" of the design, every column.
+
+use rstest::rstest;
+use run_operator::{
+    api::{Phase, Reason, run::ReadyWhen, status::whole_seconds},
+    decide::{Learned, WorkspaceView},
+};
+
+use crate::support::{
+    Case, at, bare, condition, hopeless, lost, not_ready, problem, session, view,
+};
+
+const COLUMNS: [&str; 7] = [
+    "Accepted",
+    "Finished",
+    "Complete",
+    "Failed",
+    "Ready",
+    "Reconciling",
+    "Stalled",
+];
+
+/// Columns as T, F and - for absent.
+fn row(case: &Case) -> String {
+    let status = case.settled();
+    let phase = format!("{:?}", status.phase.expect("a phase"));
+    let columns = COLUMNS.map(|kind| match condition(&status, kind) {
+        None => "-".to_owned(),
+        Some((holds, _)) => holds[..1].to_owned(),
+    });
+    format!("{phase} {}", columns.join(""))
+}
+
+fn cancelled(case: Case) -> Case {
+    case.spec(|s| s.cancel = Some(true))
+}
+
+fn held() -> WorkspaceView {
+    let mut session = session(1);
+    session.holds = Some((Reason::VersionNotAccepted, "version 9".into()));
+    WorkspaceView::Ready(session)
+}
+
+fn elsewhere() -> WorkspaceView {
+    let mut session = session(1);
+    session.resolved.identity = Some("another".into());
+    WorkspaceView::Ready(session)
+}
+
+fn at_the_service(state: &str) -> Case {
+    Case::new().submitted("queued").got(Ok(view(state)))
+}
+
+fn rival(mut case: Case) -> Case {
+    case.rival = Some("elder".into());
+    case
+}
+
+fn overdue(case: Case) -> Case {
+    case.spec(|s| s.active_deadline_seconds = Some(0))
+}
+
+fn lost_run() -> Case {
+    (0..3).fold(Case::new().submitted("running"), |case, n| {
+        case.at(60 * n).got(Err(problem(404, "run_not_found")))
+    })
+}
+
+#[rstest]
+#[case::no_workspace(Case::new().view(WorkspaceView::Missing), "Pending FF--FT-", "WorkspaceNotFound")]
+#[case::workspace_not_ready(Case::new().view(not_ready()), "Pending FF--FT-", "WorkspaceNotReady")]
+#[case::held(Case::new().view(held()), "Pending FF--FT-", "VersionNotAccepted")]
+#[case::retrying(Case::new().mine().posted(Err(lost())), "Pending FF--FT-", "Retrying")]
+#[case::suspended(Case::new().spec(|s| s.suspend = Some(true)), "Pending FF--F--", "Suspended")]
+#[case::refused(Case::new().mine().posted(Err(problem(422, "bad"))), "Pending FF--F-T", "CreateRefused")]
+#[case::unknown(Case::new().intent("x", 1).at(86_400), "Pending FF--F-T", "SubmissionUnknown")]
+#[case::unreadable_intent(Case::new().annotate("run-operator.dev/intent", "?"), "Pending FF--F-T", "SubmissionUnknown")]
+#[case::restored(Case::new().foreign(), "Pending FF--F-T", "Restored")]
+#[case::restored_with_a_status(Case::new().submitted("running").foreign(), "Pending FF--F-T", "Restored")]
+#[case::key_in_use(rival(Case::new()), "Pending FF--F-T", "KeyInUse")]
+#[case::workspace_changed(Case::new().mine().view(elsewhere()), "Pending FF--F-T", "WorkspaceChanged")]
+#[case::hopeless(Case::new().mine().posted(Err(hopeless())), "Pending FF--F-T", "ServerError")]
+#[case::active(at_the_service("running"), "Active TF--FT-", "Active")]
+#[case::queued(at_the_service("queued"), "Active TF--FT-", "Active")]
+#[case::unmapped(at_the_service("odd"), "Active TF--FT-", "Active")]
+#[case::ready_when_accepted(
+    at_the_service("running").spec(|s| s.ready_when = Some(ReadyWhen::Accepted)), "Active TF--T--", "Active")]
+#[case::cancel_asked(
+    cancelled(at_the_service("running")),
+    "Cancelling TF--FT-",
+    "Cancelling"
+)]
+#[case::cancel_with_ready_when_accepted(
+    cancelled(at_the_service("running")).spec(|s| s.ready_when = Some(ReadyWhen::Accepted)),
+    "Cancelling TF--FT-", "Cancelling")]
+#[case::deleting(at_the_service("running").deleting(), "Cancelling TF--FT-", "Cancelling")]
+#[case::deadline(
+    overdue(at_the_service("running")),
+    "Cancelling TF--FT-",
+    "DeadlineExceeded"
+)]
+#[case::cancelling_elsewhere(at_the_service("stopping"), "Cancelling TF--FT-", "Cancelling")]
+#[case::cancel_refused(
+    cancelled(at_the_service("running")).learn(Learned::CancelAnswered(Err(problem(403, "no")))),
+    "Cancelling TF--FT-", "CancelRefused")]
+#[case::succeeded(at_the_service("Succeeded"), "Succeeded TTT-T--", "Succeeded")]
+#[case::succeeded_all_the_same(cancelled(at_the_service("done")), "Succeeded TTT-T--", "Succeeded")]
+#[case::failed(at_the_service("ERROR"), "Failed TT-TF-T", "Failed")]
+#[case::not_found(lost_run(), "Failed TT-TF-T", "RunNotFound")]
+#[case::deadline_confirmed(
+    overdue(at_the_service("cancelled")),
+    "Failed TT-TF-T",
+    "DeadlineExceeded"
+)]
+#[case::cancelled(
+    cancelled(at_the_service("cancelled")),
+    "Cancelled TT--T--",
+    "Cancelled"
+)]
+#[case::cancelled_elsewhere(at_the_service("cancelled"), "Cancelled TT-TF-T", "CancelledElsewhere")]
+#[case::cancelled_unsubmitted(cancelled(Case::new()), "Cancelled FT--T--", "Cancelled")]
+#[case::cancelled_while_refused(
+    cancelled(Case::new().mine().posted(Err(problem(403, "no")))), "Cancelled FT--T--", "Cancelled")]
+#[case::cancelled_copy(cancelled(Case::new().foreign()), "Cancelled FT--T--", "Cancelled")]
+fn the_conditions_of_a_situation(#[case] case: Case, #[case] expected: &str, #[case] reason: &str) {
+    assert_eq!(row(&case), expected);
+    let status = case.settled();
+    assert_eq!(
+        condition(&status, "Ready").map(|c| c.1).as_deref(),
+        Some(reason)
+    );
+    for c in &status.conditions {
+        assert_eq!(
+            c.observed_generation, case.run.metadata.generation,
+            "{}",
+            c.type_
+        );
+        assert!(!c.message.is_empty() && !c.message.contains('\n'));
+        assert!(Reason::ALL.iter().any(|r| r.as_str() == c.reason));
+    }
+    assert_eq!(status.observed_generation, case.run.metadata.generation);
+    assert_eq!(
+        (status.provider.as_deref(), status.region.as_deref()),
+        (Some("auto"), Some("auto"))
+    );
+    assert_eq!(
+        status.completion_time.is_some(),
+        status.phase.is_some_and(Phase::terminal)
+    );
+}
+
+/// Synced says that the mirror is stale, and why.
+#[rstest]
+#[case::fresh(at_the_service("running"), "True", "Mirrored")]
+#[case::a_hiccup(at_the_service("running").got(Err(lost())), "True", "Mirrored")]
+#[case::unreachable(
+    (0..3).fold(at_the_service("running"), |c, _| c.got(Err(bare(502)))), "False", "ServiceUnavailable")]
+#[case::forbidden(at_the_service("running").got(Err(problem(403, "no"))), "False", "Forbidden")]
+#[case::first_401(at_the_service("running").got(Err(problem(401, "no"))), "True", "Mirrored")]
+#[case::not_ready(at_the_service("running").view(not_ready()), "False", "WorkspaceNotReady")]
+#[case::missing(at_the_service("running").view(WorkspaceView::Missing), "False", "WorkspaceNotFound")]
+#[case::elsewhere(at_the_service("running").view(elsewhere()), "False", "WorkspaceChanged")]
+#[case::ended(at_the_service("done"), "True", "Mirrored")]
+#[case::lost(lost_run(), "False", "RunNotFound")]
+fn synced_says_whether_the_mirror_is_fresh(
+    #[case] case: Case,
+    #[case] holds: &str,
+    #[case] reason: &str,
+) {
+    let synced = condition(&case.settled(), "Synced");
+    assert_eq!(synced, Some((holds.into(), reason.into())));
+}
+
+#[test]
+fn a_restart_claims_no_fresh_mirror_before_it_has_read_the_run() {
+    let stale = at_the_service("running").view(not_ready()).settle();
+    let before = stale.run.status.clone();
+    let restarted = stale.restarted().view(WorkspaceView::Unknown);
+    assert_eq!(restarted.decide().status, None, "nothing is known yet");
+    let ready = restarted.view(WorkspaceView::Ready(session(1)));
+    assert_eq!(
+        condition(&ready.settled(), "Synced"),
+        condition(&before.expect("one"), "Synced")
+    );
+    let read = ready.got(Ok(view("running")));
+    assert_eq!(
+        condition(&read.settled(), "Synced").map(|c| c.0),
+        Some("True".into())
+    );
+}
+
+#[test]
+fn nothing_is_written_before_the_workspace_was_looked_at() {
+    for case in [
+        Case::new(),
+        Case::new().mine(),
+        Case::new().submitted("running"),
+    ] {
+        let decision = case.view(WorkspaceView::Unknown).decide();
+        assert_eq!((decision.status, decision.effect), (None, None));
+    }
+}
+
+#[test]
+fn the_first_post_needs_no_status_before_its_answer() {
+    assert_eq!(Case::new().decide().status, None);
+    assert_eq!(Case::new().mine().decide().status, None);
+}
+
+#[test]
+fn a_change_of_the_spec_is_followed_also_after_the_end_but_not_on_deletion() {
+    let ended = at_the_service("succeeded").settle();
+    let mut edited = ended.clone();
+    edited.run.metadata.generation = Some(2);
+    let status = edited.decide().status.expect("a write");
+    assert_eq!(status.observed_generation, Some(2));
+    assert!(
+        status
+            .conditions
+            .iter()
+            .all(|c| c.observed_generation == Some(2))
+    );
+    assert_eq!(status.completion_time, ended.settled().completion_time);
+    assert_eq!(ended.deleting().decide().status, None);
+}
+
+#[test]
+fn last_transition_time_moves_only_with_the_status_of_a_condition() {
+    let first = at_the_service("running").settle();
+    let second = first.clone().at(50).got(Ok(view("odd"))).settle();
+    let since = |case: &Case, kind: &str| {
+        let status = case.settled();
+        let found = status.conditions.iter().find(|c| c.type_ == kind);
+        found.map(|c| c.last_transition_time.clone())
+    };
+    assert_eq!(since(&second, "Ready"), since(&first, "Ready"));
+    let third = second.at(70).got(Ok(view("succeeded")));
+    assert_eq!(since(&third, "Ready"), Some(whole_seconds(at(70))));
+}
+
+#[test]
+fn last_sync_time_goes_along_with_a_change_and_is_none_by_itself() {
+    let case = at_the_service("running").settle();
+    assert_eq!(case.settled().last_sync_time, Some(whole_seconds(at(0))));
+    let same = case.at(30).got(Ok(view("running")));
+    assert_eq!(same.settled().last_sync_time, Some(whole_seconds(at(0))));
+    let changed = same.at(60).got(Ok(view("done")));
+    assert_eq!(
+        changed.settled().last_sync_time,
+        Some(whole_seconds(at(60)))
+    );
+}
+
+#[test]
+fn an_error_is_shown_until_a_call_goes_well_also_after_a_restart() {
+    let case = Case::new()
+        .mine()
+        .posted(Err(problem(429, "slow")))
+        .settle();
+    let shown = case.settled().last_error.expect("an error");
+    assert_eq!(
+        (shown.code.as_str(), shown.attempts, shown.http_status),
+        ("slow", 1, Some(429))
+    );
+    assert!(shown.retryable && shown.next_attempt.is_some());
+    assert_eq!(case.settled().request_id.as_deref(), Some("req-9"));
+    let restarted = case.restarted().view(not_ready());
+    assert_eq!(restarted.settled().last_error, Some(shown));
+    let intent = restarted.an_intent("me+", 2);
+    let accepted = restarted
+        .view(WorkspaceView::Ready(session(1)))
+        .intent("me+", 2)
+        .learn(Learned::IntentWritten {
+            intent,
+            clean: false,
+        })
+        .posted(Ok(view("running")));
+    assert_eq!(accepted.settled().last_error, None);
+}
+
+#[test]
+fn a_cancel_that_failed_is_no_error_of_a_run_that_ended() {
+    let case = cancelled(at_the_service("running"))
+        .learn(Learned::CancelAnswered(Err(problem(409, "else"))));
+    assert!(case.settled().last_error.is_some());
+    assert_eq!(case.got(Ok(view("succeeded"))).settled().last_error, None);
+}

@@ -1,1 +1,231 @@
-//! Filled in below.
+//! The deletion table of the design, beyond what doubt.rs says of unknown outcomes.
+
+use rstest::rstest;
+use run_operator::{
+    api::{Phase, Reason},
+    decide::{Learned, Note, WorkspaceView},
+};
+
+use crate::support::{Case, UID, at, lost, not_ready, problem, session, view};
+
+fn cancelled(case: Case) -> Case {
+    case.learn(Learned::CancelAnswered(Ok(view("running"))))
+}
+
+fn refused(case: Case, status: u16, code: &str) -> Case {
+    case.learn(Learned::CancelAnswered(Err(problem(status, code))))
+}
+
+/// A deletion whose run was read just before.
+fn known(state: &str) -> Case {
+    Case::new().submitted(state).deleting().got(Ok(view(state)))
+}
+
+#[rstest]
+#[case::known(known("running"), "cancel")]
+#[case::not_yet_read(Case::new().submitted("running").deleting(), "cancel")]
+#[case::accepted(cancelled(known("running")).at(1), "refresh")]
+#[case::cancelling(cancelled(known("running")).at(1).got(Ok(view("stopping"))).at(2), "nothing")]
+#[case::plainly_active(cancelled(known("running")).at(1).got(Ok(view("running"))).at(9), "cancel")]
+#[case::refused(refused(known("running"), 403, "no").at(1), "refresh")]
+#[case::refused_and_read(refused(known("running"), 403, "no").at(1).got(Ok(view("running"))).at(2), "nothing")]
+#[case::refused_at_poll_max(refused(known("running"), 403, "no").at(1).got(Ok(view("running"))).at(60), "cancel")]
+#[case::no_answer(known("running").learn(Learned::CancelAnswered(Err(lost()))).at(1), "cancel")]
+#[case::seen_ended(cancelled(known("running")).at(1).got(Ok(view("cancelled"))), "release")]
+#[case::denied_by_cancel_alone(refused(known("running"), 404, "run_not_found").at(1), "refresh")]
+#[case::denied_by_get_alone(
+    Case::new().submitted("running").deleting().got(Err(problem(404, "run_not_found"))), "cancel")]
+#[case::denied_by_a_get_before_the_cancel(
+    refused(Case::new().submitted("running").deleting().got(Err(problem(404, "run_not_found"))).at(1),
+        404, "run_not_found").at(2), "nothing")]
+#[case::denied_by_both(
+    refused(known("running"), 404, "run_not_found").at(1).got(Err(problem(404, "run_not_found"))), "release")]
+#[case::workspace_not_ready(known("running").view(not_ready()), "nothing")]
+#[case::workspace_unknown(known("running").view(WorkspaceView::Unknown), "nothing")]
+#[case::orphan(Case::new().submitted("running").orphan(), "release")]
+#[case::orphan_without_workspace(
+    Case::new().submitted("running").orphan().view(WorkspaceView::Missing), "release")]
+#[case::orphan_in_doubt(Case::new().intent("earlier", 1).orphan(), "release")]
+#[case::orphan_with_an_unreadable_intent(
+    Case::new().finalizer().annotate("run-operator.dev/intent", "{").orphan(), "release")]
+#[case::let_go_already(
+    { let mut c = Case::new().submitted("running").orphan(); c.run.metadata.finalizers = None; c }, "nothing")]
+fn a_deletion_goes_by_what_is_known(#[case] case: Case, #[case] does: &str) {
+    assert_eq!(case.does(), does);
+}
+
+#[rstest]
+#[case(299, "nothing")]
+#[case(301, "release")]
+fn a_run_seen_cancelling_is_let_go_five_minutes_after_the_later_of_deletion_and_cancel(
+    #[case] seen_at: i64,
+    #[case] does: &str,
+) {
+    let case = cancelled(known("running"))
+        .at(seen_at)
+        .got(Ok(view("cancelling")));
+    assert_eq!(case.does(), does);
+    // Another 301 seconds on, but not read since.
+    let unread = cancelled(known("running"))
+        .at(9)
+        .got(Ok(view("cancelling")))
+        .at(310);
+    assert_eq!(unread.does(), "refresh");
+    // A cancellation of long ago: the deletion is the later.
+    let deleted_late = cancelled(Case::new().submitted("running"))
+        .at(1000)
+        .deleting();
+    let case = deleted_late.at(1000 + seen_at).got(Ok(view("cancelling")));
+    assert_eq!(case.does(), does);
+}
+
+#[test]
+fn a_purged_run_that_was_last_seen_cancelling_is_cancelled_once_more() {
+    let case = cancelled(known("running"))
+        .at(9)
+        .got(Ok(view("cancelling")));
+    let case = case.at(90).got(Err(problem(404, "run_not_found"))).at(91);
+    assert_eq!(case.does(), "cancel");
+    let case = refused(case, 404, "run_not_found").at(151);
+    assert_eq!(case.does(), "refresh");
+    assert_eq!(
+        case.got(Err(problem(404, "run_not_found"))).does(),
+        "release"
+    );
+}
+
+#[test]
+fn an_orphan_is_named_with_key_and_run_once() {
+    let case = Case::new().submitted("running").orphan();
+    let note = Note::Orphaned {
+        key: Some(UID.into()),
+        run_id: Some("run-1".into()),
+    };
+    assert_eq!(case.decide().notes, [note]);
+    let mut released = case;
+    released.run.metadata.finalizers = None;
+    assert_eq!(released.decide().notes, []);
+}
+
+#[test]
+fn an_object_whose_run_ended_goes_at_once_without_a_write_or_a_call() {
+    for state in ["succeeded", "failed", "cancelled"] {
+        let case = Case::new()
+            .submitted("running")
+            .got(Ok(view(state)))
+            .settle();
+        let decision = case
+            .restarted()
+            .view(WorkspaceView::Missing)
+            .deleting()
+            .decide();
+        assert_eq!(decision.status, None);
+        assert_eq!(crate::support::name(decision.effect.as_ref()), "release");
+    }
+}
+
+#[test]
+fn a_second_run_id_stalls_and_cancels_neither_but_orphan_lets_go() {
+    let mut other = view("running");
+    other.run_id = Some("run-2".into());
+    let case = Case::new().submitted("running").got(Ok(other));
+    assert_eq!(case.stalled().as_deref(), Some("RunIdConflict"));
+    assert_eq!(case.settled().run_id.as_deref(), Some("run-1"));
+    assert_eq!(case.does(), "nothing");
+    assert_eq!(case.clone().deleting().does(), "nothing");
+    assert_eq!(case.clone().orphan().does(), "release");
+    let mut vanished = case;
+    vanished.vanished = true;
+    assert_eq!(vanished.does(), "release");
+}
+
+#[test]
+fn three_404s_a_minute_apart_fail_the_run_and_keep_the_finalizer() {
+    let not_found = || Err(problem(404, "run_not_found"));
+    let mut case = Case::new().submitted("running").got(not_found());
+    for n in 1..20 {
+        case = case.at(n).got(not_found());
+    }
+    assert_eq!(
+        case.memory.not_found.count, 1,
+        "within a minute they count once"
+    );
+    let case = case.at(60).got(not_found()).at(61);
+    assert_eq!(case.does(), "nothing");
+    assert_eq!(case.settled().phase, Some(Phase::Active));
+    let healed = case.clone().at(120).got(Ok(view("running")));
+    assert_eq!(healed.memory.not_found.count, 0);
+    let case = case.at(120).got(not_found()).settle();
+    assert_eq!(case.settled().phase, Some(Phase::Failed));
+    assert_eq!(case.does(), "nothing", "the finalizer stays");
+    assert_eq!(case.at(999).restarted().deleting().does(), "cancel");
+}
+
+#[test]
+fn a_404_with_another_code_is_no_proof_of_absence() {
+    let case = (0..5).fold(Case::new().submitted("running"), |case, n| {
+        case.at(100 * n).got(Err(problem(404, "no_such_route")))
+    });
+    assert_eq!(case.settled().phase, Some(Phase::Active));
+    assert_eq!(case.memory.not_found.count, 0);
+}
+
+#[test]
+fn a_lost_run_found_ended_at_the_deletion_lets_the_object_go() {
+    let mut case = Case::new().submitted("running").deleting();
+    case = case.got(Ok(view("succeeded")));
+    assert_eq!(case.does(), "release");
+}
+
+#[test]
+fn a_ttl_deletes_no_object_that_is_being_deleted() {
+    let case = Case::new()
+        .spec(|s| s.ttl_seconds_after_finished = Some(0))
+        .submitted("running")
+        .got(Ok(view("succeeded")))
+        .settle();
+    let mut case = case.at(5);
+    case.run.metadata.finalizers = None;
+    assert_eq!(case.does(), "delete");
+    assert_eq!(case.deleting().does(), "nothing");
+}
+
+#[test]
+fn a_workspace_that_is_gone_says_what_to_do() {
+    let case = Case::new()
+        .intent("earlier", 1)
+        .view(WorkspaceView::Missing)
+        .deleting();
+    assert_eq!(case.does(), "nothing");
+    assert_eq!(case.stalled(), Some(Reason::WorkspaceNotFound.to_string()));
+    for case in [
+        case,
+        Case::new()
+            .submitted("running")
+            .view(WorkspaceView::Missing)
+            .deleting(),
+        Case::new()
+            .intent("earlier", 1)
+            .view(not_ready())
+            .deleting(),
+        Case::new().mine().posted(Err(lost())).deleting(),
+    ] {
+        let status = case.settled();
+        assert!(
+            status
+                .conditions
+                .iter()
+                .any(|c| c.message.contains("Orphan")),
+            "{status:#?}"
+        );
+    }
+}
+
+#[test]
+fn a_refused_token_at_a_deletion_waits_for_the_next_session() {
+    let case = known("running").learn(Learned::CancelAnswered(Err(problem(401, "expired"))));
+    assert_eq!(case.clone().at(900).does(), "nothing");
+    let case = case.at(900).view(WorkspaceView::Ready(session(2)));
+    assert_eq!(case.does(), "cancel");
+    assert_eq!(case.now, at(900));
+}
