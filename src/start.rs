@@ -28,7 +28,7 @@ const GRACE: Duration = Duration::from_secs(25);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// A watch says something at least every 290 s, when the server ends it; one that is silent for longer
 /// hangs.
-const READ_TIMEOUT: Duration = Duration::from_secs(300);
+const READ_TIMEOUT: Duration = Duration::from_mins(5);
 
 /// Why the controller doesn't start.
 #[derive(Debug, thiserror::Error)]
@@ -41,10 +41,10 @@ pub(crate) enum StartError {
     #[error("failed to use the contract file {}", path.display())]
     Contract {
         path: PathBuf,
-        source: ContractError,
+        source: Box<ContractError>,
     },
     #[error("failed to use the built-in contract file")]
-    BuiltinContract(#[source] ContractError),
+    BuiltinContract(#[source] Box<ContractError>),
     #[error("failed to use --base-url or --allowed-base-url")]
     BaseUrl(#[source] BaseUrlError),
     #[error("failed to use --log-filter {filter:?}")]
@@ -139,15 +139,15 @@ fn config(args: &ControllerArgs) -> Result<Config, StartError> {
 
 fn contract(args: &ControllerArgs) -> Result<Contract, StartError> {
     let Some(path) = &args.contract else {
-        return Contract::builtin().map_err(StartError::BuiltinContract);
+        return Contract::builtin().map_err(|error| StartError::BuiltinContract(Box::new(error)));
     };
     let text = std::fs::read_to_string(path).map_err(|source| StartError::ReadContract {
         path: path.clone(),
         source,
     })?;
-    Contract::parse(&text).map_err(|source| StartError::Contract {
+    Contract::parse(&text).map_err(|error| StartError::Contract {
         path: path.clone(),
-        source,
+        source: Box::new(error),
     })
 }
 

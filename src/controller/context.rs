@@ -117,11 +117,6 @@ impl Context {
         }
     }
 
-    /// The one place where the clock is read for a decision.
-    pub fn now(&self) -> Timestamp {
-        Timestamp::now()
-    }
-
     /// The stores of Runs, one a scope.
     pub fn run_stores(&self) -> impl Iterator<Item = &Store<Guarded<Run>>> {
         self.shared.run_stores.iter()
@@ -179,6 +174,11 @@ impl Context {
         }
         slot
     }
+}
+
+/// The one place where the clock is read for a decision.
+pub fn now() -> Timestamp {
+    Timestamp::now()
 }
 
 /// Locks a mutex whose holder never leaves it half-changed, so that a panic elsewhere doesn't spread.

@@ -10,7 +10,7 @@ use crate::decide::Effect;
 
 use super::{
     act,
-    context::Context,
+    context::{Context, now},
     objects::Entry,
     reconcile::{decide, publish},
     registry::Key,
@@ -84,7 +84,7 @@ async fn cancel(ctx: Arc<Context>, entry: Arc<Entry>, run: Arc<Run>) {
             None => {
                 let wait = decision
                     .again
-                    .and_then(|at| Duration::try_from(at.duration_since(ctx.now())).ok());
+                    .and_then(|at| Duration::try_from(at.duration_since(now())).ok());
                 tokio::select! {
                     () = tokio::time::sleep(wait.unwrap_or(PAUSE).min(PAUSE)) => {}
                     () = ctx.shutdown.cancelled() => return,

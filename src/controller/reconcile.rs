@@ -14,7 +14,7 @@ use crate::decide::{self, Decision, Follow, Learned, Learning, Note, Observed, b
 
 use super::{
     act::{self, Acted},
-    context::{Context, Guarded},
+    context::{Context, Guarded, now},
     metrics::ReconcileResult,
     objects::Entry,
     registry::{Key, Slot},
@@ -31,7 +31,7 @@ const STEPS: usize = 24;
 /// Pause after a conflict; most often the watch brings the newer object before.
 const AFTER_CONFLICT: Duration = Duration::from_millis(500);
 /// Pause after the API server refused a write, or the steps ran out.
-const AFTER_REFUSAL: Duration = Duration::from_secs(60);
+const AFTER_REFUSAL: Duration = Duration::from_mins(1);
 
 /// Reconciles one object. Never fails: what goes wrong decides when to look again.
 pub async fn reconcile(object: Arc<Guarded<Run>>, ctx: Arc<Context>) -> Result<Action, Infallible> {
@@ -56,7 +56,7 @@ pub async fn reconcile(object: Arc<Guarded<Run>>, ctx: Arc<Context>) -> Result<A
     let version = run.resource_version();
     let steps = AssertUnwindSafe(steps(&ctx, &entry, run)).catch_unwind();
     let (action, result) = match steps.await {
-        Ok(Ok(again)) => next_look(&ctx, again),
+        Ok(Ok(again)) => next_look(again),
         Ok(Err(error)) => after_write_error(&entry, &error),
         Err(_) => {
             entry.with(|state| state.quarantined = version);
@@ -68,10 +68,10 @@ pub async fn reconcile(object: Arc<Guarded<Run>>, ctx: Arc<Context>) -> Result<A
     Ok(action)
 }
 
-fn next_look(ctx: &Context, again: Option<jiff::Timestamp>) -> (Action, ReconcileResult) {
+fn next_look(again: Option<jiff::Timestamp>) -> (Action, ReconcileResult) {
     match again {
         Some(at) => {
-            let wait = Duration::try_from(at.duration_since(ctx.now())).unwrap_or_default();
+            let wait = Duration::try_from(at.duration_since(now())).unwrap_or_default();
             (Action::requeue(wait), ReconcileResult::requeue_after)
         }
         None => (Action::await_change(), ReconcileResult::success),
@@ -147,7 +147,7 @@ async fn steps(
         }
     }
     tracing::error!(run.uid = %entry.uid, steps = STEPS, "a reconcile did not settle; looking again later");
-    Ok(Some(crate::decide::memory::later(ctx.now(), AFTER_REFUSAL)))
+    Ok(Some(crate::decide::memory::later(now(), AFTER_REFUSAL)))
 }
 
 /// Asks policy. Also returns how many waiting events the decided status shows.
@@ -169,7 +169,7 @@ pub(super) fn decide(
             streaming: state.streaming,
             contract: &ctx.config.contract,
             settings: &ctx.config.settings,
-            now: ctx.now(),
+            now: now(),
         };
         let decision = decide::decide(&observed);
         let counted = |s: Option<&crate::api::RunStatus>| s.and_then(|s| s.event_count);
@@ -186,7 +186,7 @@ pub(super) fn learn(ctx: &Context, entry: &Entry, slot: &Slot, news: Learned) {
             contract: &ctx.config.contract,
             uid: &entry.uid,
             session,
-            now: ctx.now(),
+            now: now(),
         };
         state.memory.learn(news, with);
     });

@@ -1,7 +1,7 @@
 //! The Workspaces as their Runs see them: verified sessions, kept in memory. Authority lies here and not
 //! in a Workspace's status, since only this process knows what was answered for its very token.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -84,7 +84,7 @@ impl Suspicion {
 #[derive(Default)]
 pub struct Registry {
     slots: Mutex<HashMap<Key, watch::Sender<Slot>>>,
-    suspected: Mutex<HashMap<Key, Suspicion>>,
+    suspected: Mutex<HashSet<Key>>,
     sessions: AtomicU64,
 }
 
@@ -131,14 +131,17 @@ impl Registry {
                 live: None,
             });
         }
-        lock(&self.suspected)
-            .insert(key.clone(), suspicion)
-            .is_none()
+        lock(&self.suspected).insert(key.clone())
     }
 
-    /// Takes the suspicion that a check is about to clear.
-    pub fn take_suspicion(&self, key: &Key) -> Option<Suspicion> {
-        lock(&self.suspected).remove(key)
+    /// Whether a call raised a suspicion that no check has cleared yet.
+    pub fn suspected(&self, key: &Key) -> bool {
+        lock(&self.suspected).contains(key)
+    }
+
+    /// A check begins: what is suspected from now on is news again.
+    pub fn clear_suspicion(&self, key: &Key) {
+        lock(&self.suspected).remove(key);
     }
 
     /// Every Workspace that was asked for.

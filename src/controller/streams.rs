@@ -14,7 +14,7 @@ use crate::decide::{
 use crate::service::{EventStream, RunId, StreamItem};
 
 use super::{
-    context::Context,
+    context::{Context, now},
     objects::Entry,
     registry::{Key, Live, Slot, Suspicion},
     watch::chain,
@@ -62,6 +62,14 @@ pub fn open(ctx: &Arc<Context>, entry: &Arc<Entry>, key: &Key, run_id: &str) {
     });
 }
 
+/// Where a stream resumes.
+enum Resume {
+    /// Where the object says, or what an earlier task received.
+    AsMirrored,
+    /// After this event; after none, if the service has reset its ids.
+    After(Option<String>),
+}
+
 /// Follows the events of one Run.
 struct Follower {
     ctx: Arc<Context>,
@@ -71,8 +79,8 @@ struct Follower {
     /// Failures in a row.
     failures: u32,
     opened_before: bool,
-    /// Where this task's last stream said to resume; the inner value is absent after a reset.
-    resume: Option<Option<String>>,
+    /// Where this task's last stream said to resume.
+    resume: Resume,
 }
 
 impl Follower {
@@ -84,7 +92,7 @@ impl Follower {
             run_id,
             failures: 0,
             opened_before: false,
-            resume: None,
+            resume: Resume::AsMirrored,
         }
     }
 
@@ -141,8 +149,8 @@ impl Follower {
 
     /// The last received id (rule 2); at first what an earlier task or process received.
     fn cursor(&self) -> Option<String> {
-        if let Some(resume) = &self.resume {
-            return resume.clone();
+        if let Resume::After(id) = &self.resume {
+            return id.clone();
         }
         self.entry.with(|state| {
             let status = state.latest.as_ref().and_then(|run| run.status.as_ref());
@@ -159,7 +167,7 @@ impl Follower {
                 item = stream.next() => item,
                 _ = slot.wait_for(other) => return End::NewSession,
             };
-            self.resume = Some(stream.last_event_id().map(str::to_owned));
+            self.resume = Resume::After(stream.last_event_id().map(str::to_owned));
             match item {
                 Ok(Some(StreamItem::Event(event))) => {
                     self.take_in(&Received {
@@ -188,7 +196,7 @@ impl Follower {
 
     fn take_in(&self, event: &Received) {
         let named = self.ctx.config.contract.event_state_of(&event.data);
-        let now = self.ctx.now();
+        let now = now();
         let new = self.entry.with(|state| {
             let mirrored = state
                 .memory

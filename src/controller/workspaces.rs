@@ -21,7 +21,7 @@ use crate::service::{BaseUrl, Client, ClientConfig, ConfigError, Credentials, To
 
 use super::{
     checks::{Checked, Verdict},
-    context::{Context, Guarded},
+    context::{Context, Guarded, now},
     metrics::ReconcileResult,
     registry::{Key, Live, Slot},
     scope::Scope,
@@ -32,7 +32,7 @@ use super::{
 
 /// How often a Ready Workspace is checked: a change of the service's version or of the token's workspace
 /// is noticed within this time without a call that fails.
-const RECHECK: Duration = Duration::from_secs(300);
+const RECHECK: Duration = Duration::from_mins(5);
 /// The longest pause of the one prober of a Workspace that is not Ready: also the pace at which a Secret
 /// is read again where RBAC forbids the watch.
 const PROBE_MAX: Duration = Duration::from_secs(30);
@@ -60,14 +60,13 @@ pub async fn reconcile(
     watch_secrets(&ctx, workspace);
     let generation = workspace.metadata.generation.unwrap_or_default();
     let uid = workspace.uid().unwrap_or_default();
-    let suspicion = ctx.registry.take_suspicion(&key);
-    let verdict = ctx
-        .checks
-        .due(&key, &uid, generation, suspicion.is_some(), ctx.now());
+    let suspected = ctx.registry.suspected(&key);
+    let verdict = ctx.checks.due(&key, &uid, generation, suspected, now());
     if let Verdict::NotBefore(at) = verdict {
-        let wait = Duration::try_from(at.duration_since(ctx.now())).unwrap_or_default();
+        let wait = Duration::try_from(at.duration_since(now())).unwrap_or_default();
         return Ok(Action::requeue(wait));
     }
+    ctx.registry.clear_suspicion(&key);
     let (check, live) = check(&ctx, workspace, &key).await;
     let attempts = ctx.checks.failures(&key).saturating_add(1);
     let contract = &ctx.config.contract;
@@ -77,7 +76,7 @@ pub async fn reconcile(
         generation,
         attempts,
         contract,
-        ctx.now(),
+        now(),
     );
     let result = write_status(&ctx, workspace, &assessment.status).await;
     let pause = settle(&ctx, workspace, &key, check, live, &assessment);
@@ -89,9 +88,9 @@ pub async fn reconcile(
         uid,
         generation,
         ready: assessment.ready,
-        next: crate::decide::memory::later(ctx.now(), pause),
+        next: crate::decide::memory::later(now(), pause),
     };
-    ctx.checks.done(&key, checked, ctx.now());
+    ctx.checks.done(&key, checked, now());
     ctx.metrics.reconciled("workspace", result);
     Ok(Action::requeue(pause))
 }
@@ -265,6 +264,7 @@ fn settle(
     live: Option<(Client, Credentials)>,
     assessment: &Assessment,
 ) -> Duration {
+    let asked = check.obstacle.as_ref().and_then(Obstacle::retry_after);
     let slot = match (&assessment.usable, live) {
         (Ok(()), Some((client, credentials))) => {
             ready_slot(ctx, workspace, key, check, client, credentials, assessment)
@@ -272,7 +272,7 @@ fn settle(
         (Err(why), _) => Slot {
             view: WorkspaceView::NotReady {
                 reason: why.reason,
-                message: why.message.clone(),
+                message: assessment.message(),
             },
             live: None,
         },
@@ -289,7 +289,8 @@ fn settle(
     }
     let attempt = ctx.checks.failures(key).saturating_add(1);
     let seed = backoff::seed(&workspace.uid().unwrap_or_default(), attempt);
-    backoff::delay(attempt, None, seed).min(PROBE_MAX)
+    let own = backoff::delay(attempt, None, seed).min(PROBE_MAX);
+    own.max(backoff::asked(asked))
 }
 
 /// The same token at the same place goes on with its session, unless a call with it was rejected.

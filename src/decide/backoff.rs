@@ -30,8 +30,12 @@ pub fn delay(attempt: u32, retry_after: Option<Duration>, seed: u64) -> Duration
         .nth(nth)
         .unwrap_or(LONGEST)
         .min(LONGEST);
-    let asked = retry_after.map_or(Duration::ZERO, |d| d.clamp(RETRY_AFTER.0, RETRY_AFTER.1));
-    own.max(asked)
+    own.max(asked(retry_after))
+}
+
+/// The wait that an answer asks for, within bounds; none without a `Retry-After`.
+pub fn asked(retry_after: Option<Duration>) -> Duration {
+    retry_after.map_or(Duration::ZERO, |d| d.clamp(RETRY_AFTER.0, RETRY_AFTER.1))
 }
 
 /// The wait before the next poll: doubles from `min` to `max` while nothing changes, with up to a tenth

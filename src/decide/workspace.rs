@@ -1,5 +1,7 @@
 //! What a check of a Workspace amounts to: its status, and what its Runs may do.
 
+use std::time::Duration;
+
 use jiff::Timestamp;
 
 use crate::api::{
@@ -59,6 +61,17 @@ pub struct Assessment {
     pub holds: Option<(Reason, String)>,
     /// Whether the check went well all through.
     pub ready: bool,
+}
+
+impl Assessment {
+    /// What the Ready condition says: the same words as long as the trouble is the same, so that the
+    /// Runs that repeat them are not written for each probe.
+    pub fn message(&self) -> String {
+        let ready = conditions::find(&self.status.conditions, Type::Ready);
+        ready
+            .map(|condition| condition.message.clone())
+            .unwrap_or_default()
+    }
 }
 
 /// Judges a check. `attempts` counts the checks in a row that failed, this one included.
@@ -273,9 +286,12 @@ impl Obstacle {
         })
     }
 
-    /// Whether the token was refused, so that only another token can help.
-    pub fn unauthorized(&self) -> bool {
-        matches!(self, Self::Identity(f) if f.http_status == Some(401))
+    /// The answer's `Retry-After`, unclamped.
+    pub fn retry_after(&self) -> Option<Duration> {
+        match self {
+            Self::Config(_) => None,
+            Self::Version(failure) | Self::Identity(failure) => failure.retry_after,
+        }
     }
 }
 
