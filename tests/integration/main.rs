@@ -13,3 +13,5 @@ mod cluster;
 mod support;
 
 mod lifecycle;
+mod rows;
+mod spec_fields;
