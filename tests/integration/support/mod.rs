@@ -10,4 +10,4 @@ pub(crate) use history::{History, row};
 pub(crate) use operator::Operator;
 pub(crate) use service::Service;
 pub(crate) use wait::{eventually, holds_for_a_while};
-pub(crate) use world::{Setup, World, held, intent_of};
+pub(crate) use world::{Setup, World, held, intent_of, phase_of};
