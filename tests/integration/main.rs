@@ -12,4 +12,8 @@
 mod cluster;
 mod support;
 
+mod deletion;
 mod lifecycle;
+mod restart;
+mod rows;
+mod spec_fields;
