@@ -12,8 +12,14 @@
 mod cluster;
 mod support;
 
+mod bad_input;
+mod cli;
 mod deletion;
+mod faults;
 mod lifecycle;
 mod restart;
 mod rows;
 mod spec_fields;
+mod streams;
+mod token;
+mod undecodable;
