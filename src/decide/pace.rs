@@ -166,7 +166,12 @@ fn refresh_at(f: &Facts<'_>) -> Timestamp {
         return f.o.now;
     };
     if memory.feed.refresh_wanted() {
-        return later(seen.at, REFRESH_APART);
+        // The answer to the create is no GET: the first hint is followed at once.
+        return if seen.by_get {
+            later(seen.at, REFRESH_APART)
+        } else {
+            f.o.now
+        };
     }
     let quiet = if f.o.streaming {
         u32::MAX
