@@ -26,6 +26,7 @@ mod rivals;
 mod scope;
 mod secrets;
 mod streams;
+mod verify;
 mod wake;
 mod watch;
 mod workspaces;
