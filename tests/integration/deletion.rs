@@ -204,6 +204,22 @@ async fn a_run_that_cancel_and_get_both_deny_lets_the_object_go() {
 }
 
 #[tokio::test]
+async fn a_run_that_was_denied_before_the_deletion_lets_the_object_go_as_well() {
+    let world = World::new().await;
+    let run_id = running(&world, "train", "confirm").await;
+    world.service.delete(&format!("runs/{run_id}")).await;
+    world
+        .condition("train", Type::Synced, "False", "RunNotFound")
+        .await;
+    assert!(held(&world.run("train").await));
+    world.delete_run("train").await;
+    world.gone("train").await;
+    let cancels = world.service.requests("cancelRun").await;
+    assert!(cancels.iter().all(|request| request["status"] == 404));
+    assert_eq!(world.service.requests("createRun").await.len(), 1);
+}
+
+#[tokio::test]
 async fn with_orphan_the_object_goes_and_the_run_goes_on() {
     let world = World::new().await;
     let run_id = running(&world, "train", "confirm").await;

@@ -12,7 +12,9 @@
 mod cluster;
 mod support;
 
+mod budget;
 mod deletion;
+mod health;
 mod lifecycle;
 mod restart;
 mod rows;
