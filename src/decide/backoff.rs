@@ -8,11 +8,11 @@ use backon::{BackoffBuilder, ExponentialBuilder};
 /// packet goes unnoticed.
 const FIRST: Duration = Duration::from_millis(500);
 /// The longest wait of one's own accord: a person who mends the service should not have to wait longer.
-const LONGEST: Duration = Duration::from_secs(300);
+const LONGEST: Duration = Duration::from_mins(5);
 /// After this many doublings the wait no longer grows.
 const DOUBLINGS: usize = 10;
 /// `Retry-After` is honoured within these bounds (DESIGN.md, failure rules).
-const RETRY_AFTER: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(600));
+const RETRY_AFTER: (Duration, Duration) = (Duration::from_secs(1), Duration::from_mins(10));
 
 /// The wait after the `attempt`th consecutive failure (from 1), jittered by `seed`: between the
 /// exponential step and twice that, and never shorter than the answer's `Retry-After`.

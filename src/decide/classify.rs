@@ -47,9 +47,8 @@ fn by_status(failure: &Failure, call: Call, contract: &Contract) -> Class {
     match failure.http_status {
         Some(401) => Class::Unauthorized,
         Some(429) if failure.retryable == Some(false) => Class::Final(Reason::Refused),
-        Some(429) => Class::Retry,
         Some(500..=599) if failure.retryable == Some(false) => Class::Final(Reason::ServerError),
-        Some(500..=599) => Class::Retry,
+        Some(429 | 500..=599) => Class::Retry,
         Some(403) => Class::Final(Reason::Forbidden),
         Some(409) => Class::Final(match code {
             CodeClass::ApprovalConflict => Reason::ApprovalConflict,

@@ -7,6 +7,7 @@ use jiff::Timestamp;
 use crate::api::{
     ConditionType, Intent, Reason, RunSpec, RunStatus, conditions,
     intent::IntentRecord,
+    limits::{MAX_REQUEST_ID, MAX_RETRY},
     names,
     run::DeletionPolicy,
     status::{LastError, Phase, whole_seconds},
@@ -17,15 +18,8 @@ use super::{
     classify::{self, Class},
     memory::{Memory, Trouble, later},
     situation::{self, Situation},
-    text::cut,
+    text::{MAX_ERROR, cut},
 };
-
-/// Bytes of an error's message that the status keeps.
-const MAX_ERROR: usize = 512;
-/// Bytes of a request id that the status keeps.
-pub(super) const MAX_REQUEST_ID: usize = 256;
-/// Bytes of the retry annotation's value that the status and the intent keep.
-const MAX_RETRY: usize = 256;
 
 /// An observation, read.
 pub(super) struct Facts<'a> {

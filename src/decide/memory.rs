@@ -3,7 +3,7 @@
 
 use jiff::Timestamp;
 
-use crate::api::{Contract, Intent, Reason, contract::StateClass};
+use crate::api::{Contract, Intent, Reason, contract::StateClass, limits::MAX_RUN_ID};
 
 use super::{
     answer::{Failure, FailureKind, RunView},
@@ -12,9 +12,6 @@ use super::{
     feed::Feed,
     text::cut,
 };
-
-/// Bytes of a runId; the schema's limit. It is an identifier: a longer one is refused, not cut.
-const MAX_RUN_ID: usize = 512;
 
 /// The memory of one object, kept by uid.
 #[derive(Clone, Debug, Default)]
@@ -46,7 +43,7 @@ pub struct Memory {
 pub struct Submission {
     /// The epoch of the intent that this process wrote and that all else here speaks of; 0 before.
     pub epoch: i64,
-    /// No other process ever POSTed for this object, or what it did is proved to have made no run.
+    /// No other process ever sent a POST for this object, or what it did is proved to have made no run.
     pub sole: bool,
     /// An attempt was not answered by a 4xx problem other than an idempotency conflict.
     pub doubt: bool,
@@ -137,7 +134,7 @@ pub enum Learned {
     IntentWritten {
         /// As written.
         intent: Intent,
-        /// Nothing that was POSTed before it can have made a run.
+        /// Nothing that was sent before it can have made a run.
         clean: bool,
     },
     /// A POST is about to be sent.

@@ -22,6 +22,7 @@ mod ended;
 mod facts;
 pub mod feed;
 pub mod memory;
+mod pace;
 pub mod situation;
 mod submitted;
 pub mod text;
@@ -131,6 +132,10 @@ pub enum Follow {
 /// The effects, one at a time. Each is guarded by the object's uid and resourceVersion where it
 /// touches the object.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(
+    clippy::large_enum_variant,
+    reason = "one effect a decision, moved once: a box would buy nothing"
+)]
 pub enum Effect {
     /// Write the intent and, unless the object is being deleted, the finalizer, in one patch.
     WriteIntent {
@@ -138,7 +143,7 @@ pub enum Effect {
         intent: Intent,
         /// Whether the finalizer goes along.
         finalizer: bool,
-        /// Nothing that was POSTed before can have made a run.
+        /// Nothing that was sent before can have made a run.
         clean: bool,
     },
     /// `POST /runs` with this key and body.

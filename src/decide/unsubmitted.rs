@@ -113,7 +113,7 @@ fn with_workspace(f: &Facts<'_>) -> Decision {
     }
 }
 
-/// A new intent, pinned to what holds now. Only where nothing POSTed before can have made a run. A
+/// A new intent, pinned to what holds now. Only where no POST before can have made a run. A
 /// refusal that the status still holds is of an earlier epoch, and so answers nothing of this one.
 fn afresh(f: &Facts<'_>, session: &Session, epoch: i64) -> Decision {
     if let Some((reason, message)) = &session.holds {

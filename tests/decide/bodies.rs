@@ -67,7 +67,7 @@ fn a_wait_is_between_its_step_and_twice_that(#[case] attempt: u32, #[case] step:
     for seed in 0..50 {
         let wait = backoff::delay(attempt, None, seed);
         assert!(wait >= Duration::from_millis(step), "{wait:?}");
-        let most = Duration::from_millis(step * 2).min(Duration::from_secs(300));
+        let most = Duration::from_millis(step * 2).min(Duration::from_mins(5));
         assert!(wait <= most, "{wait:?}");
         assert_eq!(wait, backoff::delay(attempt, None, seed), "deterministic");
     }
@@ -94,7 +94,7 @@ fn retry_after_is_honoured_within_a_second_and_ten_minutes(
 
 #[test]
 fn polls_slow_down_to_the_longest_interval_with_a_tenth_of_jitter() {
-    let (min, max) = (Duration::from_secs(2), Duration::from_secs(60));
+    let (min, max) = (Duration::from_secs(2), Duration::from_mins(1));
     for quiet in [0, 1, 2, 5, 16, 40, u32::MAX] {
         let base = min.saturating_mul(1 << quiet.min(16)).min(max);
         let wait = backoff::poll_interval(quiet, min, max, backoff::seed(UID, quiet));

@@ -1,1 +1,253 @@
-//! Filled in below.
+//! The contract file: what it says, and every way in which it can be wrong.
+
+use rstest::rstest;
+use run_operator::api::{
+    Contract,
+    contract::{CodeClass, ContractError, StateClass},
+};
+use serde_json::json;
+
+use crate::support::CONTRACT;
+
+const PROFILE: &str = include_str!("../../contract/profile.yaml");
+
+fn changed(from: &str, to: &str) -> Result<Contract, ContractError> {
+    assert!(PROFILE.contains(from), "the file has no {from}");
+    Contract::parse(&PROFILE.replacen(from, to, 1))
+}
+
+#[rstest]
+#[case(
+    "pointers: [/version, /apiVersion]",
+    "pointers: []",
+    "the contract file is wrong at version.pointers: name at least one JSON pointer"
+)]
+#[case(
+    "idPointers: [/runId]",
+    "idPointers: []",
+    "the contract file is wrong at run.idPointers: name at least one JSON pointer"
+)]
+#[case(
+    "statePointers: [/state, /status]",
+    "statePointers: []",
+    "the contract file is wrong at run.statePointers: name at least one JSON pointer"
+)]
+#[case(
+    "idPointers: [/runId]",
+    "idPointers: [runId]",
+    "the contract file is wrong at run.idPointers: \"runId\" is no JSON pointer; it must begin with \"/\""
+)]
+#[case(
+    "statePointers: [/state]",
+    "statePointers: [state]",
+    "the contract file is wrong at event.statePointers: \"state\" is no JSON pointer; it must begin with \"/\""
+)]
+#[case(
+    "identityPointers: [/id, /workspaceId]",
+    "identityPointers: [id]",
+    "the contract file is wrong at workspace.identityPointers: \"id\" is no JSON pointer; it must begin with \"/\""
+)]
+#[case(
+    "accepted: [\"1\", \"v1\", \"1.*\", \"v1.*\"]",
+    "accepted: []",
+    "the contract file is wrong at version.accepted: name at least one version"
+)]
+#[case(
+    "succeeded: [succeeded, success, completed, complete, done]",
+    "succeeded: []",
+    "the contract file is wrong at states.succeeded: without a state here no Run could ever end this way"
+)]
+#[case(
+    "failed: [failed, failure, error, errored, timed_out, expired]",
+    "failed: []",
+    "the contract file is wrong at states.failed: without a state here no Run could ever end this way"
+)]
+#[case(
+    "cancelled: [cancelled, canceled, aborted, stopped, terminated]",
+    "cancelled: []",
+    "the contract file is wrong at states.cancelled: without a state here no Run could ever end this way"
+)]
+#[case(
+    "pending: [pending,",
+    "pending: [DONE,",
+    "the contract file is wrong at states: \"done\" stands in two lists; keep it in one"
+)]
+#[case(
+    "runNotFound: [run_not_found,",
+    "runNotFound: [version_conflict,",
+    "the contract file is wrong at codes: \"version_conflict\" stands in two lists; keep it in one"
+)]
+#[case(
+    "refusedFor: [400, 413, 422]",
+    "refusedFor: [500]",
+    "the contract file is wrong at create.refusedFor: 500 can't refuse a create for good; use 4xx other than 401, 403, 409 and 429"
+)]
+#[case(
+    "refusedFor: [400, 413, 422]",
+    "refusedFor: [422, 409]",
+    "the contract file is wrong at create.refusedFor: 409 can't refuse a create for good; use 4xx other than 401, 403, 409 and 429"
+)]
+#[case(
+    "keyRetentionSeconds: 86400",
+    "keyRetentionSeconds: 59",
+    "the contract file is wrong at keyRetentionSeconds: 59 is too small; the least is 60"
+)]
+#[case(
+    "bodyBytes: 1048576",
+    "bodyBytes: 1023",
+    "the contract file is wrong at limits.bodyBytes: 1023 is too small; the least is 1024"
+)]
+#[case(
+    "eventLineBytes: 65536",
+    "eventLineBytes: 0",
+    "the contract file is wrong at limits.eventLineBytes: 0 is too small; the least is 1024"
+)]
+#[case(
+    "eventBytes: 262144",
+    "eventBytes: 1",
+    "the contract file is wrong at limits.eventBytes: 1 is too small; the least is 1024"
+)]
+#[case(
+    "connectSeconds: 5",
+    "connectSeconds: 0",
+    "the contract file is wrong at timeouts.connectSeconds: 0 is too small; the least is 1"
+)]
+#[case(
+    "requestSeconds: 30",
+    "requestSeconds: 0",
+    "the contract file is wrong at timeouts.requestSeconds: 0 is too small; the least is 1"
+)]
+#[case(
+    "streamIdleSeconds: 90",
+    "streamIdleSeconds: 0",
+    "the contract file is wrong at timeouts.streamIdleSeconds: 0 is too small; the least is 1"
+)]
+#[case(
+    "keyRetentionSeconds: 86400",
+    "keyRetention: 86400",
+    "failed to read the contract file"
+)]
+#[case("keyRetentionSeconds: 86400", "", "failed to read the contract file")]
+#[case(
+    "keyRetentionSeconds: 86400",
+    "keyRetentionSeconds: -1",
+    "failed to read the contract file"
+)]
+#[case(
+    "keyRetentionSeconds: 86400",
+    "keyRetentionSeconds: [",
+    "failed to read the contract file"
+)]
+fn a_wrong_contract_file_is_refused_with_its_field(
+    #[case] from: &str,
+    #[case] to: &str,
+    #[case] message: &str,
+) {
+    let error = changed(from, to).expect_err("refused");
+    assert_eq!(error.to_string(), message);
+}
+
+#[rstest]
+#[case("queued", StateClass::Pending)]
+#[case("RUNNING", StateClass::Active)]
+#[case("Cancelling", StateClass::Cancelling)]
+#[case("Done", StateClass::Succeeded)]
+#[case("ERROR", StateClass::Failed)]
+#[case("canceled", StateClass::Cancelled)]
+#[case("", StateClass::Unmapped)]
+#[case(" done", StateClass::Unmapped)]
+#[case("paused", StateClass::Unmapped)]
+fn states_are_compared_without_case_and_never_guessed(
+    #[case] state: &str,
+    #[case] class: StateClass,
+) {
+    assert_eq!(CONTRACT.state(state), class);
+}
+
+#[rstest]
+#[case("run_not_found", CodeClass::RunNotFound)]
+#[case("RUN_NOT_FOUND", CodeClass::Unknown)]
+#[case("approval_required", CodeClass::ApprovalConflict)]
+#[case("version_conflict", CodeClass::VersionConflict)]
+#[case("idempotency_in_progress", CodeClass::IdempotencyConflict)]
+#[case("", CodeClass::Unknown)]
+fn codes_are_compared_exactly(#[case] code: &str, #[case] class: CodeClass) {
+    assert_eq!(CONTRACT.code(code), class);
+}
+
+#[rstest]
+#[case("1", true)]
+#[case("v1", true)]
+#[case("1.4.2", true)]
+#[case("v1.0", true)]
+#[case("10", false)]
+#[case("v10.1", false)]
+#[case("2", false)]
+#[case("", false)]
+#[case("1-beta", false)]
+fn a_version_is_accepted_by_its_pattern(#[case] version: &str, #[case] accepted: bool) {
+    assert_eq!(CONTRACT.accepts_version(version), accepted);
+}
+
+#[test]
+fn the_first_pointer_with_a_text_or_a_number_counts() {
+    assert_eq!(
+        CONTRACT
+            .run_state_of(&json!({"state": "a", "status": "b"}))
+            .as_deref(),
+        Some("a")
+    );
+    assert_eq!(
+        CONTRACT
+            .run_state_of(&json!({"state": "", "status": "b"}))
+            .as_deref(),
+        Some("b")
+    );
+    assert_eq!(
+        CONTRACT
+            .run_state_of(&json!({"state": {}, "status": "b"}))
+            .as_deref(),
+        Some("b")
+    );
+    assert_eq!(CONTRACT.run_state_of(&json!({"state": null})), None);
+    assert_eq!(
+        CONTRACT.run_id_of(&json!({"runId": 7})).as_deref(),
+        Some("7")
+    );
+    assert_eq!(CONTRACT.run_id_of(&json!([])), None);
+    assert_eq!(
+        CONTRACT.version_of(&json!({"apiVersion": 1})).as_deref(),
+        Some("1")
+    );
+    assert_eq!(
+        CONTRACT
+            .identity_of(&json!({"workspaceId": "w"}))
+            .as_deref(),
+        Some("w")
+    );
+    assert_eq!(
+        CONTRACT.event_state_of(r#"{"state":"done"}"#).as_deref(),
+        Some("done")
+    );
+    assert_eq!(CONTRACT.event_state_of("done"), None);
+    let nested = changed("[/runId]", "[/data/run~1id/0]").expect("accepted");
+    assert_eq!(
+        nested
+            .run_id_of(&json!({"data": {"run/id": ["x"]}}))
+            .as_deref(),
+        Some("x")
+    );
+}
+
+#[test]
+fn an_identity_pointer_and_an_event_pointer_may_be_left_out() {
+    let open = changed(
+        "identityPointers: [/id, /workspaceId]",
+        "identityPointers: []",
+    )
+    .expect("accepted");
+    assert!(!open.knows_identity() && CONTRACT.knows_identity());
+    assert_eq!(open.identity_of(&json!({"id": "w"})), None);
+    let silent = changed("statePointers: [/state]", "statePointers: []").expect("accepted");
+    assert_eq!(silent.event_state_of(r#"{"state":"done"}"#), None);
+}

@@ -1,5 +1,12 @@
 //! Policy, branch by branch, and whole lives of a Run in a simulated world. No I/O, no clock.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test, its helpers too, may stop at what it did not expect"
+)]
+
 mod bodies;
 mod classes;
 mod conditions;

@@ -1,1 +1,172 @@
-//! Filled in below.
+//! A run at the service: when it is read, what is written, and what is not.
+
+use rstest::rstest;
+use run_operator::decide::{Follow, Learned, Note, answer::Failure, feed::Received};
+
+use crate::support::{Case, at, bare, lost, problem, view};
+
+fn event(case: &mut Case, id: &str, state: Option<&str>) {
+    let event = Received {
+        id: Some(id.into()),
+        kind: "log".into(),
+        data: "{}".into(),
+    };
+    let now = case.now;
+    case.memory
+        .feed
+        .receive(&event, state, Some("running"), now);
+}
+
+fn streaming() -> Case {
+    let mut case = Case::new()
+        .submitted("running")
+        .got(Ok(view("running")))
+        .settle();
+    case.streaming = true;
+    case
+}
+
+#[test]
+fn the_run_id_is_written_before_any_other_call_and_then_the_stream_opens() {
+    let case = Case::new().mine().posted(Ok(view("queued")));
+    let decision = case.decide();
+    let status = decision.status.expect("a status");
+    assert_eq!(status.run_id.as_deref(), Some("run-1"));
+    assert!(status.workspace.is_some() && status.submission_time.is_some());
+    assert_eq!((decision.effect, decision.follow), (None, Follow::Keep));
+    assert_eq!(case.settle().decide().follow, Follow::Open);
+}
+
+#[test]
+fn an_event_alone_waits_and_a_change_of_state_does_not() {
+    let mut case = streaming();
+    event(&mut case, "1", Some("running"));
+    let case = case.at(3);
+    let waits = case.decide();
+    assert_eq!((waits.status, waits.again), (None, Some(at(10))));
+    let due = case.clone().at(10).decide().status.expect("a write");
+    assert_eq!(due.last_event_id.as_deref(), Some("1"));
+    let changed = case.got(Ok(view("odd"))).decide().status.expect("a write");
+    assert_eq!(
+        (changed.state.as_deref(), changed.last_event_id.as_deref()),
+        (Some("odd"), Some("1"))
+    );
+}
+
+#[test]
+fn an_event_that_may_change_the_state_leads_to_one_get_a_second() {
+    let mut case = streaming();
+    event(&mut case, "1", Some("done"));
+    assert_eq!(case.does(), "nothing", "read this very second");
+    assert_eq!(case.decide().again, Some(at(1)));
+    let mut case = case.at(1);
+    assert_eq!(case.does(), "refresh");
+    event(&mut case, "2", None);
+    let case = case.got(Ok(view("running")));
+    assert_eq!(case.does(), "nothing", "both are covered");
+    assert_eq!(case.at(20).settled().last_event_id.as_deref(), Some("2"));
+}
+
+#[rstest]
+#[case(true, 59, "nothing")]
+#[case(true, 67, "refresh")]
+#[case(false, 1, "nothing")]
+#[case(false, 3, "refresh")]
+fn a_run_is_polled_seldom_with_a_stream_and_often_without(
+    #[case] stream: bool,
+    #[case] seconds: i64,
+    #[case] does: &str,
+) {
+    let mut case = streaming();
+    case.streaming = stream;
+    assert_eq!(case.at(seconds).does(), does);
+}
+
+#[rstest]
+#[case::final_answer(problem(403, "no"), 59, "nothing")]
+#[case::final_answer_later(problem(403, "no"), 60, "refresh")]
+#[case::retried(bare(502), 2, "refresh")]
+#[case::retry_after(Failure { retry_after: Some(std::time::Duration::from_secs(30)), ..bare(503) }, 29, "nothing")]
+#[case::not_found(problem(404, "run_not_found"), 59, "nothing")]
+#[case::not_found_confirmed(problem(404, "run_not_found"), 60, "refresh")]
+fn a_get_that_failed_is_made_again_by_its_class(
+    #[case] failure: Failure,
+    #[case] seconds: i64,
+    #[case] does: &str,
+) {
+    let case = Case::new().submitted("running").got(Err(failure));
+    assert_eq!(case.at(seconds).does(), does);
+}
+
+#[test]
+fn a_hiccup_of_the_mirror_costs_no_write() {
+    let case = streaming().got(Err(lost())).got(Err(lost()));
+    assert_eq!(case.settled(), case.run.status.clone().expect("a status"));
+    let case = case.got(Err(lost()));
+    assert!(case.settled().last_error.is_some());
+    assert_eq!(case.got(Ok(view("running"))).settled().last_error, None);
+}
+
+#[test]
+fn an_unmapped_state_is_active_shown_verbatim_and_noted_once() {
+    let note = Note::UnmappedState {
+        state: "Odd".into(),
+    };
+    let created = Case::new().mine().posted(Ok(view("Odd")));
+    assert_eq!(created.decide().notes, std::slice::from_ref(&note));
+    assert_eq!(created.settle().decide().notes, []);
+    let read = streaming().got(Ok(view("Odd")));
+    assert_eq!(read.decide().notes, [note]);
+    assert_eq!(read.settled().state.as_deref(), Some("Odd"));
+}
+
+#[test]
+fn nothing_new_writes_nothing() {
+    let case = streaming();
+    let read = case.clone().at(60).got(Ok(view("running")));
+    assert_eq!(read.settled(), case.settled());
+}
+
+#[test]
+fn cancel_is_asked_for_again_with_growing_gaps_while_the_run_stays_active() {
+    let mut case = Case::new()
+        .submitted("running")
+        .spec(|s| s.cancel = Some(true));
+    let mut cancels = Vec::new();
+    for second in 0..200 {
+        case = case.at(second).settle();
+        match case.does() {
+            "cancel" => {
+                cancels.push(second);
+                case = case.learn(Learned::CancelAnswered(Ok(view("running"))));
+            }
+            "refresh" => case = case.got(Ok(view("running"))),
+            _ => {}
+        }
+    }
+    let gaps: Vec<_> = cancels.windows(2).map(|w| w[1] - w[0]).collect();
+    assert!(gaps.is_sorted() && gaps.len() >= 4, "{cancels:?}");
+    assert!(gaps.iter().all(|g| *g >= 2), "{gaps:?}");
+}
+
+#[test]
+fn the_deadline_counts_from_the_submission_and_wakes_the_run() {
+    let case = streaming().spec(|s| s.active_deadline_seconds = Some(30));
+    assert_eq!(case.decide().again, Some(at(30)));
+    assert_eq!(case.clone().at(29).does(), "nothing");
+    assert_eq!(case.at(30).does(), "cancel");
+}
+
+#[test]
+fn start_and_submission_times_are_written_once() {
+    let case = Case::new().mine().at(4).posted(Ok(view("queued"))).settle();
+    let case = case.at(9).got(Ok(view("running"))).settle();
+    let case = case
+        .at(20)
+        .got(Ok(view("odd")))
+        .at(30)
+        .got(Ok(view("running")));
+    let status = case.settled();
+    assert_eq!(status.submission_time.map(|t| t.0), Some(at(4)));
+    assert_eq!(status.start_time.map(|t| t.0), Some(at(9)));
+}

@@ -4,13 +4,12 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use run_operator::{
-    api::{Contract, Phase, Reason, RunStatus, run::ReadyWhen},
+    api::{Phase, Reason, RunStatus, run::ReadyWhen},
     decide::{Effect, Follow, Learned, WorkspaceView, answer::RunView, feed::Received},
 };
 
 use crate::support::{
-    Case, POLL_MAX, at, bare, condition, hopeless, lost, name, not_ready, place, problem, session,
-    unreadable, view,
+    Case, at, bare, condition, hopeless, lost, name, not_ready, problem, session, unreadable, view,
 };
 use run_operator::decide::answer::Failure;
 
@@ -291,6 +290,27 @@ fn check(case: &Case) -> Result<(), TestCaseError> {
     Ok(())
 }
 
+/// The epoch of the intent that stands in the object; 0 if none does.
+fn epoch(case: &Case) -> i64 {
+    let annotations = case.run.metadata.annotations.as_ref();
+    let text = annotations.and_then(|a| a.get(crate::support::INTENT));
+    let intent = text.and_then(|t| serde_json::from_str::<serde_json::Value>(t).ok());
+    intent.map_or(0, |i| i["epoch"].as_i64().expect("a number"))
+}
+
+/// Whether a run may exist after this POST, by what a request of this fate may have done.
+fn may_exist(before: bool, turn: &Turn) -> bool {
+    let Turn::Act(Answer::Fails(failure)) = turn else {
+        return true;
+    };
+    let refused = failure.kind == run_operator::decide::answer::FailureKind::Problem
+        && failure.http_status.is_some_and(|s| (400..500).contains(&s))
+        && failure.code.as_deref() != Some("idempotency_conflict");
+    // A refusal of the bytes speaks for every request with them, any other for itself.
+    let of_the_bytes = refused && failure.http_status == Some(422);
+    !of_the_bytes && (before || !refused)
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 1500, failure_persistence: None, ..ProptestConfig::default() })]
 
@@ -300,6 +320,37 @@ proptest! {
         for turn in &turns {
             case = apply(case, turn);
             check(&case)?;
+        }
+    }
+
+    /// Nobody meddles with the object here: what a strip and a crash can do is a limit that is documented.
+    #[test]
+    fn what_counts_as_never_created_never_was(turns in turns()) {
+        let meddled = |t: &Turn| matches!(t, Turn::Strip | Turn::Scribble | Turn::Foreign | Turn::Vanish);
+        let mut case = Case::new();
+        let mut exists = false;
+        for turn in turns.iter().filter(|t| !meddled(t)) {
+            if matches!(turn, Turn::Act(_) | Turn::Unheard) && case.does() == "submit" {
+                exists = may_exist(exists, turn);
+            }
+            case = apply(case, turn);
+            let settled = case.clone().settle();
+            let status = settled.run.status.clone().unwrap_or_default();
+            if !exists || status.run_id.is_some() {
+                continue;
+            }
+            prop_assert_ne!(status.phase, Some(Phase::Cancelled));
+            // One of an earlier epoch may still be stored; it answers nothing of this one.
+            let proof = status.refusal.filter(|r| r.not_created).map(|r| r.epoch);
+            prop_assert!(proof.is_none_or(|e| e != epoch(&case)), "proved, yet it may exist");
+            let orphan = case.run.spec.deletion_policy.is_some();
+            let effect = settled.decide().effect;
+            let forgets = match &effect {
+                Some(Effect::Release { .. }) => !orphan,
+                Some(Effect::WriteIntent { clean, .. }) => *clean,
+                _ => false,
+            };
+            prop_assert!(!forgets, "{effect:?}");
         }
     }
 
@@ -363,15 +414,4 @@ proptest! {
         prop_assert_eq!(ids.settled().run_id, None);
         prop_assert!(ids.does() != "submit", "not in a hot loop");
     }
-}
-
-#[test]
-fn the_figures_of_this_suite_are_those_of_the_policy() {
-    let contract = Contract::builtin().expect("the built-in contract");
-    assert_eq!(contract.key_retention_seconds(), 86_400);
-    assert_eq!(
-        Case::new().settings.poll_max,
-        Duration::from_secs(POLL_MAX.unsigned_abs())
-    );
-    assert_eq!(place().identity.as_deref(), Some("ws-123"));
 }

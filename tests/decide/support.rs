@@ -21,7 +21,6 @@ pub(crate) const UID: &str = "6f1f0c0e-0000-4000-8000-000000000001";
 pub(crate) const INTENT: &str = "run-operator.dev/intent";
 pub(crate) const RETRY: &str = "run-operator.dev/retry";
 pub(crate) const FINALIZER: &str = "run-operator.dev/cancel";
-pub(crate) const POLL_MAX: i64 = 60;
 
 pub(crate) static CONTRACT: LazyLock<Contract> =
     LazyLock::new(|| Contract::builtin().expect("the built-in contract"));
@@ -88,7 +87,7 @@ impl Case {
             settings: Settings {
                 process: "me".into(),
                 poll_min: Duration::from_secs(2),
-                poll_max: Duration::from_secs(60),
+                poll_max: Duration::from_mins(1),
             },
             now: at(0),
         }
@@ -152,7 +151,7 @@ impl Case {
         self.stands(&intent)
     }
 
-    /// This process wrote the intent and nothing was POSTed before.
+    /// This process wrote the intent and no POST went before.
     pub(crate) fn mine(self) -> Self {
         let intent = self.an_intent("me", 1);
         self.intent("me", 1).learn(Learned::IntentWritten {

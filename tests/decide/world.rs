@@ -128,7 +128,7 @@ impl World {
             Effect::Submit { key, body } => {
                 self.may_post(&key, &body);
                 self.learn(Learned::SubmitStarted);
-                let answer = self.post(key, body);
+                let answer = self.post(&key, &body);
                 self.learn(Learned::Submitted(answer));
             }
             Effect::Refresh { run_id } => {
@@ -204,15 +204,15 @@ impl World {
         assert!(self.case.run.metadata.finalizers.is_some(), "unguarded");
     }
 
-    fn post(&mut self, key: String, body: Vec<u8>) -> Result<RunView, Failure> {
-        self.service.posts.push((key.clone(), body.clone()));
+    fn post(&mut self, key: &str, body: &[u8]) -> Result<RunView, Failure> {
+        self.service.posts.push((key.to_owned(), body.to_vec()));
         self.call(|s| {
             let id = format!("run-{}", s.runs.len() + 1);
-            if !s.runs.contains_key(&key) {
-                s.runs.insert(key.clone(), (body, id.clone()));
+            if !s.runs.contains_key(key) {
+                s.runs.insert(key.to_owned(), (body.to_vec(), id.clone()));
                 s.set(&id, "queued");
             }
-            let known = s.runs.get(&key).expect("a run").1.clone();
+            let known = s.runs.get(key).expect("a run").1.clone();
             s.run(known.split('=').next().unwrap_or_default())
         })
     }

@@ -151,11 +151,13 @@ pub(super) fn check(p: &Profile) -> Result<(), ContractError> {
         .create
         .refused_for
         .iter()
-        .find(|s| !(400..500).contains(*s) || **s == 429 || **s == 401)
+        .find(|s| !(400..500).contains(*s) || [401, 403, 409, 429].contains(*s))
     {
         return invalid(
             "create.refusedFor",
-            format!("{status} can't refuse a create for good; use 4xx other than 401 and 429"),
+            format!(
+                "{status} can't refuse a create for good; use 4xx other than 401, 403, 409 and 429"
+            ),
         );
     }
     for (field, number, least) in [

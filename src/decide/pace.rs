@@ -1,0 +1,181 @@
+//! When a run that is at the service is read, cancelled, cancelled again, or let go.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+use crate::api::{Reason, contract::StateClass};
+
+use super::{
+    Note, backoff,
+    classify::{Call, Class},
+    facts::Facts,
+    memory::{CONFIRM_APART, Seen, later},
+    submitted::{Outlook, Wish},
+};
+
+/// Hints of one run lead to at most one GET in this time.
+const REFRESH_APART: Duration = Duration::from_secs(1);
+/// How long an accepted cancellation may take to show before the finalizer goes all the same.
+const CANCEL_PATIENCE: Duration = Duration::from_mins(5);
+
+/// What is done next for a run.
+pub(super) enum Step {
+    Release(Vec<Note>),
+    Cancel,
+    Refresh,
+    Wait(Option<Timestamp>),
+}
+
+/// The one thing that is due, or when something is.
+pub(super) fn next_step(f: &Facts<'_>, outlook: &Outlook) -> Step {
+    let refresh = refresh_at(f);
+    let cancel = match outlook.wish {
+        Some(Wish::Deleted) => match deletion_done(f, outlook) {
+            Some(notes) => return Step::Release(notes),
+            None => cancel_at(f, outlook),
+        },
+        Some(Wish::Asked | Wish::Deadline) => cancel_at(f, outlook),
+        None => None,
+    };
+    if cancel.is_some_and(|at| at <= f.o.now) {
+        return Step::Cancel;
+    }
+    if refresh <= f.o.now {
+        return Step::Refresh;
+    }
+    let deadline = outlook.deadline.filter(|at| *at > f.o.now);
+    Step::Wait(
+        [Some(refresh), cancel, deadline]
+            .into_iter()
+            .flatten()
+            .min(),
+    )
+}
+
+/// Whether a run that is not seen to have ended may be let go: both cancel and GET deny it, or it is
+/// seen cancelling for long enough.
+fn deletion_done(f: &Facts<'_>, outlook: &Outlook) -> Option<Vec<Note>> {
+    let cancel = &f.memory().cancel;
+    let denied = cancel.refused == Some(Reason::RunNotFound) && denied_at(f) >= cancel.answered_at;
+    if denied {
+        return Some(Vec::new());
+    }
+    let run_id = f.run_id().filter(|_| patience_over(f, outlook))?;
+    Some(vec![Note::CancelUnconfirmed {
+        run_id: run_id.to_owned(),
+    }])
+}
+
+/// When a GET last said that the run doesn't exist, if the last one said so.
+fn denied_at(f: &Facts<'_>) -> Option<Timestamp> {
+    f.trouble(Call::Get)
+        .filter(|t| t.class == Class::Final(Reason::RunNotFound))
+        .map(|t| t.at)
+}
+
+/// When the run is to be cancelled, or cancelled again; nothing while a cancellation is under way.
+fn cancel_at(f: &Facts<'_>, outlook: &Outlook) -> Option<Timestamp> {
+    let memory = f.memory();
+    let stored = f.status().cancel_accepted_time.as_ref().map(|t| t.0);
+    let retry = f
+        .trouble(Call::Cancel)
+        .filter(|t| !matches!(t.class, Class::Final(_)));
+    let allowed = retry.map_or(f.o.now, |t| f.next_attempt(t));
+    let Some(answered) = memory
+        .cancel
+        .answered_at
+        .or(memory.cancel.accepted_at)
+        .or(stored)
+    else {
+        return Some(allowed);
+    };
+    let looked = memory
+        .seen
+        .as_ref()
+        .filter(|s| s.by_get)
+        .map(|s| s.at)
+        .max(denied_at(f));
+    // What was seen of a run that the service denies since shows nothing any more.
+    let under_way = outlook.class == Some(StateClass::Cancelling)
+        && memory.cancel.refused.is_none()
+        && denied_at(f).is_none();
+    // First the effect of the last one is looked at: GET is truth.
+    if under_way || looked.is_none_or(|at| at < answered) {
+        return None;
+    }
+    Some(cancel_again_at(f, answered).max(allowed))
+}
+
+/// A cancellation that was accepted and left the run plainly active is repeated with growing gaps; one
+/// that was refused at `--poll-max`.
+fn cancel_again_at(f: &Facts<'_>, answered: Timestamp) -> Timestamp {
+    let settings = f.o.settings;
+    let cancel = &f.memory().cancel;
+    let gap = if cancel.refused.is_some() {
+        settings.poll_max
+    } else {
+        backoff::poll_interval(
+            cancel.count,
+            settings.poll_min,
+            settings.poll_max,
+            backoff::seed(f.uid, cancel.count),
+        )
+    };
+    later(answered, gap)
+}
+
+/// Five minutes after the later of deletion and accepted cancel, a GET later than that showed the run
+/// cancelling.
+fn patience_over(f: &Facts<'_>, outlook: &Outlook) -> bool {
+    let accepted = f
+        .status()
+        .cancel_accepted_time
+        .as_ref()
+        .map(|t| t.0)
+        .or(f.memory().cancel.accepted_at);
+    let Some(accepted) = accepted else {
+        return false;
+    };
+    let since = f
+        .deletion_requested_at()
+        .map_or(accepted, |deleted| deleted.max(accepted));
+    let over = later(since, CANCEL_PATIENCE);
+    let seen_since = |s: &Seen| s.by_get && s.at >= over;
+    outlook.class == Some(StateClass::Cancelling)
+        && f.memory().seen.as_ref().is_some_and(seen_since)
+}
+
+/// When the run is read next.
+fn refresh_at(f: &Facts<'_>) -> Timestamp {
+    let memory = f.memory();
+    let settings = f.o.settings;
+    if let Some(trouble) = f.trouble(Call::Get) {
+        // A final answer to a GET is not retried as such: the next regular poll is a new request.
+        let confirm = Duration::from_secs(CONFIRM_APART.unsigned_abs());
+        return match trouble.class {
+            Class::Final(Reason::RunNotFound) => later(trouble.at, confirm),
+            _ => f.next_attempt(trouble),
+        };
+    }
+    let Some(seen) = memory
+        .seen
+        .as_ref()
+        .filter(|s| s.by_get || s.state.is_some())
+    else {
+        return f.o.now;
+    };
+    if memory.feed.refresh_wanted() {
+        return later(seen.at, REFRESH_APART);
+    }
+    let quiet = if f.o.streaming {
+        u32::MAX
+    } else {
+        memory.quiet_polls
+    };
+    let jitter = backoff::seed(f.uid, memory.quiet_polls);
+    later(
+        seen.at,
+        backoff::poll_interval(quiet, settings.poll_min, settings.poll_max, jitter),
+    )
+}
