@@ -143,7 +143,7 @@ async fn a_runs_whole_life_stays_within_the_budget() {
 }
 
 #[tokio::test]
-async fn a_deletion_costs_one_status_and_one_release() {
+async fn a_deletion_costs_a_status_for_each_change_and_one_release() {
     let world = world_of_its_own().await;
     let history = world.history().await;
     world.simulate("train", json!({"outcome": "never"})).await;
@@ -160,6 +160,7 @@ async fn a_deletion_costs_one_status_and_one_release() {
     println!("a deletion: {writes:?}");
     assert_eq!(of(&writes, "DELETE", ""), 1, "the test's own");
     assert_eq!(of(&writes, "PATCH", ""), 1, "{writes:?}");
+    // Cancelling; cancelling at the service; cancelled.
     assert!(of(&writes, "PATCH", "status") <= 3, "{writes:?}");
     assert!(since(&before, &after, &READS).is_empty());
 }
