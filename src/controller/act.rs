@@ -1,6 +1,7 @@
 //! Carries out one effect, and tells memory what it came to.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use kube::Api;
@@ -30,6 +31,8 @@ pub(super) enum Acted {
     Object(Arc<Run>),
     /// Something was learnt; the object is as it was.
     Learned,
+    /// The Workspace's rate limit allows no call now; come back after this time.
+    HeldBack(Duration),
     /// The object is done with.
     Finished,
 }
@@ -83,6 +86,10 @@ pub(super) async fn act(
             Err(error) => Err(error),
         },
         Effect::Submit { .. } | Effect::Refresh { .. } | Effect::Cancel { .. } => {
+            let limiter = slot.live.as_ref().and_then(|live| live.limiter.as_ref());
+            if let Some(Err(wait)) = limiter.map(|limiter| limiter.take(&entry.uid)) {
+                return Ok(Acted::HeldBack(wait));
+            }
             call(ctx, entry, key, slot, effect).await;
             Ok(Acted::Learned)
         }

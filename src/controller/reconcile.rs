@@ -10,7 +10,9 @@ use futures::FutureExt;
 use kube::{Resource, ResourceExt, runtime::controller::Action};
 
 use crate::api::Run;
-use crate::decide::{self, Decision, Follow, Learned, Learning, Note, Observed, backoff};
+use crate::decide::{
+    self, Decision, Follow, Learned, Learning, Note, Observed, backoff, memory::later,
+};
 
 use super::{
     act::{self, Acted},
@@ -143,11 +145,12 @@ async fn steps(
         match act::act(ctx, entry, &api, &run, &key, &slot, effect).await? {
             Acted::Object(changed) => run = changed,
             Acted::Learned => {}
+            Acted::HeldBack(wait) => return Ok(Some(later(now(), wait))),
             Acted::Finished => return Ok(None),
         }
     }
     tracing::error!(run.uid = %entry.uid, steps = STEPS, "a reconcile did not settle; looking again later");
-    Ok(Some(crate::decide::memory::later(now(), AFTER_REFUSAL)))
+    Ok(Some(later(now(), AFTER_REFUSAL)))
 }
 
 /// Asks policy. Also returns how many waiting events the decided status shows.

@@ -54,6 +54,19 @@ fn an_event_alone_waits_and_a_change_of_state_does_not() {
 }
 
 #[test]
+fn the_first_event_after_the_create_that_may_change_the_state_leads_to_a_get_at_once() {
+    let mut case = Case::new().mine().posted(Ok(view("queued"))).settle();
+    case.streaming = true;
+    assert_eq!(
+        case.does(),
+        "nothing",
+        "the create's answer named the state"
+    );
+    event(&mut case, "1", Some("provisioning"));
+    assert_eq!(case.does(), "refresh");
+}
+
+#[test]
 fn an_event_that_may_change_the_state_leads_to_one_get_a_second() {
     let mut case = streaming();
     event(&mut case, "1", Some("done"));

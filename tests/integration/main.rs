@@ -12,4 +12,10 @@
 mod cluster;
 mod support;
 
+mod budget;
+mod deletion;
+mod health;
 mod lifecycle;
+mod restart;
+mod rows;
+mod spec_fields;

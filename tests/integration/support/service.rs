@@ -135,6 +135,23 @@ impl Service {
         by_status.values().filter_map(Value::as_u64).sum()
     }
 
+    /// The kept requests of one operation, oldest first, also those that are not answered yet.
+    pub(crate) async fn requests(&self, operation: &str) -> Vec<Value> {
+        let all = self.get("requests").await;
+        let all = all.as_array().cloned().unwrap_or_default();
+        let of_this = |request: &Value| request["operation"] == operation;
+        all.into_iter().filter(of_this).collect()
+    }
+
+    /// How many requests for Runs came until now: creates, reads, streams and cancels, answered or not.
+    pub(crate) async fn run_calls(&self) -> usize {
+        let mut calls = 0;
+        for operation in ["createRun", "getRun", "streamEvents", "cancelRun"] {
+            calls += self.requests(operation).await.len();
+        }
+        calls
+    }
+
     fn control(&self, path: &str) -> String {
         format!("{}/_control/{path}", self.origin)
     }
