@@ -90,9 +90,7 @@ mod tests {
             requests_per_second: None,
             burst: None,
         });
-        let allowed = (0..100)
-            .take_while(|_| limiter.take("uid").is_ok())
-            .count();
+        let allowed = (0..100).take_while(|_| limiter.take("uid").is_ok()).count();
         assert!((40..100).contains(&allowed), "{allowed} calls at once");
     }
 }
