@@ -109,8 +109,8 @@ fn items(tokens: &[Placed]) -> Items {
                 if tokens.get(at + 2).is_some_and(|t| t.is('{')) {
                     open.push((name.to_owned(), depth));
                 } else {
-                    let path = attributes.iter().find_map(|t| match t {
-                        Token::Text(text) => Some(text.clone()),
+                    let path = attributes.windows(3).find_map(|t| match t {
+                        [word, equals, Token::Text(text)] if word.is_word("path") && equals.is('=') => Some(text.clone()),
                         _ => None,
                     });
                     items.modules.push(Declared { name: name.to_owned(), path });
@@ -143,7 +143,7 @@ fn attribute_end(tokens: &[&Token], mut at: usize) -> usize {
 #[test]
 fn tests_are_told_from_helpers_in_modules_and_macros() {
     let source = r#"
-        #[path = "../other.rs"] mod other; mod plain;
+        #[allow(x, reason = "y")] #[path = "../other.rs"] mod other; mod plain;
         fn helper() {}
         #[test] #[ignore = "x"] fn first() {}
         #[cfg(test)] mod tests { fn no() {} #[tokio::test(flavor = "multi_thread")] async fn second() {} }
