@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 
 use run_operator::controller::Probe;
 
-/// As OpenMetrics asks for.
+/// As the `OpenMetrics` format asks for.
 const METRICS_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// Serves until shutdown.

@@ -18,11 +18,8 @@ use super::{
     classify::{self, Class},
     memory::{Memory, Trouble, later},
     situation::{self, Situation},
-    text::cut,
+    text::{MAX_ERROR, cut},
 };
-
-/// Bytes of an error's message that the status keeps.
-const MAX_ERROR: usize = 512;
 
 /// An observation, read.
 pub(super) struct Facts<'a> {

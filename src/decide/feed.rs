@@ -6,14 +6,13 @@ use std::collections::VecDeque;
 
 use jiff::Timestamp;
 
-use crate::api::status::{EventRecord, MAX_EVENT_DATA, MAX_EVENTS, RunStatus, whole_seconds};
+use crate::api::{
+    limits::{MAX_EVENT_DATA, MAX_EVENT_ID, MAX_EVENT_TYPE, MAX_EVENTS},
+    status::{EventRecord, RunStatus, whole_seconds},
+};
 
 use super::text::cut;
 
-/// Bytes of an event's id that are kept; a longer one can't be a cursor.
-const MAX_ID: usize = 256;
-/// Bytes of an event's type that are kept.
-const MAX_KIND: usize = 128;
 /// Ids remembered to tell a replayed event from a new one.
 const REMEMBERED: usize = 64;
 
@@ -72,7 +71,7 @@ impl Feed {
         let id = event
             .id
             .as_deref()
-            .filter(|id| !id.is_empty() && cut(id, MAX_ID).len() == id.len());
+            .filter(|id| !id.is_empty() && cut(id, MAX_EVENT_ID).len() == id.len());
         if let Some(id) = id {
             if self.place(id).is_some() {
                 return false;
@@ -97,7 +96,7 @@ impl Feed {
             nth: self.events,
             record: EventRecord {
                 id: id.map(str::to_owned),
-                kind: cut(&event.kind, MAX_KIND).to_owned(),
+                kind: cut(&event.kind, MAX_EVENT_TYPE).to_owned(),
                 time: whole_seconds(now),
                 data: (!data.is_empty()).then(|| data.to_owned()),
             },
@@ -120,6 +119,13 @@ impl Feed {
     /// The GET was answered.
     pub fn covered(&mut self) {
         self.covered = self.marked;
+    }
+
+    /// Nothing that was read before counts: what waits is shown after the next GET alone.
+    pub fn uncover(&mut self) {
+        self.covered = 0;
+        self.marked = 0;
+        self.hint();
     }
 
     /// Whether a hint waits for a GET.

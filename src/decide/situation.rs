@@ -9,10 +9,7 @@ use crate::api::{
     status::RunStatus,
 };
 
-use super::text::cut;
-
-/// Bytes of a condition's message: a sentence or two, and a status of eight conditions stays small.
-const MAX_MESSAGE: usize = 768;
+use super::text::{MAX_SENTENCES, cut};
 
 /// Where a Run stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -88,7 +85,7 @@ pub fn apply(
             kind,
             status: holds,
             reason: why.reason,
-            message: cut(&why.message, MAX_MESSAGE).to_owned(),
+            message: cut(&why.message, MAX_SENTENCES).to_owned(),
         };
         conditions::set(&mut status.conditions, update, generation, now);
     };

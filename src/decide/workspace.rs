@@ -7,18 +7,17 @@ use jiff::Timestamp;
 use crate::api::{
     ConditionType as Type, Contract, Reason, WorkspaceStatus,
     conditions::{self, ConditionUpdate},
+    limits::{MAX_CODE, MAX_IDENTITY},
     status::{LastError, whole_seconds},
 };
 
 use super::{
     answer::{Failure, FailureKind},
     situation::Why,
-    text::cut,
+    text::{MAX_ERROR, MAX_SENTENCES, cut},
     wording,
 };
 
-/// Bytes of a condition's message.
-const MAX_MESSAGE: usize = 768;
 /// The accepted versions that a message lists; a contract file may hold many.
 const LISTED_VERSIONS: usize = 8;
 
@@ -130,7 +129,7 @@ pub fn assess(
             Some(Err(why)) => (Some(false), why.clone()),
             None => (None, Why::new(Reason::Checking, "")),
         };
-        let message = cut(&why.message, MAX_MESSAGE).to_owned();
+        let message = cut(&why.message, MAX_SENTENCES).to_owned();
         let update = ConditionUpdate {
             kind,
             status: holds,
@@ -236,6 +235,13 @@ fn identity_verdict(check: &Check, contract: &Contract) -> Result<(), Why> {
             Reason::ContractViolation,
             "The answer to GET /workspaces/current names no workspace at the contract file's pointers, so Runs can't be pinned to one. Check workspace.identityPointers.",
         )),
+        // Compared and pinned, so never cut: one that the status can't keep is refused.
+        Some(Some(who)) if who.chars().count() > MAX_IDENTITY => Err(Why::new(
+            Reason::ContractViolation,
+            format!(
+                "The answer to GET /workspaces/current names a workspace of more than {MAX_IDENTITY} characters, so Runs can't be pinned to it. Check workspace.identityPointers."
+            ),
+        )),
         _ => Ok(()),
     }
 }
@@ -275,11 +281,11 @@ impl Obstacle {
             code: failure
                 .code
                 .as_deref()
-                .map_or_else(|| "no_code".to_owned(), |c| cut(c, 128).to_owned()),
+                .map_or_else(|| "no_code".to_owned(), |c| cut(c, MAX_CODE).to_owned()),
             http_status: failure.http_status.map(i32::from),
             request_id: failure.request_id.clone(),
             retryable: failure.retryable.unwrap_or(true),
-            message: cut(&failure.message, 512).to_owned(),
+            message: cut(&failure.message, MAX_ERROR).to_owned(),
             time: whole_seconds(now),
             attempts: i64::from(attempts),
             next_attempt: None,

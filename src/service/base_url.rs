@@ -5,6 +5,8 @@ use std::net::IpAddr;
 
 use url::{Host, Url};
 
+use crate::api::limits::MAX_BASE_URL;
+
 /// The service's address, version segment included (rule 13), without a trailing slash.
 ///
 /// A value of this type is on the allow-list, and its scheme is safe to send a token over.
@@ -32,6 +34,9 @@ pub enum BaseUrlError {
     /// White space, a control character or a backslash, which URL parsers read in different ways.
     #[error("the base URL holds white space, a control character or a backslash; remove it")]
     IllegalCharacter,
+    /// Longer than a status can keep.
+    #[error("the base URL has more than {MAX_BASE_URL} characters")]
+    TooLong,
     /// Neither http nor https.
     #[error("the base URL must begin with https://")]
     NotHttp,
@@ -121,6 +126,9 @@ impl BaseUrl {
             .any(|c| c.is_control() || c.is_whitespace() || c == '\\')
         {
             return Err(BaseUrlError::IllegalCharacter);
+        }
+        if text.chars().count() > MAX_BASE_URL {
+            return Err(BaseUrlError::TooLong);
         }
         let url = Url::parse(text).map_err(BaseUrlError::Parse)?;
         let scheme = match url.scheme() {
@@ -254,6 +262,7 @@ mod tests {
         "https://runs.example.com\\@evil.test/api",
         BaseUrlError::IllegalCharacter
     )]
+    #[case(&format!("https://runs.example.com/{}", "a".repeat(512)), BaseUrlError::TooLong)]
     #[case("https://runs.example.com/a\tpi", BaseUrlError::IllegalCharacter)]
     #[case(" https://runs.example.com/api", BaseUrlError::IllegalCharacter)]
     #[case("ftp://runs.example.com/api", BaseUrlError::NotHttp)]

@@ -204,6 +204,28 @@ async fn a_run_that_cancel_and_get_both_deny_lets_the_object_go() {
 }
 
 #[tokio::test]
+async fn a_run_that_was_denied_before_the_deletion_lets_the_object_go_as_well() {
+    let world = World::new().await;
+    let run_id = running(&world, "train", "confirm").await;
+    let other = running(&world, "other", "confirm").await;
+    world.service.delete(&format!("runs/{run_id}")).await;
+    world
+        .condition("train", Type::Synced, "False", "RunNotFound")
+        .await;
+    assert!(held(&world.run("train").await));
+    world.delete_run("train").await;
+    world.gone("train").await;
+    let cancels = world.service.requests("cancelRun").await;
+    assert!(cancels.iter().all(|request| request["status"] == 404));
+    // The minute between two confirmations is for failing a Run: this one does not wait for it.
+    let polls = world.service.requests("getRun").await;
+    let polls = polls
+        .iter()
+        .filter(|request| request["runId"] == other.as_str());
+    assert!(polls.count() < 15, "the deletion took many poll intervals");
+}
+
+#[tokio::test]
 async fn with_orphan_the_object_goes_and_the_run_goes_on() {
     let world = World::new().await;
     let run_id = running(&world, "train", "confirm").await;

@@ -13,9 +13,11 @@ mod cluster;
 mod support;
 
 mod bad_input;
+mod budget;
 mod cli;
 mod deletion;
 mod faults;
+mod health;
 mod lifecycle;
 mod restart;
 mod rows;

@@ -73,10 +73,17 @@ pub(crate) fn row(run: &Run) -> String {
     row
 }
 
+#[derive(Default)]
+struct Seen {
+    versions: Vec<Run>,
+    /// The names of those that are gone.
+    gone: Vec<String>,
+}
+
 /// The versions of a namespace's Runs from the moment of its making.
 pub(crate) struct History {
     runs: Api<Run>,
-    versions: Arc<Mutex<Vec<Run>>>,
+    seen: Arc<Mutex<Seen>>,
     watch: JoinHandle<()>,
 }
 
@@ -84,21 +91,40 @@ impl History {
     /// Begins to watch. No version is left out: a watch from a list's version brings every later one.
     pub(super) async fn begin(runs: Api<Run>) -> Self {
         let list = runs.list(&ListParams::default()).await.unwrap();
-        let versions = Arc::new(Mutex::new(list.items));
+        let seen = Arc::new(Mutex::new(Seen {
+            versions: list.items,
+            gone: Vec::new(),
+        }));
         let from = list.metadata.resource_version.unwrap_or_default();
-        let watch = tokio::spawn(follow(runs.clone(), from, Arc::clone(&versions)));
-        Self {
-            runs,
-            versions,
-            watch,
-        }
+        let watch = tokio::spawn(follow(runs.clone(), from, Arc::clone(&seen)));
+        Self { runs, seen, watch }
     }
 
     /// The versions of one Run seen until now, oldest first.
     pub(crate) fn of(&self, name: &str) -> Vec<Run> {
-        let versions = self.versions.lock().unwrap();
+        let versions = &self.seen.lock().unwrap().versions;
         let of_this = |run: &&Run| run.name_any() == name;
         versions.iter().filter(of_this).cloned().collect()
+    }
+
+    /// Waits for a version of a Run, without asking the API server.
+    pub(crate) async fn until(&self, name: &str, what: &str, wanted: impl Fn(&Run) -> bool) -> Run {
+        eventually(&format!("the Run {name} {what}"), async || {
+            match self.of(name).pop() {
+                Some(run) if wanted(&run) => Ok(run),
+                other => Err(serde_json::to_string_pretty(&other).unwrap()),
+            }
+        })
+        .await
+    }
+
+    /// Waits until a Run is gone, without asking the API server.
+    pub(crate) async fn gone(&self, name: &str) {
+        eventually(&format!("the Run {name} is gone"), async || {
+            let gone = self.seen.lock().unwrap().gone.iter().any(|n| n == name);
+            if gone { Ok(()) } else { Err("it is there") }
+        })
+        .await;
     }
 
     /// Waits until the watch has brought the current version of every Run, then checks what must hold
@@ -109,7 +135,7 @@ impl History {
     pub(crate) async fn holds(&self) {
         let now = self.runs.list(&ListParams::default()).await.unwrap();
         eventually("the history is complete", async || {
-            let versions = self.versions.lock().unwrap();
+            let versions = &self.seen.lock().unwrap().versions;
             let seen = |run: &Run| {
                 versions.iter().any(|v| {
                     v.metadata.uid == run.metadata.uid
@@ -123,7 +149,7 @@ impl History {
             }
         })
         .await;
-        let versions = self.versions.lock().unwrap();
+        let versions = &self.seen.lock().unwrap().versions;
         assert!(!versions.is_empty(), "no version of any Run was seen");
         let mut last: HashMap<String, Run> = HashMap::new();
         for run in versions.iter() {
@@ -141,21 +167,24 @@ impl Drop for History {
     }
 }
 
-async fn follow(runs: Api<Run>, mut from: String, versions: Arc<Mutex<Vec<Run>>>) {
+async fn follow(runs: Api<Run>, mut from: String, seen: Arc<Mutex<Seen>>) {
     loop {
         // An API server that is down for a moment is no reason to stop; from the same version it goes on.
         if let Ok(events) = runs.watch(&WatchParams::default(), &from).await {
             let mut events = std::pin::pin!(events);
             while let Ok(Some(event)) = events.try_next().await {
-                match event {
-                    WatchEvent::Added(run)
-                    | WatchEvent::Modified(run)
-                    | WatchEvent::Deleted(run) => {
-                        from = run.resource_version().unwrap();
-                        versions.lock().unwrap().push(run);
-                    }
-                    WatchEvent::Bookmark(_) | WatchEvent::Error(_) => {}
+                let gone = matches!(event, WatchEvent::Deleted(_));
+                let (WatchEvent::Added(run) | WatchEvent::Modified(run) | WatchEvent::Deleted(run)) =
+                    event
+                else {
+                    continue;
+                };
+                from = run.resource_version().unwrap();
+                let mut seen = seen.lock().unwrap();
+                if gone {
+                    seen.gone.push(run.name_any());
                 }
+                seen.versions.push(run);
             }
         }
         tokio::time::sleep(std::time::Duration::from_millis(100)).await;
