@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use kube::Api;
+use kube::{Api, ResourceExt};
 
 use crate::api::{
     Intent, Run,
@@ -70,12 +70,25 @@ pub(super) async fn act(
             let kept = end.as_ref().and_then(|end| with_end(run, entry, end));
             match writes::release(api, run, kept.as_ref()).await {
                 Ok(written) => {
-                    entry.with(|state| state.released = true);
-                    Ok(Acted::Object(entry.wrote(written)))
+                    let gone = run.metadata.deletion_timestamp.is_some()
+                        && written.finalizers().is_empty();
+                    entry.with(|state| {
+                        state.released = true;
+                        state.gone = gone;
+                    });
+                    let written = entry.wrote(written);
+                    Ok(if gone {
+                        Acted::Finished
+                    } else {
+                        Acted::Object(written)
+                    })
                 }
                 // The last finalizer of a deleted object: the answer may find it gone.
                 Err(WriteError::Gone) => {
-                    entry.with(|state| state.released = true);
+                    entry.with(|state| {
+                        state.released = true;
+                        state.gone = true;
+                    });
                     Ok(Acted::Finished)
                 }
                 Err(error) => Err(error),

@@ -50,9 +50,11 @@ pub async fn reconcile(object: Arc<Guarded<Run>>, ctx: Arc<Context>) -> Result<A
         }
     };
     let entry = ctx.objects.entry(&run);
-    if entry
-        .with(|state| state.quarantined.is_some() && state.quarantined == run.resource_version())
-    {
+    let left_alone = entry.with(|state| {
+        let quarantined = state.quarantined.is_some();
+        state.gone || quarantined && state.quarantined == run.resource_version()
+    });
+    if left_alone {
         return Ok(Action::await_change());
     }
     let version = run.resource_version();
