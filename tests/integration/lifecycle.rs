@@ -118,19 +118,19 @@ async fn the_run_id_is_written_at_once_and_in_one_write_with_all_that_belongs_to
 async fn no_version_of_the_object_has_a_cursor_ahead_of_its_state() {
     let world = World::new().await;
     let history = world.history().await;
-    // Each answer is as old as the events that came meanwhile are new.
+    // Each answer is old when it comes: the state changed while it was on its way, and an event said so.
     world
         .service
         .lasting_fault(
             json!({"operation": "getRun"}),
-            json!({"type": "delay", "forMs": 250, "execute": true}),
+            json!({"type": "delay", "forMs": 900, "execute": true}),
         )
         .await;
     for name in ["one", "two", "three"] {
         world
             .simulate(
                 name,
-                json!({"queueTimeMs": 150, "provisionTimeMs": 1300, "runTimeMs": 1500, "logEvents": 25}),
+                json!({"queueTimeMs": 150, "provisionTimeMs": 450, "runTimeMs": 2600, "logEvents": 25}),
             )
             .await;
     }

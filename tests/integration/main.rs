@@ -14,8 +14,11 @@ mod support;
 
 mod budget;
 mod deletion;
+mod doubt;
 mod health;
 mod lifecycle;
+mod outage;
 mod restart;
 mod rows;
 mod spec_fields;
+mod tampering;
