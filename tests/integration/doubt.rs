@@ -80,10 +80,10 @@ async fn a_lost_answer_is_retried_with_the_same_key_and_makes_one_run() {
     world
         .phase("train", run_operator::api::Phase::Succeeded)
         .await;
-    let creates = world.service.requests("createRun").await;
-    assert_eq!(creates.len(), 4);
-    for create in creates {
-        assert_eq!(create["idempotencyKey"].as_str(), created.uid().as_deref());
+    let posts = world.service.requests("createRun").await;
+    assert_eq!(posts.len(), 4);
+    for post in posts {
+        assert_eq!(post["idempotencyKey"].as_str(), created.uid().as_deref());
     }
     assert_eq!(world.service.runs().await.len(), 1);
 }

@@ -65,10 +65,10 @@ async fn intent_and_finalizer_stand_in_the_object_before_the_service_sees_the_cr
     assert_eq!(intent["workspace"]["baseUrl"], world.service.base_url());
     // The connection is cut without an answer: the retry carries the same key, and no second run comes.
     world.phase("train", Phase::Succeeded).await;
-    let creates = world.service.requests("createRun").await;
-    assert_eq!(creates.len(), 2);
-    for create in creates {
-        assert_eq!(create["idempotencyKey"].as_str(), created.uid().as_deref());
+    let posts = world.service.requests("createRun").await;
+    assert_eq!(posts.len(), 2);
+    for post in posts {
+        assert_eq!(post["idempotencyKey"].as_str(), created.uid().as_deref());
     }
     assert_eq!(world.service.runs().await.len(), 1);
 }
