@@ -19,7 +19,7 @@ use crate::service::{CallError, IdempotencyKey, RunId};
 
 use super::{
     context::Context,
-    objects::Entry,
+    objects::{Entry, Hold},
     reconcile::learn,
     registry::{Key, Live, Slot, Suspicion},
     writes::{self, WriteError},
@@ -70,25 +70,17 @@ pub(super) async fn act(
             let kept = end.as_ref().and_then(|end| with_end(run, entry, end));
             match writes::release(api, run, kept.as_ref()).await {
                 Ok(written) => {
-                    let gone = run.metadata.deletion_timestamp.is_some()
-                        && written.finalizers().is_empty();
-                    entry.with(|state| {
-                        state.released = true;
-                        state.gone = gone;
-                    });
-                    let written = entry.wrote(written);
-                    Ok(if gone {
-                        Acted::Finished
-                    } else {
-                        Acted::Object(written)
-                    })
+                    let last = written.finalizers().is_empty();
+                    if last && run.metadata.deletion_timestamp.is_some() {
+                        entry.with(|state| state.hold = Hold::Gone);
+                        return Ok(Acted::Finished);
+                    }
+                    entry.with(|state| state.hold = Hold::Released);
+                    Ok(Acted::Object(entry.wrote(written)))
                 }
                 // The last finalizer of a deleted object: the answer may find it gone.
                 Err(WriteError::Gone) => {
-                    entry.with(|state| {
-                        state.released = true;
-                        state.gone = true;
-                    });
+                    entry.with(|state| state.hold = Hold::Gone);
                     Ok(Acted::Finished)
                 }
                 Err(error) => Err(error),

@@ -28,6 +28,18 @@ pub struct Entry {
     state: Mutex<State>,
 }
 
+/// Whether an object is still held.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Hold {
+    /// As far as this process knows.
+    #[default]
+    Held,
+    /// The finalizer was taken off by this process: nothing is left to be done.
+    Released,
+    /// It was the last one of a deleted object: that is gone, whatever an older view of it shows.
+    Gone,
+}
+
 /// What changes of an entry. Locked for moments only, never across an await.
 #[derive(Default)]
 pub struct State {
@@ -35,11 +47,8 @@ pub struct State {
     pub memory: Memory,
     /// The newest version of the object that this process saw: a write's answer is ahead of the watch.
     pub latest: Option<Arc<Run>>,
-    /// The finalizer was taken off by this process: nothing is left to be done.
-    pub released: bool,
-    /// This process took the last finalizer off a deleted object: it is gone, whatever an older view of
-    /// it shows.
-    pub gone: bool,
+    /// Whether this process has let the object go.
+    pub hold: Hold,
     /// The event stream's task, and whether its connection is open.
     pub stream: Option<AbortHandle>,
     /// Whether the event stream is open.

@@ -11,7 +11,7 @@ use crate::decide::Effect;
 use super::{
     act,
     context::{Context, now},
-    objects::Entry,
+    objects::{Entry, Hold},
     reconcile::{decide, publish},
     registry::Key,
 };
@@ -39,7 +39,8 @@ fn sweep(ctx: &Arc<Context>) {
         if ctx.has_run(&entry.namespace, &entry.name, &entry.uid) {
             continue;
         }
-        let last_seen = entry.with(|state| state.latest.clone().filter(|_| !state.released));
+        let last_seen =
+            entry.with(|state| state.latest.clone().filter(|_| state.hold == Hold::Held));
         match last_seen.filter(|run| unfinished(&entry, run)) {
             None => ctx.objects.forget(&entry.uid),
             Some(run) => {

@@ -18,7 +18,7 @@ use super::{
     act::{self, Acted},
     context::{Context, Guarded, now},
     metrics::ReconcileResult,
-    objects::Entry,
+    objects::{Entry, Hold},
     registry::{Key, Slot},
     rivals,
     scope::Scope,
@@ -52,7 +52,7 @@ pub async fn reconcile(object: Arc<Guarded<Run>>, ctx: Arc<Context>) -> Result<A
     let entry = ctx.objects.entry(&run);
     let left_alone = entry.with(|state| {
         let quarantined = state.quarantined.is_some();
-        state.gone || quarantined && state.quarantined == run.resource_version()
+        state.hold == Hold::Gone || quarantined && state.quarantined == run.resource_version()
     });
     if left_alone {
         return Ok(Action::await_change());

@@ -46,7 +46,7 @@ async fn counted(world: &World) -> Counts {
             label(series, "verb").to_owned(),
             label(series, "subresource").to_owned(),
         );
-        *counts.entry(key).or_default() += value.parse::<f64>().unwrap() as u64;
+        *counts.entry(key).or_default() += value.parse::<u64>().unwrap();
     }
     counts
 }

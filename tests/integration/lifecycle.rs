@@ -65,10 +65,10 @@ async fn intent_and_finalizer_stand_in_the_object_before_the_service_sees_the_cr
     assert_eq!(intent["workspace"]["baseUrl"], world.service.base_url());
     // The connection is cut without an answer: the retry carries the same key, and no second run comes.
     world.phase("train", Phase::Succeeded).await;
-    let creates = world.service.requests("createRun").await;
-    assert_eq!(creates.len(), 2);
-    for create in creates {
-        assert_eq!(create["idempotencyKey"].as_str(), created.uid().as_deref());
+    let posts = world.service.requests("createRun").await;
+    assert_eq!(posts.len(), 2);
+    for post in posts {
+        assert_eq!(post["idempotencyKey"].as_str(), created.uid().as_deref());
     }
     assert_eq!(world.service.runs().await.len(), 1);
 }
@@ -118,19 +118,19 @@ async fn the_run_id_is_written_at_once_and_in_one_write_with_all_that_belongs_to
 async fn no_version_of_the_object_has_a_cursor_ahead_of_its_state() {
     let world = World::new().await;
     let history = world.history().await;
-    // Each answer is as old as the events that came meanwhile are new.
+    // Each answer is old when it comes: the state changed while it was on its way, and an event said so.
     world
         .service
         .lasting_fault(
             json!({"operation": "getRun"}),
-            json!({"type": "delay", "forMs": 250, "execute": true}),
+            json!({"type": "delay", "forMs": 900, "execute": true}),
         )
         .await;
     for name in ["one", "two", "three"] {
         world
             .simulate(
                 name,
-                json!({"queueTimeMs": 150, "provisionTimeMs": 1300, "runTimeMs": 1500, "logEvents": 25}),
+                json!({"queueTimeMs": 150, "provisionTimeMs": 450, "runTimeMs": 2600, "logEvents": 25}),
             )
             .await;
     }

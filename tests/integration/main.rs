@@ -2,10 +2,11 @@
 //! namespace, a service and an operator of its own; [`support::World`] makes them.
 
 #![allow(
+    clippy::float_cmp,
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::panic,
-    reason = "a test stops at what it did not expect"
+    reason = "a test stops at what it did not expect; metrics are whole numbers"
 )]
 
 #[path = "../cluster/mod.rs"]
@@ -16,12 +17,15 @@ mod bad_input;
 mod budget;
 mod cli;
 mod deletion;
+mod doubt;
 mod faults;
 mod health;
 mod lifecycle;
+mod outage;
 mod restart;
 mod rows;
 mod spec_fields;
 mod streams;
+mod tampering;
 mod token;
 mod undecodable;

@@ -152,7 +152,7 @@ impl History {
         let versions = &self.seen.lock().unwrap().versions;
         assert!(!versions.is_empty(), "no version of any Run was seen");
         let mut last: HashMap<String, Run> = HashMap::new();
-        for run in versions.iter() {
+        for run in versions {
             check(run);
             if let Some(before) = last.insert(run.uid().unwrap(), run.clone()) {
                 check_step(&before, run);

@@ -431,7 +431,7 @@ async fn install(control_plane: &'static ControlPlane, own: bool) {
                 .apply_yaml(&crd::yaml().unwrap())
                 .await
                 .unwrap(),
-        )
+        );
     };
     if own {
         apply().await;

@@ -1,0 +1,225 @@
+//! A submission whose outcome is unknown, and how an object gets out of it.
+
+use kube::ResourceExt;
+use run_operator::api::ConditionType as Type;
+use serde_json::json;
+
+use crate::support::{World, held, holds_for_a_while, intent_of, row};
+
+#[tokio::test]
+async fn in_doubt_the_same_post_learns_the_run_which_is_then_cancelled() {
+    let world = World::new().await;
+    let history = world.history().await;
+    world
+        .service
+        .fault(
+            json!({"operation": "createRun"}),
+            json!({"type": "doThenLose"}),
+        )
+        .await;
+    world
+        .service
+        .lasting_fault(
+            json!({"operation": "createRun"}),
+            json!({"type": "answer", "status": 503}),
+        )
+        .await;
+    let created = world.simulate("train", json!({"outcome": "never"})).await;
+    world
+        .condition("train", Type::Ready, "False", "Retrying")
+        .await;
+    world.delete_run("train").await;
+    holds_for_a_while(40, async || {
+        assert!(held(&world.run("train").await), "let go in doubt");
+    })
+    .await;
+    world.service.delete("faults").await;
+    world.gone("train").await;
+    let runs = world.service.runs().await;
+    assert_eq!(runs.len(), 1);
+    assert_eq!(runs[0]["state"], "cancelled");
+    for create in world.service.requests("createRun").await {
+        assert_eq!(create["idempotencyKey"].as_str(), created.uid().as_deref());
+    }
+    history.holds().await;
+}
+
+#[tokio::test]
+async fn an_object_in_doubt_is_let_go_by_orphan_also_after_its_deletion() {
+    let world = World::new().await;
+    world
+        .service
+        .lasting_fault(
+            json!({"operation": "createRun"}),
+            json!({"type": "loseBefore"}),
+        )
+        .await;
+    world.create_run("train", json!({})).await;
+    world
+        .condition("train", Type::Ready, "False", "Retrying")
+        .await;
+    world.delete_run("train").await;
+    world
+        .patch_run("train", json!({"spec": {"deletionPolicy": "Orphan"}}))
+        .await;
+    world.gone("train").await;
+    world.event("train", "Orphaned").await;
+}
+
+#[tokio::test]
+async fn a_lost_answer_is_retried_with_the_same_key_and_makes_one_run() {
+    let world = World::new().await;
+    let fits = json!({"operation": "createRun"});
+    for lost in ["loseBefore", "doThenLose", "truncatedBody"] {
+        world
+            .service
+            .fault(fits.clone(), json!({"type": lost}))
+            .await;
+    }
+    let created = world.create_run("train", json!({})).await;
+    world
+        .phase("train", run_operator::api::Phase::Succeeded)
+        .await;
+    let posts = world.service.requests("createRun").await;
+    assert_eq!(posts.len(), 4);
+    for post in posts {
+        assert_eq!(post["idempotencyKey"].as_str(), created.uid().as_deref());
+    }
+    assert_eq!(world.service.runs().await.len(), 1);
+}
+
+#[tokio::test]
+async fn in_doubt_a_refusal_is_not_believed_and_the_same_post_is_asked_again() {
+    let world = World::new().await;
+    let history = world.history().await;
+    let fits = json!({"operation": "createRun"});
+    world
+        .service
+        .fault(fits.clone(), json!({"type": "doThenLose"}))
+        .await;
+    let refusal = json!({"type": "answer", "status": 403, "code": "forbidden", "retryable": false});
+    world.service.fault(fits, refusal).await;
+    world.create_run("train", json!({})).await;
+    world
+        .phase("train", run_operator::api::Phase::Succeeded)
+        .await;
+    assert_eq!(world.service.requests("createRun").await.len(), 3);
+    assert_eq!(world.service.runs().await.len(), 1);
+    history.holds().await;
+}
+
+#[tokio::test]
+async fn a_cancel_in_doubt_waits_for_the_run_and_cancels_it() {
+    let world = World::new().await;
+    let history = world.history().await;
+    let fits = json!({"operation": "createRun"});
+    world
+        .service
+        .fault(fits.clone(), json!({"type": "doThenLose"}))
+        .await;
+    world
+        .service
+        .lasting_fault(fits, json!({"type": "answer", "status": 503}))
+        .await;
+    world.simulate("train", json!({"outcome": "never"})).await;
+    world
+        .condition("train", Type::Ready, "False", "Retrying")
+        .await;
+    world
+        .patch_run("train", json!({"spec": {"cancel": true}}))
+        .await;
+    world
+        .run_until("train", "says what becomes of the cancellation", |run| {
+            let conditions = &run.status.as_ref().unwrap().conditions;
+            conditions
+                .iter()
+                .any(|c| c.message.contains("as soon as the outcome is known"))
+        })
+        .await;
+    world.service.delete("faults").await;
+    let run = world
+        .phase("train", run_operator::api::Phase::Cancelled)
+        .await;
+    assert_eq!(row(&run), "Cancelled: Accepted Finished Ready");
+    let runs = world.service.runs().await;
+    assert_eq!(runs.len(), 1);
+    assert_eq!(runs[0]["state"], "cancelled");
+    history.holds().await;
+}
+
+#[tokio::test]
+async fn past_the_key_retention_nothing_is_posted_and_orphan_lets_the_object_go() {
+    let mut world = World::new().await;
+    let hang = json!({"type": "hang", "forMs": 60000, "execute": true});
+    world
+        .service
+        .fault(json!({"operation": "createRun"}), hang)
+        .await;
+    let created = world.create_run("train", json!({})).await;
+    world.asked("createRun", 1).await;
+    world.kill_operator();
+    // The operator was down for longer than the service remembers the key.
+    let mut intent = intent_of(&world.run("train").await).unwrap();
+    intent["time"] = json!("2020-01-01T00:00:00Z");
+    let annotations = json!({"run-operator.dev/intent": intent.to_string()});
+    world
+        .patch_run("train", json!({"metadata": {"annotations": annotations}}))
+        .await;
+    world.start_operator().await;
+    let run = world
+        .condition("train", Type::Stalled, "True", "SubmissionUnknown")
+        .await;
+    assert_eq!(row(&run), "Pending: !Accepted !Finished !Ready Stalled");
+    world.delete_run("train").await;
+    world
+        .run_until("train", "says how to let it go", |run| {
+            let conditions = &run.status.as_ref().unwrap().conditions;
+            conditions
+                .iter()
+                .any(|c| c.message.contains("deletionPolicy: Orphan"))
+        })
+        .await;
+    holds_for_a_while(20, async || assert!(held(&world.run("train").await))).await;
+    assert_eq!(world.service.requests("createRun").await.len(), 1);
+    world
+        .patch_run("train", json!({"spec": {"deletionPolicy": "Orphan"}}))
+        .await;
+    world.gone("train").await;
+    let note = world.event("train", "Orphaned").await;
+    assert!(note.contains(&created.uid().unwrap()), "{note}");
+    assert_eq!(world.service.requests("createRun").await.len(), 1);
+}
+
+#[tokio::test]
+async fn in_doubt_without_its_workspace_the_object_stays_and_heals_when_it_is_there_again() {
+    let world = World::new().await;
+    let fits = json!({"operation": "createRun"});
+    world
+        .service
+        .fault(fits.clone(), json!({"type": "doThenLose"}))
+        .await;
+    world
+        .service
+        .lasting_fault(fits, json!({"type": "answer", "status": 503}))
+        .await;
+    world.simulate("train", json!({"outcome": "never"})).await;
+    world
+        .condition("train", Type::Ready, "False", "Retrying")
+        .await;
+    world
+        .workspaces()
+        .delete("default", &kube::api::DeleteParams::default())
+        .await
+        .unwrap();
+    world.delete_run("train").await;
+    let run = world
+        .condition("train", Type::Stalled, "True", "WorkspaceNotFound")
+        .await;
+    assert!(held(&run));
+    world.service.delete("faults").await;
+    world.create_workspace("default", json!({})).await;
+    world.gone("train").await;
+    let runs = world.service.runs().await;
+    assert_eq!(runs.len(), 1);
+    assert_eq!(runs[0]["state"], "cancelled");
+}
