@@ -30,8 +30,14 @@ fn rows(text: &str) -> (BTreeMap<String, Row>, Vec<String>) {
     for (line, text) in text.lines().enumerate().map(|(i, text)| (i + 1, text)) {
         if text.starts_with('#') {
             current = None;
-        } else if let Some((id, _)) = text.strip_prefix("- **").and_then(|rest| rest.split_once("**")) {
-            let row = Row { line, ..Row::default() };
+        } else if let Some((id, _)) = text
+            .strip_prefix("- **")
+            .and_then(|rest| rest.split_once("**"))
+        {
+            let row = Row {
+                line,
+                ..Row::default()
+            };
             if rows.insert(id.to_owned(), row).is_some() {
                 wrong.push(format!("{FILE}:{line}: a second row for {id}; keep one"));
             }
@@ -43,10 +49,16 @@ fn rows(text: &str) -> (BTreeMap<String, Row>, Vec<String>) {
             };
             if let Some(excuse) = item.strip_prefix("No test:") {
                 row.excuse = Some(excuse.trim().to_owned());
-            } else if let Some(test) = item.trim().strip_prefix('`').and_then(|t| t.strip_suffix('`')) {
+            } else if let Some(test) = item
+                .trim()
+                .strip_prefix('`')
+                .and_then(|t| t.strip_suffix('`'))
+            {
                 row.tests.push((line, test.to_owned()));
             } else {
-                wrong.push(format!("{FILE}:{line}: neither `suite::module::name` nor \"No test: why\""));
+                wrong.push(format!(
+                    "{FILE}:{line}: neither `suite::module::name` nor \"No test: why\""
+                ));
             }
         }
     }
@@ -56,7 +68,10 @@ fn rows(text: &str) -> (BTreeMap<String, Row>, Vec<String>) {
 /// The ids that a document defines: `<a id="R1"></a>`.
 fn ids(text: &str) -> Vec<String> {
     let marks = text.split("<a id=\"").skip(1);
-    marks.filter_map(|rest| rest.split_once('"')).map(|(id, _)| id.to_owned()).collect()
+    marks
+        .filter_map(|rest| rest.split_once('"'))
+        .map(|(id, _)| id.to_owned())
+        .collect()
 }
 
 /// What a row lacks.
@@ -64,15 +79,20 @@ fn lacks(id: &str, row: &Row, exists: impl Fn(&str) -> bool) -> Vec<String> {
     let mut lacks = Vec::new();
     for (line, test) in &row.tests {
         if !exists(test) {
-            lacks.push(format!("{FILE}:{line}: {id} names {test}, which is no test{}", hint(test)));
+            lacks.push(format!(
+                "{FILE}:{line}: {id} names {test}, which is no test{}",
+                hint(test)
+            ));
         }
     }
     match &row.excuse {
         None if row.tests.is_empty() => lacks.push(format!(
-            "{FILE}:{}: {id} names no test; add one, or a line \"  - No test: why\"", row.line
+            "{FILE}:{}: {id} names no test; add one, or a line \"  - No test: why\"",
+            row.line
         )),
         Some(excuse) if excuse.len() < REASON => lacks.push(format!(
-            "{FILE}:{}: {id}: say plainly, in a sentence, why there is no test", row.line
+            "{FILE}:{}: {id}: say plainly, in a sentence, why there is no test",
+            row.line
         )),
         _ => {}
     }
@@ -81,8 +101,16 @@ fn lacks(id: &str, row: &Row, exists: impl Fn(&str) -> bool) -> Vec<String> {
 
 /// Where a test of that name stands, if it was moved.
 fn hint(test: &str) -> String {
+    let suite = test.split("::").next().unwrap_or_default();
+    if !TESTS.contains_key(suite) {
+        let suites: Vec<&str> = TESTS.keys().map(String::as_str).collect();
+        return format!("; there is no suite {suite} among {}", suites.join(", "));
+    }
     let name = test.rsplit("::").next().unwrap_or(test);
-    let moved = TESTS.values().flatten().find(|t| t.rsplit("::").next() == Some(name));
+    let moved = TESTS
+        .values()
+        .flatten()
+        .find(|t| t.rsplit("::").next() == Some(name));
     match moved {
         Some(path) => format!("; it is {path} now"),
         None => "; was it renamed?".to_owned(),
@@ -105,7 +133,9 @@ fn report(problems: &[String]) -> String {
 #[test]
 fn every_row_names_tests_that_exist_or_says_why_there_is_none() {
     let (rows, mut problems) = rows(&files::text(FILE));
-    for (id, row) in &rows {
+    let mut by_line: Vec<(&String, &Row)> = rows.iter().collect();
+    by_line.sort_by_key(|(_, row)| row.line);
+    for (id, row) in by_line {
         problems.extend(lacks(id, row, exists));
     }
     assert!(problems.is_empty(), "{}", report(&problems));
@@ -119,7 +149,9 @@ fn every_rule_and_promise_has_a_row_and_every_row_a_rule_or_promise() {
     for source in SOURCES {
         for id in ids(&files::text(source)) {
             if !rows.contains_key(&id) {
-                problems.push(format!("{source} defines {id}, which has no row; add \"- **{id}** sentence\""));
+                problems.push(format!(
+                    "{source} defines {id}, which has no row; add \"- **{id}** sentence\""
+                ));
             }
             if !defined.insert(id.clone()) {
                 problems.push(format!("{source} defines {id} a second time"));
@@ -128,7 +160,11 @@ fn every_rule_and_promise_has_a_row_and_every_row_a_rule_or_promise() {
     }
     for (id, row) in &rows {
         if !defined.contains(id) {
-            problems.push(format!("{FILE}:{}: {id} is defined neither in {}", row.line, SOURCES.join(" nor in ")));
+            problems.push(format!(
+                "{FILE}:{}: {id} is defined neither in {}",
+                row.line,
+                SOURCES.join(" nor in ")
+            ));
         }
     }
     assert!(problems.is_empty(), "{}", report(&problems));
@@ -139,16 +175,29 @@ fn every_rule_and_promise_has_a_row_and_every_row_a_rule_or_promise() {
 fn the_service_s_rules_endpoints_and_resources_are_all_there() {
     let defined: BTreeSet<String> = ids(&files::text("docs/service.md")).into_iter().collect();
     let rules = (1..=13).map(|n| format!("R{n}")).chain(["R10a".to_owned()]);
-    let operations = ["getVersion", "getCurrentWorkspace", "createRun", "getRun", "streamRunEvents", "cancelRun"];
+    let operations = [
+        "getVersion",
+        "getCurrentWorkspace",
+        "createRun",
+        "getRun",
+        "streamRunEvents",
+        "cancelRun",
+    ];
     let resources = ["S-run", "S-workspace", "S-problem", "S-paths"];
     let wanted = rules
         .chain(operations.iter().map(|o| format!("E-{o}")))
         .chain(resources.iter().map(|&s| s.to_owned()));
     let missing: Vec<String> = wanted.filter(|id| !defined.contains(id)).collect();
-    assert!(missing.is_empty(), "docs/service.md doesn't define {missing:?}");
+    assert!(
+        missing.is_empty(),
+        "docs/service.md doesn't define {missing:?}"
+    );
     let contract = files::text("contract/openapi.yaml");
     for operation in operations {
-        assert!(contract.contains(&format!("operationId: {operation}\n")), "{operation}");
+        assert!(
+            contract.contains(&format!("operationId: {operation}\n")),
+            "{operation}"
+        );
     }
 }
 
@@ -162,6 +211,9 @@ fn a_row_without_a_test_with_a_thin_excuse_or_a_wrong_name_is_found() {
     for id in ["B", "C", "D"] {
         assert_eq!(lacking(id).len(), 1, "{id}");
     }
-    let plain = Row { tests: vec![(1, "s::there".to_owned())], ..Row::default() };
+    let plain = Row {
+        tests: vec![(1, "s::there".to_owned())],
+        ..Row::default()
+    };
     assert!(lacks("A", &plain, |t| t == "s::there").is_empty());
 }

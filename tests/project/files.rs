@@ -11,7 +11,13 @@ pub(crate) fn root() -> &'static Path {
 /// Every file of the repository: what Git tracks or would track; without Git, all but what is built.
 pub(crate) static ALL: LazyLock<Vec<String>> = LazyLock::new(|| {
     let listed = Command::new("git")
-        .args(["ls-files", "--cached", "--others", "--exclude-standard", "-z"])
+        .args([
+            "ls-files",
+            "--cached",
+            "--others",
+            "--exclude-standard",
+            "-z",
+        ])
         .current_dir(root())
         .output();
     let mut names: Vec<String> = match listed {
@@ -47,7 +53,10 @@ fn walked(folder: &Path) -> Vec<String> {
 /// The files below a folder that end so.
 pub(crate) fn below(folder: &str, extension: &str) -> Vec<String> {
     let (start, end) = (format!("{folder}/"), format!(".{extension}"));
-    ALL.iter().filter(|f| f.starts_with(&start) && f.ends_with(&end)).cloned().collect()
+    ALL.iter()
+        .filter(|f| f.starts_with(&start) && f.ends_with(&end))
+        .cloned()
+        .collect()
 }
 
 /// A file's text.

@@ -19,24 +19,64 @@ struct Layer {
 }
 
 const IO: &[&str] = &[
-    "tokio", "tokio_util", "reqwest", "hyper", "hyper_util", "axum", "futures", "rustls",
-    "kube::Client", "kube::client", "kube::Api", "kube::api", "kube::Config", "kube::config",
-    "kube::runtime", "kube_runtime", "kube_client",
-    "std::fs", "std::net", "std::process", "std::thread", "std::env", "std::io", "std::os",
-    "tracing", "clap", "prometheus_client", "uuid",
-    "crate::service", "crate::controller",
+    "tokio",
+    "tokio_util",
+    "reqwest",
+    "hyper",
+    "hyper_util",
+    "axum",
+    "futures",
+    "rustls",
+    "kube::Client",
+    "kube::client",
+    "kube::Api",
+    "kube::api",
+    "kube::Config",
+    "kube::config",
+    "kube::runtime",
+    "kube_runtime",
+    "kube_client",
+    "std::fs",
+    "std::net",
+    "std::process",
+    "std::thread",
+    "std::env",
+    "std::io",
+    "std::os",
+    "tracing",
+    "clap",
+    "prometheus_client",
+    "uuid",
+    "crate::service",
+    "crate::controller",
 ];
 /// No clock: time is an argument.
-const CLOCKS: &[&str] = &[
-    "Timestamp::now", "Zoned::now", "SystemTime", "Instant",
-];
+const CLOCKS: &[&str] = &["Timestamp::now", "Zoned::now", "SystemTime", "Instant"];
 const NO_ASYNC: &[&str] = &["async", "await"];
 
-const API: Layer = Layer { at: "src/api", roots: IO, tails: CLOCKS, words: NO_ASYNC };
-const DECIDE: Layer = Layer { at: "src/decide", roots: IO, tails: CLOCKS, words: NO_ASYNC };
+const API: Layer = Layer {
+    at: "src/api",
+    roots: IO,
+    tails: CLOCKS,
+    words: NO_ASYNC,
+};
+const DECIDE: Layer = Layer {
+    at: "src/decide",
+    roots: IO,
+    tails: CLOCKS,
+    words: NO_ASYNC,
+};
 const SERVICE: Layer = Layer {
     at: "src/service",
-    roots: &["kube", "k8s_openapi", "kube_runtime", "crate::controller", "axum", "clap", "prometheus_client"],
+    roots: &[
+        "kube",
+        "k8s_openapi",
+        "kube_runtime",
+        "crate::controller",
+        "axum",
+        "clap",
+        "prometheus_client",
+    ],
     tails: &[],
     words: &[],
 };
@@ -65,7 +105,11 @@ fn violations(layer: &Layer, file: &str, source: &str) -> Vec<String> {
         let tail = layer.tails.iter().find(|t| contains(&path, t));
         let word = layer.words.iter().find(|w| path.iter().any(|s| s == *w));
         if let Some(what) = root.or(tail).or(word) {
-            found.push(format!("{file}:{line}: {} (no {what} in {})", path.join("::"), layer.at));
+            found.push(format!(
+                "{file}:{line}: {} (no {what} in {})",
+                path.join("::"),
+                layer.at
+            ));
         }
     }
     if layer.at == "src/api" && path_words(&tokens, "decide") {
@@ -75,17 +119,21 @@ fn violations(layer: &Layer, file: &str, source: &str) -> Vec<String> {
 }
 
 fn path_words(tokens: &[tokens::Placed], layer: &str) -> bool {
-    paths::named(tokens, &[]).iter().any(|(_, path)| begins(path, &format!("crate::{layer}")))
+    paths::named(tokens, &[])
+        .iter()
+        .any(|(_, path)| begins(path, &format!("crate::{layer}")))
 }
 
 fn begins(path: &[String], root: &str) -> bool {
     let mut segments = path.iter();
-    root.split("::").all(|r| segments.next().is_some_and(|s| s == r))
+    root.split("::")
+        .all(|r| segments.next().is_some_and(|s| s == r))
 }
 
 fn contains(path: &[String], tail: &str) -> bool {
     let tail: Vec<&str> = tail.split("::").collect();
-    path.windows(tail.len()).any(|w| w.iter().zip(&tail).all(|(a, b)| a == b))
+    path.windows(tail.len())
+        .any(|w| w.iter().zip(&tail).all(|(a, b)| a == b))
 }
 
 /// `src/service/sse/mod.rs` is `service::sse`.
@@ -93,7 +141,9 @@ fn module_of(file: &str) -> Vec<String> {
     let path = Path::new(file.strip_prefix("src/").unwrap_or_default());
     let stem = path.with_extension("");
     let names = stem.iter().map(|s| s.to_string_lossy().into_owned());
-    names.filter(|name| !matches!(name.as_str(), "mod" | "lib" | "main")).collect()
+    names
+        .filter(|name| !matches!(name.as_str(), "mod" | "lib" | "main"))
+        .collect()
 }
 
 #[rstest]
@@ -104,7 +154,11 @@ fn module_of(file: &str) -> Vec<String> {
 #[case::reference_service(REFERENCE_SERVICE)]
 fn a_layer_knows_only_those_above_it(#[case] layer: Layer) {
     let sources = files::below(layer.at, "rs");
-    assert!(sources.len() > 3, "{} is not where it was: {sources:?}", layer.at);
+    assert!(
+        sources.len() > 3,
+        "{} is not where it was: {sources:?}",
+        layer.at
+    );
     let found: Vec<String> = sources
         .iter()
         .flat_map(|file| violations(&layer, file, &files::text(file)))
@@ -142,5 +196,9 @@ fn flags_health_and_start_belong_to_the_binary_alone() {
 #[case::shared_types(&REFERENCE_SERVICE, "use run_operator::api::Run;", true)]
 fn a_planted_violation_is_found(#[case] layer: &Layer, #[case] source: &str, #[case] found: bool) {
     let file = format!("{}/sub/planted.rs", layer.at).replace("/sub/", "/");
-    assert_eq!(!violations(layer, &file, source).is_empty(), found, "{source}");
+    assert_eq!(
+        !violations(layer, &file, source).is_empty(),
+        found,
+        "{source}"
+    );
 }

@@ -126,6 +126,9 @@ fn trees_are_unfolded_and_relative_paths_resolved() {
         "2 crate::service::sse::g",
         "2 kube::Api::all",
     ] {
-        assert!(paths.iter().any(|p| p == expected), "{expected} in {paths:#?}");
+        assert!(
+            paths.iter().any(|p| p == expected),
+            "{expected} in {paths:#?}"
+        );
     }
 }

@@ -29,17 +29,36 @@ fn banned() -> Vec<String> {
 
 /// Hosts of package registries that this machine is set up with; the public ones may be named.
 fn registries() -> Vec<String> {
-    let configs = [std::env::var_os("CARGO_HOME").map(PathBuf::from), home(".cargo")];
+    let configs = [
+        std::env::var_os("CARGO_HOME").map(PathBuf::from),
+        home(".cargo"),
+    ];
     let mut texts: Vec<String> = configs
         .into_iter()
         .flatten()
         .filter_map(|folder| std::fs::read_to_string(folder.join("config.toml")).ok())
         .collect();
-    let variables = ["GOPROXY", "CARGO_REGISTRIES_CRATES_IO_INDEX", "PIP_INDEX_URL"];
+    let variables = [
+        "GOPROXY",
+        "CARGO_REGISTRIES_CRATES_IO_INDEX",
+        "PIP_INDEX_URL",
+    ];
     texts.extend(variables.iter().filter_map(|v| std::env::var(v).ok()));
-    let hosts = texts.iter().flat_map(|text| hosts(text)).collect::<BTreeSet<_>>();
-    let public = ["crates.io", "github.com", "golang.org", "pypi.org", "static.crates.io"];
-    hosts.into_iter().filter(|host| !public.iter().any(|p| host.ends_with(p))).collect()
+    let hosts = texts
+        .iter()
+        .flat_map(|text| hosts(text))
+        .collect::<BTreeSet<_>>();
+    let public = [
+        "crates.io",
+        "github.com",
+        "golang.org",
+        "pypi.org",
+        "static.crates.io",
+    ];
+    hosts
+        .into_iter()
+        .filter(|host| !public.iter().any(|p| host.ends_with(p)))
+        .collect()
 }
 
 fn home(folder: &str) -> Option<PathBuf> {
@@ -50,9 +69,15 @@ fn home(folder: &str) -> Option<PathBuf> {
 fn hosts(text: &str) -> Vec<String> {
     let starts = text.split("://").skip(1);
     starts
-        .map(|rest| rest.split(['/', '"', ',', ' ', '\n', '|']).next().unwrap_or_default())
+        .map(|rest| {
+            rest.split(['/', '"', ',', ' ', '\n', '|'])
+                .next()
+                .unwrap_or_default()
+        })
         .map(|host| host.rsplit('@').next().unwrap_or(host))
-        .filter(|host| host.contains('.') && !host.starts_with("127.") && !host.starts_with("localhost"))
+        .filter(|host| {
+            host.contains('.') && !host.starts_with("127.") && !host.starts_with("localhost")
+        })
         .map(str::to_owned)
         .collect()
 }
@@ -67,7 +92,12 @@ fn no_file_names_the_machine_or_the_workshop_it_was_written_on() {
             continue;
         };
         for (line, content) in text.lines().enumerate() {
-            found.extend(banned.iter().filter(|b| content.contains(b.as_str())).map(|b| format!("{file}:{}: {b}", line + 1)));
+            found.extend(
+                banned
+                    .iter()
+                    .filter(|b| content.contains(b.as_str()))
+                    .map(|b| format!("{file}:{}: {b}", line + 1)),
+            );
         }
     }
     assert!(found.is_empty(), "{}", found.join("\n"));
@@ -78,7 +108,9 @@ fn every_dependency_comes_from_the_public_registry() {
     let lock = files::text("Cargo.lock");
     let others: Vec<&str> = lock
         .lines()
-        .filter(|l| l.starts_with("source = ") && !l.contains("github.com/rust-lang/crates.io-index"))
+        .filter(|l| {
+            l.starts_with("source = ") && !l.contains("github.com/rust-lang/crates.io-index")
+        })
         .collect();
     assert!(others.is_empty(), "{others:?}");
 }
@@ -86,20 +118,30 @@ fn every_dependency_comes_from_the_public_registry() {
 /// A heading as a link names it: lower case, spaces as hyphens, other marks gone.
 fn anchor(heading: &str) -> String {
     let text = heading.trim_start_matches('#').trim().to_lowercase();
-    text.chars().filter(|c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_')).map(|c| if c == ' ' { '-' } else { c }).collect()
+    text.chars()
+        .filter(|c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_'))
+        .map(|c| if c == ' ' { '-' } else { c })
+        .collect()
 }
 
 /// The places of a document that a link may lead to.
 fn anchors(text: &str) -> BTreeSet<String> {
     let headings = text.lines().filter(|l| l.starts_with('#')).map(anchor);
-    let marks = text.split("<a id=\"").skip(1).filter_map(|r| r.split_once('"')).map(|(id, _)| id.to_owned());
+    let marks = text
+        .split("<a id=\"")
+        .skip(1)
+        .filter_map(|r| r.split_once('"'))
+        .map(|(id, _)| id.to_owned());
     headings.chain(marks).collect()
 }
 
 /// The targets of the links in a document, blocks of code left out.
 fn links(text: &str) -> Vec<String> {
     let prose = text.split("```").step_by(2).collect::<Vec<_>>().join("\n");
-    let targets = prose.split("](").skip(1).filter_map(|rest| rest.split_once(')'));
+    let targets = prose
+        .split("](")
+        .skip(1)
+        .filter_map(|rest| rest.split_once(')'));
     targets.map(|(target, _)| target.to_owned()).collect()
 }
 
@@ -127,11 +169,20 @@ fn every_relative_link_leads_somewhere() {
                 continue;
             }
             let (path, place) = link.split_once('#').unwrap_or((&link, ""));
-            let target = if path.is_empty() { PathBuf::from(file) } else { tidy(&folder.join(path)) };
+            let target = if path.is_empty() {
+                PathBuf::from(file)
+            } else {
+                tidy(&folder.join(path))
+            };
             if !files::root().join(&target).exists() {
                 broken.push(format!("{file}: {link}: there is no {}", target.display()));
-            } else if !place.is_empty() && !anchors(&files::text(&target.to_string_lossy())).contains(place) {
-                broken.push(format!("{file}: {link}: {} has no such place", target.display()));
+            } else if !place.is_empty()
+                && !anchors(&files::text(&target.to_string_lossy())).contains(place)
+            {
+                broken.push(format!(
+                    "{file}: {link}: {} has no such place",
+                    target.display()
+                ));
             }
         }
     }
@@ -145,7 +196,8 @@ fn every_file_that_a_document_names_exists() {
     let mut missing = Vec::new();
     for file in files::ALL.iter().filter(|f| f.ends_with(".md")) {
         for span in files::text(file).split('`').skip(1).step_by(2) {
-            let named = roots.iter().any(|r| span.starts_with(r)) && !span.contains(['*', '{', ' ', '<']);
+            let named =
+                roots.iter().any(|r| span.starts_with(r)) && !span.contains(['*', '{', ' ', '<']);
             if named && !files::root().join(span).exists() {
                 missing.push(format!("{file}: {span}"));
             }
@@ -156,10 +208,46 @@ fn every_file_that_a_document_names_exists() {
 
 #[test]
 fn a_planted_host_link_or_anchor_is_found() {
-    assert_eq!(hosts("replace-with = \"x\"\nregistry = \"sparse+https://u:p@mirror.example.org/a\""), ["mirror.example.org"]);
+    assert_eq!(
+        hosts("replace-with = \"x\"\nregistry = \"sparse+https://u:p@mirror.example.org/a\""),
+        ["mirror.example.org"]
+    );
     assert!(hosts("proxy = \"http://127.0.0.1:80/\"").is_empty());
-    assert_eq!(links("[a](b.md#c) ```\n[d](e)\n``` [f](#g)"), ["b.md#c", "#g"]);
+    assert_eq!(
+        links("[a](b.md#c) ```\n[d](e)\n``` [f](#g)"),
+        ["b.md#c", "#g"]
+    );
     let text = "## What is guaranteed, and what is not\n<a id=\"R1\"></a>";
-    assert_eq!(anchors(text).into_iter().collect::<Vec<_>>(), ["R1", "what-is-guaranteed-and-what-is-not"]);
+    assert_eq!(
+        anchors(text).into_iter().collect::<Vec<_>>(),
+        ["R1", "what-is-guaranteed-and-what-is-not"]
+    );
     assert_eq!(tidy(Path::new("docs/../README.md")), Path::new("README.md"));
+}
+
+#[test]
+fn every_make_target_that_a_document_names_exists() {
+    let makefile = files::text("Makefile");
+    let targets: BTreeSet<&str> = makefile
+        .lines()
+        .filter(|line| !line.starts_with(['\t', ' ', '.', '#']))
+        .filter_map(|line| line.split_once(':'))
+        .map(|(target, _)| target)
+        .collect();
+    let mut missing = Vec::new();
+    for file in files::ALL.iter().filter(|f| f.ends_with(".md")) {
+        for span in files::text(file).split('`').skip(1).step_by(2) {
+            let mut words = span.split_whitespace();
+            let target = words
+                .next()
+                .filter(|w| *w == "make")
+                .and_then(|_| words.next());
+            missing.extend(
+                target
+                    .filter(|t| !targets.contains(t))
+                    .map(|t| format!("{file}: make {t}")),
+            );
+        }
+    }
+    assert!(missing.is_empty(), "{missing:?}");
 }

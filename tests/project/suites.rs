@@ -23,9 +23,14 @@ pub(crate) static TESTS: LazyLock<BTreeMap<String, BTreeSet<String>>> = LazyLock
 /// Name and root file of every suite and binary of the manifest.
 fn targets(manifest: &str) -> Vec<(String, String)> {
     let mut targets = Vec::new();
-    for section in manifest.split("\n[").filter(|s| s.starts_with("[test]]") || s.starts_with("[bin]]")) {
+    for section in manifest
+        .split("\n[")
+        .filter(|s| s.starts_with("[test]]") || s.starts_with("[bin]]"))
+    {
         let value = |key: &str| {
-            let line = section.lines().find(|l| l.starts_with(&format!("{key} = ")))?;
+            let line = section
+                .lines()
+                .find(|l| l.starts_with(&format!("{key} = ")))?;
             line.split('"').nth(1).map(str::to_owned)
         };
         if let (Some(name), Some(path)) = (value("name"), value("path")) {
@@ -55,9 +60,17 @@ fn module_file(file: &Path, root: bool, module: &Declared) -> PathBuf {
         return folder.join(path);
     }
     let own = root || file.ends_with("mod.rs");
-    let folder = if own { folder.to_owned() } else { file.with_extension("") };
+    let folder = if own {
+        folder.to_owned()
+    } else {
+        file.with_extension("")
+    };
     let flat = folder.join(format!("{}.rs", module.name));
-    if flat.is_file() { flat } else { folder.join(&module.name).join("mod.rs") }
+    if flat.is_file() {
+        flat
+    } else {
+        folder.join(&module.name).join("mod.rs")
+    }
 }
 
 /// What a file holds.
@@ -100,7 +113,10 @@ fn items(tokens: &[Placed]) -> Items {
             (Token::Mark(';'), _) => attributes.clear(),
             (Token::Word(word), Some(name)) if word == "fn" => {
                 let path = open.iter().map(|(m, _)| m.as_str()).chain([name]);
-                if attributes.iter().any(|t| t.is_word("test") || t.is_word("rstest")) {
+                if attributes
+                    .iter()
+                    .any(|t| t.is_word("test") || t.is_word("rstest"))
+                {
                     items.tests.push(path.collect::<Vec<_>>().join("::"));
                 }
                 attributes.clear();
@@ -110,10 +126,17 @@ fn items(tokens: &[Placed]) -> Items {
                     open.push((name.to_owned(), depth));
                 } else {
                     let path = attributes.windows(3).find_map(|t| match t {
-                        [word, equals, Token::Text(text)] if word.is_word("path") && equals.is('=') => Some(text.clone()),
+                        [word, equals, Token::Text(text)]
+                            if word.is_word("path") && equals.is('=') =>
+                        {
+                            Some(text.clone())
+                        }
                         _ => None,
                     });
-                    items.modules.push(Declared { name: name.to_owned(), path });
+                    items.modules.push(Declared {
+                        name: name.to_owned(),
+                        path,
+                    });
                 }
                 attributes.clear();
             }
@@ -152,14 +175,28 @@ fn tests_are_told_from_helpers_in_modules_and_macros() {
     "#;
     let items = items(&tokens::read(source));
     assert_eq!(items.tests, ["first", "tests::second", "third", "fourth"]);
-    let modules: Vec<_> = items.modules.iter().map(|m| (m.name.as_str(), m.path.as_deref())).collect();
+    let modules: Vec<_> = items
+        .modules
+        .iter()
+        .map(|m| (m.name.as_str(), m.path.as_deref()))
+        .collect();
     assert_eq!(modules, [("other", Some("../other.rs")), ("plain", None)]);
 }
 
 #[test]
 fn every_suite_of_the_manifest_is_found_with_its_tests() {
-    for suite in ["crds", "cluster", "service", "integration", "reference-service", "unit", "project"] {
-        let tests = TESTS.get(suite).unwrap_or_else(|| panic!("no suite {suite}"));
+    for suite in [
+        "crds",
+        "cluster",
+        "service",
+        "integration",
+        "reference-service",
+        "unit",
+        "project",
+    ] {
+        let tests = TESTS
+            .get(suite)
+            .unwrap_or_else(|| panic!("no suite {suite}"));
         assert!(!tests.is_empty(), "{suite} has no test");
     }
     let own = "project::suites::every_suite_of_the_manifest_is_found_with_its_tests";

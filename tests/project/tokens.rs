@@ -208,7 +208,11 @@ fn comments_texts_and_characters_are_no_code() {
     let tokens = read(source);
     let words: Vec<_> = tokens.iter().filter_map(|(_, t)| t.word()).collect();
     assert!(words.contains(&"end"), "{words:?}");
-    assert_eq!(words.iter().filter(|w| **w == "tokio").count(), 2, "the lifetimes: {words:?}");
+    assert_eq!(
+        words.iter().filter(|w| **w == "tokio").count(),
+        2,
+        "the lifetimes: {words:?}"
+    );
     let end = tokens.iter().find(|(_, t)| t.is_word("end"));
     assert_eq!(end.map(|(line, _)| *line), Some(6));
 }
