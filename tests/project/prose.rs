@@ -162,7 +162,7 @@ fn tidy(path: &Path) -> PathBuf {
 #[test]
 fn every_relative_link_leads_somewhere() {
     let mut broken = Vec::new();
-    for file in files::ALL.iter().filter(|f| f.ends_with(".md")) {
+    for file in files::ending("md") {
         let folder = Path::new(file).parent().unwrap();
         for link in links(&files::text(file)) {
             if link.contains("://") || link.starts_with("mailto:") {
@@ -194,7 +194,7 @@ fn every_relative_link_leads_somewhere() {
 fn every_file_that_a_document_names_exists() {
     let roots = ["src/", "tests/", "docs/", "contract/", "crds/", "fuzz/"];
     let mut missing = Vec::new();
-    for file in files::ALL.iter().filter(|f| f.ends_with(".md")) {
+    for file in files::ending("md") {
         for span in files::text(file).split('`').skip(1).step_by(2) {
             let named =
                 roots.iter().any(|r| span.starts_with(r)) && !span.contains(['*', '{', ' ', '<']);
@@ -235,7 +235,7 @@ fn every_make_target_that_a_document_names_exists() {
         .map(|(target, _)| target)
         .collect();
     let mut missing = Vec::new();
-    for file in files::ALL.iter().filter(|f| f.ends_with(".md")) {
+    for file in files::ending("md") {
         for span in files::text(file).split('`').skip(1).step_by(2) {
             let mut words = span.split_whitespace();
             let target = words
