@@ -63,7 +63,8 @@ pub struct WorkspaceSpec {
     /// certificate authorities that the operator trusts anyway.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ca_secret_ref: Option<SecretKeyRef>,
-    /// Bounds the calls made for this Workspace. Unset: 20 a second, 40 at once.
+    /// Bounds the calls made for this Workspace. Unset: no bound but the service's own, which is heeded
+    /// (429 and `Retry-After`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate_limit: Option<RateLimit>,
     /// Holds every submission of this Workspace; runs already submitted go on being mirrored.

@@ -1,9 +1,10 @@
 //! Carries out one effect, and tells memory what it came to.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
-use kube::Api;
+use kube::{Api, ResourceExt};
 
 use crate::api::{
     Intent, Run,
@@ -30,6 +31,8 @@ pub(super) enum Acted {
     Object(Arc<Run>),
     /// Something was learnt; the object is as it was.
     Learned,
+    /// The Workspace's rate limit allows no call now; come back after this time.
+    HeldBack(Duration),
     /// The object is done with.
     Finished,
 }
@@ -67,12 +70,25 @@ pub(super) async fn act(
             let kept = end.as_ref().and_then(|end| with_end(run, entry, end));
             match writes::release(api, run, kept.as_ref()).await {
                 Ok(written) => {
-                    entry.with(|state| state.released = true);
-                    Ok(Acted::Object(entry.wrote(written)))
+                    let gone = run.metadata.deletion_timestamp.is_some()
+                        && written.finalizers().is_empty();
+                    entry.with(|state| {
+                        state.released = true;
+                        state.gone = gone;
+                    });
+                    let written = entry.wrote(written);
+                    Ok(if gone {
+                        Acted::Finished
+                    } else {
+                        Acted::Object(written)
+                    })
                 }
                 // The last finalizer of a deleted object: the answer may find it gone.
                 Err(WriteError::Gone) => {
-                    entry.with(|state| state.released = true);
+                    entry.with(|state| {
+                        state.released = true;
+                        state.gone = true;
+                    });
                     Ok(Acted::Finished)
                 }
                 Err(error) => Err(error),
@@ -83,6 +99,10 @@ pub(super) async fn act(
             Err(error) => Err(error),
         },
         Effect::Submit { .. } | Effect::Refresh { .. } | Effect::Cancel { .. } => {
+            let limiter = slot.live.as_ref().and_then(|live| live.limiter.as_ref());
+            if let Some(Err(wait)) = limiter.map(|limiter| limiter.take(&entry.uid)) {
+                return Ok(Acted::HeldBack(wait));
+            }
             call(ctx, entry, key, slot, effect).await;
             Ok(Acted::Learned)
         }

@@ -1,16 +1,16 @@
 //! When a Workspace is to be checked, and the client that its checks keep.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use jiff::Timestamp;
 
-use crate::api::run::WorkspaceKind;
+use crate::api::{run::WorkspaceKind, workspace::RateLimit};
 use crate::decide::memory::later;
 use crate::service::Client;
 
-use super::{context::lock, registry::Key};
+use super::{context::lock, limiter::Limiter, registry::Key};
 
 /// A suspicion leads to a check at most this often, however many Runs raise it.
 const SUSPICIONS_APART: Duration = Duration::from_secs(1);
@@ -47,6 +47,7 @@ struct State {
     last: Option<(Checked, Timestamp)>,
     failures: u32,
     client: Option<(String, Option<Vec<u8>>, Client)>,
+    limiter: Option<Arc<Limiter>>,
 }
 
 impl Checks {
@@ -121,6 +122,17 @@ impl Checks {
         client: Client,
     ) {
         lock(&self.table).entry(key.clone()).or_default().client = Some((base_url, ca_pem, client));
+    }
+
+    /// The limiter for this limit: the same as long as the limit is, so that a check resets nothing.
+    pub fn limiter(&self, key: &Key, limit: Option<RateLimit>) -> Option<Arc<Limiter>> {
+        let mut table = lock(&self.table);
+        let kept = &mut table.entry(key.clone()).or_default().limiter;
+        *kept = limit.map(|limit| match kept.take().filter(|l| l.is_for(limit)) {
+            Some(same) => same,
+            None => Arc::new(Limiter::new(limit)),
+        });
+        kept.clone()
     }
 
     /// Forgets a Workspace that is gone.

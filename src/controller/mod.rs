@@ -15,6 +15,7 @@ mod act;
 mod checks;
 mod context;
 mod lifecycle;
+mod limiter;
 mod metrics;
 mod notes;
 mod objects;

@@ -37,6 +37,9 @@ pub struct State {
     pub latest: Option<Arc<Run>>,
     /// The finalizer was taken off by this process: nothing is left to be done.
     pub released: bool,
+    /// This process took the last finalizer off a deleted object: it is gone, whatever an older view of
+    /// it shows.
+    pub gone: bool,
     /// The event stream's task, and whether its connection is open.
     pub stream: Option<AbortHandle>,
     /// Whether the event stream is open.
@@ -94,6 +97,10 @@ impl Entry {
         self.with(|state| {
             let newest = match state.latest.take() {
                 Some(own) if version(&own) > version(&seen) => own,
+                Some(own) if own.status != seen.status => {
+                    state.memory.overtaken();
+                    seen
+                }
                 _ => seen,
             };
             state.latest = Some(Arc::clone(&newest));

@@ -80,7 +80,12 @@ async fn cancel(ctx: Arc<Context>, entry: Arc<Entry>, run: Arc<Run>) {
                 tracing::info!(run.uid = %entry.uid, "a vanished Run is settled");
                 return;
             }
-            Some(effect) => act::call(&ctx, &entry, &key, &slot, effect).await,
+            Some(effect) => {
+                if let Some(limiter) = slot.live.as_ref().and_then(|live| live.limiter.as_ref()) {
+                    limiter.wait(&entry.uid).await;
+                }
+                act::call(&ctx, &entry, &key, &slot, effect).await;
+            }
             None => {
                 let wait = decision
                     .again

@@ -10,7 +10,9 @@ use futures::FutureExt;
 use kube::{Resource, ResourceExt, runtime::controller::Action};
 
 use crate::api::Run;
-use crate::decide::{self, Decision, Follow, Learned, Learning, Note, Observed, backoff};
+use crate::decide::{
+    self, Decision, Follow, Learned, Learning, Note, Observed, backoff, memory::later,
+};
 
 use super::{
     act::{self, Acted},
@@ -48,9 +50,11 @@ pub async fn reconcile(object: Arc<Guarded<Run>>, ctx: Arc<Context>) -> Result<A
         }
     };
     let entry = ctx.objects.entry(&run);
-    if entry
-        .with(|state| state.quarantined.is_some() && state.quarantined == run.resource_version())
-    {
+    let left_alone = entry.with(|state| {
+        let quarantined = state.quarantined.is_some();
+        state.gone || quarantined && state.quarantined == run.resource_version()
+    });
+    if left_alone {
         return Ok(Action::await_change());
     }
     let version = run.resource_version();
@@ -143,11 +147,12 @@ async fn steps(
         match act::act(ctx, entry, &api, &run, &key, &slot, effect).await? {
             Acted::Object(changed) => run = changed,
             Acted::Learned => {}
+            Acted::HeldBack(wait) => return Ok(Some(later(now(), wait))),
             Acted::Finished => return Ok(None),
         }
     }
     tracing::error!(run.uid = %entry.uid, steps = STEPS, "a reconcile did not settle; looking again later");
-    Ok(Some(crate::decide::memory::later(now(), AFTER_REFUSAL)))
+    Ok(Some(later(now(), AFTER_REFUSAL)))
 }
 
 /// Asks policy. Also returns how many waiting events the decided status shows.

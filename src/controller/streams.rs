@@ -128,6 +128,9 @@ impl Follower {
     }
 
     async fn connect(&mut self, live: &Live) -> End {
+        if let Some(limiter) = &live.limiter {
+            limiter.wait(&self.entry.uid).await;
+        }
         let cursor = self.cursor();
         let opened = live
             .client

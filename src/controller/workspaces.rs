@@ -191,10 +191,12 @@ fn ready_slot(
     let number = same
         .as_ref()
         .map_or_else(|| ctx.registry.next_session(), |live| live.number);
+    let limiter = ctx.checks.limiter(key, workspace.spec.rate_limit);
     let live = Arc::new(Live {
         client,
         credentials,
         number,
+        limiter,
     });
     Slot {
         view: WorkspaceView::Ready(Session {

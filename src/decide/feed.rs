@@ -121,6 +121,13 @@ impl Feed {
         self.covered = self.marked;
     }
 
+    /// Nothing that was read before counts: what waits is shown after the next GET alone.
+    pub fn uncover(&mut self) {
+        self.covered = 0;
+        self.marked = 0;
+        self.hint();
+    }
+
     /// Whether a hint waits for a GET.
     pub fn refresh_wanted(&self) -> bool {
         self.hinted > self.covered

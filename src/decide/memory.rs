@@ -184,6 +184,13 @@ impl Memory {
         }
     }
 
+    /// Somebody else wrote the status: another process beside this one, or a person. What this process
+    /// read may be older than what they mirrored, and must not be written over it.
+    pub fn overtaken(&mut self) {
+        self.seen = None;
+        self.feed.uncover();
+    }
+
     fn intent_written(&mut self, intent: Intent, clean: bool) {
         let same_epoch = self.submission.epoch == intent.epoch;
         if !same_epoch {

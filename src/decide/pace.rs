@@ -153,6 +153,11 @@ fn refresh_at(f: &Facts<'_>) -> Timestamp {
     if let Some(trouble) = f.trouble(Call::Get) {
         // A final answer to a GET is not retried as such: the next regular poll is a new request.
         let confirm = Duration::from_secs(CONFIRM_APART.unsigned_abs());
+        let denied = trouble.class == Class::Final(Reason::RunNotFound);
+        if denied && f.deleting() && memory.cancel.answered_at > Some(trouble.at) {
+            // The look after the cancel settles a deletion; only a failure waits to be confirmed.
+            return f.o.now;
+        }
         return match trouble.class {
             Class::Final(Reason::RunNotFound) => later(trouble.at, confirm),
             _ => f.next_attempt(trouble),
@@ -166,7 +171,12 @@ fn refresh_at(f: &Facts<'_>) -> Timestamp {
         return f.o.now;
     };
     if memory.feed.refresh_wanted() {
-        return later(seen.at, REFRESH_APART);
+        // What the answer to the create showed was no GET: the first one comes at once.
+        return if seen.by_get {
+            later(seen.at, REFRESH_APART)
+        } else {
+            f.o.now
+        };
     }
     let quiet = if f.o.streaming {
         u32::MAX

@@ -37,7 +37,7 @@ fn known(state: &str) -> Case {
     Case::new().submitted("running").deleting().got(Err(problem(404, "run_not_found"))), "cancel")]
 #[case::denied_by_a_get_before_the_cancel(
     refused(Case::new().submitted("running").deleting().got(Err(problem(404, "run_not_found"))).at(1),
-        404, "run_not_found").at(2), "nothing")]
+        404, "run_not_found").at(2), "refresh")]
 #[case::denied_by_both(
     refused(known("running"), 404, "run_not_found").at(1).got(Err(problem(404, "run_not_found"))), "release")]
 #[case::workspace_not_ready(known("running").view(not_ready()), "nothing")]

@@ -54,6 +54,19 @@ fn an_event_alone_waits_and_a_change_of_state_does_not() {
 }
 
 #[test]
+fn the_first_event_after_the_create_that_may_change_the_state_leads_to_a_get_at_once() {
+    let mut case = Case::new().mine().posted(Ok(view("queued"))).settle();
+    case.streaming = true;
+    assert_eq!(
+        case.does(),
+        "nothing",
+        "the create's answer named the state"
+    );
+    event(&mut case, "1", Some("provisioning"));
+    assert_eq!(case.does(), "refresh");
+}
+
+#[test]
 fn an_event_that_may_change_the_state_leads_to_one_get_a_second() {
     let mut case = streaming();
     event(&mut case, "1", Some("done"));
@@ -65,6 +78,14 @@ fn an_event_that_may_change_the_state_leads_to_one_get_a_second() {
     let case = case.got(Ok(view("running")));
     assert_eq!(case.does(), "nothing", "both are covered");
     assert_eq!(case.at(20).settled().last_event_id.as_deref(), Some("2"));
+}
+
+#[test]
+fn the_first_event_after_the_create_is_followed_at_once() {
+    let mut case = Case::new().mine().posted(Ok(view("queued"))).settle();
+    assert_eq!(case.does(), "nothing", "the answer to the create is fresh");
+    event(&mut case, "1", Some("done"));
+    assert_eq!(case.does(), "refresh");
 }
 
 #[rstest]
@@ -169,4 +190,24 @@ fn start_and_submission_times_are_written_once() {
     let status = case.settled();
     assert_eq!(status.submission_time.map(|t| t.0), Some(at(4)));
     assert_eq!(status.start_time.map(|t| t.0), Some(at(9)));
+}
+
+#[test]
+fn a_reading_older_than_what_another_process_mirrored_is_not_written_over_it() {
+    let mut case = Case::new()
+        .submitted("queued")
+        .got(Ok(view("queued")))
+        .settle();
+    case.streaming = true;
+    event(&mut case, "1", Some("queued"));
+    let mut case = case.got(Ok(view("queued")));
+    // Another process read the run later and wrote what it saw.
+    case = case.status(|s| s.state = Some("running".into()));
+    case.memory.overtaken();
+    let status = case.settled();
+    assert_eq!(status.state.as_deref(), Some("running"));
+    assert_eq!(status.last_event_id, None, "shown before it was read again");
+    assert_eq!(case.does(), "refresh");
+    let status = case.got(Ok(view("running"))).at(20).settled();
+    assert_eq!(status.last_event_id.as_deref(), Some("1"));
 }

@@ -1,13 +1,15 @@
 //! The main job: from `kubectl apply` to the end.
 
-use run_operator::api::{Phase, names};
+use kube::ResourceExt;
+use run_operator::api::{ConditionType, Phase};
 use serde_json::json;
 
-use crate::support::World;
+use crate::support::{World, held, holds_for_a_while, intent_of, row};
 
 #[tokio::test]
 async fn a_run_is_submitted_mirrored_and_released() {
     let world = World::new().await;
+    let history = world.history().await;
     let created = world.create_run("train", json!({})).await;
     let run = world.phase("train", Phase::Succeeded).await;
     let status = run.status.unwrap();
@@ -23,33 +25,260 @@ async fn a_run_is_submitted_mirrored_and_released() {
     );
     assert_eq!(status.state.as_deref(), Some("succeeded"));
     assert!(status.request_id.is_some() && status.last_event_id.is_some());
-    world
-        .run_until("train", "is released", |run| {
-            run.metadata
-                .finalizers
-                .as_ref()
-                .is_none_or(|f| !f.iter().any(|f| f == names::FINALIZER))
-        })
-        .await;
+    let released = world.released("train").await;
+    let end = intent_of(&released).unwrap()["end"].clone();
+    assert_eq!(end["runId"].as_str(), status.run_id.as_deref());
+    assert_eq!(end["phase"], "Succeeded");
+    let calls = world.service.run_calls().await;
     world.delete_run("train").await;
     world.gone("train").await;
-    assert_eq!(world.service.get("stats").await["cancels"], 0);
+    assert_eq!(
+        world.service.run_calls().await,
+        calls,
+        "a call after the end"
+    );
+    history.holds().await;
 }
 
 #[tokio::test]
-async fn a_deleted_run_is_cancelled_at_the_service_before_the_object_goes() {
+async fn intent_and_finalizer_stand_in_the_object_before_the_service_sees_the_create() {
     let world = World::new().await;
-    world.simulate("train", json!({"outcome": "never"})).await;
     world
-        .run_until("train", "is running", |run| {
-            run.status
-                .as_ref()
-                .is_some_and(|s| s.state.as_deref() == Some("running"))
+        .service
+        .fault(
+            json!({"operation": "createRun"}),
+            json!({"type": "hang", "forMs": 5000}),
+        )
+        .await;
+    let created = world.create_run("train", json!({})).await;
+    world.asked("createRun", 1).await;
+    let run = world.run("train").await;
+    assert!(
+        world.service.runs().await.is_empty(),
+        "the create went through; this looked too late"
+    );
+    let intent = intent_of(&run).expect("no intent before the POST");
+    assert!(held(&run), "no finalizer before the POST");
+    assert_eq!(intent["uid"].as_str(), created.uid().as_deref());
+    assert_eq!(intent["key"].as_str(), created.uid().as_deref());
+    assert_eq!(intent["workspace"]["name"], "default");
+    assert_eq!(intent["workspace"]["baseUrl"], world.service.base_url());
+    // The connection is cut without an answer: the retry carries the same key, and no second run comes.
+    world.phase("train", Phase::Succeeded).await;
+    let creates = world.service.requests("createRun").await;
+    assert_eq!(creates.len(), 2);
+    for create in creates {
+        assert_eq!(create["idempotencyKey"].as_str(), created.uid().as_deref());
+    }
+    assert_eq!(world.service.runs().await.len(), 1);
+}
+
+#[tokio::test]
+async fn the_run_id_is_written_at_once_and_in_one_write_with_all_that_belongs_to_it() {
+    let world = World::new().await;
+    let history = world.history().await;
+    // Were anything else called first, it would not be answered.
+    for operation in ["getRun", "streamEvents"] {
+        world
+            .service
+            .fault(
+                json!({"operation": operation}),
+                json!({"type": "hang", "forMs": 3000}),
+            )
+            .await;
+    }
+    world.create_run("train", json!({})).await;
+    world
+        .run_until("train", "has its runId", |run| {
+            run.status.as_ref().is_some_and(|s| s.run_id.is_some())
         })
         .await;
-    world.delete_run("train").await;
-    world.gone("train").await;
-    let runs = world.service.runs().await;
-    assert_eq!(runs.len(), 1);
-    assert_eq!(runs[0]["state"], "cancelled");
+    world.phase("train", Phase::Succeeded).await;
+    let versions = history.of("train");
+    let accepted = versions
+        .iter()
+        .find(|run| run.status.as_ref().is_some_and(|s| s.run_id.is_some()));
+    let status = accepted.unwrap().status.clone().unwrap();
+    assert_eq!(
+        row(accepted.unwrap()),
+        "Active: Accepted !Finished !Ready Reconciling"
+    );
+    assert!(status.workspace.is_some() && status.submission_time.is_some());
+    assert!(status.idempotency_key.is_some() && status.request_id.is_some());
+    assert_eq!(status.provider.as_deref(), Some("auto"));
+    assert_eq!(status.region.as_deref(), Some("auto"));
+    assert!(
+        status.last_event_id.is_none(),
+        "the write waited for the stream"
+    );
+    history.holds().await;
+}
+
+#[tokio::test]
+async fn no_version_of_the_object_has_a_cursor_ahead_of_its_state() {
+    let world = World::new().await;
+    let history = world.history().await;
+    // Each answer is as old as the events that came meanwhile are new.
+    world
+        .service
+        .lasting_fault(
+            json!({"operation": "getRun"}),
+            json!({"type": "delay", "forMs": 250, "execute": true}),
+        )
+        .await;
+    for name in ["one", "two", "three"] {
+        world
+            .simulate(
+                name,
+                json!({"queueTimeMs": 150, "provisionTimeMs": 1300, "runTimeMs": 1500, "logEvents": 25}),
+            )
+            .await;
+    }
+    for name in ["one", "two", "three"] {
+        let run = world.phase(name, Phase::Succeeded).await;
+        let versions = history.of(name);
+        let with_events = versions.iter().filter(|run| {
+            let status = run.status.as_ref();
+            status.is_some_and(|s| !s.events.is_empty())
+        });
+        assert!(
+            with_events.count() >= 2,
+            "too few versions to tell anything"
+        );
+        let status = run.status.unwrap();
+        let sent = world.service.runs().await;
+        let sent = sent
+            .iter()
+            .find(|r| r["runId"].as_str() == status.run_id.as_deref());
+        assert!(status.event_count.unwrap() <= sent.unwrap()["events"].as_i64().unwrap());
+    }
+    history.holds().await;
+}
+
+#[tokio::test]
+async fn a_state_that_the_contract_does_not_map_is_shown_as_it_is_and_told_by_an_event() {
+    let world = World::new().await;
+    let history = world.history().await;
+    let states = json!([{"state": "queued", "forMs": 200}, "Calibrating Lasers"]);
+    world.simulate("train", json!({"states": states})).await;
+    let run = world.state("train", "Calibrating Lasers").await;
+    assert_eq!(row(&run), "Active: Accepted !Finished !Ready Reconciling");
+    let note = world.event("train", "UnmappedState").await;
+    assert!(note.contains("Calibrating Lasers"), "{note}");
+    let run_id = run.status.unwrap().run_id.unwrap();
+    world
+        .service
+        .post(
+            &format!("runs/{run_id}/state"),
+            json!({"state": "succeeded"}),
+        )
+        .await;
+    world.phase("train", Phase::Succeeded).await;
+    assert_eq!(world.events("train", "UnmappedState").await.len(), 1);
+    history.holds().await;
+}
+
+#[tokio::test]
+async fn kubectl_waits_for_complete_and_for_failed() {
+    let world = World::new().await;
+    world.create_run("good", json!({})).await;
+    world.simulate("bad", json!({"outcome": "failed"})).await;
+    for (condition, name) in [("Complete", "good"), ("Failed", "bad"), ("Finished", "bad")] {
+        let args = [
+            "wait",
+            &format!("--for=condition={condition}"),
+            "--timeout=60s",
+            &format!("run/{name}"),
+        ];
+        let said = world.kubectl(&args, "").await.unwrap();
+        assert!(said.contains("condition met"), "{said}");
+    }
+    let never = [
+        "wait",
+        "--for=condition=Complete",
+        "--timeout=1s",
+        "run/bad",
+    ];
+    world.kubectl(&never, "").await.unwrap_err();
+}
+
+#[tokio::test]
+async fn an_edit_after_the_end_is_observed_without_a_call() {
+    let world = World::new().await;
+    let history = world.history().await;
+    for (name, simulate) in [("good", json!({})), ("bad", json!({"outcome": "failed"}))] {
+        world.simulate(name, simulate).await;
+        world.released(name).await;
+        world
+            .run_until(name, "has ended", |run| {
+                let status = run.status.as_ref();
+                status.and_then(|s| s.phase).is_some_and(Phase::terminal) && !held(run)
+            })
+            .await;
+    }
+    let calls = world.service.run_calls().await;
+    for name in ["good", "bad"] {
+        let before = world.run(name).await;
+        let edited = world
+            .patch_run(name, json!({"spec": {"ttlSecondsAfterFinished": 100_000}}))
+            .await;
+        let wanted = edited.metadata.generation;
+        assert!(wanted > before.metadata.generation);
+        let after = world
+            .run_until(name, "observes the edit", |run| {
+                run.status.as_ref().unwrap().observed_generation == wanted
+            })
+            .await;
+        assert_eq!(row(&after), row(&before));
+        let args = [
+            "wait",
+            "--for=condition=Finished",
+            "--timeout=20s",
+            &format!("run/{name}"),
+        ];
+        world.kubectl(&args, "").await.unwrap();
+    }
+    assert_eq!(world.service.run_calls().await, calls);
+    history.holds().await;
+}
+
+#[tokio::test]
+async fn events_without_a_state_change_are_written_seldom() {
+    let world = World::new().await;
+    let history = world.history().await;
+    world
+        .simulate("train", json!({"outcome": "never", "runTimeMs": 100}))
+        .await;
+    let run = world.state("train", "running").await;
+    let run_id = run.status.unwrap().run_id.unwrap();
+    let before = history.of("train").len();
+    for n in 0..30 {
+        let event = json!({"type": "run.log", "data": {"n": n}});
+        world
+            .service
+            .post(&format!("runs/{run_id}/events"), event)
+            .await;
+    }
+    holds_for_a_while(60, async || {
+        let written = history.of("train").len() - before;
+        assert!(written <= 2, "{written} writes for events alone");
+    })
+    .await;
+    let run = world
+        .run_until("train", "shows the last event", |run| {
+            let events = &run.status.as_ref().unwrap().events;
+            events
+                .last()
+                .is_some_and(|e| e.data.as_deref().is_some_and(|d| d.contains("29")))
+        })
+        .await;
+    assert_eq!(run.status.unwrap().events.len(), 10);
+    assert!(history.of("train").len() - before <= 2);
+    history.holds().await;
+    let ready = run_operator::api::conditions::find(
+        &world.run("train").await.status.unwrap().conditions,
+        ConditionType::Synced,
+    )
+    .cloned();
+    assert_eq!(ready.unwrap().status, "True");
 }

@@ -12,4 +12,16 @@
 mod cluster;
 mod support;
 
+mod bad_input;
+mod budget;
+mod cli;
+mod deletion;
+mod faults;
+mod health;
 mod lifecycle;
+mod restart;
+mod rows;
+mod spec_fields;
+mod streams;
+mod token;
+mod undecodable;

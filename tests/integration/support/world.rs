@@ -1,19 +1,23 @@
 //! A namespace with a Workspace, its token, a service and an operator.
 
+use std::io::Write;
+use std::process::{Command, Stdio};
+
 use k8s_openapi::api::core::v1::{Namespace, Secret};
+use k8s_openapi::api::events::v1::Event;
 use kube::{
-    Api, Client,
-    api::{DeleteParams, Patch, PatchParams, PostParams},
+    Api, Client, ResourceExt,
+    api::{DeleteParams, ListParams, Patch, PatchParams, PostParams},
 };
 use serde_json::{Value, json};
 use tokio::sync::OnceCell;
 
-use run_operator::api::{ConditionType, Phase, Run, Workspace, conditions, crd};
+use run_operator::api::{ConditionType, Phase, Run, Workspace, conditions, crd, names};
 
 use super::operator::Recipe;
 use super::service::TOKEN;
 use super::wait::eventually;
-use super::{Operator, Service};
+use super::{History, Operator, Service};
 use crate::cluster::{ControlPlane, Scratch};
 
 /// What a world is made of, where it differs from the usual.
@@ -25,6 +29,8 @@ pub(crate) struct Setup {
     pub(crate) service: Vec<&'static str>,
     /// No Workspace, no Secret: the test makes its own.
     pub(crate) bare: bool,
+    /// The operator is started without a base URL of its own.
+    pub(crate) no_base_url: bool,
     /// A control plane of the test's own.
     pub(crate) control_plane: Option<&'static ControlPlane>,
 }
@@ -58,7 +64,10 @@ impl World {
         let scratch = Scratch::new("integration").unwrap();
         let namespace = format!("t-{}", uuid::Uuid::new_v4().simple());
         let service = Service::start(&scratch, &setup.service).await;
-        let mut args = vec!["--base-url".to_owned(), service.base_url()];
+        let mut args = Vec::new();
+        if !setup.no_base_url {
+            args.extend(["--base-url".to_owned(), service.base_url()]);
+        }
         args.extend(setup.operator.iter().map(|&arg| arg.to_owned()));
         let recipe = Recipe {
             kubeconfig: control_plane.kubeconfig().to_owned(),
@@ -87,6 +96,15 @@ impl World {
     /// Starts the operator (again).
     pub(crate) async fn start_operator(&mut self) {
         self.operator = Some(Operator::start(&self.recipe).await);
+    }
+
+    /// Starts the operator anew, with further arguments.
+    pub(crate) async fn restart_operator_with(&mut self, args: &[&str]) {
+        self.kill_operator();
+        self.recipe
+            .args
+            .extend(args.iter().map(|&arg| arg.to_owned()));
+        self.start_operator().await;
     }
 
     /// A second operator beside the first, as a stale leader would be.
@@ -302,6 +320,69 @@ impl World {
         .await
     }
 
+    /// Begins to keep every version of this world's Runs.
+    pub(crate) async fn history(&self) -> History {
+        History::begin(self.runs()).await
+    }
+
+    /// Runs kubectl in this namespace, with `input` on its standard input. What it printed, or what it
+    /// complained about.
+    pub(crate) async fn kubectl(&self, args: &[&str], input: &str) -> Result<String, String> {
+        let mut command = self.control_plane.kubectl();
+        command.args(["--namespace", &self.namespace]).args(args);
+        let input = input.to_owned();
+        let output = tokio::task::spawn_blocking(move || output_of(command, &input));
+        let output = output.await.unwrap().unwrap();
+        if output.status.success() {
+            Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+        } else {
+            Err(String::from_utf8_lossy(&output.stderr).into_owned())
+        }
+    }
+
+    /// The Kubernetes Events about a Run with this reason.
+    pub(crate) async fn events(&self, name: &str, reason: &str) -> Vec<Event> {
+        let api: Api<Event> = Api::namespaced(self.client.clone(), &self.namespace);
+        let all = api.list(&ListParams::default()).await.unwrap();
+        let about = |event: &Event| {
+            let regarding = event.regarding.as_ref().and_then(|r| r.name.as_deref());
+            regarding == Some(name) && event.reason.as_deref() == Some(reason)
+        };
+        all.items.into_iter().filter(about).collect()
+    }
+
+    /// Waits for a Kubernetes Event about a Run, and gives back its text.
+    pub(crate) async fn event(&self, name: &str, reason: &str) -> String {
+        eventually(&format!("the Event {reason} about {name}"), async || {
+            let events = self.events(name, reason).await;
+            let note = events.first().and_then(|event| event.note.clone());
+            note.ok_or("none")
+        })
+        .await
+    }
+
+    /// Waits until the service was asked for `operation` so many times, answered or not.
+    pub(crate) async fn asked(&self, operation: &str, times: usize) {
+        eventually(&format!("{times} requests {operation}"), async || {
+            let asked = self.service.requests(operation).await.len();
+            if asked >= times { Ok(()) } else { Err(asked) }
+        })
+        .await;
+    }
+
+    /// Waits until a Run is in this state of the service, as the status shows it.
+    pub(crate) async fn state(&self, name: &str, state: &str) -> Run {
+        self.run_until(name, &format!("is {state}"), |run| {
+            run.status.as_ref().and_then(|s| s.state.as_deref()) == Some(state)
+        })
+        .await
+    }
+
+    /// Waits until the operator has taken its finalizer off.
+    pub(crate) async fn released(&self, name: &str) -> Run {
+        self.run_until(name, "is released", |run| !held(run)).await
+    }
+
     async fn create_namespace(&self) {
         let namespace =
             serde_json::from_value(json!({"metadata": {"name": self.namespace}})).unwrap();
@@ -310,6 +391,30 @@ impl World {
             .await
             .unwrap();
     }
+}
+
+/// Whether the operator's finalizer stands on a Run.
+pub(crate) fn held(run: &Run) -> bool {
+    run.finalizers().iter().any(|f| f == names::FINALIZER)
+}
+
+/// The intent annotation of a Run, as JSON.
+pub(crate) fn intent_of(run: &Run) -> Option<Value> {
+    let text = run.annotations().get(names::INTENT_ANNOTATION)?;
+    Some(serde_json::from_str(text).unwrap())
+}
+
+fn output_of(mut command: Command, input: &str) -> std::io::Result<std::process::Output> {
+    command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    let mut child = command.spawn()?;
+    if let Some(mut stdin) = child.stdin.take() {
+        // One that ends without reading says why on its standard error.
+        let _ = stdin.write_all(input.as_bytes());
+    }
+    child.wait_with_output()
 }
 
 /// The phase of a Run.

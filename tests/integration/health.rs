@@ -1,0 +1,149 @@
+//! `/healthz`, `/readyz` and `/metrics` of the operator.
+
+use run_operator::api::Phase;
+use serde_json::json;
+
+use crate::support::{World, eventually};
+
+/// Every family with the type that it must have, and the series that must be there from the start.
+const FAMILIES: [(&str, &str); 9] = [
+    ("run_operator_reconciles", "counter"),
+    ("run_operator_service_requests", "counter"),
+    ("run_operator_runs", "gauge"),
+    ("run_operator_open_streams", "gauge"),
+    ("run_operator_stream_reconnects", "counter"),
+    ("run_operator_stream_events", "counter"),
+    ("run_operator_undecodable_objects", "counter"),
+    ("run_operator_vanished_runs", "counter"),
+    ("run_operator_cancel_unconfirmed", "counter"),
+];
+
+#[tokio::test]
+async fn every_family_is_there_from_the_start_and_at_zero() {
+    let world = World::new().await;
+    let (status, text) = world.operator().fetch("metrics").await.unwrap();
+    assert_eq!(status, 200);
+    for (family, kind) in FAMILIES {
+        assert!(
+            text.contains(&format!("# TYPE {family} {kind}\n")),
+            "{family} in {text}"
+        );
+        assert!(
+            text.contains(&format!("# HELP {family} ")),
+            "{family} in {text}"
+        );
+    }
+    let mut zero = vec![
+        "run_operator_open_streams".to_owned(),
+        "run_operator_stream_reconnects_total".to_owned(),
+        "run_operator_stream_events_total".to_owned(),
+        "run_operator_undecodable_objects_total".to_owned(),
+        "run_operator_vanished_runs_total".to_owned(),
+        "run_operator_cancel_unconfirmed_total".to_owned(),
+    ];
+    for phase in [
+        "Pending",
+        "Active",
+        "Cancelling",
+        "Succeeded",
+        "Failed",
+        "Cancelled",
+    ] {
+        zero.push(format!("run_operator_runs{{phase=\"{phase}\"}}"));
+    }
+    for result in ["success", "requeue_after", "conflict", "error", "panic"] {
+        zero.push(format!(
+            "run_operator_reconciles_total{{controller=\"run\",result=\"{result}\"}}"
+        ));
+    }
+    for operation in ["createRun", "getRun", "streamRunEvents", "cancelRun"] {
+        for code in ["200", "none"] {
+            zero.push(format!(
+                "run_operator_service_requests_total{{operation=\"{operation}\",code=\"{code}\"}}"
+            ));
+        }
+    }
+    for series in zero {
+        assert_eq!(world.operator().metric(&series).await, 0.0, "{series}");
+    }
+    assert!(
+        !text.contains(&world.namespace),
+        "a namespace is a label in {text}"
+    );
+}
+
+#[tokio::test]
+async fn runs_are_counted_by_phase_and_streams_while_they_are_open() {
+    let world = World::new().await;
+    world.create_run("good", json!({})).await;
+    world.simulate("bad", json!({"outcome": "failed"})).await;
+    world.create_run("held", json!({"suspend": true})).await;
+    world.create_run("cancelled", json!({"cancel": true})).await;
+    world
+        .simulate("active-1", json!({"outcome": "never"}))
+        .await;
+    world
+        .simulate("active-2", json!({"outcome": "never"}))
+        .await;
+    world
+        .simulate("stuck", json!({"outcome": "never", "cancel": "stuck"}))
+        .await;
+    world.state("stuck", "running").await;
+    world
+        .patch_run("stuck", json!({"spec": {"cancel": true}}))
+        .await;
+    world.phase("stuck", Phase::Cancelling).await;
+    world.phase("good", Phase::Succeeded).await;
+    world.phase("bad", Phase::Failed).await;
+    world.phase("cancelled", Phase::Cancelled).await;
+    let wanted = [
+        ("run_operator_runs{phase=\"Pending\"}", 1.0),
+        ("run_operator_runs{phase=\"Active\"}", 2.0),
+        ("run_operator_runs{phase=\"Cancelling\"}", 1.0),
+        ("run_operator_runs{phase=\"Succeeded\"}", 1.0),
+        ("run_operator_runs{phase=\"Failed\"}", 1.0),
+        ("run_operator_runs{phase=\"Cancelled\"}", 1.0),
+        ("run_operator_open_streams", 3.0),
+        (
+            "run_operator_service_requests_total{operation=\"createRun\",code=\"201\"}",
+            5.0,
+        ),
+    ];
+    eventually("the metrics agree", async || {
+        for (series, value) in wanted {
+            let shown = world.operator().metric(series).await;
+            if shown != value {
+                return Err(format!("{series} {shown}, not {value}"));
+            }
+        }
+        Ok(())
+    })
+    .await;
+    let panics = "run_operator_reconciles_total{controller=\"run\",result=\"panic\"}";
+    assert_eq!(world.operator().metric(panics).await, 0.0);
+}
+
+#[tokio::test]
+async fn it_is_ready_though_the_service_is_down() {
+    let mut world = World::new().await;
+    world.service.kill();
+    world.kill_operator();
+    // Waits for /readyz.
+    world.start_operator().await;
+    let healthz = world.operator().fetch("healthz").await.unwrap();
+    assert_eq!(healthz, (200, "ok\n".to_owned()));
+    world.create_run("train", json!({})).await;
+    world
+        .workspace_ready("default", "False", "ServiceUnavailable")
+        .await;
+    let run = world
+        .condition(
+            "train",
+            run_operator::api::ConditionType::Ready,
+            "False",
+            "WorkspaceNotReady",
+        )
+        .await;
+    assert!(!crate::support::held(&run));
+    assert_eq!(world.operator().fetch("readyz").await.unwrap().0, 200);
+}

@@ -1,0 +1,408 @@
+//! The operator dies, twice over, or loses its API server: one run each, and each ends right.
+
+use kube::ResourceExt;
+use kube::api::{Patch, PatchParams, PostParams};
+use run_operator::api::Phase;
+use serde_json::{Value, json};
+
+use crate::cluster::{ControlPlane, Options};
+use crate::support::{Setup, World, eventually, held, holds_for_a_while, intent_of};
+
+/// One run, one key, and the key is the object's uid.
+async fn one_run_of(world: &World, uid: &str) -> Value {
+    let runs = world.service.runs().await;
+    assert_eq!(runs.len(), 1, "{runs:?}");
+    for create in world.service.requests("createRun").await {
+        assert_eq!(create["idempotencyKey"].as_str(), Some(uid));
+    }
+    runs[0].clone()
+}
+
+#[tokio::test]
+async fn killed_while_the_create_is_under_way_it_learns_the_run_by_the_same_post() {
+    for execute in [true, false] {
+        let mut world = World::new().await;
+        world
+            .service
+            .fault(
+                json!({"operation": "createRun"}),
+                json!({"type": "hang", "forMs": 60000, "execute": execute}),
+            )
+            .await;
+        let uid = world.create_run("train", json!({})).await.uid().unwrap();
+        world.asked("createRun", 1).await;
+        world.kill_operator();
+        let owner = intent_of(&world.run("train").await).unwrap()["owner"].clone();
+        world.start_operator().await;
+        let run = world.phase("train", Phase::Succeeded).await;
+        let intent = intent_of(&run).unwrap();
+        assert_ne!(
+            intent["owner"], owner,
+            "it POSTed under another process's intent"
+        );
+        assert_eq!(intent["epoch"], 2);
+        let at_the_service = one_run_of(&world, &uid).await;
+        let posts = if execute { 2 } else { 1 };
+        assert_eq!(at_the_service["posts"], posts);
+    }
+}
+
+/// Has the API server refuse every status of this world's Runs that names a runId, as an outage between
+/// the POST's answer and the status write would. Gone with [`lift`].
+async fn forbid_run_ids(world: &World) {
+    let name = &world.namespace;
+    let policy = json!({
+        "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicy",
+        "metadata": {"name": name},
+        "spec": {
+            "matchConstraints": {"resourceRules": [{
+                "apiGroups": ["run-operator.dev"], "apiVersions": ["*"],
+                "operations": ["UPDATE"], "resources": ["runs/status"],
+            }]},
+            "validations": [{"expression": "!has(object.status.runId)", "message": "not now"}],
+        },
+    });
+    let binding = json!({
+        "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicyBinding",
+        "metadata": {"name": name},
+        "spec": {
+            "policyName": name, "validationActions": ["Deny"],
+            "matchResources": {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": name}}},
+        },
+    });
+    let both = json!({"apiVersion": "v1", "kind": "List", "items": [policy, binding]});
+    world
+        .kubectl(&["apply", "-f", "-"], &both.to_string())
+        .await
+        .unwrap();
+    refuses(world, true).await;
+}
+
+async fn lift(world: &World) {
+    for kind in [
+        "validatingadmissionpolicybinding",
+        "validatingadmissionpolicy",
+    ] {
+        world
+            .kubectl(&["delete", kind, &world.namespace], "")
+            .await
+            .unwrap();
+    }
+    refuses(world, false).await;
+}
+
+/// Waits until the API server does as the policy says; it takes it up on its own time.
+async fn refuses(world: &World, wanted: bool) {
+    let params = PatchParams {
+        dry_run: true,
+        ..PatchParams::default()
+    };
+    let status = json!({"status": {"runId": "probe"}});
+    eventually("the policy is in force, or gone", async || {
+        let probe = world
+            .runs()
+            .patch_status("probe", &params, &Patch::Merge(&status))
+            .await;
+        if probe.is_err() == wanted {
+            Ok(())
+        } else {
+            Err(format!("{probe:?}"))
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn killed_between_the_answer_and_the_status_write_it_learns_the_run_again() {
+    let mut world = World::new().await;
+    world.create_run("probe", json!({"suspend": true})).await;
+    forbid_run_ids(&world).await;
+    let uid = world.create_run("train", json!({})).await.uid().unwrap();
+    eventually("the create is answered", async || {
+        let creates = world.service.requests("createRun").await;
+        if creates.iter().any(|c| c["status"] == 201) {
+            Ok(())
+        } else {
+            Err(format!("{creates:?}"))
+        }
+    })
+    .await;
+    world.kill_operator();
+    let run = world.run("train").await;
+    assert!(run.status.as_ref().is_none_or(|s| s.run_id.is_none()));
+    lift(&world).await;
+    world.start_operator().await;
+    let run = world.phase("train", Phase::Succeeded).await;
+    let at_the_service = one_run_of(&world, &uid).await;
+    assert_eq!(at_the_service["posts"], 2);
+    assert_eq!(
+        at_the_service["runId"].as_str(),
+        run.status.unwrap().run_id.as_deref()
+    );
+}
+
+#[tokio::test]
+async fn killed_while_a_run_is_running_it_resumes_the_stream_where_the_status_stands() {
+    let mut world = World::new().await;
+    let history = world.history().await;
+    let created = world
+        .simulate(
+            "train",
+            json!({"outcome": "never", "logEvents": 3, "runTimeMs": 300}),
+        )
+        .await;
+    let run = world.state("train", "running").await;
+    let run_id = run.status.unwrap().run_id.unwrap();
+    world.kill_operator();
+    let cursor = world.run("train").await.status.unwrap().last_event_id;
+    let streams = world.service.requests("streamEvents").await.len();
+    world.start_operator().await;
+    world.asked("streamEvents", streams + 1).await;
+    let resumed = &world.service.requests("streamEvents").await[streams];
+    assert_eq!(resumed["lastEventId"].as_str(), cursor.as_deref());
+    assert!(cursor.is_some());
+    world
+        .service
+        .post(
+            &format!("runs/{run_id}/state"),
+            json!({"state": "succeeded"}),
+        )
+        .await;
+    let run = world.phase("train", Phase::Succeeded).await;
+    let at_the_service = one_run_of(&world, &created.uid().unwrap()).await;
+    assert_eq!(at_the_service["posts"], 1);
+    let status = run.status.unwrap();
+    let counted = status.event_count.unwrap_or_default();
+    assert!(
+        counted <= at_the_service["events"].as_i64().unwrap(),
+        "events were counted twice"
+    );
+    history.holds().await;
+}
+
+#[tokio::test]
+async fn killed_while_it_cancels_it_goes_on_cancelling() {
+    let mut world = World::new().await;
+    let history = world.history().await;
+    let created = world
+        .simulate("train", json!({"outcome": "never", "cancelTimeMs": 3000}))
+        .await;
+    world.state("train", "running").await;
+    world.delete_run("train").await;
+    world.asked("cancelRun", 1).await;
+    world.kill_operator();
+    assert!(held(&world.run("train").await));
+    world.start_operator().await;
+    world.gone("train").await;
+    let at_the_service = one_run_of(&world, &created.uid().unwrap()).await;
+    assert_eq!(at_the_service["state"], "cancelled");
+    history.holds().await;
+}
+
+#[tokio::test]
+async fn killed_between_the_end_and_the_release_it_takes_the_finalizer_off_without_a_call() {
+    let mut world = World::new().await;
+    let history = world.history().await;
+    world.create_run("train", json!({})).await;
+    world.phase("train", Phase::Succeeded).await;
+    world.released("train").await;
+    world.kill_operator();
+    // The object as it was between the two writes: the finalizer there, the end not in the intent.
+    let before = history.of("train").into_iter().rev().find(held).unwrap();
+    let metadata = json!({
+        "finalizers": before.metadata.finalizers, "annotations": before.metadata.annotations,
+    });
+    world
+        .patch_run("train", json!({"metadata": metadata}))
+        .await;
+    let calls = world.service.run_calls().await;
+    world.start_operator().await;
+    let released = world.released("train").await;
+    assert_eq!(intent_of(&released).unwrap()["end"]["phase"], "Succeeded");
+    assert_eq!(world.service.run_calls().await, calls);
+    history.holds().await;
+}
+
+#[tokio::test]
+async fn what_has_ended_stays_ended_over_a_restart_without_a_call_or_a_write() {
+    let mut world = World::new().await;
+    world.create_run("good", json!({})).await;
+    world.simulate("bad", json!({"outcome": "failed"})).await;
+    world.create_run("cancelled", json!({"cancel": true})).await;
+    for (name, phase) in [
+        ("good", Phase::Succeeded),
+        ("bad", Phase::Failed),
+        ("cancelled", Phase::Cancelled),
+    ] {
+        world.phase(name, phase).await;
+        world.released(name).await;
+    }
+    world.kill_operator();
+    let calls = world.service.run_calls().await;
+    let versions = async || {
+        let mut versions = Vec::new();
+        for name in ["good", "bad", "cancelled"] {
+            versions.push(world.run(name).await.resource_version());
+        }
+        versions
+    };
+    let before = versions().await;
+    let mut operator = world.another_operator().await;
+    holds_for_a_while(60, async || {
+        assert_eq!(world.service.run_calls().await, calls);
+        assert_eq!(versions().await, before);
+    })
+    .await;
+    operator.kill();
+}
+
+#[tokio::test]
+async fn sigterm_ends_it_in_good_order_and_the_run_under_way_is_written() {
+    let mut world = World::new().await;
+    world
+        .simulate("streaming", json!({"outcome": "never"}))
+        .await;
+    world.state("streaming", "running").await;
+    world
+        .service
+        .fault(
+            json!({"operation": "createRun"}),
+            json!({"type": "delay", "forMs": 2000, "execute": true}),
+        )
+        .await;
+    world.simulate("posting", json!({"outcome": "never"})).await;
+    world.asked("createRun", 2).await;
+    let mut operator = world.operator.take().unwrap();
+    assert_eq!(operator.terminate().await, Some(0));
+    let runs = world.service.runs().await;
+    let posted = world.run("posting").await.status.unwrap();
+    assert_eq!(posted.run_id.as_deref(), runs[1]["runId"].as_str());
+    eventually("its streams are closed", async || {
+        match world.service.get("stats").await["openStreams"].as_i64() {
+            Some(0) => Ok(()),
+            other => Err(format!("{other:?}")),
+        }
+    })
+    .await;
+    assert!(world.operator_log().contains("run-operator has ended"));
+}
+
+#[tokio::test]
+async fn a_second_operator_beside_the_first_makes_no_second_run() {
+    let world = World::new().await;
+    let history = world.history().await;
+    let mut other = world.another_operator().await;
+    let names: Vec<String> = (0..20).map(|n| format!("train-{n}")).collect();
+    let mut uids = Vec::new();
+    for name in &names {
+        uids.push(world.create_run(name, json!({})).await.uid().unwrap());
+    }
+    for name in &names {
+        world.phase(name, Phase::Succeeded).await;
+        world.released(name).await;
+    }
+    let runs = world.service.runs().await;
+    assert_eq!(runs.len(), names.len());
+    let mut keys: Vec<String> = runs
+        .iter()
+        .map(|run| run["idempotencyKey"].as_str().unwrap().to_owned())
+        .collect();
+    keys.sort();
+    uids.sort();
+    assert_eq!(keys, uids);
+    history.holds().await;
+    other.kill();
+}
+
+#[tokio::test]
+async fn an_outage_of_the_api_server_doubles_and_loses_nothing() {
+    let own: &'static ControlPlane = Box::leak(Box::new(
+        ControlPlane::start(Options::default()).await.unwrap(),
+    ));
+    let world = World::with(Setup {
+        control_plane: Some(own),
+        ..Setup::default()
+    })
+    .await;
+    world.simulate("deleted", json!({"outcome": "never"})).await;
+    world.state("deleted", "running").await;
+    let mut names = Vec::new();
+    for n in 0..8 {
+        let name = format!("train-{n}");
+        world.simulate(&name, json!({"runTimeMs": 200 * n})).await;
+        names.push(name);
+    }
+    world.asked("createRun", 4).await;
+    world.delete_run("deleted").await;
+    own.stop_apiserver().unwrap();
+    // Several attempts at writing and watching fail before it is back.
+    eventually("the operator notices", async || {
+        let log = world.operator_log();
+        let failures = log.matches("watch failed; retrying").count();
+        if failures >= 3 { Ok(()) } else { Err(failures) }
+    })
+    .await;
+    own.start_apiserver().await.unwrap();
+    for name in &names {
+        world.phase(name, Phase::Succeeded).await;
+        world.released(name).await;
+    }
+    world.gone("deleted").await;
+    let runs = world.service.runs().await;
+    assert_eq!(runs.len(), names.len() + 1);
+    assert_eq!(runs[0]["state"], "cancelled");
+}
+
+/// Erases what the schema protects: only an older CRD, or a restore that goes around it, can.
+async fn erase_status(world: &World, name: &str) {
+    let status_path =
+        "/spec/versions/0/schema/openAPIV3Schema/properties/status/x-kubernetes-validations";
+    let strip = json!([{"op": "remove", "path": status_path}]).to_string();
+    let args = [
+        "patch",
+        "crd",
+        "runs.run-operator.dev",
+        "--type=json",
+        "-p",
+        &strip,
+    ];
+    world.kubectl(&args, "").await.unwrap();
+    eventually("the status can be erased", async || {
+        let mut run = world.run(name).await;
+        run.status = None;
+        run.metadata.managed_fields = None;
+        let replaced = world
+            .runs()
+            .replace_status(name, &PostParams::default(), &run)
+            .await;
+        replaced.map(drop).map_err(|error| error.to_string())
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn an_erased_status_of_an_ended_run_is_rebuilt_from_the_intent_without_a_call() {
+    let own: &'static ControlPlane = Box::leak(Box::new(
+        ControlPlane::start(Options::default()).await.unwrap(),
+    ));
+    let world = World::with(Setup {
+        control_plane: Some(own),
+        ..Setup::default()
+    })
+    .await;
+    world.create_run("train", json!({})).await;
+    world.phase("train", Phase::Succeeded).await;
+    let before = world.released("train").await.status.unwrap();
+    let params = PatchParams::default();
+    let nothing = Patch::Merge(json!({"status": null}));
+    let erased = world.runs().patch_status("train", &params, &nothing).await;
+    let refused = erased.unwrap_err().to_string();
+    assert!(refused.contains("runId is immutable"), "{refused}");
+    let calls = world.service.run_calls().await;
+    erase_status(&world, "train").await;
+    let run = world.phase("train", Phase::Succeeded).await;
+    let after = run.status.unwrap();
+    assert_eq!(after.run_id, before.run_id);
+    assert_eq!(after.workspace, before.workspace);
+    assert_eq!(world.service.run_calls().await, calls);
+}

@@ -1,0 +1,190 @@
+//! What the fields of the spec do: `suspend`, `idempotencyKey`, `ttlSecondsAfterFinished`, `provider`.
+
+use kube::api::{Patch, PatchParams};
+use run_operator::api::{ConditionType as Type, Phase};
+use serde_json::json;
+
+use crate::support::{World, eventually, held, holds_for_a_while, intent_of, row};
+
+#[tokio::test]
+async fn a_suspended_run_makes_no_call_and_has_no_finalizer_until_it_is_released() {
+    let world = World::new().await;
+    let history = world.history().await;
+    world.create_run("train", json!({"suspend": true})).await;
+    let run = world
+        .condition("train", Type::Ready, "False", "Suspended")
+        .await;
+    assert_eq!(row(&run), "Pending: !Accepted !Finished !Ready");
+    holds_for_a_while(40, async || {
+        let run = world.run("train").await;
+        assert!(!held(&run) && intent_of(&run).is_none());
+        assert_eq!(world.service.run_calls().await, 0);
+    })
+    .await;
+    world
+        .patch_run("train", json!({"spec": {"suspend": false}}))
+        .await;
+    world.phase("train", Phase::Succeeded).await;
+    assert_eq!(world.service.runs().await.len(), 1);
+    history.holds().await;
+}
+
+#[tokio::test]
+async fn a_submitted_run_can_not_be_suspended() {
+    let world = World::new().await;
+    world.simulate("train", json!({"outcome": "never"})).await;
+    world.state("train", "running").await;
+    let suspend = json!({"spec": {"suspend": true}});
+    let refused = world
+        .runs()
+        .patch("train", &PatchParams::default(), &Patch::Merge(suspend))
+        .await;
+    let kube::Error::Api(refused) = refused.unwrap_err() else {
+        panic!("no answer of the API server");
+    };
+    assert_eq!(refused.code, 422);
+    assert!(refused.message.contains("suspend"), "{}", refused.message);
+}
+
+#[tokio::test]
+async fn from_the_intent_on_suspend_is_ignored_visibly() {
+    let world = World::new().await;
+    world
+        .service
+        .lasting_fault(
+            json!({"operation": "createRun"}),
+            json!({"type": "answer", "status": 503}),
+        )
+        .await;
+    world.create_run("train", json!({})).await;
+    world
+        .condition("train", Type::Ready, "False", "Retrying")
+        .await;
+    world
+        .patch_run("train", json!({"spec": {"suspend": true}}))
+        .await;
+    world
+        .run_until("train", "says that suspend comes too late", |run| {
+            let status = run.status.as_ref().unwrap();
+            status
+                .conditions
+                .iter()
+                .any(|c| c.message.contains("spec.suspend is ignored"))
+        })
+        .await;
+    world.service.delete("faults").await;
+    world.phase("train", Phase::Succeeded).await;
+}
+
+#[tokio::test]
+async fn a_ttl_deletes_the_object_after_its_end_and_cancels_nothing() {
+    let world = World::new().await;
+    let history = world.history().await;
+    for (name, ttl) in [("at-once", 0), ("soon", 1)] {
+        world
+            .create_run(name, json!({"ttlSecondsAfterFinished": ttl}))
+            .await;
+    }
+    world
+        .create_run("kept", json!({"ttlSecondsAfterFinished": 100_000}))
+        .await;
+    for name in ["at-once", "soon"] {
+        world.gone(name).await;
+        let versions = history.of(name);
+        let end = versions.last().and_then(|run| run.status.as_ref()?.phase);
+        assert_eq!(end, Some(Phase::Succeeded), "{name} went before its end");
+    }
+    world.phase("kept", Phase::Succeeded).await;
+    assert_eq!(world.service.get("stats").await["cancels"], 0);
+    assert_eq!(world.service.runs().await.len(), 3);
+    history.holds().await;
+}
+
+#[tokio::test]
+async fn a_key_of_ones_own_is_scoped_by_the_namespace() {
+    let world = World::new().await;
+    let spec = json!({"idempotencyKey": "nightly", "provider": "acme", "region": "moon"});
+    world.create_run("train", spec).await;
+    let run = world.phase("train", Phase::Succeeded).await;
+    let status = run.status.unwrap();
+    let key = format!("{}/nightly", world.namespace);
+    assert_eq!(status.idempotency_key.as_deref(), Some(key.as_str()));
+    assert_eq!(status.provider.as_deref(), Some("acme"));
+    assert_eq!(status.region.as_deref(), Some("moon"));
+    let at_the_service = world.service.runs().await;
+    assert_eq!(
+        at_the_service[0]["idempotencyKey"].as_str(),
+        Some(key.as_str())
+    );
+    assert_eq!(at_the_service[0]["body"]["provider"], "acme");
+    assert_eq!(at_the_service[0]["body"]["region"], "moon");
+}
+
+#[tokio::test]
+async fn a_second_live_run_with_the_same_key_waits_until_the_first_has_ended() {
+    let world = World::new().await;
+    let history = world.history().await;
+    let workload = json!({"image": "i", "simulate": {"outcome": "never"}});
+    let spec = json!({"idempotencyKey": "nightly", "workload": workload});
+    world.create_run("first", spec.clone()).await;
+    let first = world.state("first", "running").await;
+    world.create_run("second", spec).await;
+    let second = world
+        .condition("second", Type::Stalled, "True", "KeyInUse")
+        .await;
+    assert_eq!(row(&second), "Pending: !Accepted !Finished !Ready Stalled");
+    assert!(!held(&second) && intent_of(&second).is_none());
+    assert_eq!(world.service.requests("createRun").await.len(), 1);
+    let run_id = first.status.unwrap().run_id.unwrap();
+    world
+        .service
+        .post(
+            &format!("runs/{run_id}/state"),
+            json!({"state": "succeeded"}),
+        )
+        .await;
+    world.phase("first", Phase::Succeeded).await;
+    // The same key and body: the service answers with the run that it has.
+    let second = world.phase("second", Phase::Succeeded).await;
+    assert_eq!(
+        second.status.unwrap().run_id.as_deref(),
+        Some(run_id.as_str())
+    );
+    assert_eq!(world.service.requests("createRun").await.len(), 2);
+    assert_eq!(world.service.runs().await.len(), 1);
+    history.holds().await;
+}
+
+#[tokio::test]
+async fn of_two_runs_with_one_key_made_at_the_same_time_one_is_submitted() {
+    let world = World::new().await;
+    let history = world.history().await;
+    let workload = json!({"image": "i", "simulate": {"outcome": "never"}});
+    let spec = json!({"idempotencyKey": "nightly", "workload": workload});
+    tokio::join!(
+        world.create_run("one", spec.clone()),
+        world.create_run("two", spec.clone()),
+        world.create_run("three", spec)
+    );
+    let blocked = async || {
+        let mut blocked = Vec::new();
+        for name in ["one", "two", "three"] {
+            let run = world.run(name).await;
+            if row(&run) == "Pending: !Accepted !Finished !Ready Stalled" {
+                blocked.push(name);
+            }
+        }
+        blocked
+    };
+    eventually("two of three are blocked", async || match blocked().await {
+        blocked if blocked.len() == 2 => Ok(()),
+        blocked => Err(format!("{blocked:?}")),
+    })
+    .await;
+    holds_for_a_while(20, async || {
+        assert_eq!(blocked().await.len(), 2);
+        assert_eq!(world.service.requests("createRun").await.len(), 1);
+    })
+    .await;
+    history.holds().await;
+}

@@ -1,0 +1,292 @@
+//! Every version that the API server ever showed of a world's Runs, and what must hold in each.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+
+use futures::TryStreamExt;
+use kube::{
+    Api, ResourceExt,
+    api::{ListParams, WatchEvent, WatchParams},
+};
+use tokio::task::JoinHandle;
+
+use run_operator::api::{ConditionType as Type, Phase, Run, conditions};
+
+use super::wait::eventually;
+
+/// The conditions of the design's table, in its order; `Synced` speaks of freshness and stands in no row.
+const COLUMNS: [Type; 7] = [
+    Type::Accepted,
+    Type::Finished,
+    Type::Complete,
+    Type::Failed,
+    Type::Ready,
+    Type::Reconciling,
+    Type::Stalled,
+];
+
+/// The rows of the design's table "Conditions, by situation". `!` is False; what is not named is absent.
+const ROWS: [&str; 13] = [
+    "Pending: !Accepted !Finished !Ready Reconciling",
+    "Pending: !Accepted !Finished !Ready",
+    "Pending: !Accepted !Finished !Ready Stalled",
+    "Active: Accepted !Finished !Ready Reconciling",
+    "Active: Accepted !Finished Ready",
+    // A submitted Run that a person must look at: another runId turned up.
+    "Active: Accepted !Finished !Ready Stalled",
+    "Cancelling: Accepted !Finished !Ready Reconciling",
+    "Succeeded: Accepted Finished Complete Ready",
+    "Failed: Accepted Finished Failed !Ready Stalled",
+    "Cancelled: !Accepted Finished Ready",
+    "Cancelled: Accepted Finished Ready",
+    "Cancelled: Accepted Finished Failed !Ready Stalled",
+    "Cancelling: Accepted !Finished !Ready Stalled",
+];
+
+/// The reference service's states, in the order in which a run passes through them.
+const STATES: [&str; 7] = [
+    "queued",
+    "provisioning",
+    "running",
+    "cancelling",
+    "cancelled",
+    "failed",
+    "succeeded",
+];
+
+/// The row of the conditions table that a Run shows: phase and conditions, without `Synced`.
+pub(crate) fn row(run: &Run) -> String {
+    let status = run.status.clone().unwrap_or_default();
+    let mut row = status
+        .phase
+        .map_or_else(|| "no phase:".to_owned(), |phase| format!("{phase:?}:"));
+    for kind in COLUMNS {
+        if let Some(condition) = conditions::find(&status.conditions, kind) {
+            row.push_str(match condition.status.as_str() {
+                "True" => " ",
+                "False" => " !",
+                _ => " ?",
+            });
+            row.push_str(kind.as_str());
+        }
+    }
+    row
+}
+
+#[derive(Default)]
+struct Seen {
+    versions: Vec<Run>,
+    /// The names of those that are gone.
+    gone: Vec<String>,
+}
+
+/// The versions of a namespace's Runs from the moment of its making.
+pub(crate) struct History {
+    runs: Api<Run>,
+    seen: Arc<Mutex<Seen>>,
+    watch: JoinHandle<()>,
+}
+
+impl History {
+    /// Begins to watch. No version is left out: a watch from a list's version brings every later one.
+    pub(super) async fn begin(runs: Api<Run>) -> Self {
+        let list = runs.list(&ListParams::default()).await.unwrap();
+        let seen = Arc::new(Mutex::new(Seen {
+            versions: list.items,
+            gone: Vec::new(),
+        }));
+        let from = list.metadata.resource_version.unwrap_or_default();
+        let watch = tokio::spawn(follow(runs.clone(), from, Arc::clone(&seen)));
+        Self { runs, seen, watch }
+    }
+
+    /// The versions of one Run seen until now, oldest first.
+    pub(crate) fn of(&self, name: &str) -> Vec<Run> {
+        let versions = &self.seen.lock().unwrap().versions;
+        let of_this = |run: &&Run| run.name_any() == name;
+        versions.iter().filter(of_this).cloned().collect()
+    }
+
+    /// Waits for a version of a Run, without asking the API server.
+    pub(crate) async fn until(&self, name: &str, what: &str, wanted: impl Fn(&Run) -> bool) -> Run {
+        eventually(&format!("the Run {name} {what}"), async || {
+            match self.of(name).pop() {
+                Some(run) if wanted(&run) => Ok(run),
+                other => Err(serde_json::to_string_pretty(&other).unwrap()),
+            }
+        })
+        .await
+    }
+
+    /// Waits until a Run is gone, without asking the API server.
+    pub(crate) async fn gone(&self, name: &str) {
+        eventually(&format!("the Run {name} is gone"), async || {
+            let gone = self.seen.lock().unwrap().gone.iter().any(|n| n == name);
+            if gone { Ok(()) } else { Err("it is there") }
+        })
+        .await;
+    }
+
+    /// Waits until the watch has brought the current version of every Run, then checks what must hold
+    /// in each version, and from each to the next.
+    ///
+    /// # Panics
+    /// With the version that breaks a promise.
+    pub(crate) async fn holds(&self) {
+        let now = self.runs.list(&ListParams::default()).await.unwrap();
+        eventually("the history is complete", async || {
+            let versions = &self.seen.lock().unwrap().versions;
+            let seen = |run: &Run| {
+                versions.iter().any(|v| {
+                    v.metadata.uid == run.metadata.uid
+                        && v.resource_version() == run.resource_version()
+                })
+            };
+            if now.items.iter().all(seen) {
+                Ok(())
+            } else {
+                Err("an older version")
+            }
+        })
+        .await;
+        let versions = &self.seen.lock().unwrap().versions;
+        assert!(!versions.is_empty(), "no version of any Run was seen");
+        let mut last: HashMap<String, Run> = HashMap::new();
+        for run in versions.iter() {
+            check(run);
+            if let Some(before) = last.insert(run.uid().unwrap(), run.clone()) {
+                check_step(&before, run);
+            }
+        }
+    }
+}
+
+impl Drop for History {
+    fn drop(&mut self) {
+        self.watch.abort();
+    }
+}
+
+async fn follow(runs: Api<Run>, mut from: String, seen: Arc<Mutex<Seen>>) {
+    loop {
+        // An API server that is down for a moment is no reason to stop; from the same version it goes on.
+        if let Ok(events) = runs.watch(&WatchParams::default(), &from).await {
+            let mut events = std::pin::pin!(events);
+            while let Ok(Some(event)) = events.try_next().await {
+                let gone = matches!(event, WatchEvent::Deleted(_));
+                let (WatchEvent::Added(run) | WatchEvent::Modified(run) | WatchEvent::Deleted(run)) =
+                    event
+                else {
+                    continue;
+                };
+                from = run.resource_version().unwrap();
+                let mut seen = seen.lock().unwrap();
+                if gone {
+                    seen.gone.push(run.name_any());
+                }
+                seen.versions.push(run);
+            }
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+    }
+}
+
+/// What must hold in each version.
+fn check(run: &Run) {
+    let Some(status) = run.status.as_ref().filter(|s| s.phase.is_some()) else {
+        return;
+    };
+    let shown = || serde_json::to_string_pretty(run).unwrap();
+    let row = row(run);
+    assert!(
+        ROWS.contains(&row.as_str()),
+        "no row of the table: {row} in {}",
+        shown()
+    );
+    let both = conditions::is_true(&status.conditions, Type::Reconciling)
+        && conditions::is_true(&status.conditions, Type::Stalled);
+    assert!(!both, "Reconciling and Stalled together in {}", shown());
+    for condition in &status.conditions {
+        assert_eq!(
+            condition.observed_generation,
+            status.observed_generation,
+            "a condition that speaks of another generation in {}",
+            shown()
+        );
+        assert!(!condition.message.is_empty(), "no sentence in {}", shown());
+    }
+    let last = status.events.last().and_then(|event| event.id.as_ref());
+    if last.is_some() {
+        assert_eq!(
+            last,
+            status.last_event_id.as_ref(),
+            "the cursor is not the last event in {}",
+            shown()
+        );
+    }
+    assert!(status.events.len() <= 10, "too many events in {}", shown());
+    for event in &status.events {
+        let named = event.data.as_deref().and_then(state_named);
+        let (Some(named), Some(state)) = (named, &status.state) else {
+            continue;
+        };
+        if let (Some(named), Some(state)) = (rank(&named), rank(state)) {
+            assert!(
+                state >= named,
+                "the cursor is ahead of the state in {}",
+                shown()
+            );
+        }
+    }
+}
+
+/// What must hold from one version to the next of the same object.
+fn check_step(before: &Run, after: &Run) {
+    let (Some(old), Some(new)) = (&before.status, &after.status) else {
+        return;
+    };
+    let shown = || {
+        format!(
+            "{}\nthen\n{}",
+            serde_json::to_string_pretty(before).unwrap(),
+            serde_json::to_string_pretty(after).unwrap()
+        )
+    };
+    if old.run_id.is_some() {
+        assert_eq!(old.run_id, new.run_id, "the runId changed: {}", shown());
+        assert_eq!(
+            old.workspace,
+            new.workspace,
+            "the Workspace changed: {}",
+            shown()
+        );
+    }
+    if old.phase.is_some_and(Phase::terminal) {
+        assert_eq!(old.phase, new.phase, "an end was not the end: {}", shown());
+        assert_eq!(
+            old.completion_time,
+            new.completion_time,
+            "the end moved: {}",
+            shown()
+        );
+    }
+    assert!(
+        new.event_count >= old.event_count,
+        "events were forgotten: {}",
+        shown()
+    );
+    assert!(
+        new.observed_generation >= old.observed_generation,
+        "an older generation: {}",
+        shown()
+    );
+}
+
+fn state_named(data: &str) -> Option<String> {
+    let data: serde_json::Value = serde_json::from_str(data).ok()?;
+    Some(data.get("state")?.as_str()?.to_owned())
+}
+
+fn rank(state: &str) -> Option<usize> {
+    STATES.iter().position(|s| *s == state)
+}
