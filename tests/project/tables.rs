@@ -133,6 +133,24 @@ fn every_reason_is_documented_and_every_documented_one_exists() {
     }
 }
 
+#[test]
+fn every_dependency_has_its_reason() {
+    let manifest = files::text("Cargo.toml");
+    let section = manifest.split_once("\n[dependencies]\n").unwrap().1;
+    let lines = section.lines().take_while(|line| !line.starts_with('['));
+    let real = lines
+        .filter_map(|line| line.split_once(" = "))
+        .map(|(name, _)| name.to_owned())
+        .collect();
+    let rows = table(&files::text("README.md"), "## Dependencies, and why");
+    let documented = rows
+        .iter()
+        .flat_map(|row| row[0].split(", "))
+        .map(|name| name.split(' ').next().unwrap().to_owned())
+        .collect();
+    same(&documented, &real, "dependencies", "README.md");
+}
+
 /// Names are registered without the prefix, and counters get `_total` when they are printed.
 #[test]
 fn the_metrics_table_is_what_is_registered() {
