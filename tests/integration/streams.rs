@@ -164,7 +164,8 @@ async fn streams_that_are_cut_again_and_again_lose_nothing_and_resume() {
 async fn a_flood_of_events_costs_few_writes_and_few_reads() {
     let world = World::new().await;
     let history = world.history().await;
-    let simulate = json!({"runId": "train", "runTimeMs": 4000, "logEvents": 1000});
+    // Long enough that a write for each read would show.
+    let simulate = json!({"runId": "train", "runTimeMs": 12_000, "logEvents": 1000});
     world.simulate("train", simulate).await;
     let run = world.phase("train", Phase::Succeeded).await;
     world.released("train").await;
@@ -175,7 +176,7 @@ async fn a_flood_of_events_costs_few_writes_and_few_reads() {
     let versions = history.of("train").len();
     assert!(versions <= 12, "{versions} versions for {count} events");
     let reads = world.service.count("getRun").await;
-    assert!(reads <= 15, "{reads} reads for {count} events");
+    assert!(reads <= 22, "{reads} reads for {count} events");
 }
 
 #[tokio::test]
