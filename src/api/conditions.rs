@@ -83,8 +83,6 @@ reasons! {
     WorkspaceDeleting,
     /// The Workspace's `spec.suspend` holds new submissions.
     WorkspaceSuspended,
-    /// The intent is written and the POST is on its way.
-    Submitting,
     /// A call failed in a way that is retried with the same key.
     Retrying,
     /// The service gave a runId.

@@ -17,8 +17,9 @@ use super::{
     Observed, Session, WorkspaceView, body,
     classify::{self, Class},
     memory::{Memory, Trouble, later},
-    situation::{self, Situation},
+    situation::{self, Situation, Why},
     text::{MAX_ERROR, cut},
+    wording,
 };
 
 /// An observation, read.
@@ -250,6 +251,16 @@ impl<'a> Facts<'a> {
     pub(super) fn key_forgotten_at(&self, intent: &Intent) -> Timestamp {
         let retention = self.o.contract.key_retention_seconds();
         later(intent.time, Duration::from_secs(retention))
+    }
+
+    /// Why the mirror was stale, as long as nothing was read since the Workspace was Ready again.
+    pub(super) fn still_stale(&self) -> Option<Why> {
+        let session = self.session().map(|s| s.number);
+        let seen = self.memory().seen.as_ref().map(|s| s.session);
+        if seen.is_some() && seen == session {
+            return None;
+        }
+        wording::stale_as_said(self)
     }
 
     /// Whether the object's age under this intent passes what the service remembers of keys.

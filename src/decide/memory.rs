@@ -64,6 +64,8 @@ pub struct Seen {
     pub at: Timestamp,
     /// Whether a GET read it; the answer to a create or a cancel counts less.
     pub by_get: bool,
+    /// The Workspace session that it was read with.
+    pub session: u64,
 }
 
 /// Failures in a row of one kind of call.
@@ -214,7 +216,7 @@ impl Memory {
             Ok(view) => {
                 self.run_id.clone_from(&view.run_id);
                 self.went_well(Call::Create);
-                self.saw(view, with.now, false);
+                self.saw(view, with, false);
             }
             Err(failure) => {
                 let class = classify::classify(&failure, Call::Create, with.contract);
@@ -243,7 +245,7 @@ impl Memory {
                 } else {
                     self.quiet_polls.saturating_add(1)
                 };
-                self.saw(view, with.now, true);
+                self.saw(view, with, true);
             }
             Err(failure) => {
                 let class = classify::classify(&failure, Call::Get, with.contract);
@@ -302,12 +304,13 @@ impl Memory {
         }
     }
 
-    fn saw(&mut self, view: RunView, now: Timestamp, by_get: bool) {
+    fn saw(&mut self, view: RunView, with: Learning<'_>, by_get: bool) {
         self.seen = Some(Seen {
             state: view.state,
             request_id: view.request_id,
-            at: now,
+            at: with.now,
             by_get,
+            session: with.session,
         });
     }
 

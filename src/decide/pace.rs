@@ -170,6 +170,9 @@ fn refresh_at(f: &Facts<'_>) -> Timestamp {
     else {
         return f.o.now;
     };
+    if f.still_stale().is_some() {
+        return f.o.now;
+    }
     if memory.feed.refresh_wanted() {
         // What the answer to the create showed was no GET: the first one comes at once.
         return if seen.by_get {

@@ -335,9 +335,7 @@ fn staleness(f: &Facts<'_>) -> (Option<Why>, bool) {
             let trouble = f.trouble(Call::Get).filter(|t| !t.passing());
             let why = match trouble {
                 Some(trouble) => Some(wording::stale(trouble)),
-                // Until this process has read the run, the mirror is as stale as it was.
-                None if f.memory().seen.is_none() => wording::stale_as_said(f),
-                None => None,
+                None => f.still_stale(),
             };
             (why, f.unauthorized())
         }

@@ -1,9 +1,9 @@
 //! A run at the service: when it is read, what is written, and what is not.
 
 use rstest::rstest;
-use run_operator::decide::{Follow, Learned, Note, answer::Failure, feed::Received};
+use run_operator::decide::{Follow, Learned, Note, WorkspaceView, answer::Failure, feed::Received};
 
-use crate::support::{Case, at, bare, lost, problem, view};
+use crate::support::{Case, at, bare, condition, lost, not_ready, problem, session, view};
 
 fn event(case: &mut Case, id: &str, state: Option<&str>) {
     let event = Received {
@@ -51,6 +51,19 @@ fn an_event_alone_waits_and_a_change_of_state_does_not() {
         (changed.state.as_deref(), changed.last_event_id.as_deref()),
         (Some("odd"), Some("1"))
     );
+}
+
+#[test]
+fn a_mirror_that_was_stale_is_fresh_again_only_after_a_read_with_the_new_session() {
+    let synced = |case: &Case| condition(&case.settled(), "Synced").map(|c| c.0);
+    let stale = streaming().view(not_ready()).settle();
+    assert_eq!(synced(&stale).as_deref(), Some("False"));
+    let ready = stale.view(WorkspaceView::Ready(session(2)));
+    assert_eq!(ready.does(), "refresh", "at once, and without a write");
+    assert_eq!(synced(&ready).as_deref(), Some("False"));
+    let read = ready.got(Ok(view("running")));
+    assert_eq!(synced(&read).as_deref(), Some("True"));
+    assert_eq!(read.settle().does(), "nothing");
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! The operator as a process.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
@@ -93,7 +93,6 @@ impl Operator {
         self.process.terminate();
         self.process.wait_exit(END_TIMEOUT).await
     }
-
 }
 
 /// A port that was free a moment ago, below the range of outgoing connections.
