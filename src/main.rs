@@ -15,7 +15,10 @@ use run_operator::controller::chain;
 const WRONG_USAGE: u8 = 2;
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return usage(&error),
+    };
     // kube and reqwest can pull in two TLS providers, and then the first connection panics.
     if rustls::crypto::ring::default_provider()
         .install_default()
@@ -27,6 +30,28 @@ fn main() -> ExitCode {
         Command::Controller(args) => run(start::controller(*args)),
         Command::Crds => print_crds(),
     }
+}
+
+/// Help and version go to standard output as they are. Of an error clap prints a page; a container's log
+/// needs the line that says what is wrong.
+fn usage(error: &clap::Error) -> ExitCode {
+    if !error.use_stderr() {
+        return match error.print() {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(_) => ExitCode::FAILURE,
+        };
+    }
+    let page = error.to_string();
+    let what: Vec<&str> = page
+        .lines()
+        .take_while(|line| !line.starts_with("Usage:"))
+        .map(str::trim)
+        .filter(|line| !line.is_empty())
+        .collect();
+    let what = what.join(" ");
+    let what = what.strip_prefix("error: ").unwrap_or(&what);
+    eprintln!("run-operator: {what} (see run-operator --help)");
+    ExitCode::from(WRONG_USAGE)
 }
 
 fn run(future: impl Future<Output = Result<(), start::StartError>>) -> ExitCode {

@@ -76,7 +76,10 @@ impl Contract {
 
     /// Reads and checks a contract file.
     pub fn parse(yaml: &str) -> Result<Self, ContractError> {
-        let profile: Profile = serde_saphyr::from_str(yaml).map_err(ContractError::Parse)?;
+        // Without the excerpt of the file that it would print: an error is one line.
+        let options = serde_saphyr::options! { with_snippet: false };
+        let profile: Profile =
+            serde_saphyr::from_str_with_options(yaml, options).map_err(ContractError::Parse)?;
         check(&profile)?;
         let s = &profile.states;
         let states = index(

@@ -90,19 +90,22 @@ impl HttpClients {
 }
 
 /// The certificates to trust alone; `None` means the system's. Plain http trusts none, and so works
-/// where the system has none.
+/// where the system has none; a bundle that can't be read is a mistake there too.
 fn roots(config: &ClientConfig) -> Result<Option<Vec<Certificate>>, ConfigError> {
-    if !config.base_url.is_https() {
-        return Ok(Some(Vec::new()));
+    let given = config.ca_pem.as_deref().map(bundle).transpose()?;
+    if config.base_url.is_https() {
+        Ok(given)
+    } else {
+        Ok(Some(Vec::new()))
     }
-    let Some(pem) = &config.ca_pem else {
-        return Ok(None);
-    };
+}
+
+fn bundle(pem: &[u8]) -> Result<Vec<Certificate>, ConfigError> {
     let roots = Certificate::from_pem_bundle(pem).map_err(ConfigError::ReadCa)?;
     if roots.is_empty() {
         return Err(ConfigError::EmptyCa);
     }
-    Ok(Some(roots))
+    Ok(roots)
 }
 
 /// What each client has in common. The call's own time limit is set where it is made.

@@ -176,7 +176,7 @@ fn audit_policy() -> Value {
 ///
 /// It lies below the ports that systems give to outgoing connections (from 32768 on Linux): else any of
 /// those could take it before the program binds it, or while the API server is down for an outage test.
-fn free_port() -> Result<u16, Error> {
+pub(crate) fn free_port() -> Result<u16, Error> {
     const FIRST: u16 = 10_240;
     const COUNT: u16 = 19_760;
     for _ in 0..100 {

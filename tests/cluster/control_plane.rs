@@ -134,7 +134,7 @@ impl ControlPlane {
     }
 
     /// The cluster that the environment names, or one of our own.
-    async fn given_or_started() -> Result<Self, Error> {
+    pub(crate) async fn given_or_started() -> Result<Self, Error> {
         let Some(kubeconfig) = binaries::set_variable("RUN_OPERATOR_TEST_KUBECONFIG") else {
             return Self::start(Options::default()).await;
         };

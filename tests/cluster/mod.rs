@@ -26,7 +26,8 @@ mod process;
 mod scratch;
 
 pub(crate) use binaries::{Binaries, Tool, kubernetes_version};
+pub(crate) use boot::free_port;
 pub(crate) use control_plane::{ControlPlane, Options};
 pub(crate) use error::Error;
-pub(crate) use process::{Output, Process};
+pub(crate) use process::{Output, Process, run};
 pub(crate) use scratch::Scratch;

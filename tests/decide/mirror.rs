@@ -80,6 +80,14 @@ fn an_event_that_may_change_the_state_leads_to_one_get_a_second() {
     assert_eq!(case.at(20).settled().last_event_id.as_deref(), Some("2"));
 }
 
+#[test]
+fn the_first_event_after_the_create_is_followed_at_once() {
+    let mut case = Case::new().mine().posted(Ok(view("queued"))).settle();
+    assert_eq!(case.does(), "nothing", "the answer to the create is fresh");
+    event(&mut case, "1", Some("done"));
+    assert_eq!(case.does(), "refresh");
+}
+
 #[rstest]
 #[case(true, 59, "nothing")]
 #[case(true, 67, "refresh")]

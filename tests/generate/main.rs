@@ -1,14 +1,32 @@
-//! Writes every generated file of the repository. `make generate` runs it; the drift tests name it.
+//! Writes every generated file of the repository: `make generate`. With `--check` it writes nothing and
+//! fails when one of them is not what the code says.
 
 use std::error::Error;
 use std::path::Path;
 
+use clap::Parser;
+
+#[derive(Parser)]
+struct Cli {
+    /// Write nothing; fail when a file is out of date.
+    #[arg(long)]
+    check: bool,
+}
+
 fn main() -> Result<(), Box<dyn Error>> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let cli = Cli::parse();
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("crds");
     for (name, text) in run_operator::api::crd::files()? {
-        let path = root.join("crds").join(name);
-        std::fs::write(&path, text)?;
-        println!("{}", path.display());
+        let path = directory.join(name);
+        if !cli.check {
+            std::fs::write(&path, text)?;
+            println!("{}", path.display());
+        } else if std::fs::read_to_string(&path).unwrap_or_default() != text {
+            let path = path.display();
+            return Err(
+                format!("{path} is out of date: run `make generate`, commit the result").into(),
+            );
+        }
     }
     Ok(())
 }

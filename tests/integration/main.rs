@@ -13,13 +13,19 @@
 mod cluster;
 mod support;
 
+mod bad_input;
 mod budget;
+mod cli;
 mod deletion;
 mod doubt;
+mod faults;
 mod health;
 mod lifecycle;
 mod outage;
 mod restart;
 mod rows;
 mod spec_fields;
+mod streams;
 mod tampering;
+mod token;
+mod undecodable;

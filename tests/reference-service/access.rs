@@ -41,8 +41,14 @@ pub(crate) struct Caller {
 
 /// How a token is shown everywhere: never itself (rule 7).
 pub(crate) fn fingerprint(token: &str) -> String {
-    let mut text = String::from("sha256:");
-    for byte in Sha256::digest(token.as_bytes()).iter().take(6) {
+    let digest = digest(token.as_bytes());
+    format!("sha256:{}", digest.get(..12).unwrap_or_default())
+}
+
+/// The SHA-256 in hexadecimal.
+pub(crate) fn digest(bytes: &[u8]) -> String {
+    let mut text = String::new();
+    for byte in Sha256::digest(bytes) {
         // Writing to a String can't fail.
         let _ = write!(text, "{byte:02x}");
     }

@@ -20,7 +20,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use serde_json::Value;
 use tokio::net::{TcpListener, TcpStream};
 
-use crate::access::{Access, fingerprint};
+use crate::access::{Access, digest, fingerprint};
 use crate::api::Call;
 use crate::app::{App, OpenGuard};
 use crate::checks;
@@ -207,6 +207,7 @@ fn entry(access: &Access, parts: &Parts, call: &Call, at: String) -> Entry {
         token,
         headers,
         body_bytes: call.body.as_ref().map_or(0, Bytes::len),
+        body_sha256: call.body.as_ref().ok().map(|body| digest(body)),
         status: None,
         cut: false,
         fault: None,

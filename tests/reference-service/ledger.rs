@@ -26,6 +26,8 @@ pub(crate) struct Entry {
     pub(crate) token: Option<String>,
     pub(crate) headers: BTreeMap<String, String>,
     pub(crate) body_bytes: usize,
+    /// Of the body as it came: equal bytes have equal digests.
+    pub(crate) body_sha256: Option<String>,
     /// Absent while the answer is not made, and for ever when the connection was cut.
     pub(crate) status: Option<u16>,
     /// The connection was cut with no answer.
@@ -129,6 +131,7 @@ mod tests {
             token: None,
             headers: BTreeMap::new(),
             body_bytes: 0,
+            body_sha256: None,
             status: None,
             cut: false,
             fault: None,

@@ -1,13 +1,15 @@
 //! What a test needs: a world of its own, and words for what it does and waits for.
 
 mod history;
+mod looks;
 mod operator;
 mod service;
 mod wait;
 mod world;
 
 pub(crate) use history::{History, row};
+pub(crate) use looks::{condition_of, contract_file, says};
 pub(crate) use operator::Operator;
-pub(crate) use service::Service;
+pub(crate) use service::{Service, TOKEN};
 pub(crate) use wait::{eventually, holds_for_a_while};
 pub(crate) use world::{Setup, World, held, intent_of, phase_of};

@@ -1,5 +1,6 @@
 //! The reference service as a process, and its control API.
 
+use std::path::PathBuf;
 use std::process::Command;
 
 use serde_json::{Value, json};
@@ -13,8 +14,10 @@ pub(crate) const TOKEN: &str = "canary-7f1d0c5e-token";
 /// A running reference service.
 pub(crate) struct Service {
     process: Process,
-    /// `http://127.0.0.1:PORT`.
-    origin: String,
+    recipe: Command,
+    log: PathBuf,
+    /// `127.0.0.1:PORT`.
+    address: String,
     http: reqwest::Client,
 }
 
@@ -23,44 +26,45 @@ impl Service {
     pub(crate) async fn start(scratch: &Scratch, args: &[&str]) -> Self {
         let port_file = scratch.path().join("service.port");
         let log = scratch.path().join("service.log");
-        let mut command = Command::new(env!("CARGO_BIN_EXE_reference-service"));
-        command
-            .args([
-                "--listen",
-                "127.0.0.1:0",
-                "--token",
-                TOKEN,
-                "--log",
-                "debug",
-            ])
-            .args([
-                "--queue-time",
-                "100ms",
-                "--provision-time",
-                "100ms",
-                "--run-time",
-                "300ms",
-            ])
-            .args(["--cancel-time", "100ms"])
-            .arg("--port-file")
-            .arg(&port_file)
-            .args(args);
-        let process = Process::spawn(&command, Output::File(log)).unwrap();
+        let mut first = recipe("127.0.0.1:0", args);
+        first.arg("--port-file").arg(&port_file);
+        let process = Process::spawn(&first, Output::File(log.clone())).unwrap();
         let port = eventually("the reference service listens", async || {
             let text = std::fs::read_to_string(&port_file).unwrap_or_default();
             text.trim().parse::<u16>().map_err(|_| process.output())
         })
         .await;
+        let address = format!("127.0.0.1:{port}");
         Self {
             process,
-            origin: format!("http://127.0.0.1:{port}"),
+            recipe: recipe(&address, args),
+            log,
+            address,
             http: reqwest::Client::new(),
         }
     }
 
+    /// Starts it again after [`Service::kill`], at the same address: it has forgotten everything but its
+    /// token.
+    pub(crate) async fn start_again(&mut self) {
+        let log = Output::File(self.log.clone());
+        self.process = Process::spawn(&self.recipe, log).unwrap();
+        eventually("the reference service listens again", async || {
+            tokio::net::TcpStream::connect(&self.address)
+                .await
+                .map(drop)
+        })
+        .await;
+    }
+
+    /// The address without a path.
+    pub(crate) fn address(&self) -> &str {
+        &self.address
+    }
+
     /// The base URL for the operator.
     pub(crate) fn base_url(&self) -> String {
-        format!("{}/api/v1", self.origin)
+        format!("http://{}/api/v1", self.address)
     }
 
     /// What the service has written to its log.
@@ -153,7 +157,7 @@ impl Service {
     }
 
     fn control(&self, path: &str) -> String {
-        format!("{}/_control/{path}", self.origin)
+        format!("http://{}/_control/{path}", self.address)
     }
 
     async fn send(&self, request: reqwest::RequestBuilder) -> Value {
@@ -174,4 +178,15 @@ impl Service {
             serde_json::from_str(&text).unwrap()
         }
     }
+}
+
+/// How to start one.
+fn recipe(listen: &str, args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_reference-service"));
+    command
+        .args(["--listen", listen, "--token", TOKEN, "--log", "debug"])
+        .args(["--queue-time", "100ms", "--provision-time", "100ms"])
+        .args(["--run-time", "300ms", "--cancel-time", "100ms"])
+        .args(args);
+    command
 }

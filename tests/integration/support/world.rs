@@ -29,6 +29,8 @@ pub(crate) struct Setup {
     pub(crate) service: Vec<&'static str>,
     /// No Workspace, no Secret: the test makes its own.
     pub(crate) bare: bool,
+    /// The operator is started without a base URL of its own.
+    pub(crate) no_base_url: bool,
     /// A control plane of the test's own.
     pub(crate) control_plane: Option<&'static ControlPlane>,
 }
@@ -62,7 +64,10 @@ impl World {
         let scratch = Scratch::new("integration").unwrap();
         let namespace = format!("t-{}", uuid::Uuid::new_v4().simple());
         let service = Service::start(&scratch, &setup.service).await;
-        let mut args = vec!["--base-url".to_owned(), service.base_url()];
+        let mut args = Vec::new();
+        if !setup.no_base_url {
+            args.extend(["--base-url".to_owned(), service.base_url()]);
+        }
         args.extend(setup.operator.iter().map(|&arg| arg.to_owned()));
         let recipe = Recipe {
             kubeconfig: control_plane.kubeconfig().to_owned(),
@@ -91,6 +96,15 @@ impl World {
     /// Starts the operator (again).
     pub(crate) async fn start_operator(&mut self) {
         self.operator = Some(Operator::start(&self.recipe).await);
+    }
+
+    /// Starts the operator anew, with further arguments.
+    pub(crate) async fn restart_operator_with(&mut self, args: &[&str]) {
+        self.kill_operator();
+        self.recipe
+            .args
+            .extend(args.iter().map(|&arg| arg.to_owned()));
+        self.start_operator().await;
     }
 
     /// A second operator beside the first, as a stale leader would be.

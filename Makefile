@@ -1,0 +1,74 @@
+# Everything here sets up what it needs on a machine with Rust and Go. `make` alone lists the targets.
+
+CARGO ?= cargo
+# Tests mostly wait for each other's programs: two threads a core, four at least.
+CORES := $(shell getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2)
+RUST_TEST_THREADS ?= $(shell n=$$((2 * $(CORES))); [ $$n -ge 4 ] || n=4; echo $$n)
+# Sets which tests `make test` runs: make test TESTS='--test service'.
+TESTS ?=
+
+.DEFAULT_GOAL := help
+# One cargo at a time: two would only wait for each other's lock.
+.NOTPARALLEL:
+
+.PHONY: help
+help: ## List the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.PHONY: build
+build: ## Build the operator and the reference service (target/debug)
+	$(CARGO) build --locked --bins
+
+.PHONY: demo
+demo: ## Show what is promised, on a real control plane; KEEP=1 stays up until Ctrl-C
+	@$(CARGO) build --locked --bins --example demo
+	@$(CARGO) run --locked --quiet --example demo -- $(if $(KEEP),--keep)
+
+.PHONY: test
+test: control-plane ## Run every test: unit, property, client, CRDs, control plane, integration
+	RUST_TEST_THREADS=$(RUST_TEST_THREADS) $(CARGO) test --locked --no-fail-fast $(TESTS)
+
+.PHONY: test-unit
+test-unit: ## Run the tests that need no control plane
+	$(CARGO) test --locked --lib --bin reference-service --test decide --test service
+
+.PHONY: slowest
+slowest: control-plane ## Run every test and name the ten slowest
+	@.ci/slowest $(RUST_TEST_THREADS) $(TESTS)
+
+.PHONY: control-plane
+control-plane: ## Build etcd, kube-apiserver and the like, once, where they can't be found
+	@$(CARGO) build --locked --tests --bins --examples
+	@$(CARGO) run --locked --quiet --example cluster -- build --controller-manager >/dev/null
+
+.PHONY: generate
+generate: ## Write every generated file
+	$(CARGO) run --locked --quiet --example generate
+
+.PHONY: check
+check: format lint drift deny ## Check format, lints, generated files, licences and dependencies
+
+.PHONY: format
+format:
+	$(CARGO) fmt --check
+	$(CARGO) fmt --check --manifest-path fuzz/Cargo.toml
+	bash -n .ci/run .ci/deny .ci/slowest
+
+.PHONY: lint
+lint:
+	$(CARGO) clippy --locked --all-targets -- -D warnings
+
+.PHONY: drift
+drift:
+	$(CARGO) run --locked --quiet --example generate -- --check
+
+.PHONY: deny
+deny: ## Check licences, banned crates and sources; advisories too, where their database can be had
+	@.ci/deny
+
+.PHONY: fuzz
+fuzz: ## Fuzz the decoder of event streams for a minute (needs nightly Rust and cargo-fuzz)
+	@$(CARGO) +nightly fuzz --version >/dev/null 2>&1 || { \
+	  echo "fuzz: install what it needs: rustup toolchain install nightly; cargo install --locked cargo-fuzz" >&2; exit 1; }
+	mkdir -p fuzz/corpus/sse
+	$(CARGO) +nightly fuzz run sse fuzz/corpus/sse fuzz/seeds/sse -- -max_total_time=60

@@ -1,0 +1,107 @@
+//! What is wrong with the flags ends the program at once: one clear line, exit code 2.
+
+use std::process::{Command, Output};
+
+use rstest::rstest;
+
+use crate::support::contract_file;
+
+/// Runs the program without a cluster: what is wrong must be found before one is looked for.
+fn run_operator(args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_run-operator"))
+        .args(args)
+        .env_clear()
+        .env("KUBECONFIG", "/nonexistent/kubeconfig")
+        .output()
+        .unwrap()
+}
+
+fn refused(args: &[&str], words: &[&str]) {
+    let output = run_operator(args);
+    let told = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(2), "{told}");
+    assert_eq!(told.lines().count(), 1, "not one line: {told}");
+    assert!(told.starts_with("run-operator: "), "{told}");
+    for word in words {
+        assert!(told.contains(word), "{word:?} is not in {told:?}");
+    }
+    assert!(output.stdout.is_empty());
+}
+
+#[rstest]
+#[case::of_an_unknown_name(&["--base-ulr", "https://runs.example.com/api/v1"], &["--base-ulr"])]
+#[case::without_its_value(&["--base-url"], &["--base-url", "value"])]
+#[case::with_an_unknown_form(&["--log-format", "xml"], &["xml", "--log-format", "text, json"])]
+#[case::with_no_number(&["--max-streams", "many"], &["many", "--max-streams"])]
+#[case::with_a_number_too_small(&["--max-concurrent-reconciles", "0"], &["--max-concurrent-reconciles"])]
+#[case::with_no_duration(&["--poll-min", "soon"], &["--poll-min", "is no duration", "500ms"])]
+#[case::with_a_duration_too_short(&["--poll-min", "1ms"], &["--poll-min", "too short", "10ms"])]
+#[case::with_intervals_in_the_wrong_order(&["--poll-min", "10s", "--poll-max", "5s"], &["--poll-min", "longer than"])]
+#[case::with_no_address(&["--listen", "here"], &["--listen", "here"])]
+#[case::with_a_filter_that_is_none(&["--log-filter", "run_operator=loud"], &["--log-filter", "run_operator=loud"])]
+#[case::with_a_relative_url(&["--base-url", "/api/v1"], &["--base-url", "failed to parse the base URL"])]
+#[case::with_plain_http_to_another_machine(&["--base-url", "http://runs.example.com/api/v1"], &["plain http", "use https"])]
+#[case::with_a_user_in_the_url(&["--base-url", "https://me:secret@runs.example.com/api/v1"], &["user name or password"])]
+#[case::with_a_query_in_the_url(&["--allowed-base-url", "https://runs.example.com/api/v1?key=secret"], &["--allowed-base-url", "query or a fragment"])]
+#[case::with_another_scheme(&["--base-url", "ftp://runs.example.com/api/v1"], &["must begin with https://"])]
+#[case::with_no_contract_file(&["--contract", "/nonexistent/profile.yaml"], &["failed to read the contract file /nonexistent/profile.yaml", "No such file"])]
+fn a_flag_is_refused_in_one_line(#[case] args: &[&str], #[case] words: &[&str]) {
+    refused(&[&["controller"], args].concat(), words);
+}
+
+#[rstest]
+#[case::that_is_no_yaml("no-yaml", "keyRetentionSeconds: 86400", "keyRetentionSeconds: [", &[])]
+#[case::with_an_unknown_field("unknown-field", "keyRetentionSeconds:", "keyRetention:", &["keyRetention"])]
+#[case::with_a_wrong_pointer("wrong-pointer", "idPointers: [/runId]", "idPointers: [runId]", &["runId"])]
+#[case::with_no_version("no-version", r#"accepted: ["1", "v1", "1.*", "v1.*"]"#, "accepted: []", &["accepted"])]
+fn a_contract_file_is_refused_in_one_line(
+    #[case] name: &str,
+    #[case] from: &str,
+    #[case] to: &str,
+    #[case] words: &[&str],
+) {
+    let path = contract_file(&format!("cli-{name}"), &[(from, to)]);
+    let told = format!("failed to use the contract file {path}");
+    let words = [&[told.as_str()], words].concat();
+    refused(&["controller", "--contract", &path], &words);
+}
+
+#[test]
+fn an_unknown_command_is_refused_in_one_line() {
+    refused(&["contoller"], &["contoller"]);
+}
+
+#[test]
+fn a_secret_in_a_url_is_not_repeated() {
+    let output = run_operator(&[
+        "controller",
+        "--base-url",
+        "https://me:hunter2@runs.example.com/v1",
+    ]);
+    let told = String::from_utf8(output.stderr).unwrap();
+    assert!(!told.contains("hunter2"), "{told}");
+}
+
+#[test]
+fn without_a_cluster_the_missing_kubeconfig_is_told() {
+    refused(
+        &[
+            "controller",
+            "--base-url",
+            "https://runs.example.com/api/v1",
+        ],
+        &["failed to find a cluster"],
+    );
+}
+
+#[test]
+fn help_and_version_are_no_errors() {
+    for args in [&["--help"][..], &["controller", "--help"], &["--version"]] {
+        let output = run_operator(args);
+        assert_eq!(output.status.code(), Some(0), "{args:?}");
+        assert!(
+            !output.stdout.is_empty() && output.stderr.is_empty(),
+            "{args:?}"
+        );
+    }
+}

@@ -1,0 +1,149 @@
+//! What the tests of bad input, faults and tokens look at.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use serde_json::Value;
+
+use run_operator::api::{ConditionType, Phase, Run, conditions};
+
+use super::{World, eventually};
+
+/// A condition of a Run, if it has it.
+pub(crate) fn condition_of(run: &Run, kind: ConditionType) -> Option<Condition> {
+    let status = run.status.as_ref()?;
+    conditions::find(&status.conditions, kind).cloned()
+}
+
+/// Panics unless every word stands in the text.
+pub(crate) fn says(text: &str, words: &[&str]) {
+    for word in words {
+        assert!(text.contains(word), "{word:?} is not in {text:?}");
+    }
+}
+
+impl World {
+    /// Waits until a condition of a Workspace has this status and reason; gives back its message.
+    pub(crate) async fn workspace_condition(
+        &self,
+        name: &str,
+        kind: ConditionType,
+        status: &str,
+        reason: &str,
+    ) -> String {
+        let what = format!(
+            "the Workspace {name} has {}={status} ({reason})",
+            kind.as_str()
+        );
+        eventually(&what, async || {
+            let workspace = self.workspaces().get(name).await;
+            let workspace = workspace.map_err(|error| error.to_string())?;
+            let all = workspace.status.map(|s| s.conditions).unwrap_or_default();
+            match conditions::find(&all, kind) {
+                Some(c) if c.status == status && c.reason == reason => Ok(c.message.clone()),
+                _ => Err(serde_json::to_string_pretty(&all).unwrap()),
+            }
+        })
+        .await
+    }
+
+    /// The Workspace `default` can't be used for `reason`, by itself or (`stalled`) until a person acts,
+    /// and the Run `train` waits for it and repeats why. Nothing was submitted.
+    pub(crate) async fn held_by_workspace(&self, reason: &str, stalled: bool, words: &[&str]) {
+        let told = self
+            .workspace_condition("default", ConditionType::Ready, "False", reason)
+            .await;
+        says(&told, words);
+        let other = if stalled {
+            ConditionType::Stalled
+        } else {
+            ConditionType::Reconciling
+        };
+        self.workspace_condition("default", other, "True", reason)
+            .await;
+        let waits = "WorkspaceNotReady";
+        let run = self
+            .condition("train", ConditionType::Reconciling, "True", waits)
+            .await;
+        self.condition("train", ConditionType::Ready, "False", waits)
+            .await;
+        self.condition("train", ConditionType::Accepted, "False", waits)
+            .await;
+        let status = run.status.as_ref().unwrap();
+        assert_eq!(status.phase, Some(Phase::Pending));
+        let told = condition_of(&run, ConditionType::Ready).unwrap().message;
+        says(&told, &["Workspace default", reason]);
+        says(&told, words);
+        assert_eq!(
+            self.service.requests("createRun").await,
+            Vec::<Value>::new()
+        );
+    }
+
+    /// The Run goes through by itself, and is the only run at the service, made by one POST that counted.
+    pub(crate) async fn heals(&self, name: &str) {
+        let run = self.phase(name, Phase::Succeeded).await;
+        let status = run.status.as_ref().unwrap();
+        assert_eq!(status.last_error, None);
+        self.one_run_each().await;
+        assert_eq!(self.service.runs().await.len(), 1);
+    }
+
+    /// Every Run of this world that has a runId is exactly one run at the service, under its uid; the
+    /// service has no other; and all POSTs of one key had the same bytes.
+    pub(crate) async fn one_run_each(&self) {
+        let objects = self.runs().list(&kube::api::ListParams::default()).await;
+        let objects = objects.unwrap().items;
+        let runs = self.service.runs().await;
+        for run in &runs {
+            let owner = objects
+                .iter()
+                .find(|object| object.metadata.uid.as_deref() == run["idempotencyKey"].as_str());
+            let owner = owner.unwrap_or_else(|| panic!("a run that no object asked for: {run}"));
+            let status = owner.status.as_ref().unwrap();
+            assert_eq!(status.run_id.as_deref(), run["runId"].as_str(), "{run}");
+        }
+        let submitted = objects
+            .iter()
+            .filter(|object| object.status.as_ref().is_some_and(|s| s.run_id.is_some()));
+        assert_eq!(submitted.count(), runs.len());
+        let posts = self.service.requests("createRun").await;
+        for post in &posts {
+            let first = posts
+                .iter()
+                .find(|p| p["idempotencyKey"] == post["idempotencyKey"])
+                .unwrap();
+            assert_eq!(
+                post["bodySha256"], first["bodySha256"],
+                "another body: {post}"
+            );
+            assert!(post["bodySha256"].is_string(), "no digest in {post}");
+        }
+    }
+
+    /// How many POSTs were made for a Run.
+    pub(crate) async fn posts_of(&self, run: &Run) -> usize {
+        let posts = self.service.requests("createRun").await;
+        let of_this =
+            |post: &&Value| post["idempotencyKey"].as_str() == run.metadata.uid.as_deref();
+        posts.iter().filter(of_this).count()
+    }
+
+    /// How many requests the service answered with 401.
+    pub(crate) async fn unauthorized(&self) -> u64 {
+        self.service.get("stats").await["unauthenticated"]
+            .as_u64()
+            .unwrap()
+    }
+}
+
+/// Writes a contract file like the built-in one, with these texts replaced, and names it. It lies in the
+/// build's own directory for temporary files.
+pub(crate) fn contract_file(stem: &str, changes: &[(&str, &str)]) -> String {
+    let mut text = include_str!("../../../contract/profile.yaml").to_owned();
+    for (from, to) in changes {
+        assert!(text.contains(from), "{from:?} is not in the contract file");
+        text = text.replace(from, to);
+    }
+    let path = format!("{}/{stem}.yaml", env!("CARGO_TARGET_TMPDIR"));
+    std::fs::write(&path, text).unwrap();
+    path
+}

@@ -1,0 +1,476 @@
+//! The token: rotated, expired, taken away, and never shown.
+
+use base64::Engine as _;
+use k8s_openapi::api::events::v1::Event;
+use kube::api::{DeleteParams, ListParams};
+use kube::{Api, ResourceExt};
+use serde_json::{Value, json};
+
+use run_operator::api::{ConditionType as Type, Phase, conditions, names};
+
+use crate::faults::impatient;
+use crate::support::{Setup, TOKEN, World, condition_of, eventually, holds_for_a_while, says};
+
+const SECOND: &str = "canary-of-the-rotation-5b1e";
+/// About three seconds of looks.
+const A_WHILE: u32 = 120;
+
+/// A world with so many Runs that go on until they are told to end; their runIds are their names.
+async fn busy(names: &[&str]) -> World {
+    let world = World::new().await;
+    for name in names {
+        world
+            .simulate(name, json!({"runId": name, "outcome": "never"}))
+            .await;
+    }
+    for name in names {
+        world.state(name, "running").await;
+    }
+    world
+}
+
+async fn set_state(world: &World, run: &str, state: &str) {
+    let state = json!({"state": state});
+    world
+        .service
+        .post(&format!("runs/{run}/state"), state)
+        .await;
+}
+
+/// Requests that carry a token, but for the checks of the Workspace.
+async fn run_calls(world: &World) -> usize {
+    world.service.run_calls().await
+}
+
+#[tokio::test]
+async fn a_rotated_token_is_picked_up_without_a_restart_and_without_a_refused_call() {
+    let world = busy(&["one", "two"]).await;
+    let history = world.history().await;
+    world.service.post("tokens", json!({"token": SECOND})).await;
+    let asked = world.service.requests("getWorkspace").await.len();
+    world.token(SECOND).await;
+    world.asked("getWorkspace", asked + 1).await;
+    let check = world.service.requests("getWorkspace").await.pop().unwrap();
+    eventually("the streams are opened with the new token", async || {
+        let streams = world.service.requests("streamEvents").await;
+        let new = streams
+            .iter()
+            .filter(|s| s["token"] == check["token"])
+            .count();
+        if new == 2 { Ok(()) } else { Err(new) }
+    })
+    .await;
+    world.service.delete(&format!("tokens/{TOKEN}")).await;
+    for name in ["one", "two"] {
+        set_state(&world, name, "succeeded").await;
+        world.phase(name, Phase::Succeeded).await;
+    }
+    assert_eq!(world.unauthorized().await, 0);
+    world.one_run_each().await;
+    history.holds().await;
+}
+
+#[tokio::test]
+async fn a_token_that_is_revoked_before_its_successor_comes_fails_no_run() {
+    let names = ["one", "two", "three"];
+    let world = busy(&names).await;
+    let history = world.history().await;
+    world.service.delete(&format!("tokens/{TOKEN}")).await;
+    set_state(&world, "one", "processing").await;
+    world
+        .workspace_ready("default", "False", "Unauthorized")
+        .await;
+    let late = world.create_run("late", json!({})).await;
+    world
+        .condition("late", Type::Ready, "False", "WorkspaceNotReady")
+        .await;
+    world.service.post("tokens", json!({"token": SECOND})).await;
+    world.token(SECOND).await;
+    world.phase("late", Phase::Succeeded).await;
+    world.state("one", "processing").await;
+    for name in names {
+        set_state(&world, name, "succeeded").await;
+        world.phase(name, Phase::Succeeded).await;
+    }
+    let refused = world.unauthorized().await;
+    assert!((1..=10).contains(&refused), "{refused} calls were refused");
+    assert_eq!(world.posts_of(&late).await, 1);
+    for name in names.iter().chain(&["late"]) {
+        for run in history.of(name) {
+            assert_ne!(
+                run.status.as_ref().and_then(|s| s.phase),
+                Some(Phase::Failed)
+            );
+            assert_eq!(condition_of(&run, Type::Stalled), None);
+        }
+    }
+    world.one_run_each().await;
+    history.holds().await;
+}
+
+#[tokio::test]
+async fn with_an_expired_token_one_prober_asks_and_every_run_waits_and_says_so() {
+    let names = ["one", "two", "three", "four", "five", "six"];
+    let world = busy(&names).await;
+    let expiry = json!({"expiresAfterMs": 0});
+    world
+        .service
+        .patch(&format!("tokens/{TOKEN}"), expiry)
+        .await;
+    for name in names {
+        set_state(&world, name, "processing").await;
+    }
+    let told = world.workspace_condition("default", Type::Ready, "False", "Unauthorized");
+    says(
+        &told.await,
+        &[
+            "401 unauthenticated",
+            "Request id",
+            "Put a valid token into the Secret",
+        ],
+    );
+    for name in names {
+        let run = world
+            .condition(name, Type::Synced, "False", "WorkspaceNotReady")
+            .await;
+        let told = condition_of(&run, Type::Synced).unwrap().message;
+        says(
+            &told,
+            &["Workspace default", "Unauthorized", "Put a valid token"],
+        );
+        let status = run.status.unwrap();
+        assert_eq!(status.phase, Some(Phase::Active));
+        assert_eq!(
+            status.state.as_deref(),
+            Some("running"),
+            "the last mirrored state is kept"
+        );
+    }
+    let refused = world.unauthorized().await;
+    assert!(refused <= 20, "{refused} calls were refused");
+    let calls = run_calls(&world).await;
+    holds_for_a_while(A_WHILE, async || {
+        assert_eq!(run_calls(&world).await, calls, "a Run makes calls");
+        assert!(
+            world.unauthorized().await <= refused + 5,
+            "the token is sent in circles"
+        );
+    })
+    .await;
+    let again = json!({});
+    world.service.patch(&format!("tokens/{TOKEN}"), again).await;
+    for name in names {
+        let run = world.state(name, "processing").await;
+        assert_eq!(condition_of(&run, Type::Synced).unwrap().status, "True");
+    }
+    world.one_run_each().await;
+}
+
+#[tokio::test]
+async fn a_secret_that_is_deleted_and_made_again_interrupts_the_mirror_alone() {
+    let world = busy(&["train"]).await;
+    world
+        .secrets()
+        .delete("run-operator-token", &DeleteParams::default())
+        .await
+        .unwrap();
+    world
+        .workspace_ready("default", "False", "SecretNotFound")
+        .await;
+    let run = world
+        .condition("train", Type::Synced, "False", "WorkspaceNotReady")
+        .await;
+    let told = condition_of(&run, Type::Synced).unwrap().message;
+    says(
+        &told,
+        &["Secret run-operator-token", "create it with the key token"],
+    );
+    set_state(&world, "train", "processing").await;
+    let calls = run_calls(&world).await;
+    holds_for_a_while(A_WHILE, async || {
+        assert_eq!(
+            run_calls(&world).await,
+            calls,
+            "a token that is gone is used"
+        );
+    })
+    .await;
+    world.token(TOKEN).await;
+    let run = world.state("train", "processing").await;
+    assert_eq!(condition_of(&run, Type::Synced).unwrap().status, "True");
+    set_state(&world, "train", "succeeded").await;
+    world.heals("train").await;
+    assert_eq!(world.unauthorized().await, 0);
+}
+
+#[tokio::test]
+async fn a_token_for_another_workspace_makes_no_call_for_the_runs_of_the_first() {
+    let world = busy(&["train"]).await;
+    let other = json!({"token": SECOND, "workspace": "ws-other"});
+    world.service.post("tokens", other).await;
+    let calls = run_calls(&world).await;
+    world.token(SECOND).await;
+    let run = world
+        .run_until("train", "says that it is elsewhere", |run| {
+            condition_of(run, Type::Synced).is_some_and(|c| c.status == "False")
+        })
+        .await;
+    assert_eq!(
+        condition_of(&run, Type::Synced).unwrap().reason,
+        "WorkspaceChanged"
+    );
+    holds_for_a_while(A_WHILE, async || {
+        let seconds: Vec<_> = world.service.requests("getRun").await;
+        let last = seconds.last().unwrap();
+        let first = &world.service.requests("createRun").await[0];
+        assert_eq!(last["token"], first["token"], "the wrong token is used");
+    })
+    .await;
+    assert!(run_calls(&world).await <= calls + 2);
+    world.token(TOKEN).await;
+    world
+        .condition("train", Type::Synced, "True", "Mirrored")
+        .await;
+    set_state(&world, "train", "succeeded").await;
+    world.heals("train").await;
+}
+
+/// Everything that a person or a program can read of the operator.
+async fn everything_shown(world: &World) -> String {
+    let mut shown = world.operator_log();
+    let all = ListParams::default();
+    for run in world.runs().list(&all).await.unwrap() {
+        shown.push_str(&serde_json::to_string(&(run.annotations(), &run.status)).unwrap());
+    }
+    for workspace in world.workspaces().list(&all).await.unwrap() {
+        shown.push_str(&serde_json::to_string(&workspace.status).unwrap());
+    }
+    let events: Api<Event> = Api::namespaced(world.client.clone(), &world.namespace);
+    for event in events.list(&all).await.unwrap() {
+        shown.push_str(&serde_json::to_string(&event).unwrap());
+    }
+    for path in ["metrics", "healthz", "readyz"] {
+        shown.push_str(&world.operator().fetch(path).await.unwrap().1);
+    }
+    shown
+}
+
+/// Faults that bring the token back in every part of an answer.
+fn echoes() -> Vec<(&'static str, &'static str, Value)> {
+    let echo = format!("echo of {TOKEN}!");
+    vec![
+        (
+            "title",
+            "createRun",
+            json!({"type": "answer", "status": 503, "title": echo}),
+        ),
+        (
+            "code",
+            "createRun",
+            json!({"type": "answer", "status": 503, "code": TOKEN}),
+        ),
+        (
+            "params",
+            "createRun",
+            json!({"type": "answer", "status": 503, "params": {"token": TOKEN}}),
+        ),
+        (
+            "page",
+            "createRun",
+            json!({"type": "answer", "status": 502, "body": echo}),
+        ),
+        (
+            "request-id",
+            "createRun",
+            json!({"type": "answer", "status": 503, "headers": {"X-Request-ID": TOKEN}}),
+        ),
+        (
+            "header",
+            "createRun",
+            json!({"type": "answer", "status": 503, "headers": {"X-Debug": echo, "Set-Cookie": echo}}),
+        ),
+        (
+            "redirect",
+            "createRun",
+            json!({"type": "redirect", "location": format!("http://127.0.0.1:9/?token={TOKEN}")}),
+        ),
+        (
+            "run-id",
+            "createRun",
+            json!({"type": "mergeBody", "merge": {"runId": TOKEN}}),
+        ),
+        (
+            "refusal",
+            "createRun",
+            json!({"type": "answer", "status": 403, "code": "forbidden", "title": echo}),
+        ),
+        (
+            "state",
+            "getRun",
+            json!({"type": "mergeBody", "merge": {"state": echo}}),
+        ),
+        (
+            "other-run",
+            "getRun",
+            json!({"type": "mergeBody", "merge": {"runId": TOKEN}}),
+        ),
+        ("lost", "getRun", json!({"type": "doThenLose"})),
+        (
+            "not-json",
+            "getRun",
+            json!({"type": "answer", "status": 200, "body": echo}),
+        ),
+        (
+            "no-events",
+            "streamEvents",
+            json!({"type": "answer", "status": 400, "title": echo}),
+        ),
+        (
+            "cut",
+            "streamEvents",
+            json!({"type": "stream", "afterEvents": 1, "inside": "event"}),
+        ),
+    ]
+}
+
+/// Has the Workspace checked with `token` while the service's record of it repeats that token.
+async fn echoed_by_the_workspace(world: &World, token: &str) {
+    let stamp = format!(
+        "named-{}",
+        world.service.requests("getWorkspace").await.len()
+    );
+    let name = json!({"name": format!("{stamp} {token}")});
+    world.service.put("workspaces/ws-demo", name).await;
+    let secret = json!({"token": token, "note": stamp});
+    world.secret("run-operator-token", secret).await;
+    eventually("the Workspace shows the record", async || {
+        let workspace = world.workspaces().get("default").await.unwrap();
+        let record = workspace.status.unwrap().record.unwrap_or_default();
+        if record.contains(&stamp) {
+            Ok(())
+        } else {
+            Err(record)
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn no_fault_brings_a_token_into_anything_that_is_shown() {
+    let world = impatient("token-canary").await;
+    let echoes = echoes();
+    for (name, operation, action) in &echoes {
+        let image = format!("example/{name}");
+        let fits = match *operation {
+            "createRun" => json!({"operation": operation, "image": image}),
+            _ => json!({"operation": operation, "runId": name}),
+        };
+        world
+            .service
+            .post(
+                "faults",
+                json!({"match": fits, "action": action, "times": 2}),
+            )
+            .await;
+        let simulate = json!({"runId": name, "outcome": "never"});
+        world
+            .create_run(
+                name,
+                json!({"workload": {"image": image, "simulate": simulate}}),
+            )
+            .await;
+    }
+    world
+        .condition("refusal", Type::Stalled, "True", "Forbidden")
+        .await;
+    for (name, ..) in echoes.iter().filter(|(name, ..)| *name != "refusal") {
+        world.phase(name, Phase::Active).await;
+    }
+    for kind in ["note", &format!("note-{TOKEN}")] {
+        for (name, ..) in echoes.iter().filter(|(name, ..)| *name != "refusal") {
+            let event =
+                json!({"type": kind, "data": {"says": TOKEN}, "id": format!("{TOKEN}-{kind}")});
+            world
+                .service
+                .post(&format!("runs/{name}/events"), event)
+                .await;
+        }
+    }
+    set_state(&world, "title", &format!("odd {TOKEN}")).await;
+    world
+        .run_until("title", "shows the odd state", |run| {
+            let state = run.status.as_ref().and_then(|s| s.state.as_deref());
+            state.is_some_and(|state| state.starts_with("odd"))
+        })
+        .await;
+    world.event("title", "UnmappedState").await;
+    // The Workspace's own calls, and a second token.
+    echoed_by_the_workspace(&world, TOKEN).await;
+    world.service.post("tokens", json!({"token": SECOND})).await;
+    echoed_by_the_workspace(&world, SECOND).await;
+    world.service.delete(&format!("tokens/{TOKEN}")).await;
+    world.service.delete(&format!("tokens/{SECOND}")).await;
+    set_state(&world, "cut", "processing").await;
+    world
+        .workspace_ready("default", "False", "Unauthorized")
+        .await;
+    world.token("canary-two\nlines-of-it").await;
+    world
+        .workspace_ready("default", "False", "TokenMalformed")
+        .await;
+    world.token("sk-canary-of-a-provider").await;
+    world
+        .workspace_ready("default", "False", "TokenIsProviderKey")
+        .await;
+
+    let faults = world.service.get("faults").await;
+    for fault in faults.as_array().unwrap() {
+        assert_ne!(
+            fault["fired"], 0,
+            "a fault that never met a request: {fault}"
+        );
+    }
+    let shown = everything_shown(&world).await;
+    assert!(shown.contains("TRACE"), "the log is not at trace");
+    for secret in [
+        SECOND,
+        "canary-two",
+        "lines-of-it",
+        "sk-canary-of-a-provider",
+    ] {
+        assert!(!shown.contains(secret), "{secret} is shown");
+    }
+    for secret in [TOKEN, SECOND, "sk-canary-of-a-provider"] {
+        let coded = base64::engine::general_purpose::STANDARD.encode(secret);
+        assert!(!shown.contains(&coded), "{secret} is shown in base64");
+    }
+    let lines: Vec<_> = shown
+        .lines()
+        .filter(|line| line.contains(TOKEN))
+        .take(5)
+        .collect();
+    assert!(lines.is_empty(), "the token is shown: {lines:#?}");
+}
+
+#[tokio::test]
+async fn a_retry_is_not_needed_after_a_rotation_and_an_old_one_does_nothing() {
+    let world = World::with(Setup {
+        bare: true,
+        ..Setup::default()
+    })
+    .await;
+    world.token("canary-of-nobody").await;
+    world.create_workspace("default", json!({})).await;
+    let created = world.create_run("train", json!({})).await;
+    world
+        .condition("train", Type::Ready, "False", "WorkspaceNotReady")
+        .await;
+    let retry = json!({"metadata": {"annotations": {names::RETRY_ANNOTATION: "1"}}});
+    world.patch_run("train", retry).await;
+    world.token(TOKEN).await;
+    world.heals("train").await;
+    assert_eq!(world.posts_of(&created).await, 1);
+    let run = world.run("train").await;
+    let status = run.status.unwrap();
+    assert!(conditions::is_true(&status.conditions, Type::Ready));
+}

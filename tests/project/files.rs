@@ -1,0 +1,65 @@
+//! The repository's files.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::LazyLock;
+
+pub(crate) fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// Every file of the repository: what Git tracks or would track; without Git, all but what is built.
+pub(crate) static ALL: LazyLock<Vec<String>> = LazyLock::new(|| {
+    let listed = Command::new("git")
+        .args([
+            "ls-files",
+            "--cached",
+            "--others",
+            "--exclude-standard",
+            "-z",
+        ])
+        .current_dir(root())
+        .output();
+    let mut names: Vec<String> = match listed {
+        Ok(output) if output.status.success() => String::from_utf8_lossy(&output.stdout)
+            .split_terminator('\0')
+            .map(str::to_owned)
+            .collect(),
+        Ok(_) | Err(_) => walked(root()),
+    };
+    names.retain(|name| root().join(name).is_file());
+    names.sort();
+    names
+});
+
+fn walked(folder: &Path) -> Vec<String> {
+    let mut names = Vec::new();
+    let mut folders: Vec<PathBuf> = vec![folder.to_owned()];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(&folder).unwrap() {
+            let path = entry.unwrap().path();
+            let built = path.ends_with("target") || path.ends_with(".git");
+            if path.is_dir() && !built {
+                folders.push(path);
+            } else if path.is_file() {
+                let name = path.strip_prefix(root()).unwrap();
+                names.push(name.to_string_lossy().into_owned());
+            }
+        }
+    }
+    names
+}
+
+/// The files below a folder that end so.
+pub(crate) fn below(folder: &str, extension: &str) -> Vec<String> {
+    let (start, end) = (format!("{folder}/"), format!(".{extension}"));
+    ALL.iter()
+        .filter(|f| f.starts_with(&start) && f.ends_with(&end))
+        .cloned()
+        .collect()
+}
+
+/// A file's text.
+pub(crate) fn text(name: &str) -> String {
+    std::fs::read_to_string(root().join(name)).unwrap_or_else(|e| panic!("{name}: {e}"))
+}

@@ -1,0 +1,18 @@
+//! The repository itself: that the layers hold, that what the documentation names exists, and that every
+//! rule and promise has a test that proves it. No cluster, no network.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test, its helpers too, may stop at what it did not expect"
+)]
+
+mod conformance;
+mod files;
+mod layers;
+mod paths;
+mod prose;
+mod suites;
+mod tables;
+mod tokens;

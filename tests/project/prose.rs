@@ -1,0 +1,226 @@
+//! What stands in the files: links that lead somewhere, and nothing of the machine they were written on.
+
+use std::collections::BTreeSet;
+use std::path::{Component, Path, PathBuf};
+
+use crate::files;
+
+/// Texts that belong to a machine or a workshop and not to the project, put together here so that this
+/// file doesn't hold them.
+fn banned() -> Vec<String> {
+    let mut banned: Vec<String> = [
+        ["/wo", "rk/"],
+        ["/tmp/", "wt"],
+        ["/ro", "ot/"],
+        ["/ho", "me/"],
+        ["/Us", "ers/"],
+        ["issues ", "resolved"],
+        ["issues ", "show"],
+        ["sha", "red/SERVICE"],
+        ["sha", "red/DESIGN"],
+        ["brief", ".md"],
+    ]
+    .iter()
+    .map(|parts| parts.concat())
+    .collect();
+    banned.extend(registries());
+    banned
+}
+
+/// Hosts of package registries that this machine is set up with; the public ones may be named.
+fn registries() -> Vec<String> {
+    let configs = [
+        std::env::var_os("CARGO_HOME").map(PathBuf::from),
+        home(".cargo"),
+    ];
+    let mut texts: Vec<String> = configs
+        .into_iter()
+        .flatten()
+        .filter_map(|folder| std::fs::read_to_string(folder.join("config.toml")).ok())
+        .collect();
+    let variables = [
+        "GOPROXY",
+        "CARGO_REGISTRIES_CRATES_IO_INDEX",
+        "PIP_INDEX_URL",
+    ];
+    texts.extend(variables.iter().filter_map(|v| std::env::var(v).ok()));
+    let hosts = texts
+        .iter()
+        .flat_map(|text| hosts(text))
+        .collect::<BTreeSet<_>>();
+    let public = [
+        "crates.io",
+        "github.com",
+        "golang.org",
+        "pypi.org",
+        "static.crates.io",
+    ];
+    hosts
+        .into_iter()
+        .filter(|host| !public.iter().any(|p| host.ends_with(p)))
+        .collect()
+}
+
+fn home(folder: &str) -> Option<PathBuf> {
+    std::env::var_os("HOME").map(|home| Path::new(&home).join(folder))
+}
+
+/// The hosts of the URLs in a text; loopback, which anybody's tests name, is none.
+fn hosts(text: &str) -> Vec<String> {
+    let starts = text.split("://").skip(1);
+    starts
+        .map(|rest| {
+            rest.split(['/', '"', ',', ' ', '\n', '|'])
+                .next()
+                .unwrap_or_default()
+        })
+        .map(|host| host.rsplit('@').next().unwrap_or(host))
+        .filter(|host| {
+            host.contains('.') && !host.starts_with("127.") && !host.starts_with("localhost")
+        })
+        .map(str::to_owned)
+        .collect()
+}
+
+#[test]
+fn no_file_names_the_machine_or_the_workshop_it_was_written_on() {
+    let banned = banned();
+    let mut found = Vec::new();
+    for file in files::ALL.iter() {
+        // What is no text holds no names.
+        let Ok(text) = std::fs::read_to_string(files::root().join(file)) else {
+            continue;
+        };
+        for (line, content) in text.lines().enumerate() {
+            found.extend(
+                banned
+                    .iter()
+                    .filter(|b| content.contains(b.as_str()))
+                    .map(|b| format!("{file}:{}: {b}", line + 1)),
+            );
+        }
+    }
+    assert!(found.is_empty(), "{}", found.join("\n"));
+}
+
+#[test]
+fn every_dependency_comes_from_the_public_registry() {
+    let lock = files::text("Cargo.lock");
+    let others: Vec<&str> = lock
+        .lines()
+        .filter(|l| {
+            l.starts_with("source = ") && !l.contains("github.com/rust-lang/crates.io-index")
+        })
+        .collect();
+    assert!(others.is_empty(), "{others:?}");
+}
+
+/// A heading as a link names it: lower case, spaces as hyphens, other marks gone.
+fn anchor(heading: &str) -> String {
+    let text = heading.trim_start_matches('#').trim().to_lowercase();
+    text.chars()
+        .filter(|c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_'))
+        .map(|c| if c == ' ' { '-' } else { c })
+        .collect()
+}
+
+/// The places of a document that a link may lead to.
+fn anchors(text: &str) -> BTreeSet<String> {
+    let headings = text.lines().filter(|l| l.starts_with('#')).map(anchor);
+    let marks = text
+        .split("<a id=\"")
+        .skip(1)
+        .filter_map(|r| r.split_once('"'))
+        .map(|(id, _)| id.to_owned());
+    headings.chain(marks).collect()
+}
+
+/// The targets of the links in a document, blocks of code left out.
+fn links(text: &str) -> Vec<String> {
+    let prose = text.split("```").step_by(2).collect::<Vec<_>>().join("\n");
+    let targets = prose
+        .split("](")
+        .skip(1)
+        .filter_map(|rest| rest.split_once(')'));
+    targets.map(|(target, _)| target.to_owned()).collect()
+}
+
+/// `docs/../README.md` without the detour.
+fn tidy(path: &Path) -> PathBuf {
+    let mut tidy = PathBuf::new();
+    for component in path.components() {
+        match component {
+            Component::ParentDir => {
+                tidy.pop();
+            }
+            other => tidy.push(other),
+        }
+    }
+    tidy
+}
+
+#[test]
+fn every_relative_link_leads_somewhere() {
+    let mut broken = Vec::new();
+    for file in files::ALL.iter().filter(|f| f.ends_with(".md")) {
+        let folder = Path::new(file).parent().unwrap();
+        for link in links(&files::text(file)) {
+            if link.contains("://") || link.starts_with("mailto:") {
+                continue;
+            }
+            let (path, place) = link.split_once('#').unwrap_or((&link, ""));
+            let target = if path.is_empty() {
+                PathBuf::from(file)
+            } else {
+                tidy(&folder.join(path))
+            };
+            if !files::root().join(&target).exists() {
+                broken.push(format!("{file}: {link}: there is no {}", target.display()));
+            } else if !place.is_empty()
+                && !anchors(&files::text(&target.to_string_lossy())).contains(place)
+            {
+                broken.push(format!(
+                    "{file}: {link}: {} has no such place",
+                    target.display()
+                ));
+            }
+        }
+    }
+    assert!(broken.is_empty(), "{}", broken.join("\n"));
+}
+
+/// Paths of the repository that the documents name in backticks.
+#[test]
+fn every_file_that_a_document_names_exists() {
+    let roots = ["src/", "tests/", "docs/", "contract/", "crds/", "fuzz/"];
+    let mut missing = Vec::new();
+    for file in files::ALL.iter().filter(|f| f.ends_with(".md")) {
+        for span in files::text(file).split('`').skip(1).step_by(2) {
+            let named =
+                roots.iter().any(|r| span.starts_with(r)) && !span.contains(['*', '{', ' ', '<']);
+            if named && !files::root().join(span).exists() {
+                missing.push(format!("{file}: {span}"));
+            }
+        }
+    }
+    assert!(missing.is_empty(), "{}", missing.join("\n"));
+}
+
+#[test]
+fn a_planted_host_link_or_anchor_is_found() {
+    assert_eq!(
+        hosts("replace-with = \"x\"\nregistry = \"sparse+https://u:p@mirror.example.org/a\""),
+        ["mirror.example.org"]
+    );
+    assert!(hosts("proxy = \"http://127.0.0.1:80/\"").is_empty());
+    assert_eq!(
+        links("[a](b.md#c) ```\n[d](e)\n``` [f](#g)"),
+        ["b.md#c", "#g"]
+    );
+    let text = "## What is guaranteed, and what is not\n<a id=\"R1\"></a>";
+    assert_eq!(
+        anchors(text).into_iter().collect::<Vec<_>>(),
+        ["R1", "what-is-guaranteed-and-what-is-not"]
+    );
+    assert_eq!(tidy(Path::new("docs/../README.md")), Path::new("README.md"));
+}

@@ -1,0 +1,252 @@
+//! The tables of the documentation against the code, both ways: flags, reasons, metrics, fields of the
+//! contract file, fields of the resources.
+
+// The binary's flags, as the binary itself reads them.
+#[allow(
+    dead_code,
+    reason = "only what clap knows of the flags is asked for here, not what they are parsed into"
+)]
+#[path = "../../src/cli.rs"]
+mod cli;
+
+use std::collections::BTreeSet;
+
+use clap::CommandFactory;
+use run_operator::api::{Reason, crd};
+
+use crate::{files, tokens};
+
+/// The rows of a document's tables below a heading: the cells of each, without the two head rows.
+fn table(text: &str, heading: &str) -> Vec<Vec<String>> {
+    let after = text
+        .split_once(heading)
+        .unwrap_or_else(|| panic!("no heading {heading:?}"))
+        .1;
+    let level = heading.split(' ').next().unwrap_or_default();
+    let same_level =
+        |line: &&str| line.starts_with('#') && line.split(' ').next().unwrap().len() <= level.len();
+    let lines: Vec<&str> = after.lines().take_while(|line| !same_level(line)).collect();
+    let rows = lines.iter().filter(|line| line.starts_with('|'));
+    let cells = |line: &&str| {
+        line.trim_matches('|')
+            .split(" | ")
+            .map(|c| c.trim().to_owned())
+            .collect()
+    };
+    let is_head = |row: &Vec<String>| {
+        row.iter()
+            .all(|cell| cell.chars().all(|c| matches!(c, '-' | ':' | '|')))
+    };
+    let rows: Vec<Vec<String>> = rows.map(cells).collect();
+    let heads: BTreeSet<usize> = rows
+        .iter()
+        .enumerate()
+        .filter(|(_, row)| is_head(row))
+        .flat_map(|(i, _)| [i - 1, i])
+        .collect();
+    rows.into_iter()
+        .enumerate()
+        .filter(|(i, _)| !heads.contains(i))
+        .map(|(_, row)| row)
+        .collect()
+}
+
+/// The first word in backticks of a cell.
+fn code(cell: &str) -> &str {
+    cell.split('`').nth(1).unwrap_or_default()
+}
+
+fn same(documented: &BTreeSet<String>, real: &BTreeSet<String>, what: &str, file: &str) {
+    let missing: Vec<_> = real.difference(documented).collect();
+    let stale: Vec<_> = documented.difference(real).collect();
+    assert!(
+        missing.is_empty() && stale.is_empty(),
+        "{what} that {file} lacks: {missing:?}; that it names and don't exist: {stale:?}"
+    );
+}
+
+#[test]
+fn the_configuration_table_is_what_the_command_line_says() {
+    let command = cli::Cli::command();
+    let controller = command.find_subcommand("controller").unwrap();
+    let real: BTreeSet<String> = controller
+        .get_arguments()
+        .filter_map(|arg| {
+            let long = arg.get_long()?;
+            let env = arg.get_env()?.to_string_lossy();
+            let default = arg
+                .get_default_values()
+                .first()
+                .map_or("", |d| d.to_str().unwrap());
+            // A switch is off unless it is given; that is no default to be documented.
+            let default = if arg.get_action().takes_values() {
+                default
+            } else {
+                ""
+            };
+            Some(format!("--{long} {env} {default}"))
+        })
+        .collect();
+    let documented = table(&files::text("README.md"), "## Configuration")
+        .iter()
+        .map(|row| {
+            format!(
+                "{} {} {}",
+                code(&row[0]).split(' ').next().unwrap(),
+                code(&row[1]),
+                code(&row[2])
+            )
+        })
+        .collect();
+    same(&documented, &real, "flags", "README.md");
+}
+
+/// Flags of other programs stand with the program's name in front, in blocks of code or not at all.
+#[test]
+fn every_flag_that_the_documentation_names_exists() {
+    let command = cli::Cli::command();
+    let controller = command.find_subcommand("controller").unwrap();
+    let known: BTreeSet<String> = controller
+        .get_arguments()
+        .filter_map(|a| a.get_long())
+        .map(|l| format!("--{l}"))
+        .collect();
+    let promised = "--leader-elect";
+    for file in documents() {
+        for span in files::text(&file).split('`').skip(1).step_by(2) {
+            let flag = span.split([' ', '=']).next().unwrap_or_default();
+            if flag.starts_with("--") && flag.len() > 2 && flag != promised {
+                assert!(
+                    known.contains(flag),
+                    "{file} names {flag}, which run-operator doesn't have"
+                );
+            }
+        }
+    }
+}
+
+/// The operator's own documents; the reference service has flags of its own.
+fn documents() -> Vec<String> {
+    let own = |f: &&String| f.ends_with(".md") && (f.starts_with("docs/") || !f.contains('/'));
+    files::ALL.iter().filter(own).cloned().collect()
+}
+
+#[test]
+fn every_reason_is_documented_and_every_documented_one_exists() {
+    let text = files::text("docs/reasons.md");
+    let rows: Vec<_> = ["## Runs", "## Workspaces"]
+        .iter()
+        .flat_map(|h| table(&text, h))
+        .collect();
+    let documented: BTreeSet<String> = rows.iter().map(|row| code(&row[0]).to_owned()).collect();
+    let real = Reason::ALL.iter().map(|r| r.as_str().to_owned()).collect();
+    same(&documented, &real, "reasons", "docs/reasons.md");
+    for row in rows {
+        assert_eq!(row.len(), 4, "reason, where, meaning, what to do: {row:?}");
+        assert!(
+            row.iter().all(|cell| !cell.is_empty()),
+            "an empty cell: {row:?}"
+        );
+    }
+}
+
+/// Names are registered without the prefix, and counters get `_total` when they are printed.
+#[test]
+fn the_metrics_table_is_what_is_registered() {
+    let source = tokens::read(&files::text("src/controller/metrics.rs"));
+    let tokens: Vec<_> = source.iter().map(|(_, t)| t).collect();
+    let real: BTreeSet<String> = tokens
+        .windows(3)
+        .filter_map(|w| match w {
+            [call, open, tokens::Token::Text(name)] if open.is('(') => match call.word()? {
+                "counter" => Some(format!("run_operator_{name}_total")),
+                "register" if matches!(name.as_str(), "reconciles" | "service_requests") => {
+                    Some(format!("run_operator_{name}_total"))
+                }
+                "register" => Some(format!("run_operator_{name}")),
+                _ => None,
+            },
+            _ => None,
+        })
+        .collect();
+    assert!(real.len() > 5, "{real:?}");
+    let rows = table(&files::text("README.md"), "### Metrics");
+    let documented = rows
+        .iter()
+        .map(|row| code(&row[0]).split('{').next().unwrap().to_owned())
+        .collect();
+    same(&documented, &real, "metrics", "README.md");
+    for file in documents() {
+        for (at, _) in files::text(&file).match_indices("run_operator_") {
+            let text = files::text(&file);
+            let name: String = text[at..]
+                .chars()
+                .take_while(|c| c.is_ascii_alphanumeric() || *c == '_')
+                .collect();
+            assert!(
+                real.contains(&name),
+                "{file} names {name}, which is no metric"
+            );
+        }
+    }
+}
+
+#[test]
+fn every_field_of_the_contract_file_is_documented() {
+    let profile = files::text("contract/profile.yaml");
+    let mut section = String::new();
+    let mut real = BTreeSet::new();
+    for line in profile.lines().filter(|l| !l.trim_start().starts_with('#')) {
+        let Some((key, rest)) = line
+            .split_once(':')
+            .filter(|(k, _)| k.trim().chars().all(char::is_alphanumeric))
+        else {
+            continue;
+        };
+        if key.starts_with(' ') {
+            real.insert(format!("{section}.{}", key.trim()));
+        } else if rest.trim().is_empty() {
+            key.clone_into(&mut section);
+        } else {
+            real.insert(key.to_owned());
+        }
+    }
+    let documented = table(&files::text("docs/contract.md"), "## Fields")
+        .iter()
+        .map(|row| code(&row[0]).to_owned())
+        .collect();
+    same(&documented, &real, "fields", "docs/contract.md");
+}
+
+#[test]
+fn every_field_of_a_run_and_of_a_workspace_is_documented() {
+    for (heading, crd) in [
+        ("### The fields of a Run", crd::run()),
+        ("### The fields of a Workspace", crd::workspace()),
+    ] {
+        let schema = crd.spec.versions[0]
+            .schema
+            .as_ref()
+            .unwrap()
+            .open_api_v3_schema
+            .as_ref()
+            .unwrap();
+        let fields = |part: &str| {
+            schema.properties.as_ref().unwrap()[part]
+                .properties
+                .as_ref()
+                .unwrap()
+                .keys()
+                .map(move |k| format!("{part}.{k}"))
+                .collect::<Vec<_>>()
+        };
+        let real = fields("spec").into_iter().chain(fields("status")).collect();
+        let rows = table(&files::text("README.md"), heading);
+        let documented = rows
+            .iter()
+            .flat_map(|row| row[0].split('`').skip(1).step_by(2))
+            .map(str::to_owned)
+            .collect();
+        same(&documented, &real, heading, "README.md");
+    }
+}
