@@ -30,7 +30,7 @@ test: control-plane ## Run every test: unit, property, client, CRDs, control pla
 
 .PHONY: test-unit
 test-unit: ## Run the tests that need no control plane
-	$(CARGO) test --locked --lib --bin reference-service --test decide --test service
+	$(CARGO) test --locked --lib --bin reference-service --test decide --test service --test project
 
 .PHONY: slowest
 slowest: control-plane ## Run every test and name the ten slowest

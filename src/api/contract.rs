@@ -1,4 +1,4 @@
-//! The contract file: the names and numbers that SERVICE.md leaves open, so that a deployment can
+//! The contract file: the names and numbers that docs/service.md leaves open, so that a deployment can
 //! correct them without a new build. The default is `contract/profile.yaml`.
 
 use std::collections::HashMap;

@@ -11,7 +11,7 @@ const FIRST: Duration = Duration::from_millis(500);
 const LONGEST: Duration = Duration::from_mins(5);
 /// After this many doublings the wait no longer grows.
 const DOUBLINGS: usize = 10;
-/// `Retry-After` is honoured within these bounds (DESIGN.md, failure rules).
+/// `Retry-After` is honoured within these bounds (docs/design.md, failure rules).
 const RETRY_AFTER: (Duration, Duration) = (Duration::from_secs(1), Duration::from_mins(10));
 
 /// The wait after the `attempt`th consecutive failure (from 1), jittered by `seed`: between the

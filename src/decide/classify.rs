@@ -19,7 +19,7 @@ pub enum Call {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Class {
     /// Try again with backoff and the same key: no answer, 429, 5xx marked retryable, and 429 or 5xx
-    /// without a problem body (rule 10 and what SERVICE.md decides beside it).
+    /// without a problem body (rule 10 and what docs/service.md decides beside it).
     Retry,
     /// 401: the Workspace's affair. No Run fails for an expired token.
     Unauthorized,

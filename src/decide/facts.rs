@@ -193,7 +193,7 @@ impl<'a> Facts<'a> {
         }
     }
 
-    /// Whether it is proved that no run exists for this object (DESIGN.md, "In doubt").
+    /// Whether it is proved that no run exists for this object (docs/design.md, "In doubt").
     pub(super) fn not_created(&self) -> bool {
         match self.intent() {
             Known::Nothing | Known::Foreign => true,

@@ -1,4 +1,4 @@
-//! Layer 3: the typed HTTP client of the Run Orchestration Service, by every rule of SERVICE.md.
+//! Layer 3: the typed HTTP client of the Run Orchestration Service, by every rule of docs/service.md.
 //! Knows nothing of Kubernetes.
 //!
 //! # Flow

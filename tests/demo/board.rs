@@ -18,7 +18,7 @@ use crate::failure::Failure;
 use crate::terminal;
 
 /// How long a condition is waited for: seconds as a rule, more on a machine that is busy.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
+pub(crate) const PATIENCE: Duration = Duration::from_mins(2);
 
 /// An object as the table shows it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

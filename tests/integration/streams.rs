@@ -94,12 +94,9 @@ async fn a_stream_that_breaks_is_resumed_after_its_last_event() {
         world.simulate(name, simulate).await;
     }
     for (name, _) in &faults {
-        let run = every_event_is_counted_once(&world, name).await;
-        assert_eq!(
-            run.status.as_ref().unwrap().state.as_deref(),
-            Some("running"),
-            "{name}"
-        );
+        // Before the last state every event so far may be counted too.
+        world.state(name, "running").await;
+        every_event_is_counted_once(&world, name).await;
     }
     for (name, _) in faults.iter().filter(|(name, _)| *name != "byte-order-mark") {
         let streams = world.service.requests("streamEvents").await;

@@ -101,6 +101,11 @@ fn lacks(id: &str, row: &Row, exists: impl Fn(&str) -> bool) -> Vec<String> {
 
 /// Where a test of that name stands, if it was moved.
 fn hint(test: &str) -> String {
+    let suite = test.split("::").next().unwrap_or_default();
+    if !TESTS.contains_key(suite) {
+        let suites: Vec<&str> = TESTS.keys().map(String::as_str).collect();
+        return format!("; there is no suite {suite} among {}", suites.join(", "));
+    }
     let name = test.rsplit("::").next().unwrap_or(test);
     let moved = TESTS
         .values()
@@ -128,7 +133,9 @@ fn report(problems: &[String]) -> String {
 #[test]
 fn every_row_names_tests_that_exist_or_says_why_there_is_none() {
     let (rows, mut problems) = rows(&files::text(FILE));
-    for (id, row) in &rows {
+    let mut by_line: Vec<(&String, &Row)> = rows.iter().collect();
+    by_line.sort_by_key(|(_, row)| row.line);
+    for (id, row) in by_line {
         problems.extend(lacks(id, row, exists));
     }
     assert!(problems.is_empty(), "{}", report(&problems));

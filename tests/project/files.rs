@@ -50,11 +50,20 @@ fn walked(folder: &Path) -> Vec<String> {
     names
 }
 
+/// The files whose name ends so, after a dot.
+pub(crate) fn ending(extension: &'static str) -> impl Iterator<Item = &'static String> {
+    let ends = move |name: &&String| {
+        let found = Path::new(name).extension();
+        found.is_some_and(|e| e == extension)
+    };
+    ALL.iter().filter(ends)
+}
+
 /// The files below a folder that end so.
-pub(crate) fn below(folder: &str, extension: &str) -> Vec<String> {
-    let (start, end) = (format!("{folder}/"), format!(".{extension}"));
-    ALL.iter()
-        .filter(|f| f.starts_with(&start) && f.ends_with(&end))
+pub(crate) fn below(folder: &str, extension: &'static str) -> Vec<String> {
+    let start = format!("{folder}/");
+    ending(extension)
+        .filter(|name| name.starts_with(&start))
         .cloned()
         .collect()
 }

@@ -162,7 +162,7 @@ fn tidy(path: &Path) -> PathBuf {
 #[test]
 fn every_relative_link_leads_somewhere() {
     let mut broken = Vec::new();
-    for file in files::ALL.iter().filter(|f| f.ends_with(".md")) {
+    for file in files::ending("md") {
         let folder = Path::new(file).parent().unwrap();
         for link in links(&files::text(file)) {
             if link.contains("://") || link.starts_with("mailto:") {
@@ -194,7 +194,7 @@ fn every_relative_link_leads_somewhere() {
 fn every_file_that_a_document_names_exists() {
     let roots = ["src/", "tests/", "docs/", "contract/", "crds/", "fuzz/"];
     let mut missing = Vec::new();
-    for file in files::ALL.iter().filter(|f| f.ends_with(".md")) {
+    for file in files::ending("md") {
         for span in files::text(file).split('`').skip(1).step_by(2) {
             let named =
                 roots.iter().any(|r| span.starts_with(r)) && !span.contains(['*', '{', ' ', '<']);
@@ -223,4 +223,31 @@ fn a_planted_host_link_or_anchor_is_found() {
         ["R1", "what-is-guaranteed-and-what-is-not"]
     );
     assert_eq!(tidy(Path::new("docs/../README.md")), Path::new("README.md"));
+}
+
+#[test]
+fn every_make_target_that_a_document_names_exists() {
+    let makefile = files::text("Makefile");
+    let targets: BTreeSet<&str> = makefile
+        .lines()
+        .filter(|line| !line.starts_with(['\t', ' ', '.', '#']))
+        .filter_map(|line| line.split_once(':'))
+        .map(|(target, _)| target)
+        .collect();
+    let mut missing = Vec::new();
+    for file in files::ending("md") {
+        for span in files::text(file).split('`').skip(1).step_by(2) {
+            let mut words = span.split_whitespace();
+            let target = words
+                .next()
+                .filter(|w| *w == "make")
+                .and_then(|_| words.next());
+            missing.extend(
+                target
+                    .filter(|t| !targets.contains(t))
+                    .map(|t| format!("{file}: make {t}")),
+            );
+        }
+    }
+    assert!(missing.is_empty(), "{missing:?}");
 }

@@ -16,39 +16,22 @@ use run_operator::api::{Reason, crd};
 
 use crate::{files, tokens};
 
-/// The rows of a document's tables below a heading: the cells of each, without the two head rows.
+/// The rows of the tables between a heading and the next: the cells of each, without the head rows.
 fn table(text: &str, heading: &str) -> Vec<Vec<String>> {
-    let after = text
-        .split_once(heading)
-        .unwrap_or_else(|| panic!("no heading {heading:?}"))
-        .1;
-    let level = heading.split(' ').next().unwrap_or_default();
-    let same_level =
-        |line: &&str| line.starts_with('#') && line.split(' ').next().unwrap().len() <= level.len();
-    let lines: Vec<&str> = after.lines().take_while(|line| !same_level(line)).collect();
-    let rows = lines.iter().filter(|line| line.starts_with('|'));
-    let cells = |line: &&str| {
-        line.trim_matches('|')
-            .split(" | ")
-            .map(|c| c.trim().to_owned())
-            .collect()
-    };
-    let is_head = |row: &Vec<String>| {
-        row.iter()
-            .all(|cell| cell.chars().all(|c| matches!(c, '-' | ':' | '|')))
-    };
-    let rows: Vec<Vec<String>> = rows.map(cells).collect();
-    let heads: BTreeSet<usize> = rows
-        .iter()
-        .enumerate()
-        .filter(|(_, row)| is_head(row))
-        .flat_map(|(i, _)| [i - 1, i])
-        .collect();
-    rows.into_iter()
-        .enumerate()
-        .filter(|(i, _)| !heads.contains(i))
-        .map(|(_, row)| row)
-        .collect()
+    let (_, section) = text
+        .split_once(&format!("\n{heading}\n"))
+        .unwrap_or_else(|| panic!("no heading {heading:?}"));
+    let lines = section.lines().take_while(|line| !line.starts_with('#'));
+    let mut rows: Vec<Vec<String>> = Vec::new();
+    for line in lines.filter(|line| line.starts_with('|')) {
+        if line.starts_with("|--") {
+            rows.pop();
+            continue;
+        }
+        let cells = line.trim_matches('|').split(" | ");
+        rows.push(cells.map(|cell| cell.trim().to_owned()).collect());
+    }
+    rows
 }
 
 /// The first word in backticks of a cell.
@@ -127,8 +110,8 @@ fn every_flag_that_the_documentation_names_exists() {
 
 /// The operator's own documents; the reference service has flags of its own.
 fn documents() -> Vec<String> {
-    let own = |f: &&String| f.ends_with(".md") && (f.starts_with("docs/") || !f.contains('/'));
-    files::ALL.iter().filter(own).cloned().collect()
+    let own = |name: &&String| name.starts_with("docs/") || !name.contains('/');
+    files::ending("md").filter(own).cloned().collect()
 }
 
 #[test]
@@ -148,6 +131,24 @@ fn every_reason_is_documented_and_every_documented_one_exists() {
             "an empty cell: {row:?}"
         );
     }
+}
+
+#[test]
+fn every_dependency_has_its_reason() {
+    let manifest = files::text("Cargo.toml");
+    let section = manifest.split_once("\n[dependencies]\n").unwrap().1;
+    let lines = section.lines().take_while(|line| !line.starts_with('['));
+    let real = lines
+        .filter_map(|line| line.split_once(" = "))
+        .map(|(name, _)| name.to_owned())
+        .collect();
+    let rows = table(&files::text("README.md"), "## Dependencies, and why");
+    let documented = rows
+        .iter()
+        .flat_map(|row| row[0].split(", "))
+        .map(|name| name.split(' ').next().unwrap().to_owned())
+        .collect();
+    same(&documented, &real, "dependencies", "README.md");
 }
 
 /// Names are registered without the prefix, and counters get `_total` when they are printed.

@@ -37,7 +37,7 @@ impl Problem {
         self
     }
 
-    /// The body as it is sent: the five members of SERVICE.md and no others.
+    /// The body as it is sent: the five members of docs/service.md and no others.
     pub(crate) fn body(&self, request_id: &str) -> Value {
         let mut body = json!({
             "code": self.code,

@@ -1,4 +1,4 @@
-//! Paths and methods: SERVICE.md's table of endpoints.
+//! Paths and methods: docs/service.md's table of endpoints.
 
 use http::Method;
 use percent_encoding::percent_decode_str;

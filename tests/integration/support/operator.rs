@@ -94,10 +94,6 @@ impl Operator {
         self.process.wait_exit(END_TIMEOUT).await
     }
 
-    /// Where its log is.
-    pub(crate) fn log(&self) -> &Path {
-        self.process.log().unwrap()
-    }
 }
 
 /// A port that was free a moment ago, below the range of outgoing connections.

@@ -67,10 +67,6 @@ impl Service {
         format!("http://{}/api/v1", self.address)
     }
 
-    /// What the service has written to its log.
-    pub(crate) fn log(&self) -> String {
-        self.process.output()
-    }
 
     /// Kills the service: every connection is cut, and every run is forgotten.
     pub(crate) fn kill(&mut self) {

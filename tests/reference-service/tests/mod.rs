@@ -134,6 +134,10 @@ pub(crate) fn create_headers(key: &str) -> String {
     format!("{AUTH}Idempotency-Key: {key}\r\nContent-Type: application/json\r\n")
 }
 
+#[expect(
+    clippy::needless_pass_by_value,
+    reason = "called with json!(…), as a literal"
+)]
 pub(crate) fn body(simulate: Value) -> String {
     json!({"workload": {"image": "x:1", "simulate": simulate}, "provider": "auto", "region": "auto"}).to_string()
 }

@@ -13,6 +13,10 @@ fn table() -> Table {
     Table::new(PACING, RETENTION, Random::seeded(1))
 }
 
+#[expect(
+    clippy::needless_pass_by_value,
+    reason = "called with json!(…), as a literal"
+)]
 fn create(
     table: &mut Table,
     now: u64,
