@@ -60,8 +60,15 @@ impl World {
         self.workspace_condition("default", other, "True", reason)
             .await;
         let waits = "WorkspaceNotReady";
+        // The Run repeats it a moment after the Workspace says so; before that it holds the last reason.
+        let told_by = format!("({reason})");
         let run = self
-            .condition("train", ConditionType::Reconciling, "True", waits)
+            .run_until("train", &format!("repeats {reason}"), |run| {
+                condition_of(run, ConditionType::Ready)
+                    .is_some_and(|ready| ready.message.contains(&told_by))
+            })
+            .await;
+        self.condition("train", ConditionType::Reconciling, "True", waits)
             .await;
         self.condition("train", ConditionType::Ready, "False", waits)
             .await;
