@@ -93,7 +93,6 @@ impl Operator {
         self.process.terminate();
         self.process.wait_exit(END_TIMEOUT).await
     }
-
 }
 
 /// A port that was free a moment ago, below the range of outgoing connections.

@@ -67,7 +67,6 @@ impl Service {
         format!("http://{}/api/v1", self.address)
     }
 
-
     /// Kills the service: every connection is cut, and every run is forgotten.
     pub(crate) fn kill(&mut self) {
         self.process.kill9();
