@@ -22,6 +22,7 @@ use super::{
     objects::{Entry, Hold},
     reconcile::learn,
     registry::{Key, Live, Slot, Suspicion},
+    rivals,
     writes::{self, WriteError},
 };
 
@@ -54,7 +55,12 @@ pub(super) async fn act(
             finalizer,
             clean,
         } => {
-            let written = writes::write_intent(api, run, intent, *finalizer).await?;
+            if !rivals::claim(ctx, run) {
+                return Ok(Acted::Learned);
+            }
+            let written = writes::write_intent(api, run, intent, *finalizer).await;
+            // A claim without an intent would block the elder Run, and be blocked by it.
+            let written = written.inspect_err(|_| ctx.claims.forget(&entry.uid))?;
             learn(
                 ctx,
                 entry,

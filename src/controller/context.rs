@@ -23,6 +23,7 @@ use super::{
     objects::Objects,
     queue::Queue,
     registry::{Key, Registry, Slot},
+    rivals::Claims,
     secrets::SecretWatches,
     streams::Streams,
 };
@@ -76,6 +77,8 @@ pub struct Context {
     unfilled: AtomicUsize,
     /// What this process remembers, by Run.
     pub objects: Objects,
+    /// Who has the right to a key.
+    pub claims: Claims,
     /// Verified Workspaces.
     pub registry: Registry,
     /// When Workspaces are checked.
@@ -108,6 +111,7 @@ impl Context {
                 shared.config.settings.process.clone(),
             ),
             objects: Objects::default(),
+            claims: Claims::default(),
             registry: Registry::default(),
             checks: Checks::default(),
             secret_watches: SecretWatches::default(),

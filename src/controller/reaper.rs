@@ -42,7 +42,10 @@ fn sweep(ctx: &Arc<Context>) {
         let last_seen =
             entry.with(|state| state.latest.clone().filter(|_| state.hold == Hold::Held));
         match last_seen.filter(|run| unfinished(&entry, run)) {
-            None => ctx.objects.forget(&entry.uid),
+            None => {
+                ctx.objects.forget(&entry.uid);
+                ctx.claims.forget(&entry.uid);
+            }
             Some(run) => {
                 if !entry.with(|state| std::mem::replace(&mut state.vanishing, true)) {
                     entry.close_stream();
@@ -78,6 +81,7 @@ async fn cancel(ctx: Arc<Context>, entry: Arc<Entry>, run: Arc<Run>) {
             Some(Effect::Release { .. }) => {
                 publish(&ctx, &run, &decision).await;
                 ctx.objects.forget(&entry.uid);
+                ctx.claims.forget(&entry.uid);
                 tracing::info!(run.uid = %entry.uid, "a vanished Run is settled");
                 return;
             }

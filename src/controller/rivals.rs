@@ -1,10 +1,64 @@
 //! One live Run a key: who else of the namespace holds the same `spec.idempotencyKey`.
 
+use std::collections::HashMap;
+use std::sync::Mutex;
+
 use kube::ResourceExt;
 
 use crate::api::{Run, names};
 
-use super::context::Context;
+use super::context::{Context, lock};
+
+/// Who of this process's Runs has the right to a key: by namespace and key, the uid. The stores show an
+/// intent only after it was written, and two reconciles at the same time would both find the key free.
+#[derive(Default)]
+pub struct Claims(Mutex<HashMap<(String, String), String>>);
+
+impl Claims {
+    /// Forgets a Run.
+    pub fn forget(&self, uid: &str) {
+        lock(&self.0).retain(|_, holder| holder != uid);
+    }
+}
+
+/// Takes the key for this Run before its intent is written. False: another live Run was quicker.
+pub(super) fn claim(ctx: &Context, run: &Run) -> bool {
+    let Some(key) = &run.spec.idempotency_key else {
+        return true;
+    };
+    let place = (run.namespace().unwrap_or_default(), key.clone());
+    let uid = run.uid().unwrap_or_default();
+    let mut claims = lock(&ctx.claims.0);
+    if claims
+        .get(&place)
+        .is_some_and(|holder| *holder != uid && live_name(ctx, holder).is_some())
+    {
+        return false;
+    }
+    claims.insert(place, uid);
+    true
+}
+
+/// The name of the live Run that holds the key, if that is another one.
+fn claimant(ctx: &Context, run: &Run, key: &str) -> Option<String> {
+    let place = (run.namespace().unwrap_or_default(), key.to_owned());
+    let holder = lock(&ctx.claims.0).get(&place).cloned()?;
+    (Some(&holder) != run.uid().as_ref())
+        .then(|| live_name(ctx, &holder))
+        .flatten()
+}
+
+fn live_name(ctx: &Context, uid: &str) -> Option<String> {
+    let found = ctx.run_stores().find_map(|store| {
+        store.find(|other| {
+            let Ok(other) = &other.0 else {
+                return false;
+            };
+            other.metadata.uid.as_deref() == Some(uid) && live(other)
+        })
+    })?;
+    Some(found.name_any())
+}
 
 /// The name of the Run that has the older claim to this Run's key, if there is one. Nearly every Run's
 /// key is its uid, and then nobody is asked.
@@ -22,8 +76,11 @@ pub(super) fn of(ctx: &Context, run: &Run) -> Option<String> {
                 && live(other)
                 && (claimed(other) || elder(other, run))
         })
-    })?;
-    Some(rival.name_any())
+    });
+    match rival {
+        Some(rival) => Some(rival.name_any()),
+        None => claimant(ctx, run, key),
+    }
 }
 
 /// Not ended yet: an ended Run leaves its key to the next.
