@@ -22,6 +22,7 @@ mod faults;
 mod health;
 mod lifecycle;
 mod outage;
+mod reach;
 mod restart;
 mod rows;
 mod spec_fields;

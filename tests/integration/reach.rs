@@ -1,0 +1,86 @@
+//! What the operator touches, read from the API server's audit log on a control plane of the test's own.
+
+use kube::{Api, ResourceExt, api::PostParams};
+use run_operator::api::{Phase, Run};
+use serde_json::{Value, json};
+
+use crate::cluster::{ControlPlane, Options};
+use crate::support::{Setup, World};
+
+const ELSEWHERE: &str = "elsewhere";
+
+/// The operator's requests so far. The log is written before each answer is sent.
+fn requests(world: &World) -> Vec<Value> {
+    let log = world
+        .control_plane
+        .audit_log()
+        .expect("its own control plane");
+    let text = std::fs::read_to_string(log).unwrap();
+    let entries = text
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let ours = |entry: &Value| {
+        let agent = entry["userAgent"].as_str().unwrap_or_default();
+        agent.starts_with("run-operator/")
+    };
+    entries.filter(ours).collect()
+}
+
+#[tokio::test]
+async fn it_touches_the_watched_namespace_alone_and_secrets_by_name_alone() {
+    let own = ControlPlane::start(Options::default()).await.unwrap();
+    let world = World::with(Setup {
+        control_plane: Some(Box::leak(Box::new(own))),
+        ..Setup::default()
+    })
+    .await;
+    let namespace = json!({"metadata": {"name": ELSEWHERE}});
+    let namespaces: Api<k8s_openapi::api::core::v1::Namespace> = Api::all(world.client.clone());
+    let namespace = serde_json::from_value(namespace).unwrap();
+    namespaces
+        .create(&PostParams::default(), &namespace)
+        .await
+        .unwrap();
+    let unwatched: Api<Run> = Api::namespaced(world.client.clone(), ELSEWHERE);
+    let run = json!({
+        "apiVersion": "run-operator.dev/v1alpha1", "kind": "Run",
+        "metadata": {"name": "train"}, "spec": {"workload": {"image": "x"}},
+    });
+    let run = serde_json::from_value(run).unwrap();
+    let created = unwatched
+        .create(&PostParams::default(), &run)
+        .await
+        .unwrap();
+
+    world.create_run("train", json!({})).await;
+    world.phase("train", Phase::Succeeded).await;
+
+    let left = unwatched.get("train").await.unwrap();
+    assert_eq!(left.resource_version(), created.resource_version());
+    assert_eq!(world.service.runs().await.len(), 1);
+    let requests = requests(&world);
+    let uri = |entry: &Value| entry["requestURI"].as_str().unwrap_or_default().to_owned();
+    let within = format!("/namespaces/{}/", world.namespace);
+    for entry in &requests {
+        assert!(
+            uri(entry).contains(&within),
+            "outside its namespace: {entry}"
+        );
+    }
+    let of_secrets: Vec<_> = requests
+        .iter()
+        .filter(|e| e["objectRef"]["resource"] == "secrets")
+        .collect();
+    assert!(
+        of_secrets.iter().any(|e| e["verb"] == "watch"),
+        "no watch on a Secret"
+    );
+    for entry in of_secrets {
+        let by_name = match entry["verb"].as_str() {
+            Some("get") => uri(entry).contains("/secrets/run-operator-token"),
+            Some("list" | "watch") => uri(entry).contains("metadata.name%3Drun-operator-token"),
+            _ => false,
+        };
+        assert!(by_name, "a Secret otherwise than by its name: {entry}");
+    }
+}
