@@ -21,8 +21,8 @@ use run_operator::service::{AllowList, BaseUrl, BaseUrlError};
 use crate::cli::{ControllerArgs, LogFormat};
 use crate::health;
 
-/// To end: a POST under way may take `requestSeconds`, and its runId must still be written. Kubernetes
-/// kills after 30 s by default.
+/// To end. Kubernetes kills after 30 s by default. A POST that takes longer is as one whose answer was
+/// lost: the next start sends the same one again and learns its run.
 const GRACE: Duration = Duration::from_secs(25);
 /// To reach the API server.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -63,6 +63,12 @@ pub(crate) enum StartError {
     Kubeconfig(#[source] kube::config::InferConfigError),
     #[error("failed to set up the Kubernetes client")]
     Client(#[source] kube::Error),
+    #[error("a loop of the controller ended by itself; its log says which")]
+    LoopEnded,
+    #[error(
+        "failed to use --namespace {name:?}: a namespace has 1 to 63 lower-case letters, digits and dashes"
+    )]
+    Namespace { name: String },
     #[error("failed to handle signals")]
     Signals(#[source] std::io::Error),
 }
@@ -90,7 +96,8 @@ pub(crate) async fn controller(args: ControllerArgs) -> Result<(), StartError> {
     let running = tokio::spawn(controller.run());
     shutdown.cancelled().await;
     tracing::info!("shutting down; no new call is started");
-    if tokio::time::timeout(GRACE, running).await.is_err() {
+    let ended = tokio::time::timeout(GRACE, running).await;
+    if ended.is_err() {
         tracing::warn!(
             seconds = GRACE.as_secs(),
             "reconciles under way did not end in time; their outcome is learnt at the next start"
@@ -98,7 +105,10 @@ pub(crate) async fn controller(args: ControllerArgs) -> Result<(), StartError> {
     }
     server.abort();
     tracing::info!("run-operator has ended");
-    Ok(())
+    match ended {
+        Ok(Ok(asked_for)) if !asked_for => Err(StartError::LoopEnded),
+        _ => Ok(()),
+    }
 }
 
 fn config(args: &ControllerArgs) -> Result<Config, StartError> {
@@ -130,11 +140,34 @@ fn config(args: &ControllerArgs) -> Result<Config, StartError> {
         base_url,
         allow_list,
         contract,
-        namespaces: args.namespaces.clone(),
+        namespaces: namespaces(&args.namespaces)?,
         settings,
         max_concurrent_reconciles: args.max_concurrent_reconciles,
         max_streams: usize::try_from(args.max_streams).unwrap_or(usize::MAX),
     })
+}
+
+/// The namespaces, each once. An empty value is none: a chart renders an unset variable so.
+fn namespaces(given: &[String]) -> Result<Vec<String>, StartError> {
+    let mut names = std::collections::BTreeSet::new();
+    for name in given
+        .iter()
+        .map(|name| name.trim())
+        .filter(|name| !name.is_empty())
+    {
+        let legal = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+        if name.len() > 63
+            || !name.chars().all(legal)
+            || name.starts_with('-')
+            || name.ends_with('-')
+        {
+            return Err(StartError::Namespace {
+                name: name.to_owned(),
+            });
+        }
+        names.insert(name.to_owned());
+    }
+    Ok(names.into_iter().collect())
 }
 
 fn contract(args: &ControllerArgs) -> Result<Contract, StartError> {

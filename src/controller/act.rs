@@ -55,12 +55,19 @@ pub(super) async fn act(
             finalizer,
             clean,
         } => {
-            if !rivals::claim(ctx, run) {
+            // Only a first intent takes the key: a mend or a takeover has it.
+            let first = intent.epoch == 1 && *clean;
+            if first && !rivals::claim(ctx, run) {
                 return Ok(Acted::Learned);
             }
             let written = writes::write_intent(api, run, intent, *finalizer).await;
-            // A claim without an intent would block the elder Run, and be blocked by it.
-            let written = written.inspect_err(|_| ctx.claims.forget(&entry.uid))?;
+            // A claim without an intent would block the elder Run, and be blocked by it. A write that
+            // got no answer may stand.
+            let written = written.inspect_err(|error| {
+                if first && !error.fate_unknown() {
+                    ctx.claims.forget(&entry.uid);
+                }
+            })?;
             learn(
                 ctx,
                 entry,
@@ -84,12 +91,13 @@ pub(super) async fn act(
                     entry.with(|state| state.hold = Hold::Released);
                     Ok(Acted::Object(entry.wrote(written)))
                 }
-                // The last finalizer of a deleted object: the answer may find it gone.
-                Err(WriteError::Gone) => {
-                    entry.with(|state| state.hold = Hold::Gone);
-                    Ok(Acted::Finished)
+                Err(error) => {
+                    // Nothing is left to be done for an object that somebody else let go.
+                    if matches!(error, WriteError::Gone) {
+                        entry.with(|state| state.hold = Hold::Released);
+                    }
+                    Err(error)
                 }
-                Err(error) => Err(error),
             }
         }
         Effect::Delete => match writes::delete(api, run).await {

@@ -89,8 +89,9 @@ impl Controller {
         }
     }
 
-    /// Runs until shutdown, then until the reconciles under way have ended.
-    pub async fn run(self) {
+    /// Runs until shutdown, then until the reconciles under way have ended. Returns whether that was
+    /// asked for; a loop that ends by itself brings the others down too.
+    pub async fn run(self) -> bool {
         let Self {
             ctx,
             scopes,
@@ -123,10 +124,28 @@ impl Controller {
             tasks.push(served.boxed());
         }
         tasks.push(reaper::run(Arc::clone(&ctx)).boxed());
-        join_all(tasks.into_iter().map(tokio::spawn)).await;
+        let shutdown = ctx.shutdown.clone();
+        let watched = tasks.into_iter().map(|task| {
+            let shutdown = shutdown.clone();
+            async move {
+                let ended = tokio::spawn(task).await;
+                let early = !shutdown.is_cancelled();
+                if early {
+                    // A loop that is gone would leave its objects to nobody: better to start anew.
+                    tracing::error!(
+                        panicked = ended.is_err(),
+                        "a loop ended by itself; shutting down"
+                    );
+                    shutdown.cancel();
+                }
+                early
+            }
+        });
+        let early = join_all(watched).await.contains(&true);
         for entry in ctx.objects.all() {
             entry.close_stream();
         }
+        !early
     }
 }
 
@@ -201,14 +220,28 @@ where
         let policy = |_: Arc<Guarded<K>>, never: &Infallible, _: Arc<Context>| match *never {};
         let config = LoopConfig::default().concurrency(concurrency);
         let run = move |object, ctx| reconcile(object, ctx).boxed();
-        applier(run, policy, ctx, self.reader, Box::pin(queue), config)
-            .for_each(|result| async move {
+        let unfilled = unfilled_at_shutdown(Arc::clone(&ctx));
+        let served = applier(run, policy, ctx, self.reader, Box::pin(queue), config).for_each(
+            |result| async move {
                 if let Err(error) = result {
                     // An object that was woken after it went; the reaper sees to what is left of it.
                     tracing::debug!(error = %error, "skipped an object");
                 }
-            })
-            .await;
+            },
+        );
+        tokio::select! {
+            () = served => {}
+            () = unfilled => {}
+        }
+    }
+}
+
+/// Ends at a shutdown before every store was filled: nothing was reconciled yet, and kube's loop would
+/// wait for the list for ever.
+async fn unfilled_at_shutdown(ctx: Arc<Context>) {
+    ctx.shutdown.cancelled().await;
+    if ctx.synced() {
+        std::future::pending::<()>().await;
     }
 }
 

@@ -55,6 +55,8 @@ pub struct State {
     pub streaming: bool,
     /// The resourceVersion whose reconcile panicked; left alone until it changes.
     pub quarantined: Option<String>,
+    /// A reconcile is under way: what it comes to is not known yet.
+    pub busy: bool,
     /// The object is gone and its run is being cancelled.
     pub vanishing: bool,
     /// Failed Kubernetes writes in a row.

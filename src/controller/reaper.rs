@@ -14,6 +14,7 @@ use super::{
     objects::{Entry, Hold},
     reconcile::{decide, publish},
     registry::Key,
+    rivals,
 };
 
 /// The comparison is repeated at this pace, in case a notice was missed.
@@ -36,16 +37,15 @@ pub(super) async fn run(ctx: Arc<Context>) {
 
 fn sweep(ctx: &Arc<Context>) {
     for entry in ctx.objects.all() {
-        if ctx.has_run(&entry.namespace, &entry.name, &entry.uid) {
+        let there = ctx.has_run(&entry.namespace, &entry.name, &entry.uid);
+        // A POST that is under way may bring a runId yet.
+        if there || entry.with(|state| state.busy) {
             continue;
         }
         let last_seen =
             entry.with(|state| state.latest.clone().filter(|_| state.hold == Hold::Held));
         match last_seen.filter(|run| unfinished(&entry, run)) {
-            None => {
-                ctx.objects.forget(&entry.uid);
-                ctx.claims.forget(&entry.uid);
-            }
+            None => forget(ctx, &entry),
             Some(run) => {
                 if !entry.with(|state| std::mem::replace(&mut state.vanishing, true)) {
                     entry.close_stream();
@@ -58,6 +58,15 @@ fn sweep(ctx: &Arc<Context>) {
                 }
             }
         }
+    }
+}
+
+fn forget(ctx: &Context, entry: &Entry) {
+    let last_seen = entry.with(|state| state.latest.clone());
+    ctx.objects.forget(&entry.uid);
+    ctx.claims.forget(&entry.uid);
+    if let Some(run) = last_seen {
+        rivals::wake_waiting(ctx, &run);
     }
 }
 
@@ -80,8 +89,7 @@ async fn cancel(ctx: Arc<Context>, entry: Arc<Entry>, run: Arc<Run>) {
         match &decision.effect {
             Some(Effect::Release { .. }) => {
                 publish(&ctx, &run, &decision).await;
-                ctx.objects.forget(&entry.uid);
-                ctx.claims.forget(&entry.uid);
+                forget(&ctx, &entry);
                 tracing::info!(run.uid = %entry.uid, "a vanished Run is settled");
                 return;
             }
@@ -97,9 +105,14 @@ async fn cancel(ctx: Arc<Context>, entry: Arc<Entry>, run: Arc<Run>) {
                     .and_then(|at| Duration::try_from(at.duration_since(now())).ok());
                 tokio::select! {
                     () = tokio::time::sleep(wait.unwrap_or(PAUSE).min(PAUSE)) => {}
-                    () = ctx.shutdown.cancelled() => return,
+                    () = ctx.shutdown.cancelled() => {}
                 }
             }
         }
     }
+    tracing::warn!(
+        k8s.namespace.name = %entry.namespace, run.name = %entry.name, run.uid = %entry.uid,
+        run.id = run.status.as_ref().and_then(|s| s.run_id.as_deref()),
+        "the operator ends before the run of a vanished Run was seen to end"
+    );
 }

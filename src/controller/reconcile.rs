@@ -9,7 +9,7 @@ use std::time::Duration;
 use futures::FutureExt;
 use kube::{Resource, ResourceExt, runtime::controller::Action};
 
-use crate::api::Run;
+use crate::api::{Phase, Run, RunStatus};
 use crate::decide::{
     self, Decision, Follow, Learned, Learning, Note, Observed, backoff, memory::later,
 };
@@ -58,10 +58,14 @@ pub async fn reconcile(object: Arc<Guarded<Run>>, ctx: Arc<Context>) -> Result<A
         return Ok(Action::await_change());
     }
     let version = run.resource_version();
-    let steps = AssertUnwindSafe(steps(&ctx, &entry, run)).catch_unwind();
-    let (action, result) = match steps.await {
+    entry.with(|state| state.busy = true);
+    let steps = AssertUnwindSafe(steps(&ctx, &entry, run))
+        .catch_unwind()
+        .await;
+    entry.with(|state| state.busy = false);
+    let (action, result) = match steps {
         Ok(Ok(again)) => next_look(again),
-        Ok(Err(error)) => after_write_error(&entry, &error),
+        Ok(Err(error)) => after_write_error(&ctx, &entry, &error),
         Err(_) => {
             entry.with(|state| state.quarantined = version);
             tracing::error!(k8s.namespace.name = %entry.namespace, run.name = %entry.name, run.uid = %entry.uid, "a reconcile panicked; the object is left alone until it changes");
@@ -82,14 +86,22 @@ fn next_look(again: Option<jiff::Timestamp>) -> (Action, ReconcileResult) {
     }
 }
 
-fn after_write_error(entry: &Entry, error: &WriteError) -> (Action, ReconcileResult) {
+fn after_write_error(
+    ctx: &Context,
+    entry: &Entry,
+    error: &WriteError,
+) -> (Action, ReconcileResult) {
     match error {
         WriteError::Conflict => {
             tracing::debug!(run.uid = %entry.uid, "the object changed meanwhile; observing again");
             return (Action::requeue(AFTER_CONFLICT), ReconcileResult::conflict);
         }
-        // What is left of it is the reaper's.
-        WriteError::Gone => return (Action::await_change(), ReconcileResult::conflict),
+        // What is left of it is the reaper's. Should the object be there after all (its kind was away
+        // for a moment), it is looked at again.
+        WriteError::Gone => {
+            ctx.gone.notify_one();
+            return (Action::requeue(AFTER_REFUSAL), ReconcileResult::conflict);
+        }
         WriteError::Refused(_)
         | WriteError::Failed(_)
         | WriteError::Timeout
@@ -119,6 +131,7 @@ async fn steps(
     run: Arc<Run>,
 ) -> Result<Option<jiff::Timestamp>, WriteError> {
     let mut run = entry.newest(run);
+    let mut told: Option<RunStatus> = None;
     let scope = Scope::Namespace(entry.namespace.clone());
     let api = scope.api::<Run>(ctx.client.clone());
     for _ in 0..STEPS {
@@ -126,15 +139,29 @@ async fn steps(
         let slot = ctx.slot(&key);
         let (decision, shown) = decide(ctx, entry, &run, &slot, false);
         follow(ctx, entry, &key, &run, decision.follow);
-        if writes::news(&run, &decision)
-            && let Some(status) = &decision.status
+        // What was just told is not told again, should the API server keep something else of it (an
+        // older CRD drops what it doesn't know).
+        if let Some(status) = decision
+            .status
+            .as_ref()
+            .filter(|s| told.as_ref() != Some(s))
+            && run.status.as_ref() != Some(status)
         {
+            told = Some(status.clone());
             let written = writes::write_status(&api, &run, status).await?;
             run = entry.wrote(written);
             learn(ctx, entry, &slot, Learned::StatusWritten);
             entry.with(|state| state.memory.feed.written(shown));
             publish(ctx, &run, &decision).await;
             log_transition(entry, &run);
+            if run
+                .status
+                .as_ref()
+                .and_then(|s| s.phase)
+                .is_some_and(Phase::terminal)
+            {
+                rivals::wake_waiting(ctx, &run);
+            }
             continue;
         }
         let Some(effect) = &decision.effect else {
@@ -177,7 +204,7 @@ pub(super) fn decide(
             now: now(),
         };
         let decision = decide::decide(&observed);
-        let counted = |s: Option<&crate::api::RunStatus>| s.and_then(|s| s.event_count);
+        let counted = |s: Option<&RunStatus>| s.and_then(|s| s.event_count);
         let folds = counted(decision.status.as_ref()) != counted(run.status.as_ref());
         (decision, if folds { state.memory.feed.shown() } else { 0 })
     })

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Mutex;
 
-use kube::ResourceExt;
+use kube::{ResourceExt, runtime::reflector::Store};
 
 use crate::api::{Run, names};
 
@@ -18,6 +18,23 @@ impl Claims {
     /// Forgets a Run.
     pub fn forget(&self, uid: &str) {
         lock(&self.0).retain(|_, holder| holder != uid);
+    }
+}
+
+/// Wakes the Runs that wait for the key that this one held.
+pub(super) fn wake_waiting(ctx: &Context, run: &Run) {
+    let Some(key) = &run.spec.idempotency_key else {
+        return;
+    };
+    let namespace = run.namespace().unwrap_or_default();
+    for other in ctx.run_stores().flat_map(Store::state) {
+        if let Ok(other) = &other.0
+            && other.spec.idempotency_key.as_ref() == Some(key)
+            && other.namespace().as_ref() == Some(&namespace)
+            && live(other)
+        {
+            ctx.runs.wake(&namespace, &other.name_any());
+        }
     }
 }
 

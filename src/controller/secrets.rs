@@ -1,5 +1,4 @@
-//! Secrets: read by name, and watched by name where RBAC allows. Their content is held no longer than a
-//! check takes; the watch sees metadata alone.
+//! Secrets: read by name, and watched by name where RBAC allows; the watch sees metadata alone.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex};

@@ -24,6 +24,9 @@ use super::{
 /// and then nobody opens it again.
 const AFTER_END: Duration = Duration::from_secs(1);
 
+/// The streams of a Workspace are opened with a new token over this time, not all at once.
+const SPREAD: Duration = Duration::from_secs(1);
+
 /// The bound on open streams.
 pub struct Streams {
     permits: Arc<Semaphore>,
@@ -42,8 +45,12 @@ impl Streams {
 enum End {
     /// The service closed it.
     Closed { pause: Option<Duration> },
-    /// It broke or could not be opened.
+    /// It broke.
     Failed(Failure),
+    /// It could not be opened.
+    Refused(Failure),
+    /// The Workspace's rate limit allows no call now.
+    HeldBack(Duration),
     /// The Workspace has another token now, or none.
     NewSession,
 }
@@ -98,19 +105,21 @@ impl Follower {
 
     async fn follow(mut self) {
         let ctx = Arc::clone(&self.ctx);
-        // Beyond the cap a Run is polled until a stream becomes free.
-        let Ok(_permit) = ctx.streams.permits.acquire().await else {
-            return;
-        };
-        while let Some(live) = self.live_session().await {
+        while self.live_session().await.is_some() {
+            // Beyond the cap a Run is polled until a stream becomes free. A stream that waits to be
+            // opened again holds no place.
+            let Ok(permit) = ctx.streams.permits.acquire().await else {
+                return;
+            };
+            // Another token may have come meanwhile.
+            let Some(live) = self.live_session().await else {
+                return;
+            };
             let end = self.connect(&live).await;
+            drop(permit);
             self.entry.with(|state| state.streaming = false);
             self.wake();
-            let pause = match end {
-                End::NewSession => Duration::ZERO,
-                End::Closed { pause } => pause.unwrap_or(AFTER_END),
-                End::Failed(failure) => self.failed(&live, &failure),
-            };
+            let pause = self.pause(&live, end);
             tokio::select! {
                 () = tokio::time::sleep(pause) => {}
                 () = ctx.shutdown.cancelled() => return,
@@ -128,8 +137,8 @@ impl Follower {
     }
 
     async fn connect(&mut self, live: &Live) -> End {
-        if let Some(limiter) = &live.limiter {
-            limiter.wait(&self.entry.uid).await;
+        if let Some(Err(wait)) = live.limiter.as_ref().map(|l| l.take(&self.entry.uid)) {
+            return End::HeldBack(wait);
         }
         let cursor = self.cursor();
         let opened = live
@@ -138,12 +147,11 @@ impl Follower {
             .await;
         let stream = match opened {
             Ok(stream) => stream,
-            Err(error) => return End::Failed(Failure::from(&error)),
+            Err(error) => return End::Refused(Failure::from(&error)),
         };
         if std::mem::replace(&mut self.opened_before, true) {
             self.ctx.metrics.stream_reconnects.inc();
         }
-        self.failures = 0;
         self.entry.with(|state| state.streaming = true);
         let ctx = Arc::clone(&self.ctx);
         let _open = OpenGauge::new(&ctx);
@@ -171,6 +179,9 @@ impl Follower {
                 _ = slot.wait_for(other) => return End::NewSession,
             };
             self.resume = Resume::After(stream.last_event_id().map(str::to_owned));
+            if let Ok(Some(_)) = &item {
+                self.failures = 0;
+            }
             match item {
                 Ok(Some(StreamItem::Event(event))) => {
                     self.take_in(&Received {
@@ -217,22 +228,54 @@ impl Follower {
         }
     }
 
-    /// Returns the pause before the next try. A stream that the service refuses for good is asked for at
-    /// the slowest pace; the Run is polled.
-    fn failed(&mut self, live: &Live, failure: &Failure) -> Duration {
-        let ctx = &self.ctx;
+    /// The pause before the next try. It grows as long as no event arrives, also where a stream opens
+    /// well and is closed at once.
+    fn pause(&mut self, live: &Live, end: End) -> Duration {
+        let (failure, asked) = match end {
+            // The streams of all Runs end at the same moment here.
+            End::NewSession => return self.spread(),
+            End::HeldBack(wait) => return wait,
+            End::Closed { pause } => (None, Some(pause.unwrap_or(AFTER_END))),
+            End::Failed(failure) => (Some(failure), None),
+            // Only a stream that can't be opened says something about the Workspace.
+            End::Refused(failure) => {
+                self.suspect(live, &failure);
+                (Some(failure), None)
+            }
+        };
+        let first = self.failures == 0;
         self.failures = self.failures.saturating_add(1);
+        let retry_after = failure.as_ref().and_then(|failure| failure.retry_after);
+        let seed = backoff::seed(&self.entry.uid, self.failures);
+        let backoff = backoff::delay(self.failures, retry_after, seed);
+        match (failure, asked) {
+            (None, Some(asked)) if first => asked,
+            (None, asked) => backoff.max(asked.unwrap_or_default()),
+            (Some(failure), _) => self.unless_final(&failure, backoff),
+        }
+    }
+
+    /// A stream that the service refuses for good is asked for at the slowest pace; the Run is polled.
+    fn unless_final(&self, failure: &Failure, backoff: Duration) -> Duration {
+        let config = &self.ctx.config;
+        match classify(failure, Call::Get, &config.contract) {
+            Class::Retry | Class::Unauthorized | Class::Violation => backoff,
+            Class::Final(_) => backoff.max(config.settings.poll_max),
+        }
+    }
+
+    fn suspect(&self, live: &Live, failure: &Failure) {
+        let ctx = &self.ctx;
         if let Some(suspicion) = Suspicion::of(failure)
             && ctx.registry.suspect(&self.key, live.number, suspicion)
         {
             ctx.workspaces.wake(&self.key.namespace, &self.key.name);
         }
-        let seed = backoff::seed(&self.entry.uid, self.failures);
-        let backoff = backoff::delay(self.failures, failure.retry_after, seed);
-        match classify(failure, Call::Get, &ctx.config.contract) {
-            Class::Retry | Class::Unauthorized | Class::Violation => backoff,
-            Class::Final(_) => backoff.max(ctx.config.settings.poll_max),
-        }
+    }
+
+    fn spread(&self) -> Duration {
+        let thousandths = u32::try_from(backoff::seed(&self.entry.uid, 0) % 1000);
+        SPREAD * thousandths.unwrap_or_default() / 1000
     }
 
     fn wake(&self) {

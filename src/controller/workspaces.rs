@@ -2,9 +2,11 @@
 //! Ready. One prober for however many Runs.
 
 use std::convert::Infallible;
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::FutureExt;
 use kube::{Api, Resource, ResourceExt, runtime::controller::Action};
 
 use crate::api::{
@@ -36,11 +38,30 @@ const PROBE_MAX: Duration = Duration::from_secs(30);
 /// Pause before a status that could not be written is tried again, on a newer view of the object.
 const AFTER_CONFLICT: Duration = Duration::from_secs(1);
 
-/// Reconciles one Workspace. Never fails: what goes wrong decides when to look again.
+/// Pause after a status was refused: a schema or a role has to be mended first.
+const AFTER_REFUSAL: Duration = Duration::from_mins(1);
+
+/// Reconciles one Workspace; a panic ends this reconcile alone.
 pub async fn reconcile(
     object: Arc<Guarded<Workspace>>,
     ctx: Arc<Context>,
 ) -> Result<Action, Infallible> {
+    let name = object.meta().name.clone();
+    let namespace = object.meta().namespace.clone();
+    let checked = AssertUnwindSafe(look(object, Arc::clone(&ctx))).catch_unwind();
+    checked.await.unwrap_or_else(|_| {
+        ctx.metrics.reconciled("workspace", ReconcileResult::panic);
+        tracing::error!(
+            k8s.namespace.name = namespace,
+            workspace.name = name,
+            "the check of a Workspace panicked; checking again later"
+        );
+        Ok(Action::requeue(AFTER_REFUSAL))
+    })
+}
+
+/// Reconciles one Workspace. Never fails: what goes wrong decides when to look again.
+async fn look(object: Arc<Guarded<Workspace>>, ctx: Arc<Context>) -> Result<Action, Infallible> {
     let workspace = match &object.0 {
         Ok(workspace) => workspace,
         Err(invalid) => {
@@ -78,7 +99,8 @@ pub async fn reconcile(
     let result = write_status(&ctx, workspace, &assessment.status).await;
     let pause = settle(&ctx, workspace, &key, check, live, &assessment);
     let pause = match result {
-        ReconcileResult::conflict | ReconcileResult::error => pause.min(AFTER_CONFLICT),
+        ReconcileResult::conflict => pause.min(AFTER_CONFLICT),
+        ReconcileResult::error => pause.min(AFTER_REFUSAL),
         ReconcileResult::success | ReconcileResult::requeue_after | ReconcileResult::panic => pause,
     };
     let checked = Checked {
@@ -89,6 +111,11 @@ pub async fn reconcile(
     };
     ctx.checks.done(&key, checked, now());
     ctx.metrics.reconciled("workspace", result);
+    if !ctx.has_workspace(&key) {
+        // It was deleted during the check, which has just said otherwise.
+        wake::missing_workspaces(&ctx);
+        return Ok(Action::await_change());
+    }
     Ok(Action::requeue(pause))
 }
 

@@ -13,7 +13,7 @@ use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 
 use crate::api::{Intent, Run, names};
-use crate::decide::{Decision, Effect};
+use crate::decide::Effect;
 
 /// A write that takes longer is given up: kube's client has no read timeout of its own.
 const TIMEOUT: Duration = Duration::from_secs(30);
@@ -39,6 +39,16 @@ pub enum WriteError {
     /// The intent can't be serialised.
     #[error("failed to serialise the object's intent")]
     Serialize(#[source] serde_json::Error),
+}
+
+impl WriteError {
+    /// Whether what was written may stand all the same.
+    pub fn fate_unknown(&self) -> bool {
+        match self {
+            Self::Failed(_) | Self::Timeout => true,
+            Self::Conflict | Self::Gone | Self::Refused(_) | Self::Serialize(_) => false,
+        }
+    }
 }
 
 /// Writes finalizer and intent in one patch.
@@ -110,14 +120,6 @@ pub async fn delete(api: &Api<Run>, run: &Run) -> Result<(), WriteError> {
     bounded(api.delete(&run.name_any(), &params))
         .await
         .map(drop)
-}
-
-/// Whether the decision's status says something new. Compared as it would be stored.
-pub fn news(run: &Run, decision: &Decision) -> bool {
-    let Some(next) = &decision.status else {
-        return false;
-    };
-    run.status.as_ref() != Some(next)
 }
 
 /// The effect's name, for logs.

@@ -104,8 +104,8 @@ impl Feed {
         true
     }
 
-    /// Something other than an event says that the state may have changed: an event too large to read,
-    /// a reconnect, the answer to a cancel.
+    /// Something other than an event says that the state may have changed: an event too large to read
+    /// or the answer to a cancel.
     pub fn hint(&mut self) {
         self.received += 1;
         self.hinted = self.received;

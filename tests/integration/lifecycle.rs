@@ -269,7 +269,7 @@ async fn events_without_a_state_change_are_written_seldom() {
             let events = &run.status.as_ref().unwrap().events;
             events
                 .last()
-                .is_some_and(|e| e.data.as_deref().is_some_and(|d| d.contains("29")))
+                .is_some_and(|e| e.data.as_deref().is_some_and(|d| d.contains("\"n\":29")))
         })
         .await;
     assert_eq!(run.status.unwrap().events.len(), 10);
