@@ -44,6 +44,7 @@ fn refused(args: &[&str], words: &[&str]) {
 #[case::with_a_user_in_the_url(&["--base-url", "https://me:secret@runs.example.com/api/v1"], &["user name or password"])]
 #[case::with_a_query_in_the_url(&["--allowed-base-url", "https://runs.example.com/api/v1?key=secret"], &["--allowed-base-url", "query or a fragment"])]
 #[case::with_another_scheme(&["--base-url", "ftp://runs.example.com/api/v1"], &["must begin with https://"])]
+#[case::with_a_namespace_that_can_t_be(&["--namespace", "Team_A"], &["--namespace", "Team_A", "lower-case"])]
 #[case::with_no_contract_file(&["--contract", "/nonexistent/profile.yaml"], &["failed to read the contract file /nonexistent/profile.yaml", "No such file"])]
 fn a_flag_is_refused_in_one_line(#[case] args: &[&str], #[case] words: &[&str]) {
     refused(&[&["controller"], args].concat(), words);

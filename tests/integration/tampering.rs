@@ -114,6 +114,35 @@ async fn the_run_of_an_object_that_vanished_is_cancelled_and_counted() {
 }
 
 #[tokio::test]
+async fn a_run_that_is_learnt_after_its_object_vanished_is_cancelled() {
+    let world = World::new().await;
+    let late = json!({"type": "delay", "forMs": 3000, "execute": true});
+    world
+        .service
+        .fault(json!({"operation": "createRun"}), late)
+        .await;
+    world.simulate("train", json!({"outcome": "never"})).await;
+    let made = async || match world.service.runs().await.len() {
+        1 => Ok(()),
+        n => Err(format!("{n} runs")),
+    };
+    eventually("the service has made the run", made).await;
+    world.delete_run("train").await;
+    world
+        .patch_run("train", json!({"metadata": {"finalizers": null}}))
+        .await;
+    world.gone("train").await;
+    eventually("the run is cancelled", async || {
+        match world.service.runs().await[0]["state"].as_str() {
+            Some("cancelled") => Ok(()),
+            other => Err(format!("{other:?}")),
+        }
+    })
+    .await;
+    assert_eq!(world.service.count("createRun").await, 1);
+}
+
+#[tokio::test]
 async fn an_object_that_vanished_at_once_has_its_run_cancelled() {
     let world = World::new().await;
     running(&world, "train").await;
