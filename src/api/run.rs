@@ -5,7 +5,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::{limits, names, schema, status::RunStatus};
+use super::{
+    limits, names, schema,
+    status::{Phase, RunStatus},
+};
 
 /// What to run, where, and what to do when it ends or is deleted.
 // No field has a schema default: GitOps tools would report it as drift. The methods below supply what
@@ -192,6 +195,14 @@ impl RunSpec {
     /// What Ready waits for, as in force.
     pub fn ready_when(&self) -> ReadyWhen {
         self.ready_when.unwrap_or_default()
+    }
+}
+
+impl Run {
+    /// Whether the stored status says that the Run has ended.
+    pub fn ended(&self) -> bool {
+        let phase = self.status.as_ref().and_then(|status| status.phase);
+        phase.is_some_and(Phase::terminal)
     }
 }
 

@@ -21,7 +21,7 @@ use super::{
     context::Context,
     objects::{Entry, Hold},
     reconcile::learn,
-    registry::{Key, Live, Slot, Suspicion},
+    registry::{Key, Live, Slot},
     rivals,
     writes::{self, WriteError},
 };
@@ -214,9 +214,5 @@ fn failed(
         error = %failure.message,
         "a call to the service failed"
     );
-    if let Some(suspicion) = Suspicion::of(failure)
-        && ctx.registry.suspect(key, live.number, suspicion)
-    {
-        ctx.workspaces.wake(&key.namespace, &key.name);
-    }
+    ctx.suspect(key, live.number, failure);
 }

@@ -13,7 +13,7 @@ use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use crate::api::{Contract, Run, Workspace, run::WorkspaceKind};
-use crate::decide::{Settings, WorkspaceView};
+use crate::decide::{Settings, WorkspaceView, answer::Failure};
 use crate::service::AllowList;
 
 use super::{
@@ -22,7 +22,7 @@ use super::{
     notes::Recorder,
     objects::Objects,
     queue::Queue,
-    registry::{Key, Registry, Slot},
+    registry::{Key, Registry, Slot, Suspicion},
     rivals::Claims,
     secrets::SecretWatches,
     streams::Streams,
@@ -163,6 +163,15 @@ impl Context {
             let namespace = meta.namespace.as_deref().unwrap_or_default();
             self.runs
                 .wake(namespace, meta.name.as_deref().unwrap_or_default());
+        }
+    }
+
+    /// A call with the session `number` failed: has the Workspace checked where that calls for it.
+    pub fn suspect(&self, key: &Key, number: u64, failure: &Failure) {
+        if let Some(suspicion) = Suspicion::of(failure)
+            && self.registry.suspect(key, number, suspicion)
+        {
+            self.workspaces.wake(&key.namespace, &key.name);
         }
     }
 

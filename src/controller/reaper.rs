@@ -73,12 +73,9 @@ fn forget(ctx: &Context, entry: &Entry) {
 /// Whether a run may be left at the service.
 fn unfinished(entry: &Entry, run: &Run) -> bool {
     let status = run.status.as_ref();
-    let over = status
-        .and_then(|s| s.phase)
-        .is_some_and(crate::api::Phase::terminal);
     let known =
         status.is_some_and(|s| s.run_id.is_some()) || entry.with(|s| s.memory.run_id.is_some());
-    known && !over
+    known && !run.ended()
 }
 
 async fn cancel(ctx: Arc<Context>, entry: Arc<Entry>, run: Arc<Run>) {

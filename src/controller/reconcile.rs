@@ -9,7 +9,7 @@ use std::time::Duration;
 use futures::FutureExt;
 use kube::{Resource, ResourceExt, runtime::controller::Action};
 
-use crate::api::{Phase, Run, RunStatus};
+use crate::api::{Run, RunStatus};
 use crate::decide::{
     self, Decision, Follow, Learned, Learning, Note, Observed, backoff, memory::later,
 };
@@ -154,12 +154,7 @@ async fn steps(
             entry.with(|state| state.memory.feed.written(shown));
             publish(ctx, &run, &decision).await;
             log_transition(entry, &run);
-            if run
-                .status
-                .as_ref()
-                .and_then(|s| s.phase)
-                .is_some_and(Phase::terminal)
-            {
+            if run.ended() {
                 rivals::wake_waiting(ctx, &run);
             }
             continue;

@@ -31,7 +31,7 @@ pub(super) fn wake_waiting(ctx: &Context, run: &Run) {
         if let Ok(other) = &other.0
             && other.spec.idempotency_key.as_ref() == Some(key)
             && other.namespace().as_ref() == Some(&namespace)
-            && live(other)
+            && !other.ended()
         {
             ctx.runs.wake(&namespace, &other.name_any());
         }
@@ -71,7 +71,7 @@ fn live_name(ctx: &Context, uid: &str) -> Option<String> {
             let Ok(other) = &other.0 else {
                 return false;
             };
-            other.metadata.uid.as_deref() == Some(uid) && live(other)
+            other.metadata.uid.as_deref() == Some(uid) && !other.ended()
         })
     })?;
     Some(found.name_any())
@@ -90,7 +90,7 @@ pub(super) fn of(ctx: &Context, run: &Run) -> Option<String> {
             other.namespace() == namespace
                 && other.uid() != run.uid()
                 && other.spec.idempotency_key.as_ref() == Some(key)
-                && live(other)
+                && !other.ended()
                 && (claimed(other) || elder(other, run))
         })
     });
@@ -98,14 +98,6 @@ pub(super) fn of(ctx: &Context, run: &Run) -> Option<String> {
         Some(rival) => Some(rival.name_any()),
         None => claimant(ctx, run, key),
     }
-}
-
-/// Not ended yet: an ended Run leaves its key to the next.
-fn live(run: &Run) -> bool {
-    !run.status
-        .as_ref()
-        .and_then(|s| s.phase)
-        .is_some_and(crate::api::Phase::terminal)
 }
 
 fn claimed(run: &Run) -> bool {

@@ -16,7 +16,7 @@ use crate::service::{EventStream, RunId, StreamItem};
 use super::{
     context::{Context, now},
     objects::Entry,
-    registry::{Key, Live, Slot, Suspicion},
+    registry::{Key, Live, Slot},
     watch::chain,
 };
 
@@ -239,7 +239,7 @@ impl Follower {
             End::Failed(failure) => (Some(failure), None),
             // Only a stream that can't be opened says something about the Workspace.
             End::Refused(failure) => {
-                self.suspect(live, &failure);
+                self.ctx.suspect(&self.key, live.number, &failure);
                 (Some(failure), None)
             }
         };
@@ -261,15 +261,6 @@ impl Follower {
         match classify(failure, Call::Get, &config.contract) {
             Class::Retry | Class::Unauthorized | Class::Violation => backoff,
             Class::Final(_) => backoff.max(config.settings.poll_max),
-        }
-    }
-
-    fn suspect(&self, live: &Live, failure: &Failure) {
-        let ctx = &self.ctx;
-        if let Some(suspicion) = Suspicion::of(failure)
-            && ctx.registry.suspect(&self.key, live.number, suspicion)
-        {
-            ctx.workspaces.wake(&self.key.namespace, &self.key.name);
         }
     }
 

@@ -2,7 +2,7 @@
 
 use kube::ResourceExt;
 
-use crate::api::{Phase, run::WorkspaceKind};
+use crate::api::run::WorkspaceKind;
 use crate::decide::WorkspaceView;
 
 use super::{
@@ -18,12 +18,7 @@ pub(super) fn runs_of(ctx: &Context, key: &Key) {
                 continue;
             };
             let namespace = run.namespace().unwrap_or_default();
-            let over = run
-                .status
-                .as_ref()
-                .and_then(|s| s.phase)
-                .is_some_and(Phase::terminal);
-            let waits = !over || run.metadata.deletion_timestamp.is_some();
+            let waits = !run.ended() || run.metadata.deletion_timestamp.is_some();
             if waits && Key::of(&run.spec.workspace_ref(), &namespace) == *key {
                 ctx.runs.wake(&namespace, &run.name_any());
             }
