@@ -113,6 +113,7 @@ async fn prepare(
         workspace_id,
     };
     let client = client(ctx, key, base_url, ca_pem)?;
+    client.hide(&credentials.token);
     Ok((client, credentials))
 }
 

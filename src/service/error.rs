@@ -118,6 +118,12 @@ pub enum UnreadableReason {
     /// The runId repeats the token, and would bring it into URLs (rule 7).
     #[error("its runId repeats the token")]
     TokenInRunId,
+    /// The workspace's identity repeats the token. Taken out it would be the same for every workspace, and
+    /// no mistake would be found by it any more (rules 4 and 7).
+    #[error(
+        "its identity of the workspace repeats the token; correct the contract file's pointers to it"
+    )]
+    TokenInIdentity,
     /// Another run than the one that was asked for.
     #[error("it names another runId than the one asked for")]
     OtherRunId,
