@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use http::StatusCode;
-use http::header::CONTENT_TYPE;
+use http::header::{CONTENT_ENCODING, CONTENT_TYPE};
 use jiff::Timestamp;
 use reqwest::Response;
 use serde_json::Value;
@@ -48,6 +48,8 @@ pub(super) struct Head {
     pub(super) request_id: Option<String>,
     pub(super) retry_after: Option<Duration>,
     media_type: Option<String>,
+    /// Whether the body is packed, whatever was asked for.
+    pub(super) compressed: bool,
 }
 
 impl Head {
@@ -66,6 +68,10 @@ impl Head {
                 .filter(|id| !redactor.is_in(id)),
             retry_after: retry_after::read(headers, Timestamp::now()),
             media_type,
+            compressed: headers
+                .get_all(CONTENT_ENCODING)
+                .iter()
+                .any(|coding| !coding.as_bytes().eq_ignore_ascii_case(b"identity")),
         }
     }
 

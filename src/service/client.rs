@@ -200,6 +200,9 @@ impl Client {
         let head = Head::read(&response, &self.inner.redactor);
         let status = head.status;
         if status.is_success() {
+            if head.compressed {
+                return Err(CallError::unreadable(&head, UnreadableReason::Compressed));
+            }
             return Ok((head, response));
         }
         if status.is_client_error() || status.is_server_error() {

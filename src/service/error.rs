@@ -106,6 +106,13 @@ pub enum UnreadableReason {
         /// The contract file's `bodyBytes`.
         limit: usize,
     },
+    /// Compressed, though the request asked for an answer that is not. Nothing is unpacked: a few bytes may
+    /// stand for any number.
+    #[error(
+        "it is compressed, which the request does not allow (Accept-Encoding: identity); have what stands \
+         before the service leave its answers as they are"
+    )]
+    Compressed,
     /// Not JSON.
     #[error("it is not JSON")]
     NotJson(#[source] serde_json::Error),

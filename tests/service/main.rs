@@ -9,8 +9,10 @@
 )]
 
 mod answers;
+mod bounds;
 mod contract;
 mod failures;
+mod redirects;
 mod secrets;
 mod server;
 mod stream;

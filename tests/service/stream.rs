@@ -213,8 +213,8 @@ async fn a_refused_stream_says_why() {
 async fn an_id_that_no_header_can_carry_is_not_sent_and_the_stream_begins_anew(#[case] id: &str) {
     let server =
         Server::start([vec![stream_head(), send("id: 1\ndata: a\n\n"), Step::Close]]).await;
-    let opened = client(&server).run_events(&credentials(), &run_id("run-1"), Some(id));
-    let mut stream = within(opened).await.unwrap();
+    let (client, who, run) = (client(&server), credentials(), run_id("run-1"));
+    let mut stream = within(client.run_events(&who, &run, Some(id))).await.unwrap();
     let request = server.request();
     assert!(request.headers("last-event-id").is_empty());
     assert!(request.headers("x-injected").is_empty());
