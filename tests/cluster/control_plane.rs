@@ -24,6 +24,8 @@ const PORT_ATTEMPTS: u32 = 4;
 pub(crate) struct Options {
     /// kube-controller-manager: deletion of namespaces, garbage collection, service accounts.
     pub(crate) controller_manager: bool,
+    /// The audit log holds the bodies of requests too, but for Secrets.
+    pub(crate) audit_bodies: bool,
 }
 
 /// A running control plane. Dropping it ends it and removes its data.
@@ -150,7 +152,7 @@ impl ControlPlane {
 
     async fn boot(binaries: &Binaries, options: Options) -> Result<Self, Error> {
         let scratch = Scratch::new("cluster")?;
-        let layout = Layout::create(scratch.path())?;
+        let layout = Layout::create(scratch.path(), options.audit_bodies)?;
         let etcd = layout.etcd(binaries);
         let etcd = Process::spawn(&etcd, Output::File(layout.log(Tool::Etcd)))?;
         let ours = Ours {

@@ -25,6 +25,7 @@ mod outage;
 mod reach;
 mod restart;
 mod rows;
+mod security;
 mod spec_fields;
 mod streams;
 mod tampering;
