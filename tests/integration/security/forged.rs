@@ -26,7 +26,20 @@ async fn forge_status(world: &World, name: &str, status: Value) {
         .unwrap();
 }
 
-/// The paths of all requests for runs, as they stood in the request line.
+/// A runId, and the Workspace that a submitted Run of the same namespace shows.
+async fn forge_submission(world: &World, name: &str, run_id: &str) {
+    let real = world.run("model").await.status.unwrap().workspace;
+    forge_status(world, name, json!({"runId": run_id, "workspace": real})).await;
+}
+
+/// A Run that is really submitted, for others to copy from.
+async fn model(world: &World) {
+    let simulate = json!({"runId": "model", "outcome": "never"});
+    world.simulate("model", simulate).await;
+    world.state("model", "running").await;
+}
+
+/// The paths of all requests for forged runs, as they stood in the request line.
 async fn run_paths(world: &World) -> Vec<String> {
     let requests = world.service.get("requests").await;
     let paths = requests
@@ -35,9 +48,17 @@ async fn run_paths(world: &World) -> Vec<String> {
         .iter()
         .map(|request| request["path"].as_str().unwrap().to_owned());
     paths
-        .filter(|path| path != "/api/v1/version" && path != "/api/v1/workspaces/current")
+        .filter(|path| path != "/api/v1/runs")
+        .filter(|path| !NOT_OF_FORGED.iter().any(|known| path.starts_with(known)))
         .collect()
 }
+
+/// What the checks of the Workspace and the model's own Run ask for, its create aside.
+const NOT_OF_FORGED: [&str; 3] = [
+    "/api/v1/version",
+    "/api/v1/workspaces/current",
+    "/api/v1/runs/model",
+];
 
 /// The encoded segment where the path is that of a run, its events or its cancellation; else nothing.
 fn segment(path: &str) -> Option<&str> {
@@ -51,6 +72,7 @@ fn segment(path: &str) -> Option<&str> {
 #[tokio::test]
 async fn a_forged_run_id_never_leads_out_of_the_path_of_one_run() {
     let world = World::new().await;
+    model(&world).await;
     let long = "x".repeat(512);
     let ids = [
         ("up", "../version", "..%2Fversion"),
@@ -67,17 +89,25 @@ async fn a_forged_run_id_never_leads_out_of_the_path_of_one_run() {
     ];
     for (name, id, _) in ids {
         held_back(&world, name).await;
-        forge_status(&world, name, json!({"runId": id})).await;
+        forge_submission(&world, name, id).await;
+    }
+    for (name, _, wanted) in ids {
+        let path = format!("/api/v1/runs/{wanted}");
+        eventually(&format!("{name} is read"), async || {
+            let paths = run_paths(&world).await;
+            if paths.contains(&path) { Ok(()) } else { Err(format!("{paths:?}")) }
+        })
+        .await;
     }
     for (name, ..) in ids {
         // What was forged is what is asked for, and what a deletion cancels.
         world.delete_run(name).await;
     }
     for (name, _, wanted) in ids {
-        eventually(&format!("{name} is asked for"), async || {
+        let path = format!("/api/v1/runs/{wanted}:cancel");
+        eventually(&format!("{name} is cancelled"), async || {
             let paths = run_paths(&world).await;
-            let asked = paths.iter().any(|path| segment(path) == Some(wanted));
-            if asked { Ok(()) } else { Err(format!("{paths:?}")) }
+            if paths.contains(&path) { Ok(()) } else { Err(format!("{paths:?}")) }
         })
         .await;
         // The service knows no such run, and so the object goes.
@@ -94,19 +124,35 @@ async fn a_forged_run_id_never_leads_out_of_the_path_of_one_run() {
 #[tokio::test]
 async fn a_forged_run_id_that_is_no_segment_sends_nothing() {
     let world = World::new().await;
-    for (name, id) in [("dots", ".."), ("dot", "."), ("line", "a\r\nX-Injected: 1"), ("nul", "a\0")] {
+    model(&world).await;
+    let ids = [("dots", ".."), ("dot", "."), ("line", "a\r\nX-Injected: 1"), ("nul", "a\0")];
+    for (name, id) in ids {
         held_back(&world, name).await;
-        forge_status(&world, name, json!({"runId": id})).await;
-        world
+        forge_submission(&world, name, id).await;
+        let run = world
             .run_until(name, "says that nothing was sent", |run| {
-                let conditions = [Type::Synced, Type::Ready, Type::Reconciling, Type::Stalled];
-                conditions
-                    .iter()
-                    .filter_map(|kind| condition_of(run, *kind))
-                    .any(|c| c.message.contains("a runId has 1 to 512 bytes"))
+                condition_of(run, Type::Synced).is_some_and(|c| c.message.contains("a runId has"))
             })
             .await;
+        assert_eq!(run.status.unwrap().run_id.as_deref(), Some(id));
+        let orphan = json!({"spec": {"deletionPolicy": "Orphan"}});
+        world.delete_run(name).await;
+        world.patch_run(name, orphan).await;
+        world.gone(name).await;
     }
+    assert_eq!(run_paths(&world).await, Vec::<String>::new());
+}
+
+/// A runId alone is not enough: without a place to ask, and an intent, it is nobody's submission.
+#[tokio::test]
+async fn a_forged_run_id_without_a_workspace_is_not_followed() {
+    let world = World::new().await;
+    model(&world).await;
+    held_back(&world, "thief").await;
+    forge_status(&world, "thief", json!({"runId": "somebody-s"})).await;
+    world
+        .condition("thief", Type::Stalled, "True", "SubmissionUnknown")
+        .await;
     assert_eq!(run_paths(&world).await, Vec::<String>::new());
 }
 
@@ -114,12 +160,9 @@ async fn a_forged_run_id_that_is_no_segment_sends_nothing() {
 #[tokio::test]
 async fn a_forged_run_id_of_another_run_reaches_that_run_within_its_workspace() {
     let world = World::new().await;
-    world
-        .simulate("victim", json!({"runId": "victim", "outcome": "never"}))
-        .await;
-    world.state("victim", "running").await;
+    model(&world).await;
     held_back(&world, "thief").await;
-    forge_status(&world, "thief", json!({"runId": "victim"})).await;
+    forge_submission(&world, "thief", "model").await;
     world.state("thief", "running").await;
     // Written once: neither the thief nor the operator changes it any more.
     let another = Patch::Merge(json!({"status": {"runId": "other"}}));
@@ -131,18 +174,17 @@ async fn a_forged_run_id_of_another_run_reaches_that_run_within_its_workspace() 
     assert!(refused.to_string().contains("runId is immutable"), "{refused}");
     world.delete_run("thief").await;
     world.gone("thief").await;
-    // The victim tells that somebody else cancelled its run, and no second one is made for it.
+    // The other Run tells that its run was cancelled elsewhere, and no second one is made for it.
     world
-        .condition("victim", Type::Failed, "True", "CancelledElsewhere")
+        .condition("model", Type::Failed, "True", "CancelledElsewhere")
         .await;
     assert_eq!(world.service.count("createRun").await, 1);
 }
 
 /// Writes an intent for a Run as one can who may edit Runs: with its own uid, and `changes`.
 async fn forge_intent(world: &World, name: &str, changes: &Value) {
-    world.simulate("model", json!({"outcome": "never"})).await;
-    let model = world.state("model", "running").await;
-    let mut intent = intent_of(&model).unwrap();
+    model(world).await;
+    let mut intent = intent_of(&world.run("model").await).unwrap();
     held_back(world, name).await;
     let run = world.run(name).await;
     intent["uid"] = json!(run.uid());
