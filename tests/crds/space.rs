@@ -87,7 +87,7 @@ impl<'a> Space<'a> {
     /// Creates an object as kubectl does: an unknown field is an error.
     pub(crate) async fn create_strictly(&self, kind: &str, name: &str, spec: Value) -> Answer {
         let path = format!("{}?fieldValidation=Strict", self.path(kind, ""));
-        let body = object(kind, name, &spec).to_string();
+        let body = self.object(kind, name, &spec).to_string();
         self.send(Method::POST, &path, "", &body).await
     }
 

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use crate::space::{Space, assert_refused};
 
 /// Every reference of every kind, with a namespace that nobody may name.
-fn references() -> [(&'static str, Value, &'static str); 3] {
+fn references() -> [(&'static str, Value, &'static str); 5] {
     let to = json!({"name": "a", "namespace": "kube-system"});
     [
         (
@@ -16,6 +16,16 @@ fn references() -> [(&'static str, Value, &'static str); 3] {
         ),
         ("Workspace", json!({"tokenSecretRef": to}), "tokenSecretRef"),
         ("Workspace", json!({"caSecretRef": to}), "caSecretRef"),
+        (
+            "ClusterWorkspace",
+            json!({"tokenSecretRef": to}),
+            "tokenSecretRef",
+        ),
+        (
+            "ClusterWorkspace",
+            json!({"caSecretRef": to}),
+            "caSecretRef",
+        ),
     ]
 }
 
@@ -49,6 +59,21 @@ async fn a_reference_with_a_namespace_is_refused_where_fields_are_checked() {
         let told = format!(".spec.{field}.namespace: field not declared in schema");
         assert!(status.message.contains(&told), "{}", status.message);
     }
+}
+
+/// Who may create Runs and nothing more can't begin with a runId of their choice.
+#[tokio::test]
+async fn a_status_that_comes_with_an_object_is_dropped() {
+    let space = Space::new().await;
+    let run = json!({
+        "apiVersion": "run-operator.dev/v1alpha1", "kind": "Run", "metadata": {"name": "a"},
+        "spec": {"workload": {"image": "x"}}, "status": {"runId": "somebody-s", "phase": "Active"},
+    });
+    let created = space.create_text("Run", &run.to_string()).await.unwrap();
+    assert_eq!(created["status"], json!({"observedGeneration": -1}));
+    let patch = json!({"status": {"runId": "somebody-s"}, "spec": {"suspend": true}});
+    let patched = space.patch("Run", "a", &patch).await.unwrap();
+    assert_eq!(patched["status"], json!({"observedGeneration": -1}));
 }
 
 #[rstest]
@@ -85,10 +110,12 @@ async fn a_name_that_could_lead_elsewhere_is_refused(#[case] name: &str) {
 #[tokio::test]
 async fn a_key_that_could_lead_elsewhere_is_refused(#[case] key: &str) {
     let space = Space::new().await;
-    for field in ["tokenSecretRef", "caSecretRef"] {
-        let spec = json!({field: {"name": "a", "key": key}});
-        let answer = space.create("Workspace", "a", spec).await;
-        assert_refused(answer, &format!("spec.{field}.key"), "should match");
+    for kind in ["Workspace", "ClusterWorkspace"] {
+        for field in ["tokenSecretRef", "caSecretRef"] {
+            let spec = json!({field: {"name": "a", "key": key}});
+            let answer = space.create(kind, "a", spec).await;
+            assert_refused(answer, &format!("spec.{field}.key"), "should match");
+        }
     }
 }
 
@@ -109,9 +136,11 @@ async fn what_no_header_can_carry_is_refused(#[case] value: &str, #[case] messag
     let run = json!({"workload": {"image": "x"}, "idempotencyKey": value});
     let answer = space.create("Run", "a", run).await;
     assert_refused(answer, "spec.idempotencyKey", message);
-    let workspace = json!({"workspaceId": value});
-    let answer = space.create("Workspace", "a", workspace).await;
-    assert_refused(answer, "spec.workspaceId", message);
+    for kind in ["Workspace", "ClusterWorkspace"] {
+        let workspace = json!({"workspaceId": value});
+        let answer = space.create(kind, "a", workspace).await;
+        assert_refused(answer, "spec.workspaceId", message);
+    }
 }
 
 /// The schema refuses these before the operator reads them; its own check is the fence behind.
@@ -128,6 +157,8 @@ async fn what_no_header_can_carry_is_refused(#[case] value: &str, #[case] messag
 #[tokio::test]
 async fn an_address_that_says_more_than_where_is_refused(#[case] url: &str) {
     let space = Space::new().await;
-    let answer = space.create("Workspace", "a", json!({"baseUrl": url})).await;
-    assert_refused(answer, "spec.baseUrl", "should match");
+    for kind in ["Workspace", "ClusterWorkspace"] {
+        let answer = space.create(kind, "a", json!({"baseUrl": url})).await;
+        assert_refused(answer, "spec.baseUrl", "should match");
+    }
 }

@@ -222,6 +222,24 @@ async fn a_forged_intent_with_the_key_of_another_run_posts_nothing() {
     assert!(world.service.requests("cancelRun").await.is_empty());
 }
 
+/// The one end after which a run is asked for again, and cancelled, is not believed of an annotation.
+#[tokio::test]
+async fn a_forged_end_cancels_no_run() {
+    let world = World::new().await;
+    let end = json!({"runId": "model", "phase": "Failed", "reason": "RunNotFound"});
+    forge_intent(&world, "thief", &json!({"end": end})).await;
+    world
+        .condition("thief", Type::Failed, "True", "Failed")
+        .await;
+    let finalizers = json!({"metadata": {"finalizers": ["run-operator.dev/cancel"]}});
+    world.patch_run("thief", finalizers).await;
+    world.delete_run("thief").await;
+    world.gone("thief").await;
+    assert!(world.service.requests("cancelRun").await.is_empty());
+    assert_eq!(world.service.runs().await[0]["state"], "running");
+    assert_eq!(world.service.count("createRun").await, 1);
+}
+
 #[tokio::test]
 async fn a_forged_intent_for_another_address_sends_nothing_there() {
     let world = World::new().await;
