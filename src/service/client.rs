@@ -218,12 +218,7 @@ impl Client {
 
     /// Reads an error status (rule 8). A body that is no problem is not read: nothing may be
     /// concluded from it.
-    async fn refusal(
-        &self,
-        head: Head,
-        mut response: Response,
-        deadline: Instant,
-    ) -> CallError {
+    async fn refusal(&self, head: Head, mut response: Response, deadline: Instant) -> CallError {
         if Problem::is_named_by(&head) {
             let body = self.body(&head, &mut response, PROBLEM_BYTES, deadline);
             match body.await {

@@ -157,7 +157,10 @@ fn forms(token: &str) -> Vec<SecretString> {
     }
     forms.sort_by(|a, b| a.as_str().cmp(b.as_str()));
     forms.dedup();
-    forms.iter().map(|form| SecretString::from(form.as_str())).collect()
+    forms
+        .iter()
+        .map(|form| SecretString::from(form.as_str()))
+        .collect()
 }
 
 /// RFC 3986 unreserved characters stay.
@@ -258,7 +261,10 @@ mod tests {
     fn a_token_that_begins_with_another_is_taken_out_whole() {
         let redactor = redactor(&["canary-1", "canary-1-and-more"]);
         assert_eq!(redactor.text("is canary-1-and-more"), "is [redacted]");
-        assert_eq!(redactor.text("is canary-1 and more"), "is [redacted] and more");
+        assert_eq!(
+            redactor.text("is canary-1 and more"),
+            "is [redacted] and more"
+        );
     }
 
     #[test]
@@ -270,7 +276,10 @@ mod tests {
 
     #[rstest]
     #[case("key sk-proj-0a1b2c3d4e5f6g7h8", "key [redacted]")]
-    #[case(r#"{"key":"AIzaSyA1234567890_bcdefghijklmnop"}"#, r#"{"key":"[redacted]"}"#)]
+    #[case(
+        r#"{"key":"AIzaSyA1234567890_bcdefghijklmnop"}"#,
+        r#"{"key":"[redacted]"}"#
+    )]
     #[case("AKIAIOSFODNN7EXAMPLE!", "[redacted]!")]
     #[case("sk-short1", "sk-short1")]
     #[case("sk-learn-without-any-figure", "sk-learn-without-any-figure")]

@@ -36,7 +36,8 @@ async fn a_reference_with_a_namespace_loses_it_before_it_is_stored() {
         let name = format!("created-{number}");
         let created = space.create(kind, &name, spec.clone()).await.unwrap();
         assert_eq!(created["spec"][field], json!({"name": "a"}));
-        let patch = json!({"metadata": {"labels": {"a": "b"}}, "spec": {field: {"namespace": "other"}}});
+        let patch =
+            json!({"metadata": {"labels": {"a": "b"}}, "spec": {field: {"namespace": "other"}}});
         let patched = space.patch(kind, &name, &patch).await.unwrap();
         assert_eq!(patched["spec"][field], json!({"name": "a"}));
     }

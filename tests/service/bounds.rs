@@ -47,7 +47,9 @@ async fn a_packed_answer_is_refused_unread_and_says_what_to_change(#[case] codin
             .await
             .unwrap_err(),
         within(client.get_run(&who, &run)).await.unwrap_err(),
-        within(client.run_events(&who, &run, None)).await.unwrap_err(),
+        within(client.run_events(&who, &run, None))
+            .await
+            .unwrap_err(),
     ];
     for error in errors {
         assert!(

@@ -68,7 +68,11 @@ async fn no_operation_follows_a_redirect_anywhere(#[case] status: &str) {
     for operation in Operation::ALL {
         for to in ELSEWHERE {
             let failure = Failure::from(&failure_of(&client, operation).await);
-            assert_eq!(failure.kind, FailureKind::Unreadable, "{operation:?} to {to}");
+            assert_eq!(
+                failure.kind,
+                FailureKind::Unreadable,
+                "{operation:?} to {to}"
+            );
             assert_eq!(failure.request_id.as_deref(), Some("req-1"));
             assert!(failure.message.contains("redirects are not followed"));
             assert!(!failure.message.contains(&port), "{}", failure.message);

@@ -114,10 +114,7 @@ async fn a_service_that_repeats_the_token_cannot_bring_it_into_a_status() {
     .await;
     let (client, who, run) = (client(&server), credentials(), run_id("run-1"));
     let workspace = within(client.current_workspace(&who)).await.unwrap();
-    assert_eq!(
-        workspace.record,
-        r#"{"id":"ws-1","note":"for [redacted]"}"#
-    );
+    assert_eq!(workspace.record, r#"{"id":"ws-1","note":"for [redacted]"}"#);
     let view = within(client.get_run(&who, &run)).await.unwrap();
     assert_eq!(view.state.as_deref(), Some("held [redacted]"));
     let mut stream = within(client.run_events(&who, &run, None)).await.unwrap();
@@ -178,7 +175,9 @@ fn echoes_of_the_earlier() -> [Vec<Step>; 6] {
         vec![ok(&format!(r#"{{"runId":{token}}}"#))],
         vec![
             stream_head(),
-            send(&format!("id: {EARLIER}\nevent: {EARLIER}\ndata: {token}\n\n")),
+            send(&format!(
+                "id: {EARLIER}\nevent: {EARLIER}\ndata: {token}\n\n"
+            )),
             send(&format!("id: 2\ndata: got {coded}\n\n")),
             Step::Close,
         ],

@@ -214,7 +214,9 @@ async fn an_id_that_no_header_can_carry_is_not_sent_and_the_stream_begins_anew(#
     let server =
         Server::start([vec![stream_head(), send("id: 1\ndata: a\n\n"), Step::Close]]).await;
     let (client, who, run) = (client(&server), credentials(), run_id("run-1"));
-    let mut stream = within(client.run_events(&who, &run, Some(id))).await.unwrap();
+    let mut stream = within(client.run_events(&who, &run, Some(id)))
+        .await
+        .unwrap();
     let request = server.request();
     assert!(request.headers("last-event-id").is_empty());
     assert!(request.headers("x-injected").is_empty());

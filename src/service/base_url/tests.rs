@@ -37,7 +37,10 @@ fn parse(text: &str) -> Result<BaseUrl, BaseUrlError> {
 #[case("http://127.0.0.1.:8080", "http://127.0.0.1:8080")]
 #[case("https://runs%2Eexample%2Ecom/api", "https://runs.example.com/api")]
 #[case("https://ｒｕｎｓ.example。com/api", "https://runs.example.com/api")]
-#[case("https://runs.example.com/api/a%20b", "https://runs.example.com/api/a%20b")]
+#[case(
+    "https://runs.example.com/api/a%20b",
+    "https://runs.example.com/api/a%20b"
+)]
 fn an_allowed_address_is_normalised(#[case] text: &str, #[case] normal: &str) {
     assert_eq!(parse(text).unwrap().as_str(), normal);
 }
@@ -120,12 +123,24 @@ fn plain_http_to_what_only_looks_like_loopback_is_refused(#[case] text: &str) {
 #[case("https://runs.example.com@evil.test/api", BaseUrlError::UserInfo)]
 #[case("https://runs.example.com:443@evil.test/api", BaseUrlError::UserInfo)]
 #[case("https://runs.example.com/api\n", BaseUrlError::IllegalCharacter)]
-#[case("https://runs.example.com\0.evil.test/api", BaseUrlError::IllegalCharacter)]
+#[case(
+    "https://runs.example.com\0.evil.test/api",
+    BaseUrlError::IllegalCharacter
+)]
 #[case("https://runs.example.com\u{a0}/api", BaseUrlError::IllegalCharacter)]
 #[case("https://runs.example.com/api%2Fv1", BaseUrlError::AmbiguousPath)]
-#[case("https://runs.example.com/api/%2f..%2fadmin", BaseUrlError::AmbiguousPath)]
-#[case("https://runs.example.com/api/%5c..%5cadmin", BaseUrlError::AmbiguousPath)]
-#[case("https://runs.example.com/api/%252e%252e/admin", BaseUrlError::AmbiguousPath)]
+#[case(
+    "https://runs.example.com/api/%2f..%2fadmin",
+    BaseUrlError::AmbiguousPath
+)]
+#[case(
+    "https://runs.example.com/api/%5c..%5cadmin",
+    BaseUrlError::AmbiguousPath
+)]
+#[case(
+    "https://runs.example.com/api/%252e%252e/admin",
+    BaseUrlError::AmbiguousPath
+)]
 #[case("https://runs.example.com/api/..;/admin", BaseUrlError::AmbiguousPath)]
 #[case("https://runs.example.com/api/a%0d%0ab", BaseUrlError::AmbiguousPath)]
 fn an_address_that_says_more_than_where_is_refused(

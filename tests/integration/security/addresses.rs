@@ -44,7 +44,13 @@ async fn a_workspace_reaches_no_address_but_those_that_the_operator_allows() {
     let other = TcpListener::bind("127.0.0.1:0").unwrap();
     other.set_nonblocking(true).unwrap();
     let other_port = other.local_addr().unwrap().port().to_string();
-    let service_port = world.service.address().rsplit(':').next().unwrap().to_owned();
+    let service_port = world
+        .service
+        .address()
+        .rsplit(':')
+        .next()
+        .unwrap()
+        .to_owned();
     world.workspace_ready("default", "True", "Verified").await;
     for (number, url) in TRIED.iter().enumerate() {
         let name = format!("tried-{number}");
@@ -112,6 +118,12 @@ async fn a_token_that_would_be_more_than_one_header_is_named_and_never_sent() {
         })
         .await;
     }
-    assert_eq!(world.service.get("requests").await, Value::Array(Vec::new()));
-    assert!(!world.operator_log().contains("canary-"), "a token is in the log");
+    assert_eq!(
+        world.service.get("requests").await,
+        Value::Array(Vec::new())
+    );
+    assert!(
+        !world.operator_log().contains("canary-"),
+        "a token is in the log"
+    );
 }

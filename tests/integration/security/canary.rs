@@ -64,7 +64,11 @@ async fn all_fired(world: &World) {
             .filter(|fault| fault["fired"] == 0)
             .map(Value::to_string)
             .collect();
-        if left.is_empty() { Ok(()) } else { Err(left.join("\n")) }
+        if left.is_empty() {
+            Ok(())
+        } else {
+            Err(left.join("\n"))
+        }
     })
     .await;
     world.service.delete("faults").await;
@@ -91,10 +95,20 @@ async fn spoil_the_runs(world: &World, anywhere: &[Echo], streams: &[Echo]) {
         let name = &echo.name;
         let image = format!("example/{name}");
         if !name.starts_with("stream-") {
-            fault(world, json!({"operation": "createRun", "image": image}), echo).await;
+            fault(
+                world,
+                json!({"operation": "createRun", "image": image}),
+                echo,
+            )
+            .await;
             fault(world, json!({"operation": "getRun", "runId": name}), echo).await;
         }
-        fault(world, json!({"operation": "streamEvents", "runId": name}), echo).await;
+        fault(
+            world,
+            json!({"operation": "streamEvents", "runId": name}),
+            echo,
+        )
+        .await;
         let simulate = json!({"runId": name, "outcome": "never"});
         let spec = json!({"workload": {"image": image, "simulate": simulate}});
         world.create_run(name, spec).await;
@@ -120,9 +134,15 @@ async fn speak(world: &World, run: &str, secret: &str) {
         "type": format!("note {secret}"), "data": {secret: format!("{MARK} {secret}")},
         "id": format!("{MARK}-{secret}"),
     });
-    world.service.post(&format!("runs/{run}/events"), event).await;
+    world
+        .service
+        .post(&format!("runs/{run}/events"), event)
+        .await;
     let state = json!({"state": format!("odd {MARK} {secret}")});
-    world.service.post(&format!("runs/{run}/state"), state).await;
+    world
+        .service
+        .post(&format!("runs/{run}/state"), state)
+        .await;
     world
         .run_until(run, "shows the odd state", |run| {
             let state = run.status.as_ref().and_then(|s| s.state.as_deref());
@@ -153,7 +173,12 @@ async fn no_fault_brings_a_token_old_or_new_anywhere() {
     speak(&world, "late", &format!("{SECOND} {FIRST}")).await;
     let both = of_any_answer(MARK, &format!("{SECOND},{FIRST}"), port);
     for echo in &both {
-        fault(&world, json!({"operation": "cancelRun", "runId": echo.name}), echo).await;
+        fault(
+            &world,
+            json!({"operation": "cancelRun", "runId": echo.name}),
+            echo,
+        )
+        .await;
         let cancel = json!({"spec": {"cancel": true}});
         world.patch_run(&echo.name, cancel).await;
     }
@@ -181,7 +206,9 @@ async fn no_fault_brings_a_token_old_or_new_anywhere() {
     let fingerprint = check["token"].as_str().unwrap();
     world.service.delete(&format!("tokens/{fingerprint}")).await;
     world.token(&format!("{SECOND}\n{FIRST}")).await;
-    world.workspace_ready("default", "False", "TokenMalformed").await;
+    world
+        .workspace_ready("default", "False", "TokenMalformed")
+        .await;
 
     let places = everywhere(&world).await;
     let log = &places[0].1;
@@ -189,7 +216,10 @@ async fn no_fault_brings_a_token_old_or_new_anywhere() {
     for place in ["Runs", "Workspaces", "Events", "audit log"] {
         let text = &places.iter().find(|(name, _)| *name == place).unwrap().1;
         assert!(text.contains(MARK), "no echo got into the {place}");
-        assert!(text.contains("[redacted]"), "nothing was taken out of the {place}");
+        assert!(
+            text.contains("[redacted]"),
+            "nothing was taken out of the {place}"
+        );
     }
     assert!(log.contains(MARK), "no echo got into the log");
     for secret in [FIRST, SECOND, "sk-proj-0a1b2c3d4e5f6g7h"] {
@@ -208,7 +238,9 @@ async fn no_fault_brings_a_token_old_or_new_anywhere() {
 async fn a_canary_that_is_no_token_is_found_in_every_place_that_an_echo_reaches() {
     let world = world().await;
     let planted = "canary/3+planted~77==";
-    world.simulate("train", json!({"runId": "train", "outcome": "never"})).await;
+    world
+        .simulate("train", json!({"runId": "train", "outcome": "never"}))
+        .await;
     world.state("train", "running").await;
     let state = json!({"state": format!("odd {planted}")});
     world.service.post("runs/train/state", state).await;

@@ -46,8 +46,14 @@ pub(super) fn of_any_answer(mark: &str, secret: &str, elsewhere: u16) -> Vec<Ech
                 "contentType": "application/problem+json",
             }),
         ),
-        ("page", json!({"type": "answer", "status": 502, "body": echo})),
-        ("nonsense", json!({"type": "answer", "status": 200, "body": echo})),
+        (
+            "page",
+            json!({"type": "answer", "status": 502, "body": echo}),
+        ),
+        (
+            "nonsense",
+            json!({"type": "answer", "status": 200, "body": echo}),
+        ),
         (
             "odd-wait",
             json!({"type": "answer", "status": 503, "headers": {"Retry-After": echo}}),
@@ -61,12 +67,18 @@ pub(super) fn of_any_answer(mark: &str, secret: &str, elsewhere: u16) -> Vec<Ech
         ),
         ("lost-after", json!({"type": "doThenLose"})),
         ("lost-before", json!({"type": "loseBefore"})),
-        ("silent", json!({"type": "hang", "forMs": 60_000, "execute": true})),
+        (
+            "silent",
+            json!({"type": "hang", "forMs": 60_000, "execute": true}),
+        ),
         ("late", json!({"type": "delay", "forMs": 300})),
         ("huge", json!({"type": "hugeBody", "bytes": 2_000_000})),
         ("truncated", json!({"type": "truncatedBody"})),
         ("no-json", json!({"type": "invalidJson"})),
-        ("media-type", json!({"type": "wrongContentType", "contentType": secret})),
+        (
+            "media-type",
+            json!({"type": "wrongContentType", "contentType": secret}),
+        ),
         (
             "merged-id",
             json!({"type": "mergeBody", "merge": {"runId": word, "id": word}}),
@@ -85,7 +97,10 @@ pub(super) fn of_any_answer(mark: &str, secret: &str, elsewhere: u16) -> Vec<Ech
                 "location": format!("http://127.0.0.1:{elsewhere}/?token={secret}"),
             }),
         ),
-        ("dripping", json!({"type": "slowDrip", "chunkBytes": 16, "everyMs": 5})),
+        (
+            "dripping",
+            json!({"type": "slowDrip", "chunkBytes": 16, "everyMs": 5}),
+        ),
     ];
     named(actions)
 }

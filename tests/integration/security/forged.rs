@@ -76,7 +76,11 @@ async fn a_forged_run_id_never_leads_out_of_the_path_of_one_run() {
     let long = "x".repeat(512);
     let ids = [
         ("up", "../version", "..%2Fversion"),
-        ("up-twice", "../../_control/tokens", "..%2F..%2F_control%2Ftokens"),
+        (
+            "up-twice",
+            "../../_control/tokens",
+            "..%2F..%2F_control%2Ftokens",
+        ),
         ("encoded", "..%2f..%2f_control", "..%252f..%252f_control"),
         ("cancel", "victim:cancel", "victim%3Acancel"),
         ("events", "victim/events", "victim%2Fevents"),
@@ -95,7 +99,11 @@ async fn a_forged_run_id_never_leads_out_of_the_path_of_one_run() {
         let path = format!("/api/v1/runs/{wanted}");
         eventually(&format!("{name} is read"), async || {
             let paths = run_paths(&world).await;
-            if paths.contains(&path) { Ok(()) } else { Err(format!("{paths:?}")) }
+            if paths.contains(&path) {
+                Ok(())
+            } else {
+                Err(format!("{paths:?}"))
+            }
         })
         .await;
     }
@@ -107,14 +115,21 @@ async fn a_forged_run_id_never_leads_out_of_the_path_of_one_run() {
         let path = format!("/api/v1/runs/{wanted}:cancel");
         eventually(&format!("{name} is cancelled"), async || {
             let paths = run_paths(&world).await;
-            if paths.contains(&path) { Ok(()) } else { Err(format!("{paths:?}")) }
+            if paths.contains(&path) {
+                Ok(())
+            } else {
+                Err(format!("{paths:?}"))
+            }
         })
         .await;
         // The service knows no such run, and so the object goes.
         world.gone(name).await;
     }
     for path in run_paths(&world).await {
-        assert!(segment(&path).is_some(), "{path} is not the path of one run");
+        assert!(
+            segment(&path).is_some(),
+            "{path} is not the path of one run"
+        );
     }
     let requests = world.service.get("requests").await;
     let unknown = |request: &&Value| request["operation"] == "unknown";
@@ -125,7 +140,12 @@ async fn a_forged_run_id_never_leads_out_of_the_path_of_one_run() {
 async fn a_forged_run_id_that_is_no_segment_sends_nothing() {
     let world = World::new().await;
     model(&world).await;
-    let ids = [("dots", ".."), ("dot", "."), ("line", "a\r\nX-Injected: 1"), ("nul", "a\0")];
+    let ids = [
+        ("dots", ".."),
+        ("dot", "."),
+        ("line", "a\r\nX-Injected: 1"),
+        ("nul", "a\0"),
+    ];
     for (name, id) in ids {
         held_back(&world, name).await;
         forge_submission(&world, name, id).await;
@@ -171,7 +191,10 @@ async fn a_forged_run_id_of_another_run_reaches_that_run_within_its_workspace() 
         .patch_status("thief", &PatchParams::default(), &another)
         .await
         .unwrap_err();
-    assert!(refused.to_string().contains("runId is immutable"), "{refused}");
+    assert!(
+        refused.to_string().contains("runId is immutable"),
+        "{refused}"
+    );
     world.delete_run("thief").await;
     world.gone("thief").await;
     // The other Run tells that its run was cancelled elsewhere, and no second one is made for it.
@@ -217,8 +240,14 @@ async fn a_forged_intent_with_the_key_of_another_run_posts_nothing() {
     })
     .await;
     let keys: Vec<_> = posts.iter().map(|post| &post["idempotencyKey"]).collect();
-    let of_the_victim = keys.iter().filter(|key| key.as_str() == victim.uid().as_deref());
-    assert_eq!(of_the_victim.count(), 1, "the victim's key was sent again: {keys:?}");
+    let of_the_victim = keys
+        .iter()
+        .filter(|key| key.as_str() == victim.uid().as_deref());
+    assert_eq!(
+        of_the_victim.count(),
+        1,
+        "the victim's key was sent again: {keys:?}"
+    );
     assert!(world.service.requests("cancelRun").await.is_empty());
 }
 
@@ -256,5 +285,9 @@ async fn a_forged_intent_for_another_address_sends_nothing_there() {
     assert_eq!(thief.status.unwrap().phase, Some(Phase::Pending));
     let came = other.accept();
     assert!(came.is_err(), "somebody connected: {came:?}");
-    assert_eq!(world.service.count("createRun").await, 1, "the model's alone");
+    assert_eq!(
+        world.service.count("createRun").await,
+        1,
+        "the model's alone"
+    );
 }

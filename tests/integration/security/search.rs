@@ -35,7 +35,10 @@ pub(super) fn spellings(secret: &str) -> Vec<String> {
         let text = format!("{before}{secret}");
         let groups = text.len() / 3 * 3;
         let skipped = before.len().div_ceil(3) * 4;
-        for code in [STANDARD.encode(&text[..groups]), URL_SAFE_NO_PAD.encode(&text[..groups])] {
+        for code in [
+            STANDARD.encode(&text[..groups]),
+            URL_SAFE_NO_PAD.encode(&text[..groups]),
+        ] {
             all.push(code[skipped..].to_owned());
         }
     }
@@ -76,7 +79,9 @@ async fn objects(world: &World, group: &str, version: &str, kind: &str) -> Strin
 fn audited_bodies(world: &World) -> String {
     let log = world.control_plane.audit_log().unwrap();
     let text = std::fs::read_to_string(log).unwrap();
-    let entries = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let entries = text
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).unwrap());
     let ours = entries.filter(|entry| {
         let agent = entry["userAgent"].as_str().unwrap_or_default();
         agent.starts_with("run-operator/") && !entry["requestObject"].is_null()
@@ -95,7 +100,10 @@ async fn requested(world: &World) -> String {
         let headers = request["headers"].as_object_mut().unwrap();
         headers.remove("authorization");
         headers.remove("last-event-id");
-        assert!(!request.to_string().contains("sha256:"), "a token beside its header: {request}");
+        assert!(
+            !request.to_string().contains("sha256:"),
+            "a token beside its header: {request}"
+        );
     }
     all.to_string()
 }
@@ -104,12 +112,18 @@ async fn requested(world: &World) -> String {
 pub(super) async fn everywhere(world: &World) -> Vec<Place> {
     let mut places = vec![
         ("log", world.operator_log()),
-        ("Runs", objects(world, "run-operator.dev", "v1alpha1", "Run").await),
+        (
+            "Runs",
+            objects(world, "run-operator.dev", "v1alpha1", "Run").await,
+        ),
         (
             "Workspaces",
             objects(world, "run-operator.dev", "v1alpha1", "Workspace").await,
         ),
-        ("Events", objects(world, "events.k8s.io", "v1", "Event").await),
+        (
+            "Events",
+            objects(world, "events.k8s.io", "v1", "Event").await,
+        ),
         ("audit log", audited_bodies(world)),
         ("requests to the service", requested(world).await),
     ];
@@ -135,5 +149,8 @@ fn a_planted_secret_is_found_however_it_is_written() {
         let places = [("log", format!("a line\nand {planted} here\n"))];
         assert!(!hits(&places, secret).is_empty(), "{planted} was not found");
     }
-    assert_eq!(hits(&[("log", "canary/1+6f0c8a".to_owned())], secret), [""; 0]);
+    assert_eq!(
+        hits(&[("log", "canary/1+6f0c8a".to_owned())], secret),
+        [""; 0]
+    );
 }

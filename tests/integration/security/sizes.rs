@@ -54,14 +54,22 @@ async fn a_gibibyte_of_stream_takes_no_more_memory_than_a_little() {
     let largest = format!("{}\n", data.repeat(4));
     let floods = [
         ("one-line", flood("x", 768 * MIB)),
-        ("comments", flood(&format!(": {}\n", "x".repeat(100)), 128 * MIB)),
+        (
+            "comments",
+            flood(&format!(": {}\n", "x".repeat(100)), 128 * MIB),
+        ),
         ("too-large", flood(&data, 96 * MIB)),
         ("largest", flood(&largest, 16 * MIB)),
-        ("small", flood(&format!("data: {}\n\n", "x".repeat(1000)), 8 * MIB)),
+        (
+            "small",
+            flood(&format!("data: {}\n\n", "x".repeat(1000)), 8 * MIB),
+        ),
         ("ids-alone", flood("id: 7\n\n", 8 * MIB)),
     ];
     for (name, _) in &floods {
-        world.simulate(name, json!({"runId": name, "outcome": "never"})).await;
+        world
+            .simulate(name, json!({"runId": name, "outcome": "never"}))
+            .await;
     }
     for (name, _) in &floods {
         world.state(name, "running").await;
@@ -91,11 +99,17 @@ async fn a_gibibyte_of_stream_takes_no_more_memory_than_a_little() {
     println!("{sent} bytes were sent");
     println!("resident memory: {before} KiB before, {peak} KiB at the most");
     assert!(sent >= 1 << 30, "only {sent} bytes were sent");
-    assert!(peak < before + GROWTH_KIB, "{before} KiB grew to {peak} KiB");
+    assert!(
+        peak < before + GROWTH_KIB,
+        "{before} KiB grew to {peak} KiB"
+    );
     // And the Runs live on.
     for (name, _) in &floods {
         let state = json!({"state": "succeeded"});
-        world.service.post(&format!("runs/{name}/state"), state).await;
+        world
+            .service
+            .post(&format!("runs/{name}/state"), state)
+            .await;
         let run = world.state(name, "succeeded").await;
         assert!(serde_json::to_string(&run.status).unwrap().len() < 32 << 10);
     }
@@ -127,8 +141,16 @@ async fn texts_and_answers_without_measure_leave_a_small_status() {
     let run = world
         .run_until("train", "shows the long state, cut", |run| {
             let status = run.status.as_ref().unwrap();
-            status.state.as_deref().is_some_and(|state| state.starts_with('\u{e9}'))
-                && status.events.iter().filter(|e| e.kind.starts_with('\u{e9}')).count() == 10
+            status
+                .state
+                .as_deref()
+                .is_some_and(|state| state.starts_with('\u{e9}'))
+                && status
+                    .events
+                    .iter()
+                    .filter(|e| e.kind.starts_with('\u{e9}'))
+                    .count()
+                    == 10
         })
         .await;
     let status = run.status.unwrap();
