@@ -130,7 +130,7 @@ async fn ten_mebibytes_are_not_read_to_their_end(#[case] announced: bool) {
 }
 
 #[rstest]
-#[case::too_many((0..200).map(|n| format!("X-{n}: x\r\n")).collect())]
+#[case::too_many("X-Again: x\r\n".repeat(200))]
 #[case::too_long(format!("X-Long: {}\r\n", "x".repeat(1 << 20)))]
 #[case::without_end("x".repeat(1 << 20))]
 #[tokio::test]

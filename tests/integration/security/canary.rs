@@ -8,7 +8,7 @@ use run_operator::api::{ConditionType as Type, Phase, names};
 
 use super::faults::{Echo, of_a_stream, of_any_answer};
 use super::search::{everywhere, hits};
-use crate::cluster::{ControlPlane, Options};
+use crate::cluster::ControlPlane;
 use crate::support::{Setup, World, condition_of, contract_file, eventually};
 
 /// With characters that each encoding writes in another way.
@@ -20,11 +20,7 @@ const MARK: &str = "beacon-51c7";
 /// A world on a control plane of its own whose audit log holds bodies, and whose operator waits seconds
 /// where it else waits half a minute.
 async fn world() -> World {
-    let options = Options {
-        audit_bodies: true,
-        ..Options::default()
-    };
-    let own = ControlPlane::start(options).await.unwrap();
+    let own = ControlPlane::start_with_audited_bodies().await.unwrap();
     let contract = contract_file(
         "security-canary",
         &[

@@ -86,7 +86,9 @@ fn audited_bodies(world: &World) -> String {
         let agent = entry["userAgent"].as_str().unwrap_or_default();
         agent.starts_with("run-operator/") && !entry["requestObject"].is_null()
     });
-    ours.map(|entry| format!("{entry}\n")).collect()
+    ours.map(|entry| entry.to_string())
+        .collect::<Vec<_>>()
+        .join("\n")
 }
 
 /// What the service noted of the requests, but for the two headers that may hold the token: the one that is
