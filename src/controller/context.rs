@@ -175,6 +175,13 @@ impl Context {
         }
     }
 
+    /// An event stream is opened anew after a break: has the Workspace checked soon, once for all streams.
+    pub fn reconnects(&self, key: &Key) {
+        if self.checks.reconnected(key, now()) {
+            self.workspaces.wake(&key.namespace, &key.name);
+        }
+    }
+
     /// What a Run may do. Missing is said only when every Workspace is known.
     pub fn slot(&self, key: &Key) -> Slot {
         let slot = self.registry.slot(key);

@@ -199,7 +199,8 @@ fn authenticated(check: &Check, usable: &Result<(), Why>) -> Option<Result<Why, 
     }
 }
 
-fn version_verdict(version: Option<&str>, contract: &Contract) -> Result<Why, Why> {
+/// Whether a version is accepted, and a sentence that says so (rule 13). `None` is an answer that names none.
+pub fn version_verdict(version: Option<&str>, contract: &Contract) -> Result<Why, Why> {
     let accepted = contract.accepted_versions();
     let listed = accepted
         .get(..LISTED_VERSIONS)

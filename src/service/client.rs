@@ -20,7 +20,7 @@ use super::problem::{PROBLEM_BYTES, Problem};
 use super::request::Request;
 use super::{
     BaseUrl, CallError, ClientConfig, ConfigError, Credentials, EventStream, IdempotencyKey,
-    Observer, Operation, Outcome, RunId, UnreadableReason,
+    Observer, Operation, Outcome, RawAnswer, RunId, UnreadableReason,
 };
 
 /// The service at one base URL. Clones share its connections.
@@ -147,6 +147,34 @@ impl Client {
         .await
     }
 
+    /// `GET /version` as [`Client::version`] sends it, and the answer as it came.
+    pub async fn version_as_it_comes(&self) -> Result<RawAnswer, CallError> {
+        self.observed(Operation::Version, self.raw(Request::version))
+            .await
+    }
+
+    /// `GET /workspaces/current` without a token, which the service must refuse (rule 3).
+    pub async fn current_workspace_without_token(&self) -> Result<RawAnswer, CallError> {
+        self.observed(
+            Operation::CurrentWorkspace,
+            self.raw(Request::workspace_without_token),
+        )
+        .await
+    }
+
+    /// Sends a request and reads the answer, whatever its status.
+    async fn raw(
+        &self,
+        request: fn(&BaseUrl) -> Result<Request, CallError>,
+    ) -> Answered<RawAnswer> {
+        let deadline = self.deadline();
+        let request = request(self.base_url())?;
+        let (head, mut response) = self.send(&self.inner.http.calls, request, deadline).await?;
+        let limit = self.inner.contract.limits().body_bytes;
+        let body = self.body(&head, &mut response, limit, deadline).await?;
+        Ok((head.status, RawAnswer::new(head, body)))
+    }
+
     /// Sends a request and reads a success to its end.
     async fn call(&self, request: Request) -> Result<Answer, CallError> {
         let deadline = self.deadline();
@@ -174,6 +202,30 @@ impl Client {
         request: Request,
         deadline: Instant,
     ) -> Result<(Head, Response), CallError> {
+        let token = request.token.clone();
+        let (head, response) = self.send(http, request, deadline).await?;
+        let status = head.status;
+        if status.is_success() {
+            return Ok((head, response));
+        }
+        if status.is_client_error() || status.is_server_error() {
+            return Err(self.refusal(head, response, token.as_ref(), deadline).await);
+        }
+        let reason = if status.is_redirection() {
+            UnreadableReason::Redirect
+        } else {
+            UnreadableReason::UnknownStatus
+        };
+        Err(CallError::unreadable(&head, reason))
+    }
+
+    /// Sends a request and reads the answer's head.
+    async fn send(
+        &self,
+        http: &reqwest::Client,
+        request: Request,
+        deadline: Instant,
+    ) -> Result<(Head, Response), CallError> {
         let mut builder = http
             .request(request.method, request.url)
             .headers(request.headers);
@@ -186,20 +238,7 @@ impl Client {
             .map_err(|_| CallError::AwaitAnswer { seconds })?
             .map_err(CallError::send)?;
         let head = Head::read(&response, request.token.as_ref());
-        let status = head.status;
-        if status.is_success() {
-            return Ok((head, response));
-        }
-        if status.is_client_error() || status.is_server_error() {
-            let token = request.token.as_ref();
-            return Err(self.refusal(head, response, token, deadline).await);
-        }
-        let reason = if status.is_redirection() {
-            UnreadableReason::Redirect
-        } else {
-            UnreadableReason::UnknownStatus
-        };
-        Err(CallError::unreadable(&head, reason))
+        Ok((head, response))
     }
 
     /// Reads an error status (rule 8). A body that is no problem is not read: nothing may be
