@@ -124,13 +124,14 @@ fn for_people(base_url: &BaseUrl, source: &Source, findings: &[Finding]) -> Stri
         );
         let _ = writeln!(text, "{}", line.trim_end());
     }
-    let failed = findings.iter().filter(|f| f.verdict == Verdict::Fail);
-    let _ = match failed.count() {
-        0 => writeln!(text, "The public part is as the contract says."),
-        n => writeln!(
+    let count = |verdict| findings.iter().filter(|f| f.verdict == verdict).count();
+    let (failed, untried) = (count(Verdict::Fail), count(Verdict::Note));
+    let _ = match (failed, untried) {
+        (0, _) => writeln!(text, "The public part is as the contract says."),
+        (failed, 0) => writeln!(text, "Not as the contract says: {failed}."),
+        (failed, untried) => writeln!(
             text,
-            "{n} of {} are not as the contract says.",
-            findings.len()
+            "Not as the contract says: {failed}. Not tried: {untried}."
         ),
     };
     text

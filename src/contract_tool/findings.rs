@@ -28,7 +28,7 @@ pub(super) enum Verdict {
     Ok,
     /// It doesn't.
     Fail,
-    /// Not tried, or worth a look.
+    /// It could not be tried.
     Note,
 }
 

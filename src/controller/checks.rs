@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use crate::api::{run::WorkspaceKind, workspace::RateLimit};
+use crate::api::workspace::RateLimit;
 use crate::decide::memory::later;
 use crate::service::Client;
 
@@ -116,13 +116,8 @@ impl Checks {
     }
 
     /// A Secret that a Workspace names has changed.
-    pub fn secret_changed(&self, namespace: &str, name: &str) {
-        let key = Key {
-            kind: WorkspaceKind::Workspace,
-            namespace: namespace.to_owned(),
-            name: name.to_owned(),
-        };
-        lock(&self.changed_secrets).insert(key);
+    pub fn secret_changed(&self, key: &Key) {
+        lock(&self.changed_secrets).insert(key.clone());
     }
 
     /// The kept client, if it was made for this base URL and CA.
@@ -163,6 +158,8 @@ impl Checks {
 
 #[cfg(test)]
 mod tests {
+    use crate::api::run::WorkspaceKind;
+
     use super::*;
 
     fn key() -> Key {
