@@ -18,7 +18,8 @@ use crate::cli::{CheckArgs, OutputFormat};
 use crate::contract_file::{ContractFileError, Source, load};
 
 use super::Report;
-use super::findings::{self, Answer, Finding, Verdict};
+use super::findings::{self, Answer};
+use super::statements::{Finding, Verdict};
 
 /// A call's length where the contract file allows more: somebody waits for the command.
 const LONGEST_CALL: Duration = Duration::from_mins(1);

@@ -7,6 +7,11 @@ use run_operator::decide::text::cut;
 use run_operator::decide::workspace::version_verdict;
 use run_operator::service::RawAnswer;
 
+use super::statements::{
+    ACCEPTED, Finding, JSON, NAMED, PROBLEM_BODY, PROBLEM_FIELDS, REACHED, REFUSED, Statement,
+    VERSION_ID, Verdict, WORKSPACE_ID,
+};
+
 /// Fields of an answer that are named, and bytes of each.
 const NAMED_FIELDS: usize = 8;
 const SHOWN: usize = 64;
@@ -20,108 +25,6 @@ pub(super) enum Answer {
     /// None, and why.
     None(String),
 }
-
-/// How a statement of the contract fared.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Verdict {
-    /// It holds.
-    Ok,
-    /// It doesn't.
-    Fail,
-    /// It could not be tried.
-    Note,
-}
-
-impl Verdict {
-    pub(super) fn as_str(self) -> &'static str {
-        match self {
-            Self::Ok => "ok",
-            Self::Fail => "FAIL",
-            Self::Note => "note",
-        }
-    }
-}
-
-/// One statement of the contract, tried.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Finding {
-    /// Its stable name.
-    pub(super) check: &'static str,
-    /// The statement.
-    pub(super) title: &'static str,
-    pub(super) verdict: Verdict,
-    /// What was seen.
-    pub(super) saw: String,
-    /// What to do about it.
-    pub(super) todo: Option<&'static str>,
-}
-
-/// A statement that can be tried.
-struct Statement {
-    check: &'static str,
-    title: &'static str,
-}
-
-impl Statement {
-    fn finding(&self, verdict: Verdict, saw: String, todo: Option<&'static str>) -> Finding {
-        Finding {
-            check: self.check,
-            title: self.title,
-            verdict,
-            saw,
-            todo,
-        }
-    }
-
-    fn ok(&self, saw: impl Into<String>) -> Finding {
-        self.finding(Verdict::Ok, saw.into(), None)
-    }
-
-    fn fail(&self, saw: impl Into<String>, todo: &'static str) -> Finding {
-        self.finding(Verdict::Fail, saw.into(), Some(todo))
-    }
-
-    fn not_tried(&self, why: &str) -> Finding {
-        self.finding(Verdict::Note, format!("Not tried: {why}."), None)
-    }
-}
-
-const REACHED: Statement = Statement {
-    check: "version.answered",
-    title: "GET /version is public",
-};
-const JSON: Statement = Statement {
-    check: "version.json",
-    title: "it answers JSON",
-};
-const NAMED: Statement = Statement {
-    check: "version.named",
-    title: "it names a version",
-};
-const ACCEPTED: Statement = Statement {
-    check: "version.accepted",
-    title: "the version is accepted",
-};
-const VERSION_ID: Statement = Statement {
-    check: "version.requestId",
-    title: "it has an X-Request-ID",
-};
-const REFUSED: Statement = Statement {
-    check: "workspace.refused",
-    title: "without a token comes a 401",
-};
-const PROBLEM_BODY: Statement = Statement {
-    check: "workspace.problem",
-    title: "the refusal is a problem",
-};
-const PROBLEM_FIELDS: Statement = Statement {
-    check: "workspace.problemFields",
-    title: "the problem has its fields",
-};
-const WORKSPACE_ID: Statement = Statement {
-    check: "workspace.requestId",
-    title: "it has an X-Request-ID",
-};
 
 /// What the answer to `GET /version` says (rules 3, 11 and 13).
 pub(super) fn of_version(answer: &Answer, contract: &Contract) -> Vec<Finding> {

@@ -4,6 +4,7 @@ mod check;
 mod diff;
 mod findings;
 mod meaning;
+mod statements;
 
 use std::io::{self, Write};
 use std::process::ExitCode;

@@ -212,7 +212,7 @@ impl Context {
     /// An event stream is opened anew after a break: has the Workspace checked soon, once for all streams.
     pub fn reconnects(&self, key: &Key) {
         if self.checks.reconnected(key, now()) {
-            self.workspaces.wake(&key.namespace, &key.name);
+            self.wake_workspace(key);
         }
     }
 

@@ -20,24 +20,24 @@ use super::problem::{PROBLEM_BYTES, Problem};
 use super::request::Request;
 use super::{
     BaseUrl, CallError, ClientConfig, ConfigError, Credentials, EventStream, IdempotencyKey,
-    Observer, Operation, Outcome, RawAnswer, RunId, UnreadableReason,
+    Observer, Operation, Outcome, RunId, UnreadableReason,
 };
 
 /// The service at one base URL. Clones share its connections.
 #[derive(Clone)]
 pub struct Client {
-    inner: Arc<Inner>,
+    pub(super) inner: Arc<Inner>,
 }
 
-struct Inner {
-    http: HttpClients,
+pub(super) struct Inner {
+    pub(super) http: HttpClients,
     base_url: BaseUrl,
-    contract: Arc<Contract>,
+    pub(super) contract: Arc<Contract>,
     observer: Arc<dyn Observer>,
 }
 
 /// A success and the status that it came with.
-type Answered<T> = Result<(StatusCode, T), CallError>;
+pub(super) type Answered<T> = Result<(StatusCode, T), CallError>;
 
 impl Client {
     /// Reads the CA certificates and sets up TLS. Makes no connection.
@@ -147,34 +147,6 @@ impl Client {
         .await
     }
 
-    /// `GET /version` as [`Client::version`] sends it, and the answer as it came.
-    pub async fn version_as_it_comes(&self) -> Result<RawAnswer, CallError> {
-        self.observed(Operation::Version, self.raw(Request::version))
-            .await
-    }
-
-    /// `GET /workspaces/current` without a token, which the service must refuse (rule 3).
-    pub async fn current_workspace_without_token(&self) -> Result<RawAnswer, CallError> {
-        self.observed(
-            Operation::CurrentWorkspace,
-            self.raw(Request::workspace_without_token),
-        )
-        .await
-    }
-
-    /// Sends a request and reads the answer, whatever its status.
-    async fn raw(
-        &self,
-        request: fn(&BaseUrl) -> Result<Request, CallError>,
-    ) -> Answered<RawAnswer> {
-        let deadline = self.deadline();
-        let request = request(self.base_url())?;
-        let (head, mut response) = self.send(&self.inner.http.calls, request, deadline).await?;
-        let limit = self.inner.contract.limits().body_bytes;
-        let body = self.body(&head, &mut response, limit, deadline).await?;
-        Ok((head.status, RawAnswer::new(head, body)))
-    }
-
     /// Sends a request and reads a success to its end.
     async fn call(&self, request: Request) -> Result<Answer, CallError> {
         let deadline = self.deadline();
@@ -220,7 +192,7 @@ impl Client {
     }
 
     /// Sends a request and reads the answer's head.
-    async fn send(
+    pub(super) async fn send(
         &self,
         http: &reqwest::Client,
         request: Request,
@@ -271,7 +243,7 @@ impl Client {
     }
 
     /// Reads a body before the deadline; `None` where it is larger than `limit` bytes.
-    async fn body(
+    pub(super) async fn body(
         &self,
         head: &Head,
         response: &mut Response,
@@ -289,12 +261,12 @@ impl Client {
         }
     }
 
-    fn deadline(&self) -> Instant {
+    pub(super) fn deadline(&self) -> Instant {
         after(self.inner.contract.timeouts().request_seconds)
     }
 
     /// Tells the observer and the log how a call went.
-    async fn observed<T>(
+    pub(super) async fn observed<T>(
         &self,
         operation: Operation,
         call: impl Future<Output = Answered<T>>,

@@ -70,6 +70,10 @@ async fn a_version_not_accepted_is_named_with_the_accepted_ones_and_holds_what_w
         .workspace_condition("default", Type::Authenticated, "True", "Identified")
         .await;
 
+    world
+        .workspace_condition("default", Type::Stalled, "True", REFUSED)
+        .await;
+
     let held = world.create_run("held", json!({})).await;
     let run = world.condition("held", Type::Ready, "False", REFUSED).await;
     let told = condition_of(&run, Type::Ready).unwrap().message;
@@ -77,6 +81,10 @@ async fn a_version_not_accepted_is_named_with_the_accepted_ones_and_holds_what_w
     assert_eq!(run.status.unwrap().phase, Some(Phase::Pending));
     assert_eq!(run.metadata.finalizers, None, "nothing was begun");
 
+    let next = json!({"state": "processing"});
+    world.service.post("runs/old/state", next).await;
+    let run = world.state("old", "processing").await;
+    assert_eq!(condition_of(&run, Type::Synced).unwrap().status, "True");
     let end = json!({"state": "succeeded"});
     world.service.post("runs/old/state", end).await;
     world.phase("old", Phase::Succeeded).await;

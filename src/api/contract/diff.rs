@@ -222,10 +222,10 @@ fn places<'a>(leaves: &Leaves<'a>) -> Places<'a> {
     let mut places = Places::new();
     for (field, leaf) in leaves {
         if let Leaf::Words(kind, words) = leaf {
-            let placed = words
+            let here = words
                 .iter()
                 .map(|word| ((*kind, kind.normal(word)), (*field, word.as_str())));
-            places.extend(placed);
+            places.extend(here);
         }
     }
     places

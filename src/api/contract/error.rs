@@ -49,7 +49,7 @@ impl fmt::Display for Misread {
 
 impl std::error::Error for Misread {}
 
-/// Whether a text is an OpenAPI document.
+/// Whether a text is an `OpenAPI` document.
 #[derive(Deserialize)]
 struct OpenApi {
     #[serde(alias = "swagger")]

@@ -121,3 +121,205 @@ fn openapi_documents_are_told_from_contract_files() {
     let json = file("openapi.json", r#"{"swagger": "2.0", "paths": {}}"#);
     contract(&["diff", &json]).is_trouble(&words);
 }
+
+/// What is said of the first change that a text of the built-in file leads to, and of the way back.
+fn meanings(name: &str, from: &str, to: &str) -> [String; 2] {
+    let old = file(&format!("{name}-old.yaml"), BUILTIN);
+    let new = changed(&format!("{name}-new.yaml"), from, to);
+    [[&old, &new], [&new, &old]].map(|[old, new]| {
+        let done = contract(&["diff", "--output", "json", old, new]);
+        assert_eq!(done.code, Some(1), "{done:?}");
+        done.json()["changes"][0]["meaning"]
+            .as_str()
+            .unwrap()
+            .to_owned()
+    })
+}
+
+#[rstest]
+#[case::an_end("end", ", done]", "]", "never ends", "counts as ended")]
+#[case::cancelling(
+    "cancelling",
+    ", terminating]",
+    "]",
+    "cancels again and again",
+    "may go five minutes later"
+)]
+#[case::active(
+    "active",
+    ", processing]",
+    "]",
+    "an Event notes it",
+    "no Event notes it any more"
+)]
+#[case::pending(
+    "pending",
+    ", waiting]",
+    "]",
+    "an Event notes it",
+    "no Event notes it any more"
+)]
+#[case::approval(
+    "approval",
+    ", approval_pending]",
+    "]",
+    "Only the reason",
+    "Only the reason"
+)]
+#[case::idempotency(
+    "idempotency",
+    ", idempotency_in_progress]",
+    "]",
+    "counts as proof that no run was made",
+    "it stays in doubt"
+)]
+#[case::not_found(
+    "not-found",
+    ", not_found]",
+    "]",
+    "proves nothing any more",
+    "fails the Run (RunNotFound)"
+)]
+#[case::refused(
+    "refused",
+    "[400, 413, 422]",
+    "[400, 413]",
+    "is not given up",
+    "is given up for good"
+)]
+#[case::prefix(
+    "prefix",
+    ", ASIA]",
+    "]",
+    "would be sent as a token",
+    "is refused before it is sent"
+)]
+#[case::no_version(
+    "no-version",
+    "\"1.*\", \"v1.*\"]",
+    "\"v1.*\"]",
+    "new submissions stop; Runs already submitted are mirrored and cancelled",
+    "New Runs are submitted"
+)]
+#[case::narrower(
+    "narrower",
+    "[\"1\", \"v1\", \"1.*\", \"v1.*\"]",
+    "[\"1\", \"v1\", \"1.*\", \"v1.*\", \"1.4\"]",
+    "\"1.*\" accepted it before",
+    "\"1.*\" still accepts it"
+)]
+#[case::version_pointers(
+    "version-pointers",
+    "[/version, ",
+    "[/v, ",
+    "VersionNotAccepted",
+    "VersionNotAccepted"
+)]
+#[case::run_ids(
+    "run-ids",
+    "[/runId]",
+    "[/id]",
+    "ContractViolation",
+    "ContractViolation"
+)]
+#[case::run_states(
+    "run-states",
+    "[/state, /status]",
+    "[/status, /state]",
+    "never end",
+    "never end"
+)]
+#[case::event_states("event-states", "[/state]", "[]", "costs a GET", "costs a GET")]
+#[case::identity(
+    "identity",
+    "[/id, /workspaceId]",
+    "[/workspaceId, /id]",
+    "IdentityChanged",
+    "IdentityChanged"
+)]
+#[case::retention(
+    "retention",
+    ": 86400",
+    ": 90000",
+    "a second run is possible",
+    "a person is asked"
+)]
+#[case::body(
+    "body",
+    ": 1048576",
+    ": 2097152",
+    "Larger answers are read",
+    "ContractViolation"
+)]
+#[case::line("line", ": 65536", ": 131072", "Larger events are read", "discarded")]
+#[case::event("event", ": 262144", ": 524288", "Larger events are read", "discarded")]
+#[case::connect("connect", ": 5", ": 6", "given up later", "Slower calls fail")]
+#[case::request("request", ": 30", ": 60", "given up later", "Slower calls fail")]
+#[case::idle("idle", ": 90", ": 120", "noticed later", "reopened again and again")]
+fn each_change_says_what_it_means_for_runs_and_so_does_the_way_back(
+    #[case] name: &str,
+    #[case] from: &str,
+    #[case] to: &str,
+    #[case] there: &str,
+    #[case] back: &str,
+) {
+    let [a, b] = meanings(name, from, to);
+    assert!(a.contains(there), "{there:?} is not in {a:?}");
+    assert!(b.contains(back), "{back:?} is not in {b:?}");
+}
+
+#[test]
+fn a_state_that_moves_says_what_it_means_between_its_lists() {
+    let move_word = |name: &str, word: &str, to: &str| {
+        let text = BUILTIN.replacen(&format!(", {word}"), "", 1);
+        let text = text.replacen(&format!("{to}: ["), &format!("{to}: [{word}, "), 1);
+        let path = file(&format!("move-{name}.yaml"), &text);
+        let done = contract(&["diff", "--output", "json", &path]);
+        let document = done.json();
+        let change = &document["changes"][0];
+        assert_eq!(change["to"], format!("states.{to}"), "{done:?}");
+        change["meaning"].as_str().unwrap().to_owned()
+    };
+    for (name, word, to, words) in [
+        (
+            "ends",
+            "done",
+            "cancelled",
+            "makes its Run Cancelled and not Succeeded",
+        ),
+        (
+            "going",
+            "expired",
+            "active",
+            "never ends, and a deleted object waits",
+        ),
+        (
+            "ended",
+            "processing",
+            "failed",
+            "its Run is Failed, no further call is made",
+        ),
+        (
+            "stops",
+            "starting",
+            "cancelling",
+            "may go five minutes later",
+        ),
+        ("goes", "stopping", "active", "cancels again and again"),
+        (
+            "starts",
+            "waiting",
+            "active",
+            "The first look at it sets status.startTime",
+        ),
+        (
+            "waits",
+            "processing",
+            "pending",
+            "no longer sets status.startTime",
+        ),
+    ] {
+        let told = move_word(name, word, to);
+        assert!(told.contains(words), "{words:?} is not in {told:?}");
+    }
+}
