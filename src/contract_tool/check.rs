@@ -116,7 +116,7 @@ async fn bounded(call: impl Future<Output = Result<RawAnswer, CallError>>) -> An
 fn for_people(base_url: &BaseUrl, source: &Source, findings: &[Finding]) -> String {
     let mut text = format!("{base_url} against the contract file {source}\n");
     for finding in findings {
-        let todo = finding.todo.as_deref().unwrap_or_default();
+        let todo = finding.todo.unwrap_or_default();
         let line = format!(
             "{:<4}  {:<30}  {} {todo}",
             finding.verdict.as_str(),

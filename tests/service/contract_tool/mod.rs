@@ -6,6 +6,7 @@ mod reference;
 
 use std::io::Write;
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde_json::Value;
 
@@ -69,10 +70,15 @@ fn contract(args: &[&str]) -> Done {
     contract_with(args, &[], "")
 }
 
-/// A file in the build's own directory for temporary files.
+/// A file in the build's own directory for temporary files. It is there at once and whole: the cases of one
+/// test write the same one at the same time.
 fn file(name: &str, text: &str) -> String {
+    static NEXT: AtomicUsize = AtomicUsize::new(0);
     let path = format!("{}/contract-tool-{name}", env!("CARGO_TARGET_TMPDIR"));
-    std::fs::write(&path, text).unwrap();
+    let number = NEXT.fetch_add(1, Ordering::Relaxed);
+    let draft = format!("{path}.{}-{number}", std::process::id());
+    std::fs::write(&draft, text).unwrap();
+    std::fs::rename(&draft, &path).unwrap();
     path
 }
 
