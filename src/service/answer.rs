@@ -47,7 +47,7 @@ pub(super) struct Head {
     pub(super) status: StatusCode,
     pub(super) request_id: Option<String>,
     pub(super) retry_after: Option<Duration>,
-    media_type: Option<String>,
+    pub(super) media_type: Option<String>,
     /// Whether the body is packed, whatever was asked for.
     pub(super) compressed: bool,
 }
@@ -113,6 +113,12 @@ pub(super) async fn body(response: &mut Response, limit: usize) -> Result<Bytes,
 pub(super) fn json(body: &[u8]) -> Result<Value, serde_json::Error> {
     let text = String::from_utf8_lossy(body);
     serde_json::from_str(text.trim_start_matches('\u{feff}'))
+}
+
+/// The version that an answer names, fit to be shown.
+pub(super) fn version_in(value: &Value, contract: &Contract) -> Option<String> {
+    let version = contract.version_of(value)?;
+    Some(one_line(&version, MAX_SERVICE_VERSION))
 }
 
 /// A whole answer that is a success.

@@ -26,19 +26,19 @@ use super::{
 /// The service at one base URL. Clones share its connections.
 #[derive(Clone)]
 pub struct Client {
-    inner: Arc<Inner>,
+    pub(super) inner: Arc<Inner>,
 }
 
-struct Inner {
-    http: HttpClients,
+pub(super) struct Inner {
+    pub(super) http: HttpClients,
     base_url: BaseUrl,
-    contract: Arc<Contract>,
+    pub(super) contract: Arc<Contract>,
     observer: Arc<dyn Observer>,
     redactor: Arc<Redactor>,
 }
 
 /// A success and the status that it came with.
-type Answered<T> = Result<(StatusCode, T), CallError>;
+pub(super) type Answered<T> = Result<(StatusCode, T), CallError>;
 
 impl Client {
     /// Reads the CA certificates and sets up TLS. Makes no connection.
@@ -183,21 +183,7 @@ impl Client {
         request: Request,
         deadline: Instant,
     ) -> Result<(Head, Response), CallError> {
-        if let Some(token) = &request.token {
-            self.hide(token);
-        }
-        let mut builder = http
-            .request(request.method, request.url)
-            .headers(request.headers);
-        if let Some(body) = request.body {
-            builder = builder.body(body);
-        }
-        let seconds = self.inner.contract.timeouts().request_seconds;
-        let response = timeout_at(deadline, builder.send())
-            .await
-            .map_err(|_| CallError::AwaitAnswer { seconds })?
-            .map_err(CallError::send)?;
-        let head = Head::read(&response, &self.inner.redactor);
+        let (head, response) = self.send(http, request, deadline).await?;
         let status = head.status;
         if status.is_success() {
             if head.compressed {
@@ -214,6 +200,31 @@ impl Client {
             UnreadableReason::UnknownStatus
         };
         Err(CallError::unreadable(&head, reason))
+    }
+
+    /// Sends a request and reads the answer's head.
+    pub(super) async fn send(
+        &self,
+        http: &reqwest::Client,
+        request: Request,
+        deadline: Instant,
+    ) -> Result<(Head, Response), CallError> {
+        if let Some(token) = &request.token {
+            self.hide(token);
+        }
+        let mut builder = http
+            .request(request.method, request.url)
+            .headers(request.headers);
+        if let Some(body) = request.body {
+            builder = builder.body(body);
+        }
+        let seconds = self.inner.contract.timeouts().request_seconds;
+        let response = timeout_at(deadline, builder.send())
+            .await
+            .map_err(|_| CallError::AwaitAnswer { seconds })?
+            .map_err(CallError::send)?;
+        let head = Head::read(&response, &self.inner.redactor);
+        Ok((head, response))
     }
 
     /// Reads an error status (rule 8). A body that is no problem is not read: nothing may be
@@ -240,7 +251,7 @@ impl Client {
     }
 
     /// Reads a body before the deadline; `None` where it is larger than `limit` bytes.
-    async fn body(
+    pub(super) async fn body(
         &self,
         head: &Head,
         response: &mut Response,
@@ -258,12 +269,12 @@ impl Client {
         }
     }
 
-    fn deadline(&self) -> Instant {
+    pub(super) fn deadline(&self) -> Instant {
         after(self.inner.contract.timeouts().request_seconds)
     }
 
     /// Tells the observer and the log how a call went.
-    async fn observed<T>(
+    pub(super) async fn observed<T>(
         &self,
         operation: Operation,
         call: impl Future<Output = Answered<T>>,

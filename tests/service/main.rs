@@ -11,6 +11,7 @@
 mod answers;
 mod bounds;
 mod contract;
+mod contract_tool;
 mod failures;
 mod redirects;
 mod secrets;

@@ -23,7 +23,7 @@ const EXPIRED_CA: &[u8] = include_bytes!("tls/expired-ca.pem");
 const EXPIRED: &[u8] = include_bytes!("tls/expired.pem");
 const EXPIRED_KEY: &[u8] = include_bytes!("tls/expired.key");
 
-async fn server(scripts: Vec<Vec<Step>>) -> Server {
+pub(crate) async fn server(scripts: Vec<Vec<Step>>) -> Server {
     server_with(scripts, &[]).await
 }
 
