@@ -14,6 +14,8 @@ use crate::support::{Setup, World, condition_of, contract_file, eventually};
 /// With characters that each encoding writes in another way.
 const FIRST: &str = "canary/1+6f0c8a~9e==";
 const SECOND: &str = "canary.2_b7d1/44+f0==";
+/// Never sent, and so never echoed; it must not show all the same.
+const PROVIDER_KEY: &str = "sk-canary-of-a-provider";
 /// No secret: it stands beside the token in every echo, and must be found, or the search proves nothing.
 const MARK: &str = "beacon-51c7";
 
@@ -147,43 +149,32 @@ async fn speak(world: &World, run: &str, secret: &str) {
         .await;
 }
 
-#[tokio::test]
-async fn no_fault_brings_a_token_old_or_new_anywhere() {
-    let mut world = world().await;
-    let elsewhere = TcpListener::bind("127.0.0.1:0").unwrap();
-    elsewhere.set_nonblocking(true).unwrap();
-    let port = elsewhere.local_addr().unwrap().port();
-
-    let anywhere = of_any_answer(MARK, FIRST, port);
-    let streams = of_a_stream(MARK, FIRST);
-    spoil_the_checks(&world, FIRST, &anywhere).await;
-    spoil_the_runs(&world, &anywhere, &streams).await;
-    speak(&world, "late", FIRST).await;
-
-    // Rotated, and the service still speaks of both.
+/// Another token, while the service still knows both.
+async fn rotate(world: &World) {
     world.service.post("tokens", json!({"token": SECOND})).await;
     let asked = world.service.requests("getWorkspace").await.len();
     world.token(SECOND).await;
     world.asked("getWorkspace", asked + 1).await;
     world.workspace_ready("default", "True", "Verified").await;
-    speak(&world, "late", &format!("{SECOND} {FIRST}")).await;
-    let both = of_any_answer(MARK, &format!("{SECOND},{FIRST}"), port);
+}
+
+/// Every fault again, with both tokens, in the cancellation of the Run that has its name.
+async fn spoil_the_cancellations(world: &World, elsewhere: u16) {
+    let both = of_any_answer(MARK, &format!("{SECOND},{FIRST}"), elsewhere);
     for echo in &both {
-        fault(
-            &world,
-            json!({"operation": "cancelRun", "runId": echo.name}),
-            echo,
-        )
-        .await;
+        let fits = json!({"operation": "cancelRun", "runId": echo.name});
+        fault(world, fits, echo).await;
         let cancel = json!({"spec": {"cancel": true}});
         world.patch_run(&echo.name, cancel).await;
     }
     for echo in &both {
         world.phase(&echo.name, Phase::Cancelled).await;
     }
-    all_fired(&world).await;
+    all_fired(world).await;
+}
 
-    // Killed amid a call, started again, refused, revoked, and ended in good order.
+/// Killed amid a call, started again, revoked, and then given what is no token.
+async fn kill_and_refuse(world: &mut World) {
     let silent = json!({"type": "hang", "forMs": 60_000});
     world
         .service
@@ -197,7 +188,7 @@ async fn no_fault_brings_a_token_old_or_new_anywhere() {
     let version = json!({"version": format!("1.0.0 {MARK} for {SECOND}")});
     world.service.put("version", version).await;
     world.start_operator().await;
-    speak(&world, "stream-cut", SECOND).await;
+    speak(world, "stream-cut", SECOND).await;
     let check = world.service.requests("getWorkspace").await.pop().unwrap();
     let fingerprint = check["token"].as_str().unwrap();
     world.service.delete(&format!("tokens/{fingerprint}")).await;
@@ -205,6 +196,30 @@ async fn no_fault_brings_a_token_old_or_new_anywhere() {
     world
         .workspace_ready("default", "False", "TokenMalformed")
         .await;
+    world.token(PROVIDER_KEY).await;
+    world
+        .workspace_ready("default", "False", "TokenIsProviderKey")
+        .await;
+}
+
+#[tokio::test]
+async fn no_fault_brings_a_token_old_or_new_anywhere() {
+    let mut world = world().await;
+    let elsewhere = TcpListener::bind("127.0.0.1:0").unwrap();
+    elsewhere.set_nonblocking(true).unwrap();
+    let port = elsewhere.local_addr().unwrap().port();
+
+    let anywhere = of_any_answer(MARK, FIRST, port);
+    let streams = of_a_stream(MARK, FIRST);
+    spoil_the_checks(&world, FIRST, &anywhere).await;
+    spoil_the_runs(&world, &anywhere, &streams).await;
+    speak(&world, "late", FIRST).await;
+
+    rotate(&world).await;
+    let both = format!("{SECOND} {FIRST}");
+    speak(&world, "late", &both).await;
+    spoil_the_cancellations(&world, port).await;
+    kill_and_refuse(&mut world).await;
 
     let places = everywhere(&world).await;
     let log = &places[0].1;
@@ -218,7 +233,7 @@ async fn no_fault_brings_a_token_old_or_new_anywhere() {
         );
     }
     assert!(log.contains(MARK), "no echo got into the log");
-    for secret in [FIRST, SECOND, "sk-proj-0a1b2c3d4e5f6g7h"] {
+    for secret in [FIRST, SECOND, PROVIDER_KEY, "sk-proj-0a1b2c3d4e5f6g7h"] {
         let hits = hits(&places, secret);
         assert!(hits.is_empty(), "{secret} is shown:\n{}", hits.join("\n"));
     }
