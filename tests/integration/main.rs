@@ -11,6 +11,8 @@
 
 #[path = "../cluster/mod.rs"]
 mod cluster;
+#[path = "../openapi/mod.rs"]
+mod openapi;
 mod support;
 
 mod bad_input;
@@ -23,6 +25,7 @@ mod health;
 mod lifecycle;
 mod outage;
 mod reach;
+mod requests;
 mod restart;
 mod rows;
 mod spec_fields;
