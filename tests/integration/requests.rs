@@ -28,12 +28,21 @@ async fn a_whole_life_makes_every_request_of_the_document_and_none_differs() {
 #[tokio::test]
 async fn requests_outlive_the_service_that_got_them() {
     let mut world = World::new().await;
+    world.asked("getVersion", 1).await;
     let before = world.service.record().requests;
     assert!(before > 0, "no request was recorded");
     world.service.delete("requests").await;
     world.service.kill();
     world.service.start_again().await;
     assert!(world.service.record().requests >= before);
+}
+
+#[tokio::test]
+#[should_panic(expected = "no request differs as expected")]
+async fn a_difference_that_is_expected_and_never_comes_fails_the_test_too() {
+    let scratch = crate::cluster::Scratch::new("integration").unwrap();
+    let mut service = Service::start(&scratch, &[]).await;
+    service.will_differ("the query parameter verbose");
 }
 
 #[tokio::test]

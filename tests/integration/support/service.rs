@@ -19,6 +19,8 @@ pub(crate) struct Service {
     recipe: Command,
     log: PathBuf,
     record: PathBuf,
+    /// Differences from the document that the test brings about itself.
+    expected: Vec<&'static str>,
     /// `127.0.0.1:PORT`.
     address: String,
     http: reqwest::Client,
@@ -44,6 +46,7 @@ impl Service {
             recipe: recipe(&address, &record, args),
             log,
             record,
+            expected: Vec::new(),
             address,
             http: reqwest::Client::new(),
         }
@@ -156,6 +159,11 @@ impl Service {
         calls
     }
 
+    /// The test makes the operator send what differs from the document so, at least once.
+    pub(crate) fn will_differ(&mut self, how: &'static str) {
+        self.expected.push(how);
+    }
+
     /// Every request until now, held to the API's document.
     pub(crate) fn record(&self) -> Record {
         Record::read(&self.record)
@@ -190,7 +198,15 @@ impl Drop for Service {
     fn drop(&mut self) {
         self.process.kill9();
         if !std::thread::panicking() {
-            let violations = self.record().violations;
+            let mut violations = self.record().violations;
+            for how in &self.expected {
+                let all = violations.len();
+                violations.retain(|violation| !violation.contains(how));
+                assert!(
+                    violations.len() < all,
+                    "no request differs as expected: {how}"
+                );
+            }
             assert!(
                 violations.is_empty(),
                 "requests that differ from contract/openapi.yaml:\n{}",
