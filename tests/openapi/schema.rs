@@ -8,10 +8,10 @@ const NAME: &str = "http://contract/schema.json";
 
 /// A schema, and all that it refers to.
 ///
-/// One of OpenAPI 3.0 is one of JSON Schema draft 4, but for a few words; the service suite's test
+/// One of the document's is one of JSON Schema draft 4, but for a few words; the service suite's test
 /// `the_schemas_hold_only_words_that_mean_the_same_in_json_schema` keeps those out of the document.
 pub(crate) struct Schema {
-    compiled: Schemas,
+    schemas: Schemas,
     index: SchemaIndex,
 }
 
@@ -21,14 +21,14 @@ impl Schema {
         let mut compiler = Compiler::new();
         compiler.set_default_draft(Draft::V4);
         compiler.add_resource(NAME, whole).unwrap();
-        let mut compiled = Schemas::new();
-        let index = compiler.compile(NAME, &mut compiled).unwrap();
-        Self { compiled, index }
+        let mut schemas = Schemas::new();
+        let index = compiler.compile(NAME, &mut schemas).unwrap();
+        Self { schemas, index }
     }
 
     /// Where a value differs from it: the place in the value, and what is wrong there.
     pub(crate) fn differences(&self, value: &Value) -> Vec<String> {
-        match self.compiled.validate(value, self.index) {
+        match self.schemas.validate(value, self.index) {
             Ok(()) => Vec::new(),
             // The first line names the schema.
             Err(error) => {

@@ -42,16 +42,16 @@ fn words(schema: &Value, found: &mut BTreeSet<String>) {
     for (word, value) in schema.as_object().unwrap() {
         found.insert(word.clone());
         match word.as_str() {
-            "properties" => value
-                .as_object()
-                .unwrap()
-                .values()
-                .for_each(|inner| words(inner, found)),
-            "allOf" => value
-                .as_array()
-                .unwrap()
-                .iter()
-                .for_each(|inner| words(inner, found)),
+            "properties" => {
+                for inner in value.as_object().unwrap().values() {
+                    words(inner, found);
+                }
+            }
+            "allOf" => {
+                for inner in value.as_array().unwrap() {
+                    words(inner, found);
+                }
+            }
             _ => {}
         }
     }
@@ -68,7 +68,11 @@ fn schemas<'a>(value: &'a Value, found: &mut Vec<&'a Value>) {
                 schemas(member, found);
             }
         }
-        Value::Array(items) => items.iter().for_each(|item| schemas(item, found)),
+        Value::Array(items) => {
+            for item in items {
+                schemas(item, found);
+            }
+        }
         _ => {}
     }
 }
@@ -86,7 +90,9 @@ fn the_schemas_hold_only_words_that_mean_the_same_in_json_schema() {
             .values(),
     );
     let mut used = BTreeSet::new();
-    all.iter().for_each(|schema| words(schema, &mut used));
+    for schema in all {
+        words(schema, &mut used);
+    }
     let same = [
         "$ref",
         "allOf",
