@@ -13,6 +13,7 @@ mod openapi;
 
 mod answers;
 mod contract;
+mod contract_tool;
 mod differences;
 mod failures;
 mod secrets;
