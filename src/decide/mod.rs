@@ -23,6 +23,7 @@ mod facts;
 pub mod feed;
 pub mod memory;
 mod pace;
+pub mod place;
 pub mod situation;
 mod submitted;
 pub mod text;

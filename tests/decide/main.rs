@@ -10,6 +10,7 @@
 mod bodies;
 mod classes;
 mod conditions;
+mod conflicts;
 mod contract;
 mod deletion;
 mod doubt;
@@ -17,6 +18,7 @@ mod feed;
 mod intents;
 mod lives;
 mod mirror;
+mod places;
 mod properties;
 mod support;
 mod world;
