@@ -219,14 +219,7 @@ pub(super) fn learn(ctx: &Context, entry: &Entry, slot: &Slot, news: Learned) {
     });
 }
 
-fn follow(
-    ctx: &Arc<Context>,
-    entry: &Arc<Entry>,
-    key: &Key,
-    slot: &Slot,
-    run: &Run,
-    wish: Follow,
-) {
+fn follow(ctx: &Arc<Context>, entry: &Arc<Entry>, key: &Key, slot: &Slot, run: &Run, wish: Follow) {
     match wish {
         Follow::Keep => {}
         Follow::Close => entry.close_stream(),

@@ -68,9 +68,7 @@ fn orphan(f: &Facts<'_>, run_id: &str) -> Decision {
 fn accept(f: &Facts<'_>, run_id: &str) -> Decision {
     let mut status = f.status().clone();
     status.run_id = Some(run_id.to_owned());
-    status.workspace = status
-        .workspace
-        .or_else(|| place::pins(f).next().cloned());
+    status.workspace = status.workspace.or_else(|| place::pins(f).next().cloned());
     status.submission_time = status
         .submission_time
         .or_else(|| Some(whole_seconds(f.o.now)));

@@ -159,11 +159,7 @@ pub(super) fn elsewhere(
     Why::new(reason, format!("{what}{otherwise}"))
 }
 
-fn other_identity(
-    pinned: &ResolvedWorkspace,
-    now: &ResolvedWorkspace,
-    workspace: &str,
-) -> String {
+fn other_identity(pinned: &ResolvedWorkspace, now: &ResolvedWorkspace, workspace: &str) -> String {
     let then = cut(pinned.identity.as_deref().unwrap_or_default(), 128);
     let Some(now) = now.identity.as_deref() else {
         return format!(

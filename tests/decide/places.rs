@@ -7,7 +7,7 @@ use run_operator::{
     decide::{Follow, WorkspaceView},
 };
 
-use crate::support::{Case, at, condition, hopeless, lost, not_ready, place, problem, session, view};
+use crate::support::{Case, at, condition, hopeless, lost, not_ready, place, session, view};
 
 /// A later session that stands for another place.
 fn moved(change: impl FnOnce(&mut ResolvedWorkspace)) -> WorkspaceView {
@@ -111,14 +111,21 @@ fn a_deletion_at_another_place_says_how_to_go_on_and_how_to_let_go(#[case] case:
 fn a_cancellation_that_can_not_be_sent_does_not_claim_to_be_under_way() {
     for elsewhere in [other_identity(), other_url(), not_ready()] {
         let (_, message) = ready(&active().deleting().view(elsewhere));
-        assert!(message.starts_with("The run is not cancelled yet."), "{message}");
+        assert!(
+            message.starts_with("The run is not cancelled yet."),
+            "{message}"
+        );
     }
 }
 
 #[test]
 fn another_base_url_is_named_with_the_one_that_it_was() {
     let (_, message) = ready(&in_doubt().view(other_url()));
-    for words in ["https://runs.example.com", "https://other.example.com", "--base-url"] {
+    for words in [
+        "https://runs.example.com",
+        "https://other.example.com",
+        "--base-url",
+    ] {
         assert!(message.contains(words), "{words:?} is not in {message:?}");
     }
 }
@@ -158,7 +165,10 @@ fn in_doubt_at_another_place_the_end_of_the_keys_retention_is_told() {
     let case = in_doubt().view(other_identity()).settle();
     let again = case.decide().again.expect("a look");
     assert_eq!(again, at(86_400));
-    assert_eq!(case.at(86_400).stalled().as_deref(), Some("SubmissionUnknown"));
+    assert_eq!(
+        case.at(86_400).stalled().as_deref(),
+        Some("SubmissionUnknown")
+    );
 }
 
 /// An edit of the intent can make a Run wait, never send it elsewhere.
