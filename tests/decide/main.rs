@@ -21,4 +21,5 @@ mod mirror;
 mod places;
 mod properties;
 mod support;
+mod tenancy;
 mod world;
