@@ -12,6 +12,7 @@ mod classes;
 mod conditions;
 mod conflicts;
 mod contract;
+mod contract_diff;
 mod deletion;
 mod doubt;
 mod feed;

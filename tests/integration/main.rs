@@ -17,6 +17,7 @@ mod bad_input;
 mod budget;
 mod cli;
 mod conflicts;
+mod contract;
 mod deletion;
 mod doubt;
 mod elsewhere;
