@@ -8,10 +8,14 @@
     reason = "a test, its helpers too, may stop at what it did not expect"
 )]
 
+#[path = "../openapi/mod.rs"]
+mod openapi;
+
 mod answers;
 mod bounds;
 mod contract;
 mod contract_tool;
+mod differences;
 mod failures;
 mod redirects;
 mod secrets;
