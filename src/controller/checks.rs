@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use crate::api::{run::WorkspaceKind, workspace::RateLimit};
-use crate::decide::memory::later;
-use crate::service::Client;
+use crate::api::workspace::RateLimit;
+use crate::decide::{memory::later, workspace::Verified};
+use crate::service::{Client, Token};
 
 use super::{context::lock, limiter::Limiter, registry::Key};
 
@@ -48,6 +48,19 @@ struct State {
     failures: u32,
     client: Option<(String, Option<Vec<u8>>, Client)>,
     limiter: Option<Arc<Limiter>>,
+    last_good: Option<LastGood>,
+}
+
+/// What the Secrets held when the service last answered for the token. It outlives them, so that the
+/// runs of a namespace whose deletion takes the Secrets first are still cancelled.
+#[derive(Clone)]
+pub struct LastGood {
+    /// What it was good for.
+    pub verified: Verified,
+    /// The token.
+    pub token: Token,
+    /// The CA bundle, where the Workspace names one.
+    pub ca_pem: Option<Vec<u8>>,
 }
 
 impl Checks {
@@ -97,13 +110,20 @@ impl Checks {
     }
 
     /// A Secret that a Workspace names has changed.
-    pub fn secret_changed(&self, namespace: &str, name: &str) {
-        let key = Key {
-            kind: WorkspaceKind::Workspace,
-            namespace: namespace.to_owned(),
-            name: name.to_owned(),
-        };
-        lock(&self.changed_secrets).insert(key);
+    pub fn secret_changed(&self, key: &Key) {
+        lock(&self.changed_secrets).insert(key.clone());
+    }
+
+    /// What the last good check was made with, if it was of this very Workspace at this base URL.
+    pub fn last_good(&self, key: &Key, verified: &Verified) -> Option<LastGood> {
+        let table = lock(&self.table);
+        let last = table.get(key)?.last_good.as_ref()?;
+        (last.verified == *verified).then(|| last.clone())
+    }
+
+    /// A check with these went well.
+    pub fn keep_good(&self, key: &Key, good: LastGood) {
+        lock(&self.table).entry(key.clone()).or_default().last_good = Some(good);
     }
 
     /// The kept client, if it was made for this base URL and CA.

@@ -24,7 +24,7 @@ use super::{
     queue::Queue,
     registry::{Key, Registry, Slot, Suspicion},
     rivals::Claims,
-    secrets::SecretWatches,
+    secret_table::SecretTable,
     streams::Streams,
 };
 
@@ -83,8 +83,8 @@ pub struct Context {
     pub registry: Registry,
     /// When Workspaces are checked.
     pub checks: Checks,
-    /// The Secrets that are watched.
-    pub secret_watches: SecretWatches,
+    /// The Secrets that Workspaces name.
+    pub secrets: SecretTable,
     /// The open event streams.
     pub streams: Streams,
     /// Publishes Kubernetes Events.
@@ -114,7 +114,7 @@ impl Context {
             claims: Claims::default(),
             registry: Registry::default(),
             checks: Checks::default(),
-            secret_watches: SecretWatches::default(),
+            secrets: SecretTable::default(),
             gone: Notify::new(),
             unfilled: AtomicUsize::new(shared.run_stores.len() + shared.workspace_stores.len()),
             shared,

@@ -28,7 +28,7 @@ use super::{
     queue::Queue,
     reaper, reconcile,
     scope::Scope,
-    wake, watch, workspaces,
+    secret_watch, wake, watch, workspaces,
 };
 
 /// The controller, ready to run.
@@ -124,6 +124,7 @@ impl Controller {
             tasks.push(served.boxed());
         }
         tasks.push(reaper::run(Arc::clone(&ctx)).boxed());
+        tasks.push(secret_watch::run(Arc::clone(&ctx)).boxed());
         let shutdown = ctx.shutdown.clone();
         let watched = tasks.into_iter().map(|task| {
             let shutdown = shutdown.clone();

@@ -25,6 +25,8 @@ mod reconcile;
 mod registry;
 mod rivals;
 mod scope;
+mod secret_table;
+mod secret_watch;
 mod secrets;
 mod streams;
 mod verify;

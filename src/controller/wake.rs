@@ -8,6 +8,7 @@ use crate::decide::WorkspaceView;
 use super::{
     context::Context,
     registry::{Key, Slot},
+    secret_watch,
 };
 
 /// Wakes every Run that refers to the Workspace and has not ended.
@@ -31,6 +32,7 @@ pub(super) fn missing_workspaces(ctx: &Context) {
     for key in ctx.registry.keys() {
         if key.kind == WorkspaceKind::Workspace && !ctx.has_workspace(&key) {
             ctx.checks.forget(&key);
+            secret_watch::forget(ctx, &key);
             if ctx.registry.set(
                 &key,
                 Slot {

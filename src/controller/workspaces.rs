@@ -16,15 +16,16 @@ use crate::decide::{
     Session, WorkspaceView, backoff,
     workspace::{Assessment, Check, Obstacle, assess},
 };
-use crate::service::{Client, Credentials};
 
 use super::{
     checks::{Checked, Verdict},
     context::{Context, Guarded, now},
     metrics::ReconcileResult,
     registry::{Key, Live, Slot},
-    scope::Scope,
-    secrets, verify, wake,
+    secret_table::SecretName,
+    secret_watch,
+    verify::{self, Prepared},
+    wake,
     watch::chain,
     writes::{self, WriteError},
 };
@@ -32,8 +33,7 @@ use super::{
 /// How often a Ready Workspace is checked: a change of the service's version or of the token's workspace
 /// is noticed within this time without a call that fails.
 const RECHECK: Duration = Duration::from_mins(5);
-/// The longest pause of the one prober of a Workspace that is not Ready: also the pace at which a Secret
-/// is read again where RBAC forbids the watch.
+/// The longest pause of the one prober of a Workspace that is not Ready.
 const PROBE_MAX: Duration = Duration::from_secs(30);
 /// Pause before a status that could not be written is tried again, on a newer view of the object.
 const AFTER_CONFLICT: Duration = Duration::from_secs(1);
@@ -75,7 +75,7 @@ async fn look(object: Arc<Guarded<Workspace>>, ctx: Arc<Context>) -> Result<Acti
         }
     };
     let key = key_of(workspace);
-    watch_secrets(&ctx, workspace);
+    follow_secrets(&ctx, workspace, &key);
     let generation = workspace.metadata.generation.unwrap_or_default();
     let uid = workspace.uid().unwrap_or_default();
     let suspected = ctx.registry.suspected(&key);
@@ -127,18 +127,14 @@ fn key_of(workspace: &Workspace) -> Key {
     }
 }
 
-/// Under a cluster-wide watch one filtered watch serves all namespaces.
-fn watch_secrets(ctx: &Arc<Context>, workspace: &Workspace) {
-    let namespace = workspace.namespace().unwrap_or_default();
-    let scope = if ctx.config.namespaces.is_empty() {
-        Scope::All
-    } else {
-        Scope::Namespace(namespace)
-    };
-    secrets::watch(ctx, &scope, workspace.spec.token_secret().0);
-    if let Some((ca, _)) = workspace.spec.ca_secret() {
-        secrets::watch(ctx, &scope, ca);
-    }
+fn follow_secrets(ctx: &Arc<Context>, workspace: &Workspace, key: &Key) {
+    let ca = workspace.spec.ca_secret().map(|(name, _)| name);
+    let names = ca.into_iter().chain([workspace.spec.token_secret().0]);
+    let secrets = names.map(|name| SecretName {
+        namespace: workspace.namespace().unwrap_or_default(),
+        name: name.to_owned(),
+    });
+    secret_watch::follow(ctx, key, secrets.collect());
 }
 
 /// Tells the Runs what they may do. Returns when to check again.
@@ -147,14 +143,12 @@ fn settle(
     workspace: &Workspace,
     key: &Key,
     check: Check,
-    live: Option<(Client, Credentials)>,
+    live: Option<Prepared>,
     assessment: &Assessment,
 ) -> Duration {
     let asked = check.obstacle.as_ref().and_then(Obstacle::retry_after);
     let slot = match (&assessment.usable, live) {
-        (Ok(()), Some((client, credentials))) => {
-            ready_slot(ctx, workspace, key, check, client, credentials, assessment)
-        }
+        (Ok(()), Some(prepared)) => ready_slot(ctx, workspace, key, check, prepared, assessment),
         (Err(why), _) => Slot {
             view: WorkspaceView::NotReady {
                 reason: why.reason,
@@ -185,10 +179,15 @@ fn ready_slot(
     workspace: &Workspace,
     key: &Key,
     check: Check,
-    client: Client,
-    credentials: Credentials,
+    prepared: Prepared,
     assessment: &Assessment,
 ) -> Slot {
+    let Prepared {
+        client,
+        credentials,
+        good,
+    } = prepared;
+    ctx.checks.keep_good(key, good);
     let resolved = ResolvedWorkspace {
         kind: key.kind,
         name: key.name.clone(),

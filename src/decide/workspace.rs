@@ -34,8 +34,25 @@ pub struct Check {
     pub record: Option<String>,
     /// The latest request id.
     pub request_id: Option<String>,
+    /// The Secret is gone, and the check was made with what it last held.
+    pub secret_gone: Option<Why>,
     /// What stopped the check.
     pub obstacle: Option<Obstacle>,
+}
+
+/// What a token was verified for: it is good for nothing else.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Verified {
+    /// The Workspace's uid.
+    pub uid: String,
+    /// The base URL that answered for it.
+    pub base_url: String,
+}
+
+/// Whether what a Secret last held may be used in its stead: only where the Secret is gone, as when its
+/// namespace is being deleted. One that is there and holds no good token was changed on purpose.
+pub fn outlives(why: &Why) -> bool {
+    why.reason == Reason::SecretNotFound
 }
 
 /// What stopped a check.
@@ -88,7 +105,7 @@ pub fn assess(
         .map(|v| version_verdict(v.as_deref(), contract));
     let refused_version = version.clone().and_then(Result::err);
     let usable = match &check.obstacle {
-        Some(obstacle) => Err(obstacle.why()),
+        Some(obstacle) => Err(rejected(obstacle, check.secret_gone.as_ref())),
         None => identity_verdict(check, contract),
     };
     let mut status = current.cloned().unwrap_or_default();
@@ -105,7 +122,9 @@ pub fn assess(
         .last_error
         .as_ref()
         .and_then(|e| e.request_id.clone());
-    let ready = match (&usable, &refused_version) {
+    let gone = check.secret_gone.as_ref().map(goes_on);
+    let held = gone.or_else(|| refused_version.clone());
+    let ready = match (&usable, &held) {
         (Err(why), _) | (Ok(()), Some(why)) => Err(why.clone()),
         (Ok(()), None) => {
             let who = check.identity.clone().flatten().unwrap_or_default();
@@ -157,12 +176,33 @@ pub fn assess(
     if let Some(current) = current.filter(|c| same_trouble(c, &status)) {
         status = current.clone();
     }
-    let holds = refused_version.map(|why| (why.reason, why.message));
+    let holds = held.map(|why| (why.reason, why.message));
     Assessment {
         status,
         usable,
         holds,
         ready: ready.is_ok(),
+    }
+}
+
+/// What a Workspace says that goes on with the last good token.
+fn goes_on(secret_gone: &Why) -> Why {
+    let what = &secret_gone.message;
+    Why::new(
+        secret_gone.reason,
+        format!("{what} Submitted Runs go on with the last good token; new submissions are held."),
+    )
+}
+
+/// What stopped a check; that it was made with the last good token is said along with a rejection of it.
+fn rejected(obstacle: &Obstacle, secret_gone: Option<&Why>) -> Why {
+    let why = obstacle.why();
+    match secret_gone {
+        Some(gone) if why.reason == Reason::Unauthorized => Why::new(
+            why.reason,
+            format!("{} It was the last good one. {}", why.message, gone.message),
+        ),
+        _ => why,
     }
 }
 

@@ -19,4 +19,5 @@ mod lives;
 mod mirror;
 mod properties;
 mod support;
+mod workspaces;
 mod world;

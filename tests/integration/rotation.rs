@@ -1,0 +1,291 @@
+//! A token that expires every few seconds, under load; and what outlives its Secret.
+
+use kube::api::{DeleteParams, ListParams};
+use serde_json::{Value, json};
+
+use run_operator::api::{ConditionType as Type, Phase, conditions};
+
+use crate::support::{Setup, TOKEN, World, condition_of, eventually, phase_of, says};
+
+const RUNS: usize = 200;
+const ROTATIONS: usize = 6;
+/// How long a token is good, in milliseconds.
+const LIFE: u64 = 4000;
+/// Calls that may be refused for each token that expires before its successor comes: those that were
+/// under way, and the probes while there is none. [`MAX_IN_FLIGHT`] reconciles and as many streams.
+const REFUSED_PER_ROTATION: usize = 64;
+/// No test runs for ever.
+const MOST_ROTATIONS: usize = 40;
+
+/// Plays the issuer of tokens.
+struct Issuer<'a> {
+    world: &'a World,
+    /// The fingerprints of what was issued, in order.
+    issued: Vec<String>,
+}
+
+impl Issuer<'_> {
+    /// Puts a new token into the Secret, and waits until the Workspace was checked with it.
+    async fn rotate(&mut self) {
+        let token = format!("canary-of-rotation-{:03}", self.issued.len());
+        let new = json!({"token": token, "expiresAfterMs": LIFE});
+        let made = self.world.service.post("tokens", new).await;
+        self.world.token(&token).await;
+        let fingerprint = made["fingerprint"].as_str().unwrap().to_owned();
+        eventually("the new token is in use", async || {
+            if self.requests(&fingerprint, "getWorkspace").await > 0 {
+                Ok(())
+            } else {
+                Err("no check with it")
+            }
+        })
+        .await;
+        self.issued.push(fingerprint);
+    }
+
+    /// How many requests came with a token.
+    async fn requests(&self, fingerprint: &str, operation: &str) -> usize {
+        let requests = self.world.service.requests(operation).await;
+        requests
+            .iter()
+            .filter(|r| r["token"] == fingerprint)
+            .count()
+    }
+
+    /// Waits until the last token has expired and the Workspace says so, or nothing is left to be done.
+    async fn expired(&self) {
+        eventually("the token has expired", async || {
+            let workspace = self.world.workspaces().get("default").await.unwrap();
+            let conditions = workspace.status.unwrap_or_default().conditions;
+            let ready = conditions::find(&conditions, Type::Ready).cloned();
+            let rejected = ready.as_ref().is_some_and(|c| c.reason == "Unauthorized");
+            if rejected || succeeded(self.world).await == RUNS {
+                Ok(())
+            } else {
+                Err(format!("{ready:?}"))
+            }
+        })
+        .await;
+    }
+
+    /// Waits until the last token was of use, or nothing is left to be done.
+    async fn used(&self) {
+        let last = self.issued.last().unwrap();
+        eventually("calls are made with the token", async || {
+            let calls =
+                self.requests(last, "getRun").await + self.requests(last, "createRun").await;
+            if calls >= 10 || succeeded(self.world).await == RUNS {
+                Ok(())
+            } else {
+                Err(calls)
+            }
+        })
+        .await;
+    }
+}
+
+async fn succeeded(world: &World) -> usize {
+    let runs = world.runs().list(&ListParams::default()).await.unwrap();
+    let ended = |run: &&run_operator::api::Run| phase_of(run) == Some(Phase::Succeeded);
+    runs.items.iter().filter(ended).count()
+}
+
+/// While the token is bad no Run makes a call, and each probe is one of each call.
+async fn one_prober(world: &World) {
+    let probes = async || {
+        let identity = world.service.requests("getWorkspace").await.len();
+        (world.service.requests("getVersion").await.len(), identity)
+    };
+    // What was under way when the token expired has come in by the next probe.
+    let (_, identity) = probes().await;
+    world.asked("getWorkspace", identity + 1).await;
+    let (before, calls) = (probes().await, world.service.run_calls().await);
+    world.asked("getWorkspace", before.1 + 2).await;
+    let after = probes().await;
+    assert_eq!(world.service.run_calls().await, calls, "a Run makes calls");
+    let (versions, identities) = (after.0 - before.0, after.1 - before.1);
+    // A probe may be half way at either look.
+    assert!(
+        versions.abs_diff(identities) <= 1,
+        "{versions}, {identities}"
+    );
+    assert!(identities <= 3, "{identities} probes in two steps");
+}
+
+#[tokio::test]
+async fn two_hundred_runs_go_through_while_the_token_expires_every_few_seconds() {
+    let world = World::with(Setup {
+        bare: true,
+        ..Setup::default()
+    })
+    .await;
+    world.service.delete(&format!("tokens/{TOKEN}")).await;
+    let history = world.history().await;
+    let mut issuer = Issuer {
+        world: &world,
+        issued: Vec::new(),
+    };
+    world.token("canary-of-rotation-none").await;
+    world.create_workspace("default", json!({})).await;
+    for n in 0..RUNS {
+        let simulate = json!({"runTimeMs": 500 + n * 100});
+        world.simulate(&format!("run-{n}"), simulate).await;
+    }
+    world
+        .workspace_ready("default", "False", "Unauthorized")
+        .await;
+    one_prober(&world).await;
+
+    let mut late = 0;
+    while issuer.issued.len() < ROTATIONS || succeeded(&world).await < RUNS {
+        assert!(issuer.issued.len() < MOST_ROTATIONS, "it never ends");
+        issuer.rotate().await;
+        issuer.used().await;
+        // Every other token expires before its successor comes.
+        if issuer.issued.len() % 2 == 0 {
+            issuer.expired().await;
+            late += 1;
+            if late == 2 && succeeded(&world).await < RUNS {
+                one_prober(&world).await;
+            }
+        }
+    }
+
+    let refused = usize::try_from(world.unauthorized().await).unwrap();
+    let rotations = issuer.issued.len();
+    println!("{rotations} rotations, {late} of them late, {refused} calls refused");
+    assert!(late >= 3 && rotations >= ROTATIONS);
+    assert!(
+        refused <= rotations * REFUSED_PER_ROTATION,
+        "{refused} calls were refused in {rotations} rotations"
+    );
+    for fingerprint in issuer.issued.iter().take(ROTATIONS) {
+        let streams = issuer.requests(fingerprint, "streamEvents").await;
+        assert!(streams > 0, "no stream was opened with {fingerprint}");
+    }
+    assert_eq!(world.service.runs().await.len(), RUNS);
+    world.one_run_each().await;
+    for n in 0..RUNS {
+        for run in history.of(&format!("run-{n}")) {
+            assert_ne!(phase_of(&run), Some(Phase::Failed));
+            assert_eq!(condition_of(&run, Type::Stalled), None);
+        }
+    }
+    history.holds().await;
+}
+
+async fn delete_secret(world: &World) {
+    let secrets = world.secrets();
+    secrets
+        .delete("run-operator-token", &DeleteParams::default())
+        .await
+        .unwrap();
+}
+
+async fn running(world: &World, name: &str) {
+    let simulate = json!({"runId": name, "outcome": "never"});
+    world.simulate(name, simulate).await;
+    world.state(name, "running").await;
+}
+
+async fn set_state(world: &World, run: &str, state: &str) {
+    let state = json!({"state": state});
+    let path = format!("runs/{run}/state");
+    world.service.post(&path, state).await;
+}
+
+#[tokio::test]
+async fn without_its_secret_submitted_runs_go_on_with_the_last_good_token_and_new_ones_are_held() {
+    let world = World::new().await;
+    running(&world, "train").await;
+    running(&world, "unwanted").await;
+    delete_secret(&world).await;
+    let told = world.workspace_condition("default", Type::Ready, "False", "SecretNotFound");
+    let words = [
+        "Secret run-operator-token doesn't exist",
+        "create it",
+        "last good token",
+        "are held",
+    ];
+    says(&told.await, &words);
+    world
+        .workspace_condition("default", Type::Authenticated, "True", "Identified")
+        .await;
+    let late = world.create_run("late", json!({})).await;
+    let held = world
+        .condition("late", Type::Ready, "False", "SecretNotFound")
+        .await;
+    says(&condition_of(&held, Type::Ready).unwrap().message, &words);
+
+    set_state(&world, "train", "processing").await;
+    let run = world.state("train", "processing").await;
+    assert_eq!(condition_of(&run, Type::Synced).unwrap().status, "True");
+    world.delete_run("unwanted").await;
+    world.gone("unwanted").await;
+    assert_eq!(world.posts_of(&late).await, 0);
+
+    world.token(TOKEN).await;
+    world.phase("late", Phase::Succeeded).await;
+    set_state(&world, "train", "succeeded").await;
+    world.phase("train", Phase::Succeeded).await;
+    assert_eq!(world.unauthorized().await, 0);
+    assert_eq!(world.posts_of(&late).await, 1);
+}
+
+#[tokio::test]
+async fn the_last_good_token_is_given_up_when_the_service_rejects_it() {
+    let world = World::new().await;
+    running(&world, "train").await;
+    delete_secret(&world).await;
+    world
+        .workspace_ready("default", "False", "SecretNotFound")
+        .await;
+    world.service.delete(&format!("tokens/{TOKEN}")).await;
+    set_state(&world, "train", "processing").await;
+    let told = world.workspace_condition("default", Type::Ready, "False", "Unauthorized");
+    let words = [
+        "401",
+        "last good one",
+        "Secret run-operator-token doesn't exist",
+    ];
+    says(&told.await, &words);
+    let run = world
+        .condition("train", Type::Synced, "False", "WorkspaceNotReady")
+        .await;
+    assert_eq!(phase_of(&run), Some(Phase::Active));
+    let next = json!({"token": "canary-of-the-next-one"});
+    world.service.post("tokens", next).await;
+    world.token("canary-of-the-next-one").await;
+    world.state("train", "processing").await;
+}
+
+#[tokio::test]
+async fn a_secret_that_is_there_without_a_token_is_not_gone() {
+    let world = World::new().await;
+    running(&world, "train").await;
+    let emptied = json!({"stringData": {"other": "x"}, "data": {"token": Value::Null}});
+    let patch = kube::api::Patch::Merge(emptied);
+    world
+        .secrets()
+        .patch(
+            "run-operator-token",
+            &kube::api::PatchParams::default(),
+            &patch,
+        )
+        .await
+        .unwrap();
+    world
+        .workspace_condition("default", Type::Stalled, "True", "SecretKeyNotFound")
+        .await;
+    world
+        .condition("train", Type::Synced, "False", "WorkspaceNotReady")
+        .await;
+    // Nor does the one before come back when it goes after all: the Workspace was not good in between,
+    // yet the token was verified for this very Workspace and place.
+    delete_secret(&world).await;
+    world
+        .workspace_ready("default", "False", "SecretNotFound")
+        .await;
+    set_state(&world, "train", "succeeded").await;
+    world.phase("train", Phase::Succeeded).await;
+}
