@@ -199,8 +199,8 @@ async fn a_secret_that_rbac_does_not_allow_stalls_its_workspace_and_is_not_asked
         "apiGroups": [""], "resources": ["secrets"], "resourceNames": ["elsewhere"], "verbs": ["get"],
     }}]);
     let patch = format!("--patch={allow}");
-    let allowed = world.kubectl(&["patch", "role", "operator", "--type=json", &patch], "");
-    allowed.await.unwrap();
+    let allow = ["patch", "role", "operator", "--type=json", &patch];
+    world.kubectl(&allow, "").await.unwrap();
     world.workspace_ready("other", "True", "Verified").await;
     world.heals("train").await;
 }
