@@ -14,6 +14,7 @@ use crate::api::{
 use crate::decide::{
     Effect, Learned,
     answer::{Failure, FailureKind, RunView},
+    need::needs_workspace,
 };
 use crate::service::{CallError, IdempotencyKey, RunId};
 
@@ -57,6 +58,11 @@ pub(super) async fn act(
         } => {
             // Only a first intent takes the key: a mend or a takeover has it.
             let first = intent.epoch == 1 && *clean;
+            // A Workspace that is about to go takes nobody; deciding again will say so.
+            let entered = (!needs_workspace(run)).then(|| ctx.doors.enter(key));
+            if matches!(entered, Some(None)) {
+                return Ok(Acted::Learned);
+            }
             if first && !rivals::claim(ctx, run) {
                 return Ok(Acted::Learned);
             }

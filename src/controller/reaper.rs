@@ -11,6 +11,7 @@ use crate::decide::Effect;
 use super::{
     act,
     context::{Context, now},
+    departure,
     objects::{Entry, Hold},
     reconcile::{decide, publish},
     registry::Key,
@@ -67,6 +68,7 @@ fn forget(ctx: &Context, entry: &Entry) {
     ctx.claims.forget(&entry.uid);
     if let Some(run) = last_seen {
         rivals::wake_waiting(ctx, &run);
+        departure::run_ended(ctx, &run);
     }
 }
 

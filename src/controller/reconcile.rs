@@ -17,7 +17,9 @@ use crate::decide::{
 use super::{
     act::{self, Acted},
     context::{Context, Guarded, now},
+    departure,
     metrics::ReconcileResult,
+    namespaces,
     objects::{Entry, Hold},
     registry::{Key, Slot},
     rivals,
@@ -156,6 +158,7 @@ async fn steps(
             log_transition(entry, &run);
             if run.ended() {
                 rivals::wake_waiting(ctx, &run);
+                departure::run_ended(ctx, &run);
             }
             continue;
         }
@@ -186,10 +189,13 @@ pub(super) fn decide(
     vanished: bool,
 ) -> (Decision, usize) {
     let rival = rivals::of(ctx, run);
+    let key = Key::of(&run.spec.workspace_ref(), &entry.namespace);
+    let namespace_allowed = namespaces::allowed(ctx, &key, &entry.namespace);
     entry.with(|state| {
         let observed = Observed {
             run,
             workspace: &slot.view,
+            namespace_allowed,
             memory: &state.memory,
             key_rival: rival.as_deref(),
             vanished,

@@ -6,6 +6,8 @@ use std::sync::Mutex;
 
 use tokio::{sync::Notify, task::AbortHandle};
 
+use crate::api::run::WorkspaceKind;
+
 use super::{context::lock, registry::Key, scope::Scope};
 
 /// A Secret by its name.
@@ -118,7 +120,8 @@ impl SecretTable {
                     Scope::Namespace(namespace) => *namespace == secret.namespace,
                 }
         };
-        table.secrets().filter(within).cloned().collect()
+        let secrets = table.secrets().map(|(_, secret)| secret);
+        secrets.filter(within).cloned().collect()
     }
 
     /// The Secrets that were read and that no established watch covers.
@@ -162,8 +165,9 @@ impl SecretTable {
 }
 
 impl Table {
-    fn secrets(&self) -> impl Iterator<Item = &SecretName> {
-        self.named.values().flat_map(BTreeMap::keys)
+    fn secrets(&self) -> impl Iterator<Item = (&Key, &SecretName)> {
+        let named = self.named.iter();
+        named.flat_map(|(key, named)| named.keys().map(move |secret| (key, secret)))
     }
 
     fn coverage(&self, scope: Scope, name: &str) -> Option<Coverage> {
@@ -181,7 +185,9 @@ impl Table {
 
     fn wanted(&self, cluster_wide: bool) -> HashSet<Watched> {
         let mut wanted = HashSet::new();
-        for secret in self.secrets() {
+        for (workspace, secret) in self.secrets() {
+            // All ClusterWorkspaces have theirs in one namespace.
+            let cluster_wide = cluster_wide && workspace.kind == WorkspaceKind::Workspace;
             let mut want = |scope| {
                 wanted.insert(Watched {
                     scope,
@@ -203,7 +209,6 @@ impl Table {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::api::run::WorkspaceKind;
 
     fn workspace(namespace: &str) -> Key {
         Key {
@@ -311,6 +316,18 @@ mod tests {
         table.set_coverage(&all, Coverage::Established);
         assert_eq!(settled(&table, true).await, ["All token".to_owned()].into());
         assert_eq!(table.uncovered(), [].into());
+    }
+
+    #[tokio::test]
+    async fn the_secret_of_a_cluster_workspace_is_watched_in_its_one_namespace() {
+        let table = table(&["a"]);
+        let shared = Key {
+            kind: WorkspaceKind::ClusterWorkspace,
+            ..workspace("")
+        };
+        table.name(&shared, [secret("operators", "token")].into());
+        let two = ["All token", "Namespace(\"operators\") token"];
+        assert_eq!(settled(&table, true).await, two.map(str::to_owned).into());
     }
 
     #[test]

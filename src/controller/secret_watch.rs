@@ -90,7 +90,7 @@ async fn reread(ctx: &Context, secret: SecretName) {
 fn seen(ctx: &Context, secret: &SecretName, now: &Read) {
     for workspace in ctx.secrets.outdated(secret, now) {
         ctx.checks.secret_changed(&workspace);
-        ctx.workspaces.wake(&workspace.namespace, &workspace.name);
+        ctx.wake_workspace(&workspace);
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::{Namespace, Secret};
+use k8s_openapi::api::core::v1::Secret;
 use kube::Api;
 
 use crate::api::Reason;
@@ -10,6 +10,7 @@ use crate::decide::situation::Why;
 
 use super::{
     context::Context,
+    namespaces,
     registry::Key,
     secret_table::{Read, SecretName},
     watch::chain,
@@ -33,7 +34,7 @@ pub async fn read(
         Ok(Ok(Some(found))) => found,
         Ok(Ok(None)) => {
             note(Read::Version(None));
-            return Err(not_found(ctx, secret, entry).await);
+            return Err(not_found(ctx, secret, entry));
         }
         Ok(Err(kube::Error::Api(status))) if status.code == 403 => {
             note(Read::Unread);
@@ -62,9 +63,9 @@ pub async fn read(
     }
 }
 
-async fn not_found(ctx: &Context, secret: &SecretName, entry: &str) -> Why {
+fn not_found(ctx: &Context, secret: &SecretName, entry: &str) -> Why {
     let SecretName { namespace, name } = secret;
-    let message = if terminating(ctx, namespace).await {
+    let message = if namespaces::terminating(ctx, namespace) {
         format!(
             "The Secret {name} doesn't exist in namespace {namespace}, which is being deleted, so that it can't be created there."
         )
@@ -74,17 +75,6 @@ async fn not_found(ctx: &Context, secret: &SecretName, entry: &str) -> Why {
         )
     };
     Why::new(Reason::SecretNotFound, message)
-}
-
-/// Whether a namespace is known to be going: nothing can be created in it any more. Where RBAC doesn't
-/// let the operator look, it isn't known.
-async fn terminating(ctx: &Context, namespace: &str) -> bool {
-    let api: Api<Namespace> = Api::all(ctx.client.clone());
-    match tokio::time::timeout(TIMEOUT, api.get_metadata_opt(namespace)).await {
-        Ok(Ok(Some(found))) => found.metadata.deletion_timestamp.is_some(),
-        Ok(Ok(None)) => true,
-        Ok(Err(_)) | Err(_) => false,
-    }
 }
 
 fn unread(name: &str) -> Why {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use kube::ResourceExt;
 
-use crate::api::{Reason, Workspace};
+use crate::api::Reason;
 use crate::decide::{
     answer::Failure,
     situation::Why,
@@ -17,8 +17,8 @@ use crate::service::{
 };
 
 use super::{
-    checks::LastGood, context::Context, registry::Key, secret_table::SecretName, secrets,
-    watch::chain,
+    checks::LastGood, context::Context, kinds::Kind, registry::Key, secret_table::SecretName,
+    secrets, watch::chain,
 };
 
 /// What the calls of a check are made with.
@@ -32,12 +32,15 @@ pub(super) struct Prepared {
 }
 
 /// Makes the check as far as it gets. The client is there if nothing stopped it.
-pub(super) async fn check(
+pub(super) async fn check<K: Kind>(
     ctx: &Context,
-    workspace: &Workspace,
+    workspace: &K,
     key: &Key,
 ) -> (Check, Option<Prepared>) {
-    let mut check = Check::default();
+    let mut check = Check {
+        suspended: workspace.common().suspend.unwrap_or_default(),
+        ..Check::default()
+    };
     let prepared = match prepare(ctx, workspace, key, &mut check).await {
         Ok(prepared) => prepared,
         Err(why) => {
@@ -81,14 +84,13 @@ fn log_failure(key: &Key, call: &'static str, error: &CallError) {
 }
 
 /// Everything before the first call: base URL, Secrets, token.
-async fn prepare(
+async fn prepare<K: Kind>(
     ctx: &Context,
-    workspace: &Workspace,
+    workspace: &K,
     key: &Key,
     check: &mut Check,
 ) -> Result<Prepared, Why> {
-    let spec = &workspace.spec;
-    let namespace = workspace.namespace().unwrap_or_default();
+    let spec = workspace.common();
     let url = spec
         .base_url
         .as_deref()
@@ -112,17 +114,16 @@ async fn prepare(
     };
     let last_good = ctx.checks.last_good(key, &verified);
     let named = |name: &str| SecretName {
-        namespace: namespace.clone(),
+        namespace: K::secret_namespace(ctx, key),
         name: name.to_owned(),
     };
     let (secret, entry) = spec.token_secret();
     let token = match secrets::read(ctx, key, &named(secret), entry).await {
         Ok(bytes) => parse_token(ctx, &bytes, secret, entry)?,
-        Err(why) => instead(
-            why,
-            last_good.as_ref().map(|good| good.token.clone()),
-            check,
-        )?,
+        Err(why) => {
+            let last = last_good.as_ref().map(|good| good.token.clone());
+            instead(why, last, check)?
+        }
     };
     let workspace_id = spec.workspace_id.as_deref().map(WorkspaceId::parse).transpose().map_err(|error| {
         Why::new(Reason::WorkspaceMismatch, format!("spec.workspaceId can't be sent: {error}. Create the Workspace anew with a correct one."))

@@ -38,6 +38,10 @@ pub struct Check {
     pub secret_gone: Option<Why>,
     /// What stopped the check.
     pub obstacle: Option<Obstacle>,
+    /// `spec.suspend`.
+    pub suspended: bool,
+    /// The Workspace is being deleted and waits for these Runs, at least.
+    pub waits_for: Option<Vec<String>>,
 }
 
 /// What a token was verified for: it is good for nothing else.
@@ -122,9 +126,13 @@ pub fn assess(
         .last_error
         .as_ref()
         .and_then(|e| e.request_id.clone());
+    let leaving = check.waits_for.as_deref().map(being_deleted);
     let gone = check.secret_gone.as_ref().map(goes_on);
-    let held = gone.or_else(|| refused_version.clone());
-    let ready = match (&usable, &held) {
+    let unready = gone
+        .as_ref()
+        .or(refused_version.as_ref())
+        .or(leaving.as_ref());
+    let ready = match (&usable, unready) {
         (Err(why), _) | (Ok(()), Some(why)) => Err(why.clone()),
         (Ok(()), None) => {
             let who = check.identity.clone().flatten().unwrap_or_default();
@@ -176,7 +184,23 @@ pub fn assess(
     if let Some(current) = current.filter(|c| same_trouble(c, &status)) {
         status = current.clone();
     }
-    let holds = held.map(|why| (why.reason, why.message));
+    let suspended = check.suspended.then(|| {
+        Why::new(
+            Reason::WorkspaceSuspended,
+            "The Workspace's spec.suspend holds new submissions.",
+        )
+    });
+    let holds = leaving
+        .map(|_| {
+            Why::new(
+                Reason::WorkspaceDeleting,
+                "The Workspace is being deleted and takes no new Runs.",
+            )
+        })
+        .or(suspended)
+        .or(gone)
+        .or(refused_version)
+        .map(|why| (why.reason, why.message));
     Assessment {
         status,
         usable,
@@ -237,6 +261,26 @@ fn authenticated(check: &Check, usable: &Result<(), Why>) -> Option<Result<Why, 
             )))
         }
     }
+}
+
+/// The Runs that a message names; there may be thousands.
+const LISTED_RUNS: usize = 3;
+
+fn being_deleted(waits_for: &[String]) -> Why {
+    let listed = waits_for.get(..LISTED_RUNS).unwrap_or(waits_for).join(", ");
+    let others = if waits_for.len() > LISTED_RUNS {
+        " and others"
+    } else {
+        ""
+    };
+    let message = if waits_for.is_empty() {
+        "Being deleted: it takes no new Runs, and goes.".to_owned()
+    } else {
+        format!(
+            "Being deleted: it takes no new Runs, and waits for the submitted ones to end: {listed}{others}."
+        )
+    };
+    Why::new(Reason::WorkspaceDeleting, message)
 }
 
 fn version_verdict(version: Option<&str>, contract: &Contract) -> Result<Why, Why> {
@@ -301,6 +345,7 @@ fn needs_a_person(reason: Reason) -> bool {
             | Reason::WorkspaceMismatch
             | Reason::Forbidden
             | Reason::ContractViolation
+            | Reason::WorkspaceInvalid
     )
 }
 

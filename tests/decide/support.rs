@@ -34,6 +34,7 @@ pub(crate) fn at(seconds: i64) -> Timestamp {
 pub(crate) struct Case {
     pub(crate) run: Run,
     pub(crate) view: WorkspaceView,
+    pub(crate) namespace_allowed: Option<bool>,
     pub(crate) memory: Memory,
     pub(crate) rival: Option<String>,
     pub(crate) vanished: bool,
@@ -80,6 +81,7 @@ impl Case {
         Self {
             run,
             view: WorkspaceView::Ready(session(1)),
+            namespace_allowed: Some(true),
             memory: Memory::default(),
             rival: None,
             vanished: false,
@@ -255,6 +257,7 @@ impl Case {
         decide(&Observed {
             run: &self.run,
             workspace: &self.view,
+            namespace_allowed: self.namespace_allowed,
             memory: &self.memory,
             key_rival: self.rival.as_deref(),
             vanished: self.vanished,

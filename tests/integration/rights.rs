@@ -39,6 +39,8 @@ async fn with_verbs(verbs: &[&str]) -> (World, Audit<'static>) {
     let world = World::with(Setup {
         control_plane: Some(control_plane),
         secret_rules: Some(rule),
+        // They need rights in the whole cluster.
+        operator: vec!["--cluster-workspaces=false"],
         ..Setup::default()
     })
     .await;
