@@ -161,3 +161,36 @@ impl Checks {
         lock(&self.changed_secrets).remove(key);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::api::{Contract, run::WorkspaceKind};
+
+    #[test]
+    fn the_last_good_token_is_of_one_workspace_at_one_base_url() {
+        let key = Key {
+            kind: WorkspaceKind::Workspace,
+            namespace: "team".to_owned(),
+            name: "default".to_owned(),
+        };
+        let verified = |uid: &str, base_url: &str| Verified {
+            uid: uid.to_owned(),
+            base_url: base_url.to_owned(),
+        };
+        let contract = Contract::builtin().unwrap();
+        let checks = Checks::default();
+        let good = LastGood {
+            verified: verified("w1", "https://a"),
+            token: Token::parse(b"canary-of-the-checks", &contract).unwrap(),
+            ca_pem: None,
+        };
+        checks.keep_good(&key, good);
+        let kept = |verified| checks.last_good(&key, &verified).is_some();
+        assert!(kept(verified("w1", "https://a")));
+        assert!(!kept(verified("w2", "https://a")), "created anew");
+        assert!(!kept(verified("w1", "https://b")), "another service");
+        checks.forget(&key);
+        assert!(!kept(verified("w1", "https://a")), "it is gone");
+    }
+}

@@ -60,7 +60,7 @@ struct Watch {
 #[derive(Default)]
 pub struct SecretTable {
     table: Mutex<Table>,
-    /// Told when a Workspace that is gone named some.
+    /// Told when a Workspace that named some is gone.
     pub unnamed: Notify,
 }
 
@@ -86,9 +86,14 @@ impl SecretTable {
         true
     }
 
-    /// A Workspace is gone. Returns whether it named any.
-    pub fn forget(&self, workspace: &Key) -> bool {
-        lock(&self.table).named.remove(workspace).is_some()
+    /// Forgets the Workspaces that are gone, and has the watches ended that only they needed.
+    pub fn forget_all_but(&self, there: impl Fn(&Key) -> bool) {
+        let mut table = lock(&self.table);
+        let before = table.named.len();
+        table.named.retain(|key, _| there(key));
+        if table.named.len() < before {
+            self.unnamed.notify_one();
+        }
     }
 
     /// What a Workspace has just read.
@@ -278,7 +283,7 @@ mod tests {
         assert_eq!(settled(&table, true).await, ["All token".to_owned()].into());
         assert!(table.name(&workspace("a"), [secret("a", "new")].into()));
         assert_eq!(settled(&table, true).await, ["All new".to_owned()].into());
-        assert!(table.forget(&workspace("a")));
+        table.forget_all_but(|_| false);
         assert_eq!(settled(&table, true).await, [].into());
         // A check that was under way brings nothing back.
         table.note(&workspace("a"), &secret("a", "new"), version("2"));

@@ -40,13 +40,6 @@ pub fn follow(ctx: &Arc<Context>, workspace: &Key, secrets: BTreeSet<SecretName>
     }
 }
 
-/// A Workspace is gone, and with it what only it named.
-pub fn forget(ctx: &Context, workspace: &Key) {
-    if ctx.secrets.forget(workspace) {
-        ctx.secrets.unnamed.notify_one();
-    }
-}
-
 /// Looks at the Secrets that no watch covers, until shutdown.
 pub async fn run(ctx: Arc<Context>) {
     let mut round = interval_at(Instant::now() + REREAD, REREAD);

@@ -8,7 +8,6 @@ use crate::decide::WorkspaceView;
 use super::{
     context::Context,
     registry::{Key, Slot},
-    secret_watch,
 };
 
 /// Wakes every Run that refers to the Workspace and has not ended.
@@ -41,10 +40,10 @@ fn waiting(ctx: &Context, concerns: impl Fn(&Run, &str) -> bool) {
 
 /// Finds out which Workspaces are gone, after a deletion or a relist, and tells their Runs.
 pub(super) fn missing_workspaces(ctx: &Context) {
+    ctx.secrets.forget_all_but(|key| ctx.has_workspace(key));
     for key in ctx.registry.keys() {
         if !ctx.has_workspace(&key) {
             ctx.checks.forget(&key);
-            secret_watch::forget(ctx, &key);
             ctx.doors.open(&key);
             if ctx.registry.set(&key, Slot::closed(WorkspaceView::Missing)) {
                 runs_of(ctx, &key);

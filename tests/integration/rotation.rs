@@ -1,5 +1,7 @@
 //! A token that expires every few seconds, under load; and what outlives its Secret.
 
+use std::collections::{HashMap, HashSet};
+
 use kube::api::{DeleteParams, ListParams};
 use serde_json::{Value, json};
 
@@ -11,9 +13,9 @@ const RUNS: usize = 200;
 const ROTATIONS: usize = 6;
 /// How long a token is good, in milliseconds.
 const LIFE: u64 = 4000;
-/// Calls that may be refused for each token that expires before its successor comes: those that were
-/// under way, and the probes while there is none. [`MAX_IN_FLIGHT`] reconciles and as many streams.
-const REFUSED_PER_ROTATION: usize = 64;
+/// Calls that may be refused for each token: those that were under way when it expired, and the probes
+/// until its successor came. However many Runs there are.
+const REFUSED_PER_ROTATION: usize = 32;
 /// No test runs for ever.
 const MOST_ROTATIONS: usize = 40;
 
@@ -163,6 +165,17 @@ async fn two_hundred_runs_go_through_while_the_token_expires_every_few_seconds()
         let streams = issuer.requests(fingerprint, "streamEvents").await;
         assert!(streams > 0, "no stream was opened with {fingerprint}");
     }
+    let mut tokens: HashMap<String, HashSet<String>> = HashMap::new();
+    for stream in world.service.requests("streamEvents").await {
+        let word = |field: &str| stream[field].as_str().unwrap_or_default().to_owned();
+        tokens
+            .entry(word("runId"))
+            .or_default()
+            .insert(word("token"));
+    }
+    let renewed = tokens.values().filter(|tokens| tokens.len() > 1).count();
+    assert!(renewed > 0, "no stream went on with another token");
+    println!("{renewed} streams went on with another token");
     assert_eq!(world.service.runs().await.len(), RUNS);
     world.one_run_each().await;
     for n in 0..RUNS {
