@@ -92,8 +92,9 @@ impl Checks {
         })
     }
 
-    /// A check ended.
-    pub fn done(&self, key: &Key, checked: Checked, now: Timestamp) {
+    /// A check ended. Returns whether it was the first of this spec: what the check itself doesn't look at
+    /// may have changed too.
+    pub fn done(&self, key: &Key, checked: Checked, now: Timestamp) -> bool {
         let mut table = lock(&self.table);
         let state = table.entry(key.clone()).or_default();
         state.failures = if checked.ready {
@@ -101,7 +102,12 @@ impl Checks {
         } else {
             state.failures.saturating_add(1)
         };
+        let before = state.last.as_ref();
+        let same = before.is_some_and(|(last, _)| {
+            (&last.uid, last.generation) == (&checked.uid, checked.generation)
+        });
         state.last = Some((checked, now));
+        !same
     }
 
     /// Checks in a row that failed.

@@ -196,6 +196,9 @@ async fn examine<K: Kind>(ctx: &Context, workspace: &K, key: &Key) -> (Duration,
         ready: assessment.ready,
         next: later(now(), pause),
     };
-    ctx.checks.done(key, checked, now());
+    if ctx.checks.done(key, checked, now()) {
+        // The namespaceSelector is the Runs' business.
+        wake::runs_of(ctx, key);
+    }
     (pause, result)
 }

@@ -1,13 +1,14 @@
 //! Which Runs a Workspace must outlive.
 
-use crate::api::{Run, intent::IntentRecord, names};
+use crate::api::{ConditionType, Reason, Run, conditions, intent::IntentRecord, names};
 
 /// Whether a Run still needs the Workspace that it refers to: it was submitted, or may have been, and has
 /// not ended. Judged by the object alone, since the process that asks may know nothing else. A Run that
-/// waits for its first submission, or that was refused and proved to have made no run, needs none.
+/// waits for its first submission, or that was refused and proved to have made no run, needs none; one
+/// that the service denies is asked for once more when it is deleted.
 pub fn needs_workspace(run: &Run) -> bool {
     if run.ended() {
-        return false;
+        return denied(run);
     }
     let uid = run.metadata.uid.as_deref().unwrap_or_default();
     let annotations = run.metadata.annotations.as_ref();
@@ -26,4 +27,12 @@ pub fn needs_workspace(run: &Run) -> bool {
         IntentRecord::Foreign => false,
         IntentRecord::Unreadable => true,
     }
+}
+
+fn denied(run: &Run) -> bool {
+    let finalizers = run.metadata.finalizers.as_deref().unwrap_or_default();
+    let conditions = run.status.as_ref().map(|s| s.conditions.as_slice());
+    finalizers.iter().any(|f| f == names::FINALIZER)
+        && conditions::find(conditions.unwrap_or_default(), ConditionType::Finished)
+            .is_some_and(|finished| finished.reason == Reason::RunNotFound.as_str())
 }

@@ -19,5 +19,6 @@ mod lives;
 mod mirror;
 mod properties;
 mod support;
+mod tenancy;
 mod workspaces;
 mod world;

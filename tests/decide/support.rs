@@ -226,6 +226,12 @@ impl Case {
         self
     }
 
+    /// The namespace may not use the Workspace, or (`None`) nobody knows yet.
+    pub(crate) fn allowed(mut self, allowed: Option<bool>) -> Self {
+        self.namespace_allowed = allowed;
+        self
+    }
+
     pub(crate) fn at(mut self, seconds: i64) -> Self {
         self.now = at(seconds);
         self

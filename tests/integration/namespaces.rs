@@ -21,6 +21,8 @@ async fn busy() -> World {
     let own = ControlPlane::start(options).await.unwrap();
     let world = World::with(Setup {
         control_plane: Some(Box::leak(Box::new(own))),
+        // So that namespaces are watched.
+        operator: vec!["--cluster-workspaces", "true"],
         ..Setup::default()
     })
     .await;

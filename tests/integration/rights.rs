@@ -39,8 +39,6 @@ async fn with_verbs(verbs: &[&str]) -> (World, Audit<'static>) {
     let world = World::with(Setup {
         control_plane: Some(control_plane),
         secret_rules: Some(rule),
-        // They need rights in the whole cluster.
-        operator: vec!["--cluster-workspaces=false"],
         ..Setup::default()
     })
     .await;
@@ -201,8 +199,43 @@ async fn a_secret_that_rbac_does_not_allow_stalls_its_workspace_and_is_not_asked
         "apiGroups": [""], "resources": ["secrets"], "resourceNames": ["elsewhere"], "verbs": ["get"],
     }}]);
     let patch = format!("--patch={allow}");
-    let allow = ["patch", "role", "operator", "--type=json", &patch];
+    let allow = ["patch", "role", "operator-secrets", "--type=json", &patch];
     world.kubectl(&allow, "").await.unwrap();
     world.workspace_ready("other", "True", "Verified").await;
     world.heals("train").await;
+}
+
+#[tokio::test]
+async fn where_only_a_role_of_the_namespace_allows_the_watch_it_is_watched_there() {
+    let own = ControlPlane::start(Options::default()).await.unwrap();
+    let log = own.audit_log().expect("a log of its own");
+    let rule = json!([{
+        "apiGroups": [""], "resources": ["secrets"], "resourceNames": [SECRET],
+        "verbs": ["get", "list", "watch"],
+    }]);
+    let world = World::with(Setup {
+        control_plane: Some(Box::leak(Box::new(own))),
+        secret_rules: Some(rule),
+        everywhere: true,
+        ..Setup::default()
+    })
+    .await;
+    let audit = Audit::of(&world, &log);
+    running(&world).await;
+    eventually("the watch within the namespace", async || {
+        match audit.count("watch", 200) {
+            1 => Ok(()),
+            other => Err(other),
+        }
+    })
+    .await;
+    let checks = world.service.requests("getWorkspace").await.len();
+    rotate(&world, SECOND).await;
+    world.asked("getWorkspace", checks + 1).await;
+    streams_with_the_new_token(&world).await;
+    assert_eq!(world.unauthorized().await, 0);
+    assert_eq!(audit.count("list", 403), 1, "of the whole cluster");
+    let reads = audit.count("get", 200);
+    let checks = world.service.requests("getWorkspace").await.len();
+    assert!(reads <= checks + 1, "{reads} reads, {checks} checks");
 }

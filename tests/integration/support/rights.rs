@@ -12,29 +12,20 @@ pub(crate) const SECRET: &str = "run-operator-token";
 const NAME: &str = "operator";
 
 impl World {
-    /// A service account that may do what the operator needs, and with Secrets what `rules` say; the
-    /// kubeconfig with a token of it.
-    pub(super) async fn restricted(&self, rules: Value) -> PathBuf {
-        let metadata = json!({"name": NAME});
-        let mut all = json!([
-            {"apiGroups": ["run-operator.dev"], "verbs": ["*"],
-             "resources": ["runs", "runs/status", "workspaces", "workspaces/status"]},
+    /// A service account that may do with Secrets of the namespace what `rules` say, and what the operator
+    /// needs besides, in the namespace or everywhere; the kubeconfig with a token of it.
+    pub(super) async fn restricted(&self, rules: Value, everywhere: bool) -> PathBuf {
+        let account =
+            json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": NAME}});
+        let needed = json!([
+            {"apiGroups": ["run-operator.dev"], "resources": ["*"], "verbs": ["*"]},
             {"apiGroups": ["events.k8s.io"], "resources": ["events"], "verbs": ["create", "patch"]},
+            {"apiGroups": [""], "resources": ["namespaces"], "verbs": ["get", "list", "watch"]},
         ]);
-        all.as_array_mut()
-            .unwrap()
-            .extend(rules.as_array().unwrap().iter().cloned());
-        let rbac = "rbac.authorization.k8s.io";
-        let objects = [
-            json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata}),
-            json!({"apiVersion": format!("{rbac}/v1"), "kind": "Role", "metadata": metadata, "rules": all}),
-            json!({
-                "apiVersion": format!("{rbac}/v1"), "kind": "RoleBinding", "metadata": metadata,
-                "roleRef": {"apiGroup": rbac, "kind": "Role", "name": NAME},
-                "subjects": [{"kind": "ServiceAccount", "name": NAME, "namespace": self.namespace}],
-            }),
-        ];
-        for object in objects {
+        let scope = if everywhere { "Cluster" } else { "" };
+        let secrets = self.role("", &format!("{NAME}-secrets"), &rules);
+        let others = self.role(scope, &self.namespace, &needed);
+        for object in [account].into_iter().chain(secrets).chain(others) {
             let applied = self
                 .kubectl(&["create", "-f", "-"], &object.to_string())
                 .await;
@@ -54,6 +45,28 @@ impl World {
             self.kubectl(&args, "").await.unwrap();
         }
         kubeconfig
+    }
+}
+
+impl World {
+    /// A Role and its binding to the operator, or a ClusterRole where `scope` says so.
+    fn role(&self, scope: &str, name: &str, rules: &Value) -> [Value; 2] {
+        let group = "rbac.authorization.k8s.io";
+        let object = |kind: &str, mut with: Value| {
+            with["apiVersion"] = format!("{group}/v1").into();
+            with["kind"] = format!("{scope}{kind}").into();
+            with["metadata"] = json!({"name": name});
+            with
+        };
+        let role = json!({"apiGroup": group, "kind": format!("{scope}Role"), "name": name});
+        let operator = json!({"kind": "ServiceAccount", "name": NAME, "namespace": self.namespace});
+        [
+            object("Role", json!({"rules": rules})),
+            object(
+                "RoleBinding",
+                json!({"roleRef": role, "subjects": [operator]}),
+            ),
+        ]
     }
 }
 
