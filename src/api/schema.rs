@@ -115,7 +115,11 @@ pub(super) fn label_selector(_: &mut SchemaGenerator) -> Schema {
                 "description": "Labels that a namespace must have, with these values. At most 32.",
                 "type": "object",
                 "maxProperties": limits::MAX_SELECTOR_TERMS,
-                "additionalProperties": {"type": "string", "maxLength": limits::MAX_LABEL_VALUE},
+                "additionalProperties": {
+                    "description": "The label's value.",
+                    "type": "string",
+                    "maxLength": limits::MAX_LABEL_VALUE,
+                },
             },
             "matchExpressions": {
                 "description": "Requirements that the labels of a namespace must meet, all of them. At most 32.",
@@ -143,14 +147,18 @@ pub(super) fn label_selector(_: &mut SchemaGenerator) -> Schema {
                             "type": "array",
                             "maxItems": limits::MAX_SELECTOR_TERMS,
                             "x-kubernetes-list-type": "atomic",
-                            "items": {"type": "string", "maxLength": limits::MAX_LABEL_VALUE},
+                            "items": {
+                                "description": "A label's value.",
+                                "type": "string",
+                                "maxLength": limits::MAX_LABEL_VALUE,
+                            },
                         },
                     },
                     "x-kubernetes-validations": [refuse(
                         "values",
                         "(self.operator in ['In', 'NotIn']) == (has(self.values) && size(self.values) > 0)"
                             .to_owned(),
-                        "In and NotIn need values, Exists and DoesNotExist take none",
+                        "values can't be so: In and NotIn need values, Exists and DoesNotExist take none",
                     )],
                 },
             },
