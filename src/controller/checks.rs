@@ -7,7 +7,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use crate::api::workspace::RateLimit;
-use crate::decide::{memory::later, workspace::Verified};
+use crate::decide::{last_token::Verified, memory::later};
 use crate::service::{Client, Token};
 
 use super::{context::lock, limiter::Limiter, registry::Key};

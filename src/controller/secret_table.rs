@@ -245,7 +245,7 @@ mod tests {
     }
 
     /// Settles with tasks that do nothing, and tells what is watched.
-    async fn settled(table: &SecretTable, cluster_wide: bool) -> BTreeSet<String> {
+    fn settled(table: &SecretTable, cluster_wide: bool) -> BTreeSet<String> {
         table.settle(cluster_wide, |_| {
             tokio::spawn(std::future::pending::<()>()).abort_handle()
         });
@@ -280,11 +280,11 @@ mod tests {
     async fn what_no_workspace_names_is_neither_watched_nor_kept() {
         let table = table(&["a"]);
         table.note(&workspace("a"), &secret("a", "token"), version("1"));
-        assert_eq!(settled(&table, true).await, ["All token".to_owned()].into());
+        assert_eq!(settled(&table, true), ["All token".to_owned()].into());
         assert!(table.name(&workspace("a"), [secret("a", "new")].into()));
-        assert_eq!(settled(&table, true).await, ["All new".to_owned()].into());
+        assert_eq!(settled(&table, true), ["All new".to_owned()].into());
         table.forget_all_but(|_| false);
-        assert_eq!(settled(&table, true).await, [].into());
+        assert_eq!(settled(&table, true), [].into());
         // A check that was under way brings nothing back.
         table.note(&workspace("a"), &secret("a", "new"), version("2"));
         assert!(lock(&table.table).named.is_empty());
@@ -302,7 +302,7 @@ mod tests {
             scope: Scope::All,
             name: "token".to_owned(),
         };
-        settled(&table, true).await;
+        settled(&table, true);
         assert_eq!(table.uncovered().len(), 2, "not listed yet");
         assert_eq!(table.named_within(&all).len(), 2);
         table.set_coverage(&all, Coverage::Forbidden);
@@ -311,7 +311,7 @@ mod tests {
             "Namespace(\"a\") token",
             "Namespace(\"b\") token",
         ];
-        assert_eq!(settled(&table, true).await, three.map(str::to_owned).into());
+        assert_eq!(settled(&table, true), three.map(str::to_owned).into());
         let one = Watched {
             scope: Scope::Namespace("a".to_owned()),
             name: "token".to_owned(),
@@ -319,7 +319,7 @@ mod tests {
         table.set_coverage(&one, Coverage::Established);
         assert_eq!(table.uncovered(), [secret("b", "token")].into());
         table.set_coverage(&all, Coverage::Established);
-        assert_eq!(settled(&table, true).await, ["All token".to_owned()].into());
+        assert_eq!(settled(&table, true), ["All token".to_owned()].into());
         assert_eq!(table.uncovered(), [].into());
     }
 
@@ -332,7 +332,7 @@ mod tests {
         };
         table.name(&shared, [secret("operators", "token")].into());
         let two = ["All token", "Namespace(\"operators\") token"];
-        assert_eq!(settled(&table, true).await, two.map(str::to_owned).into());
+        assert_eq!(settled(&table, true), two.map(str::to_owned).into());
     }
 
     #[test]

@@ -8,8 +8,9 @@ use kube::ResourceExt;
 use crate::api::Reason;
 use crate::decide::{
     answer::Failure,
+    last_token::{Verified, outlives},
     situation::Why,
-    workspace::{Check, Obstacle, Verified, outlives},
+    workspace::{Check, Obstacle},
 };
 use crate::service::{
     BaseUrl, CallError, Client, ClientConfig, ConfigError, Credentials, Observer, Token,

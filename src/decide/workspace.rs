@@ -13,6 +13,7 @@ use crate::api::{
 
 use super::{
     answer::{Failure, FailureKind},
+    last_token::{goes_on, rejected},
     situation::Why,
     text::{MAX_ERROR, MAX_SENTENCES, cut},
     wording,
@@ -42,21 +43,6 @@ pub struct Check {
     pub suspended: bool,
     /// The Workspace is being deleted and waits for these Runs, at least.
     pub waits_for: Option<Vec<String>>,
-}
-
-/// What a token was verified for: it is good for nothing else.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Verified {
-    /// The Workspace's uid.
-    pub uid: String,
-    /// The base URL that answered for it.
-    pub base_url: String,
-}
-
-/// Whether what a Secret last held may be used in its stead: only where the Secret is gone, as when its
-/// namespace is being deleted. One that is there and holds no good token was changed on purpose.
-pub fn outlives(why: &Why) -> bool {
-    why.reason == Reason::SecretNotFound
 }
 
 /// What stopped a check.
@@ -109,7 +95,7 @@ pub fn assess(
         .map(|v| version_verdict(v.as_deref(), contract));
     let refused_version = version.clone().and_then(Result::err);
     let usable = match &check.obstacle {
-        Some(obstacle) => Err(rejected(obstacle, check.secret_gone.as_ref())),
+        Some(obstacle) => Err(rejected(obstacle.why(), check.secret_gone.as_ref())),
         None => identity_verdict(check, contract),
     };
     let mut status = current.cloned().unwrap_or_default();
@@ -184,50 +170,31 @@ pub fn assess(
     if let Some(current) = current.filter(|c| same_trouble(c, &status)) {
         status = current.clone();
     }
+    Assessment {
+        status,
+        usable,
+        holds: holds(check, gone.or(refused_version)),
+        ready: ready.is_ok(),
+    }
+}
+
+/// Why first submissions are held. A Workspace that is being deleted says so whatever else it lacks, since
+/// it waits for those that have begun.
+fn holds(check: &Check, trouble: Option<Why>) -> Option<(Reason, String)> {
+    let leaving = check.waits_for.as_ref().map(|_| {
+        Why::new(
+            Reason::WorkspaceDeleting,
+            "The Workspace is being deleted and takes no new Runs.",
+        )
+    });
     let suspended = check.suspended.then(|| {
         Why::new(
             Reason::WorkspaceSuspended,
             "The Workspace's spec.suspend holds new submissions.",
         )
     });
-    let holds = leaving
-        .map(|_| {
-            Why::new(
-                Reason::WorkspaceDeleting,
-                "The Workspace is being deleted and takes no new Runs.",
-            )
-        })
-        .or(suspended)
-        .or(gone)
-        .or(refused_version)
-        .map(|why| (why.reason, why.message));
-    Assessment {
-        status,
-        usable,
-        holds,
-        ready: ready.is_ok(),
-    }
-}
-
-/// What a Workspace says that goes on with the last good token.
-fn goes_on(secret_gone: &Why) -> Why {
-    let what = &secret_gone.message;
-    Why::new(
-        secret_gone.reason,
-        format!("{what} Submitted Runs go on with the last good token; new submissions are held."),
-    )
-}
-
-/// What stopped a check; that it was made with the last good token is said along with a rejection of it.
-fn rejected(obstacle: &Obstacle, secret_gone: Option<&Why>) -> Why {
-    let why = obstacle.why();
-    match secret_gone {
-        Some(gone) if why.reason == Reason::Unauthorized => Why::new(
-            why.reason,
-            format!("{} It was the last good one. {}", why.message, gone.message),
-        ),
-        _ => why,
-    }
+    let why = leaving.or(suspended).or(trouble)?;
+    Some((why.reason, why.message))
 }
 
 /// Whether a failed check met the very trouble that the status already tells of: an outage is not to

@@ -6,8 +6,9 @@ use run_operator::{
     decide::{
         WorkspaceView,
         answer::Failure,
+        last_token::outlives,
         situation::Why,
-        workspace::{Assessment, Check, Obstacle, assess, outlives},
+        workspace::{Assessment, Check, Obstacle, assess},
     },
 };
 

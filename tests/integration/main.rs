@@ -20,6 +20,7 @@ mod deletion;
 mod doubt;
 mod faults;
 mod health;
+mod last_token;
 mod lifecycle;
 mod namespaces;
 mod outage;

@@ -1,13 +1,13 @@
-//! A token that expires every few seconds, under load; and what outlives its Secret.
+//! A token that expires every few seconds, under load.
 
 use std::collections::{HashMap, HashSet};
 
-use kube::api::{DeleteParams, ListParams};
-use serde_json::{Value, json};
+use kube::api::ListParams;
+use serde_json::json;
 
 use run_operator::api::{ConditionType as Type, Phase, conditions};
 
-use crate::support::{Setup, TOKEN, World, condition_of, eventually, phase_of, says};
+use crate::support::{Setup, TOKEN, World, condition_of, eventually, phase_of};
 
 const RUNS: usize = 200;
 const ROTATIONS: usize = 6;
@@ -114,6 +114,19 @@ async fn one_prober(world: &World) {
     assert!(identities <= 3, "{identities} probes in two steps");
 }
 
+/// How many runs were listened to with more than one token.
+async fn renewed_streams(world: &World) -> usize {
+    let mut tokens: HashMap<String, HashSet<String>> = HashMap::new();
+    for stream in world.service.requests("streamEvents").await {
+        let field = |name: &str| stream[name].as_str().unwrap_or_default().to_owned();
+        tokens
+            .entry(field("runId"))
+            .or_default()
+            .insert(field("token"));
+    }
+    tokens.values().filter(|tokens| tokens.len() > 1).count()
+}
+
 #[tokio::test]
 async fn two_hundred_runs_go_through_while_the_token_expires_every_few_seconds() {
     let world = World::with(Setup {
@@ -144,7 +157,7 @@ async fn two_hundred_runs_go_through_while_the_token_expires_every_few_seconds()
         issuer.rotate().await;
         issuer.used().await;
         // Every other token expires before its successor comes.
-        if issuer.issued.len() % 2 == 0 {
+        if issuer.issued.len().is_multiple_of(2) {
             issuer.expired().await;
             late += 1;
             if late == 2 && succeeded(&world).await < RUNS {
@@ -165,15 +178,7 @@ async fn two_hundred_runs_go_through_while_the_token_expires_every_few_seconds()
         let streams = issuer.requests(fingerprint, "streamEvents").await;
         assert!(streams > 0, "no stream was opened with {fingerprint}");
     }
-    let mut tokens: HashMap<String, HashSet<String>> = HashMap::new();
-    for stream in world.service.requests("streamEvents").await {
-        let word = |field: &str| stream[field].as_str().unwrap_or_default().to_owned();
-        tokens
-            .entry(word("runId"))
-            .or_default()
-            .insert(word("token"));
-    }
-    let renewed = tokens.values().filter(|tokens| tokens.len() > 1).count();
+    let renewed = renewed_streams(&world).await;
     assert!(renewed > 0, "no stream went on with another token");
     println!("{renewed} streams went on with another token");
     assert_eq!(world.service.runs().await.len(), RUNS);
@@ -185,120 +190,4 @@ async fn two_hundred_runs_go_through_while_the_token_expires_every_few_seconds()
         }
     }
     history.holds().await;
-}
-
-async fn delete_secret(world: &World) {
-    let secrets = world.secrets();
-    secrets
-        .delete("run-operator-token", &DeleteParams::default())
-        .await
-        .unwrap();
-}
-
-async fn running(world: &World, name: &str) {
-    let simulate = json!({"runId": name, "outcome": "never"});
-    world.simulate(name, simulate).await;
-    world.state(name, "running").await;
-}
-
-async fn set_state(world: &World, run: &str, state: &str) {
-    let state = json!({"state": state});
-    let path = format!("runs/{run}/state");
-    world.service.post(&path, state).await;
-}
-
-#[tokio::test]
-async fn without_its_secret_submitted_runs_go_on_with_the_last_good_token_and_new_ones_are_held() {
-    let world = World::new().await;
-    running(&world, "train").await;
-    running(&world, "unwanted").await;
-    delete_secret(&world).await;
-    let told = world.workspace_condition("default", Type::Ready, "False", "SecretNotFound");
-    let words = [
-        "Secret run-operator-token doesn't exist",
-        "create it",
-        "last good token",
-        "are held",
-    ];
-    says(&told.await, &words);
-    world
-        .workspace_condition("default", Type::Authenticated, "True", "Identified")
-        .await;
-    let late = world.create_run("late", json!({})).await;
-    let held = world
-        .condition("late", Type::Ready, "False", "SecretNotFound")
-        .await;
-    says(&condition_of(&held, Type::Ready).unwrap().message, &words);
-
-    set_state(&world, "train", "processing").await;
-    let run = world.state("train", "processing").await;
-    assert_eq!(condition_of(&run, Type::Synced).unwrap().status, "True");
-    world.delete_run("unwanted").await;
-    world.gone("unwanted").await;
-    assert_eq!(world.posts_of(&late).await, 0);
-
-    world.token(TOKEN).await;
-    world.phase("late", Phase::Succeeded).await;
-    set_state(&world, "train", "succeeded").await;
-    world.phase("train", Phase::Succeeded).await;
-    assert_eq!(world.unauthorized().await, 0);
-    assert_eq!(world.posts_of(&late).await, 1);
-}
-
-#[tokio::test]
-async fn the_last_good_token_is_given_up_when_the_service_rejects_it() {
-    let world = World::new().await;
-    running(&world, "train").await;
-    delete_secret(&world).await;
-    world
-        .workspace_ready("default", "False", "SecretNotFound")
-        .await;
-    world.service.delete(&format!("tokens/{TOKEN}")).await;
-    set_state(&world, "train", "processing").await;
-    let told = world.workspace_condition("default", Type::Ready, "False", "Unauthorized");
-    let words = [
-        "401",
-        "last good one",
-        "Secret run-operator-token doesn't exist",
-    ];
-    says(&told.await, &words);
-    let run = world
-        .condition("train", Type::Synced, "False", "WorkspaceNotReady")
-        .await;
-    assert_eq!(phase_of(&run), Some(Phase::Active));
-    let next = json!({"token": "canary-of-the-next-one"});
-    world.service.post("tokens", next).await;
-    world.token("canary-of-the-next-one").await;
-    world.state("train", "processing").await;
-}
-
-#[tokio::test]
-async fn a_secret_that_is_there_without_a_token_is_not_gone() {
-    let world = World::new().await;
-    running(&world, "train").await;
-    let emptied = json!({"stringData": {"other": "x"}, "data": {"token": Value::Null}});
-    let patch = kube::api::Patch::Merge(emptied);
-    world
-        .secrets()
-        .patch(
-            "run-operator-token",
-            &kube::api::PatchParams::default(),
-            &patch,
-        )
-        .await
-        .unwrap();
-    world
-        .workspace_condition("default", Type::Stalled, "True", "SecretKeyNotFound")
-        .await;
-    world
-        .condition("train", Type::Synced, "False", "WorkspaceNotReady")
-        .await;
-    // Nor does the one before come back when it goes after all: the Workspace was not good in between,
-    // yet the token was verified for this very Workspace and place.
-    delete_secret(&world).await;
-    world
-        .workspace_ready("default", "False", "SecretNotFound")
-        .await;
-    set_state(&world, "train", "succeeded").await;
-    world.phase("train", Phase::Succeeded).await;
 }
