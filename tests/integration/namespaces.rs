@@ -74,7 +74,10 @@ async fn a_namespace_that_is_deleted_takes_its_secret_first_and_still_every_run_
     delete_namespace(&world).await;
     secret_gone(&world).await;
     let told = world.workspace_condition("default", Type::Ready, "False", "SecretNotFound");
-    says(&told.await, &["is being deleted", "last good token"]);
+    says(
+        &told.await,
+        &["Secret run-operator-token doesn't exist", "last good token"],
+    );
     let left = world.service.runs().await;
     assert!(
         left.iter().any(|run| state_of(run) != "cancelled"),
@@ -102,14 +105,19 @@ async fn after_a_restart_in_a_namespace_without_its_secret_the_runs_say_how_to_l
     secret_gone(&world).await;
     world.start_operator().await;
     for name in NAMES {
+        // At first the operator may not have seen the namespace itself.
         let run = world
-            .condition(name, Type::Synced, "False", "WorkspaceNotReady")
+            .run_until(name, "says that it can't be mended here", |run| {
+                condition_of(run, Type::Synced).is_some_and(|synced| {
+                    synced.reason == "WorkspaceNotReady"
+                        && synced.message.contains("is being deleted")
+                })
+            })
             .await;
         let words = [
             "Workspace default",
             "SecretNotFound",
             "Secret run-operator-token doesn't exist",
-            "is being deleted",
             "can't be created",
             "spec.deletionPolicy: Orphan",
         ];
