@@ -142,10 +142,11 @@ async fn two_hundred_runs_go_through_while_the_token_expires_every_few_seconds()
     };
     world.token("canary-of-rotation-none").await;
     world.create_workspace("default", json!({})).await;
-    for n in 0..RUNS {
+    let created = (0..RUNS).map(async |n| {
         let simulate = json!({"runTimeMs": 500 + n * 100});
-        world.simulate(&format!("run-{n}"), simulate).await;
-    }
+        world.simulate(&format!("run-{n}"), simulate).await
+    });
+    futures::future::join_all(created).await;
     world
         .workspace_ready("default", "False", "Unauthorized")
         .await;
