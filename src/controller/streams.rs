@@ -86,6 +86,8 @@ struct Follower {
     /// Failures in a row.
     failures: u32,
     opened_before: bool,
+    /// Whether the last stream broke, was closed or refused.
+    broken: bool,
     /// Where this task's last stream said to resume.
     resume: Resume,
 }
@@ -99,6 +101,7 @@ impl Follower {
             run_id,
             failures: 0,
             opened_before: false,
+            broken: false,
             resume: Resume::AsMirrored,
         }
     }
@@ -139,6 +142,9 @@ impl Follower {
     async fn connect(&mut self, live: &Live) -> End {
         if let Some(Err(wait)) = live.limiter.as_ref().map(|l| l.take(&self.entry.uid)) {
             return End::HeldBack(wait);
+        }
+        if std::mem::take(&mut self.broken) {
+            self.ctx.reconnects(&self.key);
         }
         let cursor = self.cursor();
         let opened = live
@@ -243,6 +249,7 @@ impl Follower {
                 (Some(failure), None)
             }
         };
+        self.broken = true;
         let first = self.failures == 0;
         self.failures = self.failures.saturating_add(1);
         let retry_after = failure.as_ref().and_then(|failure| failure.retry_after);

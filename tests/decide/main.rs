@@ -11,6 +11,7 @@ mod bodies;
 mod classes;
 mod conditions;
 mod contract;
+mod contract_diff;
 mod deletion;
 mod doubt;
 mod feed;

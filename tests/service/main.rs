@@ -10,6 +10,7 @@
 
 mod answers;
 mod contract;
+mod contract_tool;
 mod failures;
 mod secrets;
 mod server;
