@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use tokio::sync::Semaphore;
 
+use crate::api::status::ResolvedWorkspace;
 use crate::decide::{
     answer::Failure,
     backoff,
@@ -51,20 +52,27 @@ enum End {
     Refused(Failure),
     /// The Workspace's rate limit allows no call now.
     HeldBack(Duration),
-    /// The Workspace has another token now, or none.
+    /// The Workspace has another token now, or none, or stands for another place.
     NewSession,
 }
 
-/// Sees to it that the Run's events are followed.
-pub fn open(ctx: &Arc<Context>, entry: &Arc<Entry>, key: &Key, run_id: &str) {
-    let Ok(run_id) = RunId::parse(run_id) else {
+/// Sees to it that the Run's events are followed, by sessions of the place alone that policy has just
+/// found to be the Run's: the one that `slot` stands for.
+pub fn open(ctx: &Arc<Context>, entry: &Arc<Entry>, key: &Key, slot: &Slot, run_id: &str) {
+    let (Ok(run_id), Some(place)) = (RunId::parse(run_id), slot.view.place()) else {
         return;
     };
     entry.with(|state| {
         if state.stream.is_some() {
             return;
         }
-        let follower = Follower::new(Arc::clone(ctx), Arc::clone(entry), key.clone(), run_id);
+        let follower = Follower::new(
+            Arc::clone(ctx),
+            Arc::clone(entry),
+            key.clone(),
+            place.clone(),
+            run_id,
+        );
         state.stream = Some(tokio::spawn(follower.follow()).abort_handle());
     });
 }
@@ -82,6 +90,8 @@ struct Follower {
     ctx: Arc<Context>,
     entry: Arc<Entry>,
     key: Key,
+    /// Where the run lives; a session of another place is not used.
+    place: ResolvedWorkspace,
     run_id: RunId,
     /// Failures in a row.
     failures: u32,
@@ -93,11 +103,18 @@ struct Follower {
 }
 
 impl Follower {
-    fn new(ctx: Arc<Context>, entry: Arc<Entry>, key: Key, run_id: RunId) -> Self {
+    fn new(
+        ctx: Arc<Context>,
+        entry: Arc<Entry>,
+        key: Key,
+        place: ResolvedWorkspace,
+        run_id: RunId,
+    ) -> Self {
         Self {
             ctx,
             entry,
             key,
+            place,
             run_id,
             failures: 0,
             opened_before: false,
@@ -114,9 +131,9 @@ impl Follower {
             let Ok(permit) = ctx.streams.permits.acquire().await else {
                 return;
             };
-            // Another token may have come meanwhile.
-            let Some(live) = self.live_session().await else {
-                return;
+            // Another token may have come meanwhile, or none that serves: that is not waited for here.
+            let Some(live) = self.usable(&ctx.registry.slot(&self.key)) else {
+                continue;
             };
             let end = self.connect(&live).await;
             drop(permit);
@@ -130,13 +147,18 @@ impl Follower {
         }
     }
 
-    /// Waits for a verified session; `None` at shutdown.
+    /// Waits for a verified session of the run's place; `None` at shutdown.
     async fn live_session(&self) -> Option<Arc<Live>> {
         let mut slot = self.ctx.registry.subscribe(&self.key);
         tokio::select! {
-            slot = slot.wait_for(|slot| slot.live.is_some()) => slot.ok().and_then(|slot| slot.live.clone()),
+            slot = slot.wait_for(|slot| self.usable(slot).is_some()) => slot.ok().and_then(|slot| self.usable(&slot)),
             () = self.ctx.shutdown.cancelled() => None,
         }
+    }
+
+    /// The session, if it is one of the run's place. View and session of a slot change together.
+    fn usable(&self, slot: &Slot) -> Option<Arc<Live>> {
+        slot.live.clone().filter(|_| slot.view.serves(&self.place))
     }
 
     async fn connect(&mut self, live: &Live) -> End {
@@ -178,7 +200,11 @@ impl Follower {
 
     async fn read(&mut self, live: &Live, mut stream: EventStream) -> End {
         let mut slot = self.ctx.registry.subscribe(&self.key);
-        let other = |slot: &Slot| slot.live.as_ref().is_none_or(|l| l.number != live.number);
+        let place = self.place.clone();
+        let other = |slot: &Slot| {
+            let same = slot.live.as_ref().is_some_and(|l| l.number == live.number);
+            !same || !slot.view.serves(&place)
+        };
         loop {
             let item = tokio::select! {
                 item = stream.next() => item,

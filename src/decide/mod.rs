@@ -25,6 +25,7 @@ pub mod last_token;
 pub mod memory;
 pub mod need;
 mod pace;
+pub mod place;
 pub mod situation;
 mod submitted;
 pub mod text;

@@ -10,6 +10,7 @@
 mod bodies;
 mod classes;
 mod conditions;
+mod conflicts;
 mod contract;
 mod contract_diff;
 mod deletion;
@@ -18,6 +19,7 @@ mod feed;
 mod intents;
 mod lives;
 mod mirror;
+mod places;
 mod properties;
 mod support;
 mod tenancy;

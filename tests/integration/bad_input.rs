@@ -170,6 +170,9 @@ async fn a_base_url_without_its_version_segment_is_recognised() {
     world.token(TOKEN).await;
     let url = format!("http://{}", world.service.address());
     world
+        .service
+        .will_differ("the path /version is not below /api/v1");
+    world
         .restart_operator_with(&["--allowed-base-url", &url])
         .await;
     world

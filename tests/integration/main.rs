@@ -11,21 +11,27 @@
 
 #[path = "../cluster/mod.rs"]
 mod cluster;
+#[path = "../openapi/mod.rs"]
+mod openapi;
 mod support;
 
 mod bad_input;
 mod budget;
 mod cli;
+mod conflicts;
 mod contract;
 mod deletion;
 mod doubt;
+mod elsewhere;
 mod faults;
 mod health;
+mod identity;
 mod last_token;
 mod lifecycle;
 mod namespaces;
 mod outage;
 mod reach;
+mod requests;
 mod restart;
 mod rights;
 mod rotation;
