@@ -7,8 +7,8 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use crate::api::workspace::RateLimit;
-use crate::decide::memory::later;
-use crate::service::Client;
+use crate::decide::{last_token::Verified, memory::later};
+use crate::service::{Client, Token};
 
 use super::{context::lock, limiter::Limiter, registry::Key};
 
@@ -51,6 +51,19 @@ struct State {
     failures: u32,
     client: Option<(String, Option<Vec<u8>>, Client)>,
     limiter: Option<Arc<Limiter>>,
+    last_good: Option<LastGood>,
+}
+
+/// What the Secrets held when the service last answered for the token. It outlives them, so that the
+/// runs of a namespace whose deletion takes the Secrets first are still cancelled.
+#[derive(Clone)]
+pub struct LastGood {
+    /// What it was good for.
+    pub verified: Verified,
+    /// The token.
+    pub token: Token,
+    /// The CA bundle, where the Workspace names one.
+    pub ca_pem: Option<Vec<u8>>,
 }
 
 impl Checks {
@@ -126,6 +139,18 @@ impl Checks {
         lock(&self.changed_secrets).insert(key.clone());
     }
 
+    /// What the last good check was made with, if it was of this very Workspace at this base URL.
+    pub fn last_good(&self, key: &Key, verified: &Verified) -> Option<LastGood> {
+        let table = lock(&self.table);
+        let last = table.get(key)?.last_good.as_ref()?;
+        (last.verified == *verified).then(|| last.clone())
+    }
+
+    /// A check with these went well.
+    pub fn keep_good(&self, key: &Key, good: LastGood) {
+        lock(&self.table).entry(key.clone()).or_default().last_good = Some(good);
+    }
+
     /// The kept client, if it was made for this base URL and CA.
     pub fn client(&self, key: &Key, base_url: &str, ca_pem: Option<&[u8]>) -> Option<Client> {
         let table = lock(&self.table);
@@ -164,7 +189,7 @@ impl Checks {
 
 #[cfg(test)]
 mod tests {
-    use crate::api::run::WorkspaceKind;
+    use crate::api::{Contract, run::WorkspaceKind};
 
     use super::*;
 
@@ -230,5 +255,27 @@ mod tests {
         let past_the_next = later(start, Duration::from_secs(301));
         assert!(!checks.reconnected(&key(), past_the_next));
         assert_eq!(due_at(&checks, past_the_next), None);
+    }
+
+    #[test]
+    fn the_last_good_token_is_of_one_workspace_at_one_base_url() {
+        let verified = |uid: &str, base_url: &str| Verified {
+            uid: uid.to_owned(),
+            base_url: base_url.to_owned(),
+        };
+        let contract = Contract::builtin().unwrap();
+        let checks = Checks::default();
+        let good = LastGood {
+            verified: verified("w1", "https://a"),
+            token: Token::parse(b"canary-of-the-checks", &contract).unwrap(),
+            ca_pem: None,
+        };
+        checks.keep_good(&key(), good);
+        let kept = |verified| checks.last_good(&key(), &verified).is_some();
+        assert!(kept(verified("w1", "https://a")));
+        assert!(!kept(verified("w2", "https://a")), "created anew");
+        assert!(!kept(verified("w1", "https://b")), "another service");
+        checks.forget(&key());
+        assert!(!kept(verified("w1", "https://a")), "it is gone");
     }
 }

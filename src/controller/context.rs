@@ -26,7 +26,7 @@ use super::{
     queue::Queue,
     registry::{Key, Registry, Slot, Suspicion},
     rivals::Claims,
-    secrets::SecretWatches,
+    secret_table::SecretTable,
     streams::Streams,
 };
 
@@ -97,8 +97,8 @@ pub struct Context {
     pub doors: Doors,
     /// When Workspaces are checked.
     pub checks: Checks,
-    /// The Secrets that are watched.
-    pub secret_watches: SecretWatches,
+    /// The Secrets that Workspaces name.
+    pub secrets: SecretTable,
     /// The open event streams.
     pub streams: Streams,
     /// Publishes Kubernetes Events.
@@ -129,7 +129,7 @@ impl Context {
             registry: Registry::default(),
             doors: Doors::default(),
             checks: Checks::default(),
-            secret_watches: SecretWatches::default(),
+            secrets: SecretTable::default(),
             gone: Notify::new(),
             unfilled: AtomicUsize::new(
                 shared.run_stores.len()

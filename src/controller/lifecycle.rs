@@ -29,7 +29,7 @@ use super::{
     queue::Queue,
     reaper, reconcile,
     scope::Scope,
-    wake, watch, workspaces,
+    secret_watch, wake, watch, workspaces,
 };
 
 /// Concurrency of the checks of Workspaces, in kube's terms no bound: each waits for its own service, and
@@ -170,6 +170,7 @@ impl Controller {
             tasks.push(namespaces::follow(Arc::clone(&ctx), scope, writer).boxed());
         }
         tasks.push(reaper::run(Arc::clone(&ctx)).boxed());
+        tasks.push(secret_watch::run(Arc::clone(&ctx)).boxed());
         let shutdown = ctx.shutdown.clone();
         let watched = tasks.into_iter().map(|task| {
             let shutdown = shutdown.clone();

@@ -28,6 +28,8 @@ mod reconcile;
 mod registry;
 mod rivals;
 mod scope;
+mod secret_table;
+mod secret_watch;
 mod secrets;
 mod settle;
 mod streams;

@@ -75,12 +75,20 @@ pub(super) fn allowed(ctx: &Context, key: &Key, namespace: &str) -> Option<bool>
     let Ok(workspace) = &workspace.0 else {
         return Some(false);
     };
-    let found = ctx
-        .namespaces
-        .iter()
-        .find_map(|store: &Store<Labelled>| store.get(&ObjectRef::new(namespace)))?;
+    let found = known(ctx, namespace)?;
     Some(workspace.spec.allows(found.labels()).unwrap_or_else(|error| {
         tracing::warn!(workspace.name = %key.name, error = %error, "failed to read a namespaceSelector; it allows nobody");
         false
     }))
+}
+
+/// Whether a namespace is known to be going: nothing can be created in it any more. Where namespaces are
+/// not watched it isn't known.
+pub(super) fn terminating(ctx: &Context, namespace: &str) -> bool {
+    known(ctx, namespace).is_some_and(|found| found.metadata.deletion_timestamp.is_some())
+}
+
+fn known(ctx: &Context, namespace: &str) -> Option<Arc<Labelled>> {
+    let mut stores = ctx.namespaces.iter();
+    stores.find_map(|store: &Store<Labelled>| store.get(&ObjectRef::new(namespace)))
 }

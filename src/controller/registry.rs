@@ -100,12 +100,16 @@ pub struct Registry {
 impl Registry {
     /// What is known of a Workspace; `Unknown` before the first look.
     pub fn slot(&self, key: &Key) -> Slot {
-        self.sender(key).borrow().clone()
+        let slots = lock(&self.slots);
+        slots.get(key).map_or_else(
+            || Slot::closed(WorkspaceView::Unknown),
+            |sender| sender.borrow().clone(),
+        )
     }
 
     /// Follows a Workspace.
     pub fn subscribe(&self, key: &Key) -> watch::Receiver<Slot> {
-        self.sender(key).subscribe()
+        sender(&mut lock(&self.slots), key).subscribe()
     }
 
     /// A number for a new session, larger than every one before.
@@ -115,7 +119,8 @@ impl Registry {
 
     /// Sets what is known. Returns whether Runs should look again.
     pub fn set(&self, key: &Key, slot: Slot) -> bool {
-        self.sender(key).send_if_modified(|current| {
+        // Under the lock: what is set must not be forgotten at the same moment.
+        sender(&mut lock(&self.slots), key).send_if_modified(|current| {
             let same = current.view == slot.view;
             *current = slot;
             !same
@@ -125,7 +130,9 @@ impl Registry {
     /// A Run's call raised a suspicion about the session `number`. Returns whether it is news: then the
     /// Workspace must be checked. A rejected token is used no more until the check has ended.
     pub fn suspect(&self, key: &Key, number: u64, suspicion: Suspicion) -> bool {
-        let sender = self.sender(key);
+        let Some(sender) = lock(&self.slots).get(key).cloned() else {
+            return false;
+        };
         if sender
             .borrow()
             .live
@@ -155,11 +162,52 @@ impl Registry {
         lock(&self.slots).keys().cloned().collect()
     }
 
-    fn sender(&self, key: &Key) -> watch::Sender<Slot> {
+    /// Forgets a Workspace that is gone, unless somebody waits for one of its name.
+    pub fn forget(&self, key: &Key) {
+        lock(&self.suspected).remove(key);
         let mut slots = lock(&self.slots);
-        let sender = slots
-            .entry(key.clone())
-            .or_insert_with(|| watch::Sender::new(Slot::closed(WorkspaceView::Unknown)));
-        sender.clone()
+        if slots
+            .get(key)
+            .is_some_and(|slot| slot.receiver_count() == 0)
+        {
+            slots.remove(key);
+        }
+    }
+}
+
+fn sender<'a>(
+    slots: &'a mut HashMap<Key, watch::Sender<Slot>>,
+    key: &Key,
+) -> &'a watch::Sender<Slot> {
+    slots
+        .entry(key.clone())
+        .or_insert_with(|| watch::Sender::new(Slot::closed(WorkspaceView::Unknown)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key() -> Key {
+        Key {
+            kind: WorkspaceKind::Workspace,
+            namespace: "team".to_owned(),
+            name: "default".to_owned(),
+        }
+    }
+
+    #[test]
+    fn a_workspace_that_is_gone_is_kept_only_for_those_who_wait_for_it() {
+        let registry = Registry::default();
+        assert_eq!(registry.slot(&key()).view, WorkspaceView::Unknown);
+        assert_eq!(registry.keys(), [], "a look keeps nothing");
+        let mut waiting = registry.subscribe(&key());
+        registry.forget(&key());
+        assert!(registry.set(&key(), Slot::closed(WorkspaceView::Missing)));
+        assert!(waiting.has_changed().unwrap(), "it was not forgotten");
+        waiting.mark_unchanged();
+        drop(waiting);
+        registry.forget(&key());
+        assert_eq!(registry.keys(), []);
     }
 }

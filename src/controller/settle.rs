@@ -10,13 +10,13 @@ use crate::decide::{
     Session, WorkspaceView, backoff,
     workspace::{Assessment, Check, Obstacle},
 };
-use crate::service::{Client, Credentials};
 
 use super::{
     context::Context,
     kinds::Kind,
     metrics::ReconcileResult,
     registry::{Key, Live, Slot},
+    verify::Prepared,
     wake,
     watch::chain,
     writes::{self, WriteError},
@@ -25,8 +25,7 @@ use super::{
 /// How often a Ready Workspace is checked: a change of the service's version or of the token's workspace
 /// is noticed within this time without a call that fails.
 const RECHECK: Duration = Duration::from_mins(5);
-/// The longest pause of the one prober of a Workspace that is not Ready: also the pace at which a Secret
-/// is read again where RBAC forbids the watch.
+/// The longest pause of the one prober of a Workspace that is not Ready.
 const PROBE_MAX: Duration = Duration::from_secs(30);
 
 /// Tells the Runs what they may do. Returns when to check again.
@@ -35,14 +34,12 @@ pub(super) fn settle<K: Kind>(
     workspace: &K,
     key: &Key,
     check: Check,
-    live: Option<(Client, Credentials)>,
+    live: Option<Prepared>,
     assessment: &Assessment,
 ) -> Duration {
     let asked = check.obstacle.as_ref().and_then(Obstacle::retry_after);
     let slot = match (&assessment.usable, live) {
-        (Ok(()), Some((client, credentials))) => {
-            ready_slot(ctx, workspace, key, check, client, credentials, assessment)
-        }
+        (Ok(()), Some(prepared)) => ready_slot(ctx, workspace, key, check, prepared, assessment),
         (Err(why), _) => Slot::closed(WorkspaceView::NotReady {
             reason: why.reason,
             message: assessment.message(),
@@ -68,10 +65,15 @@ fn ready_slot<K: Kind>(
     workspace: &K,
     key: &Key,
     check: Check,
-    client: Client,
-    credentials: Credentials,
+    prepared: Prepared,
     assessment: &Assessment,
 ) -> Slot {
+    let Prepared {
+        client,
+        credentials,
+        good,
+    } = prepared;
+    ctx.checks.keep_good(key, good);
     let resolved = ResolvedWorkspace {
         kind: key.kind,
         name: key.name.clone(),

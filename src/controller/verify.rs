@@ -3,9 +3,12 @@
 
 use std::sync::Arc;
 
-use crate::api::{Reason, WorkspaceSpec};
+use kube::ResourceExt;
+
+use crate::api::Reason;
 use crate::decide::{
     answer::Failure,
+    last_token::{Verified, outlives},
     situation::Why,
     workspace::{Check, Obstacle},
 };
@@ -14,28 +17,39 @@ use crate::service::{
     TokenError, WorkspaceId,
 };
 
-use super::{context::Context, kinds::Kind, registry::Key, secrets, watch::chain};
+use super::{
+    checks::LastGood, context::Context, kinds::Kind, registry::Key, secret_table::SecretName,
+    secrets, watch::chain,
+};
+
+/// What the calls of a check are made with.
+pub(super) struct Prepared {
+    /// The client.
+    pub client: Client,
+    /// The token and the workspace that it is meant for.
+    pub credentials: Credentials,
+    /// What is to be kept of them when the check goes well.
+    pub good: LastGood,
+}
 
 /// Makes the check as far as it gets. The client is there if nothing stopped it.
 pub(super) async fn check<K: Kind>(
     ctx: &Context,
     workspace: &K,
     key: &Key,
-) -> (Check, Option<(Client, Credentials)>) {
+) -> (Check, Option<Prepared>) {
     let mut check = Check {
         suspended: workspace.common().suspend.unwrap_or_default(),
         ..Check::default()
     };
-    let secrets_in = K::secret_namespace(ctx, key);
-    let prepared = prepare(ctx, workspace.common(), &secrets_in, key, &mut check).await;
-    let (client, credentials) = match prepared {
+    let prepared = match prepare(ctx, workspace, key, &mut check).await {
         Ok(prepared) => prepared,
         Err(why) => {
             check.obstacle = Some(Obstacle::Config(why));
             return (check, None);
         }
     };
-    match client.version().await {
+    match prepared.client.version().await {
         Ok(reply) => {
             check.version = Some(reply.version);
             check.request_id = reply.request_id;
@@ -46,12 +60,13 @@ pub(super) async fn check<K: Kind>(
             return (check, None);
         }
     }
-    match client.current_workspace(&credentials).await {
+    let answer = prepared.client.current_workspace(&prepared.credentials);
+    match answer.await {
         Ok(reply) => {
             check.identity = Some(reply.identity);
             check.record = Some(reply.record);
             check.request_id = reply.request_id.or(check.request_id);
-            (check, Some((client, credentials)))
+            (check, Some(prepared))
         }
         Err(error) => {
             log_failure(key, "getCurrentWorkspace", &error);
@@ -70,13 +85,13 @@ fn log_failure(key: &Key, call: &'static str, error: &CallError) {
 }
 
 /// Everything before the first call: base URL, Secrets, token.
-async fn prepare(
+async fn prepare<K: Kind>(
     ctx: &Context,
-    spec: &WorkspaceSpec,
-    namespace: &str,
+    workspace: &K,
     key: &Key,
     check: &mut Check,
-) -> Result<(Client, Credentials), Why> {
+) -> Result<Prepared, Why> {
+    let spec = workspace.common();
     let url = spec
         .base_url
         .as_deref()
@@ -94,21 +109,37 @@ async fn prepare(
         )
     })?;
     check.base_url = Some(base_url.as_str().to_owned());
-    let (secret, secret_key) = spec.token_secret();
-    let bytes = secrets::read(ctx, namespace, secret, secret_key).await?;
-    let token = Token::parse(&bytes, &ctx.config.contract).map_err(|error| {
-        let reason = match error {
-            TokenError::ProviderKey { .. } => Reason::TokenIsProviderKey,
-            _ => Reason::TokenMalformed,
-        };
-        Why::new(reason, format!("The token in the Secret {secret}, key {secret_key}, is not used: {error}. Correct the Secret; it is picked up by itself."))
-    })?;
+    let verified = Verified {
+        uid: workspace.uid().unwrap_or_default(),
+        base_url: base_url.as_str().to_owned(),
+    };
+    let last_good = ctx.checks.last_good(key, &verified);
+    let named = |name: &str| SecretName {
+        namespace: K::secret_namespace(ctx, key),
+        name: name.to_owned(),
+    };
+    let (secret, entry) = spec.token_secret();
+    let token = match secrets::read(ctx, key, &named(secret), entry).await {
+        Ok(bytes) => parse_token(ctx, &bytes, secret, entry)?,
+        Err(why) => {
+            let last = last_good.as_ref().map(|good| good.token.clone());
+            instead(why, last, check)?
+        }
+    };
     let workspace_id = spec.workspace_id.as_deref().map(WorkspaceId::parse).transpose().map_err(|error| {
         Why::new(Reason::WorkspaceMismatch, format!("spec.workspaceId can't be sent: {error}. Create the Workspace anew with a correct one."))
     })?;
     let ca_pem = match spec.ca_secret() {
-        Some((name, entry)) => Some(secrets::read(ctx, namespace, name, entry).await?),
+        Some((name, entry)) => match secrets::read(ctx, key, &named(name), entry).await {
+            Ok(pem) => Some(pem),
+            Err(why) => Some(instead(why, last_good.and_then(|good| good.ca_pem), check)?),
+        },
         None => None,
+    };
+    let good = LastGood {
+        verified,
+        token: token.clone(),
+        ca_pem: ca_pem.clone(),
     };
     let credentials = Credentials {
         token,
@@ -116,7 +147,32 @@ async fn prepare(
     };
     let client = client(ctx, key, base_url, ca_pem)?;
     client.hide(&credentials.token);
-    Ok((client, credentials))
+    Ok(Prepared {
+        client,
+        credentials,
+        good,
+    })
+}
+
+fn parse_token(ctx: &Context, bytes: &[u8], secret: &str, entry: &str) -> Result<Token, Why> {
+    Token::parse(bytes, &ctx.config.contract).map_err(|error| {
+        let reason = match error {
+            TokenError::ProviderKey { .. } => Reason::TokenIsProviderKey,
+            _ => Reason::TokenMalformed,
+        };
+        Why::new(reason, format!("The token in the Secret {secret}, key {entry}, is not used: {error}. Correct the Secret; it is picked up by itself."))
+    })
+}
+
+/// What a Secret last held, in its stead, where policy allows it; the check then says so.
+fn instead<T>(why: Why, last: Option<T>, check: &mut Check) -> Result<T, Why> {
+    match last {
+        Some(last) if outlives(&why) => {
+            check.secret_gone.get_or_insert(why);
+            Ok(last)
+        }
+        _ => Err(why),
+    }
 }
 
 /// The Workspace's client. It is kept as long as base URL and CA are the same, so that connections are.

@@ -40,6 +40,7 @@ fn waiting(ctx: &Context, concerns: impl Fn(&Run, &str) -> bool) {
 
 /// Finds out which Workspaces are gone, after a deletion or a relist, and tells their Runs.
 pub(super) fn missing_workspaces(ctx: &Context) {
+    ctx.secrets.forget_all_but(|key| ctx.has_workspace(key));
     for key in ctx.registry.keys() {
         if !ctx.has_workspace(&key) {
             ctx.checks.forget(&key);
@@ -47,6 +48,7 @@ pub(super) fn missing_workspaces(ctx: &Context) {
             if ctx.registry.set(&key, Slot::closed(WorkspaceView::Missing)) {
                 runs_of(ctx, &key);
             }
+            ctx.registry.forget(&key);
         }
     }
 }

@@ -19,7 +19,8 @@ use super::{
     kinds::{Kind, key_of},
     metrics::ReconcileResult,
     registry::{Key, Slot},
-    secrets, settle, verify, wake,
+    secret_table::SecretName,
+    secret_watch, settle, verify, wake,
     watch::chain,
     writes::{self, WriteError},
 };
@@ -67,7 +68,7 @@ async fn look<K: Kind>(
             return (Action::await_change(), ReconcileResult::error);
         }
     };
-    watch_secrets(ctx, workspace, key);
+    follow_secrets(ctx, workspace, key);
     let leaving = workspace.meta().deletion_timestamp.is_some();
     if !leaving {
         ctx.doors.open(key);
@@ -146,13 +147,15 @@ fn after(key: &Key, error: &WriteError) -> (Action, ReconcileResult) {
     }
 }
 
-fn watch_secrets<K: Kind>(ctx: &Arc<Context>, workspace: &K, key: &Key) {
-    let scope = K::secret_scope(ctx, key);
+fn follow_secrets<K: Kind>(ctx: &Arc<Context>, workspace: &K, key: &Key) {
     let spec = workspace.common();
-    secrets::watch(ctx, &scope, spec.token_secret().0);
-    if let Some((ca, _)) = spec.ca_secret() {
-        secrets::watch(ctx, &scope, ca);
-    }
+    let ca = spec.ca_secret().map(|(name, _)| name);
+    let names = ca.into_iter().chain([spec.token_secret().0]);
+    let secrets = names.map(|name| SecretName {
+        namespace: K::secret_namespace(ctx, key),
+        name: name.to_owned(),
+    });
+    secret_watch::follow(ctx, key, secrets.collect());
 }
 
 fn due<K: Kind>(ctx: &Context, workspace: &K, key: &Key) -> Verdict {

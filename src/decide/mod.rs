@@ -21,6 +21,7 @@ pub mod classify;
 mod ended;
 mod facts;
 pub mod feed;
+pub mod last_token;
 pub mod memory;
 pub mod need;
 mod pace;

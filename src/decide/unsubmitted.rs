@@ -156,7 +156,18 @@ fn write_intent(f: &Facts<'_>, intent: Intent, clean: bool) -> Decision {
     })
 }
 
+/// Why a submission that has its intent, and proved made no run, waits like one that has none yet. Not
+/// where its Workspace is being deleted: that waits for the Runs that have an intent.
+fn held_back(f: &Facts<'_>, session: &Session) -> Option<Why> {
+    let (reason, message) = session.holds.as_ref()?;
+    let waits = f.not_created() && *reason != Reason::WorkspaceDeleting;
+    waits.then(|| Why::new(*reason, message.clone()))
+}
+
 fn submit(f: &Facts<'_>, intent: &Intent, session: &Session) -> Decision {
+    if let Some(why) = held_back(f, session) {
+        return pending(f, why);
+    }
     let retry = f.new_retry();
     if f.not_created() && (retry || f.key_forgotten(intent)) {
         return afresh(f, session, intent.epoch.saturating_add(1));

@@ -13,6 +13,7 @@ use crate::api::{
 
 use super::{
     answer::{Failure, FailureKind},
+    last_token::{goes_on, rejected},
     situation::Why,
     text::{MAX_ERROR, MAX_SENTENCES, cut},
     wording,
@@ -34,6 +35,8 @@ pub struct Check {
     pub record: Option<String>,
     /// The latest request id.
     pub request_id: Option<String>,
+    /// The Secret is gone, and the check was made with what it last held.
+    pub secret_gone: Option<Why>,
     /// What stopped the check.
     pub obstacle: Option<Obstacle>,
     /// `spec.suspend`.
@@ -92,7 +95,7 @@ pub fn assess(
         .map(|v| version_verdict(v.as_deref(), contract));
     let refused_version = version.clone().and_then(Result::err);
     let usable = match &check.obstacle {
-        Some(obstacle) => Err(obstacle.why()),
+        Some(obstacle) => Err(rejected(obstacle.why(), check.secret_gone.as_ref())),
         None => identity_verdict(check, contract),
     };
     let mut status = current.cloned().unwrap_or_default();
@@ -110,7 +113,12 @@ pub fn assess(
         .as_ref()
         .and_then(|e| e.request_id.clone());
     let leaving = check.waits_for.as_deref().map(being_deleted);
-    let ready = match (&usable, refused_version.as_ref().or(leaving.as_ref())) {
+    let gone = check.secret_gone.as_ref().map(goes_on);
+    let unready = gone
+        .as_ref()
+        .or(refused_version.as_ref())
+        .or(leaving.as_ref());
+    let ready = match (&usable, unready) {
         (Err(why), _) | (Ok(()), Some(why)) => Err(why.clone()),
         (Ok(()), None) => {
             let who = check.identity.clone().flatten().unwrap_or_default();
@@ -162,28 +170,31 @@ pub fn assess(
     if let Some(current) = current.filter(|c| same_trouble(c, &status)) {
         status = current.clone();
     }
+    Assessment {
+        status,
+        usable,
+        holds: holds(check, gone.or(refused_version)),
+        ready: ready.is_ok(),
+    }
+}
+
+/// Why first submissions are held. A Workspace that is being deleted says so whatever else it lacks, since
+/// it waits for those that have begun.
+fn holds(check: &Check, trouble: Option<Why>) -> Option<(Reason, String)> {
+    let leaving = check.waits_for.as_ref().map(|_| {
+        Why::new(
+            Reason::WorkspaceDeleting,
+            "The Workspace is being deleted and takes no new Runs.",
+        )
+    });
     let suspended = check.suspended.then(|| {
         Why::new(
             Reason::WorkspaceSuspended,
             "The Workspace's spec.suspend holds new submissions.",
         )
     });
-    let holds = leaving
-        .map(|_| {
-            Why::new(
-                Reason::WorkspaceDeleting,
-                "The Workspace is being deleted and takes no new Runs.",
-            )
-        })
-        .or(suspended)
-        .or(refused_version)
-        .map(|why| (why.reason, why.message));
-    Assessment {
-        status,
-        usable,
-        holds,
-        ready: ready.is_ok(),
-    }
+    let why = leaving.or(suspended).or(trouble)?;
+    Some((why.reason, why.message))
 }
 
 /// Whether a failed check met the very trouble that the status already tells of: an outage is not to

@@ -23,4 +23,5 @@ mod places;
 mod properties;
 mod support;
 mod tenancy;
+mod workspaces;
 mod world;

@@ -1,6 +1,5 @@
 //! The token: rotated, expired, taken away. That it is never shown is proved in `security/canary.rs`.
 
-use kube::api::DeleteParams;
 use serde_json::json;
 
 use run_operator::api::{ConditionType as Type, Phase, conditions, names};
@@ -160,43 +159,6 @@ async fn with_an_expired_token_one_prober_asks_and_every_run_waits_and_says_so()
         assert_eq!(condition_of(&run, Type::Synced).unwrap().status, "True");
     }
     world.one_run_each().await;
-}
-
-#[tokio::test]
-async fn a_secret_that_is_deleted_and_made_again_interrupts_the_mirror_alone() {
-    let world = busy(&["train"]).await;
-    world
-        .secrets()
-        .delete("run-operator-token", &DeleteParams::default())
-        .await
-        .unwrap();
-    world
-        .workspace_ready("default", "False", "SecretNotFound")
-        .await;
-    let run = world
-        .condition("train", Type::Synced, "False", "WorkspaceNotReady")
-        .await;
-    let told = condition_of(&run, Type::Synced).unwrap().message;
-    says(
-        &told,
-        &["Secret run-operator-token", "create it with the key token"],
-    );
-    set_state(&world, "train", "processing").await;
-    let calls = run_calls(&world).await;
-    holds_for_a_while(A_WHILE, async || {
-        assert_eq!(
-            run_calls(&world).await,
-            calls,
-            "a token that is gone is used"
-        );
-    })
-    .await;
-    world.token(TOKEN).await;
-    let run = world.state("train", "processing").await;
-    assert_eq!(condition_of(&run, Type::Synced).unwrap().status, "True");
-    set_state(&world, "train", "succeeded").await;
-    world.heals("train").await;
-    assert_eq!(world.unauthorized().await, 0);
 }
 
 #[tokio::test]

@@ -35,6 +35,9 @@ pub(crate) struct Setup {
     pub(crate) control_plane: Option<&'static ControlPlane>,
     /// The operator serves every namespace, and ClusterWorkspaces. Only with a control plane of its own.
     pub(crate) everywhere: bool,
+    /// The operator is nobody but a service account of the namespace, which may do with Secrets what
+    /// these RBAC rules say.
+    pub(crate) secret_rules: Option<Value>,
 }
 
 /// A test's own world. Dropped from top to bottom.
@@ -46,7 +49,7 @@ pub(crate) struct World {
     pub(crate) namespace: String,
     pub(crate) control_plane: &'static ControlPlane,
     recipe: Recipe,
-    _scratch: Scratch,
+    pub(super) scratch: Scratch,
 }
 
 impl World {
@@ -93,9 +96,12 @@ impl World {
             namespace,
             control_plane,
             recipe,
-            _scratch: scratch,
+            scratch,
         };
         world.create_namespace().await;
+        if let Some(rules) = setup.secret_rules {
+            world.recipe.kubeconfig = world.restricted(rules, setup.everywhere).await;
+        }
         if !setup.bare {
             world.token(TOKEN).await;
             world.create_workspace("default", json!({})).await;

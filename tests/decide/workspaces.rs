@@ -1,0 +1,165 @@
+//! What a check of a Workspace amounts to where its Secret is gone, and which submissions are held.
+
+use rstest::rstest;
+use run_operator::{
+    api::{ConditionType as Type, Reason, WorkspaceStatus, conditions},
+    decide::{
+        WorkspaceView,
+        answer::Failure,
+        last_token::outlives,
+        situation::Why,
+        workspace::{Assessment, Check, Obstacle, assess},
+    },
+};
+
+use crate::support::{CONTRACT, Case, at, condition, lost, place, problem, session};
+
+fn gone() -> Why {
+    Why::new(
+        Reason::SecretNotFound,
+        "The Secret run-operator-token doesn't exist in namespace team; create it with the key token.",
+    )
+}
+
+/// A check that the service answered for the last good token.
+fn on_the_last_good_token() -> Check {
+    Check {
+        base_url: Some(place().base_url),
+        version: Some(Some("1.4.0".into())),
+        identity: Some(place().identity),
+        secret_gone: Some(gone()),
+        ..Check::default()
+    }
+}
+
+fn judged(check: &Check) -> Assessment {
+    assess(None, check, 1, 1, &CONTRACT, at(0))
+}
+
+/// Status, reason and message of a condition.
+fn said(status: &WorkspaceStatus, kind: Type) -> Option<(String, String, String)> {
+    let found = conditions::find(&status.conditions, kind)?;
+    Some((
+        found.status.clone(),
+        found.reason.clone(),
+        found.message.clone(),
+    ))
+}
+
+#[test]
+fn without_its_secret_a_workspace_goes_on_for_submitted_runs_and_holds_new_ones() {
+    let assessment = judged(&on_the_last_good_token());
+    assert_eq!(assessment.usable, Ok(()));
+    assert!(!assessment.ready, "it is probed until the Secret is back");
+    let (reason, message) = assessment.holds.clone().expect("new submissions are held");
+    assert_eq!(reason, Reason::SecretNotFound);
+    for part in [
+        "The Secret run-operator-token doesn't exist in namespace team; create it",
+        "Submitted Runs go on with the last good token; new submissions are held.",
+    ] {
+        assert!(message.contains(part), "{part:?} is not in {message:?}");
+    }
+    let status = &assessment.status;
+    let ready = ("False".to_owned(), reason.to_string(), message.clone());
+    assert_eq!(said(status, Type::Ready), Some(ready));
+    let reconciling = said(status, Type::Reconciling).expect("it waits for the Secret");
+    assert_eq!(reconciling.1, "SecretNotFound");
+    assert_eq!(said(status, Type::Stalled), None);
+    let authenticated = said(status, Type::Authenticated).expect("the token was good");
+    assert_eq!(
+        (&*authenticated.0, &*authenticated.1),
+        ("True", "Identified")
+    );
+}
+
+#[test]
+fn the_last_good_token_that_is_rejected_is_used_no_more_and_both_troubles_are_told() {
+    let rejected = |failure: Failure| Check {
+        identity: None,
+        obstacle: Some(Obstacle::Identity(failure)),
+        ..on_the_last_good_token()
+    };
+    let assessment = judged(&rejected(problem(401, "unauthenticated")));
+    let why = assessment.usable.expect_err("nothing is usable");
+    assert_eq!(why.reason, Reason::Unauthorized);
+    for part in [
+        "401 unauthenticated",
+        "last good one",
+        "doesn't exist in namespace team",
+    ] {
+        assert!(why.message.contains(part), "{part:?} is not in {why:?}");
+    }
+    // An outage says nothing about the token.
+    let why = judged(&rejected(lost())).usable.expect_err("an outage");
+    assert_eq!(why.reason, Reason::ServiceUnavailable);
+    assert!(!why.message.contains("last good"), "{why:?}");
+}
+
+#[rstest]
+#[case::gone(Reason::SecretNotFound, true)]
+#[case::without_the_key(Reason::SecretKeyNotFound, false)]
+#[case::no_token(Reason::TokenMalformed, false)]
+#[case::another_kind_of_key(Reason::TokenIsProviderKey, false)]
+#[case::not_allowed(Reason::SecretForbidden, false)]
+#[case::not_read(Reason::Checking, false)]
+fn only_a_secret_that_is_gone_leaves_its_last_token_in_use(
+    #[case] reason: Reason,
+    #[case] goes_on: bool,
+) {
+    assert_eq!(outlives(&Why::new(reason, "")), goes_on);
+}
+
+fn holding(reason: Reason) -> WorkspaceView {
+    let mut session = session(1);
+    session.holds = Some((reason, "it is held".into()));
+    WorkspaceView::Ready(session)
+}
+
+/// What proves that no run was made, and what doesn't.
+#[rstest]
+#[case::without_an_intent(Case::new(), true)]
+#[case::announced(Case::new().mine(), true)]
+#[case::rejected_token(Case::new().mine().posted(Err(problem(401, "unauthenticated"))).at(60), true)]
+#[case::told_to_wait(Case::new().mine().posted(Err(problem(429, "slow_down"))).at(700), true)]
+#[case::in_doubt(Case::new().mine().posted(Err(lost())).at(700), false)]
+#[case::by_another_process(Case::new().mine().restarted(), false)]
+fn a_hold_stops_every_submission_that_can_not_have_made_a_run(
+    #[case] case: Case,
+    #[case] held: bool,
+) {
+    for reason in [
+        Reason::SecretNotFound,
+        Reason::VersionNotAccepted,
+        Reason::WorkspaceSuspended,
+    ] {
+        let mut view = holding(reason);
+        if let WorkspaceView::Ready(session) = &mut view {
+            session.number = 2;
+        }
+        let case = case.clone().view(view);
+        let does = case.does();
+        if held {
+            assert_eq!(does, "nothing");
+            let ready = condition(&case.settled(), "Ready").expect("told");
+            assert_eq!(ready, ("False".to_owned(), reason.to_string()));
+        } else {
+            assert!(["submit", "intent"].contains(&does), "{does}");
+        }
+    }
+}
+
+#[test]
+fn a_workspace_that_waits_for_a_run_with_an_intent_does_not_hold_it() {
+    let view = holding(Reason::WorkspaceDeleting);
+    assert_eq!(Case::new().view(view.clone()).does(), "nothing");
+    assert_eq!(Case::new().mine().view(view).does(), "submit");
+}
+
+#[test]
+fn a_held_workspace_mirrors_and_cancels_what_was_submitted() {
+    let case = Case::new()
+        .submitted("running")
+        .view(holding(Reason::SecretNotFound));
+    assert_eq!(case.does(), "refresh");
+    assert_eq!(case.deleting().does(), "cancel");
+}

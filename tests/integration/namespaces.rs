@@ -1,0 +1,136 @@
+//! The deletion of a namespace, carried out by the real namespace controller: it takes the Secret at
+//! once, and whatever has no finalizer.
+
+use k8s_openapi::api::core::v1::Namespace;
+use kube::{Api, api::ListParams};
+use serde_json::{Value, json};
+
+use run_operator::api::{ConditionType as Type, Phase};
+
+use crate::cluster::{ControlPlane, Options};
+use crate::support::{Setup, World, condition_of, eventually, phase_of, says};
+
+const NAMES: [&str; 5] = ["one", "two", "three", "four", "five"];
+
+/// A world with a namespace controller, and Runs that go on until they are cancelled, which takes them a
+/// few seconds.
+async fn busy() -> World {
+    let options = Options {
+        controller_manager: true,
+    };
+    let own = ControlPlane::start(options).await.unwrap();
+    let world = World::with(Setup {
+        control_plane: Some(Box::leak(Box::new(own))),
+        // So that namespaces are watched.
+        operator: vec!["--cluster-workspaces", "true"],
+        ..Setup::default()
+    })
+    .await;
+    for name in NAMES {
+        let simulate = json!({"runId": name, "outcome": "never", "cancelTimeMs": 5000});
+        world.simulate(name, simulate).await;
+    }
+    for name in NAMES {
+        world.state(name, "running").await;
+    }
+    world
+}
+
+async fn delete_namespace(world: &World) {
+    let delete = ["delete", "namespace", &world.namespace, "--wait=false"];
+    world.kubectl(&delete, "").await.unwrap();
+}
+
+async fn namespace_gone(world: &World) {
+    let namespaces: Api<Namespace> = Api::all(world.client.clone());
+    eventually("the namespace is gone", async || {
+        match namespaces.get_opt(&world.namespace).await {
+            Ok(None) => Ok(()),
+            Ok(Some(namespace)) => Err(serde_json::to_string(&namespace.status).unwrap()),
+            Err(error) => Err(error.to_string()),
+        }
+    })
+    .await;
+}
+
+async fn secret_gone(world: &World) {
+    eventually("the Secret is gone", async || {
+        match world.secrets().get_opt("run-operator-token").await {
+            Ok(None) => Ok(()),
+            other => Err(format!("{:?}", other.map(|_| "there"))),
+        }
+    })
+    .await;
+}
+
+fn state_of(run: &Value) -> &str {
+    run["state"].as_str().unwrap()
+}
+
+#[tokio::test]
+async fn a_namespace_that_is_deleted_takes_its_secret_first_and_still_every_run_is_cancelled() {
+    let world = busy().await;
+    let history = world.history().await;
+    delete_namespace(&world).await;
+    secret_gone(&world).await;
+    let told = world.workspace_condition("default", Type::Ready, "False", "SecretNotFound");
+    says(
+        &told.await,
+        &["Secret run-operator-token doesn't exist", "last good token"],
+    );
+    let left = world.service.runs().await;
+    assert!(
+        left.iter().any(|run| state_of(run) != "cancelled"),
+        "they were still to be cancelled when the Secret was gone"
+    );
+    namespace_gone(&world).await;
+    let runs = world.service.runs().await;
+    assert_eq!(runs.len(), NAMES.len());
+    for run in &runs {
+        assert_eq!(state_of(run), "cancelled", "{run}");
+    }
+    assert_eq!(world.unauthorized().await, 0);
+    for name in NAMES {
+        let last = history.of(name).pop().unwrap();
+        assert_eq!(phase_of(&last), Some(Phase::Cancelled), "{name}");
+    }
+    history.holds().await;
+}
+
+#[tokio::test]
+async fn after_a_restart_in_a_namespace_without_its_secret_the_runs_say_how_to_let_go() {
+    let mut world = busy().await;
+    world.kill_operator();
+    delete_namespace(&world).await;
+    secret_gone(&world).await;
+    world.start_operator().await;
+    for name in NAMES {
+        // At first the operator may not have seen the namespace itself.
+        let run = world
+            .run_until(name, "says that it can't be mended here", |run| {
+                condition_of(run, Type::Synced).is_some_and(|synced| {
+                    synced.reason == "WorkspaceNotReady"
+                        && synced.message.contains("is being deleted")
+                })
+            })
+            .await;
+        let words = [
+            "Workspace default",
+            "SecretNotFound",
+            "Secret run-operator-token doesn't exist",
+            "can't be created",
+            "spec.deletionPolicy: Orphan",
+        ];
+        says(&condition_of(&run, Type::Synced).unwrap().message, &words);
+    }
+    let runs = world.runs().list(&ListParams::default()).await.unwrap();
+    assert_eq!(runs.items.len(), NAMES.len(), "each waits");
+    for name in NAMES {
+        let orphan = json!({"spec": {"deletionPolicy": "Orphan"}});
+        world.patch_run(name, orphan).await;
+    }
+    namespace_gone(&world).await;
+    for run in world.service.runs().await {
+        assert_eq!(state_of(&run), "running", "it was let go of: {run}");
+    }
+}

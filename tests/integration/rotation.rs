@@ -1,0 +1,194 @@
+//! A token that expires every few seconds, under load.
+
+use std::collections::{HashMap, HashSet};
+
+use kube::api::ListParams;
+use serde_json::json;
+
+use run_operator::api::{ConditionType as Type, Phase, conditions};
+
+use crate::support::{Setup, TOKEN, World, condition_of, eventually, phase_of};
+
+const RUNS: usize = 200;
+const ROTATIONS: usize = 6;
+/// How long a token is good, in milliseconds.
+const LIFE: u64 = 4000;
+/// Calls that may be refused for each token: those that were under way when it expired, and the probes
+/// until its successor came. However many Runs there are.
+const REFUSED_PER_ROTATION: usize = 32;
+/// No test runs for ever.
+const MOST_ROTATIONS: usize = 40;
+
+/// Plays the issuer of tokens.
+struct Issuer<'a> {
+    world: &'a World,
+    /// The fingerprints of what was issued, in order.
+    issued: Vec<String>,
+}
+
+impl Issuer<'_> {
+    /// Puts a new token into the Secret, and waits until the Workspace was checked with it.
+    async fn rotate(&mut self) {
+        let token = format!("canary-of-rotation-{:03}", self.issued.len());
+        let new = json!({"token": token, "expiresAfterMs": LIFE});
+        let made = self.world.service.post("tokens", new).await;
+        self.world.token(&token).await;
+        let fingerprint = made["fingerprint"].as_str().unwrap().to_owned();
+        eventually("the new token is in use", async || {
+            if self.requests(&fingerprint, "getWorkspace").await > 0 {
+                Ok(())
+            } else {
+                Err("no check with it")
+            }
+        })
+        .await;
+        self.issued.push(fingerprint);
+    }
+
+    /// How many requests came with a token.
+    async fn requests(&self, fingerprint: &str, operation: &str) -> usize {
+        let requests = self.world.service.requests(operation).await;
+        requests
+            .iter()
+            .filter(|r| r["token"] == fingerprint)
+            .count()
+    }
+
+    /// Waits until the last token has expired and the Workspace says so, or nothing is left to be done.
+    async fn expired(&self) {
+        eventually("the token has expired", async || {
+            let workspace = self.world.workspaces().get("default").await.unwrap();
+            let conditions = workspace.status.unwrap_or_default().conditions;
+            let ready = conditions::find(&conditions, Type::Ready).cloned();
+            let rejected = ready.as_ref().is_some_and(|c| c.reason == "Unauthorized");
+            if rejected || succeeded(self.world).await == RUNS {
+                Ok(())
+            } else {
+                Err(format!("{ready:?}"))
+            }
+        })
+        .await;
+    }
+
+    /// Waits until the last token was of use, or nothing is left to be done.
+    async fn used(&self) {
+        let last = self.issued.last().unwrap();
+        eventually("calls are made with the token", async || {
+            let calls =
+                self.requests(last, "getRun").await + self.requests(last, "createRun").await;
+            if calls >= 10 || succeeded(self.world).await == RUNS {
+                Ok(())
+            } else {
+                Err(calls)
+            }
+        })
+        .await;
+    }
+}
+
+async fn succeeded(world: &World) -> usize {
+    let runs = world.runs().list(&ListParams::default()).await.unwrap();
+    let ended = |run: &&run_operator::api::Run| phase_of(run) == Some(Phase::Succeeded);
+    runs.items.iter().filter(ended).count()
+}
+
+/// While the token is bad no Run makes a call, and each probe is one of each call.
+async fn one_prober(world: &World) {
+    let probes = async || {
+        let identity = world.service.requests("getWorkspace").await.len();
+        (world.service.requests("getVersion").await.len(), identity)
+    };
+    // What was under way when the token expired has come in by the next probe.
+    let (_, identity) = probes().await;
+    world.asked("getWorkspace", identity + 1).await;
+    let (before, calls) = (probes().await, world.service.run_calls().await);
+    world.asked("getWorkspace", before.1 + 2).await;
+    let after = probes().await;
+    assert_eq!(world.service.run_calls().await, calls, "a Run makes calls");
+    let (versions, identities) = (after.0 - before.0, after.1 - before.1);
+    // A probe may be half way at either look.
+    assert!(
+        versions.abs_diff(identities) <= 1,
+        "{versions}, {identities}"
+    );
+    assert!(identities <= 3, "{identities} probes in two steps");
+}
+
+/// How many runs were listened to with more than one token.
+async fn renewed_streams(world: &World) -> usize {
+    let mut tokens: HashMap<String, HashSet<String>> = HashMap::new();
+    for stream in world.service.requests("streamEvents").await {
+        let field = |name: &str| stream[name].as_str().unwrap_or_default().to_owned();
+        tokens
+            .entry(field("runId"))
+            .or_default()
+            .insert(field("token"));
+    }
+    tokens.values().filter(|tokens| tokens.len() > 1).count()
+}
+
+#[tokio::test]
+async fn two_hundred_runs_go_through_while_the_token_expires_every_few_seconds() {
+    let world = World::with(Setup {
+        bare: true,
+        ..Setup::default()
+    })
+    .await;
+    world.service.delete(&format!("tokens/{TOKEN}")).await;
+    let history = world.history().await;
+    let mut issuer = Issuer {
+        world: &world,
+        issued: Vec::new(),
+    };
+    world.token("canary-of-rotation-none").await;
+    world.create_workspace("default", json!({})).await;
+    let created = (0..RUNS).map(async |n| {
+        let simulate = json!({"runTimeMs": 500 + n * 100});
+        world.simulate(&format!("run-{n}"), simulate).await
+    });
+    futures::future::join_all(created).await;
+    world
+        .workspace_ready("default", "False", "Unauthorized")
+        .await;
+    one_prober(&world).await;
+
+    let mut late = 0;
+    while issuer.issued.len() < ROTATIONS || succeeded(&world).await < RUNS {
+        assert!(issuer.issued.len() < MOST_ROTATIONS, "it never ends");
+        issuer.rotate().await;
+        issuer.used().await;
+        // Every other token expires before its successor comes.
+        if issuer.issued.len().is_multiple_of(2) {
+            issuer.expired().await;
+            late += 1;
+            if late == 2 && succeeded(&world).await < RUNS {
+                one_prober(&world).await;
+            }
+        }
+    }
+
+    let refused = usize::try_from(world.unauthorized().await).unwrap();
+    let rotations = issuer.issued.len();
+    println!("{rotations} rotations, {late} of them late, {refused} calls refused");
+    assert!(late >= 3 && rotations >= ROTATIONS);
+    assert!(
+        refused <= rotations * REFUSED_PER_ROTATION,
+        "{refused} calls were refused in {rotations} rotations"
+    );
+    for fingerprint in issuer.issued.iter().take(ROTATIONS) {
+        let streams = issuer.requests(fingerprint, "streamEvents").await;
+        assert!(streams > 0, "no stream was opened with {fingerprint}");
+    }
+    let renewed = renewed_streams(&world).await;
+    assert!(renewed > 0, "no stream went on with another token");
+    println!("{renewed} streams went on with another token");
+    assert_eq!(world.service.runs().await.len(), RUNS);
+    world.one_run_each().await;
+    for n in 0..RUNS {
+        for run in history.of(&format!("run-{n}")) {
+            assert_ne!(phase_of(&run), Some(Phase::Failed));
+            assert_eq!(condition_of(&run, Type::Stalled), None);
+        }
+    }
+    history.holds().await;
+}

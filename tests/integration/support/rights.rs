@@ -1,0 +1,126 @@
+//! An operator with few rights, and what the API server wrote down about it.
+
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value, json};
+
+use super::World;
+
+/// The Secret of the Workspace `default`.
+pub(crate) const SECRET: &str = "run-operator-token";
+/// The operator's service account, its Role and the binding of the two.
+const NAME: &str = "operator";
+
+impl World {
+    /// A service account that may do with Secrets of the namespace what `rules` say, and what the operator
+    /// needs besides, in the namespace or everywhere; the kubeconfig with a token of it.
+    pub(super) async fn restricted(&self, rules: Value, everywhere: bool) -> PathBuf {
+        let account =
+            json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": NAME}});
+        let needed = json!([
+            {"apiGroups": ["run-operator.dev"], "resources": ["*"], "verbs": ["*"]},
+            {"apiGroups": ["events.k8s.io"], "resources": ["events"], "verbs": ["create", "patch"]},
+            {"apiGroups": [""], "resources": ["namespaces"], "verbs": ["get", "list", "watch"]},
+        ]);
+        let scope = if everywhere { "Cluster" } else { "" };
+        let secrets = self.role("", &format!("{NAME}-secrets"), &rules);
+        let others = self.role(scope, &self.namespace, &needed);
+        for object in [account].into_iter().chain(secrets).chain(others) {
+            let applied = self
+                .kubectl(&["create", "-f", "-"], &object.to_string())
+                .await;
+            applied.unwrap();
+        }
+        let token = self.kubectl(&["create", "token", NAME], "").await.unwrap();
+        let kubeconfig = self.scratch.path().join("operator.kubeconfig");
+        std::fs::copy(self.control_plane.kubeconfig(), &kubeconfig).unwrap();
+        let file = format!("--kubeconfig={}", kubeconfig.display());
+        let credentials = format!("--token={}", token.trim());
+        let user = format!("--user={NAME}");
+        for args in [
+            ["set-credentials", NAME, &credentials],
+            ["set-context", "--current", &user],
+        ] {
+            let args: Vec<&str> = [&file, "config"].into_iter().chain(args).collect();
+            self.kubectl(&args, "").await.unwrap();
+        }
+        kubeconfig
+    }
+}
+
+impl World {
+    /// A Role and its binding to the operator, or a ClusterRole where `scope` says so.
+    fn role(&self, scope: &str, name: &str, rules: &Value) -> [Value; 2] {
+        let group = "rbac.authorization.k8s.io";
+        let object = |kind: &str, mut with: Value| {
+            with["apiVersion"] = format!("{group}/v1").into();
+            with["kind"] = format!("{scope}{kind}").into();
+            with["metadata"] = json!({"name": name});
+            with
+        };
+        let role = json!({"apiGroup": group, "kind": format!("{scope}Role"), "name": name});
+        let operator = json!({"kind": "ServiceAccount", "name": NAME, "namespace": self.namespace});
+        [
+            object("Role", json!({"rules": rules})),
+            object(
+                "RoleBinding",
+                json!({"roleRef": role, "subjects": [operator]}),
+            ),
+        ]
+    }
+}
+
+/// What the operator's service account asked of the API server about Secrets. Each request is written
+/// down before its answer is sent.
+pub(crate) struct Audit<'a> {
+    log: &'a Path,
+    user: String,
+}
+
+impl<'a> Audit<'a> {
+    /// Of this world, whose operator is restricted and whose control plane is our own.
+    pub(crate) fn of(world: &World, log: &'a Path) -> Self {
+        Self {
+            log,
+            user: format!("system:serviceaccount:{}:{NAME}", world.namespace),
+        }
+    }
+
+    /// The requests until now, oldest first.
+    pub(crate) fn requests(&self) -> Vec<Value> {
+        let text = std::fs::read_to_string(self.log).unwrap();
+        // Its last line may be half written.
+        let entries = text
+            .lines()
+            .filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        entries
+            .filter(|entry| {
+                entry["user"]["username"] == self.user.as_str()
+                    && entry["objectRef"]["resource"] == "secrets"
+            })
+            .collect()
+    }
+
+    /// How many requests had this verb and this status.
+    pub(crate) fn count(&self, verb: &str, status: u16) -> usize {
+        let requests = self.requests();
+        let fits = |entry: &&Value| {
+            entry["verb"] == verb
+                && entry["responseStatus"]["code"] == status
+                // A watch is written down when it begins, and once more when it ends.
+                && !(verb == "watch" && entry["stage"] == "ResponseComplete")
+        };
+        requests.iter().filter(fits).count()
+    }
+
+    /// How many watches have ended.
+    pub(crate) fn ended_watches(&self) -> usize {
+        let requests = self.requests();
+        let ended = |entry: &&Value| {
+            entry["verb"] == "watch"
+                && entry["stage"] == "ResponseComplete"
+                && entry["responseStatus"]["code"] == 200
+        };
+        requests.iter().filter(ended).count()
+    }
+}
