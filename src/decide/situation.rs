@@ -176,9 +176,9 @@ impl Row {
         if status.run_id.is_none() || why.reason == Reason::Restored {
             return Self::pending(why);
         }
-        let phase = status.phase.unwrap_or(Phase::Active);
+        let phase = status.phase.filter(|p| *p != Phase::Pending);
         Self {
-            phase,
+            phase: phase.unwrap_or(Phase::Active),
             accepted: Some(true),
             synced: Some((false, why.clone())),
             ..Self::pending(why)

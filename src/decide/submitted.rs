@@ -45,7 +45,7 @@ pub(super) fn decide(f: &Facts<'_>, run_id: &str) -> Decision {
     }
     let guarded = f.has_finalizer() && f.intent_stands();
     if !f.deleting() && !guarded {
-        return mend(f);
+        return mend(f, run_id);
     }
     mirror(f, run_id)
 }
@@ -81,13 +81,13 @@ fn accept(f: &Facts<'_>, run_id: &str) -> Decision {
 }
 
 /// Puts finalizer and intent back after a replace stripped them.
-fn mend(f: &Facts<'_>) -> Decision {
+fn mend(f: &Facts<'_>, run_id: &str) -> Decision {
     let pinned = f
         .own_intent()
         .map(|i| &i.workspace)
         .or(f.status().workspace.as_ref());
     let Some(workspace) = pinned else {
-        return Decision::tell(f.say(&Situation::Blocked(wording::unreadable_intent())));
+        return Decision::tell(f.say(&Situation::Blocked(wording::nowhere(run_id))));
     };
     let intent = f
         .own_intent()

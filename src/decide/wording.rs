@@ -47,6 +47,17 @@ pub(super) fn unreadable_intent() -> Why {
     )
 }
 
+/// A runId that no intent and no Workspace go with: it was not this operator that wrote it.
+pub(super) fn nowhere(run_id: &str) -> Why {
+    Why::new(
+        Reason::SubmissionUnknown,
+        format!(
+            "The status names the run {}, but neither it nor the annotation run-operator.dev/intent says where it was submitted, so no call is made. Look for the run at the service, and create a new Run; this one can be deleted.",
+            cut(run_id, MAX_QUOTE)
+        ),
+    )
+}
+
 pub(super) fn outcome_unknown(f: &Facts<'_>, intent: &Intent) -> Why {
     let next = if f.deleting() {
         ORPHAN.to_owned()

@@ -75,6 +75,9 @@ fn lost_run() -> Case {
 #[case::refused(Case::new().mine().posted(Err(problem(422, "bad"))), "Pending FF--F-T", "CreateRefused")]
 #[case::unknown(Case::new().intent("x", 1).at(86_400), "Pending FF--F-T", "SubmissionUnknown")]
 #[case::unreadable_intent(Case::new().annotate("run-operator.dev/intent", "?"), "Pending FF--F-T", "SubmissionUnknown")]
+#[case::forged_run_id(
+    Case::new().status(|s| { s.phase = Some(Phase::Pending); s.run_id = Some("run-7".into()); }),
+    "Active TF--F-T", "SubmissionUnknown")]
 #[case::restored(Case::new().foreign(), "Pending FF--F-T", "Restored")]
 #[case::restored_with_a_status(Case::new().submitted("running").foreign(), "Pending FF--F-T", "Restored")]
 #[case::key_in_use(rival(Case::new()), "Pending FF--F-T", "KeyInUse")]
