@@ -23,6 +23,7 @@ use tokio_util::sync::CancellationToken;
 use crate::api::{Run, Workspace};
 
 use super::{
+    calls,
     context::{Config, Context, Guarded, Shared},
     metrics::{Metrics, PHASES},
     queue::Queue,
@@ -89,7 +90,7 @@ impl Controller {
         }
     }
 
-    /// Runs until shutdown, then until the reconciles under way have ended. Returns whether that was
+    /// Runs until shutdown, then until the reconciles and calls under way have ended. Returns whether that was
     /// asked for; a loop that ends by itself brings the others down too.
     pub async fn run(self) -> bool {
         let Self {
@@ -117,7 +118,8 @@ impl Controller {
             let served = workspace_loop.serve(
                 api,
                 Arc::clone(&ctx),
-                concurrency,
+                // Their checks call the service on the spot: one that hangs must hold up no other.
+                0,
                 workspaces::reconcile,
                 wake::missing_workspaces,
             );
@@ -142,6 +144,7 @@ impl Controller {
             }
         });
         let early = join_all(watched).await.contains(&true);
+        calls::end(&ctx).await;
         for entry in ctx.objects.all() {
             entry.close_stream();
         }

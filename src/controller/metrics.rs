@@ -17,6 +17,12 @@ pub struct Metrics {
     runs: Family<PhaseLabels, Gauge>,
     /// Event streams whose connection is open.
     pub open_streams: Gauge<i64, AtomicI64>,
+    /// Calls for Runs that are under way, the opening of event streams included.
+    pub calls_in_flight: Gauge<i64, AtomicI64>,
+    /// Calls that wait at their Workspace's gate.
+    pub calls_waiting: Gauge<i64, AtomicI64>,
+    /// Times that a 429 paused the calls of a Workspace.
+    pub workspace_pauses: Counter,
     /// Event streams opened anew after a break.
     pub stream_reconnects: Counter,
     /// Events received from the service.
@@ -104,11 +110,19 @@ impl Metrics {
             requests.clone(),
         );
         registry.register("runs", "Run objects by phase", runs.clone());
-        let open_streams = Gauge::default();
-        registry.register(
-            "open_streams",
-            "Event streams whose connection is open",
-            open_streams.clone(),
+        let mut gauge = |name: &str, help: &str| {
+            let gauge = Gauge::default();
+            registry.register(name, help, gauge.clone());
+            gauge
+        };
+        let open_streams = gauge("open_streams", "Event streams whose connection is open");
+        let calls_in_flight = gauge(
+            "calls_in_flight",
+            "Calls for Runs that are under way, the opening of event streams included",
+        );
+        let calls_waiting = gauge(
+            "calls_waiting",
+            "Calls for Runs that wait for their Workspace's turn",
         );
         let mut counter = |name: &str, help: &str| {
             let counter = Counter::default();
@@ -116,6 +130,10 @@ impl Metrics {
             counter
         };
         let metrics = Self {
+            workspace_pauses: counter(
+                "workspace_pauses",
+                "Times that a 429 paused the calls of a Workspace",
+            ),
             stream_reconnects: counter(
                 "stream_reconnects",
                 "Event streams opened anew after a break",
@@ -135,6 +153,8 @@ impl Metrics {
             requests,
             runs,
             open_streams,
+            calls_in_flight,
+            calls_waiting,
         };
         metrics.initialise();
         metrics

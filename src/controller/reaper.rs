@@ -9,11 +9,12 @@ use crate::api::Run;
 use crate::decide::Effect;
 
 use super::{
-    act,
+    calls,
     context::{Context, now},
+    gate::Permit,
     objects::{Entry, Hold},
     reconcile::{decide, publish},
-    registry::Key,
+    registry::{Key, Slot},
     rivals,
 };
 
@@ -39,7 +40,7 @@ fn sweep(ctx: &Arc<Context>) {
     for entry in ctx.objects.all() {
         let there = ctx.has_run(&entry.namespace, &entry.name, &entry.uid);
         // A POST that is under way may bring a runId yet.
-        if there || entry.with(|state| state.busy) {
+        if there || entry.with(|state| state.busy || state.calling) {
             continue;
         }
         let last_seen =
@@ -80,6 +81,7 @@ fn unfinished(entry: &Entry, run: &Run) -> bool {
 
 async fn cancel(ctx: Arc<Context>, entry: Arc<Entry>, run: Arc<Run>) {
     let key = Key::of(&run.spec.workspace_ref(), &entry.namespace);
+    let mut permit = None;
     while !ctx.shutdown.is_cancelled() {
         let slot = ctx.slot(&key);
         let (decision, _) = decide(&ctx, &entry, &run, &slot, true);
@@ -90,13 +92,13 @@ async fn cancel(ctx: Arc<Context>, entry: Arc<Entry>, run: Arc<Run>) {
                 tracing::info!(run.uid = %entry.uid, "a vanished Run is settled");
                 return;
             }
-            Some(effect) => {
-                if let Some(limiter) = slot.live.as_ref().and_then(|live| live.limiter.as_ref()) {
-                    limiter.wait(&entry.uid).await;
-                }
-                act::call(&ctx, &entry, &key, &slot, effect).await;
-            }
+            Some(effect) => match permit.take() {
+                Some(permit) => calls::call(&ctx, &entry, &key, &slot, effect, permit).await,
+                // Decided anew after the wait.
+                None => permit = turn(&ctx, &slot).await,
+            },
             None => {
+                permit = None;
                 let wait = decision
                     .again
                     .and_then(|at| Duration::try_from(at.duration_since(now())).ok());
@@ -112,4 +114,13 @@ async fn cancel(ctx: Arc<Context>, entry: Arc<Entry>, run: Arc<Run>) {
         run.id = run.status.as_ref().and_then(|s| s.run_id.as_deref()),
         "the operator ends before the run of a vanished Run was seen to end"
     );
+}
+
+/// Waits for the turn of one call; nothing at shutdown.
+async fn turn(ctx: &Context, slot: &Slot) -> Option<Permit> {
+    let live = slot.live.as_ref()?;
+    tokio::select! {
+        permit = live.gate.wait() => Some(permit),
+        () = ctx.shutdown.cancelled() => None,
+    }
 }

@@ -210,20 +210,23 @@ fn ready_slot(
     } else {
         assessment.holds.clone()
     };
-    let current = ctx.registry.slot(key).live;
-    let same = current.filter(|live| {
+    let current = ctx.registry.slot(key);
+    let gate = ctx.gate(key, workspace.spec.rate_limit);
+    if matches!(current.view, WorkspaceView::NotReady { .. }) {
+        gate.start_slowly();
+    }
+    let same = current.live.filter(|live| {
         live.credentials.token == credentials.token
             && live.client.base_url().as_str() == resolved.base_url
     });
     let number = same
         .as_ref()
         .map_or_else(|| ctx.registry.next_session(), |live| live.number);
-    let limiter = ctx.checks.limiter(key, workspace.spec.rate_limit);
     let live = Arc::new(Live {
         client,
         credentials,
         number,
-        limiter,
+        gate,
     });
     Slot {
         view: WorkspaceView::Ready(Session {
