@@ -14,6 +14,7 @@ mod contract;
 mod deletion;
 mod doubt;
 mod feed;
+mod held;
 mod intents;
 mod lives;
 mod mirror;

@@ -16,6 +16,7 @@ mod support;
 mod bad_input;
 mod budget;
 mod cli;
+mod congestion;
 mod deletion;
 mod doubt;
 mod faults;
