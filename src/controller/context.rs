@@ -153,8 +153,7 @@ impl Context {
         self.checks.gate(key, limit, || {
             let runs = self.runs.clone();
             let wake = move |namespace: &str, name: &str| runs.wake(namespace, name);
-            let seed = format!("{}/{}", key.namespace, key.name);
-            Gate::new(&seed, Box::new(wake), Arc::clone(&self.metrics))
+            Gate::new(key.clone(), Box::new(wake), Arc::clone(&self.metrics))
         })
     }
 

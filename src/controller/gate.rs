@@ -1,5 +1,5 @@
 //! The gate that every call for a Workspace's Runs passes: at most so many at the same time, none while
-//! the service has asked for a pause, and as `spec.rateLimit` says. One Workspace's trouble stays before
+//! the service has asked for a pause or gives no answers, and as `spec.rateLimit` says. One Workspace's trouble stays before
 //! its own gate.
 //!
 //! # Guarantees
@@ -18,9 +18,10 @@ use crate::decide::{Held, backoff, memory::later};
 
 use super::{
     context::{lock, now},
-    metrics::Metrics,
+    metrics::{Metrics, PauseCause},
+    registry::Key,
     turns::{Caller, Turn, Turns},
-    window::{Outcome, Started, Window},
+    window::{Cause, Outcome, Started, Window},
 };
 
 /// Wakes a Run, by namespace and name.
@@ -28,6 +29,7 @@ pub(super) type Wake = Box<dyn Fn(&str, &str) + Send + Sync>;
 
 /// The gate of one Workspace. It outlives its checks and its tokens.
 pub struct Gate {
+    key: Key,
     state: Mutex<State>,
     wake: Wake,
     metrics: Arc<Metrics>,
@@ -62,10 +64,13 @@ impl Drop for Permit {
 }
 
 impl Gate {
-    /// An open gate. `name` spreads the pauses of different Workspaces.
-    pub(super) fn new(name: &str, wake: Wake, metrics: Arc<Metrics>) -> Self {
-        let window = Window::new(backoff::seed(name, 0));
+    /// An open gate.
+    pub(super) fn new(key: Key, wake: Wake, metrics: Arc<Metrics>) -> Self {
+        // Spreads the pauses of different Workspaces.
+        let name = format!("{}/{}", key.namespace, key.name);
+        let window = Window::new(backoff::seed(&name, 0));
         Self {
+            key,
             state: Mutex::new(State {
                 turns: Turns::new(window, oneshot::Sender::is_closed),
                 timer: None,
@@ -141,22 +146,29 @@ impl Gate {
     fn leave(self: &Arc<Self>, call: Started, outcome: Outcome) {
         self.metrics.calls_in_flight.dec();
         let away = self.change(|turns, now| {
-            if !turns.end(call, outcome, now) {
+            let Some(cause) = turns.end(call, outcome, now) else {
                 return Vec::new();
-            }
-            self.metrics.workspace_pauses.inc();
+            };
             let until = turns.window().paused_until(now);
-            let seconds = until.map_or(0, |until| (until - now).as_secs());
-            tracing::warn!(
-                seconds,
-                "the service answered 429; the calls of its Workspace are paused"
-            );
+            self.tell(cause, until.map_or(Duration::ZERO, |until| until - now));
             match turns.window().long_pause(now) {
                 Some(_) => turns.send_away(),
                 None => Vec::new(),
             }
         });
         self.wake_all(&away);
+    }
+
+    fn tell(&self, cause: Cause, pause: Duration) {
+        let (word, sentence) = match cause {
+            Cause::TooMany => (PauseCause::too_many_requests, "the service answered 429"),
+            Cause::Lost => (PauseCause::no_answer, "the service gives no answers"),
+        };
+        self.metrics.paused(word);
+        tracing::warn!(
+            k8s.namespace.name = %self.key.namespace, workspace.name = %self.key.name,
+            cause = sentence, milliseconds = pause.as_millis(), "the calls of a Workspace are paused"
+        );
     }
 
     /// Changes the queue, then sees to whose turn it is.

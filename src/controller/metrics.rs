@@ -15,14 +15,13 @@ pub struct Metrics {
     reconciles: Family<ReconcileLabels, Counter>,
     requests: Family<RequestLabels, Counter>,
     runs: Family<PhaseLabels, Gauge>,
+    pauses: Family<PauseLabels, Counter>,
     /// Event streams whose connection is open.
     pub open_streams: Gauge<i64, AtomicI64>,
     /// Calls for Runs that are under way, the opening of event streams included.
     pub calls_in_flight: Gauge<i64, AtomicI64>,
     /// Calls that wait at their Workspace's gate.
     pub calls_waiting: Gauge<i64, AtomicI64>,
-    /// Times that a 429 paused the calls of a Workspace.
-    pub workspace_pauses: Counter,
     /// Event streams opened anew after a break.
     pub stream_reconnects: Counter,
     /// Events received from the service.
@@ -52,6 +51,24 @@ pub enum ReconcileResult {
     error,
     /// The code panicked.
     panic,
+}
+
+/// Why the calls of a Workspace are paused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, EncodeLabelValue)]
+#[allow(
+    non_camel_case_types,
+    reason = "the label's values, as dashboards know them"
+)]
+pub enum PauseCause {
+    /// The service answered 429.
+    too_many_requests,
+    /// Several calls in a row got no answer.
+    no_answer,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct PauseLabels {
+    cause: PauseCause,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -110,6 +127,12 @@ impl Metrics {
             requests.clone(),
         );
         registry.register("runs", "Run objects by phase", runs.clone());
+        let pauses = Family::<PauseLabels, Counter>::default();
+        registry.register(
+            "workspace_pauses",
+            "Pauses of a Workspace's calls by cause",
+            pauses.clone(),
+        );
         let mut gauge = |name: &str, help: &str| {
             let gauge = Gauge::default();
             registry.register(name, help, gauge.clone());
@@ -130,10 +153,6 @@ impl Metrics {
             counter
         };
         let metrics = Self {
-            workspace_pauses: counter(
-                "workspace_pauses",
-                "Times that a 429 paused the calls of a Workspace",
-            ),
             stream_reconnects: counter(
                 "stream_reconnects",
                 "Event streams opened anew after a break",
@@ -152,6 +171,7 @@ impl Metrics {
             reconciles,
             requests,
             runs,
+            pauses,
             open_streams,
             calls_in_flight,
             calls_waiting,
@@ -177,6 +197,9 @@ impl Metrics {
                 let _ = self.requests.get_or_create(&labels);
             }
         }
+        for cause in [PauseCause::too_many_requests, PauseCause::no_answer] {
+            let _ = self.pauses.get_or_create(&PauseLabels { cause });
+        }
         for (_, phase) in PHASES {
             let _ = self.runs.get_or_create(&PhaseLabels { phase });
         }
@@ -187,6 +210,11 @@ impl Metrics {
         self.reconciles
             .get_or_create(&ReconcileLabels { controller, result })
             .inc();
+    }
+
+    /// The calls of a Workspace are paused.
+    pub fn paused(&self, cause: PauseCause) {
+        self.pauses.get_or_create(&PauseLabels { cause }).inc();
     }
 
     /// The number of Runs in each phase.

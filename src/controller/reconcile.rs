@@ -78,6 +78,9 @@ pub(super) fn settle(ctx: Arc<Context>, entry: Arc<Entry>) -> BoxFuture<'static,
     let settled = async move {
         let stored = ctx.run(&entry.namespace, &entry.name, &entry.uid);
         let stored = stored.and_then(|object| object.0.as_ref().ok().cloned().map(Arc::new));
+        let Some(run) = stored else {
+            return;
+        };
         let begun = entry.with(|state| {
             let due = state.learnt && !state.busy && !state.calling;
             if due {
@@ -85,7 +88,7 @@ pub(super) fn settle(ctx: Arc<Context>, entry: Arc<Entry>) -> BoxFuture<'static,
             }
             due
         });
-        if let Some(run) = stored.filter(|_| begun) {
+        if begun {
             look(&ctx, &entry, run).await;
         }
     };

@@ -106,9 +106,9 @@ impl Follower {
     async fn follow(mut self) {
         let ctx = Arc::clone(&self.ctx);
         while let Some((place, permit)) = self.turn().await {
-            // Another token may have come meanwhile.
-            let Some(live) = self.live_session().await else {
-                return;
+            // Another token may have come meanwhile, or none is good now: nothing is held while waiting.
+            let Some(live) = ctx.registry.slot(&self.key).live else {
+                continue;
             };
             let end = self.connect(&live, permit).await;
             drop(place);

@@ -11,7 +11,7 @@ use crate::api::workspace::RateLimit;
 
 use super::{
     limiter::Limiter,
-    window::{Outcome, Started, Window},
+    window::{Cause, Outcome, Started, Window},
 };
 
 /// A Run that was called and doesn't come within this time no longer keeps its room from others: it may
@@ -72,7 +72,9 @@ pub(super) struct Turns<T> {
     queue: VecDeque<Waiter<T>>,
     places: HashMap<String, Place>,
     /// Room that is kept for Runs that were called, in the order in which that ends.
-    kept: VecDeque<(Instant, String)>,
+    kept: VecDeque<(Instant, Caller)>,
+    /// Late Runs, in the order in which they are woken once more, should a wake-up have been lost.
+    late: VecDeque<(Instant, Caller)>,
     /// Runs that wait and have not said so, in the order in which they will.
     silent: VecDeque<(Instant, Caller, u64)>,
     tickets: u64,
@@ -92,6 +94,7 @@ impl<T> Turns<T> {
             queue: VecDeque::new(),
             places: HashMap::new(),
             kept: VecDeque::new(),
+            late: VecDeque::new(),
             silent: VecDeque::new(),
             tickets: 0,
             waiting: 0,
@@ -130,15 +133,15 @@ impl<T> Turns<T> {
             Some(Place::Called { since }) => {
                 self.leave_place(&caller.uid);
                 // Its right to a call was taken from the rate limit when it was called.
-                if self.room(now) > 0 {
-                    return Some(self.window.start());
-                }
-                self.wait(caller, since, true);
-                None
+                let free = self.window.room(now) > 0;
+                free.then(|| self.window.start())
+                    .or_else(|| self.wait(caller, since, true))
             }
             Some(Place::Late { since }) => {
                 self.leave_place(&caller.uid);
-                self.start_or(now)
+                // Not behind the room that is kept for others: where everybody is late nobody would go.
+                let free = self.window.room(now) > 0 && self.may_call(now);
+                free.then(|| self.window.start())
                     .or_else(|| self.wait(caller, since, true))
             }
             None => self
@@ -168,8 +171,8 @@ impl<T> Turns<T> {
         self.leave_place(uid);
     }
 
-    /// A call ended. Returns whether that began a pause.
-    pub(super) fn end(&mut self, call: Started, outcome: Outcome, now: Instant) -> bool {
+    /// A call ended. Returns why a pause begins, if one does.
+    pub(super) fn end(&mut self, call: Started, outcome: Outcome, now: Instant) -> Option<Cause> {
         self.window.end(call, outcome, now)
     }
 
@@ -205,7 +208,7 @@ impl<T> Turns<T> {
             go: Vec::new(),
             again: None,
         };
-        self.expire(now);
+        self.expire(now, &mut turn);
         while self.room(now) > 0 {
             self.drop_stale();
             if self.queue.is_empty() || !self.may_call(now) {
@@ -257,26 +260,31 @@ impl<T> Turns<T> {
         self.waiting -= 1;
         let place = Place::Called { since };
         self.places.insert(caller.uid.clone(), place);
-        self.kept.push_back((now + CALLED, caller.uid.clone()));
+        self.kept.push_back((now + CALLED, caller.clone()));
     }
 
     fn leave_place(&mut self, uid: &str) {
         match self.places.remove(uid) {
             Some(Place::Waiting { .. }) => self.waiting -= 1,
-            Some(Place::Called { .. }) => self.kept.retain(|(_, kept)| kept != uid),
+            Some(Place::Called { .. }) => self.kept.retain(|(_, kept)| kept.uid != uid),
             Some(Place::Late { .. }) | None => {}
         }
     }
 
-    fn expire(&mut self, now: Instant) {
-        while self.kept.front().is_some_and(|(until, _)| *until <= now) {
-            let Some((_, uid)) = self.kept.pop_front() else {
-                return;
-            };
-            if let Some(place) = self.places.get_mut(&uid)
+    /// Ends what is kept for Runs that have not come, and wakes them again from time to time.
+    fn expire(&mut self, now: Instant, turn: &mut Turn<T>) {
+        while let Some((_, caller)) = self.kept.pop_front_if(|(until, _)| *until <= now) {
+            if let Some(place) = self.places.get_mut(&caller.uid)
                 && let Place::Called { since } = *place
             {
                 *place = Place::Late { since };
+                self.late.push_back((now + SILENT, caller));
+            }
+        }
+        while let Some((_, caller)) = self.late.pop_front_if(|(at, _)| *at <= now) {
+            if matches!(self.places.get(&caller.uid), Some(Place::Late { .. })) {
+                turn.wake.push(caller.clone());
+                self.late.push_back((now + SILENT, caller));
             }
         }
     }
@@ -326,10 +334,7 @@ impl<T> Turns<T> {
 
     /// Wakes those that have waited for long, each once.
     fn break_silence(&mut self, now: Instant, turn: &mut Turn<T>) {
-        while self.silent.front().is_some_and(|(at, ..)| *at <= now) {
-            let Some((_, caller, ticket)) = self.silent.pop_front() else {
-                return;
-            };
+        while let Some((_, caller, ticket)) = self.silent.pop_front_if(|(at, ..)| *at <= now) {
             if self.holds(&caller.uid, ticket) {
                 turn.wake.push(caller);
             }
@@ -338,16 +343,15 @@ impl<T> Turns<T> {
     }
 
     fn next_look(&self, now: Instant) -> Option<Instant> {
-        if self.queue.is_empty() {
-            return None;
-        }
         let free = self
             .window
             .paused_until(now)
-            .max(self.not_before.filter(|at| *at > now));
+            .max(self.not_before.filter(|at| *at > now))
+            .filter(|_| !self.queue.is_empty());
         let kept = self.kept.front().map(|(until, _)| *until);
+        let late = self.late.front().map(|(at, _)| *at);
         let silent = self.silent.front().map(|(at, ..)| *at);
-        [free, kept, silent].into_iter().flatten().min()
+        [free, kept, late, silent].into_iter().flatten().min()
     }
 }
 

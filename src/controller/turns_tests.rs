@@ -1,5 +1,7 @@
 #![allow(clippy::unwrap_used, reason = "a test stops at what it did not expect")]
 
+use std::collections::HashSet;
+
 use super::*;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -74,6 +76,7 @@ fn one_that_was_called_and_does_not_come_blocks_nobody_for_long() {
     turns.end(call, Outcome::Untold, now);
     let turn = turns.turn(now);
     assert_eq!(uids(&turn.wake), ["slow"]);
+    assert!(turns.enter_at_once(now).is_none());
     assert_eq!(turn.again, Some(now + CALLED));
     let later = now + CALLED;
     assert_eq!(uids(&turns.turn(later).wake), ["b"]);
@@ -85,6 +88,51 @@ fn one_that_was_called_and_does_not_come_blocks_nobody_for_long() {
         ["slow"],
         "it comes late, and still before those behind it"
     );
+}
+
+#[test]
+fn a_run_whose_wake_up_was_lost_is_woken_again() {
+    let now = Instant::now();
+    let (mut turns, call) = taken(now);
+    turns.enter(&caller("a"), now);
+    turns.end(call, Outcome::Untold, now);
+    assert_eq!(uids(&turns.turn(now).wake), ["a"]);
+    let late = now + CALLED;
+    let turn = turns.turn(late);
+    assert!(turn.wake.is_empty());
+    let again = turn.again.unwrap();
+    assert_eq!(uids(&turns.turn(again).wake), ["a"]);
+    assert!(turns.enter(&caller("a"), again).is_some());
+    let turn = turns.turn(again + SILENT);
+    assert!(turn.wake.is_empty() && turn.again.is_none());
+}
+
+#[test]
+fn where_every_run_comes_late_all_of_them_still_go() {
+    let mut now = Instant::now();
+    let (mut turns, call) = taken(now);
+    for n in 0..40 {
+        turns.enter(&caller(&n.to_string()), now);
+    }
+    turns.end(call, Outcome::Untold, now);
+    let mut woken = turns.turn(now).wake;
+    let mut served = HashSet::new();
+    for _ in 0..200 {
+        now += 2 * CALLED;
+        let mut next = Vec::new();
+        for caller in woken {
+            next.extend(turns.turn(now).wake);
+            if served.contains(&caller.uid) {
+                turns.pass(&caller.uid);
+            } else if let Some(call) = turns.enter(&caller, now) {
+                turns.end(call, Outcome::Untold, now);
+                served.insert(caller.uid);
+            }
+        }
+        next.extend(turns.turn(now).wake);
+        woken = next;
+    }
+    assert_eq!((served.len(), turns.waiting()), (40, 0));
 }
 
 #[test]
@@ -132,7 +180,8 @@ fn a_long_pause_sends_the_runs_away_and_keeps_the_tasks() {
         turns.enter(&caller(uid), now);
     }
     turns.enqueue("stream");
-    assert!(turns.end(call, Outcome::TooMany(Some(60 * SECOND)), now));
+    let begun = turns.end(call, Outcome::TooMany(Some(60 * SECOND)), now);
+    assert_eq!(begun, Some(Cause::TooMany));
     assert_eq!(uids(&turns.send_away()), ["a", "b"]);
     assert_eq!(turns.waiting(), 1);
     let turn = turns.turn(now + 60 * SECOND);

@@ -1,5 +1,6 @@
 //! How many calls of one Workspace may be under way, and when none may start: a window that grows with
-//! every answer, and a pause after a 429 (rule 10). Pure: whoever asks brings the time.
+//! every answer, a pause after a 429 (rule 10), and a short one where nobody answers. Pure: whoever asks
+//! brings the time.
 
 use std::time::Duration;
 
@@ -16,16 +17,33 @@ pub(super) const WIDEST: u32 = 32;
 /// A pause shorter than this is not worth a word in every Run that waits.
 const SILENT: Duration = Duration::from_secs(5);
 
+/// So many calls in a row without an answer look like an outage; the Workspace's check will say.
+const OUTAGE: u32 = 3;
+/// The longest pause after calls without an answer, as an attempt of the backoff: 1 to 2 s. It only
+/// bridges the time until the check: where that goes well, other calls may be fine.
+const OUTAGE_ATTEMPTS: u32 = 2;
+
 /// What the end of a call says about the service's capacity.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Outcome {
-    /// Nothing: it was not sent, got no answer, or one that says that something else is wrong.
+    /// Nothing: it was not sent, or its answer says that something else is wrong.
     #[default]
     Untold,
     /// The service serves.
     Served,
+    /// No answer, or a proxy's: the service may be down.
+    Lost,
     /// 429 (rule 10), with what its `Retry-After` asks for, unclamped.
     TooMany(Option<Duration>),
+}
+
+/// Why a pause begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Cause {
+    /// A 429.
+    TooMany,
+    /// Several calls in a row got no answer.
+    Lost,
 }
 
 impl Outcome {
@@ -35,6 +53,7 @@ impl Outcome {
             return Self::Served;
         };
         match (failure.kind, failure.http_status) {
+            (FailureKind::Transport, _) | (FailureKind::Bare, Some(500..=599)) => Self::Lost,
             (FailureKind::Problem | FailureKind::Bare, Some(429)) => match failure.retryable {
                 Some(false) => Self::Served,
                 Some(true) | None => Self::TooMany(failure.retry_after),
@@ -64,6 +83,8 @@ pub(super) struct Window {
     one_first: bool,
     /// 429s in a row that began a pause.
     refusals: u32,
+    /// Calls in a row without an answer.
+    losses: u32,
     pause: Option<Pause>,
     /// Spreads the pauses of different Workspaces.
     seed: u64,
@@ -85,6 +106,7 @@ impl Window {
             pauses: 0,
             one_first: false,
             refusals: 0,
+            losses: 0,
             pause: None,
             seed,
         }
@@ -127,44 +149,53 @@ impl Window {
         }
     }
 
-    /// A call ended. Returns whether that began a pause.
-    pub(super) fn end(&mut self, call: Started, outcome: Outcome, now: Instant) -> bool {
+    /// A call ended. Returns why a pause begins, if one does.
+    pub(super) fn end(&mut self, call: Started, outcome: Outcome, now: Instant) -> Option<Cause> {
         self.under_way = self.under_way.saturating_sub(1);
+        // What becomes of a call from before the pause says nothing of the time after it.
         let fresh = call.pauses == self.pauses;
         if fresh {
             self.fresh = self.fresh.saturating_sub(1);
         }
         match outcome {
-            Outcome::Untold => false,
-            Outcome::Served => {
-                // What was served to a call from before the pause says nothing of the time after it.
-                if fresh {
-                    self.one_first = false;
-                    self.refusals = 0;
-                    self.size = self.size.saturating_add(1).min(WIDEST);
-                }
-                false
+            Outcome::Served if fresh => {
+                self.one_first = false;
+                self.refusals = 0;
+                self.losses = 0;
+                self.size = self.size.saturating_add(1).min(WIDEST);
+                None
             }
             Outcome::TooMany(asked) if fresh => {
                 self.refusals = self.refusals.saturating_add(1);
                 self.size = (self.size / 2).max(1);
-                self.pauses += 1;
-                self.fresh = 0;
-                self.one_first = true;
-                let wait = backoff::delay(
-                    self.refusals,
-                    asked,
-                    self.seed.wrapping_add(self.refusals.into()),
-                );
-                self.pause_for(wait, now);
-                true
+                self.begin_pause(self.refusals, asked, now);
+                Some(Cause::TooMany)
             }
             // Its pause has begun already; at most it takes longer.
             Outcome::TooMany(asked) => {
                 self.pause_for(backoff::asked(asked), now);
-                false
+                None
             }
+            Outcome::Lost if fresh => {
+                self.losses = self.losses.saturating_add(1);
+                if self.losses < OUTAGE {
+                    return None;
+                }
+                self.size = 1;
+                let attempt = self.losses - OUTAGE + 1;
+                self.begin_pause(attempt.min(OUTAGE_ATTEMPTS), None, now);
+                Some(Cause::Lost)
+            }
+            Outcome::Untold | Outcome::Served | Outcome::Lost => None,
         }
+    }
+
+    fn begin_pause(&mut self, attempt: u32, asked: Option<Duration>, now: Instant) {
+        self.pauses += 1;
+        self.fresh = 0;
+        self.one_first = true;
+        let seed = self.seed.wrapping_add(self.pauses);
+        self.pause_for(backoff::delay(attempt, asked, seed), now);
     }
 
     fn pause_for(&mut self, wait: Duration, now: Instant) {
@@ -199,7 +230,7 @@ mod tests {
         let mut window = Window::new(1);
         let calls = start_all(&mut window, now);
         assert_eq!((calls.len(), window.room(now)), (WIDEST as usize, 0));
-        assert!(!window.end(calls[0], Outcome::Untold, now));
+        assert_eq!(window.end(calls[0], Outcome::Untold, now), None);
         assert_eq!(window.room(now), 1);
     }
 
@@ -237,7 +268,7 @@ mod tests {
         let now = Instant::now();
         let mut window = Window::new(1);
         let call = window.start();
-        assert!(window.end(call, too_many(60), now));
+        assert_eq!(window.end(call, too_many(60), now), Some(Cause::TooMany));
         let end = now + MINUTE;
         assert_eq!(window.paused_until(now), Some(end));
         assert_eq!(window.long_pause(now), Some(end));
@@ -266,7 +297,7 @@ mod tests {
         let mut window = Window::new(1);
         let calls = start_all(&mut window, now);
         let begun = calls.into_iter().map(|c| window.end(c, too_many(1), now));
-        assert_eq!(begun.filter(|begun| *begun).count(), 1);
+        assert_eq!(begun.flatten().count(), 1);
         let later = now + MINUTE;
         let first = window.start();
         window.end(first, Outcome::Served, later);
@@ -320,6 +351,49 @@ mod tests {
     }
 
     #[test]
+    fn three_calls_in_a_row_without_an_answer_pause_all_for_a_moment_and_then_one_goes_first() {
+        let mut now = Instant::now();
+        let mut window = Window::new(1);
+        let calls = start_all(&mut window, now);
+        let begun: Vec<_> = calls
+            .into_iter()
+            .map(|call| window.end(call, Outcome::Lost, now))
+            .collect();
+        assert_eq!(begun[..3], [None, None, Some(Cause::Lost)]);
+        assert!(begun[3..].iter().all(Option::is_none), "of one burst");
+        for _ in 0..20 {
+            let until = window.paused_until(now).unwrap();
+            assert!(until - now <= Duration::from_secs(2));
+            assert_eq!(window.long_pause(now), None);
+            now = until;
+            assert_eq!(window.room(now), 1);
+            let first = window.start();
+            assert_eq!(
+                window.end(first, Outcome::Lost, now),
+                Some(Cause::Lost),
+                "the first one again"
+            );
+        }
+        now = window.paused_until(now).unwrap();
+        let first = window.start();
+        window.end(first, Outcome::Served, now);
+        assert_eq!(window.room(now), 2, "it starts slowly");
+    }
+
+    #[test]
+    fn calls_without_an_answer_among_others_that_have_one_pause_nothing() {
+        let now = Instant::now();
+        let mut window = Window::new(1);
+        for _ in 0..20 {
+            for outcome in [Outcome::Lost, Outcome::Lost, Outcome::Served] {
+                let call = window.start();
+                assert_eq!(window.end(call, outcome, now), None);
+            }
+        }
+        assert_eq!(window.room(now), WIDEST);
+    }
+
+    #[test]
     fn an_absurd_retry_after_is_clamped() {
         let now = Instant::now();
         let mut window = Window::new(1);
@@ -357,11 +431,13 @@ mod tests {
             (problem, Some(401)),
             (problem, Some(503)),
             (bare, Some(404)),
-            (FailureKind::Transport, None),
             (FailureKind::Unreadable, Some(200)),
             (FailureKind::NotSent, None),
         ] {
             assert_eq!(of(failure(kind, status, None)), Outcome::Untold);
+        }
+        for (kind, status) in [(bare, Some(502)), (FailureKind::Transport, None)] {
+            assert_eq!(of(failure(kind, status, None)), Outcome::Lost);
         }
     }
 }
