@@ -59,6 +59,25 @@ pub struct ControllerArgs {
     )]
     pub namespaces: Vec<String>,
 
+    /// Whether ClusterWorkspaces are served. They need the right to watch ClusterWorkspaces in the whole
+    /// cluster, and the labels of the watched namespaces.
+    #[arg(
+        long,
+        env = "RUN_OPERATOR_CLUSTER_WORKSPACES",
+        default_value_t = true,
+        action = clap::ArgAction::Set,
+        value_name = "BOOL"
+    )]
+    pub cluster_workspaces: bool,
+
+    /// The namespace of the Secrets that ClusterWorkspaces name; the operator's own, if unset.
+    #[arg(
+        long,
+        env = "RUN_OPERATOR_CLUSTER_RESOURCE_NAMESPACE",
+        value_name = "NAME"
+    )]
+    pub cluster_resource_namespace: Option<String>,
+
     /// Where /healthz, /readyz and /metrics are served.
     #[arg(
         long,

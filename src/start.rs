@@ -66,9 +66,9 @@ pub(crate) enum StartError {
     #[error("a loop of the controller ended by itself; its log says which")]
     LoopEnded,
     #[error(
-        "failed to use --namespace {name:?}: a namespace has 1 to 63 lower-case letters, digits and dashes"
+        "failed to use {flag} {name:?}: a namespace has 1 to 63 lower-case letters, digits and dashes"
     )]
-    Namespace { name: String },
+    Namespace { flag: &'static str, name: String },
     #[error("failed to handle signals")]
     Signals(#[source] std::io::Error),
 }
@@ -76,8 +76,13 @@ pub(crate) enum StartError {
 /// Runs the controller until a signal.
 pub(crate) async fn controller(args: ControllerArgs) -> Result<(), StartError> {
     start_logging(&args)?;
-    let config = config(&args)?;
+    let mut config = config(&args)?;
     let client = client().await?;
+    if config.cluster_resource_namespace.is_empty() {
+        client
+            .default_namespace()
+            .clone_into(&mut config.cluster_resource_namespace);
+    }
     let listener = TcpListener::bind(args.listen)
         .await
         .map_err(|source| StartError::Listen {
@@ -141,6 +146,15 @@ fn config(args: &ControllerArgs) -> Result<Config, StartError> {
         allow_list,
         contract,
         namespaces: namespaces(&args.namespaces)?,
+        cluster_workspaces: args.cluster_workspaces,
+        // Filled in by what the cluster's configuration says, if unset.
+        cluster_resource_namespace: args
+            .cluster_resource_namespace
+            .as_deref()
+            .filter(|name| !name.is_empty())
+            .map(|name| namespace(name, "--cluster-resource-namespace"))
+            .transpose()?
+            .unwrap_or_default(),
         settings,
         max_concurrent_reconciles: args.max_concurrent_reconciles,
         max_streams: usize::try_from(args.max_streams).unwrap_or(usize::MAX),
@@ -155,19 +169,20 @@ fn namespaces(given: &[String]) -> Result<Vec<String>, StartError> {
         .map(|name| name.trim())
         .filter(|name| !name.is_empty())
     {
-        let legal = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
-        if name.len() > 63
-            || !name.chars().all(legal)
-            || name.starts_with('-')
-            || name.ends_with('-')
-        {
-            return Err(StartError::Namespace {
-                name: name.to_owned(),
-            });
-        }
-        names.insert(name.to_owned());
+        names.insert(namespace(name, "--namespace")?);
     }
     Ok(names.into_iter().collect())
+}
+
+fn namespace(name: &str, flag: &'static str) -> Result<String, StartError> {
+    let legal = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+    if name.len() > 63 || !name.chars().all(legal) || name.starts_with('-') || name.ends_with('-') {
+        return Err(StartError::Namespace {
+            flag,
+            name: name.to_owned(),
+        });
+    }
+    Ok(name.to_owned())
 }
 
 fn contract(args: &ControllerArgs) -> Result<Contract, StartError> {

@@ -83,6 +83,10 @@ reasons! {
     WorkspaceDeleting,
     /// The Workspace's `spec.suspend` holds new submissions.
     WorkspaceSuspended,
+    /// The Workspace can't be read as its schema says.
+    WorkspaceInvalid,
+    /// The ClusterWorkspace's `namespaceSelector` doesn't allow the Run's namespace.
+    NamespaceNotAllowed,
     /// A call failed in a way that is retried with the same key.
     Retrying,
     /// The Workspace's calls are held back: after a 429, by `spec.rateLimit`, or by the many under way.

@@ -9,7 +9,7 @@ use kube::CustomResourceExt;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::{Run, Workspace, policy};
+use super::{ClusterWorkspace, Run, Workspace, policy};
 
 /// The first line of every generated file.
 const HEADER: &str = "# Generated from src/api by `make generate`. Do not edit.\n";
@@ -47,6 +47,11 @@ pub fn workspace() -> CustomResourceDefinition {
     finish(Workspace::crd())
 }
 
+/// The CRD of [`ClusterWorkspace`].
+pub fn cluster_workspace() -> CustomResourceDefinition {
+    finish(ClusterWorkspace::crd())
+}
+
 /// The files of `crds/`, by name, in the order in which they are applied. The text is the same for
 /// the same types.
 pub fn files() -> Result<Vec<(&'static str, String)>, Error> {
@@ -57,6 +62,13 @@ pub fn files() -> Result<Vec<(&'static str, String)>, Error> {
         (
             "workspaces.yaml",
             headed(&document("the CRD of Workspace", &workspace())?),
+        ),
+        (
+            "clusterworkspaces.yaml",
+            headed(&document(
+                "the CRD of ClusterWorkspace",
+                &cluster_workspace(),
+            )?),
         ),
         ("policy.yaml", headed(&format!("{policy}---\n{binding}"))),
     ])

@@ -43,6 +43,12 @@ pub const MAX_PLACE: usize = 128;
 pub const MAX_IMAGE: usize = 2048;
 /// Characters of an object's name, and of a Secret's key.
 pub const MAX_NAME: usize = 253;
+/// Labels, expressions, and values of one expression in a label selector.
+pub const MAX_SELECTOR_TERMS: usize = 32;
+/// Characters of a label's key: a DNS subdomain, a slash, a name.
+pub const MAX_LABEL_KEY: usize = 317;
+/// Characters of a label's value.
+pub const MAX_LABEL_VALUE: usize = 63;
 /// Characters of a uid.
 pub const MAX_UID: usize = 64;
 /// Conditions of one object. A Run has eight.

@@ -1,5 +1,6 @@
 //! Layer 1: the custom resources and the contract file. Plain data, no I/O and no Kubernetes client.
 
+pub mod cluster_workspace;
 pub mod conditions;
 pub mod contract;
 pub mod crd;
@@ -12,6 +13,7 @@ mod schema;
 pub mod status;
 pub mod workspace;
 
+pub use cluster_workspace::{ClusterWorkspace, ClusterWorkspaceSpec};
 pub use conditions::{ConditionType, Reason};
 pub use contract::Contract;
 pub use intent::Intent;

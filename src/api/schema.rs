@@ -105,6 +105,67 @@ pub(super) fn workload(_: &mut SchemaGenerator) -> Schema {
     })
 }
 
+/// metav1.LabelSelector with texts and sizes of our own, and with what can't be meant refused.
+pub(super) fn label_selector(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({
+        "type": "object",
+        "x-kubernetes-map-type": "atomic",
+        "properties": {
+            "matchLabels": {
+                "description": "Labels that a namespace must have, with these values. At most 32.",
+                "type": "object",
+                "maxProperties": limits::MAX_SELECTOR_TERMS,
+                "additionalProperties": {
+                    "description": "The label's value.",
+                    "type": "string",
+                    "maxLength": limits::MAX_LABEL_VALUE,
+                },
+            },
+            "matchExpressions": {
+                "description": "Requirements that the labels of a namespace must meet, all of them. At most 32.",
+                "type": "array",
+                "maxItems": limits::MAX_SELECTOR_TERMS,
+                "x-kubernetes-list-type": "atomic",
+                "items": {
+                    "description": "One requirement.",
+                    "type": "object",
+                    "required": ["key", "operator"],
+                    "properties": {
+                        "key": {
+                            "description": "The label's key.",
+                            "type": "string",
+                            "minLength": 1,
+                            "maxLength": limits::MAX_LABEL_KEY,
+                        },
+                        "operator": {
+                            "description": "In and NotIn compare with values; Exists and DoesNotExist take none.",
+                            "type": "string",
+                            "enum": ["In", "NotIn", "Exists", "DoesNotExist"],
+                        },
+                        "values": {
+                            "description": "What In and NotIn compare with. At most 32.",
+                            "type": "array",
+                            "maxItems": limits::MAX_SELECTOR_TERMS,
+                            "x-kubernetes-list-type": "atomic",
+                            "items": {
+                                "description": "A label's value.",
+                                "type": "string",
+                                "maxLength": limits::MAX_LABEL_VALUE,
+                            },
+                        },
+                    },
+                    "x-kubernetes-validations": [refuse(
+                        "values",
+                        "(self.operator in ['In', 'NotIn']) == (has(self.values) && size(self.values) > 0)"
+                            .to_owned(),
+                        "values can't be so: In and NotIn need values, Exists and DoesNotExist take none",
+                    )],
+                },
+            },
+        },
+    })
+}
+
 /// The conditions of either kind: metav1.Condition with texts and sizes of our own.
 pub(super) fn conditions(_: &mut SchemaGenerator) -> Schema {
     json_schema!({

@@ -1,11 +1,14 @@
 //! The `Workspace` resource: where Runs are submitted and with which token.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
-use kube::CustomResource;
+use kube::{CustomResource, Resource};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{limits, names, schema, status::LastError};
+use super::{
+    cluster_workspace::ClusterWorkspace, limits, names, run::WorkspaceKind, schema,
+    status::LastError,
+};
 
 /// Where the Runs of a namespace are submitted, and the Secret that holds the token.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
@@ -56,11 +59,12 @@ pub struct WorkspaceSpec {
     // Rule 4.
     #[schemars(length(min = 1, max = limits::MAX_WORKSPACE_ID), regex(pattern = schema::VISIBLE_ASCII))]
     pub workspace_id: Option<String>,
-    /// The Secret of this namespace that holds the token. Unset: `run-operator-token`, key `token`.
+    /// The Secret that holds the token: of a Workspace in its own namespace, of a ClusterWorkspace in the
+    /// operator's. Unset: `run-operator-token`, key `token`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub token_secret_ref: Option<SecretKeyRef>,
-    /// A Secret of this namespace with a CA bundle in PEM, for a service with a private CA. Unset: the
-    /// certificate authorities that the operator trusts anyway.
+    /// A Secret, in the same namespace as the token's, with a CA bundle in PEM, for a service with a
+    /// private CA. Unset: the certificate authorities that the operator trusts anyway.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ca_secret_ref: Option<SecretKeyRef>,
     /// Bounds the calls made for this Workspace. Unset: no bound but the service's own, which is heeded
@@ -72,7 +76,7 @@ pub struct WorkspaceSpec {
     pub suspend: Option<bool>,
 }
 
-/// A key of a Secret in the same namespace.
+/// A key of a Secret.
 // There is no namespace field, on purpose: a Workspace can't reach into another namespace.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -138,6 +142,42 @@ pub struct WorkspaceStatus {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "schema::conditions")]
     pub conditions: Vec<Condition>,
+}
+
+/// What both kinds of Workspace have in common.
+pub trait AnyWorkspace: Resource<DynamicType = ()> {
+    /// The kind, as a Run refers to it.
+    const KIND: WorkspaceKind;
+
+    /// The fields that both kinds have.
+    fn common(&self) -> &WorkspaceSpec;
+
+    /// What is stored of the last check.
+    fn stored(&self) -> Option<&WorkspaceStatus>;
+}
+
+impl AnyWorkspace for Workspace {
+    const KIND: WorkspaceKind = WorkspaceKind::Workspace;
+
+    fn common(&self) -> &WorkspaceSpec {
+        &self.spec
+    }
+
+    fn stored(&self) -> Option<&WorkspaceStatus> {
+        self.status.as_ref()
+    }
+}
+
+impl AnyWorkspace for ClusterWorkspace {
+    const KIND: WorkspaceKind = WorkspaceKind::ClusterWorkspace;
+
+    fn common(&self) -> &WorkspaceSpec {
+        &self.spec.workspace
+    }
+
+    fn stored(&self) -> Option<&WorkspaceStatus> {
+        self.status.as_ref()
+    }
 }
 
 impl WorkspaceSpec {

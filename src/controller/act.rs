@@ -10,7 +10,7 @@ use crate::api::{
     intent::{End, IntentRecord},
     names,
 };
-use crate::decide::{Effect, Learned};
+use crate::decide::{Effect, Learned, need::needs_workspace};
 
 use super::{
     calls,
@@ -53,6 +53,11 @@ pub(super) async fn act(
         } => {
             // Only a first intent takes the key: a mend or a takeover has it.
             let first = intent.epoch == 1 && *clean;
+            // A Workspace that is about to go takes nobody; deciding again will say so.
+            let entered = (!needs_workspace(run)).then(|| ctx.doors.enter(key));
+            if matches!(entered, Some(None)) {
+                return Ok(Acted::Learned);
+            }
             if first && !rivals::claim(ctx, run) {
                 return Ok(Acted::Learned);
             }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use crate::api::{run::WorkspaceKind, workspace::RateLimit};
+use crate::api::workspace::RateLimit;
 use crate::decide::memory::later;
 use crate::service::Client;
 
@@ -79,8 +79,9 @@ impl Checks {
         })
     }
 
-    /// A check ended.
-    pub fn done(&self, key: &Key, checked: Checked, now: Timestamp) {
+    /// A check ended. Returns whether it was the first of this spec: what the check itself doesn't look at
+    /// may have changed too.
+    pub fn done(&self, key: &Key, checked: Checked, now: Timestamp) -> bool {
         let mut table = lock(&self.table);
         let state = table.entry(key.clone()).or_default();
         state.failures = if checked.ready {
@@ -88,7 +89,12 @@ impl Checks {
         } else {
             state.failures.saturating_add(1)
         };
+        let before = state.last.as_ref();
+        let same = before.is_some_and(|(last, _)| {
+            (&last.uid, last.generation) == (&checked.uid, checked.generation)
+        });
         state.last = Some((checked, now));
+        !same
     }
 
     /// Checks in a row that failed.
@@ -97,13 +103,8 @@ impl Checks {
     }
 
     /// A Secret that a Workspace names has changed.
-    pub fn secret_changed(&self, namespace: &str, name: &str) {
-        let key = Key {
-            kind: WorkspaceKind::Workspace,
-            namespace: namespace.to_owned(),
-            name: name.to_owned(),
-        };
-        lock(&self.changed_secrets).insert(key);
+    pub fn secret_changed(&self, key: &Key) {
+        lock(&self.changed_secrets).insert(key.clone());
     }
 
     /// The kept client, if it was made for this base URL and CA.

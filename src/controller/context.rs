@@ -12,14 +12,18 @@ use kube::{
 use tokio::sync::Notify;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use crate::api::{Contract, Run, Workspace, run::WorkspaceKind, workspace::RateLimit};
+use crate::api::{
+    ClusterWorkspace, Contract, Reason, Run, Workspace, run::WorkspaceKind, workspace::RateLimit,
+};
 use crate::decide::{Settings, WorkspaceView, answer::Failure};
 use crate::service::AllowList;
 
 use super::{
     checks::Checks,
+    departure::Doors,
     gate::Gate,
     metrics::Metrics,
+    namespaces::Labelled,
     notes::Recorder,
     objects::Objects,
     queue::Queue,
@@ -43,6 +47,10 @@ pub struct Config {
     pub contract: Arc<Contract>,
     /// The namespaces to watch; none means all.
     pub namespaces: Vec<String>,
+    /// Whether ClusterWorkspaces are served, for which all of them and the namespaces are watched.
+    pub cluster_workspaces: bool,
+    /// Where the Secrets of ClusterWorkspaces are.
+    pub cluster_resource_namespace: String,
     /// What decisions depend on.
     pub settings: Settings,
     /// Reconciles at the same time, for each watched scope.
@@ -61,10 +69,16 @@ pub struct Shared {
     pub runs: Queue<Guarded<Run>>,
     /// Wakes Workspaces.
     pub workspaces: Queue<Guarded<Workspace>>,
+    /// Wakes ClusterWorkspaces.
+    pub cluster_workspace_queue: Queue<Guarded<ClusterWorkspace>>,
     /// The Runs, a store for each watched scope.
     pub run_stores: Vec<Store<Guarded<Run>>>,
     /// The Workspaces, a store for each watched scope.
     pub workspace_stores: Vec<Store<Guarded<Workspace>>>,
+    /// The ClusterWorkspaces: one store, or none where they are not served.
+    pub cluster_stores: Vec<Store<Guarded<ClusterWorkspace>>>,
+    /// The namespaces' labels, a store for each watched scope; none without ClusterWorkspaces.
+    pub namespaces: Vec<Store<Labelled>>,
     /// Counts.
     pub metrics: Arc<Metrics>,
     /// Cancelled when the process is asked to end: no new call is started.
@@ -82,6 +96,8 @@ pub struct Context {
     pub claims: Claims,
     /// Verified Workspaces.
     pub registry: Registry,
+    /// Where first intents are written.
+    pub doors: Doors,
     /// When Workspaces are checked.
     pub checks: Checks,
     /// The Secrets that are watched.
@@ -116,11 +132,17 @@ impl Context {
             objects: Objects::default(),
             claims: Claims::default(),
             registry: Registry::default(),
+            doors: Doors::default(),
             checks: Checks::default(),
             secret_watches: SecretWatches::default(),
             gone: Notify::new(),
             calls: TaskTracker::new(),
-            unfilled: AtomicUsize::new(shared.run_stores.len() + shared.workspace_stores.len()),
+            unfilled: AtomicUsize::new(
+                shared.run_stores.len()
+                    + shared.workspace_stores.len()
+                    + shared.cluster_stores.len()
+                    + shared.namespaces.len(),
+            ),
             shared,
         }
     }
@@ -128,11 +150,6 @@ impl Context {
     /// The stores of Runs, one a scope.
     pub fn run_stores(&self) -> impl Iterator<Item = &Store<Guarded<Run>>> {
         self.shared.run_stores.iter()
-    }
-
-    /// The stores of Workspaces, one a scope.
-    pub fn workspace_stores(&self) -> impl Iterator<Item = &Store<Guarded<Workspace>>> {
-        self.shared.workspace_stores.iter()
     }
 
     /// This very Run, as a store has it.
@@ -157,11 +174,30 @@ impl Context {
         })
     }
 
-    /// Whether a namespaced Workspace is in a store.
+    /// Whether a Workspace is in a store.
     pub fn has_workspace(&self, key: &Key) -> bool {
-        let object = ObjectRef::new(&key.name).within(&key.namespace);
-        self.workspace_stores()
-            .any(|store| store.get(&object).is_some())
+        match key.kind {
+            WorkspaceKind::Workspace => {
+                let object = ObjectRef::new(&key.name).within(&key.namespace);
+                self.workspace_stores
+                    .iter()
+                    .any(|store| store.get(&object).is_some())
+            }
+            WorkspaceKind::ClusterWorkspace => {
+                let object = ObjectRef::new(&key.name);
+                self.cluster_stores
+                    .iter()
+                    .any(|store| store.get(&object).is_some())
+            }
+        }
+    }
+
+    /// Asks for a reconcile of a Workspace.
+    pub fn wake_workspace(&self, key: &Key) {
+        match key.kind {
+            WorkspaceKind::Workspace => self.workspaces.wake(&key.namespace, &key.name),
+            WorkspaceKind::ClusterWorkspace => self.cluster_workspace_queue.wake("", &key.name),
+        }
     }
 
     /// Whether every store is filled.
@@ -189,19 +225,22 @@ impl Context {
         if let Some(suspicion) = Suspicion::of(failure)
             && self.registry.suspect(key, number, suspicion)
         {
-            self.workspaces.wake(&key.namespace, &key.name);
+            self.wake_workspace(key);
         }
     }
 
     /// What a Run may do. Missing is said only when every Workspace is known.
     pub fn slot(&self, key: &Key) -> Slot {
+        if key.kind == WorkspaceKind::ClusterWorkspace && !self.config.cluster_workspaces {
+            return Slot::closed(WorkspaceView::NotReady {
+                reason: Reason::WorkspaceNotFound,
+                message: "this operator was started without ClusterWorkspaces (--cluster-workspaces=false)."
+                    .to_owned(),
+            });
+        }
         let slot = self.registry.slot(key);
-        let missing = key.kind == WorkspaceKind::ClusterWorkspace || !self.has_workspace(key);
-        if slot.view == WorkspaceView::Unknown && self.synced() && missing {
-            return Slot {
-                view: WorkspaceView::Missing,
-                live: None,
-            };
+        if slot.view == WorkspaceView::Unknown && self.synced() && !self.has_workspace(key) {
+            return Slot::closed(WorkspaceView::Missing);
         }
         slot
     }

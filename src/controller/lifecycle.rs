@@ -20,17 +20,22 @@ use kube::{
 use serde::de::DeserializeOwned;
 use tokio_util::sync::CancellationToken;
 
-use crate::api::{Run, Workspace};
+use crate::api::{ClusterWorkspace, Run, Workspace};
 
 use super::{
     calls,
     context::{Config, Context, Guarded, Shared},
     metrics::{Metrics, PHASES},
+    namespaces::{self, Labelled},
     queue::Queue,
     reaper, reconcile,
     scope::Scope,
     wake, watch, workspaces,
 };
+
+/// Concurrency of the checks of Workspaces, in kube's terms no bound: each waits for its own service, and
+/// those that hang must not hold up the others.
+const UNBOUNDED: u16 = 0;
 
 /// The controller, ready to run.
 pub struct Controller {
@@ -38,6 +43,9 @@ pub struct Controller {
     scopes: Vec<Scope>,
     runs: Vec<Loop<Run>>,
     workspaces: Vec<Loop<Workspace>>,
+    /// One, or none where ClusterWorkspaces are not served; the same of each scope's namespaces.
+    cluster_workspaces: Option<Loop<ClusterWorkspace>>,
+    namespaces: Vec<(Scope, Writer<Labelled>)>,
 }
 
 /// One scope's store and wake-ups.
@@ -64,11 +72,32 @@ impl Controller {
         let (workspace_queue, workspace_wakes) = Queue::new(&scopes);
         let runs: Vec<_> = run_wakes.into_iter().map(Loop::new).collect();
         let workspaces: Vec<_> = workspace_wakes.into_iter().map(Loop::new).collect();
+        let served = config.cluster_workspaces;
+        let (cluster_workspace_queue, cluster_wakes) = Queue::new(&[Scope::All]);
+        let cluster_workspaces = cluster_wakes
+            .into_iter()
+            .next()
+            .filter(|_| served)
+            .map(Loop::new);
+        let (labels, namespaces): (Vec<_>, Vec<_>) = scopes
+            .iter()
+            .filter(|_| served)
+            .map(|scope| {
+                let (reader, writer) = store();
+                (reader, (scope.clone(), writer))
+            })
+            .unzip();
         let shared = Shared {
             client,
             config,
             runs: run_queue,
             workspaces: workspace_queue,
+            cluster_workspace_queue,
+            cluster_stores: cluster_workspaces
+                .iter()
+                .map(|l| l.reader.clone())
+                .collect(),
+            namespaces: labels,
             run_stores: runs.iter().map(|l| l.reader.clone()).collect(),
             workspace_stores: workspaces.iter().map(|l| l.reader.clone()).collect(),
             metrics: Arc::new(Metrics::new()),
@@ -80,6 +109,8 @@ impl Controller {
             scopes,
             runs,
             workspaces,
+            cluster_workspaces,
+            namespaces,
         }
     }
 
@@ -98,6 +129,8 @@ impl Controller {
             scopes,
             runs,
             workspaces,
+            cluster_workspaces,
+            namespaces,
         } = self;
         let concurrency = ctx.config.max_concurrent_reconciles;
         let mut tasks: Vec<BoxFuture<'static, ()>> = Vec::new();
@@ -118,12 +151,24 @@ impl Controller {
             let served = workspace_loop.serve(
                 api,
                 Arc::clone(&ctx),
-                // Their checks call the service on the spot: one that hangs must hold up no other.
-                0,
+                UNBOUNDED,
                 workspaces::reconcile,
                 wake::missing_workspaces,
             );
             tasks.push(served.boxed());
+        }
+        if let Some(cluster_workspaces) = cluster_workspaces {
+            let served = cluster_workspaces.serve(
+                Api::all(ctx.client.clone()),
+                Arc::clone(&ctx),
+                UNBOUNDED,
+                workspaces::reconcile,
+                wake::missing_workspaces,
+            );
+            tasks.push(served.boxed());
+        }
+        for (scope, writer) in namespaces {
+            tasks.push(namespaces::follow(Arc::clone(&ctx), scope, writer).boxed());
         }
         tasks.push(reaper::run(Arc::clone(&ctx)).boxed());
         let shutdown = ctx.shutdown.clone();

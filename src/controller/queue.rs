@@ -36,7 +36,7 @@ impl<K: Lookup<DynamicType = ()> + 'static> Queue<K> {
         (Self { senders }, receivers)
     }
 
-    /// Asks for a reconcile of an object.
+    /// Asks for a reconcile of an object; one without a namespace is cluster-scoped.
     pub fn wake(&self, namespace: &str, name: &str) {
         let one = Scope::Namespace(namespace.to_owned());
         if let Some(sender) = self
@@ -45,7 +45,12 @@ impl<K: Lookup<DynamicType = ()> + 'static> Queue<K> {
             .or_else(|| self.senders.get(&Scope::All))
         {
             // The loop is gone only at shutdown, when nobody needs to be woken.
-            let _ = sender.unbounded_send(ObjectRef::new(name).within(namespace));
+            let object = ObjectRef::new(name);
+            let _ = sender.unbounded_send(if namespace.is_empty() {
+                object
+            } else {
+                object.within(namespace)
+            });
         }
     }
 }

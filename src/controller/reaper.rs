@@ -11,6 +11,7 @@ use crate::decide::Effect;
 use super::{
     calls,
     context::{Context, now},
+    departure,
     gate::Permit,
     objects::{Entry, Hold},
     reconcile::{decide, publish},
@@ -73,6 +74,7 @@ fn forget(ctx: &Context, entry: &Entry) {
     ctx.claims.forget(&entry.uid);
     if let Some(run) = last_seen {
         rivals::wake_waiting(ctx, &run);
+        departure::run_ended(ctx, &run);
     }
 }
 

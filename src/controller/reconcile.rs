@@ -18,7 +18,9 @@ use crate::decide::{
 use super::{
     act::{self, Acted},
     context::{Context, Guarded, now},
+    departure,
     metrics::ReconcileResult,
+    namespaces,
     objects::{Entry, Hold},
     registry::{Key, Slot},
     rivals,
@@ -204,6 +206,7 @@ async fn steps(ctx: &Arc<Context>, entry: &Arc<Entry>, run: Arc<Run>) -> Result<
             log_transition(entry, &run);
             if run.ended() {
                 rivals::wake_waiting(ctx, &run);
+                departure::run_ended(ctx, &run);
             }
             continue;
         }
@@ -235,10 +238,13 @@ pub(super) fn decide(
 ) -> (Decision, usize) {
     let rival = rivals::of(ctx, run);
     let held = slot.live.as_ref().and_then(|l| l.gate.held(&entry.uid));
+    let key = Key::of(&run.spec.workspace_ref(), &entry.namespace);
+    let namespace_allowed = namespaces::allowed(ctx, &key, &entry.namespace);
     entry.with(|state| {
         let observed = Observed {
             run,
             workspace: &slot.view,
+            namespace_allowed,
             memory: &state.memory,
             key_rival: rival.as_deref(),
             vanished,

@@ -60,6 +60,13 @@ pub struct Slot {
     pub live: Option<Arc<Live>>,
 }
 
+impl Slot {
+    /// A Workspace that no call can be made with.
+    pub fn closed(view: WorkspaceView) -> Self {
+        Self { view, live: None }
+    }
+}
+
 /// Why a Run's call makes one doubt its Workspace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Suspicion {
@@ -128,10 +135,7 @@ impl Registry {
             return false;
         }
         if suspicion == Suspicion::Unauthorized {
-            sender.send_replace(Slot {
-                view: WorkspaceView::Unknown,
-                live: None,
-            });
+            sender.send_replace(Slot::closed(WorkspaceView::Unknown));
         }
         lock(&self.suspected).insert(key.clone())
     }
@@ -153,12 +157,9 @@ impl Registry {
 
     fn sender(&self, key: &Key) -> watch::Sender<Slot> {
         let mut slots = lock(&self.slots);
-        let sender = slots.entry(key.clone()).or_insert_with(|| {
-            watch::Sender::new(Slot {
-                view: WorkspaceView::Unknown,
-                live: None,
-            })
-        });
+        let sender = slots
+            .entry(key.clone())
+            .or_insert_with(|| watch::Sender::new(Slot::closed(WorkspaceView::Unknown)));
         sender.clone()
     }
 }

@@ -9,14 +9,18 @@ use k8s_openapi::api::core::v1::Secret;
 use kube::{
     Api, ResourceExt,
     core::PartialObjectMeta,
-    runtime::watcher::{self, Event},
+    runtime::{
+        reflector::Store,
+        watcher::{self, Event},
+    },
 };
 
-use crate::api::{Reason, Workspace};
+use crate::api::{ClusterWorkspace, Reason, Workspace};
 use crate::decide::situation::Why;
 
 use super::{
     context::{Context, lock},
+    kinds::{Kind, key_of},
     scope::Scope,
     watch::{self, chain},
 };
@@ -130,21 +134,24 @@ pub fn watch(ctx: &Arc<Context>, scope: &Scope, name: &str) {
     });
 }
 
-/// Wakes the Workspaces of a namespace that name this Secret.
+/// Wakes the Workspaces that name this Secret.
 fn changed(ctx: &Context, namespace: &str, name: &str) {
-    let names = |workspace: &Workspace| {
-        workspace.spec.token_secret().0 == name
-            || workspace.spec.ca_secret().is_some_and(|ca| ca.0 == name)
-    };
-    for store in ctx.workspace_stores() {
-        for workspace in store.state() {
-            let Ok(workspace) = &workspace.0 else {
-                continue;
-            };
-            if workspace.namespace().as_deref() == Some(namespace) && names(workspace) {
-                ctx.checks.secret_changed(namespace, &workspace.name_any());
-                ctx.workspaces.wake(namespace, &workspace.name_any());
-            }
+    changed_for::<Workspace>(ctx, namespace, name);
+    changed_for::<ClusterWorkspace>(ctx, namespace, name);
+}
+
+fn changed_for<K: Kind>(ctx: &Context, namespace: &str, name: &str) {
+    for workspace in K::stores(ctx).iter().flat_map(Store::state) {
+        let Ok(workspace) = &workspace.0 else {
+            continue;
+        };
+        let key = key_of::<K>(workspace);
+        let spec = workspace.common();
+        let named =
+            spec.token_secret().0 == name || spec.ca_secret().is_some_and(|ca| ca.0 == name);
+        if named && K::secret_namespace(ctx, &key) == namespace {
+            ctx.checks.secret_changed(&key);
+            ctx.wake_workspace(&key);
         }
     }
 }

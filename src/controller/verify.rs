@@ -3,9 +3,7 @@
 
 use std::sync::Arc;
 
-use kube::ResourceExt;
-
-use crate::api::{Reason, Workspace};
+use crate::api::{Reason, WorkspaceSpec};
 use crate::decide::{
     answer::Failure,
     situation::Why,
@@ -16,16 +14,21 @@ use crate::service::{
     TokenError, WorkspaceId,
 };
 
-use super::{context::Context, registry::Key, secrets, watch::chain};
+use super::{context::Context, kinds::Kind, registry::Key, secrets, watch::chain};
 
 /// Makes the check as far as it gets. The client is there if nothing stopped it.
-pub(super) async fn check(
+pub(super) async fn check<K: Kind>(
     ctx: &Context,
-    workspace: &Workspace,
+    workspace: &K,
     key: &Key,
 ) -> (Check, Option<(Client, Credentials)>) {
-    let mut check = Check::default();
-    let (client, credentials) = match prepare(ctx, workspace, key, &mut check).await {
+    let mut check = Check {
+        suspended: workspace.common().suspend.unwrap_or_default(),
+        ..Check::default()
+    };
+    let secrets_in = K::secret_namespace(ctx, key);
+    let prepared = prepare(ctx, workspace.common(), &secrets_in, key, &mut check).await;
+    let (client, credentials) = match prepared {
         Ok(prepared) => prepared,
         Err(why) => {
             check.obstacle = Some(Obstacle::Config(why));
@@ -69,12 +72,11 @@ fn log_failure(key: &Key, call: &'static str, error: &CallError) {
 /// Everything before the first call: base URL, Secrets, token.
 async fn prepare(
     ctx: &Context,
-    workspace: &Workspace,
+    spec: &WorkspaceSpec,
+    namespace: &str,
     key: &Key,
     check: &mut Check,
 ) -> Result<(Client, Credentials), Why> {
-    let spec = &workspace.spec;
-    let namespace = workspace.namespace().unwrap_or_default();
     let url = spec
         .base_url
         .as_deref()
@@ -93,7 +95,7 @@ async fn prepare(
     })?;
     check.base_url = Some(base_url.as_str().to_owned());
     let (secret, secret_key) = spec.token_secret();
-    let bytes = secrets::read(ctx, &namespace, secret, secret_key).await?;
+    let bytes = secrets::read(ctx, namespace, secret, secret_key).await?;
     let token = Token::parse(&bytes, &ctx.config.contract).map_err(|error| {
         let reason = match error {
             TokenError::ProviderKey { .. } => Reason::TokenIsProviderKey,
@@ -105,7 +107,7 @@ async fn prepare(
         Why::new(Reason::WorkspaceMismatch, format!("spec.workspaceId can't be sent: {error}. Create the Workspace anew with a correct one."))
     })?;
     let ca_pem = match spec.ca_secret() {
-        Some((name, entry)) => Some(secrets::read(ctx, &namespace, name, entry).await?),
+        Some((name, entry)) => Some(secrets::read(ctx, namespace, name, entry).await?),
         None => None,
     };
     let credentials = Credentials {

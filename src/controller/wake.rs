@@ -1,8 +1,8 @@
 //! Wakes the Runs of a Workspace when what they may do has changed.
 
-use kube::ResourceExt;
+use kube::{ResourceExt, runtime::reflector::Store};
 
-use crate::api::run::WorkspaceKind;
+use crate::api::{Run, run::WorkspaceKind};
 use crate::decide::WorkspaceView;
 
 use super::{
@@ -12,16 +12,28 @@ use super::{
 
 /// Wakes every Run that refers to the Workspace and has not ended.
 pub(super) fn runs_of(ctx: &Context, key: &Key) {
-    for store in ctx.run_stores() {
-        for run in store.state() {
-            let Ok(run) = &run.0 else {
-                continue;
-            };
-            let namespace = run.namespace().unwrap_or_default();
-            let waits = !run.ended() || run.metadata.deletion_timestamp.is_some();
-            if waits && Key::of(&run.spec.workspace_ref(), &namespace) == *key {
-                ctx.runs.wake(&namespace, &run.name_any());
-            }
+    waiting(ctx, |run, namespace| {
+        Key::of(&run.spec.workspace_ref(), namespace) == *key
+    });
+}
+
+/// Wakes the Runs that use a ClusterWorkspace and have not ended: all, or those of one namespace.
+pub(super) fn tenants(ctx: &Context, of: Option<&str>) {
+    waiting(ctx, |run, namespace| {
+        let kind = run.spec.workspace_ref().kind();
+        kind == WorkspaceKind::ClusterWorkspace && of.is_none_or(|of| of == namespace)
+    });
+}
+
+fn waiting(ctx: &Context, concerns: impl Fn(&Run, &str) -> bool) {
+    for run in ctx.run_stores().flat_map(Store::state) {
+        let Ok(run) = &run.0 else {
+            continue;
+        };
+        let namespace = run.namespace().unwrap_or_default();
+        let waits = !run.ended() || run.metadata.deletion_timestamp.is_some();
+        if waits && concerns(run, &namespace) {
+            ctx.runs.wake(&namespace, &run.name_any());
         }
     }
 }
@@ -29,15 +41,10 @@ pub(super) fn runs_of(ctx: &Context, key: &Key) {
 /// Finds out which Workspaces are gone, after a deletion or a relist, and tells their Runs.
 pub(super) fn missing_workspaces(ctx: &Context) {
     for key in ctx.registry.keys() {
-        if key.kind == WorkspaceKind::Workspace && !ctx.has_workspace(&key) {
+        if !ctx.has_workspace(&key) {
             ctx.checks.forget(&key);
-            if ctx.registry.set(
-                &key,
-                Slot {
-                    view: WorkspaceView::Missing,
-                    live: None,
-                },
-            ) {
+            ctx.doors.open(&key);
+            if ctx.registry.set(&key, Slot::closed(WorkspaceView::Missing)) {
                 runs_of(ctx, &key);
             }
         }

@@ -1,4 +1,4 @@
-//! The writes to a Run. Each is guarded by uid and resourceVersion, so that neither a stale view nor a
+//! The writes to a Run or a Workspace. Each is guarded by uid and resourceVersion, so that neither a stale view nor a
 //! same-name recreation can be written over.
 
 use std::fmt::Debug;
@@ -60,14 +60,8 @@ pub async fn write_intent(
 ) -> Result<Run, WriteError> {
     let mut patch = guards(&run.metadata);
     patch.push(intent_op(run, intent)?);
-    let finalizers = run.finalizers();
-    if finalizer && !finalizers.iter().any(|f| f == names::FINALIZER) {
-        let all: Vec<&str> = finalizers
-            .iter()
-            .map(String::as_str)
-            .chain([names::FINALIZER])
-            .collect();
-        patch.push(json!({"op": "add", "path": "/metadata/finalizers", "value": all}));
+    if finalizer && !held(run) {
+        patch.push(finalizer_op(run, true));
     }
     send(api, run, patch).await
 }
@@ -82,14 +76,30 @@ pub async fn release(
     if let Some(intent) = intent {
         patch.push(intent_op(run, intent)?);
     }
-    let others: Vec<&str> = run
-        .finalizers()
-        .iter()
-        .map(String::as_str)
-        .filter(|f| *f != names::FINALIZER)
-        .collect();
-    patch.push(json!({"op": "add", "path": "/metadata/finalizers", "value": others}));
+    patch.push(finalizer_op(run, false));
     send(api, run, patch).await
+}
+
+/// Puts the finalizer on an object, or takes it off.
+pub async fn write_finalizer<K>(api: &Api<K>, object: &K, on: bool) -> Result<K, WriteError>
+where
+    K: Resource + Clone + Serialize + DeserializeOwned + Debug,
+{
+    let mut patch = guards(object.meta());
+    patch.push(finalizer_op(object, on));
+    send(api, object, patch).await
+}
+
+/// Whether an object has the finalizer.
+pub fn held(object: &impl Resource) -> bool {
+    object.finalizers().iter().any(|f| f == names::FINALIZER)
+}
+
+fn finalizer_op(object: &impl Resource, on: bool) -> Value {
+    let others = object.finalizers().iter().map(String::as_str);
+    let others = others.filter(|f| *f != names::FINALIZER);
+    let all: Vec<&str> = others.chain(on.then_some(names::FINALIZER)).collect();
+    json!({"op": "add", "path": "/metadata/finalizers", "value": all})
 }
 
 /// Writes the whole status of a Run or a Workspace.
@@ -168,9 +178,12 @@ fn to_patch(ops: Vec<Value>) -> Result<json_patch::Patch, WriteError> {
     serde_json::from_value(Value::Array(ops)).map_err(WriteError::Serialize)
 }
 
-async fn send(api: &Api<Run>, run: &Run, ops: Vec<Value>) -> Result<Run, WriteError> {
+async fn send<K>(api: &Api<K>, object: &K, ops: Vec<Value>) -> Result<K, WriteError>
+where
+    K: Resource + Clone + DeserializeOwned + Debug,
+{
     let patch = to_patch(ops)?;
-    bounded(api.patch(&run.name_any(), &params(), &Patch::Json::<Run>(patch))).await
+    bounded(api.patch(&object.name_any(), &params(), &Patch::Json::<()>(patch))).await
 }
 
 async fn bounded<T>(write: impl Future<Output = kube::Result<T>>) -> Result<T, WriteError> {

@@ -22,6 +22,7 @@ mod ended;
 mod facts;
 pub mod feed;
 pub mod memory;
+pub mod need;
 mod pace;
 pub mod situation;
 mod submitted;
@@ -47,6 +48,9 @@ pub struct Observed<'a> {
     pub run: &'a Run,
     /// Its Workspace as last seen.
     pub workspace: &'a WorkspaceView,
+    /// Whether that Workspace may be used from the object's namespace now; `None` while the namespace's
+    /// labels are not known.
+    pub namespace_allowed: Option<bool>,
     /// What this process remembers of the object.
     pub memory: &'a Memory,
     /// Another live Run of the namespace that holds the same `spec.idempotencyKey`.

@@ -98,6 +98,8 @@ fn with_workspace(f: &Facts<'_>) -> Decision {
         WorkspaceView::Unknown => return Decision::quiet(),
         WorkspaceView::Missing if f.deleting() => return blocked(f, wording::workspace_gone(f)),
         WorkspaceView::Missing => return pending(f, wording::workspace_missing(f)),
+        _ if f.o.namespace_allowed.is_none() => return Decision::quiet(),
+        _ if !may_submit(f) => return blocked(f, wording::namespace_not_allowed(f)),
         WorkspaceView::NotReady { reason, message } => {
             let again = doubted.map(|i| f.key_forgotten_at(i));
             return Decision {
@@ -111,6 +113,14 @@ fn with_workspace(f: &Facts<'_>) -> Decision {
         Known::Own(intent) => submit(f, intent, session),
         Known::Nothing | Known::Foreign | Known::Unreadable => afresh(f, session, 1),
     }
+}
+
+/// Whether a POST may be made from the object's namespace. An intent grants nothing: whoever may edit the
+/// object can write one. Only a deletion asks once more what became of a POST, and only where this very
+/// process knows that it made the intent while the namespace was allowed.
+fn may_submit(f: &Facts<'_>) -> bool {
+    f.o.namespace_allowed == Some(true)
+        || (f.deleting() && f.own_intent().is_some_and(|i| f.owned(i)))
 }
 
 /// A new intent, pinned to what holds now. Only where no POST before can have made a run. A

@@ -94,6 +94,25 @@ pub(super) fn workspace_missing(f: &Facts<'_>) -> Why {
     )
 }
 
+/// Says nothing of the Workspace itself: a namespace that may not use it learns nothing of it.
+pub(super) fn namespace_not_allowed(f: &Facts<'_>) -> Why {
+    let namespace = f.o.run.metadata.namespace.as_deref().unwrap_or_default();
+    let next = if f.not_created() {
+        "Nothing is submitted. Have the namespace labelled so that it is, or create a new Run with another Workspace.".to_owned()
+    } else {
+        format!(
+            "Whether the service made a run is unknown, and it is not asked from here. Have the namespace allowed again, or {ORPHAN}."
+        )
+    };
+    Why::new(
+        Reason::NamespaceNotAllowed,
+        format!(
+            "The namespace {namespace} may not use the {}: spec.namespaceSelector there doesn't match the namespace's labels. {next}",
+            workspace_name(f)
+        ),
+    )
+}
+
 pub(super) fn workspace_gone(f: &Facts<'_>) -> Why {
     Why::new(
         Reason::WorkspaceNotFound,

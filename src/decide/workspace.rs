@@ -36,6 +36,10 @@ pub struct Check {
     pub request_id: Option<String>,
     /// What stopped the check.
     pub obstacle: Option<Obstacle>,
+    /// `spec.suspend`.
+    pub suspended: bool,
+    /// The Workspace is being deleted and waits for these Runs, at least.
+    pub waits_for: Option<Vec<String>>,
 }
 
 /// What stopped a check.
@@ -105,7 +109,8 @@ pub fn assess(
         .last_error
         .as_ref()
         .and_then(|e| e.request_id.clone());
-    let ready = match (&usable, &refused_version) {
+    let leaving = check.waits_for.as_deref().map(being_deleted);
+    let ready = match (&usable, refused_version.as_ref().or(leaving.as_ref())) {
         (Err(why), _) | (Ok(()), Some(why)) => Err(why.clone()),
         (Ok(()), None) => {
             let who = check.identity.clone().flatten().unwrap_or_default();
@@ -157,7 +162,22 @@ pub fn assess(
     if let Some(current) = current.filter(|c| same_trouble(c, &status)) {
         status = current.clone();
     }
-    let holds = refused_version.map(|why| (why.reason, why.message));
+    let suspended = check.suspended.then(|| {
+        Why::new(
+            Reason::WorkspaceSuspended,
+            "The Workspace's spec.suspend holds new submissions.",
+        )
+    });
+    let holds = leaving
+        .map(|_| {
+            Why::new(
+                Reason::WorkspaceDeleting,
+                "The Workspace is being deleted and takes no new Runs.",
+            )
+        })
+        .or(suspended)
+        .or(refused_version)
+        .map(|why| (why.reason, why.message));
     Assessment {
         status,
         usable,
@@ -197,6 +217,26 @@ fn authenticated(check: &Check, usable: &Result<(), Why>) -> Option<Result<Why, 
             )))
         }
     }
+}
+
+/// The Runs that a message names; there may be thousands.
+const LISTED_RUNS: usize = 3;
+
+fn being_deleted(waits_for: &[String]) -> Why {
+    let listed = waits_for.get(..LISTED_RUNS).unwrap_or(waits_for).join(", ");
+    let others = if waits_for.len() > LISTED_RUNS {
+        " and others"
+    } else {
+        ""
+    };
+    let message = if waits_for.is_empty() {
+        "Being deleted: it takes no new Runs, and goes.".to_owned()
+    } else {
+        format!(
+            "Being deleted: it takes no new Runs, and waits for the submitted ones to end: {listed}{others}."
+        )
+    };
+    Why::new(Reason::WorkspaceDeleting, message)
 }
 
 fn version_verdict(version: Option<&str>, contract: &Contract) -> Result<Why, Why> {
@@ -261,6 +301,7 @@ fn needs_a_person(reason: Reason) -> bool {
             | Reason::WorkspaceMismatch
             | Reason::Forbidden
             | Reason::ContractViolation
+            | Reason::WorkspaceInvalid
     )
 }
 

@@ -38,6 +38,13 @@ fn with(kind: &str, field: &str, value: &Value) -> Value {
     "Workspace", "baseUrl", json!("https://a.example/api/v1"), json!("https://b.example/api/v1"),
     "create a new Workspace"
 )]
+#[case::cluster_base_url(
+    "ClusterWorkspace", "baseUrl", json!("https://a.example/api/v1"), json!("https://b.example/api/v1"),
+    "create a new ClusterWorkspace"
+)]
+#[case::cluster_workspace_id(
+    "ClusterWorkspace", "workspaceId", json!("ws-1"), json!("ws-2"), "create a new ClusterWorkspace"
+)]
 #[case::workspace_id("Workspace", "workspaceId", json!("ws-1"), json!("ws-2"), "create a new Workspace")]
 #[tokio::test]
 async fn an_immutable_field_can_t_be_changed_unset_or_set_later(
@@ -82,6 +89,12 @@ async fn an_immutable_field_can_t_be_changed_unset_or_set_later(
 #[case::ca_secret("Workspace", "caSecretRef", json!({"name": "other", "key": "ca.pem"}))]
 #[case::rate_limit("Workspace", "rateLimit", json!({"requestsPerSecond": 5, "burst": 5}))]
 #[case::suspend_of_a_workspace("Workspace", "suspend", json!(true))]
+#[case::cluster_token_secret("ClusterWorkspace", "tokenSecretRef", json!({"name": "other"}))]
+#[case::no_selector("ClusterWorkspace", "namespaceSelector", json!({}))]
+#[case::selector(
+    "ClusterWorkspace", "namespaceSelector",
+    json!({"matchExpressions": [{"key": "team", "operator": "In", "values": ["a", "b"]}]})
+)]
 #[tokio::test]
 async fn a_mutable_field_can_be_set_later(
     #[case] kind: &str,

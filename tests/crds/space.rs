@@ -80,7 +80,7 @@ impl<'a> Space<'a> {
 
     /// Creates an object with this spec.
     pub(crate) async fn create(&self, kind: &str, name: &str, spec: Value) -> Answer {
-        self.create_text(kind, &object(kind, name, &spec).to_string())
+        self.create_text(kind, &self.object(kind, name, &spec).to_string())
             .await
     }
 
@@ -148,7 +148,7 @@ impl<'a> Space<'a> {
     /// Server-side apply by one and the same manager, as GitOps tools do.
     pub(crate) async fn apply(&self, kind: &str, name: &str, spec: Value) -> Answer {
         let path = format!("{}?fieldManager=gitops", self.path(kind, name));
-        let body = object(kind, name, &spec).to_string();
+        let body = self.object(kind, name, &spec).to_string();
         self.send(Method::PATCH, &path, APPLY_PATCH, &body).await
     }
 
@@ -176,25 +176,40 @@ impl<'a> Space<'a> {
 
     fn path(&self, kind: &str, name: &str) -> String {
         let plural = format!("{}s", kind.to_lowercase());
-        let all = format!(
-            "/apis/run-operator.dev/v1alpha1/namespaces/{}/{plural}",
-            self.namespace
-        );
+        let all = if cluster_scoped(kind) {
+            format!("/apis/run-operator.dev/v1alpha1/{plural}")
+        } else {
+            let namespace = &self.namespace;
+            format!("/apis/run-operator.dev/v1alpha1/namespaces/{namespace}/{plural}")
+        };
         if name.is_empty() {
             all
         } else {
-            format!("{all}/{name}")
+            format!("{all}/{}", self.name(kind, name))
         }
+    }
+
+    /// What is cluster-scoped is seen by every test: each has names of its own.
+    pub(crate) fn name(&self, kind: &str, name: &str) -> String {
+        if cluster_scoped(kind) {
+            format!("{}.{name}", self.namespace)
+        } else {
+            name.to_owned()
+        }
+    }
+
+    fn object(&self, kind: &str, name: &str, spec: &Value) -> Value {
+        json!({
+            "apiVersion": "run-operator.dev/v1alpha1",
+            "kind": kind,
+            "metadata": {"name": self.name(kind, name)},
+            "spec": spec,
+        })
     }
 }
 
-fn object(kind: &str, name: &str, spec: &Value) -> Value {
-    json!({
-        "apiVersion": "run-operator.dev/v1alpha1",
-        "kind": kind,
-        "metadata": {"name": name},
-        "spec": spec,
-    })
+fn cluster_scoped(kind: &str) -> bool {
+    kind == "ClusterWorkspace"
 }
 
 fn answer(result: Result<Value, kube::Error>) -> Answer {

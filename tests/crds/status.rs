@@ -15,6 +15,7 @@ const STATUS_LIMIT: usize = 32 * 1024;
 #[rstest]
 #[case::run("Run", json!({"workload": {"image": "x"}}))]
 #[case::workspace("Workspace", json!({}))]
+#[case::cluster_workspace("ClusterWorkspace", json!({}))]
 #[tokio::test]
 async fn a_fresh_object_is_seen_to_be_unobserved(#[case] kind: &str, #[case] spec: Value) {
     let space = Space::new().await;
@@ -189,6 +190,7 @@ fn largest(path: &str, schema: &JSONSchemaProps, index: usize) -> Value {
 #[rstest]
 #[case::run("Run", json!({"workload": {"image": "x"}}))]
 #[case::workspace("Workspace", json!({}))]
+#[case::cluster_workspace("ClusterWorkspace", json!({}))]
 #[tokio::test]
 async fn the_largest_status_is_accepted_and_under_32_kib(#[case] kind: &str, #[case] spec: Value) {
     let crd = if kind == "Run" {

@@ -131,6 +131,12 @@ async fn the_operator_s_writes_to_a_suspended_run_pass() {
 
 #[rstest]
 #[case::run("Run", json!({"workload": {"image": "x", "args": ["a"]}, "provider": "auto"}))]
+#[case::cluster_workspace(
+    "ClusterWorkspace",
+    json!({"namespaceSelector": {
+        "matchLabels": {"runs": "yes"}, "matchExpressions": [{"key": "a", "operator": "Exists"}],
+    }})
+)]
 #[case::workspace("Workspace", json!({"tokenSecretRef": {"name": "t"}, "rateLimit": {"burst": 3}}))]
 #[tokio::test]
 async fn applying_the_same_manifest_again_writes_nothing(#[case] kind: &str, #[case] spec: Value) {

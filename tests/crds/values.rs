@@ -106,6 +106,26 @@ async fn a_workspace_that_can_t_be_right_is_refused(
     assert_refused(space.create("Workspace", "a", spec).await, path, message);
 }
 
+const TERM: &str = "spec.namespaceSelector.matchExpressions[0]";
+
+#[rstest]
+#[case::operator(json!([{"key": "a", "operator": "Near"}]), "operator", "supported values")]
+#[case::no_key(json!([{"operator": "Exists"}]), "key", "Required value")]
+#[case::in_nothing(json!([{"key": "a", "operator": "In"}]), "values", "need values")]
+#[case::in_an_empty_list(json!([{"key": "a", "operator": "NotIn", "values": []}]), "values", "need values")]
+#[case::exists_with_values(json!([{"key": "a", "operator": "Exists", "values": ["b"]}]), "values", "take none")]
+#[tokio::test]
+async fn a_namespace_selector_that_can_t_be_meant_is_refused(
+    #[case] terms: Value,
+    #[case] field: &str,
+    #[case] message: &str,
+) {
+    let space = Space::new().await;
+    let spec = json!({"namespaceSelector": {"matchExpressions": terms}});
+    let created = space.create("ClusterWorkspace", "a", spec).await;
+    assert_refused(created, &format!("{TERM}.{field}"), message);
+}
+
 #[rstest]
 #[case::everything(json!({
     "workload": {"image": "x", "args": ["a"], "nested": {"deep": [1, {"a": true}]}},

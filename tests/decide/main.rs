@@ -20,4 +20,5 @@ mod lives;
 mod mirror;
 mod properties;
 mod support;
+mod tenancy;
 mod world;

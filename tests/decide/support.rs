@@ -35,6 +35,7 @@ pub(crate) fn at(seconds: i64) -> Timestamp {
 pub(crate) struct Case {
     pub(crate) run: Run,
     pub(crate) view: WorkspaceView,
+    pub(crate) namespace_allowed: Option<bool>,
     pub(crate) memory: Memory,
     pub(crate) rival: Option<String>,
     pub(crate) vanished: bool,
@@ -82,6 +83,7 @@ impl Case {
         Self {
             run,
             view: WorkspaceView::Ready(session(1)),
+            namespace_allowed: Some(true),
             memory: Memory::default(),
             rival: None,
             vanished: false,
@@ -227,6 +229,12 @@ impl Case {
         self
     }
 
+    /// The namespace may not use the Workspace, or (`None`) nobody knows yet.
+    pub(crate) fn allowed(mut self, allowed: Option<bool>) -> Self {
+        self.namespace_allowed = allowed;
+        self
+    }
+
     pub(crate) fn at(mut self, seconds: i64) -> Self {
         self.now = at(seconds);
         self
@@ -258,6 +266,7 @@ impl Case {
         decide(&Observed {
             run: &self.run,
             workspace: &self.view,
+            namespace_allowed: self.namespace_allowed,
             memory: &self.memory,
             key_rival: self.rival.as_deref(),
             vanished: self.vanished,

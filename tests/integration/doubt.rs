@@ -206,11 +206,7 @@ async fn in_doubt_without_its_workspace_the_object_stays_and_heals_when_it_is_th
     world
         .condition("train", Type::Ready, "False", "Retrying")
         .await;
-    world
-        .workspaces()
-        .delete("default", &kube::api::DeleteParams::default())
-        .await
-        .unwrap();
+    world.force_workspace_away("default").await;
     world.delete_run("train").await;
     let run = world
         .condition("train", Type::Stalled, "True", "WorkspaceNotFound")

@@ -29,5 +29,7 @@ mod rows;
 mod spec_fields;
 mod streams;
 mod tampering;
+mod tenancy;
 mod token;
 mod undecodable;
+mod workspaces;

@@ -1,6 +1,7 @@
 //! What the operator touches, read from the API server's audit log on a control plane of the test's own.
 
 use kube::{Api, ResourceExt, api::PostParams};
+use rstest::rstest;
 use run_operator::api::{Phase, Run};
 use serde_json::{Value, json};
 
@@ -26,11 +27,19 @@ fn requests(world: &World) -> Vec<Value> {
     entries.filter(ours).collect()
 }
 
+/// With ClusterWorkspaces it reads these and its own namespaces' labels besides, and nothing else.
+#[rstest]
+#[case::without_cluster_workspaces("false")]
+#[case::with_cluster_workspaces("true")]
 #[tokio::test]
-async fn it_touches_the_watched_namespace_alone_and_secrets_by_name_alone() {
+async fn it_touches_the_watched_namespace_alone_and_secrets_by_name_alone(
+    #[case] flag: &'static str,
+) {
+    let cluster_workspaces = flag == "true";
     let own = ControlPlane::start(Options::default()).await.unwrap();
     let world = World::with(Setup {
         control_plane: Some(Box::leak(Box::new(own))),
+        operator: vec!["--cluster-workspaces", flag],
         ..Setup::default()
     })
     .await;
@@ -61,12 +70,23 @@ async fn it_touches_the_watched_namespace_alone_and_secrets_by_name_alone() {
     let requests = requests(&world);
     let uri = |entry: &Value| entry["requestURI"].as_str().unwrap_or_default().to_owned();
     let within = format!("/namespaces/{}/", world.namespace);
+    let named = format!("metadata.name%3D{}", world.namespace);
     for entry in &requests {
+        let uri = uri(entry);
+        let for_cluster_workspaces = match entry["objectRef"]["resource"].as_str() {
+            Some("clusterworkspaces") => true,
+            Some("namespaces") => uri.contains(&named),
+            _ => false,
+        };
         assert!(
-            uri(entry).contains(&within),
+            uri.contains(&within) || (for_cluster_workspaces && cluster_workspaces),
             "outside its namespace: {entry}"
         );
     }
+    let asks_for_them = requests
+        .iter()
+        .any(|entry| entry["objectRef"]["resource"] == "clusterworkspaces");
+    assert_eq!(asks_for_them, cluster_workspaces);
     let of_secrets: Vec<_> = requests
         .iter()
         .filter(|e| e["objectRef"]["resource"] == "secrets")

@@ -228,7 +228,10 @@ fn every_field_of_the_contract_file_is_documented() {
 fn every_field_of_a_run_and_of_a_workspace_is_documented() {
     for (heading, crd) in [
         ("### The fields of a Run", crd::run()),
-        ("### The fields of a Workspace", crd::workspace()),
+        (
+            "### The fields of a Workspace and a ClusterWorkspace",
+            crd::cluster_workspace(),
+        ),
     ] {
         let schema = crd.spec.versions[0]
             .schema

@@ -21,6 +21,7 @@ pub(crate) struct Operator {
 #[derive(Clone)]
 pub(crate) struct Recipe {
     pub(crate) kubeconfig: PathBuf,
+    /// The namespace to watch; all, if empty.
     pub(crate) namespace: String,
     pub(crate) args: Vec<String>,
     pub(crate) log: PathBuf,
@@ -33,12 +34,18 @@ impl Operator {
         let mut command = Command::new(env!("CARGO_BIN_EXE_run-operator"));
         command
             .arg("controller")
-            .args(["--namespace", &recipe.namespace])
             .args(["--listen", &format!("127.0.0.1:{port}")])
             .args(["--poll-min", "500ms", "--poll-max", "3s"])
             .args(["--log-filter", "trace"])
             .args(&recipe.args)
             .env("KUBECONFIG", &recipe.kubeconfig);
+        if !recipe.namespace.is_empty() {
+            command.args(["--namespace", &recipe.namespace]);
+        }
+        // Tests share a control plane, and each has an operator: none may touch what all of them see.
+        if !recipe.args.iter().any(|arg| arg == "--cluster-workspaces") {
+            command.arg("--cluster-workspaces=false");
+        }
         let process = Process::spawn(&command, Output::File(recipe.log.clone())).unwrap();
         let operator = Self {
             process,

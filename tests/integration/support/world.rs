@@ -33,6 +33,8 @@ pub(crate) struct Setup {
     pub(crate) no_base_url: bool,
     /// A control plane of the test's own.
     pub(crate) control_plane: Option<&'static ControlPlane>,
+    /// The operator serves every namespace, and ClusterWorkspaces. Only with a control plane of its own.
+    pub(crate) everywhere: bool,
 }
 
 /// A test's own world. Dropped from top to bottom.
@@ -68,10 +70,19 @@ impl World {
         if !setup.no_base_url {
             args.extend(["--base-url".to_owned(), service.base_url()]);
         }
+        if setup.everywhere {
+            assert!(setup.control_plane.is_some(), "others would be served too");
+            args.extend(["--cluster-workspaces", "true"].map(str::to_owned));
+            args.extend(["--cluster-resource-namespace", &namespace].map(str::to_owned));
+        }
         args.extend(setup.operator.iter().map(|&arg| arg.to_owned()));
         let recipe = Recipe {
             kubeconfig: control_plane.kubeconfig().to_owned(),
-            namespace: namespace.clone(),
+            namespace: if setup.everywhere {
+                String::new()
+            } else {
+                namespace.clone()
+            },
             args,
             log: scratch.path().join("operator.log"),
         };
@@ -210,6 +221,20 @@ impl World {
             .patch(name, &PatchParams::default(), &Patch::Merge(patch))
             .await
             .unwrap()
+    }
+
+    /// Takes a Workspace away although Runs may need it, as somebody does who strips its finalizers.
+    pub(crate) async fn force_workspace_away(&self, name: &str) {
+        let api = self.workspaces();
+        api.delete(name, &DeleteParams::default()).await.unwrap();
+        eventually(&format!("the Workspace {name} is gone"), async || {
+            let strip = Patch::Merge(json!({"metadata": {"finalizers": null}}));
+            match api.patch(name, &PatchParams::default(), &strip).await {
+                Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
+                other => Err(format!("{other:?}")),
+            }
+        })
+        .await;
     }
 
     /// Asks for the deletion of a Run, and doesn't wait.

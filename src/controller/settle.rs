@@ -1,0 +1,128 @@
+//! What a check of a Workspace leads to: its status, and the session that its Runs use.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use kube::ResourceExt;
+
+use crate::api::{WorkspaceStatus, status::ResolvedWorkspace};
+use crate::decide::{
+    Session, WorkspaceView, backoff,
+    workspace::{Assessment, Check, Obstacle},
+};
+use crate::service::{Client, Credentials};
+
+use super::{
+    context::Context,
+    kinds::Kind,
+    metrics::ReconcileResult,
+    registry::{Key, Live, Slot},
+    wake,
+    watch::chain,
+    writes::{self, WriteError},
+};
+
+/// How often a Ready Workspace is checked: a change of the service's version or of the token's workspace
+/// is noticed within this time without a call that fails.
+const RECHECK: Duration = Duration::from_mins(5);
+/// The longest pause of the one prober of a Workspace that is not Ready: also the pace at which a Secret
+/// is read again where RBAC forbids the watch.
+const PROBE_MAX: Duration = Duration::from_secs(30);
+
+/// Tells the Runs what they may do. Returns when to check again.
+pub(super) fn settle<K: Kind>(
+    ctx: &Context,
+    workspace: &K,
+    key: &Key,
+    check: Check,
+    live: Option<(Client, Credentials)>,
+    assessment: &Assessment,
+) -> Duration {
+    let asked = check.obstacle.as_ref().and_then(Obstacle::retry_after);
+    let slot = match (&assessment.usable, live) {
+        (Ok(()), Some((client, credentials))) => {
+            ready_slot(ctx, workspace, key, check, client, credentials, assessment)
+        }
+        (Err(why), _) => Slot::closed(WorkspaceView::NotReady {
+            reason: why.reason,
+            message: assessment.message(),
+        }),
+        (Ok(()), None) => Slot::closed(WorkspaceView::Unknown),
+    };
+    if ctx.registry.set(key, slot) {
+        wake::runs_of(ctx, key);
+    }
+    if assessment.ready {
+        return RECHECK;
+    }
+    let attempt = ctx.checks.failures(key).saturating_add(1);
+    let seed = backoff::seed(&workspace.uid().unwrap_or_default(), attempt);
+    let own = backoff::delay(attempt, None, seed).min(PROBE_MAX);
+    own.max(backoff::asked(asked))
+}
+
+/// The same token at the same place goes on with its session, unless a call with it was rejected.
+fn ready_slot<K: Kind>(
+    ctx: &Context,
+    workspace: &K,
+    key: &Key,
+    check: Check,
+    client: Client,
+    credentials: Credentials,
+    assessment: &Assessment,
+) -> Slot {
+    let resolved = ResolvedWorkspace {
+        kind: key.kind,
+        name: key.name.clone(),
+        uid: workspace.uid().unwrap_or_default(),
+        base_url: check.base_url.unwrap_or_default(),
+        identity: check.identity.flatten(),
+    };
+    let current = ctx.registry.slot(key);
+    let gate = ctx.gate(key, workspace.common().rate_limit);
+    if matches!(current.view, WorkspaceView::NotReady { .. }) {
+        gate.start_slowly();
+    }
+    let same = current.live.filter(|live| {
+        live.credentials.token == credentials.token
+            && live.client.base_url().as_str() == resolved.base_url
+    });
+    let number = same
+        .as_ref()
+        .map_or_else(|| ctx.registry.next_session(), |live| live.number);
+    let live = Arc::new(Live {
+        client,
+        credentials,
+        number,
+        gate,
+    });
+    Slot {
+        view: WorkspaceView::Ready(Session {
+            number,
+            resolved,
+            holds: assessment.holds.clone(),
+        }),
+        live: Some(live),
+    }
+}
+
+/// Writes the status, if it differs from the stored one.
+pub(super) async fn write_status<K: Kind>(
+    ctx: &Context,
+    workspace: &K,
+    key: &Key,
+    status: &WorkspaceStatus,
+) -> ReconcileResult {
+    if workspace.stored() == Some(status) {
+        return ReconcileResult::requeue_after;
+    }
+    let api = K::api(ctx.client.clone(), &key.namespace);
+    match writes::write_status(&api, workspace, status).await {
+        Ok(_) => ReconcileResult::requeue_after,
+        Err(WriteError::Conflict | WriteError::Gone) => ReconcileResult::conflict,
+        Err(error) => {
+            tracing::warn!(k8s.namespace.name = %key.namespace, workspace.name = %key.name, error = %chain(&error), "failed to write a Workspace's status");
+            ReconcileResult::error
+        }
+    }
+}

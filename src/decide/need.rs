@@ -1,0 +1,38 @@
+//! Which Runs a Workspace must outlive.
+
+use crate::api::{ConditionType, Reason, Run, conditions, intent::IntentRecord, names};
+
+/// Whether a Run still needs the Workspace that it refers to: it was submitted, or may have been, and has
+/// not ended. Judged by the object alone, since the process that asks may know nothing else. A Run that
+/// waits for its first submission, or that was refused and proved to have made no run, needs none; one
+/// that the service denies is asked for once more when it is deleted.
+pub fn needs_workspace(run: &Run) -> bool {
+    if run.ended() {
+        return denied(run);
+    }
+    let uid = run.metadata.uid.as_deref().unwrap_or_default();
+    let annotations = run.metadata.annotations.as_ref();
+    let annotation = annotations.and_then(|a| a.get(names::INTENT_ANNOTATION));
+    let status = run.status.as_ref();
+    let submitted = status.is_some_and(|s| s.run_id.is_some());
+    match IntentRecord::read(annotation.map(String::as_str), uid) {
+        IntentRecord::Own(intent) => {
+            let refused = status
+                .and_then(|s| s.refusal.as_ref())
+                .is_some_and(|r| r.not_created && r.epoch == intent.epoch);
+            intent.end.is_none() && (submitted || !refused)
+        }
+        IntentRecord::Absent => submitted,
+        // It never POSTs by itself, and what its status says is another object's.
+        IntentRecord::Foreign => false,
+        IntentRecord::Unreadable => true,
+    }
+}
+
+fn denied(run: &Run) -> bool {
+    let finalizers = run.metadata.finalizers.as_deref().unwrap_or_default();
+    let conditions = run.status.as_ref().map(|s| s.conditions.as_slice());
+    finalizers.iter().any(|f| f == names::FINALIZER)
+        && conditions::find(conditions.unwrap_or_default(), ConditionType::Finished)
+            .is_some_and(|finished| finished.reason == Reason::RunNotFound.as_str())
+}

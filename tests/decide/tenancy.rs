@@ -1,0 +1,117 @@
+//! Which namespaces may submit, and which Runs a Workspace must outlive.
+
+use rstest::rstest;
+use run_operator::{
+    api::{Phase, Reason},
+    decide::{WorkspaceView, need::needs_workspace},
+};
+
+use crate::support::{Case, condition, lost, not_ready, problem, view};
+
+const NOT_ALLOWED: Option<bool> = Some(false);
+
+fn stranger() -> Case {
+    Case::new().allowed(NOT_ALLOWED)
+}
+
+#[rstest]
+#[case::fresh(stranger())]
+#[case::workspace_not_ready(stranger().view(not_ready()))]
+#[case::proved(stranger().mine())]
+#[case::answered_429(stranger().mine().posted(Err(problem(429, "slow_down"))).at(60))]
+#[case::in_doubt(stranger().mine().posted(Err(lost())).at(60))]
+#[case::in_doubt_of_another_process(stranger().intent("earlier", 1))]
+#[case::in_doubt_of_another_process_and_deleted(stranger().finalizer().intent("earlier", 1).deleting())]
+fn a_namespace_that_is_not_allowed_submits_nothing_and_says_so(#[case] case: Case) {
+    assert_eq!(case.does(), "nothing");
+    assert_eq!(
+        case.stalled(),
+        Some(Reason::NamespaceNotAllowed.to_string())
+    );
+    let status = case.settled();
+    assert_eq!(status.phase, Some(Phase::Pending));
+    let told = status.conditions.iter().find(|c| c.type_ == "Stalled");
+    let told = &told.unwrap().message;
+    assert!(told.contains("namespaceSelector"), "{told}");
+    assert!(!told.contains("Ready"), "it tells of the Workspace: {told}");
+}
+
+#[rstest]
+#[case::submitted(stranger().submitted("running"), "refresh")]
+#[case::submitted_and_deleted(stranger().submitted("running").deleting().got(Ok(view("running"))), "cancel")]
+#[case::never_submitted_and_deleted(stranger().deleting(), "nothing")]
+#[case::proved_and_deleted(stranger().finalizer().mine().deleting(), "release")]
+#[case::in_doubt_by_this_process_and_deleted(
+    stranger().finalizer().mine().posted(Err(lost())).at(60).deleting(), "submit")]
+#[case::let_go(stranger().finalizer().intent("earlier", 1).orphan(), "release")]
+fn what_is_at_the_service_is_still_mirrored_and_cancelled(#[case] case: Case, #[case] does: &str) {
+    assert_eq!(case.does(), does);
+}
+
+#[test]
+fn as_long_as_the_labels_are_not_known_nothing_is_said_or_done() {
+    let case = Case::new().allowed(None);
+    assert_eq!(case.does(), "nothing");
+    assert_eq!(case.settled().phase, None);
+}
+
+#[test]
+fn a_namespace_that_is_allowed_again_submits() {
+    let case = stranger().settle();
+    assert_eq!(case.does(), "nothing");
+    let case = case.allowed(Some(true));
+    assert_eq!(case.does(), "intent");
+    let submitted = case.mine().posted(Ok(view("queued")));
+    assert_eq!(condition(&submitted.settled(), "Stalled"), None);
+}
+
+#[test]
+fn a_workspace_that_does_not_exist_is_said_to_be_missing_whoever_asks() {
+    let case = stranger().view(WorkspaceView::Missing);
+    let ready = condition(&case.settled(), "Ready").unwrap();
+    assert_eq!(ready.1, "WorkspaceNotFound");
+}
+
+fn ended(phase: Phase) -> Case {
+    Case::new()
+        .submitted("gone")
+        .status(|s| s.phase = Some(phase))
+}
+
+#[rstest]
+#[case::fresh(Case::new(), false)]
+#[case::pinned(Case::new().intent("earlier", 1), true)]
+#[case::submitted(Case::new().submitted("running"), true)]
+#[case::refused_for_good(
+    Case::new().intent("earlier", 1).refused(Reason::CreateRefused, true, 1), false)]
+#[case::refused_without_proof(
+    Case::new().intent("earlier", 1).refused(Reason::IdempotencyConflict, false, 1), true)]
+#[case::refused_in_an_earlier_epoch(
+    Case::new().intent("earlier", 2).refused(Reason::CreateRefused, true, 1), true)]
+#[case::a_copy(Case::new().foreign(), false)]
+#[case::a_copy_with_a_run_id(Case::new().submitted("running").foreign(), false)]
+#[case::stripped(
+    { let mut c = Case::new().submitted("running"); c.run.metadata.annotations = None; c }, true)]
+#[case::unreadable(Case::new().annotate("run-operator.dev/intent", "{"), true)]
+#[case::succeeded(ended(Phase::Succeeded), false)]
+#[case::cancelled(ended(Phase::Cancelled), false)]
+fn a_workspace_waits_for_the_runs_that_are_at_the_service_or_may_be(
+    #[case] case: Case,
+    #[case] needs: bool,
+) {
+    assert_eq!(needs_workspace(&case.run), needs);
+}
+
+#[test]
+fn a_run_that_the_service_denies_needs_its_workspace_until_it_is_let_go() {
+    let mut case = ended(Phase::Failed).finalizer();
+    let status = case.run.status.as_mut().unwrap();
+    let finished = serde_json::json!({
+        "type": "Finished", "status": "True", "reason": "RunNotFound", "message": "x",
+        "lastTransitionTime": "2026-01-01T00:00:00Z",
+    });
+    status.conditions = vec![serde_json::from_value(finished).unwrap()];
+    assert!(needs_workspace(&case.run));
+    case.run.metadata.finalizers = None;
+    assert!(!needs_workspace(&case.run));
+}

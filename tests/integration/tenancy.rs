@@ -1,0 +1,420 @@
+//! ClusterWorkspaces: who may submit, and what becomes of the others.
+
+use k8s_openapi::api::core::v1::Namespace;
+use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
+use kube::{Api, ResourceExt};
+use serde_json::{Value, json};
+
+use run_operator::api::{ClusterWorkspace, ConditionType as Type, Phase, Run, conditions, names};
+
+use crate::cluster::{ControlPlane, Options};
+use crate::support::{Setup, World, condition_of, eventually, says};
+
+/// A world whose operator serves every namespace; its own one is where the Secrets of ClusterWorkspaces
+/// are, and holds a token.
+async fn world(arguments: &[&'static str]) -> World {
+    let own = ControlPlane::start(Options::default()).await.unwrap();
+    let world = World::with(Setup {
+        control_plane: Some(Box::leak(Box::new(own))),
+        everywhere: true,
+        bare: true,
+        operator: arguments.to_vec(),
+        ..Setup::default()
+    })
+    .await;
+    world.token(crate::support::TOKEN).await;
+    world
+}
+
+/// A namespace that uses the ClusterWorkspace `shared`.
+struct Tenant<'a> {
+    world: &'a World,
+    name: String,
+    runs: Api<Run>,
+}
+
+impl<'a> Tenant<'a> {
+    async fn new(world: &'a World, name: &str, labels: Value) -> Self {
+        let namespace = json!({"metadata": {"name": name, "labels": labels}});
+        let namespaces: Api<Namespace> = Api::all(world.client.clone());
+        namespaces
+            .create(
+                &PostParams::default(),
+                &serde_json::from_value(namespace).unwrap(),
+            )
+            .await
+            .unwrap();
+        Self {
+            world,
+            name: name.to_owned(),
+            runs: Api::namespaced(world.client.clone(), name),
+        }
+    }
+
+    async fn label(&self, labels: Value) {
+        let namespaces: Api<Namespace> = Api::all(self.world.client.clone());
+        let patch = Patch::Merge(json!({"metadata": {"labels": labels}}));
+        namespaces
+            .patch(&self.name, &PatchParams::default(), &patch)
+            .await
+            .unwrap();
+    }
+
+    async fn simulate(&self, name: &str, simulate: Value) -> Run {
+        let run = json!({
+            "apiVersion": "run-operator.dev/v1alpha1", "kind": "Run", "metadata": {"name": name},
+            "spec": {
+                "workspaceRef": {"kind": "ClusterWorkspace", "name": "shared"},
+                "workload": {"image": "ghcr.io/acme/train:1.4", "simulate": simulate},
+            },
+        });
+        let run = serde_json::from_value(run).unwrap();
+        self.runs
+            .create(&PostParams::default(), &run)
+            .await
+            .unwrap()
+    }
+
+    async fn until(&self, name: &str, what: &str, wanted: impl Fn(&Run) -> bool) -> Run {
+        eventually(
+            &format!("the Run {}/{name} {what}", self.name),
+            async || {
+                let run = self.runs.get(name).await.map_err(|e| e.to_string())?;
+                if wanted(&run) {
+                    Ok(run)
+                } else {
+                    Err(serde_json::to_string_pretty(&run.status).unwrap())
+                }
+            },
+        )
+        .await
+    }
+
+    async fn state(&self, name: &str, state: &str) -> Run {
+        self.until(name, state, |run| {
+            run.status.as_ref().and_then(|s| s.state.as_deref()) == Some(state)
+        })
+        .await
+    }
+
+    async fn phase(&self, name: &str, phase: Phase) -> Run {
+        self.until(name, &format!("{phase:?}"), |run| {
+            run.status.as_ref().and_then(|s| s.phase) == Some(phase)
+        })
+        .await
+    }
+
+    /// Refused for its namespace, with a sentence.
+    async fn refused(&self, name: &str) -> String {
+        let run = self
+            .until(name, "is refused for its namespace", |run| {
+                condition_of(run, Type::Stalled)
+                    .is_some_and(|c| c.status == "True" && c.reason == "NamespaceNotAllowed")
+            })
+            .await;
+        assert_eq!(run.status.as_ref().unwrap().phase, Some(Phase::Pending));
+        let told = condition_of(&run, Type::Ready).unwrap().message;
+        says(
+            &told,
+            &[&self.name, "ClusterWorkspace shared", "namespaceSelector"],
+        );
+        told
+    }
+
+    async fn delete(&self, name: &str) {
+        self.runs
+            .delete(name, &DeleteParams::default())
+            .await
+            .unwrap();
+    }
+
+    async fn gone(&self, name: &str) {
+        eventually(&format!("the Run {name} is gone"), async || {
+            match self.runs.get_opt(name).await {
+                Ok(None) => Ok(()),
+                other => Err(format!("{other:?}")),
+            }
+        })
+        .await;
+    }
+}
+
+fn shared(world: &World) -> Api<ClusterWorkspace> {
+    Api::all(world.client.clone())
+}
+
+async fn create_shared(world: &World, selector: Value) {
+    let workspace = json!({
+        "apiVersion": "run-operator.dev/v1alpha1", "kind": "ClusterWorkspace",
+        "metadata": {"name": "shared"}, "spec": {"namespaceSelector": selector},
+    });
+    let workspace = serde_json::from_value(workspace).unwrap();
+    shared(world)
+        .create(&PostParams::default(), &workspace)
+        .await
+        .unwrap();
+}
+
+async fn select(world: &World, selector: Value) {
+    let patch = Patch::Merge(json!({"spec": {"namespaceSelector": selector}}));
+    shared(world)
+        .patch("shared", &PatchParams::default(), &patch)
+        .await
+        .unwrap();
+}
+
+async fn shared_ready(world: &World, status: &str, reason: &str) -> ClusterWorkspace {
+    eventually(
+        &format!("shared has Ready={status} ({reason})"),
+        async || {
+            let workspace = shared(world)
+                .get("shared")
+                .await
+                .map_err(|e| e.to_string())?;
+            let all = workspace.status.clone().unwrap_or_default().conditions;
+            match conditions::find(&all, Type::Ready) {
+                Some(c) if c.status == status && c.reason == reason => Ok(workspace),
+                _ => Err(serde_json::to_string_pretty(&all).unwrap()),
+            }
+        },
+    )
+    .await
+}
+
+async fn posts(world: &World) -> usize {
+    world.service.requests("createRun").await.len()
+}
+
+fn runs_yes() -> Value {
+    json!({"matchLabels": {"runs": "yes"}})
+}
+
+#[tokio::test]
+async fn it_serves_the_namespaces_that_its_selector_allows_when_they_are_allowed() {
+    let world = world(&[]).await;
+    create_shared(&world, runs_yes()).await;
+    let ready = shared_ready(&world, "True", "Verified").await;
+    assert_eq!(ready.finalizers(), [names::FINALIZER]);
+    let allowed = Tenant::new(&world, "allowed", json!({"runs": "yes"})).await;
+    let stranger = Tenant::new(&world, "stranger", json!({"runs": "no"})).await;
+    // Created with its namespace: the labels may be known a moment later than the Run.
+    allowed.simulate("train", json!({})).await;
+    stranger.simulate("train", json!({})).await;
+    let run = allowed.phase("train", Phase::Succeeded).await;
+    let place = run.status.as_ref().unwrap().workspace.clone().unwrap();
+    assert_eq!(place.kind.to_string(), "ClusterWorkspace");
+    assert_eq!(place.name, "shared");
+    assert_eq!(place.identity, ready.status.unwrap().identity);
+    let told = stranger.refused("train").await;
+    assert!(!told.contains(place.identity.as_deref().unwrap()), "{told}");
+    assert_eq!(posts(&world).await, 1);
+    stranger.label(json!({"runs": "yes"})).await;
+    stranger.phase("train", Phase::Succeeded).await;
+    assert_eq!(world.service.runs().await.len(), 2);
+
+    // `{}` allows all, and no selector allows none.
+    let third = Tenant::new(&world, "third", json!({})).await;
+    third.simulate("train", json!({})).await;
+    third.refused("train").await;
+    select(&world, json!({"matchLabels": null})).await;
+    third.phase("train", Phase::Succeeded).await;
+    select(&world, Value::Null).await;
+    allowed.simulate("late", json!({})).await;
+    allowed.refused("late").await;
+    assert_eq!(posts(&world).await, 3);
+    // One that is refused is deleted at once.
+    allowed.delete("late").await;
+    allowed.gone("late").await;
+}
+
+#[tokio::test]
+async fn a_namespace_that_loses_its_label_keeps_its_running_runs_and_submits_no_other() {
+    let mut world = world(&[]).await;
+    create_shared(&world, runs_yes()).await;
+    {
+        let tenant = Tenant::new(&world, "tenant", json!({"runs": "yes"})).await;
+        tenant
+            .simulate("mirrored", json!({"outcome": "never"}))
+            .await;
+        tenant
+            .simulate("deleted", json!({"outcome": "never"}))
+            .await;
+        tenant.state("mirrored", "running").await;
+        tenant.state("deleted", "running").await;
+        tenant.label(json!({"runs": null})).await;
+        tenant.simulate("late", json!({})).await;
+        tenant.refused("late").await;
+        tenant.delete("deleted").await;
+        tenant.gone("deleted").await;
+    }
+    world.kill_operator();
+    world.start_operator().await;
+    let tenant = Tenant {
+        world: &world,
+        name: "tenant".to_owned(),
+        runs: Api::namespaced(world.client.clone(), "tenant"),
+    };
+    let id = tenant.runs.get("mirrored").await.unwrap();
+    let id = id.status.unwrap().run_id.unwrap();
+    let state = json!({"state": "provisioning"});
+    world.service.post(&format!("runs/{id}/state"), state).await;
+    let run = tenant.state("mirrored", "provisioning").await;
+    assert_eq!(condition_of(&run, Type::Synced).unwrap().status, "True");
+    let cancel = Patch::Merge(json!({"spec": {"cancel": true}}));
+    tenant
+        .runs
+        .patch("mirrored", &PatchParams::default(), &cancel)
+        .await
+        .unwrap();
+    tenant.phase("mirrored", Phase::Cancelled).await;
+    tenant.refused("late").await;
+    assert_eq!(posts(&world).await, 2);
+    let runs = world.service.runs().await;
+    assert!(
+        runs.iter().all(|run| run["state"] == "cancelled"),
+        "{runs:?}"
+    );
+}
+
+#[tokio::test]
+async fn in_doubt_in_a_namespace_that_is_not_allowed_nothing_is_sent_until_it_is_again() {
+    let mut world = world(&[]).await;
+    create_shared(&world, runs_yes()).await;
+    let fits = json!({"operation": "createRun"});
+    world
+        .service
+        .fault(fits.clone(), json!({"type": "doThenLose"}))
+        .await;
+    world
+        .service
+        .lasting_fault(fits, json!({"type": "answer", "status": 503}))
+        .await;
+    {
+        let tenant = Tenant::new(&world, "tenant", json!({"runs": "yes"})).await;
+        tenant.simulate("train", json!({"outcome": "never"})).await;
+        tenant
+            .until("train", "is retried", |run| {
+                condition_of(run, Type::Ready).is_some_and(|c| c.reason == "Retrying")
+            })
+            .await;
+        tenant.label(json!({"runs": null})).await;
+        says(&tenant.refused("train").await, &["unknown", "Orphan"]);
+    }
+    world.kill_operator();
+    world.service.delete("faults").await;
+    let asked = posts(&world).await;
+    world.start_operator().await;
+    let tenant = Tenant {
+        world: &world,
+        name: "tenant".to_owned(),
+        runs: Api::namespaced(world.client.clone(), "tenant"),
+    };
+    tenant.delete("train").await;
+    tenant
+        .until("train", "is seen to be deleted", |run| {
+            run.metadata.deletion_timestamp.is_some()
+        })
+        .await;
+    tenant.refused("train").await;
+    assert_eq!(
+        posts(&world).await,
+        asked,
+        "a POST from a namespace that is not allowed"
+    );
+    tenant.label(json!({"runs": "yes"})).await;
+    tenant.gone("train").await;
+    let runs = world.service.runs().await;
+    assert_eq!(runs.len(), 1);
+    assert_eq!(runs[0]["state"], "cancelled");
+}
+
+/// An intent is a record, never authority: whoever may edit a Run can write one.
+#[tokio::test]
+async fn a_forged_intent_submits_nothing_from_a_namespace_that_is_not_allowed() {
+    let world = world(&[]).await;
+    create_shared(&world, runs_yes()).await;
+    let allowed = Tenant::new(&world, "allowed", json!({"runs": "yes"})).await;
+    let stranger = Tenant::new(&world, "stranger", json!({})).await;
+    let model = allowed.simulate("model", json!({"outcome": "never"})).await;
+    let model = allowed.state(&model.name_any(), "running").await;
+    let run = stranger
+        .simulate("forged", json!({"outcome": "never"}))
+        .await;
+    stranger.refused("forged").await;
+    let mut intent: Value =
+        serde_json::from_str(&model.annotations()[names::INTENT_ANNOTATION]).unwrap();
+    intent["uid"] = json!(run.uid().unwrap());
+    intent["key"] = json!(run.uid().unwrap());
+    let forge = Patch::Merge(json!({"metadata": {
+        "annotations": {names::INTENT_ANNOTATION: intent.to_string()},
+        "finalizers": [names::FINALIZER],
+    }}));
+    stranger
+        .runs
+        .patch("forged", &PatchParams::default(), &forge)
+        .await
+        .unwrap();
+    stranger
+        .until("forged", "is judged again", |run| {
+            condition_of(run, Type::Ready).is_some_and(|c| c.message.contains("unknown"))
+        })
+        .await;
+    stranger.delete("forged").await;
+    stranger.refused("forged").await;
+    let orphan = Patch::Merge(json!({"spec": {"deletionPolicy": "Orphan"}}));
+    stranger
+        .runs
+        .patch("forged", &PatchParams::default(), &orphan)
+        .await
+        .unwrap();
+    stranger.gone("forged").await;
+    assert_eq!(posts(&world).await, 1, "the forged intent was believed");
+}
+
+#[tokio::test]
+async fn a_cluster_workspace_waits_for_the_runs_of_every_namespace() {
+    let world = world(&[]).await;
+    create_shared(&world, json!({})).await;
+    let one = Tenant::new(&world, "one", json!({})).await;
+    let two = Tenant::new(&world, "two", json!({})).await;
+    one.simulate("first", json!({"outcome": "never"})).await;
+    two.simulate("second", json!({"outcome": "never"})).await;
+    one.state("first", "running").await;
+    two.state("second", "running").await;
+    shared(&world)
+        .delete("shared", &DeleteParams::default())
+        .await
+        .unwrap();
+    let leaving = shared_ready(&world, "False", "WorkspaceDeleting").await;
+    let all = leaving.status.unwrap().conditions;
+    let told = &conditions::find(&all, Type::Ready).unwrap().message;
+    says(told, &["first", "second"]);
+    one.delete("first").await;
+    one.gone("first").await;
+    assert!(
+        shared(&world).get("shared").await.is_ok(),
+        "two still needs it"
+    );
+    two.delete("second").await;
+    two.gone("second").await;
+    eventually("the ClusterWorkspace is gone", async || {
+        match shared(&world).get_opt("shared").await {
+            Ok(None) => Ok(()),
+            other => Err(format!("{other:?}")),
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn an_operator_without_cluster_workspaces_says_so() {
+    let world = World::new().await;
+    let spec = json!({"workspaceRef": {"kind": "ClusterWorkspace", "name": "shared"}});
+    world.create_run("train", spec).await;
+    let run = world
+        .condition("train", Type::Ready, "False", "WorkspaceNotReady")
+        .await;
+    let told = condition_of(&run, Type::Ready).unwrap().message;
+    says(&told, &["ClusterWorkspace shared", "--cluster-workspaces"]);
+    assert!(world.service.runs().await.is_empty());
+}

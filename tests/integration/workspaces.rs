@@ -1,0 +1,194 @@
+//! A Workspace outlives the Runs that need it, and no others.
+
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::api::{DeleteParams, Patch, PatchParams};
+use kube::{Api, ResourceExt};
+use serde_json::json;
+
+use run_operator::api::{ConditionType as Type, Phase, names};
+
+use crate::cluster::{ControlPlane, Options};
+use crate::support::{Setup, World, eventually, says};
+
+async fn delete_workspace(world: &World, name: &str) {
+    world
+        .workspaces()
+        .delete(name, &DeleteParams::default())
+        .await
+        .unwrap();
+}
+
+async fn workspace_gone(world: &World, name: &str) {
+    eventually(
+        &format!("the Workspace {name} is gone"),
+        async || match world.workspaces().get_opt(name).await {
+            Ok(None) => Ok(()),
+            other => Err(format!("{other:?}")),
+        },
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn a_workspace_that_is_being_deleted_waits_for_what_it_submitted_and_takes_nothing_new() {
+    let world = World::new().await;
+    world.simulate("train", json!({"outcome": "never"})).await;
+    world.state("train", "running").await;
+    // Refused for good, and proved to have made no run: it needs no Workspace.
+    world
+        .simulate("refused", json!({"misspelt": "never"}))
+        .await;
+    world
+        .condition("refused", Type::Stalled, "True", "CreateRefused")
+        .await;
+    delete_workspace(&world, "default").await;
+    let told = world
+        .workspace_condition("default", Type::Ready, "False", "WorkspaceDeleting")
+        .await;
+    says(&told, &["Being deleted", "train"]);
+    assert!(!told.contains("refused"), "{told}");
+    world.create_run("late", json!({})).await;
+    world
+        .condition("late", Type::Ready, "False", "WorkspaceDeleting")
+        .await;
+    // It still serves what it has submitted.
+    let run = world.run("train").await;
+    let id = run.status.unwrap().run_id.unwrap();
+    let odd = json!({"state": "provisioning"});
+    world.service.post(&format!("runs/{id}/state"), odd).await;
+    world.state("train", "provisioning").await;
+    world.delete_run("train").await;
+    world.gone("train").await;
+    workspace_gone(&world, "default").await;
+    world
+        .condition("late", Type::Ready, "False", "WorkspaceNotFound")
+        .await;
+    let runs = world.service.runs().await;
+    assert_eq!(runs.len(), 1);
+    assert_eq!(runs[0]["state"], "cancelled");
+    // A new one takes up those that wait.
+    world.create_workspace("default", json!({})).await;
+    world.phase("late", Phase::Succeeded).await;
+    assert_eq!(world.service.runs().await.len(), 2);
+}
+
+#[tokio::test]
+async fn a_workspace_goes_at_once_when_no_run_needs_it_and_after_a_restart_too() {
+    let mut world = World::new().await;
+    world.create_run("done", json!({})).await;
+    world.phase("done", Phase::Succeeded).await;
+    world.create_run("held", json!({"suspend": true})).await;
+    world
+        .condition("held", Type::Ready, "False", "Suspended")
+        .await;
+    world.simulate("train", json!({"outcome": "never"})).await;
+    world.state("train", "running").await;
+    world.kill_operator();
+    delete_workspace(&world, "default").await;
+    let left = world.workspaces().get("default").await.unwrap();
+    assert_eq!(left.finalizers(), [names::FINALIZER]);
+    world.start_operator().await;
+    world
+        .workspace_condition("default", Type::Ready, "False", "WorkspaceDeleting")
+        .await;
+    world
+        .patch_run("train", json!({"spec": {"cancel": true}}))
+        .await;
+    world.phase("train", Phase::Cancelled).await;
+    workspace_gone(&world, "default").await;
+}
+
+#[tokio::test]
+async fn a_deleted_workspace_waits_for_a_run_in_doubt_and_learns_what_became_of_it() {
+    let world = World::new().await;
+    let fits = json!({"operation": "createRun"});
+    world
+        .service
+        .fault(fits.clone(), json!({"type": "doThenLose"}))
+        .await;
+    world
+        .service
+        .lasting_fault(fits, json!({"type": "answer", "status": 503}))
+        .await;
+    world.simulate("train", json!({"outcome": "never"})).await;
+    world
+        .condition("train", Type::Ready, "False", "Retrying")
+        .await;
+    delete_workspace(&world, "default").await;
+    world
+        .workspace_condition("default", Type::Ready, "False", "WorkspaceDeleting")
+        .await;
+    world.service.delete("faults").await;
+    world.state("train", "running").await;
+    world.delete_run("train").await;
+    world.gone("train").await;
+    workspace_gone(&world, "default").await;
+    assert_eq!(world.service.runs().await.len(), 1);
+}
+
+#[tokio::test]
+async fn a_finalizer_that_somebody_strips_is_put_back() {
+    let world = World::new().await;
+    world.workspace_ready("default", "True", "Verified").await;
+    let strip = Patch::Merge(json!({"metadata": {"finalizers": null}}));
+    world
+        .workspaces()
+        .patch("default", &PatchParams::default(), &strip)
+        .await
+        .unwrap();
+    eventually("the finalizer is back", async || {
+        let workspace = world.workspaces().get("default").await.unwrap();
+        if workspace.finalizers() == [names::FINALIZER] {
+            Ok(())
+        } else {
+            Err(format!("{:?}", workspace.finalizers()))
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn the_runs_of_a_workspace_that_cannot_be_read_are_told() {
+    let own = ControlPlane::start(Options::default()).await.unwrap();
+    let world = World::with(Setup {
+        control_plane: Some(Box::leak(Box::new(own))),
+        ..Setup::default()
+    })
+    .await;
+    world.workspace_ready("default", "True", "Verified").await;
+    let crds: Api<CustomResourceDefinition> = Api::all(world.client.clone());
+    let open = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
+    let patch: json_patch::Patch = serde_json::from_value(json!([
+        {"op": "replace", "path": "/spec/versions/0/schema/openAPIV3Schema", "value": open},
+    ]))
+    .unwrap();
+    crds.patch(
+        "workspaces.run-operator.dev",
+        &PatchParams::default(),
+        &Patch::Json::<()>(patch),
+    )
+    .await
+    .unwrap();
+    let odd = Patch::Merge(json!({"spec": {"suspend": "perhaps"}}));
+    let api = world.workspaces();
+    eventually("the API server takes the odd Workspace", async || {
+        // The answer itself can't be decoded: that is what was asked for.
+        match api.patch("default", &PatchParams::default(), &odd).await {
+            Err(kube::Error::SerdeError(_)) => Ok(()),
+            other => Err(format!("{other:?}")),
+        }
+    })
+    .await;
+    world.create_run("train", json!({})).await;
+    let run = world
+        .condition("train", Type::Ready, "False", "WorkspaceNotReady")
+        .await;
+    let told = crate::support::condition_of(&run, Type::Ready).unwrap();
+    says(&told.message, &["WorkspaceInvalid", "correct them"]);
+    assert!(world.service.runs().await.is_empty());
+    let even = Patch::Merge(json!({"spec": {"suspend": null}}));
+    api.patch("default", &PatchParams::default(), &even)
+        .await
+        .unwrap();
+    world.phase("train", Phase::Succeeded).await;
+}
