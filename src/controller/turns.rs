@@ -267,7 +267,8 @@ impl<T> Turns<T> {
         match self.places.remove(uid) {
             Some(Place::Waiting { .. }) => self.waiting -= 1,
             Some(Place::Called { .. }) => self.kept.retain(|(_, kept)| kept.uid != uid),
-            Some(Place::Late { .. }) | None => {}
+            Some(Place::Late { .. }) => self.late.retain(|(_, late)| late.uid != uid),
+            None => {}
         }
     }
 
