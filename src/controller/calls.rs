@@ -19,7 +19,7 @@ use super::{
     context::Context,
     gate::Permit,
     metrics::ReconcileResult,
-    objects::Entry,
+    objects::{Doing, Entry},
     reconcile::{self, learn},
     registry::{Key, Live, Slot},
     window::Outcome,
@@ -50,7 +50,7 @@ pub(super) fn start(
         entry.with(|state| state.queued_at = Some(Arc::clone(gate)));
         return;
     };
-    entry.with(|state| state.calling = true);
+    entry.with(|state| state.doing = Doing::Call);
     let task = Task {
         ctx: Arc::clone(ctx),
         entry: Arc::clone(entry),
@@ -68,7 +68,7 @@ pub(super) async fn end(ctx: &Arc<Context>) {
     let entries = ctx.objects.all();
     let learnt = entries
         .into_iter()
-        .filter(|entry| entry.with(|state| state.learnt && !state.calling));
+        .filter(|entry| entry.with(|state| state.learnt && state.doing == Doing::Nothing));
     let written = stream::iter(learnt)
         .map(|entry| reconcile::settle(Arc::clone(ctx), entry))
         .buffer_unordered(LAST_WRITES)
@@ -93,7 +93,7 @@ impl Task {
             ctx, entry, slot, ..
         } = &self;
         if ctx.shutdown.is_cancelled() {
-            entry.with(|state| state.calling = false);
+            entry.with(|state| state.doing = Doing::Nothing);
             return;
         }
         let made = call(ctx, entry, &self.key, slot, &self.effect, permit);
@@ -106,7 +106,7 @@ impl Task {
             );
         }
         entry.with(|state| {
-            state.calling = false;
+            state.doing = Doing::Nothing;
             state.learnt = true;
         });
         if ctx.shutdown.is_cancelled() {

@@ -99,7 +99,7 @@ impl Gate {
 
     /// Lets a task make a call now, if nobody waits.
     pub(super) fn enter_at_once(self: &Arc<Self>) -> Option<Permit> {
-        let started = self.change(|turns, now| turns.enter_at_once(now));
+        let started = self.change(Turns::enter_at_once);
         started.map(|call| self.permit(call))
     }
 

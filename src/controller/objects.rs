@@ -40,6 +40,18 @@ pub enum Hold {
     Gone,
 }
 
+/// What is under way for an entry, one thing at a time: what it comes to is not known yet.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Doing {
+    /// Nothing.
+    #[default]
+    Nothing,
+    /// A reconcile.
+    Reconcile,
+    /// A call to the service; nothing else begins before it ends.
+    Call,
+}
+
 /// What changes of an entry. Locked for moments only, never across an await.
 #[derive(Default)]
 pub struct State {
@@ -55,10 +67,8 @@ pub struct State {
     pub streaming: bool,
     /// The resourceVersion whose reconcile panicked; left alone until it changes.
     pub quarantined: Option<String>,
-    /// A reconcile is under way: what it comes to is not known yet.
-    pub busy: bool,
-    /// A call to the service is under way; nothing else is done for the object before it ends.
-    pub calling: bool,
+    /// What is under way.
+    pub doing: Doing,
     /// A call taught something that no reconcile has looked at yet.
     pub learnt: bool,
     /// The gate before which a call waits for its turn.
@@ -72,7 +82,7 @@ pub struct State {
 impl State {
     /// A reconcile begins: it looks at all that was learnt.
     pub(super) fn begin(&mut self) {
-        self.busy = true;
+        self.doing = Doing::Reconcile;
         self.learnt = false;
     }
 }

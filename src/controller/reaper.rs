@@ -13,7 +13,7 @@ use super::{
     context::{Context, now},
     departure,
     gate::Permit,
-    objects::{Entry, Hold},
+    objects::{Doing, Entry, Hold},
     reconcile::{decide, publish},
     registry::{Key, Slot},
     rivals,
@@ -45,7 +45,7 @@ fn sweep(ctx: &Arc<Context>) {
     for entry in ctx.objects.all() {
         let there = ctx.has_run(&entry.namespace, &entry.name, &entry.uid);
         // A POST that is under way may bring a runId yet.
-        if there || entry.with(|state| state.busy || state.calling) {
+        if there || entry.with(|state| state.doing != Doing::Nothing) {
             continue;
         }
         let last_seen =

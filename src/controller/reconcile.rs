@@ -21,7 +21,7 @@ use super::{
     departure,
     metrics::ReconcileResult,
     namespaces,
-    objects::{Entry, Hold},
+    objects::{Doing, Entry, Hold},
     registry::{Key, Slot},
     rivals,
     scope::Scope,
@@ -57,7 +57,7 @@ pub async fn reconcile(object: Arc<Guarded<Run>>, ctx: Arc<Context>) -> Result<A
         let quarantined = state.quarantined.is_some();
         let left_alone =
             state.hold == Hold::Gone || quarantined && state.quarantined == run.resource_version();
-        if left_alone || state.calling {
+        if left_alone || state.doing == Doing::Call {
             return Err(left_alone);
         }
         state.begin();
@@ -84,7 +84,7 @@ pub(super) fn settle(ctx: Arc<Context>, entry: Arc<Entry>) -> BoxFuture<'static,
             return;
         };
         let begun = entry.with(|state| {
-            let due = state.learnt && !state.busy && !state.calling;
+            let due = state.learnt && state.doing == Doing::Nothing;
             if due {
                 state.begin();
             }
@@ -103,7 +103,12 @@ async fn look(ctx: &Arc<Context>, entry: &Arc<Entry>, run: Arc<Run>) -> Action {
     let steps = AssertUnwindSafe(steps(ctx, entry, run))
         .catch_unwind()
         .await;
-    entry.with(|state| state.busy = false);
+    entry.with(|state| {
+        // A call that the steps began goes on.
+        if state.doing == Doing::Reconcile {
+            state.doing = Doing::Nothing;
+        }
+    });
     let (action, result) = match steps {
         Ok(Ok(Next::Awaited)) => (Action::await_change(), ReconcileResult::success),
         Ok(Ok(Next::Look(again))) => {
