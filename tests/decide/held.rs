@@ -22,12 +22,10 @@ fn running() -> Case {
         .settle()
 }
 
-fn says(case: &Case, kind: &str) -> Option<(String, String)> {
+/// Status and reason of a condition, as `False Reason`.
+fn says(case: &Case, kind: &str) -> String {
     condition(&case.settled(), kind)
-}
-
-fn pair(status: &str, reason: &str) -> Option<(String, String)> {
-    Some((status.to_owned(), reason.to_owned()))
+        .map_or_else(String::new, |(status, reason)| format!("{status} {reason}"))
 }
 
 /// Looks again when the pause is over, and within two seconds of that.
@@ -40,12 +38,12 @@ fn comes_back_after(case: &Case, until: i64) {
 fn in_a_pause_a_new_run_says_so_and_no_intent_is_written() {
     let case = paused(Case::new(), 60);
     assert_eq!(case.does(), "nothing");
-    assert_eq!(says(&case, "Ready"), pair("False", "RateLimited"));
-    assert_eq!(says(&case, "Reconciling"), pair("True", "RateLimited"));
+    assert_eq!(says(&case, "Ready"), "False RateLimited");
+    assert_eq!(says(&case, "Reconciling"), "True RateLimited");
     assert_eq!(case.settled().phase, Some(Phase::Pending));
     comes_back_after(&case, 60);
     let suspended = paused(Case::new().spec(|s| s.suspend = Some(true)), 60);
-    assert_eq!(says(&suspended, "Ready"), pair("False", "Suspended"));
+    assert_eq!(says(&suspended, "Ready"), "False Suspended");
 }
 
 #[test]
@@ -74,7 +72,7 @@ fn the_sentence_names_the_status_and_the_workspace_and_stays_the_same() {
 fn the_run_that_met_the_429_itself_keeps_saying_what_it_met() {
     let case = Case::new().mine().posted(Err(bare(429)));
     let case = paused(case, 60);
-    assert_eq!(says(&case, "Ready"), pair("False", "Retrying"));
+    assert_eq!(says(&case, "Ready"), "False Retrying");
 }
 
 #[test]
@@ -91,15 +89,15 @@ fn a_run_without_a_call_that_is_due_writes_nothing_in_a_pause() {
 fn a_mirror_whose_read_is_held_back_is_stale_until_it_was_read() {
     let case = paused(running().at(100), 160);
     assert_eq!(case.does(), "nothing");
-    assert_eq!(says(&case, "Synced"), pair("False", "RateLimited"));
-    assert_eq!(says(&case, "Ready"), pair("False", "Active"));
+    assert_eq!(says(&case, "Synced"), "False RateLimited");
+    assert_eq!(says(&case, "Ready"), "False Active");
     comes_back_after(&case, 160);
     let mut over = case.settle().at(161);
     over.held = None;
     assert_eq!(over.does(), "refresh");
-    assert_eq!(says(&over, "Synced"), pair("False", "RateLimited"));
+    assert_eq!(says(&over, "Synced"), "False RateLimited");
     let read = over.got(Ok(view("running")));
-    assert_eq!(says(&read, "Synced"), pair("True", "Mirrored"));
+    assert_eq!(says(&read, "Synced"), "True Mirrored");
 }
 
 #[test]
@@ -107,7 +105,7 @@ fn a_failure_that_is_known_is_told_of_before_the_pause() {
     let case = running().at(10);
     let case = (0..4).fold(case, |case, _| case.got(Err(lost()))).settle();
     let case = paused(case.at(400), 460);
-    assert_eq!(says(&case, "Synced"), pair("False", "ServiceUnavailable"));
+    assert_eq!(says(&case, "Synced"), "False ServiceUnavailable");
     assert_eq!(case.does(), "nothing");
 }
 
@@ -116,7 +114,7 @@ fn a_cancellation_waits_for_the_end_of_the_pause_and_a_deadline_is_seen_in_it() 
     let case = paused(running().at(1).deleting(), 60);
     assert_eq!(case.does(), "nothing");
     assert_eq!(case.settled().phase, Some(Phase::Cancelling));
-    assert_eq!(says(&case, "Synced"), pair("False", "RateLimited"));
+    assert_eq!(says(&case, "Synced"), "False RateLimited");
     comes_back_after(&case, 60);
     let limited = running().spec(|s| s.active_deadline_seconds = Some(100));
     let case = paused(limited.at(90), 600).settle();
@@ -138,17 +136,17 @@ fn what_needs_no_call_goes_on_in_a_pause() {
 fn one_that_waits_long_for_its_turn_says_so_and_keeps_asking() {
     let case = queued(Case::new().mine());
     assert_eq!(case.does(), "submit");
-    assert_eq!(says(&case, "Ready"), pair("False", "RateLimited"));
+    assert_eq!(says(&case, "Ready"), "False RateLimited");
     let mut turn = case.settle();
     turn.held = None;
     assert_eq!(turn.decide().status, None, "its turn needs no write");
     let mirror = queued(running().at(100));
     assert_eq!(mirror.does(), "refresh");
-    assert_eq!(says(&mirror, "Synced"), pair("False", "RateLimited"));
+    assert_eq!(says(&mirror, "Synced"), "False RateLimited");
     assert_eq!(queued(Case::new()).does(), "intent");
     let answered = mirror
         .settle()
         .learn(Learned::RefreshStarted)
         .got(Ok(view("running")));
-    assert_eq!(says(&answered, "Synced"), pair("True", "Mirrored"));
+    assert_eq!(says(&answered, "Synced"), "True Mirrored");
 }
