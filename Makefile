@@ -52,7 +52,7 @@ check: format lint drift deny ## Check format, lints, generated files, licences 
 format:
 	$(CARGO) fmt --check
 	$(CARGO) fmt --check --manifest-path fuzz/Cargo.toml
-	bash -n .ci/run .ci/deny .ci/slowest
+	bash -n .ci/run .ci/deny .ci/schemathesis .ci/slowest
 
 .PHONY: lint
 lint:
@@ -65,6 +65,10 @@ drift:
 .PHONY: deny
 deny: ## Check licences, banned crates and sources; advisories too, where their database can be had
 	@.ci/deny
+
+.PHONY: schemathesis
+schemathesis: ## Try contract/openapi.yaml on the reference service with schemathesis (needs Python 3.11)
+	@.ci/schemathesis
 
 .PHONY: fuzz
 fuzz: ## Fuzz the decoder of event streams for a minute (needs nightly Rust and cargo-fuzz)

@@ -10,6 +10,8 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 /// left behind.
 #[derive(Debug, Parser)]
 #[command(name = "run-operator", version, max_term_width = 100)]
+// Without a command: one line and exit code 2, as for every other mistake.
+#[command(arg_required_else_help = false)]
 pub struct Cli {
     /// What to do.
     #[command(subcommand)]
@@ -23,6 +25,75 @@ pub enum Command {
     Controller(Box<ControllerArgs>),
     /// Prints the custom resource definitions and the admission policy, for `kubectl apply -f -`.
     Crds,
+    /// Prints, compares and tries contract files: what the service's names and numbers are taken to be.
+    #[command(subcommand, arg_required_else_help = false)]
+    Contract(ContractCommand),
+}
+
+/// What can be done with contract files.
+#[derive(Debug, Subcommand)]
+pub enum ContractCommand {
+    /// Prints the contract file that is compiled in, with its comments, to begin an own one from.
+    Show,
+    /// Says what changes for Runs when NEW takes OLD's place.
+    ///
+    /// Compares as the operator reads: lists have no order, pointers have one, states have no case.
+    /// With one FILE, the built-in file is OLD; `-` is standard input.
+    /// Exit code: 0 no difference, 1 differences, 2 a file that can't be used.
+    #[command(override_usage = "run-operator contract diff [OPTIONS] [OLD] NEW")]
+    Diff(DiffArgs),
+    /// Tries the public part of a service against a contract file. Sends no token.
+    ///
+    /// GET /version must be answered with an accepted version, and GET /workspaces/current without a
+    /// token be refused with a 401 problem. Makes these two requests and no other.
+    /// Exit code: 0 as the contract says, 1 not so, 2 it can't be tried.
+    Check(CheckArgs),
+}
+
+/// Which files to compare.
+#[derive(Debug, Args)]
+pub struct DiffArgs {
+    /// OLD and NEW, or NEW alone.
+    #[arg(value_name = "FILE", required = true, num_args = 1..=2)]
+    pub files: Vec<PathBuf>,
+
+    /// Form of the output.
+    #[arg(long, default_value = "text", value_name = "FORMAT")]
+    pub output: OutputFormat,
+}
+
+/// Which service to try against what. The environment is the controller's, so that in its container the
+/// command alone tries what the controller uses.
+#[derive(Debug, Args)]
+pub struct CheckArgs {
+    /// Base URL of the service, version segment included.
+    #[arg(long, env = "RUN_OPERATOR_BASE_URL", value_name = "URL")]
+    pub base_url: String,
+
+    /// The contract file; the one that is compiled in, if unset.
+    #[arg(long, env = "RUN_OPERATOR_CONTRACT", value_name = "FILE")]
+    pub contract: Option<PathBuf>,
+
+    /// Accepts plain http to other machines; without it only loopback addresses may be plain.
+    #[arg(long, env = "RUN_OPERATOR_ALLOW_INSECURE_HTTP")]
+    pub allow_insecure_http: bool,
+
+    /// The CA certificates that vouch for the service, PEM, in place of the system's.
+    #[arg(long, value_name = "FILE")]
+    pub ca_file: Option<PathBuf>,
+
+    /// Form of the output.
+    #[arg(long, default_value = "text", value_name = "FORMAT")]
+    pub output: OutputFormat,
+}
+
+/// Forms of what a command prints.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum OutputFormat {
+    /// For people.
+    Text,
+    /// One JSON document, for pipelines.
+    Json,
 }
 
 /// How the controller runs.

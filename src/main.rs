@@ -1,6 +1,8 @@
 //! Layer 5: the binary. Flags in, exit code out: 0 for a good end, 2 for wrong flags or files.
 
 mod cli;
+mod contract_file;
+mod contract_tool;
 mod health;
 mod start;
 
@@ -29,6 +31,7 @@ fn main() -> ExitCode {
     match cli.command {
         Command::Controller(args) => run(start::controller(*args)),
         Command::Crds => print_crds(),
+        Command::Contract(command) => contract_tool::run(&command),
     }
 }
 

@@ -2,7 +2,6 @@
 
 use std::io::IsTerminal;
 use std::net::SocketAddr;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,12 +12,12 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 use tracing_subscriber::EnvFilter;
 
-use run_operator::api::{Contract, contract::ContractError};
 use run_operator::controller::{Config, Controller};
 use run_operator::decide::Settings;
 use run_operator::service::{AllowList, BaseUrl, BaseUrlError};
 
 use crate::cli::{ControllerArgs, LogFormat};
+use crate::contract_file::{self, ContractFileError, Source};
 use crate::health;
 
 /// To end. Kubernetes kills after 30 s by default. A POST that takes longer is as one whose answer was
@@ -33,18 +32,8 @@ const READ_TIMEOUT: Duration = Duration::from_mins(5);
 /// Why the controller doesn't start.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum StartError {
-    #[error("failed to read the contract file {}", path.display())]
-    ReadContract {
-        path: PathBuf,
-        source: std::io::Error,
-    },
-    #[error("failed to use the contract file {}", path.display())]
-    Contract {
-        path: PathBuf,
-        source: Box<ContractError>,
-    },
-    #[error("failed to use the built-in contract file")]
-    BuiltinContract(#[source] Box<ContractError>),
+    #[error(transparent)]
+    Contract(#[from] ContractFileError),
     #[error("failed to use --base-url or --allowed-base-url")]
     BaseUrl(#[source] BaseUrlError),
     #[error("failed to use --log-filter {filter:?}")]
@@ -123,7 +112,8 @@ fn config(args: &ControllerArgs) -> Result<Config, StartError> {
             max: args.poll_max,
         });
     }
-    let contract = Arc::new(contract(args)?);
+    let source = Source::file_or_builtin(args.contract.as_deref());
+    let contract = Arc::new(contract_file::load(&source)?);
     let allowed = args.base_url.iter().chain(&args.allowed_base_urls);
     let allow_list =
         AllowList::parse(allowed, args.allow_insecure_http).map_err(StartError::BaseUrl)?;
@@ -183,20 +173,6 @@ fn namespace(name: &str, flag: &'static str) -> Result<String, StartError> {
         });
     }
     Ok(name.to_owned())
-}
-
-fn contract(args: &ControllerArgs) -> Result<Contract, StartError> {
-    let Some(path) = &args.contract else {
-        return Contract::builtin().map_err(|error| StartError::BuiltinContract(Box::new(error)));
-    };
-    let text = std::fs::read_to_string(path).map_err(|source| StartError::ReadContract {
-        path: path.clone(),
-        source,
-    })?;
-    Contract::parse(&text).map_err(|error| StartError::Contract {
-        path: path.clone(),
-        source: Box::new(error),
-    })
 }
 
 /// Names this very process: its Pod, so that a person finds it, and a random part, since a container

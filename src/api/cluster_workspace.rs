@@ -80,7 +80,7 @@ mod tests {
 
     use super::*;
 
-    fn allows(selector: Value, labels: &[(&str, &str)]) -> bool {
+    fn allows(selector: &Value, labels: &[(&str, &str)]) -> bool {
         let spec: ClusterWorkspaceSpec =
             serde_json::from_value(json!({"namespaceSelector": selector})).unwrap();
         let labels = labels
@@ -94,8 +94,8 @@ mod tests {
     fn no_selector_allows_no_namespace_and_an_empty_one_all() {
         let none = ClusterWorkspaceSpec::default();
         assert!(!none.allows(&BTreeMap::new()).unwrap());
-        assert!(allows(json!({}), &[]));
-        assert!(allows(json!({}), &[("a", "b")]));
+        assert!(allows(&json!({}), &[]));
+        assert!(allows(&json!({}), &[("a", "b")]));
     }
 
     #[test]
@@ -108,18 +108,15 @@ mod tests {
                 {"key": "team", "operator": "NotIn", "values": ["guests"]},
             ],
         });
-        assert!(allows(
-            selector.clone(),
-            &[("runs", "yes"), ("tier", "dev")]
-        ));
-        assert!(!allows(selector.clone(), &[("runs", "yes")]));
-        assert!(!allows(selector.clone(), &[("tier", "dev")]));
+        assert!(allows(&selector, &[("runs", "yes"), ("tier", "dev")]));
+        assert!(!allows(&selector, &[("runs", "yes")]));
+        assert!(!allows(&selector, &[("tier", "dev")]));
         assert!(!allows(
-            selector.clone(),
+            &selector,
             &[("runs", "yes"), ("tier", "dev"), ("frozen", "")]
         ));
         assert!(!allows(
-            selector,
+            &selector,
             &[("runs", "yes"), ("tier", "dev"), ("team", "guests")]
         ));
     }

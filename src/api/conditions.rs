@@ -117,8 +117,10 @@ reasons! {
     Restored,
     /// Another live Run holds the same `spec.idempotencyKey`.
     KeyInUse,
-    /// The Workspace's base URL or identity is not the one of the intent.
+    /// The Workspace stands for another base URL than the one that the Run is pinned to.
     WorkspaceChanged,
+    /// The token acts for another workspace of the service than the one that the Run is pinned to.
+    IdentityChanged,
     /// The spec gives another body than the one of the intent.
     BodyChanged,
     /// The service gave another runId than the known one.

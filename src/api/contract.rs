@@ -7,12 +7,23 @@ use serde_json::Value;
 
 use super::status::Phase;
 
+mod diff;
+mod error;
+mod field;
 mod profile;
+mod rules;
 
-pub use profile::{ContractError, Limits, Timeouts};
-use profile::{Profile, check, invalid};
+pub use diff::{Change, Difference};
+pub use error::{ContractError, Misread};
+pub use field::Field;
+pub use profile::{Limits, Timeouts};
 
-const DEFAULT: &str = include_str!("../../contract/profile.yaml");
+use error::invalid;
+use profile::Profile;
+use rules::check;
+
+/// The contract file that is compiled in, with its comments.
+pub const BUILTIN: &str = include_str!("../../contract/profile.yaml");
 
 /// What a state of the service means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,15 +82,15 @@ pub struct Contract {
 impl Contract {
     /// The contract that is compiled in.
     pub fn builtin() -> Result<Self, ContractError> {
-        Self::parse(DEFAULT)
+        Self::parse(BUILTIN)
     }
 
     /// Reads and checks a contract file.
     pub fn parse(yaml: &str) -> Result<Self, ContractError> {
         // Without the excerpt of the file that it would print: an error is one line.
         let options = serde_saphyr::options! { with_snippet: false };
-        let profile: Profile =
-            serde_saphyr::from_str_with_options(yaml, options).map_err(ContractError::Parse)?;
+        let profile: Profile = serde_saphyr::from_str_with_options(yaml, options)
+            .map_err(|error| ContractError::misread(yaml, &error))?;
         check(&profile)?;
         let s = &profile.states;
         let states = index(
@@ -142,9 +153,19 @@ impl Contract {
             })
     }
 
+    /// What changes when `new` takes this file's place, in the order of the file's fields.
+    pub fn changes_to(&self, new: &Self) -> Vec<Change> {
+        diff::changes(&self.profile, &new.profile)
+    }
+
     /// The accepted versions, as the file lists them.
     pub fn accepted_versions(&self) -> &[String] {
         &self.profile.version.accepted
+    }
+
+    /// Where an answer to `GET /version` names the version.
+    pub fn version_pointers(&self) -> &[String] {
+        &self.profile.version.pointers
     }
 
     /// The version that an answer to `GET /version` names.

@@ -15,6 +15,9 @@ use super::{context::lock, gate::Gate, registry::Key};
 /// A suspicion leads to a check at most this often, however many Runs raise it.
 const SUSPICIONS_APART: Duration = Duration::from_secs(1);
 
+/// Event streams that reconnect lead to a check at most this often, however many they are.
+const RECONNECTS_APART: Duration = Duration::from_secs(30);
+
 /// What the last check came to.
 pub struct Checked {
     /// The Workspace's uid.
@@ -97,6 +100,22 @@ impl Checks {
         !same
     }
 
+    /// An event stream is opened anew after a break. A service that was upgraded drops its streams, so the
+    /// next check is drawn nearer: to now, or to 30 s behind the last one. Returns whether that is news.
+    pub fn reconnected(&self, key: &Key, now: Timestamp) -> bool {
+        let mut table = lock(&self.table);
+        let last = table.get_mut(key).and_then(|state| state.last.as_mut());
+        let Some((last, at)) = last else {
+            return false;
+        };
+        let soonest = later(*at, RECONNECTS_APART).max(now);
+        if last.next <= soonest {
+            return false;
+        }
+        last.next = soonest;
+        true
+    }
+
     /// Checks in a row that failed.
     pub fn failures(&self, key: &Key) -> u32 {
         lock(&self.table).get(key).map_or(0, |state| state.failures)
@@ -144,5 +163,76 @@ impl Checks {
     pub fn forget(&self, key: &Key) {
         lock(&self.table).remove(key);
         lock(&self.changed_secrets).remove(key);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::api::run::WorkspaceKind;
+
+    use super::*;
+
+    fn key() -> Key {
+        Key {
+            kind: WorkspaceKind::Workspace,
+            namespace: "team".to_owned(),
+            name: "default".to_owned(),
+        }
+    }
+
+    /// A Workspace that was checked at `at`, Ready, with the next check in five minutes.
+    fn checked(at: Timestamp) -> Checks {
+        let checks = Checks::default();
+        let last = Checked {
+            uid: "u".to_owned(),
+            generation: 1,
+            ready: true,
+            next: later(at, Duration::from_mins(5)),
+        };
+        checks.done(&key(), last, at);
+        checks
+    }
+
+    fn due_at(checks: &Checks, now: Timestamp) -> Option<Timestamp> {
+        match checks.due(&key(), "u", 1, false, now) {
+            Verdict::Now => None,
+            Verdict::NotBefore(at) => Some(at),
+        }
+    }
+
+    #[test]
+    fn a_reconnect_draws_the_next_check_nearer_once_for_all_streams() {
+        let start = Timestamp::UNIX_EPOCH;
+        let checks = checked(start);
+        let soon = later(start, Duration::from_secs(10));
+        let after = later(start, RECONNECTS_APART);
+        assert!(checks.reconnected(&key(), soon));
+        assert_eq!(due_at(&checks, soon), Some(after));
+        for _ in 0..1000 {
+            assert!(!checks.reconnected(&key(), soon));
+        }
+        assert_eq!(due_at(&checks, after), None, "the check is due");
+    }
+
+    #[test]
+    fn a_reconnect_long_after_the_last_check_leads_to_one_at_once() {
+        let start = Timestamp::UNIX_EPOCH;
+        let checks = checked(start);
+        let late = later(start, Duration::from_mins(2));
+        assert!(checks.reconnected(&key(), late));
+        assert_eq!(due_at(&checks, late), None);
+        assert!(!checks.reconnected(&key(), late), "it is asked for already");
+    }
+
+    #[test]
+    fn a_reconnect_puts_no_check_off_and_asks_for_none_before_the_first() {
+        let start = Timestamp::UNIX_EPOCH;
+        assert!(!Checks::default().reconnected(&key(), start));
+        let checks = checked(start);
+        let before_the_next = later(start, Duration::from_secs(299));
+        assert!(checks.reconnected(&key(), before_the_next));
+        let past_the_next = later(start, Duration::from_secs(301));
+        assert!(!checks.reconnected(&key(), past_the_next));
+        assert_eq!(due_at(&checks, past_the_next), None);
     }
 }

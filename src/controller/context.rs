@@ -229,6 +229,13 @@ impl Context {
         }
     }
 
+    /// An event stream is opened anew after a break: has the Workspace checked soon, once for all streams.
+    pub fn reconnects(&self, key: &Key) {
+        if self.checks.reconnected(key, now()) {
+            self.wake_workspace(key);
+        }
+    }
+
     /// What a Run may do. Missing is said only when every Workspace is known.
     pub fn slot(&self, key: &Key) -> Slot {
         if key.kind == WorkspaceKind::ClusterWorkspace && !self.config.cluster_workspaces {

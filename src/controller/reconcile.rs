@@ -193,7 +193,7 @@ async fn steps(ctx: &Arc<Context>, entry: &Arc<Entry>, run: Arc<Run>) -> Result<
         let key = Key::of(&run.spec.workspace_ref(), &entry.namespace);
         let slot = ctx.slot(&key);
         let (decision, shown) = decide(ctx, entry, &run, &slot, false);
-        follow(ctx, entry, &key, &run, decision.follow);
+        follow(ctx, entry, &key, &slot, &run, decision.follow);
         // What was just told is not told again, should the API server keep something else of it (an
         // older CRD drops what it doesn't know).
         if let Some(status) = decision
@@ -280,13 +280,13 @@ pub(super) fn learn(ctx: &Context, entry: &Entry, slot: &Slot, news: Learned) {
     });
 }
 
-fn follow(ctx: &Arc<Context>, entry: &Arc<Entry>, key: &Key, run: &Run, wish: Follow) {
+fn follow(ctx: &Arc<Context>, entry: &Arc<Entry>, key: &Key, slot: &Slot, run: &Run, wish: Follow) {
     match wish {
         Follow::Keep => {}
         Follow::Close => entry.close_stream(),
         Follow::Open => {
             if let Some(run_id) = run.status.as_ref().and_then(|s| s.run_id.as_deref()) {
-                streams::open(ctx, entry, key, run_id);
+                streams::open(ctx, entry, key, slot, run_id);
             }
         }
     }

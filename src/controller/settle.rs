@@ -61,7 +61,8 @@ pub(super) fn settle<K: Kind>(
     own.max(backoff::asked(asked))
 }
 
-/// The same token at the same place goes on with its session, unless a call with it was rejected.
+/// The same token at the same place goes on with its session, unless a call with it was rejected. A token
+/// that suddenly acts for another workspace of the service begins another session.
 fn ready_slot<K: Kind>(
     ctx: &Context,
     workspace: &K,
@@ -84,8 +85,7 @@ fn ready_slot<K: Kind>(
         gate.start_slowly();
     }
     let same = current.live.filter(|live| {
-        live.credentials.token == credentials.token
-            && live.client.base_url().as_str() == resolved.base_url
+        live.credentials.token == credentials.token && current.view.serves(&resolved)
     });
     let number = same
         .as_ref()

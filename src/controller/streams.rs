@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
+use crate::api::status::ResolvedWorkspace;
 use crate::decide::{
     answer::Failure,
     backoff,
@@ -51,20 +52,27 @@ enum End {
     Failed(Failure),
     /// It could not be opened.
     Refused(Failure),
-    /// The Workspace has another token now, or none.
+    /// The Workspace has another token now, or none, or stands for another place.
     NewSession,
 }
 
-/// Sees to it that the Run's events are followed.
-pub fn open(ctx: &Arc<Context>, entry: &Arc<Entry>, key: &Key, run_id: &str) {
-    let Ok(run_id) = RunId::parse(run_id) else {
+/// Sees to it that the Run's events are followed, by sessions of the place alone that policy has just
+/// found to be the Run's: the one that `slot` stands for.
+pub fn open(ctx: &Arc<Context>, entry: &Arc<Entry>, key: &Key, slot: &Slot, run_id: &str) {
+    let (Ok(run_id), Some(place)) = (RunId::parse(run_id), slot.view.place()) else {
         return;
     };
     entry.with(|state| {
         if state.stream.is_some() {
             return;
         }
-        let follower = Follower::new(Arc::clone(ctx), Arc::clone(entry), key.clone(), run_id);
+        let follower = Follower::new(
+            Arc::clone(ctx),
+            Arc::clone(entry),
+            key.clone(),
+            place.clone(),
+            run_id,
+        );
         state.stream = Some(tokio::spawn(follower.follow()).abort_handle());
     });
 }
@@ -82,23 +90,35 @@ struct Follower {
     ctx: Arc<Context>,
     entry: Arc<Entry>,
     key: Key,
+    /// Where the run lives; a session of another place is not used.
+    place: ResolvedWorkspace,
     run_id: RunId,
     /// Failures in a row.
     failures: u32,
     opened_before: bool,
+    /// Whether the last stream broke, was closed or refused.
+    broken: bool,
     /// Where this task's last stream said to resume.
     resume: Resume,
 }
 
 impl Follower {
-    fn new(ctx: Arc<Context>, entry: Arc<Entry>, key: Key, run_id: RunId) -> Self {
+    fn new(
+        ctx: Arc<Context>,
+        entry: Arc<Entry>,
+        key: Key,
+        place: ResolvedWorkspace,
+        run_id: RunId,
+    ) -> Self {
         Self {
             ctx,
             entry,
             key,
+            place,
             run_id,
             failures: 0,
             opened_before: false,
+            broken: false,
             resume: Resume::AsMirrored,
         }
     }
@@ -106,8 +126,8 @@ impl Follower {
     async fn follow(mut self) {
         let ctx = Arc::clone(&self.ctx);
         while let Some((place, permit)) = self.turn().await {
-            // Another token may have come meanwhile, or none is good now: nothing is held while waiting.
-            let Some(live) = ctx.registry.slot(&self.key).live else {
+            // Another token may have come meanwhile, or none that serves: that is not waited for here.
+            let Some(live) = self.usable(&ctx.registry.slot(&self.key)) else {
                 continue;
             };
             let end = self.connect(&live, permit).await;
@@ -130,7 +150,10 @@ impl Follower {
         loop {
             self.live_session().await?;
             let place = Arc::clone(places).acquire_owned().await.ok()?;
-            let gate = Arc::clone(&self.live_session().await?.gate);
+            let Some(live) = self.usable(&self.ctx.registry.slot(&self.key)) else {
+                continue;
+            };
+            let gate = Arc::clone(&live.gate);
             if let Some(permit) = gate.enter_at_once() {
                 return Some((place, permit));
             }
@@ -145,17 +168,25 @@ impl Follower {
         }
     }
 
-    /// Waits for a verified session; `None` at shutdown.
+    /// Waits for a verified session of the run's place; `None` at shutdown.
     async fn live_session(&self) -> Option<Arc<Live>> {
         let mut slot = self.ctx.registry.subscribe(&self.key);
         tokio::select! {
-            slot = slot.wait_for(|slot| slot.live.is_some()) => slot.ok().and_then(|slot| slot.live.clone()),
+            slot = slot.wait_for(|slot| self.usable(slot).is_some()) => slot.ok().and_then(|slot| self.usable(&slot)),
             () = self.ctx.shutdown.cancelled() => None,
         }
     }
 
+    /// The session, if it is one of the run's place. View and session of a slot change together.
+    fn usable(&self, slot: &Slot) -> Option<Arc<Live>> {
+        slot.live.clone().filter(|_| slot.view.serves(&self.place))
+    }
+
     /// Opens the stream and reads it to its end. The Workspace's gate is held for the opening alone.
     async fn connect(&mut self, live: &Live, permit: Permit) -> End {
+        if std::mem::take(&mut self.broken) {
+            self.ctx.reconnects(&self.key);
+        }
         let cursor = self.cursor();
         let opened = live
             .client
@@ -190,7 +221,11 @@ impl Follower {
 
     async fn read(&mut self, live: &Live, mut stream: EventStream) -> End {
         let mut slot = self.ctx.registry.subscribe(&self.key);
-        let other = |slot: &Slot| slot.live.as_ref().is_none_or(|l| l.number != live.number);
+        let place = self.place.clone();
+        let other = |slot: &Slot| {
+            let same = slot.live.as_ref().is_some_and(|l| l.number == live.number);
+            !same || !slot.view.serves(&place)
+        };
         loop {
             let item = tokio::select! {
                 item = stream.next() => item,
@@ -260,6 +295,7 @@ impl Follower {
                 (Some(failure), None)
             }
         };
+        self.broken = true;
         let first = self.failures == 0;
         self.failures = self.failures.saturating_add(1);
         let retry_after = failure.as_ref().and_then(|failure| failure.retry_after);

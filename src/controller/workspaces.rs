@@ -63,7 +63,7 @@ async fn look<K: Kind>(
     let workspace = match &object.0 {
         Ok(workspace) => workspace,
         Err(invalid) => {
-            undecodable(ctx, key, &invalid.error.to_string());
+            undecodable(ctx, key, &invalid.error);
             return (Action::await_change(), ReconcileResult::error);
         }
     };

@@ -24,6 +24,7 @@ pub mod feed;
 pub mod memory;
 pub mod need;
 mod pace;
+pub mod place;
 pub mod situation;
 mod submitted;
 pub mod text;

@@ -18,9 +18,9 @@ use super::{
     facts::Facts,
     memory::later,
     pace::{Step, next_step},
+    place,
     situation::{Mirror, Situation, Why},
     text::cut,
-    unsubmitted::same_place,
     wording,
 };
 
@@ -68,9 +68,7 @@ fn orphan(f: &Facts<'_>, run_id: &str) -> Decision {
 fn accept(f: &Facts<'_>, run_id: &str) -> Decision {
     let mut status = f.status().clone();
     status.run_id = Some(run_id.to_owned());
-    status.workspace = status
-        .workspace
-        .or_else(|| f.own_intent().map(|i| i.workspace.clone()));
+    status.workspace = status.workspace.or_else(|| place::pins(f).next().cloned());
     status.submission_time = status
         .submission_time
         .or_else(|| Some(whole_seconds(f.o.now)));
@@ -272,7 +270,12 @@ impl Outlook {
             };
         }
         let cancelling = self.wish.is_some() || self.class == Some(StateClass::Cancelling);
-        let why = wording::at_the_service(f, self.wish, cancelling);
+        let why = match &self.stale {
+            Some(obstacle) if self.unusable && self.wish.is_some() => {
+                wording::cancellation_waits(obstacle)
+            }
+            _ => wording::at_the_service(f, self.wish, cancelling),
+        };
         let mirror = Mirror {
             why,
             stale: self.stale.clone(),
@@ -339,12 +342,8 @@ fn staleness(f: &Facts<'_>) -> (Option<Why>, bool) {
             true,
         ),
         WorkspaceView::Ready(session) => {
-            let pinned = f
-                .own_intent()
-                .map(|i| &i.workspace)
-                .or(f.status().workspace.as_ref());
-            if pinned.is_some_and(|p| !same_place(p, &session.resolved)) {
-                return (Some(wording::run_elsewhere(f)), true);
+            if let Some((reason, pinned)) = place::moved(f, session) {
+                return (Some(wording::elsewhere(f, reason, pinned, session)), true);
             }
             let trouble = f.trouble(Call::Get).filter(|t| !t.passing());
             let why = match trouble {

@@ -1,9 +1,6 @@
 //! A Run whose runId is not known: from the first look to the answer of the create.
 
-use crate::api::{
-    Intent, Phase, Reason, RunStatus,
-    status::{Refusal, ResolvedWorkspace},
-};
+use crate::api::{Intent, Phase, Reason, RunStatus, status::Refusal};
 
 use super::{
     Decision, Effect, Note, Session, WorkspaceView,
@@ -12,6 +9,7 @@ use super::{
     classify::{Call, Class},
     facts::{Facts, Known},
     memory::{Trouble, later},
+    place,
     situation::{Situation, Why},
     submitted::release,
     wording,
@@ -167,8 +165,13 @@ fn submit(f: &Facts<'_>, intent: &Intent, session: &Session) -> Decision {
     if f.not_created() && (retry || f.key_forgotten(intent)) {
         return afresh(f, session, intent.epoch.saturating_add(1));
     }
-    if !same_place(&intent.workspace, &session.resolved) {
-        return blocked(f, wording::workspace_changed(intent, session));
+    if let Some((reason, pinned)) = place::moved(f, session) {
+        let why = wording::elsewhere(f, reason, pinned, session);
+        let forgotten = (!f.not_created()).then(|| f.key_forgotten_at(intent));
+        return Decision {
+            again: forgotten,
+            ..blocked(f, why)
+        };
     }
     let body = body::body(f.spec(), intent.serializer)
         .filter(|b| body::sha256(b) == intent.sha256 && intent.key == f.key());
@@ -219,15 +222,6 @@ fn take_over(f: &Facts<'_>, intent: &Intent) -> Decision {
     write_intent(f, next, kept && f.not_created())
 }
 
-/// A Run is pinned to the Workspace that it refers to, a base URL and an identity; a Workspace that was
-/// re-created with these unchanged is the same place.
-pub(super) fn same_place(pinned: &ResolvedWorkspace, now: &ResolvedWorkspace) -> bool {
-    pinned.kind == now.kind
-        && pinned.name == now.name
-        && pinned.base_url == now.base_url
-        && pinned.identity == now.identity
-}
-
 enum Due<'a> {
     Now,
     Wait(&'a Trouble),
@@ -274,7 +268,7 @@ fn standing_refusal(f: &Facts<'_>) -> Option<Refusal> {
     if f.owned(intent)
         && let Some(trouble) = f.trouble(Call::Create)
     {
-        let refusal = judge(f, trouble)?;
+        let refusal = judge(f, intent, trouble)?;
         return Some(Refusal {
             epoch: intent.epoch,
             ..refusal
@@ -288,12 +282,13 @@ fn standing_refusal(f: &Facts<'_>) -> Option<Refusal> {
 
 /// Whether the last answer ends the submission. While in doubt a refusal answers only its own request,
 /// and the same POST is asked again.
-fn judge(f: &Facts<'_>, trouble: &Trouble) -> Option<Refusal> {
+fn judge(f: &Facts<'_>, intent: &Intent, trouble: &Trouble) -> Option<Refusal> {
     let submission = &f.memory().submission;
     let proved = f.not_created();
     // The first answer of all, with a problem body. It is final, yet no proof where it is an
     // idempotency conflict: a request that was doubled on its way conflicts with itself.
-    let lone = submission.sole
+    // The same holds for the first answer to a retry of such a conflict: a person asked once more.
+    let lone = (submission.sole || repeats_conflict(f, intent))
         && submission.attempts == 1
         && trouble.failure.kind == FailureKind::Problem
         && trouble.failure.http_status == Some(409);
@@ -307,6 +302,15 @@ fn judge(f: &Facts<'_>, trouble: &Trouble) -> Option<Refusal> {
         reason,
         not_created: proved,
         epoch: 0,
+    })
+}
+
+/// Whether the epoch before this one was ended by an idempotency conflict, which only a lone answer does,
+/// and nothing else was told of this one yet.
+fn repeats_conflict(f: &Facts<'_>, intent: &Intent) -> bool {
+    f.status().refusal.as_ref().is_some_and(|told| {
+        let this_or_before = [told.epoch, told.epoch.saturating_add(1)];
+        told.reason == Reason::IdempotencyConflict && this_or_before.contains(&intent.epoch)
     })
 }
 

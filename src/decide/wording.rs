@@ -2,7 +2,9 @@
 //! what to do. None holds a time or a counter: that would cost a write each.
 
 use crate::api::{
-    ConditionType, Intent, Phase, Reason, conditions, run::WorkspaceKind, status::Refusal,
+    ConditionType, Intent, Phase, Reason, conditions,
+    run::WorkspaceKind,
+    status::{Refusal, ResolvedWorkspace},
 };
 
 use super::{
@@ -167,32 +169,52 @@ pub(super) fn key_in_use(f: &Facts<'_>, rival: &str) -> Why {
     )
 }
 
-pub(super) fn workspace_changed(intent: &Intent, session: &Session) -> Why {
-    let then = &intent.workspace;
+/// The session stands for another place than the one that the Run is pinned to.
+pub(super) fn elsewhere(
+    f: &Facts<'_>,
+    reason: Reason,
+    pinned: &ResolvedWorkspace,
+    session: &Session,
+) -> Why {
     let now = &session.resolved;
-    Why::new(
-        Reason::WorkspaceChanged,
+    let workspace = workspace_name(f);
+    let what = if reason == Reason::IdentityChanged {
+        other_identity(pinned, now, &workspace)
+    } else {
         format!(
-            "This Run was to be submitted by the {} {} to {} as {}, but would now be by the {} {} to {} as {}; nothing is sent. Put the Workspace back as it was, or {ORPHAN}.",
-            then.kind,
-            cut(&then.name, 64),
-            cut(&then.base_url, 128),
-            cut(then.identity.as_deref().unwrap_or("(no identity)"), 64),
-            now.kind,
-            cut(&now.name, 64),
+            "This Run is pinned to {}, by the {} {}, but the {workspace} now stands for {}, so nothing is sent there. Put the base URL back: in the operator's --base-url, or by creating the Workspace anew with it.",
+            cut(&pinned.base_url, 128),
+            pinned.kind,
+            cut(&pinned.name, 64),
             cut(&now.base_url, 128),
-            cut(now.identity.as_deref().unwrap_or("(no identity)"), 64),
-        ),
+        )
+    };
+    let otherwise = if !f.deleting() && f.run_id().is_none() && f.not_created() {
+        format!(" No run was made yet; to submit it where the Workspace stands now, {RETRY}.")
+    } else {
+        beside(f)
+    };
+    Why::new(reason, format!("{what}{otherwise}"))
+}
+
+fn other_identity(pinned: &ResolvedWorkspace, now: &ResolvedWorkspace, workspace: &str) -> String {
+    let then = cut(pinned.identity.as_deref().unwrap_or_default(), 128);
+    let Some(now) = now.identity.as_deref() else {
+        return format!(
+            "This Run is pinned to the service's workspace {then}, but the service does not say for which one the token of the {workspace} acts, so nothing is sent with it. Correct workspace.identityPointers in the contract file."
+        );
+    };
+    format!(
+        "This Run is pinned to the service's workspace {then}, but the token of the {workspace} acts for {}, so nothing is sent with it. Put a token of {then} into the Secret again.",
+        cut(now, 128)
     )
 }
 
-pub(super) fn run_elsewhere(f: &Facts<'_>) -> Why {
+/// A cancellation that can't be sent now.
+pub(super) fn cancellation_waits(obstacle: &Why) -> Why {
     Why::new(
-        Reason::WorkspaceChanged,
-        format!(
-            "The run lives at another base URL or identity than the Workspace has now, so it is neither read nor cancelled. Put the Workspace back as it was.{}",
-            beside(f)
-        ),
+        obstacle.reason,
+        format!("The run is not cancelled yet. {}", obstacle.message),
     )
 }
 

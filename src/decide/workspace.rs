@@ -239,7 +239,8 @@ fn being_deleted(waits_for: &[String]) -> Why {
     Why::new(Reason::WorkspaceDeleting, message)
 }
 
-fn version_verdict(version: Option<&str>, contract: &Contract) -> Result<Why, Why> {
+/// Whether a version is accepted, and a sentence that says so (rule 13). `None` is an answer that names none.
+pub fn version_verdict(version: Option<&str>, contract: &Contract) -> Result<Why, Why> {
     let accepted = contract.accepted_versions();
     let listed = accepted
         .get(..LISTED_VERSIONS)

@@ -48,7 +48,7 @@ pub(super) struct Head {
     pub(super) status: StatusCode,
     pub(super) request_id: Option<String>,
     pub(super) retry_after: Option<Duration>,
-    media_type: Option<String>,
+    pub(super) media_type: Option<String>,
 }
 
 impl Head {
@@ -110,6 +110,12 @@ pub(super) fn json(body: &[u8]) -> Result<Value, serde_json::Error> {
     serde_json::from_str(text.trim_start_matches('\u{feff}'))
 }
 
+/// The version that an answer names, fit to be shown.
+pub(super) fn version_in(value: &Value, contract: &Contract) -> Option<String> {
+    let version = contract.version_of(value)?;
+    Some(one_line(&version, MAX_SERVICE_VERSION))
+}
+
 /// A whole answer that is a success.
 pub(super) struct Answer {
     pub(super) head: Head,
@@ -122,10 +128,7 @@ impl Answer {
     pub(super) fn version(self) -> Result<VersionReply, CallError> {
         let value = self.json()?;
         Ok(VersionReply {
-            version: self
-                .contract
-                .version_of(&value)
-                .map(|version| one_line(&version, MAX_SERVICE_VERSION)),
+            version: version_in(&value, &self.contract),
             request_id: self.head.request_id,
         })
     }

@@ -26,18 +26,18 @@ use super::{
 /// The service at one base URL. Clones share its connections.
 #[derive(Clone)]
 pub struct Client {
-    inner: Arc<Inner>,
+    pub(super) inner: Arc<Inner>,
 }
 
-struct Inner {
-    http: HttpClients,
+pub(super) struct Inner {
+    pub(super) http: HttpClients,
     base_url: BaseUrl,
-    contract: Arc<Contract>,
+    pub(super) contract: Arc<Contract>,
     observer: Arc<dyn Observer>,
 }
 
 /// A success and the status that it came with.
-type Answered<T> = Result<(StatusCode, T), CallError>;
+pub(super) type Answered<T> = Result<(StatusCode, T), CallError>;
 
 impl Client {
     /// Reads the CA certificates and sets up TLS. Makes no connection.
@@ -174,6 +174,30 @@ impl Client {
         request: Request,
         deadline: Instant,
     ) -> Result<(Head, Response), CallError> {
+        let token = request.token.clone();
+        let (head, response) = self.send(http, request, deadline).await?;
+        let status = head.status;
+        if status.is_success() {
+            return Ok((head, response));
+        }
+        if status.is_client_error() || status.is_server_error() {
+            return Err(self.refusal(head, response, token.as_ref(), deadline).await);
+        }
+        let reason = if status.is_redirection() {
+            UnreadableReason::Redirect
+        } else {
+            UnreadableReason::UnknownStatus
+        };
+        Err(CallError::unreadable(&head, reason))
+    }
+
+    /// Sends a request and reads the answer's head.
+    pub(super) async fn send(
+        &self,
+        http: &reqwest::Client,
+        request: Request,
+        deadline: Instant,
+    ) -> Result<(Head, Response), CallError> {
         let mut builder = http
             .request(request.method, request.url)
             .headers(request.headers);
@@ -186,20 +210,7 @@ impl Client {
             .map_err(|_| CallError::AwaitAnswer { seconds })?
             .map_err(CallError::send)?;
         let head = Head::read(&response, request.token.as_ref());
-        let status = head.status;
-        if status.is_success() {
-            return Ok((head, response));
-        }
-        if status.is_client_error() || status.is_server_error() {
-            let token = request.token.as_ref();
-            return Err(self.refusal(head, response, token, deadline).await);
-        }
-        let reason = if status.is_redirection() {
-            UnreadableReason::Redirect
-        } else {
-            UnreadableReason::UnknownStatus
-        };
-        Err(CallError::unreadable(&head, reason))
+        Ok((head, response))
     }
 
     /// Reads an error status (rule 8). A body that is no problem is not read: nothing may be
@@ -232,7 +243,7 @@ impl Client {
     }
 
     /// Reads a body before the deadline; `None` where it is larger than `limit` bytes.
-    async fn body(
+    pub(super) async fn body(
         &self,
         head: &Head,
         response: &mut Response,
@@ -250,12 +261,12 @@ impl Client {
         }
     }
 
-    fn deadline(&self) -> Instant {
+    pub(super) fn deadline(&self) -> Instant {
         after(self.inner.contract.timeouts().request_seconds)
     }
 
     /// Tells the observer and the log how a call went.
-    async fn observed<T>(
+    pub(super) async fn observed<T>(
         &self,
         operation: Operation,
         call: impl Future<Output = Answered<T>>,

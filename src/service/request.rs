@@ -41,6 +41,11 @@ impl Request {
         Self::new(base, Method::GET, "/workspaces/current")?.authorized(who)
     }
 
+    /// Without the token that it needs, so that it must be refused (rule 3).
+    pub(super) fn workspace_without_token(base: &BaseUrl) -> Result<Self, CallError> {
+        Self::new(base, Method::GET, "/workspaces/current")
+    }
+
     pub(super) fn create_run(
         base: &BaseUrl,
         who: &Credentials,

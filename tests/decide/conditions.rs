@@ -78,7 +78,7 @@ fn lost_run() -> Case {
 #[case::restored(Case::new().foreign(), "Pending FF--F-T", "Restored")]
 #[case::restored_with_a_status(Case::new().submitted("running").foreign(), "Pending FF--F-T", "Restored")]
 #[case::key_in_use(rival(Case::new()), "Pending FF--F-T", "KeyInUse")]
-#[case::workspace_changed(Case::new().mine().view(elsewhere()), "Pending FF--F-T", "WorkspaceChanged")]
+#[case::identity_changed(Case::new().mine().view(elsewhere()), "Pending FF--F-T", "IdentityChanged")]
 #[case::hopeless(Case::new().mine().posted(Err(hopeless())), "Pending FF--F-T", "ServerError")]
 #[case::active(at_the_service("running"), "Active TF--FT-", "Active")]
 #[case::queued(at_the_service("queued"), "Active TF--FT-", "Active")]
@@ -159,7 +159,7 @@ fn the_conditions_of_a_situation(#[case] case: Case, #[case] expected: &str, #[c
 #[case::first_401(at_the_service("running").got(Err(problem(401, "no"))), "True", "Mirrored")]
 #[case::not_ready(at_the_service("running").view(not_ready()), "False", "WorkspaceNotReady")]
 #[case::missing(at_the_service("running").view(WorkspaceView::Missing), "False", "WorkspaceNotFound")]
-#[case::elsewhere(at_the_service("running").view(elsewhere()), "False", "WorkspaceChanged")]
+#[case::elsewhere(at_the_service("running").view(elsewhere()), "False", "IdentityChanged")]
 #[case::ended(at_the_service("done"), "True", "Mirrored")]
 #[case::lost(lost_run(), "False", "RunNotFound")]
 fn synced_says_whether_the_mirror_is_fresh(

@@ -147,6 +147,73 @@ fn a_wrong_contract_file_is_refused_with_its_field(
     assert_eq!(error.to_string(), message);
 }
 
+/// An error and its causes, as the program prints them.
+fn told(error: &ContractError) -> String {
+    use std::error::Error as _;
+    match error.source() {
+        Some(source) => format!("{error}: {source}"),
+        None => error.to_string(),
+    }
+}
+
+#[rstest]
+#[case::a_star_in_the_middle(r#"accepted: ["1","#, r#"accepted: ["1.*.2","#, &["version.accepted: \"1.*.2\"", "a * stands for the rest of a version", "write it last"])]
+#[case::two_stars(r#"accepted: ["1","#, r#"accepted: ["1.**","#, &["\"1.**\"", "write it last"])]
+#[case::every_version(r#"accepted: ["1","#, r#"accepted: ["*","#, &["accepts every version", "such as \"2.*\""])]
+#[case::an_empty_version(r#"accepted: ["1","#, r#"accepted: ["","#, &["version.accepted: \"\"", "no version reads so"])]
+#[case::a_version_with_space(r#"accepted: ["1","#, r#"accepted: ["1 ","#, &["\"1 \"", "white space"])]
+#[case::an_escape_that_is_none("idPointers: [/runId]", "idPointers: [/run~Id]", &["run.idPointers", "\"/run~Id\" is no JSON pointer", "~0"])]
+#[case::an_escape_at_the_end("idPointers: [/runId]", "idPointers: [/run~]", &["\"/run~\" is no JSON pointer"])]
+#[case::an_empty_state("pending: [pending,", "pending: [\"\",", &["states.pending", "is empty or has white space around it"])]
+#[case::a_state_with_space("failed: [failed,", "failed: [\"failed \",", &["states.failed: \"failed \"", "white space"])]
+#[case::an_empty_code("runNotFound: [run_not_found,", "runNotFound: [\"\",", &["codes.runNotFound"])]
+#[case::a_prefix_of_every_token("providerKeyPrefixes: [sk-,", "providerKeyPrefixes: [\"\",", &["providerKeyPrefixes"])]
+#[case::a_list_without_a_value("  cancelling: [cancelling, canceling, cancel_requested, stopping, terminating]", "  cancelling:", &["a list without a value", "write []", "cancelling:"])]
+#[case::no_list("idPointers: [/runId]", "idPointers: /runId", &["expected sequence", "which reads \"idPointers: /runId\""])]
+#[case::no_number("keyRetentionSeconds: 86400", "keyRetentionSeconds: 24h", &["invalid u64 at line", "which reads \"keyRetentionSeconds: 24h\""])]
+#[case::an_unknown_field("connectSeconds: 5", "connectSecond: 5", &["unknown field `connectSecond`, expected one of connectSeconds"])]
+#[case::a_missing_field("  connectSeconds: 5\n", "", &["missing field `connectSeconds`"])]
+#[case::a_field_that_stands_twice("keyRetentionSeconds: 86400", "keyRetentionSeconds: 86400\nkeyRetentionSeconds: 1", &["duplicate", "keyRetentionSeconds"])]
+#[case::two_documents("keyRetentionSeconds: 86400", "---\nkeyRetentionSeconds: 86400", &["missing field"])]
+#[case::a_second_document("ASIA]", "ASIA]\n---\na: 1", &["only single YAML document expected"])]
+#[case::a_star_without_quotes(r#"accepted: ["1","#, "accepted: [1.*, *,", &["which reads", "accepted: [1.*, *,"])]
+fn what_would_be_obeyed_without_effect_is_refused_and_said_where(
+    #[case] from: &str,
+    #[case] to: &str,
+    #[case] words: &[&str],
+) {
+    let told = told(&changed(from, to).expect_err("refused"));
+    assert_eq!(told.lines().count(), 1, "{told}");
+    for word in words {
+        assert!(told.contains(word), "{word:?} is not in {told:?}");
+    }
+}
+
+#[test]
+fn an_openapi_document_is_told_from_a_contract_file() {
+    let transcription = include_str!("../../contract/openapi.yaml");
+    for text in [transcription, r#"{"swagger":"2.0"}"#] {
+        let error = Contract::parse(text).expect_err("refused");
+        assert!(matches!(error, ContractError::OpenApi), "{error}");
+    }
+    for text in ["", "[]", "openapi", "a: 1"] {
+        let error = Contract::parse(text).expect_err("refused");
+        assert!(matches!(error, ContractError::Parse(_)), "{error}");
+        assert_eq!(told(&error).lines().count(), 1);
+    }
+}
+
+#[test]
+fn versions_may_be_written_without_quotes_and_are_read_as_they_stand() {
+    let numbers = changed(
+        r#"accepted: ["1", "v1", "1.*", "v1.*"]"#,
+        "accepted: [2, 1.10, 3.*]",
+    );
+    let contract = numbers.expect("accepted");
+    assert_eq!(contract.accepted_versions(), ["2", "1.10", "3.*"]);
+    assert!(contract.accepts_version("1.10") && !contract.accepts_version("1.1"));
+}
+
 #[rstest]
 #[case("queued", StateClass::Pending)]
 #[case("RUNNING", StateClass::Active)]

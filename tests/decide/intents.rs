@@ -155,7 +155,7 @@ fn a_retry_in_front_of_an_obstacle_is_kept_until_it_goes() {
         .settle()
         .retry("1");
     let case = case.view(WorkspaceView::Ready(elsewhere)).settle();
-    assert_eq!(case.stalled().as_deref(), Some("WorkspaceChanged"));
+    assert_eq!(case.stalled().as_deref(), Some("IdentityChanged"));
     assert_eq!(case.settled().handled_retry, None);
     assert_eq!(case.view(WorkspaceView::Ready(session(2))).does(), "intent");
 }

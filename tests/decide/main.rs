@@ -10,7 +10,9 @@
 mod bodies;
 mod classes;
 mod conditions;
+mod conflicts;
 mod contract;
+mod contract_diff;
 mod deletion;
 mod doubt;
 mod feed;
@@ -18,6 +20,7 @@ mod held;
 mod intents;
 mod lives;
 mod mirror;
+mod places;
 mod properties;
 mod support;
 mod tenancy;

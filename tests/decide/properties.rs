@@ -216,6 +216,7 @@ fn blocked_or_waits_for_a_watch(case: &Case, status: &RunStatus) -> bool {
         "WorkspaceNotReady",
         "WorkspaceNotFound",
         "WorkspaceChanged",
+        "IdentityChanged",
         "VersionNotAccepted",
     ];
     let says = |kind| condition(status, kind).is_some_and(|c| woken.contains(&c.1.as_str()));

@@ -6,6 +6,8 @@
 
 #[path = "../cluster/mod.rs"]
 mod cluster;
+#[path = "../openapi/mod.rs"]
+mod openapi;
 
 mod board;
 mod failure;

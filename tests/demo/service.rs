@@ -1,6 +1,6 @@
 //! The reference service as a process, and its control API: what it says is what the summary believes.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde::Deserialize;
@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use crate::board::PATIENCE;
 use crate::cluster::{Error, Output, Process, Scratch};
 use crate::failure::Failure;
+use crate::openapi::Record;
 
 /// How often the service is looked at while something is waited for.
 const POLL: std::time::Duration = std::time::Duration::from_millis(50);
@@ -16,6 +17,7 @@ const POLL: std::time::Duration = std::time::Duration::from_millis(50);
 /// A running reference service.
 pub(crate) struct Service {
     process: Process,
+    record: PathBuf,
     origin: String,
     http: reqwest::Client,
 }
@@ -48,11 +50,14 @@ impl Service {
     ) -> Result<Self, Failure> {
         let port_file = scratch.path().join("service.port");
         let log = scratch.path().join("service.log");
+        let record = scratch.path().join("service.requests");
         let mut command = Command::new(program);
         command
             .args(["--listen", "127.0.0.1:0"])
             .arg("--port-file")
             .arg(&port_file)
+            .arg("--record")
+            .arg(&record)
             // Not as an argument: those can be read by every user of the machine.
             .env("REFERENCE_SERVICE_TOKEN", token);
         let mut process = Process::spawn(&command, Output::File(log))?;
@@ -67,6 +72,7 @@ impl Service {
         }
         Ok(Self {
             process,
+            record,
             origin: format!("http://127.0.0.1:{}", port.trim()),
             http: reqwest::Client::new(),
         })
@@ -165,6 +171,11 @@ impl Service {
             }
             tokio::time::sleep(POLL).await;
         }
+    }
+
+    /// Every request until now, held to the API's document.
+    pub(crate) fn record(&self) -> Record {
+        Record::read(&self.record)
     }
 
     async fn read(&self, path: &str) -> Result<Value, Failure> {

@@ -7,6 +7,7 @@ use run_operator::api::{Run, names};
 use serde_json::Value;
 
 use crate::failure::Failure;
+use crate::openapi::Record;
 use crate::service::ServiceRun;
 use crate::stage::Stage;
 use crate::terminal::{self, heading, note};
@@ -21,6 +22,7 @@ struct Facts {
     runs: Vec<ServiceRun>,
     stats: Value,
     token_in_log: bool,
+    requests: Record,
 }
 
 /// A promise, what was found, and whether it holds.
@@ -82,6 +84,7 @@ async fn read(stage: &Stage) -> Result<Facts, Failure> {
         runs: stage.service.runs().await?,
         stats: stage.service.stats().await?,
         token_in_log: stage.token_in_log(),
+        requests: stage.service.record(),
     })
 }
 
@@ -117,6 +120,7 @@ impl Facts {
             self.nothing_is_live(),
             self.objects_are_released(),
             self.token_is_kept(),
+            self.requests_are_known(),
         ]
     }
 
@@ -237,6 +241,15 @@ impl Facts {
             promise: "tokens in the operator's log or sent to /version",
             holds: found == "none",
             found,
+        }
+    }
+
+    fn requests_are_known(&self) -> Check {
+        let (all, wrong) = (self.requests.requests, self.requests.violations.len());
+        Check {
+            promise: "requests that differ from contract/openapi.yaml",
+            found: format!("{wrong} of {all}"),
+            holds: wrong == 0 && all > 0,
         }
     }
 

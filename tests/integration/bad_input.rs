@@ -170,6 +170,9 @@ async fn a_base_url_without_its_version_segment_is_recognised() {
     world.token(TOKEN).await;
     let url = format!("http://{}", world.service.address());
     world
+        .service
+        .will_differ("the path /version is not below /api/v1");
+    world
         .restart_operator_with(&["--allowed-base-url", &url])
         .await;
     world
@@ -247,68 +250,6 @@ async fn a_ca_bundle_that_is_none_is_refused_until_the_secret_is_corrected() {
     let ca = include_str!("../service/tls/ca.pem");
     world.secret("ca", json!({"ca.crt": ca})).await;
     world.heals("train").await;
-}
-
-#[tokio::test]
-async fn a_version_that_is_not_accepted_holds_new_runs_and_goes_on_with_submitted_ones() {
-    let world = World::new().await;
-    world.simulate("kept", json!({"outcome": "never"})).await;
-    world.simulate("ended", json!({"outcome": "never"})).await;
-    let kept = world
-        .state("kept", "running")
-        .await
-        .status
-        .unwrap()
-        .run_id
-        .unwrap();
-    world.state("ended", "running").await;
-    world
-        .service
-        .put("version", json!({"version": "2.0.0"}))
-        .await;
-    // A change of the Secret leads to a check at once.
-    let secret = json!({"token": TOKEN, "note": "looked at again"});
-    world.secret("run-operator-token", secret).await;
-    let words = [
-        "reports version 2.0.0",
-        "contract file accepts",
-        "New Runs are held, submitted ones go on",
-    ];
-    for kind in [Type::Ready, Type::VersionVerified] {
-        let told = world
-            .workspace_condition("default", kind, "False", "VersionNotAccepted")
-            .await;
-        says(&told, &words);
-    }
-    world
-        .workspace_condition("default", Type::Stalled, "True", "VersionNotAccepted")
-        .await;
-    let late = world.create_run("late", json!({})).await;
-    let run = world
-        .condition("late", Type::Ready, "False", "VersionNotAccepted")
-        .await;
-    says(&condition_of(&run, Type::Ready).unwrap().message, &words);
-    assert_eq!(run.status.unwrap().phase, Some(Phase::Pending));
-
-    let state = format!("runs/{kept}/state");
-    world
-        .service
-        .post(&state, json!({"state": "processing"}))
-        .await;
-    let run = world.state("kept", "processing").await;
-    assert_eq!(condition_of(&run, Type::Synced).unwrap().status, "True");
-    world.delete_run("ended").await;
-    world.gone("ended").await;
-    assert_eq!(world.service.get("stats").await["cancels"], 1);
-    assert_eq!(world.posts_of(&late).await, 0);
-
-    world
-        .service
-        .put("version", json!({"version": "1.7.0"}))
-        .await;
-    world.phase("late", Phase::Succeeded).await;
-    assert_eq!(world.posts_of(&late).await, 1);
-    world.workspace_ready("default", "True", "Verified").await;
 }
 
 #[tokio::test]

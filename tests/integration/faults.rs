@@ -196,38 +196,6 @@ async fn retry_after_is_told_and_honoured() {
 }
 
 #[rstest]
-#[case::approval(
-    "approval_conflict",
-    "ApprovalConflict",
-    "needs an approval at the service"
-)]
-#[case::version(
-    "version_conflict",
-    "VersionConflict",
-    "Something changed at the service"
-)]
-#[case::idempotency(
-    "idempotency_conflict",
-    "IdempotencyConflict",
-    "use another spec.idempotencyKey"
-)]
-#[case::unknown("moon_conflict", "UnknownConflict", "moon_conflict")]
-#[tokio::test]
-async fn a_conflict_has_its_own_reason_and_waits_for_a_retry_with_the_same_key(
-    #[case] code: &str,
-    #[case] reason: &str,
-    #[case] words: &str,
-) {
-    let refusal = json!({"type": "answer", "status": 409, "code": code});
-    refused_then_retried(
-        refusal,
-        reason,
-        &[&format!("409 {code}"), words, "Request id"],
-    )
-    .await;
-}
-
-#[rstest]
 #[case::a_5xx_that_is_not_to_be_retried(json!({"status": 503, "retryable": false}), "ServerError", "ask its support")]
 #[case::a_429_that_is_not_to_be_retried(json!({"status": 429, "retryable": false}), "Refused", "429 injected_429")]
 #[case::a_403(json!({"status": 403, "code": "forbidden"}), "Forbidden", "token of the Workspace default")]

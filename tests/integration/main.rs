@@ -11,19 +11,26 @@
 
 #[path = "../cluster/mod.rs"]
 mod cluster;
+#[path = "../openapi/mod.rs"]
+mod openapi;
 mod support;
 
 mod bad_input;
 mod budget;
 mod cli;
+mod conflicts;
 mod congestion;
+mod contract;
 mod deletion;
 mod doubt;
+mod elsewhere;
 mod faults;
 mod health;
+mod identity;
 mod lifecycle;
 mod outage;
 mod reach;
+mod requests;
 mod restart;
 mod rows;
 mod spec_fields;

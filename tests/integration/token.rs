@@ -217,7 +217,7 @@ async fn a_token_for_another_workspace_makes_no_call_for_the_runs_of_the_first()
         .await;
     assert_eq!(
         condition_of(&run, Type::Synced).unwrap().reason,
-        "WorkspaceChanged"
+        "IdentityChanged"
     );
     holds_for_a_while(A_WHILE, async || {
         let seconds: Vec<_> = world.service.requests("getRun").await;

@@ -84,16 +84,18 @@ fn the_configuration_table_is_what_the_command_line_says() {
     same(&documented, &real, "flags", "README.md");
 }
 
+/// The flags of a command and of those below it.
+fn flags_of(command: &clap::Command) -> BTreeSet<String> {
+    let own = command.get_arguments().filter_map(clap::Arg::get_long);
+    let own = own.map(|long| format!("--{long}"));
+    own.chain(command.get_subcommands().flat_map(flags_of))
+        .collect()
+}
+
 /// Flags of other programs stand with the program's name in front, in blocks of code or not at all.
 #[test]
 fn every_flag_that_the_documentation_names_exists() {
-    let command = cli::Cli::command();
-    let controller = command.find_subcommand("controller").unwrap();
-    let known: BTreeSet<String> = controller
-        .get_arguments()
-        .filter_map(|a| a.get_long())
-        .map(|l| format!("--{l}"))
-        .collect();
+    let known = flags_of(&cli::Cli::command());
     let promised = "--leader-elect";
     for file in documents() {
         for span in files::text(&file).split('`').skip(1).step_by(2) {

@@ -170,7 +170,7 @@ impl Call {
 
     fn stream(&self, inner: &mut Inner, caller: &Caller, run_id: &str) -> Result<Reply, Problem> {
         checks::accepts_events(&self.headers)?;
-        let last_event_id = checks::single(&self.headers, checks::LAST_EVENT_ID)?;
+        let last_event_id = checks::last_event_id(&self.headers)?;
         let run = inner.table.find(&caller.workspace, run_id)?;
         run.received.streams += 1;
         let position = run.position_after(last_event_id);

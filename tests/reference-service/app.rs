@@ -14,6 +14,7 @@ use crate::faults::FaultBook;
 use crate::ledger::Ledger;
 use crate::plan::{Millis, Pacing};
 use crate::random::Random;
+use crate::record::Record;
 use crate::table::Table;
 
 /// The timer looks at least this often, in milliseconds.
@@ -33,6 +34,8 @@ pub(crate) struct Settings {
     pub(crate) heartbeat: Duration,
     /// Streams of a finished run stay open.
     pub(crate) keep_finished_streams: bool,
+    /// Where every request goes, for who checks them.
+    pub(crate) record: Option<Record>,
 }
 
 #[derive(Debug)]

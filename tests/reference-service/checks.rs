@@ -83,6 +83,17 @@ pub(crate) fn content_type(headers: &HeaderMap) -> Result<(), Problem> {
     .param("sent", sent))
 }
 
+/// The id of the last event that came (rule 2). With none there is nothing to resume from, and no header.
+pub(crate) fn last_event_id(headers: &HeaderMap) -> Result<Option<&str>, Problem> {
+    match single(headers, LAST_EVENT_ID)? {
+        Some("") => Err(
+            Problem::bad_request("invalid_header", "Last-Event-ID must not be empty")
+                .param("header", LAST_EVENT_ID),
+        ),
+        id => Ok(id),
+    }
+}
+
 /// A client that says what it accepts must accept an event stream.
 pub(crate) fn accepts_events(headers: &HeaderMap) -> Result<(), Problem> {
     let accepted = headers.get_all(ACCEPT).iter().any(|value| {

@@ -9,6 +9,7 @@ use clap::Parser;
 use crate::access::is_legal_token;
 use crate::app::Settings;
 use crate::plan::{Millis, Pacing};
+use crate::record::Record;
 
 const AFTER_HELP: &str = "\
 Durations are written 250ms, 30s, 5m or 24h; a bare number is milliseconds.
@@ -74,6 +75,9 @@ pub(crate) struct Args {
     /// Repeat the run and request ids of an earlier start [default: random]
     #[arg(long)]
     seed: Option<u64>,
+    /// Append every request of the API to this file, a line of JSON each, tokens as fingerprints
+    #[arg(long, value_name = "FILE")]
+    record: Option<PathBuf>,
     /// What is logged to stderr: error, warn, info, debug or trace, or a filter such as hyper=debug
     #[arg(long, default_value = "warn", value_name = "FILTER")]
     log: String,
@@ -106,6 +110,15 @@ impl Args {
         let seed = self
             .seed
             .unwrap_or_else(|| uuid::Uuid::new_v4().as_u64_pair().0);
+        let record = match self.record {
+            Some(path) => Some(Record::open(&path).map_err(|error| {
+                format!(
+                    "--record {}: {error}; give a file that can be written",
+                    path.display()
+                )
+            })?),
+            None => None,
+        };
         Ok(Start {
             listen: self.listen,
             port_file: self.port_file,
@@ -126,6 +139,7 @@ impl Args {
                 max_body: self.max_body,
                 heartbeat: Duration::from_millis(self.heartbeat),
                 keep_finished_streams: self.keep_finished_streams,
+                record,
             },
         })
     }
@@ -199,5 +213,11 @@ mod tests {
         let error = check(&["--listen", "0.0.0.0:80"]).expect_err("refused");
         assert!(error.contains("--allow-remote"), "{error}");
         assert!(check(&["--listen", "0.0.0.0:80", "--allow-remote"]).is_ok());
+    }
+
+    #[test]
+    fn a_record_that_cannot_be_written_is_refused() {
+        let error = check(&["--record", "/nowhere/at/all"]).expect_err("refused");
+        assert!(error.starts_with("--record /nowhere/at/all: "), "{error}");
     }
 }

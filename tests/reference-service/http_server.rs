@@ -105,6 +105,9 @@ async fn handle(app: Arc<App>, peer: SocketAddr, request: Request<Incoming>) -> 
             &call,
             image.map(|run| (run.key.clone(), run.image().map(str::to_owned))),
         );
+        if let Some(record) = &app.settings.record {
+            record.keep(&inner.access, &entry, call.body.as_deref().ok());
+        }
         (inner.ledger.open(entry), inner.faults.pick(&target))
     });
     let fault_id = fault.as_ref().map(|(id, _)| *id);

@@ -2,8 +2,8 @@
 //!
 //! Rules first, without HTTP: [`plan`] and [`run`] (what a run does), [`table`] (idempotency and
 //! scope), [`access`], [`checks`], [`route`]. Around them [`api`] (the six operations), [`sse`],
-//! [`effects`] and [`http_server`]. Beside them [`faults`] with [`stream_script`], [`ledger`] and
-//! [`control`].
+//! [`effects`] and [`http_server`]. Beside them [`faults`] with [`stream_script`], [`ledger`],
+//! [`record`] and [`control`].
 
 mod access;
 mod api;
@@ -18,6 +18,7 @@ mod ledger;
 mod plan;
 mod problem;
 mod random;
+mod record;
 mod route;
 mod run;
 mod sse;

@@ -6,53 +6,28 @@ use bytes::Bytes;
 use run_operator::service::Operation;
 use serde_json::Value;
 
+use crate::openapi::{Document, Place, Request};
 use crate::support::*;
-
-fn document() -> Value {
-    serde_saphyr::from_str(include_str!("../../contract/openapi.yaml")).unwrap()
-}
-
-/// Follows a `$ref` within the document.
-fn resolve<'a>(document: &'a Value, value: &'a Value) -> &'a Value {
-    match value.get("$ref").and_then(Value::as_str) {
-        Some(reference) => document
-            .pointer(reference.trim_start_matches('#'))
-            .unwrap_or_else(|| panic!("{reference} leads nowhere")),
-        None => value,
-    }
-}
-
-/// Every operation as (method, path template, operation).
-fn operations(document: &Value) -> Vec<(String, String, Value)> {
-    let mut all = Vec::new();
-    for (path, item) in document["paths"].as_object().unwrap() {
-        for (method, operation) in item.as_object().unwrap() {
-            all.push((method.to_uppercase(), path.clone(), operation.clone()));
-        }
-    }
-    all
-}
 
 #[test]
 fn the_document_names_the_client_s_operations_and_no_other() {
-    let document = document();
-    let named: BTreeSet<_> = operations(&document)
-        .iter()
-        .map(|(_, _, operation)| operation["operationId"].as_str().unwrap().to_owned())
-        .collect();
+    let operations = Document::pinned().operations.iter();
+    let named: BTreeSet<_> = operations.map(|operation| operation.id.clone()).collect();
     let known: BTreeSet<_> = Operation::ALL.map(|op| op.as_str().to_owned()).into();
     assert_eq!(named, known);
 }
 
 #[test]
 fn every_answer_carries_a_request_id_and_every_error_is_a_problem() {
-    let document = document();
-    for (method, path, operation) in operations(&document) {
-        let responses = operation["responses"].as_object().unwrap();
+    let document = Document::pinned();
+    for operation in &document.operations {
+        let (method, path) = (&operation.method, &operation.template);
+        let responses = &document.value["paths"][path][method.to_lowercase()]["responses"];
+        let responses = responses.as_object().unwrap();
         assert!(responses.contains_key("default"), "{method} {path}");
         for (status, response) in responses {
-            let response = resolve(&document, response);
-            let id = resolve(&document, &response["headers"]["X-Request-ID"]);
+            let response = document.resolve(response);
+            let id = document.resolve(&response["headers"]["X-Request-ID"]);
             assert_eq!(id["required"], true, "{method} {path} {status}");
             if status != "2XX" {
                 let types: Vec<_> = response["content"].as_object().unwrap().keys().collect();
@@ -62,6 +37,88 @@ fn every_answer_carries_a_request_id_and_every_error_is_a_problem() {
     }
 }
 
+/// The words of a schema, those of the schemas inside it too.
+fn words(schema: &Value, found: &mut BTreeSet<String>) {
+    for (word, value) in schema.as_object().unwrap() {
+        found.insert(word.clone());
+        match word.as_str() {
+            "properties" => {
+                for inner in value.as_object().unwrap().values() {
+                    words(inner, found);
+                }
+            }
+            "allOf" => {
+                for inner in value.as_array().unwrap() {
+                    words(inner, found);
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Every value of a key named `schema`, however deep.
+fn schemas<'a>(value: &'a Value, found: &mut Vec<&'a Value>) {
+    match value {
+        Value::Object(members) => {
+            for (name, member) in members {
+                if name == "schema" {
+                    found.push(member);
+                }
+                schemas(member, found);
+            }
+        }
+        Value::Array(items) => {
+            for item in items {
+                schemas(item, found);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// `nullable`, `discriminator` and the like mean nothing to a validator of JSON Schema.
+#[test]
+fn the_schemas_hold_only_words_that_mean_the_same_in_json_schema() {
+    let document = &Document::pinned().value;
+    let mut all: Vec<&Value> = Vec::new();
+    schemas(document, &mut all);
+    all.extend(
+        document["components"]["schemas"]
+            .as_object()
+            .unwrap()
+            .values(),
+    );
+    let mut used = BTreeSet::new();
+    for schema in all {
+        words(schema, &mut used);
+    }
+    let same = [
+        "$ref",
+        "allOf",
+        "description",
+        "example",
+        "minLength",
+        "properties",
+        "required",
+        "type",
+    ];
+    let other: Vec<_> = used
+        .iter()
+        .filter(|w| !same.contains(&w.as_str()))
+        .collect();
+    assert!(
+        other.is_empty(),
+        "{other:?}: teach tests/openapi what these mean in OpenAPI 3.0"
+    );
+    assert!(
+        used.contains("minLength") && used.contains("allOf"),
+        "{used:?}"
+    );
+}
+
+const CREATE: &str = r#"{"workload":{"image":"x"},"provider":"auto","region":"auto"}"#;
+
 /// Makes each call once, with everything that it can carry.
 async fn all_requests() -> Vec<Arrived> {
     let run = r#"{"runId":"run-1"}"#;
@@ -69,7 +126,7 @@ async fn all_requests() -> Vec<Arrived> {
     scripts.push(vec![stream_head(), Step::Close]);
     let server = Server::start(scripts).await;
     let (client, who) = (client(&server), credentials_for("ws-1"));
-    let (id, body) = (run_id("run-1"), Bytes::from_static(b"{}"));
+    let (id, body) = (run_id("run-1"), Bytes::from_static(CREATE.as_bytes()));
     within(client.version()).await.unwrap();
     within(client.current_workspace(&who)).await.unwrap();
     within(client.create_run(&who, &key("k"), body))
@@ -83,51 +140,40 @@ async fn all_requests() -> Vec<Arrived> {
     server.requests()
 }
 
+/// What arrived, as the document's check takes it.
+fn request(arrived: &Arrived) -> Request {
+    let mut line = arrived.line().split(' ').map(str::to_owned);
+    let named = |name: String| {
+        let values = arrived.headers(&name).join(", ");
+        (name, values)
+    };
+    Request {
+        method: line.next().unwrap(),
+        target: line.next().unwrap(),
+        headers: arrived.names().into_iter().map(named).collect(),
+        body: String::from_utf8(arrived.body.clone()).ok(),
+    }
+}
+
 #[tokio::test]
 async fn the_client_sends_what_the_document_declares_and_nothing_else() {
-    let document = document();
-    let mut declared = operations(&document);
-    let common = [
-        "accept",
-        "accept-encoding",
-        "content-length",
-        "host",
-        "user-agent",
-    ];
-    for request in all_requests().await {
-        let mut line = request.line().split(' ');
-        let method = line.next().unwrap();
-        let path = line.next().unwrap().strip_prefix("/api/v1").unwrap();
-        let template = path.replace("run-1", "{runId}");
-        let at = declared
-            .iter()
-            .position(|(m, p, _)| m == method && *p == template)
-            .unwrap_or_else(|| panic!("{method} {template} is not declared"));
-        let (_, _, operation) = declared.remove(at);
-
-        let mut expected: BTreeSet<String> = operation["parameters"]
-            .as_array()
-            .into_iter()
-            .flatten()
-            .map(|parameter| resolve(&document, parameter))
-            .filter(|parameter| parameter["in"] == "header")
-            .map(|parameter| parameter["name"].as_str().unwrap().to_lowercase())
-            .collect();
-        let public = operation["security"].as_array().is_some_and(Vec::is_empty);
-        if !public {
-            expected.insert("authorization".to_owned());
+    let document = Document::pinned();
+    let mut called = BTreeSet::new();
+    for arrived in all_requests().await {
+        let request = request(&arrived);
+        assert_eq!(
+            request.violations(document),
+            Vec::<String>::new(),
+            "{arrived:?}"
+        );
+        let operation = request.operation(document).unwrap();
+        // It was given everything that it can send; so nothing of the document may be missing.
+        for parameter in &operation.parameters {
+            let sent = request.headers.contains_key(&parameter.name);
+            let header = parameter.place == Place::Header;
+            assert_eq!(sent, header, "{} {}", operation.id, parameter.name);
         }
-        if let Some(body) = operation.get("requestBody") {
-            expected.insert("content-type".to_owned());
-            let types: Vec<_> = body["content"].as_object().unwrap().keys().collect();
-            assert_eq!(request.headers("content-type"), types[..]);
-        }
-        let sent: BTreeSet<String> = request
-            .names()
-            .into_iter()
-            .filter(|name| !common.contains(&name.as_str()))
-            .collect();
-        assert_eq!(sent, expected, "{method} {template}");
+        called.insert(operation.id.as_str());
     }
-    assert!(declared.is_empty(), "never called: {declared:?}");
+    assert_eq!(called.len(), document.operations.len(), "{called:?}");
 }

@@ -8,8 +8,13 @@
     reason = "a test, its helpers too, may stop at what it did not expect"
 )]
 
+#[path = "../openapi/mod.rs"]
+mod openapi;
+
 mod answers;
 mod contract;
+mod contract_tool;
+mod differences;
 mod failures;
 mod secrets;
 mod server;

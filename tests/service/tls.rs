@@ -18,7 +18,7 @@ const OTHER_CA: &[u8] = include_bytes!("tls/other-ca.pem");
 const CERTIFICATE: &[u8] = include_bytes!("tls/server.pem");
 const KEY: &[u8] = include_bytes!("tls/server.key");
 
-async fn server(scripts: Vec<Vec<Step>>) -> Server {
+pub(crate) async fn server(scripts: Vec<Vec<Step>>) -> Server {
     server_with(scripts, &[]).await
 }
 

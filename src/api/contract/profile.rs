@@ -1,6 +1,7 @@
-//! The contract file's form, and what is checked before it is used.
+//! The contract file's form.
 
-use serde::Deserialize;
+use serde::de::Error;
+use serde::{Deserialize, Deserializer};
 
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -15,58 +16,76 @@ pub(super) struct Profile {
     pub(super) key_retention_seconds: u64,
     pub(super) limits: Limits,
     pub(super) timeouts: Timeouts,
+    #[serde(deserialize_with = "list")]
     pub(super) provider_key_prefixes: Vec<String>,
 }
 
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Version {
+    #[serde(deserialize_with = "list")]
     pub(super) pointers: Vec<String>,
+    #[serde(deserialize_with = "list")]
     pub(super) accepted: Vec<String>,
 }
 
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct RunFields {
+    #[serde(deserialize_with = "list")]
     pub(super) id_pointers: Vec<String>,
+    #[serde(deserialize_with = "list")]
     pub(super) state_pointers: Vec<String>,
 }
 
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct EventFields {
+    #[serde(deserialize_with = "list")]
     pub(super) state_pointers: Vec<String>,
 }
 
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct WorkspaceFields {
+    #[serde(deserialize_with = "list")]
     pub(super) identity_pointers: Vec<String>,
 }
 
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct States {
+    #[serde(deserialize_with = "list")]
     pub(super) pending: Vec<String>,
+    #[serde(deserialize_with = "list")]
     pub(super) active: Vec<String>,
+    #[serde(deserialize_with = "list")]
     pub(super) cancelling: Vec<String>,
+    #[serde(deserialize_with = "list")]
     pub(super) succeeded: Vec<String>,
+    #[serde(deserialize_with = "list")]
     pub(super) failed: Vec<String>,
+    #[serde(deserialize_with = "list")]
     pub(super) cancelled: Vec<String>,
 }
 
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct Codes {
+    #[serde(deserialize_with = "list")]
     pub(super) approval_conflict: Vec<String>,
+    #[serde(deserialize_with = "list")]
     pub(super) version_conflict: Vec<String>,
+    #[serde(deserialize_with = "list")]
     pub(super) idempotency_conflict: Vec<String>,
+    #[serde(deserialize_with = "list")]
     pub(super) run_not_found: Vec<String>,
 }
 
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct Create {
+    #[serde(deserialize_with = "list")]
     pub(super) refused_for: Vec<u16>,
 }
 
@@ -94,102 +113,8 @@ pub struct Timeouts {
     pub stream_idle_seconds: u64,
 }
 
-/// Why a contract file is refused.
-#[derive(Debug, thiserror::Error)]
-pub enum ContractError {
-    /// Not YAML, a field is missing, unknown or of the wrong type.
-    #[error("failed to read the contract file")]
-    Parse(#[source] serde_saphyr::Error),
-    /// Readable, but what it says can't be meant.
-    #[error("the contract file is wrong at {field}: {problem}")]
-    Invalid {
-        /// Path of the field.
-        field: String,
-        /// What is wrong, and what would be right.
-        problem: String,
-    },
-}
-
-pub(super) fn check(p: &Profile) -> Result<(), ContractError> {
-    for (field, pointers, required) in [
-        ("version.pointers", &p.version.pointers, true),
-        ("run.idPointers", &p.run.id_pointers, true),
-        ("run.statePointers", &p.run.state_pointers, true),
-        ("event.statePointers", &p.event.state_pointers, false),
-        (
-            "workspace.identityPointers",
-            &p.workspace.identity_pointers,
-            false,
-        ),
-    ] {
-        if required && pointers.is_empty() {
-            return invalid(field, "name at least one JSON pointer".to_owned());
-        }
-        if let Some(bad) = pointers.iter().find(|p| !p.starts_with('/')) {
-            return invalid(
-                field,
-                format!("{bad:?} is no JSON pointer; it must begin with \"/\""),
-            );
-        }
-    }
-    if p.version.accepted.is_empty() {
-        return invalid("version.accepted", "name at least one version".to_owned());
-    }
-    for (field, states) in [
-        ("states.succeeded", &p.states.succeeded),
-        ("states.failed", &p.states.failed),
-        ("states.cancelled", &p.states.cancelled),
-    ] {
-        if states.is_empty() {
-            return invalid(
-                field,
-                "without a state here no Run could ever end this way".to_owned(),
-            );
-        }
-    }
-    if let Some(status) = p
-        .create
-        .refused_for
-        .iter()
-        .find(|s| !(400..500).contains(*s) || [401, 403, 409, 429].contains(*s))
-    {
-        return invalid(
-            "create.refusedFor",
-            format!(
-                "{status} can't refuse a create for good; use 4xx other than 401, 403, 409 and 429"
-            ),
-        );
-    }
-    for (field, number, least) in [
-        ("keyRetentionSeconds", p.key_retention_seconds, 60),
-        ("limits.bodyBytes", p.limits.body_bytes as u64, 1024),
-        (
-            "limits.eventLineBytes",
-            p.limits.event_line_bytes as u64,
-            1024,
-        ),
-        ("limits.eventBytes", p.limits.event_bytes as u64, 1024),
-        ("timeouts.connectSeconds", p.timeouts.connect_seconds, 1),
-        ("timeouts.requestSeconds", p.timeouts.request_seconds, 1),
-        (
-            "timeouts.streamIdleSeconds",
-            p.timeouts.stream_idle_seconds,
-            1,
-        ),
-    ] {
-        if number < least {
-            return invalid(
-                field,
-                format!("{number} is too small; the least is {least}"),
-            );
-        }
-    }
-    Ok(())
-}
-
-pub(super) fn invalid<T>(field: &str, problem: String) -> Result<T, ContractError> {
-    Err(ContractError::Invalid {
-        field: field.to_owned(),
-        problem,
-    })
+/// A list. YAML reads a name without a value as nothing at all, which would pass for an empty list.
+fn list<'de, D: Deserializer<'de>, T: Deserialize<'de>>(from: D) -> Result<Vec<T>, D::Error> {
+    Option::deserialize(from)?
+        .ok_or_else(|| Error::custom("a list without a value; write [] for an empty one"))
 }

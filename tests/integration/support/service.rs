@@ -1,12 +1,14 @@
-//! The reference service as a process, and its control API.
+//! The reference service as a process, and its control API. When it goes, every request that it ever got
+//! is held to `contract/openapi.yaml`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde_json::{Value, json};
 
 use super::wait::eventually;
 use crate::cluster::{Output, Process, Scratch};
+use crate::openapi::Record;
 
 /// The token that a new service accepts.
 pub(crate) const TOKEN: &str = "canary-7f1d0c5e-token";
@@ -16,6 +18,9 @@ pub(crate) struct Service {
     process: Process,
     recipe: Command,
     log: PathBuf,
+    record: PathBuf,
+    /// Differences from the document that the test brings about itself.
+    expected: Vec<&'static str>,
     /// `127.0.0.1:PORT`.
     address: String,
     http: reqwest::Client,
@@ -26,7 +31,8 @@ impl Service {
     pub(crate) async fn start(scratch: &Scratch, args: &[&str]) -> Self {
         let port_file = scratch.path().join("service.port");
         let log = scratch.path().join("service.log");
-        let mut first = recipe("127.0.0.1:0", args);
+        let record = scratch.path().join("service.requests");
+        let mut first = recipe("127.0.0.1:0", &record, args);
         first.arg("--port-file").arg(&port_file);
         let process = Process::spawn(&first, Output::File(log.clone())).unwrap();
         let port = eventually("the reference service listens", async || {
@@ -37,8 +43,10 @@ impl Service {
         let address = format!("127.0.0.1:{port}");
         Self {
             process,
-            recipe: recipe(&address, args),
+            recipe: recipe(&address, &record, args),
             log,
+            record,
+            expected: Vec::new(),
             address,
             http: reqwest::Client::new(),
         }
@@ -151,6 +159,16 @@ impl Service {
         calls
     }
 
+    /// The test makes the operator send what differs from the document so, at least once.
+    pub(crate) fn will_differ(&mut self, how: &'static str) {
+        self.expected.push(how);
+    }
+
+    /// Every request until now, held to the API's document.
+    pub(crate) fn record(&self) -> Record {
+        Record::read(&self.record)
+    }
+
     fn control(&self, path: &str) -> String {
         format!("http://{}/_control/{path}", self.address)
     }
@@ -175,13 +193,38 @@ impl Service {
     }
 }
 
+/// Every test ends here, and fails when the operator has sent what the document doesn't know.
+impl Drop for Service {
+    fn drop(&mut self) {
+        self.process.kill9();
+        if !std::thread::panicking() {
+            let mut violations = self.record().violations;
+            for how in &self.expected {
+                let all = violations.len();
+                violations.retain(|violation| !violation.contains(how));
+                assert!(
+                    violations.len() < all,
+                    "no request differs as expected: {how}"
+                );
+            }
+            assert!(
+                violations.is_empty(),
+                "requests that differ from contract/openapi.yaml:\n{}",
+                violations.join("\n")
+            );
+        }
+    }
+}
+
 /// How to start one.
-fn recipe(listen: &str, args: &[&str]) -> Command {
+fn recipe(listen: &str, record: &Path, args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_reference-service"));
     command
         .args(["--listen", listen, "--token", TOKEN, "--log", "debug"])
         .args(["--queue-time", "100ms", "--provision-time", "100ms"])
         .args(["--run-time", "300ms", "--cancel-time", "100ms"])
+        .arg("--record")
+        .arg(record)
         .args(args);
     command
 }

@@ -118,6 +118,15 @@ impl World {
         self.start_operator().await;
     }
 
+    /// Starts the operator anew, with another `--base-url`.
+    pub(crate) async fn restart_operator_at(&mut self, base_url: &str) {
+        self.kill_operator();
+        let args = &mut self.recipe.args;
+        let flag = args.iter().position(|arg| arg == "--base-url").unwrap();
+        base_url.clone_into(&mut args[flag + 1]);
+        self.start_operator().await;
+    }
+
     /// A second operator beside the first, as a stale leader would be.
     pub(crate) async fn another_operator(&self) -> Operator {
         let log = self

@@ -2,6 +2,7 @@
 
 use serde_json::json;
 
+use crate::record::Record;
 use crate::tests::{AUTH, Service, body, create_headers, endless};
 
 #[tokio::test]
@@ -205,4 +206,29 @@ async fn tokens_come_and_go_and_are_never_shown() {
         let shown = service.control(line, &json!({})).await.to_string();
         assert!(!shown.contains(token), "{line}");
     }
+}
+
+#[tokio::test]
+async fn a_record_holds_every_request_as_it_came_but_its_tokens() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("requests");
+    let record = Record::open(&path).expect("a file");
+    let service = Service::recorded(Some(record)).await;
+    let leaky = body(json!({})).replace("x:1", "dev");
+    service
+        .call("POST /api/v1/runs?t=dev", &create_headers("k"), &leaky)
+        .await;
+    service.call("GET /_control/stats", "", "").await;
+    let text = std::fs::read_to_string(&path).expect("a record");
+    let lines: Vec<serde_json::Value> = text
+        .lines()
+        .map(|line| serde_json::from_str(line).expect("JSON"))
+        .collect();
+    assert_eq!(lines.len(), 1, "{text}");
+    assert_eq!(lines[0]["method"], "POST");
+    assert_eq!(lines[0]["headers"]["idempotency-key"], "k");
+    assert_eq!(lines[0]["bodyBytes"], leaky.len());
+    let kept = lines[0]["body"].as_str().expect("a body");
+    assert!(kept.contains(r#""provider":"auto""#), "{kept}");
+    assert!(!text.contains("dev"), "{text}");
 }

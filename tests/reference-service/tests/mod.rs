@@ -12,6 +12,7 @@ use tokio::net::{TcpListener, TcpStream};
 
 use crate::app::{App, Settings};
 use crate::plan::Pacing;
+use crate::record::Record;
 
 /// No wait in these tests is longer.
 const LIMIT: Duration = Duration::from_secs(20);
@@ -30,6 +31,11 @@ pub(crate) struct Service {
 
 impl Service {
     pub(crate) async fn start() -> Self {
+        Self::recorded(None).await
+    }
+
+    /// One that keeps a record of its requests.
+    pub(crate) async fn recorded(record: Option<Record>) -> Self {
         let settings = Settings {
             api_version: "1.0.0".to_owned(),
             workspace: "ws-demo".to_owned(),
@@ -44,6 +50,7 @@ impl Service {
             max_body: 4096,
             heartbeat: Duration::from_millis(20),
             keep_finished_streams: false,
+            record,
         };
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let address = listener.local_addr().expect("an address");

@@ -1,0 +1,98 @@
+//! Contract files as they come: from a file, from standard input, or compiled in.
+
+use std::fmt;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+use run_operator::api::{Contract, contract::ContractError};
+
+/// Bytes of a contract file; the one that is compiled in has about 3,000.
+const LARGEST: u64 = 1 << 20;
+
+/// Where a contract file comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Source {
+    /// Compiled in.
+    Builtin,
+    /// Standard input.
+    Stdin,
+    /// A file.
+    File(PathBuf),
+}
+
+impl Source {
+    /// Unset is the one compiled in.
+    pub(crate) fn file_or_builtin(path: Option<&Path>) -> Self {
+        path.map_or(Self::Builtin, |path| Self::File(path.to_owned()))
+    }
+
+    /// As [`Source::file_or_builtin`], where `-` is standard input.
+    pub(crate) fn named(path: Option<&Path>) -> Self {
+        match path {
+            Some(path) if path == Path::new("-") => Self::Stdin,
+            other => Self::file_or_builtin(other),
+        }
+    }
+}
+
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Builtin => f.write_str("built-in"),
+            Self::Stdin => f.write_str("-"),
+            Self::File(path) => write!(f, "{}", path.display()),
+        }
+    }
+}
+
+/// Why a contract file can't be used.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ContractFileError {
+    #[error("failed to read the contract file {from}")]
+    Read { from: Source, source: io::Error },
+    #[error("failed to use the contract file {from}: it is larger than {LARGEST} bytes")]
+    TooLarge { from: Source },
+    #[error("failed to use the contract file {from}")]
+    Wrong {
+        from: Source,
+        source: Box<ContractError>,
+    },
+}
+
+/// Reads and checks a contract file.
+pub(crate) fn load(from: &Source) -> Result<Contract, ContractFileError> {
+    let contract = match from {
+        Source::Builtin => Contract::builtin(),
+        Source::Stdin => Contract::parse(&text(from, io::stdin().lock())?),
+        Source::File(path) => {
+            let file = std::fs::File::open(path).map_err(|source| ContractFileError::Read {
+                from: from.clone(),
+                source,
+            })?;
+            Contract::parse(&text(from, file)?)
+        }
+    };
+    contract.map_err(|source| ContractFileError::Wrong {
+        from: from.clone(),
+        source: Box::new(source),
+    })
+}
+
+fn text(from: &Source, reader: impl Read) -> Result<String, ContractFileError> {
+    let mut bytes = Vec::new();
+    let read = reader.take(LARGEST + 1).read_to_end(&mut bytes);
+    let failed = |source| ContractFileError::Read {
+        from: from.clone(),
+        source,
+    };
+    read.map_err(failed)?;
+    if bytes.len() as u64 > LARGEST {
+        return Err(ContractFileError::TooLarge { from: from.clone() });
+    }
+    String::from_utf8(bytes).map_err(|error| {
+        failed(io::Error::new(
+            io::ErrorKind::InvalidData,
+            error.utf8_error(),
+        ))
+    })
+}

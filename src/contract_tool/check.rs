@@ -1,0 +1,161 @@
+//! `run-operator contract check`: two requests without a token, and what their answers say.
+
+use std::fmt::Write;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::json;
+
+use run_operator::api::Contract;
+use run_operator::decide::answer::Failure;
+use run_operator::service::{
+    AllowList, BaseUrl, BaseUrlError, CallError, Client, ClientConfig, ConfigError, RawAnswer,
+};
+
+use crate::cli::{CheckArgs, OutputFormat};
+use crate::contract_file::{ContractFileError, Source, load};
+
+use super::Report;
+use super::findings::{self, Answer};
+use super::statements::{Finding, Verdict};
+
+/// A call's length where the contract file allows more: somebody waits for the command.
+const LONGEST_CALL: Duration = Duration::from_mins(1);
+/// Bytes of a file of CA certificates; the system's own bundle has about 200 KiB.
+const LARGEST_CA: u64 = 4 << 20;
+
+/// Why a service can't be tried.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum CheckError {
+    #[error(transparent)]
+    File(#[from] ContractFileError),
+    #[error("failed to use --base-url")]
+    BaseUrl(#[source] BaseUrlError),
+    #[error("failed to read the CA certificates {}", path.display())]
+    ReadCa { path: PathBuf, source: io::Error },
+    #[error("failed to use the CA certificates {}: the file is larger than {LARGEST_CA} bytes", path.display())]
+    LargeCa { path: PathBuf },
+    #[error("failed to make a client")]
+    Client(#[source] ConfigError),
+    #[error("failed to start the runtime")]
+    Runtime(#[source] io::Error),
+}
+
+pub(super) fn run(args: &CheckArgs) -> Result<Report, CheckError> {
+    let source = Source::file_or_builtin(args.contract.as_deref());
+    let contract = Arc::new(load(&source)?);
+    let allowed = AllowList::parse([&args.base_url], args.allow_insecure_http);
+    let allowed = allowed.map_err(CheckError::BaseUrl)?;
+    let base_url = BaseUrl::parse(&args.base_url, &allowed).map_err(CheckError::BaseUrl)?;
+    let ca_pem = args.ca_file.as_deref().map(read_ca).transpose()?;
+    let client = Client::new(ClientConfig {
+        base_url: base_url.clone(),
+        ca_pem,
+        contract: Arc::clone(&contract),
+        user_agent: concat!("run-operator/", env!("CARGO_PKG_VERSION")).to_owned(),
+        observer: Arc::new(()),
+    })
+    .map_err(CheckError::Client)?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(CheckError::Runtime)?;
+    let findings = runtime.block_on(ask(&client, &contract));
+    // A resolver that hangs is not waited for.
+    runtime.shutdown_background();
+    let good = findings.iter().all(|f| f.verdict != Verdict::Fail);
+    let text = match args.output {
+        OutputFormat::Text => for_people(&base_url, &source, &findings),
+        OutputFormat::Json => for_pipelines(&base_url, &source, &findings, good),
+    };
+    Ok(Report { text, good })
+}
+
+fn read_ca(path: &Path) -> Result<Vec<u8>, CheckError> {
+    let failed = |source| CheckError::ReadCa {
+        path: path.to_owned(),
+        source,
+    };
+    let file = std::fs::File::open(path).map_err(failed)?;
+    let mut pem = Vec::new();
+    let read = file.take(LARGEST_CA + 1).read_to_end(&mut pem);
+    read.map_err(failed)?;
+    if pem.len() as u64 > LARGEST_CA {
+        return Err(CheckError::LargeCa {
+            path: path.to_owned(),
+        });
+    }
+    Ok(pem)
+}
+
+async fn ask(client: &Client, contract: &Contract) -> Vec<Finding> {
+    let version = bounded(client.version_as_it_comes()).await;
+    // Without an answer to the first there is none to the second.
+    let workspace = match &version {
+        Answer::None(_) => None,
+        Answer::Came(_) => Some(bounded(client.current_workspace_without_token()).await),
+    };
+    let mut findings = findings::of_version(&version, contract);
+    findings.extend(findings::of_workspace(workspace.as_ref()));
+    findings
+}
+
+async fn bounded(call: impl Future<Output = Result<RawAnswer, CallError>>) -> Answer {
+    match tokio::time::timeout(LONGEST_CALL, call).await {
+        Ok(Ok(answer)) => Answer::Came(answer),
+        Ok(Err(error)) => Answer::None(Failure::from(&error).message),
+        Err(_) => Answer::None(format!(
+            "failed to get an answer from the service within {} s",
+            LONGEST_CALL.as_secs()
+        )),
+    }
+}
+
+fn for_people(base_url: &BaseUrl, source: &Source, findings: &[Finding]) -> String {
+    let mut text = format!("{base_url} against the contract file {source}\n");
+    for finding in findings {
+        let todo = finding.todo.unwrap_or_default();
+        let line = format!(
+            "{:<4}  {:<30}  {} {todo}",
+            finding.verdict.as_str(),
+            finding.title,
+            finding.saw
+        );
+        let _ = writeln!(text, "{}", line.trim_end());
+    }
+    let count = |verdict| findings.iter().filter(|f| f.verdict == verdict).count();
+    let (failed, untried) = (count(Verdict::Fail), count(Verdict::Note));
+    let _ = match (failed, untried) {
+        (0, _) => writeln!(text, "The public part is as the contract says."),
+        (failed, 0) => writeln!(text, "Not as the contract says: {failed}."),
+        (failed, untried) => writeln!(
+            text,
+            "Not as the contract says: {failed}. Not tried: {untried}."
+        ),
+    };
+    text
+}
+
+fn for_pipelines(base_url: &BaseUrl, source: &Source, findings: &[Finding], good: bool) -> String {
+    let checks: Vec<_> = findings
+        .iter()
+        .map(|finding| {
+            json!({
+                "check": finding.check,
+                "title": finding.title,
+                "verdict": finding.verdict.as_str().to_lowercase(),
+                "saw": finding.saw,
+                "todo": finding.todo,
+            })
+        })
+        .collect();
+    let document = json!({
+        "baseUrl": base_url.as_str(),
+        "contract": source.to_string(),
+        "good": good,
+        "checks": checks,
+    });
+    format!("{document:#}\n")
+}

@@ -1,0 +1,239 @@
+//! What the answers to two requests without a token say of a service: pure, one finding a statement.
+
+use serde_json::Value;
+
+use run_operator::api::Contract;
+use run_operator::decide::text::cut;
+use run_operator::decide::workspace::version_verdict;
+use run_operator::service::RawAnswer;
+
+use super::statements::{
+    ACCEPTED, Finding, JSON, NAMED, PROBLEM_BODY, PROBLEM_FIELDS, REACHED, REFUSED, Statement,
+    VERSION_ID, Verdict, WORKSPACE_ID,
+};
+
+/// Fields of an answer that are named, and bytes of each.
+const NAMED_FIELDS: usize = 8;
+const SHOWN: usize = 64;
+
+const PROBLEM: &str = "application/problem+json";
+
+/// What came back.
+pub(super) enum Answer {
+    /// An answer.
+    Came(RawAnswer),
+    /// None, and why.
+    None(String),
+}
+
+/// What the answer to `GET /version` says (rules 3, 11 and 13).
+pub(super) fn of_version(answer: &Answer, contract: &Contract) -> Vec<Finding> {
+    let answer = match answer {
+        Answer::Came(answer) => answer,
+        Answer::None(why) => {
+            let todo = "Check the base URL, the network, and the CA certificates (--ca-file).";
+            let mut findings = vec![REACHED.fail(sentence(why), todo)];
+            let rest = [&JSON, &NAMED, &ACCEPTED, &VERSION_ID];
+            findings.extend(rest.map(|s| s.not_tried("there was no answer")));
+            return findings;
+        }
+    };
+    let mut findings = vec![reached(answer)];
+    if answer.is_success() {
+        findings.extend(of_document(answer, contract));
+    } else {
+        let rest = [&JSON, &NAMED, &ACCEPTED];
+        findings.extend(rest.map(|s| s.not_tried("the answer is no success")));
+    }
+    findings.push(request_id(&VERSION_ID, answer));
+    findings
+}
+
+fn reached(answer: &RawAnswer) -> Finding {
+    let todo = match answer.status {
+        200..=299 => return REACHED.ok(came(answer)),
+        300..=399 => {
+            "Redirects are not followed: name the address that it leads to in the base URL, or correct the scheme."
+        }
+        401 | 403 => {
+            "It must be public (rule 3): ask the service's operators, or whoever runs the proxy before it."
+        }
+        404 | 405 => "Check the base URL: it must hold the version segment, such as /api/v1.",
+        429 | 500..=599 => "Try again later; then ask the service's operators.",
+        _ => "Check the base URL.",
+    };
+    REACHED.fail(came(answer), todo)
+}
+
+fn of_document(answer: &RawAnswer, contract: &Contract) -> Vec<Finding> {
+    let Some(document) = answer.json() else {
+        let saw = match answer.body {
+            None => "The answer is larger than the contract file's limits.bodyBytes.".to_owned(),
+            Some(_) => format!("{} Its body can't be read as JSON.", came(answer)),
+        };
+        let todo = "Check the base URL: a web page or a proxy may answer there.";
+        let mut findings = vec![JSON.fail(saw, todo)];
+        findings.extend([&NAMED, &ACCEPTED].map(|s| s.not_tried("there is no document")));
+        return findings;
+    };
+    let mut findings = vec![JSON.ok(shape(&document))];
+    let version = RawAnswer::version(&document, contract);
+    let Some(version) = version else {
+        let places = contract.version_pointers().join(", ");
+        findings.push(NAMED.fail(
+            format!("Nothing stands at {places}. {}", shape(&document)),
+            "Correct version.pointers in the contract file.",
+        ));
+        findings.push(ACCEPTED.not_tried("there is no version"));
+        return findings;
+    };
+    findings.push(NAMED.ok(format!("It is {}.", cut(&version, SHOWN))));
+    findings.push(match version_verdict(Some(&version), contract) {
+        Ok(why) => ACCEPTED.ok(why.message),
+        Err(why) => ACCEPTED.finding(Verdict::Fail, why.message, None),
+    });
+    findings
+}
+
+/// What the answer to `GET /workspaces/current` without a token says (rules 3, 8 and 11); `None` if it was
+/// not asked for.
+pub(super) fn of_workspace(answer: Option<&Answer>) -> Vec<Finding> {
+    let answer = match answer {
+        Some(Answer::Came(answer)) => answer,
+        other => {
+            let why = match other {
+                Some(Answer::None(why)) => why.as_str(),
+                _ => "GET /version had no answer",
+            };
+            let first = match other {
+                None => REFUSED.not_tried(why),
+                Some(_) => REFUSED.fail(
+                    sentence(why),
+                    "GET /version was answered, so look at what stands between.",
+                ),
+            };
+            let rest = [&PROBLEM_BODY, &PROBLEM_FIELDS, &WORKSPACE_ID];
+            let rest = rest.map(|s| s.not_tried("there was no answer"));
+            return std::iter::once(first).chain(rest).collect();
+        }
+    };
+    let mut findings = vec![refused(answer)];
+    if answer.status < 400 {
+        let rest = [&PROBLEM_BODY, &PROBLEM_FIELDS];
+        findings.extend(rest.map(|s| s.not_tried("the answer is no refusal")));
+    } else {
+        findings.extend(of_problem(answer));
+    }
+    findings.push(request_id(&WORKSPACE_ID, answer));
+    findings
+}
+
+fn refused(answer: &RawAnswer) -> Finding {
+    let todo = match answer.status {
+        401 => return REFUSED.ok(came(answer)),
+        200..=299 => {
+            "It answers whoever asks (rule 3). Tell the service's operators, and whoever runs the proxy before it."
+        }
+        300..=399 => {
+            "A program can't follow a login page: name the API's own address in the base URL."
+        }
+        404 | 405 => "Check the base URL: it must hold the version segment, such as /api/v1.",
+        429 | 500..=599 => "Try again later; then ask the service's operators.",
+        _ => {
+            "A token that expired must be a 401 (rule 3): with another status Runs don't wait for a new one."
+        }
+    };
+    REFUSED.fail(came(answer), todo)
+}
+
+fn of_problem(answer: &RawAnswer) -> [Finding; 2] {
+    let todo = "Errors are application/problem+json (rule 8); without it codes can't be told apart. A proxy may have answered.";
+    let body = if answer.media_type.as_deref() == Some(PROBLEM) {
+        PROBLEM_BODY.ok(came(answer))
+    } else {
+        PROBLEM_BODY.fail(came(answer), todo)
+    };
+    let Some(Value::Object(problem)) = answer.json() else {
+        return [
+            body,
+            PROBLEM_FIELDS.fail("The body is no JSON object.", todo),
+        ];
+    };
+    let holds = |field: &str, fits: fn(&Value) -> bool| problem.get(field).is_some_and(fits);
+    let missing: Vec<&str> = [
+        ("code", holds("code", is_text)),
+        ("requestId", holds("requestId", is_text)),
+        ("retryable", holds("retryable", Value::is_boolean)),
+        ("title", holds("title", Value::is_string)),
+        ("params", problem.get("params").is_none_or(Value::is_object)),
+    ]
+    .into_iter()
+    .filter_map(|(field, holds)| (!holds).then_some(field))
+    .collect();
+    let fields = if missing.is_empty() {
+        let code = problem
+            .get("code")
+            .and_then(Value::as_str)
+            .unwrap_or_default();
+        PROBLEM_FIELDS.ok(format!("Its code is {:?}.", cut(code, SHOWN)))
+    } else {
+        PROBLEM_FIELDS.fail(
+            format!(
+                "Missing or of the wrong type: {}. {}",
+                missing.join(", "),
+                shape(&Value::Object(problem))
+            ),
+            "Runs branch on the code, and retryable decides what is tried again (rules 8 and 10): ask the service's operators.",
+        )
+    };
+    [body, fields]
+}
+
+fn is_text(value: &Value) -> bool {
+    value.as_str().is_some_and(|text| !text.is_empty())
+}
+
+fn request_id(statement: &Statement, answer: &RawAnswer) -> Finding {
+    match &answer.request_id {
+        Some(id) => statement.ok(format!("It is {id}.")),
+        None => statement.fail(
+            "There is none, or one that can't be shown.",
+            "Every answer has one (rule 11), 1 to 128 visible ASCII characters; without it support can't find a request.",
+        ),
+    }
+}
+
+/// The status and the kind of body.
+fn came(answer: &RawAnswer) -> String {
+    match &answer.media_type {
+        Some(media_type) => format!("HTTP {}, {}.", answer.status, cut(media_type, SHOWN)),
+        None => format!("HTTP {}, without a Content-Type.", answer.status),
+    }
+}
+
+/// What a document holds, by name alone.
+fn shape(document: &Value) -> String {
+    let Value::Object(fields) = document else {
+        return "It is no JSON object.".to_owned();
+    };
+    let mut named: Vec<String> = fields
+        .keys()
+        .take(NAMED_FIELDS)
+        .map(|name| format!("{:?}", cut(name, SHOWN)))
+        .collect();
+    match fields.len().saturating_sub(NAMED_FIELDS) {
+        0 => {}
+        more => named.push(format!("{more} more")),
+    }
+    if named.is_empty() {
+        return "Its object is empty.".to_owned();
+    }
+    format!("Its fields are {}.", named.join(", "))
+}
+
+/// An error's text as a sentence.
+fn sentence(text: &str) -> String {
+    let mut letters = text.chars();
+    let first = letters.next().map(|c| c.to_uppercase().to_string());
+    format!("{}{}.", first.unwrap_or_default(), letters.as_str())
+}

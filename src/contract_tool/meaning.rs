@@ -1,0 +1,203 @@
+//! What a change of the contract file means for Runs, in a sentence or two.
+
+use std::borrow::Cow;
+
+use run_operator::api::Contract;
+use run_operator::api::contract::{Change, Difference, Field};
+
+type Sentence = Cow<'static, str>;
+
+/// What a change means for Runs.
+pub(super) fn of(change: &Change, old: &Contract, new: &Contract) -> Sentence {
+    let field = change.field;
+    match &change.what {
+        Difference::Pointers { .. } => pointers(field).into(),
+        Difference::Number { old, new } => number(field, new > old).into(),
+        Difference::Moved { to, .. } => word(Some(field), Some(*to)),
+        Difference::Added(value) => match field {
+            Field::VersionAccepted => accepted(value, old),
+            _ => word(None, Some(field)),
+        },
+        Difference::Removed(value) => match field {
+            Field::VersionAccepted => not_accepted(value, new),
+            _ => word(Some(field), None),
+        },
+    }
+}
+
+fn accepted(version: &str, old: &Contract) -> Sentence {
+    match covering(version, old) {
+        Some(by) => format!("Nothing: {by:?} accepted it before.").into(),
+        None => "New Runs are submitted to a service that reports such a version.".into(),
+    }
+}
+
+fn not_accepted(version: &str, new: &Contract) -> Sentence {
+    match covering(version, new) {
+        Some(by) => format!("Nothing: {by:?} still accepts it.").into(),
+        None => "Where the service reports such a version, new submissions stop; Runs already submitted are mirrored and cancelled.".into(),
+    }
+}
+
+/// An entry that accepts everything that `version` does.
+fn covering<'a>(version: &str, contract: &'a Contract) -> Option<&'a String> {
+    let accepts = |entry: &&String| match entry.strip_suffix('*') {
+        Some(prefix) => version
+            .strip_suffix('*')
+            .unwrap_or(version)
+            .starts_with(prefix),
+        None => *entry == version,
+    };
+    contract.accepted_versions().iter().find(accepts)
+}
+
+fn pointers(field: Field) -> &'static str {
+    match field {
+        Field::VersionPointers => {
+            "The version is read elsewhere: where none is found, Workspaces say VersionNotAccepted, and new submissions stop."
+        }
+        Field::RunIdPointers => {
+            "The runId is read elsewhere: a create whose answer holds none is repeated with the same key, five times, then ContractViolation. Where another id is found, submitted Runs can't be read any more."
+        }
+        Field::RunStatePointers => {
+            "The state is read elsewhere: where none is found, Runs stay as they are and never end."
+        }
+        Field::EventStatePointers => {
+            "An event's state is read elsewhere: an event without one costs a GET, and nothing else."
+        }
+        _ => {
+            "The identity is read elsewhere: where another one is found, submitted Runs are pinned to the old one, make no call and say IdentityChanged until it is back."
+        }
+    }
+}
+
+fn number(field: Field, larger: bool) -> &'static str {
+    match (field, larger) {
+        (Field::KeyRetentionSeconds, true) => {
+            "A create in doubt is repeated for longer: if the service forgets its key sooner, a second run is possible."
+        }
+        (Field::KeyRetentionSeconds, false) => {
+            "A create in doubt is repeated for a shorter time, then a person is asked (SubmissionUnknown), also for Runs that are in doubt already."
+        }
+        (Field::BodyBytes, true) => {
+            "Larger answers are read; every call under way may take so much memory."
+        }
+        (Field::BodyBytes, false) => "Answers between the two sizes become ContractViolation.",
+        (Field::EventLineBytes | Field::EventBytes, true) => {
+            "Larger events are read; every open stream may take so much memory."
+        }
+        (Field::EventLineBytes | Field::EventBytes, false) => {
+            "Events between the two sizes are discarded, and the run is read by GET instead."
+        }
+        (Field::StreamIdleSeconds, true) => "A stream that died silently is noticed later.",
+        (Field::StreamIdleSeconds, false) => {
+            "Streams that are silent for longer are reopened again and again."
+        }
+        (_, true) => "A call that hangs is given up later.",
+        (_, false) => {
+            "Slower calls fail and are retried; a create is in doubt until the same POST is answered."
+        }
+    }
+}
+
+/// A word of a list that leaves one, enters one, or both.
+fn word(from: Option<Field>, to: Option<Field>) -> Sentence {
+    let is_state = |field: Option<Field>| field.is_some_and(|field| state(field).is_some());
+    if is_state(from) || is_state(to) {
+        return state_meaning(from.and_then(state), to.and_then(state));
+    }
+    let sentences = [from.and_then(left), to.and_then(entered)];
+    let sentences: Vec<&str> = sentences.into_iter().flatten().collect();
+    if sentences.is_empty() {
+        return "Only the reason of a refused create changes.".into();
+    }
+    sentences.join(" ").into()
+}
+
+/// What a list of states stands for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum State {
+    Pending,
+    Active,
+    Cancelling,
+    End(&'static str),
+}
+
+fn state(field: Field) -> Option<State> {
+    match field {
+        Field::Pending => Some(State::Pending),
+        Field::Active => Some(State::Active),
+        Field::Cancelling => Some(State::Cancelling),
+        Field::Succeeded => Some(State::End("Succeeded")),
+        Field::Failed => Some(State::End("Failed")),
+        Field::Cancelled => Some(State::End("Cancelled")),
+        _ => None,
+    }
+}
+
+fn state_meaning(from: Option<State>, to: Option<State>) -> Sentence {
+    match (from, to) {
+        (Some(State::End(from)), Some(State::End(to))) => format!(
+            "A run that ends in this state makes its Run {to} and not {from}; Runs that have ended stay as they are."
+        )
+        .into(),
+        (Some(State::End(_)), Some(_)) => {
+            "A run in this state counts as going on: its Run never ends, and a deleted object waits for another end.".into()
+        }
+        (Some(State::End(_)), None) => {
+            "A run in this state counts as going on: its Run never ends, an Event notes the state (UnmappedState), and a deleted object waits for another end.".into()
+        }
+        (_, Some(State::End(to))) => format!(
+            "A run in this state counts as ended: its Run is {to}, no further call is made, and a deleted object goes. If a run can leave this state again, it is left behind."
+        )
+        .into(),
+        (_, Some(State::Cancelling)) => {
+            "A deleted object whose cancellation was accepted may go five minutes later, once its run is seen in this state.".into()
+        }
+        (Some(State::Cancelling), _) => {
+            "A deletion cancels again and again while the run is in this state, until an end is seen.".into()
+        }
+        (Some(_), None) => "It counts as active as before, and an Event notes it (UnmappedState).".into(),
+        (Some(State::Active), _) => "It no longer sets status.startTime.".into(),
+        (Some(_), _) => "The first look at it sets status.startTime.".into(),
+        (None, _) => "It counts as active as before, and no Event notes it any more.".into(),
+    }
+}
+
+/// What it means that a word is in this list no more.
+fn left(field: Field) -> Option<&'static str> {
+    match field {
+        Field::IdempotencyConflict => Some(
+            "A create refused with this code counts as proof that no run was made: if one was, it is left behind.",
+        ),
+        Field::RunNotFound => Some(
+            "A 404 with this code proves nothing any more: a run that is gone is asked for at the slowest pace, and its deleted object stays.",
+        ),
+        Field::RefusedFor => Some(
+            "A create in doubt that is answered so is repeated with the same key, and is not given up.",
+        ),
+        Field::ProviderKeyPrefixes => Some(
+            "A provider's key that begins so, and with no other prefix, would be sent as a token.",
+        ),
+        _ => None,
+    }
+}
+
+/// What it means that a word is in this list now.
+fn entered(field: Field) -> Option<&'static str> {
+    match field {
+        Field::IdempotencyConflict => Some(
+            "A create refused with this code is no proof any more that no run was made: it stays in doubt.",
+        ),
+        Field::RunNotFound => Some(
+            "A 404 with this code says that the run doesn't exist: said three times it fails the Run (RunNotFound), and a deleted object goes.",
+        ),
+        Field::RefusedFor => Some(
+            "A create answered so is given up for good: if the service can make the run all the same, it is left behind.",
+        ),
+        Field::ProviderKeyPrefixes => {
+            Some("A token that begins so is refused before it is sent (TokenIsProviderKey).")
+        }
+        _ => None,
+    }
+}

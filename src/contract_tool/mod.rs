@@ -1,0 +1,57 @@
+//! `run-operator contract`: contract files printed, compared, and tried against a service.
+
+mod check;
+mod diff;
+mod findings;
+mod meaning;
+mod statements;
+
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+use run_operator::api::contract;
+use run_operator::controller::chain;
+
+use crate::cli::ContractCommand;
+
+/// As of diff(1): the files differ, or the service does from the contract.
+const DIFFERENT: u8 = 1;
+/// The question can't be answered: a wrong file, a wrong URL.
+const TROUBLE: u8 = 2;
+
+/// What a command found: what it prints, and whether all is as it should be.
+struct Report {
+    text: String,
+    good: bool,
+}
+
+/// Runs one of the commands.
+pub(crate) fn run(command: &ContractCommand) -> ExitCode {
+    let report = match command {
+        ContractCommand::Show => Ok(Report {
+            text: contract::BUILTIN.to_owned(),
+            good: true,
+        }),
+        ContractCommand::Diff(args) => diff::run(args).map_err(|error| chain(&error)),
+        ContractCommand::Check(args) => check::run(args).map_err(|error| chain(&error)),
+    };
+    match report.and_then(|report| print(&report.text).map(|()| report.good)) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::from(DIFFERENT),
+        Err(told) => {
+            eprintln!("run-operator: {told}");
+            ExitCode::from(TROUBLE)
+        }
+    }
+}
+
+/// A reader that has seen enough, such as `head`, is no trouble.
+fn print(text: &str) -> Result<(), String> {
+    let mut out = io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            Err(format!("failed to write the output: {error}"))
+        }
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,108 @@
+//! What the contract says of a service's public part, a statement each, and how it fared.
+
+/// How a statement of the contract fared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Verdict {
+    /// It holds.
+    Ok,
+    /// It doesn't.
+    Fail,
+    /// It could not be tried.
+    Note,
+}
+
+impl Verdict {
+    pub(super) fn as_str(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::Fail => "FAIL",
+            Self::Note => "note",
+        }
+    }
+}
+
+/// One statement of the contract, tried.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Finding {
+    /// Its stable name.
+    pub(super) check: &'static str,
+    /// The statement.
+    pub(super) title: &'static str,
+    pub(super) verdict: Verdict,
+    /// What was seen.
+    pub(super) saw: String,
+    /// What to do about it.
+    pub(super) todo: Option<&'static str>,
+}
+
+/// A statement that can be tried.
+pub(super) struct Statement {
+    check: &'static str,
+    title: &'static str,
+}
+
+impl Statement {
+    pub(super) fn finding(
+        &self,
+        verdict: Verdict,
+        saw: String,
+        todo: Option<&'static str>,
+    ) -> Finding {
+        Finding {
+            check: self.check,
+            title: self.title,
+            verdict,
+            saw,
+            todo,
+        }
+    }
+
+    pub(super) fn ok(&self, saw: impl Into<String>) -> Finding {
+        self.finding(Verdict::Ok, saw.into(), None)
+    }
+
+    pub(super) fn fail(&self, saw: impl Into<String>, todo: &'static str) -> Finding {
+        self.finding(Verdict::Fail, saw.into(), Some(todo))
+    }
+
+    pub(super) fn not_tried(&self, why: &str) -> Finding {
+        self.finding(Verdict::Note, format!("Not tried: {why}."), None)
+    }
+}
+
+pub(super) const REACHED: Statement = Statement {
+    check: "version.answered",
+    title: "GET /version is public",
+};
+pub(super) const JSON: Statement = Statement {
+    check: "version.json",
+    title: "it answers JSON",
+};
+pub(super) const NAMED: Statement = Statement {
+    check: "version.named",
+    title: "it names a version",
+};
+pub(super) const ACCEPTED: Statement = Statement {
+    check: "version.accepted",
+    title: "the version is accepted",
+};
+pub(super) const VERSION_ID: Statement = Statement {
+    check: "version.requestId",
+    title: "it has an X-Request-ID",
+};
+pub(super) const REFUSED: Statement = Statement {
+    check: "workspace.refused",
+    title: "without a token comes a 401",
+};
+pub(super) const PROBLEM_BODY: Statement = Statement {
+    check: "workspace.problem",
+    title: "the refusal is a problem",
+};
+pub(super) const PROBLEM_FIELDS: Statement = Statement {
+    check: "workspace.problemFields",
+    title: "the problem has its fields",
+};
+pub(super) const WORKSPACE_ID: Statement = Statement {
+    check: "workspace.requestId",
+    title: "it has an X-Request-ID",
+};

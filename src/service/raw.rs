@@ -1,0 +1,83 @@
+//! Two requests without a token, and their answers as they came: for whoever judges the service and not a
+//! Run.
+
+use bytes::Bytes;
+use serde_json::Value;
+
+use crate::api::contract::Contract;
+
+use super::answer::{Head, json, version_in};
+use super::client::Answered;
+use super::request::Request;
+use super::{BaseUrl, CallError, Client, Operation};
+
+/// An answer to a request that carried no token, whatever its status. Bounded by the contract file's
+/// `bodyBytes`; what the service says in it is not made fit to be shown.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RawAnswer {
+    /// Its status.
+    pub status: u16,
+    /// The `Content-Type` without its parameters, in lower case.
+    pub media_type: Option<String>,
+    /// Its `X-Request-ID`, where it is one that can be shown (rule 11).
+    pub request_id: Option<String>,
+    /// Its body; `None` where it is larger than the contract file's `bodyBytes`.
+    pub body: Option<Bytes>,
+}
+
+impl RawAnswer {
+    pub(super) fn new(head: Head, body: Option<Bytes>) -> Self {
+        Self {
+            status: head.status.as_u16(),
+            media_type: head.media_type,
+            request_id: head.request_id,
+            body,
+        }
+    }
+
+    /// Whether it is a success.
+    pub fn is_success(&self) -> bool {
+        (200..300).contains(&self.status)
+    }
+
+    /// The body as JSON, read as every other answer is; `None` where it is none, or too large.
+    pub fn json(&self) -> Option<Value> {
+        json(self.body.as_ref()?).ok()
+    }
+
+    /// The version that a `/version` document names, as [`Client::version`](super::Client::version)
+    /// would report it.
+    pub fn version(document: &Value, contract: &Contract) -> Option<String> {
+        version_in(document, contract)
+    }
+}
+
+impl Client {
+    /// `GET /version` as [`Client::version`] sends it, and the answer as it came.
+    pub async fn version_as_it_comes(&self) -> Result<RawAnswer, CallError> {
+        self.observed(Operation::Version, self.raw(Request::version))
+            .await
+    }
+
+    /// `GET /workspaces/current` without a token, which the service must refuse (rule 3).
+    pub async fn current_workspace_without_token(&self) -> Result<RawAnswer, CallError> {
+        self.observed(
+            Operation::CurrentWorkspace,
+            self.raw(Request::workspace_without_token),
+        )
+        .await
+    }
+
+    /// Sends a request and reads the answer, whatever its status.
+    async fn raw(
+        &self,
+        request: fn(&BaseUrl) -> Result<Request, CallError>,
+    ) -> Answered<RawAnswer> {
+        let deadline = self.deadline();
+        let request = request(self.base_url())?;
+        let (head, mut response) = self.send(&self.inner.http.calls, request, deadline).await?;
+        let limit = self.inner.contract.limits().body_bytes;
+        let body = self.body(&head, &mut response, limit, deadline).await?;
+        Ok((head.status, RawAnswer::new(head, body)))
+    }
+}

@@ -1,0 +1,50 @@
+//! A retry of a conflict, again and again.
+
+use run_operator::decide::{Effect, Learned};
+
+use crate::support::{Case, lost, problem};
+
+/// A person asks for a retry; the intent of it is written.
+fn retried(case: Case, value: &str) -> Case {
+    let case = case.retry(value);
+    let Some(Effect::WriteIntent { intent, clean, .. }) = case.effect() else {
+        panic!("no retry");
+    };
+    let written = Learned::IntentWritten {
+        intent: intent.clone(),
+        clean,
+    };
+    case.stands(&intent).learn(written)
+}
+
+#[test]
+fn a_retry_of_an_idempotency_conflict_that_meets_it_again_is_stalled_again() {
+    let conflict = || problem(409, "idempotency_conflict");
+    let mut case = Case::new().mine().posted(Err(conflict())).settle();
+    for (value, restart) in [("1", false), ("2", true), ("3", false)] {
+        if restart {
+            case = case.restarted();
+        }
+        case = retried(case, value);
+        let Some(Effect::Submit { key, .. }) = case.effect() else {
+            panic!("no POST");
+        };
+        assert_eq!(key, crate::support::UID, "never a new key");
+        case = case.posted(Err(conflict())).settle();
+        assert_eq!(case.stalled().as_deref(), Some("IdempotencyConflict"));
+        assert_eq!(case.does(), "nothing");
+        assert_eq!(case.settled().handled_retry.as_deref(), Some(value));
+        // No proof all the same: a deletion asks on.
+        assert_eq!(case.clone().at(700).deleting().does(), "submit");
+    }
+}
+
+#[test]
+fn an_answer_lost_on_the_retry_of_a_conflict_leaves_doubt_and_the_post_is_asked_on() {
+    let conflict = || problem(409, "idempotency_conflict");
+    let case = Case::new().mine().posted(Err(conflict())).settle();
+    let case = retried(case, "1").posted(Err(lost())).settle();
+    let case = case.posted(Err(conflict())).settle();
+    assert_eq!(case.stalled(), None);
+    assert_eq!(case.at(700).does(), "submit");
+}

@@ -1,0 +1,212 @@
+//! A Run is served at the place that it is pinned to, and nowhere else: every state of a Run against
+//! every change of its Workspace.
+
+use rstest::rstest;
+use run_operator::{
+    api::{Intent, Phase, status::ResolvedWorkspace},
+    decide::{Follow, WorkspaceView},
+};
+
+use crate::support::{Case, at, condition, hopeless, lost, not_ready, place, session, view};
+
+/// A later session that stands for another place.
+fn moved(change: impl FnOnce(&mut ResolvedWorkspace)) -> WorkspaceView {
+    let mut session = session(2);
+    change(&mut session.resolved);
+    WorkspaceView::Ready(session)
+}
+
+fn other_identity() -> WorkspaceView {
+    moved(|w| w.identity = Some("ws-other".into()))
+}
+
+fn other_url() -> WorkspaceView {
+    moved(|w| w.base_url = "https://other.example.com/api/v1".into())
+}
+
+fn in_doubt() -> Case {
+    Case::new().mine().posted(Err(lost())).at(700)
+}
+
+fn active() -> Case {
+    Case::new().submitted("running").got(Ok(view("running")))
+}
+
+/// The Ready condition: reason and message.
+fn ready(case: &Case) -> (String, String) {
+    let status = case.settled();
+    let ready = status.conditions.iter().find(|c| c.type_ == "Ready");
+    let ready = ready.expect("a Ready condition");
+    (ready.reason.clone(), ready.message.clone())
+}
+
+/// What a Run does at its own place, and that it does nothing at any other: phase, and the reason that
+/// Ready shows.
+#[rstest]
+#[case::announced(Case::new().mine(), "submit", Phase::Pending, true)]
+#[case::announced_by_an_earlier_process(Case::new().mine().restarted(), "intent", Phase::Pending, true)]
+#[case::in_doubt(in_doubt(), "submit", Phase::Pending, true)]
+#[case::in_doubt_and_restarted(in_doubt().restarted(), "intent", Phase::Pending, true)]
+#[case::in_doubt_and_cancelled(in_doubt().spec(|s| s.cancel = Some(true)), "submit", Phase::Pending, true)]
+#[case::in_doubt_and_deleted(in_doubt().deleting(), "submit", Phase::Pending, true)]
+#[case::in_doubt_deleted_and_restarted(in_doubt().deleting().restarted(), "intent", Phase::Pending, true)]
+#[case::retried(Case::new().mine().posted(Err(hopeless())).settle().retry("1"), "intent", Phase::Pending, true)]
+#[case::active(active().at(700), "refresh", Phase::Active, false)]
+#[case::active_and_restarted(active().restarted(), "refresh", Phase::Active, false)]
+#[case::asked_to_cancel(active().spec(|s| s.cancel = Some(true)), "cancel", Phase::Cancelling, true)]
+#[case::past_its_deadline(
+    active().spec(|s| s.active_deadline_seconds = Some(5)).at(10), "cancel", Phase::Cancelling, true)]
+#[case::deleted(active().deleting(), "cancel", Phase::Cancelling, true)]
+#[case::deleted_and_restarted(active().deleting().restarted(), "cancel", Phase::Cancelling, true)]
+fn a_run_makes_no_call_at_another_place_and_goes_on_at_its_own(
+    #[case] case: Case,
+    #[case] does: &str,
+    #[case] phase: Phase,
+    #[case] shown: bool,
+) {
+    for (elsewhere, reason) in [
+        (other_identity(), "IdentityChanged"),
+        (moved(|w| w.identity = None), "IdentityChanged"),
+        (other_url(), "WorkspaceChanged"),
+    ] {
+        let held = case.clone().view(elsewhere).settle();
+        assert_eq!(held.does(), "nothing");
+        assert_ne!(held.decide().follow, Follow::Open);
+        assert_eq!(held.settled().phase, Some(phase));
+        if shown {
+            assert_eq!(ready(&held).0, reason);
+        } else {
+            let synced = condition(&held.settled(), "Synced").expect("Synced");
+            assert_eq!(synced, ("False".into(), reason.into()));
+        }
+        let back = held.view(WorkspaceView::Ready(session(3)));
+        assert_eq!(back.does(), does, "after {reason}");
+    }
+    let recreated = moved(|w| w.uid = "w2".into());
+    assert_eq!(case.view(recreated).does(), does, "re-created alike");
+}
+
+#[rstest]
+#[case::in_doubt(in_doubt())]
+#[case::active(active())]
+fn a_deletion_at_another_place_says_how_to_go_on_and_how_to_let_go(#[case] case: Case) {
+    let case = case.deleting().view(other_identity()).settle();
+    let (reason, message) = ready(&case);
+    assert_eq!(reason, "IdentityChanged");
+    for words in [
+        "pinned to the service's workspace ws-123",
+        "acts for ws-other",
+        "Put a token of ws-123 into the Secret",
+        "deletionPolicy: Orphan",
+    ] {
+        assert!(message.contains(words), "{words:?} is not in {message:?}");
+    }
+    let orphaned = case.spec(|s| {
+        s.deletion_policy = Some(run_operator::api::run::DeletionPolicy::Orphan);
+    });
+    assert_eq!(orphaned.does(), "release");
+}
+
+#[test]
+fn a_cancellation_that_can_not_be_sent_does_not_claim_to_be_under_way() {
+    for elsewhere in [other_identity(), other_url(), not_ready()] {
+        let (_, message) = ready(&active().deleting().view(elsewhere));
+        assert!(
+            message.starts_with("The run is not cancelled yet."),
+            "{message}"
+        );
+    }
+}
+
+#[test]
+fn another_base_url_is_named_with_the_one_that_it_was() {
+    let (_, message) = ready(&in_doubt().view(other_url()));
+    for words in [
+        "https://runs.example.com",
+        "https://other.example.com",
+        "--base-url",
+    ] {
+        assert!(message.contains(words), "{words:?} is not in {message:?}");
+    }
+}
+
+#[test]
+fn what_has_no_intent_yet_is_pinned_to_what_the_token_acts_for_now() {
+    let Some(run_operator::decide::Effect::WriteIntent { intent, .. }) =
+        Case::new().view(other_identity()).effect()
+    else {
+        panic!("no intent");
+    };
+    assert_eq!(intent.workspace.identity.as_deref(), Some("ws-other"));
+}
+
+#[test]
+fn what_is_proved_never_created_may_be_retried_where_the_workspace_stands_now() {
+    let case = Case::new().mine().view(other_identity()).settle();
+    assert_eq!(case.does(), "nothing");
+    assert!(ready(&case).1.contains("No run was made yet"));
+    assert_eq!(case.retry("1").does(), "intent");
+    let doubted = in_doubt().view(other_identity()).settle();
+    assert!(!ready(&doubted).1.contains("No run was made yet"));
+    assert_eq!(doubted.retry("1").does(), "nothing");
+}
+
+#[test]
+fn a_run_pinned_without_an_identity_is_pinned_to_its_base_url_alone() {
+    let mut intent = Case::new().an_intent("earlier", 1);
+    intent.workspace.identity = None;
+    let case = Case::new().stands(&intent).finalizer();
+    assert_eq!(case.clone().view(other_identity()).does(), "intent");
+    assert_eq!(case.view(other_url()).does(), "nothing");
+}
+
+#[test]
+fn in_doubt_at_another_place_the_end_of_the_keys_retention_is_told() {
+    let case = in_doubt().view(other_identity()).settle();
+    let again = case.decide().again.expect("a look");
+    assert_eq!(again, at(86_400));
+    assert_eq!(
+        case.at(86_400).stalled().as_deref(),
+        Some("SubmissionUnknown")
+    );
+}
+
+/// An edit of the intent can make a Run wait, never send it elsewhere.
+#[rstest]
+#[case::to_where_the_token_acts(Some("ws-other"))]
+#[case::to_nobody(None)]
+fn an_edited_intent_is_no_way_to_another_place(#[case] identity: Option<&str>) {
+    let edit = |intent: &mut Intent| intent.workspace.identity = identity.map(str::to_owned);
+    let mut intent = Case::new().an_intent("me", 1);
+    edit(&mut intent);
+    let case = in_doubt().stands(&intent).view(other_identity());
+    assert_eq!(case.stalled().as_deref(), Some("IdentityChanged"));
+    assert_eq!(case.does(), "nothing");
+    // At the service the status has the word: nobody can change it.
+    let mut intent = Case::new().an_intent("earlier", 1);
+    edit(&mut intent);
+    let submitted = active().stands(&intent).deleting();
+    assert_eq!(submitted.clone().view(other_identity()).does(), "nothing");
+    assert_eq!(submitted.does(), "cancel");
+}
+
+#[test]
+fn a_vanished_run_is_cancelled_at_its_own_place_alone() {
+    let mut case = active();
+    case.vanished = true;
+    for elsewhere in [other_identity(), other_url()] {
+        let held = case.clone().view(elsewhere);
+        assert_eq!(held.decide().effect, None);
+        assert!(held.decide().again.is_some(), "no watch wakes it");
+    }
+    assert_eq!(case.does(), "cancel");
+}
+
+#[test]
+fn the_accepted_run_is_pinned_as_it_was_announced_whatever_the_annotation_says_now() {
+    let mut intent = Case::new().an_intent("me", 1);
+    intent.workspace.identity = Some("ws-other".into());
+    let case = Case::new().mine().stands(&intent);
+    let status = case.posted(Ok(view("running"))).settled();
+    assert_eq!(status.workspace, Some(place()));
+}

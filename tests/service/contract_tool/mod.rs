@@ -1,0 +1,116 @@
+//! `run-operator contract …` as a process.
+
+mod check;
+mod diff;
+mod reference;
+
+use std::io::Write;
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use serde_json::Value;
+
+/// What a command did.
+#[derive(Debug)]
+struct Done {
+    code: Option<i32>,
+    out: String,
+    told: String,
+}
+
+impl Done {
+    /// The one JSON document that was printed.
+    fn json(&self) -> Value {
+        serde_json::from_str(&self.out).unwrap_or_else(|e| panic!("{e}: {self:?}"))
+    }
+
+    /// Exit code 2, nothing printed, and one line that holds these words.
+    fn is_trouble(&self, words: &[&str]) {
+        assert_eq!(self.code, Some(2), "{self:?}");
+        assert_eq!(self.out, "");
+        assert_eq!(self.told.lines().count(), 1, "not one line: {}", self.told);
+        assert!(self.told.starts_with("run-operator: "), "{}", self.told);
+        for word in words {
+            assert!(
+                self.told.contains(word),
+                "{word:?} is not in {:?}",
+                self.told
+            );
+        }
+    }
+}
+
+/// Runs `run-operator contract` with these arguments, nothing of the environment but `env`, and `input` as
+/// standard input. A token for another tool may lie in the environment: it must not be used.
+fn contract_with(args: &[&str], env: &[(&str, &str)], input: &str) -> Done {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_run-operator"))
+        .arg("contract")
+        .args(args)
+        .env_clear()
+        .env("TOKEN", crate::support::TOKEN)
+        .env("HTTP_PROXY", "http://127.0.0.1:9")
+        .env("HTTPS_PROXY", "http://127.0.0.1:9")
+        .envs(env.iter().copied())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    // One that ends without reading says why on its standard error.
+    let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
+    let output = child.wait_with_output().unwrap();
+    Done {
+        code: output.status.code(),
+        out: String::from_utf8(output.stdout).unwrap(),
+        told: String::from_utf8(output.stderr).unwrap(),
+    }
+}
+
+fn contract(args: &[&str]) -> Done {
+    contract_with(args, &[], "")
+}
+
+/// A file in the build's own directory for temporary files. It is there at once and whole: the cases of one
+/// test write the same one at the same time.
+fn file(name: &str, text: &str) -> String {
+    static NEXT: AtomicUsize = AtomicUsize::new(0);
+    let path = format!("{}/contract-tool-{name}", env!("CARGO_TARGET_TMPDIR"));
+    let number = NEXT.fetch_add(1, Ordering::Relaxed);
+    let draft = format!("{path}.{}-{number}", std::process::id());
+    std::fs::write(&draft, text).unwrap();
+    std::fs::rename(&draft, &path).unwrap();
+    path
+}
+
+/// The built-in contract file with one text replaced.
+fn changed(name: &str, from: &str, to: &str) -> String {
+    let text = include_str!("../../../contract/profile.yaml");
+    assert!(text.contains(from), "{from:?} is not in the contract file");
+    file(name, &text.replacen(from, to, 1))
+}
+
+#[test]
+fn show_prints_the_built_in_file_with_its_comments_and_it_can_be_used() {
+    let shown = contract(&["show"]);
+    assert_eq!((shown.code, shown.told.as_str()), (Some(0), ""));
+    assert_eq!(shown.out, include_str!("../../../contract/profile.yaml"));
+    let path = file("shown.yaml", &shown.out);
+    assert_eq!(contract(&["diff", &path]).code, Some(0));
+}
+
+#[test]
+fn a_command_that_is_none_or_missing_is_refused_in_one_line() {
+    contract(&[]).is_trouble(&["requires a subcommand", "show, diff, check"]);
+    contract(&["compare"]).is_trouble(&["compare"]);
+    contract(&["diff"]).is_trouble(&["required", "FILE"]);
+    contract(&["diff", "a", "b", "c"]).is_trouble(&["'c'"]);
+    contract(&["check"]).is_trouble(&["--base-url"]);
+    for command in ["show", "diff", "check"] {
+        let help = contract(&[command, "--help"]);
+        assert_eq!(help.code, Some(0), "{help:?}");
+        assert!(
+            help.out.contains("Usage: run-operator contract"),
+            "{help:?}"
+        );
+    }
+}
