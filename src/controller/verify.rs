@@ -115,6 +115,7 @@ async fn prepare(
         workspace_id,
     };
     let client = client(ctx, key, base_url, ca_pem)?;
+    client.hide(&credentials.token);
     Ok((client, credentials))
 }
 

@@ -84,7 +84,9 @@ fn current(f: &Facts<'_>) -> Option<RunStatus> {
     Some(status)
 }
 
-/// A status that was lost after the end is rebuilt from the intent, without a call.
+/// A status that was lost after the end is rebuilt from the intent, without a call, then or later: a run
+/// that the service denied is asked for again, and so its end is never kept in an intent. Where one says so
+/// somebody else wrote it, who may edit Runs and would have a run of their choice cancelled.
 fn rebuild(f: &Facts<'_>) -> Decision {
     let Some((intent, end)) = f.own_intent().and_then(|i| Some((i, i.end.as_ref()?))) else {
         return Decision::quiet();
@@ -97,7 +99,11 @@ fn rebuild(f: &Facts<'_>) -> Decision {
     }
     let message =
         "The run has ended; its status was lost and is restored from the object's intent.";
-    let why = Why::new(end.reason, message);
+    let reason = match end.reason {
+        Reason::RunNotFound => Reason::Failed,
+        reason => reason,
+    };
+    let why = Why::new(reason, message);
     Decision::tell(f.say_from(
         status,
         &Situation::Ended {

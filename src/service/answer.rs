@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use http::StatusCode;
-use http::header::CONTENT_TYPE;
+use http::header::{CONTENT_ENCODING, CONTENT_TYPE};
 use jiff::Timestamp;
 use reqwest::Response;
 use serde_json::Value;
@@ -14,8 +14,7 @@ use crate::api::contract::Contract;
 use crate::api::limits::{MAX_RECORD, MAX_SERVICE_VERSION, MAX_STATE};
 use crate::decide::answer::RunView;
 
-use super::credentials::Token;
-use super::problem::redact;
+use super::redact::Redactor;
 use super::text::{one_line, request_id};
 use super::{CallError, RunId, UnreadableReason, retry_after};
 
@@ -49,10 +48,12 @@ pub(super) struct Head {
     pub(super) request_id: Option<String>,
     pub(super) retry_after: Option<Duration>,
     pub(super) media_type: Option<String>,
+    /// Whether the body is packed, whatever was asked for.
+    pub(super) compressed: bool,
 }
 
 impl Head {
-    pub(super) fn read(response: &Response, token: Option<&Token>) -> Self {
+    pub(super) fn read(response: &Response, redactor: &Redactor) -> Self {
         let headers = response.headers();
         let media_type = headers
             .get(CONTENT_TYPE)
@@ -64,9 +65,13 @@ impl Head {
             request_id: headers
                 .get(REQUEST_ID)
                 .and_then(|value| request_id(value.as_bytes()))
-                .filter(|id| !token.is_some_and(|token| token.is_in(id))),
+                .filter(|id| !redactor.is_in(id)),
             retry_after: retry_after::read(headers, Timestamp::now()),
             media_type,
+            compressed: headers
+                .get_all(CONTENT_ENCODING)
+                .iter()
+                .any(|coding| !coding.as_bytes().eq_ignore_ascii_case(b"identity")),
         }
     }
 
@@ -121,27 +126,30 @@ pub(super) struct Answer {
     pub(super) head: Head,
     pub(super) body: Bytes,
     pub(super) contract: Arc<Contract>,
-    pub(super) token: Option<Token>,
+    pub(super) redactor: Arc<Redactor>,
 }
 
 impl Answer {
     pub(super) fn version(self) -> Result<VersionReply, CallError> {
         let value = self.json()?;
         Ok(VersionReply {
-            version: version_in(&value, &self.contract),
+            version: self
+                .contract
+                .version_of(&value)
+                .map(|version| one_line(&self.redactor.text(&version), MAX_SERVICE_VERSION)),
             request_id: self.head.request_id,
         })
     }
 
     pub(super) fn workspace(self) -> Result<WorkspaceReply, CallError> {
         let value = self.json()?;
-        let token = self.token.as_ref();
+        let identity = self.contract.identity_of(&value);
+        if identity.as_ref().is_some_and(|id| self.redactor.is_in(id)) {
+            return Err(self.unreadable(UnreadableReason::TokenInIdentity));
+        }
         Ok(WorkspaceReply {
-            identity: self
-                .contract
-                .identity_of(&value)
-                .map(|identity| redact(&identity, token)),
-            record: one_line(&redact(&value.to_string(), token), MAX_RECORD),
+            identity,
+            record: one_line(&self.redactor.text(&value.to_string()), MAX_RECORD),
             request_id: self.head.request_id,
         })
     }
@@ -178,7 +186,7 @@ impl Answer {
         if let Some(id) = &run_id {
             RunId::parse(id)
                 .map_err(|error| self.unreadable(UnreadableReason::IllegalRunId(error)))?;
-            if self.token.as_ref().is_some_and(|token| token.is_in(id)) {
+            if self.redactor.is_in(id) {
                 return Err(self.unreadable(UnreadableReason::TokenInRunId));
             }
             if asked.is_some_and(|asked| asked.as_str() != id) {
@@ -190,7 +198,7 @@ impl Answer {
             state: self
                 .contract
                 .run_state_of(value)
-                .map(|state| one_line(&redact(&state, self.token.as_ref()), MAX_STATE)),
+                .map(|state| one_line(&self.redactor.text(&state), MAX_STATE)),
             request_id: self.head.request_id.clone(),
         })
     }

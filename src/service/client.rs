@@ -13,14 +13,14 @@ use crate::api::contract::Contract;
 use crate::decide::answer::RunView;
 
 use super::answer::{Answer, Head, Unread, VersionReply, WorkspaceReply, body};
-use super::credentials::Token;
 use super::error::{BareAnswer, BodyError};
 use super::http_client::HttpClients;
 use super::problem::{PROBLEM_BYTES, Problem};
-use super::request::Request;
+use super::redact::Redactor;
+use super::request::{Request, can_be_sent};
 use super::{
     BaseUrl, CallError, ClientConfig, ConfigError, Credentials, EventStream, IdempotencyKey,
-    Observer, Operation, Outcome, RunId, UnreadableReason,
+    Observer, Operation, Outcome, RunId, Token, UnreadableReason,
 };
 
 /// The service at one base URL. Clones share its connections.
@@ -34,6 +34,7 @@ pub(super) struct Inner {
     base_url: BaseUrl,
     pub(super) contract: Arc<Contract>,
     observer: Arc<dyn Observer>,
+    redactor: Arc<Redactor>,
 }
 
 /// A success and the status that it came with.
@@ -47,6 +48,7 @@ impl Client {
             inner: Arc::new(Inner {
                 http,
                 base_url: config.base_url,
+                redactor: Arc::new(Redactor::new(Arc::clone(&config.contract))),
                 contract: config.contract,
                 observer: config.observer,
             }),
@@ -56,6 +58,12 @@ impl Client {
     /// Where the service is.
     pub fn base_url(&self) -> &BaseUrl {
         &self.inner.base_url
+    }
+
+    /// Takes this token out of what the service says from now on (rule 7). Every call that is made with one
+    /// does so by itself; this is for the one without, the check of the version, which comes first.
+    pub fn hide(&self, token: &Token) {
+        self.inner.redactor.remember(token);
     }
 
     /// `GET /version`, without a token (rule 3): called first, to verify the API version (rule 13).
@@ -119,7 +127,8 @@ impl Client {
         .await
     }
 
-    /// `GET /runs/{runId}/events`, from behind `last_event_id` on (rule 2). Returns once the service
+    /// `GET /runs/{runId}/events`, from behind `last_event_id` on (rule 2); from the beginning where there is
+    /// none, or one that no header can carry, which the service never gave. Returns once the service
     /// accepted; from then on only silence ends the stream, not its length.
     pub async fn run_events(
         &self,
@@ -128,7 +137,8 @@ impl Client {
         last_event_id: Option<&str>,
     ) -> Result<EventStream, CallError> {
         self.observed(Operation::RunEvents, async {
-            let request = Request::run_events(self.base_url(), who, run_id, last_event_id)?;
+            let resumed = last_event_id.filter(|id| can_be_sent(id));
+            let request = Request::run_events(self.base_url(), who, run_id, resumed)?;
             let (head, response) = self
                 .accepted(&self.inner.http.streams, request, self.deadline())
                 .await?;
@@ -139,9 +149,9 @@ impl Client {
                 ));
             }
             let contract = &self.inner.contract;
-            let token = who.token.clone();
+            let redactor = Arc::clone(&self.inner.redactor);
             let status = head.status;
-            let stream = EventStream::new(head, response, contract, token, last_event_id);
+            let stream = EventStream::new(head, response, contract, redactor, resumed);
             Ok((status, stream))
         })
         .await
@@ -150,7 +160,6 @@ impl Client {
     /// Sends a request and reads a success to its end.
     async fn call(&self, request: Request) -> Result<Answer, CallError> {
         let deadline = self.deadline();
-        let token = request.token.clone();
         let (head, mut response) = self
             .accepted(&self.inner.http.calls, request, deadline)
             .await?;
@@ -163,7 +172,7 @@ impl Client {
             head,
             body,
             contract: Arc::clone(&self.inner.contract),
-            token,
+            redactor: Arc::clone(&self.inner.redactor),
         })
     }
 
@@ -174,14 +183,16 @@ impl Client {
         request: Request,
         deadline: Instant,
     ) -> Result<(Head, Response), CallError> {
-        let token = request.token.clone();
         let (head, response) = self.send(http, request, deadline).await?;
         let status = head.status;
         if status.is_success() {
+            if head.compressed {
+                return Err(CallError::unreadable(&head, UnreadableReason::Compressed));
+            }
             return Ok((head, response));
         }
         if status.is_client_error() || status.is_server_error() {
-            return Err(self.refusal(head, response, token.as_ref(), deadline).await);
+            return Err(self.refusal(head, response, deadline).await);
         }
         let reason = if status.is_redirection() {
             UnreadableReason::Redirect
@@ -198,6 +209,9 @@ impl Client {
         request: Request,
         deadline: Instant,
     ) -> Result<(Head, Response), CallError> {
+        if let Some(token) = &request.token {
+            self.hide(token);
+        }
         let mut builder = http
             .request(request.method, request.url)
             .headers(request.headers);
@@ -209,24 +223,18 @@ impl Client {
             .await
             .map_err(|_| CallError::AwaitAnswer { seconds })?
             .map_err(CallError::send)?;
-        let head = Head::read(&response, request.token.as_ref());
+        let head = Head::read(&response, &self.inner.redactor);
         Ok((head, response))
     }
 
     /// Reads an error status (rule 8). A body that is no problem is not read: nothing may be
     /// concluded from it.
-    async fn refusal(
-        &self,
-        head: Head,
-        mut response: Response,
-        token: Option<&Token>,
-        deadline: Instant,
-    ) -> CallError {
+    async fn refusal(&self, head: Head, mut response: Response, deadline: Instant) -> CallError {
         if Problem::is_named_by(&head) {
             let body = self.body(&head, &mut response, PROBLEM_BYTES, deadline);
             match body.await {
                 Ok(Some(body)) => {
-                    if let Some(problem) = Problem::read(&head, &body, token) {
+                    if let Some(problem) = Problem::read(&head, &body, &self.inner.redactor) {
                         return CallError::Problem(Box::new(problem));
                     }
                 }

@@ -106,6 +106,13 @@ pub enum UnreadableReason {
         /// The contract file's `bodyBytes`.
         limit: usize,
     },
+    /// Compressed, though the request asked for an answer that is not. Nothing is unpacked: a few bytes may
+    /// stand for any number.
+    #[error(
+        "it is compressed, which the request does not allow (Accept-Encoding: identity); have what stands \
+         before the service leave its answers as they are"
+    )]
+    Compressed,
     /// Not JSON.
     #[error("it is not JSON")]
     NotJson(#[source] serde_json::Error),
@@ -118,6 +125,12 @@ pub enum UnreadableReason {
     /// The runId repeats the token, and would bring it into URLs (rule 7).
     #[error("its runId repeats the token")]
     TokenInRunId,
+    /// The workspace's identity repeats the token. Taken out it would be the same for every workspace, and
+    /// no mistake would be found by it any more (rules 4 and 7).
+    #[error(
+        "its identity of the workspace repeats the token; correct the contract file's pointers to it"
+    )]
+    TokenInIdentity,
     /// Another run than the one that was asked for.
     #[error("it names another runId than the one asked for")]
     OtherRunId,

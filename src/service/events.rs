@@ -13,8 +13,8 @@ use crate::api::limits::{MAX_EVENT_ID, MAX_EVENT_TYPE};
 
 use super::answer::Head;
 use super::client::after;
-use super::credentials::Token;
 use super::error::BodyError;
+use super::redact::Redactor;
 use super::sse::{Caps, Decoder, Event, ID_BYTES, Item};
 use super::{CallError, text};
 
@@ -51,7 +51,7 @@ pub struct EventStream {
     head: Head,
     received: Bytes,
     decoder: Decoder,
-    token: Token,
+    redactor: Arc<Redactor>,
     idle_seconds: u64,
     idle_at: Instant,
 }
@@ -61,7 +61,7 @@ impl EventStream {
         head: Head,
         response: Response,
         contract: &Arc<Contract>,
-        token: Token,
+        redactor: Arc<Redactor>,
         last_event_id: Option<&str>,
     ) -> Self {
         let limits = contract.limits();
@@ -75,7 +75,7 @@ impl EventStream {
             head,
             received: Bytes::new(),
             decoder: Decoder::new(caps, last_event_id),
-            token,
+            redactor,
             idle_seconds,
             idle_at: after(idle_seconds),
         }
@@ -135,9 +135,9 @@ impl EventStream {
             Item::Event(event) => StreamItem::Event(Event {
                 // An id that repeats the token is left out of what may be shown; the stream still
                 // resumes from it.
-                id: event.id.filter(|id| !self.token.is_in(id)),
-                kind: text::one_line(&self.token.redact(event.kind), MAX_EVENT_TYPE),
-                data: self.token.redact(event.data),
+                id: event.id.filter(|id| !self.redactor.is_in(id)),
+                kind: text::one_line(&self.redactor.text(&event.kind), MAX_EVENT_TYPE),
+                data: self.redactor.text(&event.data),
             }),
         })
     }

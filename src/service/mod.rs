@@ -11,8 +11,8 @@
 //! # Guarantees
 //! - The token goes to an allow-listed address alone, over https but for loopback; no redirect is
 //!   followed and no proxy is taken from the environment (`HTTPS_PROXY` has no effect).
-//! - It is in no error, no log line and no value that comes back, also when the service echoes it
-//!   (rule 7).
+//! - It is in no error, no log line and no value that comes back, also when the service echoes it, and
+//!   neither are those that it replaced ([`redact`] has the limits; rule 7).
 //! - Every answer is bounded in size and time, and nothing is decompressed.
 //! - What is kept of an answer is bounded, and what is meant to be shown is on one line.
 //! - The `X-Request-ID` of every answer is kept (rule 11).
@@ -34,6 +34,7 @@ mod ids;
 mod observer;
 mod problem;
 mod raw;
+mod redact;
 mod request;
 mod retry_after;
 pub mod sse;

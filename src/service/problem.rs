@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::api::limits::MAX_CODE;
 
 use super::answer::{Head, json};
-use super::credentials::Token;
+use super::redact::Redactor;
 use super::text::{MESSAGE_BYTES, one_line, request_id};
 
 /// Bytes of a problem body; a larger one is not the service's.
@@ -41,11 +41,11 @@ impl Problem {
 
     /// Reads a body. `None` where it is no JSON object with a `code`: then it is not the service's
     /// word, though its name says so. All other fields may be absent or of the wrong type.
-    pub(super) fn read(head: &Head, body: &[u8], token: Option<&Token>) -> Option<Self> {
+    pub(super) fn read(head: &Head, body: &[u8], redactor: &Redactor) -> Option<Self> {
         let body = json(body).ok()?;
         let text = |field: &str, max: usize| {
             let text = body.get(field)?.as_str()?;
-            let text = one_line(&redact(text, token), max);
+            let text = one_line(&redactor.text(text), max);
             (!text.is_empty()).then_some(text)
         };
         Some(Self {
@@ -55,17 +55,9 @@ impl Problem {
             retryable: body.get("retryable").and_then(Value::as_bool),
             request_id: head.request_id.clone().or_else(|| {
                 let id = body.get("requestId")?.as_str()?;
-                request_id(id.as_bytes()).filter(|id| !token.is_some_and(|t| t.is_in(id)))
+                request_id(id.as_bytes()).filter(|id| !redactor.is_in(id))
             }),
             retry_after: head.retry_after,
         })
-    }
-}
-
-/// A text of the service without the token (rule 7).
-pub(super) fn redact(text: &str, token: Option<&Token>) -> String {
-    match token {
-        Some(token) => token.redact(text.to_owned()),
-        None => text.to_owned(),
     }
 }

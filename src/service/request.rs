@@ -125,6 +125,11 @@ impl Request {
     }
 }
 
+/// Whether a header can carry an event's id. UTF-8 can stand in one, control characters can't.
+pub(super) fn can_be_sent(id: &str) -> bool {
+    HeaderValue::from_bytes(id.as_bytes()).is_ok()
+}
+
 fn unsendable(error: impl Into<BoxError>) -> CallError {
     CallError::BuildRequest(error.into())
 }

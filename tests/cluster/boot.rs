@@ -22,7 +22,7 @@ pub(crate) struct Layout {
 
 impl Layout {
     /// Chooses two free ports and writes what the programs read.
-    pub(crate) fn create(directory: &Path) -> Result<Self, Error> {
+    pub(crate) fn create(directory: &Path, audit_bodies: bool) -> Result<Self, Error> {
         let layout = Self {
             directory: directory.to_owned(),
             etcd_port: free_port()?,
@@ -32,7 +32,7 @@ impl Layout {
         let users = format!("{token},admin,admin,\"system:masters\"\n");
         layout.write("tokens.csv", &users)?;
         layout.write("service-account.key", &new_signing_key()?)?;
-        layout.write("audit-policy.json", &audit_policy().to_string())?;
+        layout.write("audit-policy.json", &audit_policy(audit_bodies).to_string())?;
         layout.write("kubeconfig", &layout.kubeconfig_text(&token))?;
         Ok(layout)
     }
@@ -152,17 +152,19 @@ impl Layout {
     }
 }
 
-/// Who asked for what, without bodies: our own resources, Secrets and Events, whoever asks; and whatever
+/// Who asked for what, without bodies unless they are asked for: our own resources, Secrets and Events, whoever asks; and whatever
 /// else a service account outside kube-system asks for, since that is what RBAC must allow and no more.
-fn audit_policy() -> Value {
+fn audit_policy(bodies: bool) -> Value {
+    let level = if bodies { "Request" } else { "Metadata" };
     json!({
         "apiVersion": "audit.k8s.io/v1",
         "kind": "Policy",
         "omitStages": ["RequestReceived"],
         "rules": [
-            {"level": "Metadata", "resources": [
+            {"level": "Metadata", "resources": [{"group": "", "resources": ["secrets"]}]},
+            {"level": level, "resources": [
                 {"group": "run-operator.dev"},
-                {"group": "", "resources": ["secrets", "events"]},
+                {"group": "", "resources": ["events"]},
                 {"group": "events.k8s.io"},
             ]},
             {"level": "None", "userGroups": ["system:serviceaccounts:kube-system"]},

@@ -66,6 +66,15 @@ impl ControlPlane {
 
     /// Starts one of one's own, for a test that breaks it or needs it empty.
     pub(crate) async fn start(options: Options) -> Result<Self, Error> {
+        Self::start_and_audit(options, false).await
+    }
+
+    /// The same, whose audit log holds the bodies of requests too, but for those of Secrets.
+    pub(crate) async fn start_with_audited_bodies() -> Result<Self, Error> {
+        Self::start_and_audit(Options::default(), true).await
+    }
+
+    async fn start_and_audit(options: Options, bodies: bool) -> Result<Self, Error> {
         let mut tools = vec![Tool::Etcd, Tool::ApiServer, Tool::Kubectl];
         if options.controller_manager {
             tools.push(Tool::ControllerManager);
@@ -73,7 +82,7 @@ impl ControlPlane {
         let binaries = blocking(move || Binaries::find_or_build(&tools)).await?;
         let mut attempt = 1;
         loop {
-            match Self::boot(&binaries, options).await {
+            match Self::boot(&binaries, options, bodies).await {
                 Err(Error::Exited { log, .. })
                     if attempt < PORT_ATTEMPTS && log.contains("address already in use") =>
                 {
@@ -148,9 +157,9 @@ impl ControlPlane {
         Ok(given)
     }
 
-    async fn boot(binaries: &Binaries, options: Options) -> Result<Self, Error> {
+    async fn boot(binaries: &Binaries, options: Options, bodies: bool) -> Result<Self, Error> {
         let scratch = Scratch::new("cluster")?;
-        let layout = Layout::create(scratch.path())?;
+        let layout = Layout::create(scratch.path(), bodies)?;
         let etcd = layout.etcd(binaries);
         let etcd = Process::spawn(&etcd, Output::File(layout.log(Tool::Etcd)))?;
         let ours = Ours {

@@ -17,6 +17,7 @@ mod drift;
 mod immutable;
 mod space;
 mod status;
+mod tenancy;
 mod updates;
 mod values;
 mod views;

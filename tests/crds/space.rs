@@ -84,6 +84,13 @@ impl<'a> Space<'a> {
             .await
     }
 
+    /// Creates an object as kubectl does: an unknown field is an error.
+    pub(crate) async fn create_strictly(&self, kind: &str, name: &str, spec: Value) -> Answer {
+        let path = format!("{}?fieldValidation=Strict", self.path(kind, ""));
+        let body = self.object(kind, name, &spec).to_string();
+        self.send(Method::POST, &path, "", &body).await
+    }
+
     /// Creates an object from JSON as written: numbers arrive as they are.
     pub(crate) async fn create_text(&self, kind: &str, text: &str) -> Answer {
         self.send(Method::POST, &self.path(kind, ""), "", text)

@@ -352,3 +352,23 @@ fn the_end_is_left_in_the_intent() {
     };
     assert_eq!(case.effect(), Some(Effect::Release { end: Some(end) }));
 }
+
+/// Such an end leads to calls when the object goes, so the operator writes none, and believes none.
+#[test]
+fn an_end_in_an_intent_that_would_lead_to_a_call_leads_to_none() {
+    let mut intent = Case::new().an_intent("earlier", 1);
+    intent.end = Some(End {
+        run_id: Some("somebody-s".into()),
+        phase: Phase::Failed,
+        reason: Reason::RunNotFound,
+    });
+    let case = Case::new().stands(&intent).finalizer();
+    let status = case.settled();
+    assert_eq!(
+        crate::support::condition(&status, "Finished").map(|c| c.1),
+        Some(Reason::Failed.to_string())
+    );
+    let mut ended = case;
+    ended.run.status = Some(status);
+    assert_eq!(ended.deleting().does(), "release");
+}

@@ -33,6 +33,7 @@ mod reach;
 mod requests;
 mod restart;
 mod rows;
+mod security;
 mod spec_fields;
 mod streams;
 mod tampering;

@@ -183,44 +183,6 @@ async fn an_answer_of_exactly_the_cap_is_read() {
     assert_eq!(view.run_id.as_deref(), Some("run-1"));
 }
 
-#[tokio::test]
-async fn a_packed_answer_is_not_unpacked() {
-    // A gzip stream's first bytes; unpacking it could yield any size.
-    let packed = [0x1f, 0x8b, 0x08, 0, 0, 0, 0, 0, 0, 3];
-    let server = Server::start([vec![answer(
-        "200 OK",
-        &["Content-Encoding: gzip", "Content-Type: application/json"],
-        packed,
-    )]])
-    .await;
-    let created = create(&client(&server)).await;
-    assert!(matches!(reason(created), UnreadableReason::NotJson(_)));
-}
-
-#[rstest]
-#[case("301 Moved Permanently")]
-#[case("302 Found")]
-#[case("307 Temporary Redirect")]
-#[case("308 Permanent Redirect")]
-#[tokio::test]
-async fn a_redirect_is_not_followed(#[case] status: &str) {
-    let elsewhere = Server::start([vec![ok(r#"{"runId":"run-1"}"#)]]).await;
-    let location = format!("Location: http://127.0.0.1:{}/api/v1/runs", elsewhere.port);
-    let server = Server::start([vec![answer(
-        status,
-        &[&location, "X-Request-ID: req-1"],
-        "",
-    )]])
-    .await;
-    let error = create(&client(&server)).await.unwrap_err();
-    let failure = Failure::from(&error);
-    assert_eq!(failure.kind, FailureKind::Unreadable);
-    assert_eq!(failure.request_id.as_deref(), Some("req-1"));
-    assert!(failure.message.contains("redirects are not followed"));
-    assert_eq!(server.requests().len(), 1);
-    assert!(elsewhere.requests().is_empty(), "the token went elsewhere");
-}
-
 #[rstest]
 #[case::visible("X-Request-ID: abc-123", Some("abc-123"))]
 #[case::with_a_space("X-Request-ID: abc 123", None)]

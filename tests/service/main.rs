@@ -12,10 +12,12 @@
 mod openapi;
 
 mod answers;
+mod bounds;
 mod contract;
 mod contract_tool;
 mod differences;
 mod failures;
+mod redirects;
 mod secrets;
 mod server;
 mod stream;

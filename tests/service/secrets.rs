@@ -4,9 +4,11 @@ use std::fmt::Write as _;
 use std::io;
 use std::sync::{Arc, Mutex};
 
+use base64::Engine as _;
 use bytes::Bytes;
+use run_operator::api::contract::Contract;
 use run_operator::decide::answer::Failure;
-use run_operator::service::{CallError, StreamItem, UnreadableReason};
+use run_operator::service::{CallError, Credentials, StreamItem, Token, UnreadableReason};
 
 use crate::support::*;
 
@@ -99,7 +101,7 @@ async fn no_fault_shows_the_token() {
 #[tokio::test]
 async fn a_service_that_repeats_the_token_cannot_bring_it_into_a_status() {
     let server = Server::start([
-        vec![ok(&format!(r#"{{"id":"{TOKEN}","note":"for {TOKEN}"}}"#))],
+        vec![ok(&format!(r#"{{"id":"ws-1","note":"for {TOKEN}"}}"#))],
         vec![ok(&format!(
             r#"{{"runId":"run-1","state":"held {TOKEN}"}}"#
         ))],
@@ -112,10 +114,7 @@ async fn a_service_that_repeats_the_token_cannot_bring_it_into_a_status() {
     .await;
     let (client, who, run) = (client(&server), credentials(), run_id("run-1"));
     let workspace = within(client.current_workspace(&who)).await.unwrap();
-    assert_eq!(
-        workspace.record,
-        r#"{"id":"[redacted]","note":"for [redacted]"}"#
-    );
+    assert_eq!(workspace.record, r#"{"id":"ws-1","note":"for [redacted]"}"#);
     let view = within(client.get_run(&who, &run)).await.unwrap();
     assert_eq!(view.state.as_deref(), Some("held [redacted]"));
     let mut stream = within(client.run_events(&who, &run, None)).await.unwrap();
@@ -140,5 +139,139 @@ async fn a_run_id_that_repeats_the_token_never_gets_into_a_url() {
             ..
         }
     ));
+    assert!(!shown(&error).contains("canary"));
+}
+
+/// What a rotation replaced.
+const EARLIER: &str = "canary/of+the=earlier\"token";
+
+fn credentials_of(token: &str) -> Credentials {
+    let contract = Contract::builtin().unwrap();
+    Credentials {
+        token: Token::parse(token.as_bytes(), &contract).unwrap(),
+        workspace_id: None,
+    }
+}
+
+/// A text as it stands in JSON.
+fn in_json(text: &str) -> String {
+    serde_json::Value::from(text).to_string()
+}
+
+/// An answer that repeats the earlier token wherever the client keeps something of it.
+fn echoes_of_the_earlier() -> [Vec<Step>; 6] {
+    let token = in_json(&format!("of {EARLIER}"));
+    let coded = base64::engine::general_purpose::STANDARD.encode(format!("Bearer {EARLIER}"));
+    let problem = format!(r#"{{"code":{token},"title":{token},"requestId":{token}}}"#);
+    let header = format!("X-Request-ID: {EARLIER}");
+    let named = ["Content-Type: application/problem+json", &header];
+    [
+        vec![ok(&format!(r#"{{"version":{token}}}"#))],
+        vec![ok(&format!(
+            r#"{{"id":"ws-1","note":{token},"{coded}":"sk-proj-0a1b2c3d4e5f6g7h8"}}"#
+        ))],
+        vec![answer("403 Forbidden", &named, problem)],
+        vec![ok(&format!(r#"{{"runId":"run-1","state":{token}}}"#))],
+        vec![ok(&format!(r#"{{"runId":{token}}}"#))],
+        vec![
+            stream_head(),
+            send(&format!(
+                "id: {EARLIER}\nevent: {EARLIER}\ndata: {token}\n\n"
+            )),
+            send(&format!("id: 2\ndata: got {coded}\n\n")),
+            Step::Close,
+        ],
+    ]
+}
+
+#[tokio::test]
+async fn a_token_that_was_rotated_away_is_taken_out_as_well() {
+    let mut scripts = vec![vec![ok("{}")]];
+    scripts.extend(echoes_of_the_earlier());
+    let server = Server::start(scripts).await;
+    let (client, run, now) = (client(&server), run_id("run-1"), credentials());
+    let earlier = credentials_of(EARLIER);
+    within(client.get_run(&earlier, &run)).await.unwrap();
+
+    let version = within(client.version()).await.unwrap();
+    assert_eq!(version.version.as_deref(), Some("of [redacted]"));
+    let workspace = within(client.current_workspace(&now)).await.unwrap();
+    assert_eq!(workspace.identity.as_deref(), Some("ws-1"));
+    assert!(workspace.record.contains(r#""note":"of [redacted]""#));
+    assert!(workspace.record.contains(r#":"[redacted]","id""#));
+    let refused = get_failure(&client).await;
+    let failure = Failure::from(&refused);
+    assert_eq!(failure.code.as_deref(), Some("of [redacted]"));
+    assert_eq!(failure.message, "of [redacted]");
+    assert_eq!(failure.request_id, None);
+    let view = within(client.get_run(&now, &run)).await.unwrap();
+    assert_eq!(view.state.as_deref(), Some("of [redacted]"));
+    let unusable = get_failure(&client).await;
+    let mut stream = within(client.run_events(&now, &run, None)).await.unwrap();
+    let first = within(stream.next()).await.unwrap();
+    let second = within(stream.next()).await.unwrap();
+    let all = format!(
+        "{version:?} {workspace:?} {view:?} {first:?} {second:?} {stream:?} {} {}",
+        shown(&refused),
+        shown(&unusable)
+    );
+    let coded = base64::engine::general_purpose::STANDARD.encode(format!("Bearer {EARLIER}"));
+    for secret in ["canary", &coded[10..20], "sk-proj"] {
+        assert!(!all.contains(secret), "{secret} is in {all}");
+    }
+    assert_eq!(server.requests()[1].headers("authorization"), [""; 0]);
+}
+
+#[tokio::test]
+async fn an_open_stream_hides_the_token_that_comes_after_its_own() {
+    let server = Server::start([
+        vec![
+            stream_head(),
+            Step::Await(1),
+            send(&format!("id: 1\ndata: got {TOKEN}\n\n")),
+            Step::Close,
+        ],
+        vec![ok("{}")],
+    ])
+    .await;
+    let (client, run) = (client(&server), run_id("run-1"));
+    let earlier = credentials_of(EARLIER);
+    let opened = within(client.run_events(&earlier, &run, None)).await;
+    let mut stream = opened.unwrap();
+    within(client.get_run(&credentials(), &run)).await.unwrap();
+    server.go();
+    let Some(StreamItem::Event(event)) = within(stream.next()).await.unwrap() else {
+        panic!("there was an event");
+    };
+    assert_eq!(event.data, "got [redacted]");
+}
+
+#[tokio::test]
+async fn the_version_hides_a_token_that_was_not_sent_yet() {
+    let version = format!(r#"{{"version":"1 for {TOKEN}"}}"#);
+    let server = Server::start([vec![ok(&version)]]).await;
+    let client = client(&server);
+    client.hide(&credentials().token);
+    let reply = within(client.version()).await.unwrap();
+    assert_eq!(reply.version.as_deref(), Some("1 for [redacted]"));
+}
+
+/// Taken out, every workspace would have the same identity, and a token for another one would pass.
+#[tokio::test]
+async fn an_identity_that_repeats_the_token_is_no_identity() {
+    let record = format!(r#"{{"id":"ws of {TOKEN}"}}"#);
+    let server = Server::start([vec![ok(&record)]]).await;
+    let asked = within(client(&server).current_workspace(&credentials())).await;
+    let error = asked.unwrap_err();
+    assert!(
+        matches!(
+            error,
+            CallError::Unreadable {
+                reason: UnreadableReason::TokenInIdentity,
+                ..
+            }
+        ),
+        "{error:?}"
+    );
     assert!(!shown(&error).contains("canary"));
 }

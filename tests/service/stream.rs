@@ -205,18 +205,23 @@ async fn a_refused_stream_says_why() {
     assert_eq!(Failure::from(&error).code.as_deref(), Some("run_not_found"));
 }
 
+#[rstest]
+#[case::another_header("a\r\nX-Injected: 1")]
+#[case::a_nul("a\0b")]
+#[case::an_escape("a\u{1b}[31m")]
 #[tokio::test]
-async fn an_id_that_no_header_can_carry_sends_nothing() {
-    let server = Server::start([]).await;
-    let error = within(client(&server).run_events(
-        &credentials(),
-        &run_id("run-1"),
-        Some("a\r\nX-Injected: 1"),
-    ))
-    .await
-    .unwrap_err();
-    assert_eq!(error.kind(), FailureKind::NotSent);
-    assert!(server.requests().is_empty());
+async fn an_id_that_no_header_can_carry_is_not_sent_and_the_stream_begins_anew(#[case] id: &str) {
+    let server =
+        Server::start([vec![stream_head(), send("id: 1\ndata: a\n\n"), Step::Close]]).await;
+    let (client, who, run) = (client(&server), credentials(), run_id("run-1"));
+    let mut stream = within(client.run_events(&who, &run, Some(id)))
+        .await
+        .unwrap();
+    let request = server.request();
+    assert!(request.headers("last-event-id").is_empty());
+    assert!(request.headers("x-injected").is_empty());
+    assert_eq!(stream.last_event_id(), None);
+    assert_eq!(within(stream.next()).await.unwrap(), Some(event("1", "a")));
 }
 
 #[tokio::test]

@@ -7,6 +7,7 @@ use run_operator::decide::answer::Failure;
 use run_operator::service::{CallError, Client, ClientConfig, ConfigError};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio_rustls::TlsAcceptor;
 
 use crate::support::*;
@@ -17,6 +18,10 @@ const CA: &[u8] = include_bytes!("tls/ca.pem");
 const OTHER_CA: &[u8] = include_bytes!("tls/other-ca.pem");
 const CERTIFICATE: &[u8] = include_bytes!("tls/server.pem");
 const KEY: &[u8] = include_bytes!("tls/server.key");
+/// An authority of its own, and its certificate for 127.0.0.1 that was good for one day in 2020.
+const EXPIRED_CA: &[u8] = include_bytes!("tls/expired-ca.pem");
+const EXPIRED: &[u8] = include_bytes!("tls/expired.pem");
+const EXPIRED_KEY: &[u8] = include_bytes!("tls/expired.key");
 
 pub(crate) async fn server(scripts: Vec<Vec<Step>>) -> Server {
     server_with(scripts, &[]).await
@@ -24,9 +29,18 @@ pub(crate) async fn server(scripts: Vec<Vec<Step>>) -> Server {
 
 /// `alpn` is what the server offers, the best first.
 async fn server_with(scripts: Vec<Vec<Step>>, alpn: &[&str]) -> Server {
+    server_of(CERTIFICATE, KEY, scripts, alpn).await
+}
+
+async fn server_of(
+    certificate: &[u8],
+    key: &[u8],
+    scripts: Vec<Vec<Step>>,
+    alpn: &[&str],
+) -> Server {
     install_tls_provider();
-    let certificate = CertificateDer::from_pem_slice(CERTIFICATE).unwrap();
-    let key = PrivateKeyDer::from_pem_slice(KEY).unwrap();
+    let certificate = CertificateDer::from_pem_slice(certificate).unwrap();
+    let key = PrivateKeyDer::from_pem_slice(key).unwrap();
     let mut config = rustls::ServerConfig::builder()
         .with_no_client_auth()
         .with_single_cert(vec![certificate], key)
@@ -68,6 +82,63 @@ async fn another_authority_is_not_trusted_and_no_token_is_sent() {
     let message = Failure::from(&error).message;
     assert!(message.contains("UnknownIssuer"), "{message}");
     assert!(server.requests().is_empty());
+}
+
+#[tokio::test]
+async fn a_certificate_for_another_name_is_not_trusted_and_no_token_is_sent() {
+    let server = server(vec![]).await;
+    let base_url = format!("https://localhost:{}/api/v1", server.port);
+    let config = ClientConfig {
+        ca_pem: Some(CA.to_vec()),
+        ..config(&base_url, Contract::builtin().unwrap())
+    };
+    let error = get_failure(&Client::new(config).unwrap()).await;
+    assert!(matches!(error, CallError::Connect(_)), "{error:?}");
+    let message = Failure::from(&error).message;
+    assert!(message.contains("not valid for name"), "{message}");
+    assert!(server.requests().is_empty());
+}
+
+#[tokio::test]
+async fn an_expired_certificate_is_not_trusted_and_no_token_is_sent() {
+    let server = server_of(EXPIRED, EXPIRED_KEY, vec![], &[]).await;
+    let error = get_failure(&Client::new(https(&server, EXPIRED_CA)).unwrap()).await;
+    assert!(matches!(error, CallError::Connect(_)), "{error:?}");
+    let message = Failure::from(&error).message;
+    assert!(message.contains("expired"), "{message}");
+    assert!(server.requests().is_empty());
+}
+
+/// The answer of a server that speaks TLS 1.1 and nothing newer.
+#[tokio::test]
+async fn tls_before_1_2_is_not_spoken_and_no_token_is_sent() {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let heard = tokio::spawn(async move {
+        let (mut socket, _) = listener.accept().await.unwrap();
+        let mut hello = [0; 5];
+        socket.read_exact(&mut hello).await.unwrap();
+        // ServerHello: version 3.2, a random number, no session, ECDHE with AES and SHA, no compression.
+        let body = [&[3, 2][..], &[7; 32], &[0, 0xc0, 0x14, 0]].concat();
+        let length = u8::try_from(body.len()).unwrap();
+        let record = [&[0x16, 3, 2, 0, length + 4, 2, 0, 0, length][..], &body].concat();
+        socket.write_all(&record).await.unwrap();
+        let mut rest = Vec::new();
+        // A reset is as good an end as any.
+        let _ = socket.read_to_end(&mut rest).await;
+        rest
+    });
+    let config = ClientConfig {
+        ca_pem: Some(CA.to_vec()),
+        ..config(
+            &format!("https://127.0.0.1:{port}"),
+            Contract::builtin().unwrap(),
+        )
+    };
+    let error = get_failure(&Client::new(config).unwrap()).await;
+    assert!(matches!(error, CallError::Connect(_)), "{error:?}");
+    let rest = within(heard).await.unwrap();
+    assert!(!String::from_utf8_lossy(&rest).contains("Bearer"));
 }
 
 #[tokio::test]

@@ -13,6 +13,12 @@ pub(crate) fn condition_of(run: &Run, kind: ConditionType) -> Option<Condition> 
     conditions::find(&status.conditions, kind).cloned()
 }
 
+/// All conditions that a Workspace has now.
+pub(crate) async fn conditions_told(world: &World, workspace: &str) -> Vec<Condition> {
+    let workspace = world.workspaces().get(workspace).await.unwrap();
+    workspace.status.map(|s| s.conditions).unwrap_or_default()
+}
+
 /// Panics unless every word stands in the text.
 pub(crate) fn says(text: &str, words: &[&str]) {
     for word in words {

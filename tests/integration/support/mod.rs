@@ -8,7 +8,7 @@ mod wait;
 mod world;
 
 pub(crate) use history::{History, row};
-pub(crate) use looks::{condition_of, contract_file, says};
+pub(crate) use looks::{condition_of, conditions_told, contract_file, says};
 pub(crate) use operator::Operator;
 pub(crate) use service::{Service, TOKEN};
 pub(crate) use wait::{eventually, holds_for_a_while};

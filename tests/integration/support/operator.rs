@@ -90,6 +90,11 @@ impl Operator {
         line.rsplit(' ').next().unwrap().parse().unwrap()
     }
 
+    /// The pid of the operator itself.
+    pub(crate) fn pid(&self) -> u32 {
+        self.process.pid()
+    }
+
     /// SIGKILL.
     pub(crate) fn kill(&mut self) {
         self.process.kill9();

@@ -65,6 +65,11 @@ impl Service {
         .await;
     }
 
+    /// The pid of the service itself.
+    pub(crate) fn pid(&self) -> u32 {
+        self.process.pid()
+    }
+
     /// The address without a path.
     pub(crate) fn address(&self) -> &str {
         &self.address

@@ -1,0 +1,187 @@
+//! Addresses as they are written, and what becomes of them.
+
+use rstest::rstest;
+
+use super::*;
+
+fn parse(text: &str) -> Result<BaseUrl, BaseUrlError> {
+    let allowed = AllowList::parse(
+        [
+            "https://runs.example.com/api",
+            "http://127.0.0.1:8080",
+            "http://localhost",
+            "http://[::1]:9",
+        ],
+        false,
+    )
+    .unwrap();
+    BaseUrl::parse(text, &allowed)
+}
+
+#[rstest]
+#[case("https://runs.example.com/api/v1", "https://runs.example.com/api/v1")]
+#[case("https://runs.example.com/api/v1/", "https://runs.example.com/api/v1")]
+#[case("HTTPS://RUNS.example.com:443/api", "https://runs.example.com/api")]
+#[case(
+    "https://runs.example.com/api/x/../v1//",
+    "https://runs.example.com/api/v1"
+)]
+#[case("http://127.0.0.1:8080", "http://127.0.0.1:8080")]
+#[case("http://127.1:8080/api/v1", "http://127.0.0.1:8080/api/v1")]
+#[case("http://LOCALHOST/", "http://localhost")]
+#[case("http://[0:0::1]:9/api", "http://[::1]:9/api")]
+// Other ways to write one and the same address: the address is what counts.
+#[case("http://2130706433:8080", "http://127.0.0.1:8080")]
+#[case("http://0x7f.1:8080", "http://127.0.0.1:8080")]
+#[case("http://0177.0.0.1:8080", "http://127.0.0.1:8080")]
+#[case("http://127.0.0.1.:8080", "http://127.0.0.1:8080")]
+#[case("https://runs%2Eexample%2Ecom/api", "https://runs.example.com/api")]
+#[case("https://ｒｕｎｓ.example。com/api", "https://runs.example.com/api")]
+#[case(
+    "https://runs.example.com/api/a%20b",
+    "https://runs.example.com/api/a%20b"
+)]
+fn an_allowed_address_is_normalised(#[case] text: &str, #[case] normal: &str) {
+    assert_eq!(parse(text).unwrap().as_str(), normal);
+}
+
+#[rstest]
+#[case("https://runs.example.com/apix")]
+#[case("https://runs.example.com/api/../v1")]
+#[case("https://runs.example.com/api/%2e%2e/v1")]
+#[case("https://runs.example.com/")]
+#[case("https://runs.example.com:8443/api")]
+#[case("https://runs.example.com.evil.test/api")]
+#[case("https://other.example.com/api")]
+#[case("https://runs.example.com./api")]
+#[case("https://runs.example.comx/api")]
+#[case("https://xruns.example.com/api")]
+#[case("https://example.com/api")]
+#[case("https://runs.example.com/API")]
+#[case("https://runs.example.com/ap/i")]
+#[case("https://runs.example.com//api")]
+// Letters that only look alike: Cyrillic "а", and the same name as its punycode.
+#[case("https://runs.ex\u{430}mple.com/api")]
+#[case("https://runs.xn--exmple-4nf.com/api")]
+#[case("https://169.254.169.254/latest/meta-data")]
+#[case("https://[fd00:ec2::254]/latest")]
+#[case("https://metadata.google.internal/api")]
+#[case("https://kubernetes.default.svc/api")]
+#[case("https://[::1]:9/api")]
+#[case("http://[::1]:10/api")]
+#[case("http://localhost:8080")]
+#[case("http://127.0.0.1:8081")]
+#[case("http://127.0.0.2:8080")]
+#[case("https://127.0.0.1:8080")]
+fn an_address_off_the_list_is_refused(#[case] text: &str) {
+    assert!(matches!(
+        parse(text).unwrap_err(),
+        BaseUrlError::NotAllowed { .. }
+    ));
+}
+
+#[rstest]
+#[case("http://runs.example.com/api")]
+#[case("http://localhost.example.com")]
+#[case("http://localhost.")]
+#[case("http://localhost.evil.test")]
+#[case("http://localtest.me")]
+#[case("http://169.254.169.254/latest/meta-data")]
+#[case("http://0xa9fea9fe/latest/meta-data")]
+#[case("http://[::ffff:169.254.169.254]/latest")]
+#[case("http://metadata.google.internal/api")]
+#[case("http://2130706434.example.com")]
+#[case("http://0:8080")]
+#[case("http://[::127.0.0.1]:8080")]
+#[case("http://[fe80::1]:8080")]
+#[case("http://127.0.0.1.nip.io:8080")]
+#[case("http://0.0.0.0:8080")]
+#[case("http://[::ffff:127.0.0.1]:8080")]
+#[case("http://[::]:9")]
+fn plain_http_to_what_only_looks_like_loopback_is_refused(#[case] text: &str) {
+    assert!(matches!(
+        parse(text).unwrap_err(),
+        BaseUrlError::InsecureHttp { .. }
+    ));
+}
+
+#[rstest]
+#[case("https://user@runs.example.com/api", BaseUrlError::UserInfo)]
+#[case("https://:secret@runs.example.com/api", BaseUrlError::UserInfo)]
+#[case("https://runs.example.com/api?", BaseUrlError::QueryOrFragment)]
+#[case("https://runs.example.com/api#x", BaseUrlError::QueryOrFragment)]
+#[case(
+    "https://runs.example.com\\@evil.test/api",
+    BaseUrlError::IllegalCharacter
+)]
+#[case(&format!("https://runs.example.com/{}", "a".repeat(512)), BaseUrlError::TooLong)]
+#[case("https://runs.example.com/a\tpi", BaseUrlError::IllegalCharacter)]
+#[case(" https://runs.example.com/api", BaseUrlError::IllegalCharacter)]
+#[case("ftp://runs.example.com/api", BaseUrlError::NotHttp)]
+#[case("file:///etc/passwd", BaseUrlError::NotHttp)]
+#[case("javascript:alert(1)", BaseUrlError::NotHttp)]
+#[case("https://runs.example.com@evil.test/api", BaseUrlError::UserInfo)]
+#[case("https://runs.example.com:443@evil.test/api", BaseUrlError::UserInfo)]
+#[case("https://runs.example.com/api\n", BaseUrlError::IllegalCharacter)]
+#[case(
+    "https://runs.example.com\0.evil.test/api",
+    BaseUrlError::IllegalCharacter
+)]
+#[case("https://runs.example.com\u{a0}/api", BaseUrlError::IllegalCharacter)]
+#[case("https://runs.example.com/api%2Fv1", BaseUrlError::AmbiguousPath)]
+#[case(
+    "https://runs.example.com/api/%2f..%2fadmin",
+    BaseUrlError::AmbiguousPath
+)]
+#[case(
+    "https://runs.example.com/api/%5c..%5cadmin",
+    BaseUrlError::AmbiguousPath
+)]
+#[case(
+    "https://runs.example.com/api/%252e%252e/admin",
+    BaseUrlError::AmbiguousPath
+)]
+#[case("https://runs.example.com/api/..;/admin", BaseUrlError::AmbiguousPath)]
+#[case("https://runs.example.com/api/a%0d%0ab", BaseUrlError::AmbiguousPath)]
+fn an_address_that_says_more_than_where_is_refused(
+    #[case] text: &str,
+    #[case] error: BaseUrlError,
+) {
+    assert_eq!(parse(text).unwrap_err(), error);
+}
+
+#[rstest]
+#[case("https://")]
+#[case("https:///api")]
+#[case("//runs.example.com/api")]
+#[case("runs.example.com/api")]
+#[case("https://runs.example.com%40evil.test/api")]
+#[case("https://runs.example.com%00.evil.test/api")]
+#[case("https://runs.example.com:99999/api")]
+#[case("http://[::1%25lo]:9/api")]
+#[case("http://127.0.0.1.5:8080")]
+#[case("http://4294967296:8080")]
+#[case("http://127.0.0.256:8080")]
+fn an_address_that_names_no_host_for_certain_is_refused(#[case] text: &str) {
+    assert!(parse(text).is_err(), "{text}");
+}
+
+#[test]
+fn a_password_never_shows_in_the_refusal() {
+    let error = parse("https://u:canary@runs.example.com/api").unwrap_err();
+    assert!(!format!("{error} {error:?}").contains("canary"));
+}
+
+#[test]
+fn insecure_http_is_accepted_only_when_asked_for_and_still_needs_the_list() {
+    let allowed = AllowList::parse(["http://runs.test"], true).unwrap();
+    assert!(BaseUrl::parse("http://runs.test/v1", &allowed).is_ok());
+    assert!(BaseUrl::parse("http://other.test/v1", &allowed).is_err());
+    assert!(AllowList::parse(["http://runs.test"], false).is_err());
+}
+
+#[test]
+fn an_empty_list_allows_nothing() {
+    let url = BaseUrl::parse("https://runs.example.com", &AllowList::default());
+    assert!(matches!(url, Err(BaseUrlError::NotAllowed { .. })));
+}

@@ -1,0 +1,302 @@
+//! What the service says, without the secrets that it echoes (rule 7).
+//!
+//! # Flow
+//! A [`Client`](super::Client) has one [`Redactor`]. It is told every token that a call is made with, and
+//! every text of an answer passes it at the place where bytes become text, before anything is cut: half a
+//! token is found no more.
+//!
+//! # Guarantees
+//! - The latest eight tokens of a client are found: the one in use, and those before a rotation.
+//! - Each is found as it is, percent-encoded, escaped as in JSON, and in base64 (both alphabets, wherever in
+//!   the encoded text it begins, `Bearer` before it or not).
+//! - In texts for a person, what looks like a model provider's key is taken out too.
+//!
+//! # Caveats
+//! A part of a token, and one that is encoded otherwise (hexadecimal, reversed, spread over two events), is
+//! not found: whoever holds a secret and means to show it can. A client that is made anew, at a start or for
+//! another CA, does not know the tokens before it.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
+use secrecy::zeroize::Zeroizing;
+use secrecy::{ExposeSecret, SecretString};
+
+use crate::api::contract::Contract;
+
+use super::credentials::Token;
+
+/// Tokens that are looked for. A rotation every hour is so covered for a working day.
+const REMEMBERED: usize = 8;
+/// A shorter token is not looked for in what the service says: it would be found in innocent words,
+/// and in runIds, which it would make unusable. No token that protects anything is so short.
+const FINDABLE_BYTES: usize = 8;
+/// Bytes of a provider's key behind its prefix, at least; the shortest known has 16.
+const PROVIDER_KEY_BYTES: usize = 16;
+const REDACTED: &str = "[redacted]";
+
+/// Finds the tokens of one client in texts of the service.
+///
+/// Of one client, not of the process: else whoever may write one namespace's Secret could have a word of
+/// their choice taken out of every other namespace's answers.
+pub(super) struct Redactor {
+    contract: Arc<Contract>,
+    known: Mutex<Arc<Known>>,
+}
+
+#[derive(Default)]
+struct Known {
+    /// The latest first.
+    tokens: Vec<Token>,
+    /// Every form of every token, the longest first: one that begins with another is taken out whole.
+    forms: Vec<SecretString>,
+}
+
+impl Redactor {
+    pub(super) fn new(contract: Arc<Contract>) -> Self {
+        Self {
+            contract,
+            known: Mutex::default(),
+        }
+    }
+
+    /// Looks for this token from now on.
+    pub(super) fn remember(&self, token: &Token) {
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.tokens.first() == Some(token) {
+            return;
+        }
+        let before = known.tokens.iter().filter(|t| *t != token).cloned();
+        let tokens: Vec<Token> = std::iter::once(token.clone())
+            .chain(before)
+            .take(REMEMBERED)
+            .collect();
+        let findable = tokens
+            .iter()
+            .map(Token::exposed)
+            .filter(|token| token.len() >= FINDABLE_BYTES);
+        let mut forms: Vec<SecretString> = findable.flat_map(forms).collect();
+        forms.sort_by_key(|form| std::cmp::Reverse(form.expose_secret().len()));
+        *known = Arc::new(Known { tokens, forms });
+    }
+
+    /// Whether an identifier repeats a token. It can't be changed as a text can: it is dropped or refused.
+    pub(super) fn is_in(&self, text: &str) -> bool {
+        let known = self.known();
+        let mut forms = known.forms.iter();
+        forms.any(|form| text.contains(form.expose_secret()))
+    }
+
+    /// A text for a person, without tokens and without what looks like a provider's key.
+    pub(super) fn text(&self, text: &str) -> String {
+        let mut text = self.without_provider_keys(text);
+        for form in &self.known().forms {
+            if text.contains(form.expose_secret()) {
+                text = text.replace(form.expose_secret(), REDACTED);
+            }
+        }
+        text
+    }
+
+    /// Taken out, so that no lock is held while long texts are searched.
+    fn known(&self) -> Arc<Known> {
+        Arc::clone(&self.known.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// A key begins a word with one of the contract file's prefixes, goes on for 16 characters or more, and
+    /// has a digit among them: few words for people do.
+    fn without_provider_keys(&self, text: &str) -> String {
+        let prefixes = self.contract.provider_key_prefixes();
+        let mut kept = String::with_capacity(text.len());
+        let mut rest = text;
+        while let Some(start) = rest.find(is_key_char) {
+            let (before, from) = rest.split_at(start);
+            let (word, after) = from.split_at(from.find(|c| !is_key_char(c)).unwrap_or(from.len()));
+            let tail = prefixes.iter().find_map(|p| word.strip_prefix(p.as_str()));
+            let is_key = tail.is_some_and(|tail| {
+                tail.len() >= PROVIDER_KEY_BYTES && tail.bytes().any(|b| b.is_ascii_digit())
+            });
+            kept.push_str(before);
+            kept.push_str(if is_key { REDACTED } else { word });
+            rest = after;
+        }
+        kept.push_str(rest);
+        kept
+    }
+}
+
+/// Shows no token.
+impl std::fmt::Debug for Redactor {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Redactor")
+    }
+}
+
+fn is_key_char(c: char) -> bool {
+    c.is_ascii_alphanumeric() || matches!(c, '-' | '_')
+}
+
+/// How a token may stand in a text.
+fn forms(token: &str) -> Vec<SecretString> {
+    let escaped = token.replace('\\', "\\\\").replace('"', "\\\"");
+    let mut forms: Vec<Zeroizing<String>> = [
+        token.to_owned(),
+        percent_encoded(token, |byte| format!("%{byte:02X}")),
+        percent_encoded(token, |byte| format!("%{byte:02x}")),
+        // Some serializers escape the slash as well.
+        escaped.replace('/', "\\/"),
+        escaped,
+    ]
+    .into_iter()
+    .map(Zeroizing::new)
+    .collect();
+    for offset in 0..3 {
+        let (standard, url_safe) = base64_within(token, offset);
+        forms.extend([standard, url_safe]);
+    }
+    forms.sort_by(|a, b| a.as_str().cmp(b.as_str()));
+    forms.dedup();
+    forms
+        .iter()
+        .map(|form| SecretString::from(form.as_str()))
+        .collect()
+}
+
+/// RFC 3986 unreserved characters stay.
+fn percent_encoded(token: &str, escape: fn(u8) -> String) -> String {
+    let encode = |byte: u8| match byte {
+        b'-' | b'.' | b'_' | b'~' => char::from(byte).to_string(),
+        _ if byte.is_ascii_alphanumeric() => char::from(byte).to_string(),
+        _ => escape(byte),
+    };
+    token.bytes().map(encode).collect()
+}
+
+/// The characters of base64, in both alphabets, that say a token and nothing beside it, where it begins at a
+/// byte whose number leaves `offset` when divided by three.
+fn base64_within(token: &str, offset: usize) -> (Zeroizing<String>, Zeroizing<String>) {
+    let mut bytes = Zeroizing::new(vec![0; offset]);
+    bytes.extend_from_slice(token.as_bytes());
+    // Six bits a character: those that the bytes before and behind have a share in are left out.
+    let whole = (offset * 8).div_ceil(6)..bytes.len() * 8 / 6;
+    let within = |text: String| {
+        let text = Zeroizing::new(text);
+        Zeroizing::new(text[whole.clone()].to_owned())
+    };
+    (
+        within(STANDARD_NO_PAD.encode(&*bytes)),
+        within(URL_SAFE_NO_PAD.encode(&*bytes)),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::*;
+
+    const TOKEN: &str = r#"canary/7f"3a\+token="#;
+
+    fn redactor(tokens: &[&str]) -> Redactor {
+        let contract = Contract::builtin().unwrap();
+        let redactor = Redactor::new(Arc::new(contract.clone()));
+        for token in tokens {
+            redactor.remember(&Token::parse(token.as_bytes(), &contract).unwrap());
+        }
+        redactor
+    }
+
+    #[rstest]
+    #[case::plain(TOKEN, "[redacted]")]
+    #[case::in_a_word(&format!("x{TOKEN}y"), "x[redacted]y")]
+    #[case::twice(&format!("{TOKEN}{TOKEN} {TOKEN}"), "[redacted][redacted] [redacted]")]
+    #[case::percent_encoded("a=canary%2F7f%223a%5C%2Btoken%3D&b", "a=[redacted]&b")]
+    #[case::percent_encoded_in_lower_case("canary%2f7f%223a%5c%2btoken%3d", "[redacted]")]
+    #[case::in_json(r#"{"a":"canary/7f\"3a\\+token="}"#, r#"{"a":"[redacted]"}"#)]
+    #[case::in_json_with_escaped_slashes(r#""canary\/7f\"3a\\+token=""#, r#""[redacted]""#)]
+    fn a_token_is_taken_out_however_it_stands_in_a_text(#[case] said: &str, #[case] shown: &str) {
+        assert_eq!(redactor(&[TOKEN]).text(said), shown);
+        assert!(redactor(&[TOKEN]).is_in(said));
+    }
+
+    #[rstest]
+    #[case("")]
+    #[case("B")]
+    #[case("Be")]
+    #[case("Bearer ")]
+    #[case("Authorization: Bearer ")]
+    fn a_token_in_base64_is_taken_out_wherever_it_begins(#[case] before: &str) {
+        let redactor = redactor(&[TOKEN]);
+        for after in ["", "!", "??", ">>>"] {
+            let said = format!("{before}{TOKEN}{after}");
+            for code in [STANDARD_NO_PAD.encode(&said), URL_SAFE_NO_PAD.encode(&said)] {
+                let shown = redactor.text(&format!("got {code}"));
+                // At both ends a character may be left that the token shares with its neighbour.
+                let kept = shown.len() - "got [redacted]".len();
+                assert!(shown.contains(REDACTED), "{shown}");
+                assert!(kept <= (before.len() + after.len()) * 4 / 3 + 4, "{shown}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_latest_eight_tokens_are_looked_for() {
+        let tokens: Vec<String> = (0..10).map(|n| format!("canary-number-{n}")).collect();
+        let all: Vec<&str> = tokens.iter().map(String::as_str).collect();
+        let redactor = redactor(&all);
+        for (n, token) in tokens.iter().enumerate() {
+            assert_eq!(redactor.is_in(token), n >= 2, "{token}");
+        }
+        // One that is used again is the latest again.
+        let contract = Contract::builtin().unwrap();
+        for token in [&tokens[2], &tokens[0]] {
+            redactor.remember(&Token::parse(token.as_bytes(), &contract).unwrap());
+        }
+        assert!(redactor.is_in(&tokens[2]) && redactor.is_in(&tokens[0]));
+        assert!(!redactor.is_in(&tokens[3]));
+    }
+
+    #[test]
+    fn a_token_that_begins_with_another_is_taken_out_whole() {
+        let redactor = redactor(&["canary-1", "canary-1-and-more"]);
+        assert_eq!(redactor.text("is canary-1-and-more"), "is [redacted]");
+        assert_eq!(
+            redactor.text("is canary-1 and more"),
+            "is [redacted] and more"
+        );
+    }
+
+    #[test]
+    fn a_token_that_is_a_word_makes_no_word_unusable() {
+        let redactor = redactor(&["run"]);
+        assert!(!redactor.is_in("run-1"));
+        assert_eq!(redactor.text("run-1"), "run-1");
+    }
+
+    #[rstest]
+    #[case("key sk-proj-0a1b2c3d4e5f6g7h8", "key [redacted]")]
+    #[case(
+        r#"{"key":"AIzaSyA1234567890_bcdefghijklmnop"}"#,
+        r#"{"key":"[redacted]"}"#
+    )]
+    #[case("AKIAIOSFODNN7EXAMPLE!", "[redacted]!")]
+    #[case("sk-short1", "sk-short1")]
+    #[case("sk-learn-without-any-figure", "sk-learn-without-any-figure")]
+    #[case("task-0123456789abcdef012345", "task-0123456789abcdef012345")]
+    #[case("tâsk-0123456789abcdef012345…", "tâ[redacted]…")]
+    #[case("", "")]
+    fn what_looks_like_a_provider_s_key_is_taken_out_of_texts(
+        #[case] said: &str,
+        #[case] shown: &str,
+    ) {
+        let redactor = redactor(&[]);
+        assert_eq!(redactor.text(said), shown);
+        assert!(!redactor.is_in(said), "an identifier may look like one");
+    }
+
+    #[test]
+    fn a_redactor_shows_no_token() {
+        assert!(!format!("{:?}", redactor(&[TOKEN])).contains("canary"));
+    }
+}

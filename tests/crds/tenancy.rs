@@ -1,0 +1,165 @@
+//! No object can name one of another namespace: there is no field for it, and no name that says it.
+
+use rstest::rstest;
+use serde_json::{Value, json};
+
+use crate::space::{Space, assert_refused};
+
+/// Every reference of every kind, with a namespace that nobody may name.
+fn references() -> [(&'static str, Value, &'static str); 5] {
+    let to = json!({"name": "a", "namespace": "kube-system"});
+    [
+        (
+            "Run",
+            json!({"workload": {"image": "x"}, "workspaceRef": to}),
+            "workspaceRef",
+        ),
+        ("Workspace", json!({"tokenSecretRef": to}), "tokenSecretRef"),
+        ("Workspace", json!({"caSecretRef": to}), "caSecretRef"),
+        (
+            "ClusterWorkspace",
+            json!({"tokenSecretRef": to}),
+            "tokenSecretRef",
+        ),
+        (
+            "ClusterWorkspace",
+            json!({"caSecretRef": to}),
+            "caSecretRef",
+        ),
+    ]
+}
+
+#[tokio::test]
+async fn a_reference_with_a_namespace_loses_it_before_it_is_stored() {
+    let space = Space::new().await;
+    for (number, (kind, spec, field)) in references().into_iter().enumerate() {
+        let name = format!("created-{number}");
+        let created = space.create(kind, &name, spec.clone()).await.unwrap();
+        assert_eq!(created["spec"][field], json!({"name": "a"}));
+        let patch =
+            json!({"metadata": {"labels": {"a": "b"}}, "spec": {field: {"namespace": "other"}}});
+        let patched = space.patch(kind, &name, &patch).await.unwrap();
+        assert_eq!(patched["spec"][field], json!({"name": "a"}));
+    }
+}
+
+#[tokio::test]
+async fn a_reference_with_a_namespace_is_refused_where_fields_are_checked() {
+    let space = Space::new().await;
+    for (number, (kind, spec, field)) in references().into_iter().enumerate() {
+        let path = format!("spec.{field}.namespace");
+        let name = format!("strict-{number}");
+        let refused = space.create_strictly(kind, &name, spec.clone()).await;
+        let status = refused.unwrap_err();
+        let told = format!("unknown field \"{path}\"");
+        assert_eq!(status.code, 400);
+        assert!(status.message.contains(&told), "{}", status.message);
+        // Server-side apply knows the schema, and drops nothing in silence.
+        let applied = space.apply(kind, &name, spec).await;
+        let status = applied.unwrap_err();
+        let told = format!(".spec.{field}.namespace: field not declared in schema");
+        assert!(status.message.contains(&told), "{}", status.message);
+    }
+}
+
+/// Who may create Runs and nothing more can't begin with a runId of their choice.
+#[tokio::test]
+async fn a_status_that_comes_with_an_object_is_dropped() {
+    let space = Space::new().await;
+    let run = json!({
+        "apiVersion": "run-operator.dev/v1alpha1", "kind": "Run", "metadata": {"name": "a"},
+        "spec": {"workload": {"image": "x"}}, "status": {"runId": "somebody-s", "phase": "Active"},
+    });
+    let created = space.create_text("Run", &run.to_string()).await.unwrap();
+    assert_eq!(created["status"], json!({"observedGeneration": -1}));
+    let patch = json!({"status": {"runId": "somebody-s"}, "spec": {"suspend": true}});
+    let patched = space.patch("Run", "a", &patch).await.unwrap();
+    assert_eq!(patched["status"], json!({"observedGeneration": -1}));
+}
+
+#[rstest]
+#[case::a_slash("kube-system/a")]
+#[case::a_parent("..")]
+#[case::a_path_up("../kube-system/a")]
+#[case::an_encoded_slash("kube-system%2Fa")]
+#[case::a_backslash("kube-system\\a")]
+#[case::a_colon("a:b")]
+#[case::a_query("a?watch=1")]
+#[case::a_selector("a,metadata.name!=a")]
+#[case::a_line_break("a\nb")]
+#[case::a_nul("a\0b")]
+#[case::a_space(" a")]
+#[case::a_dot_at_the_end("a.")]
+#[case::two_dots("a..b")]
+#[case::capitals("A")]
+#[case::beyond_ascii("\u{430}")]
+#[tokio::test]
+async fn a_name_that_could_lead_elsewhere_is_refused(#[case] name: &str) {
+    let space = Space::new().await;
+    for (kind, mut spec, field) in references() {
+        spec[field] = json!({"name": name});
+        let answer = space.create(kind, "a", spec).await;
+        assert_refused(answer, &format!("spec.{field}.name"), "should match");
+    }
+}
+
+#[rstest]
+#[case::a_slash("a/b")]
+#[case::a_parent("../token")]
+#[case::a_line_break("a\r\nb")]
+#[case::a_nul("a\0")]
+#[tokio::test]
+async fn a_key_that_could_lead_elsewhere_is_refused(#[case] key: &str) {
+    let space = Space::new().await;
+    for kind in ["Workspace", "ClusterWorkspace"] {
+        for field in ["tokenSecretRef", "caSecretRef"] {
+            let spec = json!({field: {"name": "a", "key": key}});
+            let answer = space.create(kind, "a", spec).await;
+            assert_refused(answer, &format!("spec.{field}.key"), "should match");
+        }
+    }
+}
+
+/// What goes into a header comes from these two fields, and from the Secret.
+#[rstest]
+#[case::another_header("a\r\nX-Injected: 1", "should match")]
+#[case::a_line_feed("a\nb", "should match")]
+#[case::a_carriage_return("a\rb", "should match")]
+#[case::a_nul("a\0b", "should match")]
+#[case::a_tab("a\tb", "should match")]
+#[case::a_space("a b", "should match")]
+#[case::beyond_ascii("é", "should match")]
+#[case::a_byte_order_mark("\u{feff}a", "should match")]
+#[case::eight_kibibytes(&"a".repeat(8192), "more than 255")]
+#[tokio::test]
+async fn what_no_header_can_carry_is_refused(#[case] value: &str, #[case] message: &str) {
+    let space = Space::new().await;
+    let run = json!({"workload": {"image": "x"}, "idempotencyKey": value});
+    let answer = space.create("Run", "a", run).await;
+    assert_refused(answer, "spec.idempotencyKey", message);
+    for kind in ["Workspace", "ClusterWorkspace"] {
+        let workspace = json!({"workspaceId": value});
+        let answer = space.create(kind, "a", workspace).await;
+        assert_refused(answer, "spec.workspaceId", message);
+    }
+}
+
+/// The schema refuses these before the operator reads them; its own check is the fence behind.
+#[rstest]
+#[case("https://runs.example.com@evil.test/api")]
+#[case("https://runs.example.com\\@evil.test/api")]
+#[case("https://runs.ex\u{430}mple.com/api")]
+#[case("https://runs.example.com/api?token=x")]
+#[case("https://runs.example.com/\tapi")]
+#[case("https://runs.example.com%40evil.test/api")]
+#[case("file:///etc/passwd")]
+#[case("gopher://runs.example.com/_GET")]
+#[case("https://[fe80::1%25lo]/api")]
+#[tokio::test]
+async fn an_address_that_says_more_than_where_is_refused(#[case] url: &str) {
+    let space = Space::new().await;
+    for kind in ["Workspace", "ClusterWorkspace"] {
+        let answer = space.create(kind, "a", json!({"baseUrl": url})).await;
+        assert_refused(answer, "spec.baseUrl", "should match");
+    }
+}

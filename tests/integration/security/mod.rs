@@ -1,0 +1,9 @@
+//! What an attacker meets: the token in every answer, addresses and redirects that lead elsewhere, a status
+//! and an intent that somebody else wrote, and streams without end.
+
+mod addresses;
+mod canary;
+mod faults;
+mod forged;
+mod search;
+mod sizes;

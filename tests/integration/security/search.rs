@@ -1,0 +1,158 @@
+//! Where a secret may have come to stand, and how it is looked for there.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
+use kube::Api;
+use kube::api::{ApiResource, DynamicObject, ListParams};
+use kube::core::GroupVersionKind;
+use serde_json::Value;
+
+use crate::support::World;
+
+/// A place and all its text.
+pub(super) type Place = (&'static str, String);
+
+/// How a secret may be written: as it is, percent-encoded, escaped in JSON, and in base64 with nothing,
+/// `Bearer` or one byte before it. Written without the operator's own code for it.
+pub(super) fn spellings(secret: &str) -> Vec<String> {
+    let percent: String = secret
+        .bytes()
+        .map(|b| match b {
+            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {
+                char::from(b).to_string()
+            }
+            _ => format!("%{b:02X}"),
+        })
+        .collect();
+    let mut all = vec![
+        secret.to_owned(),
+        percent.to_lowercase(),
+        percent,
+        secret.replace('/', "\\/"),
+    ];
+    for before in ["", "x", "Bearer "] {
+        // Whole groups of three bytes have the same four characters whatever follows.
+        let text = format!("{before}{secret}");
+        let groups = text.len() / 3 * 3;
+        let skipped = before.len().div_ceil(3) * 4;
+        for code in [
+            STANDARD.encode(&text[..groups]),
+            URL_SAFE_NO_PAD.encode(&text[..groups]),
+        ] {
+            all.push(code[skipped..].to_owned());
+        }
+    }
+    all.sort();
+    all.dedup();
+    all
+}
+
+/// Where the secret stands: the place, how it is written there, and the line.
+pub(super) fn hits(places: &[Place], secret: &str) -> Vec<String> {
+    let spellings = spellings(secret);
+    let mut hits = Vec::new();
+    for (place, text) in places {
+        for spelling in spellings.iter().filter(|s| text.contains(s.as_str())) {
+            let line = text.lines().find(|line| line.contains(spelling.as_str()));
+            let at = line.and_then(|line| line.find(spelling.as_str()));
+            let line = line.unwrap_or_default();
+            let from = at.unwrap_or_default().saturating_sub(200);
+            let shown: String = line.bytes().skip(from).take(500).map(char::from).collect();
+            hits.push(format!("{place}: {spelling} in {shown}"));
+        }
+    }
+    hits
+}
+
+/// Every object of a kind as the API server keeps it, managed fields and all.
+async fn objects(world: &World, group: &str, version: &str, kind: &str) -> String {
+    let kind = GroupVersionKind::gvk(group, version, kind);
+    let resource = ApiResource::from_gvk(&kind);
+    let api: Api<DynamicObject> =
+        Api::namespaced_with(world.client.clone(), &world.namespace, &resource);
+    let all = api.list(&ListParams::default()).await.unwrap();
+    assert!(!all.items.is_empty(), "no {}", kind.kind);
+    serde_json::to_string_pretty(&all).unwrap()
+}
+
+/// The bodies of all requests that changed something, as the API server saw them.
+fn audited_bodies(world: &World) -> String {
+    let log = world.control_plane.audit_log().unwrap();
+    let text = std::fs::read_to_string(log).unwrap();
+    let entries = text
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let ours = entries.filter(|entry| {
+        let agent = entry["userAgent"].as_str().unwrap_or_default();
+        agent.starts_with("run-operator/") && !entry["requestObject"].is_null()
+    });
+    ours.map(|entry| entry.to_string())
+        .collect::<Vec<_>>()
+        .join("\n")
+}
+
+/// What the service noted of the requests, but for the two headers that may hold the token: the one that is
+/// made for it, and the id of an event that the service itself named by it. The service writes a token's
+/// fingerprint wherever it stood, so none may be left.
+async fn requested(world: &World) -> String {
+    let mut all = world.service.get("requests").await;
+    for request in all.as_array_mut().unwrap() {
+        request["token"] = Value::Null;
+        request["lastEventId"] = Value::Null;
+        let headers = request["headers"].as_object_mut().unwrap();
+        headers.remove("authorization");
+        headers.remove("last-event-id");
+        assert!(
+            !request.to_string().contains("sha256:"),
+            "a token beside its header: {request}"
+        );
+    }
+    all.to_string()
+}
+
+/// Everything that a person or a program can read of an operator, and what it sent beside its token.
+pub(super) async fn everywhere(world: &World) -> Vec<Place> {
+    let mut places = vec![
+        ("log", world.operator_log()),
+        (
+            "Runs",
+            objects(world, "run-operator.dev", "v1alpha1", "Run").await,
+        ),
+        (
+            "Workspaces",
+            objects(world, "run-operator.dev", "v1alpha1", "Workspace").await,
+        ),
+        (
+            "Events",
+            objects(world, "events.k8s.io", "v1", "Event").await,
+        ),
+        ("audit log", audited_bodies(world)),
+        ("requests to the service", requested(world).await),
+    ];
+    for path in ["metrics", "healthz", "readyz"] {
+        places.push((path, world.operator().fetch(path).await.unwrap().1));
+    }
+    places
+}
+
+#[test]
+fn a_planted_secret_is_found_however_it_is_written() {
+    let secret = "canary/1+6f0c8a~9e==";
+    let standard = STANDARD.encode(format!("Bearer {secret}, they said"));
+    for planted in [
+        "got canary/1+6f0c8a~9e==!",
+        "token=canary%2F1%2B6f0c8a~9e%3D%3D&",
+        "token=canary%2f1%2b6f0c8a~9e%3d%3d&",
+        r"canary\/1+6f0c8a~9e==",
+        &STANDARD.encode(secret),
+        &URL_SAFE_NO_PAD.encode(format!("y{secret}z")),
+        &standard,
+    ] {
+        let places = [("log", format!("a line\nand {planted} here\n"))];
+        assert!(!hits(&places, secret).is_empty(), "{planted} was not found");
+    }
+    assert_eq!(
+        hits(&[("log", "canary/1+6f0c8a".to_owned())], secret),
+        [""; 0]
+    );
+}

@@ -1,0 +1,179 @@
+//! Answers that are meant to be too much: packed, endless, with too many headers.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use rstest::rstest;
+use run_operator::decide::answer::{Failure, FailureKind};
+use run_operator::service::{BodyError, CallError, StreamItem, UnreadableReason};
+
+use crate::support::*;
+
+/// 10 MiB of zeros in 10 KiB: `head -c 10485760 /dev/zero | gzip -9n`.
+const BOMB: &[u8] = include_bytes!("ten-mebibytes-of-zeros.gz");
+
+fn packed(status: &str, coding: &str, media_type: &str) -> Step {
+    let coding = format!("Content-Encoding: {coding}");
+    let media_type = format!("Content-Type: {media_type}");
+    answer(status, &[&coding, &media_type, "X-Request-ID: req-1"], BOMB)
+}
+
+#[test]
+fn the_bomb_is_one() {
+    let (_, size) = BOMB.split_last_chunk().unwrap();
+    assert_eq!(u32::from_le_bytes(*size), 10 << 20);
+    assert!(BOMB.len() < 11_000);
+}
+
+#[rstest]
+#[case::gzip("gzip")]
+#[case::in_capitals("GZIP")]
+#[case::deflate("deflate")]
+#[case::brotli("br")]
+#[case::zstd("zstd")]
+#[case::unknown("x-of-my-own")]
+#[case::twice("gzip, gzip")]
+#[tokio::test]
+async fn a_packed_answer_is_refused_unread_and_says_what_to_change(#[case] coding: &str) {
+    let answers = [
+        vec![packed("201 Created", coding, "application/json")],
+        vec![packed("200 OK", coding, "application/json")],
+        vec![packed("200 OK", coding, "text/event-stream")],
+    ];
+    let server = Server::start(answers).await;
+    let (client, who, run) = (client(&server), credentials(), run_id("run-1"));
+    let errors = [
+        within(client.create_run(&who, &key("k"), Bytes::from_static(b"{}")))
+            .await
+            .unwrap_err(),
+        within(client.get_run(&who, &run)).await.unwrap_err(),
+        within(client.run_events(&who, &run, None))
+            .await
+            .unwrap_err(),
+    ];
+    for error in errors {
+        assert!(
+            matches!(
+                error,
+                CallError::Unreadable {
+                    reason: UnreadableReason::Compressed,
+                    ..
+                }
+            ),
+            "{error:?}"
+        );
+        let failure = Failure::from(&error);
+        assert_eq!(failure.request_id.as_deref(), Some("req-1"));
+        assert!(failure.message.contains("Accept-Encoding: identity"));
+    }
+    for request in server.requests() {
+        assert_eq!(request.headers("accept-encoding"), ["identity"]);
+    }
+}
+
+#[tokio::test]
+async fn a_packed_problem_teaches_its_status_alone() {
+    let problem = packed("409 Conflict", "gzip", "application/problem+json");
+    let server = Server::start([vec![problem]]).await;
+    let failure = Failure::from(&get_failure(&client(&server)).await);
+    assert_eq!(failure.kind, FailureKind::Bare);
+    assert_eq!(failure.http_status, Some(409));
+    assert_eq!(failure.code, None);
+}
+
+#[tokio::test]
+async fn a_packed_stream_that_does_not_say_so_yields_nothing_and_ends() {
+    let server = Server::start([vec![
+        stream_head(),
+        Step::Send(BOMB.to_vec()),
+        send("\n\nid: 1\ndata: a\n\n"),
+        Step::Close,
+    ]])
+    .await;
+    let (client, who, run) = (client(&server), credentials(), run_id("run-1"));
+    let mut stream = within(client.run_events(&who, &run, None)).await.unwrap();
+    let Some(StreamItem::Event(event)) = within(stream.next()).await.unwrap() else {
+        panic!("the event behind it is read");
+    };
+    assert_eq!(event.data, "a");
+    assert_eq!(within(stream.next()).await.unwrap(), None);
+}
+
+#[rstest]
+#[case::ten_mebibytes_announced(true)]
+#[case::ten_mebibytes_in_chunks(false)]
+#[tokio::test]
+async fn ten_mebibytes_are_not_read_to_their_end(#[case] announced: bool) {
+    let length = if announced {
+        "Content-Length: 10485760"
+    } else {
+        "Transfer-Encoding: chunked"
+    };
+    let head = format!("HTTP/1.1 200 OK\r\nX-Request-ID: req-1\r\n{length}\r\n\r\n");
+    let mut script = vec![send(&head)];
+    let chunk = format!("100000\r\n{}\r\n", "x".repeat(0x10_0000));
+    script.extend((0..10).map(|_| send(&chunk)));
+    // Whoever waits for the end waits for ever.
+    script.push(Step::Hang);
+    let server = Server::start([script]).await;
+    let error = get_failure(&client(&server)).await;
+    assert!(
+        matches!(
+            error,
+            CallError::Unreadable {
+                reason: UnreadableReason::TooLarge { limit: 1_048_576 },
+                ..
+            }
+        ),
+        "{error:?}"
+    );
+}
+
+#[rstest]
+#[case::too_many("X-Again: x\r\n".repeat(200))]
+#[case::too_long(format!("X-Long: {}\r\n", "x".repeat(1 << 20)))]
+#[case::without_end("x".repeat(1 << 20))]
+#[tokio::test]
+async fn headers_without_bound_are_a_transport_failure(#[case] headers: String) {
+    let answer = format!("HTTP/1.1 200 OK\r\n{headers}\r\n{{}}");
+    let server = Server::start([vec![send(&answer), Step::Hang]]).await;
+    let error = get_failure(&client(&server)).await;
+    assert!(matches!(error, CallError::Exchange(_)), "{error:?}");
+    assert!(Failure::from(&error).message.len() <= 512);
+}
+
+/// An answer in single bytes, each well within any idle time, ends with the call's own time.
+#[tokio::test]
+async fn an_answer_in_drops_is_given_up_when_the_call_s_time_is_over() {
+    let mut script = vec![send("HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n")];
+    for drop in 1..1000 {
+        script.extend([Step::Await(drop), send("x")]);
+    }
+    let server = Server::start([script]).await;
+    let client = client_with(&server, impatient());
+    let (who, run) = (credentials(), run_id("run-1"));
+    let call = client.get_run(&who, &run);
+    let drops = async {
+        loop {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+            server.go();
+        }
+    };
+    let error = within(async {
+        tokio::select! {
+            result = call => result.unwrap_err(),
+            () = drops => unreachable!("it drips for ever"),
+        }
+    });
+    let error = error.await;
+    assert!(
+        matches!(
+            error,
+            CallError::ReadBody {
+                source: BodyError::TimedOut { seconds: 1 },
+                ..
+            }
+        ),
+        "{error:?}"
+    );
+}

@@ -1,0 +1,84 @@
+//! No answer leads a call, and so the token, elsewhere.
+
+use std::net::TcpListener;
+
+use bytes::Bytes;
+use rstest::rstest;
+use run_operator::decide::answer::{Failure, FailureKind};
+use run_operator::service::{CallError, Client, Operation};
+
+use crate::support::*;
+
+/// Makes one call of the operation, and returns how it failed.
+async fn failure_of(client: &Client, operation: Operation) -> CallError {
+    let (who, run, key) = (credentials(), run_id("run-1"), key("k"));
+    let failed = within(async {
+        match operation {
+            Operation::Version => client.version().await.err(),
+            Operation::CurrentWorkspace => client.current_workspace(&who).await.err(),
+            Operation::CreateRun => {
+                let body = Bytes::from_static(b"{}");
+                client.create_run(&who, &key, body).await.err()
+            }
+            Operation::GetRun => client.get_run(&who, &run).await.err(),
+            Operation::CancelRun => client.cancel_run(&who, &run).await.err(),
+            Operation::RunEvents => client.run_events(&who, &run, None).await.err(),
+        }
+    });
+    failed.await.expect("a redirect is no success")
+}
+
+/// Addresses that a redirect may name; `{port}` is that of a listener which counts.
+const ELSEWHERE: [&str; 8] = [
+    "http://127.0.0.1:{port}/api/v1/runs/run-1",
+    "http://localhost:{port}/",
+    "//127.0.0.1:{port}/api/v1/version",
+    "https://127.0.0.1:{port}/",
+    "http://user:password@127.0.0.1:{port}/",
+    "file:///etc/passwd",
+    "/api/v1/elsewhere",
+    "?again",
+];
+
+#[rstest]
+#[case("300 Multiple Choices")]
+#[case("301 Moved Permanently")]
+#[case("302 Found")]
+#[case("303 See Other")]
+#[case("304 Not Modified")]
+#[case("307 Temporary Redirect")]
+#[case("308 Permanent Redirect")]
+#[tokio::test]
+async fn no_operation_follows_a_redirect_anywhere(#[case] status: &str) {
+    // Who connects waits in its queue until it is looked for: none is missed.
+    let elsewhere = TcpListener::bind("127.0.0.1:0").unwrap();
+    elsewhere.set_nonblocking(true).unwrap();
+    let port = elsewhere.local_addr().unwrap().port().to_string();
+    let redirect = |to: &str| {
+        let location = format!("Location: {}", to.replace("{port}", &port));
+        vec![answer(status, &[&location, "X-Request-ID: req-1"], "")]
+    };
+    let calls = ELSEWHERE.len() * Operation::ALL.len();
+    let scripts = Operation::ALL
+        .iter()
+        .flat_map(|_| ELSEWHERE.map(redirect))
+        .collect::<Vec<_>>();
+    let server = Server::start(scripts).await;
+    let client = client(&server);
+    for operation in Operation::ALL {
+        for to in ELSEWHERE {
+            let failure = Failure::from(&failure_of(&client, operation).await);
+            assert_eq!(
+                failure.kind,
+                FailureKind::Unreadable,
+                "{operation:?} to {to}"
+            );
+            assert_eq!(failure.request_id.as_deref(), Some("req-1"));
+            assert!(failure.message.contains("redirects are not followed"));
+            assert!(!failure.message.contains(&port), "{}", failure.message);
+        }
+    }
+    assert_eq!(server.requests().len(), calls, "one request a call");
+    let came = elsewhere.accept();
+    assert!(came.is_err(), "a call went elsewhere: {came:?}");
+}
