@@ -89,6 +89,8 @@ reasons! {
     NamespaceNotAllowed,
     /// A call failed in a way that is retried with the same key.
     Retrying,
+    /// The Workspace's calls are held back: after a 429, by `spec.rateLimit`, or by the many under way.
+    RateLimited,
     /// The service gave a runId.
     Submitted,
     /// The service refused the create for good.

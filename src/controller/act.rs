@@ -1,9 +1,8 @@
-//! Carries out one effect, and tells memory what it came to.
+//! Carries out one effect, and tells memory what it came to. A call to the service is handed to
+//! [`calls`].
 
 use std::sync::Arc;
-use std::time::Duration;
 
-use bytes::Bytes;
 use kube::{Api, ResourceExt};
 
 use crate::api::{
@@ -11,18 +10,14 @@ use crate::api::{
     intent::{End, IntentRecord},
     names,
 };
-use crate::decide::{
-    Effect, Learned,
-    answer::{Failure, FailureKind, RunView},
-    need::needs_workspace,
-};
-use crate::service::{CallError, IdempotencyKey, RunId};
+use crate::decide::{Effect, Learned, need::needs_workspace};
 
 use super::{
+    calls,
     context::Context,
     objects::{Entry, Hold},
     reconcile::learn,
-    registry::{Key, Live, Slot},
+    registry::{Key, Slot},
     rivals,
     writes::{self, WriteError},
 };
@@ -33,16 +28,16 @@ pub(super) enum Acted {
     Object(Arc<Run>),
     /// Something was learnt; the object is as it was.
     Learned,
-    /// The Workspace's rate limit allows no call now; come back after this time.
-    HeldBack(Duration),
+    /// A call is under way, or waits for its turn; it wakes the object.
+    Awaited,
     /// The object is done with.
     Finished,
 }
 
 /// Carries out `effect`. A call is made with the session that policy saw.
 pub(super) async fn act(
-    ctx: &Context,
-    entry: &Entry,
+    ctx: &Arc<Context>,
+    entry: &Arc<Entry>,
     api: &Api<Run>,
     run: &Run,
     key: &Key,
@@ -111,12 +106,8 @@ pub(super) async fn act(
             Err(error) => Err(error),
         },
         Effect::Submit { .. } | Effect::Refresh { .. } | Effect::Cancel { .. } => {
-            let limiter = slot.live.as_ref().and_then(|live| live.limiter.as_ref());
-            if let Some(Err(wait)) = limiter.map(|limiter| limiter.take(&entry.uid)) {
-                return Ok(Acted::HeldBack(wait));
-            }
-            call(ctx, entry, key, slot, effect).await;
-            Ok(Acted::Learned)
+            calls::start(ctx, entry, run, key, slot, effect);
+            Ok(Acted::Awaited)
         }
     }
 }
@@ -135,90 +126,4 @@ fn with_end(run: &Run, entry: &Entry, end: &End) -> Option<Intent> {
         }),
         IntentRecord::Absent | IntentRecord::Foreign | IntentRecord::Unreadable => None,
     }
-}
-
-/// Makes one call to the service, and raises a suspicion about the Workspace where the answer calls for
-/// it.
-pub(super) async fn call(ctx: &Context, entry: &Entry, key: &Key, slot: &Slot, effect: &Effect) {
-    let Some(live) = &slot.live else {
-        return;
-    };
-    let (news, failure) = match effect {
-        Effect::Submit { key, body } => {
-            learn(ctx, entry, slot, Learned::SubmitStarted);
-            let answer = create(live, key, body).await;
-            (Learned::Submitted(answer.clone()), answer.err())
-        }
-        Effect::Refresh { run_id } => {
-            learn(ctx, entry, slot, Learned::RefreshStarted);
-            let answer = with_run(run_id, async |id| {
-                live.client.get_run(&live.credentials, id).await
-            })
-            .await;
-            (Learned::Refreshed(answer.clone()), answer.err())
-        }
-        Effect::Cancel { run_id } => {
-            let answer = with_run(run_id, async |id| {
-                live.client.cancel_run(&live.credentials, id).await
-            })
-            .await;
-            (Learned::CancelAnswered(answer.clone()), answer.err())
-        }
-        Effect::WriteIntent { .. } | Effect::Release { .. } | Effect::Delete => return,
-    };
-    learn(ctx, entry, slot, news);
-    if let Some(failure) = failure {
-        failed(ctx, entry, key, live, effect, &failure);
-    }
-}
-
-async fn create(live: &Live, key: &str, body: &[u8]) -> Result<RunView, Failure> {
-    let key = IdempotencyKey::parse(key).map_err(|error| not_sent(&error))?;
-    let body = Bytes::copy_from_slice(body);
-    live.client
-        .create_run(&live.credentials, &key, body)
-        .await
-        .map_err(|error| Failure::from(&error))
-}
-
-async fn with_run(
-    run_id: &str,
-    call: impl AsyncFnOnce(&RunId) -> Result<RunView, CallError>,
-) -> Result<RunView, Failure> {
-    let run_id = RunId::parse(run_id).map_err(|error| not_sent(&error))?;
-    call(&run_id).await.map_err(|error| Failure::from(&error))
-}
-
-fn not_sent(error: &dyn std::error::Error) -> Failure {
-    Failure {
-        kind: FailureKind::NotSent,
-        http_status: None,
-        code: None,
-        request_id: None,
-        retryable: None,
-        retry_after: None,
-        message: error.to_string(),
-    }
-}
-
-fn failed(
-    ctx: &Context,
-    entry: &Entry,
-    key: &Key,
-    live: &Live,
-    effect: &Effect,
-    failure: &Failure,
-) {
-    tracing::warn!(
-        k8s.namespace.name = %entry.namespace,
-        run.name = %entry.name,
-        run.uid = %entry.uid,
-        call = writes::effect_name(effect),
-        http.status = failure.http_status,
-        code = failure.code.as_deref(),
-        request.id = failure.request_id.as_deref(),
-        error = %failure.message,
-        "a call to the service failed"
-    );
-    ctx.suspect(key, live.number, failure);
 }

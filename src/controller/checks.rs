@@ -10,7 +10,7 @@ use crate::api::workspace::RateLimit;
 use crate::decide::{last_token::Verified, memory::later};
 use crate::service::{Client, Token};
 
-use super::{context::lock, limiter::Limiter, registry::Key};
+use super::{context::lock, gate::Gate, registry::Key};
 
 /// A suspicion leads to a check at most this often, however many Runs raise it.
 const SUSPICIONS_APART: Duration = Duration::from_secs(1);
@@ -50,7 +50,7 @@ struct State {
     last: Option<(Checked, Timestamp)>,
     failures: u32,
     client: Option<(String, Option<Vec<u8>>, Client)>,
-    limiter: Option<Arc<Limiter>>,
+    gate: Option<Arc<Gate>>,
     last_good: Option<LastGood>,
 }
 
@@ -169,15 +169,19 @@ impl Checks {
         lock(&self.table).entry(key.clone()).or_default().client = Some((base_url, ca_pem, client));
     }
 
-    /// The limiter for this limit: the same as long as the limit is, so that a check resets nothing.
-    pub fn limiter(&self, key: &Key, limit: Option<RateLimit>) -> Option<Arc<Limiter>> {
+    /// The Workspace's gate with this rate limit: always the same one, so that a check resets nothing.
+    pub fn gate(
+        &self,
+        key: &Key,
+        limit: Option<RateLimit>,
+        new: impl FnOnce() -> Gate,
+    ) -> Arc<Gate> {
         let mut table = lock(&self.table);
-        let kept = &mut table.entry(key.clone()).or_default().limiter;
-        *kept = limit.map(|limit| match kept.take().filter(|l| l.is_for(limit)) {
-            Some(same) => same,
-            None => Arc::new(Limiter::new(limit)),
-        });
-        kept.clone()
+        let kept = &mut table.entry(key.clone()).or_default().gate;
+        let gate = Arc::clone(kept.get_or_insert_with(|| Arc::new(new())));
+        drop(table);
+        gate.limit(limit);
+        gate
     }
 
     /// Forgets a Workspace that is gone.

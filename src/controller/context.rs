@@ -10,15 +10,18 @@ use kube::{
     runtime::reflector::{ObjectRef, Store},
 };
 use tokio::sync::Notify;
-use tokio_util::sync::CancellationToken;
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use crate::api::{ClusterWorkspace, Contract, Reason, Run, Workspace, run::WorkspaceKind};
+use crate::api::{
+    ClusterWorkspace, Contract, Reason, Run, Workspace, run::WorkspaceKind, workspace::RateLimit,
+};
 use crate::decide::{Settings, WorkspaceView, answer::Failure};
 use crate::service::AllowList;
 
 use super::{
     checks::Checks,
     departure::Doors,
+    gate::Gate,
     metrics::Metrics,
     namespaces::Labelled,
     notes::Recorder,
@@ -105,6 +108,8 @@ pub struct Context {
     pub recorder: Recorder,
     /// Told when objects may have gone.
     pub gone: Notify,
+    /// The calls to the service that are under way for Runs.
+    pub calls: TaskTracker,
 }
 
 impl std::ops::Deref for Context {
@@ -131,6 +136,7 @@ impl Context {
             checks: Checks::default(),
             secrets: SecretTable::default(),
             gone: Notify::new(),
+            calls: TaskTracker::new(),
             unfilled: AtomicUsize::new(
                 shared.run_stores.len()
                     + shared.workspace_stores.len()
@@ -146,12 +152,26 @@ impl Context {
         self.shared.run_stores.iter()
     }
 
-    /// Whether this very Run is in a store.
-    pub fn has_run(&self, namespace: &str, name: &str, uid: &str) -> bool {
+    /// This very Run, as a store has it.
+    pub fn run(&self, namespace: &str, name: &str, uid: &str) -> Option<Arc<Guarded<Run>>> {
         let object = ObjectRef::new(name).within(namespace);
         self.run_stores()
             .filter_map(|s| s.get(&object))
-            .any(|run| run.meta().uid.as_deref() == Some(uid))
+            .find(|run| run.meta().uid.as_deref() == Some(uid))
+    }
+
+    /// Whether this very Run is in a store.
+    pub fn has_run(&self, namespace: &str, name: &str, uid: &str) -> bool {
+        self.run(namespace, name, uid).is_some()
+    }
+
+    /// The gate of a Workspace, with this rate limit.
+    pub fn gate(&self, key: &Key, limit: Option<RateLimit>) -> Arc<Gate> {
+        self.checks.gate(key, limit, || {
+            let runs = self.runs.clone();
+            let wake = move |namespace: &str, name: &str| runs.wake(namespace, name);
+            Gate::new(key.clone(), Box::new(wake), Arc::clone(&self.metrics))
+        })
     }
 
     /// Whether a Workspace is in a store.

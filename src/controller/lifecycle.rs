@@ -23,6 +23,7 @@ use tokio_util::sync::CancellationToken;
 use crate::api::{ClusterWorkspace, Run, Workspace};
 
 use super::{
+    calls,
     context::{Config, Context, Guarded, Shared},
     metrics::{Metrics, PHASES},
     namespaces::{self, Labelled},
@@ -120,7 +121,7 @@ impl Controller {
         }
     }
 
-    /// Runs until shutdown, then until the reconciles under way have ended. Returns whether that was
+    /// Runs until shutdown, then until the reconciles and calls under way have ended. Returns whether that was
     /// asked for; a loop that ends by itself brings the others down too.
     pub async fn run(self) -> bool {
         let Self {
@@ -189,6 +190,7 @@ impl Controller {
             }
         });
         let early = join_all(watched).await.contains(&true);
+        calls::end(&ctx).await;
         for entry in ctx.objects.all() {
             entry.close_stream();
         }

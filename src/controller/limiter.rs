@@ -1,5 +1,4 @@
-//! The rate limit of a Workspace. A Run that is held back gives its place in the loop to others and
-//! comes back, so that one Workspace's limit never slows another's Runs.
+//! The rate limit of a Workspace, `spec.rateLimit`.
 
 use std::num::NonZeroU32;
 use std::time::Duration;
@@ -7,13 +6,10 @@ use std::time::Duration;
 use governor::{DefaultDirectRateLimiter, Quota, RateLimiter, clock::Clock, clock::DefaultClock};
 
 use crate::api::workspace::RateLimit;
-use crate::decide::backoff;
 
 /// What an unset half of `spec.rateLimit` means.
 const DEFAULT_RATE: NonZeroU32 = NonZeroU32::new(20).unwrap();
 const DEFAULT_BURST: NonZeroU32 = NonZeroU32::new(40).unwrap();
-/// What is held back is spread over this time, so that it doesn't come back all at once.
-const SPREAD: Duration = Duration::from_secs(1);
 
 /// Bounds the calls made for one Workspace.
 pub struct Limiter {
@@ -44,20 +40,11 @@ impl Limiter {
         self.limit == limit
     }
 
-    /// Takes the right to one call, or says how long to wait before asking again; `who` spreads those
-    /// who wait.
-    pub fn take(&self, who: &str) -> Result<(), Duration> {
-        self.calls.check().map_err(|refused| {
-            let spread = u32::try_from(backoff::seed(who, 0) % 1000).unwrap_or_default();
-            refused.wait_time_from(self.clock.now()) + SPREAD * spread / 1000
-        })
-    }
-
-    /// Waits for the right to one call.
-    pub async fn wait(&self, who: &str) {
-        while let Err(wait) = self.take(who) {
-            tokio::time::sleep(wait).await;
-        }
+    /// Takes the right to one call, or says how long to wait before asking again.
+    pub fn take(&self) -> Result<(), Duration> {
+        self.calls
+            .check()
+            .map_err(|refused| refused.wait_time_from(self.clock.now()))
     }
 }
 
@@ -72,9 +59,9 @@ mod tests {
             burst: Some(3),
         };
         let limiter = Limiter::new(limit);
-        let answers: Vec<_> = (0..4).map(|_| limiter.take("uid").is_ok()).collect();
+        let answers: Vec<_> = (0..4).map(|_| limiter.take().is_ok()).collect();
         assert_eq!(answers, [true, true, true, false]);
-        assert!(limiter.take("uid").is_err_and(|wait| wait > Duration::ZERO));
+        assert!(limiter.take().is_err_and(|wait| wait > Duration::ZERO));
         assert!(
             limiter.is_for(limit)
                 && !limiter.is_for(RateLimit {
@@ -90,7 +77,7 @@ mod tests {
             requests_per_second: None,
             burst: None,
         });
-        let allowed = (0..100).take_while(|_| limiter.take("uid").is_ok()).count();
+        let allowed = (0..100).take_while(|_| limiter.take().is_ok()).count();
         assert!((40..100).contains(&allowed), "{allowed} calls at once");
     }
 }

@@ -15,8 +15,13 @@ pub struct Metrics {
     reconciles: Family<ReconcileLabels, Counter>,
     requests: Family<RequestLabels, Counter>,
     runs: Family<PhaseLabels, Gauge>,
+    pauses: Family<PauseLabels, Counter>,
     /// Event streams whose connection is open.
     pub open_streams: Gauge<i64, AtomicI64>,
+    /// Calls for Runs that are under way, the opening of event streams included.
+    pub calls_in_flight: Gauge<i64, AtomicI64>,
+    /// Calls that wait at their Workspace's gate.
+    pub calls_waiting: Gauge<i64, AtomicI64>,
     /// Event streams opened anew after a break.
     pub stream_reconnects: Counter,
     /// Events received from the service.
@@ -46,6 +51,24 @@ pub enum ReconcileResult {
     error,
     /// The code panicked.
     panic,
+}
+
+/// Why the calls of a Workspace are paused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, EncodeLabelValue)]
+#[allow(
+    non_camel_case_types,
+    reason = "the label's values, as dashboards know them"
+)]
+pub enum PauseCause {
+    /// The service answered 429.
+    too_many_requests,
+    /// Several calls in a row got no answer.
+    no_answer,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct PauseLabels {
+    cause: PauseCause,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -104,11 +127,25 @@ impl Metrics {
             requests.clone(),
         );
         registry.register("runs", "Run objects by phase", runs.clone());
-        let open_streams = Gauge::default();
+        let pauses = Family::<PauseLabels, Counter>::default();
         registry.register(
-            "open_streams",
-            "Event streams whose connection is open",
-            open_streams.clone(),
+            "workspace_pauses",
+            "Pauses of a Workspace's calls by cause",
+            pauses.clone(),
+        );
+        let mut gauge = |name: &str, help: &str| {
+            let gauge = Gauge::default();
+            registry.register(name, help, gauge.clone());
+            gauge
+        };
+        let open_streams = gauge("open_streams", "Event streams whose connection is open");
+        let calls_in_flight = gauge(
+            "calls_in_flight",
+            "Calls for Runs that are under way, the opening of event streams included",
+        );
+        let calls_waiting = gauge(
+            "calls_waiting",
+            "Calls for Runs that wait for their Workspace's turn",
         );
         let mut counter = |name: &str, help: &str| {
             let counter = Counter::default();
@@ -134,7 +171,10 @@ impl Metrics {
             reconciles,
             requests,
             runs,
+            pauses,
             open_streams,
+            calls_in_flight,
+            calls_waiting,
         };
         metrics.initialise();
         metrics
@@ -157,6 +197,9 @@ impl Metrics {
                 let _ = self.requests.get_or_create(&labels);
             }
         }
+        for cause in [PauseCause::too_many_requests, PauseCause::no_answer] {
+            let _ = self.pauses.get_or_create(&PauseLabels { cause });
+        }
         for (_, phase) in PHASES {
             let _ = self.runs.get_or_create(&PhaseLabels { phase });
         }
@@ -167,6 +210,11 @@ impl Metrics {
         self.reconciles
             .get_or_create(&ReconcileLabels { controller, result })
             .inc();
+    }
+
+    /// The calls of a Workspace are paused.
+    pub fn paused(&self, cause: PauseCause) {
+        self.pauses.get_or_create(&PauseLabels { cause }).inc();
     }
 
     /// The number of Runs in each phase.

@@ -4,17 +4,21 @@
 //! # Flow
 //! A watch feeds a store, and whatever may change a decision wakes the object: its own watch, its
 //! Workspace, its event stream, the time. [`reconcile`] asks policy and carries out one effect at a time
-//! until nothing is left to be done now.
+//! until nothing is left to be done now. A call to the service is made by a task of its own, which passes
+//! its Workspace's [`gate`] and wakes the object when it has learnt the outcome.
 //!
 //! # Guarantees
-//! - At most one reconcile of an object at a time.
+//! - At most one reconcile or call of an object at a time.
+//! - A call to the service holds no place in a loop, and one Workspace's calls hold up no other's.
 //! - Every Kubernetes write is guarded by uid and resourceVersion, every call has a time limit.
 //! - An object that can't be decoded, or whose reconcile panics, stops no other.
 
 mod act;
+mod calls;
 mod checks;
 mod context;
 mod departure;
+mod gate;
 mod kinds;
 mod lifecycle;
 mod limiter;
@@ -33,9 +37,11 @@ mod secret_watch;
 mod secrets;
 mod settle;
 mod streams;
+mod turns;
 mod verify;
 mod wake;
 mod watch;
+mod window;
 mod workspaces;
 mod writes;
 

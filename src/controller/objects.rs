@@ -9,7 +9,7 @@ use tokio::task::AbortHandle;
 use crate::api::Run;
 use crate::decide::Memory;
 
-use super::context::lock;
+use super::{context::lock, gate::Gate, turns::Caller};
 
 /// The table of remembered Runs.
 #[derive(Default)]
@@ -40,6 +40,18 @@ pub enum Hold {
     Gone,
 }
 
+/// What is under way for an entry, one thing at a time: what it comes to is not known yet.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Doing {
+    /// Nothing.
+    #[default]
+    Nothing,
+    /// A reconcile.
+    Reconcile,
+    /// A call to the service; nothing else begins before it ends.
+    Call,
+}
+
 /// What changes of an entry. Locked for moments only, never across an await.
 #[derive(Default)]
 pub struct State {
@@ -55,12 +67,24 @@ pub struct State {
     pub streaming: bool,
     /// The resourceVersion whose reconcile panicked; left alone until it changes.
     pub quarantined: Option<String>,
-    /// A reconcile is under way: what it comes to is not known yet.
-    pub busy: bool,
+    /// What is under way.
+    pub doing: Doing,
+    /// A call taught something that no reconcile has looked at yet.
+    pub learnt: bool,
+    /// The gate before which a call waits for its turn.
+    pub queued_at: Option<Arc<Gate>>,
     /// The object is gone and its run is being cancelled.
     pub vanishing: bool,
     /// Failed Kubernetes writes in a row.
     pub write_failures: u32,
+}
+
+impl State {
+    /// A reconcile begins: it looks at all that was learnt.
+    pub(super) fn begin(&mut self) {
+        self.doing = Doing::Reconcile;
+        self.learnt = false;
+    }
 }
 
 impl Objects {
@@ -93,6 +117,7 @@ impl Objects {
         let entry = lock(&self.entries).remove(uid);
         if let Some(entry) = entry {
             entry.close_stream();
+            entry.leave_queue();
         }
     }
 }
@@ -127,6 +152,22 @@ impl Entry {
             state.write_failures = 0;
         });
         run
+    }
+
+    /// How it waits at a gate.
+    pub(super) fn caller(&self) -> Caller {
+        Caller {
+            uid: self.uid.clone(),
+            namespace: self.namespace.clone(),
+            name: self.name.clone(),
+        }
+    }
+
+    /// No call is wanted: others may have its turn.
+    pub fn leave_queue(&self) {
+        if let Some(gate) = self.with(|state| state.queued_at.take()) {
+            gate.pass(&self.uid);
+        }
     }
 
     /// Ends the stream's task, if there is one.

@@ -1,6 +1,7 @@
 //! Wakes objects: what asks for a reconcile beside the object's own watch.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use futures::channel::mpsc::{UnboundedReceiver, UnboundedSender, unbounded};
 use kube::runtime::reflector::{Lookup, ObjectRef};
@@ -10,7 +11,15 @@ use super::scope::Scope;
 /// Sends wake-ups to the loop that serves an object's namespace. A wake-up of an object that waits
 /// already is merged by the loop's scheduler.
 pub struct Queue<K: Lookup<DynamicType = ()> + 'static> {
-    senders: HashMap<Scope, UnboundedSender<ObjectRef<K>>>,
+    senders: Arc<HashMap<Scope, UnboundedSender<ObjectRef<K>>>>,
+}
+
+impl<K: Lookup<DynamicType = ()> + 'static> Clone for Queue<K> {
+    fn clone(&self) -> Self {
+        Self {
+            senders: Arc::clone(&self.senders),
+        }
+    }
 }
 
 impl<K: Lookup<DynamicType = ()> + 'static> Queue<K> {
@@ -23,6 +32,7 @@ impl<K: Lookup<DynamicType = ()> + 'static> Queue<K> {
                 ((scope.clone(), sender), receiver)
             })
             .unzip();
+        let senders = Arc::new(senders);
         (Self { senders }, receivers)
     }
 

@@ -6,7 +6,8 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::FutureExt;
+use futures::{FutureExt, future::BoxFuture};
+use jiff::Timestamp;
 use kube::{Resource, ResourceExt, runtime::controller::Action};
 
 use crate::api::{Run, RunStatus};
@@ -20,7 +21,7 @@ use super::{
     departure,
     metrics::ReconcileResult,
     namespaces,
-    objects::{Entry, Hold},
+    objects::{Doing, Entry, Hold},
     registry::{Key, Slot},
     rivals,
     scope::Scope,
@@ -52,33 +53,81 @@ pub async fn reconcile(object: Arc<Guarded<Run>>, ctx: Arc<Context>) -> Result<A
         }
     };
     let entry = ctx.objects.entry(&run);
-    let left_alone = entry.with(|state| {
+    let begun = entry.with(|state| {
         let quarantined = state.quarantined.is_some();
-        state.hold == Hold::Gone || quarantined && state.quarantined == run.resource_version()
+        let left_alone =
+            state.hold == Hold::Gone || quarantined && state.quarantined == run.resource_version();
+        if left_alone || state.doing == Doing::Call {
+            return Err(left_alone);
+        }
+        state.begin();
+        Ok(())
     });
-    if left_alone {
-        return Ok(Action::await_change());
+    match begun {
+        Ok(()) => Ok(look(&ctx, &entry, run).await),
+        Err(left_alone) => {
+            if left_alone {
+                entry.leave_queue();
+            }
+            // A call that is under way wakes the object at its end.
+            Ok(Action::await_change())
+        }
     }
+}
+
+/// After the loop has ended: what a call taught is written, and nothing more is begun.
+pub(super) fn settle(ctx: Arc<Context>, entry: Arc<Entry>) -> BoxFuture<'static, ()> {
+    let settled = async move {
+        let stored = ctx.run(&entry.namespace, &entry.name, &entry.uid);
+        let stored = stored.and_then(|object| object.0.as_ref().ok().cloned().map(Arc::new));
+        let Some(run) = stored else {
+            return;
+        };
+        let begun = entry.with(|state| {
+            let due = state.learnt && state.doing == Doing::Nothing;
+            if due {
+                state.begin();
+            }
+            due
+        });
+        if begun {
+            look(&ctx, &entry, run).await;
+        }
+    };
+    settled.boxed()
+}
+
+/// Runs the steps; a panic in them leaves this object alone and no other.
+async fn look(ctx: &Arc<Context>, entry: &Arc<Entry>, run: Arc<Run>) -> Action {
     let version = run.resource_version();
-    entry.with(|state| state.busy = true);
-    let steps = AssertUnwindSafe(steps(&ctx, &entry, run))
+    let steps = AssertUnwindSafe(steps(ctx, entry, run))
         .catch_unwind()
         .await;
-    entry.with(|state| state.busy = false);
+    entry.with(|state| {
+        // A call that the steps began goes on.
+        if state.doing == Doing::Reconcile {
+            state.doing = Doing::Nothing;
+        }
+    });
     let (action, result) = match steps {
-        Ok(Ok(again)) => next_look(again),
-        Ok(Err(error)) => after_write_error(&ctx, &entry, &error),
+        Ok(Ok(Next::Awaited)) => (Action::await_change(), ReconcileResult::success),
+        Ok(Ok(Next::Look(again))) => {
+            entry.leave_queue();
+            next_look(again)
+        }
+        Ok(Err(error)) => after_write_error(ctx, entry, &error),
         Err(_) => {
+            entry.leave_queue();
             entry.with(|state| state.quarantined = version);
             tracing::error!(k8s.namespace.name = %entry.namespace, run.name = %entry.name, run.uid = %entry.uid, "a reconcile panicked; the object is left alone until it changes");
             (Action::await_change(), ReconcileResult::panic)
         }
     };
     ctx.metrics.reconciled("run", result);
-    Ok(action)
+    action
 }
 
-fn next_look(again: Option<jiff::Timestamp>) -> (Action, ReconcileResult) {
+fn next_look(again: Option<Timestamp>) -> (Action, ReconcileResult) {
     match again {
         Some(at) => {
             let wait = Duration::try_from(at.duration_since(now())).unwrap_or_default();
@@ -126,12 +175,16 @@ fn after_write_error(
     (Action::requeue(wait), ReconcileResult::error)
 }
 
-/// Decides and acts until nothing is left to be done now. Returns when to look again.
-async fn steps(
-    ctx: &Arc<Context>,
-    entry: &Arc<Entry>,
-    run: Arc<Run>,
-) -> Result<Option<jiff::Timestamp>, WriteError> {
+/// How the steps end.
+enum Next {
+    /// Nothing is left to be done before this time, or before something changes.
+    Look(Option<Timestamp>),
+    /// A call is under way or waits for its turn.
+    Awaited,
+}
+
+/// Decides and acts until nothing is left to be done now.
+async fn steps(ctx: &Arc<Context>, entry: &Arc<Entry>, run: Arc<Run>) -> Result<Next, WriteError> {
     let mut run = entry.newest(run);
     let mut told: Option<RunStatus> = None;
     let scope = Scope::Namespace(entry.namespace.clone());
@@ -163,21 +216,21 @@ async fn steps(
             continue;
         }
         let Some(effect) = &decision.effect else {
-            return Ok(decision.again);
+            return Ok(Next::Look(decision.again));
         };
         if ctx.shutdown.is_cancelled() {
-            return Ok(None);
+            return Ok(Next::Look(None));
         }
         publish(ctx, &run, &decision).await;
         match act::act(ctx, entry, &api, &run, &key, &slot, effect).await? {
             Acted::Object(changed) => run = changed,
             Acted::Learned => {}
-            Acted::HeldBack(wait) => return Ok(Some(later(now(), wait))),
-            Acted::Finished => return Ok(None),
+            Acted::Awaited => return Ok(Next::Awaited),
+            Acted::Finished => return Ok(Next::Look(None)),
         }
     }
     tracing::error!(run.uid = %entry.uid, steps = STEPS, "a reconcile did not settle; looking again later");
-    Ok(Some(later(now(), AFTER_REFUSAL)))
+    Ok(Next::Look(Some(later(now(), AFTER_REFUSAL))))
 }
 
 /// Asks policy. Also returns how many waiting events the decided status shows.
@@ -189,6 +242,7 @@ pub(super) fn decide(
     vanished: bool,
 ) -> (Decision, usize) {
     let rival = rivals::of(ctx, run);
+    let held = slot.live.as_ref().and_then(|l| l.gate.held(&entry.uid));
     let key = Key::of(&run.spec.workspace_ref(), &entry.namespace);
     let namespace_allowed = namespaces::allowed(ctx, &key, &entry.namespace);
     entry.with(|state| {
@@ -200,6 +254,7 @@ pub(super) fn decide(
             key_rival: rival.as_deref(),
             vanished,
             streaming: state.streaming,
+            held,
             contract: &ctx.config.contract,
             settings: &ctx.config.settings,
             now: now(),

@@ -11,7 +11,7 @@ use crate::api::run::{WorkspaceKind, WorkspaceRef};
 use crate::decide::{WorkspaceView, answer::Failure, answer::FailureKind};
 use crate::service::{Client, Credentials};
 
-use super::{context::lock, limiter::Limiter};
+use super::{context::lock, gate::Gate};
 
 /// Names a Workspace.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -47,8 +47,8 @@ pub struct Live {
     pub credentials: Credentials,
     /// The session's number.
     pub number: u64,
-    /// Bounds the calls, where the Workspace asks for it.
-    pub limiter: Option<Arc<Limiter>>,
+    /// What every call passes.
+    pub gate: Arc<Gate>,
 }
 
 /// What is known of a Workspace, and what its Runs may use.

@@ -87,9 +87,10 @@ pub(super) fn of(ctx: &Context, run: &Run) -> Option<String> {
             let Ok(other) = &other.0 else {
                 return false;
             };
-            other.namespace() == namespace
+            // First what nearly every other Run fails, and costs nothing to look at.
+            other.spec.idempotency_key.as_ref() == Some(key)
+                && other.namespace() == namespace
                 && other.uid() != run.uid()
-                && other.spec.idempotency_key.as_ref() == Some(key)
                 && !other.ended()
                 && (claimed(other) || elder(other, run))
         })

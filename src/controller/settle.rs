@@ -82,18 +82,21 @@ fn ready_slot<K: Kind>(
         identity: check.identity.flatten(),
     };
     let current = ctx.registry.slot(key);
+    let gate = ctx.gate(key, workspace.common().rate_limit);
+    if matches!(current.view, WorkspaceView::NotReady { .. }) {
+        gate.start_slowly();
+    }
     let same = current.live.filter(|live| {
         live.credentials.token == credentials.token && current.view.serves(&resolved)
     });
     let number = same
         .as_ref()
         .map_or_else(|| ctx.registry.next_session(), |live| live.number);
-    let limiter = ctx.checks.limiter(key, workspace.common().rate_limit);
     let live = Arc::new(Live {
         client,
         credentials,
         number,
-        limiter,
+        gate,
     });
     Slot {
         view: WorkspaceView::Ready(Session {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::api::status::ResolvedWorkspace;
 use crate::decide::{
@@ -16,9 +16,11 @@ use crate::service::{EventStream, RunId, StreamItem};
 
 use super::{
     context::{Context, now},
+    gate::Permit,
     objects::Entry,
     registry::{Key, Live, Slot},
     watch::chain,
+    window::Outcome,
 };
 
 /// Pause after a stream ended well and the service named none: it ends when the run does, most often,
@@ -50,8 +52,6 @@ enum End {
     Failed(Failure),
     /// It could not be opened.
     Refused(Failure),
-    /// The Workspace's rate limit allows no call now.
-    HeldBack(Duration),
     /// The Workspace has another token now, or none, or stands for another place.
     NewSession,
 }
@@ -125,24 +125,45 @@ impl Follower {
 
     async fn follow(mut self) {
         let ctx = Arc::clone(&self.ctx);
-        while self.live_session().await.is_some() {
-            // Beyond the cap a Run is polled until a stream becomes free. A stream that waits to be
-            // opened again holds no place.
-            let Ok(permit) = ctx.streams.permits.acquire().await else {
-                return;
-            };
+        while let Some((place, permit)) = self.turn().await {
             // Another token may have come meanwhile, or none that serves: that is not waited for here.
             let Some(live) = self.usable(&ctx.registry.slot(&self.key)) else {
                 continue;
             };
-            let end = self.connect(&live).await;
-            drop(permit);
+            let end = self.connect(&live, permit).await;
+            drop(place);
             self.entry.with(|state| state.streaming = false);
             self.wake();
             let pause = self.pause(&live, end);
             tokio::select! {
                 () = tokio::time::sleep(pause) => {}
                 () = ctx.shutdown.cancelled() => return,
+            }
+        }
+    }
+
+    /// Waits for a place among the open streams and for the turn to make a call; `None` at shutdown.
+    /// Beyond the cap a Run is polled until a stream becomes free. A stream that waits for its Workspace
+    /// or its turn holds no place, else one Workspace's trouble would close the streams of all.
+    async fn turn(&self) -> Option<(OwnedSemaphorePermit, Permit)> {
+        let places = &self.ctx.streams.permits;
+        loop {
+            self.live_session().await?;
+            let place = Arc::clone(places).acquire_owned().await.ok()?;
+            let Some(live) = self.usable(&self.ctx.registry.slot(&self.key)) else {
+                continue;
+            };
+            let gate = Arc::clone(&live.gate);
+            if let Some(permit) = gate.enter_at_once() {
+                return Some((place, permit));
+            }
+            drop(place);
+            let permit = tokio::select! {
+                permit = gate.wait() => permit,
+                () = self.ctx.shutdown.cancelled() => return None,
+            };
+            if let Ok(place) = Arc::clone(places).try_acquire_owned() {
+                return Some((place, permit));
             }
         }
     }
@@ -161,10 +182,8 @@ impl Follower {
         slot.live.clone().filter(|_| slot.view.serves(&self.place))
     }
 
-    async fn connect(&mut self, live: &Live) -> End {
-        if let Some(Err(wait)) = live.limiter.as_ref().map(|l| l.take(&self.entry.uid)) {
-            return End::HeldBack(wait);
-        }
+    /// Opens the stream and reads it to its end. The Workspace's gate is held for the opening alone.
+    async fn connect(&mut self, live: &Live, permit: Permit) -> End {
         if std::mem::take(&mut self.broken) {
             self.ctx.reconnects(&self.key);
         }
@@ -172,10 +191,12 @@ impl Follower {
         let opened = live
             .client
             .run_events(&live.credentials, &self.run_id, cursor.as_deref())
-            .await;
+            .await
+            .map_err(|error| Failure::from(&error));
+        permit.ended(Outcome::of(opened.as_ref()));
         let stream = match opened {
             Ok(stream) => stream,
-            Err(error) => return End::Refused(Failure::from(&error)),
+            Err(failure) => return End::Refused(failure),
         };
         if std::mem::replace(&mut self.opened_before, true) {
             self.ctx.metrics.stream_reconnects.inc();
@@ -266,7 +287,6 @@ impl Follower {
         let (failure, asked) = match end {
             // The streams of all Runs end at the same moment here.
             End::NewSession => return self.spread(),
-            End::HeldBack(wait) => return wait,
             End::Closed { pause } => (None, Some(pause.unwrap_or(AFTER_END))),
             End::Failed(failure) => (Some(failure), None),
             // Only a stream that can't be opened says something about the Workspace.

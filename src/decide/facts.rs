@@ -14,13 +14,16 @@ use crate::api::{
 };
 
 use super::{
-    Observed, Session, WorkspaceView, body,
+    Held, Observed, Session, WorkspaceView, backoff, body,
     classify::{self, Class},
     memory::{Memory, Trouble, later},
     situation::{self, Situation, Why},
     text::{MAX_ERROR, cut},
     wording,
 };
+
+/// The Runs of a Workspace whose pause has ended come back over this time.
+const AFTER_PAUSE_MILLIS: u64 = 2000;
 
 /// An observation, read.
 pub(super) struct Facts<'a> {
@@ -261,6 +264,25 @@ impl<'a> Facts<'a> {
             return None;
         }
         wording::stale_as_said(self)
+    }
+
+    /// When to look again where the Workspace's calls are paused: spread, or all its Runs would come at
+    /// the same moment.
+    pub(super) fn pause_over(&self) -> Option<Timestamp> {
+        let Some(Held::Paused { until }) = self.o.held else {
+            return None;
+        };
+        let spread = backoff::seed(self.uid, 0) % AFTER_PAUSE_MILLIS;
+        Some(later(until, Duration::from_millis(spread)))
+    }
+
+    /// Why the mirror is stale where a call is due and has to wait; as the status said it, until the call
+    /// was made.
+    pub(super) fn held_back(&self) -> Option<Why> {
+        match self.o.held {
+            Some(held) => Some(wording::held_back(self, held)),
+            None => wording::stale_as_said(self).filter(|why| why.reason == Reason::RateLimited),
+        }
     }
 
     /// Whether the object's age under this intent passes what the service remembers of keys.

@@ -61,6 +61,8 @@ pub struct Observed<'a> {
     pub vanished: bool,
     /// Whether the event stream is open.
     pub streaming: bool,
+    /// Why a call would have to wait longer than a moment.
+    pub held: Option<Held>,
     /// The contract in force.
     pub contract: &'a Contract,
     /// The operator's settings.
@@ -96,6 +98,18 @@ pub enum WorkspaceView {
     },
     /// The service answered `/workspaces/current` for the very token in use.
     Ready(Session),
+}
+
+/// Why the calls of a Workspace are held back for longer than a moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Held {
+    /// The service answered 429; no call of the Workspace starts before this time (rule 10).
+    Paused {
+        /// The end of the pause.
+        until: Timestamp,
+    },
+    /// The Run waits for its turn behind others, or for `spec.rateLimit`; it is woken.
+    Queued,
 }
 
 /// A verified token.

@@ -121,9 +121,9 @@ fn rebuilt_intent(f: &Facts<'_>, workspace: &ResolvedWorkspace) -> Intent {
 }
 
 fn mirror(f: &Facts<'_>, run_id: &str) -> Decision {
-    let outlook = Outlook::of(f, f.status());
-    let full = outlook.status(f, f.status().clone());
+    let mut outlook = Outlook::of(f, f.status());
     if outlook.ended.is_some() {
+        let full = outlook.status(f, f.status().clone());
         return Decision {
             notes: outlook.notes(f),
             ..Decision::tell(synced(f, full))
@@ -138,6 +138,8 @@ fn mirror(f: &Facts<'_>, run_id: &str) -> Decision {
     } else {
         next_step(f, &outlook)
     };
+    let next = outlook.held_back(f, next);
+    let full = outlook.status(f, f.status().clone());
     let (status, write_at) = coalesce(f, full);
     let mut decision = step(f, next, run_id);
     decision.notes.extend(outlook.notes(f));
@@ -246,6 +248,18 @@ impl Outlook {
             unusable,
             deadline,
         }
+    }
+
+    /// A call that is due and has to wait makes the mirror stale; in a pause it is not even asked for.
+    fn held_back(&mut self, f: &Facts<'_>, next: Step) -> Step {
+        if !matches!(next, Step::Cancel | Step::Refresh) {
+            return next;
+        }
+        self.stale = self.stale.take().or_else(|| f.held_back());
+        let deadline = self.deadline.filter(|at| *at > f.o.now);
+        f.pause_over().map_or(next, |over| {
+            Step::Wait(deadline.into_iter().chain([over]).min())
+        })
     }
 
     fn situation(&self, f: &Facts<'_>) -> Situation {

@@ -1,6 +1,6 @@
 //! A Run whose runId is not known: from the first look to the answer of the create.
 
-use crate::api::{Intent, Phase, Reason, status::Refusal};
+use crate::api::{Intent, Phase, Reason, RunStatus, status::Refusal};
 
 use super::{
     Decision, Effect, Note, Session, WorkspaceView,
@@ -130,6 +130,10 @@ fn afresh(f: &Facts<'_>, session: &Session, epoch: i64) -> Decision {
     if let Some(rival) = f.o.key_rival {
         return blocked(f, wording::key_in_use(f, rival)).at(later(f.o.now, f.o.settings.poll_max));
     }
+    if let Some(paused) = paused(f) {
+        // As long as no intent stands, the Run can still be suspended.
+        return paused;
+    }
     let refused = f.status().refusal.as_ref().map_or(0, |r| r.epoch);
     let epoch = epoch.max(refused.saturating_add(1));
     let body = body::body(f.spec(), CURRENT_SERIALIZER).unwrap_or_default();
@@ -189,12 +193,30 @@ fn submit(f: &Facts<'_>, intent: &Intent, session: &Session) -> Decision {
         return take_over(f, intent);
     }
     match due(f) {
-        Due::Now => Decision::act(Effect::Submit {
-            key: intent.key.clone(),
-            body,
+        Due::Now => paused(f).unwrap_or_else(|| Decision {
+            status: held(f),
+            ..Decision::act(Effect::Submit {
+                key: intent.key.clone(),
+                body,
+            })
         }),
         Due::Wait(trouble) => retrying(f, trouble),
     }
+}
+
+/// A call is due and the Workspace's calls are paused.
+fn paused(f: &Facts<'_>) -> Option<Decision> {
+    let over = f.pause_over()?;
+    Some(Decision {
+        status: held(f),
+        ..Decision::quiet().at(over)
+    })
+}
+
+/// What to say of a call that waits for longer than a moment.
+fn held(f: &Facts<'_>) -> Option<RunStatus> {
+    let why = wording::held_back(f, f.o.held?);
+    Some(f.say(&Situation::Pending(why)))
 }
 
 /// The same submission under a new epoch, which withdraws what an earlier one proved; or the same intent

@@ -8,7 +8,7 @@ use crate::api::{
 };
 
 use super::{
-    Session,
+    Held, Session,
     answer::{Failure, FailureKind},
     classify::{Call, Class},
     facts::Facts,
@@ -143,6 +143,25 @@ pub(super) fn workspace_not_ready(f: &Facts<'_>, reason: Reason, message: &str) 
             "Waiting for the {} to be Ready ({reason}): {}{}",
             workspace_name(f),
             cut(message, MAX_QUOTE),
+            beside(f)
+        ),
+    )
+}
+
+pub(super) fn held_back(f: &Facts<'_>, held: Held) -> Why {
+    let workspace = workspace_name(f);
+    let what = match held {
+        Held::Paused { .. } => format!(
+            "The service answered 429 (too many requests) to the {workspace}, so all its calls are paused."
+        ),
+        Held::Queued => format!(
+            "The {workspace} has as many calls under way as it may, by its spec.rateLimit or the operator's own bound, and others came before."
+        ),
+    };
+    Why::new(
+        Reason::RateLimited,
+        format!(
+            "{what} This Run waits for its turn and goes on by itself.{}",
             beside(f)
         ),
     )

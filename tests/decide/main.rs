@@ -16,6 +16,7 @@ mod contract_diff;
 mod deletion;
 mod doubt;
 mod feed;
+mod held;
 mod intents;
 mod lives;
 mod mirror;

@@ -11,7 +11,8 @@ use run_operator::{
         status::{Refusal, ResolvedWorkspace},
     },
     decide::{
-        Decision, Effect, Learned, Learning, Memory, Observed, Session, Settings, WorkspaceView,
+        Decision, Effect, Held, Learned, Learning, Memory, Observed, Session, Settings,
+        WorkspaceView,
         answer::{Failure, FailureKind, RunView},
         body, decide,
     },
@@ -39,6 +40,7 @@ pub(crate) struct Case {
     pub(crate) rival: Option<String>,
     pub(crate) vanished: bool,
     pub(crate) streaming: bool,
+    pub(crate) held: Option<Held>,
     pub(crate) settings: Settings,
     pub(crate) now: Timestamp,
 }
@@ -86,6 +88,7 @@ impl Case {
             rival: None,
             vanished: false,
             streaming: false,
+            held: None,
             settings: Settings {
                 process: "me".into(),
                 poll_min: Duration::from_secs(2),
@@ -268,6 +271,7 @@ impl Case {
             key_rival: self.rival.as_deref(),
             vanished: self.vanished,
             streaming: self.streaming,
+            held: self.held,
             contract: &CONTRACT,
             settings: &self.settings,
             now: self.now,

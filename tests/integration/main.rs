@@ -19,6 +19,7 @@ mod bad_input;
 mod budget;
 mod cli;
 mod conflicts;
+mod congestion;
 mod contract;
 mod deletion;
 mod doubt;

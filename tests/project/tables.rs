@@ -163,10 +163,15 @@ fn the_metrics_table_is_what_is_registered() {
         .filter_map(|w| match w {
             [call, open, tokens::Token::Text(name)] if open.is('(') => match call.word()? {
                 "counter" => Some(format!("run_operator_{name}_total")),
-                "register" if matches!(name.as_str(), "reconciles" | "service_requests") => {
+                "register"
+                    if matches!(
+                        name.as_str(),
+                        "reconciles" | "service_requests" | "workspace_pauses"
+                    ) =>
+                {
                     Some(format!("run_operator_{name}_total"))
                 }
-                "register" => Some(format!("run_operator_{name}")),
+                "register" | "gauge" => Some(format!("run_operator_{name}")),
                 _ => None,
             },
             _ => None,

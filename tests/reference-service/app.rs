@@ -56,6 +56,20 @@ pub(crate) struct Gauges {
     pub(crate) open_streams: AtomicU64,
     pub(crate) open_connections: AtomicU64,
     pub(crate) connections: AtomicU64,
+    /// Requests of the API that have no answer yet; an open stream has one.
+    pub(crate) in_flight: AtomicU64,
+    /// The most of them at the same time, since the last reset.
+    pub(crate) max_in_flight: AtomicU64,
+}
+
+impl Gauges {
+    /// Counts a request as long as the guard lives.
+    pub(crate) fn request(&self) -> OpenGuard<'_> {
+        let guard = OpenGuard::new(&self.in_flight);
+        let now = self.in_flight.load(Ordering::Relaxed);
+        self.max_in_flight.fetch_max(now, Ordering::Relaxed);
+        guard
+    }
 }
 
 /// Counts one thing as open for as long as it lives.

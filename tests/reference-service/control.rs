@@ -70,6 +70,10 @@ fn dispatch(app: &App, method: &Method, path: &str, body: &[u8]) -> Done {
     match (method.as_str(), segments.as_slice()) {
         ("GET", [] | [""]) => ok(json!({"endpoints": ENDPOINTS})),
         ("GET", ["stats"]) => ok(app.with(|inner, _| stats(app, inner))),
+        ("DELETE", ["stats"]) => {
+            app.gauges.max_in_flight.store(0, Ordering::Relaxed);
+            ok(json!({}))
+        }
         ("GET", ["runs"]) => ok(app.with(|inner, _| runs(inner))),
         ("GET", ["requests"]) => {
             ok(app.with(|inner, _| json!(inner.ledger.entries().collect::<Vec<_>>())))
@@ -109,7 +113,7 @@ fn dispatch(app: &App, method: &Method, path: &str, body: &[u8]) -> Done {
 
 /// What `GET /_control` lists.
 const ENDPOINTS: &[&str] = &[
-    "GET /_control/stats",
+    "GET|DELETE /_control/stats",
     "GET /_control/runs",
     "GET|DELETE /_control/requests",
     "GET|POST /_control/tokens, PATCH|DELETE /_control/tokens/{token or fingerprint}",
@@ -152,6 +156,7 @@ fn stats(app: &App, inner: &Inner) -> Value {
         "authorizationOnVersion": inner.ledger.authorization_on_version,
         "openStreams": app.gauges.open_streams.load(Ordering::Relaxed),
         "openConnections": app.gauges.open_connections.load(Ordering::Relaxed),
+        "maxInFlight": app.gauges.max_in_flight.load(Ordering::Relaxed),
         "connections": app.gauges.connections.load(Ordering::Relaxed),
     })
 }

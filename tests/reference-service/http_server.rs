@@ -89,6 +89,7 @@ async fn handle(app: Arc<App>, peer: SocketAddr, request: Request<Incoming>) -> 
     if control::owns(parts.uri.path()) {
         return Outcome::Answer(control::handle(&app, peer, &parts, body));
     }
+    let _in_flight = app.gauges.request();
     let began = app.now();
     let call = Call {
         request_id: app.with(|inner, _| inner.request_id()),

@@ -1,0 +1,152 @@
+//! Calls that have to wait: the service answered 429, or others came first.
+
+use run_operator::api::{ConditionType as Type, Phase, conditions};
+use run_operator::decide::{Held, Learned};
+
+use crate::support::{Case, at, bare, condition, lost, view};
+
+fn paused(mut case: Case, until: i64) -> Case {
+    case.held = Some(Held::Paused { until: at(until) });
+    case
+}
+
+fn queued(mut case: Case) -> Case {
+    case.held = Some(Held::Queued);
+    case
+}
+
+fn running() -> Case {
+    Case::new()
+        .submitted("running")
+        .got(Ok(view("running")))
+        .settle()
+}
+
+/// Status and reason of a condition, as `False Reason`.
+fn says(case: &Case, kind: &str) -> String {
+    condition(&case.settled(), kind)
+        .map_or_else(String::new, |(status, reason)| format!("{status} {reason}"))
+}
+
+/// Looks again when the pause is over, and within two seconds of that.
+fn comes_back_after(case: &Case, until: i64) {
+    let again = case.clone().settle().decide().again.expect("a next look");
+    assert!(again >= at(until) && again <= at(until + 2), "{again}");
+}
+
+#[test]
+fn in_a_pause_a_new_run_says_so_and_no_intent_is_written() {
+    let case = paused(Case::new(), 60);
+    assert_eq!(case.does(), "nothing");
+    assert_eq!(says(&case, "Ready"), "False RateLimited");
+    assert_eq!(says(&case, "Reconciling"), "True RateLimited");
+    assert_eq!(case.settled().phase, Some(Phase::Pending));
+    comes_back_after(&case, 60);
+    let suspended = paused(Case::new().spec(|s| s.suspend = Some(true)), 60);
+    assert_eq!(says(&suspended, "Ready"), "False Suspended");
+}
+
+#[test]
+fn in_a_pause_no_post_is_asked_for_and_after_it_the_same_one_is() {
+    let case = paused(Case::new().mine(), 60);
+    assert_eq!(case.does(), "nothing");
+    comes_back_after(&case, 60);
+    let mut over = case.settle().at(60);
+    over.held = None;
+    assert_eq!(over.does(), "submit");
+}
+
+#[test]
+fn the_sentence_names_the_status_and_the_workspace_and_stays_the_same() {
+    let case = paused(Case::new().mine(), 60);
+    let status = case.settled();
+    let ready = conditions::find(&status.conditions, Type::Ready).expect("Ready");
+    for word in ["429", "Workspace default in namespace team", "by itself"] {
+        assert!(ready.message.contains(word), "{}", ready.message);
+    }
+    let later = paused(case.settle().at(30), 400);
+    assert_eq!(later.decide().status, later.run.status, "nothing to write");
+}
+
+#[test]
+fn the_run_that_met_the_429_itself_keeps_saying_what_it_met() {
+    let case = Case::new().mine().posted(Err(bare(429)));
+    let case = paused(case, 60);
+    assert_eq!(says(&case, "Ready"), "False Retrying");
+}
+
+#[test]
+fn a_run_without_a_call_that_is_due_writes_nothing_in_a_pause() {
+    let mut case = paused(running().at(1), 600);
+    case.streaming = true;
+    let decision = case.decide();
+    assert_eq!(decision.status, case.run.status);
+    assert_eq!(decision.effect, None);
+    assert!(decision.again.expect("its next poll") < at(600));
+}
+
+#[test]
+fn a_mirror_whose_read_is_held_back_is_stale_until_it_was_read() {
+    let case = paused(running().at(100), 160);
+    assert_eq!(case.does(), "nothing");
+    assert_eq!(says(&case, "Synced"), "False RateLimited");
+    assert_eq!(says(&case, "Ready"), "False Active");
+    comes_back_after(&case, 160);
+    let mut over = case.settle().at(161);
+    over.held = None;
+    assert_eq!(over.does(), "refresh");
+    assert_eq!(says(&over, "Synced"), "False RateLimited");
+    let read = over.got(Ok(view("running")));
+    assert_eq!(says(&read, "Synced"), "True Mirrored");
+}
+
+#[test]
+fn a_failure_that_is_known_is_told_of_before_the_pause() {
+    let case = running().at(10);
+    let case = (0..4).fold(case, |case, _| case.got(Err(lost()))).settle();
+    let case = paused(case.at(400), 460);
+    assert_eq!(says(&case, "Synced"), "False ServiceUnavailable");
+    assert_eq!(case.does(), "nothing");
+}
+
+#[test]
+fn a_cancellation_waits_for_the_end_of_the_pause_and_a_deadline_is_seen_in_it() {
+    let case = paused(running().at(1).deleting(), 60);
+    assert_eq!(case.does(), "nothing");
+    assert_eq!(case.settled().phase, Some(Phase::Cancelling));
+    assert_eq!(says(&case, "Synced"), "False RateLimited");
+    comes_back_after(&case, 60);
+    let limited = running().spec(|s| s.active_deadline_seconds = Some(100));
+    let case = paused(limited.at(90), 600).settle();
+    assert_eq!(case.decide().again, Some(at(100)));
+}
+
+#[test]
+fn what_needs_no_call_goes_on_in_a_pause() {
+    let orphan = paused(running().orphan(), 60);
+    assert_eq!(orphan.does(), "release");
+    let done = paused(running().got(Ok(view("succeeded"))), 60);
+    assert_eq!(done.settled().phase, Some(Phase::Succeeded));
+    assert_eq!(done.does(), "release");
+    let unsent = paused(Case::new().spec(|s| s.cancel = Some(true)), 60);
+    assert_eq!(unsent.settled().phase, Some(Phase::Cancelled));
+}
+
+#[test]
+fn one_that_waits_long_for_its_turn_says_so_and_keeps_asking() {
+    let case = queued(Case::new().mine());
+    assert_eq!(case.does(), "submit");
+    assert_eq!(says(&case, "Ready"), "False RateLimited");
+    let mut turn = case.settle();
+    turn.held = None;
+    assert_eq!(turn.decide().status, None, "its turn needs no write");
+    let mirror = queued(running().at(100));
+    assert_eq!(mirror.does(), "refresh");
+    assert_eq!(says(&mirror, "Synced"), "False RateLimited");
+    assert_eq!(queued(Case::new()).does(), "intent");
+    let answered = mirror
+        .settle()
+        .learn(Learned::RefreshStarted)
+        .got(Ok(view("running")));
+    assert_eq!(says(&answered, "Synced"), "True Mirrored");
+}
