@@ -240,7 +240,7 @@ mod tests {
 
     use super::*;
 
-    fn run(status: serde_json::Value) -> Arc<Run> {
+    fn run(status: &serde_json::Value) -> Arc<Run> {
         let run = json!({
             "apiVersion": "run-operator.dev/v1alpha1", "kind": "Run",
             "metadata": {"name": "train", "namespace": "team", "uid": "u"},
@@ -252,7 +252,7 @@ mod tests {
     #[test]
     fn of_an_object_that_is_gone_nothing_begins_any_more_and_what_is_under_way_ends_first() {
         let mut state = State {
-            latest: Some(run(json!({}))),
+            latest: Some(run(&json!({}))),
             ..State::default()
         };
         for doing in [Doing::Reconcile, Doing::Call] {
@@ -268,7 +268,7 @@ mod tests {
     #[test]
     fn an_object_that_vanished_needs_its_workspace_until_its_run_is_settled() {
         let mut state = State {
-            latest: Some(run(json!({"runId": "r"}))),
+            latest: Some(run(&json!({"runId": "r"}))),
             ..State::default()
         };
         assert!(matches!(state.part(), Parting::Owes(_)));
@@ -276,7 +276,7 @@ mod tests {
         state.hold = Hold::Released;
         assert!(state.owes().is_none(), "it was let go in good order");
         let mut posting = State {
-            latest: Some(run(json!({}))),
+            latest: Some(run(&json!({}))),
             ..State::default()
         };
         assert!(posting.owes().is_none());
