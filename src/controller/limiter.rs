@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use governor::{DefaultDirectRateLimiter, Quota, RateLimiter, clock::Clock, clock::DefaultClock};
 
+use tokio::time::Instant;
+
 use crate::api::workspace::RateLimit;
 
 /// What an unset half of `spec.rateLimit` means.
@@ -45,6 +47,41 @@ impl Limiter {
         self.calls
             .check()
             .map_err(|refused| refused.wait_time_from(self.clock.now()))
+    }
+}
+
+/// The rate limit as a Workspace has it: it can have none, and another one later.
+#[derive(Default)]
+pub(super) struct Pace {
+    limiter: Option<Limiter>,
+    /// It has no call to give before.
+    not_before: Option<Instant>,
+}
+
+impl Pace {
+    /// Keeps the limiter as long as it is the one for this limit, so that a check resets nothing.
+    pub(super) fn limit(&mut self, limit: Option<RateLimit>) {
+        let kept = self.limiter.take();
+        self.limiter = limit.map(|limit| match kept.filter(|l| l.is_for(limit)) {
+            Some(same) => same,
+            None => Limiter::new(limit),
+        });
+        self.not_before = None;
+    }
+
+    /// Takes the right to one call.
+    pub(super) fn take(&mut self, now: Instant) -> bool {
+        if self.held_until(now).is_some() {
+            return false;
+        }
+        let taken = self.limiter.as_ref().map_or(Ok(()), Limiter::take);
+        self.not_before = taken.err().map(|wait| now + wait);
+        self.not_before.is_none()
+    }
+
+    /// Until when it has no call to give, as far as is known.
+    pub(super) fn held_until(&self, now: Instant) -> Option<Instant> {
+        self.not_before.filter(|at| *at > now)
     }
 }
 

@@ -20,6 +20,7 @@ mod context;
 mod departure;
 mod gate;
 mod kinds;
+mod lanes;
 mod lifecycle;
 mod limiter;
 mod metrics;

@@ -104,7 +104,7 @@ async fn cancel(ctx: Arc<Context>, entry: Arc<Entry>, run: Arc<Run>) {
             Some(effect) => match permit.take() {
                 Some(permit) => calls::call(&ctx, &entry, &key, &slot, effect, permit).await,
                 // Decided anew after the wait.
-                None => permit = turn(&ctx, &slot).await,
+                None => permit = turn(&ctx, &slot, &entry.namespace).await,
             },
             None => {
                 permit = None;
@@ -125,11 +125,11 @@ async fn cancel(ctx: Arc<Context>, entry: Arc<Entry>, run: Arc<Run>) {
     );
 }
 
-/// Waits for the turn of one call; nothing at shutdown.
-async fn turn(ctx: &Context, slot: &Slot) -> Option<Permit> {
+/// Waits for the turn of one call for a Run of this namespace; nothing at shutdown.
+async fn turn(ctx: &Context, slot: &Slot, namespace: &str) -> Option<Permit> {
     let live = slot.live.as_ref()?;
     tokio::select! {
-        permit = live.gate.wait() => Some(permit),
+        permit = live.gate.wait(namespace) => Some(permit),
         () = ctx.shutdown.cancelled() => None,
     }
 }

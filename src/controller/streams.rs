@@ -159,7 +159,7 @@ impl Follower {
             }
             drop(place);
             let permit = tokio::select! {
-                permit = gate.wait() => permit,
+                permit = gate.wait(&self.entry.namespace) => permit,
                 () = self.ctx.shutdown.cancelled() => return None,
             };
             if let Ok(place) = Arc::clone(places).try_acquire_owned() {

@@ -1,6 +1,6 @@
-//! Whose turn it is to call a Workspace's service: first come, first served. A Run gives its reconcile
-//! back while it waits, and is called when there is room; a task (an event stream, the reaper) waits on
-//! the spot. Pure: whoever asks brings the time.
+//! Whose turn it is to call a Workspace's service: the namespaces that wait take turns, and within each
+//! it is first come, first served. A Run gives its reconcile back while it waits, and is called when there
+//! is room; a task (an event stream, the reaper) waits on the spot. Pure: whoever asks brings the time.
 
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
@@ -10,7 +10,8 @@ use tokio::time::Instant;
 use crate::api::workspace::RateLimit;
 
 use super::{
-    limiter::Limiter,
+    lanes::Lanes,
+    limiter::Pace,
     window::{Cause, Outcome, Started, Window},
 };
 
@@ -50,7 +51,7 @@ enum Place {
     Called {
         since: Instant,
     },
-    /// It was woken and did not come in time. It goes before those that wait.
+    /// It was woken and did not come in time. It goes before those of its namespace that wait.
     Late {
         since: Instant,
     },
@@ -66,10 +67,9 @@ enum Waiter<T> {
 /// The queue before one Workspace's window.
 pub(super) struct Turns<T> {
     window: Window,
-    limiter: Option<Limiter>,
-    /// The rate limit has no call to give before.
-    not_before: Option<Instant>,
-    queue: VecDeque<Waiter<T>>,
+    pace: Pace,
+    /// A lane for each namespace.
+    queue: Lanes<Waiter<T>>,
     places: HashMap<String, Place>,
     /// Room that is kept for Runs that were called, in the order in which that ends.
     kept: VecDeque<(Instant, Caller)>,
@@ -89,9 +89,8 @@ impl<T> Turns<T> {
     pub(super) fn new(window: Window, gone: fn(&T) -> bool) -> Self {
         Self {
             window,
-            limiter: None,
-            not_before: None,
-            queue: VecDeque::new(),
+            pace: Pace::default(),
+            queue: Lanes::new(),
             places: HashMap::new(),
             kept: VecDeque::new(),
             late: VecDeque::new(),
@@ -111,14 +110,8 @@ impl<T> Turns<T> {
         self.window.start_slowly();
     }
 
-    /// Keeps the limiter as long as it is the one for this limit, so that a check resets nothing.
     pub(super) fn limit(&mut self, limit: Option<RateLimit>) {
-        let kept = self.limiter.take();
-        self.limiter = limit.map(|limit| match kept.filter(|l| l.is_for(limit)) {
-            Some(same) => same,
-            None => Limiter::new(limit),
-        });
-        self.not_before = None;
+        self.pace.limit(limit);
     }
 
     /// Those that wait.
@@ -140,7 +133,7 @@ impl<T> Turns<T> {
             Some(Place::Late { since }) => {
                 self.leave_place(&caller.uid);
                 // Not behind the room that is kept for others: where everybody is late nobody would go.
-                let free = self.window.room(now) > 0 && self.may_call(now);
+                let free = self.window.room(now) > 0 && self.pace.take(now);
                 free.then(|| self.window.start())
                     .or_else(|| self.wait(caller, since, true))
             }
@@ -160,10 +153,10 @@ impl<T> Turns<T> {
         }
     }
 
-    /// A task waits for its turn.
-    pub(super) fn enqueue(&mut self, task: T) {
+    /// A task waits for its turn, among those of this namespace.
+    pub(super) fn enqueue(&mut self, namespace: &str, task: T) {
         self.waiting += 1;
-        self.queue.push_back(Waiter::Task(task));
+        self.queue.push_back(namespace, Waiter::Task(task));
     }
 
     /// A Run wants no call any more.
@@ -187,16 +180,17 @@ impl<T> Turns<T> {
     /// A long pause has begun: every Run is to look at it, and say so. Tasks wait on.
     pub(super) fn send_away(&mut self) -> Vec<Caller> {
         let mut away = Vec::new();
-        for waiter in std::mem::take(&mut self.queue) {
-            match waiter {
-                Waiter::Task(task) => self.queue.push_back(Waiter::Task(task)),
-                Waiter::Run(caller, ticket) => {
-                    if self.holds(&caller.uid, ticket) {
-                        self.leave_place(&caller.uid);
-                        away.push(caller);
-                    }
+        self.queue.retain(|waiter| match waiter {
+            Waiter::Task(_) => true,
+            Waiter::Run(caller, ticket) => {
+                if holds(&self.places, &caller.uid, *ticket) {
+                    away.push(caller.clone());
                 }
+                false
             }
+        });
+        for caller in &away {
+            self.leave_place(&caller.uid);
         }
         away
     }
@@ -211,7 +205,7 @@ impl<T> Turns<T> {
         self.expire(now, &mut turn);
         while self.room(now) > 0 {
             self.drop_stale();
-            if self.queue.is_empty() || !self.may_call(now) {
+            if self.queue.is_empty() || !self.pace.take(now) {
                 break;
             }
             match self.queue.pop_front() {
@@ -233,7 +227,7 @@ impl<T> Turns<T> {
     }
 
     fn start_or(&mut self, now: Instant) -> Option<Started> {
-        (self.room(now) > 0 && self.may_call(now)).then(|| self.window.start())
+        (self.room(now) > 0 && self.pace.take(now)).then(|| self.window.start())
     }
 
     fn wait(&mut self, caller: &Caller, since: Instant, first: bool) -> Option<Started> {
@@ -244,9 +238,9 @@ impl<T> Turns<T> {
         self.places.insert(caller.uid.clone(), place);
         let waiter = Waiter::Run(caller.clone(), ticket);
         if first {
-            self.queue.push_front(waiter);
+            self.queue.push_front(&caller.namespace, waiter);
         } else {
-            self.queue.push_back(waiter);
+            self.queue.push_back(&caller.namespace, waiter);
             self.silent
                 .push_back((since + SILENT, caller.clone(), ticket));
         }
@@ -296,38 +290,24 @@ impl<T> Turns<T> {
         self.window.room(now).saturating_sub(kept)
     }
 
-    /// Takes the right to one call from the rate limit.
-    fn may_call(&mut self, now: Instant) -> bool {
-        if self.not_before.is_some_and(|at| at > now) {
-            return false;
-        }
-        let taken = self.limiter.as_ref().map_or(Ok(()), Limiter::take);
-        self.not_before = taken.err().map(|wait| now + wait);
-        self.not_before.is_none()
-    }
-
-    fn holds(&self, uid: &str, wanted: u64) -> bool {
-        matches!(self.places.get(uid), Some(Place::Waiting { ticket, .. }) if *ticket == wanted)
-    }
-
     fn counts(&self, waiter: &Waiter<T>) -> bool {
         match waiter {
-            Waiter::Run(caller, ticket) => self.holds(&caller.uid, *ticket),
+            Waiter::Run(caller, ticket) => holds(&self.places, &caller.uid, *ticket),
             Waiter::Task(task) => !(self.gone)(task),
         }
     }
 
-    /// Takes those that have left off the front.
+    /// Takes those that have left off the front; no namespace loses its turn by them.
     fn drop_stale(&mut self) {
         while self.queue.front().is_some_and(|w| !self.counts(w)) {
-            if let Some(Waiter::Task(_)) = self.queue.pop_front() {
+            if let Some(Waiter::Task(_)) = self.queue.discard_front() {
                 self.waiting -= 1;
             }
         }
         while self
             .silent
             .front()
-            .is_some_and(|(_, caller, ticket)| !self.holds(&caller.uid, *ticket))
+            .is_some_and(|(_, caller, ticket)| !holds(&self.places, &caller.uid, *ticket))
         {
             self.silent.pop_front();
         }
@@ -336,7 +316,7 @@ impl<T> Turns<T> {
     /// Wakes those that have waited for long, each once.
     fn break_silence(&mut self, now: Instant, turn: &mut Turn<T>) {
         while let Some((_, caller, ticket)) = self.silent.pop_front_if(|(at, ..)| *at <= now) {
-            if self.holds(&caller.uid, ticket) {
+            if holds(&self.places, &caller.uid, ticket) {
                 turn.wake.push(caller);
             }
         }
@@ -347,13 +327,18 @@ impl<T> Turns<T> {
         let free = self
             .window
             .paused_until(now)
-            .max(self.not_before.filter(|at| *at > now))
+            .max(self.pace.held_until(now))
             .filter(|_| !self.queue.is_empty());
         let kept = self.kept.front().map(|(until, _)| *until);
         let late = self.late.front().map(|(at, _)| *at);
         let silent = self.silent.front().map(|(at, ..)| *at);
         [free, kept, late, silent].into_iter().flatten().min()
     }
+}
+
+/// Whether the Run still waits with this ticket.
+fn holds(places: &HashMap<String, Place>, uid: &str, wanted: u64) -> bool {
+    matches!(places.get(uid), Some(Place::Waiting { ticket, .. }) if *ticket == wanted)
 }
 
 #[cfg(test)]

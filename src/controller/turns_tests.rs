@@ -7,9 +7,13 @@ use super::*;
 const SECOND: Duration = Duration::from_secs(1);
 
 fn caller(uid: &str) -> Caller {
+    of("team", uid)
+}
+
+fn of(namespace: &str, uid: &str) -> Caller {
     Caller {
         uid: uid.to_owned(),
-        namespace: "team".to_owned(),
+        namespace: namespace.to_owned(),
         name: format!("run-{uid}"),
     }
 }
@@ -139,8 +143,8 @@ fn where_every_run_comes_late_all_of_them_still_go() {
 fn tasks_and_runs_wait_in_one_line_and_a_task_that_has_gone_is_passed_over() {
     let now = Instant::now();
     let (mut turns, call) = taken(now);
-    turns.enqueue("gone");
-    turns.enqueue("stream");
+    turns.enqueue("team", "gone");
+    turns.enqueue("team", "stream");
     turns.enter(&caller("a"), now);
     assert!(turns.enter_at_once(now).is_none());
     turns.end(call, Outcome::Untold, now);
@@ -179,7 +183,7 @@ fn a_long_pause_sends_the_runs_away_and_keeps_the_tasks() {
     for uid in ["a", "b"] {
         turns.enter(&caller(uid), now);
     }
-    turns.enqueue("stream");
+    turns.enqueue("team", "stream");
     let begun = turns.end(call, Outcome::TooMany(Some(60 * SECOND)), now);
     assert_eq!(begun, Some(Cause::TooMany));
     assert_eq!(uids(&turns.send_away()), ["a", "b"]);
@@ -244,4 +248,107 @@ fn when_everybody_is_woken_at_once_no_more_go_than_the_window_is_wide() {
     }
     assert_eq!((served, most), (1000, 32));
     assert_eq!((turns.waiting(), turns.places.len()), (0, 0));
+}
+
+/// Ends the call under way again and again, and gives what goes then, Runs and tasks, in its order.
+fn one_after_another(
+    turns: &mut Turns<&'static str>,
+    mut call: Started,
+    now: Instant,
+) -> Vec<String> {
+    let mut gone = Vec::new();
+    loop {
+        turns.end(call, Outcome::Untold, now);
+        let turn = turns.turn(now);
+        assert!(turn.go.len() + turn.wake.len() <= 1, "{turn:?}");
+        if let Some((task, started)) = turn.go.into_iter().next() {
+            gone.push(task.to_owned());
+            call = started;
+        } else if let Some(caller) = turn.wake.into_iter().next() {
+            call = turns.enter(&caller, now).unwrap();
+            gone.push(caller.uid);
+        } else {
+            return gone;
+        }
+    }
+}
+
+#[test]
+fn one_run_of_a_namespace_goes_second_behind_a_thousand_of_another() {
+    let now = Instant::now();
+    let (mut turns, call) = taken(now);
+    let mut expected = Vec::new();
+    for n in 0..1000 {
+        let big = of("big", &n.to_string());
+        assert!(turns.enter(&big, now).is_none());
+        expected.push(big.uid);
+    }
+    assert!(turns.enter(&of("small", "other"), now).is_none());
+    expected.insert(1, "other".to_owned());
+    assert_eq!(turns.waiting(), 1001);
+    assert_eq!(one_after_another(&mut turns, call, now), expected);
+    assert_eq!((turns.waiting(), turns.places.len()), (0, 0));
+}
+
+#[test]
+fn the_tasks_of_a_namespace_take_turns_with_the_runs_of_others() {
+    let now = Instant::now();
+    let (mut turns, call) = taken(now);
+    for task in ["gone", "one", "two", "gone", "three"] {
+        turns.enqueue("big", task);
+    }
+    turns.enqueue("passing", "gone");
+    for uid in ["a", "b"] {
+        turns.enter(&of("small", uid), now);
+    }
+    turns.enter(&of("big", "c"), now);
+    let expected = ["one", "a", "two", "b", "three", "c"];
+    assert_eq!(one_after_another(&mut turns, call, now), expected);
+    assert_eq!(turns.waiting(), 0);
+}
+
+#[test]
+fn late_runs_go_first_in_their_namespace_and_not_before_those_of_others() {
+    let now = Instant::now();
+    let (mut turns, mut call) = taken(now);
+    for uid in ["slow", "slower", "a"] {
+        turns.enter(&of("big", uid), now);
+    }
+    turns.end(call, Outcome::Untold, now);
+    assert_eq!(uids(&turns.turn(now).wake), ["slow"]);
+    let later = now + CALLED;
+    assert_eq!(uids(&turns.turn(later).wake), ["slower"]);
+    let latest = later + CALLED;
+    assert_eq!(uids(&turns.turn(latest).wake), ["a"]);
+    call = turns.enter(&of("big", "a"), latest).unwrap();
+    for (namespace, uid) in [
+        ("big", "b"),
+        ("small", "other"),
+        ("big", "slow"),
+        ("big", "slower"),
+    ] {
+        assert!(turns.enter(&of(namespace, uid), latest).is_none());
+    }
+    let expected = ["slower", "other", "slow", "b"];
+    assert_eq!(one_after_another(&mut turns, call, latest), expected);
+}
+
+#[test]
+fn a_long_pause_leaves_the_tasks_of_every_namespace_their_turns() {
+    let now = Instant::now();
+    let (mut turns, call) = taken(now);
+    for (namespace, task) in [("big", "one"), ("big", "two"), ("small", "three")] {
+        turns.enter(&of(namespace, task), now);
+        turns.enqueue(namespace, task);
+    }
+    turns.enter(&of("third", "four"), now);
+    turns.end(call, Outcome::TooMany(Some(60 * SECOND)), now);
+    assert_eq!(uids(&turns.send_away()), ["one", "two", "three", "four"]);
+    let end = now + 60 * SECOND;
+    let turn = turns.turn(end);
+    let [(first, call)] = turn.go[..] else {
+        panic!("{turn:?}")
+    };
+    assert_eq!((first, turn.wake.len()), ("one", 0));
+    assert_eq!(one_after_another(&mut turns, call, end), ["three", "two"]);
 }
