@@ -155,7 +155,7 @@ pub(super) fn held_back(f: &Facts<'_>, held: Held) -> Why {
             "The service answered 429 (too many requests) to the {workspace}, so all its calls are paused."
         ),
         Held::Queued => format!(
-            "The {workspace} has as many calls under way as it may, by its spec.rateLimit or the operator's own bound, and others came before."
+            "The {workspace} has as many calls under way as it may, by its spec.rateLimit or the operator's own bound, and others go first."
         ),
     };
     Why::new(

@@ -155,12 +155,16 @@ async fn create_shared(world: &World, selector: Value) {
         .unwrap();
 }
 
-async fn select(world: &World, selector: Value) {
-    let patch = Patch::Merge(json!({"spec": {"namespaceSelector": selector}}));
+async fn patch_shared(world: &World, spec: Value) {
+    let patch = Patch::Merge(json!({"spec": spec}));
     shared(world)
         .patch("shared", &PatchParams::default(), &patch)
         .await
         .unwrap();
+}
+
+async fn select(world: &World, selector: Value) {
+    patch_shared(world, json!({"namespaceSelector": selector})).await;
 }
 
 async fn shared_ready(world: &World, status: &str, reason: &str) -> ClusterWorkspace {
@@ -417,4 +421,54 @@ async fn an_operator_without_cluster_workspaces_says_so() {
     let told = condition_of(&run, Type::Ready).unwrap().message;
     says(&told, &["ClusterWorkspace shared", "--cluster-workspaces"]);
     assert!(world.service.runs().await.is_empty());
+}
+
+/// How many creates the service has got before the one with this key.
+async fn creates_before(world: &World, key: &str) -> usize {
+    eventually("the service gets its create", async || {
+        let creates = world.service.requests("createRun").await;
+        let before = creates.iter().position(|c| c["idempotencyKey"] == key);
+        before.ok_or(creates.len())
+    })
+    .await
+}
+
+#[tokio::test]
+async fn one_run_of_a_tenant_is_not_behind_the_many_of_another() {
+    let world = world(&[]).await;
+    create_shared(&world, json!({})).await;
+    let slow = json!({"rateLimit": {"requestsPerSecond": 1, "burst": 1}});
+    patch_shared(&world, slow).await;
+    shared_ready(&world, "True", "Verified").await;
+    let big = Tenant::new(&world, "big", json!({})).await;
+    let small = Tenant::new(&world, "small", json!({})).await;
+    for n in 0..60 {
+        big.simulate(&format!("train-{n}"), json!({})).await;
+    }
+    eventually("the calls of the one pile up", async || {
+        let waiting = world.operator().metric("run_operator_calls_waiting").await;
+        if waiting >= 50.0 {
+            Ok(())
+        } else {
+            Err(waiting)
+        }
+    })
+    .await;
+    let asked = posts(&world).await;
+    let run = small.simulate("train", json!({})).await;
+    let before = creates_before(&world, &run.uid().unwrap()).await;
+    // First come, first served it would have been 60.
+    assert!(
+        before <= asked + 10 && before < 40,
+        "{asked} creates when it was applied, {before} before its own"
+    );
+    // Nobody is forgotten in the end.
+    let fast = json!({"rateLimit": {"requestsPerSecond": 500, "burst": 500}});
+    patch_shared(&world, fast).await;
+    small.phase("train", Phase::Succeeded).await;
+    for n in 0..60 {
+        big.phase(&format!("train-{n}"), Phase::Succeeded).await;
+    }
+    assert_eq!(posts(&world).await, 61);
+    assert_eq!(world.service.runs().await.len(), 61);
 }
