@@ -11,7 +11,7 @@ mod world;
 pub(crate) use history::{History, row};
 pub(crate) use looks::{condition_of, conditions_told, contract_file, says};
 pub(crate) use operator::Operator;
-pub(crate) use rights::{Audit, SECRET};
+pub(crate) use rights::{Audit, DEPLOYED, SECRET};
 pub(crate) use service::{Service, TOKEN};
 pub(crate) use wait::{eventually, holds_for_a_while};
 pub(crate) use world::{Setup, World, held, intent_of, phase_of};

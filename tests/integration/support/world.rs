@@ -38,6 +38,9 @@ pub(crate) struct Setup {
     /// The operator is nobody but a service account of the namespace, which may do with Secrets what
     /// these RBAC rules say.
     pub(crate) secret_rules: Option<Value>,
+    /// The operator is the service account of `deploy/rbac.yaml`, and so may do what that allows. Only
+    /// with a control plane of its own.
+    pub(crate) as_deployed: bool,
 }
 
 /// A test's own world. Dropped from top to bottom.
@@ -99,6 +102,9 @@ impl World {
             scratch,
         };
         world.create_namespace().await;
+        if setup.as_deployed {
+            world.recipe.kubeconfig = world.as_deployed().await;
+        }
         if let Some(rules) = setup.secret_rules {
             world.recipe.kubeconfig = world.restricted(rules, setup.everywhere).await;
         }
