@@ -102,13 +102,19 @@ pub(super) enum Departure {
     Unknown,
 }
 
-/// The Runs that need this Workspace, as far as the stores know, in the order of their names.
+/// The Runs that need this Workspace, as far as the stores know, in the order of their names; those of a
+/// ClusterWorkspace with their namespaces.
 pub(super) fn needed_by(ctx: &Context, key: &Key) -> Vec<String> {
     let mut names: Vec<String> = ctx
         .run_stores()
         .flat_map(Store::state)
         .filter(|run| needs(run, key))
-        .map(|run| run.name_any())
+        .map(|run| match run.namespace() {
+            Some(namespace) if key.namespace.is_empty() => {
+                format!("{namespace}/{}", run.name_any())
+            }
+            _ => run.name_any(),
+        })
         .collect();
     names.sort();
     names
@@ -135,6 +141,8 @@ pub(super) async fn depart<K: Kind>(ctx: &Context, workspace: &K, key: &Key) -> 
     let api = K::api(ctx.client.clone(), &key.namespace);
     match writes::write_finalizer(&api, workspace, false).await {
         Ok(_) | Err(writes::WriteError::Gone) => Departure::Released,
+        // Its status was written a moment ago, most likely; the watch brings the new version.
+        Err(writes::WriteError::Conflict) => Departure::Unknown,
         Err(error) => {
             tracing::warn!(
                 k8s.namespace.name = %key.namespace, workspace.name = %key.name, error = %chain(&error),

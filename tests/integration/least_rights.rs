@@ -73,10 +73,12 @@ async fn a_whole_life(world: &World) {
     let workload = |simulate: Value| json!({"image": "a", "simulate": simulate});
 
     let reference = json!({"kind": "ClusterWorkspace", "name": "shared"});
-    let spec = json!({"workspaceRef": reference, "workload": workload(json!({"outcome": "never"}))});
+    let spec =
+        json!({"workspaceRef": reference, "workload": workload(json!({"outcome": "never"}))});
     world.create_run("tenant", spec).await;
     world.state("tenant", "running").await;
-    let spec = json!({"deletionPolicy": "Orphan", "workload": workload(json!({"outcome": "never"}))});
+    let spec =
+        json!({"deletionPolicy": "Orphan", "workload": workload(json!({"outcome": "never"}))});
     world.create_run("orphan", spec).await;
     world.state("orphan", "running").await;
 
@@ -88,7 +90,8 @@ async fn a_whole_life(world: &World) {
 
     world.simulate("train", json!({"runTimeMs": 1})).await;
     world.phase("train", Phase::Succeeded).await;
-    let expires = json!({"ttlSecondsAfterFinished": 0, "workload": workload(json!({"runTimeMs": 1}))});
+    let expires =
+        json!({"ttlSecondsAfterFinished": 0, "workload": workload(json!({"runTimeMs": 1}))});
     world.create_run("expires", expires).await;
     world.gone("expires").await;
     for name in ["tenant", "orphan", "train"] {
