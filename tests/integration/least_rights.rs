@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use run_operator::api::{ClusterWorkspace, Phase};
 
 use crate::cluster::{ControlPlane, Options};
-use crate::support::{Audit, DEPLOYED, SECRET, Setup, World, eventually};
+use crate::support::{Audit, DEPLOYED, Rights, SECRET, Setup, World, eventually};
 
 const SECOND: &str = "canary-of-the-second-month-5d07";
 
@@ -104,8 +104,8 @@ async fn a_whole_life(world: &World) {
 }
 
 async fn used_and_granted(log: &Path, world: &World) -> (BTreeSet<Right>, BTreeSet<Right>) {
-    let roles: Api<ClusterRole> = Api::all(world.client.clone());
-    let rules = roles.get(DEPLOYED).await.unwrap().rules.unwrap();
+    let api: Api<ClusterRole> = Api::all(world.client.clone());
+    let rules = api.get(DEPLOYED).await.unwrap().rules.unwrap();
     let granted = rules.iter().flat_map(granted).collect();
     let requests = Audit::of_deployed(log).all_requests();
     let answered = requests.iter().filter(|request| is(request, 200..300));
@@ -119,7 +119,7 @@ async fn a_whole_life_needs_every_right_of_the_manifest_and_no_other() {
     let world = World::with(Setup {
         control_plane: Some(Box::leak(Box::new(own))),
         everywhere: true,
-        as_deployed: true,
+        rights: Rights::Deployed,
         ..Setup::default()
     })
     .await;

@@ -36,7 +36,7 @@ impl World {
         self.kubeconfig_of(&self.namespace, NAME).await
     }
 
-    /// What `deploy/rbac.yaml` gives, and nothing else; the kubeconfig with a token of its ServiceAccount.
+    /// What `deploy/rbac.yaml` gives, and nothing else; the kubeconfig with a token of its service account.
     /// Only with a control plane of one's own.
     pub(super) async fn as_deployed(&self) -> PathBuf {
         let manifest = concat!(env!("CARGO_MANIFEST_DIR"), "/deploy/rbac.yaml");
@@ -66,7 +66,7 @@ impl World {
 }
 
 impl World {
-    /// A Role and its binding to the operator, or a ClusterRole where `scope` says so.
+    /// A Role and its binding to the operator, or a `ClusterRole` where `scope` says so.
     fn role(&self, scope: &str, name: &str, rules: &Value) -> [Value; 2] {
         let group = "rbac.authorization.k8s.io";
         let object = |kind: &str, mut with: Value| {
