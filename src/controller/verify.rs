@@ -99,7 +99,7 @@ async fn prepare<K: Kind>(
         .ok_or_else(|| {
             Why::new(
                 Reason::BaseUrlNotAllowed,
-                "No base URL: set spec.baseUrl, or start the operator with --base-url.",
+                "No base URL: create the Workspace anew with spec.baseUrl, or start the operator with --base-url.",
             )
         })?;
     let base_url = BaseUrl::parse(url, &ctx.config.allow_list).map_err(|error| {

@@ -107,3 +107,23 @@ pub fn chain(error: &dyn std::error::Error) -> String {
     }
     text
 }
+
+#[cfg(test)]
+mod tests {
+    use kube::core::Status;
+
+    use super::*;
+
+    fn listed(status: Status) -> watcher::Error {
+        watcher::Error::InitialListFailed(kube::Error::Api(Box::new(status)))
+    }
+
+    #[test]
+    fn a_list_that_is_not_found_is_of_a_kind_that_the_api_server_does_not_know() {
+        // As it answers: a bare 404, which is no Status of its own.
+        let bare = Status::failure("404 page not found", "").with_code(404);
+        assert!(unknown_kind(&listed(bare)));
+        let forbidden = Status::failure("forbidden", "Forbidden").with_code(403);
+        assert!(!unknown_kind(&listed(forbidden)));
+    }
+}

@@ -134,6 +134,8 @@ async fn a_base_url_off_the_allow_list_gets_no_request_until_the_list_holds_it()
     let words = [
         "base URL",
         "is not on the operator's list of allowed base URLs",
+        "Create the Workspace anew",
+        "--allowed-base-url",
     ];
     world
         .held_by_workspace("BaseUrlNotAllowed", true, &words)
@@ -155,7 +157,7 @@ async fn without_any_base_url_the_two_places_for_one_are_named() {
     })
     .await;
     world.create_run("train", json!({})).await;
-    let words = ["No base URL", "set spec.baseUrl", "--base-url"];
+    let words = ["No base URL", "anew with spec.baseUrl", "--base-url"];
     world
         .held_by_workspace("BaseUrlNotAllowed", true, &words)
         .await;
