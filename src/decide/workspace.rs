@@ -322,6 +322,14 @@ fn needs_a_person(reason: Reason) -> bool {
     )
 }
 
+impl Check {
+    /// Whether the check came to nothing because the API server didn't give a Secret: that says nothing of
+    /// the Workspace.
+    pub fn learnt_nothing(&self) -> bool {
+        matches!(&self.obstacle, Some(Obstacle::Config(why)) if why.reason == Reason::Checking)
+    }
+}
+
 impl Obstacle {
     fn why(&self, secret: Option<&str>) -> Why {
         match self {
