@@ -263,8 +263,8 @@ impl<'a> Facts<'a> {
     pub(super) fn written(&self) -> Option<&Intent> {
         let stands = self.own_intent()?;
         self.memory().intent.as_ref().filter(|own| {
-            let in_doubt = !self.knows_none_made();
-            own.uid == self.uid && (own.epoch == stands.epoch || in_doubt)
+            let made_some = self.memory().run_id.is_some() || !self.knows_none_made();
+            own.uid == self.uid && (own.epoch == stands.epoch || made_some)
         })
     }
 

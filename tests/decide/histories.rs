@@ -22,6 +22,16 @@ use crate::support::{
     Case, INTENT, bare, hopeless, lost, not_ready, problem, session, unreadable, view,
 };
 
+/// So many histories, or as many as the environment variable `PROPTEST_CASES` says.
+pub(crate) fn config(cases: u32) -> ProptestConfig {
+    let asked = std::env::var("PROPTEST_CASES").ok();
+    ProptestConfig {
+        cases: asked.and_then(|n| n.parse().ok()).unwrap_or(cases),
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    }
+}
+
 /// One thing that may happen to a Run, its process or its Workspace.
 #[derive(Clone, Debug)]
 pub(crate) enum Turn {
@@ -139,6 +149,10 @@ const FORGERIES: &[Forgery] = &[
     Forgery::End,
     Forgery::Made,
 ];
+
+pub(crate) fn sights() -> impl Strategy<Value = Sight> {
+    prop::sample::select(SIGHTS)
+}
 
 pub(crate) fn turns() -> impl Strategy<Value = Vec<Turn>> {
     let turn = prop_oneof![

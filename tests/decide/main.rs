@@ -26,5 +26,6 @@ mod properties;
 mod support;
 mod tenancy;
 mod trust;
+mod troubled;
 mod workspaces;
 mod world;

@@ -11,7 +11,7 @@ use run_operator::{
 };
 
 use crate::{
-    histories::{Answer, Turn, apply, turns},
+    histories::{self, Answer, Turn, apply, turns},
     support::{Case, at, condition, name, problem, view},
 };
 
@@ -127,7 +127,7 @@ fn may_exist(before: bool, turn: &Turn) -> bool {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 1500, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(histories::config(1500))]
 
     #[test]
     fn whatever_happens_the_decision_is_stable_bounded_and_safe(turns in turns()) {

@@ -7,7 +7,7 @@ use run_operator::{
 };
 
 use crate::{
-    histories::{Answer, Sight, act, apply, see, standing, turns},
+    histories::{self, Answer, Sight, act, apply, see, standing, turns},
     support::{Case, INTENT, condition, name},
 };
 
@@ -145,7 +145,7 @@ fn check_quiet(case: &Case, answer: &Answer) -> Result<(), TestCaseError> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 1500, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(histories::config(1500))]
 
     #[test]
     fn no_history_leads_to_a_call_that_may_not_be_made_or_that_the_workspace_does_not_wait_for(
@@ -160,7 +160,7 @@ proptest! {
     }
 
     #[test]
-    fn the_same_answer_for_ever_is_asked_for_in_no_hot_loop(turns in turns(), answer in crate::histories::answers()) {
+    fn the_same_answer_for_ever_is_asked_for_in_no_hot_loop(turns in turns(), answer in histories::answers()) {
         let case = turns.iter().fold(Case::new(), apply);
         check_quiet(&case, &answer)?;
     }

@@ -47,6 +47,8 @@ pub(crate) struct World {
     pub(crate) notes: Vec<Note>,
     pub(crate) gone: bool,
     pub(crate) status_writes: u32,
+    /// Where the latest POST went.
+    pub(crate) posted_to: Option<ResolvedWorkspace>,
 }
 
 impl World {
@@ -58,6 +60,7 @@ impl World {
             notes: Vec::new(),
             gone: false,
             status_writes: 0,
+            posted_to: None,
         }
     }
 
@@ -225,6 +228,7 @@ impl World {
 
     fn post(&mut self, key: &str, body: &[u8]) -> Result<RunView, Failure> {
         self.service.posts.push((key.to_owned(), body.to_vec()));
+        self.posted_to = self.case.view.place().cloned();
         let place = format!("{}|{key}", self.here());
         let now = self.case.now;
         self.call(|s| {
