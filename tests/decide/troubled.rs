@@ -6,7 +6,7 @@ use std::time::Duration;
 use proptest::prelude::*;
 use run_operator::{
     api::{Phase, RunStatus, run::DeletionPolicy},
-    decide::{Note, WorkspaceView, memory::later},
+    decide::{Note, WorkspaceView, answer::Failure, memory::later},
 };
 
 use crate::{
@@ -61,14 +61,19 @@ fn act(world: &mut World, answer: &Answer) {
         Answer::State(state) if live(world) => world.set_state("run-1", state),
         Answer::State(_) => {}
         Answer::Nothing | Answer::OtherRun => world.service.fates.push_back(Fate::AnswerLost),
-        // A service that denies a run that it has keeps no rule.
-        Answer::Fails(failure) if failure.code.as_deref() == Some("run_not_found") => {}
+        // A service that denies a run that it has, or refuses what made it, keeps no rule.
+        Answer::Fails(failure) if breaks_a_rule(world, failure) => {}
         Answer::Fails(failure) => {
             world.service.fates.push_back(Fate::Answered(failure.clone()));
         }
     }
     let _ = world.step();
     world.service.fates.clear();
+}
+
+fn breaks_a_rule(world: &World, failure: &Failure) -> bool {
+    let denies = failure.code.as_deref() == Some("run_not_found");
+    denies || failure.http_status == Some(422) && !world.service.runs.is_empty()
 }
 
 /// What makes the object another's, ends it by a lie or takes it away, is a limit that is documented; so is
@@ -89,7 +94,8 @@ fn within_the_promise(turns: Vec<Turn>) -> Vec<Turn> {
 /// The troubles end: the Workspace is what it was where the Run belongs, and may be used.
 fn heal(world: &mut World) {
     let announced = standing(&world.case).map(|i| i.workspace);
-    let home = world.posted_to.clone().or(announced);
+    let made = world.posted_to.clone();
+    let home = made.filter(|_| !world.service.runs.is_empty() || announced.is_none()).or(announced);
     let mut case = see(world.case.clone(), Sight::Ready);
     let mut fresh = session(case.sessions);
     fresh.resolved = home.unwrap_or(fresh.resolved);
