@@ -102,13 +102,19 @@ pub(super) enum Departure {
     Unknown,
 }
 
-/// The Runs that need this Workspace, as far as the stores know, in the order of their names.
+/// The Runs that need this Workspace, as far as the stores know, in the order of their names; of a
+/// `ClusterWorkspace` with their namespaces.
 pub(super) fn needed_by(ctx: &Context, key: &Key) -> Vec<String> {
     let mut names: Vec<String> = ctx
         .run_stores()
         .flat_map(Store::state)
         .filter(|run| needs(run, key))
-        .map(|run| run.name_any())
+        .map(|run| match run.meta().namespace.as_deref() {
+            Some(namespace) if key.namespace.is_empty() => {
+                format!("{namespace}/{}", run.name_any())
+            }
+            _ => run.name_any(),
+        })
         .collect();
     names.sort();
     names

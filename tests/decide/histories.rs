@@ -368,4 +368,3 @@ pub(crate) fn act(mut case: Case, answer: &Answer, heard: bool) -> Case {
         Effect::Delete => panic!("an object is deleted once"),
     }
 }
-

@@ -25,7 +25,7 @@ mod places;
 mod properties;
 mod support;
 mod tenancy;
-mod trust;
 mod troubled;
+mod trust;
 mod workspaces;
 mod world;

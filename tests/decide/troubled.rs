@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use run_operator::{
-    api::{Phase, RunStatus, run::DeletionPolicy},
-    decide::{Note, WorkspaceView, answer::Failure, memory::later},
+    api::{Phase, Reason, RunStatus, run::DeletionPolicy},
+    decide::{Note, WorkspaceView, answer::Failure, memory::later, need::needs_workspace},
 };
 
 use crate::{
@@ -64,7 +64,10 @@ fn act(world: &mut World, answer: &Answer) {
         // A service that denies a run that it has, or refuses what made it, keeps no rule.
         Answer::Fails(failure) if breaks_a_rule(world, failure) => {}
         Answer::Fails(failure) => {
-            world.service.fates.push_back(Fate::Answered(failure.clone()));
+            world
+                .service
+                .fates
+                .push_back(Fate::Answered(failure.clone()));
         }
     }
     let _ = world.step();
@@ -95,7 +98,9 @@ fn within_the_promise(turns: Vec<Turn>) -> Vec<Turn> {
 fn heal(world: &mut World) {
     let announced = standing(&world.case).map(|i| i.workspace);
     let made = world.posted_to.clone();
-    let home = made.filter(|_| !world.service.runs.is_empty() || announced.is_none()).or(announced);
+    let home = made
+        .filter(|_| !world.service.runs.is_empty() || announced.is_none())
+        .or(announced);
     let mut case = see(world.case.clone(), Sight::Ready);
     let mut fresh = session(case.sessions);
     fresh.resolved = home.unwrap_or(fresh.resolved);
@@ -146,7 +151,12 @@ fn says_what_to_do(world: &World) -> bool {
 }
 
 fn one_run_at_most(world: &World) -> Result<(), TestCaseError> {
-    prop_assert!(world.service.runs.len() <= 1, "{:?} {:?}", world.service.runs, world.log);
+    prop_assert!(
+        world.service.runs.len() <= 1,
+        "{:?} {:?}",
+        world.service.runs,
+        world.log
+    );
     Ok(())
 }
 
@@ -203,6 +213,24 @@ proptest! {
             let excused = world.notes.iter().any(|n| matches!(n, Note::CancelUnconfirmed { .. } | Note::Orphaned { .. }));
             prop_assert!(excused || !live(&world), "left behind: {:?}", world.log);
         }
+    }
+
+    /// Neither a hold of the Workspace's own making nor anything else keeps it for a Run that goes nowhere.
+    #[test]
+    fn a_workspace_that_is_being_deleted_goes_when_its_runs_have_ended_or_say_what_to_do(turns in turns()) {
+        let mut world = lived(turns)?;
+        heal(&mut world);
+        if let WorkspaceView::Ready(session) = &mut world.case.view {
+            session.holds = Some((Reason::WorkspaceDeleting, "going".into()));
+        }
+        play(&mut world, 700)?;
+        if world.state("run-1").is_some() {
+            world.set_state("run-1", "succeeded");
+        }
+        play(&mut world, 1300)?;
+        one_run_at_most(&world)?;
+        let needs = !world.gone && needs_workspace(&world.case.run);
+        prop_assert!(!needs || says_what_to_do(&world), "{:?} {:#?}", world.log, status(&world).conditions);
     }
 
     /// However long the troubles last: a day later the keys are forgotten.

@@ -64,22 +64,41 @@ fn check(case: &Case) -> Result<(), TestCaseError> {
             return Err(TestCaseError::fail("a call without a session"));
         };
         for pin in pins(&case) {
-            prop_assert_eq!(elsewhere(&pin, &session.resolved), None, "{} elsewhere", does);
+            prop_assert_eq!(
+                elsewhere(&pin, &session.resolved),
+                None,
+                "{} elsewhere",
+                does
+            );
         }
-        prop_assert!(needs || case.vanished || meddled(&case), "{does}, and its Workspace may go");
+        prop_assert!(
+            needs || case.vanished || meddled(&case),
+            "{does}, and its Workspace may go"
+        );
     }
     if matches!(effect, Some(Effect::Submit { .. })) {
         let intent = standing(&case).expect("an intent");
         prop_assert!(owned(&case, &intent));
         if case.namespace_allowed != Some(true) {
-            prop_assert!(deleting(&case), "a POST from a namespace that is not allowed");
+            prop_assert!(
+                deleting(&case),
+                "a POST from a namespace that is not allowed"
+            );
         }
         if let Some(reason) = held(&case) {
             let first = case.memory.submission.made_none();
-            prop_assert!(!first || reason == Reason::WorkspaceDeleting, "a first POST, held: {reason}");
+            prop_assert!(
+                !first || reason == Reason::WorkspaceDeleting,
+                "a first POST, held: {reason}"
+            );
         }
     }
-    if let Some(Effect::WriteIntent { clean: true, intent, .. }) = effect {
+    if let Some(Effect::WriteIntent {
+        clean: true,
+        intent,
+        ..
+    }) = effect
+    {
         prop_assert_eq!(case.namespace_allowed, Some(true));
         let mended = standing(&case).is_some_and(|i| i.epoch == intent.epoch);
         let may = held(&case).is_none_or(|reason| reason == Reason::WorkspaceDeleting && needs);
@@ -119,7 +138,11 @@ fn check_afresh(case: &Case) -> Result<(), TestCaseError> {
                 fresh = fresh.deleting();
             }
             let effect = fresh.effect();
-            prop_assert!(!is_call(effect.as_ref()), "{} by the next process", name(effect.as_ref()));
+            prop_assert!(
+                !is_call(effect.as_ref()),
+                "{} by the next process",
+                name(effect.as_ref())
+            );
         }
     }
     Ok(())
@@ -140,7 +163,10 @@ fn check_quiet(case: &Case, answer: &Answer) -> Result<(), TestCaseError> {
         }
     }
     let again = case.decide().again;
-    prop_assert!(again.is_none_or(|at| at > case.now), "looks again in the past");
+    prop_assert!(
+        again.is_none_or(|at| at > case.now),
+        "looks again in the past"
+    );
     Ok(())
 }
 

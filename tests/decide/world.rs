@@ -223,7 +223,10 @@ impl World {
     fn at_home(&self, run_id: &str) {
         let here = self.here();
         let home = self.service.home(run_id);
-        assert!(home.is_none_or(|home| home == here), "{run_id} asked for elsewhere");
+        assert!(
+            home.is_none_or(|home| home == here),
+            "{run_id} asked for elsewhere"
+        );
     }
 
     fn post(&mut self, key: &str, body: &[u8]) -> Result<RunView, Failure> {
@@ -232,7 +235,10 @@ impl World {
         let place = format!("{}|{key}", self.here());
         let now = self.case.now;
         self.call(|s| {
-            let age = s.used.get(&place).map_or(0, |at| now.as_second() - at.as_second());
+            let age = s
+                .used
+                .get(&place)
+                .map_or(0, |at| now.as_second() - at.as_second());
             assert!(age <= DAY, "the key is forgotten: a second run");
             if !s.runs.contains_key(&place) {
                 let id = format!("run-{}", s.runs.len() + 1);
@@ -291,7 +297,11 @@ impl World {
 const DAY: i64 = 86_400;
 
 fn where_it_is(place: &ResolvedWorkspace) -> String {
-    format!("{} {}", place.base_url, place.identity.as_deref().unwrap_or_default())
+    format!(
+        "{} {}",
+        place.base_url,
+        place.identity.as_deref().unwrap_or_default()
+    )
 }
 
 impl Service {
