@@ -50,8 +50,11 @@ pub(crate) enum Turn {
     View(Sight),
     /// What the namespace's labels say.
     Allowed(Option<bool>),
-    /// Why calls wait, if they do; a pause lasts this many seconds.
-    Held(Option<Option<i64>>),
+    /// Calls go again.
+    Flowing,
+    Queued,
+    /// For so many seconds.
+    Paused(u64),
     /// Somebody edits the intent that stands in the object.
     Forge(Forgery),
     Strip,
@@ -168,7 +171,9 @@ pub(crate) fn turns() -> impl Strategy<Value = Vec<Turn>> {
         1 => Just(Turn::ReadyWhenAccepted),
         4 => prop::sample::select(SIGHTS).prop_map(Turn::View),
         2 => prop::sample::select(vec![None, Some(false), Some(true), Some(true)]).prop_map(Turn::Allowed),
-        2 => prop::sample::select(vec![None, Some(None), Some(Some(6)), Some(Some(600))]).prop_map(Turn::Held),
+        2 => prop::sample::select(vec![
+            Turn::Flowing, Turn::Queued, Turn::Paused(6), Turn::Paused(600),
+        ]),
         2 => prop::sample::select(FORGERIES).prop_map(Turn::Forge),
         1 => Just(Turn::Strip),
         1 => Just(Turn::Scribble),
@@ -212,13 +217,11 @@ pub(crate) fn apply(mut case: Case, turn: &Turn) -> Case {
         Turn::Retry(n) => return case.retry(&n.to_string()),
         Turn::View(sight) => return see(case, *sight),
         Turn::Allowed(allowed) => case.namespace_allowed = *allowed,
-        Turn::Held(held) => {
-            case.held = held.map(|pause| match pause {
-                None => Held::Queued,
-                Some(seconds) => Held::Paused {
-                    until: later(case.now, Duration::from_secs(seconds.unsigned_abs())),
-                },
-            });
+        Turn::Flowing => case.held = None,
+        Turn::Queued => case.held = Some(Held::Queued),
+        Turn::Paused(seconds) => {
+            let until = later(case.now, Duration::from_secs(*seconds));
+            case.held = Some(Held::Paused { until });
         }
         Turn::Forge(forgery) => return forge(case, *forgery),
         Turn::Strip => {
@@ -300,7 +303,6 @@ fn forge(case: Case, forgery: Forgery) -> Case {
         (Some(intent), _) => intent,
     };
     match forgery {
-        Forgery::Made => intent.time = case.now,
         Forgery::Owner => intent.owner = "somebody".into(),
         Forgery::Epoch(epoch) => intent.epoch = epoch,
         Forgery::Place => intent.workspace.identity = Some(other),
@@ -311,7 +313,7 @@ fn forge(case: Case, forgery: Forgery) -> Case {
         Forgery::Key => intent.key = "another".into(),
         Forgery::Bytes => intent.sha256 = "00".into(),
         Forgery::Retry => intent.retry = Some("1".into()),
-        Forgery::Time => intent.time = case.now,
+        Forgery::Made | Forgery::Time => intent.time = case.now,
         Forgery::End => {
             intent.end = Some(End {
                 run_id: Some("somebody-s".into()),

@@ -84,11 +84,14 @@ fn breaks_a_rule(world: &World, failure: &Failure) -> bool {
 fn within_the_promise(turns: Vec<Turn>) -> Vec<Turn> {
     let forged = turns.iter().any(|t| matches!(t, Turn::Forge(_)));
     let keeps = |turn: &Turn| match turn {
-        Turn::Strip | Turn::Scribble | Turn::Foreign | Turn::Vanish => false,
+        // Without an identity a Run is pinned to its base URL alone: a limit too.
+        Turn::View(Sight::NoIdentity)
+        | Turn::Strip
+        | Turn::Scribble
+        | Turn::Foreign
+        | Turn::Vanish => false,
         Turn::Forge(forgery) => !matches!(forgery, Forgery::End | Forgery::Made),
         Turn::Crash | Turn::Unheard => !forged,
-        // Pinned to its base URL alone: a limit too.
-        Turn::View(Sight::NoIdentity) => false,
         _ => true,
     };
     turns.into_iter().filter(keeps).collect()
