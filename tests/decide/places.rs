@@ -190,6 +190,60 @@ fn an_edited_intent_is_no_way_to_another_place(#[case] identity: Option<&str>) {
     assert_eq!(submitted.does(), "cancel");
 }
 
+#[rstest]
+#[case::of_the_place(|i: &mut Intent| i.workspace.identity = Some("ws-other".into()))]
+#[case::of_the_place_and_the_epoch(|i: &mut Intent| {
+    i.workspace.identity = Some("ws-other".into());
+    i.epoch = 7;
+})]
+fn an_edit_while_the_outcome_is_unknown_sends_no_post_elsewhere(#[case] edit: fn(&mut Intent)) {
+    let mut intent = Case::new().an_intent("me", 1);
+    edit(&mut intent);
+    let case = in_doubt().stands(&intent).view(other_identity());
+    assert_eq!(case.does(), "nothing");
+    assert_eq!(case.stalled().as_deref(), Some("IdentityChanged"));
+    // Nor does one between the answer and its first write.
+    let answered = Case::new().mine().posted(Ok(view("running")));
+    let status = answered.stands(&intent).settled();
+    assert_eq!(status.workspace, Some(place()));
+}
+
+#[rstest]
+#[case::alone(1)]
+#[case::with_the_epoch(7)]
+fn an_edit_of_the_intents_time_makes_no_key_younger(#[case] epoch: i64) {
+    let mut intent = Case::new().an_intent("me", epoch);
+    intent.time = at(86_000);
+    let case = in_doubt().stands(&intent).at(86_400);
+    assert_eq!(case.does(), "nothing");
+    assert_eq!(case.stalled().as_deref(), Some("SubmissionUnknown"));
+}
+
+/// A runId with neither Workspace nor intent: somebody else wrote it.
+#[test]
+fn a_run_id_without_a_place_leads_to_no_call_and_the_object_goes() {
+    let forged = Case::new().finalizer().status(|s| {
+        s.phase = Some(Phase::Active);
+        s.run_id = Some("somebody-s".into());
+    });
+    assert_eq!(forged.does(), "nothing");
+    assert_eq!(forged.stalled().as_deref(), Some("SubmissionUnknown"));
+    assert_eq!(forged.clone().deleting().does(), "release");
+    let mut vanished = forged;
+    vanished.vanished = true;
+    assert_eq!(vanished.does(), "release");
+}
+
+#[test]
+fn a_deadline_that_passes_where_no_call_can_be_made_is_seen_in_time() {
+    for elsewhere in [other_identity(), other_url(), not_ready()] {
+        let case = active().spec(|s| s.active_deadline_seconds = Some(100));
+        let case = case.at(50).view(elsewhere).settle();
+        assert_eq!(case.decide().again, Some(at(100)));
+        assert_eq!(case.at(100).settled().phase, Some(Phase::Cancelling));
+    }
+}
+
 #[test]
 fn a_vanished_run_is_cancelled_at_its_own_place_alone() {
     let mut case = active();

@@ -7,6 +7,7 @@ use run_operator::{
         WorkspaceView,
         answer::Failure,
         last_token::outlives,
+        need::needs_workspace,
         situation::Why,
         workspace::{Assessment, Check, Obstacle, assess},
     },
@@ -153,6 +154,22 @@ fn a_workspace_that_waits_for_a_run_with_an_intent_does_not_hold_it() {
     let view = holding(Reason::WorkspaceDeleting);
     assert_eq!(Case::new().view(view.clone()).does(), "nothing");
     assert_eq!(Case::new().mine().view(view).does(), "submit");
+}
+
+/// The Workspace waits for what has begun, so that may begin again: each would wait for the other.
+#[rstest]
+#[case::retried(Case::new().mine().retry("1"), "intent")]
+#[case::retried_after_a_429(Case::new().mine().posted(Err(problem(429, "slow_down"))).retry("1"), "intent")]
+#[case::its_key_forgotten(Case::new().mine().at(86_400), "intent")]
+#[case::refused_and_retried(Case::new().mine().posted(Err(problem(403, "no"))).settle().retry("1"), "nothing")]
+#[case::a_copy_retried(Case::new().foreign().settle().retry("1"), "nothing")]
+fn a_workspace_that_is_being_deleted_holds_nobody_for_whom_it_waits(
+    #[case] case: Case,
+    #[case] does: &str,
+) {
+    let case = case.view(holding(Reason::WorkspaceDeleting)).settle();
+    assert_eq!(case.does(), does);
+    assert_eq!(needs_workspace(&case.run), does == "intent");
 }
 
 #[test]
