@@ -194,6 +194,7 @@ impl Checks {
 #[cfg(test)]
 mod tests {
     use crate::api::{Contract, run::WorkspaceKind};
+    use crate::controller::metrics::Metrics;
 
     use super::*;
 
@@ -259,6 +260,50 @@ mod tests {
         let past_the_next = later(start, Duration::from_secs(301));
         assert!(!checks.reconnected(&key(), past_the_next));
         assert_eq!(due_at(&checks, past_the_next), None);
+    }
+
+    #[test]
+    fn another_object_another_generation_or_another_secret_is_checked_at_once() {
+        let start = Timestamp::UNIX_EPOCH;
+        let checks = checked(start);
+        let due = |uid: &str, generation: i64| {
+            matches!(
+                checks.due(&key(), uid, generation, false, start),
+                Verdict::Now
+            )
+        };
+        assert!(!due("u", 1), "nothing changed");
+        assert!(due("another", 1) && due("u", 2));
+        checks.secret_changed(&key());
+        assert!(due("u", 1));
+        assert!(!due("u", 1), "one change, one check");
+    }
+
+    #[test]
+    fn a_suspicion_leads_to_one_check_a_second() {
+        let start = Timestamp::UNIX_EPOCH;
+        let checks = checked(start);
+        let suspected = |now| checks.due(&key(), "u", 1, true, now);
+        let soonest = later(start, SUSPICIONS_APART);
+        let just_before = later(start, SUSPICIONS_APART / 2);
+        assert!(matches!(suspected(just_before), Verdict::NotBefore(at) if at == soonest));
+        assert!(matches!(suspected(soonest), Verdict::Now));
+    }
+
+    #[test]
+    fn each_workspace_has_a_gate_of_its_own_and_keeps_it() {
+        let checks = Checks::default();
+        let gate = |namespace: &str| {
+            let key = Key {
+                namespace: namespace.to_owned(),
+                ..key()
+            };
+            let new = || Gate::new(key.clone(), Box::new(|_, _| {}), Arc::new(Metrics::new()));
+            checks.gate(&key, None, new)
+        };
+        let one = gate("one");
+        assert!(Arc::ptr_eq(&one, &gate("one")));
+        assert!(!Arc::ptr_eq(&one, &gate("two")));
     }
 
     #[test]
