@@ -195,6 +195,7 @@ impl Checks {
 mod tests {
     use crate::api::{Contract, run::WorkspaceKind};
     use crate::controller::metrics::Metrics;
+    use crate::service::{AllowList, BaseUrl, ClientConfig};
 
     use super::*;
 
@@ -304,6 +305,29 @@ mod tests {
         let one = gate("one");
         assert!(Arc::ptr_eq(&one, &gate("one")));
         assert!(!Arc::ptr_eq(&one, &gate("two")));
+    }
+
+    #[test]
+    fn a_client_is_kept_for_one_base_url_and_one_ca() {
+        // Another test of this process may have installed it.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let url = "http://localhost:1/api/v1";
+        let allowed = AllowList::parse([url], false).unwrap();
+        let config = ClientConfig {
+            base_url: BaseUrl::parse(url, &allowed).unwrap(),
+            ca_pem: None,
+            contract: Arc::new(Contract::builtin().unwrap()),
+            user_agent: "test".to_owned(),
+            observer: Arc::new(()),
+        };
+        let checks = Checks::default();
+        let ca = b"one".to_vec();
+        let client = Client::new(config).unwrap();
+        checks.keep_client(&key(), url.to_owned(), Some(ca.clone()), client);
+        let kept = |url: &str, ca: Option<&[u8]>| checks.client(&key(), url, ca).is_some();
+        assert!(kept(url, Some(&ca)));
+        assert!(!kept("http://localhost:2/api/v1", Some(&ca)));
+        assert!(!kept(url, Some(b"another")) && !kept(url, None));
     }
 
     #[test]
