@@ -13,6 +13,7 @@ use crate::decide::need::needs_workspace;
 use super::{
     context::{Context, Guarded, lock},
     kinds::Kind,
+    reaper,
     registry::Key,
     scope::Scope,
     watch::chain,
@@ -98,17 +99,21 @@ pub(super) enum Departure {
     Released,
     /// Runs need it, or may begin to: look again when one has ended.
     Waits,
-    /// It could not be found out.
-    Unknown,
+    /// It changed meanwhile.
+    Overtaken,
+    /// The Runs could not be listed, or the finalizer not be taken off.
+    Failed,
 }
 
-/// The Runs that need this Workspace, as far as the stores know, in the order of their names.
+/// The Runs that need this Workspace, as far as the stores know, in the order of their names; and those
+/// that vanished and whose runs are still to be cancelled.
 pub(super) fn needed_by(ctx: &Context, key: &Key) -> Vec<String> {
     let mut names: Vec<String> = ctx
         .run_stores()
         .flat_map(Store::state)
         .filter(|run| needs(run, key))
         .map(|run| run.name_any())
+        .chain(reaper::owing(ctx, key))
         .collect();
     names.sort();
     names
@@ -129,18 +134,19 @@ pub(super) async fn depart<K: Kind>(ctx: &Context, workspace: &K, key: &Key) -> 
                 k8s.namespace.name = %key.namespace, workspace.name = %key.name, error = %chain(&error),
                 "failed to list the Runs of a Workspace that is being deleted; trying again"
             );
-            return Departure::Unknown;
+            return Departure::Failed;
         }
     }
     let api = K::api(ctx.client.clone(), &key.namespace);
     match writes::write_finalizer(&api, workspace, false).await {
         Ok(_) | Err(writes::WriteError::Gone) => Departure::Released,
+        Err(writes::WriteError::Conflict) => Departure::Overtaken,
         Err(error) => {
             tracing::warn!(
                 k8s.namespace.name = %key.namespace, workspace.name = %key.name, error = %chain(&error),
                 "failed to let a Workspace go; trying again"
             );
-            Departure::Unknown
+            Departure::Failed
         }
     }
 }

@@ -8,7 +8,7 @@ use super::super::window::WIDEST;
 use super::*;
 
 /// More than any wait of a test; only a hang meets it.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 /// A gate, and the names of the Runs that it has woken.
 fn gate() -> (Arc<Gate>, Arc<Mutex<Vec<String>>>) {

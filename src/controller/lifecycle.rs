@@ -133,6 +133,7 @@ impl Controller {
             namespaces,
         } = self;
         let concurrency = ctx.config.max_concurrent_reconciles;
+        let mut run_loops: Vec<BoxFuture<'static, ()>> = Vec::new();
         let mut tasks: Vec<BoxFuture<'static, ()>> = Vec::new();
         for (scope, (run_loop, workspace_loop)) in
             scopes.iter().zip(runs.into_iter().zip(workspaces))
@@ -146,7 +147,7 @@ impl Controller {
                 reconcile::reconcile,
                 gone,
             );
-            tasks.push(served.boxed());
+            run_loops.push(served.boxed());
             let api = scope.api::<Guarded<Workspace>>(ctx.client.clone());
             let served = workspace_loop.serve(
                 api,
@@ -172,30 +173,38 @@ impl Controller {
         }
         tasks.push(reaper::run(Arc::clone(&ctx)).boxed());
         tasks.push(secret_watch::run(Arc::clone(&ctx)).boxed());
-        let shutdown = ctx.shutdown.clone();
-        let watched = tasks.into_iter().map(|task| {
-            let shutdown = shutdown.clone();
-            async move {
-                let ended = tokio::spawn(task).await;
-                let early = !shutdown.is_cancelled();
-                if early {
-                    // A loop that is gone would leave its objects to nobody: better to start anew.
-                    tracing::error!(
-                        panicked = ended.is_err(),
-                        "a loop ended by itself; shutting down"
-                    );
-                    shutdown.cancel();
-                }
-                early
-            }
-        });
-        let early = join_all(watched).await.contains(&true);
-        calls::end(&ctx).await;
+        let shutdown = &ctx.shutdown;
+        // What the calls taught is written as soon as no reconcile is under way, whatever the check of a
+        // Workspace still waits for.
+        let runs = async {
+            let early = all(run_loops, shutdown).await;
+            calls::end(&ctx).await;
+            early
+        };
+        let (runs_early, early) = tokio::join!(runs, all(tasks, shutdown));
         for entry in ctx.objects.all() {
             entry.close_stream();
         }
-        !early
+        !(runs_early || early)
     }
+}
+
+/// Runs these until they have ended, and all else with them: a loop that is gone would leave its objects
+/// to nobody, and it is better to start anew. Returns whether one ended by itself.
+async fn all(tasks: Vec<BoxFuture<'static, ()>>, shutdown: &CancellationToken) -> bool {
+    let watched = tasks.into_iter().map(|task| async move {
+        let ended = tokio::spawn(task).await;
+        let early = !shutdown.is_cancelled();
+        if early {
+            tracing::error!(
+                panicked = ended.is_err(),
+                "a loop ended by itself; shutting down"
+            );
+            shutdown.cancel();
+        }
+        early
+    });
+    join_all(watched).await.contains(&true)
 }
 
 impl Probe {

@@ -59,19 +59,17 @@ pub(super) async fn follow(ctx: Arc<Context>, scope: Scope, writer: Writer<Label
 }
 
 /// Whether the Runs of `namespace` may be submitted by this Workspace; `None` while the labels of the
-/// namespace are not known, which may be a moment later than its first Run.
+/// namespace are not known, which may be a moment later than its first Run, and where the Workspace is
+/// not: a session of it may be known for a moment longer, and is not to be used.
 pub(super) fn allowed(ctx: &Context, key: &Key, namespace: &str) -> Option<bool> {
-    if key.kind == WorkspaceKind::Workspace {
+    // Where ClusterWorkspaces are not served, that is what is to be said.
+    if key.kind == WorkspaceKind::Workspace || ctx.cluster_stores.is_empty() {
         return Some(true);
     }
-    let Some(workspace) = ctx
+    let workspace = ctx
         .cluster_stores
         .iter()
-        .find_map(|store| store.get(&ObjectRef::<Guarded<_>>::new(&key.name)))
-    else {
-        // There is no such Workspace, and that is what is to be said.
-        return Some(true);
-    };
+        .find_map(|store| store.get(&ObjectRef::<Guarded<_>>::new(&key.name)))?;
     let Ok(workspace) = &workspace.0 else {
         return Some(false);
     };

@@ -79,7 +79,44 @@ pub struct State {
     pub write_failures: u32,
 }
 
+/// What is left to be done for an object that is gone.
+pub(super) enum Parting {
+    /// Something is under way: a POST may bring a runId yet.
+    Busy,
+    /// Nothing, and nothing begins any more.
+    Settled,
+    /// Its run may live; this is what was last seen of the object.
+    Owes(Arc<Run>),
+}
+
 impl State {
+    /// The object is gone from the store. Looked at and decided in one step: a reconcile that still has
+    /// the object in its hands must not begin a call that nobody would learn of.
+    pub(super) fn part(&mut self) -> Parting {
+        if self.doing != Doing::Nothing {
+            return Parting::Busy;
+        }
+        let held = self.latest.clone().filter(|_| self.hold == Hold::Held);
+        if let Some(run) = held.filter(|run| self.unfinished(run)) {
+            return Parting::Owes(run);
+        }
+        self.hold = Hold::Gone;
+        Parting::Settled
+    }
+
+    /// Whether a run may be left at the service.
+    fn unfinished(&self, run: &Run) -> bool {
+        let stored = run.status.as_ref().is_some_and(|s| s.run_id.is_some());
+        (stored || self.memory.run_id.is_some()) && !run.ended()
+    }
+
+    /// Whether this object, which is gone, still needs its Workspace: its run is to be cancelled, or a call
+    /// under way may bring one. Returns what was last seen of it.
+    pub(super) fn owes(&self) -> Option<Arc<Run>> {
+        let held = self.latest.clone().filter(|_| self.hold == Hold::Held);
+        held.filter(|run| self.doing == Doing::Call || self.unfinished(run))
+    }
+
     /// A reconcile begins: it looks at all that was learnt.
     pub(super) fn begin(&mut self) {
         self.doing = Doing::Reconcile;
@@ -105,6 +142,11 @@ impl Objects {
             })
         });
         Arc::clone(entry)
+    }
+
+    /// The entry of an object, if there is one.
+    pub fn get(&self, uid: &str) -> Option<Arc<Entry>> {
+        lock(&self.entries).get(uid).cloned()
     }
 
     /// Every entry.
@@ -190,4 +232,55 @@ fn version(run: &Run) -> u64 {
         .as_deref()
         .and_then(|v| v.parse().ok())
         .unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn run(status: &serde_json::Value) -> Arc<Run> {
+        let run = json!({
+            "apiVersion": "run-operator.dev/v1alpha1", "kind": "Run",
+            "metadata": {"name": "train", "namespace": "team", "uid": "u"},
+            "spec": {"workload": {"image": "i"}}, "status": status,
+        });
+        Arc::new(serde_json::from_value(run).unwrap())
+    }
+
+    #[test]
+    fn of_an_object_that_is_gone_nothing_begins_any_more_and_what_is_under_way_ends_first() {
+        let mut state = State {
+            latest: Some(run(&json!({}))),
+            ..State::default()
+        };
+        for doing in [Doing::Reconcile, Doing::Call] {
+            state.doing = doing;
+            assert!(matches!(state.part(), Parting::Busy));
+            assert_eq!(state.hold, Hold::Held);
+        }
+        state.doing = Doing::Nothing;
+        assert!(matches!(state.part(), Parting::Settled));
+        assert_eq!(state.hold, Hold::Gone, "a reconcile leaves it alone");
+    }
+
+    #[test]
+    fn an_object_that_vanished_needs_its_workspace_until_its_run_is_settled() {
+        let mut state = State {
+            latest: Some(run(&json!({"runId": "r"}))),
+            ..State::default()
+        };
+        assert!(matches!(state.part(), Parting::Owes(_)));
+        assert!(state.owes().is_some());
+        state.hold = Hold::Released;
+        assert!(state.owes().is_none(), "it was let go in good order");
+        let mut posting = State {
+            latest: Some(run(&json!({}))),
+            ..State::default()
+        };
+        assert!(posting.owes().is_none());
+        posting.doing = Doing::Call;
+        assert!(posting.owes().is_some(), "the POST may bring a runId");
+    }
 }

@@ -13,7 +13,7 @@ use super::{
     context::{Context, now},
     departure,
     gate::Permit,
-    objects::{Doing, Entry, Hold},
+    objects::{Entry, Parting, State},
     reconcile::{decide, publish},
     registry::{Key, Slot},
     rivals,
@@ -44,15 +44,13 @@ pub(super) async fn run(ctx: Arc<Context>) {
 fn sweep(ctx: &Arc<Context>) {
     for entry in ctx.objects.all() {
         let there = ctx.has_run(&entry.namespace, &entry.name, &entry.uid);
-        // A POST that is under way may bring a runId yet.
-        if there || entry.with(|state| state.doing != Doing::Nothing) {
+        if there {
             continue;
         }
-        let last_seen =
-            entry.with(|state| state.latest.clone().filter(|_| state.hold == Hold::Held));
-        match last_seen.filter(|run| unfinished(&entry, run)) {
-            None => forget(ctx, &entry),
-            Some(run) => {
+        match entry.with(State::part) {
+            Parting::Busy => {}
+            Parting::Settled => forget(ctx, &entry),
+            Parting::Owes(run) => {
                 if !entry.with(|state| std::mem::replace(&mut state.vanishing, true)) {
                     entry.close_stream();
                     entry.leave_queue();
@@ -61,7 +59,8 @@ fn sweep(ctx: &Arc<Context>) {
                         k8s.namespace.name = %entry.namespace, run.name = %entry.name, run.uid = %entry.uid,
                         "a Run vanished without having been released; cancelling its run"
                     );
-                    tokio::spawn(cancel(Arc::clone(ctx), entry, run));
+                    // Among the calls: one that is under way at shutdown ends.
+                    ctx.calls.spawn(cancel(Arc::clone(ctx), entry, run));
                 }
             }
         }
@@ -78,12 +77,15 @@ fn forget(ctx: &Context, entry: &Entry) {
     }
 }
 
-/// Whether a run may be left at the service.
-fn unfinished(entry: &Entry, run: &Run) -> bool {
-    let status = run.status.as_ref();
-    let known =
-        status.is_some_and(|s| s.run_id.is_some()) || entry.with(|s| s.memory.run_id.is_some());
-    known && !run.ended()
+/// The names of the Runs that are gone and whose runs are yet to be cancelled with this Workspace.
+pub(super) fn owing(ctx: &Context, key: &Key) -> Vec<String> {
+    let owes = |entry: &Arc<Entry>| {
+        let run = entry.with(|state| state.owes());
+        run.is_some_and(|run| Key::of(&run.spec.workspace_ref(), &entry.namespace) == *key)
+            && !ctx.has_run(&entry.namespace, &entry.name, &entry.uid)
+    };
+    let entries = ctx.objects.all().into_iter();
+    entries.filter(owes).map(|e| e.name.clone()).collect()
 }
 
 async fn cancel(ctx: Arc<Context>, entry: Arc<Entry>, run: Arc<Run>) {

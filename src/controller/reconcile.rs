@@ -49,6 +49,9 @@ pub async fn reconcile(object: Arc<Guarded<Run>>, ctx: Arc<Context>) -> Result<A
                 k8s.namespace.name = meta.namespace.as_deref(), run.name = meta.name.as_deref(),
                 error = %invalid.error, "failed to decode a Run; it is left alone until it changes"
             );
+            if let Some(entry) = meta.uid.as_deref().and_then(|uid| ctx.objects.get(uid)) {
+                entry.leave_queue();
+            }
             return Ok(Action::await_change());
         }
     };

@@ -133,18 +133,19 @@ impl Registry {
         let Some(sender) = lock(&self.slots).get(key).cloned() else {
             return false;
         };
-        if sender
-            .borrow()
-            .live
-            .as_ref()
-            .is_none_or(|live| live.number != number)
-        {
-            return false;
-        }
-        if suspicion == Suspicion::Unauthorized {
-            sender.send_replace(Slot::closed(WorkspaceView::Unknown));
-        }
-        lock(&self.suspected).insert(key.clone())
+        let meant = |slot: &Slot| slot.live.as_ref().is_some_and(|l| l.number == number);
+        let current = match suspicion {
+            // In one step: a check that has just ended well must not be undone.
+            Suspicion::Unauthorized => sender.send_if_modified(|slot| {
+                let meant = meant(slot);
+                if meant {
+                    *slot = Slot::closed(WorkspaceView::Unknown);
+                }
+                meant
+            }),
+            Suspicion::Outage => meant(&sender.borrow()),
+        };
+        current && lock(&self.suspected).insert(key.clone())
     }
 
     /// Whether a call raised a suspicion that no check has cleared yet.

@@ -48,7 +48,12 @@ pub async fn run(ctx: Arc<Context>) {
         tokio::select! {
             _ = round.tick() => {
                 let uncovered = futures::stream::iter(ctx.secrets.uncovered());
-                uncovered.for_each_concurrent(REREADS_AT_ONCE, |secret| reread(&ctx, secret)).await;
+                let reread = uncovered.for_each_concurrent(REREADS_AT_ONCE, |secret| reread(&ctx, secret));
+                // An API server that hangs is not to hold up the end.
+                tokio::select! {
+                    () = reread => {}
+                    () = ctx.shutdown.cancelled() => return,
+                }
             }
             () = ctx.secrets.unnamed.notified() => settle(&ctx),
             () = ctx.shutdown.cancelled() => return,

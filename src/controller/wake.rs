@@ -49,6 +49,10 @@ pub(super) fn missing_workspaces(ctx: &Context) {
                 runs_of(ctx, &key);
             }
             ctx.registry.forget(&key);
+            // Created anew meanwhile, and perhaps checked already: what that said was just forgotten.
+            if ctx.has_workspace(&key) {
+                ctx.wake_workspace(&key);
+            }
         }
     }
 }

@@ -97,7 +97,9 @@ async fn look<K: Kind>(
     match departure::depart(ctx, workspace, key).await {
         Departure::Released => (Action::await_change(), result),
         Departure::Waits => (Action::requeue(pause.min(DEPARTURE)), result),
-        Departure::Unknown => (Action::requeue(AFTER_CONFLICT), ReconcileResult::error),
+        Departure::Overtaken => (Action::requeue(AFTER_CONFLICT), ReconcileResult::conflict),
+        // Each try lists the Runs.
+        Departure::Failed => (Action::requeue(DEPARTURE), ReconcileResult::error),
     }
 }
 

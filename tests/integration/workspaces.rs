@@ -10,6 +10,9 @@ use run_operator::api::{ConditionType as Type, Phase, names};
 use crate::cluster::{ControlPlane, Options};
 use crate::support::{SECRET, Setup, World, eventually, holds_for_a_while, says};
 
+/// Longer than the second between two tries that were overtaken.
+const A_WHILE: u32 = 120;
+
 async fn delete_workspace(world: &World, name: &str) {
     world
         .workspaces()
@@ -159,13 +162,109 @@ async fn a_workspace_waits_for_a_run_that_only_a_live_list_shows() {
     world
         .workspace_condition("default", Type::Ready, "False", "WorkspaceDeleting")
         .await;
-    holds_for_a_while(60, async || {
+    holds_for_a_while(A_WHILE, async || {
         let left = world.workspaces().get("default").await.unwrap();
         assert_eq!(left.finalizers(), [names::FINALIZER]);
     })
     .await;
     world.delete_run("unseen").await;
     workspace_gone(&world, "default").await;
+}
+
+#[tokio::test]
+async fn a_deleted_workspace_waits_for_the_run_of_an_object_that_vanished() {
+    let world = World::new().await;
+    world.simulate("train", json!({"outcome": "never"})).await;
+    world.state("train", "running").await;
+    let refused = json!({"type": "answer", "status": 503});
+    world
+        .service
+        .lasting_fault(json!({"operation": "cancelRun"}), refused)
+        .await;
+    world.delete_run("train").await;
+    world.asked("cancelRun", 1).await;
+    // Somebody loses patience with the Run, but not with its Workspace.
+    let strip = json!({"metadata": {"finalizers": null}});
+    world.patch_run("train", strip).await;
+    world.gone("train").await;
+    delete_workspace(&world, "default").await;
+    let told = world
+        .workspace_condition("default", Type::Ready, "False", "WorkspaceDeleting")
+        .await;
+    says(&told, &["train"]);
+    assert_eq!(world.service.runs().await[0]["state"], "running");
+    world.service.delete("faults").await;
+    workspace_gone(&world, "default").await;
+    assert_eq!(world.service.runs().await[0]["state"], "cancelled");
+}
+
+/// Has the API server refuse that this world's Workspaces lose their finalizer.
+async fn forbid_release(world: &World) {
+    let name = &world.namespace;
+    let policy = json!({
+        "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicy",
+        "metadata": {"name": name},
+        "spec": {
+            "matchConstraints": {"resourceRules": [{
+                "apiGroups": ["run-operator.dev"], "apiVersions": ["*"],
+                "operations": ["UPDATE"], "resources": ["workspaces"],
+            }]},
+            "validations": [{"expression": "has(object.metadata.finalizers)", "message": "not now"}],
+        },
+    });
+    let binding = json!({
+        "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicyBinding",
+        "metadata": {"name": name},
+        "spec": {
+            "policyName": name, "validationActions": ["Deny"],
+            "matchResources": {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": name}}},
+        },
+    });
+    let both = json!({"apiVersion": "v1", "kind": "List", "items": [policy, binding]});
+    world
+        .kubectl(&["apply", "-f", "-"], &both.to_string())
+        .await
+        .unwrap();
+    let params = PatchParams {
+        dry_run: true,
+        ..PatchParams::default()
+    };
+    let strip = json!({"metadata": {"finalizers": null}});
+    eventually("the policy is in force", async || {
+        let strip = Patch::Merge(&strip);
+        let probe = world.workspaces().patch("default", &params, &strip).await;
+        if probe.is_err() {
+            Ok(())
+        } else {
+            Err("not yet")
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_workspace_whose_release_is_refused_is_not_tried_every_second() {
+    let world = World::new().await;
+    world.workspace_ready("default", "True", "Verified").await;
+    forbid_release(&world).await;
+    delete_workspace(&world, "default").await;
+    let tries = || {
+        let log = world.operator_log();
+        log.matches("failed to let a Workspace go").count()
+    };
+    eventually("the release is refused", async || match tries() {
+        0 => Err("not yet"),
+        _ => Ok(()),
+    })
+    .await;
+    holds_for_a_while(A_WHILE, async || assert_eq!(tries(), 1)).await;
+    for kind in [
+        "validatingadmissionpolicybinding",
+        "validatingadmissionpolicy",
+    ] {
+        let lift = ["delete", kind, &world.namespace];
+        world.kubectl(&lift, "").await.unwrap();
+    }
 }
 
 #[tokio::test]

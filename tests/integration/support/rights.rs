@@ -49,7 +49,7 @@ impl World {
 }
 
 impl World {
-    /// A Role and its binding to the operator, or a ClusterRole where `scope` says so.
+    /// A Role and its binding to the operator, or a `ClusterRole` where `scope` says so.
     fn role(&self, scope: &str, name: &str, rules: &Value) -> [Value; 2] {
         let group = "rbac.authorization.k8s.io";
         let object = |kind: &str, mut with: Value| {
