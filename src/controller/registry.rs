@@ -258,12 +258,13 @@ mod tests {
     #[test]
     fn while_an_outage_is_suspected_the_session_goes_on() {
         let registry = Registry::default();
-        registry.set(&key(), ready(1));
-        assert!(registry.suspect(&key(), 1, Suspicion::Outage));
-        assert!(!registry.suspect(&key(), 1, Suspicion::Outage), "no news");
+        registry.set(&key(), ready(2));
+        assert!(!registry.suspect(&key(), 1, Suspicion::Outage), "long ago");
+        assert!(registry.suspect(&key(), 2, Suspicion::Outage));
+        assert!(!registry.suspect(&key(), 2, Suspicion::Outage), "no news");
         assert!(registry.slot(&key()).live.is_some());
         registry.clear_suspicion(&key());
-        assert!(registry.suspect(&key(), 1, Suspicion::Outage));
+        assert!(registry.suspect(&key(), 2, Suspicion::Outage));
     }
 
     #[test]
