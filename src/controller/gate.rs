@@ -233,3 +233,7 @@ impl Drop for Gate {
         self.metrics.calls_waiting.dec_by(shown);
     }
 }
+
+#[cfg(test)]
+#[path = "gate_tests.rs"]
+mod tests;

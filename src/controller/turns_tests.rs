@@ -245,3 +245,14 @@ fn when_everybody_is_woken_at_once_no_more_go_than_the_window_is_wide() {
     assert_eq!((served, most), (1000, 32));
     assert_eq!((turns.waiting(), turns.places.len()), (0, 0));
 }
+
+#[test]
+fn one_that_comes_just_when_a_pause_ends_goes_behind_those_that_waited() {
+    let now = Instant::now();
+    let (mut turns, call) = taken(now);
+    turns.end(call, Outcome::TooMany(Some(SECOND)), now);
+    assert!(turns.enter(&caller("waits"), now).is_none());
+    let over = turns.window().paused_until(now).unwrap();
+    assert!(turns.enter(&caller("late"), over).is_none());
+    assert_eq!(uids(&turns.turn(over).wake), ["waits"]);
+}

@@ -3,8 +3,8 @@
 
 use rstest::rstest;
 use run_operator::{
-    api::{Intent, Phase, status::ResolvedWorkspace},
-    decide::{Follow, WorkspaceView},
+    api::{Intent, Phase, Reason, run::WorkspaceKind, status::ResolvedWorkspace},
+    decide::{Follow, WorkspaceView, place::elsewhere},
 };
 
 use crate::support::{Case, at, condition, hopeless, lost, not_ready, place, session, view};
@@ -22,6 +22,31 @@ fn other_identity() -> WorkspaceView {
 
 fn other_url() -> WorkspaceView {
     moved(|w| w.base_url = "https://other.example.com/api/v1".into())
+}
+
+/// What differs, if something does.
+#[rstest]
+#[case::kind(|w: &mut ResolvedWorkspace| w.kind = WorkspaceKind::ClusterWorkspace, Some(Reason::WorkspaceChanged))]
+#[case::name(|w: &mut ResolvedWorkspace| w.name = "other".into(), Some(Reason::WorkspaceChanged))]
+#[case::base_url(|w: &mut ResolvedWorkspace| w.base_url += "/v2", Some(Reason::WorkspaceChanged))]
+#[case::identity(|w: &mut ResolvedWorkspace| w.identity = Some("ws-other".into()), Some(Reason::IdentityChanged))]
+#[case::no_identity(|w: &mut ResolvedWorkspace| w.identity = None, Some(Reason::IdentityChanged))]
+#[case::created_anew(|w: &mut ResolvedWorkspace| w.uid = "w2".into(), None)]
+fn a_place_is_a_workspace_by_kind_and_name_with_a_base_url_and_an_identity(
+    #[case] change: fn(&mut ResolvedWorkspace),
+    #[case] differs: Option<Reason>,
+) {
+    let view = moved(change);
+    let now = view.place().expect("a session's place");
+    assert_eq!(elsewhere(&place(), now), differs);
+    assert_eq!(view.serves(&place()), differs.is_none());
+}
+
+#[test]
+fn without_a_verified_token_no_place_is_served() {
+    for view in [WorkspaceView::Unknown, WorkspaceView::Missing, not_ready()] {
+        assert!(view.place().is_none() && !view.serves(&place()), "{view:?}");
+    }
 }
 
 fn in_doubt() -> Case {

@@ -252,6 +252,13 @@ async fn a_ca_bundle_that_is_none_is_refused_until_the_secret_is_corrected() {
     let ca = include_str!("../service/tls/ca.pem");
     world.secret("ca", json!({"ca.crt": ca})).await;
     world.heals("train").await;
+    // Of a Workspace that is Ready no check is due for minutes: the watch tells.
+    world
+        .secret("ca", json!({"ca.crt": "no certificate"}))
+        .await;
+    world
+        .workspace_condition("default", Type::Ready, "False", "CaInvalid")
+        .await;
 }
 
 #[tokio::test]
