@@ -154,7 +154,7 @@ pub struct ControllerArgs {
         long,
         env = "RUN_OPERATOR_LISTEN",
         default_value = "0.0.0.0:8080",
-        value_name = "ADDRESS"
+        value_name = "ADDRESS", value_parser = address
     )]
     pub listen: SocketAddr,
 
@@ -206,6 +206,14 @@ pub enum LogFormat {
     Text,
     /// One JSON object a line.
     Json,
+}
+
+/// Reads `127.0.0.1:8081` or `[::1]:8081`.
+fn address(text: &str) -> Result<SocketAddr, String> {
+    let wrong = |_| {
+        "an IP address and a port are needed, such as 0.0.0.0:8080 or 127.0.0.1:8081".to_owned()
+    };
+    text.parse().map_err(wrong)
 }
 
 /// Reads `500ms`, `5s`, `10m` or `1h`.

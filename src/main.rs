@@ -47,13 +47,18 @@ fn usage(error: &clap::Error) -> ExitCode {
     let page = error.to_string();
     let what: Vec<&str> = page
         .lines()
-        .take_while(|line| !line.starts_with("Usage:"))
+        .take_while(|line| !line.starts_with("Usage:") && !line.starts_with("For more information"))
         .map(str::trim)
         .filter(|line| !line.is_empty())
         .collect();
     let what = what.join(" ");
     let what = what.strip_prefix("error: ").unwrap_or(&what);
-    eprintln!("run-operator: {what} (see run-operator --help)");
+    let command = page.lines().find_map(|line| line.strip_prefix("Usage: "));
+    let words = command.unwrap_or("run-operator").split_whitespace();
+    let command: Vec<&str> = words
+        .take_while(|w| !w.starts_with(['[', '<', '-']))
+        .collect();
+    eprintln!("run-operator: {what} (see {} --help)", command.join(" "));
     ExitCode::from(WRONG_USAGE)
 }
 

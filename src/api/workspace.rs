@@ -33,6 +33,9 @@ use super::{
     printcolumn = r#"{"name": "Version", "type": "string",
         "jsonPath": ".status.serviceVersion",
         "description": "The API version that the service reports."}"#,
+    printcolumn = r#"{"name": "Suspended", "type": "boolean", "priority": 1,
+        "jsonPath": ".spec.suspend",
+        "description": "Whether spec.suspend holds new submissions."}"#,
     printcolumn = r#"{"name": "Identity", "type": "string", "priority": 1,
         "jsonPath": ".status.identity",
         "description": "Who the service says that the token acts for."}"#,
@@ -67,8 +70,8 @@ pub struct WorkspaceSpec {
     /// private CA. Unset: the certificate authorities that the operator trusts anyway.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ca_secret_ref: Option<SecretKeyRef>,
-    /// Bounds the calls made for this Workspace. Unset: no bound but the service's own, which is heeded
-    /// (429 and `Retry-After`).
+    /// Bounds the calls made for this Workspace. Unset: 32 at the same time, and the service's own bound,
+    /// which is heeded (429 and `Retry-After`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate_limit: Option<RateLimit>,
     /// Holds every submission of this Workspace; runs already submitted go on being mirrored.

@@ -105,14 +105,14 @@ pub(super) enum Departure {
     Failed,
 }
 
-/// The Runs that need this Workspace, as far as the stores know, in the order of their names; and those
-/// that vanished and whose runs are still to be cancelled.
+/// The Runs that need this Workspace, as far as the stores know, in the order of their names, and those
+/// that vanished and whose runs are still to be cancelled; of a `ClusterWorkspace` with their namespaces.
 pub(super) fn needed_by(ctx: &Context, key: &Key) -> Vec<String> {
     let mut names: Vec<String> = ctx
         .run_stores()
         .flat_map(Store::state)
         .filter(|run| needs(run, key))
-        .map(|run| run.name_any())
+        .map(|run| key.naming(&run.namespace().unwrap_or_default(), &run.name_any()))
         .chain(reaper::owing(ctx, key))
         .collect();
     names.sort();
@@ -140,6 +140,7 @@ pub(super) async fn depart<K: Kind>(ctx: &Context, workspace: &K, key: &Key) -> 
     let api = K::api(ctx.client.clone(), &key.namespace);
     match writes::write_finalizer(&api, workspace, false).await {
         Ok(_) | Err(writes::WriteError::Gone) => Departure::Released,
+        // Its status was written a moment ago, most likely.
         Err(writes::WriteError::Conflict) => Departure::Overtaken,
         Err(error) => {
             tracing::warn!(

@@ -3,8 +3,8 @@
 //! its own gate.
 //!
 //! # Guarantees
-//! - The namespaces whose calls wait take turns; within each it is first come, first served. So one tenant
-//!   of a ClusterWorkspace with 10,000 Runs delays another's call by no more than one call at a time.
+//! - The namespaces whose calls wait take turns; within each it is first come, first served. So the next
+//!   call of a ClusterWorkspace's tenant waits for one of each other tenant, not for their 10,000 Runs.
 //! - A Run that was called and doesn't come blocks nobody for longer than 5 s.
 //! - A Run waits without a task and without a place in the loop: it is woken when it may go, and decides
 //!   anew.
@@ -235,3 +235,7 @@ impl Drop for Gate {
         self.metrics.calls_waiting.dec_by(shown);
     }
 }
+
+#[cfg(test)]
+#[path = "gate_tests.rs"]
+mod tests;

@@ -85,7 +85,10 @@ pub(super) fn owing(ctx: &Context, key: &Key) -> Vec<String> {
             && !ctx.has_run(&entry.namespace, &entry.name, &entry.uid)
     };
     let entries = ctx.objects.all().into_iter();
-    entries.filter(owes).map(|e| e.name.clone()).collect()
+    entries
+        .filter(owes)
+        .map(|e| key.naming(&e.namespace, &e.name))
+        .collect()
 }
 
 async fn cancel(ctx: Arc<Context>, entry: Arc<Entry>, run: Arc<Run>) {

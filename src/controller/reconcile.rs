@@ -312,7 +312,7 @@ fn log_transition(entry: &Entry, run: &Run) {
         run.name = %entry.name,
         run.uid = %entry.uid,
         run.id = status.and_then(|s| s.run_id.as_deref()),
-        run.phase = ?status.and_then(|s| s.phase),
+        run.phase = status.and_then(|s| s.phase).map(tracing::field::debug),
         run.state = status.and_then(|s| s.state.as_deref()),
         request.id = status.and_then(|s| s.request_id.as_deref()),
         "status written"

@@ -25,6 +25,15 @@ pub struct Key {
 }
 
 impl Key {
+    /// How a message about this Workspace names an object of `namespace`: in full where several use it.
+    pub fn naming(&self, namespace: &str, name: &str) -> String {
+        if self.namespace.is_empty() {
+            format!("{namespace}/{name}")
+        } else {
+            name.to_owned()
+        }
+    }
+
     /// The Workspace that a Run in `namespace` refers to.
     pub fn of(reference: &WorkspaceRef, namespace: &str) -> Self {
         let namespace = match reference.kind() {
@@ -187,6 +196,11 @@ fn sender<'a>(
 
 #[cfg(test)]
 mod tests {
+    use crate::api::{Contract, status::ResolvedWorkspace};
+    use crate::controller::metrics::Metrics;
+    use crate::decide::Session;
+    use crate::service::{AllowList, BaseUrl, ClientConfig, Token};
+
     use super::*;
 
     fn key() -> Key {
@@ -195,6 +209,71 @@ mod tests {
             namespace: "team".to_owned(),
             name: "default".to_owned(),
         }
+    }
+
+    /// A verified session with this number.
+    fn ready(number: u64) -> Slot {
+        // Another test of this process may have installed it.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let url = "http://localhost:1/api/v1";
+        let allowed = AllowList::parse([url], false).unwrap();
+        let contract = Arc::new(Contract::builtin().unwrap());
+        let token = Token::parse(b"canary-of-the-registry", &contract).unwrap();
+        let config = ClientConfig {
+            base_url: BaseUrl::parse(url, &allowed).unwrap(),
+            ca_pem: None,
+            contract,
+            user_agent: "test".to_owned(),
+            observer: Arc::new(()),
+        };
+        let gate = Gate::new(key(), Box::new(|_, _| {}), Arc::new(Metrics::new()));
+        let resolved = ResolvedWorkspace {
+            kind: WorkspaceKind::Workspace,
+            name: "default".to_owned(),
+            uid: "w1".to_owned(),
+            base_url: url.to_owned(),
+            identity: None,
+        };
+        Slot {
+            view: WorkspaceView::Ready(Session {
+                number,
+                resolved,
+                holds: None,
+            }),
+            live: Some(Arc::new(Live {
+                client: Client::new(config).unwrap(),
+                credentials: Credentials {
+                    token,
+                    workspace_id: None,
+                },
+                number,
+                gate: Arc::new(gate),
+            })),
+        }
+    }
+
+    #[test]
+    fn a_rejected_token_is_used_no_more_and_a_check_is_asked_for_once() {
+        let registry = Registry::default();
+        registry.set(&key(), ready(2));
+        // A call of an earlier session says nothing about the token of this one.
+        assert!(!registry.suspect(&key(), 1, Suspicion::Unauthorized));
+        assert!(registry.slot(&key()).live.is_some() && !registry.suspected(&key()));
+        assert!(registry.suspect(&key(), 2, Suspicion::Unauthorized));
+        assert!(registry.slot(&key()).live.is_none() && registry.suspected(&key()));
+        assert!(!registry.suspect(&key(), 2, Suspicion::Unauthorized));
+    }
+
+    #[test]
+    fn while_an_outage_is_suspected_the_session_goes_on() {
+        let registry = Registry::default();
+        registry.set(&key(), ready(2));
+        assert!(!registry.suspect(&key(), 1, Suspicion::Outage), "long ago");
+        assert!(registry.suspect(&key(), 2, Suspicion::Outage));
+        assert!(!registry.suspect(&key(), 2, Suspicion::Outage), "no news");
+        assert!(registry.slot(&key()).live.is_some());
+        registry.clear_suspicion(&key());
+        assert!(registry.suspect(&key(), 2, Suspicion::Outage));
     }
 
     #[test]

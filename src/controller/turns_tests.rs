@@ -352,3 +352,14 @@ fn a_long_pause_leaves_the_tasks_of_every_namespace_their_turns() {
     assert_eq!((first, turn.wake.len()), ("one", 0));
     assert_eq!(one_after_another(&mut turns, call, end), ["three", "two"]);
 }
+
+#[test]
+fn one_that_comes_just_when_a_pause_ends_goes_behind_those_that_waited() {
+    let now = Instant::now();
+    let (mut turns, call) = taken(now);
+    turns.end(call, Outcome::TooMany(Some(SECOND)), now);
+    assert!(turns.enter(&caller("waits"), now).is_none());
+    let over = turns.window().paused_until(now).unwrap();
+    assert!(turns.enter(&caller("late"), over).is_none());
+    assert_eq!(uids(&turns.turn(over).wake), ["waits"]);
+}

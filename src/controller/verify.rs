@@ -13,8 +13,8 @@ use crate::decide::{
     workspace::{Check, Obstacle},
 };
 use crate::service::{
-    BaseUrl, CallError, Client, ClientConfig, ConfigError, Credentials, Observer, Token,
-    TokenError, WorkspaceId,
+    BaseUrl, BaseUrlError, CallError, Client, ClientConfig, ConfigError, Credentials, Observer,
+    Token, TokenError, WorkspaceId,
 };
 
 use super::{
@@ -99,13 +99,17 @@ async fn prepare<K: Kind>(
         .ok_or_else(|| {
             Why::new(
                 Reason::BaseUrlNotAllowed,
-                "No base URL: set spec.baseUrl, or start the operator with --base-url.",
+                "No base URL: create the Workspace anew with spec.baseUrl, or start the operator with --base-url.",
             )
         })?;
     let base_url = BaseUrl::parse(url, &ctx.config.allow_list).map_err(|error| {
         Why::new(
             Reason::BaseUrlNotAllowed,
-            format!("The base URL can't be used: {}. Correct it, or have the operator started with --allowed-base-url.", chain(&error)),
+            format!(
+                "The base URL can't be used: {}. {}",
+                chain(&error),
+                another_url(&error)
+            ),
         )
     })?;
     check.base_url = Some(base_url.as_str().to_owned());
@@ -119,6 +123,10 @@ async fn prepare<K: Kind>(
         name: name.to_owned(),
     };
     let (secret, entry) = spec.token_secret();
+    check.secret = Some(format!(
+        "Secret {secret} in namespace {}, key {entry}",
+        named(secret).namespace
+    ));
     let token = match secrets::read(ctx, key, &named(secret), entry).await {
         Ok(bytes) => parse_token(ctx, &bytes, secret, entry)?,
         Err(why) => {
@@ -152,6 +160,19 @@ async fn prepare<K: Kind>(
         credentials,
         good,
     })
+}
+
+/// What to do about a base URL, which can't be edited.
+fn another_url(error: &BaseUrlError) -> &'static str {
+    match error {
+        BaseUrlError::NotAllowed { .. } => {
+            "Create the Workspace anew with one that is, or have the operator started with it as --allowed-base-url."
+        }
+        BaseUrlError::InsecureHttp { .. } => {
+            "Create the Workspace anew with it, or have the operator started with --allow-insecure-http."
+        }
+        _ => "Create the Workspace anew with a correct one.",
+    }
 }
 
 fn parse_token(ctx: &Context, bytes: &[u8], secret: &str, entry: &str) -> Result<Token, Why> {

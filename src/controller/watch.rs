@@ -30,7 +30,15 @@ where
         |(mut events, mut failures, fresh)| async move {
             loop {
                 match events.next().await {
-                    Some(Ok(event)) => return Some((event, (events, 0, fresh))),
+                    Some(Ok(event)) => {
+                        // A list begins with Init also where it then fails.
+                        let failures = if matches!(event, Event::Init) {
+                            failures
+                        } else {
+                            0
+                        };
+                        return Some((event, (events, failures, fresh)));
+                    }
                     Some(Err(error)) => {
                         failures += 1;
                         report::<K>(&error, failures);
@@ -61,8 +69,26 @@ fn gone(error: &watcher::Error) -> bool {
     status.code == 410
 }
 
+/// A list is answered by a bare 404 where its resource does not exist.
+fn unknown_kind(error: &watcher::Error) -> bool {
+    let watcher::Error::InitialListFailed(kube::Error::Api(status)) = error else {
+        return false;
+    };
+    status.code == 404
+}
+
 fn report<K: Resource<DynamicType = ()>>(error: &watcher::Error, failures: u32) {
     let kind = K::kind(&());
+    if unknown_kind(error) {
+        // Once a watcher, not once a list: they may be applied later.
+        if failures == 1 {
+            tracing::warn!(
+                k8s.kind = %kind,
+                "the API server doesn't know this kind; apply the CRDs: run-operator crds | kubectl apply --server-side -f -"
+            );
+        }
+        return;
+    }
     tracing::warn!(k8s.kind = %kind, failures, error = %chain(error), "watch failed; retrying");
 }
 
@@ -80,4 +106,24 @@ pub fn chain(error: &dyn std::error::Error) -> String {
         source = cause.source();
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use kube::core::Status;
+
+    use super::*;
+
+    fn listed(status: Status) -> watcher::Error {
+        watcher::Error::InitialListFailed(kube::Error::Api(Box::new(status)))
+    }
+
+    #[test]
+    fn a_list_that_is_not_found_is_of_a_kind_that_the_api_server_does_not_know() {
+        // As it answers: a bare 404, which is no Status of its own.
+        let bare = Status::failure("404 page not found", "").with_code(404);
+        assert!(unknown_kind(&listed(bare)));
+        let forbidden = Status::failure("forbidden", "Forbidden").with_code(403);
+        assert!(!unknown_kind(&listed(forbidden)));
+    }
 }

@@ -29,6 +29,8 @@ use super::{
 const AFTER_CONFLICT: Duration = Duration::from_secs(1);
 /// Pause after a write was refused: a schema or a role has to be mended first.
 const AFTER_REFUSAL: Duration = Duration::from_mins(1);
+/// Pause before a Secret that the API server didn't give is read again, as long as the Workspace is Ready.
+const AFTER_SILENCE: Duration = Duration::from_secs(5);
 /// Pause before it is looked again whether a Workspace that is being deleted may go, should nothing say
 /// so before.
 const DEPARTURE: Duration = Duration::from_secs(30);
@@ -76,7 +78,7 @@ async fn look<K: Kind>(
     // Without the finalizer it could go while its Runs need it.
     let held = match hold(ctx, workspace, key).await {
         Ok(held) => held,
-        Err(error) => return after(key, &error),
+        Err(error) => return unheld(ctx, key, &error),
     };
     let workspace = held.as_ref().unwrap_or(workspace);
     let (pause, result) = match due(ctx, workspace, key) {
@@ -132,7 +134,8 @@ async fn hold<K: Kind>(ctx: &Context, workspace: &K, key: &Key) -> Result<Option
         .map(Some)
 }
 
-fn after(key: &Key, error: &WriteError) -> (Action, ReconcileResult) {
+/// The finalizer could not be written, and without it no Run is submitted: where that lasts, they are told.
+fn unheld(ctx: &Context, key: &Key, error: &WriteError) -> (Action, ReconcileResult) {
     match error {
         WriteError::Conflict => (Action::requeue(AFTER_CONFLICT), ReconcileResult::conflict),
         WriteError::Gone => (Action::await_change(), ReconcileResult::conflict),
@@ -144,6 +147,15 @@ fn after(key: &Key, error: &WriteError) -> (Action, ReconcileResult) {
                 k8s.namespace.name = %key.namespace, workspace.name = %key.name, error = %chain(error),
                 "failed to put the finalizer on a Workspace; trying again"
             );
+            if ctx.registry.slot(key).view == WorkspaceView::Unknown {
+                let view = WorkspaceView::NotReady {
+                    reason: Reason::Checking,
+                    message: "its finalizer could not be written; the operator's log says why, and it is tried again."
+                        .to_owned(),
+                };
+                ctx.registry.set(key, Slot::closed(view));
+                wake::runs_of(ctx, key);
+            }
             (Action::requeue(AFTER_REFUSAL), ReconcileResult::error)
         }
     }
@@ -171,6 +183,11 @@ fn due<K: Kind>(ctx: &Context, workspace: &K, key: &Key) -> Verdict {
 async fn examine<K: Kind>(ctx: &Context, workspace: &K, key: &Key) -> (Duration, ReconcileResult) {
     ctx.registry.clear_suspicion(key);
     let (mut check, live) = verify::check(ctx, workspace, key).await;
+    if check.learnt_nothing() && ctx.registry.slot(key).live.is_some() {
+        // The API server didn't answer; the token in use is as good as it was.
+        ctx.checks.secret_changed(key);
+        return (AFTER_SILENCE, ReconcileResult::error);
+    }
     if workspace.meta().deletion_timestamp.is_some() {
         check.waits_for = Some(departure::needed_by(ctx, key));
     }

@@ -212,15 +212,15 @@ impl<'a> Facts<'a> {
     }
 
     fn owner_knows(&self, intent: &Intent) -> bool {
-        if !self.owned(intent) {
-            return false;
-        }
-        let submission = &self.memory().submission;
-        let every_attempt_refused = submission.sole && !submission.doubt && !submission.open;
+        self.owned(intent) && self.knows_none_made()
+    }
+
+    /// Whether what this process knows of its own POSTs, and of the bytes, proves that they made no run.
+    fn knows_none_made(&self) -> bool {
         let refused_bytes = self
             .trouble(classify::Call::Create)
             .is_some_and(|t| classify::refuses_the_bytes(&t.failure, t.class));
-        every_attempt_refused || refused_bytes
+        self.memory().submission.made_none() || refused_bytes
     }
 
     /// The failures in a row of `call`.
@@ -253,7 +253,19 @@ impl<'a> Facts<'a> {
     /// When the service may have forgotten the key of this intent.
     pub(super) fn key_forgotten_at(&self, intent: &Intent) -> Timestamp {
         let retention = self.o.contract.key_retention_seconds();
-        later(intent.time, Duration::from_secs(retention))
+        let written = self.written().map_or(intent.time, |own| own.time);
+        later(intent.time.min(written), Duration::from_secs(retention))
+    }
+
+    /// The intent as this process wrote it, where that has a word beside the one that stands in the
+    /// object: it is the same one, or a run may have been made under it. Another process never moves a
+    /// submission in doubt, so whatever differs then is somebody's edit.
+    pub(super) fn written(&self) -> Option<&Intent> {
+        let stands = self.own_intent()?;
+        self.memory().intent.as_ref().filter(|own| {
+            let made_some = self.memory().run_id.is_some() || !self.knows_none_made();
+            own.uid == self.uid && (own.epoch == stands.epoch || made_some)
+        })
     }
 
     /// Why the mirror was stale, as long as nothing was read since the Workspace was Ready again.

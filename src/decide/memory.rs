@@ -16,7 +16,7 @@ use super::{
 /// The memory of one object, kept by uid.
 #[derive(Clone, Debug, Default)]
 pub struct Memory {
-    /// The intent as last seen or written; a replace that strips the annotation is mended from it.
+    /// The intent as this process last wrote it; a replace that strips the annotation is mended from it.
     pub intent: Option<Intent>,
     /// What is known of the POSTs under this intent.
     pub submission: Submission,
@@ -51,6 +51,13 @@ pub struct Submission {
     pub open: bool,
     /// POSTs under this intent.
     pub attempts: u32,
+}
+
+impl Submission {
+    /// Whether every attempt, perhaps none, was answered by what proves that it made no run.
+    pub fn made_none(&self) -> bool {
+        self.sole && !self.doubt && !self.open
+    }
 }
 
 /// A reading of the run.

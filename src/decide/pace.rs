@@ -44,9 +44,8 @@ pub(super) fn next_step(f: &Facts<'_>, outlook: &Outlook) -> Step {
     if refresh <= f.o.now {
         return Step::Refresh;
     }
-    let deadline = outlook.deadline.filter(|at| *at > f.o.now);
     Step::Wait(
-        [Some(refresh), cancel, deadline]
+        [Some(refresh), cancel, outlook.deadline_ahead(f)]
             .into_iter()
             .flatten()
             .min(),

@@ -60,11 +60,8 @@ pub(super) fn pins<'a>(f: &'a Facts<'_>) -> impl Iterator<Item = &'a ResolvedWor
         .as_ref()
         .filter(|_| status.run_id.is_some());
     let before = stored.is_none().then(|| {
-        let intent = f.own_intent();
-        let written = f.memory().intent.as_ref();
-        let written =
-            written.filter(|own| own.uid == f.uid && intent.is_some_and(|i| i.epoch == own.epoch));
-        written.into_iter().chain(intent).map(|i| &i.workspace)
+        let intents = f.written().into_iter().chain(f.own_intent());
+        intents.map(|i| &i.workspace)
     });
     stored.into_iter().chain(before.into_iter().flatten())
 }

@@ -39,6 +39,9 @@ pub(super) fn decide(f: &Facts<'_>, run_id: &str) -> Decision {
     if f.orphaned() {
         return orphan(f, run_id);
     }
+    if place::pins(f).next().is_none() {
+        return nowhere(f, run_id);
+    }
     if let Some(other) = rival_run(f, run_id) {
         let why = wording::run_id_conflict(f, run_id, other);
         return Decision::tell(f.say(&Situation::Blocked(why)));
@@ -53,6 +56,14 @@ pub(super) fn decide(f: &Facts<'_>, run_id: &str) -> Decision {
 /// Another runId that the service answered with for this object.
 fn rival_run<'a>(f: &Facts<'a>, run_id: &str) -> Option<&'a str> {
     f.memory().run_id.as_deref().filter(|id| *id != run_id)
+}
+
+/// A runId that nothing goes with that says where it lives: any call would be a guess.
+fn nowhere(f: &Facts<'_>, run_id: &str) -> Decision {
+    if f.deleting() {
+        return release(f, Vec::new());
+    }
+    Decision::tell(f.say(&Situation::Blocked(wording::nowhere(run_id))))
 }
 
 fn orphan(f: &Facts<'_>, run_id: &str) -> Decision {
@@ -82,12 +93,8 @@ fn accept(f: &Facts<'_>, run_id: &str) -> Decision {
 
 /// Puts finalizer and intent back after a replace stripped them.
 fn mend(f: &Facts<'_>, run_id: &str) -> Decision {
-    let pinned = f
-        .own_intent()
-        .map(|i| &i.workspace)
-        .or(f.status().workspace.as_ref());
-    let Some(workspace) = pinned else {
-        return Decision::tell(f.say(&Situation::Blocked(wording::nowhere(run_id))));
+    let Some(workspace) = place::pins(f).next() else {
+        return nowhere(f, run_id);
     };
     let intent = f
         .own_intent()
@@ -134,7 +141,7 @@ fn mirror(f: &Facts<'_>, run_id: &str) -> Decision {
         return Decision::quiet();
     }
     let next = if outlook.unusable {
-        Step::Wait(None)
+        Step::Wait(outlook.deadline_ahead(f))
     } else {
         next_step(f, &outlook)
     };
@@ -156,6 +163,9 @@ fn mirror(f: &Facts<'_>, run_id: &str) -> Decision {
 pub(super) fn teardown(f: &Facts<'_>, run_id: &str) -> Decision {
     if f.orphaned() {
         return orphan(f, run_id);
+    }
+    if place::pins(f).next().is_none() {
+        return nowhere(f, run_id);
     }
     let outlook = Outlook::of(f, f.status());
     // Of two runIds none is cancelled.
@@ -204,7 +214,7 @@ pub(super) struct Outlook {
     stale: Option<Why>,
     /// No call can be made now.
     unusable: bool,
-    pub(super) deadline: Option<Timestamp>,
+    deadline: Option<Timestamp>,
 }
 
 /// Why the run should end.
@@ -256,10 +266,14 @@ impl Outlook {
             return next;
         }
         self.stale = self.stale.take().or_else(|| f.held_back());
-        let deadline = self.deadline.filter(|at| *at > f.o.now);
         f.pause_over().map_or(next, |over| {
-            Step::Wait(deadline.into_iter().chain([over]).min())
+            Step::Wait(self.deadline_ahead(f).into_iter().chain([over]).min())
         })
+    }
+
+    /// The deadline, unless it has passed. It is seen in time also where no call can be made.
+    pub(super) fn deadline_ahead(&self, f: &Facts<'_>) -> Option<Timestamp> {
+        self.deadline.filter(|at| *at > f.o.now)
     }
 
     fn situation(&self, f: &Facts<'_>) -> Situation {

@@ -9,6 +9,7 @@ use super::{
     classify::{Call, Class},
     facts::{Facts, Known},
     memory::{Trouble, later},
+    need::needs_workspace,
     place,
     situation::{Situation, Why},
     submitted::release,
@@ -107,6 +108,9 @@ fn with_workspace(f: &Facts<'_>) -> Decision {
         }
         WorkspaceView::Ready(session) => session,
     };
+    if let Some(why) = held_back(f, session) {
+        return pending(f, why);
+    }
     match f.intent() {
         Known::Own(intent) => submit(f, intent, session),
         Known::Nothing | Known::Foreign | Known::Unreadable => afresh(f, session, 1),
@@ -124,9 +128,6 @@ fn may_submit(f: &Facts<'_>) -> bool {
 /// A new intent, pinned to what holds now. Only where no POST before can have made a run. A
 /// refusal that the status still holds is of an earlier epoch, and so answers nothing of this one.
 fn afresh(f: &Facts<'_>, session: &Session, epoch: i64) -> Decision {
-    if let Some((reason, message)) = &session.holds {
-        return pending(f, Why::new(*reason, message.clone()));
-    }
     if let Some(rival) = f.o.key_rival {
         return blocked(f, wording::key_in_use(f, rival)).at(later(f.o.now, f.o.settings.poll_max));
     }
@@ -160,18 +161,15 @@ fn write_intent(f: &Facts<'_>, intent: Intent, clean: bool) -> Decision {
     })
 }
 
-/// Why a submission that has its intent, and proved made no run, waits like one that has none yet. Not
-/// where its Workspace is being deleted: that waits for the Runs that have an intent.
+/// Why a submission that proved made no run waits, whether it has its intent or not. A Workspace that is
+/// being deleted holds nobody for whom it waits: the two would wait for each other.
 fn held_back(f: &Facts<'_>, session: &Session) -> Option<Why> {
     let (reason, message) = session.holds.as_ref()?;
-    let waits = f.not_created() && *reason != Reason::WorkspaceDeleting;
-    waits.then(|| Why::new(*reason, message.clone()))
+    let awaited = *reason == Reason::WorkspaceDeleting && needs_workspace(f.o.run);
+    (f.not_created() && !awaited).then(|| Why::new(*reason, message.clone()))
 }
 
 fn submit(f: &Facts<'_>, intent: &Intent, session: &Session) -> Decision {
-    if let Some(why) = held_back(f, session) {
-        return pending(f, why);
-    }
     let retry = f.new_retry();
     if f.not_created() && (retry || f.key_forgotten(intent)) {
         return afresh(f, session, intent.epoch.saturating_add(1));

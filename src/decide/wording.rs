@@ -15,7 +15,7 @@ use super::{
     memory::Trouble,
     situation::Why,
     submitted::Wish,
-    text::cut,
+    text::{MAX_ERROR, cut},
 };
 
 /// Bytes of the service's own words in a sentence.
@@ -142,7 +142,7 @@ pub(super) fn workspace_not_ready(f: &Facts<'_>, reason: Reason, message: &str) 
         format!(
             "Waiting for the {} to be Ready ({reason}): {}{}",
             workspace_name(f),
-            cut(message, MAX_QUOTE),
+            cut(message, MAX_ERROR),
             beside(f)
         ),
     )

@@ -35,6 +35,8 @@ pub struct Check {
     pub record: Option<String>,
     /// The latest request id.
     pub request_id: Option<String>,
+    /// The Secret that the token comes from, as a sentence names it.
+    pub secret: Option<String>,
     /// The Secret is gone, and the check was made with what it last held.
     pub secret_gone: Option<Why>,
     /// What stopped the check.
@@ -95,7 +97,10 @@ pub fn assess(
         .map(|v| version_verdict(v.as_deref(), contract));
     let refused_version = version.clone().and_then(Result::err);
     let usable = match &check.obstacle {
-        Some(obstacle) => Err(rejected(obstacle.why(), check.secret_gone.as_ref())),
+        Some(obstacle) => Err(rejected(
+            obstacle.why(check.secret.as_deref()),
+            check.secret_gone.as_ref(),
+        )),
         None => identity_verdict(check, contract),
     };
     let mut status = current.cloned().unwrap_or_default();
@@ -184,13 +189,13 @@ fn holds(check: &Check, trouble: Option<Why>) -> Option<(Reason, String)> {
     let leaving = check.waits_for.as_ref().map(|_| {
         Why::new(
             Reason::WorkspaceDeleting,
-            "The Workspace is being deleted and takes no new Runs.",
+            "The Workspace is being deleted and takes no new Runs. Create the Run with another one, or wait until this one exists again.",
         )
     });
     let suspended = check.suspended.then(|| {
         Why::new(
             Reason::WorkspaceSuspended,
-            "The Workspace's spec.suspend holds new submissions.",
+            "The Workspace's spec.suspend holds new submissions; set it to false to go on.",
         )
     });
     let why = leaving.or(suspended).or(trouble)?;
@@ -244,7 +249,7 @@ fn being_deleted(waits_for: &[String]) -> Why {
         "Being deleted: it takes no new Runs, and goes.".to_owned()
     } else {
         format!(
-            "Being deleted: it takes no new Runs, and waits for the submitted ones to end: {listed}{others}."
+            "Being deleted: it takes no new Runs, and waits for the submitted ones to end: {listed}{others}. Delete them to let it go sooner."
         )
     };
     Why::new(Reason::WorkspaceDeleting, message)
@@ -317,12 +322,24 @@ fn needs_a_person(reason: Reason) -> bool {
     )
 }
 
+impl Check {
+    /// Whether the check came to nothing because the API server didn't give a Secret: that says nothing of
+    /// the Workspace.
+    pub fn learnt_nothing(&self) -> bool {
+        matches!(&self.obstacle, Some(Obstacle::Config(why)) if why.reason == Reason::Checking)
+    }
+}
+
 impl Obstacle {
-    fn why(&self) -> Why {
+    fn why(&self, secret: Option<&str>) -> Why {
         match self {
             Self::Config(why) => why.clone(),
-            Self::Version(failure) => call_failed(failure, "GET /version", false),
-            Self::Identity(failure) => call_failed(failure, "GET /workspaces/current", true),
+            Self::Version(failure) => call_failed(failure, "GET /version", None),
+            Self::Identity(failure) => call_failed(
+                failure,
+                "GET /workspaces/current",
+                Some(secret.unwrap_or("Secret")),
+            ),
         }
     }
 
@@ -354,14 +371,15 @@ impl Obstacle {
     }
 }
 
-fn call_failed(failure: &Failure, call: &str, with_token: bool) -> Why {
+/// `secret` is where the token came from, absent where the call has none.
+fn call_failed(failure: &Failure, call: &str, secret: Option<&str>) -> Why {
     let what = wording::what_happened(failure);
+    if let (Some(secret), Some(401)) = (secret, failure.http_status) {
+        let todo = format!("Put a valid token into the {secret}; it is picked up by itself.");
+        return Why::new(Reason::Unauthorized, format!("{call}: {what} {todo}"));
+    }
     let (reason, todo) = match (failure.kind, failure.http_status) {
-        (_, Some(401)) if with_token => (
-            Reason::Unauthorized,
-            "Put a valid token into the Secret; it is picked up by itself.",
-        ),
-        (_, Some(403)) if with_token => (
+        (_, Some(403)) if secret.is_some() => (
             Reason::WorkspaceMismatch,
             "The token may not act for this workspace; check spec.workspaceId and the token.",
         ),

@@ -30,7 +30,7 @@ enum Scheme {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BaseUrlError {
     /// Not an absolute URL.
-    #[error("failed to parse the base URL")]
+    #[error("failed to parse the base URL (write it whole, as in https://runs.example.com/api/v1)")]
     Parse(#[source] url::ParseError),
     /// White space, a control character or a backslash, which URL parsers read in different ways.
     #[error("the base URL holds white space, a control character or a backslash; remove it")]

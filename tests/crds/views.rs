@@ -19,6 +19,9 @@ async fn active(space: &Space<'_>) {
         "conditions": [{
             "type": "Ready", "status": "False", "reason": "Active", "message": "The run is at the service.",
             "lastTransitionTime": "2026-01-01T00:00:00Z", "observedGeneration": 1,
+        }, {
+            "type": "Synced", "status": "True", "reason": "Mirrored", "message": "As the service said.",
+            "lastTransitionTime": "2026-01-01T00:00:00Z", "observedGeneration": 1,
         }],
     });
     space.patch_status("Run", "active", status).await.unwrap();
@@ -55,13 +58,16 @@ async fn a_run_s_row_says_how_it_is_and_why() {
         ("State", 0),
         ("Ready", 0),
         ("Reason", 0),
+        ("Synced", 0),
         ("Run ID", 1),
         ("Age", 0),
     ];
     assert_eq!(columns, named(&expected));
     assert_eq!(
-        row[..6],
-        ["active", "Active", "running", "False", "Active", "r-1"]
+        row[..7],
+        [
+            "active", "Active", "running", "False", "Active", "True", "r-1"
+        ]
     );
 }
 
@@ -69,7 +75,7 @@ async fn a_run_s_row_says_how_it_is_and_why() {
 async fn a_workspace_s_row_says_how_it_is_and_why() {
     let space = Space::new().await;
     space
-        .create("Workspace", "default", json!({}))
+        .create("Workspace", "default", json!({"suspend": true}))
         .await
         .unwrap();
     let status = json!({
@@ -89,11 +95,13 @@ async fn a_workspace_s_row_says_how_it_is_and_why() {
         ("Ready", 0),
         ("Reason", 0),
         ("Version", 0),
+        ("Suspended", 1),
         ("Identity", 1),
         ("Age", 0),
     ];
     assert_eq!(columns, named(&expected));
-    assert_eq!(row[..5], ["default", "True", "Verified", "1.2", "ws-1"]);
+    let cells = json!(["default", "True", "Verified", "1.2", true, "ws-1"]);
+    assert_eq!(json!(row[..6]), cells);
 }
 
 #[rstest]

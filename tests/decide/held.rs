@@ -1,5 +1,7 @@
 //! Calls that have to wait: the service answered 429, or others came first.
 
+use std::collections::BTreeSet;
+
 use run_operator::api::{ConditionType as Type, Phase, conditions};
 use run_operator::decide::{Held, Learned};
 
@@ -149,4 +151,16 @@ fn one_that_waits_long_for_its_turn_says_so_and_keeps_asking() {
         .learn(Learned::RefreshStarted)
         .got(Ok(view("running")));
     assert_eq!(says(&answered, "Synced"), "True Mirrored");
+}
+
+#[test]
+fn the_runs_of_a_workspace_do_not_all_come_back_at_the_moment_its_pause_ends() {
+    let mut times = BTreeSet::new();
+    for n in 0..20 {
+        let mut case = Case::new();
+        case.run.metadata.uid = Some(format!("uid-{n}"));
+        times.extend(paused(case, 60).decide().again);
+    }
+    assert!(times.len() > 10, "{times:?}");
+    assert!(times.first() >= Some(&at(60)) && times.last() <= Some(&at(62)));
 }

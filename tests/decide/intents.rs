@@ -339,6 +339,26 @@ fn a_status_lost_after_the_end_is_rebuilt_without_a_call(
     );
 }
 
+/// The place is written once: an intent, which may have been edited, doesn't change it.
+#[test]
+fn what_is_left_of_a_status_lost_after_the_end_stays() {
+    let mut intent = Case::new().an_intent("earlier", 1);
+    intent.end = Some(End {
+        run_id: Some("run-2".into()),
+        phase: Phase::Failed,
+        reason: Reason::Failed,
+    });
+    intent.workspace.identity = Some("ws-other".into());
+    let case = Case::new().stands(&intent).status(|s| {
+        s.run_id = Some("run-1".into());
+        s.workspace = Some(place());
+    });
+    let status = case.settled();
+    assert_eq!(status.phase, Some(Phase::Failed));
+    assert_eq!(status.run_id.as_deref(), Some("run-1"));
+    assert_eq!(status.workspace, Some(place()));
+}
+
 #[test]
 fn the_end_is_left_in_the_intent() {
     let case = Case::new()

@@ -3,8 +3,8 @@
 
 use rstest::rstest;
 use run_operator::{
-    api::{Intent, Phase, status::ResolvedWorkspace},
-    decide::{Follow, WorkspaceView},
+    api::{Intent, Phase, Reason, run::WorkspaceKind, status::ResolvedWorkspace},
+    decide::{Follow, WorkspaceView, place::elsewhere},
 };
 
 use crate::support::{Case, at, condition, hopeless, lost, not_ready, place, session, view};
@@ -22,6 +22,31 @@ fn other_identity() -> WorkspaceView {
 
 fn other_url() -> WorkspaceView {
     moved(|w| w.base_url = "https://other.example.com/api/v1".into())
+}
+
+/// What differs, if something does.
+#[rstest]
+#[case::kind(|w: &mut ResolvedWorkspace| w.kind = WorkspaceKind::ClusterWorkspace, Some(Reason::WorkspaceChanged))]
+#[case::name(|w: &mut ResolvedWorkspace| w.name = "other".into(), Some(Reason::WorkspaceChanged))]
+#[case::base_url(|w: &mut ResolvedWorkspace| w.base_url += "/v2", Some(Reason::WorkspaceChanged))]
+#[case::identity(|w: &mut ResolvedWorkspace| w.identity = Some("ws-other".into()), Some(Reason::IdentityChanged))]
+#[case::no_identity(|w: &mut ResolvedWorkspace| w.identity = None, Some(Reason::IdentityChanged))]
+#[case::created_anew(|w: &mut ResolvedWorkspace| w.uid = "w2".into(), None)]
+fn a_place_is_a_workspace_by_kind_and_name_with_a_base_url_and_an_identity(
+    #[case] change: fn(&mut ResolvedWorkspace),
+    #[case] differs: Option<Reason>,
+) {
+    let view = moved(change);
+    let now = view.place().expect("a session's place");
+    assert_eq!(elsewhere(&place(), now), differs);
+    assert_eq!(view.serves(&place()), differs.is_none());
+}
+
+#[test]
+fn without_a_verified_token_no_place_is_served() {
+    for view in [WorkspaceView::Unknown, WorkspaceView::Missing, not_ready()] {
+        assert!(view.place().is_none() && !view.serves(&place()), "{view:?}");
+    }
 }
 
 fn in_doubt() -> Case {
@@ -188,6 +213,60 @@ fn an_edited_intent_is_no_way_to_another_place(#[case] identity: Option<&str>) {
     let submitted = active().stands(&intent).deleting();
     assert_eq!(submitted.clone().view(other_identity()).does(), "nothing");
     assert_eq!(submitted.does(), "cancel");
+}
+
+#[rstest]
+#[case::of_the_place(|i: &mut Intent| i.workspace.identity = Some("ws-other".into()))]
+#[case::of_the_place_and_the_epoch(|i: &mut Intent| {
+    i.workspace.identity = Some("ws-other".into());
+    i.epoch = 7;
+})]
+fn an_edit_while_the_outcome_is_unknown_sends_no_post_elsewhere(#[case] edit: fn(&mut Intent)) {
+    let mut intent = Case::new().an_intent("me", 1);
+    edit(&mut intent);
+    let case = in_doubt().stands(&intent).view(other_identity());
+    assert_eq!(case.does(), "nothing");
+    assert_eq!(case.stalled().as_deref(), Some("IdentityChanged"));
+    // Nor does one between the answer and its first write.
+    let answered = Case::new().mine().posted(Ok(view("running")));
+    let status = answered.stands(&intent).settled();
+    assert_eq!(status.workspace, Some(place()));
+}
+
+#[rstest]
+#[case::alone(1)]
+#[case::with_the_epoch(7)]
+fn an_edit_of_the_intents_time_makes_no_key_younger(#[case] epoch: i64) {
+    let mut intent = Case::new().an_intent("me", epoch);
+    intent.time = at(86_000);
+    let case = in_doubt().stands(&intent).at(86_400);
+    assert_eq!(case.does(), "nothing");
+    assert_eq!(case.stalled().as_deref(), Some("SubmissionUnknown"));
+}
+
+/// A runId with neither Workspace nor intent: somebody else wrote it.
+#[test]
+fn a_run_id_without_a_place_leads_to_no_call_and_the_object_goes() {
+    let forged = Case::new().finalizer().status(|s| {
+        s.phase = Some(Phase::Active);
+        s.run_id = Some("somebody-s".into());
+    });
+    assert_eq!(forged.does(), "nothing");
+    assert_eq!(forged.stalled().as_deref(), Some("SubmissionUnknown"));
+    assert_eq!(forged.clone().deleting().does(), "release");
+    let mut vanished = forged;
+    vanished.vanished = true;
+    assert_eq!(vanished.does(), "release");
+}
+
+#[test]
+fn a_deadline_that_passes_where_no_call_can_be_made_is_seen_in_time() {
+    for elsewhere in [other_identity(), other_url(), not_ready()] {
+        let case = active().spec(|s| s.active_deadline_seconds = Some(100));
+        let case = case.at(50).view(elsewhere).settle();
+        assert_eq!(case.decide().again, Some(at(100)));
+        assert_eq!(case.at(100).settled().phase, Some(Phase::Cancelling));
+    }
 }
 
 #[test]

@@ -1,209 +1,19 @@
 //! What holds whatever is observed: random histories, then random observations of what they left.
 
-use std::time::Duration;
-
 use proptest::prelude::*;
 use run_operator::{
-    api::{Phase, Reason, RunStatus, run::ReadyWhen},
-    decide::{Effect, Follow, Learned, WorkspaceView, answer::RunView, feed::Received},
+    api::{Phase, Reason, RunStatus},
+    decide::{
+        Effect, Follow, Learned, WorkspaceView,
+        answer::{Failure, RunView},
+        feed::Received,
+    },
 };
 
-use crate::support::{
-    Case, at, bare, condition, hopeless, lost, name, not_ready, problem, session, unreadable, view,
+use crate::{
+    histories::{self, Answer, Turn, apply, turns},
+    support::{Case, at, condition, name, problem, view},
 };
-use run_operator::decide::answer::Failure;
-
-/// One thing that may happen to a Run, its process or its Workspace.
-#[derive(Clone, Debug)]
-enum Turn {
-    /// Act on what is decided, with this answer if it is a call.
-    Act(Answer),
-    /// The patch or the call is carried out, and the process never hears of it.
-    Unheard,
-    Wait(i64),
-    Crash,
-    Delete,
-    Suspend(bool),
-    Cancel,
-    Orphan,
-    Retry(u8),
-    ReadyWhenAccepted,
-    View(u8),
-    Strip,
-    Scribble,
-    Foreign,
-    Rival(bool),
-    Event(u8),
-    Streaming(bool),
-    Vanish,
-}
-
-#[derive(Clone, Debug)]
-enum Answer {
-    State(&'static str),
-    Nothing,
-    OtherRun,
-    Fails(Failure),
-}
-
-fn answers() -> impl Strategy<Value = Answer> {
-    prop_oneof![
-        6 => prop::sample::select(vec![
-            "queued", "running", "weird", "cancelling", "succeeded", "failed", "cancelled",
-        ]).prop_map(Answer::State),
-        1 => Just(Answer::Nothing),
-        1 => Just(Answer::OtherRun),
-        6 => prop::sample::select(vec![
-            lost(), unreadable(), hopeless(), bare(502), bare(404), problem(401, "expired"),
-            problem(403, "no"), problem(404, "run_not_found"), problem(409, "idempotency_conflict"),
-            problem(409, "approval_required"), problem(422, "invalid"), problem(429, "slow"),
-            Failure { retryable: Some(true), ..problem(503, "busy") },
-            Failure { retry_after: Some(Duration::from_secs(9999)), ..problem(429, "slow") },
-        ]).prop_map(Answer::Fails),
-    ]
-}
-
-fn turns() -> impl Strategy<Value = Vec<Turn>> {
-    let turn = prop_oneof![
-        12 => answers().prop_map(Turn::Act),
-        1 => Just(Turn::Unheard),
-        4 => prop::sample::select(vec![1_i64, 60, 301, 90_000]).prop_map(Turn::Wait),
-        1 => Just(Turn::Crash),
-        1 => Just(Turn::Delete),
-        1 => any::<bool>().prop_map(Turn::Suspend),
-        1 => Just(Turn::Cancel),
-        1 => Just(Turn::Orphan),
-        1 => (0_u8..3).prop_map(Turn::Retry),
-        1 => Just(Turn::ReadyWhenAccepted),
-        2 => (0_u8..7).prop_map(Turn::View),
-        1 => Just(Turn::Strip),
-        1 => Just(Turn::Scribble),
-        1 => Just(Turn::Foreign),
-        1 => any::<bool>().prop_map(Turn::Rival),
-        3 => (0_u8..40).prop_map(Turn::Event),
-        1 => any::<bool>().prop_map(Turn::Streaming),
-        1 => Just(Turn::Vanish),
-    ];
-    prop::collection::vec(turn, 0..24)
-}
-
-fn apply(mut case: Case, turn: &Turn) -> Case {
-    let meta = &mut case.run.metadata;
-    let bump = |case: &mut Case| {
-        case.run.metadata.generation = case.run.metadata.generation.map(|g| g + 1);
-    };
-    match turn {
-        Turn::Act(answer) => return act(case.settle(), answer, true),
-        Turn::Unheard => return act(case.settle(), &Answer::State("queued"), false),
-        Turn::Wait(seconds) => case.now += jiff::SignedDuration::from_secs(*seconds),
-        Turn::Crash => return case.restarted(),
-        Turn::Delete if meta.deletion_timestamp.is_none() => return case.deleting(),
-        Turn::Delete => {}
-        Turn::Suspend(held) => {
-            case.run.spec.suspend = Some(*held);
-            bump(&mut case);
-        }
-        Turn::Cancel => {
-            case.run.spec.cancel = Some(true);
-            bump(&mut case);
-        }
-        Turn::Orphan => {
-            case.run.spec.deletion_policy = Some(run_operator::api::run::DeletionPolicy::Orphan);
-            bump(&mut case);
-        }
-        Turn::ReadyWhenAccepted => {
-            case.run.spec.ready_when = Some(ReadyWhen::Accepted);
-            bump(&mut case);
-        }
-        Turn::Retry(n) => return case.retry(&n.to_string()),
-        Turn::View(n) => {
-            case.view = match n {
-                0 => WorkspaceView::Unknown,
-                1 => WorkspaceView::Missing,
-                2 => not_ready(),
-                3 => {
-                    let mut other = session(7);
-                    other.resolved.identity = Some("another".into());
-                    WorkspaceView::Ready(other)
-                }
-                4 => {
-                    let mut held = session(8);
-                    held.holds = Some((Reason::VersionNotAccepted, "version 9".into()));
-                    WorkspaceView::Ready(held)
-                }
-                n => WorkspaceView::Ready(session(u64::from(*n))),
-            };
-        }
-        Turn::Strip => {
-            meta.annotations = None;
-            meta.finalizers = None;
-        }
-        Turn::Scribble => return case.annotate(crate::support::INTENT, "{"),
-        Turn::Foreign => return case.foreign(),
-        Turn::Rival(there) => case.rival = there.then(|| "elder".into()),
-        Turn::Event(n) => {
-            let event = Received {
-                id: (*n < 30).then(|| format!("e{n}")),
-                kind: "state".into(),
-                data: "{}".into(),
-            };
-            let state = (n % 3 == 0).then_some("running");
-            let now = case.now;
-            case.memory
-                .feed
-                .receive(&event, state, Some("running"), now);
-        }
-        Turn::Streaming(open) => case.streaming = *open,
-        Turn::Vanish => case.vanished = true,
-    }
-    case
-}
-
-fn act(mut case: Case, answer: &Answer, heard: bool) -> Case {
-    let answer = match answer {
-        Answer::State(state) => Ok(view(state)),
-        Answer::Nothing => Ok(RunView::default()),
-        Answer::OtherRun => Ok(RunView {
-            run_id: Some("run-2".into()),
-            ..view("running")
-        }),
-        Answer::Fails(failure) => Err(failure.clone()),
-    };
-    let Some(effect) = case.decide().effect else {
-        return case;
-    };
-    match effect {
-        Effect::WriteIntent {
-            intent,
-            finalizer,
-            clean,
-        } => {
-            case = case.stands(&intent);
-            if finalizer {
-                case = case.finalizer();
-            }
-            if heard {
-                case = case.learn(Learned::IntentWritten { intent, clean });
-            }
-            case
-        }
-        Effect::Submit { .. } => {
-            case = case.learn(Learned::SubmitStarted);
-            if heard {
-                case = case.learn(Learned::Submitted(answer));
-            }
-            case
-        }
-        Effect::Refresh { .. } => case.got(answer),
-        Effect::Cancel { .. } => case.learn(Learned::CancelAnswered(answer)),
-        Effect::Release { .. } => {
-            case.run.metadata.finalizers = None;
-            case
-        }
-        Effect::Delete if case.run.metadata.deletion_timestamp.is_none() => case.deleting(),
-        Effect::Delete => panic!("an object is deleted once"),
-    }
-}
 
 fn size(status: &RunStatus) -> usize {
     serde_json::to_vec(status).expect("a status").len()
@@ -218,6 +28,9 @@ fn blocked_or_waits_for_a_watch(case: &Case, status: &RunStatus) -> bool {
         "WorkspaceChanged",
         "IdentityChanged",
         "VersionNotAccepted",
+        "WorkspaceSuspended",
+        "WorkspaceDeleting",
+        "SecretNotFound",
     ];
     let says = |kind| condition(status, kind).is_some_and(|c| woken.contains(&c.1.as_str()));
     let stalled = condition(status, "Stalled").is_some_and(|c| c.0 == "True");
@@ -231,6 +44,7 @@ fn blocked_or_waits_for_a_watch(case: &Case, status: &RunStatus) -> bool {
         || says("Synced")
         || refused_token
         || case.view == WorkspaceView::Unknown
+        || case.namespace_allowed.is_none()
 }
 
 fn check(case: &Case) -> Result<(), TestCaseError> {
@@ -313,7 +127,7 @@ fn may_exist(before: bool, turn: &Turn) -> bool {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 1500, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(histories::config(1500))]
 
     #[test]
     fn whatever_happens_the_decision_is_stable_bounded_and_safe(turns in turns()) {
@@ -327,7 +141,7 @@ proptest! {
     /// Nobody meddles with the object here: what a strip and a crash can do is a limit that is documented.
     #[test]
     fn what_counts_as_never_created_never_was(turns in turns()) {
-        let meddled = |t: &Turn| matches!(t, Turn::Strip | Turn::Scribble | Turn::Foreign | Turn::Vanish);
+        let meddled = |t: &Turn| matches!(t, Turn::Strip | Turn::Scribble | Turn::Foreign | Turn::Forge(_) | Turn::Vanish);
         let mut case = Case::new();
         let mut exists = false;
         for turn in turns.iter().filter(|t| !meddled(t)) {

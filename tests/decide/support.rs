@@ -43,6 +43,8 @@ pub(crate) struct Case {
     pub(crate) held: Option<Held>,
     pub(crate) settings: Settings,
     pub(crate) now: Timestamp,
+    /// Counts the Workspace's sessions.
+    pub(crate) sessions: u64,
 }
 
 pub(crate) fn place() -> ResolvedWorkspace {
@@ -95,6 +97,7 @@ impl Case {
                 poll_max: Duration::from_mins(1),
             },
             now: at(0),
+            sessions: 1,
         }
     }
 

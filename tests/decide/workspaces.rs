@@ -2,11 +2,12 @@
 
 use rstest::rstest;
 use run_operator::{
-    api::{ConditionType as Type, Reason, WorkspaceStatus, conditions},
+    api::{ConditionType as Type, Reason, WorkspaceStatus, conditions, limits::MAX_IDENTITY},
     decide::{
         WorkspaceView,
         answer::Failure,
         last_token::outlives,
+        need::needs_workspace,
         situation::Why,
         workspace::{Assessment, Check, Obstacle, assess},
     },
@@ -155,6 +156,22 @@ fn a_workspace_that_waits_for_a_run_with_an_intent_does_not_hold_it() {
     assert_eq!(Case::new().mine().view(view).does(), "submit");
 }
 
+/// The Workspace waits for what has begun, so that may begin again: each would wait for the other.
+#[rstest]
+#[case::retried(Case::new().mine().retry("1"), "intent")]
+#[case::retried_after_a_429(Case::new().mine().posted(Err(problem(429, "slow_down"))).retry("1"), "intent")]
+#[case::its_key_forgotten(Case::new().mine().at(86_400), "intent")]
+#[case::refused_and_retried(Case::new().mine().posted(Err(problem(403, "no"))).settle().retry("1"), "nothing")]
+#[case::a_copy_retried(Case::new().foreign().settle().retry("1"), "nothing")]
+fn a_workspace_that_is_being_deleted_holds_nobody_for_whom_it_waits(
+    #[case] case: Case,
+    #[case] does: &str,
+) {
+    let case = case.view(holding(Reason::WorkspaceDeleting)).settle();
+    assert_eq!(case.does(), does);
+    assert_eq!(needs_workspace(&case.run), does == "intent");
+}
+
 #[test]
 fn a_held_workspace_mirrors_and_cancels_what_was_submitted() {
     let case = Case::new()
@@ -162,4 +179,74 @@ fn a_held_workspace_mirrors_and_cancels_what_was_submitted() {
         .view(holding(Reason::SecretNotFound));
     assert_eq!(case.does(), "refresh");
     assert_eq!(case.deleting().does(), "cancel");
+}
+
+/// A check that went well.
+fn good() -> Check {
+    Check {
+        secret_gone: None,
+        ..on_the_last_good_token()
+    }
+}
+
+#[rstest]
+#[case::another(Some("9.0.0"), "reports version 9.0.0")]
+#[case::none(None, "names no version")]
+fn a_version_that_is_not_accepted_holds_new_runs_alone_and_the_accepted_ones_are_named(
+    #[case] version: Option<&str>,
+    #[case] met: &str,
+) {
+    let assessment = judged(&Check {
+        version: Some(version.map(str::to_owned)),
+        ..good()
+    });
+    assert_eq!(assessment.usable, Ok(()));
+    assert!(!assessment.ready);
+    let (reason, message) = assessment.holds.expect("new submissions are held");
+    assert_eq!(reason, Reason::VersionNotAccepted);
+    for part in [met, &CONTRACT.accepted_versions().join(", ")] {
+        assert!(message.contains(part), "{part:?} is not in {message:?}");
+    }
+    let told = Some(("False".to_owned(), reason.to_string(), message.clone()));
+    assert_eq!(said(&assessment.status, Type::VersionVerified), told);
+    let stalled = Some(("True".to_owned(), reason.to_string(), message));
+    assert_eq!(said(&assessment.status, Type::Stalled), stalled);
+}
+
+#[test]
+fn of_several_holds_the_one_that_outlasts_the_others_is_told() {
+    let mut check = Check {
+        version: Some(Some("9.0.0".into())),
+        suspended: true,
+        waits_for: Some(vec!["train".into()]),
+        ..good()
+    };
+    let reason = |check: &Check| judged(check).holds.map(|(reason, _)| reason);
+    assert_eq!(reason(&check), Some(Reason::WorkspaceDeleting));
+    check.waits_for = None;
+    assert_eq!(reason(&check), Some(Reason::WorkspaceSuspended));
+    check.suspended = false;
+    assert_eq!(reason(&check), Some(Reason::VersionNotAccepted));
+    assert_eq!(reason(&good()), None);
+}
+
+#[test]
+fn a_workspace_whose_identity_can_not_be_pinned_serves_nobody() {
+    let of = |identity: Option<String>| {
+        judged(&Check {
+            identity: Some(identity),
+            ..good()
+        })
+    };
+    let longest = "w".repeat(MAX_IDENTITY);
+    assert_eq!(of(Some(longest.clone())).usable, Ok(()));
+    for identity in [None, Some(longest + "w")] {
+        let assessment = of(identity);
+        let why = assessment.usable.expect_err("nothing is usable");
+        assert_eq!(why.reason, Reason::ContractViolation);
+        assert!(
+            why.message.contains("workspace.identityPointers"),
+            "{why:?}"
+        );
+    }
 }

@@ -6,9 +6,9 @@ use std::collections::{BTreeMap, VecDeque};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use run_operator::{
-    api::{Intent, RunStatus, intent::IntentRecord},
+    api::{Intent, RunStatus, intent::IntentRecord, status::ResolvedWorkspace},
     decide::{
-        Effect, Learned, Note,
+        Effect, Learned, Note, WorkspaceView,
         answer::{Failure, RunView},
     },
 };
@@ -30,6 +30,8 @@ pub(crate) enum Fate {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Service {
     pub(crate) runs: BTreeMap<String, (Vec<u8>, String)>,
+    /// When each key was first used; it is forgotten a day later, as the contract file says.
+    used: BTreeMap<String, Timestamp>,
     pub(crate) posts: Vec<(String, Vec<u8>)>,
     pub(crate) cancels: u32,
     pub(crate) fates: VecDeque<Fate>,
@@ -45,6 +47,8 @@ pub(crate) struct World {
     pub(crate) notes: Vec<Note>,
     pub(crate) gone: bool,
     pub(crate) status_writes: u32,
+    /// Where the latest POST went.
+    pub(crate) posted_to: Option<ResolvedWorkspace>,
 }
 
 impl World {
@@ -56,6 +60,7 @@ impl World {
             notes: Vec::new(),
             gone: false,
             status_writes: 0,
+            posted_to: None,
         }
     }
 
@@ -132,6 +137,7 @@ impl World {
                 self.learn(Learned::Submitted(answer));
             }
             Effect::Refresh { run_id } => {
+                self.at_home(&run_id);
                 self.learn(Learned::RefreshStarted);
                 if let Some(next) = self.service.script.pop_front() {
                     self.set_state(&run_id, next);
@@ -140,6 +146,7 @@ impl World {
                 self.learn(Learned::Refreshed(answer));
             }
             Effect::Cancel { run_id } => {
+                self.at_home(&run_id);
                 let answer = self.call(|s| {
                     s.cancels += 1;
                     let view = s.run(&run_id)?;
@@ -204,15 +211,42 @@ impl World {
         assert!(self.case.run.metadata.finalizers.is_some(), "unguarded");
     }
 
+    /// Where a call goes now; each place has keys and runs of its own.
+    fn here(&self) -> String {
+        let WorkspaceView::Ready(session) = &self.case.view else {
+            panic!("a call without a session");
+        };
+        where_it_is(&session.resolved)
+    }
+
+    /// The promise of every other call: it goes where the run is.
+    fn at_home(&self, run_id: &str) {
+        let here = self.here();
+        let home = self.service.home(run_id);
+        assert!(
+            home.is_none_or(|home| home == here),
+            "{run_id} asked for elsewhere"
+        );
+    }
+
     fn post(&mut self, key: &str, body: &[u8]) -> Result<RunView, Failure> {
         self.service.posts.push((key.to_owned(), body.to_vec()));
+        self.posted_to = self.case.view.place().cloned();
+        let place = format!("{}|{key}", self.here());
+        let now = self.case.now;
         self.call(|s| {
-            let id = format!("run-{}", s.runs.len() + 1);
-            if !s.runs.contains_key(key) {
-                s.runs.insert(key.to_owned(), (body.to_vec(), id.clone()));
+            let age = s
+                .used
+                .get(&place)
+                .map_or(0, |at| now.as_second() - at.as_second());
+            assert!(age <= DAY, "the key is forgotten: a second run");
+            if !s.runs.contains_key(&place) {
+                let id = format!("run-{}", s.runs.len() + 1);
+                s.used.insert(place.clone(), now);
+                s.runs.insert(place.clone(), (body.to_vec(), id.clone()));
                 s.set(&id, "queued");
             }
-            let known = s.runs.get(key).expect("a run").1.clone();
+            let known = s.runs.get(&place).expect("a run").1.clone();
             s.run(known.split('=').next().unwrap_or_default())
         })
     }
@@ -259,7 +293,25 @@ impl World {
     }
 }
 
+/// How long the service remembers a key, in seconds.
+const DAY: i64 = 86_400;
+
+fn where_it_is(place: &ResolvedWorkspace) -> String {
+    format!(
+        "{} {}",
+        place.base_url,
+        place.identity.as_deref().unwrap_or_default()
+    )
+}
+
 impl Service {
+    /// Where a run was made, unless the test itself put it there.
+    fn home(&self, run_id: &str) -> Option<&str> {
+        let mut runs = self.runs.iter();
+        let (place, _) = runs.find(|(_, run)| run.1.split('=').next() == Some(run_id))?;
+        place.split_once('|').map(|(home, _)| home)
+    }
+
     /// Stored as `id=state` beside the body.
     fn set(&mut self, run_id: &str, state: &str) {
         for (_, run) in self.runs.values_mut() {

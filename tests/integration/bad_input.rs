@@ -134,6 +134,8 @@ async fn a_base_url_off_the_allow_list_gets_no_request_until_the_list_holds_it()
     let words = [
         "base URL",
         "is not on the operator's list of allowed base URLs",
+        "Create the Workspace anew",
+        "--allowed-base-url",
     ];
     world
         .held_by_workspace("BaseUrlNotAllowed", true, &words)
@@ -155,7 +157,7 @@ async fn without_any_base_url_the_two_places_for_one_are_named() {
     })
     .await;
     world.create_run("train", json!({})).await;
-    let words = ["No base URL", "set spec.baseUrl", "--base-url"];
+    let words = ["No base URL", "anew with spec.baseUrl", "--base-url"];
     world
         .held_by_workspace("BaseUrlNotAllowed", true, &words)
         .await;
@@ -250,6 +252,13 @@ async fn a_ca_bundle_that_is_none_is_refused_until_the_secret_is_corrected() {
     let ca = include_str!("../service/tls/ca.pem");
     world.secret("ca", json!({"ca.crt": ca})).await;
     world.heals("train").await;
+    // Of a Workspace that is Ready no check is due for minutes: the watch tells.
+    world
+        .secret("ca", json!({"ca.crt": "no certificate"}))
+        .await;
+    world
+        .workspace_condition("default", Type::Ready, "False", "CaInvalid")
+        .await;
 }
 
 #[tokio::test]

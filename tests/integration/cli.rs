@@ -29,7 +29,7 @@ fn refused(args: &[&str], words: &[&str]) {
 }
 
 #[rstest]
-#[case::of_an_unknown_name(&["--base-ulr", "https://runs.example.com/api/v1"], &["--base-ulr"])]
+#[case::of_an_unknown_name(&["--base-ulr", "https://runs.example.com/api/v1"], &["--base-ulr", "see run-operator controller --help"])]
 #[case::without_its_value(&["--base-url"], &["--base-url", "value"])]
 #[case::with_an_unknown_form(&["--log-format", "xml"], &["xml", "--log-format", "text, json"])]
 #[case::with_no_number(&["--max-streams", "many"], &["many", "--max-streams"])]
@@ -37,7 +37,7 @@ fn refused(args: &[&str], words: &[&str]) {
 #[case::with_no_duration(&["--poll-min", "soon"], &["--poll-min", "is no duration", "500ms"])]
 #[case::with_a_duration_too_short(&["--poll-min", "1ms"], &["--poll-min", "too short", "10ms"])]
 #[case::with_intervals_in_the_wrong_order(&["--poll-min", "10s", "--poll-max", "5s"], &["--poll-min", "longer than"])]
-#[case::with_no_address(&["--listen", "here"], &["--listen", "here"])]
+#[case::with_no_address(&["--listen", ":8080"], &["--listen", ":8080", "0.0.0.0:8080"])]
 #[case::with_a_filter_that_is_none(&["--log-filter", "run_operator=loud"], &["--log-filter", "run_operator=loud"])]
 #[case::with_a_relative_url(&["--base-url", "/api/v1"], &["--base-url", "failed to parse the base URL"])]
 #[case::with_plain_http_to_another_machine(&["--base-url", "http://runs.example.com/api/v1"], &["plain http", "use https"])]

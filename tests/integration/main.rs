@@ -28,6 +28,7 @@ mod faults;
 mod health;
 mod identity;
 mod last_token;
+mod least_rights;
 mod lifecycle;
 mod namespaces;
 mod outage;

@@ -74,6 +74,46 @@ async fn an_outage_of_the_api_server_doubles_and_loses_nothing() {
     assert_eq!(runs[0]["state"], "cancelled");
 }
 
+/// A Secret that the API server doesn't give says nothing of the token in use.
+#[tokio::test]
+async fn a_check_that_can_not_read_the_secret_takes_no_verified_token_away() {
+    let own: &'static ControlPlane = Box::leak(Box::new(
+        ControlPlane::start(Options::default()).await.unwrap(),
+    ));
+    let world = World::with(Setup {
+        control_plane: Some(own),
+        ..Setup::default()
+    })
+    .await;
+    let run = json!({"runId": "steady", "outcome": "never"});
+    world.simulate("steady", run).await;
+    world.state("steady", "running").await;
+    world.asked("streamEvents", 1).await;
+    own.stop_apiserver().unwrap();
+    // An answer that no service made raises a suspicion, and so a check.
+    let bare = json!({"type": "answer", "status": 503, "body": "", "contentType": "text/html"});
+    world
+        .service
+        .fault(json!({"operation": "getRun"}), bare)
+        .await;
+    let state = json!({"state": "provisioning"});
+    world.service.post("runs/steady/state", state).await;
+    eventually("the check can't read the Secret", async || {
+        let log = world.operator_log();
+        if log.contains("failed to read a Secret") {
+            Ok(())
+        } else {
+            Err("no word of it")
+        }
+    })
+    .await;
+    own.start_apiserver().await.unwrap();
+    world.state("steady", "provisioning").await;
+    world.workspace_ready("default", "True", "Verified").await;
+    let streams = world.service.requests("streamEvents").await;
+    assert_eq!(streams.len(), 1, "the stream was closed: {streams:?}");
+}
+
 /// Erases what the schema protects: only an older CRD, or a restore that goes around it, can.
 async fn erase_status(world: &World, name: &str) {
     let status_path =

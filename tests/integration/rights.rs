@@ -10,7 +10,9 @@ use tokio::sync::OnceCell;
 use run_operator::api::ConditionType as Type;
 
 use crate::cluster::{ControlPlane, Options};
-use crate::support::{Audit, SECRET, Setup, TOKEN, World, eventually, holds_for_a_while, says};
+use crate::support::{
+    Audit, Rights, SECRET, Setup, TOKEN, World, eventually, holds_for_a_while, says,
+};
 
 const SECOND: &str = "canary-of-the-second-month-91c2";
 const THIRD: &str = "canary-of-the-third-month-02fd";
@@ -38,7 +40,7 @@ async fn with_verbs(verbs: &[&str]) -> (World, Audit<'static>) {
     }]);
     let world = World::with(Setup {
         control_plane: Some(control_plane),
-        secret_rules: Some(rule),
+        rights: Rights::Secrets(rule),
         ..Setup::default()
     })
     .await;
@@ -215,7 +217,7 @@ async fn where_only_a_role_of_the_namespace_allows_the_watch_it_is_watched_there
     }]);
     let world = World::with(Setup {
         control_plane: Some(Box::leak(Box::new(own))),
-        secret_rules: Some(rule),
+        rights: Rights::Secrets(rule),
         everywhere: true,
         ..Setup::default()
     })

@@ -392,7 +392,13 @@ async fn a_cluster_workspace_waits_for_the_runs_of_every_namespace() {
     let leaving = shared_ready(&world, "False", "WorkspaceDeleting").await;
     let all = leaving.status.unwrap().conditions;
     let told = &conditions::find(&all, Type::Ready).unwrap().message;
-    says(told, &["first", "second"]);
+    says(
+        told,
+        &[
+            &format!("{}/first", one.name),
+            &format!("{}/second", two.name),
+        ],
+    );
     one.delete("first").await;
     one.gone("first").await;
     assert!(

@@ -121,7 +121,7 @@ async fn with_an_expired_token_one_prober_asks_and_every_run_waits_and_says_so()
         &[
             "401 unauthenticated",
             "Request id",
-            "Put a valid token into the Secret",
+            "Put a valid token into the Secret run-operator-token in namespace",
         ],
     );
     for name in names {

@@ -8,7 +8,7 @@ use serde_json::json;
 use run_operator::api::{ConditionType as Type, Phase, names};
 
 use crate::cluster::{ControlPlane, Options};
-use crate::support::{Setup, World, eventually, holds_for_a_while, says};
+use crate::support::{SECRET, Setup, World, eventually, holds_for_a_while, says};
 
 /// Longer than the second between two tries that were overtaken.
 const A_WHILE: u32 = 120;
@@ -127,6 +127,48 @@ async fn a_deleted_workspace_waits_for_a_run_in_doubt_and_learns_what_became_of_
     world.gone("train").await;
     workspace_gone(&world, "default").await;
     assert_eq!(world.service.runs().await.len(), 1);
+}
+
+/// The operator may list Runs and not watch them, so that it knows of none that was made after its start.
+#[tokio::test]
+async fn a_workspace_waits_for_a_run_that_only_a_live_list_shows() {
+    let rules = json!([{
+        "apiGroups": [""], "resources": ["secrets"], "resourceNames": [SECRET], "verbs": ["get"],
+    }]);
+    let mut world = World::with(Setup {
+        secret_rules: Some(rules),
+        ..Setup::default()
+    })
+    .await;
+    world.workspace_ready("default", "True", "Verified").await;
+    world.kill_operator();
+    let group = ["run-operator.dev"];
+    let rules = json!([
+        {"apiGroups": group, "resources": ["workspaces", "workspaces/status"], "verbs": ["*"]},
+        {"apiGroups": group, "resources": ["runs", "runs/status"], "verbs": ["get", "list", "patch"]},
+    ]);
+    let patch = json!([{"op": "replace", "path": "/rules", "value": rules}]).to_string();
+    let role = world.namespace.clone();
+    let patched = world
+        .kubectl(&["patch", "role", &role, "--type=json", "-p", &patch], "")
+        .await;
+    patched.unwrap();
+    world.start_operator().await;
+    // It may have made a run: its intent can't be read.
+    world.create_run("unseen", json!({})).await;
+    let intent = json!({"annotations": {names::INTENT_ANNOTATION: "{"}});
+    world.patch_run("unseen", json!({"metadata": intent})).await;
+    delete_workspace(&world, "default").await;
+    world
+        .workspace_condition("default", Type::Ready, "False", "WorkspaceDeleting")
+        .await;
+    holds_for_a_while(A_WHILE, async || {
+        let left = world.workspaces().get("default").await.unwrap();
+        assert_eq!(left.finalizers(), [names::FINALIZER]);
+    })
+    .await;
+    world.delete_run("unseen").await;
+    workspace_gone(&world, "default").await;
 }
 
 #[tokio::test]

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use rstest::rstest;
-use run_operator::api::contract::Contract;
+use run_operator::api::{contract::Contract, limits::MAX_STATE};
 use run_operator::decide::answer::{Failure, FailureKind, RunView};
 use run_operator::service::{CallError, Client, UnreadableReason};
 
@@ -92,6 +92,17 @@ async fn a_cancellation_is_taken_on_whatever_its_body(
         .unwrap();
     assert_eq!(view.state.as_deref(), state);
     assert_eq!(view.request_id.as_deref(), Some("req-1"));
+}
+
+#[tokio::test]
+async fn a_state_of_many_lines_and_without_measure_is_one_line_and_bounded() {
+    let body = format!(r#"{{"runId":"run-1","state":"a\nb{}"}}"#, "x".repeat(4096));
+    let server = Server::start([vec![ok(&body)]]).await;
+    let client = client(&server);
+    let view = within(client.get_run(&credentials(), &run_id("run-1"))).await;
+    let state = view.unwrap().state.unwrap();
+    assert!(state.starts_with("a bxxx"), "{state:?}");
+    assert_eq!(state.len(), MAX_STATE);
 }
 
 #[rstest]

@@ -85,6 +85,8 @@ fn an_address_off_the_list_is_refused(#[case] text: &str) {
 #[case("http://localhost.example.com")]
 #[case("http://localhost.")]
 #[case("http://localhost.evil.test")]
+#[case("http://evil.localhost")]
+#[case("http://evil-localhost")]
 #[case("http://localtest.me")]
 #[case("http://169.254.169.254/latest/meta-data")]
 #[case("http://0xa9fea9fe/latest/meta-data")]

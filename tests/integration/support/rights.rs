@@ -10,6 +10,8 @@ use super::World;
 pub(crate) const SECRET: &str = "run-operator-token";
 /// The operator's service account, its Role and the binding of the two.
 const NAME: &str = "operator";
+/// The names of everything in `deploy/rbac.yaml`.
+pub(crate) const DEPLOYED: &str = "run-operator";
 
 impl World {
     /// A service account that may do with Secrets of the namespace what `rules` say, and what the operator
@@ -31,14 +33,29 @@ impl World {
                 .await;
             applied.unwrap();
         }
-        let token = self.kubectl(&["create", "token", NAME], "").await.unwrap();
+        self.kubeconfig_of(&self.namespace, NAME).await
+    }
+
+    /// What `deploy/rbac.yaml` gives, and nothing else; the kubeconfig with a token of its service account.
+    /// Only with a control plane of one's own.
+    pub(super) async fn as_deployed(&self) -> PathBuf {
+        let manifest = concat!(env!("CARGO_MANIFEST_DIR"), "/deploy/rbac.yaml");
+        let create = ["create", "-f", manifest, "--namespace", DEPLOYED];
+        self.kubectl(&create, "").await.unwrap();
+        self.kubeconfig_of(DEPLOYED, DEPLOYED).await
+    }
+
+    /// A kubeconfig with a token of this service account.
+    async fn kubeconfig_of(&self, namespace: &str, name: &str) -> PathBuf {
+        let token = ["create", "token", name, "--namespace", namespace];
+        let token = self.kubectl(&token, "").await.unwrap();
         let kubeconfig = self.scratch.path().join("operator.kubeconfig");
         std::fs::copy(self.control_plane.kubeconfig(), &kubeconfig).unwrap();
         let file = format!("--kubeconfig={}", kubeconfig.display());
         let credentials = format!("--token={}", token.trim());
-        let user = format!("--user={NAME}");
+        let user = format!("--user={name}");
         for args in [
-            ["set-credentials", NAME, &credentials],
+            ["set-credentials", name, &credentials],
             ["set-context", "--current", &user],
         ] {
             let args: Vec<&str> = [&file, "config"].into_iter().chain(args).collect();
@@ -70,8 +87,8 @@ impl World {
     }
 }
 
-/// What the operator's service account asked of the API server about Secrets. Each request is written
-/// down before its answer is sent.
+/// What the operator's service account asked of the API server. Each request is written down before its
+/// answer is sent.
 pub(crate) struct Audit<'a> {
     log: &'a Path,
     user: String,
@@ -86,22 +103,34 @@ impl<'a> Audit<'a> {
         }
     }
 
-    /// The requests until now, oldest first.
+    /// Of an operator with the rights of `deploy/rbac.yaml`.
+    pub(crate) fn of_deployed(log: &'a Path) -> Self {
+        Self {
+            log,
+            user: format!("system:serviceaccount:{DEPLOYED}:{DEPLOYED}"),
+        }
+    }
+
+    /// The requests about Secrets until now, oldest first.
     pub(crate) fn requests(&self) -> Vec<Value> {
+        let mut requests = self.all_requests();
+        requests.retain(|entry| entry["objectRef"]["resource"] == "secrets");
+        requests
+    }
+
+    /// All requests until now, oldest first.
+    pub(crate) fn all_requests(&self) -> Vec<Value> {
         let text = std::fs::read_to_string(self.log).unwrap();
         // Its last line may be half written.
         let entries = text
             .lines()
             .filter_map(|line| serde_json::from_str::<Value>(line).ok());
         entries
-            .filter(|entry| {
-                entry["user"]["username"] == self.user.as_str()
-                    && entry["objectRef"]["resource"] == "secrets"
-            })
+            .filter(|entry| entry["user"]["username"] == self.user.as_str())
             .collect()
     }
 
-    /// How many requests had this verb and this status.
+    /// How many requests about Secrets had this verb and this status.
     pub(crate) fn count(&self, verb: &str, status: u16) -> usize {
         let requests = self.requests();
         let fits = |entry: &&Value| {
@@ -113,7 +142,7 @@ impl<'a> Audit<'a> {
         requests.iter().filter(fits).count()
     }
 
-    /// How many watches have ended.
+    /// How many watches of Secrets have ended.
     pub(crate) fn ended_watches(&self) -> usize {
         let requests = self.requests();
         let ended = |entry: &&Value| {

@@ -35,9 +35,20 @@ pub(crate) struct Setup {
     pub(crate) control_plane: Option<&'static ControlPlane>,
     /// The operator serves every namespace, and ClusterWorkspaces. Only with a control plane of its own.
     pub(crate) everywhere: bool,
-    /// The operator is nobody but a service account of the namespace, which may do with Secrets what
-    /// these RBAC rules say.
-    pub(crate) secret_rules: Option<Value>,
+    /// Who the operator is to the API server.
+    pub(crate) rights: Rights,
+}
+
+/// Who an operator is to the API server.
+#[derive(Default)]
+pub(crate) enum Rights {
+    /// May do everything.
+    #[default]
+    Administrator,
+    /// The service account of `deploy/rbac.yaml`. Only with a control plane of its own.
+    Deployed,
+    /// A service account of the namespace, which may do with Secrets what these RBAC rules say.
+    Secrets(Value),
 }
 
 /// A test's own world. Dropped from top to bottom.
@@ -99,8 +110,12 @@ impl World {
             scratch,
         };
         world.create_namespace().await;
-        if let Some(rules) = setup.secret_rules {
-            world.recipe.kubeconfig = world.restricted(rules, setup.everywhere).await;
+        match setup.rights {
+            Rights::Administrator => {}
+            Rights::Deployed => world.recipe.kubeconfig = world.as_deployed().await,
+            Rights::Secrets(rules) => {
+                world.recipe.kubeconfig = world.restricted(rules, setup.everywhere).await;
+            }
         }
         if !setup.bare {
             world.token(TOKEN).await;

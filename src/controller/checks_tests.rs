@@ -1,0 +1,160 @@
+#![allow(clippy::unwrap_used, reason = "a test stops at what it did not expect")]
+
+use crate::api::{Contract, run::WorkspaceKind};
+use crate::controller::metrics::Metrics;
+use crate::service::{AllowList, BaseUrl, ClientConfig};
+
+use super::*;
+
+fn key() -> Key {
+    Key {
+        kind: WorkspaceKind::Workspace,
+        namespace: "team".to_owned(),
+        name: "default".to_owned(),
+    }
+}
+
+/// A Workspace that was checked at `at`, Ready, with the next check in five minutes.
+fn checked(at: Timestamp) -> Checks {
+    let checks = Checks::default();
+    let last = Checked {
+        uid: "u".to_owned(),
+        generation: 1,
+        ready: true,
+        next: later(at, Duration::from_mins(5)),
+    };
+    checks.done(&key(), last, at);
+    checks
+}
+
+fn due_at(checks: &Checks, now: Timestamp) -> Option<Timestamp> {
+    match checks.due(&key(), "u", 1, false, now) {
+        Verdict::Now => None,
+        Verdict::NotBefore(at) => Some(at),
+    }
+}
+
+#[test]
+fn a_reconnect_draws_the_next_check_nearer_once_for_all_streams() {
+    let start = Timestamp::UNIX_EPOCH;
+    let checks = checked(start);
+    let soon = later(start, Duration::from_secs(10));
+    let after = later(start, RECONNECTS_APART);
+    assert!(checks.reconnected(&key(), soon));
+    assert_eq!(due_at(&checks, soon), Some(after));
+    for _ in 0..1000 {
+        assert!(!checks.reconnected(&key(), soon));
+    }
+    assert_eq!(due_at(&checks, after), None, "the check is due");
+}
+
+#[test]
+fn a_reconnect_long_after_the_last_check_leads_to_one_at_once() {
+    let start = Timestamp::UNIX_EPOCH;
+    let checks = checked(start);
+    let late = later(start, Duration::from_mins(2));
+    assert!(checks.reconnected(&key(), late));
+    assert_eq!(due_at(&checks, late), None);
+    assert!(!checks.reconnected(&key(), late), "it is asked for already");
+}
+
+#[test]
+fn a_reconnect_puts_no_check_off_and_asks_for_none_before_the_first() {
+    let start = Timestamp::UNIX_EPOCH;
+    assert!(!Checks::default().reconnected(&key(), start));
+    let checks = checked(start);
+    let before_the_next = later(start, Duration::from_secs(299));
+    assert!(checks.reconnected(&key(), before_the_next));
+    let past_the_next = later(start, Duration::from_secs(301));
+    assert!(!checks.reconnected(&key(), past_the_next));
+    assert_eq!(due_at(&checks, past_the_next), None);
+}
+
+#[test]
+fn another_object_another_generation_or_another_secret_is_checked_at_once() {
+    let start = Timestamp::UNIX_EPOCH;
+    let checks = checked(start);
+    let due = |uid: &str, generation: i64| {
+        matches!(
+            checks.due(&key(), uid, generation, false, start),
+            Verdict::Now
+        )
+    };
+    assert!(!due("u", 1), "nothing changed");
+    assert!(due("another", 1) && due("u", 2));
+    checks.secret_changed(&key());
+    assert!(due("u", 1));
+    assert!(!due("u", 1), "one change, one check");
+}
+
+#[test]
+fn a_suspicion_leads_to_one_check_a_second() {
+    let start = Timestamp::UNIX_EPOCH;
+    let checks = checked(start);
+    let suspected = |now| checks.due(&key(), "u", 1, true, now);
+    let soonest = later(start, SUSPICIONS_APART);
+    let just_before = later(start, SUSPICIONS_APART / 2);
+    assert!(matches!(suspected(just_before), Verdict::NotBefore(at) if at == soonest));
+    assert!(matches!(suspected(soonest), Verdict::Now));
+}
+
+#[test]
+fn each_workspace_has_a_gate_of_its_own_and_keeps_it() {
+    let checks = Checks::default();
+    let gate = |namespace: &str| {
+        let key = Key {
+            namespace: namespace.to_owned(),
+            ..key()
+        };
+        let new = || Gate::new(key.clone(), Box::new(|_, _| {}), Arc::new(Metrics::new()));
+        checks.gate(&key, None, new)
+    };
+    let one = gate("one");
+    assert!(Arc::ptr_eq(&one, &gate("one")));
+    assert!(!Arc::ptr_eq(&one, &gate("two")));
+}
+
+#[test]
+fn a_client_is_kept_for_one_base_url_and_one_ca() {
+    // Another test of this process may have installed it.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let url = "http://localhost:1/api/v1";
+    let allowed = AllowList::parse([url], false).unwrap();
+    let config = ClientConfig {
+        base_url: BaseUrl::parse(url, &allowed).unwrap(),
+        ca_pem: None,
+        contract: Arc::new(Contract::builtin().unwrap()),
+        user_agent: "test".to_owned(),
+        observer: Arc::new(()),
+    };
+    let checks = Checks::default();
+    let ca = b"one".to_vec();
+    let client = Client::new(config).unwrap();
+    checks.keep_client(&key(), url.to_owned(), Some(ca.clone()), client);
+    let kept = |url: &str, ca: Option<&[u8]>| checks.client(&key(), url, ca).is_some();
+    assert!(kept(url, Some(&ca)));
+    assert!(!kept("http://localhost:2/api/v1", Some(&ca)));
+    assert!(!kept(url, Some(b"another")) && !kept(url, None));
+}
+
+#[test]
+fn the_last_good_token_is_of_one_workspace_at_one_base_url() {
+    let verified = |uid: &str, base_url: &str| Verified {
+        uid: uid.to_owned(),
+        base_url: base_url.to_owned(),
+    };
+    let contract = Contract::builtin().unwrap();
+    let checks = Checks::default();
+    let good = LastGood {
+        verified: verified("w1", "https://a"),
+        token: Token::parse(b"canary-of-the-checks", &contract).unwrap(),
+        ca_pem: None,
+    };
+    checks.keep_good(&key(), good);
+    let kept = |verified| checks.last_good(&key(), &verified).is_some();
+    assert!(kept(verified("w1", "https://a")));
+    assert!(!kept(verified("w2", "https://a")), "created anew");
+    assert!(!kept(verified("w1", "https://b")), "another service");
+    checks.forget(&key());
+    assert!(!kept(verified("w1", "https://a")), "it is gone");
+}

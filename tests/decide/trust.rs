@@ -1,0 +1,194 @@
+//! What holds of trust whatever happens: to namespaces, tokens, holds, pauses and forged intents.
+
+use proptest::prelude::*;
+use run_operator::{
+    api::{Intent, Reason, status::ResolvedWorkspace},
+    decide::{Effect, Session, WorkspaceView, need::needs_workspace, place::elsewhere},
+};
+
+use crate::{
+    histories::{self, Answer, Sight, act, apply, see, standing, turns},
+    support::{Case, INTENT, condition, name},
+};
+
+/// Steps of one reconcile in the controller.
+const STEPS: usize = 24;
+
+fn is_call(effect: Option<&Effect>) -> bool {
+    matches!(
+        effect,
+        Some(Effect::Submit { .. } | Effect::Refresh { .. } | Effect::Cancel { .. })
+    )
+}
+
+fn deleting(case: &Case) -> bool {
+    case.vanished || case.run.metadata.deletion_timestamp.is_some()
+}
+
+/// This process wrote the intent that stands in the object.
+fn owned(case: &Case, intent: &Intent) -> bool {
+    intent.owner == case.settings.process && intent.epoch == case.memory.submission.epoch
+}
+
+/// Somebody took this object's intent off, or put another's in its place: what is left is in memory.
+fn meddled(case: &Case) -> bool {
+    let annotations = case.run.metadata.annotations.as_ref();
+    let there = annotations.is_some_and(|a| a.contains_key(INTENT));
+    let remembered = case.memory.intent.is_some() || case.memory.run_id.is_some();
+    standing(case).is_none() && remembered && (there || case.run.status.is_none() || !stored(case))
+}
+
+fn stored(case: &Case) -> bool {
+    case.run.status.as_ref().is_some_and(|s| s.run_id.is_some())
+}
+
+/// Every place that the object, or this process, says that it belongs to.
+fn pins(case: &Case) -> Vec<ResolvedWorkspace> {
+    let status = case.run.status.clone().unwrap_or_default();
+    match status.workspace.filter(|_| status.run_id.is_some()) {
+        Some(place) => vec![place],
+        None => standing(case).into_iter().map(|i| i.workspace).collect(),
+    }
+}
+
+fn check(case: &Case) -> Result<(), TestCaseError> {
+    let case = case.clone().settle();
+    let decision = case.decide();
+    let effect = decision.effect.as_ref();
+    let status = case.run.status.clone().unwrap_or_default();
+    let needs = needs_workspace(&case.run);
+    let does = name(effect);
+
+    if is_call(effect) {
+        let WorkspaceView::Ready(session) = &case.view else {
+            return Err(TestCaseError::fail("a call without a session"));
+        };
+        for pin in pins(&case) {
+            prop_assert_eq!(
+                elsewhere(&pin, &session.resolved),
+                None,
+                "{} elsewhere",
+                does
+            );
+        }
+        prop_assert!(
+            needs || case.vanished || meddled(&case),
+            "{does}, and its Workspace may go"
+        );
+    }
+    if matches!(effect, Some(Effect::Submit { .. })) {
+        let intent = standing(&case).expect("an intent");
+        prop_assert!(owned(&case, &intent));
+        if case.namespace_allowed != Some(true) {
+            prop_assert!(
+                deleting(&case),
+                "a POST from a namespace that is not allowed"
+            );
+        }
+        if let Some(reason) = held(&case) {
+            let first = case.memory.submission.made_none();
+            prop_assert!(
+                !first || reason == Reason::WorkspaceDeleting,
+                "a first POST, held: {reason}"
+            );
+        }
+    }
+    if let Some(Effect::WriteIntent {
+        clean: true,
+        intent,
+        ..
+    }) = effect
+    {
+        prop_assert_eq!(case.namespace_allowed, Some(true));
+        let mended = standing(&case).is_some_and(|i| i.epoch == intent.epoch);
+        let may = held(&case).is_none_or(|reason| reason == Reason::WorkspaceDeleting && needs);
+        prop_assert!(may || mended, "a submission begins, and it is held");
+    }
+    if held(&case) == Some(Reason::WorkspaceDeleting) && !meddled(&case) {
+        // The door is closed for it: the controller would ask again at once.
+        prop_assert!(needs || does != "intent");
+        // Each would wait for the other.
+        let waits = condition(&status, "Ready").is_some_and(|c| c.1 == "WorkspaceDeleting");
+        let gone = deleting(&case) && case.run.metadata.finalizers.is_none();
+        prop_assert!(gone || !needs || !waits || decision.effect.is_some());
+    }
+    Ok(())
+}
+
+/// Why first submissions are held.
+fn held(case: &Case) -> Option<Reason> {
+    match &case.view {
+        WorkspaceView::Ready(Session { holds, .. }) => holds.as_ref().map(|(reason, _)| *reason),
+        _ => None,
+    }
+}
+
+/// What a process that knows nothing but the object would do, given everything that it waits for.
+fn check_afresh(case: &Case) -> Result<(), TestCaseError> {
+    if needs_workspace(&case.run) || case.vanished {
+        return Ok(());
+    }
+    for sight in [Sight::Ready, Sight::Holds(Reason::WorkspaceDeleting)] {
+        for (gone, seconds) in [(false, 0), (false, 700), (true, 0), (true, 90_000)] {
+            let mut fresh = see(case.clone().restarted(), sight);
+            fresh.namespace_allowed = Some(true);
+            fresh.held = None;
+            fresh.rival = None;
+            fresh.now += jiff::SignedDuration::from_secs(seconds);
+            if gone && !deleting(&fresh) {
+                fresh = fresh.deleting();
+            }
+            let effect = fresh.effect();
+            prop_assert!(
+                !is_call(effect.as_ref()),
+                "{} by the next process",
+                name(effect.as_ref())
+            );
+        }
+    }
+    Ok(())
+}
+
+/// With the same answer to whatever is asked, the object is left alone before long, and looked at again
+/// later than now.
+fn check_quiet(case: &Case, answer: &Answer) -> Result<(), TestCaseError> {
+    let mut case = case.clone().settle();
+    let mut done = Vec::new();
+    while let Some(effect) = case.decide().effect {
+        done.push(name(Some(&effect)));
+        prop_assert!(done.len() < STEPS, "never quiet: {done:?}");
+        let releases = matches!(effect, Effect::Release { .. });
+        case = act(case, answer, true).settle();
+        if releases && deleting(&case) {
+            return Ok(());
+        }
+    }
+    let again = case.decide().again;
+    prop_assert!(
+        again.is_none_or(|at| at > case.now),
+        "looks again in the past"
+    );
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(histories::config(1500))]
+
+    #[test]
+    fn no_history_leads_to_a_call_that_may_not_be_made_or_that_the_workspace_does_not_wait_for(
+        turns in turns(),
+    ) {
+        let mut case = Case::new();
+        for turn in &turns {
+            case = apply(case, turn);
+            check(&case)?;
+            check_afresh(&case)?;
+        }
+    }
+
+    #[test]
+    fn the_same_answer_for_ever_is_asked_for_in_no_hot_loop(turns in turns(), answer in histories::answers()) {
+        let case = turns.iter().fold(Case::new(), apply);
+        check_quiet(&case, &answer)?;
+    }
+}

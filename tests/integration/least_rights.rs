@@ -1,0 +1,147 @@
+//! `deploy/rbac.yaml`: all that the operator needs, and nothing that it doesn't. What it asked for is
+//! read from the API server's audit log.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use k8s_openapi::api::rbac::v1::{ClusterRole, PolicyRule};
+use kube::api::{DeleteParams, PostParams};
+use kube::{Api, Resource};
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+use run_operator::api::{ClusterWorkspace, Phase};
+
+use crate::cluster::{ControlPlane, Options};
+use crate::support::{Audit, DEPLOYED, Rights, SECRET, Setup, World, eventually};
+
+const SECOND: &str = "canary-of-the-second-month-5d07";
+
+/// API group, resource with its subresource, verb.
+type Right = (String, String, String);
+
+fn granted(rule: &PolicyRule) -> Vec<Right> {
+    let mut rights = Vec::new();
+    for group in rule.api_groups.iter().flatten() {
+        for resource in rule.resources.iter().flatten() {
+            for verb in &rule.verbs {
+                rights.push((group.clone(), resource.clone(), verb.clone()));
+            }
+        }
+    }
+    rights
+}
+
+/// What a request asked for; `None` where it was not about a resource.
+fn asked_for(request: &Value) -> Option<Right> {
+    let object = &request["objectRef"];
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let mut resource = object["resource"].as_str()?.to_owned();
+    if let Some(part) = object["subresource"].as_str() {
+        resource = format!("{resource}/{part}");
+    }
+    Some((text(&object["apiGroup"]), resource, text(&request["verb"])))
+}
+
+fn is(request: &Value, statuses: std::ops::Range<u64>) -> bool {
+    let status = request["responseStatus"]["code"].as_u64();
+    status.is_some_and(|status| statuses.contains(&status))
+}
+
+async fn no_more<K>(api: &Api<K>, name: &str)
+where
+    K: Resource + Clone + DeserializeOwned + std::fmt::Debug,
+{
+    api.delete(name, &DeleteParams::default()).await.unwrap();
+    eventually("it is gone", async || match api.get_opt(name).await {
+        Ok(None) => Ok(()),
+        other => Err(format!("{other:?}")),
+    })
+    .await;
+}
+
+/// Both kinds of Workspace, Runs that end, expire, are cancelled and orphaned, and a rotation.
+async fn a_whole_life(world: &World) {
+    let shared = json!({
+        "apiVersion": "run-operator.dev/v1alpha1", "kind": "ClusterWorkspace",
+        "metadata": {"name": "shared"}, "spec": {"namespaceSelector": {}},
+    });
+    let clusters: Api<ClusterWorkspace> = Api::all(world.client.clone());
+    let shared = serde_json::from_value(shared).unwrap();
+    let params = PostParams::default();
+    clusters.create(&params, &shared).await.unwrap();
+    let workload = |simulate: Value| json!({"image": "a", "simulate": simulate});
+
+    let reference = json!({"kind": "ClusterWorkspace", "name": "shared"});
+    let spec =
+        json!({"workspaceRef": reference, "workload": workload(json!({"outcome": "never"}))});
+    world.create_run("tenant", spec).await;
+    world.state("tenant", "running").await;
+    let spec =
+        json!({"deletionPolicy": "Orphan", "workload": workload(json!({"outcome": "never"}))});
+    world.create_run("orphan", spec).await;
+    world.state("orphan", "running").await;
+
+    let checks = world.service.requests("getWorkspace").await.len();
+    world.service.post("tokens", json!({"token": SECOND})).await;
+    world.token(SECOND).await;
+    // One of the Workspace, one of the ClusterWorkspace: the Secret is in the one namespace.
+    world.asked("getWorkspace", checks + 2).await;
+
+    world.simulate("train", json!({"runTimeMs": 1})).await;
+    world.phase("train", Phase::Succeeded).await;
+    let expires =
+        json!({"ttlSecondsAfterFinished": 0, "workload": workload(json!({"runTimeMs": 1}))});
+    world.create_run("expires", expires).await;
+    world.gone("expires").await;
+    for name in ["tenant", "orphan", "train"] {
+        world.delete_run(name).await;
+        world.gone(name).await;
+    }
+    world.event("orphan", "Orphaned").await;
+    no_more(&clusters, "shared").await;
+    no_more(&world.workspaces(), "default").await;
+}
+
+async fn used_and_granted(log: &Path, world: &World) -> (BTreeSet<Right>, BTreeSet<Right>) {
+    let api: Api<ClusterRole> = Api::all(world.client.clone());
+    let rules = api.get(DEPLOYED).await.unwrap().rules.unwrap();
+    let granted = rules.iter().flat_map(granted).collect();
+    let requests = Audit::of_deployed(log).all_requests();
+    let answered = requests.iter().filter(|request| is(request, 200..300));
+    (answered.filter_map(asked_for).collect(), granted)
+}
+
+#[tokio::test]
+async fn a_whole_life_needs_every_right_of_the_manifest_and_no_other() {
+    let own = ControlPlane::start(Options::default()).await.unwrap();
+    let log = own.audit_log().expect("a log of its own");
+    let world = World::with(Setup {
+        control_plane: Some(Box::leak(Box::new(own))),
+        everywhere: true,
+        rights: Rights::Deployed,
+        ..Setup::default()
+    })
+    .await;
+    world.workspace_ready("default", "True", "Verified").await;
+    a_whole_life(&world).await;
+
+    let audit = Audit::of_deployed(&log);
+    let refused: Vec<Value> = audit
+        .all_requests()
+        .into_iter()
+        .filter(|request| is(request, 401..404))
+        .collect();
+    assert!(refused.is_empty(), "{refused:#?}");
+    let (used, granted) = used_and_granted(&log, &world).await;
+    let unused: Vec<_> = granted.difference(&used).collect();
+    assert!(unused.is_empty(), "given and never used: {unused:#?}");
+    let further: Vec<_> = used.difference(&granted).collect();
+    assert!(further.is_empty(), "used and given elsewhere: {further:#?}");
+    let of_other_secrets = audit.requests().into_iter().filter(|request| {
+        let named = request["objectRef"]["name"].as_str() == Some(SECRET);
+        let uri = request["requestURI"].as_str().unwrap_or_default();
+        !named && !uri.contains(&format!("metadata.name%3D{SECRET}"))
+    });
+    assert_eq!(of_other_secrets.count(), 0);
+}
