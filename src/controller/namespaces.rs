@@ -70,9 +70,7 @@ pub(super) fn allowed(ctx: &Context, key: &Key, namespace: &str) -> Option<bool>
         .cluster_stores
         .iter()
         .find_map(|store| store.get(&ObjectRef::<Guarded<_>>::new(&key.name)))?;
-    let Ok(workspace) = &workspace.0 else {
-        return Some(false);
-    };
+    let workspace = workspace.0.as_ref().ok()?;
     let found = known(ctx, namespace)?;
     Some(workspace.spec.allows(found.labels()).unwrap_or_else(|error| {
         tracing::warn!(workspace.name = %key.name, error = %error, "failed to read a namespaceSelector; it allows nobody");

@@ -97,8 +97,16 @@ fn with_workspace(f: &Facts<'_>) -> Decision {
         WorkspaceView::Unknown => return Decision::quiet(),
         WorkspaceView::Missing if f.deleting() => return blocked(f, wording::workspace_gone(f)),
         WorkspaceView::Missing => return pending(f, wording::workspace_missing(f)),
-        _ if f.o.namespace_allowed.is_none() => return Decision::quiet(),
-        _ if !may_submit(f) => return blocked(f, wording::namespace_not_allowed(f)),
+        _ if f.o.namespace_allowed.is_some() && !may_submit(f) => {
+            let again = doubted.map(|i| f.key_forgotten_at(i));
+            return Decision {
+                again,
+                ..blocked(f, wording::namespace_not_allowed(f))
+            };
+        }
+        // A namespace is told nothing of a Workspace before it is known to be allowed; but of one
+        // that can't be read nobody knows whom it allows.
+        view if f.o.namespace_allowed.is_none() && !invalid(view) => return Decision::quiet(),
         WorkspaceView::NotReady { reason, message } => {
             let again = doubted.map(|i| f.key_forgotten_at(i));
             return Decision {
@@ -115,6 +123,10 @@ fn with_workspace(f: &Facts<'_>) -> Decision {
         Known::Own(intent) => submit(f, intent, session),
         Known::Nothing | Known::Foreign | Known::Unreadable => afresh(f, session, 1),
     }
+}
+
+fn invalid(view: &WorkspaceView) -> bool {
+    matches!(view, WorkspaceView::NotReady { reason, .. } if *reason == Reason::WorkspaceInvalid)
 }
 
 /// Whether a POST may be made from the object's namespace. An intent grants nothing: whoever may edit the

@@ -56,6 +56,26 @@ fn as_long_as_the_labels_are_not_known_nothing_is_said_or_done() {
 }
 
 #[test]
+fn a_workspace_that_cannot_be_read_says_so_though_its_selector_cannot_be_read_either() {
+    let unreadable = WorkspaceView::NotReady {
+        reason: Reason::WorkspaceInvalid,
+        message: "its fields can't be read".to_owned(),
+    };
+    let case = Case::new().allowed(None).view(unreadable);
+    let ready = condition(&case.settled(), "Ready").unwrap();
+    assert_eq!(ready.1, "WorkspaceNotReady");
+    assert_eq!(case.does(), "nothing");
+}
+
+#[test]
+fn in_doubt_and_not_allowed_it_is_looked_again_when_the_key_is_forgotten() {
+    let case = stranger().intent("earlier", 1).settle();
+    assert_eq!(case.decide().again, Some(crate::support::at(86_400)));
+    let late = case.at(86_400);
+    assert_eq!(late.stalled().as_deref(), Some("SubmissionUnknown"));
+}
+
+#[test]
 fn a_namespace_that_is_allowed_again_submits() {
     let case = stranger().settle();
     assert_eq!(case.does(), "nothing");

@@ -8,7 +8,7 @@ use serde_json::json;
 use run_operator::api::{ConditionType as Type, Phase, names};
 
 use crate::cluster::{ControlPlane, Options};
-use crate::support::{SECRET, Setup, World, eventually, holds_for_a_while, says};
+use crate::support::{Rights, SECRET, Setup, World, eventually, holds_for_a_while, says};
 
 /// Longer than the second between two tries that were overtaken.
 const A_WHILE: u32 = 120;
@@ -136,7 +136,7 @@ async fn a_workspace_waits_for_a_run_that_only_a_live_list_shows() {
         "apiGroups": [""], "resources": ["secrets"], "resourceNames": [SECRET], "verbs": ["get"],
     }]);
     let mut world = World::with(Setup {
-        secret_rules: Some(rules),
+        rights: Rights::Secrets(rules),
         ..Setup::default()
     })
     .await;
