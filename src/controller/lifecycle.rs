@@ -1,23 +1,13 @@
 //! Starts the loops, says when they are ready, and ends them in good order.
 
-use std::convert::Infallible;
-use std::fmt::Debug;
-use std::hash::Hash;
 use std::sync::Arc;
 
-use futures::channel::mpsc::UnboundedReceiver;
+use futures::FutureExt;
 use futures::future::{BoxFuture, join_all};
-use futures::{FutureExt, Stream, StreamExt, stream};
 use kube::{
-    Api, Resource,
-    runtime::{
-        applier,
-        controller::{Action, Config as LoopConfig},
-        reflector::{ObjectRef, Store, reflector, store, store::Writer},
-        watcher::{self, Event},
-    },
+    Api,
+    runtime::reflector::{store, store::Writer},
 };
-use serde::de::DeserializeOwned;
 use tokio_util::sync::CancellationToken;
 
 use crate::api::{ClusterWorkspace, Run, Workspace};
@@ -25,12 +15,13 @@ use crate::api::{ClusterWorkspace, Run, Workspace};
 use super::{
     calls,
     context::{Config, Context, Guarded, Shared},
+    loops::Loop,
     metrics::{Metrics, PHASES},
     namespaces::{self, Labelled},
     queue::Queue,
     reaper, reconcile,
     scope::Scope,
-    secret_watch, wake, watch, workspaces,
+    secret_watch, wake, workspaces,
 };
 
 /// Concurrency of the checks of Workspaces, in kube's terms no bound: each waits for its own service, and
@@ -46,16 +37,6 @@ pub struct Controller {
     /// One, or none where ClusterWorkspaces are not served; the same of each scope's namespaces.
     cluster_workspaces: Option<Loop<ClusterWorkspace>>,
     namespaces: Vec<(Scope, Writer<Labelled>)>,
-}
-
-/// One scope's store and wake-ups.
-struct Loop<K>
-where
-    K: Resource<DynamicType = ()> + Clone + 'static,
-{
-    writer: Writer<Guarded<K>>,
-    reader: Store<Guarded<K>>,
-    wakes: UnboundedReceiver<ObjectRef<Guarded<K>>>,
 }
 
 /// Answers the health server.
@@ -237,105 +218,4 @@ impl Probe {
         }
         self.ctx.metrics.encode()
     }
-}
-
-impl<K> Loop<K>
-where
-    K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + Sync + 'static,
-{
-    fn new(wakes: UnboundedReceiver<ObjectRef<Guarded<K>>>) -> Self {
-        let (reader, writer) = store();
-        Self {
-            writer,
-            reader,
-            wakes,
-        }
-    }
-
-    /// Feeds the store and reconciles what the watch or somebody else asks for.
-    async fn serve<R, F>(
-        self,
-        api: Api<Guarded<K>>,
-        ctx: Arc<Context>,
-        concurrency: u16,
-        reconcile: R,
-        gone: fn(&Context),
-    ) where
-        R: Fn(Arc<Guarded<K>>, Arc<Context>) -> F + Send + 'static,
-        F: Future<Output = Result<Action, Infallible>> + Send + 'static,
-    {
-        let events = watch::resilient(api, watcher::Config::default()).map(Ok::<_, watcher::Error>);
-        let watched = touched(
-            reflector(self.writer, events),
-            self.reader.clone(),
-            Arc::clone(&ctx),
-            gone,
-        );
-        let shutdown = ctx.shutdown.clone();
-        let queue = stream::select(watched, self.wakes)
-            .map(Ok::<_, Infallible>)
-            .take_until(async move { shutdown.cancelled().await });
-        let policy = |_: Arc<Guarded<K>>, never: &Infallible, _: Arc<Context>| match *never {};
-        let config = LoopConfig::default().concurrency(concurrency);
-        let run = move |object, ctx| reconcile(object, ctx).boxed();
-        let unfilled = unfilled_at_shutdown(Arc::clone(&ctx));
-        let served = applier(run, policy, ctx, self.reader, Box::pin(queue), config).for_each(
-            |result| async move {
-                if let Err(error) = result {
-                    // An object that was woken after it went; the reaper sees to what is left of it.
-                    tracing::debug!(error = %error, "skipped an object");
-                }
-            },
-        );
-        tokio::select! {
-            () = served => {}
-            () = unfilled => {}
-        }
-    }
-}
-
-/// Ends at a shutdown before every store was filled: nothing was reconciled yet, and kube's loop would
-/// wait for the list for ever.
-async fn unfilled_at_shutdown(ctx: Arc<Context>) {
-    ctx.shutdown.cancelled().await;
-    if ctx.synced() {
-        std::future::pending::<()>().await;
-    }
-}
-
-/// The objects that a watch touches. After a list the store is swapped at its end, so that what it
-/// brought is looked at only then.
-fn touched<K>(
-    events: impl Stream<Item = watcher::Result<Event<Guarded<K>>>> + Send,
-    reader: Store<Guarded<K>>,
-    ctx: Arc<Context>,
-    gone: fn(&Context),
-) -> impl Stream<Item = ObjectRef<Guarded<K>>> + Send
-where
-    K: Resource<DynamicType = ()> + Clone + Send + Sync + 'static,
-    <K as Resource>::DynamicType: Eq + Hash + Clone,
-{
-    let mut filled = false;
-    events.flat_map(move |event| {
-        let refs: Vec<_> = match event {
-            Ok(Event::Apply(object)) => vec![ObjectRef::from_obj(&object)],
-            Ok(Event::InitDone) => {
-                if !std::mem::replace(&mut filled, true) {
-                    ctx.store_filled();
-                }
-                gone(&ctx);
-                reader
-                    .state()
-                    .iter()
-                    .map(|object| ObjectRef::from_obj(object.as_ref()))
-                    .collect()
-            }
-            Ok(Event::Delete(_)) => {
-                gone(&ctx);
-                Vec::new()
-            }
-            Ok(Event::Init | Event::InitApply(_)) | Err(_) => Vec::new(),
-        };
-        stream::iter(refs)
-    })
 }

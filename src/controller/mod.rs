@@ -23,6 +23,7 @@ mod kinds;
 mod lanes;
 mod lifecycle;
 mod limiter;
+mod loops;
 mod metrics;
 mod namespaces;
 mod notes;

@@ -5,20 +5,16 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use crate::api::{
-    ConditionType, Intent, Reason, RunSpec, RunStatus, conditions,
-    intent::IntentRecord,
-    limits::{MAX_REQUEST_ID, MAX_RETRY},
-    names,
-    run::DeletionPolicy,
-    status::{LastError, Phase, whole_seconds},
+    ConditionType, Intent, Reason, RunSpec, RunStatus, conditions, intent::IntentRecord,
+    limits::MAX_RETRY, names, run::DeletionPolicy, status::Phase,
 };
 
 use super::{
     Held, Observed, Session, WorkspaceView, backoff, body,
     classify::{self, Class},
     memory::{Memory, Trouble, later},
-    situation::{self, Situation, Why},
-    text::{MAX_ERROR, cut},
+    situation::Why,
+    text::cut,
     wording,
 };
 
@@ -302,81 +298,6 @@ impl<'a> Facts<'a> {
         self.key_forgotten_at(intent) <= self.o.now
     }
 
-    /// The stored status with `situation` in it, and what is in force.
-    pub(super) fn say(&self, situation: &Situation) -> RunStatus {
-        self.say_from(self.status().clone(), situation)
-    }
-
-    pub(super) fn say_from(&self, mut status: RunStatus, situation: &Situation) -> RunStatus {
-        let spec = self.spec();
-        status.provider = Some(spec.provider().to_owned());
-        status.region = Some(spec.region().to_owned());
-        let intent = self.own_intent();
-        status.idempotency_key = Some(intent.map_or_else(|| self.key(), |i| i.key.clone()));
-        // At the service nothing is left to be retried, and the annotation counts as handled.
-        let retry = intent.and_then(|i| i.retry.as_ref());
-        if let Some(retry) = retry.filter(|_| status.run_id.is_none()) {
-            status.handled_retry = Some(retry.clone());
-        }
-        let epoch = intent.map(|i| i.epoch);
-        status.refusal = status
-            .refusal
-            .filter(|r| epoch.is_none_or(|e| e == r.epoch));
-        status.last_error = self.last_error();
-        if let Some(id) = self.worst().and_then(|t| t.failure.request_id.as_ref()) {
-            status.request_id = Some(cut(id, MAX_REQUEST_ID).to_owned());
-        }
-        if matches!(situation, Situation::Ended { .. }) {
-            status.completion_time = status
-                .completion_time
-                .or_else(|| Some(whole_seconds(self.o.now)));
-        }
-        situation::apply(
-            &mut status,
-            situation,
-            spec.ready_when(),
-            self.generation(),
-            self.o.now,
-        );
-        status
-    }
-
-    /// The latest failure that is worth showing.
-    fn worst(&self) -> Option<&'a Trouble> {
-        self.memory()
-            .troubles
-            .iter()
-            .filter(|t| !t.passing())
-            .max_by_key(|t| t.at)
-    }
-
-    fn last_error(&self) -> Option<LastError> {
-        // After a restart nothing is remembered: what the status says stays until a call goes well.
-        let Some(trouble) = self.worst() else {
-            let keeps = self.memory().seen.is_none() && self.memory().run_id.is_none();
-            return self.status().last_error.clone().filter(|_| keeps);
-        };
-        let retries = !matches!(trouble.class, Class::Final(_));
-        let failure = &trouble.failure;
-        Some(LastError {
-            code: failure
-                .code
-                .as_deref()
-                .map_or_else(|| own_code(trouble), |c| cut(c, 128).to_owned()),
-            http_status: failure.http_status.map(i32::from),
-            request_id: failure
-                .request_id
-                .as_ref()
-                .map(|id| cut(id, MAX_REQUEST_ID).to_owned()),
-            retryable: failure.retryable.unwrap_or(retries),
-            message: cut(&failure.message, MAX_ERROR).to_owned(),
-            time: whole_seconds(trouble.at),
-            attempts: i64::from(trouble.count),
-            next_attempt: (retries && trouble.class != Class::Unauthorized)
-                .then(|| whole_seconds(self.next_attempt(trouble))),
-        })
-    }
-
     /// The reason of the Finished condition, which says how a Run ended.
     pub(super) fn end_reason(&self) -> Option<Reason> {
         let finished = conditions::find(&self.status().conditions, ConditionType::Finished)?;
@@ -385,16 +306,4 @@ impl<'a> Facts<'a> {
             .copied()
             .find(|r| r.as_str() == finished.reason)
     }
-}
-
-/// The operator's word for an error to which the service gave no code.
-fn own_code(trouble: &Trouble) -> String {
-    use super::answer::FailureKind;
-    match trouble.failure.kind {
-        FailureKind::NotSent => "not_sent",
-        FailureKind::Transport => "no_answer",
-        FailureKind::Problem | FailureKind::Bare => "no_problem_body",
-        FailureKind::Unreadable => "unreadable_answer",
-    }
-    .to_owned()
 }

@@ -11,7 +11,7 @@ use super::{
     classify::{Call, Class},
     facts::Facts,
     memory::{CONFIRM_APART, Seen, later},
-    submitted::{Outlook, Wish},
+    outlook::{Outlook, Wish},
 };
 
 /// Hints of one run lead to at most one GET in this time.

@@ -5,29 +5,24 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use crate::api::{
-    Intent, Phase, RunStatus,
-    contract::StateClass,
-    limits::{MAX_REQUEST_ID, MAX_STATE},
+    Intent, RunStatus,
     status::{ResolvedWorkspace, whole_seconds},
 };
 
 use super::{
     Decision, Effect, Follow, Note, WorkspaceView,
     body::{self, CURRENT_SERIALIZER},
-    classify::Call,
     facts::Facts,
     memory::later,
+    outlook::Outlook,
     pace::{Step, next_step},
     place,
-    situation::{Mirror, Situation, Why},
-    text::cut,
+    situation::Situation,
     wording,
 };
 
 /// Writes that carry events alone are at least this far apart.
 const EVENT_WRITES_APART: Duration = Duration::from_secs(10);
-/// 404s that must agree before a run counts as lost.
-const NOT_FOUND_CONFIRMATIONS: u32 = 3;
 
 pub(super) fn decide(f: &Facts<'_>, run_id: &str) -> Decision {
     if f.o.vanished {
@@ -203,169 +198,6 @@ pub(super) fn release(f: &Facts<'_>, notes: Vec<Note>) -> Decision {
     Decision {
         notes,
         ..Decision::act(Effect::Release { end: None })
-    }
-}
-
-/// What the run looks like, in the light of what was asked of it.
-pub(super) struct Outlook {
-    pub(super) class: Option<StateClass>,
-    pub(super) wish: Option<Wish>,
-    ended: Option<(Phase, Why)>,
-    stale: Option<Why>,
-    /// No call can be made now.
-    unusable: bool,
-    deadline: Option<Timestamp>,
-}
-
-/// Why the run should end.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Wish {
-    Deleted,
-    Asked,
-    Deadline,
-}
-
-impl Outlook {
-    fn of(f: &Facts<'_>, status: &RunStatus) -> Self {
-        let state = f
-            .memory()
-            .seen
-            .as_ref()
-            .and_then(|s| s.state.as_deref())
-            .or(status.state.as_deref());
-        let class = state.map(|s| f.o.contract.state(s));
-        let deadline = deadline(f, status);
-        let wish = if f.deleting() {
-            Some(Wish::Deleted)
-        } else if f.spec().cancelled() {
-            Some(Wish::Asked)
-        } else {
-            deadline.filter(|at| *at <= f.o.now).map(|_| Wish::Deadline)
-        };
-        let lost = f.memory().not_found.count >= NOT_FOUND_CONFIRMATIONS;
-        let phase = class.and_then(StateClass::terminal);
-        let ended = match phase {
-            Some(phase) => Some(wording::ended(phase, wish, state.unwrap_or_default())),
-            None if lost && !f.deleting() => Some(wording::run_lost()),
-            None => None,
-        };
-        let (why_stale, unusable) = staleness(f);
-        Self {
-            class,
-            wish,
-            ended,
-            stale: why_stale,
-            unusable,
-            deadline,
-        }
-    }
-
-    /// A call that is due and has to wait makes the mirror stale; in a pause it is not even asked for.
-    fn held_back(&mut self, f: &Facts<'_>, next: Step) -> Step {
-        if !matches!(next, Step::Cancel | Step::Refresh) {
-            return next;
-        }
-        self.stale = self.stale.take().or_else(|| f.held_back());
-        f.pause_over().map_or(next, |over| {
-            Step::Wait(self.deadline_ahead(f).into_iter().chain([over]).min())
-        })
-    }
-
-    /// The deadline, unless it has passed. It is seen in time also where no call can be made.
-    pub(super) fn deadline_ahead(&self, f: &Facts<'_>) -> Option<Timestamp> {
-        self.deadline.filter(|at| *at > f.o.now)
-    }
-
-    fn situation(&self, f: &Facts<'_>) -> Situation {
-        if let Some((phase, why)) = &self.ended {
-            return Situation::Ended {
-                phase: *phase,
-                why: why.clone(),
-            };
-        }
-        let cancelling = self.wish.is_some() || self.class == Some(StateClass::Cancelling);
-        let why = match &self.stale {
-            Some(obstacle) if self.unusable && self.wish.is_some() => {
-                wording::cancellation_waits(obstacle)
-            }
-            _ => wording::at_the_service(f, self.wish, cancelling),
-        };
-        let mirror = Mirror {
-            why,
-            stale: self.stale.clone(),
-        };
-        if cancelling {
-            Situation::Cancelling(mirror)
-        } else {
-            Situation::Active(mirror)
-        }
-    }
-
-    /// The whole next status: state, events and cursor together.
-    fn status(&self, f: &Facts<'_>, mut status: RunStatus) -> RunStatus {
-        if let Some(seen) = &f.memory().seen {
-            if let Some(state) = &seen.state {
-                status.state = Some(cut(state, MAX_STATE).to_owned());
-            }
-            if let Some(id) = &seen.request_id
-                && status.state != f.status().state
-            {
-                status.request_id = Some(cut(id, MAX_REQUEST_ID).to_owned());
-            }
-        }
-        if status.start_time.is_none() && self.class == Some(StateClass::Active) {
-            status.start_time = Some(whole_seconds(f.o.now));
-        }
-        if let Some(at) = f.memory().cancel.accepted_at {
-            status.cancel_accepted_time = status.cancel_accepted_time.or(Some(whole_seconds(at)));
-        }
-        status.handled_retry = f.retry_annotation().or(status.handled_retry);
-        f.memory().feed.fold(&mut status);
-        f.say_from(status, &self.situation(f))
-    }
-
-    fn notes(&self, f: &Facts<'_>) -> Vec<Note> {
-        let state = f.memory().seen.as_ref().and_then(|s| s.state.as_ref());
-        match (self.class, state) {
-            (Some(StateClass::Unmapped), Some(state))
-                if f.status().state.as_deref() != Some(cut(state, MAX_STATE)) =>
-            {
-                vec![Note::UnmappedState {
-                    state: cut(state, MAX_STATE).to_owned(),
-                }]
-            }
-            _ => Vec::new(),
-        }
-    }
-}
-
-/// The deadline counts from the submission.
-fn deadline(f: &Facts<'_>, status: &RunStatus) -> Option<Timestamp> {
-    let seconds = u64::try_from(f.spec().active_deadline_seconds?).ok()?;
-    let submitted = status.submission_time.as_ref()?.0;
-    Some(later(submitted, Duration::from_secs(seconds)))
-}
-
-/// Why the mirror is stale, and whether that forbids every call.
-fn staleness(f: &Facts<'_>) -> (Option<Why>, bool) {
-    match f.o.workspace {
-        WorkspaceView::Unknown => (None, true),
-        WorkspaceView::Missing => (Some(wording::workspace_missing(f)), true),
-        WorkspaceView::NotReady { reason, message } => (
-            Some(wording::workspace_not_ready(f, *reason, message)),
-            true,
-        ),
-        WorkspaceView::Ready(session) => {
-            if let Some((reason, pinned)) = place::moved(f, session) {
-                return (Some(wording::elsewhere(f, reason, pinned, session)), true);
-            }
-            let trouble = f.trouble(Call::Get).filter(|t| !t.passing());
-            let why = match trouble {
-                Some(trouble) => Some(wording::stale(trouble)),
-                None => f.still_stale(),
-            };
-            (why, f.unauthorized())
-        }
     }
 }
 

@@ -1,0 +1,138 @@
+//! The loop over one kind of object in one scope: the watch feeds a store, and what is touched or woken is
+//! reconciled.
+
+use std::convert::Infallible;
+use std::fmt::Debug;
+use std::hash::Hash;
+use std::sync::Arc;
+
+use futures::channel::mpsc::UnboundedReceiver;
+use futures::{FutureExt, Stream, StreamExt, stream};
+use kube::{
+    Api, Resource,
+    runtime::{
+        applier,
+        controller::{Action, Config as LoopConfig},
+        reflector::{ObjectRef, Store, reflector, store, store::Writer},
+        watcher::{self, Event},
+    },
+};
+use serde::de::DeserializeOwned;
+
+use super::{
+    context::{Context, Guarded},
+    watch,
+};
+
+/// One scope's store and wake-ups.
+pub(super) struct Loop<K>
+where
+    K: Resource<DynamicType = ()> + Clone + 'static,
+{
+    writer: Writer<Guarded<K>>,
+    /// What the watch fills.
+    pub(super) reader: Store<Guarded<K>>,
+    wakes: UnboundedReceiver<ObjectRef<Guarded<K>>>,
+}
+
+impl<K> Loop<K>
+where
+    K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + Sync + 'static,
+{
+    /// An empty store, and what wakes its objects.
+    pub(super) fn new(wakes: UnboundedReceiver<ObjectRef<Guarded<K>>>) -> Self {
+        let (reader, writer) = store();
+        Self {
+            writer,
+            reader,
+            wakes,
+        }
+    }
+
+    /// Feeds the store and reconciles what the watch or somebody else asks for.
+    pub(super) async fn serve<R, F>(
+        self,
+        api: Api<Guarded<K>>,
+        ctx: Arc<Context>,
+        concurrency: u16,
+        reconcile: R,
+        gone: fn(&Context),
+    ) where
+        R: Fn(Arc<Guarded<K>>, Arc<Context>) -> F + Send + 'static,
+        F: Future<Output = Result<Action, Infallible>> + Send + 'static,
+    {
+        let events = watch::resilient(api, watcher::Config::default()).map(Ok::<_, watcher::Error>);
+        let watched = touched(
+            reflector(self.writer, events),
+            self.reader.clone(),
+            Arc::clone(&ctx),
+            gone,
+        );
+        let shutdown = ctx.shutdown.clone();
+        let queue = stream::select(watched, self.wakes)
+            .map(Ok::<_, Infallible>)
+            .take_until(async move { shutdown.cancelled().await });
+        let policy = |_: Arc<Guarded<K>>, never: &Infallible, _: Arc<Context>| match *never {};
+        let config = LoopConfig::default().concurrency(concurrency);
+        let run = move |object, ctx| reconcile(object, ctx).boxed();
+        let unfilled = unfilled_at_shutdown(Arc::clone(&ctx));
+        let served = applier(run, policy, ctx, self.reader, Box::pin(queue), config).for_each(
+            |result| async move {
+                if let Err(error) = result {
+                    // An object that was woken after it went; the reaper sees to what is left of it.
+                    tracing::debug!(error = %error, "skipped an object");
+                }
+            },
+        );
+        tokio::select! {
+            () = served => {}
+            () = unfilled => {}
+        }
+    }
+}
+
+/// Ends at a shutdown before every store was filled: nothing was reconciled yet, and kube's loop would
+/// wait for the list for ever.
+async fn unfilled_at_shutdown(ctx: Arc<Context>) {
+    ctx.shutdown.cancelled().await;
+    if ctx.synced() {
+        std::future::pending::<()>().await;
+    }
+}
+
+/// The objects that a watch touches. After a list the store is swapped at its end, so that what it
+/// brought is looked at only then.
+fn touched<K>(
+    events: impl Stream<Item = watcher::Result<Event<Guarded<K>>>> + Send,
+    reader: Store<Guarded<K>>,
+    ctx: Arc<Context>,
+    gone: fn(&Context),
+) -> impl Stream<Item = ObjectRef<Guarded<K>>> + Send
+where
+    K: Resource<DynamicType = ()> + Clone + Send + Sync + 'static,
+    <K as Resource>::DynamicType: Eq + Hash + Clone,
+{
+    let mut filled = false;
+    events.flat_map(move |event| {
+        let refs: Vec<_> = match event {
+            Ok(Event::Apply(object)) => vec![ObjectRef::from_obj(&object)],
+            Ok(Event::InitDone) => {
+                if !std::mem::replace(&mut filled, true) {
+                    ctx.store_filled();
+                }
+                gone(&ctx);
+                reader
+                    .state()
+                    .iter()
+                    .map(|object| ObjectRef::from_obj(object.as_ref()))
+                    .collect()
+            }
+            Ok(Event::Delete(_)) => {
+                gone(&ctx);
+                Vec::new()
+            }
+            Ok(Event::Init | Event::InitApply(_)) | Err(_) => Vec::new(),
+        };
+        stream::iter(refs)
+    })
+}
