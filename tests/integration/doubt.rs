@@ -10,20 +10,7 @@ use crate::support::{World, held, holds_for_a_while, intent_of, row};
 async fn in_doubt_the_same_post_learns_the_run_which_is_then_cancelled() {
     let world = World::new().await;
     let history = world.history().await;
-    world
-        .service
-        .fault(
-            json!({"operation": "createRun"}),
-            json!({"type": "doThenLose"}),
-        )
-        .await;
-    world
-        .service
-        .lasting_fault(
-            json!({"operation": "createRun"}),
-            json!({"type": "answer", "status": 503}),
-        )
-        .await;
+    world.service.leaves_in_doubt().await;
     let created = world.simulate("train", json!({"outcome": "never"})).await;
     world
         .condition("train", Type::Ready, "False", "Retrying")
@@ -112,15 +99,7 @@ async fn in_doubt_a_refusal_is_not_believed_and_the_same_post_is_asked_again() {
 async fn a_cancel_in_doubt_waits_for_the_run_and_cancels_it() {
     let world = World::new().await;
     let history = world.history().await;
-    let fits = json!({"operation": "createRun"});
-    world
-        .service
-        .fault(fits.clone(), json!({"type": "doThenLose"}))
-        .await;
-    world
-        .service
-        .lasting_fault(fits, json!({"type": "answer", "status": 503}))
-        .await;
+    world.service.leaves_in_doubt().await;
     world.simulate("train", json!({"outcome": "never"})).await;
     world
         .condition("train", Type::Ready, "False", "Retrying")
@@ -193,15 +172,7 @@ async fn past_the_key_retention_nothing_is_posted_and_orphan_lets_the_object_go(
 #[tokio::test]
 async fn in_doubt_without_its_workspace_the_object_stays_and_heals_when_it_is_there_again() {
     let world = World::new().await;
-    let fits = json!({"operation": "createRun"});
-    world
-        .service
-        .fault(fits.clone(), json!({"type": "doThenLose"}))
-        .await;
-    world
-        .service
-        .lasting_fault(fits, json!({"type": "answer", "status": 503}))
-        .await;
+    world.service.leaves_in_doubt().await;
     world.simulate("train", json!({"outcome": "never"})).await;
     world
         .condition("train", Type::Ready, "False", "Retrying")

@@ -284,15 +284,7 @@ async fn a_namespace_that_loses_its_label_keeps_its_running_runs_and_submits_no_
 async fn in_doubt_in_a_namespace_that_is_not_allowed_nothing_is_sent_until_it_is_again() {
     let mut world = world(&[]).await;
     create_shared(&world, runs_yes()).await;
-    let fits = json!({"operation": "createRun"});
-    world
-        .service
-        .fault(fits.clone(), json!({"type": "doThenLose"}))
-        .await;
-    world
-        .service
-        .lasting_fault(fits, json!({"type": "answer", "status": 503}))
-        .await;
+    world.service.leaves_in_doubt().await;
     {
         let tenant = Tenant::new(&world, "tenant", json!({"runs": "yes"})).await;
         tenant.simulate("train", json!({"outcome": "never"})).await;

@@ -104,15 +104,7 @@ async fn a_workspace_goes_at_once_when_no_run_needs_it_and_after_a_restart_too()
 #[tokio::test]
 async fn a_deleted_workspace_waits_for_a_run_in_doubt_and_learns_what_became_of_it() {
     let world = World::new().await;
-    let fits = json!({"operation": "createRun"});
-    world
-        .service
-        .fault(fits.clone(), json!({"type": "doThenLose"}))
-        .await;
-    world
-        .service
-        .lasting_fault(fits, json!({"type": "answer", "status": 503}))
-        .await;
+    world.service.leaves_in_doubt().await;
     world.simulate("train", json!({"outcome": "never"})).await;
     world
         .condition("train", Type::Ready, "False", "Retrying")

@@ -128,6 +128,16 @@ impl Service {
         .await;
     }
 
+    /// Leaves the next create in doubt: its run is made and its answer lost, and every later create is
+    /// answered 503, until the faults are cleared.
+    pub(crate) async fn leaves_in_doubt(&self) {
+        let creates = json!({"operation": "createRun"});
+        self.fault(creates.clone(), json!({"type": "doThenLose"}))
+            .await;
+        self.lasting_fault(creates, json!({"type": "answer", "status": 503}))
+            .await;
+    }
+
     /// Every run, as the control API shows it.
     pub(crate) async fn runs(&self) -> Vec<Value> {
         let answer = self.get("runs").await;
