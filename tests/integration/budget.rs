@@ -7,8 +7,7 @@ use std::collections::BTreeMap;
 use run_operator::api::Phase;
 use serde_json::{Value, json};
 
-use crate::cluster::{ControlPlane, Options};
-use crate::support::{Setup, World, eventually, held, phase_of};
+use crate::support::{Setup, World, eventually, held, own_control_plane, phase_of};
 
 /// Requests for the resource `runs` by verb and subresource.
 type Counts = BTreeMap<(String, String), u64>;
@@ -17,9 +16,9 @@ const WRITES: [&str; 5] = ["POST", "PUT", "PATCH", "DELETE", "APPLY"];
 const READS: [&str; 2] = ["GET", "LIST"];
 
 async fn world_of_its_own() -> World {
-    let own = ControlPlane::start(Options::default()).await.unwrap();
+    let own = own_control_plane().await;
     World::with(Setup {
-        control_plane: Some(Box::leak(Box::new(own))),
+        control_plane: Some(own),
         ..Setup::default()
     })
     .await

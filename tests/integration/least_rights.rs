@@ -12,8 +12,9 @@ use serde_json::{Value, json};
 
 use run_operator::api::{ClusterWorkspace, Phase};
 
-use crate::cluster::{ControlPlane, Options};
-use crate::support::{Audit, DEPLOYED, Rights, SECRET, Setup, World, eventually};
+use crate::support::{
+    Audit, DEPLOYED, Rights, SECRET, Setup, World, eventually, own_control_plane,
+};
 
 const SECOND: &str = "canary-of-the-second-month-5d07";
 
@@ -114,10 +115,10 @@ async fn used_and_granted(log: &Path, world: &World) -> (BTreeSet<Right>, BTreeS
 
 #[tokio::test]
 async fn a_whole_life_needs_every_right_of_the_manifest_and_no_other() {
-    let own = ControlPlane::start(Options::default()).await.unwrap();
+    let own = own_control_plane().await;
     let log = own.audit_log().expect("a log of its own");
     let world = World::with(Setup {
-        control_plane: Some(Box::leak(Box::new(own))),
+        control_plane: Some(own),
         everywhere: true,
         rights: Rights::Deployed,
         ..Setup::default()

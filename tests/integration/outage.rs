@@ -5,8 +5,7 @@ use kube::api::{Patch, PatchParams, PostParams};
 use run_operator::api::Phase;
 use serde_json::json;
 
-use crate::cluster::{ControlPlane, Options};
-use crate::support::{Setup, World, eventually};
+use crate::support::{Setup, World, eventually, own_control_plane};
 
 #[tokio::test]
 async fn a_second_operator_beside_the_first_makes_no_second_run() {
@@ -37,9 +36,7 @@ async fn a_second_operator_beside_the_first_makes_no_second_run() {
 
 #[tokio::test]
 async fn an_outage_of_the_api_server_doubles_and_loses_nothing() {
-    let own: &'static ControlPlane = Box::leak(Box::new(
-        ControlPlane::start(Options::default()).await.unwrap(),
-    ));
+    let own = own_control_plane().await;
     let world = World::with(Setup {
         control_plane: Some(own),
         ..Setup::default()
@@ -77,9 +74,7 @@ async fn an_outage_of_the_api_server_doubles_and_loses_nothing() {
 /// A Secret that the API server doesn't give says nothing of the token in use.
 #[tokio::test]
 async fn a_check_that_can_not_read_the_secret_takes_no_verified_token_away() {
-    let own: &'static ControlPlane = Box::leak(Box::new(
-        ControlPlane::start(Options::default()).await.unwrap(),
-    ));
+    let own = own_control_plane().await;
     let world = World::with(Setup {
         control_plane: Some(own),
         ..Setup::default()
@@ -143,9 +138,7 @@ async fn erase_status(world: &World, name: &str) {
 
 #[tokio::test]
 async fn an_erased_status_of_an_ended_run_is_rebuilt_from_the_intent_without_a_call() {
-    let own: &'static ControlPlane = Box::leak(Box::new(
-        ControlPlane::start(Options::default()).await.unwrap(),
-    ));
+    let own = own_control_plane().await;
     let world = World::with(Setup {
         control_plane: Some(own),
         ..Setup::default()

@@ -5,8 +5,7 @@ use rstest::rstest;
 use run_operator::api::{Phase, Run};
 use serde_json::{Value, json};
 
-use crate::cluster::{ControlPlane, Options};
-use crate::support::{Setup, World};
+use crate::support::{Setup, World, own_control_plane};
 
 const ELSEWHERE: &str = "elsewhere";
 
@@ -36,9 +35,9 @@ async fn it_touches_the_watched_namespace_alone_and_secrets_by_name_alone(
     #[case] flag: &'static str,
 ) {
     let cluster_workspaces = flag == "true";
-    let own = ControlPlane::start(Options::default()).await.unwrap();
+    let own = own_control_plane().await;
     let world = World::with(Setup {
-        control_plane: Some(Box::leak(Box::new(own))),
+        control_plane: Some(own),
         operator: vec!["--cluster-workspaces", flag],
         ..Setup::default()
     })

@@ -9,9 +9,10 @@ use tokio::sync::OnceCell;
 
 use run_operator::api::ConditionType as Type;
 
-use crate::cluster::{ControlPlane, Options};
+use crate::cluster::ControlPlane;
 use crate::support::{
-    Audit, Rights, SECRET, Setup, TOKEN, World, eventually, holds_for_a_while, says,
+    Audit, Rights, SECRET, Setup, TOKEN, World, eventually, holds_for_a_while, own_control_plane,
+    says,
 };
 
 const SECOND: &str = "canary-of-the-second-month-91c2";
@@ -21,10 +22,10 @@ const A_WHILE: u32 = 120;
 
 /// A control plane with an audit log, one for these tests.
 async fn audited() -> (&'static ControlPlane, &'static Path) {
-    static OWN: OnceCell<(ControlPlane, std::path::PathBuf)> = OnceCell::const_new();
+    static OWN: OnceCell<(&'static ControlPlane, std::path::PathBuf)> = OnceCell::const_new();
     let (control_plane, log) = OWN
         .get_or_init(async || {
-            let own = ControlPlane::start(Options::default()).await.unwrap();
+            let own = own_control_plane().await;
             let log = own.audit_log().expect("a log of its own");
             (own, log)
         })
@@ -209,14 +210,14 @@ async fn a_secret_that_rbac_does_not_allow_stalls_its_workspace_and_is_not_asked
 
 #[tokio::test]
 async fn where_only_a_role_of_the_namespace_allows_the_watch_it_is_watched_there() {
-    let own = ControlPlane::start(Options::default()).await.unwrap();
+    let own = own_control_plane().await;
     let log = own.audit_log().expect("a log of its own");
     let rule = json!([{
         "apiGroups": [""], "resources": ["secrets"], "resourceNames": [SECRET],
         "verbs": ["get", "list", "watch"],
     }]);
     let world = World::with(Setup {
-        control_plane: Some(Box::leak(Box::new(own))),
+        control_plane: Some(own),
         rights: Rights::Secrets(rule),
         everywhere: true,
         ..Setup::default()

@@ -7,15 +7,14 @@ use serde_json::{Value, json};
 
 use run_operator::api::{ClusterWorkspace, ConditionType as Type, Phase, Run, conditions, names};
 
-use crate::cluster::{ControlPlane, Options};
-use crate::support::{Setup, World, condition_of, eventually, says};
+use crate::support::{Setup, World, condition_of, eventually, own_control_plane, says};
 
 /// A world whose operator serves every namespace; its own one is where the Secrets of ClusterWorkspaces
 /// are, and holds a token.
 async fn world(arguments: &[&'static str]) -> World {
-    let own = ControlPlane::start(Options::default()).await.unwrap();
+    let own = own_control_plane().await;
     let world = World::with(Setup {
-        control_plane: Some(Box::leak(Box::new(own))),
+        control_plane: Some(own),
         everywhere: true,
         bare: true,
         operator: arguments.to_vec(),

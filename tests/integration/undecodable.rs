@@ -8,8 +8,7 @@ use serde_json::json;
 
 use run_operator::api::Phase;
 
-use crate::cluster::{ControlPlane, Options};
-use crate::support::{Setup, World, eventually};
+use crate::support::{Setup, World, eventually, own_control_plane};
 
 /// Lets the API server take anything for a Run, as an older or a newer schema might.
 async fn loosen(world: &World) {
@@ -28,9 +27,7 @@ async fn loosen(world: &World) {
 
 #[tokio::test]
 async fn a_run_that_cannot_be_read_is_told_of_and_the_others_go_on() {
-    let own = ControlPlane::start(Options::default()).await.unwrap();
-    // It lives as long as the process, which ends it.
-    let own: &'static ControlPlane = Box::leak(Box::new(own));
+    let own = own_control_plane().await;
     let mut world = World::with(Setup {
         control_plane: Some(own),
         ..Setup::default()

@@ -7,8 +7,9 @@ use serde_json::json;
 
 use run_operator::api::{ConditionType as Type, Phase, names};
 
-use crate::cluster::{ControlPlane, Options};
-use crate::support::{Rights, SECRET, Setup, World, eventually, holds_for_a_while, says};
+use crate::support::{
+    Rights, SECRET, Setup, World, eventually, holds_for_a_while, own_control_plane, says,
+};
 
 /// Longer than the second between two tries that were overtaken.
 const A_WHILE: u32 = 120;
@@ -282,9 +283,9 @@ async fn a_finalizer_that_somebody_strips_is_put_back() {
 
 #[tokio::test]
 async fn the_runs_of_a_workspace_that_cannot_be_read_are_told() {
-    let own = ControlPlane::start(Options::default()).await.unwrap();
+    let own = own_control_plane().await;
     let world = World::with(Setup {
-        control_plane: Some(Box::leak(Box::new(own))),
+        control_plane: Some(own),
         ..Setup::default()
     })
     .await;

@@ -18,7 +18,7 @@ use super::operator::Recipe;
 use super::service::TOKEN;
 use super::wait::eventually;
 use super::{History, Operator, Service};
-use crate::cluster::{ControlPlane, Scratch};
+use crate::cluster::{ControlPlane, Options, Scratch};
 
 /// What a world is made of, where it differs from the usual.
 #[derive(Default)]
@@ -475,6 +475,12 @@ fn output_of(mut command: Command, input: &str) -> std::io::Result<std::process:
 /// The phase of a Run.
 pub(crate) fn phase_of(run: &Run) -> Option<Phase> {
     run.status.as_ref().and_then(|status| status.phase)
+}
+
+/// A control plane of a test's own. It lives as long as the process, which ends it.
+pub(crate) async fn own_control_plane() -> &'static ControlPlane {
+    let own = ControlPlane::start(Options::default()).await.unwrap();
+    Box::leak(Box::new(own))
 }
 
 /// Installs CRDs and policy, once for the shared control plane.
