@@ -1,18 +1,10 @@
 #![allow(clippy::unwrap_used, reason = "a test stops at what it did not expect")]
 
-use crate::api::{Contract, run::WorkspaceKind};
-use crate::controller::metrics::Metrics;
+use crate::api::Contract;
+use crate::controller::{metrics::Metrics, registry::key};
 use crate::service::{AllowList, BaseUrl, ClientConfig};
 
 use super::*;
-
-fn key() -> Key {
-    Key {
-        kind: WorkspaceKind::Workspace,
-        namespace: "team".to_owned(),
-        name: "default".to_owned(),
-    }
-}
 
 /// A Workspace that was checked at `at`, Ready, with the next check in five minutes.
 fn checked(at: Timestamp) -> Checks {

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use kube::{
     Resource,
     core::DeserializeGuard,
-    runtime::reflector::{ObjectRef, Store},
+    runtime::reflector::{Lookup, ObjectRef, Store},
 };
 use tokio::sync::Notify;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
@@ -26,7 +26,7 @@ use super::{
     namespaces::Labelled,
     notes::Recorder,
     objects::Objects,
-    queue::Queue,
+    queue::{Queue, reference},
     registry::{Key, Registry, Slot, Suspicion},
     rivals::Claims,
     secret_table::SecretTable,
@@ -177,18 +177,8 @@ impl Context {
     /// Whether a Workspace is in a store.
     pub fn has_workspace(&self, key: &Key) -> bool {
         match key.kind {
-            WorkspaceKind::Workspace => {
-                let object = ObjectRef::new(&key.name).within(&key.namespace);
-                self.workspace_stores
-                    .iter()
-                    .any(|store| store.get(&object).is_some())
-            }
-            WorkspaceKind::ClusterWorkspace => {
-                let object = ObjectRef::new(&key.name);
-                self.cluster_stores
-                    .iter()
-                    .any(|store| store.get(&object).is_some())
-            }
+            WorkspaceKind::Workspace => holds(&self.workspace_stores, key),
+            WorkspaceKind::ClusterWorkspace => holds(&self.cluster_stores, key),
         }
     }
 
@@ -251,6 +241,14 @@ impl Context {
         }
         slot
     }
+}
+
+fn holds<K>(stores: &[Store<K>], key: &Key) -> bool
+where
+    K: Lookup<DynamicType = ()> + Clone + 'static,
+{
+    let object = reference(&key.namespace, &key.name);
+    stores.iter().any(|store| store.get(&object).is_some())
 }
 
 /// The one place where the clock is read for a decision.

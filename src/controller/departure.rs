@@ -208,15 +208,7 @@ fn needs(run: &Guarded<Run>, key: &Key) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::api::run::WorkspaceKind;
-
-    fn key() -> Key {
-        Key {
-            kind: WorkspaceKind::Workspace,
-            namespace: "team".to_owned(),
-            name: "default".to_owned(),
-        }
-    }
+    use crate::controller::registry::key;
 
     #[test]
     fn nobody_enters_a_closed_door_and_it_is_known_who_is_inside() {

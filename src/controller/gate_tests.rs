@@ -2,7 +2,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
-use crate::api::run::WorkspaceKind;
+use crate::controller::registry::key;
 
 use super::super::window::WIDEST;
 use super::*;
@@ -12,15 +12,10 @@ const PATIENCE: Duration = Duration::from_mins(1);
 
 /// A gate, and the names of the Runs that it has woken.
 fn gate() -> (Arc<Gate>, Arc<Mutex<Vec<String>>>) {
-    let key = Key {
-        kind: WorkspaceKind::Workspace,
-        namespace: "team".to_owned(),
-        name: "default".to_owned(),
-    };
     let woken: Arc<Mutex<Vec<String>>> = Arc::default();
     let told = Arc::clone(&woken);
     let wake = move |namespace: &str, name: &str| lock(&told).push(format!("{namespace}/{name}"));
-    let gate = Gate::new(key, Box::new(wake), Arc::new(Metrics::new()));
+    let gate = Gate::new(key(), Box::new(wake), Arc::new(Metrics::new()));
     (Arc::new(gate), woken)
 }
 

@@ -36,7 +36,7 @@ impl<K: Lookup<DynamicType = ()> + 'static> Queue<K> {
         (Self { senders }, receivers)
     }
 
-    /// Asks for a reconcile of an object; one without a namespace is cluster-scoped.
+    /// Asks for a reconcile of an object.
     pub fn wake(&self, namespace: &str, name: &str) {
         let one = Scope::Namespace(namespace.to_owned());
         if let Some(sender) = self
@@ -45,12 +45,17 @@ impl<K: Lookup<DynamicType = ()> + 'static> Queue<K> {
             .or_else(|| self.senders.get(&Scope::All))
         {
             // The loop is gone only at shutdown, when nobody needs to be woken.
-            let object = ObjectRef::new(name);
-            let _ = sender.unbounded_send(if namespace.is_empty() {
-                object
-            } else {
-                object.within(namespace)
-            });
+            let _ = sender.unbounded_send(reference(namespace, name));
         }
+    }
+}
+
+/// Names an object; one without a namespace is cluster-scoped.
+pub(super) fn reference<K: Lookup<DynamicType = ()>>(namespace: &str, name: &str) -> ObjectRef<K> {
+    let object = ObjectRef::new(name);
+    if namespace.is_empty() {
+        object
+    } else {
+        object.within(namespace)
     }
 }

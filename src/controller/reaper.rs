@@ -96,7 +96,7 @@ async fn cancel(ctx: Arc<Context>, entry: Arc<Entry>, run: Arc<Run>) {
     let mut permit = None;
     while !ctx.shutdown.is_cancelled() {
         let slot = ctx.slot(&key);
-        let (decision, _) = decide(&ctx, &entry, &run, &slot, true);
+        let (decision, _) = decide(&ctx, &entry, &key, &run, &slot, true);
         match &decision.effect {
             Some(Effect::Release { .. }) => {
                 publish(&ctx, &run, &decision).await;

@@ -195,7 +195,7 @@ async fn steps(ctx: &Arc<Context>, entry: &Arc<Entry>, run: Arc<Run>) -> Result<
     for _ in 0..STEPS {
         let key = Key::of(&run.spec.workspace_ref(), &entry.namespace);
         let slot = ctx.slot(&key);
-        let (decision, shown) = decide(ctx, entry, &run, &slot, false);
+        let (decision, shown) = decide(ctx, entry, &key, &run, &slot, false);
         follow(ctx, entry, &key, &slot, &run, decision.follow);
         // What was just told is not told again, should the API server keep something else of it (an
         // older CRD drops what it doesn't know).
@@ -240,14 +240,14 @@ async fn steps(ctx: &Arc<Context>, entry: &Arc<Entry>, run: Arc<Run>) -> Result<
 pub(super) fn decide(
     ctx: &Context,
     entry: &Entry,
+    key: &Key,
     run: &Run,
     slot: &Slot,
     vanished: bool,
 ) -> (Decision, usize) {
     let rival = rivals::of(ctx, run);
     let held = slot.live.as_ref().and_then(|l| l.gate.held(&entry.uid));
-    let key = Key::of(&run.spec.workspace_ref(), &entry.namespace);
-    let namespace_allowed = namespaces::allowed(ctx, &key, &entry.namespace);
+    let namespace_allowed = namespaces::allowed(ctx, key, &entry.namespace);
     entry.with(|state| {
         let observed = Observed {
             run,

@@ -194,6 +194,16 @@ fn sender<'a>(
         .or_insert_with(|| watch::Sender::new(Slot::closed(WorkspaceView::Unknown)))
 }
 
+/// The Workspace that this layer's tests speak of.
+#[cfg(test)]
+pub(super) fn key() -> Key {
+    Key {
+        kind: WorkspaceKind::Workspace,
+        namespace: "team".to_owned(),
+        name: "default".to_owned(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use crate::api::{Contract, status::ResolvedWorkspace};
@@ -202,14 +212,6 @@ mod tests {
     use crate::service::{AllowList, BaseUrl, ClientConfig, Token};
 
     use super::*;
-
-    fn key() -> Key {
-        Key {
-            kind: WorkspaceKind::Workspace,
-            namespace: "team".to_owned(),
-            name: "default".to_owned(),
-        }
-    }
 
     /// A verified session with this number.
     fn ready(number: u64) -> Slot {

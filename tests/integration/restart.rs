@@ -49,44 +49,14 @@ async fn killed_while_the_create_is_under_way_it_learns_the_run_by_the_same_post
 /// Has the API server refuse every status of this world's Runs that names a runId, as an outage between
 /// the POST's answer and the status write would. Gone with [`lift`].
 async fn forbid_run_ids(world: &World) {
-    let name = &world.namespace;
-    let policy = json!({
-        "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicy",
-        "metadata": {"name": name},
-        "spec": {
-            "matchConstraints": {"resourceRules": [{
-                "apiGroups": ["run-operator.dev"], "apiVersions": ["*"],
-                "operations": ["UPDATE"], "resources": ["runs/status"],
-            }]},
-            "validations": [{"expression": "!has(object.status.runId)", "message": "not now"}],
-        },
-    });
-    let binding = json!({
-        "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicyBinding",
-        "metadata": {"name": name},
-        "spec": {
-            "policyName": name, "validationActions": ["Deny"],
-            "matchResources": {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": name}}},
-        },
-    });
-    let both = json!({"apiVersion": "v1", "kind": "List", "items": [policy, binding]});
     world
-        .kubectl(&["apply", "-f", "-"], &both.to_string())
-        .await
-        .unwrap();
+        .forbid("runs/status", "!has(object.status.runId)")
+        .await;
     refuses(world, true).await;
 }
 
 async fn lift(world: &World) {
-    for kind in [
-        "validatingadmissionpolicybinding",
-        "validatingadmissionpolicy",
-    ] {
-        world
-            .kubectl(&["delete", kind, &world.namespace], "")
-            .await
-            .unwrap();
-    }
+    world.permit().await;
     refuses(world, false).await;
 }
 

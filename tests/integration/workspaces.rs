@@ -193,31 +193,9 @@ async fn a_deleted_workspace_waits_for_the_run_of_an_object_that_vanished() {
 
 /// Has the API server refuse that this world's Workspaces lose their finalizer.
 async fn forbid_release(world: &World) {
-    let name = &world.namespace;
-    let policy = json!({
-        "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicy",
-        "metadata": {"name": name},
-        "spec": {
-            "matchConstraints": {"resourceRules": [{
-                "apiGroups": ["run-operator.dev"], "apiVersions": ["*"],
-                "operations": ["UPDATE"], "resources": ["workspaces"],
-            }]},
-            "validations": [{"expression": "has(object.metadata.finalizers)", "message": "not now"}],
-        },
-    });
-    let binding = json!({
-        "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicyBinding",
-        "metadata": {"name": name},
-        "spec": {
-            "policyName": name, "validationActions": ["Deny"],
-            "matchResources": {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": name}}},
-        },
-    });
-    let both = json!({"apiVersion": "v1", "kind": "List", "items": [policy, binding]});
     world
-        .kubectl(&["apply", "-f", "-"], &both.to_string())
-        .await
-        .unwrap();
+        .forbid("workspaces", "has(object.metadata.finalizers)")
+        .await;
     let params = PatchParams {
         dry_run: true,
         ..PatchParams::default()
@@ -251,13 +229,7 @@ async fn a_workspace_whose_release_is_refused_is_not_tried_every_second() {
     })
     .await;
     holds_for_a_while(A_WHILE, async || assert_eq!(tries(), 1)).await;
-    for kind in [
-        "validatingadmissionpolicybinding",
-        "validatingadmissionpolicy",
-    ] {
-        let lift = ["delete", kind, &world.namespace];
-        world.kubectl(&lift, "").await.unwrap();
-    }
+    world.permit().await;
 }
 
 #[tokio::test]

@@ -3,6 +3,7 @@
 mod history;
 mod looks;
 mod operator;
+mod policy;
 mod rights;
 mod service;
 mod wait;
