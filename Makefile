@@ -52,7 +52,7 @@ check: format lint drift deny ## Check format, lints, generated files, licences 
 format:
 	$(CARGO) fmt --check
 	$(CARGO) fmt --check --manifest-path fuzz/Cargo.toml
-	bash -n .ci/run .ci/deny .ci/schemathesis .ci/slowest
+	bash -n .ci/run .ci/deny .ci/go-tool .ci/schemathesis .ci/slowest
 
 .PHONY: lint
 lint:
