@@ -24,6 +24,7 @@ pub mod feed;
 pub mod last_token;
 pub mod memory;
 pub mod need;
+pub mod notes;
 mod outlook;
 mod pace;
 pub mod place;
@@ -44,6 +45,7 @@ use crate::api::{
 };
 
 pub use memory::{Learned, Learning, Memory};
+pub use notes::Note;
 
 /// Everything that a decision depends on.
 #[derive(Clone, Copy, Debug)]
@@ -192,28 +194,6 @@ pub enum Effect {
     },
     /// Delete the object: its TTL has passed.
     Delete,
-}
-
-/// News for people, as Kubernetes Events and log lines.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Note {
-    /// The service named a state that the contract file doesn't map.
-    UnmappedState {
-        /// Verbatim.
-        state: String,
-    },
-    /// The object goes and its run stays.
-    Orphaned {
-        /// The idempotency key, if one was used.
-        key: Option<String>,
-        /// The run, if one is known.
-        run_id: Option<String>,
-    },
-    /// The finalizer goes although the run was only seen to be cancelling.
-    CancelUnconfirmed {
-        /// The run.
-        run_id: String,
-    },
 }
 
 /// Decides what happens next for one Run.
