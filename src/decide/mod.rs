@@ -32,7 +32,9 @@ mod report;
 pub mod situation;
 mod submitted;
 pub mod text;
+pub mod transitions;
 mod unsubmitted;
+pub mod voice;
 mod wording;
 pub mod workspace;
 
@@ -138,7 +140,7 @@ pub struct Decision {
     pub again: Option<Timestamp>,
     /// What becomes of the event stream.
     pub follow: Follow,
-    /// What deserves a Kubernetes Event.
+    /// What deserves a Kubernetes Event as soon as the status stands; nothing that this process told before.
     pub notes: Vec<Note>,
 }
 
@@ -199,12 +201,25 @@ pub enum Effect {
 /// Decides what happens next for one Run.
 pub fn decide(observed: &Observed<'_>) -> Decision {
     let facts = facts::Facts::gather(observed);
+    let mut decision = next(&facts);
+    let (before, voice) = (facts.status(), &observed.memory.voice);
+    // Of an object that is gone no status is written.
+    if !observed.vanished {
+        let after = decision.status.as_ref().unwrap_or(before);
+        let turned = transitions::of_run(before, after, voice, observed.now);
+        decision.notes.extend(turned);
+    }
+    decision.notes.retain(|note| !voice.said(&note.news()));
+    decision
+}
+
+fn next(facts: &facts::Facts<'_>) -> Decision {
     if facts.ended() {
-        return ended::decide(&facts);
+        return ended::decide(facts);
     }
     match facts.run_id() {
-        Some(run_id) => submitted::decide(&facts, run_id),
-        None => unsubmitted::decide(&facts),
+        Some(run_id) => submitted::decide(facts, run_id),
+        None => unsubmitted::decide(facts),
     }
 }
 
