@@ -58,6 +58,8 @@ impl EventKind {
 event_reasons! {
     /// `spec.suspend` holds the submission.
     Suspended: Normal, Submit,
+    /// The Workspace that the Run refers to doesn't exist.
+    WorkspaceNotFound: Warning, Submit,
     /// The service gave a runId.
     Submitted: Normal, Submit,
     /// The run was first seen running.

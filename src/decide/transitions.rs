@@ -120,6 +120,7 @@ fn run_facts(status: &RunStatus, now: Timestamp) -> Vec<Fact> {
     facts.extend(stalled(status));
     facts.extend(cancelling(status));
     facts.extend(in_trouble(status, now));
+    facts.extend(nowhere(status, now));
     facts
 }
 
@@ -228,6 +229,14 @@ fn in_trouble(status: &RunStatus, now: Timestamp) -> Option<Fact> {
     let message = format!("{}{}", sentence(condition), ids(status));
     let hour = now.as_second().div_euclid(TROUBLE_APART);
     Some(Fact::new(reason, message, &gist).at(hour))
+}
+
+/// A Workspace that isn't there can't say so itself.
+fn nowhere(status: &RunStatus, now: Timestamp) -> Option<Fact> {
+    let waits = find(&status.conditions, Type::Reconciling).filter(|c| c.status == "True")?;
+    let missing = waits.reason == Reason::WorkspaceNotFound.as_str();
+    let hour = now.as_second().div_euclid(TROUBLE_APART);
+    missing.then(|| Fact::new(EventReason::WorkspaceNotFound, sentence(waits), "").at(hour))
 }
 
 /// Whether a mirror is stale for an answer to a call of the Run itself. What the Workspace is in the way of

@@ -54,11 +54,12 @@ struct Allowance {
 impl Allowance {
     fn take(&mut self, burst: u32, now: Timestamp) -> bool {
         let full_at = self.full_at.map_or(now, |at| at.max(now));
-        if full_at >= later(now, REFILL * burst) {
-            return false;
+        let next = later(full_at, REFILL);
+        let enough = next <= later(now, REFILL * burst);
+        if enough {
+            self.full_at = Some(next);
         }
-        self.full_at = Some(later(full_at, REFILL));
-        true
+        enough
     }
 }
 

@@ -147,7 +147,10 @@ fn a_run_that_stays_cancelling_is_let_go_after_five_minutes_with_a_note() {
         run_id: "run-1".into(),
     };
     assert!(world.notes.contains(&note));
-    assert_eq!(world.reasons(), ["Submitted", "Cancelling", "CancelUnconfirmed"]);
+    assert_eq!(
+        world.case.reasons(),
+        ["Submitted", "Started", "Cancelling", "CancelUnconfirmed"]
+    );
     assert_eq!(world.service.cancels, 1);
 }
 

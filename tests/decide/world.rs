@@ -10,7 +10,6 @@ use run_operator::{
     decide::{
         Effect, Learned, Note, WorkspaceView,
         answer::{Failure, RunView},
-        notes::News,
     },
 };
 
@@ -46,10 +45,6 @@ pub(crate) struct World {
     pub(crate) service: Service,
     pub(crate) log: Vec<String>,
     pub(crate) notes: Vec<Note>,
-    /// The Kubernetes Events, as the API server keeps them: each name once.
-    pub(crate) events: Vec<News>,
-    /// How often one was sent, those included that the API server had already.
-    pub(crate) sent: u32,
     pub(crate) gone: bool,
     pub(crate) status_writes: u32,
     /// Where the latest POST went.
@@ -63,8 +58,6 @@ impl World {
             service: Service::default(),
             log: Vec::new(),
             notes: Vec::new(),
-            events: Vec::new(),
-            sent: 0,
             gone: false,
             status_writes: 0,
             posted_to: None,
@@ -103,20 +96,8 @@ impl World {
     }
 
     fn tell(&mut self, notes: Vec<Note>) {
-        let speech = self.case.memory.voice.tell(&notes, self.case.now);
+        self.case.tell(&notes);
         self.notes.extend(notes);
-        for news in speech.news {
-            self.sent += 1;
-            let name = |n: &News| (n.reason, n.once.clone());
-            if self.events.iter().all(|n| name(n) != name(&news)) {
-                self.events.push(news);
-            }
-        }
-    }
-
-    /// The reasons of the Events, in their order.
-    pub(crate) fn reasons(&self) -> Vec<&'static str> {
-        self.events.iter().map(|n| n.reason.as_str()).collect()
     }
 
     fn write_status(&mut self, status: RunStatus) {
