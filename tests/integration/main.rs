@@ -24,6 +24,7 @@ mod contract;
 mod deletion;
 mod doubt;
 mod elsewhere;
+mod events;
 mod faults;
 mod health;
 mod identity;
