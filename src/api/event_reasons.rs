@@ -66,6 +66,8 @@ event_reasons! {
     Started: Normal, Mirror,
     /// A call failed in a way that is tried again.
     Retrying: Warning, Call,
+    /// The Workspace is another one than that which the run is at: it can't be read or cancelled.
+    NotSynced: Warning, Mirror,
     /// Nothing more happens until somebody acts.
     Stalled: Warning, Reconcile,
     /// What the Run was stalled by is over.

@@ -11,7 +11,7 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
 use crate::api::{
-    ConditionType as Type, EventReason, Phase, Reason, RunStatus, WorkspaceStatus,
+    ConditionType as Type, EventReason, Phase, Reason, RunStatus,
     conditions::{find, is_true},
     status::LastError,
 };
@@ -22,6 +22,10 @@ use super::{
     text::cut,
     voice::Voice,
 };
+
+mod workspace;
+
+pub use workspace::of_workspace;
 
 /// How long after a turn another process still tells of it. Far less than the hour for which the API
 /// server keeps an Event.
@@ -73,31 +77,13 @@ pub(super) fn of_run(
     voice: &Voice,
     now: Timestamp,
 ) -> Vec<Note> {
-    let mut notes = unsaid(run_facts(before, now), run_facts(after, now), voice, now);
+    let mut notes = unsaid(&run_facts(before, now), run_facts(after, now), voice, now);
     notes.extend(recovered(before, after));
     notes.extend(heard(before, after, voice, now));
     notes
 }
 
-/// The same of a Workspace. `waits` says that it is being deleted and waits for Runs.
-pub fn of_workspace(
-    before: Option<&WorkspaceStatus>,
-    after: &WorkspaceStatus,
-    waits: bool,
-    voice: &Voice,
-    now: Timestamp,
-) -> Vec<Note> {
-    let before = before.and_then(|status| workspace_fact(status, waits));
-    let after = workspace_fact(after, waits);
-    unsaid(
-        before.into_iter().collect(),
-        after.into_iter().collect(),
-        voice,
-        now,
-    )
-}
-
-fn unsaid(before: Vec<Fact>, after: Vec<Fact>, voice: &Voice, now: Timestamp) -> Vec<Note> {
+fn unsaid(before: &[Fact], after: Vec<Fact>, voice: &Voice, now: Timestamp) -> Vec<Note> {
     let news = |fact: &Fact| {
         let recent = fact.since.is_some_and(|at| now < later(at, RECENT));
         (recent || !before.iter().any(|b| b.same(fact))) && !voice.said(&fact.news)
@@ -231,12 +217,25 @@ fn in_trouble(status: &RunStatus, now: Timestamp) -> Option<Fact> {
     Some(Fact::new(reason, message, &gist).at(hour))
 }
 
-/// A Workspace that isn't there can't say so itself.
+/// What only the Run can say of its Workspace: that it isn't there, or is another one now.
 fn nowhere(status: &RunStatus, now: Timestamp) -> Option<Fact> {
-    let waits = find(&status.conditions, Type::Reconciling).filter(|c| c.status == "True")?;
-    let missing = waits.reason == Reason::WorkspaceNotFound.as_str();
+    let waits = find(&status.conditions, Type::Reconciling).filter(|c| c.status == "True");
+    let stale = find(&status.conditions, Type::Synced).filter(|c| c.status == "False");
+    let is = |c: &Condition, reasons: &[Reason]| reasons.iter().any(|r| r.as_str() == c.reason);
+    let missing = |c: &&Condition| is(c, &[Reason::WorkspaceNotFound]);
+    let moved = |c: &&Condition| is(c, &[Reason::WorkspaceChanged, Reason::IdentityChanged]);
+    let stalled = is_true(&status.conditions, Type::Stalled);
     let hour = now.as_second().div_euclid(TROUBLE_APART);
-    missing.then(|| Fact::new(EventReason::WorkspaceNotFound, sentence(waits), "").at(hour))
+    let (reason, told) = if let Some(missing) = waits.filter(missing).or(stale.filter(missing)) {
+        (EventReason::WorkspaceNotFound, missing)
+    } else {
+        (
+            EventReason::NotSynced,
+            stale.filter(moved).filter(|_| !stalled)?,
+        )
+    };
+    let message = format!("{}: {}{}", told.reason, sentence(told), ids(status));
+    Some(Fact::new(reason, message, &told.reason).at(hour))
 }
 
 /// Whether a mirror is stale for an answer to a call of the Run itself. What the Workspace is in the way of
@@ -278,33 +277,6 @@ fn heard(before: &RunStatus, after: &RunStatus, voice: &Voice, now: Timestamp) -
         nth,
         more: nth.saturating_sub(told).saturating_sub(1),
     }))
-}
-
-fn workspace_fact(status: &WorkspaceStatus, waits: bool) -> Option<Fact> {
-    let ready = find(&status.conditions, Type::Ready)?;
-    let since = ready.last_transition_time.0;
-    if ready.status == "True" {
-        let fact = Fact::new(EventReason::Ready, sentence(ready), "");
-        return Some(fact.since(Some(since)).at(since));
-    }
-    let is = |reason: Reason| ready.reason == reason.as_str();
-    let reason = if is(Reason::Checking) {
-        return None;
-    } else if is(Reason::Unauthorized) || is(Reason::WorkspaceMismatch) {
-        EventReason::CredentialsRejected
-    } else if is(Reason::VersionNotAccepted) {
-        EventReason::VersionNotAccepted
-    } else if is(Reason::WorkspaceDeleting) {
-        if !waits {
-            return None;
-        }
-        EventReason::WorkspaceInUse
-    } else {
-        EventReason::NotReady
-    };
-    let message = format!("{}: {}", ready.reason, sentence(ready));
-    let fact = Fact::new(reason, message, &ready.reason);
-    Some(fact.since(Some(since)).at(since))
 }
 
 fn sentence(condition: &Condition) -> &str {

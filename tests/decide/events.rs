@@ -20,7 +20,7 @@ use run_operator::{
 use crate::{
     conditions::{at_the_service, cancelled, elsewhere, held, lost_run, overdue, rival},
     histories::{self, Turn, apply, turns},
-    support::{CONTRACT, Case, at, bare, hopeless, lost, not_ready, place, problem, session, view},
+    support::{CONTRACT, Case, at, bare, hopeless, lost, not_ready, place, problem, view},
     world::{Fate, World},
 };
 
@@ -70,6 +70,8 @@ fn message(case: &Case, reason: EventReason) -> String {
 #[case::cancelled_unsubmitted(cancelled(Case::new()), &["Cancelled"])]
 #[case::unreachable((0..3).fold(at_the_service("queued"), |c, _| c.got(Err(bare(502)))), &["Submitted", "Retrying"])]
 #[case::a_hiccup(at_the_service("queued").got(Err(lost())), &["Submitted"])]
+#[case::elsewhere(at_the_service("queued").settle().view(elsewhere()), &["Submitted", "NotSynced"])]
+#[case::missing_later(at_the_service("queued").settle().view(WorkspaceView::Missing), &["Submitted", "WorkspaceNotFound"])]
 #[case::not_ready_later(at_the_service("queued").view(not_ready()), &["Submitted"])]
 fn the_events_of_a_situation(#[case] case: Case, #[case] expected: &[&str]) {
     let case = case.settle();

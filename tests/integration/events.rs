@@ -291,11 +291,11 @@ async fn what_is_in_no_namespace_is_told_of_in_the_namespace_default() {
 /// Without the right to create Events all else goes on, and the log says so once.
 #[tokio::test]
 async fn without_the_right_to_publish_it_says_so_once_and_goes_on() {
-    let rule = json!([{
+    let secrets = json!([{
         "apiGroups": [""], "resources": ["secrets"], "verbs": ["get", "list", "watch"],
     }]);
     let world = World::with(Setup {
-        rights: Rights::Secrets(rule),
+        rights: Rights::Secrets(secrets),
         ..Setup::default()
     })
     .await;
@@ -356,4 +356,36 @@ async fn the_events_of_a_run_that_flaps_are_few() {
         .map(|(_, n)| n)
         .sum();
     assert_eq!(turns, 2, "the Workspace tells of it: {reasons:?}");
+}
+
+/// All that an operator finds at its start is told of, and not at once: 20 ms lie between two Events.
+#[tokio::test]
+async fn an_operator_that_comes_back_to_many_runs_tells_of_each_at_a_pace() {
+    const RUNS: i64 = 150;
+    let mut world = World::new().await;
+    world.event("default", "Ready").await;
+    world.kill_operator();
+    for n in 0..RUNS {
+        world
+            .create_run(&format!("train-{n}"), json!({"suspend": true}))
+            .await;
+    }
+    world.start_operator().await;
+    let api: Api<Event> = Api::namespaced(world.client.clone(), &world.namespace);
+    let told = eventually("each Run is told of", async || {
+        let mut events = api.list(&ListParams::default()).await.unwrap().items;
+        events.retain(|event| event.reason.as_deref() == Some("Suspended"));
+        if events.len() == 150 {
+            Ok(events)
+        } else {
+            Err(events.len())
+        }
+    })
+    .await;
+    let seconds = |event: &Event| event.creation_timestamp().unwrap().0.as_second();
+    let first = told.iter().map(seconds).min().unwrap();
+    let last = told.iter().map(seconds).max().unwrap();
+    println!("{RUNS} Events from the {first}th to the {last}th second");
+    assert!(last - first >= (RUNS - 1) / 50 - 1, "{} s", last - first);
+    assert!(world.operator().metric(DROPPED).await == 0.0);
 }
