@@ -32,6 +32,7 @@ mod report;
 pub mod situation;
 mod submitted;
 pub mod text;
+pub mod tracked;
 mod unsubmitted;
 mod wording;
 pub mod workspace;
@@ -192,20 +193,24 @@ pub enum Effect {
         /// What stays in the intent, if the object stays.
         end: Option<End>,
     },
-    /// Delete the object: its TTL has passed.
+    /// Delete the object: its TTL has passed, and nobody would create it again.
     Delete,
 }
 
 /// Decides what happens next for one Run.
 pub fn decide(observed: &Observed<'_>) -> Decision {
     let facts = facts::Facts::gather(observed);
-    if facts.ended() {
-        return ended::decide(&facts);
-    }
-    match facts.run_id() {
-        Some(run_id) => submitted::decide(&facts, run_id),
-        None => unsubmitted::decide(&facts),
-    }
+    let mut decision = if facts.ended() {
+        ended::decide(&facts)
+    } else {
+        match facts.run_id() {
+            Some(run_id) => submitted::decide(&facts, run_id),
+            None => unsubmitted::decide(&facts),
+        }
+    };
+    let kept = tracked::note(&facts, decision.status.as_ref());
+    decision.notes.extend(kept);
+    decision
 }
 
 impl Decision {

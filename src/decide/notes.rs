@@ -2,7 +2,10 @@
 
 use crate::api::EventReason;
 
-use super::text::{cut, escaped};
+use super::{
+    text::{cut, escaped},
+    tracked::Tracker,
+};
 
 /// Bytes of an Event's text that the API server takes.
 const MAX_NOTE: usize = 1024;
@@ -30,6 +33,11 @@ pub enum Note {
     CancelUnconfirmed {
         /// The run.
         run_id: String,
+    },
+    /// The object has ended and outlives its TTL.
+    TtlIgnored {
+        /// Who would create it again.
+        by: Tracker,
     },
     /// The status took a turn.
     Turned(News),
@@ -97,6 +105,7 @@ impl Note {
                     cut(key.as_deref().unwrap_or("none"), MAX_ID)
                 ),
             ),
+            Self::TtlIgnored { by } => News::once(EventReason::TtlIgnored, by.sentence()),
             Self::CancelUnconfirmed { run_id } => News::once(
                 EventReason::CancelUnconfirmed,
                 format!(
