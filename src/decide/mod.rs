@@ -200,17 +200,20 @@ pub enum Effect {
 /// Decides what happens next for one Run.
 pub fn decide(observed: &Observed<'_>) -> Decision {
     let facts = facts::Facts::gather(observed);
-    let mut decision = if facts.ended() {
-        ended::decide(&facts)
-    } else {
-        match facts.run_id() {
-            Some(run_id) => submitted::decide(&facts, run_id),
-            None => unsubmitted::decide(&facts),
-        }
-    };
+    let mut decision = next(&facts);
     let kept = tracked::note(&facts, decision.status.as_ref());
     decision.notes.extend(kept);
     decision
+}
+
+fn next(facts: &facts::Facts<'_>) -> Decision {
+    if facts.ended() {
+        return ended::decide(facts);
+    }
+    match facts.run_id() {
+        Some(run_id) => submitted::decide(facts, run_id),
+        None => unsubmitted::decide(facts),
+    }
 }
 
 impl Decision {

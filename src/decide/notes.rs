@@ -105,7 +105,8 @@ impl Note {
                     cut(key.as_deref().unwrap_or("none"), MAX_ID)
                 ),
             ),
-            Self::TtlIgnored { by } => News::once(EventReason::TtlIgnored, by.sentence()),
+            // Once in an object's life, whoever tracks it then.
+            Self::TtlIgnored { by } => News::new(EventReason::TtlIgnored, by.sentence(), ""),
             Self::CancelUnconfirmed { run_id } => News::once(
                 EventReason::CancelUnconfirmed,
                 format!(
