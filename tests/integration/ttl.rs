@@ -1,8 +1,9 @@
 //! `ttlSecondsAfterFinished`: what it deletes, and what Argo CD, Flux or Helm would create again.
 
+use futures::future::join_all;
 use kube::{
     ResourceExt,
-    api::{ListParams, PostParams},
+    api::{ListParams, Patch, PatchParams, PostParams},
 };
 use run_operator::api::{ConditionType as Type, Phase, Run};
 use serde_json::{Value, json};
@@ -214,4 +215,44 @@ async fn a_ttl_that_is_set_or_shortened_after_the_end_deletes_whatever_the_end_w
     }
     assert_eq!(world.service.run_calls().await, calls);
     history.holds().await;
+}
+
+/// The operator has decided on the deletion, and the mark comes before it: the deletion carries the version
+/// that it was decided on. Which of the two comes first is left to chance, twenty times.
+#[tokio::test]
+async fn a_mark_that_comes_at_the_last_moment_is_not_overtaken_by_the_deletion() {
+    let world = World::new().await;
+    let names: Vec<_> = (0..20).map(|n| format!("train-{n}")).collect();
+    for name in &names {
+        world.create_run(name, json!({})).await;
+    }
+    for name in &names {
+        let ended = |run: &Run| run.ended() && !held(run);
+        world
+            .run_until(name, "has ended and is let go", ended)
+            .await;
+    }
+    let race = names.iter().enumerate().map(async |(n, name)| {
+        world
+            .patch_run(name, json!({"spec": {"ttlSecondsAfterFinished": 0}}))
+            .await;
+        // Some a little later than others.
+        for _ in 0..n % 5 {
+            drop(world.runs().get_metadata_opt(name).await);
+        }
+        let mark = json!({"metadata": {"labels": {"argocd.argoproj.io/instance": "app"}}});
+        let marked = world
+            .runs()
+            .patch(name, &PatchParams::default(), &Patch::Merge(mark))
+            .await;
+        (name, marked.is_ok())
+    });
+    for (name, marked) in join_all(race).await {
+        if marked {
+            let told = |run: &Run| finished(run).contains("Argo CD");
+            world.run_until(name, "stays and says why", told).await;
+        } else {
+            world.gone(name).await;
+        }
+    }
 }
