@@ -94,6 +94,8 @@ event_reasons! {
     Orphaned: Warning, Delete,
     /// The object goes though its run was only seen to be cancelling.
     CancelUnconfirmed: Warning, Delete,
+    /// The object has ended and outlives its TTL: it would be created again.
+    TtlIgnored: Normal, Keep,
     /// One of the service's own events.
     ServiceEvent: Normal, Mirror,
     /// The Workspace answered for its token.

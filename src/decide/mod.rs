@@ -32,6 +32,7 @@ mod report;
 pub mod situation;
 mod submitted;
 pub mod text;
+pub mod tracked;
 pub mod transitions;
 mod unsubmitted;
 pub mod voice;
@@ -194,7 +195,7 @@ pub enum Effect {
         /// What stays in the intent, if the object stays.
         end: Option<End>,
     },
-    /// Delete the object: its TTL has passed.
+    /// Delete the object: its TTL has passed, and nobody would create it again.
     Delete,
 }
 
@@ -202,6 +203,8 @@ pub enum Effect {
 pub fn decide(observed: &Observed<'_>) -> Decision {
     let facts = facts::Facts::gather(observed);
     let mut decision = next(&facts);
+    let kept = tracked::note(&facts, decision.status.as_ref());
+    decision.notes.extend(kept);
     let (before, voice) = (facts.status(), &observed.memory.voice);
     // Of an object that is gone no status is written.
     if !observed.vanished {

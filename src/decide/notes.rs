@@ -2,7 +2,10 @@
 
 use crate::api::EventReason;
 
-use super::text::{cut, escaped};
+use super::{
+    text::{cut, escaped},
+    tracked::Tracker,
+};
 
 /// Bytes of an Event's text that the API server takes.
 const MAX_NOTE: usize = 1024;
@@ -33,6 +36,11 @@ pub enum Note {
     CancelUnconfirmed {
         /// The run.
         run_id: String,
+    },
+    /// The object has ended and outlives its TTL.
+    TtlIgnored {
+        /// Who would create it again.
+        by: Tracker,
     },
     /// The status took a turn.
     Turned(News),
@@ -97,6 +105,10 @@ impl Note {
                 ),
                 ONCE_IN_A_LIFE,
             ),
+            // Whoever tracks it then.
+            Self::TtlIgnored { by } => {
+                News::new(EventReason::TtlIgnored, by.sentence(), ONCE_IN_A_LIFE)
+            }
             Self::CancelUnconfirmed { run_id } => News::new(
                 EventReason::CancelUnconfirmed,
                 format!(

@@ -148,7 +148,9 @@ fn ended(status: &RunStatus) -> Option<Fact> {
         Some(run_id) => format!(" (run {}{})", cut(run_id, MAX_ID), request(status)),
         None => String::new(),
     };
-    let message = format!("{}{ids}", sentence(finished));
+    // Finished says besides what becomes of the object.
+    let told = find(&status.conditions, Type::Ready).filter(|c| c.reason == finished.reason);
+    let message = format!("{}{ids}", sentence(told.unwrap_or(finished)));
     let since = status.completion_time.as_ref().map(|t| t.0);
     Some(Fact::new(reason, message, "").since(since))
 }

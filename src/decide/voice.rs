@@ -134,6 +134,7 @@ fn once_in_a_life(reason: EventReason) -> bool {
             | EventReason::CancelledElsewhere
             | EventReason::DeadlineExceeded
             | EventReason::RunNotFound
+            | EventReason::TtlIgnored
             | EventReason::Orphaned
             | EventReason::CancelUnconfirmed
     )

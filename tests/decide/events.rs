@@ -28,7 +28,7 @@ use crate::{
 const NOTE_LIMIT: usize = 1024;
 /// Events of one object that may be sent at once: 25 turns, 5 of the service's events, and what an object
 /// comes to once at most.
-const AT_ONCE: i64 = 25 + 5 + 9;
+const AT_ONCE: i64 = 25 + 5 + 10;
 /// Seconds in which there is one more of each sort.
 const REFILL: i64 = 300;
 
