@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
-use kube::ResourceExt;
+use kube::{ResourceExt, runtime::reflector::Store};
 
 use crate::api::{
     ConditionType, Phase, Run,
@@ -45,7 +45,7 @@ struct Workspaces {
 /// Counts the objects in the stores.
 pub(super) fn take(ctx: &Context) {
     let mut runs = Runs::default();
-    for object in ctx.run_stores().flat_map(|store| store.state()) {
+    for object in ctx.run_stores().flat_map(Store::state) {
         match &object.0 {
             Ok(run) => runs.add(run),
             Err(_) => *runs.phases.entry("Pending").or_default() += 1,
@@ -55,12 +55,12 @@ pub(super) fn take(ctx: &Context) {
 
     let mut not_ready = Counts::new();
     let mut own = Workspaces::default();
-    for object in ctx.workspace_stores.iter().flat_map(|store| store.state()) {
+    for object in ctx.workspace_stores.iter().flat_map(Store::state) {
         own.add(object.0.as_ref().ok(), &mut not_ready);
     }
     own.tell(&ctx.metrics, WorkspaceKind::Workspace);
     let mut shared = Workspaces::default();
-    for object in ctx.cluster_stores.iter().flat_map(|store| store.state()) {
+    for object in ctx.cluster_stores.iter().flat_map(Store::state) {
         shared.add(object.0.as_ref().ok(), &mut not_ready);
     }
     shared.tell(&ctx.metrics, WorkspaceKind::ClusterWorkspace);

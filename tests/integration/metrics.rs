@@ -1,42 +1,17 @@
 //! `/metrics` of a live operator: complete, bounded, and the same as what both servers have counted.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
+use std::collections::BTreeSet;
 
 use run_operator::api::Phase;
 use run_operator::controller::metrics::catalogue::{GROUPS, Kind, Metric};
-use serde_json::{Value, json};
+use serde_json::json;
 
-use crate::support::{Audit, Rights, Setup, World, eventually, own_control_plane};
+use crate::support::{Rights, Series, Setup, World, eventually, own_control_plane, series};
 use crate::tools;
 
+mod counted;
+
 const SECOND: &str = "canary-of-the-second-month-77c1";
-
-/// One series: its name, its labels, its value.
-struct Series {
-    name: String,
-    labels: BTreeMap<String, String>,
-    value: f64,
-}
-
-fn series(text: &str) -> Vec<Series> {
-    let samples = text.lines().filter(|line| !line.starts_with('#'));
-    let read = |line: &str| {
-        let (series, value) = line.rsplit_once(' ').unwrap();
-        let (name, labels) = series.split_once('{').unwrap_or((series, "}"));
-        let labels = labels.strip_suffix('}').unwrap();
-        let pairs = labels.split("\",").filter(|label| !label.is_empty());
-        let pairs = pairs.map(|label| label.split_once("=\"").unwrap());
-        Series {
-            name: name.to_owned(),
-            labels: pairs
-                .map(|(name, value)| (name.to_owned(), value.trim_end_matches('"').to_owned()))
-                .collect(),
-            value: value.parse().unwrap(),
-        }
-    };
-    samples.map(read).collect()
-}
 
 async fn scrape(world: &World) -> String {
     let (status, text) = world.operator().fetch("metrics").await.unwrap();
@@ -105,19 +80,6 @@ async fn world_of_its_own() -> World {
     .await
 }
 
-/// The counts of one family by two of its labels, those at zero left out.
-fn counts(text: &str, name: &str, by: [&str; 2]) -> BTreeMap<(String, String), u64> {
-    let mut counts = BTreeMap::new();
-    for one in series(text)
-        .iter()
-        .filter(|one| one.name == name && one.value > 0.0)
-    {
-        let key = (one.labels[by[0]].clone(), one.labels[by[1]].clone());
-        *counts.entry(key).or_default() += whole(one.value);
-    }
-    counts
-}
-
 #[allow(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
@@ -125,81 +87,6 @@ fn counts(text: &str, name: &str, by: [&str; 2]) -> BTreeMap<(String, String), u
 )]
 fn whole(value: f64) -> u64 {
     value as u64
-}
-
-/// What the API server has written down, by method and status; each request once.
-fn audited(log: &Path) -> BTreeMap<(String, String), u64> {
-    let (mut seen, mut counts) = (BTreeSet::new(), BTreeMap::new());
-    for request in Audit::of_deployed(log).all_requests() {
-        if !seen.insert(request["auditID"].as_str().unwrap().to_owned()) {
-            continue;
-        }
-        let method = match request["verb"].as_str().unwrap() {
-            "get" | "list" | "watch" => "GET",
-            "create" => "POST",
-            "patch" => "PATCH",
-            "delete" => "DELETE",
-            other => panic!("{other}"),
-        };
-        let code = request["responseStatus"]["code"].to_string();
-        *counts.entry((method.to_owned(), code)).or_default() += 1;
-    }
-    counts
-}
-
-/// What the service has counted, by our name of the operation and status.
-async fn served(world: &World) -> BTreeMap<(String, String), u64> {
-    let stats = world.service.get("stats").await;
-    let mut counts = BTreeMap::new();
-    for (operation, by_status) in stats["requests"].as_object().unwrap() {
-        let operation = match operation.as_str() {
-            "getWorkspace" => "getCurrentWorkspace",
-            "streamEvents" => "streamRunEvents",
-            other => other,
-        };
-        for (status, count) in by_status.as_object().unwrap() {
-            let count = count.as_u64().unwrap();
-            if count > 0 {
-                counts.insert((operation.to_owned(), status.clone()), count);
-            }
-        }
-    }
-    counts
-}
-
-#[tokio::test]
-async fn the_requests_of_a_whole_life_are_those_that_both_servers_have_counted() {
-    let world = world_of_its_own().await;
-    let log = world.control_plane.audit_log().expect("a log of its own");
-    a_whole_life(&world).await;
-    eventually(
-        "the API server and the operator count the same",
-        async || {
-            let audited = audited(&log);
-            let counted = counts(
-                &scrape(&world).await,
-                "rest_client_requests_total",
-                ["method", "code"],
-            );
-            if counted == audited {
-                println!("requests to the API server: {counted:?}");
-                return Ok(());
-            }
-            Err(format!("{counted:?}, and in the log {audited:?}"))
-        },
-    )
-    .await;
-    let name = "run_operator_service_requests_total";
-    eventually("the service and the operator count the same", async || {
-        let served = served(&world).await;
-        let counted = counts(&scrape(&world).await, name, ["operation", "code"]);
-        if counted == served {
-            println!("requests to the service: {counted:?}");
-            return Ok(());
-        }
-        Err(format!("{counted:?}, and at the service {served:?}"))
-    })
-    .await;
 }
 
 #[tokio::test]
@@ -250,7 +137,6 @@ async fn what_has_happened_is_what_is_counted() {
     let spec =
         json!({"workspaceRef": {"kind": "Workspace", "name": "none"}, "workload": {"image": "a"}});
     world.create_run("waits", spec).await;
-    world.simulate("refused", json!({})).await;
     let exact: [(&str, f64); 8] = [
         (
             r#"run_operator_workspaces{kind="Workspace",ready="True"}"#,
@@ -312,20 +198,55 @@ async fn what_has_happened_is_what_is_counted() {
     }
 }
 
+/// Waits until a series has this value.
+async fn shows(world: &World, series: &str, value: f64) {
+    eventually(&format!("{series} is {value}"), async || {
+        let shown = world.operator().metric(series).await;
+        if shown == value { Ok(()) } else { Err(shown) }
+    })
+    .await;
+}
+
 #[tokio::test]
 async fn a_token_that_is_refused_shows_as_a_workspace_that_is_not_ready() {
     let world = World::new().await;
     world.workspace_ready("default", "True", "Verified").await;
-    world.token("nobody-knows-this-one").await;
-    world
-        .workspace_ready("default", "False", "Unauthorized")
-        .await;
     let rejected = r#"run_operator_workspaces_not_ready{reason="Unauthorized"}"#;
-    let other: Value = json!({"workspaceRef": {"name": "default"}, "workload": {"image": "a"}});
-    world.create_run("waits", other).await;
-    eventually("it is counted", async || {
-        let shown = world.operator().metric(rejected).await;
-        if shown == 1.0 { Ok(()) } else { Err(shown) }
-    })
-    .await;
+    assert_eq!(world.operator().metric(rejected).await, 0.0);
+    world.token("nobody-knows-this-one").await;
+    shows(&world, rejected, 1.0).await;
+    let not_ready = r#"run_operator_workspaces{kind="Workspace",ready="False"}"#;
+    shows(&world, not_ready, 1.0).await;
+}
+
+#[tokio::test]
+async fn a_run_that_waits_for_a_person_and_one_in_doubt_are_seen_as_long_as_they_are() {
+    let world = World::new().await;
+    let refusal = json!({"type": "answer", "status": 422, "code": "validation_failed"});
+    world
+        .service
+        .fault(json!({"operation": "createRun"}), refusal)
+        .await;
+    world.create_run("refused", json!({})).await;
+    let stalled = r#"run_operator_runs_stalled{reason="CreateRefused"}"#;
+    shows(&world, stalled, 1.0).await;
+    // What was refused is in no doubt.
+    assert_eq!(
+        world.operator().metric("run_operator_runs_in_doubt").await,
+        0.0
+    );
+    assert_eq!(
+        world
+            .operator()
+            .metric("run_operator_oldest_doubt_seconds")
+            .await,
+        0.0
+    );
+    world.service.leaves_in_doubt().await;
+    world.create_run("doubted", json!({})).await;
+    shows(&world, "run_operator_runs_in_doubt", 1.0).await;
+    world.service.delete("faults").await;
+    shows(&world, "run_operator_runs_in_doubt", 0.0).await;
+    world.delete_run("refused").await;
+    shows(&world, stalled, 0.0).await;
 }

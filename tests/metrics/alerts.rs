@@ -72,10 +72,10 @@ fn every_alert_fires_when_it_should_and_then_alone() {
             .iter()
             .map(|l| l["alertname"].as_str().unwrap())
             .collect();
-        let fires = looks
+        let loud = looks
             .iter()
             .any(|l| !l["exp_alerts"].as_array().unwrap().is_empty());
-        let set = if fires { &mut fired } else { &mut quiet };
+        let set = if loud { &mut fired } else { &mut quiet };
         set.extend(names.into_iter().map(str::to_owned));
     }
     let all: BTreeSet<String> = rules().into_iter().map(|rule| rule.alert).collect();

@@ -129,12 +129,14 @@ impl Backlog {
 
     /// The object's reconcile has ended; it is looked at again after this time, if it is not asked for.
     pub fn end(&self, namespace: Option<&str>, name: &str, again: Option<Duration>) -> Duration {
-        self.end_at(key(namespace, name), again, Instant::now())
+        self.end_at(&key(namespace, name), again, Instant::now())
     }
 
-    fn end_at(&self, name: Name, again: Option<Duration>, now: Instant) -> Duration {
+    fn end_at(&self, name: &Name, again: Option<Duration>, now: Instant) -> Duration {
         let mut items = lock(&self.items);
-        let item = items.entry(name.clone()).or_default();
+        let Some(item) = items.get_mut(name) else {
+            return Duration::ZERO;
+        };
         let took = item
             .begun
             .take()
@@ -143,7 +145,7 @@ impl Backlog {
         if item.asked.is_none() {
             item.timer = again.and_then(|wait| now.checked_add(wait));
             if item.timer.is_none() {
-                items.remove(&name);
+                items.remove(name);
             }
         }
         took
@@ -217,7 +219,7 @@ mod tests {
     fn an_object_whose_time_has_come_waits_from_then_on() {
         let (backlog, start) = (backlog(), Instant::now());
         backlog.begin_at(name("a"), start);
-        let took = backlog.end_at(name("a"), Some(10 * SECOND), start + SECOND);
+        let took = backlog.end_at(&name("a"), Some(10 * SECOND), start + SECOND);
         assert_eq!(took, SECOND);
         backlog.measure_at(start + 5 * SECOND);
         assert_eq!(backlog.depth.get(), 0);
@@ -238,11 +240,11 @@ mod tests {
         backlog.measure_at(start + SECOND);
         assert_eq!((backlog.depth.get(), backlog.adds.get()), (0, 2));
         // Sooner than its own time.
-        backlog.end_at(name("a"), Some(60 * SECOND), start + 2 * SECOND);
+        backlog.end_at(&name("a"), Some(60 * SECOND), start + 2 * SECOND);
         backlog.measure_at(start + 2 * SECOND);
         assert_eq!(backlog.depth.get(), 1);
         backlog.begin_at(name("a"), start + 2 * SECOND);
-        backlog.end_at(name("a"), None, start + 2 * SECOND);
+        backlog.end_at(&name("a"), None, start + 2 * SECOND);
         assert!(lock(&backlog.items).is_empty());
     }
 

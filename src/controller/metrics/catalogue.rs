@@ -55,7 +55,6 @@ pub struct Group {
 macro_rules! catalogue {
     ($(group $title:literal, $about:expr; { $($id:ident: $kind:expr, $name:literal, [$($label:expr),*], $help:literal;)+ })+) => {
         $($(
-            #[doc = $help]
             pub(super) static $id: Metric =
                 Metric { name: $name, kind: $kind, labels: &[$($label),*], help: $help };
         )+)+

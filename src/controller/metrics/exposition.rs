@@ -1,6 +1,8 @@
 //! The two text formats of Prometheus. Scrapers ask for the one that they read, and one that doesn't say
 //! gets the older one, which all of them do.
 
+use std::fmt::Write as _;
+
 /// A format of `/metrics`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
@@ -52,9 +54,10 @@ fn plain(text: &str) -> String {
             && *next == format!("# TYPE {name} counter")
         {
             lines.next();
-            plain.push_str(&format!(
-                "# HELP {name}_total {help}\n# TYPE {name}_total counter\n"
-            ));
+            let _ = writeln!(
+                plain,
+                "# HELP {name}_total {help}\n# TYPE {name}_total counter"
+            );
             continue;
         }
         plain.push_str(line);
