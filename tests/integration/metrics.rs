@@ -123,6 +123,17 @@ async fn every_metric_is_there_and_no_label_is_made_of_an_object_or_an_answer() 
     let said = tools::run("promtool", &["check", "metrics"], &text);
     let errors = String::from_utf8_lossy(&said.stderr);
     assert!(said.status.success() && errors.is_empty(), "{errors}");
+    let (kind, scraped) = world.operator().scrape().await;
+    assert!(kind.starts_with("application/openmetrics-text"), "{kind}");
+    let said = tools::run("promql", &["openmetrics"], &scraped);
+    let errors = String::from_utf8_lossy(&said.stderr);
+    assert!(said.status.success(), "{errors}");
+    let read: usize = String::from_utf8(said.stdout)
+        .unwrap()
+        .trim()
+        .parse()
+        .unwrap();
+    assert!(read >= series(&text).len(), "{read} series");
     println!(
         "{} series of {} metrics",
         series(&text).len(),

@@ -1,16 +1,23 @@
-// Reads PromQL expressions, one a line, and writes for each a line of JSON: the metrics that it selects with
+// What Prometheus itself makes of PromQL and of a scrape.
+//
+// Without an argument it reads PromQL expressions, one a line, and writes for each a line of JSON: the metrics that it selects with
 // the labels that it asks of each, and the labels that it groups by or joins on. A line that is no PromQL
 // ends the program with its number.
+//
+// With the argument openmetrics it reads a scrape in that format, and writes how many series it holds.
 package main
 
 import (
 	"bufio"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"os"
 	"sort"
 
 	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/model/textparse"
 	"github.com/prometheus/prometheus/promql/parser"
 )
 
@@ -86,7 +93,36 @@ func said(expression string) (Said, error) {
 	return result, nil
 }
 
-func main() {
+// series counts the series of a scrape, down to the mark at its end.
+func series(scrape []byte) (int, error) {
+	reader := textparse.NewOpenMetricsParser(scrape, labels.NewSymbolTable())
+	for count := 0; ; {
+		entry, err := reader.Next()
+		switch {
+		case errors.Is(err, io.EOF):
+			return count, nil
+		case err != nil:
+			return count, err
+		case entry == textparse.EntrySeries:
+			count++
+		}
+	}
+}
+
+func openmetrics() error {
+	scrape, err := io.ReadAll(os.Stdin)
+	if err != nil {
+		return err
+	}
+	count, err := series(scrape)
+	if err != nil {
+		return fmt.Errorf("after %d series: %w", count, err)
+	}
+	_, err = fmt.Println(count)
+	return err
+}
+
+func expressions() error {
 	lines := bufio.NewScanner(os.Stdin)
 	lines.Buffer(nil, 1<<20)
 	out := json.NewEncoder(os.Stdout)
@@ -96,11 +132,18 @@ func main() {
 			err = out.Encode(result)
 		}
 		if err != nil {
-			fmt.Fprintf(os.Stderr, "line %d: %v: %s\n", number, err, lines.Text())
-			os.Exit(1)
+			return fmt.Errorf("line %d: %w: %s", number, err, lines.Text())
 		}
 	}
-	if err := lines.Err(); err != nil {
+	return lines.Err()
+}
+
+func main() {
+	read := expressions
+	if len(os.Args) == 2 && os.Args[1] == "openmetrics" {
+		read = openmetrics
+	}
+	if err := read(); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
