@@ -36,8 +36,8 @@ const QUERIES: [(&str, &str); 6] = [
         "histogram_quantile(0.95, sum by (name, le) (rate(workqueue_queue_duration_seconds_bucket[5m])))",
     ),
     (
-        "Runs submitted in the last day",
-        "sum(increase(run_operator_service_requests_total{operation=\"createRun\",code=\"201\"}[1d]))",
+        "Creates that the service accepted in the last day",
+        "sum(increase(run_operator_service_requests_total{operation=\"createRun\",code=~\"2..\"}[1d]))",
     ),
     (
         "Requests to the API server that fail",
@@ -71,7 +71,7 @@ pub(crate) fn page() -> String {
 fn section(page: &mut String, group: &Group) {
     let _ = write!(page, "\n## {}\n", group.title);
     if !group.about.is_empty() {
-        let _ = writeln!(page, "{}\n", group.about);
+        let _ = writeln!(page, "{}\n", wrapped(group.about));
     }
     page.push_str("| metric | type | labels | meaning |\n|---|---|---|---|\n");
     for metric in group.metrics {
@@ -84,6 +84,22 @@ fn section(page: &mut String, group: &Group) {
             metric.help.replace("<error>", "`<error>`")
         );
     }
+}
+
+/// A paragraph in lines as long as those of the other documents.
+fn wrapped(text: &str) -> String {
+    let mut lines = vec![String::new()];
+    for word in text.split(' ') {
+        let mut line = lines.pop().unwrap_or_default();
+        if line.chars().count() + 1 + word.chars().count() > 120 {
+            lines.push(std::mem::take(&mut line));
+        } else if !line.is_empty() {
+            line.push(' ');
+        }
+        line.push_str(word);
+        lines.push(line);
+    }
+    lines.join("\n")
 }
 
 fn kind(metric: &Metric) -> &'static str {

@@ -273,7 +273,7 @@ catalogue! {
             "Requests to the API server by HTTP status, method and host; <error> is no answer";
         REST_SECONDS: Kind::Histogram(REST_BUCKETS), "rest_client_request_duration_seconds",
             [Label { name: "verb", known: METHODS, others: "" }, HOST],
-            "Time from a request to the head of its answer, by method and host";
+            "Time from a request to the head of its answer, or until it was given up, by method and host";
     }
     group "The process",
     "On Linux alone, except for the first.";
