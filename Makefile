@@ -25,7 +25,7 @@ demo: ## Show what is promised, on a real control plane; KEEP=1 stays up until C
 	@$(CARGO) run --locked --quiet --example demo -- $(if $(KEEP),--keep)
 
 .PHONY: test
-test: control-plane ## Run every test: unit, property, client, CRDs, control plane, integration
+test: control-plane tools ## Run every test: unit, property, client, CRDs, control plane, integration
 	RUST_TEST_THREADS=$(RUST_TEST_THREADS) $(CARGO) test --locked --no-fail-fast $(TESTS)
 
 .PHONY: test-unit
@@ -33,13 +33,17 @@ test-unit: ## Run the tests that need no control plane
 	$(CARGO) test --locked --lib --bin reference-service --test decide --test service --test project
 
 .PHONY: slowest
-slowest: control-plane ## Run every test and name the ten slowest
+slowest: control-plane tools ## Run every test and name the ten slowest
 	@.ci/slowest $(RUST_TEST_THREADS) $(TESTS)
 
 .PHONY: control-plane
 control-plane: ## Build etcd, kube-apiserver and the like, once, where they can't be found
 	@$(CARGO) build --locked --tests --bins --examples
 	@$(CARGO) run --locked --quiet --example cluster -- build --controller-manager >/dev/null
+
+.PHONY: tools
+tools: ## Build the Go programs of the tests (Helm, promtool), once, into the cache
+	@for tool in tools/*/; do .ci/go-tool "$$(basename "$$tool")" >/dev/null || exit 1; done
 
 .PHONY: generate
 generate: ## Write every generated file

@@ -6,6 +6,8 @@ use std::path::Path;
 
 use clap::Parser;
 
+mod metrics;
+
 #[derive(Parser)]
 struct Cli {
     /// Write nothing; fail when a file is out of date.
@@ -15,9 +17,14 @@ struct Cli {
 
 fn main() -> Result<(), Box<dyn Error>> {
     let cli = Cli::parse();
-    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("crds");
-    for (name, text) in run_operator::api::crd::files()? {
-        let path = directory.join(name);
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let crds = run_operator::api::crd::files()?;
+    let mut files: Vec<_> = crds
+        .into_iter()
+        .map(|(name, text)| (root.join("crds").join(name), text))
+        .collect();
+    files.push((root.join("docs/metrics.md"), metrics::page()));
+    for (path, text) in files {
         if !cli.check {
             std::fs::write(&path, text)?;
             println!("{}", path.display());
