@@ -13,7 +13,7 @@ TESTS ?=
 
 .PHONY: help
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-20s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: build
 build: ## Build the operator and the reference service (target/debug)
@@ -45,6 +45,26 @@ control-plane: ## Build etcd, kube-apiserver and the like, once, where they can'
 tools: ## Build the Go programs of the tests (Helm, promtool), once, into the cache
 	@for tool in tools/*/; do .ci/go-tool "$$(basename "$$tool")" >/dev/null || exit 1; done
 
+.PHONY: test-tools
+test-tools: ## Vet and test the project's own Go programs (tools/)
+	@unformatted=$$(gofmt -l tools); [ -z "$$unformatted" ] || { echo "gofmt -w $$unformatted" >&2; exit 1; }
+	@for tool in tools/*/; do \
+	  [ -z "$$(find "$$tool" -name '*.go' | head -1)" ] || \
+	  (cd "$$tool" && go vet ./... && CGO_ENABLED=0 go test ./...) || exit 1; \
+	done
+
+.PHONY: image
+image: ## Make the image, target/image.tar, without a build engine
+	@.ci/image
+
+.PHONY: sbom
+sbom: ## List what is in the image: target/run-operator.cdx.json (CycloneDX)
+	@.ci/sbom
+
+.PHONY: image-reproducible
+image-reproducible: ## Make the image twice, the second time from another clone, and compare
+	@.ci/image-reproducible
+
 .PHONY: generate
 generate: ## Write every generated file
 	$(CARGO) run --locked --quiet --example generate
@@ -56,7 +76,7 @@ check: format lint drift deny ## Check format, lints, generated files, licences 
 format:
 	$(CARGO) fmt --check
 	$(CARGO) fmt --check --manifest-path fuzz/Cargo.toml
-	bash -n .ci/run .ci/deny .ci/go-tool .ci/schemathesis .ci/slowest
+	bash -n .ci/run .ci/deny .ci/go-tool .ci/image .ci/image-reproducible .ci/release .ci/sbom .ci/schemathesis .ci/slowest
 
 .PHONY: lint
 lint:
