@@ -182,7 +182,8 @@ fn process_name() -> String {
     format!("{host}/{}", uuid::Uuid::new_v4())
 }
 
-async fn client() -> Result<kube::Client, StartError> {
+/// A client of the cluster that the environment names.
+pub(crate) async fn client() -> Result<kube::Client, StartError> {
     let mut config = kube::Config::infer()
         .await
         .map_err(StartError::Kubeconfig)?;
