@@ -4,7 +4,7 @@ use rstest::rstest;
 use serde_json::{Value, json};
 
 use crate::helm::{ci, documents, manifests, of_kind, pod};
-use crate::space::Space;
+use crate::space::{Space, kubectl};
 
 const DRY_RUN: &[&str] = &[
     "apply",
@@ -45,7 +45,7 @@ async fn space_and_objects(values: &str, further: &[&str]) -> (Space, Vec<Value>
 #[tokio::test]
 async fn the_api_server_takes_every_object_without_a_warning(#[case] values: &str) {
     let (space, objects) = space_and_objects(values, &[]).await;
-    let taken = space.kubectl(DRY_RUN, &as_list(&objects)).unwrap();
+    let taken = kubectl(space.control_plane, DRY_RUN, &as_list(&objects)).unwrap();
     assert_eq!(taken.lines().count(), objects.len(), "{taken}");
 }
 

@@ -49,7 +49,15 @@ fn a_changed_contract_file_is_a_new_pod_and_a_mounted_file() {
 #[test]
 fn an_empty_list_of_secrets_gives_no_right_to_any() {
     // In RBAC an empty list of names is every name.
-    let rendered = helm::manifests("run-operator", &["--set-json", "tokenSecretNames=[]"]);
+    let rendered = helm::manifests(
+        "run-operator",
+        &[
+            "--set-json",
+            "tokenSecretNames=[]",
+            "--set",
+            "rbac.aggregateRoles=false",
+        ],
+    );
     let objects = helm::documents(&rendered);
     let rules = the(&objects, "ClusterRole")["rules"].clone();
     assert!(!rules.to_string().contains("secrets"), "{rules}");

@@ -33,15 +33,29 @@ app.kubernetes.io/name: {{ include "run-operator.name" . }}
 app.kubernetes.io/instance: {{ .Release.Name }}
 {{- end }}
 
+{{/* The labels of an object. */}}
 {{- define "run-operator.labels" -}}
-helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | trunc 63 | trimSuffix "-" }}
-app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
-app.kubernetes.io/managed-by: {{ .Release.Service }}
-app.kubernetes.io/part-of: run-operator
-{{ include "run-operator.selectorLabels" . }}
-{{- with .Values.commonLabels }}
-{{ toYaml . }}
+{{- include "run-operator.labelsWith" (list .) }}
 {{- end }}
+
+{{/* The same, with further maps of labels. A label that several have is the chart's own, then the first
+     map's; commonLabels come last. */}}
+{{- define "run-operator.labelsWith" -}}
+{{- $root := first . }}
+{{- $labels := include "run-operator.selectorLabels" $root | fromYaml }}
+{{- $_ := set $labels "helm.sh/chart" (printf "%s-%s" $root.Chart.Name $root.Chart.Version | replace "+" "_" | trunc 63 | trimSuffix "-") }}
+{{- $_ := set $labels "app.kubernetes.io/version" $root.Chart.AppVersion }}
+{{- $_ := set $labels "app.kubernetes.io/managed-by" $root.Release.Service }}
+{{- $_ := set $labels "app.kubernetes.io/part-of" "run-operator" }}
+{{- range rest . }}
+{{- $labels = merge $labels . }}
+{{- end }}
+{{- toYaml (merge $labels $root.Values.commonLabels) }}
+{{- end }}
+
+{{/* What makes the controller's Pod out among those of the release. */}}
+{{- define "run-operator.component" -}}
+app.kubernetes.io/component: controller
 {{- end }}
 
 {{- define "run-operator.serviceAccountName" -}}
