@@ -208,7 +208,7 @@ async fn without_keep_the_crds_go_with_every_run() {
 }
 
 #[tokio::test]
-async fn the_plain_manifest_and_every_overlay_of_it_install_by_kubectl() {
+async fn the_plain_manifest_installs_by_kubectl_and_applies_twice_without_a_change() {
     let own = empty().await;
     let plain = helm::root()
         .join("deploy/install.yaml")
