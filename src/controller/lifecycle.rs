@@ -152,6 +152,7 @@ impl Controller {
         for (scope, writer) in namespaces {
             tasks.push(namespaces::follow(Arc::clone(&ctx), scope, writer).boxed());
         }
+        let delivery = tokio::spawn(Arc::clone(&ctx.recorder).deliver());
         tasks.push(reaper::run(Arc::clone(&ctx)).boxed());
         tasks.push(secret_watch::run(Arc::clone(&ctx)).boxed());
         let shutdown = &ctx.shutdown;
@@ -166,6 +167,7 @@ impl Controller {
         for entry in ctx.objects.all() {
             entry.close_stream();
         }
+        ctx.recorder.close(delivery).await;
         !(runs_early || early)
     }
 }

@@ -30,6 +30,8 @@ pub struct Metrics {
     pub undecodable: Counter,
     /// Objects that vanished without having been released.
     pub vanished: Counter,
+    /// Kubernetes Events that were not published: too many, refused, or not answered.
+    pub events_dropped: Counter,
     /// Finalizers taken off although the run was only seen to be cancelling.
     pub cancel_unconfirmed: Counter,
 }
@@ -162,6 +164,10 @@ impl Metrics {
             vanished: counter(
                 "vanished_runs",
                 "Run objects that vanished without having been released",
+            ),
+            events_dropped: counter(
+                "events_dropped",
+                "Kubernetes Events not published: too many, refused or not answered",
             ),
             cancel_unconfirmed: counter(
                 "cancel_unconfirmed",

@@ -10,10 +10,8 @@ use futures::{FutureExt, future::BoxFuture};
 use jiff::Timestamp;
 use kube::{Resource, ResourceExt, runtime::controller::Action};
 
-use crate::api::{Run, RunStatus};
-use crate::decide::{
-    self, Decision, Follow, Learned, Learning, Note, Observed, backoff, memory::later,
-};
+use crate::api::{EventReason, Run, RunStatus};
+use crate::decide::{self, Decision, Follow, Learned, Learning, Observed, backoff, memory::later};
 
 use super::{
     act::{self, Acted},
@@ -210,7 +208,7 @@ async fn steps(ctx: &Arc<Context>, entry: &Arc<Entry>, run: Arc<Run>) -> Result<
             run = entry.wrote(written);
             learn(ctx, entry, &slot, Learned::StatusWritten);
             entry.with(|state| state.memory.feed.written(shown));
-            publish(ctx, &run, &decision).await;
+            publish(ctx, entry, &run, &decision);
             log_transition(entry, &run);
             if run.ended() {
                 rivals::wake_waiting(ctx, &run);
@@ -218,13 +216,13 @@ async fn steps(ctx: &Arc<Context>, entry: &Arc<Entry>, run: Arc<Run>) -> Result<
             }
             continue;
         }
+        publish(ctx, entry, &run, &decision);
         let Some(effect) = &decision.effect else {
             return Ok(Next::Look(decision.again));
         };
         if ctx.shutdown.is_cancelled() {
             return Ok(Next::Look(None));
         }
-        publish(ctx, &run, &decision).await;
         match act::act(ctx, entry, &api, &run, &key, &slot, effect).await? {
             Acted::Object(changed) => run = changed,
             Acted::Learned => {}
@@ -295,14 +293,21 @@ fn follow(ctx: &Arc<Context>, entry: &Arc<Entry>, key: &Key, slot: &Slot, run: &
     }
 }
 
-pub(super) async fn publish(ctx: &Context, run: &Run, decision: &Decision) {
-    for note in &decision.notes {
-        if matches!(note, Note::CancelUnconfirmed { .. }) {
+/// Tells of what the status, as it stands now, deserves an Event for, and of what is about to be done.
+pub(super) fn publish(ctx: &Context, entry: &Entry, run: &Run, decision: &Decision) {
+    if decision.notes.is_empty() {
+        return;
+    }
+    let speech = entry.with(|state| state.memory.voice.tell(&decision.notes, now()));
+    for news in &speech.news {
+        if news.reason == EventReason::CancelUnconfirmed {
             ctx.metrics.cancel_unconfirmed.inc();
         }
-        tracing::info!(run.uid = run.metadata.uid.as_deref(), note = ?note, "note");
-        ctx.recorder.publish(run, note).await;
+        tracing::info!(
+            run.uid = %entry.uid, event.reason = news.reason.as_str(), note = news.message, "note"
+        );
     }
+    ctx.recorder.publish(run, &speech);
 }
 
 fn log_transition(entry: &Entry, run: &Run) {

@@ -202,7 +202,11 @@ async fn examine<K: Kind>(ctx: &Context, workspace: &K, key: &Key) -> (Duration,
         contract,
         now(),
     );
-    let result = settle::write_status(ctx, workspace, key, &assessment.status).await;
+    let waits = check
+        .waits_for
+        .as_ref()
+        .is_some_and(|runs| !runs.is_empty());
+    let result = settle::write_status(ctx, workspace, key, &assessment.status, waits).await;
     let pause = settle::settle(ctx, workspace, key, check, live, &assessment);
     let pause = match result {
         ReconcileResult::conflict => pause.min(AFTER_CONFLICT),

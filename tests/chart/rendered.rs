@@ -108,7 +108,7 @@ fn watched_namespaces_have_a_role_each_and_no_right_in_the_cluster() {
 }
 
 #[test]
-fn cluster_workspaces_beside_watched_namespaces_add_three_rules_and_one_role() {
+fn cluster_workspaces_beside_watched_namespaces_add_their_rules_and_no_other() {
     let both = objects(&[
         "--set",
         "watchNamespaces={a},clusterWorkspaces.enabled=true,rbac.aggregateRoles=false",
@@ -135,6 +135,10 @@ fn cluster_workspaces_beside_watched_namespaces_add_three_rules_and_one_role() {
     let rules = shared.unwrap()["rules"].as_array().unwrap();
     assert_eq!(rules.len(), 1);
     assert_eq!(rules[0]["resources"], json!(["secrets"]));
+    let events = roles
+        .iter()
+        .find(|r| r["metadata"]["namespace"] == "default");
+    assert_eq!(events.unwrap()["rules"][0]["resources"], json!(["events"]));
 }
 
 #[test]

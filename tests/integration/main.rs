@@ -25,6 +25,7 @@ mod deadline;
 mod deletion;
 mod doubt;
 mod elsewhere;
+mod events;
 mod faults;
 mod health;
 mod identity;

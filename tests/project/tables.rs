@@ -12,7 +12,7 @@ mod cli;
 use std::collections::BTreeSet;
 
 use clap::CommandFactory;
-use run_operator::api::{Reason, crd};
+use run_operator::api::{EventReason, Reason, crd};
 
 use crate::{files, tokens};
 
@@ -132,6 +132,24 @@ fn every_reason_is_documented_and_every_documented_one_exists() {
             row.iter().all(|cell| !cell.is_empty()),
             "an empty cell: {row:?}"
         );
+    }
+}
+
+#[test]
+fn every_reason_of_an_event_is_documented_and_every_documented_one_exists() {
+    let rows = table(&files::text("docs/events.md"), "## Reasons");
+    let documented = rows
+        .iter()
+        .map(|row| format!("{} {}", code(&row[0]), row[1]))
+        .collect();
+    let real = EventReason::ALL
+        .iter()
+        .map(|r| format!("{} {}", r.as_str(), r.kind().as_str()))
+        .collect();
+    same(&documented, &real, "reasons of Events", "docs/events.md");
+    for row in rows {
+        assert_eq!(row.len(), 5, "reason, type, of, when, what to do: {row:?}");
+        assert!(row.iter().all(|cell| !cell.is_empty()), "{row:?}");
     }
 }
 

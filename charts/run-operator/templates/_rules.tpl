@@ -20,7 +20,12 @@
   resources: [runs/status, workspaces/status]
   verbs: [patch]
 {{- include "run-operator.secretRules" . }}
-# News that no status keeps, as Events.
+{{ include "run-operator.eventRules" . }}
+{{- end }}
+
+{{- define "run-operator.eventRules" -}}
+# What Runs and Workspaces come to, as Kubernetes Events (docs/events.md); those about a ClusterWorkspace are
+# in the namespace default.
 - apiGroups: [events.k8s.io]
   resources: [events]
   verbs: [create]
