@@ -64,6 +64,13 @@ async fn the_policy_lets_only_the_operator_write_status_and_intent() {
     assert!(told.contains("run-operator.dev/intent"), "{told}");
     patch(&space, OTHER, &[]).unwrap();
 
+    // kubectl reads before it patches; the operator doesn't.
+    let resources = "--resource=runs,runs/status";
+    let role = ["create", "role", "reader", "--verb=get", resources];
+    space.kubectl(&role, "").unwrap();
+    let account = format!("--serviceaccount={}:run-operator", space.namespace);
+    let binding = ["create", "rolebinding", "reader", "--role=reader", &account];
+    space.kubectl(&binding, "").unwrap();
     let operator = format!(
         "--as=system:serviceaccount:{}:run-operator",
         space.namespace
