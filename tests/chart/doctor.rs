@@ -23,7 +23,7 @@ fn doctor(kubeconfig: &std::path::Path, args: &[&str]) -> (String, i32) {
     (told, output.status.code().unwrap())
 }
 
-/// A kubeconfig of the ServiceAccount of the test's Pod, with its rights from the chart.
+/// A kubeconfig of the service account of the test's Pod, with its rights from the chart.
 fn of_the_test_pod(space: &Space, scratch: &Scratch) -> PathBuf {
     let objects = documents(&manifests(&space.namespace, &[]));
     let own = |kind: &str| {

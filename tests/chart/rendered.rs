@@ -113,8 +113,8 @@ fn cluster_workspaces_beside_watched_namespaces_add_their_rules_and_no_other() {
         "--set",
         "watchNamespaces={a},clusterWorkspaces.enabled=true,rbac.aggregateRoles=false",
     ]);
-    let rules = &the(&both, "ClusterRole")["rules"];
-    let resources: Vec<&str> = rules
+    let cluster = &the(&both, "ClusterRole")["rules"];
+    let resources: Vec<&str> = cluster
         .as_array()
         .unwrap()
         .iter()
@@ -151,9 +151,9 @@ fn nobody_but_the_operator_may_write_a_status() {
         .collect();
     assert_eq!(aggregated.len(), 3);
     for role in aggregated {
-        let rules = role["rules"].to_string();
-        assert!(!rules.contains("/status"), "{rules}");
-        assert!(!rules.contains("secrets"), "{rules}");
+        let given = role["rules"].to_string();
+        assert!(!given.contains("/status"), "{given}");
+        assert!(!given.contains("secrets"), "{given}");
     }
     let may_write = |suffix: &str, resource: &str| {
         let name = format!("run-operator-{suffix}");
@@ -161,8 +161,8 @@ fn nobody_but_the_operator_may_write_a_status() {
             .iter()
             .find(|r| r["metadata"]["name"] == name.as_str())
             .unwrap();
-        let rules = role["rules"].as_array().unwrap();
-        rules.iter().any(|r| {
+        let given = role["rules"].as_array().unwrap();
+        given.iter().any(|r| {
             texts(&r["resources"]).contains(&resource) && texts(&r["verbs"]).contains(&"create")
         })
     };

@@ -1,4 +1,4 @@
-//! What the API server lets the operator's ServiceAccount do, as the chart binds it.
+//! What the API server lets the operator's service account do, as the chart binds it.
 
 use rstest::rstest;
 

@@ -1,5 +1,6 @@
 //! Manifests for those who don't use Helm, rendered from the chart by the real Helm.
 
+use std::fmt::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -81,7 +82,7 @@ pub(crate) fn manifests() -> Outcome<Vec<Generated>> {
     )];
     for part in [CRDS, RIGHTS, USERS, OPERATOR] {
         let text = render(&helm, &part)?;
-        install.push_str(&format!("---\n{text}"));
+        let _ = write!(install, "---\n{text}");
         files.push(Generated::new(
             directory.join(part.file),
             format!("{HEADER}{text}"),
