@@ -132,9 +132,9 @@ fn cluster_workspaces_beside_watched_namespaces_add_their_rules_and_no_other() {
     let shared = roles.iter().find(|r| {
         r["metadata"]["namespace"] == "run-operator" && r["metadata"]["name"] == "run-operator"
     });
-    let rules = shared.unwrap()["rules"].as_array().unwrap();
-    assert_eq!(rules.len(), 1);
-    assert_eq!(rules[0]["resources"], json!(["secrets"]));
+    let secrets = shared.unwrap()["rules"].as_array().unwrap();
+    assert_eq!(secrets.len(), 1);
+    assert_eq!(secrets[0]["resources"], json!(["secrets"]));
     let events = roles
         .iter()
         .find(|r| r["metadata"]["namespace"] == "default");

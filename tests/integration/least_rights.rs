@@ -73,7 +73,7 @@ async fn a_whole_life(world: &World) {
     clusters.create(&params, &shared).await.unwrap();
     let reference = json!({"kind": "ClusterWorkspace", "name": "shared"});
     let spec =
-        json!({"workspaceRef": reference, "workload": workload(json!({"outcome": "never"}))});
+        json!({"workspaceRef": reference, "workload": workload(&json!({"outcome": "never"}))});
     world.create_run("tenant", spec).await;
     world.state("tenant", "running").await;
     // One of the Workspace, one of the ClusterWorkspace: the Secret is in the one namespace.
@@ -83,14 +83,14 @@ async fn a_whole_life(world: &World) {
     no_more(&clusters, "shared").await;
 }
 
-fn workload(simulate: Value) -> Value {
+fn workload(simulate: &Value) -> Value {
     json!({"image": "a", "simulate": simulate})
 }
 
 /// Runs that end, expire, are cancelled and orphaned, and a rotation, which that many Workspaces see.
 async fn a_life_with_one_workspace(world: &World, workspaces: usize) {
     for (name, policy) in [("cancelled", "Cancel"), ("orphan", "Orphan")] {
-        let never = workload(json!({"outcome": "never"}));
+        let never = workload(&json!({"outcome": "never"}));
         let spec = json!({"deletionPolicy": policy, "workload": never});
         world.create_run(name, spec).await;
         world.state(name, "running").await;
@@ -103,7 +103,7 @@ async fn a_life_with_one_workspace(world: &World, workspaces: usize) {
     world.simulate("train", json!({"runTimeMs": 1})).await;
     world.phase("train", Phase::Succeeded).await;
     let expires =
-        json!({"ttlSecondsAfterFinished": 0, "workload": workload(json!({"runTimeMs": 1}))});
+        json!({"ttlSecondsAfterFinished": 0, "workload": workload(&json!({"runTimeMs": 1}))});
     world.create_run("expires", expires).await;
     world.gone("expires").await;
     for name in ["cancelled", "orphan", "train"] {
@@ -112,6 +112,39 @@ async fn a_life_with_one_workspace(world: &World, workspaces: usize) {
     }
     world.event("orphan", "Orphaned").await;
     no_more(&world.workspaces(), "default").await;
+}
+
+/// From now on the API server lets only the operator write statuses and intents.
+async fn fenced_in(world: &World) {
+    let policy = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/deploy/kustomize/components/status-policy/policy.yaml"
+    );
+    let policy = Path::new(policy);
+    world.control_plane.apply_file(policy).await.unwrap();
+    world.create_run("probe", json!({"suspend": true})).await;
+    let forge = [
+        "patch",
+        "run",
+        "probe",
+        "--subresource=status",
+        "--type=merge",
+        "--dry-run=server",
+    ];
+    let forge = [
+        &forge[..],
+        &["--patch", r#"{"status": {"state": "forged"}}"#],
+    ]
+    .concat();
+    eventually("the policy is in force", async || {
+        match world.kubectl(&forge, "").await {
+            Err(told) if told.contains("only the operator writes the status") => Ok(()),
+            other => Err(format!("{other:?}")),
+        }
+    })
+    .await;
+    world.delete_run("probe").await;
+    world.gone("probe").await;
 }
 
 /// Nothing was refused, and what was used is what these rules give.
@@ -156,7 +189,8 @@ async fn a_whole_life_needs_every_right_of_the_manifest_and_no_other() {
 }
 
 #[tokio::test]
-async fn one_namespace_needs_every_right_of_its_role_and_none_in_the_cluster() {
+async fn one_namespace_needs_every_right_of_its_role_and_none_in_the_cluster_under_the_status_policy_too()
+ {
     let own = own_control_plane().await;
     let log = own.audit_log().expect("a log of its own");
     let world = World::with(Setup {
@@ -166,6 +200,7 @@ async fn one_namespace_needs_every_right_of_its_role_and_none_in_the_cluster() {
     })
     .await;
     world.workspace_ready("default", "True", "Verified").await;
+    fenced_in(&world).await;
     a_life_with_one_workspace(&world, 1).await;
     let api: Api<Role> = Api::namespaced(world.client.clone(), &world.namespace);
     let role = api.get(DEPLOYED).await.unwrap();

@@ -61,6 +61,11 @@ const OF_A_NAMESPACE: Part = Part {
     templates: &["role.yaml"],
     set: &["watchNamespaces={team-a}"],
 };
+const STATUS_POLICY: Part = Part {
+    file: "components/status-policy/policy.yaml",
+    templates: &["statuspolicy.yaml"],
+    set: &["statusPolicy.enabled=true"],
+};
 const MONITORING: Part = Part {
     file: "overlays/monitoring/monitoring.yaml",
     templates: &["monitors.yaml", "prometheusrule.yaml", "dashboard.yaml"],
@@ -89,7 +94,7 @@ pub(crate) fn manifests() -> Outcome<Vec<Generated>> {
         ));
     }
     files.push(Generated::new("deploy/install.yaml", install));
-    for part in [OF_A_NAMESPACE, MONITORING] {
+    for part in [OF_A_NAMESPACE, STATUS_POLICY, MONITORING] {
         let text = render(&helm, &part)?;
         files.push(Generated::new(
             directory.join(part.file),
