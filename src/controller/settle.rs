@@ -82,6 +82,10 @@ fn ready_slot<K: Kind>(
         identity: check.identity.flatten(),
     };
     let current = ctx.registry.slot(key);
+    let other_token = |live: &Arc<Live>| live.credentials.token != credentials.token;
+    if current.live.as_ref().is_some_and(other_token) {
+        ctx.metrics.token_changes.inc();
+    }
     let gate = ctx.gate(key, workspace.common().rate_limit);
     if matches!(current.view, WorkspaceView::NotReady { .. }) {
         gate.start_slowly();

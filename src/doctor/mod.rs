@@ -53,7 +53,7 @@ fn examine(args: &DoctorArgs) -> Result<Vec<Finding>, DoctorError> {
         .build()
         .map_err(DoctorError::Runtime)?;
     let findings = runtime.block_on(async {
-        let client = start::client().await?;
+        let client = start::plain_client().await?;
         let namespace = args.namespace.as_deref();
         let namespace = namespace.unwrap_or_else(|| client.default_namespace());
         let mut findings = cluster::findings(&client, namespace).await;

@@ -7,19 +7,12 @@ use std::sync::LazyLock;
 use serde_json::Value;
 
 use crate::cluster::{ControlPlane, Scratch};
+use crate::tools;
 
 /// Helm's own files, out of the home directory.
 static HOME: LazyLock<Scratch> = LazyLock::new(|| Scratch::new("helm").unwrap());
 
-static PROGRAM: LazyLock<PathBuf> = LazyLock::new(|| {
-    let tool = Command::new(root().join(".ci/go-tool"))
-        .arg("helm")
-        .output();
-    let tool = tool.unwrap();
-    let told = String::from_utf8_lossy(&tool.stderr);
-    assert!(tool.status.success(), "failed to build Helm: {told}");
-    PathBuf::from(String::from_utf8(tool.stdout).unwrap().trim())
-});
+static PROGRAM: LazyLock<PathBuf> = LazyLock::new(|| tools::program("helm"));
 
 pub(crate) fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))

@@ -2,6 +2,7 @@
 //! fails when one of them is not what the code says.
 
 mod chart;
+mod metrics;
 
 use std::error::Error;
 use std::path::{Path, PathBuf};
@@ -34,7 +35,13 @@ impl Generated {
 fn main() -> Outcome<()> {
     let cli = Cli::parse();
     // One after the other: Helm reads what the steps before it have written.
-    for step in [crds, chart::templates, chart::values, chart::manifests] {
+    for step in [
+        crds,
+        metrics,
+        chart::templates,
+        chart::values,
+        chart::manifests,
+    ] {
         for file in step()? {
             settle(&file, cli.check)?;
         }
@@ -64,6 +71,10 @@ fn crds() -> Outcome<Vec<Generated>> {
     let files = run_operator::api::crd::files()?.into_iter();
     let files = files.map(|(name, text)| Generated::new(Path::new("crds").join(name), text));
     Ok(files.collect())
+}
+
+fn metrics() -> Outcome<Vec<Generated>> {
+    Ok(vec![Generated::new("docs/metrics.md", metrics::page())])
 }
 
 fn root() -> &'static Path {
