@@ -67,14 +67,12 @@ fn settle(file: &Generated, check: bool) -> Outcome<()> {
     Ok(())
 }
 
-fn crds() -> Outcome<Vec<Generated>> {
-    let files = run_operator::api::crd::files()?.into_iter();
-    let files = files.map(|(name, text)| Generated::new(Path::new("crds").join(name), text));
-    Ok(files.collect())
-}
-
-fn metrics() -> Outcome<Vec<Generated>> {
-    Ok(vec![Generated::new("docs/metrics.md", metrics::page())])
+/// What is written of the types and tables in the code, without another program.
+fn of_the_code() -> Outcome<Vec<Generated>> {
+    let crds = run_operator::api::crd::files()?.into_iter();
+    let crds = crds.map(|(name, text)| Generated::new(Path::new("crds").join(name), text));
+    let metrics = Generated::new("docs/metrics.md", metrics::page());
+    Ok(crds.chain([metrics]).collect())
 }
 
 fn root() -> &'static Path {
