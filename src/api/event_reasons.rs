@@ -63,7 +63,7 @@ event_reasons! {
     /// The service gave a runId.
     Submitted: Normal, Submit,
     /// The run was first seen running.
-    Started: Normal, Mirror,
+    Active: Normal, Mirror,
     /// A call failed in a way that is tried again.
     Retrying: Warning, Call,
     /// The Workspace is another one than that which the run is at: it can't be read or cancelled.

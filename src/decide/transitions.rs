@@ -131,7 +131,7 @@ fn started(status: &RunStatus) -> Option<Fact> {
         cut(run_id, MAX_ID),
         request(status)
     );
-    Some(Fact::new(EventReason::Started, message, run_id).since(Some(since)))
+    Some(Fact::new(EventReason::Active, message, run_id).since(Some(since)))
 }
 
 fn ended(status: &RunStatus) -> Option<Fact> {

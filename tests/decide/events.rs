@@ -52,7 +52,7 @@ fn message(case: &Case, reason: EventReason) -> String {
 #[case::identity_changed(Case::new().mine().view(elsewhere()), &["Stalled"])]
 #[case::hopeless(Case::new().mine().posted(Err(hopeless())), &["Stalled"])]
 #[case::queued(at_the_service("queued"), &["Submitted"])]
-#[case::active(at_the_service("running"), &["Submitted", "Started"])]
+#[case::active(at_the_service("running"), &["Submitted", "Active"])]
 #[case::unmapped(at_the_service("odd"), &["UnmappedState", "Submitted"])]
 #[case::cancel_asked(cancelled(at_the_service("queued")), &["Submitted", "Cancelling"])]
 #[case::deleting(at_the_service("queued").deleting(), &["Submitted", "Cancelling"])]
@@ -63,7 +63,7 @@ fn message(case: &Case, reason: EventReason) -> String {
     &["Submitted", "Cancelling", "CancelRefused"])]
 #[case::succeeded(at_the_service("Succeeded"), &["Submitted", "Succeeded"])]
 #[case::failed(at_the_service("ERROR"), &["Submitted", "Failed"])]
-#[case::not_found(lost_run(), &["Submitted", "Started", "RunNotFound"])]
+#[case::not_found(lost_run(), &["Submitted", "Active", "RunNotFound"])]
 #[case::deadline_confirmed(overdue(at_the_service("cancelled")), &["Submitted", "DeadlineExceeded"])]
 #[case::cancelled(cancelled(at_the_service("cancelled")), &["Submitted", "Cancelled"])]
 #[case::cancelled_elsewhere(at_the_service("cancelled"), &["Submitted", "CancelledElsewhere"])]
@@ -126,7 +126,7 @@ fn an_event_names_run_key_and_request() {
 fn a_life_is_told_in_three_events() {
     let mut world = World::new(Case::new()).script(&["running", "succeeded"]);
     world.play(100_000);
-    assert_eq!(world.case.reasons(), ["Submitted", "Started", "Succeeded"]);
+    assert_eq!(world.case.reasons(), ["Submitted", "Active", "Succeeded"]);
     assert_eq!(world.case.sent, 3);
     world.crash();
     world.case.now = at(3600);
@@ -142,7 +142,7 @@ fn what_a_crash_kept_from_being_said_the_next_process_says() {
     unsaid.events.clear();
     let notes = unsaid.decide().notes;
     unsaid.tell(&notes);
-    assert_eq!(unsaid.reasons(), ["Submitted", "Started"]);
+    assert_eq!(unsaid.reasons(), ["Submitted", "Active"]);
     assert_eq!(unsaid.events, case.events, "by the same names");
     let late = case.restarted().at(301);
     assert_eq!(late.decide().notes, [], "five minutes later it is old");

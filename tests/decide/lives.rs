@@ -149,7 +149,7 @@ fn a_run_that_stays_cancelling_is_let_go_after_five_minutes_with_a_note() {
     assert!(world.notes.contains(&note));
     assert_eq!(
         world.case.reasons(),
-        ["Submitted", "Started", "Cancelling", "CancelUnconfirmed"]
+        ["Submitted", "Active", "Cancelling", "CancelUnconfirmed"]
     );
     assert_eq!(world.service.cancels, 1);
 }

@@ -44,7 +44,7 @@ async fn a_life_is_told_and_kubectl_describe_and_kubectl_events_show_it() {
     says(&ended, &[&run_id, "request req"]);
     let submitted = world.event("train", "Submitted").await;
     says(&submitted, &[&run_id, &key, "request req"]);
-    world.event("train", "Started").await;
+    world.event("train", "Active").await;
     world.event("train", "ServiceEvent").await;
     let events = about(&world, "train").await;
     let turns = events
@@ -70,7 +70,7 @@ async fn a_life_is_told_and_kubectl_describe_and_kubectl_events_show_it() {
         shown,
         &[
             "Submitted",
-            "Started",
+            "Active",
             "ServiceEvent",
             "Succeeded",
             "run-operator.dev",
@@ -87,7 +87,7 @@ async fn a_life_is_told_and_kubectl_describe_and_kubectl_events_show_it() {
         &listed,
         &[
             "Submitted",
-            "Started",
+            "Active",
             "ServiceEvent",
             "Succeeded",
             "Run/train",
@@ -199,7 +199,7 @@ async fn a_restart_in_any_phase_makes_no_second_event() {
     let told = [
         ("retrying", "Retrying"),
         ("stalled", "Stalled"),
-        ("active", "Started"),
+        ("active", "Active"),
         ("cancelling", "Cancelling"),
         ("suspended", "Suspended"),
         ("ended", "Succeeded"),
@@ -360,7 +360,7 @@ async fn the_events_of_a_run_that_flaps_are_few() {
     let world = World::new().await;
     world.simulate("train", json!({"outcome": "never"})).await;
     world.state("train", "running").await;
-    world.event("train", "Started").await;
+    world.event("train", "Active").await;
     // Cut off and there again, three times.
     for _ in 0..3 {
         world.token("nobody-knows-this-one").await;
