@@ -36,8 +36,7 @@ fn main() -> Outcome<()> {
     let cli = Cli::parse();
     // One after the other: Helm reads what the steps before it have written.
     for step in [
-        crds,
-        metrics,
+        of_the_code,
         chart::templates,
         chart::values,
         chart::manifests,
