@@ -189,7 +189,12 @@ fn process_name() -> String {
     format!("{host}/{}", uuid::Uuid::new_v4())
 }
 
-async fn client(metrics: &Arc<Metrics>) -> Result<kube::Client, StartError> {
+/// A client of the cluster that the environment names, for a command that is over soon.
+pub(crate) async fn plain_client() -> Result<kube::Client, StartError> {
+    kube::Client::try_from(cluster().await?).map_err(StartError::Client)
+}
+
+async fn cluster() -> Result<kube::Config, StartError> {
     let mut config = kube::Config::infer()
         .await
         .map_err(StartError::Kubeconfig)?;
@@ -200,6 +205,11 @@ async fn client(metrics: &Arc<Metrics>) -> Result<kube::Client, StartError> {
     config
         .headers
         .push((USER_AGENT, HeaderValue::from_static(agent)));
+    Ok(config)
+}
+
+async fn client(metrics: &Arc<Metrics>) -> Result<kube::Client, StartError> {
+    let mut config = cluster().await?;
     // The client's own repetitions come after the layer that counts, so that each attempt does.
     config.default_retry = false;
     let count = CountRequests::new(Arc::clone(metrics), &config.cluster_url);
