@@ -13,7 +13,7 @@ use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::api::names;
-use crate::decide::{backoff, notes::News, voice::Speech};
+use crate::decide::{backoff, notes::News, text::cut, voice::Speech};
 
 use super::{
     context::{lock, now},
@@ -35,6 +35,8 @@ const LANES: usize = 8;
 const DRAIN: Duration = Duration::from_secs(3);
 /// Where the API server keeps Events about what is in no namespace.
 const CLUSTER_EVENTS: &str = "default";
+/// Bytes of the reporting instance that the API server takes.
+const MAX_INSTANCE: usize = 128;
 /// An Event's name has at most 253 characters, a dot and a hash among them.
 const MAX_STEM: usize = 200;
 
@@ -57,7 +59,7 @@ impl Recorder {
         let (letters, outbox) = mpsc::channel(QUEUE);
         Self {
             client,
-            process: process.chars().take(128).collect(),
+            process: cut(process, MAX_INSTANCE).to_owned(),
             metrics,
             letters,
             outbox: Mutex::new(Some(outbox)),
@@ -139,7 +141,16 @@ impl Recorder {
                     }
                     again
                 }
-                Err(_) => attempt < TRIES,
+                Err(_) => {
+                    let again = attempt < TRIES;
+                    if !again {
+                        tracing::warn!(
+                            k8s.namespace.name = %namespace, event.reason = event.reason.as_deref(),
+                            seconds = TIMEOUT.as_secs(), "failed to publish an Event: no answer"
+                        );
+                    }
+                    again
+                }
             };
             if !again {
                 break;

@@ -2,10 +2,7 @@
 
 use crate::api::EventReason;
 
-use super::{
-    text::{cut, escaped},
-    tracked::Tracker,
-};
+use super::{text::escaped, tracked::Tracker};
 
 /// Bytes of an Event's text that the API server takes.
 const MAX_NOTE: usize = 1024;
@@ -100,8 +97,8 @@ impl Note {
                 EventReason::Orphaned,
                 format!(
                     "spec.deletionPolicy is Orphan: the object goes and its run, if there is one, goes on (run {}, idempotency key {}).",
-                    cut(run_id.as_deref().unwrap_or("unknown"), MAX_ID),
-                    cut(key.as_deref().unwrap_or("none"), MAX_ID)
+                    escaped(run_id.as_deref().unwrap_or("unknown"), MAX_ID),
+                    escaped(key.as_deref().unwrap_or("none"), MAX_ID)
                 ),
                 ONCE_IN_A_LIFE,
             ),
@@ -113,7 +110,7 @@ impl Note {
                 EventReason::CancelUnconfirmed,
                 format!(
                     "The service accepted the cancellation of the run {} and shows it as cancelling, but not as ended; the object goes.",
-                    cut(run_id, MAX_ID)
+                    escaped(run_id, MAX_ID)
                 ),
                 ONCE_IN_A_LIFE,
             ),

@@ -11,7 +11,9 @@ use crate::api::{ConditionType, RunStatus, names};
 use super::{
     Note,
     facts::Facts,
+    memory::later,
     text::{MAX_SENTENCES, cut},
+    transitions::RECENT,
 };
 
 /// A tool that would create the object again, and the mark that shows it.
@@ -90,10 +92,14 @@ pub(super) fn tell(f: &Facts<'_>, status: &mut RunStatus) {
     }
 }
 
-/// The Event that goes along with a status which tells of it for the first time.
+/// The Event that goes along with a status which tells of it for the first time; of a recent end, also for a
+/// process that ended before it could say so.
 pub(super) fn note(f: &Facts<'_>, next: Option<&RunStatus>) -> Option<Note> {
     let by = f.kept_by()?;
-    (tells(next?) && !tells(f.status())).then_some(Note::TtlIgnored { by })
+    let after = next.unwrap_or(f.status());
+    let ended = after.completion_time.as_ref();
+    let recent = ended.is_some_and(|at| f.o.now < later(at.0, RECENT));
+    (tells(after) && (recent || !tells(f.status()))).then_some(Note::TtlIgnored { by })
 }
 
 fn tells(status: &RunStatus) -> bool {

@@ -19,7 +19,7 @@ use crate::api::{
 use super::{
     memory::later,
     notes::{Heard, News, Note},
-    text::cut,
+    text::escaped,
     voice::Voice,
 };
 
@@ -29,12 +29,13 @@ pub use workspace::of_workspace;
 
 /// How long after a turn another process still tells of it. Far less than the hour for which the API
 /// server keeps an Event.
-const RECENT: Duration = Duration::from_mins(5);
+pub(super) const RECENT: Duration = Duration::from_mins(5);
 /// Trouble that comes and goes is told of once in this time, as long as the API server keeps an Event.
 const TROUBLE_APART: i64 = 3600;
-/// Bytes of a condition's message in an Event, so that the ids behind it are never cut.
+/// Bytes of a condition's message in an Event, so that the ids behind it are never cut: as it is shown, since
+/// an escaped character takes up to three times its bytes.
 const MAX_SENTENCE: usize = 600;
-/// Bytes of an id there.
+/// Bytes of an id there, as it is shown.
 const MAX_ID: usize = 128;
 
 /// What a status says and deserves an Event.
@@ -115,8 +116,8 @@ fn submitted(status: &RunStatus) -> Option<Fact> {
     let key = status.idempotency_key.as_deref().unwrap_or("unknown");
     let message = format!(
         "The service accepted the run as {} (idempotency key {}{}).",
-        cut(run_id, MAX_ID),
-        cut(key, MAX_ID),
+        escaped(run_id, MAX_ID),
+        escaped(key, MAX_ID),
         request(status)
     );
     let since = status.submission_time.as_ref().map(|t| t.0);
@@ -128,7 +129,7 @@ fn started(status: &RunStatus) -> Option<Fact> {
     let run_id = status.run_id.as_deref()?;
     let message = format!(
         "The run is running (run {}{}).",
-        cut(run_id, MAX_ID),
+        escaped(run_id, MAX_ID),
         request(status)
     );
     Some(Fact::new(EventReason::Active, message, run_id).since(Some(since)))
@@ -142,10 +143,15 @@ fn ended(status: &RunStatus) -> Option<Fact> {
         "CancelledElsewhere" => EventReason::CancelledElsewhere,
         "DeadlineExceeded" => EventReason::DeadlineExceeded,
         "RunNotFound" => EventReason::RunNotFound,
-        _ => EventReason::Failed,
+        // A word of another version.
+        _ => match status.phase {
+            Some(Phase::Succeeded) => EventReason::Succeeded,
+            Some(Phase::Cancelled) => EventReason::Cancelled,
+            _ => EventReason::Failed,
+        },
     };
     let ids = match &status.run_id {
-        Some(run_id) => format!(" (run {}{})", cut(run_id, MAX_ID), request(status)),
+        Some(run_id) => format!(" (run {}{})", escaped(run_id, MAX_ID), request(status)),
         None => String::new(),
     };
     // Finished says besides what becomes of the object.
@@ -281,15 +287,15 @@ fn heard(before: &RunStatus, after: &RunStatus, voice: &Voice, now: Timestamp) -
     }))
 }
 
-fn sentence(condition: &Condition) -> &str {
-    cut(&condition.message, MAX_SENTENCE)
+fn sentence(condition: &Condition) -> String {
+    escaped(&condition.message, MAX_SENTENCE)
 }
 
 /// The run and the key, for support.
 fn ids(status: &RunStatus) -> String {
     match (&status.run_id, &status.idempotency_key) {
-        (Some(run_id), _) => format!(" (run {})", cut(run_id, MAX_ID)),
-        (None, Some(key)) => format!(" (idempotency key {})", cut(key, MAX_ID)),
+        (Some(run_id), _) => format!(" (run {})", escaped(run_id, MAX_ID)),
+        (None, Some(key)) => format!(" (idempotency key {})", escaped(key, MAX_ID)),
         (None, None) => String::new(),
     }
 }
@@ -297,5 +303,7 @@ fn ids(status: &RunStatus) -> String {
 /// The request that showed it.
 fn request(status: &RunStatus) -> String {
     let id = status.request_id.as_deref();
-    id.map_or_else(String::new, |id| format!(", request {}", cut(id, MAX_ID)))
+    id.map_or_else(String::new, |id| {
+        format!(", request {}", escaped(id, MAX_ID))
+    })
 }

@@ -342,6 +342,60 @@ fn no_text_is_longer_than_an_event_holds() {
     }
 }
 
+/// Three bytes each, and eight as they are shown.
+#[test]
+fn however_the_service_writes_the_ids_behind_its_words_are_not_cut() {
+    let odd = "\u{202e}".repeat(4000);
+    let failure = || Failure {
+        message: odd.clone(),
+        request_id: Some(odd.clone()),
+        code: Some(odd.clone()),
+        ..bare(502)
+    };
+    let case = (0..3).fold(at_the_service("queued"), |c, _| c.got(Err(failure())));
+    let said = message(&case.settle(), EventReason::Retrying);
+    assert!(said.ends_with(" (run run-1)"), "{said}");
+    let refused = Failure {
+        kind: FailureKind::Problem,
+        ..problem(403, &odd)
+    };
+    let case = Case::new().mine().posted(Err(refused)).settle();
+    let said = message(&case, EventReason::Stalled);
+    assert!(said.contains(" (idempotency key 6f1f"), "{said}");
+    let orphaned = Note::Orphaned {
+        key: Some("the-key".into()),
+        run_id: Some(odd),
+    };
+    assert!(orphaned.news().message.contains("the-key"));
+}
+
+#[rstest]
+#[case::succeeded("Succeeded", "Succeeded")]
+#[case::cancelled("cancelled", "CancelledElsewhere")]
+#[case::failed("ERROR", "Failed")]
+fn an_end_in_the_words_of_another_version_is_told_by_its_phase(
+    #[case] state: &str,
+    #[case] reason: &str,
+) {
+    let case = at_the_service(state).settle();
+    assert_eq!(case.reasons(), ["Submitted", reason]);
+    let told = case.status(|status| {
+        for condition in &mut status.conditions {
+            condition.reason = "AsInTheFuture".into();
+        }
+    });
+    let mut told = told.restarted();
+    told.events.clear();
+    let notes = told.decide().notes;
+    told.tell(&notes);
+    let by_phase = if reason == "CancelledElsewhere" {
+        "Cancelled"
+    } else {
+        reason
+    };
+    assert_eq!(told.reasons(), ["Submitted", by_phase]);
+}
+
 #[test]
 fn every_reason_is_a_word_and_has_an_action() {
     for reason in EventReason::ALL {

@@ -100,7 +100,7 @@ impl Backlog {
     fn ask_at(&self, name: Name, now: Instant) {
         let mut items = lock(&self.items);
         let item = items.entry(name).or_default();
-        if item.ready_since(now).is_none() || item.begun.is_some() && item.asked.is_none() {
+        if item.ready_since(now).is_none() {
             item.asked = Some(now);
             item.timer = None;
             self.adds.inc();
