@@ -203,4 +203,30 @@ mod tests {
         assert_eq!(runs.in_doubt, 2);
         assert!(runs.oldest_doubt.is_some());
     }
+
+    #[test]
+    fn an_answer_ends_the_doubt_and_the_oldest_intent_counts() {
+        let mut runs = Runs::default();
+        let mut refused = run("Pending", &json!([]));
+        if let Some(status) = &mut refused.status {
+            let refusal = json!({"reason": "CreateRefused", "notCreated": true, "epoch": 1});
+            status.refusal = serde_json::from_value(refusal).ok();
+            assert!(status.refusal.is_some());
+        }
+        runs.add(&refused);
+        assert_eq!((runs.in_doubt, runs.oldest_doubt), (0, None));
+        let since = |year: &str| {
+            let mut run = run("Pending", &json!([]));
+            for record in run.annotations_mut().values_mut() {
+                *record = record.replace("2026-01-01", year);
+            }
+            run
+        };
+        for year in ["2025-01-01", "2024-01-01", "2026-01-01"] {
+            runs.add(&since(year));
+        }
+        assert_eq!(runs.in_doubt, 3);
+        let oldest = runs.oldest_doubt.map(|at| at.to_string());
+        assert_eq!(oldest.as_deref(), Some("2024-01-01T00:00:00Z"));
+    }
 }

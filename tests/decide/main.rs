@@ -30,5 +30,6 @@ mod times;
 mod tracked;
 mod troubled;
 mod trust;
+mod voices;
 mod workspaces;
 mod world;

@@ -79,6 +79,7 @@ const INSTANCE: &str = "app.kubernetes.io/instance";
 #[case::hook_of_argo(&[ARGO_HOOK, TRACKING], None)]
 #[case::hook_of_argo_by_label(&[ARGO_HOOK, ARGO, INSTANCE], None)]
 #[case::hook_of_helm(&[HELM_HOOK, INSTANCE], None)]
+#[case::hook_of_helm_with_its_release(&[HELM_HOOK, RELEASE], None)]
 #[case::hook_of_helm_by_argo(&[HELM_HOOK, INSTANCE, TRACKING], None)]
 #[case::hook_of_helm_by_flux(&[HELM_HOOK, HELM_RELEASE_OF_FLUX], None)]
 #[case::hook_of_argo_that_helm_installed(&[ARGO_HOOK, INSTANCE, RELEASE], Some("Helm"))]
@@ -172,6 +173,9 @@ fn marks_and_ttls_that_come_and_go_after_the_end_are_followed() {
         decision.notes.as_slice(),
         [Note::TtlIgnored { .. }]
     ));
+    // However late it comes.
+    let late = marked.clone().at(86_400).decide();
+    assert!(matches!(late.notes.as_slice(), [Note::TtlIgnored { .. }]));
     let mut marked = marked.settle();
     assert!(said(&marked).starts_with(&plain) && said(&marked) != plain);
     assert_eq!(marked.clone().at(1000).does(), "nothing");
@@ -186,6 +190,30 @@ fn marks_and_ttls_that_come_and_go_after_the_end_are_followed() {
     unmark(&mut marked.run, &[TRACKING]);
     assert_eq!(said(&marked), plain);
     assert_eq!(marked.at(10).does(), "delete");
+}
+
+/// It doesn't outlive anything then.
+#[test]
+fn of_an_object_that_is_being_deleted_no_ttl_is_spoken() {
+    let mut case = Case::new().spec(|s| s.ttl_seconds_after_finished = Some(10));
+    mark(&mut case.run, &[TRACKING]);
+    let case = case.submitted("running").deleting();
+    let case = case.got(Ok(view("succeeded"))).settle();
+    assert!(!said(&case).contains("ttlSecondsAfterFinished"));
+    assert_eq!(case.reasons(), ["Submitted", "Succeeded"]);
+}
+
+#[test]
+fn the_event_of_the_end_says_nothing_of_the_ttl() {
+    let case = succeeded(&[TRACKING]);
+    assert!(said(&case).contains("ttlSecondsAfterFinished"));
+    let ends = case
+        .events
+        .iter()
+        .filter(|n| n.reason.as_str() == "Succeeded");
+    let texts: Vec<_> = ends.map(|n| n.message.as_str()).collect();
+    assert_eq!(texts.len(), 1);
+    assert!(!texts[0].contains("ttlSecondsAfterFinished"), "{texts:?}");
 }
 
 #[test]

@@ -102,7 +102,6 @@ impl Backlog {
         let item = items.entry(name).or_default();
         if item.ready_since(now).is_none() {
             item.asked = Some(now);
-            item.timer = None;
             self.adds.inc();
         }
     }
@@ -246,6 +245,22 @@ mod tests {
         backlog.begin_at(name("a"), start + 2 * SECOND);
         backlog.end_at(&name("a"), None, start + 2 * SECOND);
         assert!(lock(&backlog.items).is_empty());
+    }
+
+    #[test]
+    fn an_object_whose_time_has_come_and_that_is_asked_for_too_waits_once() {
+        let (backlog, start) = (backlog(), Instant::now());
+        backlog.begin_at(name("a"), start);
+        backlog.end_at(&name("a"), Some(10 * SECOND), start);
+        backlog.ask_at(name("a"), start + 12 * SECOND);
+        assert_eq!(backlog.adds.get(), 1, "it waits already");
+        backlog.begin_at(name("a"), start + 13 * SECOND);
+        assert_eq!(backlog.adds.get(), 2);
+        assert!((backlog.waited.sum() - 3.0).abs() < 1e-6);
+        backlog.begin_at(name("b"), start + 14 * SECOND);
+        backlog.measure_at(start + 15 * SECOND);
+        assert!((backlog.longest.get() - 2.0).abs() < 1e-6);
+        assert!((backlog.unfinished.get() - 3.0).abs() < 1e-6);
     }
 
     #[test]

@@ -1,0 +1,211 @@
+//! Which turns make another Event, and what one process says of one object at most.
+
+use run_operator::{
+    api::{EventReason, Reason},
+    decide::{
+        Learned, Note, WorkspaceView,
+        notes::{Heard, News},
+        situation::Why,
+        transitions::of_workspace,
+        voice::Voice,
+        workspace::{Check, Obstacle, assess},
+    },
+};
+
+use crate::{
+    conditions::{at_the_service, cancelled, elsewhere},
+    support::{CONTRACT, Case, at, lost, not_ready, problem, session, view},
+};
+
+/// Turns of one object that may be told of at once, and the marks of what was told that are kept.
+const BURST: usize = 25;
+const REMEMBERED: u32 = 64;
+
+fn turn(n: u32) -> Note {
+    Note::Turned(News::new(EventReason::Retrying, "again", n.to_string()))
+}
+
+fn end() -> Note {
+    Note::Turned(News::new(EventReason::Succeeded, "The run ended.", ""))
+}
+
+fn heard(nth: i64) -> Note {
+    Note::Heard(Heard {
+        id: Some(format!("e{nth}")),
+        kind: "log".into(),
+        data: None,
+        nth,
+        more: 0,
+    })
+}
+
+fn count(case: &Case, reason: &str) -> usize {
+    case.reasons().iter().filter(|r| **r == reason).count()
+}
+
+#[test]
+fn a_long_silence_saves_up_no_more_than_a_burst_and_an_end_is_told_all_the_same() {
+    let mut voice = Voice::default();
+    assert_eq!(voice.tell(&[turn(0)], at(0)).news.len(), 1);
+    let many: Vec<Note> = (1..=40).map(turn).chain([end()]).collect();
+    let speech = voice.tell(&many, at(86_400));
+    assert_eq!((speech.news.len(), speech.unsaid), (BURST + 1, 15));
+    assert_eq!(speech.news[BURST].reason, EventReason::Succeeded);
+}
+
+#[test]
+fn what_was_told_is_remembered_as_far_as_memory_has_a_bound() {
+    let mut voice = Voice::default();
+    for n in 0..=REMEMBERED {
+        voice.tell(&[turn(n)], at(0));
+    }
+    assert!(!voice.said(&turn(0).news()), "the oldest is forgotten");
+    assert!((1..=REMEMBERED).all(|n| voice.said(&turn(n).news())));
+}
+
+#[test]
+fn two_of_the_services_events_are_told_of_ten_seconds_apart() {
+    let mut voice = Voice::default();
+    for (second, nth, told) in [(0, 1, true), (9, 2, false), (10, 3, true)] {
+        assert_eq!(voice.may_hear(at(second)), told, "{second}");
+        let news = voice.tell(&[heard(nth)], at(second)).news;
+        assert_eq!(!news.is_empty(), told, "{second}");
+    }
+    assert_eq!(voice.heard_count(), Some(3));
+}
+
+#[test]
+fn one_of_the_services_events_is_the_same_by_its_id_and_says_how_many_were_before_it() {
+    let odd = "\u{202e}".repeat(300);
+    let said = Heard {
+        id: Some("e1".into()),
+        kind: odd.clone(),
+        data: Some(odd),
+        nth: 4,
+        more: 3,
+    };
+    let later = Heard {
+        nth: 9,
+        ..said.clone()
+    };
+    let (said, later) = (Note::Heard(said).news(), Note::Heard(later).news());
+    assert_eq!(said.once, later.once);
+    assert!(
+        said.message.ends_with(" (3 came before it)"),
+        "{}",
+        said.message
+    );
+}
+
+#[test]
+fn the_services_events_that_no_event_tells_of_are_counted_by_the_next_that_does() {
+    let receive = |mut case: Case, ids: std::ops::Range<u32>| {
+        let now = case.now;
+        for n in ids {
+            let event = run_operator::decide::feed::Received {
+                id: Some(format!("e{n}")),
+                kind: "log".into(),
+                data: String::new(),
+            };
+            let running = Some("running");
+            case.memory.feed.receive(&event, running, running, now);
+        }
+        case.settle()
+    };
+    let case = receive(at_the_service("running").settle().at(10), 0..1);
+    // A change of the state is written at once, and the events with it: too soon to be told of.
+    let case = receive(case.at(12).got(Ok(view("queued"))), 1..3);
+    let case = receive(case.at(13).got(Ok(view("running"))), 3..5);
+    let case = receive(case.at(30).got(Ok(view("queued"))), 5..6);
+    let heard = case.events.iter();
+    let heard: Vec<_> = heard
+        .filter(|n| n.reason == EventReason::ServiceEvent)
+        .collect();
+    assert_eq!(heard.len(), 2, "{heard:#?}");
+    assert!(
+        heard[1].message.ends_with("(4 came before it)"),
+        "{heard:#?}"
+    );
+}
+
+#[test]
+fn a_text_is_as_long_as_an_event_holds_and_no_longer() {
+    let news = News::new(EventReason::Retrying, "a".repeat(4000), "");
+    assert_eq!(news.message.len(), 1024);
+}
+
+#[test]
+fn a_stalled_run_that_is_cancelled_has_not_recovered() {
+    let case = Case::new().mine().posted(Err(problem(422, "bad"))).settle();
+    let case = cancelled(case).at(10).settle();
+    assert_eq!(case.reasons(), ["Stalled", "Cancelled"]);
+}
+
+#[test]
+fn a_second_suspension_is_another_event() {
+    let mut case = Case::new().view(WorkspaceView::Missing);
+    for (generation, suspended) in [(2, true), (3, false), (4, true)] {
+        case.run.metadata.generation = Some(generation);
+        case = case.spec(|s| s.suspend = Some(suspended)).settle();
+    }
+    assert_eq!(count(&case, "Suspended"), 2, "{:#?}", case.events);
+}
+
+#[test]
+fn the_same_stall_at_another_time_is_another_event() {
+    let mut case = Case::new().mine();
+    for second in [0, 20, 40] {
+        case = case.at(second).view(elsewhere()).settle();
+        case = case.at(second + 10).view(WorkspaceView::Ready(session(1)));
+        case = case.posted(Err(lost())).settle();
+    }
+    assert_eq!(count(&case, "Stalled"), 3, "{:#?}", case.events);
+}
+
+#[test]
+fn a_workspace_that_comes_and_goes_is_told_of_once_an_hour() {
+    let mut case = Case::new();
+    for second in [0, 10, 3700] {
+        case = case.at(second).view(WorkspaceView::Missing).settle();
+        case = case.at(second + 5).view(not_ready()).settle();
+    }
+    assert_eq!(count(&case, "WorkspaceNotFound"), 2, "{:#?}", case.events);
+}
+
+#[test]
+fn another_reason_why_a_workspace_is_not_ready_is_another_event() {
+    let assessed = |before, obstacle| {
+        let check = Check {
+            obstacle: Some(obstacle),
+            ..Check::default()
+        };
+        assess(before, &check, 1, 1, &CONTRACT, at(0)).status
+    };
+    let down = assessed(None, Obstacle::Version(lost()));
+    let strange = assessed(
+        Some(&down),
+        Obstacle::Config(Why::new(Reason::SecretNotFound, "It is not there.")),
+    );
+    let mut voice = Voice::default();
+    for (before, after) in [(None, &down), (Some(&down), &strange)] {
+        let notes = of_workspace(before, after, false, &voice, at(0));
+        let news = voice.tell(&notes, at(0)).news;
+        assert_eq!(news.len(), 1);
+        assert_eq!(news[0].reason, EventReason::NotReady);
+    }
+    assert_ne!(down.conditions, strange.conditions);
+}
+
+#[test]
+fn an_accepted_cancellation_is_known_before_it_stands_in_the_status() {
+    let case = at_the_service("running")
+        .settle()
+        .spec(|s| s.active_deadline_seconds = Some(30))
+        .at(30)
+        .learn(Learned::CancelAnswered(Ok(view("cancelling"))))
+        .spec(|s| s.active_deadline_seconds = Some(3000))
+        .got(Ok(view("cancelled")))
+        .settle();
+    let word = Reason::DeadlineExceeded.as_str();
+    assert_eq!(case.reasons().last(), Some(&word), "{:#?}", case.events);
+}
