@@ -6,6 +6,8 @@ use std::path::Path;
 
 use clap::Parser;
 
+mod argocd;
+
 #[derive(Parser)]
 struct Cli {
     /// Write nothing; fail when a file is out of date.
@@ -15,9 +17,13 @@ struct Cli {
 
 fn main() -> Result<(), Box<dyn Error>> {
     let cli = Cli::parse();
-    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("crds");
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut files = argocd::files(root)?;
     for (name, text) in run_operator::api::crd::files()? {
-        let path = directory.join(name);
+        files.push((Path::new("crds").join(name), text));
+    }
+    for (name, text) in files {
+        let path = root.join(name);
         if !cli.check {
             std::fs::write(&path, text)?;
             println!("{}", path.display());

@@ -25,6 +25,7 @@ mod deletion;
 mod doubt;
 mod elsewhere;
 mod faults;
+mod gitops;
 mod health;
 mod identity;
 mod last_token;

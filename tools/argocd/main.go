@@ -5,6 +5,7 @@
 //	argocd health --cm FILE             objects (a JSON list on stdin) -> their health, in the same order
 //	argocd actions --cm FILE            an object on stdin -> the names of the actions on offer
 //	argocd act --cm FILE ACTION         an object on stdin -> the merge patch that Argo CD would send
+//	argocd manifests FILE               Applications, read with Argo CD's own type; an unknown field is an error
 //	argocd sync --cm FILE --app NAME …  applies manifests as an Application's sync does
 //	argocd diff --app NAME …            what Argo CD would call out of sync
 package main
@@ -33,7 +34,7 @@ func main() {
 
 func run(ctx context.Context, args []string) error {
 	if len(args) == 0 {
-		return fmt.Errorf("usage: argocd test|health|actions|act|sync|diff …")
+		return fmt.Errorf("usage: argocd test|health|actions|act|manifests|sync|diff …")
 	}
 	switch command, rest := args[0], args[1:]; command {
 	case "test":
@@ -44,6 +45,8 @@ func run(ctx context.Context, args []string) error {
 		return actions(ctx, rest)
 	case "act":
 		return act(ctx, rest)
+	case "manifests":
+		return manifests(rest)
 	case "sync":
 		return syncApp(ctx, rest)
 	case "diff":

@@ -9,6 +9,7 @@ import (
 	"os"
 	"strings"
 
+	"github.com/argoproj/argo-cd/v3/pkg/apis/application/v1alpha1"
 	"github.com/argoproj/gitops-engine/pkg/cache"
 	"github.com/argoproj/gitops-engine/pkg/diff"
 	"github.com/argoproj/gitops-engine/pkg/engine"
@@ -20,6 +21,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
+	"sigs.k8s.io/yaml"
 )
 
 // What Argo CD marks its objects with (annotation tracking, its default), and the field manager of its
@@ -183,4 +185,26 @@ func diffApp(_ context.Context, args []string) error {
 		}
 	}
 	return print(differing)
+}
+
+// manifests reads a file of Applications strictly.
+func manifests(paths []string) error {
+	count := 0
+	for _, path := range paths {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		for _, document := range strings.Split(string(text), "\n---\n") {
+			app := &v1alpha1.Application{}
+			if err := yaml.UnmarshalStrict([]byte(document), app); err != nil {
+				return fmt.Errorf("%s: %w", path, err)
+			}
+			if app.Kind != "Application" || app.Spec.Destination.Namespace == "" {
+				return fmt.Errorf("%s: %s %s is no Application with a destination", path, app.Kind, app.Name)
+			}
+			count++
+		}
+	}
+	return print(count)
 }

@@ -20,6 +20,9 @@ import (
 // The field manager and the group of the owner labels of the kustomize-controller.
 var owner = ssa.Owner{Field: "kustomize-controller", Group: "kustomize.toolkit.fluxcd.io"}
 
+// An object with this annotation is created anew where a field of it is immutable.
+var forced = map[string]string{owner.Group + "/force": "enabled"}
+
 type change struct{ Subject, Action string }
 
 // reconcile does a part of what the kustomize-controller does with a Kustomization `demo`, by the library that it
@@ -58,6 +61,7 @@ func reconcile(ctx context.Context, command string, args []string) error {
 		return drift(ctx, manager, all, *force)
 	case "delete":
 		options := ssa.DefaultDeleteOptions()
+		options.Exclusions = map[string]string{owner.Group + "/prune": "disabled"}
 		options.Inclusions = manager.GetOwnerLabels("demo", *namespace)
 		set, err := manager.DeleteAll(ctx, all, options)
 		if err != nil {
@@ -67,6 +71,7 @@ func reconcile(ctx context.Context, command string, args []string) error {
 	}
 	options := ssa.DefaultApplyOptions()
 	options.Force = *force
+	options.ForceSelector = forced
 	set, err := manager.ApplyAll(ctx, all, options)
 	if err != nil {
 		return err
@@ -84,6 +89,7 @@ func reconcile(ctx context.Context, command string, args []string) error {
 func drift(ctx context.Context, manager *ssa.ResourceManager, all []*unstructured.Unstructured, force bool) error {
 	options := ssa.DefaultDiffOptions()
 	options.Force = force
+	options.ForceSelector = forced
 	found := []string{}
 	for _, one := range all {
 		entry, live, merged, err := manager.Diff(ctx, one, options)
