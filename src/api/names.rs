@@ -22,3 +22,20 @@ pub const DEFAULT_TOKEN_SECRET: &str = "run-operator-token";
 pub const DEFAULT_TOKEN_KEY: &str = "token";
 /// Key of the CA bundle in its Secret.
 pub const DEFAULT_CA_KEY: &str = "ca.crt";
+
+/// Annotation of Argo CD on what it tracks.
+pub const ARGO_TRACKING: &str = "argocd.argoproj.io/tracking-id";
+/// Label of Argo CD on what it tracks, in one of its configurations.
+pub const ARGO_INSTANCE: &str = "argocd.argoproj.io/instance";
+/// Annotation of a hook of Argo CD.
+pub const ARGO_HOOK: &str = "argocd.argoproj.io/hook";
+/// Label of Flux on what a Kustomization applies.
+pub const FLUX_KUSTOMIZATION: &str = "kustomize.toolkit.fluxcd.io/name";
+/// Label of Flux on what a `HelmRelease` applies.
+pub const FLUX_HELM: &str = "helm.toolkit.fluxcd.io/name";
+/// Annotation of Helm on what belongs to a release.
+pub const HELM_RELEASE: &str = "meta.helm.sh/release-name";
+/// Annotation of a hook of Helm; Argo CD takes it for one of its own.
+pub const HELM_HOOK: &str = "helm.sh/hook";
+/// The label by which Argo CD tracks in its oldest configuration, and which people set too.
+pub const INSTANCE: &str = "app.kubernetes.io/instance";

@@ -93,7 +93,8 @@ pub struct RunSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = limits::MAX_SECONDS))]
     pub active_deadline_seconds: Option<i64>,
-    /// Seconds after its end at which the object is deleted; 0 is at once. Unset: never.
+    /// Seconds after its end at which the object is deleted; 0 is at once. Unset: never. An object that
+    /// Argo CD, Flux or Helm would create again, and so run again, stays and says so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0))]
     pub ttl_seconds_after_finished: Option<i32>,
@@ -109,8 +110,8 @@ pub struct RunSpec {
     #[schemars(with = "ReadyWhen")]
     pub ready_when: Option<ReadyWhen>,
     /// The idempotency key, scoped by namespace: visible ASCII, at most 255 characters. Unset: the
-    /// object's uid. With a key of one's own, an object that is created again finds its earlier run.
-    /// Immutable.
+    /// object's uid. With a key of one's own, an object that is created again finds its earlier run,
+    /// whatever became of it, for as long as the service remembers the key. Immutable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = limits::MAX_KEY), regex(pattern = schema::VISIBLE_ASCII))]
     pub idempotency_key: Option<String>,

@@ -8,7 +8,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta};
 use kube::{Api, Resource, ResourceExt, api::PostParams};
 
 use crate::api::{Run, names};
-use crate::decide::{Note, backoff};
+use crate::decide::{Note, backoff, notes::News};
 
 use super::watch::chain;
 
@@ -21,14 +21,6 @@ pub struct Recorder {
     process: String,
 }
 
-/// An Event's text.
-struct News {
-    kind: &'static str,
-    reason: &'static str,
-    action: &'static str,
-    message: String,
-}
-
 impl Recorder {
     /// A recorder that names `process` as the reporting instance.
     pub fn new(client: kube::Client, process: String) -> Self {
@@ -38,7 +30,7 @@ impl Recorder {
     /// Publishes a note. A failure is logged: an Event is never worth stopping for, and in a namespace
     /// that is being deleted none can be made.
     pub async fn publish(&self, run: &Run, note: &Note) {
-        let news = News::of(note);
+        let news = note.news();
         let event = self.event(run, &news);
         let namespace = run.namespace().unwrap_or_default();
         let api: Api<Event> = Api::namespaced(self.client.clone(), &namespace);
@@ -49,7 +41,7 @@ impl Recorder {
             Ok(Err(kube::Error::Api(status))) if status.code == 409 => {}
             Ok(Err(error)) => {
                 tracing::warn!(
-                    k8s.namespace.name = %namespace, run.name = %run.name_any(), event.reason = news.reason,
+                    k8s.namespace.name = %namespace, run.name = %run.name_any(), event.reason = news.reason.as_str(),
                     error = %chain(&error), "failed to publish an Event"
                 );
             }
@@ -58,7 +50,7 @@ impl Recorder {
 
     fn event(&self, run: &Run, news: &News) -> Event {
         let uid = run.uid().unwrap_or_default();
-        let hash = backoff::seed(&format!("{uid}/{}/{}", news.reason, news.message), 0);
+        let hash = backoff::seed(&format!("{uid}/{}/{}", news.reason.as_str(), news.once), 0);
         let now = jiff::Timestamp::now();
         // An Event name has at most 253 characters.
         let stem: String = run.name_any().chars().take(200).collect();
@@ -70,47 +62,14 @@ impl Recorder {
                 ..ObjectMeta::default()
             },
             event_time: Some(MicroTime(now)),
-            type_: Some(news.kind.to_owned()),
-            reason: Some(news.reason.to_owned()),
-            action: Some(news.action.to_owned()),
+            type_: Some(news.reason.kind().as_str().to_owned()),
+            reason: Some(news.reason.as_str().to_owned()),
+            action: Some(news.reason.action().to_owned()),
             note: Some(news.message.clone()),
             reporting_controller: Some(names::GROUP.to_owned()),
             reporting_instance: Some(self.process.chars().take(128).collect()),
             regarding: Some(reference),
             ..Event::default()
-        }
-    }
-}
-
-impl News {
-    fn of(note: &Note) -> Self {
-        match note {
-            Note::UnmappedState { state } => Self {
-                kind: "Warning",
-                reason: "UnmappedState",
-                action: "Mirror",
-                message: format!(
-                    "The service names the state {state:?}, which the contract file doesn't map; it counts as active. Add it to the contract file if it is an end."
-                ),
-            },
-            Note::Orphaned { key, run_id } => Self {
-                kind: "Warning",
-                reason: "Orphaned",
-                action: "Delete",
-                message: format!(
-                    "spec.deletionPolicy is Orphan: the object goes and its run, if there is one, goes on (run {}, idempotency key {}).",
-                    run_id.as_deref().unwrap_or("unknown"),
-                    key.as_deref().unwrap_or("none")
-                ),
-            },
-            Note::CancelUnconfirmed { run_id } => Self {
-                kind: "Warning",
-                reason: "CancelUnconfirmed",
-                action: "Delete",
-                message: format!(
-                    "The service accepted the cancellation of the run {run_id} and shows it as cancelling, but not as ended; the object goes."
-                ),
-            },
         }
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Mutex;
 
 use kube::{ResourceExt, runtime::reflector::Store};
 
-use crate::api::{Run, names};
+use crate::api::{Run, intent::IntentRecord, names};
 
 use super::context::{Context, lock};
 
@@ -92,7 +92,7 @@ pub(super) fn of(ctx: &Context, run: &Run) -> Option<String> {
                 && other.namespace() == namespace
                 && other.uid() != run.uid()
                 && !other.ended()
-                && (claimed(other) || elder(other, run))
+                && before(other, run)
         })
     });
     match rival {
@@ -101,8 +101,22 @@ pub(super) fn of(ctx: &Context, run: &Run) -> Option<String> {
     }
 }
 
-fn claimed(run: &Run) -> bool {
-    run.annotations().contains_key(names::INTENT_ANNOTATION)
+/// Whether `other` goes before `run`. One with an intent of its own holds the key. A copy of another object
+/// holds nothing: it waits for a person, and would block whoever waits for it for good; asked to submit, it
+/// takes the key as it writes its own intent.
+fn before(other: &Run, run: &Run) -> bool {
+    let annotation = other.annotations().get(names::INTENT_ANNOTATION);
+    let uid = other.uid().unwrap_or_default();
+    match IntentRecord::read(annotation.map(String::as_str), &uid) {
+        IntentRecord::Own(_) | IntentRecord::Unreadable => true,
+        IntentRecord::Absent => submitted(other) || elder(other, run),
+        IntentRecord::Foreign => false,
+    }
+}
+
+/// Somebody stripped its intent; it is about to be put back.
+fn submitted(run: &Run) -> bool {
+    run.status.as_ref().is_some_and(|s| s.run_id.is_some())
 }
 
 fn elder(other: &Run, run: &Run) -> bool {

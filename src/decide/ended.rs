@@ -10,7 +10,7 @@ use super::{
     facts::Facts,
     memory::later,
     situation::{Situation, Why},
-    submitted,
+    submitted, tracked,
 };
 
 pub(super) fn decide(f: &Facts<'_>) -> Decision {
@@ -70,18 +70,20 @@ fn end(f: &Facts<'_>, phase: Phase) -> End {
     }
 }
 
-/// The status of a Run that has ended changes in one way only: it follows the generation.
+/// The status of a Run that has ended changes in two ways only: it follows the generation, and it says
+/// whether the TTL applies.
 fn current(f: &Facts<'_>) -> Option<RunStatus> {
-    let generation = f.generation();
-    let mut status = f.status().clone();
-    if f.deleting() || status.observed_generation == Some(generation) {
+    if f.deleting() {
         return None;
     }
+    let generation = f.generation();
+    let mut status = f.status().clone();
     status.observed_generation = Some(generation);
     for condition in &mut status.conditions {
         condition.observed_generation = Some(generation);
     }
-    Some(status)
+    tracked::tell(f, &mut status);
+    (status != *f.status()).then_some(status)
 }
 
 /// A status that was lost after the end is rebuilt from the intent, without a call, then or later: a run
@@ -113,8 +115,12 @@ fn rebuild(f: &Facts<'_>) -> Decision {
     ))
 }
 
-/// Deletes the object when its TTL has passed.
+/// Deletes the object when its TTL has passed, unless it would come back and run again. What takes its
+/// marks off, or gives it some, is a change of the object and wakes it.
 fn expiry(f: &Facts<'_>) -> Decision {
+    if f.kept_by().is_some() {
+        return Decision::quiet();
+    }
     let ttl = f
         .spec()
         .ttl_seconds_after_finished

@@ -15,6 +15,7 @@ use super::{
     memory::{Memory, Trouble, later},
     situation::Why,
     text::cut,
+    tracked::{Tracker, tracked_by},
     wording,
 };
 
@@ -113,6 +114,12 @@ impl<'a> Facts<'a> {
 
     pub(super) fn orphaned(&self) -> bool {
         self.deleting() && self.spec().deletion_policy() == DeletionPolicy::Orphan
+    }
+
+    /// Who would create this object again if its TTL deleted it.
+    pub(super) fn kept_by(&self) -> Option<Tracker> {
+        self.spec().ttl_seconds_after_finished?;
+        tracked_by(&self.o.run.metadata)
     }
 
     pub(super) fn has_finalizer(&self) -> bool {

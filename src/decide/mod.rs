@@ -24,6 +24,7 @@ pub mod feed;
 pub mod last_token;
 pub mod memory;
 pub mod need;
+pub mod notes;
 mod outlook;
 mod pace;
 pub mod place;
@@ -31,6 +32,7 @@ mod report;
 pub mod situation;
 mod submitted;
 pub mod text;
+pub mod tracked;
 mod unsubmitted;
 mod wording;
 pub mod workspace;
@@ -44,6 +46,7 @@ use crate::api::{
 };
 
 pub use memory::{Learned, Learning, Memory};
+pub use notes::Note;
 
 /// Everything that a decision depends on.
 #[derive(Clone, Copy, Debug)]
@@ -190,41 +193,26 @@ pub enum Effect {
         /// What stays in the intent, if the object stays.
         end: Option<End>,
     },
-    /// Delete the object: its TTL has passed.
+    /// Delete the object: its TTL has passed, and nobody would create it again.
     Delete,
-}
-
-/// News for people, as Kubernetes Events and log lines.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Note {
-    /// The service named a state that the contract file doesn't map.
-    UnmappedState {
-        /// Verbatim.
-        state: String,
-    },
-    /// The object goes and its run stays.
-    Orphaned {
-        /// The idempotency key, if one was used.
-        key: Option<String>,
-        /// The run, if one is known.
-        run_id: Option<String>,
-    },
-    /// The finalizer goes although the run was only seen to be cancelling.
-    CancelUnconfirmed {
-        /// The run.
-        run_id: String,
-    },
 }
 
 /// Decides what happens next for one Run.
 pub fn decide(observed: &Observed<'_>) -> Decision {
     let facts = facts::Facts::gather(observed);
+    let mut decision = next(&facts);
+    let kept = tracked::note(&facts, decision.status.as_ref());
+    decision.notes.extend(kept);
+    decision
+}
+
+fn next(facts: &facts::Facts<'_>) -> Decision {
     if facts.ended() {
-        return ended::decide(&facts);
+        return ended::decide(facts);
     }
     match facts.run_id() {
-        Some(run_id) => submitted::decide(&facts, run_id),
-        None => unsubmitted::decide(&facts),
+        Some(run_id) => submitted::decide(facts, run_id),
+        None => unsubmitted::decide(facts),
     }
 }
 

@@ -64,9 +64,14 @@ impl Outlook {
         };
         let lost = f.memory().not_found.count >= NOT_FOUND_CONFIRMATIONS;
         let phase = class.and_then(StateClass::terminal);
+        // A deadline that was moved after its cancellation went through takes nothing back: nothing else
+        // that cancels can be withdrawn.
+        let accepted =
+            f.memory().cancel.accepted_at.is_some() || status.cancel_accepted_time.is_some();
+        let cause = wish.or_else(|| accepted.then_some(Wish::Deadline));
         let ended = match phase {
-            Some(phase) => Some(wording::ended(phase, wish, state.unwrap_or_default())),
-            None if lost && !f.deleting() => Some(wording::run_lost()),
+            Some(phase) => Some(wording::ended(f, phase, cause, state.unwrap_or_default())),
+            None if lost && !f.deleting() => Some(wording::run_lost(f)),
             None => None,
         };
         let (why_stale, unusable) = staleness(f);

@@ -13,6 +13,7 @@ use super::{
     memory::Trouble,
     situation::{self, Situation},
     text::{MAX_ERROR, cut},
+    tracked,
 };
 
 impl<'a> Facts<'a> {
@@ -52,6 +53,7 @@ impl<'a> Facts<'a> {
             self.generation(),
             self.o.now,
         );
+        tracked::tell(self, &mut status);
         status
     }
 

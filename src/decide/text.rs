@@ -21,3 +21,27 @@ pub fn cut(text: &str, max: usize) -> &str {
     }
     text
 }
+
+/// `text` as it may stand in a terminal, in at most `max` bytes: what would move the cursor, colour the
+/// screen or turn the direction of the writing is written as its code.
+pub fn escaped(text: &str, max: usize) -> String {
+    let mut out = String::new();
+    for c in text.chars() {
+        let code = hidden(c).then(|| c.escape_unicode().to_string());
+        let size = code.as_ref().map_or(c.len_utf8(), String::len);
+        if out.len() + size > max {
+            break;
+        }
+        match code {
+            Some(code) => out.push_str(&code),
+            None => out.push(c),
+        }
+    }
+    out
+}
+
+/// Control characters, line ends of every kind, and marks of the writing's direction.
+fn hidden(c: char) -> bool {
+    c.is_control()
+        || matches!(c, '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
+}

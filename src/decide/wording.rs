@@ -28,10 +28,17 @@ const RETRY: &str = "set the annotation run-operator.dev/retry to a new value";
 const ORPHAN: &str = "set spec.deletionPolicy: Orphan to let the object go";
 
 pub(super) fn restored(f: &Facts<'_>) -> Why {
-    let fresh = if f.status().run_id.is_some() {
-        "Create a new Run to run it again.".to_owned()
-    } else {
-        format!("To submit it as a new run, {RETRY}.")
+    let own_key = f.spec().idempotency_key.is_some();
+    let fresh = match (f.status().run_id.is_some(), own_key) {
+        (true, true) => {
+            "A new Run with the same spec.idempotencyKey finds its run again, one with another key runs it again."
+                .to_owned()
+        }
+        (true, false) => run_again(f),
+        (false, true) => format!(
+            "To have its run found again by spec.idempotencyKey, or made anew where the service has forgotten the key, {RETRY}."
+        ),
+        (false, false) => format!("To submit it as a new run, {RETRY}."),
     };
     Why::new(
         Reason::Restored,
@@ -39,6 +46,15 @@ pub(super) fn restored(f: &Facts<'_>) -> Why {
             "This object carries the intent of another one (a restored backup or a copied manifest), so it is not submitted by itself. {fresh}"
         ),
     )
+}
+
+/// How to run it again. A key of one's own would find the run that has ended.
+fn run_again(f: &Facts<'_>) -> String {
+    let key = match f.spec().idempotency_key {
+        Some(_) => " with another spec.idempotencyKey",
+        None => "",
+    };
+    format!("Create a new Run{key} to run it again.")
 }
 
 pub(super) fn unreadable_intent() -> Why {
@@ -175,8 +191,9 @@ fn said(f: &Facts<'_>, kind: ConditionType, status: &str) -> Option<Why> {
     Some(Why::new(reason, condition.message.clone()))
 }
 
-pub(super) fn ended(phase: Phase, wish: Option<Wish>, state: &str) -> (Phase, Why) {
+pub(super) fn ended(f: &Facts<'_>, phase: Phase, wish: Option<Wish>, state: &str) -> (Phase, Why) {
     let state = cut(state, 64);
+    let again = run_again(f);
     match (phase, wish) {
         (Phase::Succeeded, _) => (
             Phase::Succeeded,
@@ -197,25 +214,25 @@ pub(super) fn ended(phase: Phase, wish: Option<Wish>, state: &str) -> (Phase, Wh
             Phase::Cancelled,
             Why::new(
                 Reason::CancelledElsewhere,
-                "The run was cancelled at the service, not by this object. Create a new Run to run it again.",
+                format!("The run was cancelled at the service, not by this object. {again}"),
             ),
         ),
         _ => (
             Phase::Failed,
-            Why::new(
-                Reason::Failed,
-                format!("The run ended as {state}. Create a new Run to run it again."),
-            ),
+            Why::new(Reason::Failed, format!("The run ended as {state}. {again}")),
         ),
     }
 }
 
-pub(super) fn run_lost() -> (Phase, Why) {
+pub(super) fn run_lost(f: &Facts<'_>) -> (Phase, Why) {
     (
         Phase::Failed,
         Why::new(
             Reason::RunNotFound,
-            "The service answered several times that this run doesn't exist. Nothing is submitted again; create a new Run. Deleting this object asks once more; set spec.deletionPolicy: Orphan to let it go without.",
+            format!(
+                "The service answered several times that this run doesn't exist. Nothing is submitted again. {} Deleting this object asks once more; {ORPHAN} without.",
+                run_again(f)
+            ),
         ),
     )
 }

@@ -25,6 +25,8 @@ mod places;
 mod properties;
 mod support;
 mod tenancy;
+mod times;
+mod tracked;
 mod troubled;
 mod trust;
 mod workspaces;

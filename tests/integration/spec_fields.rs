@@ -1,4 +1,4 @@
-//! What the fields of the spec do: `suspend`, `idempotencyKey`, `ttlSecondsAfterFinished`, `provider`.
+//! What the fields of the spec do: `suspend`, `idempotencyKey`, `ttlSecondsAfterFinished`, `provider`, `readyWhen`.
 
 use kube::api::{Patch, PatchParams};
 use run_operator::api::{ConditionType as Type, Phase};
@@ -186,5 +186,51 @@ async fn of_two_runs_with_one_key_made_at_the_same_time_one_is_submitted() {
         assert_eq!(world.service.requests("createRun").await.len(), 1);
     })
     .await;
+    history.holds().await;
+}
+
+#[tokio::test]
+async fn ready_when_can_be_changed_while_the_run_goes_on_and_changes_nothing_after_its_end() {
+    let world = World::new().await;
+    let history = world.history().await;
+    world.simulate("train", json!({"outcome": "never"})).await;
+    let run = world.state("train", "running").await;
+    let run_id = run.status.unwrap().run_id.unwrap();
+    let change = async |value: serde_json::Value, wanted: &str| {
+        let edited = world
+            .patch_run("train", json!({"spec": {"readyWhen": value}}))
+            .await;
+        let generation = edited.metadata.generation;
+        let run = world
+            .run_until("train", "observes the edit", |run| {
+                run.status.as_ref().unwrap().observed_generation == generation
+            })
+            .await;
+        assert_eq!(row(&run), wanted);
+    };
+    let calls = world.service.requests("createRun").await.len();
+    change(json!("Accepted"), "Active: Accepted !Finished Ready").await;
+    let wait = [
+        "wait",
+        "--for=condition=Ready",
+        "--timeout=20s",
+        "run/train",
+    ];
+    world.kubectl(&wait, "").await.unwrap();
+    let reconciling = "Active: Accepted !Finished !Ready Reconciling";
+    change(json!("Succeeded"), reconciling).await;
+    change(json!(null), reconciling).await;
+    change(json!("Accepted"), "Active: Accepted !Finished Ready").await;
+    let failed = json!({"state": "failed"});
+    world
+        .service
+        .post(&format!("runs/{run_id}/state"), failed)
+        .await;
+    let run = world.phase("train", Phase::Failed).await;
+    let end = "Failed: Accepted Finished Failed !Ready Stalled";
+    assert_eq!(row(&run), end);
+    change(json!("Succeeded"), end).await;
+    change(json!("Accepted"), end).await;
+    assert_eq!(world.service.requests("createRun").await.len(), calls);
     history.holds().await;
 }

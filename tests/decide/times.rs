@@ -1,0 +1,98 @@
+//! `activeDeadlineSeconds` and `ttlSecondsAfterFinished`: from when they count, and what changes them.
+
+use run_operator::{api::Phase, decide::Learned};
+
+use crate::support::{Case, condition, view};
+
+/// Submitted at second 0 and running.
+fn running() -> Case {
+    Case::new()
+        .submitted("running")
+        .got(Ok(view("running")))
+        .settle()
+}
+
+#[test]
+fn a_deadline_that_is_moved_or_taken_out_before_it_passes_counts_from_the_submission_all_the_same()
+{
+    let case = running()
+        .spec(|s| s.active_deadline_seconds = Some(30))
+        .at(20);
+    let shorter = case.clone().spec(|s| s.active_deadline_seconds = Some(10));
+    assert_eq!(shorter.does(), "cancel", "it has passed already");
+    let longer = case
+        .clone()
+        .spec(|s| s.active_deadline_seconds = Some(60))
+        .at(30);
+    assert_ne!(longer.does(), "cancel");
+    assert_eq!(longer.at(60).does(), "cancel");
+    let none = case.spec(|s| s.active_deadline_seconds = None);
+    assert_ne!(none.at(1000).does(), "cancel");
+}
+
+/// Nothing else that cancels can be taken back, so it is known who it was.
+#[test]
+fn a_deadline_that_is_moved_after_its_cancellation_went_through_still_names_the_end() {
+    let case = running()
+        .spec(|s| s.active_deadline_seconds = Some(30))
+        .at(30)
+        .learn(Learned::CancelAnswered(Ok(view("cancelling"))))
+        .got(Ok(view("cancelling")))
+        .settle()
+        .spec(|s| s.active_deadline_seconds = Some(3000));
+    let told = |case: Case| {
+        let status = case.got(Ok(view("cancelled"))).settled();
+        (status.phase, condition(&status, "Failed").map(|c| c.1))
+    };
+    let exceeded = (Some(Phase::Failed), Some("DeadlineExceeded".to_owned()));
+    assert_eq!(told(case.clone().at(40)), exceeded);
+    assert_eq!(told(case.restarted().at(40)), exceeded);
+    let elsewhere = running()
+        .spec(|s| s.active_deadline_seconds = Some(30))
+        .at(20);
+    assert_eq!(told(elsewhere).1.as_deref(), Some("CancelledElsewhere"));
+}
+
+#[test]
+fn what_the_service_says_of_the_end_goes_before_the_deadline() {
+    for (state, phase, reason) in [
+        ("succeeded", Phase::Succeeded, "Succeeded"),
+        ("failed", Phase::Failed, "Failed"),
+        ("cancelled", Phase::Failed, "DeadlineExceeded"),
+    ] {
+        let case = running()
+            .spec(|s| s.active_deadline_seconds = Some(30))
+            .at(30);
+        let status = case.got(Ok(view(state))).settled();
+        assert_eq!(status.phase, Some(phase), "{state}");
+        assert_eq!(
+            condition(&status, "Finished").map(|c| c.1).as_deref(),
+            Some(reason)
+        );
+    }
+}
+
+#[test]
+fn the_longest_deadline_and_the_longest_ttl_are_in_a_future_that_can_be_named() {
+    let far = running().spec(|s| s.active_deadline_seconds = Some(i64::MAX));
+    assert_ne!(far.at(1).does(), "cancel");
+    // The schema lets no such thing in; an older one may have.
+    for odd in [0, -1, i64::MIN] {
+        let case = running().spec(|s| s.active_deadline_seconds = Some(odd));
+        case.at(1).settled();
+    }
+    for (ttl, does) in [
+        (i32::MAX, "nothing"),
+        (0, "delete"),
+        (-1, "nothing"),
+        (i32::MIN, "nothing"),
+    ] {
+        let mut case = running()
+            .spec(|s| s.ttl_seconds_after_finished = Some(ttl))
+            .at(5)
+            .got(Ok(view("succeeded")))
+            .settle();
+        case.run.metadata.finalizers = None;
+        assert_eq!(case.does(), does, "{ttl}");
+    }
+}

@@ -1,0 +1,234 @@
+//! Objects that Argo CD, Flux or Helm would create again, and their TTL.
+
+use proptest::prelude::*;
+use rstest::rstest;
+use run_operator::{
+    api::{Phase, Run},
+    decide::{Effect, Note, answer::RunView, tracked::tracked_by},
+};
+
+use crate::{
+    histories::{self, apply, turns},
+    support::{Case, view},
+};
+
+/// What a tool leaves on an object: `@` begins an annotation, all else is a label.
+fn mark(run: &mut Run, marks: &[&str]) {
+    let meta = &mut run.metadata;
+    for mark in marks {
+        let (kept, name) = match mark.strip_prefix('@') {
+            Some(name) => (meta.annotations.get_or_insert_default(), name),
+            None => (meta.labels.get_or_insert_default(), *mark),
+        };
+        kept.insert(name.to_owned(), "team".to_owned());
+    }
+}
+
+fn unmark(run: &mut Run, marks: &[&str]) {
+    let meta = &mut run.metadata;
+    for mark in marks {
+        let (kept, name) = match mark.strip_prefix('@') {
+            Some(name) => (&mut meta.annotations, name),
+            None => (&mut meta.labels, *mark),
+        };
+        kept.as_mut().and_then(|kept| kept.remove(name));
+    }
+}
+
+/// A Run that succeeded at second 0 and was let go, with a TTL of ten seconds.
+fn succeeded(marks: &[&str]) -> Case {
+    let mut case = Case::new().spec(|s| s.ttl_seconds_after_finished = Some(10));
+    mark(&mut case.run, marks);
+    let mut case = case
+        .submitted("running")
+        .got(Ok(view("succeeded")))
+        .settle();
+    case.run.metadata.finalizers = None;
+    case
+}
+
+/// What the Finished condition says.
+fn said(case: &Case) -> String {
+    let conditions = case.settled().conditions;
+    let finished = conditions.iter().find(|c| c.type_ == "Finished");
+    finished.map(|c| c.message.clone()).unwrap_or_default()
+}
+
+const TRACKING: &str = "@argocd.argoproj.io/tracking-id";
+const ARGO: &str = "argocd.argoproj.io/instance";
+const ARGO_HOOK: &str = "@argocd.argoproj.io/hook";
+const KUSTOMIZATION: &str = "kustomize.toolkit.fluxcd.io/name";
+const HELM_RELEASE_OF_FLUX: &str = "helm.toolkit.fluxcd.io/name";
+const RELEASE: &str = "@meta.helm.sh/release-name";
+const HELM_HOOK: &str = "@helm.sh/hook";
+const INSTANCE: &str = "app.kubernetes.io/instance";
+
+#[rstest]
+#[case::nobody(&[], None)]
+#[case::somebody_else(&["app.kubernetes.io/name", "app.kubernetes.io/managed-by", "@example.com/note"], None)]
+#[case::another_namespace_of_flux(&["kustomize.toolkit.fluxcd.io/namespace"], None)]
+#[case::argo_by_annotation(&[TRACKING], Some("Argo CD"))]
+#[case::argo_by_label(&[ARGO], Some("Argo CD"))]
+#[case::argo_by_its_oldest_label(&[INSTANCE], Some("Argo CD"))]
+#[case::argo_of_a_chart(&[INSTANCE, TRACKING, "app.kubernetes.io/managed-by"], Some("Argo CD"))]
+#[case::argo_that_took_over_a_release(&[TRACKING, RELEASE], Some("Argo CD"))]
+#[case::flux(&[KUSTOMIZATION, "kustomize.toolkit.fluxcd.io/namespace"], Some("Flux"))]
+#[case::flux_of_a_chart(&[HELM_RELEASE_OF_FLUX, RELEASE, INSTANCE], Some("Flux"))]
+#[case::helm(&[RELEASE, "@meta.helm.sh/release-namespace"], Some("Helm"))]
+#[case::helm_with_the_usual_labels(&[RELEASE, INSTANCE], Some("Helm"))]
+#[case::hook_of_argo(&[ARGO_HOOK, TRACKING], None)]
+#[case::hook_of_argo_by_label(&[ARGO_HOOK, ARGO, INSTANCE], None)]
+#[case::hook_of_helm(&[HELM_HOOK, INSTANCE], None)]
+#[case::hook_of_helm_by_argo(&[HELM_HOOK, INSTANCE, TRACKING], None)]
+#[case::hook_of_helm_by_flux(&[HELM_HOOK, HELM_RELEASE_OF_FLUX], None)]
+#[case::hook_of_argo_that_helm_installed(&[ARGO_HOOK, INSTANCE, RELEASE], Some("Helm"))]
+#[case::hook_of_argo_that_flux_applied(&[ARGO_HOOK, KUSTOMIZATION], Some("Flux"))]
+#[case::hook_of_helm_that_flux_applied(&[HELM_HOOK, KUSTOMIZATION], Some("Flux"))]
+fn a_ttl_deletes_no_object_that_would_come_back(
+    #[case] marks: &[&str],
+    #[case] tool: Option<&str>,
+) {
+    let case = succeeded(marks);
+    assert_eq!(tracked_by(&case.run.metadata).map(|by| by.tool), tool);
+    assert_eq!(case.clone().at(9).does(), "nothing");
+    let due = case.clone().at(10);
+    let told = said(&due);
+    if let Some(tool) = tool {
+        assert_eq!(due.does(), "nothing");
+        assert_eq!(due.decide().again, None, "nothing will be due later either");
+        let words = [
+            "spec.ttlSecondsAfterFinished doesn't apply",
+            tool,
+            "as a new Run",
+        ];
+        assert!(words.iter().all(|w| told.contains(w)), "{told}");
+    } else {
+        assert_eq!(due.does(), "delete");
+        assert!(!told.contains("ttlSecondsAfterFinished"), "{told}");
+    }
+}
+
+#[rstest]
+#[case::failed("failed", Phase::Failed)]
+#[case::cancelled_elsewhere("cancelled", Phase::Cancelled)]
+fn however_a_run_ends_its_marks_keep_it(#[case] state: &str, #[case] phase: Phase) {
+    let mut case = Case::new().spec(|s| s.ttl_seconds_after_finished = Some(0));
+    mark(&mut case.run, &[TRACKING]);
+    let case = case.submitted("running").got(Ok(view(state))).settle();
+    assert_eq!(case.settled().phase, Some(phase));
+    assert_eq!(case.does(), "release", "the finalizer goes all the same");
+    let unsubmitted = Case::new().spec(|s| {
+        s.ttl_seconds_after_finished = Some(0);
+        s.cancel = Some(true);
+    });
+    assert_eq!(unsubmitted.does(), "delete");
+    let mut kept = unsubmitted;
+    mark(&mut kept.run, &[TRACKING]);
+    assert_eq!(kept.does(), "nothing");
+}
+
+/// The write of the end says so, and no other write is needed for it.
+#[test]
+fn why_the_ttl_does_not_apply_goes_along_with_the_end_and_is_news_once() {
+    let mut case = Case::new().spec(|s| s.ttl_seconds_after_finished = Some(10));
+    mark(&mut case.run, &[TRACKING]);
+    let case = case.submitted("running").got(Ok(view("succeeded")));
+    let ends = case.decide();
+    let [Note::TtlIgnored { by }] = ends.notes.as_slice() else {
+        panic!("{:?}", ends.notes);
+    };
+    assert_eq!((by.tool, by.mark), ("Argo CD", &TRACKING[1..]));
+    let case = case.settle();
+    let next = case.decide();
+    assert!(
+        matches!(next.effect, Some(Effect::Release { .. })),
+        "{next:?}"
+    );
+    assert!(next.status.is_none() && next.notes.is_empty(), "{next:?}");
+    let restarted = case.restarted().decide();
+    assert!(restarted.status.is_none() && restarted.notes.is_empty());
+}
+
+#[test]
+fn marks_and_ttls_that_come_and_go_after_the_end_are_followed() {
+    let case = succeeded(&[]);
+    let plain = said(&case);
+    // The mark comes before the TTL is due: no write, no deletion is overtaken by it.
+    let mut marked = case.clone();
+    mark(&mut marked.run, &[KUSTOMIZATION]);
+    let decision = marked.decide();
+    assert!(matches!(
+        decision.notes.as_slice(),
+        [Note::TtlIgnored { .. }]
+    ));
+    let mut marked = marked.settle();
+    assert!(said(&marked).starts_with(&plain) && said(&marked) != plain);
+    assert_eq!(marked.clone().at(1000).does(), "nothing");
+    // Another tool takes over: another sentence, and no more news than that.
+    mark(&mut marked.run, &[TRACKING]);
+    unmark(&mut marked.run, &[KUSTOMIZATION]);
+    assert!(marked.decide().notes.is_empty());
+    assert!(said(&marked).contains("Argo CD") && !said(&marked).contains("Flux"));
+    // The TTL is taken out, then the mark.
+    let without = marked.clone().spec(|s| s.ttl_seconds_after_finished = None);
+    assert_eq!(said(&without), plain);
+    unmark(&mut marked.run, &[TRACKING]);
+    assert_eq!(said(&marked), plain);
+    assert_eq!(marked.at(10).does(), "delete");
+}
+
+#[test]
+fn without_a_ttl_nothing_is_said_of_it() {
+    let mut case = Case::new();
+    mark(&mut case.run, &[TRACKING, KUSTOMIZATION]);
+    let case = case.submitted("running").got(Ok(view("succeeded")));
+    assert!(case.decide().notes.is_empty());
+    assert!(!said(&case).contains("ttlSecondsAfterFinished"));
+}
+
+/// The message has a bound, and the service has a say in it.
+#[test]
+fn a_state_that_imitates_the_sentence_leads_to_no_writes_in_circles() {
+    let state = "done. spec.ttlSecondsAfterFinished doesn't apply: ".repeat(40);
+    let mut case = Case::new().spec(|s| s.ttl_seconds_after_finished = Some(0));
+    mark(&mut case.run, &[TRACKING]);
+    let case = case.submitted(&state).got(Ok(RunView {
+        run_id: None,
+        ..view(&state)
+    }));
+    case.settle();
+}
+
+const MARKS: &[&str] = &[
+    TRACKING,
+    ARGO,
+    ARGO_HOOK,
+    KUSTOMIZATION,
+    HELM_RELEASE_OF_FLUX,
+    RELEASE,
+    HELM_HOOK,
+    INSTANCE,
+];
+
+proptest! {
+    #![proptest_config(histories::config(600))]
+
+    #[test]
+    fn whatever_happens_a_tracked_object_is_never_deleted_by_its_ttl(
+        marks in prop::sample::subsequence(MARKS, 1..=4),
+        turns in turns(),
+        end in prop::sample::select(vec!["succeeded", "failed", "cancelled", "running"]),
+    ) {
+        let mut case = Case::new().spec(|s| s.ttl_seconds_after_finished = Some(0));
+        mark(&mut case.run, &marks);
+        let tracked = tracked_by(&case.run.metadata).is_some();
+        let mut case = case.submitted("running").got(Ok(view(end))).settle();
+        for turn in &turns {
+            case = apply(case, turn);
+            // A strip takes every annotation; the tool puts its own back.
+            mark(&mut case.run, &marks);
+            let deletes = case.does() == "delete";
+            prop_assert!(!(deletes && tracked), "{marks:?}");
+        }
+    }
+}
