@@ -170,7 +170,6 @@ async fn refused_and_retrying(world: &World) {
     world
         .condition("retrying", Type::Ready, "False", "Retrying")
         .await;
-    world.released("refused").await;
 }
 
 #[tokio::test]
