@@ -8,16 +8,18 @@ import (
 	"io"
 	"os"
 	"strings"
+	"time"
 
 	"github.com/argoproj/argo-cd/v3/pkg/apis/application/v1alpha1"
 	"github.com/argoproj/gitops-engine/pkg/cache"
 	"github.com/argoproj/gitops-engine/pkg/diff"
-	"github.com/argoproj/gitops-engine/pkg/engine"
 	"github.com/argoproj/gitops-engine/pkg/sync"
+	"github.com/argoproj/gitops-engine/pkg/sync/common"
 	"github.com/argoproj/gitops-engine/pkg/sync/hook"
 	"github.com/argoproj/gitops-engine/pkg/utils/kube"
 	"github.com/argoproj/gitops-engine/pkg/utils/tracing"
 	"github.com/go-logr/logr"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -103,7 +105,8 @@ func (a *application) manages(live *cache.Resource) bool {
 	return owner == a.name
 }
 
-// syncApp is one sync: hooks, waves and pruning as Argo CD's engine does them, health as our scripts say.
+// syncApp is one sync: hooks, waves and pruning as Argo CD's engine does them, health as our scripts say. Like the
+// application controller it looks anew at what lives and goes on from where it was, until the sync has ended.
 func syncApp(ctx context.Context, args []string) error {
 	app, err := parse("sync", args)
 	if err != nil {
@@ -113,21 +116,53 @@ func syncApp(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	argo := engine.NewEngine(app.config, app.cluster(), engine.WithLogr(logr.Discard()))
-	stop, err := argo.Run()
-	if err != nil {
+	cluster := app.cluster()
+	if err := cluster.EnsureSynced(); err != nil {
 		return err
 	}
-	defer stop()
-	results, err := argo.Sync(ctx, app.manifests, app.manages, "revision", app.namespace,
-		sync.WithHealthOverride(scripts),
-		sync.WithPrune(app.prune),
-		sync.WithServerSideApply(app.serverSide),
-		sync.WithServerSideApplyManager(manager),
-		sync.WithLogr(logr.Discard()),
-	)
-	if err != nil {
-		return err
+	defer cluster.Invalidate()
+	started, phase, message := metav1.Now(), common.OperationRunning, ""
+	var results []common.ResourceSyncResult
+	// An automatic sync comes only where something differs; then its hooks run.
+	skipHooks := false
+	for first := true; !phase.Completed(); first = false {
+		live, err := cluster.GetManagedLiveObjs(app.manifests, app.manages)
+		if err != nil {
+			return err
+		}
+		reconciled := sync.Reconcile(app.manifests, live, app.namespace, cluster)
+		if first {
+			differing, err := diff.DiffArray(reconciled.Target, reconciled.Live)
+			if err != nil {
+				return err
+			}
+			skipHooks = !differing.Modified
+		}
+		step, cleanup, err := sync.NewSyncContext("revision", reconciled, app.config, app.config, &kube.KubectlCmd{
+			Log: logr.Discard(), Tracer: tracing.NopTracer{},
+		}, app.namespace, cluster.GetOpenAPISchema(),
+			sync.WithHealthOverride(scripts),
+			sync.WithPrune(app.prune),
+			sync.WithSkipHooks(skipHooks),
+			sync.WithServerSideApply(app.serverSide),
+			sync.WithServerSideApplyManager(manager),
+			sync.WithInitialState(phase, message, results, started),
+			sync.WithLogr(logr.Discard()),
+		)
+		if err != nil {
+			return err
+		}
+		step.Sync()
+		phase, message, results = step.GetState()
+		cleanup()
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(200 * time.Millisecond):
+		}
+	}
+	if phase == common.OperationError {
+		return fmt.Errorf("sync: %s", message)
 	}
 	type line struct {
 		Kind, Name, Status, Hook, Phase, Message string

@@ -90,29 +90,28 @@ async fn the_actions_suspend_and_resume_hold_and_release_the_submission() {
     world.phase("train", Phase::Succeeded).await;
 }
 
-/// Lua has one kind of number and no null: what that leaves of a workload.
+/// Lua has one kind of number, no null, and one kind of table: what that leaves of a workload.
 #[tokio::test]
-async fn an_action_leaves_the_workload_as_it_is_but_can_t_be_used_where_it_has_a_null() {
+async fn an_action_leaves_the_workload_as_it_is_or_is_refused_where_lua_can_t_hold_it() {
     let world = World::new().await;
     let workload = json!({
         "image": "i", "simulate": {"outcome": "never"}, "seed": 9_007_199_254_740_993_i64, "rate": 0.1,
-        "empty": {}, "none": [], "args": ["a", {}, []],
+        "empty": {}, "none": [], "args": ["a", {"b": {}}, []],
     });
     world
         .create_run("train", json!({"workload": workload}))
         .await;
-    let mut with_null = workload.clone();
-    with_null["nothing"] = Value::Null;
-    world
-        .create_run("null", json!({"workload": with_null}))
-        .await;
-    for name in ["train", "null"] {
+    for (name, value) in [("null", Value::Null), ("empty-in-a-list", json!([{}]))] {
+        let mut other = workload.clone();
+        other["other"] = value;
+        world.create_run(name, json!({"workload": other})).await;
         world.state(name, "running").await;
+        let refused = act(&world, name, "cancel").await.unwrap_err().to_string();
+        assert!(refused.contains("is immutable"), "{refused}");
     }
+    world.state("train", "running").await;
     let patch = patch_of(&world, "train", "cancel").await;
     assert_eq!(patch, json!({"spec": {"cancel": true}}));
     act(&world, "train", "cancel").await.unwrap();
     world.phase("train", Phase::Cancelled).await;
-    let refused = act(&world, "null", "cancel").await.unwrap_err().to_string();
-    assert!(refused.contains("is immutable"), "{refused}");
 }

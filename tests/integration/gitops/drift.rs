@@ -20,7 +20,7 @@ const KINDS: [(&str, &str); 5] = [
 fn manifests() -> String {
     let workload = json!({
         "image": "ghcr.io/acme/train:1.4", "simulate": {"outcome": "succeeded"},
-        "epochs": 3, "rate": 0.1, "one": 1.0, "large": 9_007_199_254_740_993_i64, "text": "1e3",
+        "epochs": 3, "rate": 0.1, "one": 1.0, "large": 9_007_199_254_740_991_i64, "text": "1e3",
         "args": ["a", 1, true, {}, []], "nested": {"empty": {}, "list": [{"b": 2, "a": 1}]},
     });
     let full = json!({
@@ -146,8 +146,7 @@ async fn no_drift_by_argo(how: &[&str]) {
     // While the operator is at work, too.
     world.argo("sync", how, &manifests).await.unwrap();
     ended(&world).await;
-    // Both ways in which Argo CD compares, whatever it applies with; one's server-side comparison after the
-    // other's client-side apply would compare other owners, and Argo CD migrates these.
+    // By both ways in which Argo CD compares.
     let differing = world.argo("diff", how, &manifests).await.unwrap();
     assert_eq!(differing, json!([]));
     changes_nothing(&world, async || {
@@ -155,6 +154,39 @@ async fn no_drift_by_argo(how: &[&str]) {
     })
     .await;
     is_untouched(&world).await;
+}
+
+/// Argo CD's server-side comparison reads whole numbers as floats; what it applies is not touched by that.
+#[tokio::test]
+async fn a_whole_number_beyond_2_53_is_out_of_sync_to_argo_cd_s_server_side_comparison_alone() {
+    let world = World::new().await;
+    let manifest = super::tools::text_of("deploy/examples/gitops/promotion/run.yaml");
+    let image = "image: ghcr.io/acme/train:1.4\n";
+    let large = manifest.replace(image, &format!("{image}    seed: 9007199254740993\n"));
+    let how = ["--server-side"];
+    world.argo("sync", &how, &large).await.unwrap();
+    world.phase("train", Phase::Succeeded).await;
+    let seed = json!(9_007_199_254_740_993_i64);
+    assert_eq!(world.run("train").await.spec.workload["seed"], seed);
+    let differing = world.argo("diff", &how, &large).await.unwrap();
+    let differing = differing.as_array().unwrap();
+    assert_eq!(differing.len(), 1);
+    assert!(
+        differing[0]
+            .as_str()
+            .unwrap()
+            .starts_with("Run train, server-side:")
+    );
+    world.argo("sync", &how, &large).await.unwrap();
+    assert_eq!(world.run("train").await.metadata.generation, Some(1));
+    let differing = world.flux("diff", &[], &large).await.unwrap();
+    assert!(
+        differing
+            .as_array()
+            .unwrap()
+            .iter()
+            .all(|d| !d.as_str().unwrap().contains("740992"))
+    );
 }
 
 #[tokio::test]

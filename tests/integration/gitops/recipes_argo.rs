@@ -4,7 +4,10 @@ use kube::ResourceExt;
 use run_operator::api::{Phase, Run};
 use serde_json::{Value, json};
 
+use tokio::sync::OnceCell;
+
 use super::tools::{endless, text_of};
+use crate::cluster::{ControlPlane, Options};
 use crate::support::{Setup, World, eventually, holds_for_a_while};
 
 const WORKSPACE: &str =
@@ -14,13 +17,27 @@ fn example(name: &str) -> String {
     text_of(&format!("deploy/examples/gitops/{name}.yaml"))
 }
 
-/// A namespace without a Workspace, but with a token.
-async fn bare() -> World {
-    let world = World::with(Setup {
-        bare: true,
+/// Argo CD deletes in the foreground, which the garbage collector ends.
+async fn collected(bare: bool) -> World {
+    static CONTROL_PLANE: OnceCell<ControlPlane> = OnceCell::const_new();
+    let start = async || {
+        let options = Options {
+            controller_manager: true,
+        };
+        ControlPlane::start(options).await.unwrap()
+    };
+    let control_plane = CONTROL_PLANE.get_or_init(start).await;
+    World::with(Setup {
+        control_plane: Some(control_plane),
+        bare,
         ..Setup::default()
     })
-    .await;
+    .await
+}
+
+/// A namespace without a Workspace, but with a token.
+async fn bare() -> World {
+    let world = collected(true).await;
     world.token(crate::support::TOKEN).await;
     world
 }
@@ -81,7 +98,7 @@ async fn a_run_of_the_next_wave_waits_for_no_more_than_its_ready_when() {
 
 #[tokio::test]
 async fn a_hook_is_a_new_run_after_each_sync_and_its_failure_fails_the_sync() {
-    let world = World::new().await;
+    let world = collected(false).await;
     let app = |ttl: i32| {
         let hook = example("hook");
         let train = example("promotion/run");
