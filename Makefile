@@ -13,7 +13,7 @@ TESTS ?=
 
 .PHONY: help
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-20s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: build
 build: ## Build the operator and the reference service (target/debug)
@@ -25,7 +25,7 @@ demo: ## Show what is promised, on a real control plane; KEEP=1 stays up until C
 	@$(CARGO) run --locked --quiet --example demo -- $(if $(KEEP),--keep)
 
 .PHONY: test
-test: control-plane ## Run every test: unit, property, client, CRDs, control plane, integration
+test: control-plane tools ## Run every test: unit, property, client, CRDs, control plane, integration
 	RUST_TEST_THREADS=$(RUST_TEST_THREADS) $(CARGO) test --locked --no-fail-fast $(TESTS)
 
 .PHONY: test-unit
@@ -33,13 +33,37 @@ test-unit: ## Run the tests that need no control plane
 	$(CARGO) test --locked --lib --bin reference-service --test decide --test service --test project
 
 .PHONY: slowest
-slowest: control-plane ## Run every test and name the ten slowest
+slowest: control-plane tools ## Run every test and name the ten slowest
 	@.ci/slowest $(RUST_TEST_THREADS) $(TESTS)
 
 .PHONY: control-plane
 control-plane: ## Build etcd, kube-apiserver and the like, once, where they can't be found
 	@$(CARGO) build --locked --tests --bins --examples
 	@$(CARGO) run --locked --quiet --example cluster -- build --controller-manager >/dev/null
+
+.PHONY: tools
+tools: ## Build the Go programs of the tests (Helm, promtool), once, into the cache
+	@for tool in tools/*/; do .ci/go-tool "$$(basename "$$tool")" >/dev/null || exit 1; done
+
+.PHONY: test-tools
+test-tools: ## Vet and test the project's own Go programs (tools/)
+	@unformatted=$$(gofmt -l tools); [ -z "$$unformatted" ] || { echo "gofmt -w $$unformatted" >&2; exit 1; }
+	@for tool in tools/*/; do \
+	  [ -z "$$(find "$$tool" -name '*.go' | head -1)" ] || \
+	  (cd "$$tool" && go vet ./... && CGO_ENABLED=0 go test ./...) || exit 1; \
+	done
+
+.PHONY: image
+image: ## Make the image, target/image.tar, without a build engine
+	@.ci/image
+
+.PHONY: sbom
+sbom: ## List what is in the image: target/run-operator.cdx.json (CycloneDX)
+	@.ci/sbom
+
+.PHONY: image-reproducible
+image-reproducible: ## Make the image twice, the second time from another clone, and compare
+	@.ci/image-reproducible
 
 .PHONY: generate
 generate: ## Write every generated file
@@ -52,7 +76,7 @@ check: format lint drift deny ## Check format, lints, generated files, licences 
 format:
 	$(CARGO) fmt --check
 	$(CARGO) fmt --check --manifest-path fuzz/Cargo.toml
-	bash -n .ci/run .ci/deny .ci/go-tool .ci/schemathesis .ci/slowest
+	bash -n .ci/run .ci/deny .ci/go-tool .ci/image .ci/image-reproducible .ci/release .ci/sbom .ci/schemathesis .ci/slowest
 
 .PHONY: lint
 lint:

@@ -25,6 +25,12 @@ pub enum Command {
     Controller(Box<ControllerArgs>),
     /// Prints the custom resource definitions and the admission policy, for `kubectl apply -f -`.
     Crds,
+    /// Says whether Runs can be submitted from here: cluster, CRDs, rights, service. Changes nothing.
+    ///
+    /// Asks the API server for its version and for the CRDs' fields, applies a Run without storing it
+    /// (server-side dry run), and sends GET /version to the service, without a token.
+    /// Exit code: 0 all is well, 1 something is not, 2 it can't be tried.
+    Doctor(DoctorArgs),
     /// Prints, compares and tries contract files: what the service's names and numbers are taken to be.
     #[command(subcommand, arg_required_else_help = false)]
     Contract(ContractCommand),
@@ -85,6 +91,31 @@ pub struct CheckArgs {
     /// Form of the output.
     #[arg(long, default_value = "text", value_name = "FORMAT")]
     pub output: OutputFormat,
+}
+
+/// What to look at. The environment is the controller's, so that in its container the command alone
+/// tries what the controller uses.
+#[derive(Debug, Args)]
+pub struct DoctorArgs {
+    /// The namespace in which a Run is applied without being stored; the current one, if unset.
+    #[arg(long, value_name = "NAME")]
+    pub namespace: Option<String>,
+
+    /// Base URL of the service, version segment included. Unset: the service is not tried.
+    #[arg(long, env = "RUN_OPERATOR_BASE_URL", value_name = "URL")]
+    pub base_url: Option<String>,
+
+    /// The contract file; the one that is compiled in, if unset.
+    #[arg(long, env = "RUN_OPERATOR_CONTRACT", value_name = "FILE")]
+    pub contract: Option<PathBuf>,
+
+    /// Accepts plain http to other machines; without it only loopback addresses may be plain.
+    #[arg(long, env = "RUN_OPERATOR_ALLOW_INSECURE_HTTP")]
+    pub allow_insecure_http: bool,
+
+    /// The CA certificates that vouch for the service, PEM, in place of the system's.
+    #[arg(long, value_name = "FILE")]
+    pub ca_file: Option<PathBuf>,
 }
 
 /// Forms of what a command prints.

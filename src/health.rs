@@ -1,16 +1,17 @@
 //! `/healthz`, `/readyz` and `/metrics`.
 
 use axum::{
-    Router, extract::State, http::StatusCode, http::header::CONTENT_TYPE, response::IntoResponse,
+    Router,
+    extract::State,
+    http::header::{ACCEPT, CONTENT_TYPE},
+    http::{HeaderMap, StatusCode},
+    response::IntoResponse,
     routing::get,
 };
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
-use run_operator::controller::Probe;
-
-/// As the `OpenMetrics` format asks for.
-const METRICS_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+use run_operator::controller::{Probe, metrics::Format};
 
 /// Serves until shutdown.
 pub(crate) async fn serve(
@@ -39,9 +40,11 @@ async fn readyz(State(probe): State<Probe>) -> (StatusCode, &'static str) {
     }
 }
 
-async fn metrics(State(probe): State<Probe>) -> impl IntoResponse {
-    match probe.metrics() {
-        Ok(text) => ([(CONTENT_TYPE, METRICS_TYPE)], text).into_response(),
+async fn metrics(State(probe): State<Probe>, headers: HeaderMap) -> impl IntoResponse {
+    let accept = headers.get(ACCEPT).and_then(|value| value.to_str().ok());
+    let format = Format::asked_for(accept);
+    match probe.metrics(format) {
+        Ok(text) => ([(CONTENT_TYPE, format.content_type())], text).into_response(),
         Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()).into_response(),
     }
 }

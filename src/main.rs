@@ -3,6 +3,7 @@
 mod cli;
 mod contract_file;
 mod contract_tool;
+mod doctor;
 mod health;
 mod start;
 
@@ -32,6 +33,7 @@ fn main() -> ExitCode {
         Command::Controller(args) => run(start::controller(*args)),
         Command::Crds => print_crds(),
         Command::Contract(command) => contract_tool::run(&command),
+        Command::Doctor(args) => doctor::run(&args),
     }
 }
 

@@ -7,11 +7,14 @@ use std::time::Duration;
 
 use http::HeaderValue;
 use http::header::USER_AGENT;
+use kube::client::{ClientBuilder, retry::RetryPolicy};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
+use tower::{buffer::BufferLayer, retry::RetryLayer};
 use tracing_subscriber::EnvFilter;
 
+use run_operator::controller::metrics::{CountRequests, Metrics};
 use run_operator::controller::{Config, Controller};
 use run_operator::decide::Settings;
 use run_operator::service::{AllowList, BaseUrl, BaseUrlError};
@@ -28,6 +31,9 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// A watch says something at least every 290 s, when the server ends it; one that is silent for longer
 /// hangs.
 const READ_TIMEOUT: Duration = Duration::from_mins(5);
+
+/// Requests that may wait for the connection; kube's own bound.
+const REQUESTS_WAITING: usize = 1024;
 
 /// Why the controller doesn't start.
 #[derive(Debug, thiserror::Error)]
@@ -66,7 +72,8 @@ pub(crate) enum StartError {
 pub(crate) async fn controller(args: ControllerArgs) -> Result<(), StartError> {
     start_logging(&args)?;
     let mut config = config(&args)?;
-    let client = client().await?;
+    let metrics = Arc::new(Metrics::new());
+    let client = client(&metrics).await?;
     if config.cluster_resource_namespace.is_empty() {
         client
             .default_namespace()
@@ -79,7 +86,7 @@ pub(crate) async fn controller(args: ControllerArgs) -> Result<(), StartError> {
             source,
         })?;
     let shutdown = CancellationToken::new();
-    let controller = Controller::new(client, config, shutdown.clone());
+    let controller = Controller::new(client, config, metrics, shutdown.clone());
     let server = tokio::spawn(health::serve(
         listener,
         controller.probe(),
@@ -182,7 +189,12 @@ fn process_name() -> String {
     format!("{host}/{}", uuid::Uuid::new_v4())
 }
 
-async fn client() -> Result<kube::Client, StartError> {
+/// A client of the cluster that the environment names, for a command that is over soon.
+pub(crate) async fn plain_client() -> Result<kube::Client, StartError> {
+    kube::Client::try_from(cluster().await?).map_err(StartError::Client)
+}
+
+async fn cluster() -> Result<kube::Config, StartError> {
     let mut config = kube::Config::infer()
         .await
         .map_err(StartError::Kubeconfig)?;
@@ -193,7 +205,21 @@ async fn client() -> Result<kube::Client, StartError> {
     config
         .headers
         .push((USER_AGENT, HeaderValue::from_static(agent)));
-    kube::Client::try_from(config).map_err(StartError::Client)
+    Ok(config)
+}
+
+async fn client(metrics: &Arc<Metrics>) -> Result<kube::Client, StartError> {
+    let mut config = cluster().await?;
+    // The client's own repetitions come after the layer that counts, so that each attempt does.
+    config.default_retry = false;
+    let count = CountRequests::new(Arc::clone(metrics), &config.cluster_url);
+    let client = ClientBuilder::try_from(config).map_err(StartError::Client)?;
+    let repeat = RetryLayer::new(RetryPolicy::server_retry());
+    Ok(client
+        .with_layer(&count)
+        .with_layer(&BufferLayer::new(REQUESTS_WAITING))
+        .with_layer(&repeat)
+        .build())
 }
 
 fn start_logging(args: &ControllerArgs) -> Result<(), StartError> {

@@ -58,12 +58,16 @@ impl EventKind {
 event_reasons! {
     /// `spec.suspend` holds the submission.
     Suspended: Normal, Submit,
+    /// The Workspace that the Run refers to doesn't exist.
+    WorkspaceNotFound: Warning, Submit,
     /// The service gave a runId.
     Submitted: Normal, Submit,
     /// The run was first seen running.
-    Started: Normal, Mirror,
+    Active: Normal, Mirror,
     /// A call failed in a way that is tried again.
     Retrying: Warning, Call,
+    /// The Workspace is another one than that which the run is at: it can't be read or cancelled.
+    NotSynced: Warning, Mirror,
     /// Nothing more happens until somebody acts.
     Stalled: Warning, Reconcile,
     /// What the Run was stalled by is over.

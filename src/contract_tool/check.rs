@@ -28,7 +28,7 @@ const LARGEST_CA: u64 = 4 << 20;
 
 /// Why a service can't be tried.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum CheckError {
+pub(crate) enum CheckError {
     #[error(transparent)]
     File(#[from] ContractFileError),
     #[error("failed to use --base-url")]
@@ -43,7 +43,16 @@ pub(super) enum CheckError {
     Runtime(#[source] io::Error),
 }
 
-pub(super) fn run(args: &CheckArgs) -> Result<Report, CheckError> {
+/// The service that is tried, and what against.
+pub(crate) struct Target {
+    base_url: BaseUrl,
+    source: Source,
+    contract: Arc<Contract>,
+    client: Client,
+}
+
+/// Reads the files and the URL that the flags name.
+pub(crate) fn target(args: &CheckArgs) -> Result<Target, CheckError> {
     let source = Source::file_or_builtin(args.contract.as_deref());
     let contract = Arc::new(load(&source)?);
     let allowed = AllowList::parse([&args.base_url], args.allow_insecure_http);
@@ -58,17 +67,28 @@ pub(super) fn run(args: &CheckArgs) -> Result<Report, CheckError> {
         observer: Arc::new(()),
     })
     .map_err(CheckError::Client)?;
+    Ok(Target {
+        base_url,
+        source,
+        contract,
+        client,
+    })
+}
+
+pub(super) fn run(args: &CheckArgs) -> Result<Report, CheckError> {
+    let target = target(args)?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .map_err(CheckError::Runtime)?;
-    let findings = runtime.block_on(ask(&client, &contract));
+    let findings = runtime.block_on(ask(&target.client, &target.contract));
     // A resolver that hangs is not waited for.
     runtime.shutdown_background();
     let good = findings.iter().all(|f| f.verdict != Verdict::Fail);
+    let (base_url, source) = (&target.base_url, &target.source);
     let text = match args.output {
-        OutputFormat::Text => for_people(&base_url, &source, &findings),
-        OutputFormat::Json => for_pipelines(&base_url, &source, &findings, good),
+        OutputFormat::Text => for_people(base_url, source, &findings),
+        OutputFormat::Json => for_pipelines(base_url, source, &findings, good),
     };
     Ok(Report { text, good })
 }
@@ -88,6 +108,12 @@ fn read_ca(path: &Path) -> Result<Vec<u8>, CheckError> {
         });
     }
     Ok(pem)
+}
+
+/// What the answer to `GET /version` says of the service.
+pub(crate) async fn version(target: &Target) -> Vec<Finding> {
+    let version = bounded(target.client.version_as_it_comes()).await;
+    findings::of_version(&version, &target.contract)
 }
 
 async fn ask(client: &Client, contract: &Contract) -> Vec<Finding> {
@@ -116,14 +142,7 @@ async fn bounded(call: impl Future<Output = Result<RawAnswer, CallError>>) -> An
 fn for_people(base_url: &BaseUrl, source: &Source, findings: &[Finding]) -> String {
     let mut text = format!("{base_url} against the contract file {source}\n");
     for finding in findings {
-        let todo = finding.todo.unwrap_or_default();
-        let line = format!(
-            "{:<4}  {:<30}  {} {todo}",
-            finding.verdict.as_str(),
-            finding.title,
-            finding.saw
-        );
-        let _ = writeln!(text, "{}", line.trim_end());
+        let _ = writeln!(text, "{}", finding.line());
     }
     let count = |verdict| findings.iter().filter(|f| f.verdict == verdict).count();
     let (failed, untried) = (count(Verdict::Fail), count(Verdict::Note));

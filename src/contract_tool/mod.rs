@@ -1,10 +1,10 @@
 //! `run-operator contract`: contract files printed, compared, and tried against a service.
 
-mod check;
+pub(crate) mod check;
 mod diff;
 mod findings;
 mod meaning;
-mod statements;
+pub(crate) mod statements;
 
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -15,9 +15,9 @@ use run_operator::controller::chain;
 use crate::cli::ContractCommand;
 
 /// As of diff(1): the files differ, or the service does from the contract.
-const DIFFERENT: u8 = 1;
+pub(crate) const DIFFERENT: u8 = 1;
 /// The question can't be answered: a wrong file, a wrong URL.
-const TROUBLE: u8 = 2;
+pub(crate) const TROUBLE: u8 = 2;
 
 /// What a command found: what it prints, and whether all is as it should be.
 struct Report {
@@ -46,7 +46,7 @@ pub(crate) fn run(command: &ContractCommand) -> ExitCode {
 }
 
 /// A reader that has seen enough, such as `head`, is no trouble.
-fn print(text: &str) -> Result<(), String> {
+pub(crate) fn print(text: &str) -> Result<(), String> {
     let mut out = io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {

@@ -2,7 +2,7 @@
 
 /// How a statement of the contract fared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(crate) enum Verdict {
     /// It holds.
     Ok,
     /// It doesn't.
@@ -12,7 +12,7 @@ pub(super) enum Verdict {
 }
 
 impl Verdict {
-    pub(super) fn as_str(self) -> &'static str {
+    pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::Ok => "ok",
             Self::Fail => "FAIL",
@@ -23,26 +23,36 @@ impl Verdict {
 
 /// One statement of the contract, tried.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Finding {
+pub(crate) struct Finding {
     /// Its stable name.
-    pub(super) check: &'static str,
+    pub(crate) check: &'static str,
     /// The statement.
-    pub(super) title: &'static str,
-    pub(super) verdict: Verdict,
+    pub(crate) title: &'static str,
+    pub(crate) verdict: Verdict,
     /// What was seen.
-    pub(super) saw: String,
+    pub(crate) saw: String,
     /// What to do about it.
-    pub(super) todo: Option<&'static str>,
+    pub(crate) todo: Option<&'static str>,
+}
+
+impl Finding {
+    /// One line for people.
+    pub(crate) fn line(&self) -> String {
+        let todo = self.todo.unwrap_or_default();
+        let verdict = self.verdict.as_str();
+        let line = format!("{verdict:<4}  {:<30}  {} {todo}", self.title, self.saw);
+        line.trim_end().to_owned()
+    }
 }
 
 /// A statement that can be tried.
-pub(super) struct Statement {
-    check: &'static str,
-    title: &'static str,
+pub(crate) struct Statement {
+    pub(crate) check: &'static str,
+    pub(crate) title: &'static str,
 }
 
 impl Statement {
-    pub(super) fn finding(
+    pub(crate) fn finding(
         &self,
         verdict: Verdict,
         saw: String,
@@ -57,15 +67,15 @@ impl Statement {
         }
     }
 
-    pub(super) fn ok(&self, saw: impl Into<String>) -> Finding {
+    pub(crate) fn ok(&self, saw: impl Into<String>) -> Finding {
         self.finding(Verdict::Ok, saw.into(), None)
     }
 
-    pub(super) fn fail(&self, saw: impl Into<String>, todo: &'static str) -> Finding {
+    pub(crate) fn fail(&self, saw: impl Into<String>, todo: &'static str) -> Finding {
         self.finding(Verdict::Fail, saw.into(), Some(todo))
     }
 
-    pub(super) fn not_tried(&self, why: &str) -> Finding {
+    pub(crate) fn not_tried(&self, why: &str) -> Finding {
         self.finding(Verdict::Note, format!("Not tried: {why}."), None)
     }
 }

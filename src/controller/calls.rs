@@ -18,7 +18,6 @@ use crate::service::{CallError, IdempotencyKey, RunId};
 use super::{
     context::Context,
     gate::Permit,
-    metrics::ReconcileResult,
     objects::{Doing, Entry},
     reconcile::{self, learn},
     registry::{Key, Live, Slot},
@@ -98,7 +97,7 @@ impl Task {
         }
         let made = call(ctx, entry, &self.key, slot, &self.effect, permit);
         if AssertUnwindSafe(made).catch_unwind().await.is_err() {
-            ctx.metrics.reconciled("run", ReconcileResult::panic);
+            ctx.metrics.panicked("run");
             entry.with(|state| state.quarantined.clone_from(&self.version));
             tracing::error!(
                 k8s.namespace.name = %entry.namespace, run.name = %entry.name, run.uid = %entry.uid,

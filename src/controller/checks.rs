@@ -7,7 +7,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use crate::api::workspace::RateLimit;
-use crate::decide::{last_token::Verified, memory::later};
+use crate::decide::{last_token::Verified, memory::later, voice::Voice};
 use crate::service::{Client, Token};
 
 use super::{context::lock, gate::Gate, registry::Key};
@@ -52,6 +52,7 @@ struct State {
     client: Option<(String, Option<Vec<u8>>, Client)>,
     gate: Option<Arc<Gate>>,
     last_good: Option<LastGood>,
+    voice: Voice,
 }
 
 /// What the Secrets held when the service last answered for the token. It outlives them, so that the
@@ -182,6 +183,12 @@ impl Checks {
         drop(table);
         gate.limit(limit);
         gate
+    }
+
+    /// What was said of a Workspace in Events.
+    pub fn voice<T>(&self, key: &Key, with: impl FnOnce(&mut Voice) -> T) -> T {
+        let mut table = lock(&self.table);
+        with(&mut table.entry(key.clone()).or_default().voice)
     }
 
     /// Forgets a Workspace that is gone.

@@ -105,7 +105,7 @@ pub struct Context {
     /// The open event streams.
     pub streams: Streams,
     /// Publishes Kubernetes Events.
-    pub recorder: Recorder,
+    pub recorder: Arc<Recorder>,
     /// Told when objects may have gone.
     pub gone: Notify,
     /// The calls to the service that are under way for Runs.
@@ -125,10 +125,11 @@ impl Context {
     pub fn new(shared: Shared) -> Self {
         Self {
             streams: Streams::new(shared.config.max_streams),
-            recorder: Recorder::new(
+            recorder: Arc::new(Recorder::new(
                 shared.client.clone(),
-                shared.config.settings.process.clone(),
-            ),
+                &shared.config.settings.process,
+                Arc::clone(&shared.metrics),
+            )),
             objects: Objects::default(),
             claims: Claims::default(),
             registry: Registry::default(),

@@ -163,8 +163,8 @@ impl Gate {
 
     fn tell(&self, cause: Cause, pause: Duration) {
         let (word, sentence) = match cause {
-            Cause::TooMany => (PauseCause::too_many_requests, "the service answered 429"),
-            Cause::Lost => (PauseCause::no_answer, "the service gives no answers"),
+            Cause::TooMany => (PauseCause::TooManyRequests, "the service answered 429"),
+            Cause::Lost => (PauseCause::NoAnswer, "the service gives no answers"),
         };
         self.metrics.paused(word);
         tracing::warn!(

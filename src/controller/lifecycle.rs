@@ -13,10 +13,10 @@ use tokio_util::sync::CancellationToken;
 use crate::api::{ClusterWorkspace, Run, Workspace};
 
 use super::{
-    calls,
+    calls, census,
     context::{Config, Context, Guarded, Shared},
     loops::Loop,
-    metrics::{Metrics, PHASES},
+    metrics::{Format, Metrics},
     namespaces::{self, Labelled},
     queue::Queue,
     reaper, reconcile,
@@ -47,19 +47,29 @@ pub struct Probe {
 
 impl Controller {
     /// Sets everything up; nothing runs before [`Controller::run`]. `shutdown` ends it.
-    pub fn new(client: kube::Client, config: Config, shutdown: CancellationToken) -> Self {
+    pub fn new(
+        client: kube::Client,
+        config: Config,
+        metrics: Arc<Metrics>,
+        shutdown: CancellationToken,
+    ) -> Self {
         let scopes = Scope::of(&config.namespaces);
+        let each = usize::from(config.max_concurrent_reconciles);
+        metrics.set_max_workers("run", each * scopes.len());
         let (run_queue, run_wakes) = Queue::new(&scopes);
         let (workspace_queue, workspace_wakes) = Queue::new(&scopes);
-        let runs: Vec<_> = run_wakes.into_iter().map(Loop::new).collect();
-        let workspaces: Vec<_> = workspace_wakes.into_iter().map(Loop::new).collect();
+        let runs: Vec<_> = run_wakes.into_iter().map(|w| Loop::new("run", w)).collect();
+        let workspaces: Vec<_> = workspace_wakes
+            .into_iter()
+            .map(|w| Loop::new("workspace", w))
+            .collect();
         let served = config.cluster_workspaces;
         let (cluster_workspace_queue, cluster_wakes) = Queue::new(&[Scope::All]);
         let cluster_workspaces = cluster_wakes
             .into_iter()
             .next()
             .filter(|_| served)
-            .map(Loop::new);
+            .map(|wakes| Loop::new("clusterworkspace", wakes));
         let (labels, namespaces): (Vec<_>, Vec<_>) = scopes
             .iter()
             .filter(|_| served)
@@ -81,7 +91,7 @@ impl Controller {
             namespaces: labels,
             run_stores: runs.iter().map(|l| l.reader.clone()).collect(),
             workspace_stores: workspaces.iter().map(|l| l.reader.clone()).collect(),
-            metrics: Arc::new(Metrics::new()),
+            metrics,
             shutdown,
         };
         let ctx = Arc::new(Context::new(shared));
@@ -152,6 +162,7 @@ impl Controller {
         for (scope, writer) in namespaces {
             tasks.push(namespaces::follow(Arc::clone(&ctx), scope, writer).boxed());
         }
+        let delivery = tokio::spawn(Arc::clone(&ctx.recorder).deliver());
         tasks.push(reaper::run(Arc::clone(&ctx)).boxed());
         tasks.push(secret_watch::run(Arc::clone(&ctx)).boxed());
         let shutdown = &ctx.shutdown;
@@ -166,6 +177,7 @@ impl Controller {
         for entry in ctx.objects.all() {
             entry.close_stream();
         }
+        ctx.recorder.close(delivery).await;
         !(runs_early || early)
     }
 }
@@ -196,26 +208,8 @@ impl Probe {
     }
 
     /// The metrics as Prometheus scrapes them.
-    pub fn metrics(&self) -> Result<String, std::fmt::Error> {
-        for (phase, name) in PHASES {
-            let count: usize = self
-                .ctx
-                .run_stores()
-                .map(|store| {
-                    let in_phase = |run: &&Arc<Guarded<Run>>| {
-                        let status = run.0.as_ref().ok().and_then(|r| r.status.as_ref());
-                        status
-                            .and_then(|s| s.phase)
-                            .unwrap_or(crate::api::Phase::Pending)
-                            == phase
-                    };
-                    store.state().iter().filter(in_phase).count()
-                })
-                .sum();
-            self.ctx
-                .metrics
-                .set_runs(name, i64::try_from(count).unwrap_or(i64::MAX));
-        }
-        self.ctx.metrics.encode()
+    pub fn metrics(&self, format: Format) -> Result<String, std::fmt::Error> {
+        census::take(&self.ctx);
+        self.ctx.metrics.encode(format)
     }
 }

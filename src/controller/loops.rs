@@ -5,6 +5,7 @@ use std::convert::Infallible;
 use std::fmt::Debug;
 use std::hash::Hash;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures::channel::mpsc::UnboundedReceiver;
 use futures::{FutureExt, Stream, StreamExt, stream};
@@ -12,7 +13,7 @@ use kube::{
     Api, Resource,
     runtime::{
         applier,
-        controller::{Action, Config as LoopConfig},
+        controller::{Action as Applied, Config as LoopConfig, Error as LoopError},
         reflector::{ObjectRef, Store, reflector, store, store::Writer},
         watcher::{self, Event},
     },
@@ -21,14 +22,35 @@ use serde::de::DeserializeOwned;
 
 use super::{
     context::{Context, Guarded},
+    metrics::{Backlog, ReconcileResult},
     watch,
 };
+
+/// When an object is looked at again. kube's own type doesn't tell what it says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Action {
+    again: Option<Duration>,
+}
+
+impl Action {
+    /// After this time, or when something changes before.
+    pub const fn requeue(after: Duration) -> Self {
+        Self { again: Some(after) }
+    }
+
+    /// When something changes.
+    pub const fn await_change() -> Self {
+        Self { again: None }
+    }
+}
 
 /// One scope's store and wake-ups.
 pub(super) struct Loop<K>
 where
     K: Resource<DynamicType = ()> + Clone + 'static,
 {
+    /// Its name in the metrics.
+    controller: &'static str,
     writer: Writer<Guarded<K>>,
     /// What the watch fills.
     pub(super) reader: Store<Guarded<K>>,
@@ -40,9 +62,13 @@ where
     K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + Sync + 'static,
 {
     /// An empty store, and what wakes its objects.
-    pub(super) fn new(wakes: UnboundedReceiver<ObjectRef<Guarded<K>>>) -> Self {
+    pub(super) fn new(
+        controller: &'static str,
+        wakes: UnboundedReceiver<ObjectRef<Guarded<K>>>,
+    ) -> Self {
         let (reader, writer) = store();
         Self {
+            controller,
             writer,
             reader,
             wakes,
@@ -59,7 +85,7 @@ where
         gone: fn(&Context),
     ) where
         R: Fn(Arc<Guarded<K>>, Arc<Context>) -> F + Send + 'static,
-        F: Future<Output = Result<Action, Infallible>> + Send + 'static,
+        F: Future<Output = (Action, ReconcileResult)> + Send + 'static,
     {
         let events = watch::resilient(api, watcher::Config::default()).map(Ok::<_, watcher::Error>);
         let watched = touched(
@@ -69,25 +95,58 @@ where
             gone,
         );
         let shutdown = ctx.shutdown.clone();
+        let controller = self.controller;
+        let Some(backlog) = ctx.metrics.backlog(controller) else {
+            return;
+        };
+        let asked = Arc::clone(&backlog);
         let queue = stream::select(watched, self.wakes)
+            .inspect(move |object| asked.ask(object.namespace.as_deref(), &object.name))
             .map(Ok::<_, Infallible>)
             .take_until(async move { shutdown.cancelled().await });
         let policy = |_: Arc<Guarded<K>>, never: &Infallible, _: Arc<Context>| match *never {};
         let config = LoopConfig::default().concurrency(concurrency);
-        let run = move |object, ctx| reconcile(object, ctx).boxed();
+        let counted = Arc::clone(&backlog);
+        let run = move |object: Arc<Guarded<K>>, ctx: Arc<Context>| {
+            let one = ObjectRef::from_obj(object.as_ref());
+            counted.begin(one.namespace.as_deref(), &one.name);
+            let reconciled = reconcile(object, Arc::clone(&ctx));
+            let backlog = Arc::clone(&counted);
+            let told = reconciled.map(move |(action, result)| {
+                let took = backlog.end(one.namespace.as_deref(), &one.name, action.again);
+                ctx.metrics.reconciled(controller, result, took);
+                Ok(applied(action))
+            });
+            told.boxed()
+        };
         let unfilled = unfilled_at_shutdown(Arc::clone(&ctx));
-        let served = applier(run, policy, ctx, self.reader, Box::pin(queue), config).for_each(
-            |result| async move {
-                if let Err(error) = result {
-                    // An object that was woken after it went; the reaper sees to what is left of it.
-                    tracing::debug!(error = %error, "skipped an object");
+        let served =
+            applier(run, policy, ctx, self.reader, Box::pin(queue), config).for_each(|result| {
+                missing(&backlog, &result);
+                async move {
+                    if let Err(error) = result {
+                        // An object that was woken after it went; the reaper sees to what is left of it.
+                        tracing::debug!(error = %error, "skipped an object");
+                    }
                 }
-            },
-        );
+            });
         tokio::select! {
             () = served => {}
             () = unfilled => {}
         }
+    }
+}
+
+fn applied(action: Action) -> Applied {
+    action
+        .again
+        .map_or_else(Applied::await_change, Applied::requeue)
+}
+
+/// An object that was asked for and went before its turn waits no longer.
+fn missing<A>(backlog: &Backlog, result: &Result<A, LoopError<Infallible, Infallible>>) {
+    if let Err(LoopError::ObjectNotFound(object)) = result {
+        backlog.missing(object.namespace.as_deref(), &object.name);
     }
 }
 

@@ -15,6 +15,7 @@
 
 mod act;
 mod calls;
+mod census;
 mod checks;
 mod context;
 mod departure;
@@ -24,7 +25,7 @@ mod lanes;
 mod lifecycle;
 mod limiter;
 mod loops;
-mod metrics;
+pub mod metrics;
 mod namespaces;
 mod notes;
 mod objects;

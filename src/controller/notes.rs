@@ -1,75 +1,217 @@
-//! Kubernetes Events: news that no field of the status keeps.
+//! Kubernetes Events, sent in the background: no reconcile waits for one, and none is worth stopping for.
 
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::api::events::v1::Event;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta};
 use kube::{Api, Resource, ResourceExt, api::PostParams};
+use tokio::sync::{Semaphore, mpsc};
+use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use crate::api::{Run, names};
-use crate::decide::{Note, backoff, notes::News};
+use crate::api::names;
+use crate::decide::{backoff, notes::News, voice::Speech};
 
-use super::watch::chain;
+use super::{
+    context::{lock, now},
+    metrics::Metrics,
+    watch::chain,
+};
 
+/// An Event that takes longer is tried again.
 const TIMEOUT: Duration = Duration::from_secs(10);
+/// Tries of one Event, where the API server doesn't answer as it should.
+const TRIES: u32 = 3;
+/// Events that wait to be sent; more are dropped, and counted.
+const QUEUE: usize = 4096;
+/// Two Events are sent at least this far apart: 50 a second, as kubelet allows itself.
+const APART: Duration = Duration::from_millis(20);
+/// Events under way at the same time.
+const LANES: usize = 8;
+/// What is waited for at the end of the process.
+const DRAIN: Duration = Duration::from_secs(3);
+/// Where the API server keeps Events about what is in no namespace.
+const CLUSTER_EVENTS: &str = "default";
+/// An Event's name has at most 253 characters, a dot and a hash among them.
+const MAX_STEM: usize = 200;
 
-/// Publishes Events. Their names are a hash of the object's uid and what they say, so that a restart
-/// never says the same thing twice.
+/// Publishes Events. Their names are a hash of the object's uid and of what makes them this Event, so that
+/// a restart never says the same thing twice.
 pub struct Recorder {
     client: kube::Client,
     process: String,
+    metrics: Arc<Metrics>,
+    letters: mpsc::Sender<Event>,
+    outbox: Mutex<Option<mpsc::Receiver<Event>>>,
+    closed: CancellationToken,
+    /// Namespaces whose refusal was logged.
+    refused: Mutex<HashSet<String>>,
 }
 
 impl Recorder {
     /// A recorder that names `process` as the reporting instance.
-    pub fn new(client: kube::Client, process: String) -> Self {
-        Self { client, process }
+    pub fn new(client: kube::Client, process: &str, metrics: Arc<Metrics>) -> Self {
+        let (letters, outbox) = mpsc::channel(QUEUE);
+        Self {
+            client,
+            process: process.chars().take(128).collect(),
+            metrics,
+            letters,
+            outbox: Mutex::new(Some(outbox)),
+            closed: CancellationToken::new(),
+            refused: Mutex::default(),
+        }
     }
 
-    /// Publishes a note. A failure is logged: an Event is never worth stopping for, and in a namespace
-    /// that is being deleted none can be made.
-    pub async fn publish(&self, run: &Run, note: &Note) {
-        let news = note.news();
-        let event = self.event(run, &news);
-        let namespace = run.namespace().unwrap_or_default();
-        let api: Api<Event> = Api::namespaced(self.client.clone(), &namespace);
-        let params = PostParams::default();
-        let posted = tokio::time::timeout(TIMEOUT, api.create(&params, &event)).await;
-        match posted {
-            Ok(Ok(_)) | Err(_) => {}
-            Ok(Err(kube::Error::Api(status))) if status.code == 409 => {}
-            Ok(Err(error)) => {
-                tracing::warn!(
-                    k8s.namespace.name = %namespace, run.name = %run.name_any(), event.reason = news.reason.as_str(),
-                    error = %chain(&error), "failed to publish an Event"
-                );
+    /// Has these Events sent. Never waits.
+    pub fn publish<K>(&self, object: &K, speech: &Speech)
+    where
+        K: Resource<DynamicType = ()>,
+    {
+        self.metrics.events_dropped.inc_by(speech.unsaid);
+        for news in &speech.news {
+            let event = self.event(object, news);
+            if self.letters.try_send(event).is_err() {
+                self.metrics.events_dropped.inc();
             }
         }
     }
 
-    fn event(&self, run: &Run, news: &News) -> Event {
-        let uid = run.uid().unwrap_or_default();
-        let hash = backoff::seed(&format!("{uid}/{}/{}", news.reason.as_str(), news.once), 0);
-        let now = jiff::Timestamp::now();
-        // An Event name has at most 253 characters.
-        let stem: String = run.name_any().chars().take(200).collect();
-        let reference: ObjectReference = run.object_ref(&());
+    /// Sends what is published, until [`Recorder::close`].
+    pub async fn deliver(self: Arc<Self>) {
+        let Some(mut outbox) = lock(&self.outbox).take() else {
+            return;
+        };
+        let lanes = Arc::new(Semaphore::new(LANES));
+        let under_way = TaskTracker::new();
+        let mut pace = interval(APART);
+        pace.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            let letter = tokio::select! {
+                biased;
+                letter = outbox.recv() => letter,
+                () = self.closed.cancelled(), if !outbox.is_closed() => {
+                    outbox.close();
+                    continue;
+                }
+            };
+            let Some(event) = letter else {
+                break;
+            };
+            pace.tick().await;
+            let Ok(lane) = Arc::clone(&lanes).acquire_owned().await else {
+                break;
+            };
+            let recorder = Arc::clone(&self);
+            under_way.spawn(async move {
+                recorder.send(&event).await;
+                drop(lane);
+            });
+        }
+        under_way.close();
+        under_way.wait().await;
+    }
+
+    /// Nothing more comes: ends [`Recorder::deliver`] as soon as what waits is sent, or after a moment.
+    /// What is recent and was not sent is told by the next process.
+    pub async fn close(&self, delivery: impl Future) {
+        self.closed.cancel();
+        if timeout(DRAIN, delivery).await.is_err() {
+            tracing::debug!("not every Kubernetes Event was sent");
+        }
+    }
+
+    async fn send(&self, event: &Event) {
+        let namespace = event.metadata.namespace.as_deref().unwrap_or_default();
+        let api: Api<Event> = Api::namespaced(self.client.clone(), namespace);
+        let params = PostParams::default();
+        for attempt in 1..=TRIES {
+            let again = match timeout(TIMEOUT, api.create(&params, event)).await {
+                Ok(Ok(_)) => return,
+                Ok(Err(kube::Error::Api(status))) if status.code == 409 => return,
+                Ok(Err(error)) => {
+                    let again = worth_another_try(&error) && attempt < TRIES;
+                    if !again {
+                        self.failed(event, namespace, &error);
+                    }
+                    again
+                }
+                Err(_) => attempt < TRIES,
+            };
+            if !again {
+                break;
+            }
+            sleep(backoff::delay(attempt, None, u64::from(attempt))).await;
+        }
+        self.metrics.events_dropped.inc();
+    }
+
+    /// What has no cure is told of once: rights that are missing would fill the log, and in a namespace that
+    /// is being deleted no Event can be made by anybody.
+    fn failed(&self, event: &Event, namespace: &str, error: &kube::Error) {
+        let reason = event.reason.as_deref();
+        if in_vain(error) {
+            tracing::debug!(k8s.namespace.name = %namespace, event.reason = reason, "no Event can be made in a namespace that goes");
+            return;
+        }
+        let refused = matches!(error, kube::Error::Api(status) if status.code == 403);
+        if refused && !lock(&self.refused).insert(namespace.to_owned()) {
+            tracing::debug!(k8s.namespace.name = %namespace, event.reason = reason, "not allowed to publish an Event");
+            return;
+        }
+        tracing::warn!(
+            k8s.namespace.name = %namespace, event.reason = reason, error = %chain(error),
+            "failed to publish an Event; a refusal is logged once for each namespace"
+        );
+    }
+
+    fn event<K>(&self, object: &K, news: &News) -> Event
+    where
+        K: Resource<DynamicType = ()>,
+    {
+        let uid = object.uid().unwrap_or_default();
+        let reason = news.reason.as_str();
+        let hash = backoff::seed(&format!("{uid}/{reason}/{}", news.once), 0);
+        let stem: String = object.name_any().chars().take(MAX_STEM).collect();
+        let reference: ObjectReference = object.object_ref(&());
         Event {
             metadata: ObjectMeta {
                 name: Some(format!("{}.{hash:016x}", stem.trim_end_matches(['.', '-']))),
-                namespace: run.namespace(),
+                namespace: object
+                    .namespace()
+                    .or_else(|| Some(CLUSTER_EVENTS.to_owned())),
                 ..ObjectMeta::default()
             },
-            event_time: Some(MicroTime(now)),
+            event_time: Some(MicroTime(now())),
             type_: Some(news.reason.kind().as_str().to_owned()),
-            reason: Some(news.reason.as_str().to_owned()),
+            reason: Some(reason.to_owned()),
             action: Some(news.reason.action().to_owned()),
             note: Some(news.message.clone()),
             reporting_controller: Some(names::GROUP.to_owned()),
-            reporting_instance: Some(self.process.chars().take(128).collect()),
+            reporting_instance: Some(self.process.clone()),
             regarding: Some(reference),
             ..Event::default()
         }
     }
+}
+
+/// Whether the API server may answer otherwise in a moment.
+fn worth_another_try(error: &kube::Error) -> bool {
+    match error {
+        kube::Error::Api(status) => status.code == 429 || status.code >= 500,
+        _ => true,
+    }
+}
+
+/// Whether the namespace is gone or going.
+fn in_vain(error: &kube::Error) -> bool {
+    let kube::Error::Api(status) = error else {
+        return false;
+    };
+    let causes = status.details.iter().flat_map(|details| &details.causes);
+    let mut terminating = causes.filter(|cause| cause.reason == "NamespaceTerminating");
+    status.code == 404 || terminating.next().is_some()
 }

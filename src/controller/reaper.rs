@@ -99,7 +99,7 @@ async fn cancel(ctx: Arc<Context>, entry: Arc<Entry>, run: Arc<Run>) {
         let (decision, _) = decide(&ctx, &entry, &key, &run, &slot, true);
         match &decision.effect {
             Some(Effect::Release { .. }) => {
-                publish(&ctx, &run, &decision).await;
+                publish(&ctx, &entry, &run, &decision);
                 forget(&ctx, &entry);
                 tracing::info!(run.uid = %entry.uid, "a vanished Run is settled");
                 return;

@@ -1,24 +1,22 @@
 //! The reconcile of a Run: observe, decide, write the status, act, learn, and again until nothing is
 //! left to be done now.
 
-use std::convert::Infallible;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures::{FutureExt, future::BoxFuture};
 use jiff::Timestamp;
-use kube::{Resource, ResourceExt, runtime::controller::Action};
+use kube::{Resource, ResourceExt};
 
-use crate::api::{Run, RunStatus};
-use crate::decide::{
-    self, Decision, Follow, Learned, Learning, Note, Observed, backoff, memory::later,
-};
+use crate::api::{EventReason, Run, RunStatus};
+use crate::decide::{self, Decision, Follow, Learned, Learning, Observed, backoff, memory::later};
 
 use super::{
     act::{self, Acted},
     context::{Context, Guarded, now},
     departure,
+    loops::Action,
     metrics::ReconcileResult,
     namespaces,
     objects::{Doing, Entry, Hold},
@@ -39,7 +37,7 @@ const AFTER_CONFLICT: Duration = Duration::from_millis(500);
 const AFTER_REFUSAL: Duration = Duration::from_mins(1);
 
 /// Reconciles one object. Never fails: what goes wrong decides when to look again.
-pub async fn reconcile(object: Arc<Guarded<Run>>, ctx: Arc<Context>) -> Result<Action, Infallible> {
+pub async fn reconcile(object: Arc<Guarded<Run>>, ctx: Arc<Context>) -> (Action, ReconcileResult) {
     let run = match &object.0 {
         Ok(run) => Arc::new(run.clone()),
         Err(invalid) => {
@@ -52,7 +50,7 @@ pub async fn reconcile(object: Arc<Guarded<Run>>, ctx: Arc<Context>) -> Result<A
             if let Some(entry) = meta.uid.as_deref().and_then(|uid| ctx.objects.get(uid)) {
                 entry.leave_queue();
             }
-            return Ok(Action::await_change());
+            return (Action::await_change(), ReconcileResult::error);
         }
     };
     let entry = ctx.objects.entry(&run);
@@ -67,13 +65,13 @@ pub async fn reconcile(object: Arc<Guarded<Run>>, ctx: Arc<Context>) -> Result<A
         Ok(())
     });
     match begun {
-        Ok(()) => Ok(look(&ctx, &entry, run).await),
+        Ok(()) => look(&ctx, &entry, run).await,
         Err(left_alone) => {
             if left_alone {
                 entry.leave_queue();
             }
             // A call that is under way wakes the object at its end.
-            Ok(Action::await_change())
+            (Action::await_change(), ReconcileResult::success)
         }
     }
 }
@@ -101,7 +99,7 @@ pub(super) fn settle(ctx: Arc<Context>, entry: Arc<Entry>) -> BoxFuture<'static,
 }
 
 /// Runs the steps; a panic in them leaves this object alone and no other.
-async fn look(ctx: &Arc<Context>, entry: &Arc<Entry>, run: Arc<Run>) -> Action {
+async fn look(ctx: &Arc<Context>, entry: &Arc<Entry>, run: Arc<Run>) -> (Action, ReconcileResult) {
     let version = run.resource_version();
     let steps = AssertUnwindSafe(steps(ctx, entry, run))
         .catch_unwind()
@@ -112,7 +110,7 @@ async fn look(ctx: &Arc<Context>, entry: &Arc<Entry>, run: Arc<Run>) -> Action {
             state.doing = Doing::Nothing;
         }
     });
-    let (action, result) = match steps {
+    match steps {
         Ok(Ok(Next::Awaited)) => (Action::await_change(), ReconcileResult::success),
         Ok(Ok(Next::Look(again))) => {
             entry.leave_queue();
@@ -125,9 +123,7 @@ async fn look(ctx: &Arc<Context>, entry: &Arc<Entry>, run: Arc<Run>) -> Action {
             tracing::error!(k8s.namespace.name = %entry.namespace, run.name = %entry.name, run.uid = %entry.uid, "a reconcile panicked; the object is left alone until it changes");
             (Action::await_change(), ReconcileResult::panic)
         }
-    };
-    ctx.metrics.reconciled("run", result);
-    action
+    }
 }
 
 fn next_look(again: Option<Timestamp>) -> (Action, ReconcileResult) {
@@ -210,7 +206,7 @@ async fn steps(ctx: &Arc<Context>, entry: &Arc<Entry>, run: Arc<Run>) -> Result<
             run = entry.wrote(written);
             learn(ctx, entry, &slot, Learned::StatusWritten);
             entry.with(|state| state.memory.feed.written(shown));
-            publish(ctx, &run, &decision).await;
+            publish(ctx, entry, &run, &decision);
             log_transition(entry, &run);
             if run.ended() {
                 rivals::wake_waiting(ctx, &run);
@@ -218,13 +214,13 @@ async fn steps(ctx: &Arc<Context>, entry: &Arc<Entry>, run: Arc<Run>) -> Result<
             }
             continue;
         }
+        publish(ctx, entry, &run, &decision);
         let Some(effect) = &decision.effect else {
             return Ok(Next::Look(decision.again));
         };
         if ctx.shutdown.is_cancelled() {
             return Ok(Next::Look(None));
         }
-        publish(ctx, &run, &decision).await;
         match act::act(ctx, entry, &api, &run, &key, &slot, effect).await? {
             Acted::Object(changed) => run = changed,
             Acted::Learned => {}
@@ -295,14 +291,21 @@ fn follow(ctx: &Arc<Context>, entry: &Arc<Entry>, key: &Key, slot: &Slot, run: &
     }
 }
 
-pub(super) async fn publish(ctx: &Context, run: &Run, decision: &Decision) {
-    for note in &decision.notes {
-        if matches!(note, Note::CancelUnconfirmed { .. }) {
+/// Tells of what the status, as it stands now, deserves an Event for, and of what is about to be done.
+pub(super) fn publish(ctx: &Context, entry: &Entry, run: &Run, decision: &Decision) {
+    if decision.notes.is_empty() {
+        return;
+    }
+    let speech = entry.with(|state| state.memory.voice.tell(&decision.notes, now()));
+    for news in &speech.news {
+        if news.reason == EventReason::CancelUnconfirmed {
             ctx.metrics.cancel_unconfirmed.inc();
         }
-        tracing::info!(run.uid = run.metadata.uid.as_deref(), note = ?note, "note");
-        ctx.recorder.publish(run, note).await;
+        tracing::info!(
+            run.uid = %entry.uid, event.reason = news.reason.as_str(), note = news.message, "note"
+        );
     }
+    ctx.recorder.publish(run, &speech);
 }
 
 fn log_transition(entry: &Entry, run: &Run) {

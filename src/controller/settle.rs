@@ -7,12 +7,12 @@ use kube::ResourceExt;
 
 use crate::api::{WorkspaceStatus, status::ResolvedWorkspace};
 use crate::decide::{
-    Session, WorkspaceView, backoff,
+    Session, WorkspaceView, backoff, transitions,
     workspace::{Assessment, Check, Obstacle},
 };
 
 use super::{
-    context::Context,
+    context::{Context, now},
     kinds::Kind,
     metrics::ReconcileResult,
     registry::{Key, Live, Slot},
@@ -82,6 +82,10 @@ fn ready_slot<K: Kind>(
         identity: check.identity.flatten(),
     };
     let current = ctx.registry.slot(key);
+    let other_token = |live: &Arc<Live>| live.credentials.token != credentials.token;
+    if current.live.as_ref().is_some_and(other_token) {
+        ctx.metrics.token_changes.inc();
+    }
     let gate = ctx.gate(key, workspace.common().rate_limit);
     if matches!(current.view, WorkspaceView::NotReady { .. }) {
         gate.start_slowly();
@@ -108,23 +112,51 @@ fn ready_slot<K: Kind>(
     }
 }
 
-/// Writes the status, if it differs from the stored one.
+/// Writes the status, if it differs from the stored one, and tells of the turn that it took. `waits` says
+/// that the Workspace is being deleted and waits for Runs.
 pub(super) async fn write_status<K: Kind>(
     ctx: &Context,
     workspace: &K,
     key: &Key,
     status: &WorkspaceStatus,
+    waits: bool,
 ) -> ReconcileResult {
     if workspace.stored() == Some(status) {
+        publish(ctx, workspace, key, status, waits);
         return ReconcileResult::requeue_after;
     }
     let api = K::api(ctx.client.clone(), &key.namespace);
     match writes::write_status(&api, workspace, status).await {
-        Ok(_) => ReconcileResult::requeue_after,
+        Ok(_) => {
+            publish(ctx, workspace, key, status, waits);
+            ReconcileResult::requeue_after
+        }
         Err(WriteError::Conflict | WriteError::Gone) => ReconcileResult::conflict,
         Err(error) => {
             tracing::warn!(k8s.namespace.name = %key.namespace, workspace.name = %key.name, error = %chain(&error), "failed to write a Workspace's status");
             ReconcileResult::error
         }
     }
+}
+
+fn publish<K: Kind>(
+    ctx: &Context,
+    workspace: &K,
+    key: &Key,
+    status: &WorkspaceStatus,
+    waits: bool,
+) {
+    let now = now();
+    let speech = ctx.checks.voice(key, |voice| {
+        let before = workspace.stored();
+        let notes = transitions::of_workspace(before, status, waits, voice, now);
+        voice.tell(&notes, now)
+    });
+    for news in &speech.news {
+        tracing::info!(
+            k8s.namespace.name = %key.namespace, workspace.name = %key.name,
+            event.reason = news.reason.as_str(), note = news.message, "note"
+        );
+    }
+    ctx.recorder.publish(workspace, &speech);
 }

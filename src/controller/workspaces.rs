@@ -1,15 +1,14 @@
 //! The reconcile of a Workspace of either kind: `/version` without a token, then `/workspaces/current`
 //! with it, then Ready. One prober for however many Runs.
 
-use std::convert::Infallible;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures::FutureExt;
-use kube::{ResourceExt, runtime::controller::Action};
+use kube::ResourceExt;
 
-use crate::api::{Reason, run::WorkspaceKind};
+use crate::api::Reason;
 use crate::decide::{WorkspaceView, memory::later, workspace::assess};
 
 use super::{
@@ -17,6 +16,7 @@ use super::{
     context::{Context, Guarded, now},
     departure::{self, Departure},
     kinds::{Kind, key_of},
+    loops::Action,
     metrics::ReconcileResult,
     registry::{Key, Slot},
     secret_table::SecretName,
@@ -39,22 +39,16 @@ const DEPARTURE: Duration = Duration::from_secs(30);
 pub async fn reconcile<K: Kind>(
     object: Arc<Guarded<K>>,
     ctx: Arc<Context>,
-) -> Result<Action, Infallible> {
+) -> (Action, ReconcileResult) {
     let key = key_of::<K>(object.as_ref());
     let looked = AssertUnwindSafe(look(&object, &ctx, &key)).catch_unwind();
-    let (action, result) = looked.await.unwrap_or_else(|_| {
+    looked.await.unwrap_or_else(|_| {
         tracing::error!(
             k8s.namespace.name = %key.namespace, workspace.name = %key.name,
             "the check of a Workspace panicked; checking again later"
         );
         (Action::requeue(AFTER_REFUSAL), ReconcileResult::panic)
-    });
-    let name = match key.kind {
-        WorkspaceKind::Workspace => "workspace",
-        WorkspaceKind::ClusterWorkspace => "clusterworkspace",
-    };
-    ctx.metrics.reconciled(name, result);
-    Ok(action)
+    })
 }
 
 /// Looks at one Workspace. What goes wrong decides when to look again.
@@ -202,7 +196,11 @@ async fn examine<K: Kind>(ctx: &Context, workspace: &K, key: &Key) -> (Duration,
         contract,
         now(),
     );
-    let result = settle::write_status(ctx, workspace, key, &assessment.status).await;
+    let waits = check
+        .waits_for
+        .as_ref()
+        .is_some_and(|runs| !runs.is_empty());
+    let result = settle::write_status(ctx, workspace, key, &assessment.status, waits).await;
     let pause = settle::settle(ctx, workspace, key, check, live, &assessment);
     let pause = match result {
         ReconcileResult::conflict => pause.min(AFTER_CONFLICT),

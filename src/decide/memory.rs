@@ -11,6 +11,7 @@ use super::{
     classify::{self, Call, Class},
     feed::Feed,
     text::cut,
+    voice::Voice,
 };
 
 /// The memory of one object, kept by uid.
@@ -36,6 +37,8 @@ pub struct Memory {
     pub quiet_polls: u32,
     /// When this process last wrote the status.
     pub written_at: Option<Timestamp>,
+    /// What was said of it in Events.
+    pub voice: Voice,
 }
 
 /// What the owner of an intent knows of its POSTs.

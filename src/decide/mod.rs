@@ -33,7 +33,9 @@ pub mod situation;
 mod submitted;
 pub mod text;
 pub mod tracked;
+pub mod transitions;
 mod unsubmitted;
+pub mod voice;
 mod wording;
 pub mod workspace;
 
@@ -139,7 +141,7 @@ pub struct Decision {
     pub again: Option<Timestamp>,
     /// What becomes of the event stream.
     pub follow: Follow,
-    /// What deserves a Kubernetes Event.
+    /// What deserves a Kubernetes Event as soon as the status stands; nothing that this process told before.
     pub notes: Vec<Note>,
 }
 
@@ -203,6 +205,14 @@ pub fn decide(observed: &Observed<'_>) -> Decision {
     let mut decision = next(&facts);
     let kept = tracked::note(&facts, decision.status.as_ref());
     decision.notes.extend(kept);
+    let (before, voice) = (facts.status(), &observed.memory.voice);
+    // Of an object that is gone no status is written.
+    if !observed.vanished {
+        let after = decision.status.as_ref().unwrap_or(before);
+        let turned = transitions::of_run(before, after, voice, observed.now);
+        decision.notes.extend(turned);
+    }
+    decision.notes.retain(|note| !voice.said(&note.news()));
     decision
 }
 

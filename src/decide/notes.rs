@@ -14,6 +14,9 @@ const MAX_ID: usize = 256;
 /// Bytes of a service event's data in a text.
 const MAX_HEARD: usize = 512;
 
+/// An object goes once.
+const ONCE_IN_A_LIFE: &str = "";
+
 /// News for people, as Kubernetes Events and log lines.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Note {
@@ -80,39 +83,39 @@ impl News {
             once: once.into(),
         }
     }
-
-    fn once(reason: EventReason, message: String) -> Self {
-        let once = message.clone();
-        Self::new(reason, message, once)
-    }
 }
 
 impl Note {
     /// How it reads.
     pub fn news(&self) -> News {
         match self {
-            Self::UnmappedState { state } => News::once(
+            Self::UnmappedState { state } => News::new(
                 EventReason::UnmappedState,
                 format!(
                     "The service names the state {state:?}, which the contract file doesn't map; it counts as active. Add it to the contract file if it is an end."
                 ),
+                state,
             ),
-            Self::Orphaned { key, run_id } => News::once(
+            Self::Orphaned { key, run_id } => News::new(
                 EventReason::Orphaned,
                 format!(
                     "spec.deletionPolicy is Orphan: the object goes and its run, if there is one, goes on (run {}, idempotency key {}).",
                     cut(run_id.as_deref().unwrap_or("unknown"), MAX_ID),
                     cut(key.as_deref().unwrap_or("none"), MAX_ID)
                 ),
+                ONCE_IN_A_LIFE,
             ),
-            // Once in an object's life, whoever tracks it then.
-            Self::TtlIgnored { by } => News::new(EventReason::TtlIgnored, by.sentence(), ""),
-            Self::CancelUnconfirmed { run_id } => News::once(
+            // Whoever tracks it then.
+            Self::TtlIgnored { by } => {
+                News::new(EventReason::TtlIgnored, by.sentence(), ONCE_IN_A_LIFE)
+            }
+            Self::CancelUnconfirmed { run_id } => News::new(
                 EventReason::CancelUnconfirmed,
                 format!(
                     "The service accepted the cancellation of the run {} and shows it as cancelling, but not as ended; the object goes.",
                     cut(run_id, MAX_ID)
                 ),
+                ONCE_IN_A_LIFE,
             ),
             Self::Turned(news) => news.clone(),
             Self::Heard(heard) => heard.news(),
@@ -130,8 +133,8 @@ impl Heard {
         let data = self.data.as_deref().unwrap_or("no data");
         let more = match self.more {
             ..=0 => String::new(),
-            1 => " One came before it.".to_owned(),
-            more => format!(" {more} came before it."),
+            1 => " (one came before it)".to_owned(),
+            more => format!(" ({more} came before it)"),
         };
         let message = format!(
             "The service's event {id} ({kind}): {}{more}",

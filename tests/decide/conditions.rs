@@ -31,36 +31,36 @@ fn row(case: &Case) -> String {
     format!("{phase} {}", columns.join(""))
 }
 
-fn cancelled(case: Case) -> Case {
+pub(crate) fn cancelled(case: Case) -> Case {
     case.spec(|s| s.cancel = Some(true))
 }
 
-fn held() -> WorkspaceView {
+pub(crate) fn held() -> WorkspaceView {
     let mut session = session(1);
     session.holds = Some((Reason::VersionNotAccepted, "version 9".into()));
     WorkspaceView::Ready(session)
 }
 
-fn elsewhere() -> WorkspaceView {
+pub(crate) fn elsewhere() -> WorkspaceView {
     let mut session = session(1);
     session.resolved.identity = Some("another".into());
     WorkspaceView::Ready(session)
 }
 
-fn at_the_service(state: &str) -> Case {
+pub(crate) fn at_the_service(state: &str) -> Case {
     Case::new().submitted("queued").got(Ok(view(state)))
 }
 
-fn rival(mut case: Case) -> Case {
+pub(crate) fn rival(mut case: Case) -> Case {
     case.rival = Some("elder".into());
     case
 }
 
-fn overdue(case: Case) -> Case {
+pub(crate) fn overdue(case: Case) -> Case {
     case.spec(|s| s.active_deadline_seconds = Some(0))
 }
 
-fn lost_run() -> Case {
+pub(crate) fn lost_run() -> Case {
     (0..3).fold(Case::new().submitted("running"), |case, n| {
         case.at(60 * n).got(Err(problem(404, "run_not_found")))
     })

@@ -11,10 +11,11 @@ use run_operator::{
         status::{Refusal, ResolvedWorkspace},
     },
     decide::{
-        Decision, Effect, Held, Learned, Learning, Memory, Observed, Session, Settings,
+        Decision, Effect, Held, Learned, Learning, Memory, Note, Observed, Session, Settings,
         WorkspaceView,
         answer::{Failure, FailureKind, RunView},
         body, decide,
+        notes::News,
     },
 };
 
@@ -45,6 +46,10 @@ pub(crate) struct Case {
     pub(crate) now: Timestamp,
     /// Counts the Workspace's sessions.
     pub(crate) sessions: u64,
+    /// The Kubernetes Events, as the API server keeps them: each name once.
+    pub(crate) events: Vec<News>,
+    /// How often one was sent, those included that the API server had already.
+    pub(crate) sent: u32,
 }
 
 pub(crate) fn place() -> ResolvedWorkspace {
@@ -98,6 +103,8 @@ impl Case {
             },
             now: at(0),
             sessions: 1,
+            events: Vec::new(),
+            sent: 0,
         }
     }
 
@@ -285,7 +292,8 @@ impl Case {
     pub(crate) fn settle(mut self) -> Self {
         for _ in 0..4 {
             let shown = self.memory.feed.shown();
-            let Some(status) = self.decide().status else {
+            let decision = self.decide();
+            let Some(status) = decision.status else {
                 return self;
             };
             if self.run.status.as_ref() == Some(&status) {
@@ -293,9 +301,27 @@ impl Case {
             }
             self.run.status = Some(status);
             self = self.learn(Learned::StatusWritten);
+            self.tell(&decision.notes);
             self.memory.feed.written(shown);
         }
         panic!("the status did not settle: {:#?}", self.run.status);
+    }
+
+    /// Sends what deserves an Event.
+    pub(crate) fn tell(&mut self, notes: &[Note]) {
+        let speech = self.memory.voice.tell(notes, self.now);
+        for news in speech.news {
+            self.sent += 1;
+            let name = |n: &News| (n.reason, n.once.clone());
+            if self.events.iter().all(|n| name(n) != name(&news)) {
+                self.events.push(news);
+            }
+        }
+    }
+
+    /// The reasons of the Events, in their order.
+    pub(crate) fn reasons(&self) -> Vec<&'static str> {
+        self.events.iter().map(|n| n.reason.as_str()).collect()
     }
 
     /// The status that stands once everything decided was written.

@@ -83,16 +83,21 @@ impl World {
             .filter(|s| self.case.run.status.as_ref() != Some(s))
         {
             self.write_status(status);
-            self.notes.extend(decision.notes);
+            self.tell(decision.notes);
             self.case.memory.feed.written(shown);
             return Ok(());
         }
+        self.tell(decision.notes);
         let Some(effect) = decision.effect else {
             return Err(decision.again);
         };
-        self.notes.extend(decision.notes);
         self.act(effect);
         Ok(())
+    }
+
+    fn tell(&mut self, notes: Vec<Note>) {
+        self.case.tell(&notes);
+        self.notes.extend(notes);
     }
 
     fn write_status(&mut self, status: RunStatus) {

@@ -1,18 +1,19 @@
 //! `deploy/argocd/argocd-cm.yaml` and `argocd-values.yaml`, from the scripts in
 //! `deploy/argocd/resource_customizations`, which are laid out as in Argo CD's own tree.
 
-use std::error::Error;
 use std::fs;
 use std::path::{Path, PathBuf};
+
+use crate::{Generated, Outcome, root};
 
 const HEADER: &str = "# Generated from resource_customizations/ by `make generate`. Do not edit.\n";
 const GROUP: &str = "run-operator.dev";
 const KINDS: [&str; 3] = ["ClusterWorkspace", "Run", "Workspace"];
 
-/// The files, by path below the repository's root.
-pub(crate) fn files(root: &Path) -> Result<Vec<(PathBuf, String)>, Box<dyn Error>> {
+/// Both files.
+pub(crate) fn files() -> Outcome<Vec<Generated>> {
     let folder = Path::new("deploy/argocd");
-    let scripts = root
+    let scripts = root()
         .join(folder)
         .join("resource_customizations")
         .join(GROUP);
@@ -39,13 +40,13 @@ pub(crate) fn files(root: &Path) -> Result<Vec<(PathBuf, String)>, Box<dyn Error
         indented(&data, 4)
     );
     Ok(vec![
-        (folder.join("argocd-cm.yaml"), config_map),
-        (folder.join("argocd-values.yaml"), values),
+        Generated::new(folder.join("argocd-cm.yaml"), config_map),
+        Generated::new(folder.join("argocd-values.yaml"), values),
     ])
 }
 
 /// What Argo CD reads under `resource.customizations.actions`: the discovery, and a script for each action.
-fn actions(folder: &Path) -> Result<String, Box<dyn Error>> {
+fn actions(folder: &Path) -> Outcome<String> {
     let mut text = block(
         "discovery.lua",
         &fs::read_to_string(folder.join("discovery.lua"))?,

@@ -1,12 +1,17 @@
 //! Writes every generated file of the repository: `make generate`. With `--check` it writes nothing and
 //! fails when one of them is not what the code says.
 
+mod argocd;
+mod chart;
+mod metrics;
+
 use std::error::Error;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use clap::Parser;
 
-mod argocd;
+/// Whatever goes wrong is printed, and ends the program.
+type Outcome<T> = Result<T, Box<dyn Error>>;
 
 #[derive(Parser)]
 struct Cli {
@@ -15,24 +20,62 @@ struct Cli {
     check: bool,
 }
 
-fn main() -> Result<(), Box<dyn Error>> {
-    let cli = Cli::parse();
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let mut files = argocd::files(root)?;
-    for (name, text) in run_operator::api::crd::files()? {
-        files.push((Path::new("crds").join(name), text));
+/// A file below the repository, and what it is to hold.
+struct Generated {
+    path: PathBuf,
+    text: String,
+}
+
+impl Generated {
+    fn new(path: impl Into<PathBuf>, text: String) -> Self {
+        let path = path.into();
+        Self { path, text }
     }
-    for (name, text) in files {
-        let path = root.join(name);
-        if !cli.check {
-            std::fs::write(&path, text)?;
-            println!("{}", path.display());
-        } else if std::fs::read_to_string(&path).unwrap_or_default() != text {
-            let path = path.display();
-            return Err(
-                format!("{path} is out of date: run `make generate`, commit the result").into(),
-            );
+}
+
+fn main() -> Outcome<()> {
+    let cli = Cli::parse();
+    // One after the other: Helm reads what the steps before it have written.
+    for step in [
+        of_the_code,
+        argocd::files,
+        chart::templates,
+        chart::values,
+        chart::manifests,
+    ] {
+        for file in step()? {
+            settle(&file, cli.check)?;
         }
     }
     Ok(())
+}
+
+/// Writes a file, or compares it.
+fn settle(file: &Generated, check: bool) -> Outcome<()> {
+    let path = root().join(&file.path);
+    if !check {
+        if let Some(directory) = path.parent() {
+            std::fs::create_dir_all(directory)?;
+        }
+        std::fs::write(&path, &file.text)?;
+        println!("{}", file.path.display());
+    } else if std::fs::read_to_string(&path).unwrap_or_default() != file.text {
+        let path = file.path.display();
+        return Err(
+            format!("{path} is out of date: run `make generate`, commit the result").into(),
+        );
+    }
+    Ok(())
+}
+
+/// What is written of the types and tables in the code, without another program.
+fn of_the_code() -> Outcome<Vec<Generated>> {
+    let crds = run_operator::api::crd::files()?.into_iter();
+    let crds = crds.map(|(name, text)| Generated::new(Path::new("crds").join(name), text));
+    let metrics = Generated::new("docs/metrics.md", metrics::page());
+    Ok(crds.chain([metrics]).collect())
+}
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
 }

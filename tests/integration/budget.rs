@@ -32,12 +32,16 @@ fn label<'a>(series: &'a str, name: &str) -> &'a str {
 }
 
 async fn counted(world: &World) -> Counts {
+    requests(world, "run-operator.dev", "runs").await
+}
+
+async fn requests(world: &World, group: &str, resource: &str) -> Counts {
     let text = world.control_plane.metrics().await.unwrap();
     let mut counts = Counts::new();
     let of_runs = |line: &&str| {
         line.starts_with("apiserver_request_total{")
-            && label(line, "group") == "run-operator.dev"
-            && label(line, "resource") == "runs"
+            && label(line, "group") == group
+            && label(line, "resource") == resource
     };
     for line in text.lines().filter(of_runs) {
         let (series, value) = line.rsplit_once(' ').unwrap();
@@ -72,7 +76,9 @@ fn of(counts: &Counts, verb: &str, subresource: &str) -> u64 {
 async fn a_runs_whole_life_stays_within_the_budget() {
     let world = world_of_its_own().await;
     let history = world.history().await;
+    world.event("default", "Ready").await;
     let before = counted(&world).await;
+    let told_before = requests(&world, "events.k8s.io", "events").await;
     // Longer than the second that lies between two reads of a run, shorter than a poll interval.
     let pace = json!({"queueTimeMs": 2000, "provisionTimeMs": 2000, "runTimeMs": 2000});
     world.simulate("train", pace).await;
@@ -82,6 +88,9 @@ async fn a_runs_whole_life_stays_within_the_budget() {
         })
         .await;
     let after = counted(&world).await;
+    world.event("train", "Succeeded").await;
+    let told = requests(&world, "events.k8s.io", "events").await;
+    let told = since(&told_before, &told, &WRITES);
     let versions = history.of("train");
     let mut states: Vec<String> = versions
         .iter()
@@ -121,6 +130,11 @@ async fn a_runs_whole_life_stays_within_the_budget() {
         "  GET /runs/{{runId}}              <= n = {changes}  {:>8}",
         calls("gets")
     );
+    println!(
+        "  Events (POST events)              <= 5  {:>8}",
+        of(&told, "POST", "")
+    );
+    assert!((3..=5).contains(&told.values().sum::<u64>()), "{told:?}");
     assert_eq!(of(&writes, "PATCH", ""), 2, "{writes:?}");
     assert_eq!(of(&writes, "PATCH", "status"), 1 + changes, "{writes:?}");
     assert_eq!(of(&writes, "POST", ""), 1, "the test's own create");

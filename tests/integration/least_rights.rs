@@ -1,10 +1,10 @@
-//! `deploy/rbac.yaml`: all that the operator needs, and nothing that it doesn't. What it asked for is
-//! read from the API server's audit log.
+//! The chart's roles, as `deploy/` has them: all that the operator needs, and nothing that it doesn't. What
+//! it asked for is read from the API server's audit log.
 
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use k8s_openapi::api::rbac::v1::{ClusterRole, PolicyRule};
+use k8s_openapi::api::rbac::v1::{ClusterRole, PolicyRule, Role};
 use kube::api::{DeleteParams, PostParams};
 use kube::{Api, Resource};
 use serde::de::DeserializeOwned;
@@ -61,7 +61,7 @@ where
     .await;
 }
 
-/// Both kinds of Workspace, Runs that end, expire, are cancelled and orphaned, and a rotation.
+/// Both kinds of Workspace, and all that there is with one.
 async fn a_whole_life(world: &World) {
     let shared = json!({
         "apiVersion": "run-operator.dev/v1alpha1", "kind": "ClusterWorkspace",
@@ -71,46 +71,104 @@ async fn a_whole_life(world: &World) {
     let shared = serde_json::from_value(shared).unwrap();
     let params = PostParams::default();
     clusters.create(&params, &shared).await.unwrap();
-    let workload = |simulate: Value| json!({"image": "a", "simulate": simulate});
-
     let reference = json!({"kind": "ClusterWorkspace", "name": "shared"});
     let spec =
-        json!({"workspaceRef": reference, "workload": workload(json!({"outcome": "never"}))});
+        json!({"workspaceRef": reference, "workload": workload(&json!({"outcome": "never"}))});
     world.create_run("tenant", spec).await;
     world.state("tenant", "running").await;
-    let spec =
-        json!({"deletionPolicy": "Orphan", "workload": workload(json!({"outcome": "never"}))});
-    world.create_run("orphan", spec).await;
-    world.state("orphan", "running").await;
+    // One of the Workspace, one of the ClusterWorkspace: the Secret is in the one namespace.
+    a_life_with_one_workspace(world, 2).await;
+    world.delete_run("tenant").await;
+    world.gone("tenant").await;
+    no_more(&clusters, "shared").await;
+}
 
+fn workload(simulate: &Value) -> Value {
+    json!({"image": "a", "simulate": simulate})
+}
+
+/// Runs that end, expire, are cancelled and orphaned, and a rotation, which that many Workspaces see.
+async fn a_life_with_one_workspace(world: &World, workspaces: usize) {
+    for (name, policy) in [("cancelled", "Cancel"), ("orphan", "Orphan")] {
+        let never = workload(&json!({"outcome": "never"}));
+        let spec = json!({"deletionPolicy": policy, "workload": never});
+        world.create_run(name, spec).await;
+        world.state(name, "running").await;
+    }
     let checks = world.service.requests("getWorkspace").await.len();
     world.service.post("tokens", json!({"token": SECOND})).await;
     world.token(SECOND).await;
-    // One of the Workspace, one of the ClusterWorkspace: the Secret is in the one namespace.
-    world.asked("getWorkspace", checks + 2).await;
+    world.asked("getWorkspace", checks + workspaces).await;
 
     world.simulate("train", json!({"runTimeMs": 1})).await;
     world.phase("train", Phase::Succeeded).await;
     let expires =
-        json!({"ttlSecondsAfterFinished": 0, "workload": workload(json!({"runTimeMs": 1}))});
+        json!({"ttlSecondsAfterFinished": 0, "workload": workload(&json!({"runTimeMs": 1}))});
     world.create_run("expires", expires).await;
     world.gone("expires").await;
-    for name in ["tenant", "orphan", "train"] {
+    for name in ["cancelled", "orphan", "train"] {
         world.delete_run(name).await;
         world.gone(name).await;
     }
     world.event("orphan", "Orphaned").await;
-    no_more(&clusters, "shared").await;
     no_more(&world.workspaces(), "default").await;
 }
 
-async fn used_and_granted(log: &Path, world: &World) -> (BTreeSet<Right>, BTreeSet<Right>) {
-    let api: Api<ClusterRole> = Api::all(world.client.clone());
-    let rules = api.get(DEPLOYED).await.unwrap().rules.unwrap();
-    let granted = rules.iter().flat_map(granted).collect();
-    let requests = Audit::of_deployed(log).all_requests();
+/// From now on the API server lets only the operator write statuses and intents.
+async fn fenced_in(world: &World) {
+    let policy = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/deploy/kustomize/components/status-policy/policy.yaml"
+    );
+    let policy = Path::new(policy);
+    world.control_plane.apply_file(policy).await.unwrap();
+    world.create_run("probe", json!({"suspend": true})).await;
+    let forge = [
+        "patch",
+        "run",
+        "probe",
+        "--subresource=status",
+        "--type=merge",
+        "--dry-run=server",
+    ];
+    let forge = [
+        &forge[..],
+        &["--patch", r#"{"status": {"state": "forged"}}"#],
+    ]
+    .concat();
+    eventually("the policy is in force", async || {
+        match world.kubectl(&forge, "").await {
+            Err(told) if told.contains("only the operator writes the status") => Ok(()),
+            other => Err(format!("{other:?}")),
+        }
+    })
+    .await;
+    world.delete_run("probe").await;
+    world.gone("probe").await;
+}
+
+/// Nothing was refused, and what was used is what these rules give.
+fn assert_least(log: &Path, rules: &[PolicyRule]) {
+    let audit = Audit::of_deployed(log);
+    let requests = audit.all_requests();
+    let refused: Vec<&Value> = requests
+        .iter()
+        .filter(|request| is(request, 401..404))
+        .collect();
+    assert!(refused.is_empty(), "{refused:#?}");
     let answered = requests.iter().filter(|request| is(request, 200..300));
-    (answered.filter_map(asked_for).collect(), granted)
+    let used: BTreeSet<Right> = answered.filter_map(asked_for).collect();
+    let granted: BTreeSet<Right> = rules.iter().flat_map(granted).collect();
+    let unused: Vec<_> = granted.difference(&used).collect();
+    assert!(unused.is_empty(), "given and never used: {unused:#?}");
+    let further: Vec<_> = used.difference(&granted).collect();
+    assert!(further.is_empty(), "used and given elsewhere: {further:#?}");
+    let of_other_secrets = audit.requests().into_iter().filter(|request| {
+        let named = request["objectRef"]["name"].as_str() == Some(SECRET);
+        let uri = request["requestURI"].as_str().unwrap_or_default();
+        !named && !uri.contains(&format!("metadata.name%3D{SECRET}"))
+    });
+    assert_eq!(of_other_secrets.count(), 0);
 }
 
 #[tokio::test]
@@ -126,23 +184,25 @@ async fn a_whole_life_needs_every_right_of_the_manifest_and_no_other() {
     .await;
     world.workspace_ready("default", "True", "Verified").await;
     a_whole_life(&world).await;
+    let api: Api<ClusterRole> = Api::all(world.client.clone());
+    assert_least(&log, &api.get(DEPLOYED).await.unwrap().rules.unwrap());
+}
 
-    let audit = Audit::of_deployed(&log);
-    let refused: Vec<Value> = audit
-        .all_requests()
-        .into_iter()
-        .filter(|request| is(request, 401..404))
-        .collect();
-    assert!(refused.is_empty(), "{refused:#?}");
-    let (used, granted) = used_and_granted(&log, &world).await;
-    let unused: Vec<_> = granted.difference(&used).collect();
-    assert!(unused.is_empty(), "given and never used: {unused:#?}");
-    let further: Vec<_> = used.difference(&granted).collect();
-    assert!(further.is_empty(), "used and given elsewhere: {further:#?}");
-    let of_other_secrets = audit.requests().into_iter().filter(|request| {
-        let named = request["objectRef"]["name"].as_str() == Some(SECRET);
-        let uri = request["requestURI"].as_str().unwrap_or_default();
-        !named && !uri.contains(&format!("metadata.name%3D{SECRET}"))
-    });
-    assert_eq!(of_other_secrets.count(), 0);
+#[tokio::test]
+async fn one_namespace_needs_every_right_of_its_role_and_none_in_the_cluster_under_the_status_policy_too()
+ {
+    let own = own_control_plane().await;
+    let log = own.audit_log().expect("a log of its own");
+    let world = World::with(Setup {
+        control_plane: Some(own),
+        rights: Rights::DeployedHere,
+        ..Setup::default()
+    })
+    .await;
+    world.workspace_ready("default", "True", "Verified").await;
+    fenced_in(&world).await;
+    a_life_with_one_workspace(&world, 1).await;
+    let api: Api<Role> = Api::namespaced(world.client.clone(), &world.namespace);
+    let role = api.get(DEPLOYED).await.unwrap();
+    assert_least(&log, &role.rules.unwrap());
 }

@@ -14,6 +14,8 @@ mod cluster;
 #[path = "../openapi/mod.rs"]
 mod openapi;
 mod support;
+#[path = "../tools/mod.rs"]
+mod tools;
 
 mod bad_input;
 mod budget;
@@ -25,6 +27,7 @@ mod deadline;
 mod deletion;
 mod doubt;
 mod elsewhere;
+mod events;
 mod faults;
 mod gitops;
 mod health;
@@ -33,6 +36,7 @@ mod keys;
 mod last_token;
 mod least_rights;
 mod lifecycle;
+mod metrics;
 mod namespaces;
 mod outage;
 mod reach;

@@ -178,6 +178,8 @@ async fn a_flood_of_events_costs_few_writes_and_few_reads() {
     // Every write makes a version: the test's own, intent, five states, the events between, the release.
     let versions = history.of("train").len();
     assert!(versions <= 12, "{versions} versions for {count} events");
+    let told = world.events("train", "ServiceEvent").await.len();
+    assert!((1..=5).contains(&told), "{told} Events for {count} events");
     let reads = world.service.count("getRun").await;
     assert!(reads <= 22, "{reads} reads for {count} events");
 }

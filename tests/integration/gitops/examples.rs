@@ -44,7 +44,7 @@ async fn the_examples_for_gitops_are_accepted_as_they_are() {
     }
 }
 
-/// A health script that the ConfigMap lacks is one that nobody runs.
+/// A health script that the `ConfigMap` lacks is one that nobody runs.
 #[test]
 fn workspaces_of_both_kinds_have_the_same_health_script() {
     let folder = "deploy/argocd/resource_customizations/run-operator.dev";

@@ -52,7 +52,7 @@ pub(super) async fn asked<T: DeserializeOwned>(
     serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error} in {text}"))
 }
 
-/// The ConfigMap that a user puts into Argo CD.
+/// The `ConfigMap` that a user puts into Argo CD.
 pub(super) fn argocd_cm() -> String {
     file("deploy/argocd/argocd-cm.yaml").display().to_string()
 }

@@ -5,6 +5,7 @@ mod looks;
 mod operator;
 mod policy;
 mod rights;
+mod series;
 mod service;
 mod wait;
 mod world;
@@ -13,6 +14,7 @@ pub(crate) use history::{History, row};
 pub(crate) use looks::{condition_of, conditions_told, contract_file, says};
 pub(crate) use operator::Operator;
 pub(crate) use rights::{Audit, DEPLOYED, SECRET};
+pub(crate) use series::{Series, series};
 pub(crate) use service::{Service, TOKEN};
 pub(crate) use wait::{eventually, holds_for_a_while};
 pub(crate) use world::{

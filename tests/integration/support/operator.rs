@@ -79,6 +79,18 @@ impl Operator {
         ))
     }
 
+    /// `/metrics` as Prometheus asks for it: content type and text.
+    pub(crate) async fn scrape(&self) -> (String, String) {
+        let request = self.http.get(format!("{}/metrics", self.origin));
+        let accept = "application/openmetrics-text;version=1.0.0;q=0.5,text/plain;q=0.3";
+        let answer = request.header("accept", accept).send().await.unwrap();
+        let kind = answer.headers()["content-type"]
+            .to_str()
+            .unwrap()
+            .to_owned();
+        (kind, answer.text().await.unwrap())
+    }
+
     /// The value of one series of `/metrics`, by its name and labels as printed.
     pub(crate) async fn metric(&self, series: &str) -> f64 {
         let (_, text) = self.fetch("metrics").await.unwrap();

@@ -10,7 +10,7 @@ use super::World;
 pub(crate) const SECRET: &str = "run-operator-token";
 /// The operator's service account, its Role and the binding of the two.
 const NAME: &str = "operator";
-/// The names of everything in `deploy/rbac.yaml`.
+/// The names of the operator's own objects in `deploy/`.
 pub(crate) const DEPLOYED: &str = "run-operator";
 
 impl World {
@@ -21,7 +21,7 @@ impl World {
             json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": NAME}});
         let needed = json!([
             {"apiGroups": ["run-operator.dev"], "resources": ["*"], "verbs": ["*"]},
-            {"apiGroups": ["events.k8s.io"], "resources": ["events"], "verbs": ["create", "patch"]},
+            {"apiGroups": ["events.k8s.io"], "resources": ["events"], "verbs": ["create"]},
             {"apiGroups": [""], "resources": ["namespaces"], "verbs": ["get", "list", "watch"]},
         ]);
         let scope = if everywhere { "Cluster" } else { "" };
@@ -36,12 +36,30 @@ impl World {
         self.kubeconfig_of(&self.namespace, NAME).await
     }
 
-    /// What `deploy/rbac.yaml` gives, and nothing else; the kubeconfig with a token of its service account.
-    /// Only with a control plane of one's own.
+    /// What `deploy/install.yaml` gives, and nothing else; the kubeconfig with a token of its service
+    /// account. Only with a control plane of one's own.
     pub(super) async fn as_deployed(&self) -> PathBuf {
-        let manifest = concat!(env!("CARGO_MANIFEST_DIR"), "/deploy/rbac.yaml");
-        let create = ["create", "-f", manifest, "--namespace", DEPLOYED];
-        self.kubectl(&create, "").await.unwrap();
+        let manifest = manifest("install.yaml");
+        self.control_plane.apply_yaml(&manifest).await.unwrap();
+        self.kubeconfig_of(DEPLOYED, DEPLOYED).await
+    }
+
+    /// What the overlay for one namespace gives in this one, and nothing else; the kubeconfig as above.
+    pub(super) async fn as_deployed_here(&self) -> PathBuf {
+        let namespace =
+            json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": DEPLOYED}});
+        let account = json!({
+            "apiVersion": "v1", "kind": "ServiceAccount",
+            "metadata": {"name": DEPLOYED, "namespace": DEPLOYED},
+        });
+        let roles = manifest("kustomize/overlays/namespaced/role.yaml");
+        let roles = roles.replace(
+            "namespace: team-a",
+            &format!("namespace: {}", self.namespace),
+        );
+        for objects in [namespace.to_string(), account.to_string(), roles] {
+            self.control_plane.apply_yaml(&objects).await.unwrap();
+        }
         self.kubeconfig_of(DEPLOYED, DEPLOYED).await
     }
 
@@ -63,6 +81,11 @@ impl World {
         }
         kubeconfig
     }
+}
+
+fn manifest(path: &str) -> String {
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("deploy");
+    std::fs::read_to_string(directory.join(path)).unwrap()
 }
 
 impl World {
@@ -103,7 +126,7 @@ impl<'a> Audit<'a> {
         }
     }
 
-    /// Of an operator with the rights of `deploy/rbac.yaml`.
+    /// Of an operator with the rights that `deploy/` gives.
     pub(crate) fn of_deployed(log: &'a Path) -> Self {
         Self {
             log,

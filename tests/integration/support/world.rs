@@ -45,8 +45,10 @@ pub(crate) enum Rights {
     /// May do everything.
     #[default]
     Administrator,
-    /// The service account of `deploy/rbac.yaml`. Only with a control plane of its own.
+    /// The service account of `deploy/install.yaml`. Only with a control plane of its own.
     Deployed,
+    /// The same with rights in the world's namespace alone. Only with a control plane of its own.
+    DeployedHere,
     /// A service account of the namespace, which may do with Secrets what these RBAC rules say.
     Secrets(Value),
 }
@@ -113,6 +115,7 @@ impl World {
         match setup.rights {
             Rights::Administrator => {}
             Rights::Deployed => world.recipe.kubeconfig = world.as_deployed().await,
+            Rights::DeployedHere => world.recipe.kubeconfig = world.as_deployed_here().await,
             Rights::Secrets(rules) => {
                 world.recipe.kubeconfig = world.restricted(rules, setup.everywhere).await;
             }

@@ -1,0 +1,98 @@
+{{/* The chart's name. */}}
+{{- define "run-operator.name" -}}
+{{- .Values.nameOverride | default .Chart.Name | trunc 63 | trimSuffix "-" }}
+{{- end }}
+
+{{/* The name of every object: the release's, with the chart's where it is not in it already. Ten letters
+     are left for what is appended. */}}
+{{- define "run-operator.fullname" -}}
+{{- if .Values.fullnameOverride }}
+{{- .Values.fullnameOverride | trunc 53 | trimSuffix "-" }}
+{{- else }}
+{{- $name := include "run-operator.name" . }}
+{{- if contains $name .Release.Name }}
+{{- .Release.Name | trunc 53 | trimSuffix "-" }}
+{{- else }}
+{{- printf "%s-%s" .Release.Name $name | trunc 53 | trimSuffix "-" }}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{/* The name of what is in no namespace: two releases of one name, in two namespaces, don't meet. */}}
+{{- define "run-operator.clustername" -}}
+{{- $fullname := include "run-operator.fullname" . }}
+{{- if eq $fullname .Release.Namespace }}
+{{- $fullname }}
+{{- else }}
+{{- printf "%s:%s" .Release.Namespace $fullname }}
+{{- end }}
+{{- end }}
+
+{{- define "run-operator.selectorLabels" -}}
+app.kubernetes.io/name: {{ include "run-operator.name" . }}
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end }}
+
+{{/* The labels of an object. */}}
+{{- define "run-operator.labels" -}}
+{{- include "run-operator.labelsWith" (list .) }}
+{{- end }}
+
+{{/* The same, with further maps of labels. A label that several have is the chart's own, then the first
+     map's; commonLabels come last. */}}
+{{- define "run-operator.labelsWith" -}}
+{{- $root := first . }}
+{{- $labels := include "run-operator.selectorLabels" $root | fromYaml }}
+{{- $_ := set $labels "helm.sh/chart" (printf "%s-%s" $root.Chart.Name $root.Chart.Version | replace "+" "_" | trunc 63 | trimSuffix "-") }}
+{{- $_ := set $labels "app.kubernetes.io/version" $root.Chart.AppVersion }}
+{{- $_ := set $labels "app.kubernetes.io/managed-by" $root.Release.Service }}
+{{- $_ := set $labels "app.kubernetes.io/part-of" "run-operator" }}
+{{- range rest . }}
+{{- $labels = merge $labels . }}
+{{- end }}
+{{- toYaml (merge $labels $root.Values.commonLabels) }}
+{{- end }}
+
+{{/* What makes the controller's Pod out among those of the release. */}}
+{{- define "run-operator.component" -}}
+app.kubernetes.io/component: controller
+{{- end }}
+
+{{- define "run-operator.serviceAccountName" -}}
+{{- if .Values.serviceAccount.create }}
+{{- .Values.serviceAccount.name | default (include "run-operator.fullname" .) }}
+{{- else }}
+{{- .Values.serviceAccount.name | default "default" }}
+{{- end }}
+{{- end }}
+
+{{/* The image; a digest wins over a tag. */}}
+{{- define "run-operator.image" -}}
+{{- $global := .Values.global | default dict }}
+{{- $registry := $global.imageRegistry | default .Values.image.registry }}
+{{- with $registry }}{{ trimSuffix "/" . }}/{{ end }}{{ .Values.image.repository }}
+{{- with .Values.image.digest }}@{{ . }}{{ else }}:{{ .Values.image.tag | default .Chart.AppVersion }}{{ end }}
+{{- end }}
+
+{{/* Whether ClusterWorkspaces are served: "true" or "false". */}}
+{{- define "run-operator.clusterWorkspaces" -}}
+{{- $enabled := .Values.clusterWorkspaces.enabled }}
+{{- if kindIs "bool" $enabled }}{{ $enabled }}{{ else }}{{ empty .Values.watchNamespaces }}{{ end }}
+{{- end }}
+
+{{- define "run-operator.clusterWorkspacesNamespace" -}}
+{{- .Values.clusterWorkspaces.namespace | default .Release.Namespace }}
+{{- end }}
+
+{{/* The namespace in which `helm test` applies a Run without storing it. */}}
+{{- define "run-operator.testNamespace" -}}
+{{- $first := first .Values.watchNamespaces | default .Release.Namespace }}
+{{- .Values.test.namespace | default $first }}
+{{- end }}
+
+{{/* Maps or texts, with the templates in them filled in. */}}
+{{- define "run-operator.render" -}}
+{{- $value := index . 0 }}
+{{- if not (kindIs "string" $value) }}{{ $value = toYaml $value }}{{ end }}
+{{- tpl $value (index . 1) }}
+{{- end }}

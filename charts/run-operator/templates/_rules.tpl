@@ -1,0 +1,69 @@
+{{/* What the operator may do, and no more: every verb is used and none is missing, which a test reads from
+     the API server's audit log. Not here, and not needed: other Secrets than those named, Pods, ConfigMaps,
+     impersonation, `*`, and rights on run-operator.dev/…/finalizers (the operator makes no object that has
+     an owner). */}}
+
+{{/* In the namespaces that it watches. */}}
+{{- define "run-operator.rules" -}}
+# Runs. list and watch: to follow them, and to see before a Workspace goes that none needs it any more.
+# patch: the finalizer and the intent, without which nothing is submitted. delete: spec.ttlSecondsAfterFinished.
+- apiGroups: [run-operator.dev]
+  resources: [runs]
+  verbs: [list, watch, patch, delete]
+# Workspaces. list and watch: to follow them. patch: the finalizer, by which a Workspace outlives the Runs
+# that it submitted.
+- apiGroups: [run-operator.dev]
+  resources: [workspaces]
+  verbs: [list, watch, patch]
+# What the operator reports. Give runs/status to nobody else: docs/security.md.
+- apiGroups: [run-operator.dev]
+  resources: [runs/status, workspaces/status]
+  verbs: [patch]
+{{- include "run-operator.secretRules" . }}
+{{ include "run-operator.eventRules" . }}
+{{- end }}
+
+{{- define "run-operator.eventRules" -}}
+# What Runs and Workspaces come to, as Kubernetes Events (docs/events.md); those about a ClusterWorkspace are
+# in the namespace default.
+- apiGroups: [events.k8s.io]
+  resources: [events]
+  verbs: [create]
+{{- end }}
+
+{{/* An empty list of resourceNames would be every Secret: then there is no rule. */}}
+{{- define "run-operator.secretRules" -}}
+{{- with .Values.tokenSecretNames }}
+# The tokens, by name alone. get: to read one. list and watch, of this one name: to see a new token at once;
+# without these two it is seen at a 401 or within 30 s. A Workspace that names another Secret in
+# spec.tokenSecretRef or spec.caSecretRef says SecretForbidden until its name stands here.
+- apiGroups: [""]
+  resources: [secrets]
+  resourceNames:
+    {{- toYaml . | nindent 4 }}
+  verbs: [get, list, watch]
+{{- end }}
+{{- end }}
+
+{{/* For ClusterWorkspaces, in the whole cluster. */}}
+{{- define "run-operator.clusterRules" -}}
+# ClusterWorkspaces, as Workspaces.
+- apiGroups: [run-operator.dev]
+  resources: [clusterworkspaces]
+  verbs: [list, watch, patch]
+- apiGroups: [run-operator.dev]
+  resources: [clusterworkspaces/status]
+  verbs: [patch]
+# Their labels, for the namespaceSelector of ClusterWorkspaces; and whether one is being deleted, where no
+# Secret can be created any more.
+- apiGroups: [""]
+  resources: [namespaces]
+  verbs: [list, watch]
+{{- end }}
+
+{{/* A binding's subject: the operator. */}}
+{{- define "run-operator.subjects" -}}
+- kind: ServiceAccount
+  name: {{ include "run-operator.serviceAccountName" . }}
+  namespace: {{ .Release.Namespace }}
+{{- end }}

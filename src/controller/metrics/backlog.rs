@@ -1,0 +1,259 @@
+//! What waits for a reconcile and what is under way, by controller. kube-rs's scheduler says neither, so its
+//! rules are followed here: it holds an object once, for the earliest time that was asked for; one that is
+//! asked for while its reconcile is under way comes after it.
+
+use std::collections::HashMap;
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::registry::Registry;
+
+use crate::controller::context::lock;
+
+use super::catalogue::{
+    ACTIVE_WORKERS, LONGEST, QUEUE_ADDS, QUEUE_DEPTH, QUEUE_SECONDS, UNFINISHED, WORK_SECONDS,
+};
+use super::family::{Family, Seconds};
+
+/// Namespace and name.
+type Name = (String, String);
+
+/// The families that the backlogs of all controllers share.
+pub(super) struct Families {
+    depth: Family<Gauge>,
+    adds: Family<Counter>,
+    waited: Family<Histogram>,
+    worked: Family<Histogram>,
+    unfinished: Family<Seconds>,
+    longest: Family<Seconds>,
+    active: Family<Gauge>,
+}
+
+impl Families {
+    pub(super) fn new(registry: &mut Registry) -> Self {
+        Self {
+            active: Family::new(registry, &ACTIVE_WORKERS),
+            depth: Family::new(registry, &QUEUE_DEPTH),
+            adds: Family::new(registry, &QUEUE_ADDS),
+            waited: Family::new(registry, &QUEUE_SECONDS),
+            worked: Family::new(registry, &WORK_SECONDS),
+            unfinished: Family::new(registry, &UNFINISHED),
+            longest: Family::new(registry, &LONGEST),
+        }
+    }
+}
+
+/// The objects of one controller that wait or are worked on.
+pub struct Backlog {
+    items: Mutex<HashMap<Name, Item>>,
+    depth: Gauge,
+    adds: Counter,
+    waited: Histogram,
+    worked: Histogram,
+    unfinished: Seconds,
+    longest: Seconds,
+    active: Gauge,
+}
+
+/// One object.
+#[derive(Default)]
+struct Item {
+    /// Since when it is asked for.
+    asked: Option<Instant>,
+    /// When it is looked at again by itself.
+    timer: Option<Instant>,
+    /// Since when it is worked on.
+    begun: Option<Instant>,
+}
+
+impl Item {
+    /// Since when it could be worked on.
+    fn ready_since(&self, now: Instant) -> Option<Instant> {
+        let due = self.timer.filter(|at| *at <= now);
+        self.asked.into_iter().chain(due).min()
+    }
+}
+
+impl Backlog {
+    pub(super) fn new(families: &Families, controller: &str) -> Self {
+        let queue = [controller, controller];
+        Self {
+            items: Mutex::default(),
+            depth: families.depth.of(&queue),
+            adds: families.adds.of(&queue),
+            waited: families.waited.of(&queue),
+            worked: families.worked.of(&queue),
+            unfinished: families.unfinished.of(&queue),
+            longest: families.longest.of(&queue),
+            active: families.active.of(&[controller]),
+        }
+    }
+
+    /// A reconcile is asked for.
+    pub fn ask(&self, namespace: Option<&str>, name: &str) {
+        self.ask_at(key(namespace, name), Instant::now());
+    }
+
+    fn ask_at(&self, name: Name, now: Instant) {
+        let mut items = lock(&self.items);
+        let item = items.entry(name).or_default();
+        if item.ready_since(now).is_none() || item.begun.is_some() && item.asked.is_none() {
+            item.asked = Some(now);
+            item.timer = None;
+            self.adds.inc();
+        }
+    }
+
+    /// The object's reconcile begins.
+    pub fn begin(&self, namespace: Option<&str>, name: &str) {
+        self.begin_at(key(namespace, name), Instant::now());
+    }
+
+    fn begin_at(&self, name: Name, now: Instant) {
+        let mut items = lock(&self.items);
+        let item = items.entry(name).or_default();
+        let since = item.ready_since(now).unwrap_or(now);
+        if item.asked.is_none() {
+            // Its time has come.
+            self.adds.inc();
+        }
+        self.waited.observe((now - since).as_secs_f64());
+        *item = Item {
+            begun: Some(now),
+            ..Item::default()
+        };
+    }
+
+    /// The object's reconcile has ended; it is looked at again after this time, if it is not asked for.
+    pub fn end(&self, namespace: Option<&str>, name: &str, again: Option<Duration>) -> Duration {
+        self.end_at(&key(namespace, name), again, Instant::now())
+    }
+
+    fn end_at(&self, name: &Name, again: Option<Duration>, now: Instant) -> Duration {
+        let mut items = lock(&self.items);
+        let Some(item) = items.get_mut(name) else {
+            return Duration::ZERO;
+        };
+        let took = item
+            .begun
+            .take()
+            .map_or(Duration::ZERO, |begun| now - begun);
+        self.worked.observe(took.as_secs_f64());
+        if item.asked.is_none() {
+            item.timer = again.and_then(|wait| now.checked_add(wait));
+            if item.timer.is_none() {
+                items.remove(name);
+            }
+        }
+        took
+    }
+
+    /// The object was asked for and is not there any more.
+    pub fn missing(&self, namespace: Option<&str>, name: &str) {
+        lock(&self.items).remove(&key(namespace, name));
+    }
+
+    /// Brings the gauges up to date.
+    pub(super) fn measure(&self) {
+        self.measure_at(Instant::now());
+    }
+
+    fn measure_at(&self, now: Instant) {
+        let items = lock(&self.items);
+        let waiting = items
+            .values()
+            .filter(|item| item.begun.is_none() && item.ready_since(now).is_some())
+            .count();
+        let under_way: Vec<Duration> = items
+            .values()
+            .filter_map(|item| item.begun)
+            .map(|begun| now.saturating_duration_since(begun))
+            .collect();
+        let count = |n: usize| i64::try_from(n).unwrap_or(i64::MAX);
+        self.depth.set(count(waiting));
+        self.active.set(count(under_way.len()));
+        self.unfinished
+            .set(under_way.iter().sum::<Duration>().as_secs_f64());
+        let longest = under_way.into_iter().max().unwrap_or_default();
+        self.longest.set(longest.as_secs_f64());
+    }
+}
+
+fn key(namespace: Option<&str>, name: &str) -> Name {
+    (namespace.unwrap_or_default().to_owned(), name.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    fn backlog() -> Backlog {
+        Backlog::new(&Families::new(&mut Registry::default()), "run")
+    }
+
+    fn name(name: &str) -> Name {
+        key(Some("team"), name)
+    }
+
+    #[test]
+    fn an_object_that_waits_is_counted_once_however_often_it_is_asked_for() {
+        let (backlog, start) = (backlog(), Instant::now());
+        backlog.ask_at(name("a"), start);
+        backlog.ask_at(name("a"), start + SECOND);
+        backlog.ask_at(name("b"), start + SECOND);
+        backlog.measure_at(start + SECOND);
+        assert_eq!((backlog.depth.get(), backlog.adds.get()), (2, 2));
+        backlog.begin_at(name("a"), start + 3 * SECOND);
+        assert!((backlog.waited.sum() - 3.0).abs() < 1e-6);
+        backlog.measure_at(start + 5 * SECOND);
+        assert_eq!((backlog.depth.get(), backlog.active.get()), (1, 1));
+        assert!((backlog.longest.get() - 2.0).abs() < 1e-6);
+    }
+
+    #[test]
+    fn an_object_whose_time_has_come_waits_from_then_on() {
+        let (backlog, start) = (backlog(), Instant::now());
+        backlog.begin_at(name("a"), start);
+        let took = backlog.end_at(&name("a"), Some(10 * SECOND), start + SECOND);
+        assert_eq!(took, SECOND);
+        backlog.measure_at(start + 5 * SECOND);
+        assert_eq!(backlog.depth.get(), 0);
+        backlog.measure_at(start + 12 * SECOND);
+        assert_eq!(backlog.depth.get(), 1);
+        backlog.begin_at(name("a"), start + 13 * SECOND);
+        assert!((backlog.waited.sum() - 2.0).abs() < 1e-6);
+        assert_eq!(backlog.adds.get(), 2);
+    }
+
+    #[test]
+    fn an_object_that_is_asked_for_during_its_reconcile_waits_after_it() {
+        let (backlog, start) = (backlog(), Instant::now());
+        backlog.ask_at(name("a"), start);
+        backlog.begin_at(name("a"), start);
+        backlog.ask_at(name("a"), start + SECOND);
+        backlog.ask_at(name("a"), start + SECOND);
+        backlog.measure_at(start + SECOND);
+        assert_eq!((backlog.depth.get(), backlog.adds.get()), (0, 2));
+        // Sooner than its own time.
+        backlog.end_at(&name("a"), Some(60 * SECOND), start + 2 * SECOND);
+        backlog.measure_at(start + 2 * SECOND);
+        assert_eq!(backlog.depth.get(), 1);
+        backlog.begin_at(name("a"), start + 2 * SECOND);
+        backlog.end_at(&name("a"), None, start + 2 * SECOND);
+        assert!(lock(&backlog.items).is_empty());
+    }
+
+    #[test]
+    fn an_object_that_is_gone_does_not_wait() {
+        let backlog = backlog();
+        backlog.ask(Some("team"), "a");
+        backlog.missing(Some("team"), "a");
+        backlog.measure();
+        assert_eq!(backlog.depth.get(), 0);
+    }
+}

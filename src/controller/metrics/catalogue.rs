@@ -1,0 +1,299 @@
+//! Every metric: its name, type, labels and meaning. What is registered, what is at zero from the start and
+//! what `docs/metrics.md` says all come from here.
+//!
+//! # Guarantees
+//! - No label's value is the name, the namespace or the uid of an object, nor anything else that a user or
+//!   the service can make up: the number of series has a bound.
+
+/// One metric.
+#[derive(Debug)]
+pub struct Metric {
+    /// As it is scraped: a counter ends in `_total`.
+    pub name: &'static str,
+    /// Its type.
+    pub kind: Kind,
+    /// Its labels, in the order in which values are given.
+    pub labels: &'static [Label],
+    /// What it counts; no full stop at the end.
+    pub help: &'static str,
+}
+
+/// The type of a metric.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Kind {
+    /// Only grows, until the process ends.
+    Counter,
+    /// Goes up and down.
+    Gauge,
+    /// Durations in seconds, with these upper bounds.
+    Histogram(&'static [f64]),
+}
+
+/// A label.
+#[derive(Clone, Copy, Debug)]
+pub struct Label {
+    /// Its name.
+    pub name: &'static str,
+    /// The values that are there from the start, at zero.
+    pub known: &'static [&'static str],
+    /// Which other values there may be; empty where there are none.
+    pub others: &'static str,
+}
+
+/// Metrics that belong together.
+#[derive(Debug)]
+pub struct Group {
+    /// A heading.
+    pub title: &'static str,
+    /// What is to be said of all of them, in Markdown.
+    pub about: &'static str,
+    /// The metrics.
+    pub metrics: &'static [&'static Metric],
+}
+
+/// Declares the metrics, and lists them all.
+macro_rules! catalogue {
+    ($(group $title:literal, $about:expr; { $($id:ident: $kind:expr, $name:literal, [$($label:expr),*], $help:literal;)+ })+) => {
+        $($(
+            pub(super) static $id: Metric =
+                Metric { name: $name, kind: $kind, labels: &[$($label),*], help: $help };
+        )+)+
+
+        /// Every metric, by group.
+        pub static GROUPS: &[Group] =
+            &[$(Group { title: $title, about: $about, metrics: &[$(&$id),+] }),+];
+    };
+}
+
+const fn label(name: &'static str, known: &'static [&'static str]) -> Label {
+    Label {
+        name,
+        known,
+        others: "",
+    }
+}
+
+/// The controllers, one a kind.
+pub const CONTROLLERS: &[&str] = &["run", "workspace", "clusterworkspace"];
+/// The code of a call that got no answer.
+pub const NO_ANSWER: &str = "none";
+/// The same of a request to the API server, as client-go has it.
+pub const NO_RESPONSE: &str = "<error>";
+/// A status that HTTP doesn't have.
+pub const NO_STATUS: &str = "other";
+/// Another reason than the ones that this version knows.
+pub const OTHER: &str = "Other";
+/// The HTTP methods that the operator uses with the API server.
+pub const METHODS: &[&str] = &["GET", "POST", "PATCH", "DELETE"];
+/// The phases; a Run without a status counts as Pending.
+pub const PHASES: &[&str] = &[
+    "Pending",
+    "Active",
+    "Cancelling",
+    "Succeeded",
+    "Failed",
+    "Cancelled",
+];
+/// The operations of the service, as in its document.
+pub const OPERATIONS: &[&str] = &[
+    "getVersion",
+    "getCurrentWorkspace",
+    "createRun",
+    "getRun",
+    "cancelRun",
+    "streamRunEvents",
+];
+/// Why a Run waits for a person.
+pub const STALLED: &[&str] = &[
+    "WorkspaceNotFound",
+    "NamespaceNotAllowed",
+    "CreateRefused",
+    "Forbidden",
+    "ApprovalConflict",
+    "VersionConflict",
+    "IdempotencyConflict",
+    "UnknownConflict",
+    "Refused",
+    "ServerError",
+    "ContractViolation",
+    "SubmissionUnknown",
+    "Restored",
+    "KeyInUse",
+    "WorkspaceChanged",
+    "IdentityChanged",
+    "BodyChanged",
+    "RunIdConflict",
+    OTHER,
+];
+/// Why a Workspace is not Ready.
+pub const NOT_READY: &[&str] = &[
+    "Unauthorized",
+    "Forbidden",
+    "SecretNotFound",
+    "SecretKeyNotFound",
+    "SecretForbidden",
+    "TokenMalformed",
+    "TokenIsProviderKey",
+    "CaInvalid",
+    "BaseUrlNotAllowed",
+    "WorkspaceMismatch",
+    "VersionNotAccepted",
+    "ServiceUnavailable",
+    "ContractViolation",
+    "Checking",
+    OTHER,
+];
+
+const CONTROLLER: Label = label("controller", CONTROLLERS);
+const QUEUE: Label = label("name", CONTROLLERS);
+const RESULT: Label = label("result", &["success", "error", "requeue", "requeue_after"]);
+const OPERATION: Label = label("operation", OPERATIONS);
+const HOST: Label = Label {
+    name: "host",
+    known: &[],
+    others: "the API server's address",
+};
+
+/// As controller-runtime has them.
+const RECONCILE_BUCKETS: &[f64] = &[
+    0.005, 0.01, 0.025, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.6, 0.7, 0.8, 0.9,
+    1.0, 1.25, 1.5, 1.75, 2.0, 2.5, 3.0, 3.5, 4.0, 4.5, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0, 15.0, 20.0,
+    25.0, 30.0, 40.0, 50.0, 60.0,
+];
+/// As client-go's workqueue has them.
+const QUEUE_BUCKETS: &[f64] = &[
+    1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1.0, 10.0, 100.0, 1000.0,
+];
+/// As client-go has them.
+const REST_BUCKETS: &[f64] = &[
+    0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0,
+];
+/// A create waits for the service for as long as the contract file lets it: 30 s, most often.
+const SERVICE_BUCKETS: &[f64] = &[
+    0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0,
+];
+
+catalogue! {
+    group "Runs and Workspaces",
+    "Counted in the operator's caches, at the moment of the scrape.";
+    {
+        RUNS: Kind::Gauge, "run_operator_runs", [label("phase", PHASES)],
+            "Run objects by phase; one without a status counts as Pending";
+        RUNS_STALLED: Kind::Gauge, "run_operator_runs_stalled", [label("reason", STALLED)],
+            "Run objects that are not finished and wait for a person (Stalled=True), by the condition's reason";
+        RUNS_IN_DOUBT: Kind::Gauge, "run_operator_runs_in_doubt", [],
+            "Run objects that may have a run at the service whose id is not known yet: the intent is written, no runId is";
+        OLDEST_DOUBT: Kind::Gauge, "run_operator_oldest_doubt_seconds", [],
+            "Age of the oldest intent of such a Run; 0 where there is none";
+        WORKSPACES: Kind::Gauge, "run_operator_workspaces",
+            [label("kind", &["Workspace", "ClusterWorkspace"]), label("ready", &["True", "False", "Unknown"])],
+            "Workspace objects of either kind by their Ready condition; one without it counts as Unknown";
+        WORKSPACES_NOT_READY: Kind::Gauge, "run_operator_workspaces_not_ready", [label("reason", NOT_READY)],
+            "Workspace objects of either kind that are not Ready, by the condition's reason";
+        UNDECODABLE: Kind::Counter, "run_operator_undecodable_objects_total", [],
+            "Objects that could not be decoded; each is left alone until it changes";
+        VANISHED: Kind::Counter, "run_operator_vanished_runs_total", [],
+            "Run objects that vanished without having been released; their runs are cancelled";
+        CANCEL_UNCONFIRMED: Kind::Counter, "run_operator_cancel_unconfirmed_total", [],
+            "Finalizers taken off while the run was only seen to be cancelling";
+    }
+    group "Calls to the service",
+    "A call that is repeated counts each time.";
+    {
+        REQUESTS: Kind::Counter, "run_operator_service_requests_total",
+            [OPERATION, Label { name: "code", known: &["200", NO_ANSWER], others: "any HTTP status; `other`" }],
+            "Calls to the service by operation and HTTP status; none is no answer";
+        REQUEST_SECONDS: Kind::Histogram(SERVICE_BUCKETS), "run_operator_service_request_duration_seconds", [OPERATION],
+            "Time from a call to its end; of an event stream, to its opening";
+        IN_FLIGHT: Kind::Gauge, "run_operator_calls_in_flight", [],
+            "Calls for Runs that are under way, the opening of event streams included";
+        WAITING: Kind::Gauge, "run_operator_calls_waiting", [],
+            "Calls for Runs that wait for their Workspace's turn";
+        PAUSES: Kind::Counter, "run_operator_workspace_pauses_total",
+            [label("cause", &["too_many_requests", "no_answer"])],
+            "Pauses of a Workspace's calls by cause: too_many_requests is 429, no_answer several calls in a row without one";
+        TOKEN_CHANGES: Kind::Counter, "run_operator_token_changes_total", [],
+            "Workspaces whose calls went over to another token, once it was verified";
+    }
+    group "Event streams",
+    "One for each Run at the service, up to `--max-streams`; the others are polled.";
+    {
+        OPEN_STREAMS: Kind::Gauge, "run_operator_open_streams", [],
+            "Event streams whose connection is open";
+        STREAM_RECONNECTS: Kind::Counter, "run_operator_stream_reconnects_total", [],
+            "Event streams opened anew after a break";
+        STREAM_EVENTS: Kind::Counter, "run_operator_stream_events_total", [],
+            "Events received from the service, repetitions not counted";
+    }
+    group "Reconciles",
+    "Names and buckets are controller-runtime's, so that its dashboards fit. `requeue` is always zero: an object that is \
+     looked at again is given a time. A panic is caught; it counts as an error and as a panic, and leaves its object alone. \
+     A call to the service is a task of its own and not part of a reconcile's time.";
+    {
+        RECONCILES: Kind::Counter, "controller_runtime_reconcile_total", [CONTROLLER, RESULT],
+            "Reconciles by controller and result";
+        RECONCILE_ERRORS: Kind::Counter, "controller_runtime_reconcile_errors_total", [CONTROLLER],
+            "Reconciles that failed: a write to the API server, or an object that can't be decoded";
+        RECONCILE_PANICS: Kind::Counter, "controller_runtime_reconcile_panics_total", [CONTROLLER],
+            "Panics in a reconcile or in a call to the service; each is a bug of the operator";
+        RECONCILE_SECONDS: Kind::Histogram(RECONCILE_BUCKETS), "controller_runtime_reconcile_time_seconds", [CONTROLLER],
+            "Time that a reconcile took";
+        ACTIVE_WORKERS: Kind::Gauge, "controller_runtime_active_workers", [CONTROLLER],
+            "Reconciles under way";
+        MAX_WORKERS: Kind::Gauge, "controller_runtime_max_concurrent_reconciles", [CONTROLLER],
+            "Reconciles that may be under way at the same time; 0 is no bound";
+        CONFLICTS: Kind::Counter, "run_operator_write_conflicts_total", [CONTROLLER],
+            "Reconciles that met a newer version of their object, or none, and look again; they count as requeue_after";
+    }
+    group "Work queues",
+    "Names and buckets are client-go's. The queue is kube-rs's scheduler: it holds an object once, and so do these. There \
+     is no `workqueue_retries_total`: an object that failed is scheduled for a time of its own, and nothing tells such a \
+     time from another.";
+    {
+        QUEUE_DEPTH: Kind::Gauge, "workqueue_depth", [QUEUE, CONTROLLER],
+            "Objects that wait for a reconcile, those whose time has come included";
+        QUEUE_ADDS: Kind::Counter, "workqueue_adds_total", [QUEUE, CONTROLLER],
+            "Objects put into the queue; one that waits already is not counted again";
+        QUEUE_SECONDS: Kind::Histogram(QUEUE_BUCKETS), "workqueue_queue_duration_seconds", [QUEUE, CONTROLLER],
+            "Time that an object waited for its reconcile";
+        WORK_SECONDS: Kind::Histogram(QUEUE_BUCKETS), "workqueue_work_duration_seconds", [QUEUE, CONTROLLER],
+            "Time that an object's reconcile took";
+        UNFINISHED: Kind::Gauge, "workqueue_unfinished_work_seconds", [QUEUE, CONTROLLER],
+            "How long the reconciles under way have taken so far, all together";
+        LONGEST: Kind::Gauge, "workqueue_longest_running_processor_seconds", [QUEUE, CONTROLLER],
+            "How long the longest of the reconciles under way has taken so far";
+    }
+    group "Requests to the API server",
+    "Names and buckets are client-go's. Each attempt counts, those that the client repeats after a 429, 503 or 504 \
+     included; a watch counts once, when it is opened.";
+    {
+        REST_REQUESTS: Kind::Counter, "rest_client_requests_total",
+            [Label { name: "code", known: &["200", NO_RESPONSE], others: "any HTTP status; `other`" },
+             Label { name: "method", known: METHODS, others: "" }, HOST],
+            "Requests to the API server by HTTP status, method and host; <error> is no answer";
+        REST_SECONDS: Kind::Histogram(REST_BUCKETS), "rest_client_request_duration_seconds",
+            [Label { name: "verb", known: METHODS, others: "" }, HOST],
+            "Time from a request to the head of its answer, or until it was given up, by method and host";
+        EVENTS_DROPPED: Kind::Counter, "run_operator_events_dropped_total", [],
+            "Kubernetes Events not published: too many, refused or not answered";
+    }
+    group "The process",
+    "On Linux alone, except for the first.";
+    {
+        BUILD_INFO: Kind::Gauge, "run_operator_build_info",
+            [Label { name: "version", known: &[env!("CARGO_PKG_VERSION")], others: "" }],
+            "Always 1; the label is the operator's version";
+        CPU: Kind::Counter, "process_cpu_seconds_total", [],
+            "Processor time used, user and system";
+        RESIDENT: Kind::Gauge, "process_resident_memory_bytes", [],
+            "Resident memory";
+        VIRTUAL: Kind::Gauge, "process_virtual_memory_bytes", [],
+            "Virtual memory";
+        OPEN_FDS: Kind::Gauge, "process_open_fds", [],
+            "Open file descriptors";
+        MAX_FDS: Kind::Gauge, "process_max_fds", [],
+            "File descriptors that may be open";
+        START_TIME: Kind::Gauge, "process_start_time_seconds", [],
+            "When the process started, in seconds since 1970";
+    }
+}

@@ -1,0 +1,185 @@
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "a test stops at what it did not expect"
+)]
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::catalogue::{
+    GROUPS, Kind, METHODS, Metric, NOT_READY, OPERATIONS, OTHER, PHASES, STALLED,
+};
+use super::*;
+use crate::api::{Phase, Reason};
+
+fn all() -> impl Iterator<Item = &'static Metric> {
+    GROUPS
+        .iter()
+        .flat_map(|group| group.metrics.iter().copied())
+}
+
+/// Name and label names of every series, `le` left out.
+fn series(text: &str) -> Vec<(String, Vec<String>)> {
+    let samples = text.lines().filter(|line| !line.starts_with('#'));
+    let read = |line: &str| {
+        let (name, rest) = line.split_once(['{', ' ']).unwrap();
+        let labels = rest.split_once('}').map_or("", |(labels, _)| labels);
+        let names = labels
+            .split("\",")
+            .filter_map(|label| label.split_once('='));
+        let names = names.map(|(name, _)| name.to_owned()).filter(|n| n != "le");
+        (name.to_owned(), names.collect())
+    };
+    samples.map(read).collect()
+}
+
+fn metrics() -> Arc<Metrics> {
+    let metrics = Arc::new(Metrics::new());
+    let address = "https://10.0.0.1:443".parse().unwrap();
+    let _ = CountRequests::new(Arc::clone(&metrics), &address);
+    metrics
+}
+
+#[test]
+fn what_is_registered_is_what_the_catalogue_declares_with_its_type_help_and_labels() {
+    let text = metrics().encode(Format::Text).unwrap();
+    let mut shown: BTreeMap<String, BTreeSet<Vec<String>>> = BTreeMap::new();
+    for (name, labels) in series(&text) {
+        let histogram = ["_bucket", "_sum", "_count"]
+            .iter()
+            .find_map(|s| name.strip_suffix(s));
+        let name = histogram.unwrap_or(&name).to_owned();
+        shown.entry(name).or_default().insert(labels);
+    }
+    for metric in all() {
+        let kind = match metric.kind {
+            Kind::Counter => "counter",
+            Kind::Gauge => "gauge",
+            Kind::Histogram(_) => "histogram",
+        };
+        let head = format!(
+            "# HELP {0} {1}.\n# TYPE {0} {kind}\n",
+            metric.name, metric.help
+        );
+        assert!(text.contains(&head), "{head}");
+        let labels: Vec<String> = metric.labels.iter().map(|l| l.name.to_owned()).collect();
+        let series = shown.remove(metric.name);
+        assert_eq!(series, Some(BTreeSet::from([labels])), "{}", metric.name);
+        assert_eq!(
+            metric.kind == Kind::Counter,
+            metric.name.ends_with("_total")
+        );
+    }
+    assert!(shown.is_empty(), "registered and not declared: {shown:?}");
+}
+
+#[test]
+fn every_series_is_at_zero_before_anything_has_happened() {
+    let text = metrics().encode(Format::Text).unwrap();
+    let samples = text.lines().filter(|line| !line.starts_with('#'));
+    let counted = samples.filter(|line| !line.ends_with(" 0") && !line.ends_with(" 0.0"));
+    let told: Vec<_> = counted
+        .filter(|line| !line.starts_with("process_"))
+        .collect();
+    let version = env!("CARGO_PKG_VERSION");
+    assert_eq!(
+        told,
+        [format!(
+            "run_operator_build_info{{version=\"{version}\"}} 1"
+        )]
+    );
+}
+
+#[test]
+fn the_known_values_of_labels_are_those_of_the_code() {
+    let operations = Operation::ALL.map(Operation::as_str);
+    assert_eq!(operations, OPERATIONS);
+    let phase = |name: &&str| serde_json::from_value::<Phase>((*name).into()).is_ok();
+    assert!(PHASES.iter().all(phase));
+    let reasons: BTreeSet<&str> = Reason::ALL.iter().map(|r| r.as_str()).collect();
+    for reason in STALLED.iter().chain(NOT_READY) {
+        assert!(*reason == OTHER || reasons.contains(reason), "{reason}");
+    }
+}
+
+#[test]
+fn a_panic_is_an_error_and_a_conflict_looks_again() {
+    let metrics = Metrics::new();
+    for result in [
+        ReconcileResult::success,
+        ReconcileResult::requeue_after,
+        ReconcileResult::conflict,
+        ReconcileResult::error,
+        ReconcileResult::panic,
+    ] {
+        metrics.reconciled("run", result, Duration::from_millis(1));
+    }
+    let results = ["success", "requeue_after", "error", "requeue"];
+    let counts = results.map(|result| metrics.reconciles.of(&["run", result]).get());
+    assert_eq!(counts, [1, 2, 2, 0]);
+    assert_eq!(metrics.reconcile_errors.of(&["run"]).get(), 2);
+    assert_eq!(metrics.reconcile_panics.of(&["run"]).get(), 1);
+    assert_eq!(metrics.conflicts.of(&["run"]).get(), 1);
+    assert_eq!(metrics.reconcile_seconds.of(&["run"]).count(), 5);
+}
+
+#[test]
+fn a_status_that_http_does_not_have_makes_no_series_of_its_own() {
+    assert_eq!([code(200), code(599)], ["200", "599"]);
+    assert_eq!([code(600), code(999), code(0)], ["other", "other", "other"]);
+}
+
+#[test]
+fn a_scraper_gets_the_format_that_it_asks_for() {
+    let prometheus = "application/openmetrics-text;version=1.0.0;q=0.5,text/plain;q=0.3";
+    assert_eq!(Format::asked_for(Some(prometheus)), Format::OpenMetrics);
+    assert_eq!(Format::asked_for(Some("*/*")), Format::Text);
+    assert_eq!(Format::asked_for(None), Format::Text);
+    let metrics = Metrics::new();
+    let open = metrics.encode(Format::OpenMetrics).unwrap();
+    assert!(open.contains("# TYPE run_operator_vanished_runs counter\n"));
+    assert!(open.ends_with("\n# EOF\n"));
+    let plain = metrics.encode(Format::Text).unwrap();
+    assert!(plain.contains("# TYPE run_operator_vanished_runs_total counter\n"));
+    assert!(!plain.contains("# EOF"));
+    assert_eq!(series(&open), series(&plain));
+}
+
+/// The answer of an API server: this status, or none.
+#[derive(Clone)]
+struct Answers(Option<u16>);
+
+impl tower::Service<http::Request<()>> for Answers {
+    type Response = http::Response<()>;
+    type Error = ();
+    type Future = std::future::Ready<Result<http::Response<()>, ()>>;
+
+    fn poll_ready(&mut self, _: &mut std::task::Context<'_>) -> std::task::Poll<Result<(), ()>> {
+        std::task::Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, _: http::Request<()>) -> Self::Future {
+        let answer = self
+            .0
+            .map(|status| http::Response::builder().status(status).body(()));
+        std::future::ready(answer.ok_or(()).map(Result::unwrap))
+    }
+}
+
+#[tokio::test]
+async fn a_request_counts_by_its_answer_and_one_that_is_given_up_has_none() {
+    use tower::{Layer, Service};
+
+    let metrics = Arc::new(Metrics::new());
+    let address = "https://10.0.0.1:443".parse().unwrap();
+    let layer = CountRequests::new(Arc::clone(&metrics), &address);
+    let request = || http::Request::builder().method("PATCH").body(()).unwrap();
+    for status in [Some(200), Some(409), None] {
+        let answer = layer.layer(Answers(status)).call(request());
+        let _ = answer.await;
+    }
+    drop(layer.layer(Answers(Some(200))).call(request()));
+    let count = |code| metrics.kubernetes.count(code, "PATCH", "10.0.0.1:443");
+    assert_eq!([count("200"), count("409"), count("<error>")], [1, 1, 2]);
+    assert!(METHODS.contains(&"PATCH"));
+}

@@ -1,0 +1,178 @@
+//! `run-operator doctor`, with the rights that `helm test` gives it.
+
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use crate::cluster::{ControlPlane, Options, Output, Process, Scratch};
+use crate::helm::{documents, manifests, of_kind};
+use crate::space::{Space, kubectl};
+
+const START_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// What it printed, and its exit code.
+fn doctor(kubeconfig: &std::path::Path, args: &[&str]) -> (String, i32) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_run-operator"));
+    command
+        .arg("doctor")
+        .args(args)
+        .env("KUBECONFIG", kubeconfig);
+    let output = command.output().unwrap();
+    let mut told = String::from_utf8(output.stdout).unwrap();
+    told.push_str(&String::from_utf8(output.stderr).unwrap());
+    (told, output.status.code().unwrap())
+}
+
+/// A kubeconfig of the service account of the test's Pod, with its rights from the chart.
+fn of_the_test_pod(space: &Space, scratch: &Scratch) -> PathBuf {
+    let objects = documents(&manifests(&space.namespace, &[]));
+    let own = |kind: &str| {
+        let name = "run-operator-test";
+        let found = of_kind(&objects, kind).into_iter();
+        found
+            .filter(|o| o["metadata"]["name"] == name)
+            .cloned()
+            .collect::<Vec<_>>()
+    };
+    for kind in ["ServiceAccount", "Role", "RoleBinding"] {
+        let objects = own(kind);
+        assert_eq!(objects.len(), 1, "{kind}");
+        space.apply(&objects, &[kind]);
+    }
+    let token = space
+        .kubectl(&["create", "token", "run-operator-test"], "")
+        .unwrap();
+    let kubeconfig = scratch.path().join("kubeconfig");
+    std::fs::copy(space.control_plane.kubeconfig(), &kubeconfig).unwrap();
+    let file = format!("--kubeconfig={}", kubeconfig.display());
+    let token = format!("--token={}", token.trim());
+    for args in [
+        ["set-credentials", "doctor", &token],
+        ["set-context", "--current", "--user=doctor"],
+    ] {
+        kubectl(
+            space.control_plane,
+            &[&[file.as_str(), "config"], &args[..]].concat(),
+            "",
+        )
+        .unwrap();
+    }
+    kubeconfig
+}
+
+/// A reference service, and its base URL.
+async fn service(scratch: &Scratch) -> (Process, String) {
+    let port_file = scratch.path().join("port");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_reference-service"));
+    command
+        .args([
+            "--token",
+            "secret",
+            "--listen",
+            "127.0.0.1:0",
+            "--port-file",
+        ])
+        .arg(&port_file);
+    let process = Process::spawn(&command, Output::File(scratch.path().join("log"))).unwrap();
+    let deadline = Instant::now() + START_TIMEOUT;
+    loop {
+        let port = std::fs::read_to_string(&port_file).unwrap_or_default();
+        if let Ok(port) = port.trim().parse::<u16>() {
+            return (process, format!("http://127.0.0.1:{port}/api/v1"));
+        }
+        assert!(Instant::now() < deadline, "{}", process.output());
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+#[tokio::test]
+async fn with_the_rights_of_helm_test_all_is_found_well_and_nothing_is_stored() {
+    let space = Space::new().await;
+    let scratch = Scratch::new("doctor").unwrap();
+    let kubeconfig = of_the_test_pod(&space, &scratch);
+    let (_service, base_url) = service(&scratch).await;
+    let args = ["--namespace", &space.namespace, "--base-url", &base_url];
+    let (told, code) = doctor(&kubeconfig, &args);
+    assert_eq!(code, 0, "{told}");
+    assert!(!told.contains("FAIL") && !told.contains("note"), "{told}");
+    assert_eq!(
+        told.lines().filter(|l| l.starts_with("ok ")).count(),
+        8,
+        "{told}"
+    );
+    assert!(
+        told.ends_with("Runs can be submitted from here.\n"),
+        "{told}"
+    );
+    let stored = space.kubectl(&["get", "runs", "-o", "name"], "").unwrap();
+    assert_eq!(stored, "");
+}
+
+#[tokio::test]
+async fn a_missing_right_and_a_silent_service_are_named() {
+    let space = Space::new().await;
+    let scratch = Scratch::new("doctor").unwrap();
+    let kubeconfig = of_the_test_pod(&space, &scratch);
+    let args = [
+        "--namespace",
+        "default",
+        "--base-url",
+        "http://127.0.0.1:1/api/v1",
+    ];
+    let (told, code) = doctor(&kubeconfig, &args);
+    assert_eq!(code, 1, "{told}");
+    let failed: Vec<&str> = told.lines().filter(|l| l.starts_with("FAIL")).collect();
+    let [right, service] = failed.as_slice() else {
+        panic!("{told}")
+    };
+    assert!(
+        right.contains("forbidden") && right.contains("create and patch"),
+        "{right}"
+    );
+    assert!(service.contains("Check the base URL"), "{service}");
+    assert!(told.ends_with("Not as it should be: 2.\n"), "{told}");
+}
+
+#[tokio::test]
+async fn missing_and_older_crds_are_told_from_those_of_this_version() {
+    let own = ControlPlane::start(Options::default()).await.unwrap();
+    let (told, code) = doctor(own.kubeconfig(), &[]);
+    assert_eq!(code, 1, "{told}");
+    assert!(
+        told.contains("FAIL  the CRDs are of this version"),
+        "{told}"
+    );
+
+    let yaml = run_operator::api::crd::yaml().unwrap();
+    let mut crds = documents(&yaml);
+    for crd in &mut crds {
+        let spec = "/spec/versions/0/schema/openAPIV3Schema/properties/spec";
+        if let Some(spec) = crd.pointer_mut(spec) {
+            spec["properties"]
+                .as_object_mut()
+                .unwrap()
+                .remove("readyWhen");
+        }
+        own.apply_yaml(&crd.to_string()).await.unwrap();
+    }
+    // The API server takes up a CRD's fields on its own time.
+    let deadline = Instant::now() + START_TIMEOUT;
+    loop {
+        let (told, code) = doctor(own.kubeconfig(), &[]);
+        assert_eq!(code, 1, "{told}");
+        if told.contains("lacks Run.spec.readyWhen.") {
+            break;
+        }
+        assert!(Instant::now() < deadline, "{told}");
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+}
+
+#[tokio::test]
+async fn what_can_t_be_tried_at_all_has_an_exit_code_of_its_own() {
+    let nowhere = std::path::Path::new("/nonexistent/kubeconfig");
+    let (told, code) = doctor(nowhere, &[]);
+    assert_eq!((told.lines().count(), code), (1, 2), "{told}");
+    let (told, code) = doctor(nowhere, &["--base-url", "nope"]);
+    assert_eq!((told.lines().count(), code), (1, 2), "{told}");
+}

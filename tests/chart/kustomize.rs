@@ -1,0 +1,80 @@
+//! `deploy/`: what is rendered from the chart for those who don't use Helm.
+
+use std::collections::BTreeMap;
+
+use rstest::rstest;
+use serde_json::Value;
+
+use crate::helm::{documents, of_kind, pod, root, texts};
+use crate::space::Space;
+
+async fn built(overlay: &str) -> (Space, Vec<Value>) {
+    let space = Space::new().await;
+    let directory = root().join("deploy/kustomize").join(overlay);
+    let yaml = space
+        .kubectl(&["kustomize", &directory.display().to_string()], "")
+        .unwrap();
+    (space, documents(&yaml))
+}
+
+fn by_name(objects: Vec<Value>) -> BTreeMap<String, Value> {
+    let name = |o: &Value| format!("{} {}", o["kind"], o["metadata"]["name"]);
+    objects.into_iter().map(|o| (name(&o), o)).collect()
+}
+
+#[tokio::test]
+async fn the_base_is_the_plain_manifest() {
+    let (_, base) = built("base").await;
+    let plain = std::fs::read_to_string(root().join("deploy/install.yaml")).unwrap();
+    assert!(!plain.contains("helm.sh/"), "a mark of Helm");
+    assert_eq!(by_name(base), by_name(documents(&plain)));
+}
+
+#[rstest]
+#[case("base")]
+#[case("overlays/production")]
+#[case("overlays/namespaced")]
+#[case("overlays/monitoring")]
+#[tokio::test]
+async fn the_api_server_takes_every_overlay_without_a_warning(#[case] overlay: &str) {
+    let (space, objects) = built(overlay).await;
+    space.create_namespace("run-operator");
+    space.create_namespace("team-a");
+    let list = serde_json::json!({"apiVersion": "v1", "kind": "List", "items": objects});
+    let apply = [
+        "apply",
+        "--server-side",
+        "--force-conflicts",
+        "--dry-run=server",
+        "--validate=strict",
+        "-f",
+        "-",
+    ];
+    let control_plane = space.control_plane;
+    let taken = crate::space::kubectl(control_plane, &apply, &list.to_string()).unwrap();
+    assert_eq!(taken.lines().count(), objects.len(), "{taken}");
+}
+
+#[tokio::test]
+async fn the_namespaced_overlay_has_no_right_in_the_cluster() {
+    let (_, objects) = built("overlays/namespaced").await;
+    assert!(of_kind(&objects, "ClusterRoleBinding").is_empty());
+    assert_eq!(of_kind(&objects, "RoleBinding").len(), 1);
+    let args = texts(&pod(&objects)["spec"]["containers"][0]["args"]);
+    assert!(args.contains(&"--namespace=team-a") && args.contains(&"--cluster-workspaces=false"));
+    assert!(!args.contains(&"--cluster-workspaces=true"));
+}
+
+#[tokio::test]
+async fn the_production_overlay_says_what_every_installation_has_to() {
+    let (_, objects) = built("overlays/production").await;
+    let container = &pod(&objects)["spec"]["containers"][0];
+    assert_eq!(
+        container["image"],
+        format!(
+            "registry.example.com/run-operator:{}",
+            env!("CARGO_PKG_VERSION")
+        )
+    );
+    assert!(texts(&container["args"]).contains(&"--base-url=https://runs.example.com/api/v1"));
+}

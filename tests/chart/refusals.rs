@@ -1,0 +1,60 @@
+//! What the schema refuses, in words that name the value. And what it has to let pass.
+
+use rstest::rstest;
+
+use crate::cluster::Scratch;
+use crate::helm;
+
+#[rstest]
+#[case::a_misspelt_one(&["--set", "bsaeUrl=https://a.example/v1"], &["bsaeUrl", "not allowed"])]
+#[case::a_misspelt_one_further_down(&["--set", "image.pulPolicy=Always"], &["/image", "pulPolicy", "not allowed"])]
+#[case::two_pods(&["--set", "replicas=2"], &["/replicas", "maximum"])]
+#[case::a_number_as_text(&["--set-string", "replicas=1"], &["/replicas", "want integer"])]
+#[case::a_relative_url(&["--set", "baseUrl=runs.example.com"], &["/baseUrl", "pattern"])]
+#[case::another_scheme(&["--set", "allowedBaseUrls={ftp://a.example/v1}"], &["/allowedBaseUrls/0", "pattern"])]
+#[case::two_urls_in_one(&["--set-json", r#"allowedBaseUrls=["https://a.example,https://b.example"]"#], &["/allowedBaseUrls/0", "pattern"])]
+#[case::a_word_for_yes(&["--set-string", "crds.keep=yes"], &["/crds/keep", "want boolean"])]
+#[case::a_short_digest(&["--set", "image.digest=sha256:0e072d"], &["/image/digest", "pattern"])]
+#[case::a_tag_with_a_blank(&["--set", "image.tag=1 0"], &["/image/tag", "pattern"])]
+#[case::no_repository(&["--set", "image.repository="], &["/image/repository"])]
+#[case::an_unknown_pull_policy(&["--set", "image.pullPolicy=Sometimes"], &["/image/pullPolicy", "Always", "Never"])]
+#[case::an_unknown_form_of_the_log(&["--set", "logging.format=xml"], &["/logging/format", "text", "json"])]
+#[case::no_duration(&["--set", "poll.min=soon"], &["/poll/min", "pattern"])]
+#[case::a_namespace_that_can_t_be(&["--set", "watchNamespaces={Team_A}"], &["/watchNamespaces/0", "pattern"])]
+#[case::a_namespace_twice(&["--set", "watchNamespaces={a,a}"], &["/watchNamespaces", "equal"])]
+#[case::a_name_where_a_list_belongs(&["--set", "tokenSecretNames=mine"], &["/tokenSecretNames", "want array"])]
+#[case::every_secret(&["--set", "tokenSecretNames={*}"], &["/tokenSecretNames/0", "pattern"])]
+#[case::no_streams_at_all(&["--set", "maxStreams=-1"], &["/maxStreams", "minimum"])]
+#[case::no_reconciles(&["--set", "maxConcurrentReconciles=0"], &["/maxConcurrentReconciles", "minimum"])]
+#[case::a_port_that_is_none(&["--set", "listen.port=70000"], &["/listen/port", "maximum"])]
+#[case::a_workspace_s_name(&["--set", "defaultWorkspace.name=My"], &["/defaultWorkspace/name", "pattern"])]
+#[case::a_variable_without_a_name(&["--set", "extraEnv[0].value=x"], &["/extraEnv/0", "name"])]
+#[case::a_label_that_is_no_text(&["--set", "podLabels.a=1"], &["/podLabels/a", "want string"])]
+#[case::both_monitors(&["--set", "metrics.serviceMonitor.enabled=true,metrics.podMonitor.enabled=true"], &["metrics.podMonitor.enabled", "twice"])]
+#[case::a_monitor_of_no_service(&["--set", "metrics.serviceMonitor.enabled=true,metrics.service.enabled=false"], &["metrics.service.enabled", "podMonitor"])]
+fn a_wrong_value_is_refused_by_its_name(#[case] args: &[&str], #[case] words: &[&str]) {
+    let told = helm::refused(args);
+    for word in words {
+        assert!(told.contains(word), "{word:?} is not in {told:?}");
+    }
+}
+
+#[test]
+fn a_parent_chart_may_share_values_and_switch_it_off() {
+    let scratch = Scratch::new("parent").unwrap();
+    let parent = scratch.path();
+    let manifest = "apiVersion: v2\nname: parent\nversion: 1.0.0\ndependencies:\n  - name: run-operator\n    version: \">=0.0.0\"\n    condition: run-operator.enabled\n";
+    std::fs::write(parent.join("Chart.yaml"), manifest).unwrap();
+    std::fs::create_dir(parent.join("charts")).unwrap();
+    std::os::unix::fs::symlink(helm::chart(), parent.join("charts/run-operator")).unwrap();
+    let rendered = |args: &[&str]| {
+        let output = helm::template(parent, "parent", "parent", args);
+        helm::documents(&helm::done(&output))
+    };
+    let shared = "global.imageRegistry=mirror.example.com,global.other=1";
+    let with = rendered(&["--set", shared, "--set", "run-operator.enabled=true"]);
+    let image = &helm::pod(&with)["spec"]["containers"][0]["image"];
+    let image = image.as_str().unwrap();
+    assert!(image.starts_with("mirror.example.com/"), "{image}");
+    assert!(rendered(&["--set", "run-operator.enabled=false"]).is_empty());
+}

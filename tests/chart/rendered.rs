@@ -1,0 +1,247 @@
+//! What the values come to.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Value, json};
+
+use crate::helm::{self, ci, objects, of_kind, pod, texts, the};
+
+fn container(objects: &[Value]) -> &Value {
+    &pod(objects)["spec"]["containers"][0]
+}
+
+fn args(objects: &[Value]) -> Vec<&str> {
+    texts(&container(objects)["args"])
+}
+
+#[test]
+fn a_digest_wins_over_the_tag_and_the_shared_registry_over_the_chart_s() {
+    let image = |set: &str| container(&objects(&["--set", set]))["image"].clone();
+    let version = env!("CARGO_PKG_VERSION");
+    assert_eq!(image("image.tag="), format!("run-operator:{version}"));
+    assert_eq!(
+        image("image.registry=a.example,image.tag=x"),
+        "a.example/run-operator:x"
+    );
+    let digest = format!("sha256:{}", "0".repeat(64));
+    let both = format!("image.digest={digest},image.tag=x,image.registry=a.example");
+    assert_eq!(image(&both), format!("a.example/run-operator@{digest}"));
+    let shared = format!("{both},global.imageRegistry=b.example");
+    assert_eq!(image(&shared), format!("b.example/run-operator@{digest}"));
+}
+
+#[test]
+fn a_changed_contract_file_is_a_new_pod_and_a_mounted_file() {
+    let with = |contract: &str| objects(&["--set", &format!("contract={contract}")]);
+    let (one, other) = (with("a: 1"), with("a: 2"));
+    let sum =
+        |objects: &[Value]| pod(objects)["metadata"]["annotations"]["checksum/contract"].clone();
+    assert_ne!(sum(&one), sum(&other));
+    assert_eq!(the(&one, "ConfigMap")["data"]["contract.yaml"], "a: 1\n");
+    assert!(args(&one).contains(&"--contract=/etc/run-operator/contract.yaml"));
+    let mount = &container(&one)["volumeMounts"][0];
+    assert_eq!(mount["mountPath"], "/etc/run-operator");
+    let volume = &pod(&one)["spec"]["volumes"][0]["configMap"]["name"];
+    assert_eq!(volume, &the(&one, "ConfigMap")["metadata"]["name"]);
+    assert_eq!(sum(&objects(&[])), Value::Null);
+}
+
+#[test]
+fn an_empty_list_of_secrets_gives_no_right_to_any() {
+    // In RBAC an empty list of names is every name.
+    let rendered = helm::manifests(
+        "run-operator",
+        &[
+            "--set-json",
+            "tokenSecretNames=[]",
+            "--set",
+            "rbac.aggregateRoles=false",
+        ],
+    );
+    let objects = helm::documents(&rendered);
+    let rules = the(&objects, "ClusterRole")["rules"].clone();
+    assert!(!rules.to_string().contains("secrets"), "{rules}");
+}
+
+#[test]
+fn every_rule_about_secrets_names_them() {
+    for values in ["default", "full", "namespaced", "shared"] {
+        let objects = objects(&["-f", &ci(values)]);
+        let roles = of_kind(&objects, "ClusterRole")
+            .into_iter()
+            .chain(of_kind(&objects, "Role"));
+        for rule in roles.flat_map(|role| role["rules"].as_array().unwrap()) {
+            let secrets = texts(&rule["resources"]).contains(&"secrets");
+            assert_eq!(
+                secrets,
+                rule.get("resourceNames").is_some(),
+                "{values}: {rule}"
+            );
+            assert!(!rule.to_string().contains('*'), "{values}: {rule}");
+        }
+    }
+}
+
+#[test]
+fn watched_namespaces_have_a_role_each_and_no_right_in_the_cluster() {
+    let few = objects(&["--set", "watchNamespaces={a,b},rbac.aggregateRoles=false"]);
+    assert!(of_kind(&few, "ClusterRole").is_empty());
+    assert!(of_kind(&few, "ClusterRoleBinding").is_empty());
+    let in_them = |kind: &str| -> BTreeSet<String> {
+        let found = of_kind(&few, kind).into_iter();
+        let found = found.filter(|o| o["metadata"]["name"] == "run-operator");
+        found
+            .map(|o| o["metadata"]["namespace"].as_str().unwrap().to_owned())
+            .collect()
+    };
+    let both = ["a", "b"].map(str::to_owned).into();
+    assert_eq!(in_them("Role"), both);
+    assert_eq!(in_them("RoleBinding"), both);
+    let args = args(&few);
+    for arg in [
+        "--namespace=a",
+        "--namespace=b",
+        "--cluster-workspaces=false",
+    ] {
+        assert!(args.contains(&arg), "{arg} is not in {args:?}");
+    }
+}
+
+#[test]
+fn cluster_workspaces_beside_watched_namespaces_add_their_rules_and_no_other() {
+    let both = objects(&[
+        "--set",
+        "watchNamespaces={a},clusterWorkspaces.enabled=true,rbac.aggregateRoles=false",
+    ]);
+    let cluster = &the(&both, "ClusterRole")["rules"];
+    let resources: Vec<&str> = cluster
+        .as_array()
+        .unwrap()
+        .iter()
+        .flat_map(|r| texts(&r["resources"]))
+        .collect();
+    assert_eq!(
+        resources,
+        [
+            "clusterworkspaces",
+            "clusterworkspaces/status",
+            "namespaces"
+        ]
+    );
+    let roles = of_kind(&both, "Role");
+    let shared = roles.iter().find(|r| {
+        r["metadata"]["namespace"] == "run-operator" && r["metadata"]["name"] == "run-operator"
+    });
+    let secrets = shared.unwrap()["rules"].as_array().unwrap();
+    assert_eq!(secrets.len(), 1);
+    assert_eq!(secrets[0]["resources"], json!(["secrets"]));
+    let events = roles
+        .iter()
+        .find(|r| r["metadata"]["namespace"] == "default");
+    assert_eq!(events.unwrap()["rules"][0]["resources"], json!(["events"]));
+}
+
+#[test]
+fn nobody_but_the_operator_may_write_a_status() {
+    let objects = objects(&[]);
+    let roles = of_kind(&objects, "ClusterRole");
+    let aggregated: Vec<_> = roles
+        .iter()
+        .filter(|r| r["metadata"]["labels"].to_string().contains("aggregate-to"))
+        .collect();
+    assert_eq!(aggregated.len(), 3);
+    for role in aggregated {
+        let given = role["rules"].to_string();
+        assert!(!given.contains("/status"), "{given}");
+        assert!(!given.contains("secrets"), "{given}");
+    }
+    let may_write = |suffix: &str, resource: &str| {
+        let name = format!("run-operator-{suffix}");
+        let role = roles
+            .iter()
+            .find(|r| r["metadata"]["name"] == name.as_str())
+            .unwrap();
+        let given = role["rules"].as_array().unwrap();
+        given.iter().any(|r| {
+            texts(&r["resources"]).contains(&resource) && texts(&r["verbs"]).contains(&"create")
+        })
+    };
+    assert!(may_write("edit", "runs") && may_write("admin", "workspaces"));
+    assert!(!may_write("view", "runs") && !may_write("edit", "workspaces"));
+    assert!(!may_write("admin", "clusterworkspaces"));
+}
+
+#[test]
+fn crds_stay_when_the_release_goes_unless_told_otherwise() {
+    let kept = |args: &[&str]| -> Vec<bool> {
+        let objects = objects(args);
+        let policy = [
+            "ValidatingAdmissionPolicy",
+            "ValidatingAdmissionPolicyBinding",
+            "CustomResourceDefinition",
+        ];
+        let policy = policy
+            .iter()
+            .flat_map(|kind| of_kind(&objects, kind))
+            .collect::<Vec<_>>();
+        policy
+            .iter()
+            .map(|o| o["metadata"]["annotations"]["helm.sh/resource-policy"] == "keep")
+            .collect()
+    };
+    assert_eq!(kept(&[]), [true; 5]);
+    assert_eq!(kept(&["--set", "crds.keep=false"]), [false; 5]);
+    assert!(kept(&["--set", "crds.enabled=false"]).is_empty());
+}
+
+#[test]
+fn the_crds_of_the_chart_are_those_of_the_program() {
+    let objects = objects(&[]);
+    let rendered = of_kind(&objects, "CustomResourceDefinition");
+    let ours = run_operator::api::crd::yaml().unwrap();
+    let ours = helm::documents(&ours);
+    let ours = of_kind(&ours, "CustomResourceDefinition");
+    assert_eq!(rendered.len(), ours.len());
+    for crd in ours {
+        let same = rendered
+            .iter()
+            .find(|o| o["metadata"]["name"] == crd["metadata"]["name"]);
+        assert_eq!(same.unwrap()["spec"], crd["spec"]);
+    }
+}
+
+#[test]
+fn on_the_node_s_network_probes_go_where_the_operator_listens() {
+    let local = objects(&[
+        "--set",
+        "hostNetwork=true,listen.address=127.0.0.1,listen.port=9999",
+    ]);
+    let spec = &pod(&local)["spec"];
+    assert_eq!(spec["dnsPolicy"], "ClusterFirstWithHostNet");
+    let probe = &spec["containers"][0]["readinessProbe"]["httpGet"];
+    assert_eq!(probe["host"], "127.0.0.1");
+    assert_eq!(spec["containers"][0]["ports"][0]["containerPort"], 9999);
+    let usual = objects(&[]);
+    assert!(
+        container(&usual)["readinessProbe"]["httpGet"]
+            .get("host")
+            .is_none()
+    );
+}
+
+#[test]
+fn the_notes_say_what_is_missing() {
+    let notes = |args: &[&str]| {
+        let mut command = helm::command();
+        command.args(["install", "run-operator"]).arg(helm::chart());
+        command
+            .args(["--dry-run=client", "--namespace", "run-operator"])
+            .args(args);
+        helm::done(&command.output().unwrap())
+    };
+    let url = "baseUrl=https://a.example/v1";
+    assert!(notes(&[]).contains("MISSING: no baseUrl"));
+    assert!(!notes(&["--set", url]).contains("MISSING"));
+    assert!(notes(&["--set", "replicas=0"]).contains("STOPPED"));
+    assert!(notes(&["--set", "crds.keep=false"]).contains("deletes every Run"));
+}

@@ -1,0 +1,68 @@
+//! What the API server lets the operator's service account do, as the chart binds it.
+
+use rstest::rstest;
+
+use crate::helm::{documents, manifests};
+use crate::space::Space;
+
+const BOUND: &[&str] = &[
+    "ServiceAccount",
+    "ClusterRole",
+    "ClusterRoleBinding",
+    "Role",
+    "RoleBinding",
+];
+
+/// `kubectl auth can-i`, by the operator of a release in the space's namespace.
+fn can(space: &Space, question: &str) -> bool {
+    let user = format!("system:serviceaccount:{}:run-operator", space.namespace);
+    let words: Vec<&str> = ["auth", "can-i", "--as", &user]
+        .into_iter()
+        .chain(question.split(' '))
+        .collect();
+    // It says no by its exit code, and by a warning for what is in no namespace.
+    match space.kubectl(&words, "") {
+        Ok(said) => said.trim() == "yes",
+        Err(_) => false,
+    }
+}
+
+#[rstest]
+#[case::everywhere(false)]
+#[case::in_one_namespace(true)]
+#[tokio::test]
+async fn it_may_what_it_needs_where_it_is_needed_and_nothing_else(#[case] one: bool) {
+    let space = Space::new().await;
+    let set = format!("watchNamespaces={{{}}}", space.namespace);
+    let args = if one { vec!["--set", &set] } else { vec![] };
+    space.apply(&documents(&manifests(&space.namespace, &args)), BOUND);
+    for needed in [
+        "patch runs",
+        "list runs",
+        "delete runs",
+        "patch runs --subresource=status",
+        "watch workspaces",
+        "get secrets/run-operator-token",
+        "create events.events.k8s.io",
+    ] {
+        assert!(can(&space, needed), "can't {needed}");
+        assert_eq!(
+            can(&space, &format!("{needed} --namespace default")),
+            !one,
+            "{needed} elsewhere"
+        );
+    }
+    for never in [
+        "get secrets/other",
+        "list secrets",
+        "create runs",
+        "update runs",
+        "create pods",
+        "get configmaps",
+        "create workspaces",
+        "impersonate users",
+        "delete workspaces",
+    ] {
+        assert!(!can(&space, never), "can {never}");
+    }
+}

@@ -1,0 +1,174 @@
+//! The chart's own files against each other, and against the program.
+
+// The binary's flags, as the binary itself reads them.
+#[allow(
+    dead_code,
+    reason = "only what clap knows of the flags is asked for here, not what they are parsed into"
+)]
+#[path = "../../src/cli.rs"]
+mod cli;
+
+use std::collections::BTreeSet;
+
+use clap::CommandFactory;
+use serde_json::Value;
+
+use crate::helm::{self, ci, objects, pod, texts};
+
+fn read(path: &str) -> String {
+    std::fs::read_to_string(helm::chart().join(path)).unwrap()
+}
+
+/// Every key of `values.yaml` and of the schema, with dots.
+fn keys(schema: &Value, path: &str, found: &mut BTreeSet<String>) {
+    for (name, below) in schema["properties"].as_object().into_iter().flatten() {
+        let path = if path.is_empty() {
+            name.clone()
+        } else {
+            format!("{path}.{name}")
+        };
+        if below["properties"].is_object() {
+            keys(below, &path, found);
+        } else {
+            found.insert(path);
+        }
+    }
+}
+
+fn values() -> BTreeSet<String> {
+    let schema: Value = serde_json::from_str(&read("values.schema.json")).unwrap();
+    let mut found = BTreeSet::new();
+    keys(&schema, "", &mut found);
+    found
+}
+
+/// What the templates name below `.Values`.
+fn used() -> BTreeSet<String> {
+    let mut text = String::new();
+    let folders = ["templates", "templates/crds", "templates/tests"];
+    for file in folders
+        .iter()
+        .flat_map(|f| std::fs::read_dir(helm::chart().join(f)).unwrap())
+    {
+        let path = file.unwrap().path();
+        if path.is_file() {
+            text.push_str(&std::fs::read_to_string(path).unwrap());
+        }
+    }
+    let names = text.split(".Values.").skip(1);
+    let name = |rest: &str| {
+        let end = rest.find(|c: char| !c.is_ascii_alphanumeric() && c != '.');
+        rest[..end.unwrap_or(rest.len())]
+            .trim_end_matches('.')
+            .to_owned()
+    };
+    names.map(name).collect()
+}
+
+#[test]
+fn every_value_is_used_and_every_used_one_is_there() {
+    let (values, used) = (values(), used());
+    let within =
+        |inner: &str, outer: &str| inner == outer || inner.starts_with(&format!("{outer}."));
+    // For parent charts alone; and reached by `.Values.global | default dict`.
+    let unread = ["enabled"];
+    let unused: Vec<_> = values
+        .iter()
+        .filter(|v| !unread.contains(&v.as_str()) && !used.iter().any(|u| within(v, u)))
+        .collect();
+    assert!(unused.is_empty(), "no template uses {unused:?}");
+    let missing: Vec<_> = used
+        .iter()
+        .filter(|u| !values.iter().any(|v| within(v, u) || within(u, v)))
+        .collect();
+    assert!(missing.is_empty(), "values.yaml lacks {missing:?}");
+}
+
+#[test]
+fn every_flag_has_a_value() {
+    let command = cli::Cli::command();
+    let controller = command.find_subcommand("controller").unwrap();
+    let flags = controller.get_arguments().filter_map(clap::Arg::get_long);
+    let flags: BTreeSet<&str> = flags.filter(|flag| *flag != "help").collect();
+    let objects = objects(&["-f", &ci("full")]);
+    let args = texts(&pod(&objects)["spec"]["containers"][0]["args"]);
+    assert_eq!(args[0], "controller");
+    let given = args[1..].iter().map(|arg| arg.trim_start_matches("--"));
+    let given: BTreeSet<&str> = given.map(|arg| arg.split('=').next().unwrap()).collect();
+    assert_eq!(given, flags);
+    cli::Cli::command()
+        .try_get_matches_from(["run-operator"].iter().chain(&args))
+        .unwrap();
+}
+
+#[test]
+fn the_pod_of_helm_test_has_arguments_that_the_program_knows() {
+    for values in ["default", "full"] {
+        let objects = objects(&["-f", &ci(values)]);
+        let args = texts(&helm::the(&objects, "Pod")["spec"]["containers"][0]["args"]);
+        assert_eq!(args[0], "doctor");
+        cli::Cli::command()
+            .try_get_matches_from(["run-operator"].iter().chain(&args))
+            .unwrap();
+    }
+}
+
+#[test]
+fn the_chart_has_the_program_s_version() {
+    let chart: Value = serde_saphyr::from_str(&read("Chart.yaml")).unwrap();
+    let version = env!("CARGO_PKG_VERSION");
+    assert_eq!(chart["version"], version);
+    assert_eq!(chart["appVersion"], version);
+    let images = chart["annotations"]["artifacthub.io/images"]
+        .as_str()
+        .unwrap();
+    assert!(
+        images.contains(&format!("image: run-operator:{version}")),
+        "{images}"
+    );
+}
+
+#[test]
+fn what_artifact_hub_is_told_can_be_read() {
+    let chart: Value = serde_saphyr::from_str(&read("Chart.yaml")).unwrap();
+    let told = |name: &str| -> Vec<Value> {
+        let text = chart["annotations"][format!("artifacthub.io/{name}")]
+            .as_str()
+            .unwrap();
+        serde_saphyr::from_str(text).unwrap()
+    };
+    let crds: Vec<String> = told("crds")
+        .iter()
+        .map(|c| c["name"].as_str().unwrap().to_owned())
+        .collect();
+    let ours = helm::documents(&run_operator::api::crd::yaml().unwrap());
+    let ours: Vec<String> = helm::of_kind(&ours, "CustomResourceDefinition")
+        .iter()
+        .map(|c| c["metadata"]["name"].as_str().unwrap().to_owned())
+        .collect();
+    assert_eq!(crds, ours);
+    assert_eq!(told("crdsExamples").len(), crds.len());
+    assert!(
+        told("changes")
+            .iter()
+            .all(|c| c["kind"].is_string() && c["description"].is_string())
+    );
+}
+
+#[test]
+fn helm_finds_nothing_to_complain_of() {
+    let mut files: Vec<String> = ["bare", "default", "full", "namespaced", "shared"]
+        .map(ci)
+        .into();
+    let there = std::fs::read_dir(helm::chart().join("ci")).unwrap().count();
+    assert_eq!(files.len(), there, "a file of ci/ is not tried");
+    for file in files.drain(..) {
+        let mut command = helm::command();
+        let linted = command
+            .args(["lint", "--strict", "-f", &file])
+            .arg(helm::chart())
+            .output();
+        let told = helm::done(&linted.unwrap());
+        assert!(!told.contains("[WARNING]"), "{file}: {told}");
+    }
+}

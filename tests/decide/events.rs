@@ -1,0 +1,401 @@
+//! Kubernetes Events: which turn of a status is told of, and how often at most.
+
+use std::collections::BTreeSet;
+
+use proptest::prelude::*;
+use rstest::rstest;
+use run_operator::{
+    api::{EventReason, WorkspaceStatus},
+    decide::{
+        Learned, Note, WorkspaceView,
+        answer::{Failure, FailureKind, RunView},
+        feed::Received,
+        notes::News,
+        transitions::of_workspace,
+        voice::Voice,
+        workspace::{Check, Obstacle, assess},
+    },
+};
+
+use crate::{
+    conditions::{at_the_service, cancelled, elsewhere, held, lost_run, overdue, rival},
+    histories::{self, Turn, apply, turns},
+    support::{CONTRACT, Case, at, bare, hopeless, lost, not_ready, place, problem, view},
+    world::{Fate, World},
+};
+
+/// Bytes of an Event's text that the API server takes.
+const NOTE_LIMIT: usize = 1024;
+/// Events of one object that may be sent at once: 25 turns, 5 of the service's events, and what an object
+/// comes to once at most.
+const AT_ONCE: i64 = 25 + 5 + 10;
+/// Seconds in which there is one more of each sort.
+const REFILL: i64 = 300;
+
+fn message(case: &Case, reason: EventReason) -> String {
+    let event = case.events.iter().find(|news| news.reason == reason);
+    event.map(|news| news.message.clone()).unwrap_or_default()
+}
+
+/// The rows of the table of conditions, one by one.
+#[rstest]
+#[case::no_workspace(Case::new().view(WorkspaceView::Missing), &["WorkspaceNotFound"])]
+#[case::workspace_not_ready(Case::new().view(not_ready()), &[])]
+#[case::held(Case::new().view(held()), &[])]
+#[case::retrying(Case::new().mine().posted(Err(lost())), &["Retrying"])]
+#[case::suspended(Case::new().spec(|s| s.suspend = Some(true)), &["Suspended"])]
+#[case::refused(Case::new().mine().posted(Err(problem(422, "bad"))), &["Stalled"])]
+#[case::unknown(Case::new().intent("x", 1).at(86_400), &["Stalled"])]
+#[case::restored(Case::new().foreign(), &["Stalled"])]
+#[case::restored_with_a_status(Case::new().submitted("running").foreign(), &["Stalled"])]
+#[case::key_in_use(rival(Case::new()), &["Stalled"])]
+#[case::identity_changed(Case::new().mine().view(elsewhere()), &["Stalled"])]
+#[case::hopeless(Case::new().mine().posted(Err(hopeless())), &["Stalled"])]
+#[case::queued(at_the_service("queued"), &["Submitted"])]
+#[case::active(at_the_service("running"), &["Submitted", "Active"])]
+#[case::unmapped(at_the_service("odd"), &["UnmappedState", "Submitted"])]
+#[case::cancel_asked(cancelled(at_the_service("queued")), &["Submitted", "Cancelling"])]
+#[case::deleting(at_the_service("queued").deleting(), &["Submitted", "Cancelling"])]
+#[case::deadline(overdue(at_the_service("queued")), &["Submitted", "Cancelling"])]
+#[case::cancelling_elsewhere(at_the_service("stopping"), &["Submitted", "Cancelling"])]
+#[case::cancel_refused(
+    cancelled(at_the_service("queued")).learn(Learned::CancelAnswered(Err(problem(403, "no")))),
+    &["Submitted", "Cancelling", "CancelRefused"])]
+#[case::succeeded(at_the_service("Succeeded"), &["Submitted", "Succeeded"])]
+#[case::failed(at_the_service("ERROR"), &["Submitted", "Failed"])]
+#[case::not_found(lost_run(), &["Submitted", "Active", "RunNotFound"])]
+#[case::deadline_confirmed(overdue(at_the_service("cancelled")), &["Submitted", "DeadlineExceeded"])]
+#[case::cancelled(cancelled(at_the_service("cancelled")), &["Submitted", "Cancelled"])]
+#[case::cancelled_elsewhere(at_the_service("cancelled"), &["Submitted", "CancelledElsewhere"])]
+#[case::cancelled_unsubmitted(cancelled(Case::new()), &["Cancelled"])]
+#[case::unreachable((0..3).fold(at_the_service("queued"), |c, _| c.got(Err(bare(502)))), &["Submitted", "Retrying"])]
+#[case::a_hiccup(at_the_service("queued").got(Err(lost())), &["Submitted"])]
+#[case::elsewhere(at_the_service("queued").settle().view(elsewhere()), &["Submitted", "NotSynced"])]
+#[case::missing_later(at_the_service("queued").settle().view(WorkspaceView::Missing), &["Submitted", "WorkspaceNotFound"])]
+#[case::not_ready_later(at_the_service("queued").view(not_ready()), &["Submitted"])]
+fn the_events_of_a_situation(#[case] case: Case, #[case] expected: &[&str]) {
+    let case = case.settle();
+    assert_eq!(case.reasons(), expected, "{:#?}", case.events);
+    assert_eq!(case.decide().notes, [], "it is told once");
+    let restarted = case.clone().restarted().settle();
+    let mut again = restarted.clone();
+    again.tell(&restarted.decide().notes);
+    assert_eq!(again.reasons(), expected, "a restart tells of nothing anew");
+}
+
+#[test]
+fn another_run_id_is_told_of() {
+    let other = RunView {
+        run_id: Some("run-2".into()),
+        ..view("queued")
+    };
+    let case = at_the_service("queued").settle();
+    let case = case.learn(Learned::CancelAnswered(Ok(other))).settle();
+    assert_eq!(case.reasons(), ["Submitted", "Stalled"]);
+    assert!(message(&case, EventReason::Stalled).starts_with("RunIdConflict: "));
+}
+
+#[test]
+fn an_event_names_run_key_and_request() {
+    let case = at_the_service("running").settle();
+    assert_eq!(
+        message(&case, EventReason::Submitted),
+        "The service accepted the run as run-1 (idempotency key 6f1f0c0e-0000-4000-8000-000000000001, request req-1)."
+    );
+    let failed = at_the_service("ERROR").settle();
+    assert_eq!(
+        message(&failed, EventReason::Failed),
+        "The run ended as ERROR. Create a new Run to run it again. (run run-1, request req-1)"
+    );
+    let refused = Case::new()
+        .mine()
+        .posted(Err(problem(422, "bad_image")))
+        .settle();
+    let said = message(&refused, EventReason::Stalled);
+    for part in [
+        "CreateRefused: ",
+        "422 bad_image",
+        "Request id req-9",
+        "idempotency key 6f1f",
+    ] {
+        assert!(said.contains(part), "{part:?} is not in {said:?}");
+    }
+}
+
+#[test]
+fn a_life_is_told_in_three_events() {
+    let mut world = World::new(Case::new()).script(&["running", "succeeded"]);
+    world.play(100_000);
+    assert_eq!(world.case.reasons(), ["Submitted", "Active", "Succeeded"]);
+    assert_eq!(world.case.sent, 3);
+    world.crash();
+    world.case.now = at(3600);
+    world.play(200_000);
+    assert_eq!(world.case.sent, 3, "what is old is not told again");
+}
+
+/// The process ends after the write and before the Event.
+#[test]
+fn what_a_crash_kept_from_being_said_the_next_process_says() {
+    let case = at_the_service("running").settle();
+    let mut unsaid = case.clone().restarted();
+    unsaid.events.clear();
+    let notes = unsaid.decide().notes;
+    unsaid.tell(&notes);
+    assert_eq!(unsaid.reasons(), ["Submitted", "Active"]);
+    assert_eq!(unsaid.events, case.events, "by the same names");
+    let late = case.restarted().at(301);
+    assert_eq!(late.decide().notes, [], "five minutes later it is old");
+}
+
+#[test]
+fn a_stall_that_comes_again_is_another_event_and_its_end_is_told() {
+    let refused = || Fate::Answered(problem(403, "forbidden"));
+    let mut world = World::new(Case::new()).fate(refused()).fate(refused());
+    world.play(10);
+    world.case = world.case.retry("1").at(20);
+    world.play(30);
+    world.case = world.case.retry("2").at(40);
+    world.play(50);
+    let told = world.case.reasons();
+    assert_eq!(
+        told,
+        ["Stalled", "Stalled", "Submitted", "Recovered"],
+        "{:#?}",
+        world.case.events
+    );
+}
+
+#[test]
+fn errors_of_one_sort_are_told_of_once_an_hour_and_of_another_sort_at_once() {
+    let busy = || Failure {
+        retryable: Some(true),
+        ..problem(503, "busy")
+    };
+    let slow = || problem(429, "slow");
+    let mut case = Case::new().mine();
+    for second in 0..60 {
+        case = case.at(second).posted(Err(busy())).settle();
+    }
+    assert_eq!(case.reasons(), ["Retrying"]);
+    case = case.at(60).posted(Err(slow())).settle();
+    case = case.at(61).posted(Err(busy())).settle();
+    assert_eq!(case.events.len(), 2, "the first sort was told of");
+    let intent = case.an_intent("me+", 2);
+    case = case.restarted().intent("me+", 2);
+    case = case.learn(Learned::IntentWritten {
+        intent,
+        clean: false,
+    });
+    case = case.at(90).posted(Err(slow())).settle();
+    assert_eq!(case.events.len(), 2, "before the restart too");
+    case = case.at(3700).posted(Err(busy())).settle();
+    assert_eq!(case.events.len(), 3, "the API server has forgotten it");
+}
+
+/// The service's log, ten thousand lines in a hundred seconds, a write every ten seconds.
+#[test]
+fn a_flood_of_the_services_events_is_told_of_in_a_handful() {
+    let mut case = at_the_service("running").settle();
+    for n in 0..10_000_u32 {
+        let event = Received {
+            id: Some(format!("e{n}")),
+            kind: "log".into(),
+            data: format!("line {n}"),
+        };
+        case = case.at(i64::from(n / 100));
+        let now = case.now;
+        case.memory
+            .feed
+            .receive(&event, Some("running"), Some("running"), now);
+        case = case.settle();
+    }
+    let heard: Vec<&News> = case
+        .events
+        .iter()
+        .filter(|news| news.reason == EventReason::ServiceEvent)
+        .collect();
+    println!("10000 events of the service: {} Events", heard.len());
+    assert_eq!(heard.len(), 5, "{heard:#?}");
+    assert_eq!(
+        heard[0].message,
+        "The service's event e1000 (log): line 1000 (1000 came before it)"
+    );
+    assert!(
+        heard[1].message.ends_with(" came before it)"),
+        "{}",
+        heard[1].message
+    );
+    let distinct: BTreeSet<_> = heard.iter().map(|news| &news.once).collect();
+    assert_eq!(distinct.len(), heard.len());
+}
+
+#[test]
+fn what_the_service_says_moves_no_cursor_and_fits() {
+    let mut case = at_the_service("running").settle();
+    let event = Received {
+        id: Some("\u{1b}[2J".into()),
+        kind: "log\r\n".into(),
+        data: format!("\u{1b}[31mred\u{202e}\n{}", "é".repeat(2000)),
+    };
+    let now = case.now;
+    case.memory
+        .feed
+        .receive(&event, Some("running"), Some("running"), now);
+    let said = message(&case.at(10).settle(), EventReason::ServiceEvent);
+    assert!(
+        said.contains("(log\\u{d}\\u{a}): \\u{1b}[31mred\\u{202e}\\u{a}é"),
+        "{said}"
+    );
+    assert!(
+        !said.chars().any(char::is_control) && said.len() <= NOTE_LIMIT,
+        "{said}"
+    );
+}
+
+fn workspace(before: Option<&WorkspaceStatus>, check: &Check, second: i64) -> WorkspaceStatus {
+    assess(before, check, 1, 1, &CONTRACT, at(second)).status
+}
+
+fn good() -> Check {
+    Check {
+        base_url: Some(place().base_url),
+        version: Some(Some("1.4.0".into())),
+        identity: Some(place().identity),
+        ..Check::default()
+    }
+}
+
+#[rstest]
+#[case::ready(good(), &["Ready"])]
+#[case::no_answer(Check { obstacle: Some(Obstacle::Version(lost())), ..Check::default() }, &["NotReady"])]
+#[case::rejected(Check { identity: None, obstacle: Some(Obstacle::Identity(problem(401, "expired"))), ..good() }, &["CredentialsRejected"])]
+#[case::not_allowed(Check { identity: None, obstacle: Some(Obstacle::Identity(problem(403, "no"))), ..good() }, &["CredentialsRejected"])]
+#[case::version(Check { version: Some(Some("9.9.9".into())), ..good() }, &["VersionNotAccepted"])]
+#[case::in_use(Check { waits_for: Some(vec!["train".into()]), ..good() }, &["WorkspaceInUse"])]
+#[case::going(Check { waits_for: Some(vec![]), ..good() }, &[])]
+fn the_events_of_a_workspace(#[case] check: Check, #[case] expected: &[&str]) {
+    let mut voice = Voice::default();
+    let status = workspace(None, &check, 0);
+    let waits = check
+        .waits_for
+        .as_ref()
+        .is_some_and(|runs| !runs.is_empty());
+    let told = |voice: &mut Voice, before| {
+        let notes = of_workspace(before, &status, waits, voice, at(0));
+        let news = voice.tell(&notes, at(0)).news;
+        news.iter().map(|n| n.reason.as_str()).collect::<Vec<_>>()
+    };
+    assert_eq!(told(&mut voice, None), expected);
+    assert!(
+        told(&mut voice, Some(&status)).is_empty(),
+        "it is told once"
+    );
+    let notes = of_workspace(Some(&status), &status, waits, &Voice::default(), at(301));
+    assert_eq!(notes, [], "nor after a restart");
+}
+
+#[test]
+fn a_workspace_that_flaps_is_told_of_within_its_allowance() {
+    let mut voice = Voice::default();
+    let mut status = None;
+    let (mut sent, mut unsaid) = (0, 0);
+    let down = Check {
+        obstacle: Some(Obstacle::Version(lost())),
+        ..Check::default()
+    };
+    for n in 0..1000 {
+        let check = if n % 2 == 0 { good() } else { down.clone() };
+        let next = workspace(status.as_ref(), &check, n);
+        let notes = of_workspace(status.as_ref(), &next, false, &voice, at(n));
+        let speech = voice.tell(&notes, at(n));
+        sent += speech.news.len();
+        unsaid += speech.unsaid;
+        status = Some(next);
+    }
+    assert_eq!(
+        (sent, unsaid),
+        (25 + 3, 1000 - 28),
+        "25, and one each five minutes"
+    );
+}
+
+#[test]
+fn no_text_is_longer_than_an_event_holds() {
+    let long = "ü".repeat(4000);
+    let failure = Failure {
+        kind: FailureKind::Problem,
+        message: long.clone(),
+        request_id: Some(long.clone()),
+        code: Some(long.clone()),
+        ..problem(403, "no")
+    };
+    let case = Case::new().mine().posted(Err(failure)).settle();
+    let orphaned = Note::Orphaned {
+        key: Some(long.clone()),
+        run_id: Some(long.clone()),
+    };
+    let unconfirmed = Note::CancelUnconfirmed { run_id: long };
+    let others = [orphaned.news(), unconfirmed.news()];
+    for news in case.events.iter().chain(&others) {
+        assert!(news.message.len() <= NOTE_LIMIT, "{}", news.message.len());
+    }
+}
+
+#[test]
+fn every_reason_is_a_word_and_has_an_action() {
+    for reason in EventReason::ALL {
+        let word = |text: &str| text.chars().all(char::is_alphanumeric) && !text.is_empty();
+        assert!(word(reason.as_str()) && word(reason.action()));
+    }
+}
+
+proptest! {
+    #![proptest_config(histories::config(1000))]
+
+    #[test]
+    fn no_life_is_told_of_more_often_than_its_allowance(turns in turns()) {
+        let mut case = Case::new();
+        let mut processes = 1;
+        for turn in &turns {
+            processes += i64::from(matches!(turn, Turn::Crash));
+            case = apply(case, turn).settle();
+            // What was told is not told again as long as nothing changes.
+            if !case.vanished {
+                let notes = case.decide().notes;
+                case.tell(&notes);
+                prop_assert_eq!(case.decide().notes, vec![]);
+            }
+        }
+        let seconds = case.now.as_second() - at(0).as_second();
+        let bound = AT_ONCE * processes + 2 * (seconds / REFILL);
+        prop_assert!(i64::from(case.sent) <= bound, "{} of {bound}", case.sent);
+        for news in &case.events {
+            prop_assert!(news.message.len() <= NOTE_LIMIT);
+            prop_assert!(!news.message.is_empty() && !news.message.chars().any(char::is_control));
+        }
+    }
+
+    /// Another process at the same place, a moment later.
+    #[test]
+    fn a_restart_makes_no_second_event(turns in turns()) {
+        let mut case = Case::new();
+        for turn in &turns {
+            case = apply(case, turn).settle();
+        }
+        let notes = case.decide().notes;
+        case.tell(&notes);
+        if case.vanished {
+            return Ok(());
+        }
+        let before = case.events.clone();
+        let stands = case.run.status.clone();
+        let mut case = case.restarted();
+        let decision = case.decide();
+        // Where it writes another status, that is another matter.
+        if decision.status.is_none() || decision.status == stands {
+            case.tell(&decision.notes);
+            prop_assert_eq!(case.events, before);
+        }
+    }
+}

@@ -1,0 +1,414 @@
+//! Kubernetes Events as people see them: `kubectl describe` and `kubectl events`, restarts, missing rights.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::events::v1::Event;
+use kube::api::{ListParams, PostParams};
+use kube::{Api, ResourceExt};
+use serde_json::{Value, json};
+
+use run_operator::api::{ClusterWorkspace, ConditionType as Type, Phase};
+
+use crate::support::{Rights, Setup, World, eventually, own_control_plane, says};
+
+const DROPPED: &str = "run_operator_events_dropped_total";
+
+/// Every Event about a Run.
+async fn about(world: &World, name: &str) -> Vec<Event> {
+    let api: Api<Event> = Api::namespaced(world.client.clone(), &world.namespace);
+    let mut events = api.list(&ListParams::default()).await.unwrap().items;
+    events.retain(|event| {
+        let regarding = event.regarding.as_ref().and_then(|r| r.name.as_deref());
+        regarding == Some(name)
+    });
+    events
+}
+
+/// How many there are of each reason.
+async fn reasons(world: &World, name: &str) -> BTreeMap<String, usize> {
+    let mut counts = BTreeMap::new();
+    for event in about(world, name).await {
+        *counts.entry(event.reason.unwrap()).or_default() += 1;
+    }
+    counts
+}
+
+#[tokio::test]
+async fn a_life_is_told_and_kubectl_describe_and_kubectl_events_show_it() {
+    let world = World::new().await;
+    world.simulate("train", json!({"runTimeMs": 2500})).await;
+    world.phase("train", Phase::Succeeded).await;
+    let ended = world.event("train", "Succeeded").await;
+    let status = world.run("train").await.status.unwrap();
+    let (run_id, key) = (status.run_id.unwrap(), status.idempotency_key.unwrap());
+    says(&ended, &[&run_id, "request req"]);
+    let submitted = world.event("train", "Submitted").await;
+    says(&submitted, &[&run_id, &key, "request req"]);
+    world.event("train", "Active").await;
+    world.event("train", "ServiceEvent").await;
+    let events = about(&world, "train").await;
+    let turns = events
+        .iter()
+        .filter(|e| e.reason.as_deref() != Some("ServiceEvent"));
+    assert_eq!(turns.count(), 3, "{events:#?}");
+    for event in &events {
+        assert_eq!(event.type_.as_deref(), Some("Normal"));
+        assert_eq!(
+            event.reporting_controller.as_deref(),
+            Some("run-operator.dev")
+        );
+        assert!(event.name_any().starts_with("train."));
+    }
+
+    let described = world
+        .kubectl(&["describe", "run", "train"], "")
+        .await
+        .unwrap();
+    let shown = described.split_once("\nEvents:\n").unwrap().1;
+    println!("{shown}");
+    says(
+        shown,
+        &[
+            "Submitted",
+            "Active",
+            "ServiceEvent",
+            "Succeeded",
+            "run-operator.dev",
+            &ended,
+        ],
+    );
+    assert!(!shown.contains("<unknown>"), "{shown}");
+    let listed = world
+        .kubectl(&["events", "--for", "run/train"], "")
+        .await
+        .unwrap();
+    println!("{listed}");
+    says(
+        &listed,
+        &[
+            "Submitted",
+            "Active",
+            "ServiceEvent",
+            "Succeeded",
+            "Run/train",
+            &submitted,
+        ],
+    );
+    assert!(!listed.contains("<unknown>"), "{listed}");
+    let described = world
+        .kubectl(&["describe", "workspace", "default"], "")
+        .await
+        .unwrap();
+    says(
+        described.split_once("\nEvents:\n").unwrap().1,
+        &["Ready", "answered for the token"],
+    );
+}
+
+#[tokio::test]
+async fn a_failure_a_stall_a_cancellation_and_a_deadline_are_told() {
+    let world = World::new().await;
+    world.simulate("bad", json!({"outcome": "failed"})).await;
+    says(
+        &world.event("bad", "Failed").await,
+        &["Create a new Run", "(run ", "request req"],
+    );
+    let refusal = json!({"type": "answer", "status": 403, "code": "forbidden"});
+    world
+        .service
+        .fault(json!({"operation": "createRun"}), refusal.clone())
+        .await;
+    world.create_run("stalled", json!({})).await;
+    let stalled = world.event("stalled", "Stalled").await;
+    says(&stalled, &["Forbidden: ", "Request id req"]);
+    world
+        .service
+        .fault(json!({"operation": "createRun"}), refusal)
+        .await;
+    let retry = |n: &str| json!({"metadata": {"annotations": {"run-operator.dev/retry": n}}});
+    world.patch_run("stalled", retry("1")).await;
+    eventually("the second stall is told", async || {
+        match world.events("stalled", "Stalled").await.len() {
+            2 => Ok(()),
+            other => Err(other),
+        }
+    })
+    .await;
+    world.patch_run("stalled", retry("2")).await;
+    world.phase("stalled", Phase::Succeeded).await;
+    says(&world.event("stalled", "Recovered").await, &["Forbidden"]);
+
+    world
+        .simulate("cancelled", json!({"outcome": "never"}))
+        .await;
+    world.state("cancelled", "running").await;
+    world
+        .patch_run("cancelled", json!({"spec": {"cancel": true}}))
+        .await;
+    world.event("cancelled", "Cancelling").await;
+    world.event("cancelled", "Cancelled").await;
+    let spec = json!({
+        "activeDeadlineSeconds": 1,
+        "workload": {"image": "a", "simulate": {"outcome": "never"}},
+    });
+    world.create_run("late", spec).await;
+    says(
+        &world.event("late", "DeadlineExceeded").await,
+        &["longer than spec.activeDeadlineSeconds"],
+    );
+    says(
+        &world.event("late", "Cancelling").await,
+        &["activeDeadlineSeconds has passed"],
+    );
+    let kinds = |events: Vec<Event>| {
+        events
+            .into_iter()
+            .map(|e| e.type_.unwrap())
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(
+        kinds(world.events("late", "DeadlineExceeded").await),
+        ["Warning"]
+    );
+}
+
+/// A Run in each phase, and every operator that takes over says what it finds.
+#[tokio::test]
+async fn a_restart_in_any_phase_makes_no_second_event() {
+    let mut world = World::new().await;
+    let busy = json!({"type": "answer", "status": 503, "code": "busy"});
+    let create = |image: &str| json!({"operation": "createRun", "image": image});
+    world.service.lasting_fault(create("retrying"), busy).await;
+    let refusal = json!({"type": "answer", "status": 422, "code": "validation_failed"});
+    world
+        .service
+        .lasting_fault(create("stalled"), refusal)
+        .await;
+    let run = |name: &str| json!({"workload": {"image": name, "simulate": {"outcome": "never", "cancelTimeMs": 600_000}}});
+    for name in ["retrying", "stalled", "active", "cancelling"] {
+        world.create_run(name, run(name)).await;
+    }
+    world
+        .create_run("suspended", json!({"suspend": true}))
+        .await;
+    world.create_run("ended", json!({})).await;
+    world.state("cancelling", "running").await;
+    world
+        .patch_run("cancelling", json!({"spec": {"cancel": true}}))
+        .await;
+    let told = [
+        ("retrying", "Retrying"),
+        ("stalled", "Stalled"),
+        ("active", "Active"),
+        ("cancelling", "Cancelling"),
+        ("suspended", "Suspended"),
+        ("ended", "Succeeded"),
+    ];
+    for (name, reason) in told {
+        world.event(name, reason).await;
+    }
+    for round in 0..2 {
+        world.kill_operator();
+        world.start_operator().await;
+        // What the Runs before it had to say is sent by then.
+        let last = format!("last-{round}");
+        world.create_run(&last, json!({})).await;
+        world.event(&last, "Succeeded").await;
+    }
+    for (name, reason) in told {
+        let reasons = reasons(&world, name).await;
+        let turns = reasons
+            .iter()
+            .filter(|(reason, _)| *reason != "ServiceEvent");
+        assert!(
+            turns.clone().all(|(_, count)| *count == 1),
+            "{name}: {reasons:?}"
+        );
+        assert!(reasons.contains_key(reason), "{name}: {reasons:?}");
+    }
+    let ready = reasons(&world, "default").await;
+    assert_eq!(ready, BTreeMap::from([("Ready".to_owned(), 1)]));
+    assert!(world.operator().metric(DROPPED).await == 0.0);
+}
+
+#[tokio::test]
+async fn a_workspace_tells_of_its_token_and_of_the_runs_that_it_waits_for() {
+    let world = World::new().await;
+    world.simulate("train", json!({"outcome": "never"})).await;
+    world.state("train", "running").await;
+    world.token("nobody-knows-this-one").await;
+    let rejected = world.event("default", "CredentialsRejected").await;
+    says(
+        &rejected,
+        &["Unauthorized: ", "Put a valid token into the Secret"],
+    );
+    world.token(crate::support::TOKEN).await;
+    world.workspace_ready("default", "True", "Verified").await;
+    let delete = ["delete", "workspace", "default", "--wait=false"];
+    world.kubectl(&delete, "").await.unwrap();
+    let in_use = world.event("default", "WorkspaceInUse").await;
+    says(&in_use, &["waits for the submitted ones to end: train"]);
+    world
+        .create_run("lost", json!({"workspaceRef": {"name": "nowhere"}}))
+        .await;
+    says(
+        &world.event("lost", "WorkspaceNotFound").await,
+        &["nowhere"],
+    );
+}
+
+#[tokio::test]
+async fn what_is_in_no_namespace_is_told_of_in_the_namespace_default() {
+    let own = own_control_plane().await;
+    let world = World::with(Setup {
+        control_plane: Some(own),
+        everywhere: true,
+        ..Setup::default()
+    })
+    .await;
+    let shared = json!({
+        "apiVersion": "run-operator.dev/v1alpha1", "kind": "ClusterWorkspace",
+        "metadata": {"name": "shared"}, "spec": {"namespaceSelector": {}},
+    });
+    let api: Api<ClusterWorkspace> = Api::all(world.client.clone());
+    let shared = serde_json::from_value(shared).unwrap();
+    api.create(&PostParams::default(), &shared).await.unwrap();
+    let described = eventually("kubectl describe shows that it is Ready", async || {
+        let describe = ["describe", "clusterworkspace", "shared"];
+        let text = world.kubectl(&describe, "").await.unwrap();
+        let shown = text.split_once("\nEvents:").unwrap().1.to_owned();
+        if shown.contains("Ready") {
+            Ok(shown)
+        } else {
+            Err(shown)
+        }
+    })
+    .await;
+    says(&described, &["Normal", "Ready", "answered for the token"]);
+    let events: Api<Event> = Api::namespaced(world.client.clone(), "default");
+    let events = events.list(&ListParams::default()).await.unwrap().items;
+    let ours = |event: &&Event| event.name_any().starts_with("shared.");
+    assert_eq!(events.iter().filter(ours).count(), 1);
+}
+
+/// Adds the right to create Events to the operator's role, or takes it away, and waits until the API server
+/// knows it.
+async fn may_publish(world: &World, may: bool) {
+    let get = ["get", "role", &world.namespace, "-o", "json"];
+    let role: Value = serde_json::from_str(&world.kubectl(&get, "").await.unwrap()).unwrap();
+    let rules = role["rules"].as_array().unwrap();
+    let events = |rule: &Value| rule["resources"] == json!(["events"]);
+    let change = match rules.iter().position(events) {
+        Some(at) => json!([{"op": "remove", "path": format!("/rules/{at}")}]),
+        None => json!([{"op": "add", "path": "/rules/-", "value": {
+            "apiGroups": ["events.k8s.io"], "resources": ["events"], "verbs": ["create"],
+        }}]),
+    };
+    let patch = format!("--patch={change}");
+    let patch = ["patch", "role", &world.namespace, "--type=json", &patch];
+    world.kubectl(&patch, "").await.unwrap();
+    let account = format!("--as=system:serviceaccount:{}:operator", world.namespace);
+    let ask = ["auth", "can-i", "create", "events.events.k8s.io", &account];
+    eventually("the API server knows the role", async || {
+        match world.kubectl(&ask, "").await {
+            answer if answer.is_ok() == may => Ok(()),
+            answer => Err(format!("{answer:?}")),
+        }
+    })
+    .await;
+}
+
+/// Without the right to create Events all else goes on, and the log says so once. What was not told is told
+/// by the next process, as after a crash.
+#[tokio::test]
+async fn what_could_not_be_told_is_logged_once_and_told_by_the_next_process() {
+    let secrets = json!([{
+        "apiGroups": [""], "resources": ["secrets"], "verbs": ["get", "list", "watch"],
+    }]);
+    let mut world = World::with(Setup {
+        rights: Rights::Secrets(secrets),
+        ..Setup::default()
+    })
+    .await;
+    world.event("default", "Ready").await;
+    may_publish(&world, false).await;
+    world.create_run("train", json!({})).await;
+    world.phase("train", Phase::Succeeded).await;
+    eventually("its Events are refused", async || {
+        match world.operator().metric(DROPPED).await {
+            refused if refused >= 2.0 => Ok(()),
+            refused => Err(refused),
+        }
+    })
+    .await;
+    assert_eq!(reasons(&world, "train").await, BTreeMap::new());
+    let log = world.operator_log();
+    assert_eq!(
+        log.matches("failed to publish an Event").count(),
+        1,
+        "{log}"
+    );
+    world.kill_operator();
+    may_publish(&world, true).await;
+    world.start_operator().await;
+    world.event("train", "Submitted").await;
+    world.event("train", "Succeeded").await;
+}
+
+#[tokio::test]
+async fn the_events_of_a_run_that_flaps_are_few() {
+    let world = World::new().await;
+    world.simulate("train", json!({"outcome": "never"})).await;
+    world.state("train", "running").await;
+    world.event("train", "Active").await;
+    // Cut off and there again, three times.
+    for _ in 0..3 {
+        world.token("nobody-knows-this-one").await;
+        world
+            .condition("train", Type::Synced, "False", "WorkspaceNotReady")
+            .await;
+        world.token(crate::support::TOKEN).await;
+        world
+            .condition("train", Type::Synced, "True", "Mirrored")
+            .await;
+    }
+    let reasons = reasons(&world, "train").await;
+    let turns: usize = reasons
+        .iter()
+        .filter(|(r, _)| *r != "ServiceEvent")
+        .map(|(_, n)| n)
+        .sum();
+    assert_eq!(turns, 2, "the Workspace tells of it: {reasons:?}");
+}
+
+/// All that an operator finds at its start is told of, and not at once: 20 ms lie between two Events.
+#[tokio::test]
+async fn an_operator_that_comes_back_to_many_runs_tells_of_each_at_a_pace() {
+    const RUNS: i64 = 150;
+    let mut world = World::new().await;
+    world.event("default", "Ready").await;
+    world.kill_operator();
+    for n in 0..RUNS {
+        world
+            .create_run(&format!("train-{n}"), json!({"suspend": true}))
+            .await;
+    }
+    world.start_operator().await;
+    let api: Api<Event> = Api::namespaced(world.client.clone(), &world.namespace);
+    let told = eventually("each Run is told of", async || {
+        let mut events = api.list(&ListParams::default()).await.unwrap().items;
+        events.retain(|event| event.reason.as_deref() == Some("Suspended"));
+        if events.len() == 150 {
+            Ok(events)
+        } else {
+            Err(events.len())
+        }
+    })
+    .await;
+    let seconds = |event: &Event| event.creation_timestamp().unwrap().0.as_second();
+    let first = told.iter().map(seconds).min().unwrap();
+    let last = told.iter().map(seconds).max().unwrap();
+    println!("{RUNS} Events within {} s", last - first);
+    assert!(last - first >= (RUNS - 1) / 50 - 1, "{} s", last - first);
+    assert!(world.operator().metric(DROPPED).await == 0.0);
+}

@@ -1,0 +1,122 @@
+//! `charts/run-operator/files/rules.yaml`: valid, each alert tried both ways, each with its page.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::{names, text, tools};
+
+const RULES: &str = "charts/run-operator/files/rules.yaml";
+const TRIED: &str = "tests/rules/alerts.yaml";
+const PAGE: &str = "docs/alerts.md";
+
+/// One alert.
+#[derive(Deserialize)]
+pub(crate) struct Rule {
+    alert: String,
+    pub(crate) expr: String,
+    #[serde(default)]
+    labels: BTreeMap<String, String>,
+    #[serde(default)]
+    annotations: BTreeMap<String, String>,
+}
+
+pub(crate) fn rules() -> Vec<Rule> {
+    #[derive(Deserialize)]
+    struct Group {
+        rules: Vec<Rule>,
+    }
+    #[derive(Deserialize)]
+    struct File {
+        groups: Vec<Group>,
+    }
+    let file: File = serde_saphyr::from_str(&text(RULES)).unwrap();
+    file.groups
+        .into_iter()
+        .flat_map(|group| group.rules)
+        .collect()
+}
+
+fn promtool(args: &[&str]) -> String {
+    let output = tools::run("promtool", args, "");
+    let said = [output.stdout, output.stderr].concat();
+    let said = String::from_utf8(said).unwrap();
+    assert!(
+        output.status.success(),
+        "promtool {}: {said}",
+        args.join(" ")
+    );
+    said
+}
+
+#[test]
+fn prometheus_takes_the_alert_rules() {
+    let said = promtool(&["check", "rules", "--lint=all", "--lint-fatal", RULES]);
+    assert!(
+        said.contains(&format!("SUCCESS: {} rules found", rules().len())),
+        "{said}"
+    );
+}
+
+#[test]
+fn every_alert_fires_when_it_should_and_then_alone() {
+    let said = promtool(&["test", "rules", TRIED]);
+    assert!(said.contains("SUCCESS"), "{said}");
+    let tried: Value = serde_saphyr::from_str(&text(TRIED)).unwrap();
+    let mut fired = BTreeSet::new();
+    let mut quiet = BTreeSet::new();
+    for case in tried["tests"].as_array().unwrap() {
+        let looks = case["alert_rule_test"].as_array().unwrap();
+        let names: BTreeSet<&str> = looks
+            .iter()
+            .map(|l| l["alertname"].as_str().unwrap())
+            .collect();
+        let loud = looks
+            .iter()
+            .any(|l| !l["exp_alerts"].as_array().unwrap().is_empty());
+        let set = if loud { &mut fired } else { &mut quiet };
+        set.extend(names.into_iter().map(str::to_owned));
+    }
+    let all: BTreeSet<String> = rules().into_iter().map(|rule| rule.alert).collect();
+    assert_eq!(fired, all, "tried to fire");
+    assert_eq!(quiet, all, "tried to keep quiet");
+}
+
+#[test]
+fn the_series_that_alerts_are_tried_with_are_those_of_the_operator() {
+    let tried: Value = serde_saphyr::from_str(&text(TRIED)).unwrap();
+    let cases = tried["tests"].as_array().unwrap().iter();
+    let series = cases.flat_map(|case| case["input_series"].as_array().unwrap());
+    let series: Vec<String> = series
+        .map(|s| s["series"].as_str().unwrap().to_owned())
+        .collect();
+    names::hold(&series);
+}
+
+#[test]
+fn every_alert_has_a_severity_and_says_what_it_means_and_where_to_read_on() {
+    for rule in rules() {
+        let severity = rule.labels["severity"].as_str();
+        assert!(
+            ["critical", "warning"].contains(&severity),
+            "{}",
+            rule.alert
+        );
+        for part in ["summary", "description"] {
+            assert!(rule.annotations[part].ends_with('.'), "{}", rule.alert);
+        }
+        let anchor = format!("{PAGE}#{}", rule.alert.to_lowercase());
+        assert_eq!(rule.annotations["runbook_url"], anchor);
+    }
+}
+
+#[test]
+fn every_alert_has_its_page_and_every_page_its_alert() {
+    let text = text(PAGE);
+    let headings = text.lines().filter_map(|line| line.strip_prefix("### "));
+    let documented: BTreeSet<&str> = headings.collect();
+    let rules = rules();
+    let real: BTreeSet<&str> = rules.iter().map(|rule| rule.alert.as_str()).collect();
+    assert_eq!(documented, real);
+}

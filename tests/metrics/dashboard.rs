@@ -1,0 +1,116 @@
+//! `charts/run-operator/files/dashboard.json`: fits any Grafana, and shows what exists.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use crate::{names, text};
+
+fn dashboard() -> Value {
+    serde_json::from_str(&text("charts/run-operator/files/dashboard.json")).unwrap()
+}
+
+fn panels() -> Vec<Value> {
+    let panels = dashboard()["panels"].as_array().unwrap().clone();
+    panels
+        .into_iter()
+        .filter(|panel| panel["type"] != "row")
+        .collect()
+}
+
+/// Expression and legend of every target, with Grafana's variables filled in.
+fn targets() -> Vec<(String, String)> {
+    let fill = |text: &str| {
+        text.replace("$__rate_interval", "5m")
+            .replace("$__range", "6h")
+    };
+    let panels = panels();
+    let targets = panels
+        .iter()
+        .flat_map(|panel| panel["targets"].as_array().unwrap());
+    let read = |target: &Value| {
+        let text = |field: &str| target[field].as_str().unwrap().to_owned();
+        (fill(&text("expr")), text("legendFormat"))
+    };
+    targets.map(read).collect()
+}
+
+pub(crate) fn expressions() -> Vec<String> {
+    targets()
+        .into_iter()
+        .map(|(expression, _)| expression)
+        .collect()
+}
+
+#[test]
+fn every_label_of_a_legend_is_one_of_its_metrics() {
+    let series = names::series();
+    for (expression, legend) in targets() {
+        let said = names::parsed(std::slice::from_ref(&expression)).remove(0);
+        for label in legend
+            .split("{{")
+            .skip(1)
+            .map(|l| l.split("}}").next().unwrap())
+        {
+            for selector in said["selectors"].as_array().unwrap() {
+                let labels = &series[selector["metric"].as_str().unwrap()];
+                assert!(labels.contains(label), "{legend}: {expression}");
+            }
+            let groupings = said["groupings"].as_array().unwrap();
+            let kept = |g: &Value| g["labels"].as_array().unwrap().iter().any(|l| l == label);
+            assert!(
+                groupings.is_empty() || groupings.iter().any(kept),
+                "{legend}: {expression}"
+            );
+        }
+    }
+}
+
+#[test]
+fn the_data_source_the_namespace_and_the_job_are_the_viewers_choice() {
+    let dashboard = dashboard();
+    let variables = dashboard["templating"]["list"].as_array().unwrap();
+    let variables: Vec<_> = variables
+        .iter()
+        .map(|v| v["name"].as_str().unwrap())
+        .collect();
+    assert_eq!(variables, ["datasource", "namespace", "job"]);
+    for panel in panels() {
+        let title = &panel["title"];
+        let sources = panel["targets"].as_array().unwrap().iter().chain([&panel]);
+        for source in sources {
+            assert_eq!(source["datasource"]["uid"], "${datasource}", "{title}");
+        }
+    }
+    for expression in expressions() {
+        let chosen = expression
+            .matches("job=~\"$job\", namespace=~\"$namespace\"")
+            .count();
+        let metrics = names::parsed(std::slice::from_ref(&expression)).remove(0);
+        assert_eq!(
+            chosen,
+            metrics["selectors"].as_array().unwrap().len(),
+            "{expression}"
+        );
+    }
+}
+
+#[test]
+fn every_panel_says_what_it_shows_and_none_hides_another() {
+    let (mut ids, mut cells) = (BTreeSet::new(), BTreeSet::new());
+    for panel in panels() {
+        let title = panel["title"].as_str().unwrap();
+        assert!(
+            panel["description"].as_str().unwrap().ends_with('.'),
+            "{title}"
+        );
+        assert!(ids.insert(panel["id"].as_u64().unwrap()), "{title}");
+        let at = |side: &str| panel["gridPos"][side].as_u64().unwrap();
+        assert!(at("x") + at("w") <= 24, "{title}");
+        for x in at("x")..at("x") + at("w") {
+            for y in at("y")..at("y") + at("h") {
+                assert!(cells.insert((x, y)), "{title} lies over another");
+            }
+        }
+    }
+}

@@ -1,0 +1,125 @@
+//! Every metric and label that an expression speaks of, held to the catalogue.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use run_operator::controller::metrics::catalogue::{GROUPS, Kind};
+use serde_json::Value;
+
+use crate::{alerts, dashboard, text, tools};
+
+/// Labels that Prometheus gives to what it scrapes from a Pod.
+const OF_THE_TARGET: [&str; 5] = ["job", "namespace", "pod", "instance", "service"];
+
+/// Name of each series, and its labels.
+pub(crate) fn series() -> BTreeMap<String, BTreeSet<String>> {
+    let mut all = BTreeMap::new();
+    for metric in GROUPS.iter().flat_map(|group| group.metrics) {
+        let labels = metric.labels.iter().map(|label| label.name);
+        let labels: BTreeSet<String> = labels.chain(OF_THE_TARGET).map(str::to_owned).collect();
+        if matches!(metric.kind, Kind::Histogram(_)) {
+            let mut with_le = labels.clone();
+            with_le.insert("le".to_owned());
+            all.insert(format!("{}_bucket", metric.name), with_le);
+            all.insert(format!("{}_sum", metric.name), labels.clone());
+            all.insert(format!("{}_count", metric.name), labels);
+        } else {
+            all.insert(metric.name.to_owned(), labels);
+        }
+    }
+    all
+}
+
+fn strings(value: &Value) -> Vec<String> {
+    serde_json::from_value(value.clone()).unwrap()
+}
+
+/// What Prometheus's parser says of each of the expressions.
+pub(crate) fn parsed(expressions: &[String]) -> Vec<Value> {
+    let lines: Vec<String> = expressions.iter().map(|e| e.replace('\n', " ")).collect();
+    let output = tools::run("promql", &[], &(lines.join("\n") + "\n"));
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{errors}");
+    let said = String::from_utf8(output.stdout).unwrap();
+    let said: Vec<Value> = said
+        .lines()
+        .map(|l| serde_json::from_str(l).unwrap())
+        .collect();
+    assert_eq!(said.len(), expressions.len());
+    said
+}
+
+/// Fails where an expression names a metric that doesn't exist, or a label that the metric doesn't have.
+/// Returns the metrics.
+pub(crate) fn hold(expressions: &[String]) -> BTreeSet<String> {
+    let series = series();
+    let mut used = BTreeSet::new();
+    for (expression, said) in expressions.iter().zip(parsed(expressions)) {
+        for selector in said["selectors"].as_array().unwrap() {
+            let name = selector["metric"].as_str().unwrap();
+            let Some(labels) = series.get(name) else {
+                panic!("there is no metric {name:?}: {expression}");
+            };
+            for label in strings(&selector["labels"]) {
+                assert!(
+                    labels.contains(&label),
+                    "{name} has no label {label}: {expression}"
+                );
+            }
+            used.insert(name.to_owned());
+        }
+        for grouping in said["groupings"].as_array().unwrap() {
+            for (label, name) in strings(&grouping["labels"]).iter().flat_map(|label| {
+                strings(&grouping["metrics"])
+                    .into_iter()
+                    .map(move |m| (label, m))
+            }) {
+                assert!(
+                    series[&name].contains(label),
+                    "{name} has no label {label}: {expression}"
+                );
+            }
+        }
+    }
+    used
+}
+
+#[test]
+fn every_metric_and_label_of_the_alert_rules_exists() {
+    let expressions: Vec<String> = alerts::rules()
+        .iter()
+        .map(|rule| rule.expr.clone())
+        .collect();
+    assert!(expressions.len() > 10);
+    hold(&expressions);
+}
+
+#[test]
+fn every_metric_and_label_of_the_dashboard_exists() {
+    let used = hold(&dashboard::expressions());
+    assert!(used.len() > 20, "{used:?}");
+}
+
+#[test]
+fn every_query_of_the_documentation_can_be_asked() {
+    for page in ["docs/metrics.md", "docs/alerts.md"] {
+        let text = text(page);
+        let blocks = text.split("```promql\n").skip(1);
+        let queries: Vec<String> = blocks
+            .map(|block| block.split("```").next().unwrap().trim().to_owned())
+            .collect();
+        assert!(queries.len() > 3, "{page}: {queries:?}");
+        hold(&queries);
+    }
+}
+
+#[test]
+#[should_panic(expected = "there is no metric \"run_operator_run\"")]
+fn a_metric_that_does_not_exist_is_found() {
+    hold(&["sum(rate(run_operator_run[5m]))".to_owned()]);
+}
+
+#[test]
+#[should_panic(expected = "run_operator_runs has no label state")]
+fn a_label_that_does_not_exist_is_found() {
+    hold(&["sum by (state) (run_operator_runs)".to_owned()]);
+}

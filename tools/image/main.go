@@ -1,0 +1,105 @@
+// Command image packs the operator into an OCI image without a build engine, and looks at the result.
+package main
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"strconv"
+	"time"
+)
+
+const usage = `usage:
+  image write   --program FILE --version V --revision R --epoch SECONDS --out DIR
+                packs the program into the OCI layout DIR and, the same as one file, DIR.tar; prints the digest
+  image verify  DIR     holds the layout DIR and DIR.tar to what the image promises
+  image rootfs  DIR     writes every file of the image but the program into DIR, for the Dockerfile
+  image unpack  LAYOUT DIR
+                writes the image's file system into DIR
+  image sbom    --in FILE --crates FILE --linked NAME@VERSION --schemas DIR --epoch SECONDS --out FILE
+                makes cargo-cyclonedx's bill of materials that of the image, the same wherever it was made`
+
+func main() {
+	if err := run(os.Args[1:]); err != nil {
+		fmt.Fprintln(os.Stderr, "image:", err)
+		os.Exit(1)
+	}
+}
+
+func run(args []string) error {
+	if len(args) == 0 {
+		return fmt.Errorf("no command\n%s", usage)
+	}
+	command, rest := args[0], args[1:]
+	flags := flag.NewFlagSet(command, flag.ContinueOnError)
+	flags.Usage = func() { fmt.Fprintln(os.Stderr, usage) }
+	switch command {
+	case "write":
+		return runWrite(flags, rest)
+	case "sbom":
+		return runSBOM(flags, rest)
+	}
+	wanted, known := map[string]int{"verify": 1, "rootfs": 1, "unpack": 2}[command]
+	if !known || len(rest) != wanted {
+		return fmt.Errorf("not a command: %q\n%s", args, usage)
+	}
+	switch command {
+	case "verify":
+		return verify(rest[0])
+	case "rootfs":
+		return writeDirectory(rest[0], systemFiles())
+	default:
+		return unpack(rest[0], rest[1])
+	}
+}
+
+func runWrite(flags *flag.FlagSet, args []string) error {
+	var of release
+	var out string
+	flags.StringVar(&of.program, "program", "", "")
+	flags.StringVar(&of.version, "version", "", "")
+	flags.StringVar(&of.revision, "revision", "", "")
+	flags.StringVar(&out, "out", "", "")
+	epoch := epochFlag(flags)
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	if of.program == "" || of.version == "" || of.revision == "" || out == "" {
+		return fmt.Errorf("write needs --program, --version, --revision and --out\n%s", usage)
+	}
+	of.created = *epoch
+	digest, err := write(of, out)
+	if err != nil {
+		return err
+	}
+	fmt.Println(digest)
+	return nil
+}
+
+func runSBOM(flags *flag.FlagSet, args []string) error {
+	var linked []string
+	in := flags.String("in", "", "")
+	crates := flags.String("crates", "", "")
+	schemas := flags.String("schemas", "", "")
+	out := flags.String("out", "", "")
+	flags.Func("linked", "", func(text string) error {
+		linked = append(linked, text)
+		return nil
+	})
+	epoch := epochFlag(flags)
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	return writeSBOM(*in, *crates, *schemas, *out, linked, *epoch)
+}
+
+// epochFlag is the time of the source, in seconds since 1970: the time of the build would make each build another.
+func epochFlag(flags *flag.FlagSet) *time.Time {
+	at := time.Unix(0, 0).UTC()
+	flags.Func("epoch", "", func(text string) error {
+		seconds, err := strconv.ParseInt(text, 10, 64)
+		at = time.Unix(seconds, 0).UTC()
+		return err
+	})
+	return &at
+}
