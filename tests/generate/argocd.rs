@@ -60,7 +60,8 @@ fn actions(folder: &Path) -> Outcome<String> {
         let script = path.join("action.lua");
         if let (true, Some(name)) = (script.is_file(), path.file_name()) {
             let action = block("action.lua", &fs::read_to_string(script)?);
-            text.push_str(&format!("- name: {}\n", name.to_string_lossy()));
+            let name = name.to_string_lossy();
+            text.extend(["- name: ", &*name, "\n"]);
             text.push_str(&indented(&action, 2));
         }
     }
