@@ -23,6 +23,7 @@ async fn collected(bare: bool) -> World {
     let start = async || {
         let options = Options {
             controller_manager: true,
+            ..Options::default()
         };
         ControlPlane::start(options).await.unwrap()
     };
