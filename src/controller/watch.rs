@@ -69,9 +69,11 @@ fn gone(error: &watcher::Error) -> bool {
     status.code == 410
 }
 
-/// A list is answered by a bare 404 where its resource does not exist.
+/// A list or a watch is answered by a bare 404 where its resource does not exist, or exists no more.
 fn unknown_kind(error: &watcher::Error) -> bool {
-    let watcher::Error::InitialListFailed(kube::Error::Api(status)) = error else {
+    let (watcher::Error::InitialListFailed(kube::Error::Api(status))
+    | watcher::Error::WatchStartFailed(kube::Error::Api(status))) = error
+    else {
         return false;
     };
     status.code == 404
