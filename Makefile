@@ -65,6 +65,17 @@ sbom: ## List what is in the image: target/run-operator.cdx.json (CycloneDX)
 image-reproducible: ## Make the image twice, the second time from another clone, and compare
 	@.ci/image-reproducible
 
+.PHONY: node
+node: ## Install and build what a node for real Pods needs: containerd, runc, kubelet, scheduler, Helm
+	@.ci/node
+	@$(CARGO) build --locked --example cluster
+	@$(CARGO) run --locked --quiet --example cluster -- build --node >/dev/null
+	@for tool in helm loopback pause; do .ci/go-tool $$tool >/dev/null; done
+
+.PHONY: install-test
+install-test: node image ## Install the image by the chart on a real node, and change it under load
+	$(CARGO) test --locked --test install
+
 .PHONY: generate
 generate: ## Write every generated file
 	$(CARGO) run --locked --quiet --example generate
@@ -76,7 +87,7 @@ check: format lint drift deny ## Check format, lints, generated files, licences 
 format:
 	$(CARGO) fmt --check
 	$(CARGO) fmt --check --manifest-path fuzz/Cargo.toml
-	bash -n .ci/run .ci/deny .ci/go-tool .ci/image .ci/image-reproducible .ci/release .ci/sbom .ci/schemathesis .ci/slowest
+	bash -n .ci/run .ci/deny .ci/go-tool .ci/image .ci/image-reproducible .ci/node .ci/release .ci/sbom .ci/schemathesis .ci/slowest
 
 .PHONY: lint
 lint:

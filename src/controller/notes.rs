@@ -4,9 +4,9 @@ use std::collections::HashSet;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::ObjectReference;
-use k8s_openapi::api::events::v1::Event;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta};
+// Not events.k8s.io/v1: that takes no lastTimestamp, and `kubectl describe` orders Events by nothing else.
+use k8s_openapi::api::core::v1::{Event, EventSource, ObjectReference};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta, Time};
 use kube::{Api, Resource, ResourceExt, api::PostParams};
 use tokio::sync::{Semaphore, mpsc};
 use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
@@ -177,6 +177,7 @@ impl Recorder {
         let hash = backoff::seed(&format!("{uid}/{reason}/{}", news.once), 0);
         let stem: String = object.name_any().chars().take(MAX_STEM).collect();
         let reference: ObjectReference = object.object_ref(&());
+        let now = now();
         Event {
             metadata: ObjectMeta {
                 name: Some(format!("{}.{hash:016x}", stem.trim_end_matches(['.', '-']))),
@@ -185,14 +186,21 @@ impl Recorder {
                     .or_else(|| Some(CLUSTER_EVENTS.to_owned())),
                 ..ObjectMeta::default()
             },
-            event_time: Some(MicroTime(now())),
+            event_time: Some(MicroTime(now)),
+            first_timestamp: Some(Time(now)),
+            last_timestamp: Some(Time(now)),
+            count: Some(1),
             type_: Some(news.reason.kind().as_str().to_owned()),
             reason: Some(reason.to_owned()),
             action: Some(news.reason.action().to_owned()),
-            note: Some(news.message.clone()),
-            reporting_controller: Some(names::GROUP.to_owned()),
+            message: Some(news.message.clone()),
+            source: Some(EventSource {
+                component: Some(names::GROUP.to_owned()),
+                ..EventSource::default()
+            }),
+            reporting_component: Some(names::GROUP.to_owned()),
             reporting_instance: Some(self.process.clone()),
-            regarding: Some(reference),
+            involved_object: reference,
             ..Event::default()
         }
     }

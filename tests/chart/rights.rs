@@ -43,7 +43,7 @@ async fn it_may_what_it_needs_where_it_is_needed_and_nothing_else(#[case] one: b
         "patch runs --subresource=status",
         "watch workspaces",
         "get secrets/run-operator-token",
-        "create events.events.k8s.io",
+        "create events",
     ] {
         assert!(can(&space, needed), "can't {needed}");
         assert_eq!(

@@ -22,10 +22,14 @@ impl ControlPlane {
     /// A new client with the administrator's rights and the user agent `run-operator-tests`. It belongs
     /// to the runtime it is made on: each test makes its own.
     pub(crate) async fn client(&self) -> Result<kube::Client, Error> {
+        Self::client_of(&self.kubeconfig).await
+    }
+
+    pub(super) async fn client_of(kubeconfig: &Path) -> Result<kube::Client, Error> {
         // With two TLS providers in the tree, and none of them chosen, the first connection panics. An
         // error says that it was chosen before.
         let _ = rustls::crypto::ring::default_provider().install_default();
-        let kubeconfig = Kubeconfig::read_from(&self.kubeconfig).map_err(Error::ReadKubeconfig)?;
+        let kubeconfig = Kubeconfig::read_from(kubeconfig).map_err(Error::ReadKubeconfig)?;
         let options = KubeConfigOptions::default();
         let config = Config::from_custom_kubeconfig(kubeconfig, &options).await;
         let mut config = config.map_err(Error::ReadKubeconfig)?;

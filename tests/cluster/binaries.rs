@@ -23,6 +23,8 @@ pub(crate) enum Tool {
     ApiServer,
     Kubectl,
     ControllerManager,
+    Scheduler,
+    Kubelet,
 }
 
 impl Tool {
@@ -33,6 +35,8 @@ impl Tool {
             Self::ApiServer => "kube-apiserver",
             Self::Kubectl => "kubectl",
             Self::ControllerManager => "kube-controller-manager",
+            Self::Scheduler => "kube-scheduler",
+            Self::Kubelet => "kubelet",
         }
     }
 
@@ -43,6 +47,8 @@ impl Tool {
             Self::ApiServer => "k8s.io/kubernetes/cmd/kube-apiserver",
             Self::Kubectl => "k8s.io/kubernetes/cmd/kubectl",
             Self::ControllerManager => "k8s.io/kubernetes/cmd/kube-controller-manager",
+            Self::Scheduler => "k8s.io/kubernetes/cmd/kube-scheduler",
+            Self::Kubelet => "k8s.io/kubernetes/cmd/kubelet",
         }
     }
 }

@@ -13,7 +13,7 @@ use super::binaries::{Binaries, Tool};
 use super::error::Error;
 
 /// The files and ports of one control plane. They outlive a restart of the API server.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Layout {
     directory: PathBuf,
     etcd_port: u16,
@@ -40,6 +40,11 @@ impl Layout {
     /// The administrator's kubeconfig.
     pub(crate) fn kubeconfig(&self) -> PathBuf {
         self.file("kubeconfig")
+    }
+
+    /// The port of the API server, on 127.0.0.1.
+    pub(crate) fn api_port(&self) -> u16 {
+        self.api_port
     }
 
     /// What the API server writes down about requests, one JSON object a line.
@@ -108,7 +113,7 @@ impl Layout {
         command
     }
 
-    fn file(&self, name: &str) -> PathBuf {
+    pub(super) fn file(&self, name: &str) -> PathBuf {
         self.directory.join(name)
     }
 

@@ -10,12 +10,13 @@ use super::access::{blocking, get};
 use super::binaries::{self, Binaries, Tool};
 use super::boot::Layout;
 use super::error::Error;
+use super::node::Node;
 use super::process::{Output, POLL, Process};
 use super::scratch::Scratch;
 
 /// How long a program may take until it is ready: seconds as a rule, more on a machine that is busy
 /// compiling. One that ends early is noticed at once.
-const START_TIMEOUT: Duration = Duration::from_mins(2);
+pub(super) const START_TIMEOUT: Duration = Duration::from_mins(2);
 /// How often a boot is tried again with other ports when one was taken in the meantime.
 const PORT_ATTEMPTS: u32 = 4;
 
@@ -24,6 +25,23 @@ const PORT_ATTEMPTS: u32 = 4;
 pub(crate) struct Options {
     /// kube-controller-manager: deletion of namespaces, garbage collection, service accounts.
     pub(crate) controller_manager: bool,
+    /// A node for Pods of the host network, and with it the controller manager: needs root, containerd and
+    /// runc.
+    pub(crate) node: bool,
+}
+
+impl Options {
+    /// The programs that they need.
+    pub(crate) fn tools(self) -> Vec<Tool> {
+        let mut tools = vec![Tool::Etcd, Tool::ApiServer, Tool::Kubectl];
+        if self.controller_manager || self.node {
+            tools.push(Tool::ControllerManager);
+        }
+        if self.node {
+            tools.extend([Tool::Scheduler, Tool::Kubelet]);
+        }
+        tools
+    }
 }
 
 /// A running control plane. Dropping it ends it and removes its data.
@@ -31,17 +49,18 @@ pub(crate) struct Options {
 pub(crate) struct ControlPlane {
     pub(super) kubeconfig: PathBuf,
     pub(super) kubectl: PathBuf,
-    ours: Option<Ours>,
+    pub(super) ours: Option<Ours>,
 }
 
 /// What belongs to a control plane that we started. Dropped from top to bottom.
 #[derive(Debug)]
-struct Ours {
+pub(super) struct Ours {
+    pub(super) node: Option<Node>,
     controller_manager: Option<Process>,
     apiserver: Mutex<Option<Process>>,
     etcd: Mutex<Process>,
-    binaries: Binaries,
-    layout: Layout,
+    pub(super) binaries: Binaries,
+    pub(super) layout: Layout,
     scratch: Scratch,
 }
 
@@ -75,11 +94,7 @@ impl ControlPlane {
     }
 
     async fn start_and_audit(options: Options, bodies: bool) -> Result<Self, Error> {
-        let mut tools = vec![Tool::Etcd, Tool::ApiServer, Tool::Kubectl];
-        if options.controller_manager {
-            tools.push(Tool::ControllerManager);
-        }
-        let binaries = blocking(move || Binaries::find_or_build(&tools)).await?;
+        let binaries = blocking(move || Binaries::find_or_build(&options.tools())).await?;
         let mut attempt = 1;
         loop {
             match Self::boot(&binaries, options, bodies).await {
@@ -97,6 +112,11 @@ impl ControlPlane {
     /// Events, and all that service accounts outside kube-system ask for. None on a given cluster.
     pub(crate) fn audit_log(&self) -> Option<PathBuf> {
         Some(self.ours.as_ref()?.layout.audit_log())
+    }
+
+    /// The port of the API server, on 127.0.0.1. None on a given cluster.
+    pub(crate) fn api_port(&self) -> Option<u16> {
+        Some(self.ours.as_ref()?.layout.api_port())
     }
 
     /// The directory of data and logs. None on a given cluster.
@@ -119,7 +139,8 @@ impl ControlPlane {
         let running = pids
             .into_iter()
             .filter_map(|(tool, pid)| Some((tool, pid?)));
-        running.collect()
+        let node = ours.node.iter().flat_map(Node::pids);
+        running.chain(node).collect()
     }
 
     /// Kills the API server with SIGKILL: every connection is cut, as in an outage. Data stay.
@@ -163,6 +184,7 @@ impl ControlPlane {
         let etcd = layout.etcd(binaries);
         let etcd = Process::spawn(&etcd, Output::File(layout.log(Tool::Etcd)))?;
         let ours = Ours {
+            node: None,
             controller_manager: None,
             apiserver: Mutex::new(None),
             etcd: Mutex::new(etcd),
@@ -176,8 +198,11 @@ impl ControlPlane {
             ours: Some(ours),
         };
         control_plane.start_apiserver().await?;
-        if options.controller_manager {
+        if options.controller_manager || options.node {
             control_plane.start_controller_manager().await?;
+        }
+        if options.node {
+            control_plane.start_node().await?;
         }
         Ok(control_plane)
     }
@@ -232,7 +257,11 @@ impl Ours {
 }
 
 /// An error when the process has ended, or has taken too long.
-fn still_starting(process: &mut Process, tool: Tool, deadline: Instant) -> Result<(), Error> {
+pub(super) fn still_starting(
+    process: &mut Process,
+    tool: Tool,
+    deadline: Instant,
+) -> Result<(), Error> {
     let program = tool.name();
     if let Some(code) = process.exit_code() {
         let log = process.log_tail();

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use super::PATIENCE;
 use super::cluster::{ControlPlane, Options, Output, Process, Scratch, kubernetes_version};
+use super::{PATIENCE, pods};
 
 /// Set for the subprocess that plays the owner of a control plane.
 const OWNER: &str = "RUN_OPERATOR_CLUSTER_TEST_OWNER";
@@ -40,6 +40,24 @@ fn a_control_plane_ends_with_an_owner_that_is_killed() {
     owner.kill().unwrap();
     owner.wait().unwrap();
     gone(&pids, &directory);
+}
+
+#[test]
+fn a_node_its_pods_and_their_cgroups_end_with_an_owner_that_is_killed() {
+    if !pods::can_run() {
+        return;
+    }
+    let mut owner = owner_command("node").spawn().unwrap();
+    let (pids, directory) = what_it_owns(&mut owner);
+    assert!(pids.iter().all(|pid| runs(*pid)), "{pids:?}");
+    let cgroups = cgroups_of(*pids.last().expect("the pid of a Pod"));
+    assert!(!cgroups.is_empty());
+    owner.kill().unwrap();
+    owner.wait().unwrap();
+    gone(&pids, &directory);
+    for cgroup in cgroups {
+        gone(&[], &cgroup);
+    }
 }
 
 #[test]
@@ -166,13 +184,14 @@ async fn owner_of_a_control_plane() {
     }
     let options = Options {
         controller_manager: true,
+        node: role == "node",
     };
     let control_plane = ControlPlane::start(options).await.unwrap();
-    let pids = control_plane
-        .pids()
-        .into_iter()
-        .map(|(_, pid)| pid.to_string());
-    let pids: Vec<String> = pids.collect();
+    let mut all: Vec<u32> = control_plane.pids().iter().map(|(_, pid)| *pid).collect();
+    if options.node {
+        all.extend(pods::pids_of_a_pod(&control_plane).await);
+    }
+    let pids: Vec<String> = all.iter().map(u32::to_string).collect();
     let directory = control_plane.directory().unwrap().display();
     println!("owns {} {directory}", pids.join(","));
     assert_ne!(role, "panics", "as asked");
@@ -206,6 +225,25 @@ fn what_it_owns(owner: &mut Child) -> (Vec<u32>, PathBuf) {
     let (pids, directory) = line.split_once(' ').unwrap();
     let pids = pids.split(',').map(|pid| pid.parse().unwrap()).collect();
     (pids, PathBuf::from(directory))
+}
+
+/// The directories of a node's cgroup, by the pid of what runs in a Pod.
+fn cgroups_of(pid: u32) -> Vec<PathBuf> {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap();
+    let name = text
+        .lines()
+        .find_map(|line| {
+            line.split('/')
+                .find(|part| part.starts_with("run-operator-"))
+        })
+        .expect("it is in a cgroup of the node");
+    let root = Path::new("/sys/fs/cgroup");
+    let hierarchies = std::fs::read_dir(root)
+        .unwrap()
+        .map(|entry| entry.unwrap().path());
+    let directories = hierarchies.chain([root.to_owned()]);
+    let directories = directories.map(|hierarchy| hierarchy.join(name));
+    directories.filter(|directory| directory.exists()).collect()
 }
 
 /// Waits until neither the processes nor the directory are there.

@@ -53,6 +53,13 @@ pub(crate) enum Error {
         after: Duration,
         log: String,
     },
+    #[error(
+        "there is no node to run Pods on: {because} (install containerd and runc, and be root; \
+         RUN_OPERATOR_TEST_NODE=off runs the operator as a process instead)"
+    )]
+    FindNode { because: String },
+    #[error("RUN_OPERATOR_TEST_NODE is {0:?}, and can be required, off or auto")]
+    ReadPlace(String),
     #[error("the cluster of RUN_OPERATOR_TEST_KUBECONFIG is not ours to stop or start")]
     NotOurs,
     #[error("the API server was stopped while it was starting")]

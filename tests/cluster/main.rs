@@ -12,7 +12,7 @@ use std::process::ExitCode;
 use clap::{Args, Parser, Subcommand};
 use tokio::signal::unix::{SignalKind, signal};
 
-use cluster::{Binaries, ControlPlane, Error, Options, Tool};
+use cluster::{Binaries, ControlPlane, Error, Options};
 
 /// A real Kubernetes control plane on loopback ports.
 #[derive(Parser)]
@@ -34,6 +34,20 @@ struct With {
     /// With kube-controller-manager: deletion of namespaces, garbage collection, service accounts.
     #[arg(long)]
     controller_manager: bool,
+
+    /// With kube-controller-manager, kube-scheduler, containerd and a kubelet, for Pods of the host network:
+    /// needs root, containerd and runc.
+    #[arg(long)]
+    node: bool,
+}
+
+impl With {
+    fn options(&self) -> Options {
+        Options {
+            controller_manager: self.controller_manager,
+            node: self.node,
+        }
+    }
 }
 
 fn main() -> ExitCode {
@@ -51,10 +65,7 @@ fn main() -> ExitCode {
 }
 
 fn build(with: &With) -> Result<(), Error> {
-    let mut tools = vec![Tool::Etcd, Tool::ApiServer, Tool::Kubectl];
-    if with.controller_manager {
-        tools.push(Tool::ControllerManager);
-    }
+    let tools = with.options().tools();
     let binaries = Binaries::find_or_build(&tools)?;
     for tool in tools {
         print(&binaries.path(tool).display().to_string());
@@ -64,9 +75,7 @@ fn build(with: &With) -> Result<(), Error> {
 
 fn up(with: &With) -> Result<(), Error> {
     let runtime = tokio::runtime::Runtime::new().map_err(Error::Runtime)?;
-    let result = runtime.block_on(stay_up(Options {
-        controller_manager: with.controller_manager,
-    }));
+    let result = runtime.block_on(stay_up(with.options()));
     // A build that Ctrl-C has interrupted is not waited for: it ends with us.
     runtime.shutdown_background();
     result
@@ -82,6 +91,13 @@ async fn stay_up(options: Options) -> Result<(), Error> {
         "export KUBECONFIG={}",
         control_plane.kubeconfig().display()
     ));
+    if let Ok(socket) = control_plane.containerd() {
+        // As `ctr images import IMAGE.tar` reads them.
+        print(&format!(
+            "export CONTAINERD_ADDRESS={} CONTAINERD_NAMESPACE=k8s.io CONTAINERD_SNAPSHOTTER=native",
+            socket.display()
+        ));
+    }
     stopped.await
 }
 

@@ -1,4 +1,4 @@
-//! The real control plane (etcd and kube-apiserver, on request kube-controller-manager) that integration
+//! The real control plane (etcd and kube-apiserver, on request kube-controller-manager and a node) that integration
 //! tests, the demo and `cargo run --example cluster` run on.
 //!
 //! A suite includes it with `#[path = "../cluster/mod.rs"] mod cluster;` and asks for
@@ -20,8 +20,12 @@
 mod access;
 mod binaries;
 mod boot;
+mod cgroup;
 mod control_plane;
 mod error;
+mod go_tool;
+mod node;
+mod place;
 mod process;
 mod scratch;
 
@@ -29,5 +33,8 @@ pub(crate) use binaries::{Binaries, Tool, kubernetes_version};
 pub(crate) use boot::free_port;
 pub(crate) use control_plane::{ControlPlane, Options};
 pub(crate) use error::Error;
+pub(crate) use go_tool::go_tool;
+pub(crate) use node::{NODE, PAUSE_IMAGE};
+pub(crate) use place::Place;
 pub(crate) use process::{Output, Process, run};
 pub(crate) use scratch::Scratch;

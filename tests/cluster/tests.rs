@@ -10,6 +10,7 @@
 #[path = "mod.rs"]
 mod cluster;
 mod endings;
+mod pods;
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -101,6 +102,7 @@ async fn data_and_clients_survive_an_outage_of_the_api_server() {
 async fn the_controller_manager_deletes_a_namespace_with_what_is_in_it() {
     let options = Options {
         controller_manager: true,
+        ..Options::default()
     };
     let control_plane = ControlPlane::start(options).await.unwrap();
     let client = control_plane.client().await.unwrap();

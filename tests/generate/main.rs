@@ -1,6 +1,7 @@
 //! Writes every generated file of the repository: `make generate`. With `--check` it writes nothing and
 //! fails when one of them is not what the code says.
 
+mod argocd;
 mod chart;
 mod metrics;
 
@@ -37,6 +38,7 @@ fn main() -> Outcome<()> {
     // One after the other: Helm reads what the steps before it have written.
     for step in [
         of_the_code,
+        argocd::files,
         chart::templates,
         chart::values,
         chart::manifests,

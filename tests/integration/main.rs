@@ -29,6 +29,7 @@ mod doubt;
 mod elsewhere;
 mod events;
 mod faults;
+mod gitops;
 mod health;
 mod identity;
 mod keys;

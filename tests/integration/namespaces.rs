@@ -17,6 +17,7 @@ const NAMES: [&str; 5] = ["one", "two", "three", "four", "five"];
 async fn busy() -> World {
     let options = Options {
         controller_manager: true,
+        ..Options::default()
     };
     let own = ControlPlane::start(options).await.unwrap();
     let world = World::with(Setup {

@@ -26,7 +26,7 @@
 {{- define "run-operator.eventRules" -}}
 # What Runs and Workspaces come to, as Kubernetes Events (docs/events.md); those about a ClusterWorkspace are
 # in the namespace default.
-- apiGroups: [events.k8s.io]
+- apiGroups: [""]
   resources: [events]
   verbs: [create]
 {{- end }}

@@ -21,7 +21,7 @@ impl World {
             json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": NAME}});
         let needed = json!([
             {"apiGroups": ["run-operator.dev"], "resources": ["*"], "verbs": ["*"]},
-            {"apiGroups": ["events.k8s.io"], "resources": ["events"], "verbs": ["create"]},
+            {"apiGroups": [""], "resources": ["events"], "verbs": ["create"]},
             {"apiGroups": [""], "resources": ["namespaces"], "verbs": ["get", "list", "watch"]},
         ]);
         let scope = if everywhere { "Cluster" } else { "" };

@@ -462,7 +462,11 @@ pub(crate) fn intent_of(run: &Run) -> Option<Value> {
     Some(serde_json::from_str(text).unwrap())
 }
 
-fn output_of(mut command: Command, input: &str) -> std::io::Result<std::process::Output> {
+/// Runs a program with `input` on its standard input.
+pub(crate) fn output_of(
+    mut command: Command,
+    input: &str,
+) -> std::io::Result<std::process::Output> {
     command
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())

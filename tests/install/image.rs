@@ -1,0 +1,70 @@
+//! The image, and whether it can be tested here.
+
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use crate::cluster::Place;
+
+/// What the image is made of.
+const SOURCES: [&str; 4] = ["src", "contract", "Cargo.toml", "Cargo.lock"];
+
+/// Where the operator runs, and the image that it then runs from.
+pub(crate) enum Where {
+    Pod { image: PathBuf },
+    Process { because: String },
+}
+
+impl Where {
+    /// As `RUN_OPERATOR_TEST_NODE` says; without an image of this source, as if there were no node.
+    ///
+    /// # Panics
+    /// Where a node is required and can't be had.
+    pub(crate) fn choose() -> Self {
+        let because = match Place::choose().unwrap() {
+            Place::Node => match image() {
+                Ok(image) => return Self::Pod { image },
+                Err(because) => because,
+            },
+            Place::Process { because } => because,
+        };
+        let required = std::env::var("RUN_OPERATOR_TEST_NODE").is_ok_and(|wish| wish == "required");
+        assert!(!required, "a node is required, and {because}");
+        Self::Process { because }
+    }
+}
+
+fn image() -> Result<PathBuf, String> {
+    if let Some(given) = std::env::var_os("RUN_OPERATOR_TEST_IMAGE").filter(|path| !path.is_empty())
+    {
+        return Ok(PathBuf::from(given));
+    }
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    // Beside the directory of this build's programs, wherever that is.
+    let programs = Path::new(env!("CARGO_BIN_EXE_run-operator")).parent();
+    let target = programs.and_then(Path::parent).unwrap_or(root);
+    let image = target.join("image.tar");
+    let made = std::fs::metadata(&image).and_then(|file| file.modified());
+    let made = made.map_err(|_| format!("there is no {} (make image)", image.display()))?;
+    let newest = SOURCES
+        .iter()
+        .filter_map(|source| newest(&root.join(source)))
+        .max();
+    if newest.is_some_and(|newest| newest > made) {
+        return Err(format!(
+            "{} is older than the source (make image)",
+            image.display()
+        ));
+    }
+    Ok(image)
+}
+
+/// When a file, or the newest one of a directory, was last changed.
+fn newest(path: &Path) -> Option<SystemTime> {
+    let Ok(entries) = std::fs::read_dir(path) else {
+        return std::fs::metadata(path)
+            .and_then(|file| file.modified())
+            .ok();
+    };
+    let times = entries.flatten().filter_map(|entry| newest(&entry.path()));
+    times.max()
+}

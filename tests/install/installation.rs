@@ -1,0 +1,229 @@
+//! A cluster, a service, and a release of the chart between the two.
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use k8s_openapi::api::apps::v1::Deployment;
+use kube::Client;
+use kube::api::{Api, PostParams};
+use serde_json::{Value, json};
+
+use crate::cluster::{ControlPlane, Options, Scratch, free_port, go_tool, run};
+use crate::image::Where;
+use crate::operator::Operator;
+use crate::service::{Service, TOKEN};
+
+/// The release, and by the chart's rules the name of nearly every object of it.
+pub(crate) const RELEASE: &str = "run-operator";
+/// Its namespace.
+pub(crate) const RELEASED_TO: &str = "operators";
+/// The namespace of the Runs.
+pub(crate) const WORK: &str = "work";
+
+/// Dropped from top to bottom: the operator first, the cluster last.
+pub(crate) struct Installation {
+    pub(crate) operator: Operator,
+    pub(crate) service: Service,
+    pub(crate) client: Client,
+    pub(crate) control_plane: ControlPlane,
+    helm: PathBuf,
+    pub(crate) scratch: Scratch,
+}
+
+impl Installation {
+    /// A cluster with everything but the release. Says on standard error where the operator will run.
+    pub(crate) async fn prepare() -> Self {
+        let place = Where::choose();
+        let options = Options {
+            controller_manager: true,
+            node: matches!(place, Where::Pod { .. }),
+        };
+        let control_plane = ControlPlane::start(options).await.unwrap();
+        let operator = match place {
+            Where::Pod { image } => {
+                control_plane.import_image(&image).await.unwrap();
+                say(&format!(
+                    "the operator runs as a Pod, from {}",
+                    image.display()
+                ));
+                Operator::Pod
+            }
+            Where::Process { because } => {
+                say(&format!(
+                    "the operator runs as a PROCESS, with the chart's ServiceAccount: {because}"
+                ));
+                Operator::Process(None)
+            }
+        };
+        let scratch = Scratch::new("install").unwrap();
+        let helm = tokio::task::spawn_blocking(|| go_tool("helm").unwrap());
+        let installation = Self {
+            operator,
+            service: Service::start(&scratch, &[]).await,
+            client: control_plane.client().await.unwrap(),
+            control_plane,
+            helm: helm.await.unwrap(),
+            scratch,
+        };
+        installation.write_values();
+        installation.create_namespaces().await;
+        installation
+    }
+
+    /// `helm install`, until the operator is ready.
+    pub(crate) async fn install(&mut self) {
+        self.change("install", &[]).await;
+    }
+
+    /// `helm upgrade` with further flags, until the operator is ready.
+    pub(crate) async fn upgrade(&mut self, values: &[&str]) {
+        self.change("upgrade", values).await;
+    }
+
+    async fn change(&mut self, verb: &str, values: &[&str]) {
+        let chart = concat!(env!("CARGO_MANIFEST_DIR"), "/charts/run-operator");
+        let file = self.scratch.path().join("values.json");
+        let file = file.to_str().unwrap();
+        let mut args = vec![verb, RELEASE, chart, "--values", file];
+        args.extend(values);
+        self.helm_and_wait(&args).await;
+    }
+
+    /// `helm rollback` to a revision, until the operator is ready.
+    pub(crate) async fn rollback(&mut self, revision: &str) {
+        self.helm_and_wait(&["rollback", RELEASE, revision]).await;
+    }
+
+    /// `helm uninstall`, until the operator is gone.
+    pub(crate) async fn uninstall(&mut self) {
+        let args = ["uninstall", RELEASE, "--wait", "--timeout", "2m"];
+        self.helm(&args).await.unwrap();
+        self.operator_ends().await;
+    }
+
+    async fn helm_and_wait(&mut self, args: &[&str]) {
+        let mut args = args.to_vec();
+        // Without a node the Deployment has no Pod that could become ready.
+        if matches!(self.operator, Operator::Pod) {
+            args.extend(["--wait", "--timeout", "2m"]);
+        }
+        self.helm(&args)
+            .await
+            .unwrap_or_else(|error| panic!("{error}"));
+        self.operator_follows().await;
+    }
+
+    /// Runs helm on the release's namespace. What it printed, or what it complained about.
+    pub(crate) async fn helm(&self, args: &[&str]) -> Result<String, String> {
+        let mut helm = Command::new(&self.helm);
+        helm.args(args)
+            .args(["--namespace", RELEASED_TO])
+            .env("KUBECONFIG", self.control_plane.kubeconfig());
+        for place in ["CACHE", "CONFIG", "DATA"] {
+            helm.env(
+                format!("HELM_{place}_HOME"),
+                self.scratch.path().join(place),
+            );
+        }
+        in_the_background(helm, String::new()).await
+    }
+
+    /// Runs kubectl as the administrator.
+    pub(crate) async fn kubectl(&self, args: &[&str], input: &str) -> Result<String, String> {
+        let mut kubectl = self.control_plane.kubectl();
+        kubectl.args(args);
+        in_the_background(kubectl, input.to_owned()).await
+    }
+
+    /// The chart's Deployment as it is in the cluster.
+    pub(crate) async fn deployment(&self) -> Deployment {
+        let api: Api<Deployment> = Api::namespaced(self.client.clone(), RELEASED_TO);
+        api.get(RELEASE).await.unwrap()
+    }
+
+    /// What the Deployment starts the operator with.
+    pub(crate) async fn arguments(&self) -> Vec<String> {
+        let spec = self.deployment().await.spec.unwrap().template.spec.unwrap();
+        spec.containers[0].args.clone().unwrap()
+    }
+
+    /// What this cluster needs and others don't: everything is on loopback, the image is there already.
+    fn write_values(&self) {
+        let port = self.control_plane.api_port().unwrap().to_string();
+        let values = json!({
+            "image": {"pullPolicy": "Never"},
+            "hostNetwork": true,
+            "dnsPolicy": "Default",
+            "listen": {"address": "127.0.0.1", "port": free_port().unwrap()},
+            "extraEnv": [
+                {"name": "KUBERNETES_SERVICE_HOST", "value": "127.0.0.1"},
+                {"name": "KUBERNETES_SERVICE_PORT", "value": port},
+            ],
+            "baseUrl": self.service.base_url(),
+            "defaultWorkspace": {"enabled": true, "namespace": WORK},
+            "poll": {"min": "500ms", "max": "3s"},
+            "readinessProbe": {"periodSeconds": 1},
+            "test": {"namespace": WORK},
+        });
+        std::fs::write(self.scratch.path().join("values.json"), values.to_string()).unwrap();
+    }
+
+    async fn create_namespaces(&self) {
+        for name in [RELEASED_TO, WORK] {
+            self.create("/api/v1/namespaces", &json!({"metadata": {"name": name}}))
+                .await
+                .unwrap();
+        }
+        let token =
+            json!({"metadata": {"name": "run-operator-token"}, "stringData": {"token": TOKEN}});
+        self.create(&format!("/api/v1/namespaces/{WORK}/secrets"), &token)
+            .await
+            .unwrap();
+    }
+
+    /// A POST to the API server, as the administrator.
+    pub(crate) async fn create(&self, path: &str, object: &Value) -> Result<Value, kube::Error> {
+        let request = kube::core::Request::new(path);
+        let object = serde_json::to_vec(object).unwrap();
+        let request = request.create(&PostParams::default(), object).unwrap();
+        self.client.request(request).await
+    }
+
+    /// What the API server refused to the operator and to the release's test, by its audit log.
+    pub(crate) fn refusals(&self) -> Vec<Value> {
+        let log = std::fs::read_to_string(self.control_plane.audit_log().unwrap()).unwrap();
+        // Its last line may be half written.
+        let entries = log
+            .lines()
+            .filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        let accounts = format!("system:serviceaccount:{RELEASED_TO}:");
+        let own: Vec<Value> = entries
+            .filter(|entry| {
+                let user = entry["user"]["username"].as_str();
+                user.is_some_and(|user| user.starts_with(&accounts))
+            })
+            .collect();
+        let operator = format!("{accounts}{RELEASE}");
+        let asked = |entry: &Value| entry["user"]["username"] == operator.as_str();
+        assert!(own.iter().any(asked), "{operator} has asked for nothing");
+        let refused = |entry: &Value| {
+            [401, 403]
+                .map(Value::from)
+                .contains(&entry["responseStatus"]["code"])
+        };
+        own.into_iter().filter(refused).collect()
+    }
+}
+
+/// A line on the real standard error: the harness would hold back what `eprintln!` prints.
+pub(crate) fn say(line: &str) {
+    use std::io::Write;
+    let test = std::thread::current().name().unwrap_or_default().to_owned();
+    // Nobody reads it when standard error is closed.
+    let _ = writeln!(std::io::stderr(), "install: {test}: {line}");
+}
+
+async fn in_the_background(command: Command, input: String) -> Result<String, String> {
+    let output = tokio::task::spawn_blocking(move || run(command, &input));
+    output.await.unwrap().map_err(|error| error.to_string())
+}

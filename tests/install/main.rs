@@ -1,0 +1,37 @@
+//! The product as it is installed: real Helm, the real chart, the real image in a Pod of a real node, under
+//! the service account that the chart makes. Where there is no node (no root, no containerd, no image) the
+//! same tests run the operator as a process, with a token of that account and the arguments of the
+//! Deployment; so the chart's rights and arguments are proved everywhere. Each test says which it was.
+//!
+//! `RUN_OPERATOR_TEST_NODE=required|off|auto` chooses; `RUN_OPERATOR_TEST_IMAGE` names another image than
+//! that of `make image`.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test fails by panicking"
+)]
+
+#[path = "../cluster/mod.rs"]
+mod cluster;
+#[path = "../openapi/mod.rs"]
+mod openapi;
+
+#[allow(dead_code, reason = "the integration suite uses more of it")]
+#[path = "../integration/support/service.rs"]
+mod service;
+#[allow(dead_code, reason = "the integration suite uses more of it")]
+#[path = "../integration/support/wait.rs"]
+mod wait;
+
+mod doctor;
+mod image;
+mod installation;
+mod load;
+mod operator;
+mod pod;
+mod process;
+mod release;
+mod runs;
+mod upgrades;

@@ -1,0 +1,88 @@
+//! Runs of an installation, and what became of them at the service.
+
+use kube::api::{Api, DeleteParams, PostParams};
+use serde_json::{Value, json};
+
+use run_operator::api::{Phase, Run};
+
+use crate::installation::{Installation, WORK};
+use crate::wait::eventually;
+
+/// Creates a Run whose workload steers the reference service.
+pub(crate) async fn create_run(runs: &Api<Run>, name: &str, simulate: Value) -> Run {
+    let run = json!({
+        "apiVersion": "run-operator.dev/v1alpha1", "kind": "Run", "metadata": {"name": name},
+        "spec": {"workload": {"image": "ghcr.io/acme/train:1.4", "simulate": simulate}},
+    });
+    let run = serde_json::from_value(run).unwrap();
+    runs.create(&PostParams::default(), &run).await.unwrap()
+}
+
+impl Installation {
+    pub(crate) fn runs(&self) -> Api<Run> {
+        Api::namespaced(self.client.clone(), WORK)
+    }
+
+    pub(crate) async fn create_run(&self, name: &str, simulate: Value) -> Run {
+        create_run(&self.runs(), name, simulate).await
+    }
+
+    pub(crate) async fn delete_run(&self, name: &str) {
+        self.runs()
+            .delete(name, &DeleteParams::default())
+            .await
+            .unwrap();
+    }
+
+    /// Waits until the status of a Run shows this state of the service.
+    pub(crate) async fn state(&self, name: &str, state: &str) -> Run {
+        self.run_until(name, state, |run| {
+            run.status
+                .as_ref()
+                .and_then(|status| status.state.as_deref())
+                == Some(state)
+        })
+        .await
+    }
+
+    pub(crate) async fn phase(&self, name: &str, phase: Phase) -> Run {
+        self.run_until(name, &format!("{phase:?}"), |run| {
+            run.status.as_ref().and_then(|status| status.phase) == Some(phase)
+        })
+        .await
+    }
+
+    async fn run_until(&self, name: &str, what: &str, wanted: impl Fn(&Run) -> bool) -> Run {
+        eventually(&format!("the Run {name} is {what}"), async || {
+            let run = self
+                .runs()
+                .get(name)
+                .await
+                .map_err(|error| error.to_string())?;
+            if wanted(&run) {
+                Ok(run)
+            } else {
+                Err(format!("{:?}", run.status))
+            }
+        })
+        .await
+    }
+
+    /// Waits until a Run is gone.
+    pub(crate) async fn gone(&self, name: &str) {
+        eventually(&format!("the Run {name} is gone"), async || {
+            match self.runs().get_opt(name).await {
+                Ok(None) => Ok(()),
+                other => Err(format!("{other:?}")),
+            }
+        })
+        .await;
+    }
+
+    /// The runs of a Run at the service: those under its uid.
+    pub(crate) async fn runs_of(&self, uid: &str) -> Vec<Value> {
+        let mut runs = self.service.runs().await;
+        runs.retain(|run| run["idempotencyKey"] == uid);
+        runs
+    }
+}

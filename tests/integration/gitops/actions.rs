@@ -1,0 +1,117 @@
+//! Argo CD's actions, as its server carries them out: the script's object against the live one, as a merge patch.
+
+use kube::api::{Patch, PatchParams};
+use run_operator::api::{ConditionType as Type, Phase, Run};
+use serde_json::{Value, json};
+
+use super::tools::{argocd_cm, asked, file, tool};
+use crate::support::World;
+
+/// What Argo CD's server sends for an action on a Run.
+async fn patch_of(world: &World, name: &str, action: &str) -> Value {
+    let cm = argocd_cm();
+    let live = world.raw("Run", name).await.to_string();
+    asked("argocd", &["act", "--cm", &cm, action], &live).await
+}
+
+async fn act(world: &World, name: &str, action: &str) -> Result<Run, kube::Error> {
+    let patch = patch_of(world, name, action).await;
+    let params = PatchParams {
+        field_manager: Some("argocd-server".to_owned()),
+        ..PatchParams::default()
+    };
+    world
+        .runs()
+        .patch(name, &params, &Patch::Merge(patch))
+        .await
+}
+
+#[tokio::test]
+async fn the_scripts_pass_their_tests_in_argo_cd_s_own_format() {
+    let cm = argocd_cm();
+    let folder = file("deploy/argocd/resource_customizations")
+        .display()
+        .to_string();
+    let said = tool("argocd", &["test", "--cm", &cm, &folder], "")
+        .await
+        .unwrap();
+    let last = said.lines().last().unwrap().to_owned();
+    println!("{last}");
+    assert!(last.ends_with("passed, 0 failed"), "{said}");
+}
+
+#[tokio::test]
+async fn the_action_cancel_cancels_the_run_and_keeps_the_object() {
+    let world = World::new().await;
+    world.simulate("train", json!({"outcome": "never"})).await;
+    world.state("train", "running").await;
+    let patch = patch_of(&world, "train", "cancel").await;
+    assert_eq!(patch, json!({"spec": {"cancel": true}}));
+    act(&world, "train", "cancel").await.unwrap();
+    world.phase("train", Phase::Cancelled).await;
+    assert_eq!(world.service.runs().await[0]["cancels"], 1);
+}
+
+#[tokio::test]
+async fn the_action_retry_submits_a_refused_run_once_more_with_the_same_key() {
+    let world = World::new().await;
+    let answer = json!({"type": "answer", "status": 403, "code": "not_yet"});
+    world
+        .service
+        .fault(json!({"operation": "createRun"}), answer)
+        .await;
+    world.create_run("train", json!({})).await;
+    world
+        .condition("train", Type::Stalled, "True", "Forbidden")
+        .await;
+    act(&world, "train", "retry").await.unwrap();
+    let run = world.phase("train", Phase::Succeeded).await;
+    assert!(run.status.as_ref().unwrap().handled_retry.is_some());
+    assert_eq!(world.posts_of(&run).await, 2);
+    world.one_run_each().await;
+}
+
+#[tokio::test]
+async fn the_actions_suspend_and_resume_hold_and_release_the_submission() {
+    let world = World::new().await;
+    let nowhere = json!({"workspaceRef": {"name": "later"}});
+    world.create_run("train", nowhere).await;
+    world
+        .condition("train", Type::Ready, "False", "WorkspaceNotFound")
+        .await;
+    act(&world, "train", "suspend").await.unwrap();
+    world
+        .condition("train", Type::Ready, "False", "Suspended")
+        .await;
+    world.create_workspace("later", json!({})).await;
+    world.workspace_ready("later", "True", "Verified").await;
+    assert_eq!(world.service.run_calls().await, 0);
+    act(&world, "train", "resume").await.unwrap();
+    world.phase("train", Phase::Succeeded).await;
+}
+
+/// Lua has one kind of number, no null, and one kind of table: what that leaves of a workload.
+#[tokio::test]
+async fn an_action_leaves_the_workload_as_it_is_or_is_refused_where_lua_can_t_hold_it() {
+    let world = World::new().await;
+    let workload = json!({
+        "image": "i", "simulate": {"outcome": "never"}, "seed": 9_007_199_254_740_993_i64, "rate": 0.1,
+        "empty": {}, "none": [], "args": ["a", {"b": {}}, []],
+    });
+    world
+        .create_run("train", json!({"workload": workload}))
+        .await;
+    for (name, value) in [("null", Value::Null), ("empty-in-a-list", json!([{}]))] {
+        let mut other = workload.clone();
+        other["other"] = value;
+        world.create_run(name, json!({"workload": other})).await;
+        world.state(name, "running").await;
+        let refused = act(&world, name, "cancel").await.unwrap_err().to_string();
+        assert!(refused.contains("is immutable"), "{refused}");
+    }
+    world.state("train", "running").await;
+    let patch = patch_of(&world, "train", "cancel").await;
+    assert_eq!(patch, json!({"spec": {"cancel": true}}));
+    act(&world, "train", "cancel").await.unwrap();
+    world.phase("train", Phase::Cancelled).await;
+}

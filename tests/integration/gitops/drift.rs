@@ -1,0 +1,230 @@
+//! Applied again, nothing changes: by Argo CD (client-side and server-side), by Flux and by kubectl, for specs of
+//! every shape, before, while and after the operator writes into the objects.
+
+use kube::ResourceExt;
+use run_operator::api::{Phase, names};
+use serde_json::{Value, json};
+
+use super::tools::ready;
+use crate::support::{Setup, World, eventually, intent_of, own_control_plane};
+
+const KINDS: [(&str, &str); 5] = [
+    ("ClusterWorkspace", "shared"),
+    ("Workspace", "default"),
+    ("Workspace", "full"),
+    ("Run", "small"),
+    ("Run", "full"),
+];
+
+/// A spec of every shape: the smallest and the fullest of each kind.
+fn manifests() -> String {
+    let workload = json!({
+        "image": "ghcr.io/acme/train:1.4", "simulate": {"outcome": "succeeded"},
+        "epochs": 3, "rate": 0.1, "one": 1.0, "large": 9_007_199_254_740_991_i64, "text": "1e3",
+        "args": ["a", 1, true, {}, []], "nested": {"empty": {}, "list": [{"b": 2, "a": 1}]},
+    });
+    let full = json!({
+        "workload": workload, "provider": "acme", "region": "moon", "idempotencyKey": "full",
+        "workspaceRef": {"kind": "ClusterWorkspace", "name": "shared"}, "suspend": false, "cancel": false,
+        "activeDeadlineSeconds": 3600, "ttlSecondsAfterFinished": 100_000, "deletionPolicy": "Cancel",
+        "readyWhen": "Succeeded",
+    });
+    let workspace = json!({
+        "tokenSecretRef": {"name": "run-operator-token", "key": "token"}, "suspend": false,
+        "rateLimit": {"requestsPerSecond": 20, "burst": 40},
+    });
+    let mut shared = workspace.clone();
+    shared["namespaceSelector"] = json!({"matchExpressions": [
+        {"key": "kubernetes.io/metadata.name", "operator": "Exists"},
+    ]});
+    let specs = [
+        shared,
+        json!({}),
+        workspace,
+        json!({"workload": {"image": "i"}}),
+        full,
+    ];
+    let object = |(&(kind, name), spec): (&(&str, &str), Value)| {
+        json!({
+            "apiVersion": "run-operator.dev/v1alpha1", "kind": kind,
+            "metadata": {"name": name, "labels": {"team": "a"}}, "spec": spec,
+        })
+        .to_string()
+    };
+    let all: Vec<String> = KINDS.iter().zip(specs).map(object).collect();
+    all.join("\n---\n")
+}
+
+/// A control plane of its own: ClusterWorkspaces are seen by every operator.
+async fn world() -> World {
+    let world = World::with(Setup {
+        control_plane: Some(own_control_plane().await),
+        everywhere: true,
+        bare: true,
+        ..Setup::default()
+    })
+    .await;
+    world.token(crate::support::TOKEN).await;
+    world
+}
+
+async fn ended(world: &World) {
+    for name in ["small", "full"] {
+        world.phase(name, Phase::Succeeded).await;
+        world.released(name).await;
+    }
+    for (kind, name) in &KINDS[..3] {
+        ready(world, kind, name, "True", "Verified").await;
+    }
+}
+
+/// The versions of all objects.
+async fn versions(world: &World) -> Vec<String> {
+    let mut versions = Vec::new();
+    for (kind, name) in KINDS {
+        let object = world.raw(kind, name).await;
+        let version = &object["metadata"]["resourceVersion"];
+        versions.push(format!("{kind} {name} {version}"));
+    }
+    versions
+}
+
+/// Applies again and again until it fell between two writes of the operator, and so changed nothing at all.
+async fn changes_nothing(world: &World, mut apply: impl AsyncFnMut()) {
+    eventually("an apply that changes nothing", async || {
+        let before = versions(world).await;
+        apply().await;
+        let after = versions(world).await;
+        if before == after {
+            Ok(())
+        } else {
+            Err(format!("{before:?} and then {after:?}"))
+        }
+    })
+    .await;
+}
+
+/// Nobody took anything of the operator's away, or made a new version of a spec.
+async fn is_untouched(world: &World) {
+    for name in ["small", "full"] {
+        let run = world.run(name).await;
+        assert_eq!(run.metadata.generation, Some(1), "{name}");
+        assert_eq!(intent_of(&run).unwrap()["end"]["phase"], "Succeeded");
+        assert_eq!(run.labels()["team"], "a");
+    }
+    for (kind, name) in KINDS {
+        let object = world.raw(kind, name).await;
+        let status = &object["status"];
+        assert_eq!(
+            status["observedGeneration"], object["metadata"]["generation"],
+            "{name}"
+        );
+        let managers = object["metadata"]["managedFields"].as_array().unwrap();
+        let operator = managers
+            .iter()
+            .find(|m| m["manager"] == names::FIELD_MANAGER && m["subresource"] == "status");
+        let fields = &operator.unwrap_or_else(|| panic!("{managers:?}"))["fieldsV1"];
+        assert!(fields["f:status"].is_object() && fields["f:spec"].is_null());
+    }
+    assert_eq!(world.service.runs().await.len(), 2);
+}
+
+#[tokio::test]
+async fn argo_cd_s_syncs_make_no_drift_by_client_side_apply() {
+    no_drift_by_argo(&[]).await;
+}
+
+#[tokio::test]
+async fn argo_cd_s_syncs_make_no_drift_by_server_side_apply() {
+    no_drift_by_argo(&["--server-side"]).await;
+}
+
+async fn no_drift_by_argo(how: &[&str]) {
+    let world = world().await;
+    let manifests = manifests();
+    world.argo("sync", how, &manifests).await.unwrap();
+    // While the operator is at work, too.
+    world.argo("sync", how, &manifests).await.unwrap();
+    ended(&world).await;
+    // By both ways in which Argo CD compares.
+    let differing = world.argo("diff", how, &manifests).await.unwrap();
+    assert_eq!(differing, json!([]));
+    changes_nothing(&world, async || {
+        world.argo("sync", how, &manifests).await.unwrap();
+    })
+    .await;
+    is_untouched(&world).await;
+}
+
+/// Argo CD's server-side comparison reads whole numbers as floats; what it applies is not touched by that.
+#[tokio::test]
+async fn a_whole_number_beyond_2_53_is_out_of_sync_to_argo_cd_s_server_side_comparison_alone() {
+    let world = World::new().await;
+    let manifest = super::tools::text_of("deploy/examples/gitops/promotion/run.yaml");
+    let image = "image: ghcr.io/acme/train:1.4\n";
+    let large = manifest.replace(image, &format!("{image}    seed: 9007199254740993\n"));
+    let how = ["--server-side"];
+    world.argo("sync", &how, &large).await.unwrap();
+    world.phase("train", Phase::Succeeded).await;
+    let seed = json!(9_007_199_254_740_993_i64);
+    assert_eq!(world.run("train").await.spec.workload["seed"], seed);
+    let differing = world.argo("diff", &how, &large).await.unwrap();
+    let differing = differing.as_array().unwrap();
+    assert_eq!(differing.len(), 1);
+    assert!(
+        differing[0]
+            .as_str()
+            .unwrap()
+            .starts_with("Run train, server-side:")
+    );
+    world.argo("sync", &how, &large).await.unwrap();
+    assert_eq!(world.run("train").await.metadata.generation, Some(1));
+    let differing = world.flux("diff", &[], &large).await.unwrap();
+    assert!(
+        differing
+            .as_array()
+            .unwrap()
+            .iter()
+            .all(|d| !d.as_str().unwrap().contains("740992"))
+    );
+}
+
+#[tokio::test]
+async fn flux_s_reconciliations_make_no_drift() {
+    let world = world().await;
+    let manifests = manifests();
+    world.flux("apply", &[], &manifests).await.unwrap();
+    world.flux("apply", &[], &manifests).await.unwrap();
+    ended(&world).await;
+    let differing = world.flux("diff", &[], &manifests).await.unwrap();
+    assert_eq!(differing, json!([]));
+    changes_nothing(&world, async || {
+        let changes = world.flux("apply", &[], &manifests).await.unwrap();
+        for change in changes.as_array().unwrap() {
+            assert_eq!(change["Action"], "unchanged", "{change}");
+        }
+    })
+    .await;
+    is_untouched(&world).await;
+}
+
+#[tokio::test]
+async fn kubectl_s_applies_make_no_drift() {
+    let world = world().await;
+    let manifests = manifests();
+    for how in [
+        &["apply", "-f", "-"][..],
+        &["apply", "--server-side", "--force-conflicts", "-f", "-"],
+    ] {
+        world.kubectl(how, &manifests).await.unwrap();
+        ended(&world).await;
+        let mut diff = vec!["diff"];
+        diff.extend(how.iter().filter(|arg| **arg != "apply"));
+        world.kubectl(&diff, &manifests).await.unwrap();
+        changes_nothing(&world, async || {
+            world.kubectl(how, &manifests).await.unwrap();
+        })
+        .await;
+        is_untouched(&world).await;
+    }
+}

@@ -1,0 +1,58 @@
+//! The manifests of `deploy/argocd`, `deploy/flux` and `deploy/examples/gitops`: read strictly with the tools' own
+//! types, and by the API server.
+
+use serde_json::Value;
+
+use super::tools::{asked, file, text_of};
+use crate::support::World;
+
+#[tokio::test]
+async fn the_manifests_for_flux_and_argo_cd_are_what_these_read() {
+    let path = |name: &str| file(name).display().to_string();
+    let (runs, operator) = (
+        path("deploy/flux/runs.yaml"),
+        path("deploy/flux/operator.yaml"),
+    );
+    let read: usize = asked("flux", &["manifests", &runs, &operator], "").await;
+    assert_eq!(read, 6);
+    let applications = path("deploy/argocd/applications.yaml");
+    let read: usize = asked("argocd", &["manifests", &applications], "").await;
+    assert_eq!(read, 2);
+}
+
+#[tokio::test]
+async fn the_examples_for_gitops_are_accepted_as_they_are() {
+    let world = World::new().await;
+    for entry in std::fs::read_dir(file("deploy/examples/gitops")).unwrap() {
+        let path = entry.unwrap().path();
+        if path
+            .extension()
+            .is_some_and(|extension| extension == "yaml")
+        {
+            let text = std::fs::read_to_string(&path).unwrap();
+            let args = [
+                "apply",
+                "--server-side",
+                "--dry-run=server",
+                "--field-manager=test",
+                "-f",
+                "-",
+            ];
+            let said = world.kubectl(&args, &text).await;
+            assert!(said.is_ok(), "{}: {said:?}", path.display());
+        }
+    }
+}
+
+/// A health script that the `ConfigMap` lacks is one that nobody runs.
+#[test]
+fn workspaces_of_both_kinds_have_the_same_health_script() {
+    let folder = "deploy/argocd/resource_customizations/run-operator.dev";
+    let of = |kind: &str| text_of(&format!("{folder}/{kind}/health.lua"));
+    assert_eq!(of("Workspace"), of("ClusterWorkspace"));
+    let cm: Value = serde_saphyr::from_str(&text_of("deploy/argocd/argocd-cm.yaml")).unwrap();
+    let values: Value =
+        serde_saphyr::from_str(&text_of("deploy/argocd/argocd-values.yaml")).unwrap();
+    assert_eq!(cm["data"], values["configs"]["cm"]);
+    assert_eq!(cm["data"].as_object().unwrap().len(), 6);
+}

@@ -1,0 +1,315 @@
+//! The recipes of `docs/gitops.md` for Argo CD, by its own sync engine with our health scripts.
+
+use kube::ResourceExt;
+use run_operator::api::{Phase, Run};
+use serde_json::{Value, json};
+
+use tokio::sync::OnceCell;
+
+use super::tools::{endless, text_of};
+use crate::cluster::{ControlPlane, Options};
+use crate::support::{Setup, World, eventually, holds_for_a_while};
+
+const WORKSPACE: &str =
+    "apiVersion: run-operator.dev/v1alpha1\nkind: Workspace\nmetadata: {name: default}\nspec: {}\n";
+
+fn example(name: &str) -> String {
+    text_of(&format!("deploy/examples/gitops/{name}.yaml"))
+}
+
+/// Argo CD deletes in the foreground, which the garbage collector ends.
+async fn collected(bare: bool) -> World {
+    static CONTROL_PLANE: OnceCell<ControlPlane> = OnceCell::const_new();
+    let start = async || {
+        let options = Options {
+            controller_manager: true,
+            ..Options::default()
+        };
+        ControlPlane::start(options).await.unwrap()
+    };
+    let control_plane = CONTROL_PLANE.get_or_init(start).await;
+    World::with(Setup {
+        control_plane: Some(control_plane),
+        bare,
+        ..Setup::default()
+    })
+    .await
+}
+
+/// A namespace without a Workspace, but with a token.
+async fn bare() -> World {
+    let world = collected(true).await;
+    world.token(crate::support::TOKEN).await;
+    world
+}
+
+async fn sync(world: &World, more: &[&str], manifests: &str) -> Vec<Value> {
+    let results = world.argo("sync", more, manifests).await.unwrap();
+    results.as_array().unwrap().clone()
+}
+
+fn result<'a>(results: &'a [Value], kind: &str, name: &str) -> &'a Value {
+    let found = results
+        .iter()
+        .find(|r| r["Kind"] == kind && r["Name"] == name);
+    found.unwrap_or_else(|| panic!("nothing of {kind} {name} in {results:?}"))
+}
+
+async fn absent(world: &World, name: &str) -> bool {
+    world.runs().get_opt(name).await.unwrap().is_none()
+}
+
+fn uid(run: &Run) -> String {
+    run.uid().unwrap()
+}
+
+#[tokio::test]
+async fn a_wave_waits_for_the_workspace_of_the_wave_before_it() {
+    let world = World::with(Setup {
+        bare: true,
+        ..Setup::default()
+    })
+    .await;
+    let manifests = example("waves");
+    let synced = sync(&world, &[], &manifests);
+    let meanwhile = async {
+        eventually("the first wave is there", async || {
+            world.workspaces().get("default").await
+        })
+        .await;
+        // No Secret yet: the Workspace is Progressing.
+        holds_for_a_while(40, async || assert!(absent(&world, "train").await)).await;
+        world.token(crate::support::TOKEN).await;
+    };
+    let (results, ()) = tokio::join!(synced, meanwhile);
+    assert_eq!(result(&results, "Run", "train")["Status"], "Synced");
+    world.phase("train", Phase::Succeeded).await;
+}
+
+#[tokio::test]
+async fn a_run_of_the_next_wave_waits_for_no_more_than_its_ready_when() {
+    let world = bare().await;
+    let manifests = format!("{WORKSPACE}---\n{}", endless(&example("long")));
+    let results = sync(&world, &[], &manifests).await;
+    assert_eq!(result(&results, "Run", "watch")["Status"], "Synced");
+    world.phase("watch", Phase::Succeeded).await;
+    let train = world.run("train").await;
+    assert_eq!(train.status.unwrap().phase, Some(Phase::Active));
+}
+
+#[tokio::test]
+async fn a_hook_is_a_new_run_after_each_sync_and_its_failure_fails_the_sync() {
+    let world = collected(false).await;
+    let app = |ttl: i32| {
+        let hook = example("hook");
+        let train = example("promotion/run");
+        let mutable = format!("spec:\n  ttlSecondsAfterFinished: {ttl}");
+        format!("{}---\n{hook}", train.replace("spec:", &mutable))
+    };
+    let results = sync(&world, &[], &app(100_000)).await;
+    assert_eq!(result(&results, "Run", "evaluate")["Phase"], "Succeeded");
+    let first = world.run("evaluate").await;
+    let results = sync(&world, &[], &app(100_001)).await;
+    assert_eq!(result(&results, "Run", "evaluate")["Phase"], "Succeeded");
+    assert_ne!(uid(&world.run("evaluate").await), uid(&first));
+    assert_eq!(
+        world.service.runs().await.len(),
+        3,
+        "train and two evaluations"
+    );
+    let fails = app(100_002).replace("command: evaluate", "simulate: {outcome: failed}");
+    let results = sync(&world, &[], &fails).await;
+    assert_eq!(result(&results, "Run", "evaluate")["Phase"], "Failed");
+    assert_eq!(world.service.get("stats").await["cancels"], 0);
+}
+
+/// Argo CD gives a hook without a name one of its own, for each sync anew.
+#[tokio::test]
+async fn a_hook_with_generate_name_leaves_one_object_for_each_sync() {
+    let world = World::new().await;
+    let hook = example("hook").replace("name: evaluate", "generateName: evaluate-");
+    for ttl in [100_000, 100_001] {
+        let train = example("promotion/run");
+        let train = train.replace("spec:", &format!("spec:\n  ttlSecondsAfterFinished: {ttl}"));
+        sync(&world, &[], &format!("{train}---\n{hook}")).await;
+    }
+    let all = world
+        .runs()
+        .list(&kube::api::ListParams::default())
+        .await
+        .unwrap();
+    let hooks = all
+        .items
+        .iter()
+        .filter(|run| run.name_any().starts_with("evaluate-"));
+    assert_eq!(hooks.count(), 2);
+    assert_eq!(world.service.runs().await.len(), 3);
+}
+
+#[tokio::test]
+async fn a_changed_workload_fails_the_sync_and_harms_nothing() {
+    let world = World::new().await;
+    let manifests = endless(&example("promotion/run"));
+    sync(&world, &[], &manifests).await;
+    let before = world.state("train", "running").await;
+    for how in [&[][..], &["--server-side"]] {
+        let results = sync(&world, how, &manifests.replace("train:1.4", "train:1.5")).await;
+        let refused = result(&results, "Run", "train");
+        assert_eq!(refused["Status"], "SyncFailed");
+        assert!(
+            refused["Message"]
+                .as_str()
+                .unwrap()
+                .contains("is immutable"),
+            "{refused}"
+        );
+    }
+    let after = world.run("train").await;
+    assert_eq!(uid(&after), uid(&before));
+    assert_eq!(world.service.get("stats").await["cancels"], 0);
+}
+
+#[tokio::test]
+async fn with_force_and_replace_a_changed_workload_cancels_the_run_and_makes_a_new_one() {
+    let world = World::new().await;
+    let manifests = example("rerun");
+    sync(&world, &[], &endless(&manifests)).await;
+    let before = world.state("train", "running").await;
+    let changed = manifests.replace("train:1.4", "train:1.5");
+    let results = sync(&world, &[], &changed).await;
+    assert_eq!(result(&results, "Run", "train")["Status"], "Synced");
+    let after = world.phase("train", Phase::Succeeded).await;
+    assert_ne!(uid(&after), uid(&before));
+    let runs = world.service.runs().await;
+    assert_eq!(runs.len(), 2);
+    assert_eq!(
+        (&runs[0]["state"], &runs[0]["cancels"]),
+        (&json!("cancelled"), &json!(1))
+    );
+}
+
+/// The warning beside the recipe: the options don't ask whether anything changed.
+#[tokio::test]
+async fn with_force_and_replace_every_sync_is_a_new_run() {
+    let world = World::new().await;
+    let manifests = example("rerun");
+    sync(&world, &[], &manifests).await;
+    world.phase("train", Phase::Succeeded).await;
+    sync(&world, &[], &manifests).await;
+    eventually("two runs", async || {
+        let runs = world.service.runs().await.len();
+        if runs == 2 { Ok(()) } else { Err(runs) }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_pruned_run_is_cancelled_and_one_that_is_not_to_be_pruned_goes_on() {
+    let world = bare().await;
+    let kept = endless(&example("keep"));
+    let pruned = endless(&example("promotion/run")).replace("name: train", "name: pruned");
+    sync(&world, &[], &format!("{WORKSPACE}---\n{kept}---\n{pruned}")).await;
+    for name in ["train", "pruned"] {
+        world.state(name, "running").await;
+    }
+    // Without pruning nothing goes.
+    let results = sync(&world, &[], WORKSPACE).await;
+    assert_eq!(result(&results, "Run", "pruned")["Status"], "PruneSkipped");
+    let results = sync(&world, &["--prune"], WORKSPACE).await;
+    assert_eq!(result(&results, "Run", "pruned")["Status"], "Pruned");
+    assert_eq!(result(&results, "Run", "train")["Status"], "PruneSkipped");
+    world.gone("pruned").await;
+    // By hand: the object goes, the run stays.
+    world.delete_run("train").await;
+    world.gone("train").await;
+    let runs = world.service.runs().await;
+    let mut states: Vec<_> = runs
+        .iter()
+        .map(|run| run["state"].as_str().unwrap())
+        .collect();
+    states.sort_unstable();
+    assert_eq!(states, ["cancelled", "running"]);
+}
+
+#[tokio::test]
+async fn with_a_key_an_object_that_git_creates_again_finds_its_run() {
+    let world = bare().await;
+    let manifests = format!("{WORKSPACE}---\n{}", example("once"));
+    sync(&world, &[], &manifests).await;
+    let before = world.phase("train-1.4", Phase::Succeeded).await;
+    sync(&world, &["--prune"], WORKSPACE).await;
+    world.gone("train-1.4").await;
+    sync(&world, &["--prune"], &manifests).await;
+    let after = world.phase("train-1.4", Phase::Succeeded).await;
+    assert_ne!(uid(&after), uid(&before));
+    assert_eq!(after.status.unwrap().run_id, before.status.unwrap().run_id);
+    assert_eq!(world.service.runs().await.len(), 1);
+}
+
+#[tokio::test]
+async fn a_promotion_is_a_new_object_and_the_old_one_goes_without_a_call() {
+    let world = bare().await;
+    let folder = super::tools::file("deploy/examples/gitops/promotion");
+    let args = ["kustomize", folder.to_str().unwrap()];
+    let release = world.kubectl(&args, "").await.unwrap();
+    assert!(release.contains("name: train-r1"), "{release}");
+    sync(&world, &["--prune"], &format!("{WORKSPACE}---\n{release}")).await;
+    world.phase("train-r1", Phase::Succeeded).await;
+    let calls = world.service.run_calls().await;
+    let next = release
+        .replace("train-r1", "train-r2")
+        .replace("train:1.4", "train:1.5");
+    let results = sync(&world, &["--prune"], &format!("{WORKSPACE}---\n{next}")).await;
+    assert_eq!(result(&results, "Run", "train-r1")["Status"], "Pruned");
+    world.phase("train-r2", Phase::Succeeded).await;
+    world.gone("train-r1").await;
+    let runs = world.service.runs().await;
+    assert_eq!(runs.len(), 2);
+    assert!(runs.iter().all(|run| run["cancels"] == 0));
+    assert!(world.service.run_calls().await > calls);
+}
+
+#[tokio::test]
+async fn a_run_is_cancelled_by_git_and_by_hand_without_drift() {
+    let world = World::new().await;
+    let manifests = endless(&example("promotion/run"));
+    for how in [&[][..], &["--server-side"]] {
+        sync(&world, how, &manifests).await;
+        world.state("train", "running").await;
+        // By hand, or by the action: Git doesn't know of it, and takes it back neither now nor at the next sync.
+        world
+            .patch_run("train", json!({"spec": {"cancel": true}}))
+            .await;
+        world.phase("train", Phase::Cancelled).await;
+        assert_eq!(
+            world.argo("diff", how, &manifests).await.unwrap(),
+            json!([])
+        );
+        let results = sync(&world, how, &manifests).await;
+        assert_eq!(result(&results, "Run", "train")["Status"], "Synced");
+        assert_eq!(world.run("train").await.spec.cancel, Some(true));
+        world.delete_run("train").await;
+        world.gone("train").await;
+    }
+    sync(&world, &[], &manifests).await;
+    world.state("train", "running").await;
+    sync(
+        &world,
+        &[],
+        &manifests.replace("spec:", "spec:\n  cancel: true"),
+    )
+    .await;
+    world.phase("train", Phase::Cancelled).await;
+}
+
+#[tokio::test]
+async fn a_run_that_git_suspends_is_not_submitted_before_git_releases_it() {
+    let world = World::new().await;
+    let manifests = example("promotion/run");
+    let suspended = manifests.replace("spec:", "spec:\n  suspend: true");
+    sync(&world, &[], &suspended).await;
+    super::tools::ready(&world, "Run", "train", "False", "Suspended").await;
+    assert_eq!(world.service.run_calls().await, 0);
+    sync(&world, &[], &manifests).await;
+    world.phase("train", Phase::Succeeded).await;
+}

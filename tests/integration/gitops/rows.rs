@@ -1,0 +1,278 @@
+//! Every row of the conditions table, made by real Runs, and read by kstatus, Argo CD's health script and Flux's
+//! expressions.
+
+use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
+use kube::{Api, ResourceExt};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use run_operator::api::{ClusterWorkspace, ConditionType as Type, Phase};
+
+use super::record::{compare_or_record, message};
+use super::situations::{CLUSTER_WORKSPACES, RUNS, Situation, WORKSPACES};
+use super::tools::{argocd_cm, asked, file, ready};
+use crate::support::{Setup, World, own_control_plane};
+
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct Kstatus {
+    status: String,
+}
+
+#[derive(Deserialize, Debug, PartialEq)]
+struct Health {
+    status: String,
+    #[serde(default)]
+    message: String,
+}
+
+/// Reads every situation with every tool, and panics with all that is not as the table says.
+async fn read_by_all(world: &World, situations: &[Situation]) {
+    let mut seen = Vec::new();
+    for situation in situations {
+        seen.push((*situation, world.raw(situation.kind, situation.name).await));
+    }
+    let objects: Vec<&Value> = seen.iter().map(|(_, object)| object).collect();
+    let input = serde_json::to_string(&objects).unwrap();
+    let cm = argocd_cm();
+    let expressions = file("deploy/flux/runs.yaml").display().to_string();
+    let kstatus: Vec<Kstatus> = asked("flux", &["kstatus"], &input).await;
+    let argo: Vec<Health> = asked("argocd", &["health", "--cm", &cm], &input).await;
+    let flux: Vec<String> = asked("flux", &["health", &expressions], &input).await;
+    let mut differences = compare_or_record(&seen, &world.namespace);
+    for (i, (situation, object)) in seen.iter().enumerate() {
+        let text = object.to_string();
+        let offered: Vec<String> = asked("argocd", &["actions", "--cm", &cm], &text).await;
+        let wanted = Health {
+            status: situation.argo.to_owned(),
+            message: message(situation, object),
+        };
+        let (name, kind) = (situation.name, situation.kind);
+        if kstatus[i].status != situation.kstatus {
+            differences.push(format!("{kind} {name}: kstatus is {}", kstatus[i].status));
+        }
+        if argo[i] != wanted {
+            differences.push(format!(
+                "{kind} {name}: Argo CD says {:?}, not {wanted:?}",
+                argo[i]
+            ));
+        }
+        if flux[i] != situation.flux {
+            differences.push(format!("{kind} {name}: the expressions say {}", flux[i]));
+        }
+        if offered != situation.actions {
+            differences.push(format!("{kind} {name}: Argo CD offers {offered:?}"));
+        }
+    }
+    assert!(differences.is_empty(), "{}", differences.join("\n"));
+}
+
+#[tokio::test]
+async fn argo_cd_and_flux_read_every_row_of_the_conditions_of_runs() {
+    let mut world = World::new().await;
+    refused_and_retrying(&world).await;
+    let never = json!({"outcome": "never"});
+    let stuck = json!({"outcome": "never", "cancel": "stuck"});
+    let image = "ghcr.io/acme/train:1.4";
+    let endless = json!({"image": image, "simulate": never});
+    let missing = json!({"workspaceRef": {"name": "missing"}});
+    world.create_run("waiting", missing).await;
+    world
+        .create_run("suspended", json!({"suspend": true}))
+        .await;
+    let accepted = json!({"readyWhen": "Accepted", "workload": endless});
+    world.create_run("accepted", accepted).await;
+    let deadline = json!({"activeDeadlineSeconds": 1, "workload": endless});
+    world.create_run("deadline-exceeded", deadline).await;
+    world.create_run("succeeded", json!({})).await;
+    world.simulate("failed", json!({"outcome": "failed"})).await;
+    for name in ["active", "stale", "cancelled", "cancelled-elsewhere"] {
+        world.simulate(name, never.clone()).await;
+    }
+    for name in ["cancelling", "terminating"] {
+        world.simulate(name, stuck.clone()).await;
+        world.state(name, "running").await;
+    }
+    let cancel = json!({"spec": {"cancel": true}});
+    world.patch_run("cancelling", cancel.clone()).await;
+    world.delete_run("terminating").await;
+    for name in [
+        "active",
+        "accepted",
+        "stale",
+        "cancelled",
+        "cancelled-elsewhere",
+    ] {
+        world.state(name, "running").await;
+    }
+    world.patch_run("cancelled", cancel).await;
+    let elsewhere = world
+        .run("cancelled-elsewhere")
+        .await
+        .status
+        .unwrap()
+        .run_id
+        .unwrap();
+    let cancelled = json!({"state": "cancelled"});
+    world
+        .service
+        .post(&format!("runs/{elsewhere}/state"), cancelled)
+        .await;
+    world
+        .condition("waiting", Type::Ready, "False", "WorkspaceNotFound")
+        .await;
+    world
+        .condition("suspended", Type::Ready, "False", "Suspended")
+        .await;
+    for name in ["cancelling", "terminating"] {
+        world.state(name, "cancelling").await;
+    }
+    for (name, phase) in [
+        ("succeeded", Phase::Succeeded),
+        ("failed", Phase::Failed),
+        ("deadline-exceeded", Phase::Failed),
+        ("cancelled", Phase::Cancelled),
+        ("cancelled-elsewhere", Phase::Cancelled),
+    ] {
+        world.phase(name, phase).await;
+        world.released(name).await;
+    }
+    world.kill_operator();
+    world.create_run("fresh", json!({})).await;
+    world
+        .patch_run(
+            "stale",
+            json!({"spec": {"ttlSecondsAfterFinished": 100_000}}),
+        )
+        .await;
+    read_by_all(&world, RUNS).await;
+    world.service.delete("faults").await;
+    world.start_operator().await;
+}
+
+/// A Run that is refused for good and one whose create is tried again and again; told apart by their images.
+async fn refused_and_retrying(world: &World) {
+    for (name, status, title) in [
+        ("refused", 422, "No such image"),
+        ("retrying", 503, "Maintenance"),
+    ] {
+        let image = format!("ghcr.io/acme/{name}:1");
+        let fits = json!({"operation": "createRun", "image": image});
+        let answer = json!({"type": "answer", "status": status, "code": name, "title": title});
+        world.service.lasting_fault(fits, answer).await;
+        world
+            .create_run(name, json!({"workload": {"image": image}}))
+            .await;
+    }
+    world
+        .condition("refused", Type::Stalled, "True", "CreateRefused")
+        .await;
+    world
+        .condition("retrying", Type::Ready, "False", "Retrying")
+        .await;
+}
+
+#[tokio::test]
+async fn argo_cd_and_flux_read_the_conditions_of_workspaces() {
+    let mut world = World::new().await;
+    world
+        .secret("malformed", json!({"token": "two\nlines"}))
+        .await;
+    let of = |secret: &str| json!({"tokenSecretRef": {"name": secret}});
+    world.create_workspace("waiting", of("missing")).await;
+    world.create_workspace("refused", of("malformed")).await;
+    world
+        .create_workspace("suspended", json!({"suspend": true}))
+        .await;
+    for name in ["stale", "terminating"] {
+        world.create_workspace(name, json!({})).await;
+    }
+    for name in ["default", "suspended", "stale", "terminating"] {
+        world.workspace_ready(name, "True", "Verified").await;
+    }
+    world
+        .workspace_ready("waiting", "False", "SecretNotFound")
+        .await;
+    world
+        .workspace_ready("refused", "False", "TokenMalformed")
+        .await;
+    let workload = json!({"image": "ghcr.io/acme/train:1.4", "simulate": {"outcome": "never"}});
+    let needs = json!({"workspaceRef": {"name": "terminating"}, "workload": workload});
+    world.create_run("train", needs).await;
+    world.state("train", "running").await;
+    world
+        .workspaces()
+        .delete("terminating", &DeleteParams::default())
+        .await
+        .unwrap();
+    world
+        .workspace_ready("terminating", "False", "WorkspaceDeleting")
+        .await;
+    world.kill_operator();
+    world.create_workspace("fresh", json!({})).await;
+    let faster = Patch::Merge(json!({"spec": {"rateLimit": {"burst": 50}}}));
+    world
+        .workspaces()
+        .patch("stale", &PatchParams::default(), &faster)
+        .await
+        .unwrap();
+    read_by_all(&world, WORKSPACES).await;
+}
+
+#[tokio::test]
+async fn argo_cd_and_flux_read_the_conditions_of_cluster_workspaces() {
+    let mut world = World::with(Setup {
+        control_plane: Some(own_control_plane().await),
+        everywhere: true,
+        bare: true,
+        ..Setup::default()
+    })
+    .await;
+    world.token(crate::support::TOKEN).await;
+    world
+        .secret("malformed", json!({"token": "two\nlines"}))
+        .await;
+    let of = |secret: &str| json!({"tokenSecretRef": {"name": secret}});
+    // An empty selector: Lua can't tell an empty table from an empty list, and Argo CD has to.
+    create(&world, "shared", json!({"namespaceSelector": {}})).await;
+    create(
+        &world,
+        "suspended",
+        json!({"namespaceSelector": {}, "suspend": true}),
+    )
+    .await;
+    create(&world, "waiting", of("missing")).await;
+    create(&world, "refused", of("malformed")).await;
+    ready(&world, "ClusterWorkspace", "shared", "True", "Verified").await;
+    ready(&world, "ClusterWorkspace", "suspended", "True", "Verified").await;
+    ready(
+        &world,
+        "ClusterWorkspace",
+        "waiting",
+        "False",
+        "SecretNotFound",
+    )
+    .await;
+    ready(
+        &world,
+        "ClusterWorkspace",
+        "refused",
+        "False",
+        "TokenMalformed",
+    )
+    .await;
+    world.kill_operator();
+    create(&world, "fresh", json!({})).await;
+    read_by_all(&world, CLUSTER_WORKSPACES).await;
+}
+
+async fn create(world: &World, name: &str, spec: Value) {
+    let object = json!({
+        "apiVersion": "run-operator.dev/v1alpha1", "kind": "ClusterWorkspace",
+        "metadata": {"name": name}, "spec": spec,
+    });
+    let object: ClusterWorkspace = serde_json::from_value(object).unwrap();
+    let api: Api<ClusterWorkspace> = Api::all(world.client.clone());
+    let created = api.create(&PostParams::default(), &object).await.unwrap();
+    assert_eq!(created.name_any(), name);
+}
