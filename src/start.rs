@@ -40,8 +40,11 @@ const REQUESTS_WAITING: usize = 1024;
 pub(crate) enum StartError {
     #[error(transparent)]
     Contract(#[from] ContractFileError),
-    #[error("failed to use --base-url or --allowed-base-url")]
+    #[error("failed to use --base-url")]
     BaseUrl(#[source] BaseUrlError),
+    /// By its place: what is in it may be a password.
+    #[error("failed to use --allowed-base-url number {number}")]
+    AllowedBaseUrl { number: usize, source: BaseUrlError },
     #[error("failed to use --log-filter {filter:?}")]
     LogFilter {
         filter: String,
@@ -112,6 +115,20 @@ pub(crate) async fn controller(args: ControllerArgs) -> Result<(), StartError> {
     }
 }
 
+/// Everything that a token may be sent to. Each is read by itself first, to name the one that is wrong.
+fn allow_list(args: &ControllerArgs) -> Result<AllowList, StartError> {
+    let insecure = args.allow_insecure_http;
+    AllowList::parse(&args.base_url, insecure).map_err(StartError::BaseUrl)?;
+    for (before, url) in args.allowed_base_urls.iter().enumerate() {
+        AllowList::parse([url], insecure).map_err(|source| StartError::AllowedBaseUrl {
+            number: before + 1,
+            source,
+        })?;
+    }
+    let all = args.base_url.iter().chain(&args.allowed_base_urls);
+    AllowList::parse(all, insecure).map_err(StartError::BaseUrl)
+}
+
 fn config(args: &ControllerArgs) -> Result<Config, StartError> {
     if args.poll_min > args.poll_max {
         return Err(StartError::PollOrder {
@@ -121,9 +138,7 @@ fn config(args: &ControllerArgs) -> Result<Config, StartError> {
     }
     let source = Source::file_or_builtin(args.contract.as_deref());
     let contract = Arc::new(contract_file::load(&source)?);
-    let allowed = args.base_url.iter().chain(&args.allowed_base_urls);
-    let allow_list =
-        AllowList::parse(allowed, args.allow_insecure_http).map_err(StartError::BaseUrl)?;
+    let allow_list = allow_list(args)?;
     let base_url = match &args.base_url {
         Some(url) => Some(
             BaseUrl::parse(url, &allow_list)

@@ -69,9 +69,11 @@ fn gone(error: &watcher::Error) -> bool {
     status.code == 410
 }
 
-/// A list is answered by a bare 404 where its resource does not exist.
+/// A list or a watch is answered by a bare 404 where its resource does not exist, or exists no more.
 fn unknown_kind(error: &watcher::Error) -> bool {
-    let watcher::Error::InitialListFailed(kube::Error::Api(status)) = error else {
+    let (watcher::Error::InitialListFailed(kube::Error::Api(status))
+    | watcher::Error::WatchStartFailed(kube::Error::Api(status))) = error
+    else {
         return false;
     };
     status.code == 404
@@ -119,10 +121,12 @@ mod tests {
     }
 
     #[test]
-    fn a_list_that_is_not_found_is_of_a_kind_that_the_api_server_does_not_know() {
+    fn a_list_or_watch_that_is_not_found_is_of_a_kind_that_the_api_server_does_not_know() {
         // As it answers: a bare 404, which is no Status of its own.
         let bare = Status::failure("404 page not found", "").with_code(404);
-        assert!(unknown_kind(&listed(bare)));
+        assert!(unknown_kind(&listed(bare.clone())));
+        let gone = watcher::Error::WatchStartFailed(kube::Error::Api(Box::new(bare)));
+        assert!(unknown_kind(&gone));
         let forbidden = Status::failure("forbidden", "Forbidden").with_code(403);
         assert!(!unknown_kind(&listed(forbidden)));
     }

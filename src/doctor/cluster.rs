@@ -37,33 +37,57 @@ const APPLY: &str = "Apply them: `run-operator crds | kubectl apply --server-sid
 pub(super) async fn findings(client: &Client, namespace: &str) -> Vec<Finding> {
     let version = match bounded(client.apiserver_version()).await {
         Ok(version) => version.git_version,
-        Err(why) => {
-            let reached = REACHED.fail(why, "Check the kubeconfig, or the Pod's network.");
+        Err(Refused { why, code }) => {
+            let todo = match code {
+                Some(_) => "Check the credentials of the kubeconfig or the service account.",
+                None => "Check the kubeconfig, or the Pod's network.",
+            };
+            let reached = REACHED.fail(why, todo);
             let rest = [&CRDS, &TAKEN].map(|s| s.not_tried("there was no answer"));
             return std::iter::once(reached).chain(rest).collect();
         }
     };
-    vec![
-        REACHED.ok(format!("It is Kubernetes {version}.")),
-        crds(client).await,
-        taken(client, namespace).await,
-    ]
+    let reached = REACHED.ok(format!("It is Kubernetes {version}."));
+    let (crds, known) = crds(client).await;
+    let taken = if known {
+        taken(client, namespace).await
+    } else {
+        TAKEN.not_tried("the cluster doesn't know Runs")
+    };
+    vec![reached, crds, taken]
 }
 
-/// By the document that every authenticated user may read: the CRDs themselves need a right of their own.
-async fn crds(client: &Client) -> Finding {
+/// What is lacking, and whether the cluster knows Runs at all. By the document that every authenticated user may
+/// read: the CRDs themselves need a right of their own.
+async fn crds(client: &Client) -> (Finding, bool) {
     let path = format!("/openapi/v3/apis/{}/{}", names::GROUP, names::VERSION);
     let request = match http::Request::get(path).body(Vec::new()) {
         Ok(request) => request,
-        Err(error) => return CRDS.fail(error.to_string(), "This is a fault of the program."),
+        Err(error) => {
+            let fault = CRDS.fail(error.to_string(), "This is a fault of the program.");
+            return (fault, false);
+        }
     };
     let document = match bounded(client.request::<Value>(request)).await {
         Ok(document) => document,
-        Err(why) => return CRDS.fail(why, APPLY),
+        Err(Refused {
+            why,
+            code: Some(404),
+        }) => {
+            let why = format!(
+                "The cluster doesn't know {}/{}: {why}",
+                names::GROUP,
+                names::VERSION
+            );
+            return (CRDS.fail(why, APPLY), false);
+        }
+        Err(Refused { why, .. }) => return (CRDS.fail(why, APPLY), true),
     };
     let missing = served::missing(&document);
+    let known = !missing.iter().any(|field| field == "Run");
     if missing.is_empty() {
-        return CRDS.ok("The cluster has every field that this version knows.");
+        let ok = CRDS.ok("The cluster has every field that this version knows.");
+        return (ok, known);
     }
     let named = missing.iter().take(NAMED_FIELDS).cloned();
     let more = match missing.len().saturating_sub(NAMED_FIELDS) {
@@ -71,7 +95,8 @@ async fn crds(client: &Client) -> Finding {
         more => format!(" and {more} more"),
     };
     let named = named.collect::<Vec<_>>().join(", ");
-    CRDS.fail(format!("The cluster lacks {named}{more}."), APPLY)
+    let lacking = CRDS.fail(format!("The cluster lacks {named}{more}."), APPLY);
+    (lacking, known)
 }
 
 /// Admission, validation and rights as for a real one; nothing is stored.
@@ -89,21 +114,38 @@ async fn taken(client: &Client, namespace: &str) -> Finding {
     };
     match bounded(api.patch(NAME, &params, &Patch::Apply(run))).await {
         Ok(_) => TAKEN.ok(format!("In the namespace {namespace}, by a dry run.")),
-        Err(why) => TAKEN.fail(
-            why,
-            "Whoever applies a Run needs create and patch on runs; else see what the API server says.",
-        ),
+        Err(refused) => TAKEN.fail(refused.why, what_to_do(refused.code)),
     }
 }
 
-/// The answer, or a sentence that says why there is none.
-async fn bounded<T>(call: impl Future<Output = Result<T, kube::Error>>) -> Result<T, String> {
-    match tokio::time::timeout(LONGEST_CALL, call).await {
-        Ok(Ok(answer)) => Ok(answer),
-        Ok(Err(kube::Error::Api(status))) => Err(sentence(&status.message)),
-        Ok(Err(error)) => Err(sentence(&run_operator::controller::chain(&error))),
-        Err(_) => Err(format!("No answer within {} s.", LONGEST_CALL.as_secs())),
+fn what_to_do(code: Option<u16>) -> &'static str {
+    match code {
+        Some(403) => {
+            "Whoever applies a Run needs create and patch on runs; or an admission policy is against it."
+        }
+        Some(404) => "Make the namespace, or name another with --namespace.",
+        Some(_) => "The API server refuses the Run: its message says why.",
+        None => "Check the kubeconfig, or the Pod's network.",
     }
+}
+
+/// Why there is no answer, or none that helps: a sentence, and the API server's code.
+struct Refused {
+    why: String,
+    code: Option<u16>,
+}
+
+async fn bounded<T>(call: impl Future<Output = Result<T, kube::Error>>) -> Result<T, Refused> {
+    let (why, code) = match tokio::time::timeout(LONGEST_CALL, call).await {
+        Ok(Ok(answer)) => return Ok(answer),
+        Ok(Err(kube::Error::Api(status))) => (sentence(&status.message), Some(status.code)),
+        Ok(Err(error)) => (sentence(&run_operator::controller::chain(&error)), None),
+        Err(_) => (
+            format!("No answer within {} s.", LONGEST_CALL.as_secs()),
+            None,
+        ),
+    };
+    Err(Refused { why, code })
 }
 
 fn sentence(text: &str) -> String {

@@ -91,9 +91,14 @@ fn text(findings: &[Finding]) -> String {
         .iter()
         .filter(|f| f.verdict == Verdict::Fail)
         .count();
-    let _ = match failed {
-        0 => writeln!(text, "Runs can be submitted from here."),
-        failed => writeln!(text, "Not as it should be: {failed}."),
+    let service_tried = findings.iter().all(|f| f.check != SERVICE.check);
+    let _ = match (failed, service_tried) {
+        (0, true) => writeln!(text, "Runs can be submitted from here."),
+        (0, false) => writeln!(
+            text,
+            "The cluster is as it should be. For the service, give --base-url."
+        ),
+        (failed, _) => writeln!(text, "Not as it should be: {failed}."),
     };
     text
 }

@@ -134,12 +134,54 @@ async fn a_missing_right_and_a_silent_service_are_named() {
 }
 
 #[tokio::test]
+async fn a_missing_namespace_and_wrong_credentials_are_told_from_a_missing_right() {
+    let space = Space::new().await;
+    let scratch = Scratch::new("doctor").unwrap();
+    let (told, code) = doctor(
+        space.control_plane.kubeconfig(),
+        &["--namespace", "nowhere"],
+    );
+    assert_eq!(code, 1, "{told}");
+    assert!(told.contains("Make the namespace"), "{told}");
+
+    let kubeconfig = of_the_test_pod(&space, &scratch);
+    let file = format!("--kubeconfig={}", kubeconfig.display());
+    let wrong = [
+        &file,
+        "config",
+        "set-credentials",
+        "doctor",
+        "--token=wrong",
+    ];
+    kubectl(space.control_plane, &wrong, "").unwrap();
+    let (told, code) = doctor(&kubeconfig, &[]);
+    assert_eq!(code, 1, "{told}");
+    assert!(told.contains("Check the credentials"), "{told}");
+}
+
+#[tokio::test]
+async fn a_service_that_was_not_tried_is_not_called_well() {
+    let space = Space::new().await;
+    let args = ["--namespace", &space.namespace];
+    let (told, code) = doctor(space.control_plane.kubeconfig(), &args);
+    assert_eq!(code, 0, "{told}");
+    assert!(
+        told.ends_with("For the service, give --base-url.\n"),
+        "{told}"
+    );
+}
+
+#[tokio::test]
 async fn missing_and_older_crds_are_told_from_those_of_this_version() {
     let own = ControlPlane::start(Options::default()).await.unwrap();
     let (told, code) = doctor(own.kubeconfig(), &[]);
     assert_eq!(code, 1, "{told}");
     assert!(
         told.contains("FAIL  the CRDs are of this version"),
+        "{told}"
+    );
+    assert!(
+        told.contains("Not tried: the cluster doesn't know Runs."),
         "{told}"
     );
 

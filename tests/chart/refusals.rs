@@ -1,6 +1,7 @@
 //! What the schema refuses, in words that name the value. And what it has to let pass.
 
 use rstest::rstest;
+use serde_json::json;
 
 use crate::cluster::Scratch;
 use crate::helm;
@@ -32,11 +33,25 @@ use crate::helm;
 #[case::a_label_that_is_no_text(&["--set", "podLabels.a=1"], &["/podLabels/a", "want string"])]
 #[case::both_monitors(&["--set", "metrics.serviceMonitor.enabled=true,metrics.podMonitor.enabled=true"], &["metrics.podMonitor.enabled", "twice"])]
 #[case::a_monitor_of_no_service(&["--set", "metrics.serviceMonitor.enabled=true,metrics.service.enabled=false"], &["metrics.service.enabled", "podMonitor"])]
+#[case::a_password_in_a_url(&["--set", "baseUrl=https://me:secret@a.example/v1"], &["/baseUrl", "pattern"])]
+#[case::a_query_in_a_url(&["--set", "allowedBaseUrls={https://a.example/v1?x=1}"], &["/allowedBaseUrls/0", "pattern"])]
+#[case::plain_http(&["--set", "baseUrl=http://a.example/v1"], &["http://a.example/v1", "use https", "allowInsecureHttp"])]
+#[case::plain_http_to_what_only_looks_like_this_machine(&["--set", "allowedBaseUrls={http://127.0.0.1.example.com/v1}"], &["allowedBaseUrls", "plain http"])]
+#[case::a_path_where_the_contract_s_content_belongs(&["--set", "contract=profile.yaml"], &["contract", "--set-file"])]
+#[case::a_workspace_that_nobody_would_serve(&["--set", "watchNamespaces={a},defaultWorkspace.enabled=true"], &["defaultWorkspace.namespace", "watchNamespaces"])]
+#[case::two_bounds_of_one_budget(&["--set", "podDisruptionBudget.enabled=true,podDisruptionBudget.minAvailable=1,podDisruptionBudget.maxUnavailable=1"], &["podDisruptionBudget", "not both"])]
 fn a_wrong_value_is_refused_by_its_name(#[case] args: &[&str], #[case] words: &[&str]) {
     let told = helm::refused(args);
     for word in words {
         assert!(told.contains(word), "{word:?} is not in {told:?}");
     }
+}
+
+#[rstest]
+#[case::to_this_machine(&["--set", "baseUrl=http://127.0.0.1:8090/api/v1"])]
+#[case::where_it_is_allowed(&["--set", "baseUrl=http://a.example/v1,allowInsecureHttp=true"])]
+fn plain_http_passes(#[case] args: &[&str]) {
+    assert!(!helm::objects(args).is_empty());
 }
 
 #[test]
@@ -51,10 +66,13 @@ fn a_parent_chart_may_share_values_and_switch_it_off() {
         let output = helm::template(parent, "parent", "parent", args);
         helm::documents(&helm::done(&output))
     };
-    let shared = "global.imageRegistry=mirror.example.com,global.other=1";
-    let with = rendered(&["--set", shared, "--set", "run-operator.enabled=true"]);
-    let image = &helm::pod(&with)["spec"]["containers"][0]["image"];
-    let image = image.as_str().unwrap();
+    let shared = "global.imageRegistry=mirror.example.com,global.imagePullSecrets[0].name=mirror,global.other=1";
+    let own = "run-operator.enabled=true,run-operator.imagePullSecrets[0].name=own";
+    let with = rendered(&["--set", shared, "--set", own]);
+    let spec = &helm::pod(&with)["spec"];
+    let image = spec["containers"][0]["image"].as_str().unwrap();
     assert!(image.starts_with("mirror.example.com/"), "{image}");
+    let secrets = json!([{"name": "mirror"}, {"name": "own"}]);
+    assert_eq!(spec["imagePullSecrets"], secrets);
     assert!(rendered(&["--set", "run-operator.enabled=false"]).is_empty());
 }

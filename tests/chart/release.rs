@@ -233,3 +233,52 @@ async fn the_plain_manifest_installs_by_kubectl_and_applies_twice_without_a_chan
     kubectl(&own, &apply, "").unwrap();
     assert_eq!(version(&own), first, "the second apply changed something");
 }
+
+/// As docs/install.md has it.
+#[tokio::test]
+async fn the_plain_manifest_takes_image_and_url_upgrades_and_goes_over_to_helm() {
+    let own = empty().await;
+    let plain = helm::root().join("deploy/install.yaml");
+    let text = std::fs::read_to_string(&plain).unwrap();
+    let text = text.replace("image: \"run-operator:", "image: \"a.example/run-operator:");
+    let upgrade = ["apply", "--server-side", "-f", "-"];
+    kubectl(&own, &upgrade, &text).unwrap();
+    let url = "RUN_OPERATOR_BASE_URL=https://a.example/v1";
+    let set = ["set", "env", "deployment/run-operator", url];
+    kubectl(&own, &[&["--namespace", NAMESPACE], &set[..]].concat(), "").unwrap();
+    kubectl(&own, &upgrade, &text.replace("poll-max=5m", "poll-max=6m")).unwrap();
+    let container = |path: &str| {
+        let path = format!(".spec.template.spec.containers[0].{path}");
+        field(&own, &["deployment", "run-operator"], &path)
+    };
+    assert!(container("image").starts_with("a.example/"));
+    assert!(container("env").contains("https://a.example/v1"));
+    assert!(container("args").contains("--poll-max=6m"));
+
+    // And over to Helm.
+    let over = ["--install", "--take-ownership", "--force-conflicts"];
+    release(&own).put("upgrade", &chart(), &over);
+    assert!(container("args").contains("--poll-max=5m"));
+}
+
+#[tokio::test]
+async fn crds_that_kubectl_applied_become_those_of_the_release() {
+    let own = empty().await;
+    let release = release(&own);
+    let crds = run_operator::api::crd::yaml().unwrap();
+    kubectl(&own, &["apply", "--server-side", "-f", "-"], &crds).unwrap();
+    let without = ["--create-namespace", "--set", "crds.enabled=false"];
+    release.put("install", &chart(), &without);
+    let with = ["--set", "crds.enabled=true", "--take-ownership"];
+    release.put("upgrade", &chart(), &with);
+    let owner = || {
+        field(
+            &own,
+            &["crd", "runs.run-operator.dev"],
+            ".metadata.annotations.meta\\.helm\\.sh/release-name",
+        )
+    };
+    assert_eq!(owner(), "run-operator");
+    release.put("upgrade", &chart(), &["--set", "crds.enabled=false"]);
+    assert_eq!(left(&own, "crd").len(), 3);
+}

@@ -229,19 +229,56 @@ fn on_the_node_s_network_probes_go_where_the_operator_listens() {
     );
 }
 
+fn notes(args: &[&str]) -> String {
+    let mut command = helm::command();
+    command.args(["install", "run-operator"]).arg(helm::chart());
+    command
+        .args(["--dry-run=client", "--namespace", "run-operator"])
+        .args(["--set", "baseUrl=https://a.example/v1"])
+        .args(args);
+    let told = helm::done(&command.output().unwrap());
+    told.split_once("NOTES:").unwrap().1.to_owned()
+}
+
 #[test]
 fn the_notes_say_what_is_missing() {
-    let notes = |args: &[&str]| {
-        let mut command = helm::command();
-        command.args(["install", "run-operator"]).arg(helm::chart());
-        command
-            .args(["--dry-run=client", "--namespace", "run-operator"])
-            .args(args);
-        helm::done(&command.output().unwrap())
-    };
-    let url = "baseUrl=https://a.example/v1";
-    assert!(notes(&[]).contains("MISSING: no baseUrl"));
-    assert!(!notes(&["--set", url]).contains("MISSING"));
+    assert!(notes(&["--set", "baseUrl="]).contains("MISSING: no baseUrl"));
+    assert!(!notes(&[]).contains("MISSING"));
     assert!(notes(&["--set", "replicas=0"]).contains("STOPPED"));
     assert!(notes(&["--set", "crds.keep=false"]).contains("deletes every Run"));
+    let unread = "defaultWorkspace.enabled=true,defaultWorkspace.spec.tokenSecretRef.name=other";
+    assert!(notes(&["--set", unread]).contains("MISSING: other is not one of tokenSecretNames"));
+    assert!(notes(&["--set-json", "tokenSecretNames=[]"]).contains("MISSING: run-operator-token"));
+}
+
+#[test]
+fn the_commands_of_the_notes_fit_the_values() {
+    let named = notes(&["--set", "tokenSecretNames={mine}"]);
+    assert!(named.contains("secret generic mine "), "{named}");
+    assert!(named.contains("{tokenSecretRef: {name: mine}}"), "{named}");
+    let main = notes(&[
+        "--set",
+        "defaultWorkspace.enabled=true,defaultWorkspace.name=main",
+    ]);
+    assert!(
+        main.contains("spec: {workspaceRef: {name: main}, workload: "),
+        "{main}"
+    );
+    assert!(!main.contains("kind: Workspace"), "{main}");
+
+    // Other namespaces may be another operator's.
+    let few = notes(&["--set", "watchNamespaces={a,b}"]);
+    for namespace in ["a", "b"] {
+        let delete = format!("kubectl -n {namespace} delete runs,workspaces --all\n");
+        assert!(few.contains(&delete), "{few}");
+    }
+    assert!(
+        !few.contains("--all-namespaces") && !few.contains("clusterworkspaces"),
+        "{few}"
+    );
+    let all = notes(&[]);
+    assert!(
+        all.contains("--all-namespaces") && all.contains("delete clusterworkspaces"),
+        "{all}"
+    );
 }

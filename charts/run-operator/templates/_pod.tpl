@@ -45,7 +45,8 @@ volumeMounts:
 
 {{/* Where a Pod may run, in which network, with which volumes. */}}
 {{- define "run-operator.placement" -}}
-{{- with .Values.imagePullSecrets }}
+{{- $global := .Values.global | default dict }}
+{{- with concat ($global.imagePullSecrets | default list) .Values.imagePullSecrets | uniq }}
 imagePullSecrets:
   {{- toYaml . | nindent 2 }}
 {{- end }}

@@ -1,0 +1,27 @@
+{{/* What the schema can't say, because it takes two values: better refused here, in a sentence, than by a Pod
+     that doesn't start or a Workspace that nobody serves. */}}
+{{- define "run-operator.check" -}}
+{{- if not .Values.allowInsecureHttp }}
+{{- range concat (list .Values.baseUrl) .Values.allowedBaseUrls }}
+{{- if and (hasPrefix "http://" .) (not (regexMatch "^http://(localhost|127\\.[0-9.]+|\\[::1\\])(:[0-9]+)?(/|$)" .)) }}
+{{- fail (printf "%s in baseUrl or allowedBaseUrls is plain http, by which tokens could be read: use https, or set allowInsecureHttp" .) }}
+{{- end }}
+{{- end }}
+{{- end }}
+{{- with .Values.contract }}
+{{- if not (and (kindIs "map" (fromYaml .)) (not (hasKey (fromYaml .) "Error"))) }}
+{{- fail "contract is not the content of a contract file, which is a YAML map: give a file with --set-file contract=FILE, and try it with `run-operator contract diff FILE`" }}
+{{- end }}
+{{- end }}
+{{- with .Values.defaultWorkspace }}
+{{- $namespace := .namespace | default $.Release.Namespace }}
+{{- if and .enabled $.Values.watchNamespaces (not (has $namespace $.Values.watchNamespaces)) }}
+{{- fail (printf "defaultWorkspace.namespace is %s, which is not one of watchNamespaces: nobody would serve the Workspace" $namespace) }}
+{{- end }}
+{{- end }}
+{{- with .Values.podDisruptionBudget }}
+{{- if and .enabled (not (kindIs "invalid" .minAvailable)) (not (kindIs "invalid" .maxUnavailable)) }}
+{{- fail "podDisruptionBudget takes minAvailable or maxUnavailable, not both" }}
+{{- end }}
+{{- end }}
+{{- end }}
