@@ -42,15 +42,18 @@ control-plane: ## Build etcd, kube-apiserver and the like, once, where they can'
 	@$(CARGO) run --locked --quiet --example cluster -- build --controller-manager >/dev/null
 
 .PHONY: tools
-tools: ## Build the Go programs of the tests (Helm, promtool), once, into the cache
+tools: ## Build the Go programs of the tests (Helm, promtool, the libraries of Argo CD and Flux), once
 	@for tool in tools/*/; do .ci/go-tool "$$(basename "$$tool")" >/dev/null || exit 1; done
 
 .PHONY: test-tools
+# With the flags of .ci/go-tool: what is compiled here is not compiled again there.
+test-tools: export CGO_ENABLED = 0
+test-tools: export GOFLAGS = -trimpath
 test-tools: ## Vet and test the project's own Go programs (tools/)
 	@unformatted=$$(gofmt -l tools); [ -z "$$unformatted" ] || { echo "gofmt -w $$unformatted" >&2; exit 1; }
 	@for tool in tools/*/; do \
 	  [ -z "$$(find "$$tool" -name '*.go' | head -1)" ] || \
-	  (cd "$$tool" && go vet ./... && CGO_ENABLED=0 go test ./...) || exit 1; \
+	  (cd "$$tool" && go vet ./... && go test ./...) || exit 1; \
 	done
 
 .PHONY: image
