@@ -248,7 +248,8 @@ fn start_logging(args: &ControllerArgs) -> Result<(), StartError> {
         .with_ansi(std::io::stderr().is_terminal());
     match args.log_format {
         LogFormat::Text => log.init(),
-        LogFormat::Json => log.json().flatten_event(true).init(),
+        // The innermost span alone: the list would repeat it.
+        LogFormat::Json => log.json().flatten_event(true).with_span_list(false).init(),
     }
     Ok(())
 }

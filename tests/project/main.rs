@@ -11,6 +11,7 @@
 mod conformance;
 mod files;
 mod layers;
+mod lua;
 mod paths;
 mod prose;
 mod suites;
