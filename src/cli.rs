@@ -76,17 +76,9 @@ pub struct CheckArgs {
     #[arg(long, env = "RUN_OPERATOR_BASE_URL", value_name = "URL")]
     pub base_url: String,
 
-    /// The contract file; the one that is compiled in, if unset.
-    #[arg(long, env = "RUN_OPERATOR_CONTRACT", value_name = "FILE")]
-    pub contract: Option<PathBuf>,
-
-    /// Accepts plain http to other machines; without it only loopback addresses may be plain.
-    #[arg(long, env = "RUN_OPERATOR_ALLOW_INSECURE_HTTP")]
-    pub allow_insecure_http: bool,
-
-    /// The CA certificates that vouch for the service, PEM, in place of the system's.
-    #[arg(long, value_name = "FILE")]
-    pub ca_file: Option<PathBuf>,
+    /// Against what, and how.
+    #[command(flatten)]
+    pub trial: TrialArgs,
 
     /// Form of the output.
     #[arg(long, default_value = "text", value_name = "FORMAT")]
@@ -105,6 +97,14 @@ pub struct DoctorArgs {
     #[arg(long, env = "RUN_OPERATOR_BASE_URL", value_name = "URL")]
     pub base_url: Option<String>,
 
+    /// Against what the service is tried, and how.
+    #[command(flatten)]
+    pub trial: TrialArgs,
+}
+
+/// Against what a service is tried, and how.
+#[derive(Debug, Args)]
+pub struct TrialArgs {
     /// The contract file; the one that is compiled in, if unset.
     #[arg(long, env = "RUN_OPERATOR_CONTRACT", value_name = "FILE")]
     pub contract: Option<PathBuf>,

@@ -14,7 +14,7 @@ use run_operator::service::{
     AllowList, BaseUrl, BaseUrlError, CallError, Client, ClientConfig, ConfigError, RawAnswer,
 };
 
-use crate::cli::{CheckArgs, OutputFormat};
+use crate::cli::{CheckArgs, OutputFormat, TrialArgs};
 use crate::contract_file::{ContractFileError, Source, load};
 
 use super::Report;
@@ -52,12 +52,12 @@ pub(crate) struct Target {
 }
 
 /// Reads the files and the URL that the flags name.
-pub(crate) fn target(args: &CheckArgs) -> Result<Target, CheckError> {
+pub(crate) fn target(base_url: &str, args: &TrialArgs) -> Result<Target, CheckError> {
     let source = Source::file_or_builtin(args.contract.as_deref());
     let contract = Arc::new(load(&source)?);
-    let allowed = AllowList::parse([&args.base_url], args.allow_insecure_http);
+    let allowed = AllowList::parse([base_url], args.allow_insecure_http);
     let allowed = allowed.map_err(CheckError::BaseUrl)?;
-    let base_url = BaseUrl::parse(&args.base_url, &allowed).map_err(CheckError::BaseUrl)?;
+    let base_url = BaseUrl::parse(base_url, &allowed).map_err(CheckError::BaseUrl)?;
     let ca_pem = args.ca_file.as_deref().map(read_ca).transpose()?;
     let client = Client::new(ClientConfig {
         base_url: base_url.clone(),
@@ -76,7 +76,7 @@ pub(crate) fn target(args: &CheckArgs) -> Result<Target, CheckError> {
 }
 
 pub(super) fn run(args: &CheckArgs) -> Result<Report, CheckError> {
-    let target = target(args)?;
+    let target = target(&args.base_url, &args.trial)?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()

@@ -8,7 +8,7 @@ use std::process::ExitCode;
 
 use run_operator::controller::chain;
 
-use crate::cli::{CheckArgs, DoctorArgs, OutputFormat};
+use crate::cli::DoctorArgs;
 use crate::contract_tool::check::{self, CheckError};
 use crate::contract_tool::statements::{Finding, Statement, Verdict};
 use crate::contract_tool::{DIFFERENT, TROUBLE, print};
@@ -45,7 +45,7 @@ pub(crate) fn run(args: &DoctorArgs) -> ExitCode {
 
 fn examine(args: &DoctorArgs) -> Result<Vec<Finding>, DoctorError> {
     let target = match &args.base_url {
-        Some(base_url) => Some(check::target(&service(args, base_url))?),
+        Some(base_url) => Some(check::target(base_url, &args.trial)?),
         None => None,
     };
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -66,16 +66,6 @@ fn examine(args: &DoctorArgs) -> Result<Vec<Finding>, DoctorError> {
     // A resolver that hangs is not waited for.
     runtime.shutdown_background();
     findings
-}
-
-fn service(args: &DoctorArgs, base_url: &str) -> CheckArgs {
-    CheckArgs {
-        base_url: base_url.to_owned(),
-        contract: args.contract.clone(),
-        allow_insecure_http: args.allow_insecure_http,
-        ca_file: args.ca_file.clone(),
-        output: OutputFormat::Text,
-    }
 }
 
 fn good(findings: &[Finding]) -> bool {
