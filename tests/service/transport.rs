@@ -6,16 +6,16 @@ use rstest::rstest;
 use run_operator::api::contract::Contract;
 use run_operator::decide::answer::{Failure, FailureKind};
 use run_operator::service::{CallError, Client};
-use tokio::net::TcpListener;
+use tokio::net::TcpSocket;
 
 use crate::support::*;
 
 #[tokio::test]
 async fn a_refused_connection_is_a_transport_failure_with_its_cause() {
-    // A port that was free a moment ago, on an address that nobody else is told.
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let port = listener.local_addr().unwrap().port();
-    drop(listener);
+    // A port that is taken and not listened at: no other test can come to it meanwhile.
+    let taken = TcpSocket::new_v4().unwrap();
+    taken.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let port = taken.local_addr().unwrap().port();
     let base_url = format!("http://127.0.0.1:{port}");
     let client = Client::new(config(&base_url, Contract::builtin().unwrap())).unwrap();
     let error = get_failure(&client).await;
