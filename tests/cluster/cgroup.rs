@@ -3,10 +3,10 @@
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Stdio};
+use std::process::Child;
 
 use super::error::Error;
-use super::process::shell;
+use super::process::sweeper;
 
 const ROOT: &str = "/sys/fs/cgroup";
 /// The controllers without which the kubelet doesn't start.
@@ -45,15 +45,7 @@ impl Cgroup {
             .map(|directory| directory.join(&name))
             .collect();
         // The sweeper first: were we killed between the two, the cgroup would stay.
-        let sweeper = shell(SWEEP)
-            .args(&directories)
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn();
-        let sweeper = sweeper.map_err(|source| Error::Spawn {
-            program: "/bin/sh".to_owned(),
-            source,
-        })?;
+        let sweeper = sweeper(SWEEP, &directories)?;
         let cgroup = Self {
             name,
             directories,

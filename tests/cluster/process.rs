@@ -5,6 +5,7 @@
 //! gone, for whatever reason, the pipe ends, and the shell kills its child by pid. The shell also is the
 //! way to send a signal: it knows whether the pid still is its child's, which we could only guess.
 
+use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::process::CommandExt;
@@ -201,13 +202,29 @@ impl Drop for Process {
 }
 
 /// A shell that runs `script` with our pipe as its standard input, out of reach of the terminal's Ctrl-C.
-pub(super) fn shell(script: &str) -> Command {
+fn shell(script: &str) -> Command {
     let mut command = Command::new("/bin/sh");
     command
         .args(["-c", script, "sh"])
         .stdin(Stdio::piped())
         .process_group(0);
     command
+}
+
+/// A [`shell`] that says nothing and removes what is named, at the latest when we die.
+pub(super) fn sweeper(
+    script: &str,
+    named: impl IntoIterator<Item = impl AsRef<OsStr>>,
+) -> Result<Child, Error> {
+    let mut sweeper = shell(script);
+    sweeper
+        .args(named)
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
+    sweeper.spawn().map_err(|source| Error::Spawn {
+        program: "/bin/sh".to_owned(),
+        source,
+    })
 }
 
 /// The line with which the supervisor names its child.

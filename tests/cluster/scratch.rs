@@ -4,10 +4,10 @@ use std::fs;
 use std::io::Write;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Stdio};
+use std::process::Child;
 
 use super::error::Error;
-use super::process::shell;
+use super::process::sweeper;
 
 /// Removes `$1` once standard input ends. A line before the end says that nobody writes to it any more.
 /// Without one the owner was killed, and those who write are being killed at this very moment: the
@@ -37,15 +37,7 @@ impl Scratch {
         let name = format!("run-operator-{label}-{}", uuid::Uuid::new_v4().simple());
         let path = std::env::temp_dir().join(name);
         // The sweeper first: were we killed between the two, the directory would stay.
-        let sweeper = shell(SWEEP)
-            .arg(&path)
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn();
-        let sweeper = sweeper.map_err(|source| Error::Spawn {
-            program: "/bin/sh".to_owned(),
-            source,
-        })?;
+        let sweeper = sweeper(SWEEP, [&path])?;
         let created = fs::DirBuilder::new().mode(0o700).create(&path);
         let scratch = Self { path, sweeper };
         created.map_err(Error::file("create", &scratch.path))?;
