@@ -6,13 +6,12 @@ use std::sync::LazyLock;
 
 use serde_json::Value;
 
-use crate::cluster::{ControlPlane, Scratch};
-use crate::tools;
+use crate::cluster::{ControlPlane, Scratch, go_tool};
 
 /// Helm's own files, out of the home directory.
 static HOME: LazyLock<Scratch> = LazyLock::new(|| Scratch::new("helm").unwrap());
 
-static PROGRAM: LazyLock<PathBuf> = LazyLock::new(|| tools::program("helm"));
+static PROGRAM: LazyLock<PathBuf> = LazyLock::new(|| go_tool("helm").unwrap());
 
 pub(crate) fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))

@@ -13,9 +13,6 @@
 
 #[path = "../cluster/mod.rs"]
 mod cluster;
-#[path = "../tools/mod.rs"]
-#[allow(dead_code, reason = "each suite uses its own part of it")]
-mod tools;
 
 mod admission;
 mod doctor;

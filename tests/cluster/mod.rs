@@ -23,6 +23,7 @@ mod boot;
 mod cgroup;
 mod control_plane;
 mod error;
+#[path = "../tools/go_tool.rs"]
 mod go_tool;
 mod node;
 mod place;

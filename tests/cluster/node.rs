@@ -13,7 +13,6 @@ use super::boot::{Layout, free_port};
 use super::cgroup::Cgroup;
 use super::control_plane::{ControlPlane, START_TIMEOUT, still_starting};
 use super::error::Error;
-use super::go_tool::go_tool;
 use super::place::{isolated, obstacle, on_path};
 use super::process::{Output, POLL, Process, run};
 
@@ -126,7 +125,7 @@ fn prepare(directory: &Path, cgroup: &Cgroup) -> Result<(), Error> {
     };
     let plugins = directory.join("cni");
     fs::create_dir_all(&plugins).map_err(Error::file("create", &plugins))?;
-    let plugin = go_tool("loopback")?;
+    let plugin = built("loopback")?;
     fs::copy(&plugin, plugins.join("loopback")).map_err(Error::file("copy", &plugin))?;
     let network = json!({
         "cniVersion": "1.0.0", "name": "loopback", "plugins": [{"type": "loopback"}],
@@ -135,7 +134,7 @@ fn prepare(directory: &Path, cgroup: &Cgroup) -> Result<(), Error> {
     let mut pause = Command::new("sh");
     pause
         .args(["-c", "\"$0\" \"$1\" >\"$2\""])
-        .arg(go_tool("pause")?)
+        .arg(built("pause")?)
         .arg(PAUSE_IMAGE)
         .arg(directory.join("pause.tar"));
     run(pause, "")?;
@@ -144,6 +143,13 @@ fn prepare(directory: &Path, cgroup: &Cgroup) -> Result<(), Error> {
     write("containerd.toml", &containerd_config(directory))?;
     let kubelet = kubelet_config(directory, &cgroup.path(), free_port()?);
     write("kubelet.json", &kubelet.to_string())
+}
+
+fn built(tool: &str) -> Result<PathBuf, Error> {
+    super::go_tool(tool).map_err(|source| Error::Spawn {
+        program: format!(".ci/go-tool {tool}"),
+        source,
+    })
 }
 
 fn containerd_config(directory: &Path) -> String {

@@ -3,6 +3,8 @@
 
 mod argocd;
 mod chart;
+#[path = "../tools/go_tool.rs"]
+mod go_tool;
 mod metrics;
 
 use std::error::Error;

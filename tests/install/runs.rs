@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use run_operator::api::{Phase, Run};
 
 use crate::installation::{Installation, WORK};
-use crate::wait::eventually;
+use crate::wait;
 
 /// Creates a Run whose workload steers the reference service.
 pub(crate) async fn create_run(runs: &Api<Run>, name: &str, simulate: Value) -> Run {
@@ -53,30 +53,12 @@ impl Installation {
     }
 
     async fn run_until(&self, name: &str, what: &str, wanted: impl Fn(&Run) -> bool) -> Run {
-        eventually(&format!("the Run {name} is {what}"), async || {
-            let run = self
-                .runs()
-                .get(name)
-                .await
-                .map_err(|error| error.to_string())?;
-            if wanted(&run) {
-                Ok(run)
-            } else {
-                Err(format!("{:?}", run.status))
-            }
-        })
-        .await
+        wait::run_until(&self.runs(), name, &format!("is {what}"), wanted).await
     }
 
     /// Waits until a Run is gone.
     pub(crate) async fn gone(&self, name: &str) {
-        eventually(&format!("the Run {name} is gone"), async || {
-            match self.runs().get_opt(name).await {
-                Ok(None) => Ok(()),
-                other => Err(format!("{other:?}")),
-            }
-        })
-        .await;
+        wait::gone(&self.runs(), name).await;
     }
 
     /// The runs of a Run at the service: those under its uid.

@@ -17,6 +17,9 @@ mod support;
 #[path = "../tools/mod.rs"]
 mod tools;
 
+// Where `tools` looks for it.
+use cluster::go_tool;
+
 mod bad_input;
 mod budget;
 mod cli;

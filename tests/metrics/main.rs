@@ -9,9 +9,13 @@
 
 mod alerts;
 mod dashboard;
+#[path = "../tools/go_tool.rs"]
+mod go_tool;
 mod names;
 #[path = "../tools/mod.rs"]
 mod tools;
+
+use go_tool::go_tool;
 
 /// A file of the repository.
 fn text(path: &str) -> String {

@@ -2,9 +2,10 @@
 
 use std::fmt::Write;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use super::CHART;
+use crate::go_tool::go_tool;
 use crate::{Generated, Outcome, root};
 
 const NAME: &str = "run-operator";
@@ -78,7 +79,7 @@ const MONITORING: Part = Part {
 
 /// `deploy/install.yaml`, and the parts of the kustomizations.
 pub(crate) fn manifests() -> Outcome<Vec<Generated>> {
-    let helm = helm()?;
+    let helm = go_tool("helm")?;
     let directory = Path::new("deploy/kustomize");
     let mut install = format!("{HEADER}{NAMESPACE}");
     let mut files = vec![Generated::new(
@@ -104,17 +105,7 @@ pub(crate) fn manifests() -> Outcome<Vec<Generated>> {
     Ok(files)
 }
 
-/// The path of the real Helm, built where it is not.
-fn helm() -> Outcome<String> {
-    let mut tool = Command::new(root().join(".ci/go-tool"));
-    let built = tool.arg("helm").stderr(Stdio::inherit()).output()?;
-    if !built.status.success() {
-        return Err("failed to build Helm, which renders deploy/: see above".into());
-    }
-    Ok(String::from_utf8(built.stdout)?.trim().to_owned())
-}
-
-fn render(helm: &str, part: &Part) -> Outcome<String> {
+fn render(helm: &Path, part: &Part) -> Outcome<String> {
     let mut command = Command::new(helm);
     command.current_dir(root());
     command.args(["template", NAME, CHART, "--namespace", NAME]);

@@ -1,12 +1,11 @@
 //! The programs of `tools/`: built once into the cache, then run like any other program.
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use crate::support::{World, eventually, output_of};
+use crate::support::{World, eventually};
 
 /// A file of the repository.
 pub(super) fn file(path: &str) -> PathBuf {
@@ -22,16 +21,8 @@ pub(super) async fn tool(name: &'static str, args: &[&str], input: &str) -> Resu
     let args: Vec<String> = args.iter().map(|&arg| arg.to_owned()).collect();
     let input = input.to_owned();
     let run = move || {
-        let built = Command::new(file(".ci/go-tool"))
-            .arg(name)
-            .output()
-            .unwrap();
-        let complaint = String::from_utf8_lossy(&built.stderr).into_owned();
-        assert!(built.status.success(), "{name} can't be built: {complaint}");
-        let program = String::from_utf8(built.stdout).unwrap();
-        let mut command = Command::new(program.trim());
-        command.args(args);
-        output_of(command, &input).unwrap()
+        let args: Vec<&str> = args.iter().map(String::as_str).collect();
+        crate::tools::run(name, &args, &input)
     };
     let output = tokio::task::spawn_blocking(run).await.unwrap();
     if output.status.success() {

@@ -17,6 +17,4 @@ pub(crate) use rights::{Audit, DEPLOYED, SECRET};
 pub(crate) use series::{Series, series};
 pub(crate) use service::{Service, TOKEN};
 pub(crate) use wait::{eventually, holds_for_a_while};
-pub(crate) use world::{
-    Rights, Setup, World, held, intent_of, output_of, own_control_plane, phase_of,
-};
+pub(crate) use world::{Rights, Setup, World, held, intent_of, own_control_plane, phase_of};

@@ -2,6 +2,9 @@
 
 use std::time::{Duration, Instant};
 
+use kube::Api;
+use run_operator::api::Run;
+
 /// Generous: on a machine that compiles at the same time everything takes longer.
 const PATIENCE: Duration = Duration::from_secs(90);
 const POLL: Duration = Duration::from_millis(25);
@@ -34,4 +37,33 @@ pub(crate) async fn holds_for_a_while(looks: u32, mut check: impl AsyncFnMut()) 
         check().await;
         tokio::time::sleep(POLL).await;
     }
+}
+
+/// Waits until a Run is as `wanted` says.
+pub(crate) async fn run_until(
+    runs: &Api<Run>,
+    name: &str,
+    what: &str,
+    wanted: impl Fn(&Run) -> bool,
+) -> Run {
+    eventually(&format!("the Run {name} {what}"), async || {
+        let run = runs.get(name).await.map_err(|error| error.to_string())?;
+        if wanted(&run) {
+            Ok(run)
+        } else {
+            Err(serde_json::to_string_pretty(&run.status).unwrap())
+        }
+    })
+    .await
+}
+
+/// Waits until a Run is gone.
+pub(crate) async fn gone(runs: &Api<Run>, name: &str) {
+    eventually(&format!("the Run {name} is gone"), async || {
+        match runs.get_opt(name).await {
+            Ok(None) => Ok(()),
+            other => Err(format!("{other:?}")),
+        }
+    })
+    .await;
 }

@@ -1,8 +1,5 @@
 //! A namespace with a Workspace, its token, a service and an operator.
 
-use std::io::Write;
-use std::process::{Command, Stdio};
-
 use k8s_openapi::api::core::v1::{Namespace, Secret};
 use k8s_openapi::api::events::v1::Event;
 use kube::{
@@ -16,7 +13,7 @@ use run_operator::api::{ConditionType, Phase, Run, Workspace, conditions, crd, n
 
 use super::operator::Recipe;
 use super::service::TOKEN;
-use super::wait::eventually;
+use super::wait::{self, eventually};
 use super::{History, Operator, Service};
 use crate::cluster::{ControlPlane, Options, Scratch};
 
@@ -289,19 +286,7 @@ impl World {
         what: &str,
         wanted: impl Fn(&Run) -> bool,
     ) -> Run {
-        eventually(&format!("the Run {name} {what}"), async || {
-            let run = self
-                .runs()
-                .get(name)
-                .await
-                .map_err(|error| error.to_string())?;
-            if wanted(&run) {
-                Ok(run)
-            } else {
-                Err(serde_json::to_string_pretty(&run.status).unwrap())
-            }
-        })
-        .await
+        wait::run_until(&self.runs(), name, what, wanted).await
     }
 
     /// Waits for a phase.
@@ -338,13 +323,7 @@ impl World {
 
     /// Waits until the Run is gone.
     pub(crate) async fn gone(&self, name: &str) {
-        eventually(&format!("the Run {name} is gone"), async || {
-            match self.runs().get_opt(name).await {
-                Ok(None) => Ok(()),
-                other => Err(format!("{other:?}")),
-            }
-        })
-        .await;
+        wait::gone(&self.runs(), name).await;
     }
 
     /// Waits until the Ready condition of a Workspace has this status and reason.
@@ -389,7 +368,7 @@ impl World {
         let mut command = self.control_plane.kubectl();
         command.args(["--namespace", &self.namespace]).args(args);
         let input = input.to_owned();
-        let output = tokio::task::spawn_blocking(move || output_of(command, &input));
+        let output = tokio::task::spawn_blocking(move || crate::tools::output_of(command, &input));
         let output = output.await.unwrap().unwrap();
         if output.status.success() {
             Ok(String::from_utf8_lossy(&output.stdout).into_owned())
@@ -460,23 +439,6 @@ pub(crate) fn held(run: &Run) -> bool {
 pub(crate) fn intent_of(run: &Run) -> Option<Value> {
     let text = run.annotations().get(names::INTENT_ANNOTATION)?;
     Some(serde_json::from_str(text).unwrap())
-}
-
-/// Runs a program with `input` on its standard input.
-pub(crate) fn output_of(
-    mut command: Command,
-    input: &str,
-) -> std::io::Result<std::process::Output> {
-    command
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped());
-    let mut child = command.spawn()?;
-    if let Some(mut stdin) = child.stdin.take() {
-        // One that ends without reading says why on its standard error.
-        let _ = stdin.write_all(input.as_bytes());
-    }
-    child.wait_with_output()
 }
 
 /// The phase of a Run.
