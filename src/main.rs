@@ -1,10 +1,11 @@
-//! Layer 5: the binary. Flags in, exit code out: 0 for a good end, 2 for wrong flags or files.
+//! Layer 5: the binary. Flags in, exit code out: 0 for a good end, 1 for a lost lease, 2 for wrong flags or files.
 
 mod cli;
 mod contract_file;
 mod contract_tool;
 mod doctor;
 mod health;
+mod leader;
 mod start;
 
 use std::process::ExitCode;
@@ -14,6 +15,8 @@ use clap::Parser;
 use cli::{Cli, Command};
 use run_operator::controller::chain;
 
+/// This process led and leads no more: whoever runs it starts it anew.
+const LEASE_LOST: u8 = 1;
 /// A wrong flag, an unreadable contract file, a bad URL; clap uses the same code.
 const WRONG_USAGE: u8 = 2;
 
@@ -82,7 +85,10 @@ fn run(future: impl Future<Output = Result<(), start::StartError>>) -> ExitCode 
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("run-operator: {}", chain(&error));
-            ExitCode::from(WRONG_USAGE)
+            ExitCode::from(match error {
+                start::StartError::LeaseLost(_) => LEASE_LOST,
+                _ => WRONG_USAGE,
+            })
         }
     }
 }

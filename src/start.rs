@@ -10,10 +10,12 @@ use http::header::USER_AGENT;
 use kube::client::{ClientBuilder, retry::RetryPolicy};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
+use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tower::{buffer::BufferLayer, retry::RetryLayer};
 use tracing_subscriber::EnvFilter;
 
+use run_operator::controller::leader::{Lost, TimingError};
 use run_operator::controller::metrics::{CountRequests, Metrics};
 use run_operator::controller::{Config, Controller};
 use run_operator::decide::Settings;
@@ -22,6 +24,7 @@ use run_operator::service::{AllowList, BaseUrl, BaseUrlError};
 use crate::cli::{ControllerArgs, LogFormat};
 use crate::contract_file::{self, ContractFileError, Source};
 use crate::health;
+use crate::leader;
 
 /// To end. Kubernetes kills after 30 s by default. A POST that takes longer is as one whose answer was
 /// lost: the next start sends the same one again and learns its run.
@@ -67,6 +70,16 @@ pub(crate) enum StartError {
         "failed to use {flag} {name:?}: a namespace has 1 to 63 lower-case letters, digits and dashes"
     )]
     Namespace { flag: &'static str, name: String },
+    #[error(
+        "failed to use --leader-elect-lease-duration, --leader-elect-renew-deadline and --leader-elect-retry-period"
+    )]
+    LeaseTiming(#[source] TimingError),
+    #[error(
+        "failed to use --leader-elect-name {name:?}: a Lease has at most 253 lower-case letters, digits, dashes and dots"
+    )]
+    LeaseName { name: String },
+    #[error("lost the lease, and ended at once")]
+    LeaseLost(#[source] Lost),
     #[error("failed to handle signals")]
     Signals(#[source] std::io::Error),
 }
@@ -75,6 +88,7 @@ pub(crate) enum StartError {
 pub(crate) async fn controller(args: ControllerArgs) -> Result<(), StartError> {
     start_logging(&args)?;
     let mut config = config(&args)?;
+    let wanted = leader::wanted(&args.leader_election)?;
     let metrics = Arc::new(Metrics::new());
     let client = client(&metrics).await?;
     if config.cluster_resource_namespace.is_empty() {
@@ -89,7 +103,9 @@ pub(crate) async fn controller(args: ControllerArgs) -> Result<(), StartError> {
             source,
         })?;
     let shutdown = CancellationToken::new();
-    let controller = Controller::new(client, config, metrics, shutdown.clone());
+    let identity = &config.settings.process;
+    let (mut election, leading) = leader::begin(wanted, identity, &metrics).await?;
+    let controller = Controller::new(client, config, metrics, leading, shutdown.clone());
     let server = tokio::spawn(health::serve(
         listener,
         controller.probe(),
@@ -98,6 +114,26 @@ pub(crate) async fn controller(args: ControllerArgs) -> Result<(), StartError> {
     end_on_signal(shutdown.clone())?;
     tracing::info!(version = env!("CARGO_PKG_VERSION"), listen = %args.listen, "run-operator starts");
     let running = tokio::spawn(controller.run());
+    let ended = tokio::select! {
+        // Nothing is waited for: the next leader may have begun.
+        lost = election.lost() => return Err(StartError::LeaseLost(lost)),
+        ended = until_the_end(&shutdown, running) => ended,
+    };
+    // What didn't end in time may still act: then the next leader waits for the lease to end.
+    if ended.is_some() {
+        election.resign().await;
+    }
+    server.abort();
+    tracing::info!("run-operator has ended");
+    match ended {
+        Some(asked_for) if !asked_for => Err(StartError::LoopEnded),
+        _ => Ok(()),
+    }
+}
+
+/// Waits for a signal, then for what is under way. Returns whether the end was asked for; nothing, if
+/// something is still under way.
+async fn until_the_end(shutdown: &CancellationToken, running: JoinHandle<bool>) -> Option<bool> {
     shutdown.cancelled().await;
     tracing::info!("shutting down; no new call is started");
     let ended = tokio::time::timeout(GRACE, running).await;
@@ -107,12 +143,7 @@ pub(crate) async fn controller(args: ControllerArgs) -> Result<(), StartError> {
             "reconciles under way did not end in time; their outcome is learnt at the next start"
         );
     }
-    server.abort();
-    tracing::info!("run-operator has ended");
-    match ended {
-        Ok(Ok(asked_for)) if !asked_for => Err(StartError::LoopEnded),
-        _ => Ok(()),
-    }
+    ended.ok()?.ok()
 }
 
 /// Everything that a token may be sent to. Each is read by itself first, to name the one that is wrong.
@@ -186,7 +217,7 @@ fn namespaces(given: &[String]) -> Result<Vec<String>, StartError> {
     Ok(names.into_iter().collect())
 }
 
-fn namespace(name: &str, flag: &'static str) -> Result<String, StartError> {
+pub(crate) fn namespace(name: &str, flag: &'static str) -> Result<String, StartError> {
     let legal = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
     if name.len() > 63 || !name.chars().all(legal) || name.starts_with('-') || name.ends_with('-') {
         return Err(StartError::Namespace {
@@ -221,6 +252,16 @@ async fn cluster() -> Result<kube::Config, StartError> {
         .headers
         .push((USER_AGENT, HeaderValue::from_static(agent)));
     Ok(config)
+}
+
+/// A client for the Lease: each attempt is decided anew, so that it repeats nothing, and it shares no
+/// connection with what else is asked.
+pub(crate) async fn lease_client(metrics: &Arc<Metrics>) -> Result<kube::Client, StartError> {
+    let mut config = cluster().await?;
+    config.default_retry = false;
+    let count = CountRequests::new(Arc::clone(metrics), &config.cluster_url);
+    let client = ClientBuilder::try_from(config).map_err(StartError::Client)?;
+    Ok(client.with_layer(&count).build())
 }
 
 async fn client(metrics: &Arc<Metrics>) -> Result<kube::Client, StartError> {

@@ -91,7 +91,7 @@ impl Task {
         let Self {
             ctx, entry, slot, ..
         } = &self;
-        if ctx.shutdown.is_cancelled() {
+        if !ctx.may_begin() {
             entry.with(|state| state.doing = Doing::Nothing);
             return;
         }

@@ -22,6 +22,7 @@ use super::{
     checks::Checks,
     departure::Doors,
     gate::Gate,
+    leader::Leading,
     metrics::Metrics,
     namespaces::Labelled,
     notes::Recorder,
@@ -81,6 +82,8 @@ pub struct Shared {
     pub namespaces: Vec<Store<Labelled>>,
     /// Counts.
     pub metrics: Arc<Metrics>,
+    /// Nothing is done for an object while another operator leads.
+    pub leading: Leading,
     /// Cancelled when the process is asked to end: no new call is started.
     pub shutdown: CancellationToken,
 }
@@ -181,6 +184,12 @@ impl Context {
             WorkspaceKind::Workspace => holds(&self.workspace_stores, key),
             WorkspaceKind::ClusterWorkspace => holds(&self.cluster_stores, key),
         }
+    }
+
+    /// Whether something new may be begun: not when the process is asked to end, nor when its term as the
+    /// leader has passed.
+    pub fn may_begin(&self) -> bool {
+        !self.shutdown.is_cancelled() && self.leading.holds()
     }
 
     /// Asks for a reconcile of a Workspace.

@@ -15,6 +15,7 @@ use crate::api::{ClusterWorkspace, Run, Workspace};
 use super::{
     calls, census,
     context::{Config, Context, Guarded, Shared},
+    leader::Leading,
     loops::Loop,
     metrics::{Format, Metrics},
     namespaces::{self, Labelled},
@@ -46,11 +47,13 @@ pub struct Probe {
 }
 
 impl Controller {
-    /// Sets everything up; nothing runs before [`Controller::run`]. `shutdown` ends it.
+    /// Sets everything up; nothing runs before [`Controller::run`]. `shutdown` ends it. Until `leading` it fills
+    /// its caches, so that a takeover begins with what is known, and does nothing for any object.
     pub fn new(
         client: kube::Client,
         config: Config,
         metrics: Arc<Metrics>,
+        leading: Leading,
         shutdown: CancellationToken,
     ) -> Self {
         let scopes = Scope::of(&config.namespaces);
@@ -92,6 +95,7 @@ impl Controller {
             run_stores: runs.iter().map(|l| l.reader.clone()).collect(),
             workspace_stores: workspaces.iter().map(|l| l.reader.clone()).collect(),
             metrics,
+            leading,
             shutdown,
         };
         let ctx = Arc::new(Context::new(shared));
@@ -209,7 +213,10 @@ impl Probe {
 
     /// The metrics as Prometheus scrapes them.
     pub fn metrics(&self, format: Format) -> Result<String, std::fmt::Error> {
-        census::take(&self.ctx);
+        // Counted by the leader alone: the sum over all operators is then what there is.
+        if self.ctx.leading.holds() {
+            census::take(&self.ctx);
+        }
         self.ctx.metrics.encode(format)
     }
 }

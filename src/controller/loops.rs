@@ -22,6 +22,7 @@ use serde::de::DeserializeOwned;
 
 use super::{
     context::{Context, Guarded},
+    leader::Leading,
     metrics::{Backlog, ReconcileResult},
     watch,
 };
@@ -100,7 +101,8 @@ where
             return;
         };
         let asked = Arc::clone(&backlog);
-        let queue = stream::select(watched, self.wakes)
+        let wanted = stream::select(watched, self.wakes);
+        let queue = once_leading(wanted, ctx.leading.clone(), self.reader.clone())
             .inspect(move |object| asked.ask(object.namespace.as_deref(), &object.name))
             .map(Ok::<_, Infallible>)
             .take_until(async move { shutdown.cancelled().await });
@@ -159,6 +161,40 @@ async fn unfilled_at_shutdown(ctx: Arc<Context>) {
     }
 }
 
+/// Lets nothing through until this process leads, while the watch goes on filling its store: then everything
+/// that is stored, and whatever comes.
+fn once_leading<K>(
+    wanted: impl Stream<Item = ObjectRef<Guarded<K>>> + Send + 'static,
+    leading: Leading,
+    reader: Store<Guarded<K>>,
+) -> impl Stream<Item = ObjectRef<Guarded<K>>> + Send
+where
+    K: Resource<DynamicType = ()> + Clone + Send + Sync + 'static,
+{
+    let begun = async move {
+        let mut wanted = wanted.boxed();
+        let mut led = std::pin::pin!(leading.begun());
+        loop {
+            tokio::select! {
+                biased;
+                () = &mut led => break,
+                passed = wanted.next() => if passed.is_none() { break },
+            }
+        }
+        stream::iter(stored(&reader)).chain(wanted)
+    };
+    stream::once(begun).flatten()
+}
+
+fn stored<K>(reader: &Store<Guarded<K>>) -> Vec<ObjectRef<Guarded<K>>>
+where
+    K: Resource<DynamicType = ()> + Clone + 'static,
+{
+    let objects = reader.state();
+    let refs = objects.iter().map(|o| ObjectRef::from_obj(o.as_ref()));
+    refs.collect()
+}
+
 /// The objects that a watch touches. After a list the store is swapped at its end, so that what it
 /// brought is looked at only then.
 fn touched<K>(
@@ -180,11 +216,7 @@ where
                     ctx.store_filled();
                 }
                 gone(&ctx);
-                reader
-                    .state()
-                    .iter()
-                    .map(|object| ObjectRef::from_obj(object.as_ref()))
-                    .collect()
+                stored(&reader)
             }
             Ok(Event::Delete(_)) => {
                 gone(&ctx);

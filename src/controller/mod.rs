@@ -11,6 +11,7 @@
 //! - At most one reconcile or call of an object at a time.
 //! - A call to the service holds no place in a loop, and one Workspace's calls hold up no other's.
 //! - Every Kubernetes write is guarded by uid and resourceVersion, every call has a time limit.
+//! - Of several operators with an election one acts: the others fill their caches, and nothing else.
 //! - An object that can't be decoded, or whose reconcile panics, stops no other.
 
 mod act;
@@ -22,6 +23,7 @@ mod departure;
 mod gate;
 mod kinds;
 mod lanes;
+pub mod leader;
 mod lifecycle;
 mod limiter;
 mod loops;

@@ -94,7 +94,7 @@ pub(super) fn owing(ctx: &Context, key: &Key) -> Vec<String> {
 async fn cancel(ctx: Arc<Context>, entry: Arc<Entry>, run: Arc<Run>) {
     let key = Key::of(&run.spec.workspace_ref(), &entry.namespace);
     let mut permit = None;
-    while !ctx.shutdown.is_cancelled() {
+    while ctx.may_begin() {
         let slot = ctx.slot(&key);
         let (decision, _) = decide(&ctx, &entry, &key, &run, &slot, true);
         match &decision.effect {

@@ -189,6 +189,10 @@ async fn steps(ctx: &Arc<Context>, entry: &Arc<Entry>, run: Arc<Run>) -> Result<
     let scope = Scope::Namespace(entry.namespace.clone());
     let api = scope.api::<Run>(ctx.client.clone());
     for _ in 0..STEPS {
+        // What was learnt is written at a shutdown too, but not by one who leads no more.
+        if !ctx.leading.holds() {
+            return Ok(Next::Look(None));
+        }
         let key = Key::of(&run.spec.workspace_ref(), &entry.namespace);
         let slot = ctx.slot(&key);
         let (decision, shown) = decide(ctx, entry, &key, &run, &slot, false);
@@ -218,7 +222,7 @@ async fn steps(ctx: &Arc<Context>, entry: &Arc<Entry>, run: Arc<Run>) -> Result<
         let Some(effect) = &decision.effect else {
             return Ok(Next::Look(decision.again));
         };
-        if ctx.shutdown.is_cancelled() {
+        if !ctx.may_begin() {
             return Ok(Next::Look(None));
         }
         match act::act(ctx, entry, &api, &run, &key, &slot, effect).await? {

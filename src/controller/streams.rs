@@ -125,7 +125,9 @@ impl Follower {
 
     async fn follow(mut self) {
         let ctx = Arc::clone(&self.ctx);
-        while let Some((place, permit)) = self.turn().await {
+        while let Some((place, permit)) = self.turn().await
+            && ctx.leading.holds()
+        {
             // Another token may have come meanwhile, or none that serves: that is not waited for here.
             let Some(live) = self.usable(&ctx.registry.slot(&self.key)) else {
                 continue;

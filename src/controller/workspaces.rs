@@ -40,6 +40,9 @@ pub async fn reconcile<K: Kind>(
     object: Arc<Guarded<K>>,
     ctx: Arc<Context>,
 ) -> (Action, ReconcileResult) {
+    if !ctx.leading.holds() {
+        return (Action::await_change(), ReconcileResult::success);
+    }
     let key = key_of::<K>(object.as_ref());
     let looked = AssertUnwindSafe(look(&object, &ctx, &key)).catch_unwind();
     looked.await.unwrap_or_else(|_| {

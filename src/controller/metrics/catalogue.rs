@@ -84,7 +84,7 @@ pub const NO_STATUS: &str = "other";
 /// Another reason than the ones that this version knows.
 pub const OTHER: &str = "Other";
 /// The HTTP methods that the operator uses with the API server.
-pub const METHODS: &[&str] = &["GET", "POST", "PATCH", "DELETE"];
+pub const METHODS: &[&str] = &["GET", "POST", "PUT", "PATCH", "DELETE"];
 /// The phases; a Run without a status counts as Pending.
 pub const PHASES: &[&str] = &[
     "Pending",
@@ -276,6 +276,14 @@ catalogue! {
             "Time from a request to the head of its answer, or until it was given up, by method and host";
         EVENTS_DROPPED: Kind::Counter, "run_operator_events_dropped_total", [],
             "Kubernetes Events not published: too many, refused or not answered";
+    }
+    group "Leader election",
+    "With `--leader-elect` alone. The name is component-base's. A standby counts no Runs and no Workspaces: the sum over \
+     all operators is what there is.";
+    {
+        LEADER: Kind::Gauge, "leader_election_master_status",
+            [Label { name: "name", known: &[], others: "the Lease's name" }],
+            "1 if this process leads, 0 if it stands by";
     }
     group "The process",
     "On Linux alone, except for the first.";

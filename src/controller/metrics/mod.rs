@@ -40,6 +40,7 @@ pub struct Metrics {
     request_seconds: Family<Histogram>,
     kubernetes: kubernetes::Families,
     process: process::Process,
+    leader: Family<Gauge>,
     runs: Family<Gauge>,
     runs_stalled: Family<Gauge>,
     workspaces: Family<Gauge>,
@@ -136,6 +137,7 @@ impl Metrics {
             backlogs: CONTROLLERS.iter().map(backlog).collect(),
             kubernetes: kubernetes::Families::new(of),
             events_dropped: single(of, &catalogue::EVENTS_DROPPED),
+            leader: Family::new(of, &catalogue::LEADER),
             process: process::Process::new(of),
             registry: std::mem::take(of),
         }
@@ -191,6 +193,11 @@ impl Metrics {
             PauseCause::NoAnswer => "no_answer",
         };
         self.pauses.of(&[cause]).inc();
+    }
+
+    /// Whether this process leads, by the Lease of this name. Without an election there is no such series.
+    pub fn set_leader(&self, lease: &str, leads: bool) {
+        self.leader.of(&[lease]).set(i64::from(leads));
     }
 
     /// The number of Runs in a phase.

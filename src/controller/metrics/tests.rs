@@ -37,6 +37,7 @@ fn metrics() -> Arc<Metrics> {
     let metrics = Arc::new(Metrics::new());
     let address = "https://10.0.0.1:443".parse().unwrap();
     let _ = CountRequests::new(Arc::clone(&metrics), &address);
+    metrics.set_leader("run-operator", false);
     metrics
 }
 

@@ -1,0 +1,443 @@
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test stops at what it did not expect"
+)]
+
+use std::time::{Duration, Instant};
+
+use jiff::{Timestamp, ToSpan};
+use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
+use proptest::prelude::*;
+
+use super::election::{Election, Lost, Step, Timing, TimingError};
+
+const LEASE: Duration = Duration::from_secs(15);
+const RENEW: Duration = Duration::from_secs(10);
+const RETRY: Duration = Duration::from_secs(2);
+const MS: Duration = Duration::from_millis(1);
+
+fn timing() -> Timing {
+    Timing::new(LEASE, RENEW, RETRY).unwrap()
+}
+
+fn clock() -> Timestamp {
+    "2026-01-01T00:00:00Z".parse().unwrap()
+}
+
+/// The API server's part: one Lease, each write a new version.
+#[derive(Default)]
+struct Server {
+    lease: Option<Lease>,
+    version: u64,
+}
+
+impl Server {
+    fn write(&mut self, lease: &Lease) -> Option<Lease> {
+        let stored = self.lease.as_ref().map(version);
+        if stored != lease.metadata.resource_version.as_ref().map(|_| version(lease)) {
+            return None;
+        }
+        Some(self.put(lease.clone()))
+    }
+
+    fn put(&mut self, mut lease: Lease) -> Lease {
+        self.version += 1;
+        lease.metadata.resource_version = Some(self.version.to_string());
+        self.lease = Some(lease.clone());
+        lease
+    }
+
+    fn edit(&mut self, edit: impl FnOnce(&mut LeaseSpec)) {
+        let mut lease = self.lease.clone().unwrap_or_default();
+        edit(lease.spec.get_or_insert_default());
+        self.put(lease);
+    }
+
+    fn record(&self) -> LeaseSpec {
+        self.lease.as_ref().and_then(|l| l.spec.clone()).unwrap()
+    }
+}
+
+fn version(lease: &Lease) -> String {
+    lease.metadata.resource_version.clone().unwrap()
+}
+
+/// One process, whose calls are answered at once.
+struct Process {
+    election: Election,
+    clock: Timestamp,
+}
+
+impl Process {
+    fn new(identity: &str, now: Instant) -> Self {
+        Self {
+            election: Election::new("run-operator", identity, timing(), now),
+            clock: clock(),
+        }
+    }
+
+    /// Does what there is to do at this instant; the step at which it stops.
+    fn act(&mut self, server: &mut Server, now: Instant) -> Step {
+        loop {
+            match self.election.next(now, self.clock) {
+                Step::Look => self.election.looked(now, server.lease.clone()),
+                Step::Write(lease) => match server.write(&lease) {
+                    Some(stored) => self.election.written(now, now, stored),
+                    None => self.election.not_written(now, true),
+                },
+                step => return step,
+            }
+        }
+    }
+
+    /// Goes on until this instant.
+    fn run(&mut self, server: &mut Server, mut now: Instant, until: Instant) -> Step {
+        loop {
+            match self.act(server, now) {
+                Step::Wait(at) if at <= until => now = at,
+                step => return step,
+            }
+        }
+    }
+
+    fn leads(&self, now: Instant) -> bool {
+        self.election.leads_until().is_some_and(|until| now < until)
+    }
+}
+
+#[test]
+fn the_first_creates_the_lease_and_leads() {
+    let (mut server, now) = (Server::default(), Instant::now());
+    let mut a = Process::new("a", now);
+    assert_eq!(a.act(&mut server, now), Step::Wait(now + RETRY));
+    assert_eq!(a.election.leads_until(), Some(now + RENEW));
+    let record = server.record();
+    let written = MicroTime(clock());
+    assert_eq!(record.holder_identity.as_deref(), Some("a"));
+    assert_eq!(record.lease_duration_seconds, Some(15));
+    assert_eq!(record.lease_transitions, Some(0));
+    assert_eq!(record.acquire_time, Some(written.clone()));
+    assert_eq!(record.renew_time, Some(written));
+}
+
+#[test]
+fn a_renewal_changes_the_time_of_renewal_alone() {
+    let (mut server, now) = (Server::default(), Instant::now());
+    let mut a = Process::new("a", now);
+    a.act(&mut server, now);
+    let labels = [("team".to_owned(), "a".to_owned())].into();
+    server.lease.as_mut().unwrap().metadata.labels = Some(labels);
+    let before = server.record();
+    a.clock += 2.seconds();
+    a.run(&mut server, now, now + RETRY);
+    let renewed = LeaseSpec {
+        renew_time: Some(MicroTime(a.clock)),
+        ..before
+    };
+    assert_eq!(server.record(), renewed);
+    assert_eq!(a.election.leads_until(), Some(now + RETRY + RENEW));
+}
+
+#[test]
+fn a_standby_takes_over_when_it_has_seen_no_change_for_as_long_as_the_record_says_and_not_before() {
+    let (mut server, now) = (Server::default(), Instant::now());
+    Process::new("a", now).act(&mut server, now);
+    let mut b = Process::new("b", now);
+    let seen = now + Duration::from_secs(3);
+    b.run(&mut server, seen, seen + LEASE - MS);
+    assert!(!b.leads(seen + LEASE - MS));
+    b.run(&mut server, seen + LEASE - MS, seen + LEASE);
+    assert!(b.leads(seen + LEASE), "it looks just then");
+    let record = server.record();
+    assert_eq!(record.holder_identity.as_deref(), Some("b"));
+    assert_eq!(record.lease_transitions, Some(1));
+}
+
+/// A record of the year 1970 is not expired, and one of the year 2199 expires.
+#[test]
+fn the_holder_s_clock_does_not_matter() {
+    for wrong in ["1970-01-01T00:00:00Z", "2199-01-01T00:00:00Z"] {
+        let (mut server, now) = (Server::default(), Instant::now());
+        let mut a = Process::new("a", now);
+        a.clock = wrong.parse().unwrap();
+        a.act(&mut server, now);
+        let mut b = Process::new("b", now);
+        b.run(&mut server, now, now + LEASE - MS);
+        assert!(!b.leads(now + LEASE - MS), "{wrong}");
+        b.run(&mut server, now + LEASE - MS, now + LEASE);
+        assert!(b.leads(now + LEASE), "{wrong}");
+    }
+}
+
+#[test]
+fn a_label_is_no_sign_of_life() {
+    let (mut server, now) = (Server::default(), Instant::now());
+    Process::new("a", now).act(&mut server, now);
+    let mut b = Process::new("b", now);
+    b.act(&mut server, now);
+    server.edit(|_| ());
+    b.run(&mut server, now, now + LEASE);
+    assert!(b.leads(now + LEASE));
+}
+
+#[test]
+fn a_leader_that_can_not_renew_gives_up_at_the_deadline_counted_from_when_it_sent() {
+    let (mut server, sent) = (Server::default(), Instant::now());
+    let mut a = Process::new("a", sent);
+    let Step::Look = a.election.next(sent, clock()) else {
+        panic!("it looks first");
+    };
+    a.election.looked(sent, None);
+    let Step::Write(lease) = a.election.next(sent, clock()) else {
+        panic!("then it writes");
+    };
+    let answered = sent + Duration::from_secs(4);
+    a.election
+        .written(sent, answered, server.write(&lease).unwrap());
+    assert!(a.leads(sent + RENEW - MS));
+    let mut now = answered;
+    while let Step::Write(_) | Step::Look = a.election.next(now, clock()) {
+        a.election.not_written(now, false);
+        match a.election.next(now, clock()) {
+            Step::Wait(at) => now = at,
+            step => panic!("{step:?}"),
+        }
+    }
+    assert_eq!(now, sent + RENEW);
+    let lost = Step::GiveUp(Lost::NotRenewed(RENEW));
+    assert_eq!(a.election.next(now, clock()), lost);
+}
+
+#[test]
+fn a_leader_gives_up_as_soon_as_it_sees_that_the_lease_names_somebody_else_or_nobody() {
+    for thief in ["b", ""] {
+        let (mut server, now) = (Server::default(), Instant::now());
+        let mut a = Process::new("a", now);
+        a.act(&mut server, now);
+        server.edit(|record| record.holder_identity = Some(thief.to_owned()));
+        let by = thief.to_owned();
+        let end = a.run(&mut server, now, now + RETRY);
+        assert_eq!(end, Step::GiveUp(Lost::Taken { by }));
+    }
+}
+
+#[test]
+fn a_deleted_lease_is_created_again_by_its_leader() {
+    let (mut server, now) = (Server::default(), Instant::now());
+    let mut a = Process::new("a", now);
+    a.act(&mut server, now);
+    server.lease = None;
+    a.run(&mut server, now, now + RETRY);
+    assert_eq!(server.record().holder_identity.as_deref(), Some("a"));
+    assert!(a.leads(now + RENEW));
+}
+
+#[test]
+fn a_lease_that_was_given_back_is_taken_at_the_next_look() {
+    let (mut server, now) = (Server::default(), Instant::now());
+    let mut a = Process::new("a", now);
+    let mut b = Process::new("b", now);
+    a.act(&mut server, now);
+    b.act(&mut server, now);
+    a.election.resign(now);
+    assert_eq!(a.act(&mut server, now), Step::Released);
+    let record = server.record();
+    assert_eq!(record.holder_identity.as_deref(), Some(""));
+    assert_eq!(record.lease_duration_seconds, Some(1));
+    b.run(&mut server, now, now + RETRY);
+    assert!(b.leads(now + RETRY));
+    assert_eq!(server.record().lease_transitions, Some(1));
+}
+
+#[test]
+fn a_standby_that_resigns_leaves_the_lease_alone() {
+    let (mut server, now) = (Server::default(), Instant::now());
+    Process::new("a", now).act(&mut server, now);
+    let mut b = Process::new("b", now);
+    b.act(&mut server, now);
+    let before = server.version;
+    b.election.resign(now);
+    assert_eq!(b.act(&mut server, now), Step::Released);
+    assert_eq!(server.version, before);
+}
+
+/// Its takeover was carried out, and the answer got lost.
+#[test]
+fn a_standby_that_finds_itself_the_holder_leads_after_a_renewal() {
+    let (mut server, now) = (Server::default(), Instant::now());
+    let mut a = Process::new("a", now);
+    a.election.looked(now, None);
+    let Step::Write(lease) = a.election.next(now, clock()) else {
+        panic!("it writes");
+    };
+    server.write(&lease);
+    a.election.not_written(now, false);
+    assert!(!a.leads(now));
+    a.run(&mut server, now, now + RETRY);
+    assert!(a.leads(now + RETRY));
+    assert_eq!(server.record().lease_transitions, Some(0));
+}
+
+#[test]
+fn a_conflict_is_looked_into_at_once_and_the_next_one_later() {
+    let now = Instant::now();
+    let mut a = Process::new("a", now);
+    a.election.looked(now, None);
+    a.election.not_written(now, true);
+    assert_eq!(a.election.next(now, clock()), Step::Look);
+    a.election.looked(now, None);
+    a.election.not_written(now, true);
+    assert!(matches!(a.election.next(now, clock()), Step::Wait(_)));
+}
+
+#[test]
+fn durations_that_do_not_fit_together_are_refused() {
+    let s = Duration::from_secs;
+    let half = Duration::from_millis(1500);
+    let seconds = TimingError::NotSeconds(half);
+    assert_eq!(Timing::new(half, s(1), MS), Err(seconds));
+    assert!(Timing::new(s(10), s(10), s(2)).is_err());
+    assert!(Timing::new(s(15), s(10), s(9)).is_err());
+    assert!(Timing::new(s(2), half, Duration::from_millis(500)).is_ok());
+}
+
+/// What happens to one of several processes, or to the time.
+#[derive(Clone, Copy, Debug)]
+enum Happens {
+    /// It does the next thing, if it waits for no answer; by a clock that is wrong by so many seconds.
+    Acts(usize, i64),
+    /// Its request is carried out.
+    Reaches(usize),
+    /// It hears what became of its request; a request that was not carried out yet may be so later.
+    Answered(usize),
+    /// It hears nothing more of its request.
+    Unanswered(usize),
+    /// A request that nobody waits for any more is carried out.
+    ReachesLate(usize),
+    /// It is asked to end.
+    Resigns(usize),
+    /// So many milliseconds pass.
+    Passes(u64),
+}
+
+/// A process with a request under way.
+struct Slow {
+    process: Process,
+    waits: Option<Waits>,
+    late: Vec<Lease>,
+    resigned: bool,
+}
+
+struct Waits {
+    sent: Instant,
+    write: Option<Lease>,
+    /// What the server answered, once it was reached: of a look the Lease, of a write what is stored.
+    answer: Option<Option<Lease>>,
+}
+
+impl Slow {
+    fn happens(&mut self, what: Happens, server: &mut Server, now: Instant) {
+        match what {
+            Happens::Acts(_, skew) if self.waits.is_none() => {
+                let clock = clock() + skew.seconds();
+                let write = match self.process.election.next(now, clock) {
+                    Step::Look => None,
+                    Step::Write(lease) => Some(*lease),
+                    _ => return,
+                };
+                self.waits = Some(Waits {
+                    sent: now,
+                    write,
+                    answer: None,
+                });
+            }
+            Happens::Reaches(_) => {
+                if let Some(waits) = self.waits.as_mut().filter(|w| w.answer.is_none()) {
+                    waits.answer = Some(match &waits.write {
+                        Some(lease) => server.write(lease),
+                        None => server.lease.clone(),
+                    });
+                }
+            }
+            Happens::Answered(_) | Happens::Unanswered(_) => {
+                if let Some(waits) = self.waits.take() {
+                    self.hears(waits, matches!(what, Happens::Answered(_)), now);
+                }
+            }
+            Happens::ReachesLate(_) => {
+                if let Some(lease) = self.late.pop() {
+                    let _ = server.write(&lease);
+                }
+            }
+            Happens::Resigns(_) => {
+                self.resigned = true;
+                self.process.election.resign(now);
+            }
+            Happens::Acts(..) | Happens::Passes(_) => {}
+        }
+    }
+
+    fn hears(&mut self, waits: Waits, answered: bool, now: Instant) {
+        let election = &mut self.process.election;
+        match (waits.write, waits.answer.filter(|_| answered)) {
+            (None, Some(found)) => election.looked(now, found),
+            (None, None) => election.not_looked(now),
+            (Some(_), Some(Some(stored))) => election.written(waits.sent, now, stored),
+            (Some(_), Some(None)) => election.not_written(now, true),
+            (Some(lease), None) => {
+                self.late.push(lease);
+                election.not_written(now, false);
+            }
+        }
+    }
+}
+
+fn happens() -> impl Strategy<Value = Happens> {
+    let who = || 0..3_usize;
+    prop_oneof![
+        6 => (who(), -100_000_000..100_000_000_i64).prop_map(|(who, skew)| Happens::Acts(who, skew)),
+        6 => who().prop_map(Happens::Reaches),
+        6 => who().prop_map(Happens::Answered),
+        1 => who().prop_map(Happens::Unanswered),
+        1 => who().prop_map(Happens::ReachesLate),
+        1 => (0..30_usize).prop_map(|n| if n < 3 { Happens::Resigns(n) } else { Happens::Passes(0) }),
+        4 => (1..6000_u64).prop_map(Happens::Passes),
+        1 => (6000..40_000_u64).prop_map(Happens::Passes),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2000))]
+
+    /// Whatever is lost, late or slow, and whatever the clocks say; and once nothing is any more, somebody leads.
+    #[test]
+    fn never_do_two_lead_at_once_and_in_the_end_one_does(story in prop::collection::vec(happens(), 0..200)) {
+        let mut now = Instant::now();
+        let mut server = Server::default();
+        let mut all: Vec<Slow> = ["a", "b", "c"]
+            .into_iter()
+            .map(|name| Slow { process: Process::new(name, now), waits: None, late: Vec::new(), resigned: false })
+            .collect();
+        for what in story {
+            let who = match what {
+                Happens::Passes(ms) => {
+                    now += MS * u32::try_from(ms).unwrap();
+                    0
+                }
+                Happens::Acts(who, _) | Happens::Reaches(who) | Happens::Answered(who)
+                | Happens::Unanswered(who) | Happens::ReachesLate(who) | Happens::Resigns(who) => who,
+            };
+            all[who].happens(what, &mut server, now);
+            let leading = all.iter().filter(|p| !p.resigned && p.process.leads(now)).count();
+            prop_assert!(leading <= 1, "{leading} lead");
+        }
+        // The others are gone; a new one comes.
+        let mut last = Process::new("d", now);
+        let bound = now + LEASE;
+        last.run(&mut server, now, bound);
+        prop_assert!(last.leads(bound));
+    }
+}
