@@ -250,19 +250,16 @@ pub struct LeaderElectionArgs {
     #[arg(long, env = "RUN_OPERATOR_LEADER_ELECT_RENEW_DEADLINE", default_value = "10s", value_parser = duration, value_name = "DURATION")]
     pub leader_elect_renew_deadline: Duration,
 
-    /// How often the Lease is renewed or looked at; 1.2 times of it are shorter than the renew deadline.
+    /// How often the Lease is renewed; those that wait look at it twice as often. 1.2 times of it are shorter than
+    /// the renew deadline.
     #[arg(long, env = "RUN_OPERATOR_LEADER_ELECT_RETRY_PERIOD", default_value = "2s", value_parser = duration, value_name = "DURATION")]
     pub leader_elect_retry_period: Duration,
 
     /// The namespace of the Lease; the operator's own, if unset.
-    #[arg(
-        long,
-        env = "RUN_OPERATOR_LEADER_ELECT_NAMESPACE",
-        value_name = "NAME"
-    )]
+    #[arg(long, env = "RUN_OPERATOR_LEADER_ELECT_NAMESPACE", value_name = "NAME")]
     pub leader_elect_namespace: Option<String>,
 
-    /// The name of the Lease.
+    /// The name of the Lease; operators that serve different Runs need different ones.
     #[arg(
         long,
         env = "RUN_OPERATOR_LEADER_ELECT_NAME",

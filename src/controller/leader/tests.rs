@@ -37,7 +37,13 @@ struct Server {
 impl Server {
     fn write(&mut self, lease: &Lease) -> Option<Lease> {
         let stored = self.lease.as_ref().map(version);
-        if stored != lease.metadata.resource_version.as_ref().map(|_| version(lease)) {
+        if stored
+            != lease
+                .metadata
+                .resource_version
+                .as_ref()
+                .map(|_| version(lease))
+        {
             return None;
         }
         Some(self.put(lease.clone()))
