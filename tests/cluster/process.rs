@@ -137,6 +137,18 @@ impl Process {
         self.signal("INT");
     }
 
+    /// Sends SIGSTOP: it stays alive, and does nothing until [`Self::go_on`].
+    #[allow(dead_code, reason = "not every suite stops a process")]
+    pub(crate) fn stop(&mut self) {
+        self.signal("STOP");
+    }
+
+    /// Sends SIGCONT.
+    #[allow(dead_code, reason = "not every suite stops a process")]
+    pub(crate) fn go_on(&mut self) {
+        self.signal("CONT");
+    }
+
     /// Sends SIGKILL and waits for the end.
     pub(crate) fn kill9(&mut self) {
         drop(self.signals.take());

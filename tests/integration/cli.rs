@@ -46,6 +46,11 @@ fn refused(args: &[&str], words: &[&str]) {
 #[case::with_one_of_several_urls(&["--base-url", "https://runs.example.com/api/v1", "--allowed-base-url", "https://a.example/v1,ftp://b.example/v1"], &["--allowed-base-url number 2", "https://"])]
 #[case::with_another_scheme(&["--base-url", "ftp://runs.example.com/api/v1"], &["must begin with https://"])]
 #[case::with_a_namespace_that_can_t_be(&["--namespace", "Team_A"], &["--namespace", "Team_A", "lower-case"])]
+#[case::with_half_a_second_of_a_lease(&["--leader-elect-lease-duration", "1500ms"], &["--leader-elect-lease-duration", "whole seconds", "1.5s"])]
+#[case::with_a_lease_shorter_than_its_renewal(&["--leader-elect", "--leader-elect-lease-duration", "10s"], &["--leader-elect-lease-duration", "lease duration (10s) must be longer than the renew deadline (10s)"])]
+#[case::with_no_room_to_renew_again(&["--leader-elect", "--leader-elect-retry-period", "9s"], &["--leader-elect-retry-period", "1.2 times the retry period (9s)"])]
+#[case::with_a_lease_that_can_t_be_named_so(&["--leader-elect-name", "Mine"], &["--leader-elect-name", "Mine", "lower-case"])]
+#[case::with_a_lease_in_a_namespace_that_can_t_be(&["--leader-elect-namespace", "Team_A"], &["--leader-elect-namespace", "Team_A"])]
 #[case::with_no_contract_file(&["--contract", "/nonexistent/profile.yaml"], &["failed to read the contract file /nonexistent/profile.yaml", "No such file"])]
 fn a_flag_is_refused_in_one_line(#[case] args: &[&str], #[case] words: &[&str]) {
     refused(&[&["controller"], args].concat(), words);

@@ -147,6 +147,22 @@ async fn fenced_in(world: &World) {
     world.gone("probe").await;
 }
 
+/// The operator renews its Lease, which is where the chart's role for it is.
+const ELECTED: &[&str] = &[
+    "--leader-elect",
+    "--leader-elect-namespace",
+    DEPLOYED,
+    "--leader-elect-retry-period",
+    "500ms",
+];
+
+/// The rules about the Lease.
+async fn about_the_lease(world: &World) -> Vec<PolicyRule> {
+    let api: Api<Role> = Api::namespaced(world.client.clone(), DEPLOYED);
+    let role = api.get(&format!("{DEPLOYED}-leader")).await.unwrap();
+    role.rules.unwrap()
+}
+
 /// Nothing was refused, and what was used is what these rules give.
 fn assert_least(log: &Path, rules: &[PolicyRule]) {
     let audit = Audit::of_deployed(log);
@@ -178,6 +194,7 @@ async fn a_whole_life_needs_every_right_of_the_manifest_and_no_other() {
     let world = World::with(Setup {
         control_plane: Some(own),
         everywhere: true,
+        operator: ELECTED.to_vec(),
         rights: Rights::Deployed,
         ..Setup::default()
     })
@@ -185,7 +202,9 @@ async fn a_whole_life_needs_every_right_of_the_manifest_and_no_other() {
     world.workspace_ready("default", "True", "Verified").await;
     a_whole_life(&world).await;
     let api: Api<ClusterRole> = Api::all(world.client.clone());
-    assert_least(&log, &api.get(DEPLOYED).await.unwrap().rules.unwrap());
+    let role = api.get(DEPLOYED).await.unwrap();
+    let rules = [role.rules.unwrap(), about_the_lease(&world).await].concat();
+    assert_least(&log, &rules);
 }
 
 #[tokio::test]
@@ -195,6 +214,7 @@ async fn one_namespace_needs_every_right_of_its_role_and_none_in_the_cluster_und
     let log = own.audit_log().expect("a log of its own");
     let world = World::with(Setup {
         control_plane: Some(own),
+        operator: ELECTED.to_vec(),
         rights: Rights::DeployedHere,
         ..Setup::default()
     })
@@ -204,5 +224,6 @@ async fn one_namespace_needs_every_right_of_its_role_and_none_in_the_cluster_und
     a_life_with_one_workspace(&world, 1).await;
     let api: Api<Role> = Api::namespaced(world.client.clone(), &world.namespace);
     let role = api.get(DEPLOYED).await.unwrap();
-    assert_least(&log, &role.rules.unwrap());
+    let rules = [role.rules.unwrap(), about_the_lease(&world).await].concat();
+    assert_least(&log, &rules);
 }

@@ -11,6 +11,8 @@
 
 #[path = "../cluster/mod.rs"]
 mod cluster;
+#[path = "../figures/mod.rs"]
+mod figures;
 #[path = "../openapi/mod.rs"]
 mod openapi;
 mod support;
@@ -37,6 +39,7 @@ mod health;
 mod identity;
 mod keys;
 mod last_token;
+mod leader;
 mod least_rights;
 mod lifecycle;
 mod metrics;

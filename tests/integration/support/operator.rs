@@ -115,7 +115,27 @@ impl Operator {
     /// SIGTERM, then its exit code.
     pub(crate) async fn terminate(&mut self) -> Option<i32> {
         self.process.terminate();
+        self.ends().await
+    }
+
+    /// SIGSTOP: alive, and quite still.
+    pub(crate) fn stop(&mut self) {
+        self.process.stop();
+    }
+
+    /// SIGCONT.
+    pub(crate) fn go_on(&mut self) {
+        self.process.go_on();
+    }
+
+    /// Waits until it has ended by itself, then its exit code.
+    pub(crate) async fn ends(&mut self) -> Option<i32> {
         self.process.wait_exit(END_TIMEOUT).await
+    }
+
+    /// What it has logged.
+    pub(crate) fn log(&self) -> String {
+        self.process.output()
     }
 }
 

@@ -57,7 +57,8 @@ impl World {
             "namespace: team-a",
             &format!("namespace: {}", self.namespace),
         );
-        for objects in [namespace.to_string(), account.to_string(), roles] {
+        let leader = manifest("kustomize/base/leader-election.yaml");
+        for objects in [namespace.to_string(), account.to_string(), roles, leader] {
             self.control_plane.apply_yaml(&objects).await.unwrap();
         }
         self.kubeconfig_of(DEPLOYED, DEPLOYED).await

@@ -32,6 +32,9 @@ pub(crate) struct Setup {
     pub(crate) control_plane: Option<&'static ControlPlane>,
     /// The operator serves every namespace, and ClusterWorkspaces. Only with a control plane of its own.
     pub(crate) everywhere: bool,
+    /// The operator takes part in an election: with these durations of lease, deadline and period, or with
+    /// the usual ones. The Lease `run-operator` is in the world's namespace.
+    pub(crate) elected: Option<&'static [&'static str]>,
     /// Who the operator is to the API server.
     pub(crate) rights: Rights,
 }
@@ -87,6 +90,12 @@ impl World {
             assert!(setup.control_plane.is_some(), "others would be served too");
             args.extend(["--cluster-workspaces", "true"].map(str::to_owned));
             args.extend(["--cluster-resource-namespace", &namespace].map(str::to_owned));
+        }
+        if let Some(durations) = setup.elected {
+            args.extend(
+                ["--leader-elect", "--leader-elect-namespace", &namespace].map(str::to_owned),
+            );
+            args.extend(durations.iter().map(|&arg| arg.to_owned()));
         }
         args.extend(setup.operator.iter().map(|&arg| arg.to_owned()));
         let recipe = Recipe {

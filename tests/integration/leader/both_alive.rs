@@ -1,0 +1,136 @@
+//! Two that both take themselves for the leader: a stopped process that goes on, or no election at all. What
+//! keeps them from two runs is the intent, not the Lease.
+
+use kube::ResourceExt;
+use serde_json::json;
+
+use super::{SHORT, each_is_one_run, elected, leads, record, until_it_leads};
+use crate::figures::Figures;
+use crate::support::{Operator, World};
+
+/// How often a leader is stopped and goes on.
+fn rounds() -> usize {
+    match std::env::var("RUN_OPERATOR_PROVE").as_deref() {
+        Ok("full") => 10,
+        _ => 2,
+    }
+}
+
+/// Runs applied in each round.
+const RUNS: usize = 40;
+
+/// Each create takes a while, so that some are under way whenever somebody is stopped.
+async fn slow_creates(world: &World) {
+    let create = json!({"operation": "createRun"});
+    let delay = json!({"type": "delay", "forMs": 300, "execute": true});
+    world.service.lasting_fault(create, delay).await;
+}
+
+/// Applies the Runs of one round, half of them before what happens in the middle.
+async fn apply(world: &World, round: usize, half: usize) -> Vec<String> {
+    let numbers = (half * RUNS / 2)..((half + 1) * RUNS / 2);
+    let mut names = Vec::new();
+    for n in numbers {
+        let name = format!("train-{round}-{n}");
+        let run_time = 20 * (n % 10);
+        world.simulate(&name, json!({"runTimeMs": run_time})).await;
+        names.push(name);
+    }
+    names
+}
+
+#[tokio::test]
+async fn a_leader_that_was_stopped_until_another_led_ends_when_it_goes_on_and_each_run_is_one() {
+    let mut world = elected(SHORT).await;
+    let history = world.history().await;
+    slow_creates(&world).await;
+    let mut leader = world.operator.take().unwrap();
+    until_it_leads(&leader).await;
+    let mut names = Vec::new();
+    let rounds = rounds();
+    for round in 0..rounds {
+        let other = world.another_operator().await;
+        let before = world.service.requests("createRun").await.len();
+        names.extend(apply(&world, round, 0).await);
+        // Amid the creates.
+        world.asked("createRun", before + RUNS / 4).await;
+        leader.stop();
+        names.extend(apply(&world, round, 1).await);
+        until_it_leads(&other).await;
+        leader.go_on();
+        assert_eq!(leader.ends().await, Some(1), "{}", leader.log());
+        let told: Vec<String> = ended(&leader);
+        assert_eq!(told.len(), 1, "{told:?}");
+        assert!(leads(&other).await);
+        leader = other;
+    }
+    each_is_one_run(&world, &names).await;
+    history.holds().await;
+    assert_eq!(
+        record(&world).await.lease_transitions,
+        i32::try_from(rounds).ok()
+    );
+    Figures::new("leader.stopped")
+        .row(
+            "Leaders that were stopped until another led, and then went on",
+            rounds,
+        )
+        .row("Runs applied meanwhile, each one run", names.len())
+        .row(
+            "POSTs for them",
+            world.service.requests("createRun").await.len(),
+        )
+        .record();
+}
+
+fn ended(operator: &Operator) -> Vec<String> {
+    let log = operator.log();
+    let lines = log.lines().filter(|line| line.contains("lost the lease"));
+    lines.map(str::to_owned).collect()
+}
+
+#[tokio::test]
+async fn two_without_an_election_that_are_stopped_in_turn_make_one_run_each() {
+    let mut world = World::new().await;
+    let history = world.history().await;
+    slow_creates(&world).await;
+    let mut both = [
+        world.operator.take().unwrap(),
+        world.another_operator().await,
+    ];
+    let mut names = Vec::new();
+    let mut owners = std::collections::BTreeSet::new();
+    for round in 0..rounds() {
+        let before = world.service.requests("createRun").await.len();
+        names.extend(apply(&world, round, 0).await);
+        world.asked("createRun", before + RUNS / 4).await;
+        both[round % 2].stop();
+        names.extend(apply(&world, round, 1).await);
+        let last = names.last().unwrap();
+        // By the one that is left, which takes over what the other has begun.
+        world
+            .run_until(last, "is accepted", |run| {
+                run.status.as_ref().is_some_and(|s| s.run_id.is_some())
+            })
+            .await;
+        both[round % 2].go_on();
+    }
+    each_is_one_run(&world, &names).await;
+    history.holds().await;
+    for run in world.runs().list(&Default::default()).await.unwrap() {
+        let intent = crate::support::intent_of(&run).unwrap();
+        assert_eq!(intent["uid"].as_str(), run.uid().as_deref());
+        owners.insert(intent["owner"].to_string());
+    }
+    assert_eq!(owners.len(), 2, "both were active");
+    Figures::new("leader.none")
+        .row(
+            "Runs of two operators without an election, each one run",
+            names.len(),
+        )
+        .row(
+            "POSTs for them",
+            world.service.requests("createRun").await.len(),
+        )
+        .record();
+}

@@ -1,0 +1,118 @@
+//! What may happen to the Lease: the API server is away, it is deleted, a person edits it, a clock is wrong.
+
+use kube::api::{DeleteParams, Patch, PatchParams};
+use run_operator::api::Phase;
+use serde_json::{Value, json};
+
+use super::{LEASE, SHORT, elected, leads, leases, record, until_it_leads};
+use crate::support::{Setup, World, eventually, own_control_plane};
+
+async fn edit(world: &World, spec: Value) {
+    let patch = Patch::Merge(json!({"spec": spec}));
+    let edited = leases(world)
+        .patch(LEASE, &PatchParams::default(), &patch)
+        .await;
+    edited.unwrap();
+}
+
+#[tokio::test]
+async fn a_leader_that_can_not_renew_ends_and_the_one_that_waits_leads_when_the_api_server_is_back()
+{
+    let own = own_control_plane().await;
+    let mut world = World::with(Setup {
+        control_plane: Some(own),
+        elected: Some(SHORT),
+        ..Setup::default()
+    })
+    .await;
+    until_it_leads(world.operator()).await;
+    let other = world.another_operator().await;
+    world.simulate("train", json!({"outcome": "never"})).await;
+    let run = world.state("train", "running").await;
+    own.stop_apiserver().unwrap();
+    let mut leader = world.operator.take().unwrap();
+    assert_eq!(leader.ends().await, Some(1), "{}", leader.log());
+    let last = leader.log().lines().last().unwrap().to_owned();
+    assert_eq!(
+        last,
+        "run-operator: lost the lease, and ended at once: it could not be renewed within 5s"
+    );
+    assert!(!leads(&other).await);
+    own.start_apiserver().await.unwrap();
+    until_it_leads(&other).await;
+    let id = run.status.unwrap().run_id.unwrap();
+    let state = json!({"state": "succeeded"});
+    world.service.post(&format!("runs/{id}/state"), state).await;
+    world.phase("train", Phase::Succeeded).await;
+    assert_eq!(world.service.runs().await.len(), 1);
+}
+
+#[tokio::test]
+async fn a_deleted_lease_is_made_again_and_one_leads() {
+    let world = elected(SHORT).await;
+    until_it_leads(world.operator()).await;
+    let other = world.another_operator().await;
+    let (api, params) = (leases(&world), DeleteParams::default());
+    drop(api.delete(LEASE, &params).await.unwrap());
+    eventually("the Lease is there again, and one leads", async || {
+        let lease = leases(&world).get_opt(LEASE).await.unwrap();
+        let leading = [leads(world.operator()).await, leads(&other).await];
+        match (lease, leading) {
+            (Some(_), [true, false] | [false, true]) => Ok(()),
+            (lease, leading) => Err(format!("{leading:?} {lease:?}")),
+        }
+    })
+    .await;
+    world.create_run("train", json!({})).await;
+    world.phase("train", Phase::Succeeded).await;
+    assert_eq!(world.service.runs().await.len(), 1);
+}
+
+/// The thief's clock is far ahead: were it believed, nobody would lead for two hundred years.
+#[tokio::test]
+async fn a_leader_whose_lease_names_another_ends_and_what_nobody_renews_is_taken_over() {
+    let mut world = elected(SHORT).await;
+    until_it_leads(world.operator()).await;
+    let other = world.another_operator().await;
+    let stolen = json!({
+        "holderIdentity": "thief", "renewTime": "2199-01-01T00:00:00.000000Z",
+        "acquireTime": "2199-01-01T00:00:00.000000Z",
+    });
+    edit(&world, stolen).await;
+    let mut leader = world.operator.take().unwrap();
+    assert_eq!(leader.ends().await, Some(1));
+    let told = "run-operator: lost the lease, and ended at once: \"thief\" holds it now";
+    assert_eq!(leader.log().lines().last(), Some(told));
+    until_it_leads(&other).await;
+    assert_eq!(record(&world).await.lease_transitions, Some(1));
+    world.create_run("train", json!({})).await;
+    world.phase("train", Phase::Succeeded).await;
+}
+
+/// As the record of a leader would be whose clock is half a century behind: it is alive all the same.
+#[tokio::test]
+async fn a_record_of_long_ago_takes_nothing_from_a_leader_that_renews() {
+    let world = elected(SHORT).await;
+    until_it_leads(world.operator()).await;
+    let other = world.another_operator().await;
+    let before = record(&world).await;
+    for _ in 0..3 {
+        let old = "1970-01-01T00:00:00.000000Z";
+        edit(&world, json!({"renewTime": old})).await;
+        eventually("it is renewed", async || {
+            let renewed = record(&world).await.renew_time.unwrap();
+            let renewed = serde_json::to_value(renewed).unwrap();
+            if renewed == old {
+                Err("not yet")
+            } else {
+                Ok(())
+            }
+        })
+        .await;
+    }
+    assert!(leads(world.operator()).await && !leads(&other).await);
+    let after = record(&world).await;
+    assert_eq!(after.holder_identity, before.holder_identity);
+    assert_eq!(after.acquire_time, before.acquire_time);
+    assert_eq!(after.lease_transitions, Some(0));
+}

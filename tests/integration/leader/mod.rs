@@ -1,0 +1,140 @@
+//! Several operators and a Lease, as real processes on a real API server: one acts, another takes over, and
+//! whatever of them is alive at the same time, each Run has one run.
+
+mod both_alive;
+mod lease;
+mod takeover;
+
+use std::collections::BTreeSet;
+
+use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
+use kube::{Api, ResourceExt};
+use run_operator::api::Phase;
+use serde_json::json;
+
+use crate::support::{Operator, Setup, World, eventually};
+
+/// An election that is over soon, and a leader that a busy machine doesn't keep from renewing.
+const SHORT: &[&str] = &[
+    "--leader-elect-lease-duration=6s",
+    "--leader-elect-renew-deadline=5s",
+    "--leader-elect-retry-period=500ms",
+];
+/// The usual durations: 15 s, 10 s and 2 s.
+const USUAL: &[&str] = &[];
+/// The Lease's name.
+const LEASE: &str = "run-operator";
+
+/// A world with an election.
+async fn elected(durations: &'static [&'static str]) -> World {
+    World::with(Setup {
+        elected: Some(durations),
+        ..Setup::default()
+    })
+    .await
+}
+
+/// Whether an operator says that it leads; not, if it says nothing any more.
+async fn leads(operator: &Operator) -> bool {
+    let series = format!("leader_election_master_status{{name=\"{LEASE}\"}} 1");
+    let told = operator.fetch("metrics").await;
+    told.is_ok_and(|(_, text)| text.lines().any(|line| line == series))
+}
+
+async fn until_it_leads(operator: &Operator) {
+    eventually("it leads", async || {
+        if leads(operator).await {
+            Ok(())
+        } else {
+            Err(operator.log().lines().last().unwrap_or_default().to_owned())
+        }
+    })
+    .await;
+}
+
+/// The sum of all series of a metric that have this in their labels.
+async fn sum(operator: &Operator, metric: &str, label: &str) -> f64 {
+    let (_, text) = operator.fetch("metrics").await.unwrap();
+    let series = text
+        .lines()
+        .filter(|line| line.starts_with(&format!("{metric}{{")) && line.contains(label));
+    let values = series.map(|line| line.rsplit(' ').next().unwrap());
+    values.map(|value| value.parse::<f64>().unwrap()).sum()
+}
+
+/// The record of the Lease.
+async fn record(world: &World) -> LeaseSpec {
+    let lease = leases(world).get(LEASE).await.unwrap();
+    lease.spec.unwrap()
+}
+
+fn leases(world: &World) -> Api<Lease> {
+    Api::namespaced(world.client.clone(), &world.namespace)
+}
+
+/// Each of these Runs ends, and is one run of its own at the service.
+async fn each_is_one_run(world: &World, names: &[String]) {
+    let mut uids = BTreeSet::new();
+    for name in names {
+        world.phase(name, Phase::Succeeded).await;
+        uids.insert(world.released(name).await.uid().unwrap());
+    }
+    let runs = world.service.runs().await;
+    let keys: BTreeSet<String> = runs
+        .iter()
+        .map(|run| run["idempotencyKey"].as_str().unwrap().to_owned())
+        .collect();
+    assert_eq!(runs.len(), names.len(), "{runs:#?}");
+    assert_eq!(keys, uids);
+}
+
+#[tokio::test]
+async fn one_leads_and_the_other_makes_no_call_and_no_write_and_is_ready() {
+    let world = elected(SHORT).await;
+    let leader = world.operator();
+    until_it_leads(leader).await;
+    let mut other = world.another_operator().await;
+    let names: Vec<String> = (0..5).map(|n| format!("train-{n}")).collect();
+    for name in &names {
+        world.create_run(name, json!({})).await;
+    }
+    each_is_one_run(&world, &names).await;
+
+    assert_eq!(other.fetch("readyz").await.unwrap().0, 200);
+    assert!(!leads(&other).await && leads(leader).await);
+    let calls = "run_operator_service_requests_total";
+    assert_eq!(sum(&other, calls, "").await, 0.0);
+    // It reads: the caches and the Lease.
+    let requests = "rest_client_requests_total";
+    assert!(sum(&other, requests, "method=\"GET\"").await > 0.0);
+    for method in ["POST", "PUT", "PATCH", "DELETE"] {
+        let label = format!("method=\"{method}\"");
+        assert_eq!(sum(&other, requests, &label).await, 0.0, "{method}");
+    }
+    let asked = world.service.requests("getVersion").await.len()
+        + world.service.requests("getWorkspace").await.len()
+        + world.service.run_calls().await;
+    assert_eq!(sum(leader, calls, "").await as usize, asked);
+    // Together they count each object once.
+    let succeeded = "run_operator_runs";
+    assert_eq!(sum(leader, succeeded, "Succeeded").await, 5.0);
+    assert_eq!(sum(&other, succeeded, "Succeeded").await, 0.0);
+    let record = record(&world).await;
+    assert_eq!(record.lease_transitions, Some(0));
+    assert_eq!(record.lease_duration_seconds, Some(6));
+    // The one that waits ends at once, and takes nothing from the other.
+    assert_eq!(other.terminate().await, Some(0));
+    assert!(leads(leader).await);
+}
+
+/// No caches, no Lease: without `--leader-elect` nothing of it is asked for.
+#[tokio::test]
+async fn without_an_election_there_is_no_lease_and_no_metric_of_it() {
+    let world = World::new().await;
+    world.create_run("train", json!({})).await;
+    world.phase("train", Phase::Succeeded).await;
+    assert!(leases(&world).get_opt(LEASE).await.unwrap().is_none());
+    let (_, text) = world.operator().fetch("metrics").await.unwrap();
+    let series = |line: &str| line.starts_with("leader_election_master_status");
+    assert!(!text.lines().any(series));
+}
