@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use rstest::rstest;
 use serde_json::Value;
 
-use crate::helm::{documents, of_kind, pod, root, texts};
+use crate::helm::{self, documents, of_kind, pod, root, texts, the};
 use crate::space::Space;
 
 async fn built(overlay: &str) -> (Space, Vec<Value>) {
@@ -59,7 +59,13 @@ async fn the_api_server_takes_every_overlay_without_a_warning(#[case] overlay: &
 async fn the_namespaced_overlay_has_no_right_in_the_cluster() {
     let (_, objects) = built("overlays/namespaced").await;
     assert!(of_kind(&objects, "ClusterRoleBinding").is_empty());
-    assert_eq!(of_kind(&objects, "RoleBinding").len(), 1);
+    let bound: Vec<_> = of_kind(&objects, "RoleBinding")
+        .into_iter()
+        .map(|binding| binding["metadata"]["namespace"].as_str().unwrap())
+        .collect();
+    // In its own namespace, the Lease.
+    assert_eq!(bound.len(), 2);
+    assert!(bound.contains(&"team-a") && bound.contains(&"run-operator"));
     let args = texts(&pod(&objects)["spec"]["containers"][0]["args"]);
     assert!(args.contains(&"--namespace=team-a") && args.contains(&"--cluster-workspaces=false"));
     assert!(!args.contains(&"--cluster-workspaces=true"));
@@ -76,5 +82,23 @@ async fn the_production_overlay_says_what_every_installation_has_to() {
             env!("CARGO_PKG_VERSION")
         )
     );
-    assert!(texts(&container["args"]).contains(&"--base-url=https://runs.example.com/api/v1"));
+    let args = texts(&container["args"]);
+    assert!(args.contains(&"--base-url=https://runs.example.com/api/v1"));
+    assert!(args.contains(&"--leader-elect"));
+}
+
+#[tokio::test]
+async fn the_production_overlay_has_what_the_chart_makes_of_two_pods() {
+    let (_, built) = built("overlays/production").await;
+    let chart = helm::objects(&["-f", &helm::ci("ha")]);
+    let of = |objects: &[Value], path: &str| the(objects, "Deployment").pointer(path).cloned();
+    for path in [
+        "/spec/replicas",
+        "/spec/strategy",
+        "/spec/template/spec/topologySpreadConstraints",
+    ] {
+        assert_eq!(of(&built, path), of(&chart, path), "{path}");
+    }
+    let budget = |objects: &[Value]| the(objects, "PodDisruptionBudget")["spec"].clone();
+    assert_eq!(budget(&built), budget(&chart));
 }

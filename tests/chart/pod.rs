@@ -11,6 +11,7 @@ use crate::helm::{ci, objects, pod, the};
 #[case("namespaced")]
 #[case("bare")]
 #[case("shared")]
+#[case("ha")]
 fn a_pod_is_fenced_in_and_its_environment_holds_no_secret(#[case] values: &str) {
     let objects = objects(&["-f", &ci(values)]);
     let mut pods = vec![&pod(&objects)["spec"]];
@@ -39,11 +40,20 @@ fn a_pod_is_fenced_in_and_its_environment_holds_no_secret(#[case] values: &str) 
 }
 
 #[test]
-fn one_pod_ends_before_the_next_one_starts() {
-    let objects = objects(&[]);
-    let deployment = the(&objects, "Deployment");
-    assert_eq!(deployment["spec"]["strategy"], json!({"type": "Recreate"}));
-    assert_eq!(deployment["spec"]["replicas"], 1);
+fn the_next_pod_waits_before_the_last_one_ends_and_without_an_election_the_last_one_ends_first() {
+    let objects_of = objects(&[]);
+    let spec = &the(&objects_of, "Deployment")["spec"];
+    let rolling = json!({
+        "type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0},
+    });
+    assert_eq!(spec["strategy"], rolling);
+    assert_eq!(spec["replicas"], 1);
+    let alone = objects(&["--set", "leaderElection.enabled=false"]);
+    let strategy = &the(&alone, "Deployment")["spec"]["strategy"];
+    assert_eq!(
+        *strategy,
+        json!({"type": "Recreate", "rollingUpdate": null})
+    );
 }
 
 #[test]

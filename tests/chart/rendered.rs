@@ -64,22 +64,97 @@ fn an_empty_list_of_secrets_gives_no_right_to_any() {
 }
 
 #[test]
-fn every_rule_about_secrets_names_them() {
-    for values in ["default", "full", "namespaced", "shared"] {
+fn every_rule_about_secrets_and_leases_names_them_but_for_the_creation_of_a_lease() {
+    for values in ["default", "full", "namespaced", "shared", "ha"] {
         let objects = objects(&["-f", &ci(values)]);
         let roles = of_kind(&objects, "ClusterRole")
             .into_iter()
             .chain(of_kind(&objects, "Role"));
         for rule in roles.flat_map(|role| role["rules"].as_array().unwrap()) {
-            let secrets = texts(&rule["resources"]).contains(&"secrets");
+            let resources = texts(&rule["resources"]);
+            let lease = resources.contains(&"leases") && texts(&rule["verbs"]) != ["create"];
             assert_eq!(
-                secrets,
+                resources.contains(&"secrets") || lease,
                 rule.get("resourceNames").is_some(),
                 "{values}: {rule}"
             );
             assert!(!rule.to_string().contains('*'), "{values}: {rule}");
         }
     }
+}
+
+#[test]
+fn one_of_several_pods_leads_and_they_are_spread_and_moved_one_at_a_time() {
+    let one = objects(&[]);
+    assert!(args(&one).contains(&"--leader-elect"));
+    assert!(of_kind(&one, "PodDisruptionBudget").is_empty());
+    assert_eq!(pod(&one)["spec"]["topologySpreadConstraints"], Value::Null);
+    let two = objects(&["-f", &ci("ha")]);
+    assert_eq!(the(&two, "Deployment")["spec"]["replicas"], 2);
+    let budget = &the(&two, "PodDisruptionBudget")["spec"];
+    assert_eq!(budget["maxUnavailable"], 1);
+    let labels = &the(&two, "Deployment")["spec"]["selector"];
+    assert_eq!(budget["selector"], *labels);
+    let spread = pod(&two)["spec"]["topologySpreadConstraints"]
+        .as_array()
+        .unwrap();
+    let keys: Vec<_> = spread
+        .iter()
+        .map(|s| s["topologyKey"].as_str().unwrap())
+        .collect();
+    assert_eq!(
+        keys,
+        ["topology.kubernetes.io/zone", "kubernetes.io/hostname"]
+    );
+    assert!(spread.iter().all(|s| s["labelSelector"] == *labels));
+    let off = "podDisruptionBudget.enabled=false";
+    let plain = objects(&[
+        "-f",
+        &ci("ha"),
+        "--set",
+        off,
+        "--set-json",
+        "topologySpreadConstraints=[]",
+    ]);
+    assert!(of_kind(&plain, "PodDisruptionBudget").is_empty());
+    assert_eq!(
+        pod(&plain)["spec"]["topologySpreadConstraints"],
+        Value::Null
+    );
+}
+
+#[test]
+fn the_lease_has_the_release_s_name_and_its_rights_are_in_the_release_s_namespace() {
+    let set = "fullnameOverride=runs,leaderElection.leaseDuration=30s,watchNamespaces={a}";
+    let named = objects(&["--set", set]);
+    let args = args(&named);
+    for arg in [
+        "--leader-elect-name=runs",
+        "--leader-elect-namespace=run-operator",
+        "--leader-elect-lease-duration=30s",
+        "--leader-elect-renew-deadline=10s",
+        "--leader-elect-retry-period=2s",
+    ] {
+        assert!(args.contains(&arg), "{arg} is not in {args:?}");
+    }
+    let roles = of_kind(&named, "Role");
+    let role = roles
+        .iter()
+        .find(|r| r["metadata"]["name"] == "runs-leader");
+    let role = role.unwrap();
+    assert_eq!(role["metadata"]["namespace"], "run-operator");
+    assert_eq!(role["rules"][1]["resourceNames"], json!(["runs"]));
+    let none = objects(&["--set", "leaderElection.enabled=false"]);
+    let of_the_lease = |o: &&&Value| o["metadata"]["name"] == "run-operator-leader";
+    assert_eq!(
+        of_kind(&none, "Role").iter().filter(of_the_lease).count(),
+        0
+    );
+    assert!(
+        !none
+            .iter()
+            .any(|o| o.to_string().contains("--leader-elect"))
+    );
 }
 
 #[test]
@@ -245,6 +320,7 @@ fn the_notes_say_what_is_missing() {
     assert!(notes(&["--set", "baseUrl="]).contains("MISSING: no baseUrl"));
     assert!(!notes(&[]).contains("MISSING"));
     assert!(notes(&["--set", "replicas=0"]).contains("STOPPED"));
+    assert!(notes(&["--set", "replicas=2"]).contains("get lease run-operator"));
     assert!(notes(&["--set", "crds.keep=false"]).contains("deletes every Run"));
     let unread = "defaultWorkspace.enabled=true,defaultWorkspace.spec.tokenSecretRef.name=other";
     assert!(notes(&["--set", unread]).contains("MISSING: other is not one of tokenSecretNames"));

@@ -52,7 +52,19 @@ async fn it_may_what_it_needs_where_it_is_needed_and_nothing_else(#[case] one: b
             "{needed} elsewhere"
         );
     }
+    for needed in [
+        "create leases.coordination.k8s.io",
+        "get leases.coordination.k8s.io/run-operator",
+        "update leases.coordination.k8s.io/run-operator",
+    ] {
+        assert!(can(&space, needed), "can't {needed}");
+        assert!(!can(&space, &format!("{needed} --namespace default")));
+    }
     for never in [
+        "get leases.coordination.k8s.io/another",
+        "update leases.coordination.k8s.io/another",
+        "delete leases.coordination.k8s.io/run-operator",
+        "list leases.coordination.k8s.io",
         "get secrets/other",
         "list secrets",
         "create runs",

@@ -157,7 +157,7 @@ fn what_artifact_hub_is_told_can_be_read() {
 
 #[test]
 fn helm_finds_nothing_to_complain_of() {
-    let mut files: Vec<String> = ["bare", "default", "full", "namespaced", "shared"]
+    let mut files: Vec<String> = ["bare", "default", "full", "ha", "namespaced", "shared"]
         .map(ci)
         .into();
     let there = std::fs::read_dir(helm::chart().join("ci")).unwrap().count();

@@ -13,6 +13,9 @@
 {{- fail "contract is not the content of a contract file, which is a YAML map: give a file with --set-file contract=FILE, and try it with `run-operator contract diff FILE`" }}
 {{- end }}
 {{- end }}
+{{- if and (gt (int .Values.replicas) 1) (not .Values.leaderElection.enabled) }}
+{{- fail (printf "replicas is %d, and leaderElection.enabled is false: of several Pods one has to lead, else all of them make the same calls and writes" (int .Values.replicas)) }}
+{{- end }}
 {{- with .Values.defaultWorkspace }}
 {{- $namespace := .namespace | default $.Release.Namespace }}
 {{- if and .enabled $.Values.watchNamespaces (not (has $namespace $.Values.watchNamespaces)) }}

@@ -96,6 +96,24 @@ volumes:
 {{- end }}
 {{- end }}
 
+{{/* Topology spread constraints: the given ones, or what several Pods need to outlive a node and a zone. Where
+     there is one node alone they share it. */}}
+{{- define "run-operator.spread" -}}
+{{- $given := .Values.topologySpreadConstraints }}
+{{- if not (kindIs "invalid" $given) }}
+{{- toYaml $given }}
+{{- else if gt (int .Values.replicas) 1 }}
+- maxSkew: 1
+  topologyKey: topology.kubernetes.io/zone
+  whenUnsatisfiable: ScheduleAnyway
+- maxSkew: 1
+  topologyKey: kubernetes.io/hostname
+  whenUnsatisfiable: ScheduleAnyway
+{{- else }}
+[]
+{{- end }}
+{{- end }}
+
 {{/* A probe of a path. On the node's network the kubelet has to be told an address that isn't the Pod's. */}}
 {{- define "run-operator.probe" -}}
 {{- $path := index . 0 }}{{ $rest := index . 1 }}{{ $root := index . 2 }}

@@ -61,6 +61,19 @@
   verbs: [list, watch]
 {{- end }}
 
+{{/* For the leader election, in the release's namespace. */}}
+{{- define "run-operator.leaseRules" -}}
+# The Lease by which one of several Pods leads. create, which can't be had by name: where there is none yet. get: to see
+# who holds it. update: to take it, to renew it and to give it back.
+- apiGroups: [coordination.k8s.io]
+  resources: [leases]
+  verbs: [create]
+- apiGroups: [coordination.k8s.io]
+  resources: [leases]
+  resourceNames: [{{ include "run-operator.fullname" . }}]
+  verbs: [get, update]
+{{- end }}
+
 {{/* A binding's subject: the operator. */}}
 {{- define "run-operator.subjects" -}}
 - kind: ServiceAccount

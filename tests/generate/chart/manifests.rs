@@ -47,6 +47,11 @@ const RIGHTS: Part = Part {
     templates: &["serviceaccount.yaml", "clusterrole.yaml"],
     set: &[],
 };
+const LEADER: Part = Part {
+    file: "base/leader-election.yaml",
+    templates: &["leaderelection.yaml"],
+    set: &[],
+};
 const USERS: Part = Part {
     file: "base/user-roles.yaml",
     templates: &["aggregateroles.yaml"],
@@ -61,6 +66,11 @@ const OF_A_NAMESPACE: Part = Part {
     file: "overlays/namespaced/role.yaml",
     templates: &["role.yaml"],
     set: &["watchNamespaces={team-a}"],
+};
+const AVAILABLE: Part = Part {
+    file: "components/high-availability/budget.yaml",
+    templates: &["poddisruptionbudget.yaml"],
+    set: &["replicas=2"],
 };
 const STATUS_POLICY: Part = Part {
     file: "components/status-policy/policy.yaml",
@@ -86,7 +96,7 @@ pub(crate) fn manifests() -> Outcome<Vec<Generated>> {
         directory.join("base/namespace.yaml"),
         install.clone(),
     )];
-    for part in [CRDS, RIGHTS, USERS, OPERATOR] {
+    for part in [CRDS, RIGHTS, LEADER, USERS, OPERATOR] {
         let text = render(&helm, &part)?;
         let _ = write!(install, "---\n{text}");
         files.push(Generated::new(
@@ -95,7 +105,7 @@ pub(crate) fn manifests() -> Outcome<Vec<Generated>> {
         ));
     }
     files.push(Generated::new("deploy/install.yaml", install));
-    for part in [OF_A_NAMESPACE, STATUS_POLICY, MONITORING] {
+    for part in [OF_A_NAMESPACE, STATUS_POLICY, AVAILABLE, MONITORING] {
         let text = render(&helm, &part)?;
         files.push(Generated::new(
             directory.join(part.file),
