@@ -4,11 +4,15 @@ use run_operator::api::Phase;
 use run_operator::controller::metrics::catalogue::{GROUPS, Kind};
 use serde_json::json;
 
-use crate::support::{World, eventually};
+use crate::support::{Setup, World, eventually};
 
 #[tokio::test]
 async fn every_family_is_there_from_the_start_and_at_zero() {
-    let world = World::new().await;
+    let world = World::with(Setup {
+        elected: Some(&[]),
+        ..Setup::default()
+    })
+    .await;
     let (status, text) = world.operator().fetch("metrics").await.unwrap();
     assert_eq!(status, 200);
     for metric in GROUPS.iter().flat_map(|group| group.metrics) {

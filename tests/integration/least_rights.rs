@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use run_operator::api::{ClusterWorkspace, Phase};
 
 use crate::support::{
-    Audit, DEPLOYED, Rights, SECRET, Setup, World, eventually, own_control_plane,
+    Audit, DEPLOYED, ELECTED, Rights, SECRET, Setup, World, eventually, own_control_plane,
 };
 
 const SECOND: &str = "canary-of-the-second-month-5d07";
@@ -147,15 +147,6 @@ async fn fenced_in(world: &World) {
     world.gone("probe").await;
 }
 
-/// The operator renews its Lease, which is where the chart's role for it is.
-const ELECTED: &[&str] = &[
-    "--leader-elect",
-    "--leader-elect-namespace",
-    DEPLOYED,
-    "--leader-elect-retry-period",
-    "500ms",
-];
-
 /// The rules about the Lease.
 async fn about_the_lease(world: &World) -> Vec<PolicyRule> {
     let api: Api<Role> = Api::namespaced(world.client.clone(), DEPLOYED);
@@ -200,6 +191,7 @@ async fn a_whole_life_needs_every_right_of_the_manifest_and_no_other() {
     })
     .await;
     world.workspace_ready("default", "True", "Verified").await;
+    let _waits = world.another_operator().await;
     a_whole_life(&world).await;
     let api: Api<ClusterRole> = Api::all(world.client.clone());
     let role = api.get(DEPLOYED).await.unwrap();
@@ -221,6 +213,7 @@ async fn one_namespace_needs_every_right_of_its_role_and_none_in_the_cluster_und
     .await;
     world.workspace_ready("default", "True", "Verified").await;
     fenced_in(&world).await;
+    let _waits = world.another_operator().await;
     a_life_with_one_workspace(&world, 1).await;
     let api: Api<Role> = Api::namespaced(world.client.clone(), &world.namespace);
     let role = api.get(DEPLOYED).await.unwrap();

@@ -6,7 +6,9 @@ use run_operator::api::Phase;
 use run_operator::controller::metrics::catalogue::{GROUPS, Kind, Metric};
 use serde_json::json;
 
-use crate::support::{Rights, Series, Setup, World, eventually, own_control_plane, series};
+use crate::support::{
+    DEPLOYED, ELECTED, Rights, Series, Setup, World, eventually, own_control_plane, series,
+};
 use crate::tools;
 
 mod counted;
@@ -51,6 +53,7 @@ fn foreseen(metric: &Metric, name: &str, value: &str, api_server: &str) -> bool 
     label.known.contains(&value)
         || label.name == "code" && status(value)
         || label.name == "host" && value == api_server
+        || metric.name == "leader_election_master_status" && value == DEPLOYED
 }
 
 /// Runs that end, are refused, cancelled and deleted, and a token that changes.
@@ -74,6 +77,7 @@ async fn world_of_its_own() -> World {
     World::with(Setup {
         control_plane: Some(own_control_plane().await),
         everywhere: true,
+        operator: ELECTED.to_vec(),
         rights: Rights::Deployed,
         ..Setup::default()
     })

@@ -29,6 +29,7 @@ fn audited(log: &Path) -> BTreeMap<(String, String), u64> {
         let method = match request["verb"].as_str().unwrap() {
             "get" | "list" | "watch" => "GET",
             "create" => "POST",
+            "update" => "PUT",
             "patch" => "PATCH",
             "delete" => "DELETE",
             other => panic!("{other}"),

@@ -13,7 +13,7 @@ mod world;
 pub(crate) use history::{History, row};
 pub(crate) use looks::{condition_of, conditions_told, contract_file, says};
 pub(crate) use operator::Operator;
-pub(crate) use rights::{Audit, DEPLOYED, SECRET};
+pub(crate) use rights::{Audit, DEPLOYED, ELECTED, SECRET};
 pub(crate) use series::{Series, series};
 pub(crate) use service::{Service, TOKEN};
 pub(crate) use wait::{eventually, holds_for_a_while};

@@ -12,6 +12,14 @@ pub(crate) const SECRET: &str = "run-operator-token";
 const NAME: &str = "operator";
 /// The names of the operator's own objects in `deploy/`.
 pub(crate) const DEPLOYED: &str = "run-operator";
+/// What lets such an operator take part in an election, where it has the rights for it.
+pub(crate) const ELECTED: &[&str] = &[
+    "--leader-elect",
+    "--leader-elect-namespace",
+    DEPLOYED,
+    "--leader-elect-retry-period",
+    "500ms",
+];
 
 impl World {
     /// A service account that may do with Secrets of the namespace what `rules` say, and what the operator
