@@ -239,34 +239,38 @@ pub struct ControllerArgs {
 pub struct LeaderElectionArgs {
     /// Of several operators one acts, the one that holds a Lease; the others wait, with warm caches. One that
     /// loses the Lease ends with exit code 1, to be started anew.
-    #[arg(long, env = "RUN_OPERATOR_LEADER_ELECT")]
-    pub leader_elect: bool,
+    #[arg(long = "leader-elect", env = "RUN_OPERATOR_LEADER_ELECT")]
+    pub enabled: bool,
 
     /// How long after its last sign of life a leader is taken for dead; whole seconds.
-    #[arg(long, env = "RUN_OPERATOR_LEADER_ELECT_LEASE_DURATION", default_value = "15s", value_parser = duration, value_name = "DURATION")]
-    pub leader_elect_lease_duration: Duration,
+    #[arg(long = "leader-elect-lease-duration", env = "RUN_OPERATOR_LEADER_ELECT_LEASE_DURATION", default_value = "15s", value_parser = duration, value_name = "DURATION")]
+    pub lease_duration: Duration,
 
     /// How long a leader that can't renew the Lease goes on; shorter than the lease duration.
-    #[arg(long, env = "RUN_OPERATOR_LEADER_ELECT_RENEW_DEADLINE", default_value = "10s", value_parser = duration, value_name = "DURATION")]
-    pub leader_elect_renew_deadline: Duration,
+    #[arg(long = "leader-elect-renew-deadline", env = "RUN_OPERATOR_LEADER_ELECT_RENEW_DEADLINE", default_value = "10s", value_parser = duration, value_name = "DURATION")]
+    pub renew_deadline: Duration,
 
     /// How often the Lease is renewed; those that wait look at it twice as often. 1.2 times of it are shorter than
     /// the renew deadline.
-    #[arg(long, env = "RUN_OPERATOR_LEADER_ELECT_RETRY_PERIOD", default_value = "2s", value_parser = duration, value_name = "DURATION")]
-    pub leader_elect_retry_period: Duration,
+    #[arg(long = "leader-elect-retry-period", env = "RUN_OPERATOR_LEADER_ELECT_RETRY_PERIOD", default_value = "2s", value_parser = duration, value_name = "DURATION")]
+    pub retry_period: Duration,
 
     /// The namespace of the Lease; the operator's own, if unset.
-    #[arg(long, env = "RUN_OPERATOR_LEADER_ELECT_NAMESPACE", value_name = "NAME")]
-    pub leader_elect_namespace: Option<String>,
+    #[arg(
+        long = "leader-elect-namespace",
+        env = "RUN_OPERATOR_LEADER_ELECT_NAMESPACE",
+        value_name = "NAME"
+    )]
+    pub namespace: Option<String>,
 
     /// The name of the Lease; operators that serve different Runs need different ones.
     #[arg(
-        long,
+        long = "leader-elect-name",
         env = "RUN_OPERATOR_LEADER_ELECT_NAME",
         default_value = "run-operator",
         value_name = "NAME"
     )]
-    pub leader_elect_name: String,
+    pub name: String,
 }
 
 /// Forms of the log.

@@ -23,22 +23,18 @@ pub(crate) struct Wanted {
 
 /// What the flags ask for, checked whether or not there is to be an election.
 pub(crate) fn wanted(args: &LeaderElectionArgs) -> Result<Option<Wanted>, StartError> {
-    let timing = Timing::new(
-        args.leader_elect_lease_duration,
-        args.leader_elect_renew_deadline,
-        args.leader_elect_retry_period,
-    )
-    .map_err(StartError::LeaseTiming)?;
-    let namespace = args.leader_elect_namespace.as_deref();
+    let timing = Timing::new(args.lease_duration, args.renew_deadline, args.retry_period)
+        .map_err(StartError::LeaseTiming)?;
+    let namespace = args.namespace.as_deref();
     let namespace = namespace
         .filter(|name| !name.is_empty())
         .map(|name| start::namespace(name, "--leader-elect-namespace"))
         .transpose()?;
-    let name = args.leader_elect_name.clone();
+    let name = args.name.clone();
     if !is_lease_name(&name) {
         return Err(StartError::LeaseName { name });
     }
-    Ok(args.leader_elect.then_some(Wanted {
+    Ok(args.enabled.then_some(Wanted {
         namespace,
         name,
         timing,

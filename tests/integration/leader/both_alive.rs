@@ -2,6 +2,7 @@
 //! keeps them from two runs is the intent, not the Lease.
 
 use kube::ResourceExt;
+use kube::api::ListParams;
 use serde_json::json;
 
 use super::{SHORT, each_is_one_run, elected, leads, record, until_it_leads};
@@ -117,7 +118,7 @@ async fn two_without_an_election_that_are_stopped_in_turn_make_one_run_each() {
     }
     each_is_one_run(&world, &names).await;
     history.holds().await;
-    for run in world.runs().list(&Default::default()).await.unwrap() {
+    for run in world.runs().list(&ListParams::default()).await.unwrap() {
         let intent = crate::support::intent_of(&run).unwrap();
         assert_eq!(intent["uid"].as_str(), run.uid().as_deref());
         owners.insert(intent["owner"].to_string());

@@ -114,7 +114,8 @@ async fn one_leads_and_the_other_makes_no_call_and_no_write_and_is_ready() {
     let asked = world.service.requests("getVersion").await.len()
         + world.service.requests("getWorkspace").await.len()
         + world.service.run_calls().await;
-    assert_eq!(sum(leader, calls, "").await as usize, asked);
+    let asked = f64::from(u32::try_from(asked).unwrap());
+    assert_eq!(sum(leader, calls, "").await, asked);
     // Together they count each object once.
     let succeeded = "run_operator_runs";
     assert_eq!(sum(leader, succeeded, "Succeeded").await, 5.0);
