@@ -106,6 +106,28 @@ async fn an_upgrade_brings_new_crds_and_a_rollback_the_old_arguments() {
     assert!(args(&own).contains("--poll-min=6s"));
 }
 
+/// The API server fills in what a strategy leaves out, and refuses it beside the other strategy.
+#[tokio::test]
+async fn the_election_and_the_strategy_with_it_can_be_turned_off_and_on() {
+    let own = empty().await;
+    let release = release(&own);
+    let strategy = || field(&own, &["deployment", "run-operator"], ".spec.strategy.type");
+    release.put("install", &chart(), &["--create-namespace"]);
+    assert_eq!(strategy(), "RollingUpdate");
+    release.put(
+        "upgrade",
+        &chart(),
+        &["--set", "leaderElection.enabled=false"],
+    );
+    assert_eq!(strategy(), "Recreate");
+    release.put(
+        "upgrade",
+        &chart(),
+        &["--set", "leaderElection.enabled=true,replicas=3"],
+    );
+    assert_eq!(strategy(), "RollingUpdate");
+}
+
 #[tokio::test]
 async fn the_default_workspace_is_there_at_once_and_outlives_every_change() {
     let own = empty().await;
