@@ -87,7 +87,7 @@ where
         R: Fn(Arc<Guarded<K>>, Arc<Context>) -> F + Send + 'static,
         F: Future<Output = (Action, ReconcileResult)> + Send + 'static,
     {
-        let events = watch::resilient(api, watcher::Config::default()).map(Ok::<_, watcher::Error>);
+        let events = watch::resilient(api, ctx.config.watch()).map(Ok::<_, watcher::Error>);
         let watched = touched(
             reflector(self.writer, events),
             self.reader.clone(),

@@ -29,6 +29,7 @@ pub mod metrics;
 mod namespaces;
 mod notes;
 mod objects;
+mod patience;
 mod queue;
 mod reaper;
 mod reconcile;
@@ -50,4 +51,5 @@ mod writes;
 
 pub use context::Config;
 pub use lifecycle::{Controller, Probe};
+pub use patience::{PaceWatches, Patience};
 pub use watch::chain;
