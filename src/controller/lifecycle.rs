@@ -130,13 +130,12 @@ impl Controller {
             scopes.iter().zip(runs.into_iter().zip(workspaces))
         {
             let api = scope.api::<Guarded<Run>>(ctx.client.clone());
-            let gone = |ctx: &Context| ctx.gone.notify_one();
             let served = run_loop.serve(
                 api,
                 Arc::clone(&ctx),
                 concurrency,
                 reconcile::reconcile,
-                gone,
+                reaper::gone,
             );
             run_loops.push(served.boxed());
             let api = scope.api::<Guarded<Workspace>>(ctx.client.clone());
@@ -145,7 +144,7 @@ impl Controller {
                 Arc::clone(&ctx),
                 UNBOUNDED,
                 workspaces::reconcile,
-                wake::missing_workspaces,
+                |ctx, _| wake::missing_workspaces(ctx),
             );
             tasks.push(served.boxed());
         }
@@ -155,7 +154,7 @@ impl Controller {
                 Arc::clone(&ctx),
                 UNBOUNDED,
                 workspaces::reconcile,
-                wake::missing_workspaces,
+                |ctx, _| wake::missing_workspaces(ctx),
             );
             tasks.push(served.boxed());
         }

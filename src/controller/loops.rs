@@ -44,6 +44,9 @@ impl Action {
     }
 }
 
+/// Told when objects may have gone, with the last version of the one that has.
+type Gone<K> = fn(&Context, Option<&Guarded<K>>);
+
 /// One scope's store and wake-ups.
 pub(super) struct Loop<K>
 where
@@ -82,7 +85,7 @@ where
         ctx: Arc<Context>,
         concurrency: u16,
         reconcile: R,
-        gone: fn(&Context),
+        gone: Gone<K>,
     ) where
         R: Fn(Arc<Guarded<K>>, Arc<Context>) -> F + Send + 'static,
         F: Future<Output = (Action, ReconcileResult)> + Send + 'static,
@@ -165,7 +168,7 @@ fn touched<K>(
     events: impl Stream<Item = watcher::Result<Event<Guarded<K>>>> + Send,
     reader: Store<Guarded<K>>,
     ctx: Arc<Context>,
-    gone: fn(&Context),
+    gone: Gone<K>,
 ) -> impl Stream<Item = ObjectRef<Guarded<K>>> + Send
 where
     K: Resource<DynamicType = ()> + Clone + Send + Sync + 'static,
@@ -179,15 +182,15 @@ where
                 if !std::mem::replace(&mut filled, true) {
                     ctx.store_filled();
                 }
-                gone(&ctx);
+                gone(&ctx, None);
                 reader
                     .state()
                     .iter()
                     .map(|object| ObjectRef::from_obj(object.as_ref()))
                     .collect()
             }
-            Ok(Event::Delete(_)) => {
-                gone(&ctx);
+            Ok(Event::Delete(object)) => {
+                gone(&ctx, Some(&object));
                 Vec::new()
             }
             Ok(Event::Init | Event::InitApply(_)) | Err(_) => Vec::new(),

@@ -14,6 +14,7 @@
 //! - An object that can't be decoded, or whose reconcile panics, stops no other.
 
 mod act;
+mod afresh;
 mod calls;
 mod census;
 mod checks;

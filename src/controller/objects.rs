@@ -75,8 +75,12 @@ pub struct State {
     pub queued_at: Option<Arc<Gate>>,
     /// The object is gone and its run is being cancelled.
     pub vanishing: bool,
+    /// The API server says that the object is gone, whatever the store still shows.
+    pub departed: bool,
     /// Failed Kubernetes writes in a row.
     pub write_failures: u32,
+    /// Writes in a row that met another version than the one that was seen.
+    pub conflicts: u32,
 }
 
 /// What is left to be done for an object that is gone.
@@ -192,6 +196,7 @@ impl Entry {
         self.with(|state| {
             state.latest = Some(Arc::clone(&run));
             state.write_failures = 0;
+            state.conflicts = 0;
         });
         run
     }
