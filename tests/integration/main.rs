@@ -11,6 +11,8 @@
 
 #[path = "../cluster/mod.rs"]
 mod cluster;
+#[path = "../figures/mod.rs"]
+mod figures;
 #[path = "../openapi/mod.rs"]
 mod openapi;
 mod support;
@@ -50,6 +52,7 @@ mod rotation;
 mod rows;
 mod security;
 mod spec_fields;
+mod stale;
 mod streams;
 mod tampering;
 mod tenancy;
