@@ -17,7 +17,7 @@ use super::{
     context::{Context, Guarded, now},
     departure,
     gate::Permit,
-    objects::{Entry, Hold, Parting, State},
+    objects::{Entry, Hold, Parting, State, Whereabouts},
     reconcile::{decide, publish},
     registry::{Key, Slot},
     rivals,
@@ -65,7 +65,7 @@ fn sweep(ctx: &Arc<Context>) {
             Parting::Busy => {}
             Parting::Settled => let_go(ctx, &entry),
             Parting::Owes(run) => {
-                if !entry.with(|state| std::mem::replace(&mut state.vanishing, true)) {
+                if entry.with(State::vanish) {
                     // Among the calls: one that is under way at shutdown ends.
                     ctx.calls.spawn(vanish(Arc::clone(ctx), entry, run));
                 }
@@ -76,7 +76,7 @@ fn sweep(ctx: &Arc<Context>) {
 
 /// Whether the object is there, as far as this process knows.
 pub(super) fn present(ctx: &Context, entry: &Entry) -> bool {
-    !entry.with(|state| state.departed) && stored(ctx, entry)
+    !entry.with(|state| state.departed()) && stored(ctx, entry)
 }
 
 fn stored(ctx: &Context, entry: &Entry) -> bool {
@@ -94,15 +94,15 @@ fn let_go(ctx: &Context, entry: &Entry) {
 
 /// Cancels the run of an object that is gone for good.
 async fn vanish(ctx: Arc<Context>, entry: Arc<Entry>, run: Arc<Run>) {
-    while !entry.with(|state| state.departed) && !ctx.shutdown.is_cancelled() {
+    while !entry.with(|state| state.departed()) && !ctx.shutdown.is_cancelled() {
         match afresh::look(&ctx, &entry).await {
-            Found::Gone => entry.with(|state| state.departed = true),
+            Found::Gone => entry.with(State::depart),
             Found::There(_) => {
                 tracing::warn!(
                     k8s.namespace.name = %entry.namespace, run.name = %entry.name, run.uid = %entry.uid,
                     "the watch lacks a Run that is there; waiting for the watch"
                 );
-                entry.with(|state| state.vanishing = false);
+                entry.with(|state| state.whereabouts = Whereabouts::Stored);
                 return;
             }
             Found::Unknown => tokio::select! {
@@ -111,7 +111,7 @@ async fn vanish(ctx: Arc<Context>, entry: Arc<Entry>, run: Arc<Run>) {
             },
         }
     }
-    if entry.with(|state| state.departed) {
+    if entry.with(|state| state.departed()) {
         entry.close_stream();
         entry.leave_queue();
         ctx.metrics.vanished.inc();

@@ -20,7 +20,7 @@ use super::{
     loops::Action,
     metrics::ReconcileResult,
     namespaces,
-    objects::{Doing, Entry, Hold},
+    objects::{Doing, Entry, Hold, State},
     registry::{Key, Slot},
     rivals,
     scope::Scope,
@@ -61,7 +61,7 @@ pub async fn reconcile(object: Arc<Guarded<Run>>, ctx: Arc<Context>) -> (Action,
     let begun = entry.with(|state| {
         let quarantined = state.quarantined.is_some();
         let left_alone = state.hold == Hold::Gone
-            || state.departed
+            || state.departed()
             || quarantined && state.quarantined == run.resource_version();
         if left_alone || state.doing == Doing::Call {
             return Err(left_alone);
@@ -156,7 +156,7 @@ async fn contradicted(ctx: &Context, entry: &Entry, there: bool) -> (Action, Rec
             Found::There(Some(run)) => drop(entry.newest(run)),
             // What is left of it is the reaper's.
             Found::Gone => {
-                entry.with(|state| state.departed = true);
+                entry.with(State::depart);
                 ctx.gone.notify_one();
             }
             Found::There(None) | Found::Unknown => {}

@@ -12,8 +12,6 @@ pub(super) struct Asked {
     pub(super) resource: String,
     /// The object; of a list or a watch the one that its field selector names.
     pub(super) name: Option<String>,
-    /// The version that a watch begins at.
-    pub(super) version: Option<String>,
     /// What was sent.
     pub(super) body: String,
     /// The answer's status; none while there is none.
@@ -57,7 +55,6 @@ impl Asked {
             verb,
             resource,
             name: named.or(selected),
-            version: query("resourceVersion"),
             body: String::new(),
             status: None,
         }

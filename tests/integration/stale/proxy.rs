@@ -37,8 +37,6 @@ pub(super) enum Fault {
     Ends,
     /// A watch whose first event is a 410.
     Gone,
-    /// Held until the faults are cleared, and then let through.
-    Hold,
 }
 
 type Fits = Box<dyn Fn(&Asked) -> bool + Send>;
@@ -130,7 +128,7 @@ impl Proxy {
         self.change(|table| table.rules.push(Rule { fits, fault, left }));
     }
 
-    /// No more faults; what is held goes on.
+    /// No more faults.
     pub(super) fn clear(&self) {
         self.change(|table| table.rules.clear());
     }
@@ -241,13 +239,6 @@ impl Shared {
         });
         (number, fault)
     }
-
-    async fn until_cleared(&self) {
-        let mut changed = self.changed.subscribe();
-        while !self.table.lock().unwrap().rules.is_empty() {
-            changed.changed().await.unwrap();
-        }
-    }
 }
 
 async fn serve(State(shared): State<Arc<Shared>>, request: Request) -> Response<Body> {
@@ -259,10 +250,6 @@ async fn serve(State(shared): State<Arc<Shared>>, request: Request) -> Response<
     let (number, fault) = shared.begin(&asked);
     let response = match fault {
         None => forward(&shared, &asked, request).await,
-        Some(Fault::Hold) => {
-            shared.until_cleared().await;
-            forward(&shared, &asked, request).await
-        }
         Some(Fault::Answer(status, retry_after)) => refusal(status, retry_after),
         Some(Fault::Hang) => std::future::pending().await,
         Some(Fault::Lose) => {
@@ -330,9 +317,8 @@ async fn forward(shared: &Arc<Shared>, asked: &Asked, request: (Parts, Bytes)) -
         }
     }
     let upstream = upstream.body(kube::client::Body::from(body.to_vec()));
-    let answer = match shared.client.send(upstream.unwrap()).await {
-        Ok(answer) => answer,
-        Err(_) => return broken(StatusCode::BAD_GATEWAY),
+    let Ok(answer) = shared.client.send(upstream.unwrap()).await else {
+        return broken(StatusCode::BAD_GATEWAY);
     };
     let (mut parts, body) = answer.into_parts();
     for name in [header::CONTENT_LENGTH, header::TRANSFER_ENCODING, HOP] {

@@ -203,6 +203,7 @@ async fn a_token_that_was_changed_unseen_is_found_at_the_first_refusal() {
 #[tokio::test]
 async fn a_workspace_that_can_not_be_written_is_checked_less_and_less_often() {
     let (proxy, world) = stage().await;
+    world.workspace_ready("default", "True", "Verified").await;
     proxy.freeze("workspaces").await;
     let note = Patch::Merge(json!({"metadata": {"labels": {"seen": "no"}}}));
     let params = PatchParams::default();
