@@ -229,6 +229,11 @@ pub struct ControllerArgs {
     #[arg(long, env = "RUN_OPERATOR_POLL_MAX", default_value = "5m", value_parser = duration, value_name = "DURATION")]
     pub poll_max: Duration,
 
+    /// How long a watch of the API server lasts before it is begun anew, 1s to 290s; one that is silent for
+    /// 5 s longer hangs.
+    #[arg(long, env = "RUN_OPERATOR_WATCH_TIMEOUT", default_value = "2m", value_parser = watch_timeout, value_name = "DURATION")]
+    pub watch_timeout: Duration,
+
     /// Which of several operators acts.
     #[command(flatten)]
     pub leader_election: LeaderElectionArgs,
@@ -288,6 +293,15 @@ fn address(text: &str) -> Result<SocketAddr, String> {
         "an IP address and a port are needed, such as 0.0.0.0:8080 or 127.0.0.1:8081".to_owned()
     };
     text.parse().map_err(wrong)
+}
+
+/// Reads a duration of whole seconds, within what an API server and kube's watcher take.
+fn watch_timeout(text: &str) -> Result<Duration, String> {
+    let whole = Duration::from_secs(duration(text)?.as_secs());
+    if !(1..=290).contains(&whole.as_secs()) {
+        return Err(format!("{text:?} is not within 1s and 290s"));
+    }
+    Ok(whole)
 }
 
 /// Reads `500ms`, `5s`, `10m` or `1h`.

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use http::HeaderValue;
 use http::header::USER_AGENT;
-use kube::client::{ClientBuilder, retry::RetryPolicy};
+use kube::client::ClientBuilder;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::JoinHandle;
@@ -17,7 +17,7 @@ use tracing_subscriber::EnvFilter;
 
 use run_operator::controller::leader::{Lost, TimingError};
 use run_operator::controller::metrics::{CountRequests, Metrics};
-use run_operator::controller::{Config, Controller};
+use run_operator::controller::{Config, Controller, PaceWatches, Patience};
 use run_operator::decide::Settings;
 use run_operator::service::{AllowList, BaseUrl, BaseUrlError};
 
@@ -31,9 +31,10 @@ use crate::leader;
 const GRACE: Duration = Duration::from_secs(25);
 /// To reach the API server.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// A watch says something at least every 290 s, when the server ends it; one that is silent for longer
-/// hangs.
-const READ_TIMEOUT: Duration = Duration::from_mins(5);
+/// The server ends a watch after `--watch-timeout`; a connection that is silent for so much longer hangs.
+const SILENCE: Duration = Duration::from_secs(6);
+/// To hear from the API server, for a command that watches nothing.
+const READ_TIMEOUT: Duration = Duration::from_mins(1);
 
 /// Requests that may wait for the connection; kube's own bound.
 const REQUESTS_WAITING: usize = 1024;
@@ -90,7 +91,7 @@ pub(crate) async fn controller(args: ControllerArgs) -> Result<(), StartError> {
     let mut config = config(&args)?;
     let wanted = leader::wanted(&args.leader_election)?;
     let metrics = Arc::new(Metrics::new());
-    let client = client(&metrics).await?;
+    let client = client(&metrics, args.watch_timeout + SILENCE).await?;
     if config.cluster_resource_namespace.is_empty() {
         client
             .default_namespace()
@@ -201,6 +202,7 @@ fn config(args: &ControllerArgs) -> Result<Config, StartError> {
         settings,
         max_concurrent_reconciles: args.max_concurrent_reconciles,
         max_streams: usize::try_from(args.max_streams).unwrap_or(usize::MAX),
+        watch_timeout: args.watch_timeout,
     })
 }
 
@@ -237,15 +239,15 @@ fn process_name() -> String {
 
 /// A client of the cluster that the environment names, for a command that is over soon.
 pub(crate) async fn plain_client() -> Result<kube::Client, StartError> {
-    kube::Client::try_from(cluster().await?).map_err(StartError::Client)
+    kube::Client::try_from(cluster(READ_TIMEOUT).await?).map_err(StartError::Client)
 }
 
-async fn cluster() -> Result<kube::Config, StartError> {
+async fn cluster(read_timeout: Duration) -> Result<kube::Config, StartError> {
     let mut config = kube::Config::infer()
         .await
         .map_err(StartError::Kubeconfig)?;
     config.connect_timeout = Some(CONNECT_TIMEOUT);
-    config.read_timeout = Some(READ_TIMEOUT);
+    config.read_timeout = Some(read_timeout);
     // kube names no agent; the API server's audit log should.
     let agent = concat!("run-operator/", env!("CARGO_PKG_VERSION"));
     config
@@ -257,24 +259,27 @@ async fn cluster() -> Result<kube::Config, StartError> {
 /// A client for the Lease: each attempt is decided anew, so that it repeats nothing, and it shares no
 /// connection with what else is asked.
 pub(crate) async fn lease_client(metrics: &Arc<Metrics>) -> Result<kube::Client, StartError> {
-    let mut config = cluster().await?;
+    let mut config = cluster(READ_TIMEOUT).await?;
     config.default_retry = false;
     let count = CountRequests::new(Arc::clone(metrics), &config.cluster_url);
     let client = ClientBuilder::try_from(config).map_err(StartError::Client)?;
     Ok(client.with_layer(&count).build())
 }
 
-async fn client(metrics: &Arc<Metrics>) -> Result<kube::Client, StartError> {
-    let mut config = cluster().await?;
+async fn client(
+    metrics: &Arc<Metrics>,
+    read_timeout: Duration,
+) -> Result<kube::Client, StartError> {
+    let mut config = cluster(read_timeout).await?;
     // The client's own repetitions come after the layer that counts, so that each attempt does.
     config.default_retry = false;
     let count = CountRequests::new(Arc::clone(metrics), &config.cluster_url);
     let client = ClientBuilder::try_from(config).map_err(StartError::Client)?;
-    let repeat = RetryLayer::new(RetryPolicy::server_retry());
     Ok(client
         .with_layer(&count)
         .with_layer(&BufferLayer::new(REQUESTS_WAITING))
-        .with_layer(&repeat)
+        .with_layer(&RetryLayer::new(Patience::default()))
+        .with_layer(&PaceWatches::default())
         .build())
 }
 

@@ -19,6 +19,7 @@ use super::{
     context::Context,
     gate::Permit,
     objects::{Doing, Entry},
+    reaper,
     reconcile::{self, learn},
     registry::{Key, Live, Slot},
     window::Outcome,
@@ -114,7 +115,7 @@ impl Task {
             return;
         }
         ctx.runs.wake(&entry.namespace, &entry.name);
-        if !ctx.has_run(&entry.namespace, &entry.name, &entry.uid) {
+        if !reaper::present(ctx, entry) {
             ctx.gone.notify_one();
         }
     }

@@ -49,6 +49,7 @@ pub struct Checks {
 struct State {
     last: Option<(Checked, Timestamp)>,
     failures: u32,
+    in_vain: u32,
     client: Option<(String, Option<Vec<u8>>, Client)>,
     gate: Option<Arc<Gate>>,
     last_good: Option<LastGood>,
@@ -133,6 +134,21 @@ impl Checks {
     /// Checks in a row that failed.
     pub fn failures(&self, key: &Key) -> u32 {
         lock(&self.table).get(key).map_or(0, |state| state.failures)
+    }
+
+    /// A write of the Workspace met another version or got no answer. Returns how many did in a row.
+    pub fn wrote_in_vain(&self, key: &Key) -> u32 {
+        let mut table = lock(&self.table);
+        let state = table.entry(key.clone()).or_default();
+        state.in_vain = state.in_vain.saturating_add(1);
+        state.in_vain
+    }
+
+    /// What is to be written of the Workspace stands.
+    pub fn wrote(&self, key: &Key) {
+        if let Some(state) = lock(&self.table).get_mut(key) {
+            state.in_vain = 0;
+        }
     }
 
     /// A Secret that a Workspace names has changed.

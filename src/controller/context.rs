@@ -2,12 +2,16 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use jiff::Timestamp;
 use kube::{
     Resource,
     core::DeserializeGuard,
-    runtime::reflector::{Lookup, ObjectRef, Store},
+    runtime::{
+        reflector::{Lookup, ObjectRef, Store},
+        watcher,
+    },
 };
 use tokio::sync::Notify;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
@@ -58,6 +62,16 @@ pub struct Config {
     pub max_concurrent_reconciles: u16,
     /// Event streams open at the same time; Runs beyond it are polled.
     pub max_streams: usize,
+    /// How long a watch of the API server lasts; at most 290 s.
+    pub watch_timeout: Duration,
+}
+
+impl Config {
+    /// How to watch.
+    pub(super) fn watch(&self) -> watcher::Config {
+        let seconds = u32::try_from(self.watch_timeout.as_secs()).unwrap_or(u32::MAX);
+        watcher::Config::default().timeout(seconds)
+    }
 }
 
 /// What the context is made from.

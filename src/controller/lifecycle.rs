@@ -134,13 +134,12 @@ impl Controller {
             scopes.iter().zip(runs.into_iter().zip(workspaces))
         {
             let api = scope.api::<Guarded<Run>>(ctx.client.clone());
-            let gone = |ctx: &Context| ctx.gone.notify_one();
             let served = run_loop.serve(
                 api,
                 Arc::clone(&ctx),
                 concurrency,
                 reconcile::reconcile,
-                gone,
+                reaper::gone,
             );
             run_loops.push(served.boxed());
             let api = scope.api::<Guarded<Workspace>>(ctx.client.clone());
@@ -149,7 +148,7 @@ impl Controller {
                 Arc::clone(&ctx),
                 UNBOUNDED,
                 workspaces::reconcile,
-                wake::missing_workspaces,
+                |ctx, _| wake::missing_workspaces(ctx),
             );
             tasks.push(served.boxed());
         }
@@ -159,7 +158,7 @@ impl Controller {
                 Arc::clone(&ctx),
                 UNBOUNDED,
                 workspaces::reconcile,
-                wake::missing_workspaces,
+                |ctx, _| wake::missing_workspaces(ctx),
             );
             tasks.push(served.boxed());
         }

@@ -45,6 +45,9 @@ impl Action {
     }
 }
 
+/// Told when objects may have gone, with the last version of the one that has.
+type Gone<K> = fn(&Context, Option<&Guarded<K>>);
+
 /// One scope's store and wake-ups.
 pub(super) struct Loop<K>
 where
@@ -83,12 +86,12 @@ where
         ctx: Arc<Context>,
         concurrency: u16,
         reconcile: R,
-        gone: fn(&Context),
+        gone: Gone<K>,
     ) where
         R: Fn(Arc<Guarded<K>>, Arc<Context>) -> F + Send + 'static,
         F: Future<Output = (Action, ReconcileResult)> + Send + 'static,
     {
-        let events = watch::resilient(api, watcher::Config::default()).map(Ok::<_, watcher::Error>);
+        let events = watch::resilient(api, ctx.config.watch()).map(Ok::<_, watcher::Error>);
         let watched = touched(
             reflector(self.writer, events),
             self.reader.clone(),
@@ -201,7 +204,7 @@ fn touched<K>(
     events: impl Stream<Item = watcher::Result<Event<Guarded<K>>>> + Send,
     reader: Store<Guarded<K>>,
     ctx: Arc<Context>,
-    gone: fn(&Context),
+    gone: Gone<K>,
 ) -> impl Stream<Item = ObjectRef<Guarded<K>>> + Send
 where
     K: Resource<DynamicType = ()> + Clone + Send + Sync + 'static,
@@ -215,11 +218,11 @@ where
                 if !std::mem::replace(&mut filled, true) {
                     ctx.store_filled();
                 }
-                gone(&ctx);
+                gone(&ctx, None);
                 stored(&reader)
             }
-            Ok(Event::Delete(_)) => {
-                gone(&ctx);
+            Ok(Event::Delete(object)) => {
+                gone(&ctx, Some(&object));
                 Vec::new()
             }
             Ok(Event::Init | Event::InitApply(_)) | Err(_) => Vec::new(),

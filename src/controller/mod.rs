@@ -15,6 +15,7 @@
 //! - An object that can't be decoded, or whose reconcile panics, stops no other.
 
 mod act;
+mod afresh;
 mod calls;
 mod census;
 mod checks;
@@ -31,6 +32,7 @@ pub mod metrics;
 mod namespaces;
 mod notes;
 mod objects;
+mod patience;
 mod queue;
 mod reaper;
 mod reconcile;
@@ -52,4 +54,5 @@ mod writes;
 
 pub use context::Config;
 pub use lifecycle::{Controller, Probe};
+pub use patience::{PaceWatches, Patience};
 pub use watch::chain;

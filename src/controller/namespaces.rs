@@ -28,10 +28,8 @@ pub type Labelled = PartialObjectMeta<Namespace>;
 /// Follows the labels of the namespaces in `scope` until shutdown, and wakes the Runs that they concern.
 pub(super) async fn follow(ctx: Arc<Context>, scope: Scope, writer: Writer<Labelled>) {
     let config = match &scope {
-        Scope::All => watcher::Config::default(),
-        Scope::Namespace(name) => {
-            watcher::Config::default().fields(&format!("metadata.name={name}"))
-        }
+        Scope::All => ctx.config.watch(),
+        Scope::Namespace(name) => ctx.config.watch().fields(&format!("metadata.name={name}")),
     };
     let api: Api<Labelled> = Api::all(ctx.client.clone());
     let events = watch::resilient(api, config).map(Ok::<_, watcher::Error>);

@@ -52,6 +52,20 @@ pub enum Doing {
     Call,
 }
 
+/// Where an object is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Whereabouts {
+    /// Where the store says.
+    #[default]
+    Stored,
+    /// The store lacks it, and it is looked for past the store.
+    Sought,
+    /// The API server says that it is gone, whatever the store still shows.
+    Gone,
+    /// The same, and its run is being cancelled.
+    Settling,
+}
+
 /// What changes of an entry. Locked for moments only, never across an await.
 #[derive(Default)]
 pub struct State {
@@ -73,10 +87,12 @@ pub struct State {
     pub learnt: bool,
     /// The gate before which a call waits for its turn.
     pub queued_at: Option<Arc<Gate>>,
-    /// The object is gone and its run is being cancelled.
-    pub vanishing: bool,
+    /// Where the object is.
+    pub whereabouts: Whereabouts,
     /// Failed Kubernetes writes in a row.
     pub write_failures: u32,
+    /// Writes in a row that met another version than the one that was seen.
+    pub conflicts: u32,
 }
 
 /// What is left to be done for an object that is gone.
@@ -115,6 +131,29 @@ impl State {
     pub(super) fn owes(&self) -> Option<Arc<Run>> {
         let held = self.latest.clone().filter(|_| self.hold == Hold::Held);
         held.filter(|run| self.doing == Doing::Call || self.unfinished(run))
+    }
+
+    /// Whether the API server says that the object is gone.
+    pub(super) fn departed(&self) -> bool {
+        matches!(self.whereabouts, Whereabouts::Gone | Whereabouts::Settling)
+    }
+
+    /// It is to be seen to that nothing is left of the object. False: that is under way.
+    pub(super) fn vanish(&mut self) -> bool {
+        self.whereabouts = match self.whereabouts {
+            Whereabouts::Stored => Whereabouts::Sought,
+            Whereabouts::Gone => Whereabouts::Settling,
+            Whereabouts::Sought | Whereabouts::Settling => return false,
+        };
+        true
+    }
+
+    /// The API server says that the object is gone.
+    pub(super) fn depart(&mut self) {
+        self.whereabouts = match self.whereabouts {
+            Whereabouts::Stored | Whereabouts::Gone => Whereabouts::Gone,
+            Whereabouts::Sought | Whereabouts::Settling => Whereabouts::Settling,
+        };
     }
 
     /// A reconcile begins: it looks at all that was learnt.
@@ -192,6 +231,7 @@ impl Entry {
         self.with(|state| {
             state.latest = Some(Arc::clone(&run));
             state.write_failures = 0;
+            state.conflicts = 0;
         });
         run
     }
@@ -263,6 +303,21 @@ mod tests {
         state.doing = Doing::Nothing;
         assert!(matches!(state.part(), Parting::Settled));
         assert_eq!(state.hold, Hold::Gone, "a reconcile leaves it alone");
+    }
+
+    #[test]
+    fn an_object_is_looked_for_and_settled_once_however_it_was_missed() {
+        // Missed by the store.
+        let mut state = State::default();
+        assert!(state.vanish() && !state.vanish() && !state.departed());
+        state.depart();
+        assert_eq!(state.whereabouts, Whereabouts::Settling);
+        assert!(!state.vanish());
+        // Missed by a write.
+        let mut state = State::default();
+        state.depart();
+        assert!(state.departed() && state.vanish());
+        assert!(state.departed() && !state.vanish());
     }
 
     #[test]

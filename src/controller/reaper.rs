@@ -1,19 +1,23 @@
 //! Objects that are gone. A relist swaps the store without a Delete event, so what this process
 //! remembers is compared with the store; an object that vanished unreleased has its run cancelled from
-//! the last seen version.
+//! the last seen version. Before that it is looked for once more: the store may be behind, and what a live
+//! object asked for must not be cancelled.
 
 use std::sync::Arc;
 use std::time::Duration;
+
+use kube::ResourceExt;
 
 use crate::api::Run;
 use crate::decide::Effect;
 
 use super::{
+    afresh::{self, Found},
     calls,
-    context::{Context, now},
+    context::{Context, Guarded, now},
     departure,
     gate::Permit,
-    objects::{Entry, Parting, State},
+    objects::{Entry, Hold, Parting, State, Whereabouts},
     reconcile::{decide, publish},
     registry::{Key, Slot},
     rivals,
@@ -41,30 +45,82 @@ pub(super) async fn run(ctx: Arc<Context>) {
     }
 }
 
+/// Objects may have gone: this one, in its last version, or some that a list lacks.
+pub(super) fn gone(ctx: &Context, last: Option<&Guarded<Run>>) {
+    if let Some(run) = last.and_then(|last| last.0.as_ref().ok())
+        && let Some(entry) = run.uid().and_then(|uid| ctx.objects.get(&uid))
+    {
+        // Its owner's last word on what is to become of the run may have come with nothing before.
+        entry.newest(Arc::new(run.clone()));
+    }
+    ctx.gone.notify_one();
+}
+
 fn sweep(ctx: &Arc<Context>) {
     for entry in ctx.objects.all() {
-        let there = ctx.has_run(&entry.namespace, &entry.name, &entry.uid);
-        if there {
+        if present(ctx, &entry) {
             continue;
         }
         match entry.with(State::part) {
             Parting::Busy => {}
-            Parting::Settled => forget(ctx, &entry),
+            Parting::Settled => let_go(ctx, &entry),
             Parting::Owes(run) => {
-                if !entry.with(|state| std::mem::replace(&mut state.vanishing, true)) {
-                    entry.close_stream();
-                    entry.leave_queue();
-                    ctx.metrics.vanished.inc();
-                    tracing::warn!(
-                        k8s.namespace.name = %entry.namespace, run.name = %entry.name, run.uid = %entry.uid,
-                        "a Run vanished without having been released; cancelling its run"
-                    );
+                if entry.with(State::vanish) {
                     // Among the calls: one that is under way at shutdown ends.
-                    ctx.calls.spawn(cancel(Arc::clone(ctx), entry, run));
+                    ctx.calls.spawn(vanish(Arc::clone(ctx), entry, run));
                 }
             }
         }
     }
+}
+
+/// Whether the object is there, as far as this process knows.
+pub(super) fn present(ctx: &Context, entry: &Entry) -> bool {
+    !entry.with(|state| state.departed()) && stored(ctx, entry)
+}
+
+fn stored(ctx: &Context, entry: &Entry) -> bool {
+    ctx.has_run(&entry.namespace, &entry.name, &entry.uid)
+}
+
+/// Nothing is owed for it any more. What the store still shows of it begins nothing new.
+fn let_go(ctx: &Context, entry: &Entry) {
+    if stored(ctx, entry) {
+        entry.with(|state| state.hold = Hold::Gone);
+    } else {
+        forget(ctx, entry);
+    }
+}
+
+/// Cancels the run of an object that is gone for good.
+async fn vanish(ctx: Arc<Context>, entry: Arc<Entry>, run: Arc<Run>) {
+    while !entry.with(|state| state.departed()) && ctx.may_begin() {
+        match afresh::look(&ctx, &entry).await {
+            Found::Gone => entry.with(State::depart),
+            Found::There(_) => {
+                tracing::warn!(
+                    k8s.namespace.name = %entry.namespace, run.name = %entry.name, run.uid = %entry.uid,
+                    "the watch lacks a Run that is there; waiting for the watch"
+                );
+                entry.with(|state| state.whereabouts = Whereabouts::Stored);
+                return;
+            }
+            Found::Unknown => tokio::select! {
+                () = tokio::time::sleep(PAUSE) => {}
+                () = ctx.shutdown.cancelled() => {}
+            },
+        }
+    }
+    if entry.with(|state| state.departed()) {
+        entry.close_stream();
+        entry.leave_queue();
+        ctx.metrics.vanished.inc();
+        tracing::warn!(
+            k8s.namespace.name = %entry.namespace, run.name = %entry.name, run.uid = %entry.uid,
+            "a Run vanished without having been released; cancelling its run"
+        );
+    }
+    cancel(ctx, entry, run).await;
 }
 
 fn forget(ctx: &Context, entry: &Entry) {
@@ -82,7 +138,7 @@ pub(super) fn owing(ctx: &Context, key: &Key) -> Vec<String> {
     let owes = |entry: &Arc<Entry>| {
         let run = entry.with(|state| state.owes());
         run.is_some_and(|run| Key::of(&run.spec.workspace_ref(), &entry.namespace) == *key)
-            && !ctx.has_run(&entry.namespace, &entry.name, &entry.uid)
+            && !present(ctx, entry)
     };
     let entries = ctx.objects.all().into_iter();
     entries
@@ -100,7 +156,7 @@ async fn cancel(ctx: Arc<Context>, entry: Arc<Entry>, run: Arc<Run>) {
         match &decision.effect {
             Some(Effect::Release { .. }) => {
                 publish(&ctx, &entry, &run, &decision);
-                forget(&ctx, &entry);
+                let_go(&ctx, &entry);
                 tracing::info!(run.uid = %entry.uid, "a vanished Run is settled");
                 return;
             }

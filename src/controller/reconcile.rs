@@ -14,12 +14,13 @@ use crate::decide::{self, Decision, Follow, Learned, Learning, Observed, backoff
 
 use super::{
     act::{self, Acted},
+    afresh::{self, Found},
     context::{Context, Guarded, now},
     departure,
     loops::Action,
     metrics::ReconcileResult,
     namespaces,
-    objects::{Doing, Entry, Hold},
+    objects::{Doing, Entry, Hold, State},
     registry::{Key, Slot},
     rivals,
     scope::Scope,
@@ -31,8 +32,11 @@ use super::{
 /// Steps of one reconcile. A whole life takes fewer; more means that two parts of the policy disagree,
 /// and a pause is better than a loop.
 const STEPS: usize = 24;
-/// Pause after a conflict; most often the watch brings the newer object before.
+/// Pause after a conflict; most often the watch brings the newer object before. Where it doesn't, pauses
+/// grow up to that after a refusal.
 const AFTER_CONFLICT: Duration = Duration::from_millis(500);
+/// Conflicts in a row from which on the watch is no longer relied on.
+const CONFLICTS: u32 = 2;
 /// Pause after the API server refused a write, or the steps ran out.
 const AFTER_REFUSAL: Duration = Duration::from_mins(1);
 
@@ -56,8 +60,9 @@ pub async fn reconcile(object: Arc<Guarded<Run>>, ctx: Arc<Context>) -> (Action,
     let entry = ctx.objects.entry(&run);
     let begun = entry.with(|state| {
         let quarantined = state.quarantined.is_some();
-        let left_alone =
-            state.hold == Hold::Gone || quarantined && state.quarantined == run.resource_version();
+        let left_alone = state.hold == Hold::Gone
+            || state.departed()
+            || quarantined && state.quarantined == run.resource_version();
         if left_alone || state.doing == Doing::Call {
             return Err(left_alone);
         }
@@ -116,7 +121,9 @@ async fn look(ctx: &Arc<Context>, entry: &Arc<Entry>, run: Arc<Run>) -> (Action,
             entry.leave_queue();
             next_look(again)
         }
-        Ok(Err(error)) => after_write_error(ctx, entry, &error),
+        Ok(Err(WriteError::Conflict)) => contradicted(ctx, entry, true).await,
+        Ok(Err(WriteError::Gone)) => contradicted(ctx, entry, false).await,
+        Ok(Err(error)) => after_write_error(entry, &error),
         Err(_) => {
             entry.leave_queue();
             entry.with(|state| state.quarantined = version);
@@ -136,27 +143,33 @@ fn next_look(again: Option<Timestamp>) -> (Action, ReconcileResult) {
     }
 }
 
-fn after_write_error(
-    ctx: &Context,
-    entry: &Entry,
-    error: &WriteError,
-) -> (Action, ReconcileResult) {
-    match error {
-        WriteError::Conflict => {
-            tracing::debug!(run.uid = %entry.uid, "the object changed meanwhile; observing again");
-            return (Action::requeue(AFTER_CONFLICT), ReconcileResult::conflict);
+/// A write met another version of the object, or none: the watch is behind. Most often by a moment; where
+/// that lasts, the object is read past it.
+async fn contradicted(ctx: &Context, entry: &Entry, there: bool) -> (Action, ReconcileResult) {
+    let conflicts = entry.with(|state| {
+        state.conflicts = state.conflicts.saturating_add(1);
+        state.conflicts
+    });
+    tracing::debug!(run.uid = %entry.uid, conflicts, "the object changed meanwhile; observing again");
+    if !there || conflicts >= CONFLICTS {
+        match afresh::look(ctx, entry).await {
+            Found::There(Some(run)) => drop(entry.newest(run)),
+            // What is left of it is the reaper's.
+            Found::Gone => {
+                entry.with(State::depart);
+                ctx.gone.notify_one();
+            }
+            Found::There(None) | Found::Unknown => {}
         }
-        // What is left of it is the reaper's. Should the object be there after all (its kind was away
-        // for a moment), it is looked at again.
-        WriteError::Gone => {
-            ctx.gone.notify_one();
-            return (Action::requeue(AFTER_REFUSAL), ReconcileResult::conflict);
-        }
-        WriteError::Refused(_)
-        | WriteError::Failed(_)
-        | WriteError::Timeout
-        | WriteError::Serialize(_) => {}
     }
+    let wait = match conflicts {
+        1 => AFTER_CONFLICT,
+        n => backoff::delay(n, None, backoff::seed(&entry.uid, n)).min(AFTER_REFUSAL),
+    };
+    (Action::requeue(wait), ReconcileResult::conflict)
+}
+
+fn after_write_error(entry: &Entry, error: &WriteError) -> (Action, ReconcileResult) {
     let failures = entry.with(|state| {
         state.write_failures = state.write_failures.saturating_add(1);
         state.write_failures

@@ -133,7 +133,10 @@ async fn watch(ctx: Arc<Context>, watched: Watched) {
 
 async fn until_it_fails(ctx: &Arc<Context>, watched: &Watched) -> Option<watcher::Error> {
     let api: Api<PartialObjectMeta<Secret>> = watched.scope.api(ctx.client.clone());
-    let config = watcher::Config::default().fields(&format!("metadata.name={}", watched.name));
+    let config = ctx
+        .config
+        .watch()
+        .fields(&format!("metadata.name={}", watched.name));
     let mut events = std::pin::pin!(watcher(api, config));
     let mut listed = HashSet::new();
     while let Some(event) = events.next().await {

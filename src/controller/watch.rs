@@ -1,6 +1,7 @@
 //! A watch that gets over what kube's watcher does not.
 
 use std::fmt::Debug;
+use std::time::Duration;
 
 use futures::{Stream, StreamExt, stream};
 use kube::{
@@ -11,11 +12,18 @@ use kube::{
     },
 };
 use serde::de::DeserializeOwned;
+use tokio::time::Instant;
+
+use crate::decide::backoff;
 
 /// Failures in a row after which the watcher is thrown away and the list begins anew. kube's watcher
 /// keeps its resourceVersion when the API server answers a watch's start with 410 as an HTTP status, and
 /// would ask for it for ever.
 const FAILURES: u32 = 5;
+/// The longest pause before a watcher is replaced.
+const LONGEST: Duration = Duration::from_secs(30);
+/// A watcher that lived for so long is replaced as if it were the first one.
+const LASTING: Duration = Duration::from_mins(2);
 
 /// Watches `api` for good: errors are logged and retried with backoff, and a watcher that makes no
 /// progress is replaced, which lists again.
@@ -26,28 +34,25 @@ where
     let fresh = move || Box::pin(watcher(api.clone(), config.clone()).default_backoff());
     let first = fresh();
     stream::unfold(
-        (first, 0_u32, fresh),
-        |(mut events, mut failures, fresh)| async move {
+        (first, Trouble::new(), fresh),
+        |(mut events, mut trouble, fresh)| async move {
             loop {
                 match events.next().await {
                     Some(Ok(event)) => {
                         // A list begins with Init also where it then fails.
-                        let failures = if matches!(event, Event::Init) {
-                            failures
-                        } else {
-                            0
-                        };
-                        return Some((event, (events, failures, fresh)));
+                        if !matches!(event, Event::Init) {
+                            trouble.failures = 0;
+                        }
+                        return Some((event, (events, trouble, fresh)));
                     }
                     Some(Err(error)) => {
-                        failures += 1;
-                        report::<K>(&error, failures);
-                        if failures >= FAILURES || gone(&error) {
-                            failures = 0;
+                        trouble.failures += 1;
+                        report::<K>(&error, trouble.failures);
+                        if trouble.failures >= FAILURES || gone(&error) {
+                            // A list of everything each time; and while the API server is down, the
+                            // fresh watcher's own backoff would start small again.
+                            tokio::time::sleep(trouble.pause(&K::kind(&()), Instant::now())).await;
                             events = fresh();
-                            // Its first item is an error too while the API server is down; the fresh
-                            // watcher's own backoff starts small, so wait like the old one would.
-                            tokio::time::sleep(RESTART_PAUSE).await;
                         }
                     }
                     None => return None,
@@ -57,8 +62,39 @@ where
     )
 }
 
-/// Pause before a watcher is replaced: an API server that is down is not to be hammered by lists.
-const RESTART_PAUSE: std::time::Duration = std::time::Duration::from_secs(1);
+/// What a watch went through.
+struct Trouble {
+    /// Errors in a row.
+    failures: u32,
+    /// Watchers in a row that had to be replaced soon.
+    replaced: u32,
+    /// When the present watcher began.
+    since: Instant,
+}
+
+impl Trouble {
+    fn new() -> Self {
+        Self {
+            failures: 0,
+            replaced: 0,
+            since: Instant::now(),
+        }
+    }
+
+    /// The watcher is replaced: how long to wait before.
+    fn pause(&mut self, kind: &str, now: Instant) -> Duration {
+        let lasted = now.saturating_duration_since(self.since) >= LASTING;
+        let replaced = if lasted { 1 } else { self.replaced + 1 };
+        let seed = backoff::seed(kind, replaced);
+        let pause = backoff::delay(replaced, None, seed).min(LONGEST);
+        *self = Self {
+            failures: 0,
+            replaced,
+            since: now + pause,
+        };
+        pause
+    }
+}
 
 fn gone(error: &watcher::Error) -> bool {
     let (watcher::Error::WatchStartFailed(kube::Error::Api(status))
@@ -115,6 +151,23 @@ mod tests {
     use kube::core::Status;
 
     use super::*;
+
+    #[test]
+    fn a_watch_that_is_gone_again_and_again_is_listed_anew_less_and_less_often() {
+        let mut trouble = Trouble::new();
+        let mut pauses = Vec::new();
+        let mut now = Instant::now();
+        for _ in 0..10 {
+            let pause = trouble.pause("Run", now);
+            now += pause;
+            pauses.push(pause);
+        }
+        assert!(pauses.is_sorted(), "{pauses:?}");
+        assert!(pauses[0] <= Duration::from_secs(1));
+        assert_eq!(pauses[9], LONGEST);
+        let pause = trouble.pause("Run", now + LASTING);
+        assert!(pause <= Duration::from_secs(1));
+    }
 
     fn listed(status: Status) -> watcher::Error {
         watcher::Error::InitialListFailed(kube::Error::Api(Box::new(status)))

@@ -9,7 +9,7 @@ use futures::FutureExt;
 use kube::ResourceExt;
 
 use crate::api::Reason;
-use crate::decide::{WorkspaceView, memory::later, workspace::assess};
+use crate::decide::{WorkspaceView, backoff, memory::later, workspace::assess};
 
 use super::{
     checks::{Checked, Verdict},
@@ -25,9 +25,11 @@ use super::{
     writes::{self, WriteError},
 };
 
-/// Pause before a write that met a conflict is tried again, on a newer view of the object.
-const AFTER_CONFLICT: Duration = Duration::from_secs(1);
-/// Pause after a write was refused: a schema or a role has to be mended first.
+/// Pause before a write that met a conflict or got no answer is tried again, on a newer view of the object
+/// as a rule. Where the watch brings none, pauses grow: each try costs the service two calls.
+const IN_VAIN: Duration = Duration::from_secs(1);
+/// Pause after a write was refused: a schema or a role has to be mended first. Also the longest after one
+/// that came to nothing otherwise.
 const AFTER_REFUSAL: Duration = Duration::from_mins(1);
 /// Pause before a Secret that the API server didn't give is read again, as long as the Workspace is Ready.
 const AFTER_SILENCE: Duration = Duration::from_secs(5);
@@ -75,7 +77,7 @@ async fn look<K: Kind>(
     // Without the finalizer it could go while its Runs need it.
     let held = match hold(ctx, workspace, key).await {
         Ok(held) => held,
-        Err(error) => return unheld(ctx, key, &error),
+        Err(error) => return unheld(ctx, workspace, key, &error),
     };
     let workspace = held.as_ref().unwrap_or(workspace);
     let (pause, result) = match due(ctx, workspace, key) {
@@ -96,7 +98,10 @@ async fn look<K: Kind>(
     match departure::depart(ctx, workspace, key).await {
         Departure::Released => (Action::await_change(), result),
         Departure::Waits => (Action::requeue(pause.min(DEPARTURE)), result),
-        Departure::Overtaken => (Action::requeue(AFTER_CONFLICT), ReconcileResult::conflict),
+        Departure::Overtaken => {
+            let pause = in_vain(ctx, workspace, key);
+            (Action::requeue(pause), ReconcileResult::conflict)
+        }
         // Each try lists the Runs.
         Departure::Failed => (Action::requeue(DEPARTURE), ReconcileResult::error),
     }
@@ -132,30 +137,42 @@ async fn hold<K: Kind>(ctx: &Context, workspace: &K, key: &Key) -> Result<Option
 }
 
 /// The finalizer could not be written, and without it no Run is submitted: where that lasts, they are told.
-fn unheld(ctx: &Context, key: &Key, error: &WriteError) -> (Action, ReconcileResult) {
-    match error {
-        WriteError::Conflict => (Action::requeue(AFTER_CONFLICT), ReconcileResult::conflict),
-        WriteError::Gone => (Action::await_change(), ReconcileResult::conflict),
-        WriteError::Refused(_)
-        | WriteError::Failed(_)
-        | WriteError::Timeout
-        | WriteError::Serialize(_) => {
-            tracing::warn!(
-                k8s.namespace.name = %key.namespace, workspace.name = %key.name, error = %chain(error),
-                "failed to put the finalizer on a Workspace; trying again"
-            );
-            if ctx.registry.slot(key).view == WorkspaceView::Unknown {
-                let view = WorkspaceView::NotReady {
-                    reason: Reason::Checking,
-                    message: "its finalizer could not be written; the operator's log says why, and it is tried again."
-                        .to_owned(),
-                };
-                ctx.registry.set(key, Slot::closed(view));
-                wake::runs_of(ctx, key);
-            }
-            (Action::requeue(AFTER_REFUSAL), ReconcileResult::error)
+fn unheld<K: Kind>(
+    ctx: &Context,
+    workspace: &K,
+    key: &Key,
+    error: &WriteError,
+) -> (Action, ReconcileResult) {
+    let pause = match error {
+        WriteError::Conflict => {
+            let pause = in_vain(ctx, workspace, key);
+            return (Action::requeue(pause), ReconcileResult::conflict);
         }
+        WriteError::Gone => return (Action::await_change(), ReconcileResult::conflict),
+        WriteError::Failed(_) | WriteError::Timeout => in_vain(ctx, workspace, key),
+        WriteError::Refused(_) | WriteError::Serialize(_) => AFTER_REFUSAL,
+    };
+    tracing::warn!(
+        k8s.namespace.name = %key.namespace, workspace.name = %key.name, error = %chain(error),
+        "failed to put the finalizer on a Workspace; trying again"
+    );
+    if ctx.registry.slot(key).view == WorkspaceView::Unknown {
+        let view = WorkspaceView::NotReady {
+            reason: Reason::Checking,
+            message: "its finalizer could not be written; the operator's log says why, and it is tried again."
+                .to_owned(),
+        };
+        ctx.registry.set(key, Slot::closed(view));
+        wake::runs_of(ctx, key);
     }
+    (Action::requeue(pause), ReconcileResult::error)
+}
+
+/// How long to wait after a write that came to nothing.
+fn in_vain<K: Kind>(ctx: &Context, workspace: &K, key: &Key) -> Duration {
+    let times = ctx.checks.wrote_in_vain(key);
+    let seed = backoff::seed(&workspace.uid().unwrap_or_default(), times);
+    backoff::delay(times, None, seed).clamp(IN_VAIN, AFTER_REFUSAL)
 }
 
 fn follow_secrets<K: Kind>(ctx: &Arc<Context>, workspace: &K, key: &Key) {
@@ -203,12 +220,17 @@ async fn examine<K: Kind>(ctx: &Context, workspace: &K, key: &Key) -> (Duration,
         .waits_for
         .as_ref()
         .is_some_and(|runs| !runs.is_empty());
-    let result = settle::write_status(ctx, workspace, key, &assessment.status, waits).await;
+    // First what holds, then the word of it: whoever reads it may rely on it.
     let pause = settle::settle(ctx, workspace, key, check, live, &assessment);
+    let result = settle::write_status(ctx, workspace, key, &assessment.status, waits).await;
     let pause = match result {
-        ReconcileResult::conflict => pause.min(AFTER_CONFLICT),
-        ReconcileResult::error => pause.min(AFTER_REFUSAL),
-        ReconcileResult::success | ReconcileResult::requeue_after | ReconcileResult::panic => pause,
+        ReconcileResult::conflict | ReconcileResult::error => {
+            pause.min(in_vain(ctx, workspace, key))
+        }
+        ReconcileResult::success | ReconcileResult::requeue_after | ReconcileResult::panic => {
+            ctx.checks.wrote(key);
+            pause
+        }
     };
     let checked = Checked {
         uid: workspace.uid().unwrap_or_default(),

@@ -23,6 +23,7 @@ use crate::helm;
 #[case::an_unknown_pull_policy(&["--set", "image.pullPolicy=Sometimes"], &["/image/pullPolicy", "Always", "Never"])]
 #[case::an_unknown_form_of_the_log(&["--set", "logging.format=xml"], &["/logging/format", "text", "json"])]
 #[case::no_duration(&["--set", "poll.min=soon"], &["/poll/min", "pattern"])]
+#[case::a_watch_too_long(&["--set", "watchTimeout=291s"], &["/watchTimeout", "pattern"])]
 #[case::a_namespace_that_can_t_be(&["--set", "watchNamespaces={Team_A}"], &["/watchNamespaces/0", "pattern"])]
 #[case::a_namespace_twice(&["--set", "watchNamespaces={a,a}"], &["/watchNamespaces", "equal"])]
 #[case::a_name_where_a_list_belongs(&["--set", "tokenSecretNames=mine"], &["/tokenSecretNames", "want array"])]

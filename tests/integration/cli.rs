@@ -36,6 +36,7 @@ fn refused(args: &[&str], words: &[&str]) {
 #[case::with_a_number_too_small(&["--max-concurrent-reconciles", "0"], &["--max-concurrent-reconciles"])]
 #[case::with_no_duration(&["--poll-min", "soon"], &["--poll-min", "is no duration", "500ms"])]
 #[case::with_a_duration_too_short(&["--poll-min", "1ms"], &["--poll-min", "too short", "10ms"])]
+#[case::with_a_watch_too_long(&["--watch-timeout", "5m"], &["--watch-timeout", "not within 1s and 290s"])]
 #[case::with_intervals_in_the_wrong_order(&["--poll-min", "10s", "--poll-max", "5s"], &["--poll-min", "longer than"])]
 #[case::with_no_address(&["--listen", ":8080"], &["--listen", ":8080", "0.0.0.0:8080"])]
 #[case::with_a_filter_that_is_none(&["--log-filter", "run_operator=loud"], &["--log-filter", "run_operator=loud"])]

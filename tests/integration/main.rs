@@ -53,6 +53,7 @@ mod rotation;
 mod rows;
 mod security;
 mod spec_fields;
+mod stale;
 mod streams;
 mod tampering;
 mod tenancy;

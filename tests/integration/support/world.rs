@@ -1,5 +1,7 @@
 //! A namespace with a Workspace, its token, a service and an operator.
 
+use std::path::{Path, PathBuf};
+
 use k8s_openapi::api::core::v1::{Namespace, Secret};
 use k8s_openapi::api::events::v1::Event;
 use kube::{
@@ -37,6 +39,8 @@ pub(crate) struct Setup {
     pub(crate) elected: Option<&'static [&'static str]>,
     /// Who the operator is to the API server.
     pub(crate) rights: Rights,
+    /// The operator's way to the API server, where something stands in it. As administrator only.
+    pub(crate) through: Option<PathBuf>,
 }
 
 /// Who an operator is to the API server.
@@ -99,7 +103,9 @@ impl World {
         }
         args.extend(setup.operator.iter().map(|&arg| arg.to_owned()));
         let recipe = Recipe {
-            kubeconfig: control_plane.kubeconfig().to_owned(),
+            kubeconfig: setup
+                .through
+                .unwrap_or_else(|| control_plane.kubeconfig().to_owned()),
             namespace: if setup.everywhere {
                 String::new()
             } else {
@@ -159,12 +165,18 @@ impl World {
 
     /// A second operator beside the first, as a stale leader would be.
     pub(crate) async fn another_operator(&self) -> Operator {
+        self.another_operator_through(&self.recipe.kubeconfig).await
+    }
+
+    /// A second operator, which goes this way to the API server.
+    pub(crate) async fn another_operator_through(&self, kubeconfig: &Path) -> Operator {
         let log = self
             .recipe
             .log
             .with_file_name(format!("operator-{}.log", uuid::Uuid::new_v4()));
         Operator::start(&Recipe {
             log,
+            kubeconfig: kubeconfig.to_owned(),
             ..self.recipe.clone()
         })
         .await

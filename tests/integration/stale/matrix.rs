@@ -1,0 +1,162 @@
+//! Every version that a life has had is shown to an operator as the present: to one that restarts or to one
+//! that runs, and the present then comes by events or by a list.
+
+use std::collections::BTreeSet;
+
+use kube::ResourceExt;
+use run_operator::api::{Phase, Run};
+use serde_json::{Value, json};
+
+use super::proxy::Proxy;
+use super::{lists, running, stage, writes};
+use crate::figures::Figures;
+use crate::support::{World, eventually, holds_for_a_while};
+
+/// A few looks, in which what the old view leads to begins.
+const LOOKS: u32 = 16;
+
+/// What the service has, but for how often it was read.
+async fn ledger(world: &World) -> Vec<Value> {
+    let runs = world.service.runs().await;
+    let told = |run: &Value| {
+        json!([
+            run["idempotencyKey"],
+            run["state"],
+            run["posts"],
+            run["runId"]
+        ])
+    };
+    runs.iter().map(told).collect()
+}
+
+/// Every version of a life that ends well, one that is cancelled by its deletion, and one that goes on
+/// under the same name.
+async fn lives(world: &World) -> (Vec<u64>, Vec<Run>) {
+    let history = world.history().await;
+    let run = json!({"logEvents": 1, "runTimeMs": 300});
+    world.simulate("good", run).await;
+    world.phase("good", Phase::Succeeded).await;
+    let good = world.released("good").await;
+    running(world, "again").await;
+    world.delete_run("again").await;
+    world.gone("again").await;
+    let again = running(world, "again").await;
+    history
+        .until("again", "is seen", |run| {
+            run.resource_version() == again.resource_version()
+        })
+        .await;
+    let all = ["good", "again"].iter().flat_map(|name| history.of(name));
+    let versions: BTreeSet<u64> = all
+        .filter_map(|run| run.resource_version()?.parse().ok())
+        .collect();
+    (versions.into_iter().collect(), vec![good, again])
+}
+
+struct Scenario {
+    at: u64,
+    restart: bool,
+    by_list: bool,
+}
+
+/// Writes and calls while the view was old.
+async fn play(proxy: &Proxy, world: &mut World, scenario: &Scenario) -> (usize, usize) {
+    let tried = writes(proxy);
+    let called = world.service.run_calls().await;
+    if scenario.restart {
+        world.kill_operator();
+        proxy.show("runs", scenario.at);
+        world.start_operator().await;
+        world.workspace_ready("default", "True", "Verified").await;
+    } else {
+        let before = lists(proxy);
+        proxy.relist("runs");
+        proxy.show("runs", scenario.at);
+        eventually("the old list", async || {
+            if lists(proxy) > before {
+                Ok(())
+            } else {
+                Err("not yet")
+            }
+        })
+        .await;
+    }
+    holds_for_a_while(LOOKS, async || {}).await;
+    if scenario.by_list {
+        proxy.relist("runs");
+    } else {
+        proxy.thaw("runs");
+    }
+    let run = world.create_run("probe", json!({})).await;
+    world.phase("probe", Phase::Succeeded).await;
+    world.released("probe").await;
+    assert_eq!(world.posts_of(&run).await, 1);
+    world.delete_run("probe").await;
+    world.gone("probe").await;
+    (
+        writes(proxy) - tried,
+        world.service.run_calls().await - called,
+    )
+}
+
+#[tokio::test]
+async fn whichever_version_is_shown_as_the_present_nothing_is_doubled_undone_or_cancelled() {
+    let (proxy, mut world) = stage().await;
+    let (versions, standing) = lives(&world).await;
+    let full = std::env::var("RUN_OPERATOR_PROVE").is_ok_and(|value| value == "full");
+    // The bounded part takes a few of them, and each of the four ways once.
+    let step = if full { 1 } else { versions.len().div_ceil(4) };
+    let (mut played, mut held, mut most_writes, mut most_calls) = (0_usize, 0_usize, 0, 0);
+    for (n, at) in versions.iter().copied().enumerate().step_by(step) {
+        let ways = [(true, false), (false, true), (true, true), (false, false)];
+        let one = (n / step) % 4;
+        for (way, (restart, by_list)) in ways.into_iter().enumerate() {
+            if !full && way != one {
+                continue;
+            }
+            played += 1;
+            let before = ledger(&world).await;
+            let scenario = Scenario {
+                at,
+                restart,
+                by_list,
+            };
+            let (writes, calls) = play(&proxy, &mut world, &scenario).await;
+            let told = format!("version {at}, restart: {restart}, by list: {by_list}");
+            assert_eq!(ledger(&world).await[..before.len()], before, "{told}");
+            for run in &standing {
+                let now = world.run(&run.name_any()).await;
+                assert_eq!(now.uid(), run.uid(), "{told}");
+                let phase = |run: &Run| run.status.as_ref().and_then(|s| s.phase);
+                assert_eq!(phase(&now), phase(run), "{told}");
+            }
+            held += 1;
+            most_writes = most_writes.max(writes);
+            most_calls = most_calls.max(calls);
+        }
+    }
+    // Bounded: the probe's own four writes, and a few tries for each of three objects.
+    assert!(most_writes <= 24, "{most_writes} writes");
+    world.delete_run("again").await;
+    world.gone("again").await;
+    let runs = world.service.runs().await;
+    let live = runs.iter().filter(|run| run["state"] == "running").count();
+    assert_eq!(live, 0, "left behind: {runs:?}");
+    Figures::new("stale")
+        .row(
+            "Versions of three lives shown as the present",
+            versions.len(),
+        )
+        .row(
+            "Scenarios (version, restarted or not, then events or a list)",
+            played,
+        )
+        .row(
+            "Scenarios after which service and objects were as before",
+            held,
+        )
+        .row("Runs left at the service after the last deletion", live)
+        .row("Kubernetes writes of one scenario, at most", most_writes)
+        .row("Service calls of one scenario, at most", most_calls)
+        .record();
+}

@@ -1,0 +1,146 @@
+//! An API server that refuses: 410, 429, 500 and 503 of every verb, and watches that end at once.
+
+use rstest::rstest;
+use run_operator::api::Phase;
+use serde_json::json;
+
+use super::proxy::Fault;
+use super::{eventually_lists, ledger, lists, running, stage};
+use crate::support::{World, eventually, holds_for_a_while};
+
+/// Every verb that the operator uses, each refused twice.
+const VERBS: [(&str, &str); 11] = [
+    ("list", "runs"),
+    ("watch", "runs"),
+    ("list", "workspaces"),
+    ("watch", "workspaces"),
+    ("list", "secrets"),
+    ("get", "secrets"),
+    ("patch", "workspaces"),
+    ("patch", "workspaces/status"),
+    ("patch", "runs"),
+    ("patch", "runs/status"),
+    ("create", "events"),
+];
+
+#[rstest]
+#[case::too_many(429, None)]
+#[case::too_many_come_later(429, Some("1"))]
+#[case::broken(500, None)]
+#[case::away(503, Some("0"))]
+#[tokio::test]
+async fn what_is_refused_twice_is_done_at_the_third_try(
+    #[case] status: u16,
+    #[case] retry_after: Option<&'static str>,
+) {
+    let (proxy, mut world) = stage().await;
+    world.kill_operator();
+    let asked_before = proxy.asked(|_| true).len();
+    for (verb, resource) in VERBS {
+        let answer = Fault::Answer(status, retry_after);
+        proxy.fault(2, answer, move |asked| asked.is(verb, resource));
+    }
+    world.start_operator().await;
+    world.create_workspace("second", json!({})).await;
+    let spec = json!({"workspaceRef": {"name": "second"}});
+    let run = world.create_run("train", spec).await;
+    world.phase("train", Phase::Succeeded).await;
+    world.released("train").await;
+    world.event("train", "Succeeded").await;
+    assert_eq!(world.posts_of(&run).await, 1);
+    ledger(&world, &[(&run, "succeeded")]).await;
+    for (verb, resource) in VERBS {
+        let of_this = proxy.asked(|asked| asked.is(verb, resource));
+        let refused = of_this.iter().filter(|asked| asked.status == Some(status));
+        assert_eq!(refused.count(), 2, "{verb} {resource} was not tried again");
+    }
+    let all = proxy.asked(|_| true).len() - asked_before;
+    assert!(all <= 70, "{all} requests for one Run");
+}
+
+async fn goes_through(world: &World, name: &str) {
+    let run = world.create_run(name, json!({})).await;
+    world.phase(name, Phase::Succeeded).await;
+    assert_eq!(world.posts_of(&run).await, 1);
+}
+
+/// kube's watcher would ask for the same version for ever.
+#[tokio::test]
+async fn a_watch_that_is_gone_as_a_status_begins_with_a_list() {
+    let (proxy, world) = stage().await;
+    proxy.fault(1, Fault::Answer(410, None), |asked| {
+        asked.is("watch", "runs")
+    });
+    proxy.relist("runs");
+    // The first for the 410 in the stream, the second for the one as a status.
+    eventually_lists(&proxy, 3).await;
+    goes_through(&world, "train").await;
+    assert_eq!(lists(&proxy), 3);
+    let watches = proxy.asked(|asked| asked.is("watch", "runs"));
+    assert_eq!(watches.len(), 3, "{watches:?}");
+}
+
+#[rstest]
+#[case::as_a_status(Fault::Answer(410, None))]
+#[case::in_the_stream(Fault::Gone)]
+#[tokio::test]
+async fn while_every_watch_is_gone_the_lists_grow_rare_and_runs_go_through(#[case] fault: Fault) {
+    let (proxy, world) = stage().await;
+    proxy.lasting(fault, |asked| asked.is("watch", "runs"));
+    proxy.relist("runs");
+    let before = lists(&proxy);
+    // Lists alone show what is to be done.
+    goes_through(&world, "train").await;
+    holds_for_a_while(60, async || {
+        let more = lists(&proxy) - before;
+        assert!(more <= 7, "{more} lists");
+    })
+    .await;
+    proxy.clear();
+    goes_through(&world, "after").await;
+}
+
+/// kube's watcher begins anew at once what has ended in good order.
+#[tokio::test]
+async fn watches_that_end_as_they_begin_are_no_loop_without_a_pause() {
+    let (proxy, world) = stage().await;
+    proxy.lasting(Fault::Ends, |asked| asked.is("watch", "runs"));
+    let before = proxy.count("watch", "runs");
+    proxy.relist("runs");
+    proxy.until("watch", "runs", before + 2).await;
+    holds_for_a_while(80, async || {
+        let more = proxy.count("watch", "runs") - before;
+        assert!(more <= 6, "{more} watches");
+    })
+    .await;
+    proxy.clear();
+    goes_through(&world, "train").await;
+    assert_eq!(lists(&proxy), 2);
+}
+
+/// Events that come twice, and later than those of other kinds.
+#[tokio::test]
+async fn events_that_come_twice_and_in_another_order_change_nothing() {
+    let (proxy, world) = stage().await;
+    proxy.double("runs", 2);
+    proxy.double("workspaces", 1);
+    proxy.freeze("workspaces").await;
+    world.create_workspace("second", json!({})).await;
+    let spec = json!({"workspaceRef": {"name": "second"}});
+    let early = world.create_run("early", spec).await;
+    eventually("the Run comes before its Workspace", async || {
+        let run = world.run("early").await;
+        run.status
+            .filter(|s| s.phase.is_some())
+            .map(drop)
+            .ok_or("no status")
+    })
+    .await;
+    proxy.thaw("workspaces");
+    world.phase("early", Phase::Succeeded).await;
+    let run = running(&world, "train").await;
+    world.delete_run("train").await;
+    world.gone("train").await;
+    assert_eq!(super::cancels(&world, &run).await, 1);
+    ledger(&world, &[(&early, "succeeded"), (&run, "cancelled")]).await;
+}

@@ -1,0 +1,82 @@
+//! An API server that accepts and never answers, stops in the middle of an answer, or leaves a watch open
+//! and says nothing.
+
+use run_operator::api::Phase;
+use serde_json::json;
+
+use super::proxy::Fault;
+use super::{cancels, ledger, lists, running, stage_with};
+use crate::support::Setup;
+
+/// Silence is noticed after the watch's time and 5 s.
+fn short() -> Setup {
+    Setup {
+        operator: vec!["--watch-timeout", "1s"],
+        ..Setup::default()
+    }
+}
+
+/// As over a connection that a router between the two has forgotten.
+#[tokio::test]
+async fn watches_that_fall_silent_are_begun_anew_where_they_stood() {
+    let (proxy, world) = stage_with(short()).await;
+    let run = running(&world, "train").await;
+    for resource in ["runs", "workspaces", "secrets"] {
+        proxy.mute(resource);
+    }
+    world.delete_run("train").await;
+    let late = world.create_run("late", json!({})).await;
+    world.gone("train").await;
+    world.phase("late", Phase::Succeeded).await;
+    assert_eq!(cancels(&world, &run).await, 1);
+    assert_eq!(lists(&proxy), 1, "what was missed is told, not listed");
+    ledger(&world, &[(&run, "cancelled"), (&late, "succeeded")]).await;
+}
+
+/// One of each kind of request hangs; whatever else goes on meanwhile.
+#[tokio::test]
+async fn requests_that_hang_are_given_up_and_made_again() {
+    let (proxy, world) = stage_with(short()).await;
+    let of = |verb, resource, name: &'static str| {
+        move |asked: &super::asked::Asked| {
+            asked.is(verb, resource) && asked.name.as_deref() == Some(name)
+        }
+    };
+    let old = running(&world, "old").await;
+    proxy.fault(1, Fault::Hang, of("patch", "runs", "intent"));
+    proxy.fault(1, Fault::Hang, of("patch", "runs/status", "status"));
+    proxy.fault(1, Fault::Half, of("patch", "runs/status", "half"));
+    proxy.fault(1, Fault::Lose, of("patch", "runs/status", "lost"));
+    proxy.fault(1, Fault::Hang, |asked| asked.is("create", "events"));
+    let mut runs = Vec::new();
+    for name in ["intent", "status", "half", "lost"] {
+        runs.push(world.create_run(name, json!({})).await);
+    }
+    // They are seen before the watch goes.
+    proxy.until("patch", "runs/status", 3).await;
+    proxy.fault(1, Fault::Hang, |asked| asked.is("list", "workspaces"));
+    proxy.fault(1, Fault::Half, |asked| {
+        asked.fills() && asked.resource == "runs"
+    });
+    proxy.fault(1, Fault::Hang, |asked| asked.is("watch", "secrets"));
+    // A proxy on the way says to come back tomorrow.
+    let tomorrow = Fault::Answer(429, Some("86400"));
+    proxy.fault(1, tomorrow, |asked| asked.is("watch", "workspaces"));
+    for resource in ["runs", "workspaces", "secrets"] {
+        proxy.relist(resource);
+    }
+    world.delete_run("old").await;
+    for name in ["intent", "status", "half", "lost"] {
+        world.phase(name, Phase::Succeeded).await;
+        world.released(name).await;
+    }
+    world.gone("old").await;
+    world.create_workspace("second", json!({})).await;
+    world.workspace_ready("second", "True", "Verified").await;
+    let mut ended = vec![(&old, "cancelled")];
+    ended.extend(runs.iter().map(|run| (run, "succeeded")));
+    ledger(&world, &ended).await;
+    for run in &runs {
+        assert_eq!(world.posts_of(run).await, 1);
+    }
+}

@@ -1,0 +1,290 @@
+//! Unobserved state: what happens while the watch is silent is never told, and the first list after it
+//! shows only what came of it.
+
+use kube::ResourceExt;
+use kube::api::{Patch, PatchParams};
+use rstest::rstest;
+use run_operator::api::{ConditionType as Type, Phase};
+use serde_json::json;
+
+use super::{
+    cancels, eventually_writes, force_away, ledger, lists, running, stage, stage_with, writes,
+};
+use crate::support::{Setup, TOKEN, eventually, holds_for_a_while, own_control_plane};
+
+/// How the operator learns of the present.
+#[derive(Clone, Copy, PartialEq)]
+enum Then {
+    /// Every event comes late.
+    Events,
+    /// No event comes, and a list shows the present.
+    List,
+}
+
+impl Then {
+    fn end(self, proxy: &super::proxy::Proxy, resource: &str) {
+        match self {
+            Self::Events => proxy.thaw(resource),
+            Self::List => proxy.relist(resource),
+        }
+    }
+}
+
+#[rstest]
+#[case::told_late(Then::Events)]
+#[case::never_told(Then::List)]
+#[tokio::test]
+async fn a_run_that_was_replaced_unseen_is_cancelled_and_the_new_one_submitted(#[case] then: Then) {
+    let (proxy, world) = stage().await;
+    let first = running(&world, "train").await;
+    proxy.freeze("runs").await;
+    force_away(&world, "train").await;
+    // One that comes and goes without ever being seen.
+    world.simulate("train", json!({"outcome": "never"})).await;
+    force_away(&world, "train").await;
+    let last = world.simulate("train", json!({"outcome": "never"})).await;
+    then.end(&proxy, "runs");
+    world.state("train", "running").await;
+    ledger(&world, &[(&first, "cancelled"), (&last, "running")]).await;
+    world.delete_run("train").await;
+    world.gone("train").await;
+    ledger(&world, &[(&first, "cancelled"), (&last, "cancelled")]).await;
+}
+
+#[rstest]
+#[case::told_late(Then::Events)]
+#[case::never_told(Then::List)]
+#[tokio::test]
+async fn a_deletion_a_cancel_and_an_object_taken_away_unseen_are_all_made_up_for(
+    #[case] then: Then,
+) {
+    let (proxy, world) = stage().await;
+    let deleted = running(&world, "deleted").await;
+    let cancelled = running(&world, "cancelled").await;
+    let taken = running(&world, "taken").await;
+    proxy.freeze("runs").await;
+    world.delete_run("deleted").await;
+    let cancel = json!({"spec": {"cancel": true}});
+    world.patch_run("cancelled", cancel.clone()).await;
+    world.patch_run("taken", cancel).await;
+    force_away(&world, "taken").await;
+    then.end(&proxy, "runs");
+    world.gone("deleted").await;
+    world.phase("cancelled", Phase::Cancelled).await;
+    ledger(
+        &world,
+        &[
+            (&deleted, "cancelled"),
+            (&cancelled, "cancelled"),
+            (&taken, "cancelled"),
+        ],
+    )
+    .await;
+    assert_eq!(cancels(&world, &deleted).await, 1);
+    assert_eq!(lists(&proxy), if then == Then::List { 2 } else { 1 });
+}
+
+/// The event is lost, and the watch goes on: nothing but the operator's own write can tell.
+#[tokio::test]
+async fn an_object_whose_deletion_is_never_told_is_missed_at_the_first_write() {
+    let (proxy, world) = stage().await;
+    let run = running(&world, "train").await;
+    proxy.withhold("runs", "train");
+    force_away(&world, "train").await;
+    let run_id = run.status.as_ref().unwrap().run_id.clone().unwrap();
+    let state = json!({"state": "provisioning"});
+    world
+        .service
+        .post(&format!("runs/{run_id}/state"), state)
+        .await;
+    ledger(&world, &[(&run, "cancelled")]).await;
+    let tries = writes(&proxy);
+    let calls = world.service.run_calls().await;
+    // The store shows it still; nothing more is tried for it.
+    let other = running(&world, "other").await;
+    world.token("another").await;
+    world
+        .workspace_ready("default", "False", "Unauthorized")
+        .await;
+    world.token(TOKEN).await;
+    world.workspace_ready("default", "True", "Verified").await;
+    let of_this = |asked: &super::asked::Asked| {
+        asked.verb == "patch" && asked.name.as_deref() == Some("train")
+    };
+    assert!(proxy.asked(of_this).len() <= tries, "written again");
+    assert!(calls > 0);
+    assert_eq!(cancels(&world, &run).await, 1);
+    ledger(&world, &[(&run, "cancelled"), (&other, "running")]).await;
+}
+
+/// A change of the object is never told; the operator's next write is refused and it looks for itself.
+#[tokio::test]
+async fn a_cancel_that_is_never_told_is_seen_at_the_second_conflict() {
+    let (proxy, world) = stage().await;
+    let run = running(&world, "train").await;
+    proxy.withhold("runs", "train");
+    world
+        .patch_run("train", json!({"spec": {"cancel": true}}))
+        .await;
+    let before = writes(&proxy);
+    let run_id = run.status.as_ref().unwrap().run_id.clone().unwrap();
+    let state = json!({"state": "provisioning"});
+    world
+        .service
+        .post(&format!("runs/{run_id}/state"), state)
+        .await;
+    world.phase("train", Phase::Cancelled).await;
+    world.released("train").await;
+    ledger(&world, &[(&run, "cancelled")]).await;
+    let tries = writes(&proxy) - before;
+    assert!(tries <= 8, "{tries} writes");
+}
+
+#[rstest]
+#[case::told_late(Then::Events)]
+#[case::never_told(Then::List)]
+#[tokio::test]
+async fn a_workspace_that_was_replaced_unseen_is_obeyed_when_it_is_seen(#[case] then: Then) {
+    let (proxy, world) = stage().await;
+    let kept = running(&world, "kept").await;
+    proxy.freeze("workspaces").await;
+    world.force_workspace_away("default").await;
+    let suspended = json!({"suspend": true});
+    world.create_workspace("default", suspended).await;
+    // As far as the operator knows, this may be submitted.
+    let meanwhile = running(&world, "meanwhile").await;
+    then.end(&proxy, "workspaces");
+    // The new one's status is empty until it is seen.
+    world.workspace_ready("default", "True", "Verified").await;
+    world.create_run("late", json!({})).await;
+    world
+        .condition("late", Type::Reconciling, "True", "WorkspaceSuspended")
+        .await;
+    let patch = Patch::Merge(json!({"spec": {"suspend": null}}));
+    let params = PatchParams::default();
+    let workspaces = world.workspaces();
+    workspaces.patch("default", &params, &patch).await.unwrap();
+    let late = world.phase("late", Phase::Succeeded).await;
+    for name in ["kept", "meanwhile"] {
+        world.delete_run(name).await;
+        world.gone(name).await;
+    }
+    let ended = [
+        (&kept, "cancelled"),
+        (&meanwhile, "cancelled"),
+        (&late, "succeeded"),
+    ];
+    ledger(&world, &ended).await;
+}
+
+/// The first call that is refused has the Secret read past the watch.
+#[tokio::test]
+async fn a_token_that_was_changed_unseen_is_found_at_the_first_refusal() {
+    let (proxy, world) = stage().await;
+    let first = running(&world, "first").await;
+    proxy.freeze("secrets").await;
+    let tokens = world.service.get("tokens").await;
+    let old = tokens[0]["fingerprint"].as_str().unwrap().to_owned();
+    world
+        .service
+        .post("tokens", json!({"token": "another"}))
+        .await;
+    world.token("another").await;
+    world.service.delete(&format!("tokens/{old}")).await;
+    let second = world.create_run("second", json!({})).await;
+    world.phase("second", Phase::Succeeded).await;
+    world.delete_run("first").await;
+    world.gone("first").await;
+    ledger(&world, &[(&first, "cancelled"), (&second, "succeeded")]).await;
+    assert!(world.unauthorized().await <= 4);
+}
+
+/// A Workspace that the watch does not bring back costs the service a bounded number of checks.
+#[tokio::test]
+async fn a_workspace_that_can_not_be_written_is_checked_less_and_less_often() {
+    let (proxy, world) = stage().await;
+    world.workspace_ready("default", "True", "Verified").await;
+    proxy.freeze("workspaces").await;
+    let note = Patch::Merge(json!({"metadata": {"labels": {"seen": "no"}}}));
+    let params = PatchParams::default();
+    world
+        .workspaces()
+        .patch("default", &params, &note)
+        .await
+        .unwrap();
+    let before = world.service.count("getCurrentWorkspace").await;
+    world.token("another").await;
+    proxy.until("patch", "workspaces/status", 3).await;
+    holds_for_a_while(160, async || {
+        let checks = world.service.count("getCurrentWorkspace").await - before;
+        assert!(checks <= 4, "{checks} checks");
+    })
+    .await;
+    world.token(TOKEN).await;
+    proxy.thaw("workspaces");
+    world.workspace_ready("default", "True", "Verified").await;
+}
+
+/// The labels of a namespace, and so its right to a `ClusterWorkspace`, change unseen.
+#[tokio::test]
+async fn a_namespace_that_lost_its_right_unseen_keeps_its_run_and_gets_no_other() {
+    let own = own_control_plane().await;
+    let (proxy, world) = stage_with(Setup {
+        control_plane: Some(own),
+        everywhere: true,
+        ..Setup::default()
+    })
+    .await;
+    let shared = json!({
+        "apiVersion": "run-operator.dev/v1alpha1", "kind": "ClusterWorkspace",
+        "metadata": {"name": "shared"},
+        "spec": {"namespaceSelector": {"matchLabels": {"runs": "yes"}}},
+    });
+    world
+        .kubectl(&["create", "-f", "-"], &shared.to_string())
+        .await
+        .unwrap();
+    let label = async |value: &str| {
+        let label = format!("runs={value}");
+        let args = [
+            "label",
+            "--overwrite",
+            "namespace",
+            &world.namespace,
+            &label,
+        ];
+        world.kubectl(&args, "").await.unwrap();
+    };
+    label("yes").await;
+    let of_shared = json!({
+        "workspaceRef": {"kind": "ClusterWorkspace", "name": "shared"},
+        "workload": {"image": "i", "simulate": {"outcome": "never"}},
+    });
+    let first = world.create_run("first", of_shared.clone()).await;
+    world.state("first", "running").await;
+    proxy.freeze("namespaces").await;
+    label("no").await;
+    proxy.relist("namespaces");
+    let before = proxy.count("list", "namespaces");
+    eventually("the labels are read anew", async || {
+        let lists = proxy.count("list", "namespaces");
+        if lists > before || lists > 1 {
+            Ok(())
+        } else {
+            Err(lists)
+        }
+    })
+    .await;
+    world.create_run("second", of_shared).await;
+    world
+        .condition("second", Type::Ready, "False", "NamespaceNotAllowed")
+        .await;
+    world.delete_run("first").await;
+    world.gone("first").await;
+    ledger(&world, &[(&first, "cancelled")]).await;
+    eventually_writes(&proxy, 1).await;
+    assert_eq!(world.posts_of(&first).await, 1);
+    let second = world.run("second").await;
+    assert!(second.uid().is_some());
+    assert_eq!(world.posts_of(&second).await, 0);
+}
