@@ -137,6 +137,16 @@ impl Process {
         self.signal("INT");
     }
 
+    /// Sends SIGSTOP: it holds still, connections and all, until [`Process::go_on`].
+    pub(crate) fn hold(&self) {
+        self.signal("STOP");
+    }
+
+    /// Sends SIGCONT.
+    pub(crate) fn go_on(&self) {
+        self.signal("CONT");
+    }
+
     /// Sends SIGKILL and waits for the end.
     pub(crate) fn kill9(&mut self) {
         drop(self.signals.take());
@@ -187,8 +197,8 @@ impl Process {
         }
     }
 
-    fn signal(&mut self, name: &str) {
-        if let Some(signals) = &mut self.signals {
+    fn signal(&self, name: &str) {
+        if let Some(mut signals) = self.signals.as_ref() {
             // A closed pipe means that the process has ended, which is what was asked for.
             let _ = writeln!(signals, "{name}");
         }

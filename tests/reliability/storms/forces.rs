@@ -1,0 +1,151 @@
+//! How the weather is made: each of its sequences is one task beside the others.
+
+use std::time::Duration;
+
+use serde_json::Value;
+use tokio::time::sleep;
+
+use super::stage::{Stage, one};
+use super::weather::{Blow, Outage, Quake, Rotation};
+use crate::support::Operator;
+
+fn millis(length: u64) -> Duration {
+    Duration::from_millis(length)
+}
+
+impl Stage {
+    /// Operators come and go. The first of them lives on afterwards, alone.
+    pub(crate) async fn strike(&self, blows: &[(u64, Blow)]) -> Operator {
+        let mut places = [Some(self.launch(0)), None];
+        for (pause, blow) in blows {
+            sleep(millis(*pause)).await;
+            for (place, operator) in places.iter_mut().enumerate() {
+                self.revive(place, operator);
+            }
+            match *blow {
+                Blow::Kill { place, down } => {
+                    // Its end is waited for, and then nobody is there for a moment.
+                    drop(places[place].take());
+                    one(&self.counts.kills);
+                    sleep(millis(down)).await;
+                    places[place] = Some(self.launch(place));
+                }
+                Blow::Hold { place, length } => {
+                    if let Some(operator) = &places[place] {
+                        operator.hold();
+                        sleep(millis(length)).await;
+                        operator.go_on();
+                        one(&self.counts.holds);
+                    }
+                }
+                Blow::Join => {
+                    places[1] = Some(self.launch(1));
+                    one(&self.counts.seconds);
+                }
+                Blow::Leave => {
+                    drop(places[1].take());
+                    one(&self.counts.kills);
+                }
+            }
+        }
+        let [first, second] = places;
+        drop(second);
+        first.unwrap()
+    }
+
+    /// Starts an operator again that has ended by itself, as a kubelet does.
+    pub(crate) fn revive(&self, place: usize, operator: &mut Option<Operator>) {
+        if operator.as_mut().is_some_and(|o| o.exit_code().is_some()) {
+            one(&self.counts.exits);
+            *operator = Some(self.launch(place));
+        }
+    }
+
+    /// The cluster's own trouble.
+    pub(crate) async fn quake(&self, quakes: &[(u64, Quake)]) {
+        let plane = self.world.control_plane;
+        for (pause, quake) in quakes {
+            sleep(millis(*pause)).await;
+            match *quake {
+                Quake::ApiServer { down } => {
+                    plane.stop_apiserver().unwrap();
+                    sleep(millis(down)).await;
+                    plane.start_apiserver().await.unwrap();
+                    one(&self.counts.api_servers);
+                }
+                Quake::Etcd { down } => {
+                    plane.stop_etcd().unwrap();
+                    sleep(millis(down)).await;
+                    plane.start_etcd().await.unwrap();
+                    one(&self.counts.etcds);
+                }
+                Quake::Cut => {
+                    self.to_api_server.cut();
+                    one(&self.counts.resets);
+                }
+                Quake::Silence { length } => {
+                    self.to_api_server.silence();
+                    sleep(millis(length)).await;
+                    self.to_api_server.open();
+                    self.to_api_server.cut();
+                    one(&self.counts.resets);
+                }
+            }
+        }
+    }
+
+    /// The service's.
+    pub(crate) async fn fail(&self, outages: &[(u64, u64, Outage)]) {
+        let service = &self.world.service;
+        for (pause, lasts, outage) in outages {
+            sleep(millis(*pause)).await;
+            match outage {
+                Outage::Hold => {
+                    service.hold();
+                    sleep(millis(*lasts)).await;
+                    service.go_on();
+                }
+                Outage::Refuse => {
+                    self.to_service.refuse();
+                    sleep(millis(*lasts)).await;
+                    self.to_service.open();
+                }
+                Outage::Silence => {
+                    self.to_service.silence();
+                    sleep(millis(*lasts)).await;
+                    self.to_service.open();
+                }
+                Outage::Fault(fault) => self.with_fault(fault, millis(*lasts)).await,
+                Outage::Double(after) => {
+                    self.to_service.double(Some(millis(*after)));
+                    sleep(millis(*lasts)).await;
+                    self.to_service.double(None);
+                }
+                Outage::CutStreams => {
+                    service.delete("streams").await;
+                }
+            }
+            one(&self.counts.outages);
+        }
+    }
+
+    async fn with_fault(&self, fault: &Value, lasts: Duration) {
+        let service = &self.world.service;
+        let id = service.post("faults", fault.clone()).await["id"].clone();
+        sleep(lasts).await;
+        let all = service.get("faults").await;
+        let this = all.as_array().unwrap().iter().find(|f| f["id"] == id);
+        let fired = this.and_then(|f| f["fired"].as_u64()).unwrap();
+        let counted = &self.counts.faulted;
+        counted.fetch_add(fired, std::sync::atomic::Ordering::Relaxed);
+        service.delete(&format!("faults/{id}")).await;
+    }
+
+    /// Tokens that come and go.
+    pub(crate) async fn rotate_all(&self, rotations: &[(u64, Rotation)]) {
+        for (pause, rotation) in rotations {
+            sleep(millis(*pause)).await;
+            self.rotate(rotation.late, millis(rotation.gap)).await;
+        }
+    }
+}
