@@ -23,6 +23,7 @@ mod tools;
 // Where `tools` looks for it.
 use cluster::go_tool;
 
+mod soak;
 mod storms;
 mod wire;
 
