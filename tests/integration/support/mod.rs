@@ -22,5 +22,5 @@ pub(crate) use operator::{Operator, Recipe};
 pub(crate) use rights::{Audit, DEPLOYED, SECRET};
 pub(crate) use series::{Series, series};
 pub(crate) use service::{Service, TOKEN};
-pub(crate) use wait::{eventually, holds_for_a_while};
+pub(crate) use wait::{eventually, eventually_after, holds_for_a_while};
 pub(crate) use world::{Rights, Setup, World, held, intent_of, own_control_plane, phase_of};

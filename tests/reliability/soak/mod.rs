@@ -5,6 +5,8 @@ mod outage;
 mod pond;
 mod sample;
 
+use std::time::Duration;
+
 use self::pond::{Pond, There};
 use self::sample::{COLUMNS, Counted, Sample};
 use crate::cluster::{ControlPlane, Options};
@@ -13,8 +15,6 @@ use crate::figures::Figures;
 /// How much more memory the waves' end may show than the third wave, in percent. An allocator keeps what it
 /// once had, and not always the same.
 const GROWTH: u64 = 10;
-/// Connections that an HTTP client may keep for the next request.
-const IDLE_FILES: u64 = 8;
 
 /// How much of it.
 struct Size {
@@ -70,41 +70,59 @@ async fn what_the_operator_holds_does_not_grow_with_the_runs_that_have_been() {
             pond.one_run_each(created).await;
         }
     }
+    if crate::full() {
+        // What is left of the connections after their own time.
+        let rest = pond.rests(&first).await;
+        rows.push(rest.row("idle", created));
+    }
     let growth = growth(&samples);
     figures(&pond, created, rows, growth, &outages).await;
-    let last = samples.last().unwrap();
-    let third = &samples[2];
     assert!(
         growth <= i64::try_from(GROWTH).unwrap(),
         "memory grew by {growth} %: {samples:#?}"
     );
+    held_no_more(&samples, "files", |sample| sample.files);
+    held_no_more(&samples, "tasks", |sample| sample.tasks);
+    held_no_more(&samples, "threads", |sample| sample.threads);
+}
+
+/// After the last waves there is no more of this than after the first three, but for a quarter: connections that
+/// are kept for the next request, of which there are more or fewer as the waves' requests meet.
+fn held_no_more(samples: &[Sample], what: &str, of: impl Fn(&Sample) -> u64) {
+    let first = samples[..3].iter().map(&of).max().unwrap();
+    let last = last(samples).iter().map(of).max().unwrap();
     assert!(
-        last.files <= first.files + IDLE_FILES,
-        "files stay open: {samples:#?}"
+        last <= first + first / 4 + 1,
+        "{what} stay, {last} instead of {first}: {samples:#?}"
     );
-    assert!(
-        last.tasks <= third.tasks + IDLE_FILES,
-        "tasks stay: {samples:#?}"
-    );
-    assert_eq!(last.threads, third.threads, "threads stay: {samples:#?}");
+}
+
+/// The last third of the waves.
+fn last(samples: &[Sample]) -> &[Sample] {
+    &samples[samples.len() - samples.len() / 3..]
 }
 
 /// Creates, deletes half of them while they run and half after their end, and looks at what is left.
 async fn one_wave(pond: &Pond, wave: u64, runs: u64) -> Sample {
     pond.create(&format!("wave-{wave}"), runs).await;
     let active = runs / 2;
-    pond.shows(There {
+    let there = There {
         active,
         succeeded: runs - active,
-    })
-    .await;
-    pond.delete_all().await
+    };
+    pond.shows(there, Duration::ZERO).await;
+    let sample = pond.delete_all().await;
+    eprintln!("soak: after wave {wave}: {sample:?}");
+    sample
 }
 
 /// By how many percent the memory of the last third of the waves lies above the third wave's.
 fn growth(samples: &[Sample]) -> i64 {
-    let last = &samples[samples.len() - samples.len() / 3..];
-    let most = last.iter().map(|sample| sample.memory).max().unwrap();
+    let most = last(samples)
+        .iter()
+        .map(|sample| sample.memory)
+        .max()
+        .unwrap();
     let (most, base) = (
         i64::try_from(most).unwrap(),
         i64::try_from(samples[2].memory).unwrap(),
@@ -147,6 +165,10 @@ async fn figures(
             .row(
                 format!("{what} away, calls in vain at most"),
                 outage.at_most,
+            )
+            .row(
+                format!("{what} back, seconds until all was taken up"),
+                format!("{:.1}", outage.taken_up.as_secs_f64()),
             );
     }
     figures

@@ -1,7 +1,7 @@
 //! A long outage while many Runs exist: calls in vain are bounded by the backoff, not by the number of Runs, and
 //! everything is taken up afterwards.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::pond::{Pond, There};
 use super::sample::Counted;
@@ -16,6 +16,13 @@ pub(crate) struct Outage {
     pub(crate) in_vain: u64,
     /// How many there may be.
     pub(crate) at_most: u64,
+    /// How long it took from its end until every Run was where it belongs.
+    pub(crate) taken_up: Duration,
+}
+
+/// Pauses double, and are jittered up to twice their length: one that began just before the end may take so long.
+fn longest_pause(seconds: u64) -> Duration {
+    Duration::from_secs(2 * seconds)
 }
 
 /// Calls under way when it begins (docs/limits.md).
@@ -30,7 +37,7 @@ pub(crate) async fn of_the_service(pond: &Pond, seconds: u64, runs: u64) -> Outa
         active: runs / 2,
         succeeded: runs - runs / 2,
     };
-    pond.shows(there(half)).await;
+    pond.shows(there(half), Duration::ZERO).await;
     let in_vain = async || {
         let counted = Counted::of(&pond.operator).await;
         counted.sum("run_operator_service_requests_total", &[("code", "none")])
@@ -48,7 +55,9 @@ pub(crate) async fn of_the_service(pond: &Pond, seconds: u64, runs: u64) -> Outa
         active: half / 2 + (runs - half) / 2,
         succeeded: runs - half / 2 - (runs - half) / 2,
     };
-    pond.shows(after).await;
+    let back = Instant::now();
+    pond.shows(after, longest_pause(seconds)).await;
+    let taken_up = back.elapsed();
     pond.delete_all().await;
     // Those under way, one in half a second until the check has failed, then the check's own; and the time
     // until the check fails is not counted in `seconds`.
@@ -63,6 +72,7 @@ pub(crate) async fn of_the_service(pond: &Pond, seconds: u64, runs: u64) -> Outa
         runs,
         in_vain,
         at_most,
+        taken_up,
     }
 }
 
@@ -70,11 +80,11 @@ pub(crate) async fn of_the_service(pond: &Pond, seconds: u64, runs: u64) -> Outa
 pub(crate) async fn of_the_api_server(pond: &Pond, seconds: u64, runs: u64) -> Outage {
     pond.create("before-the-silence", runs).await;
     let active = runs / 2;
-    pond.shows(There {
+    let there = There {
         active,
         succeeded: runs - active,
-    })
-    .await;
+    };
+    pond.shows(there, Duration::ZERO).await;
     let in_vain = async || {
         let counted = Counted::of(&pond.operator).await;
         counted.sum("rest_client_requests_total", &[("code", "<error>")])
@@ -102,11 +112,13 @@ pub(crate) async fn of_the_api_server(pond: &Pond, seconds: u64, runs: u64) -> O
     tokio::time::sleep(Duration::from_secs(seconds)).await;
     let in_vain = in_vain().await - before;
     control_plane.start_apiserver().await.unwrap();
-    pond.shows(There {
+    let back = Instant::now();
+    let after = There {
         active: 0,
         succeeded: runs,
-    })
-    .await;
+    };
+    pond.shows(after, longest_pause(seconds)).await;
+    let taken_up = back.elapsed();
     pond.delete_all().await;
     // A write for each Run, again and again with a pause that doubles; watches and Secret besides.
     let doublings = u64::from((4 * (seconds + 30)).ilog2()) + 2;
@@ -121,5 +133,6 @@ pub(crate) async fn of_the_api_server(pond: &Pond, seconds: u64, runs: u64) -> O
         runs,
         in_vain,
         at_most,
+        taken_up,
     }
 }

@@ -1,5 +1,7 @@
 //! A world with one operator that lives through everything, and Runs by the hundred.
 
+use std::time::Duration;
+
 use futures::{StreamExt as _, stream};
 use kube::api::{DeleteParams, ListParams, PostParams};
 use run_operator::api::Run;
@@ -7,9 +9,11 @@ use serde_json::{Value, json};
 
 use super::sample::{Counted, Sample};
 use crate::cluster::ControlPlane;
-use crate::support::{Operator, Setup, TOKEN, World, eventually};
+use crate::support::{Operator, Setup, TOKEN, World, eventually, eventually_after};
 use crate::wire::Wire;
 
+/// Patience for each Run that is waited for, on a machine that compiles at the same time.
+const EACH: Duration = Duration::from_secs(1);
 /// Requests of ours to the API server at the same time.
 const HANDS: usize = 16;
 
@@ -66,9 +70,12 @@ impl Pond {
             .await;
     }
 
-    /// Waits until the operator shows so many Runs that go on and that have succeeded.
-    pub(crate) async fn shows(&self, wanted: There) {
-        eventually(&format!("the operator shows {wanted:?}"), async || {
+    /// Waits until the operator shows so many Runs that go on and that have succeeded; `more` is what an outage
+    /// adds.
+    pub(crate) async fn shows(&self, wanted: There, more: Duration) {
+        let what = format!("the operator shows {wanted:?}");
+        let patience = more + EACH * u32::try_from(wanted.active + wanted.succeeded).unwrap();
+        eventually_after(patience, &what, async || {
             let counted = Counted::of(&self.operator).await;
             let runs = |phase| counted.sum("run_operator_runs", &[("phase", phase)]);
             let there = There {
@@ -89,6 +96,7 @@ impl Pond {
     pub(crate) async fn delete_all(&self) -> Sample {
         let runs = self.world.runs();
         let all = runs.list_metadata(&ListParams::default()).await.unwrap();
+        let patience = EACH * u32::try_from(all.items.len()).unwrap();
         let names = all.items.into_iter().filter_map(|run| run.metadata.name);
         stream::iter(names)
             .for_each_concurrent(HANDS, async |name| {
@@ -96,7 +104,7 @@ impl Pond {
             })
             .await;
         let one = ListParams::default().limit(1);
-        eventually("every Run is gone", async || {
+        eventually_after(patience, "every Run is gone", async || {
             let left = runs.list_metadata(&one).await;
             let left = left.map_err(|error| error.to_string())?;
             let more = left.metadata.remaining_item_count.unwrap_or_default();
@@ -115,6 +123,21 @@ impl Pond {
         eventually("the operator is quiet", async || {
             let sample = Sample::of(&self.operator).await;
             if sample.quiet() {
+                Ok(sample)
+            } else {
+                Err(format!("{sample:?}"))
+            }
+        })
+        .await
+    }
+
+    /// Waits until the connections that nobody uses are closed, and there is nothing more than before the first
+    /// Run; one or two of the connections to the API server may come and go.
+    pub(crate) async fn rests(&self, before: &Sample) -> Sample {
+        eventually_after(Duration::from_mins(1), "the operator rests", async || {
+            let sample = Sample::of(&self.operator).await;
+            let rests = sample.files <= before.files + 2 && sample.tasks <= before.tasks + 2;
+            if rests && sample.quiet() {
                 Ok(sample)
             } else {
                 Err(format!("{sample:?}"))
