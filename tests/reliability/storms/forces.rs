@@ -1,28 +1,46 @@
 //! How the weather is made: each of its sequences is one task beside the others.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use serde_json::Value;
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 
 use super::stage::{Stage, one};
-use super::weather::{Blow, Outage, Quake, Rotation};
+use super::weather::{Blow, Outage, Quake, Rotation, Struck};
 use crate::support::Operator;
 
 fn millis(length: u64) -> Duration {
     Duration::from_millis(length)
 }
 
+/// How long an operator may take to find everything before it is struck all the same.
+const READY: Duration = Duration::from_secs(5);
+
+/// Waits until the operators that are there have found everything.
+async fn ready(places: &[Option<Operator>]) {
+    for operator in places.iter().flatten() {
+        while !matches!(operator.fetch("readyz").await, Ok((200, _))) {
+            sleep(millis(25)).await;
+        }
+    }
+}
+
 impl Stage {
-    /// Operators come and go. The first of them lives on afterwards, alone.
-    pub(crate) async fn strike(&self, blows: &[(u64, Blow)]) -> Operator {
+    /// Operators come and go. The first of them lives on afterwards, alone, and is looked after until all else
+    /// is `over`.
+    pub(crate) async fn strike(&self, blows: &[Struck], over: &AtomicBool) -> Operator {
         let mut places = [Some(self.launch(0)), None];
-        for (pause, blow) in blows {
-            sleep(millis(*pause)).await;
+        for struck in blows {
+            if struck.ready {
+                // It may wait in vain: there may be no API server.
+                let _ = timeout(READY, ready(&places)).await;
+            }
+            sleep(millis(struck.pause)).await;
             for (place, operator) in places.iter_mut().enumerate() {
                 self.revive(place, operator);
             }
-            match *blow {
+            match struck.blow {
                 Blow::Kill { place, down } => {
                     // Its end is waited for, and then nobody is there for a moment.
                     drop(places[place].take());
@@ -48,8 +66,12 @@ impl Stage {
                 }
             }
         }
-        let [first, second] = places;
+        let [mut first, second] = places;
         drop(second);
+        while !over.load(Ordering::Relaxed) {
+            self.revive(0, &mut first);
+            sleep(millis(100)).await;
+        }
         first.unwrap()
     }
 
@@ -137,7 +159,7 @@ impl Stage {
         let this = all.as_array().unwrap().iter().find(|f| f["id"] == id);
         let fired = this.and_then(|f| f["fired"].as_u64()).unwrap();
         let counted = &self.counts.faulted;
-        counted.fetch_add(fired, std::sync::atomic::Ordering::Relaxed);
+        counted.fetch_add(fired, Ordering::Relaxed);
         service.delete(&format!("faults/{id}")).await;
     }
 

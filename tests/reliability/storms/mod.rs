@@ -10,10 +10,11 @@ mod people;
 mod stage;
 mod story;
 mod verdict;
+mod verdict_tests;
 mod weather;
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use fastrand::Rng;
@@ -22,7 +23,7 @@ use serde_json::json;
 
 use self::lives::{Life, lives};
 use self::stage::Stage;
-use self::verdict::{Finding, Scene, doubled, findings, leaks};
+use self::verdict::{Finding, Scene, doubled, leaks};
 use self::weather::Weather;
 use crate::cluster::ControlPlane;
 use crate::figures::Figures;
@@ -97,13 +98,17 @@ async fn storm(own: &'static ControlPlane, seed: u64, size: &Size, total: &mut T
     let began = tokio::time::Instant::now();
     let people = lives.iter().enumerate();
     let people = people.map(|(index, life)| stage.live(index, life, began));
-    let (mut operator, ..) = tokio::join!(
-        stage.strike(&weather.blows),
-        stage.quake(&weather.quakes),
-        stage.fail(&weather.outages),
-        stage.rotate_all(&weather.rotations),
-        join_all(people),
-    );
+    let over = AtomicBool::new(false);
+    let all_else = async {
+        tokio::join!(
+            stage.quake(&weather.quakes),
+            stage.fail(&weather.outages),
+            stage.rotate_all(&weather.rotations),
+            join_all(people),
+        );
+        over.store(true, Ordering::Relaxed);
+    };
+    let (mut operator, ()) = tokio::join!(stage.strike(&weather.blows, &over), all_else);
     stage.world.service.delete("faults").await;
     if !survives {
         operator.kill();
@@ -136,7 +141,7 @@ async fn calm(
         if let Some(twice) = doubled(&scene) {
             report(seed, stage, lives, history, &[twice]).await;
         }
-        let findings = findings(stage, lives, &scene);
+        let findings = stage.findings(lives, &scene);
         if findings.is_empty() {
             break;
         }
@@ -160,7 +165,7 @@ async fn calm(
         Scene::of(stage).await
     })
     .await;
-    let findings = findings(stage, lives, &scene);
+    let findings = stage.findings(lives, &scene);
     if !findings.is_empty() {
         report(seed, stage, lives, history, &findings).await;
     }
@@ -229,7 +234,7 @@ impl Total {
             ("POSTs at the service", at_the_service["createRun"]),
             ("Keys with several POSTs", replayed as u64),
             ("Runs at the service", scene.runs.len() as u64),
-            ("Violations", findings(stage, lives, scene).len() as u64),
+            ("Violations", stage.findings(lives, scene).len() as u64),
         ] {
             match self.rows.iter_mut().find(|(known, _)| *known == row) {
                 Some((_, sum)) => *sum += count,

@@ -10,7 +10,10 @@ use tokio::time::{Instant, sleep_until};
 
 use super::lives::{Act, Life};
 use super::stage::{Born, Stage};
-use crate::support::eventually;
+use crate::support::eventually_after;
+
+/// What a storm adds to everybody's patience.
+const STORM: Duration = Duration::from_mins(3);
 
 impl Stage {
     /// Lives one life, act by act.
@@ -57,7 +60,7 @@ impl Stage {
         }
         let object: Run = serde_json::from_value(object).unwrap();
         let what = format!("the Run {} is created", of.name);
-        let uid = eventually(&what, async || self.created(&object).await).await;
+        let uid = eventually_after(STORM, &what, async || self.created(&object).await).await;
         self.born.lock().unwrap().push(Born { uid, life, nth });
     }
 
@@ -83,7 +86,7 @@ impl Stage {
 
     /// An intent of some other object, and one that nobody has any more where there is none yet.
     async fn foreign_intent(&self) -> String {
-        let all = eventually("the Runs are listed", async || {
+        let all = eventually_after(STORM, "the Runs are listed", async || {
             self.world.runs().list(&Default::default()).await
         })
         .await;
@@ -106,7 +109,7 @@ impl Stage {
             }),
             ..DeleteParams::default()
         };
-        eventually(&format!("the Run {name} is deleted"), async || {
+        eventually_after(STORM, &format!("the Run {name} is deleted"), async || {
             match self.world.runs().delete(name, &params).await {
                 // Gone by itself, or another one has its name: then it is deleted.
                 Err(Error::Api(status)) if status.code == 404 || status.code == 409 => Ok(()),
@@ -119,7 +122,7 @@ impl Stage {
     /// A merge patch; of an object that is gone, nothing.
     pub(crate) async fn change(&self, name: &str, patch: &Value) {
         let params = PatchParams::default();
-        eventually(&format!("the Run {name} is changed"), async || {
+        eventually_after(STORM, &format!("the Run {name} is changed"), async || {
             let patch = Patch::Merge(patch);
             match self.world.runs().patch(name, &params, &patch).await {
                 Err(Error::Api(status)) if status.code == 404 => Ok(()),
@@ -131,7 +134,7 @@ impl Stage {
 
     /// Replaces an object whose run is known by what a person has in a file.
     async fn strip(&self, name: &str) {
-        let known = eventually(&format!("the run of {name} is known"), async || {
+        let known = eventually_after(STORM, &format!("the run of {name} is known"), async || {
             let run = self.world.runs().get(name).await;
             let run = run.map_err(|error| error.to_string())?;
             let known = run.status.as_ref().is_some_and(|s| s.run_id.is_some());
@@ -147,7 +150,7 @@ impl Stage {
             "metadata": {"name": name}, "spec": known.spec,
         });
         let file = file.to_string();
-        eventually(&format!("the Run {name} is replaced"), async || {
+        eventually_after(STORM, &format!("the Run {name} is replaced"), async || {
             self.world.kubectl(&["replace", "-f", "-"], &file).await
         })
         .await;

@@ -3,11 +3,12 @@
 use std::path::PathBuf;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use serde_json::json;
 
 use crate::cluster::ControlPlane;
-use crate::support::{Operator, Recipe, Setup, TOKEN, World, eventually};
+use crate::support::{Operator, Recipe, Setup, TOKEN, World, eventually_after};
 use crate::wire::Wire;
 
 /// What a storm has done, and so what it has to show.
@@ -105,7 +106,7 @@ impl Stage {
 
     /// Makes a new token, and puts it where the operators look for it; the one before it is rejected, before
     /// or after.
-    pub(crate) async fn rotate(&self, late: bool, gap: std::time::Duration) {
+    pub(crate) async fn rotate(&self, late: bool, gap: Duration) {
         let service = &self.world.service;
         let new = format!("canary-{}", uuid::Uuid::new_v4().simple());
         let old = self.tokens.lock().unwrap().last().unwrap().clone();
@@ -135,12 +136,16 @@ impl Stage {
             "stringData": {"token": token},
         });
         let params = PatchParams::apply("integration-test").force();
-        eventually("the token is in the Secret", async || {
-            let patch = Patch::Apply(&secret);
-            let secrets = self.world.secrets();
-            let patched = secrets.patch("run-operator-token", &params, &patch).await;
-            patched.map(drop)
-        })
+        eventually_after(
+            Duration::from_mins(3),
+            "the token is in the Secret",
+            async || {
+                let patch = Patch::Apply(&secret);
+                let secrets = self.world.secrets();
+                let patched = secrets.patch("run-operator-token", &params, &patch).await;
+                patched.map(drop)
+            },
+        )
         .await;
     }
 }

@@ -54,9 +54,9 @@ impl Scene {
 }
 
 /// The key with which an object is submitted.
-fn key_of(stage: &Stage, life: &Life, born: &Born) -> String {
+fn key_of(namespace: &str, life: &Life, born: &Born) -> String {
     match &life.own_key {
-        Some(key) => format!("{}/{key}", stage.world.namespace),
+        Some(key) => format!("{namespace}/{key}"),
         None => born.uid.clone(),
     }
 }
@@ -67,12 +67,16 @@ fn live(run: &Value) -> bool {
 }
 
 /// Everything that is not as it must be.
-pub(crate) fn findings(stage: &Stage, lives: &[Life], scene: &Scene) -> Vec<Finding> {
-    let born = stage.born.lock().unwrap().clone();
+pub(crate) fn findings(
+    namespace: &str,
+    lives: &[Life],
+    born: &[Born],
+    scene: &Scene,
+) -> Vec<Finding> {
     let mut findings = Vec::new();
-    for born in &born {
+    for born in born {
         let life = &lives[born.life];
-        let key = key_of(stage, life, born);
+        let key = key_of(namespace, life, born);
         let end = life.kind.end(born.nth);
         let runs = scene.runs_of(&key);
         let object = scene.objects.get(&born.uid);
@@ -88,10 +92,18 @@ pub(crate) fn findings(stage: &Stage, lives: &[Life], scene: &Scene) -> Vec<Find
     }
     let keys: Vec<String> = born
         .iter()
-        .map(|born| key_of(stage, &lives[born.life], born))
+        .map(|born| key_of(namespace, &lives[born.life], born))
         .collect();
     findings.extend(unknown(&keys, scene));
     findings
+}
+
+impl Stage {
+    /// Everything here that is not as it must be.
+    pub(crate) fn findings(&self, lives: &[Life], scene: &Scene) -> Vec<Finding> {
+        let born = self.born.lock().unwrap();
+        findings(&self.world.namespace, lives, &born, scene)
+    }
 }
 
 /// Runs and POSTs that no object explains, and POSTs of one key with several bodies.

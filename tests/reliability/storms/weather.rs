@@ -55,10 +55,20 @@ pub(crate) struct Rotation {
     pub(crate) gap: u64,
 }
 
+/// A blow, and when it falls.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Struck {
+    /// Only when the operators have found everything, which on a busy machine takes its time: else none would ever
+    /// get to do anything.
+    pub(crate) ready: bool,
+    pub(crate) pause: u64,
+    pub(crate) blow: Blow,
+}
+
 /// Everything that befalls a storm: each with the pause before it.
 #[derive(Clone, Debug)]
 pub(crate) struct Weather {
-    pub(crate) blows: Vec<(u64, Blow)>,
+    pub(crate) blows: Vec<Struck>,
     pub(crate) quakes: Vec<(u64, Quake)>,
     pub(crate) outages: Vec<(u64, u64, Outage)>,
     pub(crate) rotations: Vec<(u64, Rotation)>,
@@ -76,7 +86,7 @@ impl Weather {
     }
 }
 
-fn blows(length: u64, random: &mut Rng) -> Vec<(u64, Blow)> {
+fn blows(length: u64, random: &mut Rng) -> Vec<Struck> {
     let mut blows = Vec::new();
     let mut at = 0;
     let mut two = false;
@@ -106,7 +116,11 @@ fn blows(length: u64, random: &mut Rng) -> Vec<(u64, Blow)> {
             Blow::Kill { .. } | Blow::Hold { .. } => two,
         };
         at += pause;
-        blows.push((pause, blow));
+        blows.push(Struck {
+            ready: random.u8(0..3) > 0,
+            pause,
+            blow,
+        });
     }
     blows
 }
