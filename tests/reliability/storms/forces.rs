@@ -26,6 +26,17 @@ async fn ready(places: &[Option<Operator>]) {
     }
 }
 
+/// So long at least, and, where nobody is there to meet it, a while longer until somebody does.
+async fn lasts_until(least: Duration, met: impl AsyncFn() -> bool) {
+    sleep(least).await;
+    let somebody = async {
+        while !met().await {
+            sleep(millis(50)).await;
+        }
+    };
+    let _ = timeout(READY, somebody).await;
+}
+
 impl Stage {
     /// Operators come and go. The first of them lives on afterwards, alone, and is looked after until all else
     /// is `over`.
@@ -139,8 +150,10 @@ impl Stage {
                 }
                 Outage::Fault(fault) => self.with_fault(fault, millis(*lasts)).await,
                 Outage::Double(after) => {
+                    let before = self.to_service.doubled();
                     self.to_service.double(Some(millis(*after)));
-                    sleep(millis(*lasts)).await;
+                    let met = async || self.to_service.doubled() > before;
+                    lasts_until(millis(*lasts), met).await;
                     self.to_service.double(None);
                 }
                 Outage::CutStreams => {
@@ -154,10 +167,13 @@ impl Stage {
     async fn with_fault(&self, fault: &Value, lasts: Duration) {
         let service = &self.world.service;
         let id = service.post("faults", fault.clone()).await["id"].clone();
-        sleep(lasts).await;
-        let all = service.get("faults").await;
-        let this = all.as_array().unwrap().iter().find(|f| f["id"] == id);
-        let fired = this.and_then(|f| f["fired"].as_u64()).unwrap();
+        let fired = async || {
+            let all = service.get("faults").await;
+            let this = all.as_array().unwrap().iter().find(|f| f["id"] == id);
+            this.and_then(|f| f["fired"].as_u64()).unwrap()
+        };
+        lasts_until(lasts, async || fired().await > 0).await;
+        let fired = fired().await;
         let counted = &self.counts.faulted;
         counted.fetch_add(fired, Ordering::Relaxed);
         service.delete(&format!("faults/{id}")).await;
