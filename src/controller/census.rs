@@ -52,6 +52,9 @@ pub(super) fn take(ctx: &Context) {
         }
     }
     runs.tell(&ctx.metrics);
+    ctx.metrics
+        .remembered
+        .set(i64::try_from(ctx.objects.count()).unwrap_or(i64::MAX));
 
     let mut not_ready = Counts::new();
     let mut own = Workspaces::default();

@@ -193,6 +193,11 @@ impl Objects {
         lock(&self.entries).values().cloned().collect()
     }
 
+    /// How many there are.
+    pub fn count(&self) -> usize {
+        lock(&self.entries).len()
+    }
+
     /// Forgets an object and ends its stream.
     pub fn forget(&self, uid: &str) {
         let entry = lock(&self.entries).remove(uid);

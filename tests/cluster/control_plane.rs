@@ -163,6 +163,26 @@ impl ControlPlane {
         self.apiserver_ready(ours).await
     }
 
+    /// Kills etcd with SIGKILL. What it has acknowledged stays: the kernel has it, though the disk may not.
+    pub(crate) fn stop_etcd(&self) -> Result<(), Error> {
+        let ours = self.ours.as_ref().ok_or(Error::NotOurs)?;
+        locked(&ours.etcd).kill9();
+        Ok(())
+    }
+
+    /// Starts etcd again, on the same port and with the same data, and waits until the API server, if that
+    /// runs, is ready. Only after [`ControlPlane::stop_etcd`].
+    pub(crate) async fn start_etcd(&self) -> Result<(), Error> {
+        let ours = self.ours.as_ref().ok_or(Error::NotOurs)?;
+        let command = ours.layout.etcd(&ours.binaries);
+        let etcd = Process::spawn(&command, Output::File(ours.layout.log(Tool::Etcd)))?;
+        *locked(&ours.etcd) = etcd;
+        if locked(&ours.apiserver).is_none() {
+            return Ok(());
+        }
+        self.apiserver_ready(ours).await
+    }
+
     /// The cluster that the environment names, or one of our own.
     pub(crate) async fn given_or_started() -> Result<Self, Error> {
         let Some(kubeconfig) = binaries::set_variable("RUN_OPERATOR_TEST_KUBECONFIG") else {

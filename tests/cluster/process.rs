@@ -137,15 +137,13 @@ impl Process {
         self.signal("INT");
     }
 
-    /// Sends SIGSTOP: it stays alive, and does nothing until [`Self::go_on`].
-    #[allow(dead_code, reason = "not every suite stops a process")]
-    pub(crate) fn stop(&mut self) {
+    /// Sends SIGSTOP: it holds still, connections and all, until [`Process::go_on`].
+    pub(crate) fn hold(&self) {
         self.signal("STOP");
     }
 
     /// Sends SIGCONT.
-    #[allow(dead_code, reason = "not every suite stops a process")]
-    pub(crate) fn go_on(&mut self) {
+    pub(crate) fn go_on(&self) {
         self.signal("CONT");
     }
 
@@ -199,8 +197,8 @@ impl Process {
         }
     }
 
-    fn signal(&mut self, name: &str) {
-        if let Some(signals) = &mut self.signals {
+    fn signal(&self, name: &str) {
+        if let Some(mut signals) = self.signals.as_ref() {
             // A closed pipe means that the process has ended, which is what was asked for.
             let _ = writeln!(signals, "{name}");
         }

@@ -1,5 +1,10 @@
 //! The Go programs of `tools/`, built once by `.ci/go-tool`.
 
+#![allow(
+    dead_code,
+    reason = "each suite that includes this module uses its own part of it"
+)]
+
 use std::io::{self, Write as _};
 use std::process::{Command, Output, Stdio};
 

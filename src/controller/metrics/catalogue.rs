@@ -185,6 +185,8 @@ catalogue! {
             "Run objects that may have a run at the service whose id is not known yet: the intent is written, no runId is";
         OLDEST_DOUBT: Kind::Gauge, "run_operator_oldest_doubt_seconds", [],
             "Age of the oldest intent of such a Run; 0 where there is none";
+        REMEMBERED: Kind::Gauge, "run_operator_remembered_runs", [],
+            "Run objects that this process keeps something of beside its cache; those that are gone are forgotten within seconds";
         WORKSPACES: Kind::Gauge, "run_operator_workspaces",
             [label("kind", &["Workspace", "ClusterWorkspace"]), label("ready", &["True", "False", "Unknown"])],
             "Workspace objects of either kind by their Ready condition; one without it counts as Unknown";
@@ -286,11 +288,13 @@ catalogue! {
             "1 if this process leads, 0 if it stands by";
     }
     group "The process",
-    "On Linux alone, except for the first.";
+    "On Linux alone, except for the first two.";
     {
         BUILD_INFO: Kind::Gauge, "run_operator_build_info",
             [Label { name: "version", known: &[env!("CARGO_PKG_VERSION")], others: "" }],
             "Always 1; the label is the operator's version";
+        TASKS: Kind::Gauge, "run_operator_tasks", [],
+            "Asynchronous tasks that have begun and not ended";
         CPU: Kind::Counter, "process_cpu_seconds_total", [],
             "Processor time used, user and system";
         RESIDENT: Kind::Gauge, "process_resident_memory_bytes", [],

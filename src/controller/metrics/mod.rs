@@ -50,6 +50,9 @@ pub struct Metrics {
     pub runs_in_doubt: Gauge,
     /// The age of the oldest intent among them, in seconds.
     pub oldest_doubt: Gauge,
+    /// Runs that this process remembers.
+    pub remembered: Gauge,
+    tasks: Gauge,
     /// Event streams whose connection is open.
     pub open_streams: Gauge,
     /// Calls for Runs that are under way, the opening of event streams included.
@@ -114,6 +117,7 @@ impl Metrics {
             runs_stalled: Family::new(of, &catalogue::RUNS_STALLED),
             runs_in_doubt: single(of, &catalogue::RUNS_IN_DOUBT),
             oldest_doubt: single(of, &catalogue::OLDEST_DOUBT),
+            remembered: single(of, &catalogue::REMEMBERED),
             workspaces: Family::new(of, &catalogue::WORKSPACES),
             workspaces_not_ready: Family::new(of, &catalogue::WORKSPACES_NOT_READY),
             undecodable: single(of, &catalogue::UNDECODABLE),
@@ -138,6 +142,7 @@ impl Metrics {
             kubernetes: kubernetes::Families::new(of),
             events_dropped: single(of, &catalogue::EVENTS_DROPPED),
             leader: Family::new(of, &catalogue::LEADER),
+            tasks: single(of, &catalogue::TASKS),
             process: process::Process::new(of),
             registry: std::mem::take(of),
         }
@@ -224,6 +229,9 @@ impl Metrics {
     pub fn encode(&self, format: Format) -> Result<String, std::fmt::Error> {
         for (_, backlog) in &self.backlogs {
             backlog.measure();
+        }
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            self.tasks.set(gauge(runtime.metrics().num_alive_tasks()));
         }
         self.process.measure();
         let mut text = String::new();

@@ -173,6 +173,11 @@ async fn follow(runs: Api<Run>, mut from: String, seen: Arc<Mutex<Seen>>) {
         if let Ok(events) = runs.watch(&WatchParams::default(), &from).await {
             let mut events = std::pin::pin!(events);
             while let Ok(Some(event)) = events.try_next().await {
+                // Where the server no longer has what came after (410), it begins anew.
+                if matches!(&event, WatchEvent::Error(status) if status.code == 410) {
+                    from = relist(&runs, &seen).await.unwrap_or(from);
+                    break;
+                }
                 let gone = matches!(event, WatchEvent::Deleted(_));
                 let (WatchEvent::Added(run) | WatchEvent::Modified(run) | WatchEvent::Deleted(run)) =
                     event
@@ -189,6 +194,21 @@ async fn follow(runs: Api<Run>, mut from: String, seen: Arc<Mutex<Seen>>) {
         }
         tokio::time::sleep(std::time::Duration::from_millis(100)).await;
     }
+}
+
+/// Takes in what is there now; returns the version to watch from.
+async fn relist(runs: &Api<Run>, seen: &Mutex<Seen>) -> Option<String> {
+    let list = runs.list(&ListParams::default()).await.ok()?;
+    let versions = &mut seen.lock().unwrap().versions;
+    for run in list.items {
+        let known = |v: &&Run| v.uid() == run.uid();
+        if versions.iter().rfind(known).map(|v| v.resource_version())
+            != Some(run.resource_version())
+        {
+            versions.push(run);
+        }
+    }
+    list.metadata.resource_version
 }
 
 /// What must hold in each version.

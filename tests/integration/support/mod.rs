@@ -1,5 +1,11 @@
 //! What a test needs: a world of its own, and words for what it does and waits for.
 
+#![allow(
+    dead_code,
+    unused_imports,
+    reason = "each suite that includes this module uses its own part of it"
+)]
+
 mod history;
 mod looks;
 mod operator;
@@ -12,9 +18,9 @@ mod world;
 
 pub(crate) use history::{History, row};
 pub(crate) use looks::{condition_of, conditions_told, contract_file, says};
-pub(crate) use operator::Operator;
+pub(crate) use operator::{Operator, Recipe};
 pub(crate) use rights::{Audit, DEPLOYED, ELECTED, SECRET};
 pub(crate) use series::{Series, series};
 pub(crate) use service::{Service, TOKEN};
-pub(crate) use wait::{eventually, holds_for_a_while};
+pub(crate) use wait::{eventually, eventually_after, holds_for_a_while};
 pub(crate) use world::{Rights, Setup, World, held, intent_of, own_control_plane, phase_of};

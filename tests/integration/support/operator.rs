@@ -30,39 +30,48 @@ pub(crate) struct Recipe {
 impl Operator {
     /// Starts one and waits until its caches are in sync.
     pub(crate) async fn start(recipe: &Recipe) -> Self {
+        let operator = Self::launch(recipe);
+        operator.ready().await;
+        operator
+    }
+
+    /// Starts one and waits for nothing: it may find no API server.
+    pub(crate) fn launch(recipe: &Recipe) -> Self {
         let port = free_port();
         let mut command = Command::new(env!("CARGO_BIN_EXE_run-operator"));
         command
             .arg("controller")
             .args(["--listen", &format!("127.0.0.1:{port}")])
             .args(["--poll-min", "500ms", "--poll-max", "3s"])
-            .args(["--log-filter", "trace"])
             .args(&recipe.args)
             .env("KUBECONFIG", &recipe.kubeconfig);
         if !recipe.namespace.is_empty() {
             command.args(["--namespace", &recipe.namespace]);
+        }
+        if !recipe.args.iter().any(|arg| arg == "--log-filter") {
+            command.args(["--log-filter", "trace"]);
         }
         // Tests share a control plane, and each has an operator: none may touch what all of them see.
         if !recipe.args.iter().any(|arg| arg == "--cluster-workspaces") {
             command.arg("--cluster-workspaces=false");
         }
         let process = Process::spawn(&command, Output::File(recipe.log.clone())).unwrap();
-        let operator = Self {
+        Self {
             process,
             http: reqwest::Client::new(),
             origin: format!("http://127.0.0.1:{port}"),
-        };
+        }
+    }
+
+    /// Waits until its caches are in sync.
+    pub(crate) async fn ready(&self) {
         eventually("the operator is ready", async || {
-            match operator.fetch("readyz").await {
+            match self.fetch("readyz").await {
                 Ok((200, _)) => Ok(()),
-                other => Err(format!(
-                    "{other:?} and the log {}",
-                    operator.process.log_tail()
-                )),
+                other => Err(format!("{other:?} and the log {}", self.process.log_tail())),
             }
         })
         .await;
-        operator
     }
 
     /// The answer of the health server: status and text.
@@ -112,6 +121,21 @@ impl Operator {
         self.process.kill9();
     }
 
+    /// SIGSTOP: it holds still until [`Operator::go_on`].
+    pub(crate) fn hold(&self) {
+        self.process.hold();
+    }
+
+    /// SIGCONT.
+    pub(crate) fn go_on(&self) {
+        self.process.go_on();
+    }
+
+    /// Its exit code, if it has ended.
+    pub(crate) fn exit_code(&mut self) -> Option<i32> {
+        self.process.exit_code()
+    }
+
     /// SIGTERM, then its exit code.
     pub(crate) async fn terminate(&mut self) -> Option<i32> {
         self.process.terminate();
@@ -120,7 +144,7 @@ impl Operator {
 
     /// SIGSTOP: alive, and quite still.
     pub(crate) fn stop(&mut self) {
-        self.process.stop();
+        self.process.hold();
     }
 
     /// SIGCONT.

@@ -70,6 +70,16 @@ impl Service {
         self.process.pid()
     }
 
+    /// SIGSTOP: connections are taken by the kernel, and nothing is answered until [`Service::go_on`].
+    pub(crate) fn hold(&self) {
+        self.process.hold();
+    }
+
+    /// SIGCONT.
+    pub(crate) fn go_on(&self) {
+        self.process.go_on();
+    }
+
     /// The address without a path.
     pub(crate) fn address(&self) -> &str {
         &self.address

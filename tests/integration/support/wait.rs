@@ -15,9 +15,29 @@ const POLL: Duration = Duration::from_millis(25);
 /// After 90 seconds, with what `look` last said it saw.
 pub(crate) async fn eventually<T, E: std::fmt::Display>(
     what: &str,
+    look: impl AsyncFnMut() -> Result<T, E>,
+) -> T {
+    within(PATIENCE, what, look).await
+}
+
+/// The same for what takes longer by its nature: `more` is added to the patience.
+///
+/// # Panics
+/// As [`eventually`] does.
+pub(crate) async fn eventually_after<T, E: std::fmt::Display>(
+    more: Duration,
+    what: &str,
+    look: impl AsyncFnMut() -> Result<T, E>,
+) -> T {
+    within(PATIENCE + more, what, look).await
+}
+
+async fn within<T, E: std::fmt::Display>(
+    patience: Duration,
+    what: &str,
     mut look: impl AsyncFnMut() -> Result<T, E>,
 ) -> T {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + patience;
     loop {
         match look().await {
             Ok(found) => return found,

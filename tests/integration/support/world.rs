@@ -182,6 +182,11 @@ impl World {
         .await
     }
 
+    /// How this world's operator is started, for a test that starts its own.
+    pub(crate) fn recipe(&self) -> Recipe {
+        self.recipe.clone()
+    }
+
     /// kill -9.
     pub(crate) fn kill_operator(&mut self) {
         if let Some(mut operator) = self.operator.take() {

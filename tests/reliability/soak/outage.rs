@@ -1,0 +1,138 @@
+//! A long outage while many Runs exist: calls in vain are bounded by the backoff, not by the number of Runs, and
+//! everything is taken up afterwards.
+
+use std::time::{Duration, Instant};
+
+use super::pond::{Pond, There};
+use super::sample::Counted;
+use crate::support::eventually;
+
+/// What an outage has cost.
+pub(crate) struct Outage {
+    pub(crate) what: &'static str,
+    pub(crate) seconds: u64,
+    pub(crate) runs: u64,
+    /// Calls that nobody answered.
+    pub(crate) in_vain: u64,
+    /// How many there may be.
+    pub(crate) at_most: u64,
+    /// How long it took from its end until every Run was where it belongs.
+    pub(crate) taken_up: Duration,
+}
+
+/// Pauses double, and are jittered up to twice their length: one that began just before the end may take so long.
+fn longest_pause(seconds: u64) -> Duration {
+    Duration::from_secs(2 * seconds)
+}
+
+/// Calls under way when it begins (docs/limits.md).
+const UNDER_WAY: u64 = 32;
+
+/// The service refuses connections. As many Runs again are created meanwhile, and all of them are deleted
+/// afterwards.
+pub(crate) async fn of_the_service(pond: &Pond, seconds: u64, runs: u64) -> Outage {
+    let half = runs / 2;
+    pond.create("before-the-outage", half).await;
+    let there = |runs: u64| There {
+        active: runs / 2,
+        succeeded: runs - runs / 2,
+    };
+    pond.shows(there(half), Duration::ZERO).await;
+    let in_vain = async || {
+        let counted = Counted::of(&pond.operator).await;
+        counted.sum("run_operator_service_requests_total", &[("code", "none")])
+    };
+    let before = in_vain().await;
+    pond.to_service.refuse();
+    pond.create("in-the-outage", runs - half).await;
+    pond.world
+        .workspace_ready("default", "False", "ServiceUnavailable")
+        .await;
+    tokio::time::sleep(Duration::from_secs(seconds)).await;
+    let in_vain = in_vain().await - before;
+    pond.to_service.open();
+    let after = There {
+        active: half / 2 + (runs - half) / 2,
+        succeeded: runs - half / 2 - (runs - half) / 2,
+    };
+    let back = Instant::now();
+    pond.shows(after, longest_pause(seconds)).await;
+    let taken_up = back.elapsed();
+    pond.delete_all().await;
+    // Those under way, one in half a second until the check has failed, then the check's own; and the time
+    // until the check fails is not counted in `seconds`.
+    let at_most = UNDER_WAY + 2 * (seconds + 15);
+    assert!(
+        in_vain <= at_most,
+        "{in_vain} calls in vain, {at_most} are allowed"
+    );
+    Outage {
+        what: "Service",
+        seconds,
+        runs,
+        in_vain,
+        at_most,
+        taken_up,
+    }
+}
+
+/// The API server is down. Runs end meanwhile, and nobody can write it.
+pub(crate) async fn of_the_api_server(pond: &Pond, seconds: u64, runs: u64) -> Outage {
+    pond.create("before-the-silence", runs).await;
+    let active = runs / 2;
+    let there = There {
+        active,
+        succeeded: runs - active,
+    };
+    pond.shows(there, Duration::ZERO).await;
+    let in_vain = async || {
+        let counted = Counted::of(&pond.operator).await;
+        counted.sum("rest_client_requests_total", &[("code", "<error>")])
+    };
+    let before = in_vain().await;
+    let control_plane = pond.world.control_plane;
+    control_plane.stop_apiserver().unwrap();
+    // What was active ends now, each with an event that can't be mirrored.
+    for run in pond.world.service.runs().await {
+        if run["state"] == "running" {
+            let path = format!("runs/{}/state", run["runId"].as_str().unwrap());
+            let ended = serde_json::json!({"state": "succeeded"});
+            pond.world.service.post(&path, ended).await;
+        }
+    }
+    eventually("the operator notices", async || {
+        let failed = in_vain().await - before;
+        if failed >= active {
+            Ok(())
+        } else {
+            Err(failed)
+        }
+    })
+    .await;
+    tokio::time::sleep(Duration::from_secs(seconds)).await;
+    let in_vain = in_vain().await - before;
+    control_plane.start_apiserver().await.unwrap();
+    let back = Instant::now();
+    let after = There {
+        active: 0,
+        succeeded: runs,
+    };
+    pond.shows(after, longest_pause(seconds)).await;
+    let taken_up = back.elapsed();
+    pond.delete_all().await;
+    // A write for each Run, again and again with a pause that doubles; watches and Secret besides.
+    let doublings = u64::from((4 * (seconds + 30)).ilog2()) + 2;
+    let at_most = (active + 8) * doublings;
+    assert!(
+        in_vain <= at_most,
+        "{in_vain} requests in vain, {at_most} are allowed"
+    );
+    Outage {
+        what: "API server",
+        seconds,
+        runs,
+        in_vain,
+        at_most,
+        taken_up,
+    }
+}

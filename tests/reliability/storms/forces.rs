@@ -1,0 +1,189 @@
+//! How the weather is made: each of its sequences is one task beside the others.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use serde_json::Value;
+use tokio::time::{sleep, timeout};
+
+use super::stage::{Stage, one};
+use super::weather::{Blow, Outage, Quake, Rotation, Struck};
+use crate::support::Operator;
+
+fn millis(length: u64) -> Duration {
+    Duration::from_millis(length)
+}
+
+/// How long an operator may take to find everything before it is struck all the same.
+const READY: Duration = Duration::from_secs(5);
+
+/// Waits until the operators that are there have found everything.
+async fn ready(places: &[Option<Operator>]) {
+    for operator in places.iter().flatten() {
+        while !matches!(operator.fetch("readyz").await, Ok((200, _))) {
+            sleep(millis(25)).await;
+        }
+    }
+}
+
+/// So long at least, and, where nobody is there to meet it, a while longer until somebody does.
+async fn lasts_until(least: Duration, met: impl AsyncFn() -> bool) {
+    sleep(least).await;
+    let somebody = async {
+        while !met().await {
+            sleep(millis(50)).await;
+        }
+    };
+    let _ = timeout(READY, somebody).await;
+}
+
+impl Stage {
+    /// Operators come and go. The first of them lives on afterwards, alone, and is looked after until all else
+    /// is `over`.
+    pub(crate) async fn strike(&self, blows: &[Struck], over: &AtomicBool) -> Operator {
+        let mut places = [Some(self.launch(0)), None];
+        for struck in blows {
+            if struck.ready {
+                // It may wait in vain: there may be no API server.
+                let _ = timeout(READY, ready(&places)).await;
+            }
+            sleep(millis(struck.pause)).await;
+            for (place, operator) in places.iter_mut().enumerate() {
+                self.revive(place, operator);
+            }
+            match struck.blow {
+                Blow::Kill { place, down } => {
+                    // Its end is waited for, and then nobody is there for a moment.
+                    drop(places[place].take());
+                    one(&self.counts.kills);
+                    sleep(millis(down)).await;
+                    places[place] = Some(self.launch(place));
+                }
+                Blow::Hold { place, length } => {
+                    if let Some(operator) = &places[place] {
+                        operator.hold();
+                        sleep(millis(length)).await;
+                        operator.go_on();
+                        one(&self.counts.holds);
+                    }
+                }
+                Blow::Join => {
+                    places[1] = Some(self.launch(1));
+                    one(&self.counts.seconds);
+                }
+                Blow::Leave => {
+                    drop(places[1].take());
+                    one(&self.counts.kills);
+                }
+            }
+        }
+        let [mut first, second] = places;
+        drop(second);
+        while !over.load(Ordering::Relaxed) {
+            self.revive(0, &mut first);
+            sleep(millis(100)).await;
+        }
+        first.unwrap()
+    }
+
+    /// Starts an operator again that has ended by itself, as a kubelet does.
+    pub(crate) fn revive(&self, place: usize, operator: &mut Option<Operator>) {
+        if operator.as_mut().is_some_and(|o| o.exit_code().is_some()) {
+            one(&self.counts.exits);
+            *operator = Some(self.launch(place));
+        }
+    }
+
+    /// The cluster's own trouble.
+    pub(crate) async fn quake(&self, quakes: &[(u64, Quake)]) {
+        let plane = self.world.control_plane;
+        for (pause, quake) in quakes {
+            sleep(millis(*pause)).await;
+            match *quake {
+                Quake::ApiServer { down } => {
+                    plane.stop_apiserver().unwrap();
+                    sleep(millis(down)).await;
+                    plane.start_apiserver().await.unwrap();
+                    one(&self.counts.api_servers);
+                }
+                Quake::Etcd { down } => {
+                    plane.stop_etcd().unwrap();
+                    sleep(millis(down)).await;
+                    plane.start_etcd().await.unwrap();
+                    one(&self.counts.etcds);
+                }
+                Quake::Cut => {
+                    self.to_api_server.cut();
+                    one(&self.counts.resets);
+                }
+                Quake::Silence { length } => {
+                    self.to_api_server.silence();
+                    sleep(millis(length)).await;
+                    self.to_api_server.open();
+                    self.to_api_server.cut();
+                    one(&self.counts.resets);
+                }
+            }
+        }
+    }
+
+    /// The service's.
+    pub(crate) async fn fail(&self, outages: &[(u64, u64, Outage)]) {
+        let service = &self.world.service;
+        for (pause, lasts, outage) in outages {
+            sleep(millis(*pause)).await;
+            match outage {
+                Outage::Hold => {
+                    service.hold();
+                    sleep(millis(*lasts)).await;
+                    service.go_on();
+                }
+                Outage::Refuse => {
+                    self.to_service.refuse();
+                    sleep(millis(*lasts)).await;
+                    self.to_service.open();
+                }
+                Outage::Silence => {
+                    self.to_service.silence();
+                    sleep(millis(*lasts)).await;
+                    self.to_service.open();
+                }
+                Outage::Fault(fault) => self.with_fault(fault, millis(*lasts)).await,
+                Outage::Double(after) => {
+                    let before = self.to_service.doubled();
+                    self.to_service.double(Some(millis(*after)));
+                    let met = async || self.to_service.doubled() > before;
+                    lasts_until(millis(*lasts), met).await;
+                    self.to_service.double(None);
+                }
+                Outage::CutStreams => {
+                    service.delete("streams").await;
+                }
+            }
+            one(&self.counts.outages);
+        }
+    }
+
+    async fn with_fault(&self, fault: &Value, lasts: Duration) {
+        let service = &self.world.service;
+        let id = service.post("faults", fault.clone()).await["id"].clone();
+        let fired = async || {
+            let all = service.get("faults").await;
+            let this = all.as_array().unwrap().iter().find(|f| f["id"] == id);
+            this.and_then(|f| f["fired"].as_u64()).unwrap()
+        };
+        lasts_until(lasts, async || fired().await > 0).await;
+        let fired = fired().await;
+        let counted = &self.counts.faulted;
+        counted.fetch_add(fired, Ordering::Relaxed);
+        service.delete(&format!("faults/{id}")).await;
+    }
+
+    /// Tokens that come and go.
+    pub(crate) async fn rotate_all(&self, rotations: &[(u64, Rotation)]) {
+        for (pause, rotation) in rotations {
+            sleep(millis(*pause)).await;
+            self.rotate(rotation.late, millis(rotation.gap)).await;
+        }
+    }
+}

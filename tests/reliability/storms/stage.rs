@@ -1,0 +1,160 @@
+//! Where a storm takes place: a world whose operators reach API server and service over wires.
+
+use std::path::PathBuf;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use serde_json::json;
+
+use crate::cluster::ControlPlane;
+use crate::support::{Operator, Recipe, Setup, TOKEN, World, eventually_after};
+use crate::wire::Wire;
+
+/// What a storm has done, and so what it has to show.
+#[derive(Debug, Default)]
+pub(crate) struct Counts {
+    pub(crate) kills: AtomicU64,
+    pub(crate) holds: AtomicU64,
+    pub(crate) seconds: AtomicU64,
+    pub(crate) exits: AtomicU64,
+    pub(crate) api_servers: AtomicU64,
+    pub(crate) etcds: AtomicU64,
+    pub(crate) resets: AtomicU64,
+    pub(crate) outages: AtomicU64,
+    pub(crate) faulted: AtomicU64,
+    pub(crate) rotations: AtomicU64,
+}
+
+/// Counts one.
+pub(crate) fn one(count: &AtomicU64) {
+    count.fetch_add(1, Ordering::Relaxed);
+}
+
+/// An object that was created.
+#[derive(Clone, Debug)]
+pub(crate) struct Born {
+    pub(crate) uid: String,
+    /// Which life it is of, and which object of that life.
+    pub(crate) life: usize,
+    pub(crate) nth: usize,
+}
+
+/// A namespace in a storm.
+pub(crate) struct Stage {
+    pub(crate) world: World,
+    pub(crate) to_api_server: Wire,
+    pub(crate) to_service: Wire,
+    pub(crate) born: Mutex<Vec<Born>>,
+    pub(crate) tokens: Mutex<Vec<String>>,
+    pub(crate) counts: Counts,
+    recipes: [Recipe; 2],
+}
+
+impl Stage {
+    /// A new one on this control plane, with a Workspace and no operator.
+    pub(crate) async fn set(control_plane: &'static ControlPlane) -> Self {
+        let mut world = World::with(Setup {
+            control_plane: Some(control_plane),
+            bare: true,
+            ..Setup::default()
+        })
+        .await;
+        world.kill_operator();
+        world.token(TOKEN).await;
+        world.create_workspace("default", json!({})).await;
+        let api_server = format!("127.0.0.1:{}", control_plane.api_port().unwrap());
+        let to_api_server = Wire::to(&api_server);
+        let to_service = Wire::to(world.service.address());
+        let kubeconfig = over(&world, &api_server, &to_api_server);
+        let first = Recipe {
+            kubeconfig,
+            args: [
+                "--base-url",
+                &format!("http://{}/api/v1", to_service.address()),
+                "--log-filter",
+                "info,run_operator=trace",
+            ]
+            .map(str::to_owned)
+            .into(),
+            ..world.recipe()
+        };
+        let second = Recipe {
+            log: first.log.with_file_name("operator-2.log"),
+            ..first.clone()
+        };
+        Self {
+            world,
+            to_api_server,
+            to_service,
+            born: Mutex::default(),
+            tokens: Mutex::new(vec![TOKEN.to_owned()]),
+            counts: Counts::default(),
+            recipes: [first, second],
+        }
+    }
+
+    /// Starts an operator in this place, and waits for nothing.
+    pub(crate) fn launch(&self, place: usize) -> Operator {
+        Operator::launch(&self.recipes[place])
+    }
+
+    /// Where the operators log.
+    pub(crate) fn logs(&self) -> [PathBuf; 2] {
+        self.recipes.each_ref().map(|recipe| recipe.log.clone())
+    }
+
+    /// Makes a new token, and puts it where the operators look for it; the one before it is rejected, before
+    /// or after.
+    pub(crate) async fn rotate(&self, late: bool, gap: Duration) {
+        let service = &self.world.service;
+        let new = format!("canary-{}", uuid::Uuid::new_v4().simple());
+        let old = self.tokens.lock().unwrap().last().unwrap().clone();
+        service.post("tokens", json!({"token": new})).await;
+        self.tokens.lock().unwrap().push(new.clone());
+        let reject = async || {
+            let path = format!("tokens/{old}");
+            service.patch(&path, json!({"expiresAfterMs": 0})).await;
+        };
+        if late {
+            reject().await;
+            tokio::time::sleep(gap).await;
+        }
+        self.put_token(&new).await;
+        if !late {
+            tokio::time::sleep(gap).await;
+            reject().await;
+        }
+        one(&self.counts.rotations);
+    }
+
+    /// As [`World::token`], where the API server may be away.
+    async fn put_token(&self, token: &str) {
+        use kube::api::{Patch, PatchParams};
+        let secret = json!({
+            "apiVersion": "v1", "kind": "Secret", "metadata": {"name": "run-operator-token"},
+            "stringData": {"token": token},
+        });
+        let params = PatchParams::apply("integration-test").force();
+        eventually_after(
+            Duration::from_mins(3),
+            "the token is in the Secret",
+            async || {
+                let patch = Patch::Apply(&secret);
+                let secrets = self.world.secrets();
+                let patched = secrets.patch("run-operator-token", &params, &patch).await;
+                patched.map(drop)
+            },
+        )
+        .await;
+    }
+}
+
+/// The kubeconfig of the world, over the wire.
+fn over(world: &World, address: &str, wire: &Wire) -> PathBuf {
+    let given = world.recipe();
+    let text = std::fs::read_to_string(&given.kubeconfig).unwrap();
+    let path = given.log.with_file_name("over-the-wire.kubeconfig");
+    std::fs::write(&path, text.replace(address, &wire.address().to_string())).unwrap();
+    path
+}

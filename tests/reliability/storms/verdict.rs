@@ -1,0 +1,226 @@
+//! What must hold when the storm is over: each object at its right end, and each run at the service some
+//! object's.
+
+use std::collections::HashMap;
+
+use kube::ResourceExt;
+use kube::api::ListParams;
+use run_operator::api::{Phase, Run};
+use serde_json::Value;
+
+use super::lives::{End, Kind, Life, Runs};
+use super::stage::{Born, Stage};
+use crate::support::{held, phase_of};
+
+/// What is not as it must be.
+#[derive(Debug)]
+pub(crate) struct Finding {
+    pub(crate) what: String,
+    /// The object that it is about.
+    pub(crate) born: Option<Born>,
+    /// The key that it is about.
+    pub(crate) key: Option<String>,
+}
+
+/// Cluster and service at one moment.
+pub(crate) struct Scene {
+    pub(crate) objects: HashMap<String, Run>,
+    pub(crate) runs: Vec<Value>,
+    /// POSTs by key, each with the digest of its body.
+    pub(crate) posts: HashMap<String, Vec<String>>,
+}
+
+impl Scene {
+    pub(crate) async fn of(stage: &Stage) -> Result<Self, kube::Error> {
+        let objects = stage.world.runs().list(&ListParams::default()).await?;
+        let mut posts: HashMap<String, Vec<String>> = HashMap::new();
+        for post in stage.world.service.requests("createRun").await {
+            let text = |field: &str| post[field].as_str().unwrap_or_default().to_owned();
+            let of_key = posts.entry(text("idempotencyKey")).or_default();
+            of_key.push(text("bodySha256"));
+        }
+        let objects = objects.items.into_iter();
+        Ok(Self {
+            objects: objects.map(|run| (run.uid().unwrap(), run)).collect(),
+            runs: stage.world.service.runs().await,
+            posts,
+        })
+    }
+
+    fn runs_of(&self, key: &str) -> Vec<&Value> {
+        let of_key = |run: &&Value| run["idempotencyKey"] == key;
+        self.runs.iter().filter(of_key).collect()
+    }
+}
+
+/// The key with which an object is submitted.
+fn key_of(namespace: &str, life: &Life, born: &Born) -> String {
+    match &life.own_key {
+        Some(key) => format!("{namespace}/{key}"),
+        None => born.uid.clone(),
+    }
+}
+
+fn live(run: &Value) -> bool {
+    let state = run["state"].as_str().unwrap_or_default();
+    !["succeeded", "failed", "cancelled"].contains(&state)
+}
+
+/// Everything that is not as it must be.
+pub(crate) fn findings(
+    namespace: &str,
+    lives: &[Life],
+    born: &[Born],
+    scene: &Scene,
+) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for born in born {
+        let life = &lives[born.life];
+        let key = key_of(namespace, life, born);
+        let end = life.kind.end(born.nth);
+        let runs = scene.runs_of(&key);
+        let object = scene.objects.get(&born.uid);
+        let found = [
+            of_object(object, life.kind, &end, &runs),
+            of_runs(&end, &runs),
+        ];
+        findings.extend(found.into_iter().flatten().map(|what| Finding {
+            what: format!("{} ({}): {what}", life.name, born.uid),
+            born: Some(born.clone()),
+            key: Some(key.clone()),
+        }));
+    }
+    let keys: Vec<String> = born
+        .iter()
+        .map(|born| key_of(namespace, &lives[born.life], born))
+        .collect();
+    findings.extend(unknown(&keys, scene));
+    findings
+}
+
+impl Stage {
+    /// Everything here that is not as it must be.
+    pub(crate) fn findings(&self, lives: &[Life], scene: &Scene) -> Vec<Finding> {
+        let born = self.born.lock().unwrap();
+        findings(&self.world.namespace, lives, &born, scene)
+    }
+}
+
+/// Runs and POSTs that no object explains, and POSTs of one key with several bodies.
+fn unknown<'a>(keys: &'a [String], scene: &'a Scene) -> impl Iterator<Item = Finding> + use<'a> {
+    let nobody = |key: &&str| !keys.iter().any(|known| known == key);
+    let runs = scene
+        .runs
+        .iter()
+        .filter_map(|r| r["idempotencyKey"].as_str());
+    let posts = scene.posts.keys().map(String::as_str);
+    let unknown = runs.chain(posts).filter(nobody).map(|key| Finding {
+        what: format!("{key}: no object knows of it"),
+        born: None,
+        key: Some(key.to_owned()),
+    });
+    let bodies = scene.posts.iter().filter_map(|(key, digests)| {
+        let other = digests.iter().any(|digest| *digest != digests[0]);
+        other.then(|| Finding {
+            what: format!("{key}: POSTs with several bodies: {digests:?}"),
+            born: None,
+            key: Some(key.clone()),
+        })
+    });
+    unknown.chain(bodies)
+}
+
+/// What is wrong with an object, or with its being gone.
+fn of_object(object: Option<&Run>, kind: Kind, end: &End, runs: &[&Value]) -> Option<String> {
+    let (run, phase) = match (object, end.phase) {
+        (None, None) => return None,
+        (None, Some(_)) => return Some("the object is gone".to_owned()),
+        (Some(run), None) => {
+            return Some(format!(
+                "the object is still there, {:?}, finalizers {:?}, deletion asked for: {}",
+                phase_of(run),
+                run.finalizers(),
+                run.metadata.deletion_timestamp.is_some()
+            ));
+        }
+        (Some(run), Some(phase)) => (run, phase),
+    };
+    if phase_of(run) != Some(phase) {
+        return Some(format!("is {:?}, and not {phase:?}", phase_of(run)));
+    }
+    let status = run.status.clone().unwrap_or_default();
+    let says = |reason: &&str| {
+        let mut conditions = status.conditions.iter();
+        conditions.any(|c| c.status == "True" && c.reason == **reason)
+    };
+    if let Some(reason) = end.reason.as_ref().filter(|reason| !says(reason)) {
+        return Some(format!("no condition says {reason}"));
+    }
+    if held(run) {
+        return Some("still has the finalizer".to_owned());
+    }
+    if status.observed_generation != run.metadata.generation {
+        return Some("its last change was not observed".to_owned());
+    }
+    let at_the_service = runs.first().copied();
+    let id = at_the_service.and_then(|run| run["runId"].as_str());
+    if status.run_id.as_deref() != id {
+        return Some(format!(
+            "shows the run {:?}, and it is {id:?}",
+            status.run_id
+        ));
+    }
+    let state = match (phase, kind) {
+        (Phase::Succeeded, _) => Some("succeeded"),
+        (Phase::Failed, Kind::Deadline) | (Phase::Cancelled, _) => Some("cancelled"),
+        (Phase::Failed, _) => Some("failed"),
+        _ => None,
+    };
+    let is = at_the_service.and_then(|run| run["state"].as_str());
+    (is.is_some() && is != state).then(|| format!("is {phase:?}, and its run is {is:?}"))
+}
+
+/// What is wrong with the runs of an object's key.
+fn of_runs(end: &End, runs: &[&Value]) -> Option<String> {
+    let right = match end.runs {
+        Runs::None => runs.is_empty(),
+        Runs::AtMostOne => runs.len() <= 1,
+        Runs::One => runs.len() == 1,
+    };
+    if !right {
+        return Some(format!("{} runs, and not {:?}", runs.len(), end.runs));
+    }
+    let alive = runs.iter().find(|run| live(run) && !end.may_live);
+    alive.map(|run| format!("its run {} is {}", run["runId"], run["state"]))
+}
+
+/// Whether no run is at the service twice. Nothing heals that: it need not be waited for.
+pub(crate) fn doubled(scene: &Scene) -> Option<Finding> {
+    let key = scene.runs.iter().find_map(|run| {
+        let key = run["idempotencyKey"].as_str()?;
+        (scene.runs_of(key).len() > 1).then_some(key)
+    })?;
+    Some(Finding {
+        what: format!("{key}: several runs"),
+        born: None,
+        key: Some(key.to_owned()),
+    })
+}
+
+/// Where a token can be read: logs, objects, Events.
+pub(crate) async fn leaks(stage: &Stage) -> Vec<String> {
+    let mut texts = Vec::new();
+    for log in stage.logs() {
+        let text = std::fs::read_to_string(&log).unwrap_or_default();
+        texts.push((log.display().to_string(), text));
+    }
+    let kinds = "runs,workspaces,events.events.k8s.io";
+    let objects = stage.world.kubectl(&["get", kinds, "-o", "yaml"], "").await;
+    texts.push(("the objects".to_owned(), objects.unwrap()));
+    let tokens = stage.tokens.lock().unwrap().clone();
+    let leaks = texts.iter().flat_map(|(place, text)| {
+        let found = tokens.iter().filter(|token| text.contains(*token));
+        found.map(move |token| format!("{place} has the token {token}"))
+    });
+    leaks.collect()
+}

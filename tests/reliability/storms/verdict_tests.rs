@@ -1,0 +1,101 @@
+//! What would be wrong is found: a verdict that finds nothing proves nothing.
+
+use std::collections::HashMap;
+
+use fastrand::Rng;
+use rstest::rstest;
+use run_operator::api::{Run, names};
+use serde_json::{Value, json};
+
+use super::lives::{Kind, Life, lives};
+use super::stage::Born;
+use super::verdict::{Scene, doubled, findings};
+use super::weather::Weather;
+
+/// One life of this kind, its one object, and what is there of it.
+fn found(kind: Kind, object: Option<Value>, runs: &[Value]) -> Vec<String> {
+    let lives: Vec<Life> = lives(Kind::ALL.len(), 1000, &mut Rng::with_seed(1));
+    let life = lives.iter().position(|life| life.kind == kind).unwrap();
+    let born = Born {
+        uid: "u".to_owned(),
+        life,
+        nth: 0,
+    };
+    let object: Option<Run> = object.map(|object| serde_json::from_value(object).unwrap());
+    let scene = Scene {
+        objects: object
+            .map(|run| ("u".to_owned(), run))
+            .into_iter()
+            .collect(),
+        runs: runs.to_vec(),
+        posts: HashMap::new(),
+    };
+    let mut found = findings("team", &lives, &[born], &scene);
+    found.extend(doubled(&scene));
+    found.into_iter().map(|finding| finding.what).collect()
+}
+
+fn run(id: &str, key: &str, state: &str) -> Value {
+    json!({"runId": id, "idempotencyKey": key, "state": state})
+}
+
+fn object(phase: &str, finalizers: &[&str]) -> Value {
+    json!({
+        "apiVersion": "run-operator.dev/v1alpha1", "kind": "Run",
+        "metadata": {"name": "a", "uid": "u", "generation": 1, "finalizers": finalizers},
+        "spec": {"workload": {"image": "i"}},
+        "status": {"observedGeneration": 1, "phase": phase, "runId": "r"},
+    })
+}
+
+#[test]
+fn what_is_as_it_must_be_is_no_finding() {
+    let nothing = Vec::<String>::new();
+    let ended = [run("r", "u", "succeeded")];
+    assert_eq!(
+        found(Kind::Succeeds, Some(object("Succeeded", &[])), &ended),
+        nothing
+    );
+    assert_eq!(
+        found(Kind::DeletedActive, None, &[run("r", "u", "cancelled")]),
+        nothing
+    );
+    assert_eq!(found(Kind::DeletedActive, None, &[]), nothing);
+    assert_eq!(
+        found(Kind::Orphaned, None, &[run("r", "u", "running")]),
+        nothing
+    );
+}
+
+#[rstest]
+#[case::a_second_run(Kind::Succeeds, Some(object("Succeeded", &[])), &[run("r", "u", "succeeded"), run("s", "u", "succeeded")], "2 runs")]
+#[case::a_live_run_of_a_deleted_object(Kind::DeletedActive, None, &[run("r", "u", "running")], "is \"running\"")]
+#[case::a_run_that_no_object_knows(Kind::SuspendedDeleted, None, &[run("r", "v", "running")], "no object knows")]
+#[case::a_run_of_a_copy(Kind::CopyDeleted, None, &[run("r", "u", "cancelled")], "1 runs")]
+#[case::an_object_that_is_stuck(Kind::DeletedActive, Some(object("Cancelling", &[names::FINALIZER])), &[], "still there")]
+#[case::an_object_that_is_lost(Kind::Succeeds, None, &[run("r", "u", "succeeded")], "is gone")]
+#[case::a_lost_run(Kind::Succeeds, Some(object("Succeeded", &[])), &[], "0 runs")]
+#[case::another_end(Kind::Succeeds, Some(object("Failed", &[])), &[run("r", "u", "succeeded")], "is Some(Failed)")]
+#[case::another_run(Kind::Succeeds, Some(object("Succeeded", &[])), &[run("s", "u", "succeeded")], "shows the run")]
+#[case::another_state(Kind::Succeeds, Some(object("Succeeded", &[])), &[run("r", "u", "failed")], "and its run is")]
+#[case::a_finalizer_that_stays(Kind::Succeeds, Some(object("Succeeded", &[names::FINALIZER])), &[run("r", "u", "succeeded")], "finalizer")]
+#[case::another_reason(Kind::Deadline, Some(object("Failed", &[])), &[run("r", "u", "cancelled")], "DeadlineExceeded")]
+fn what_is_wrong_is_found(
+    #[case] kind: Kind,
+    #[case] object: Option<Value>,
+    #[case] runs: &[Value],
+    #[case] said: &str,
+) {
+    let found = found(kind, object, runs);
+    assert!(found.iter().any(|what| what.contains(said)), "{found:?}");
+}
+
+#[test]
+fn a_seed_gives_the_same_lives_and_the_same_weather_again() {
+    let all = || {
+        let mut random = Rng::with_seed(7);
+        let lives = lives(60, 8000, &mut random);
+        format!("{lives:?} {:?}", Weather::of(12_000, 1, &mut random))
+    };
+    assert_eq!(all(), all());
+}
