@@ -90,7 +90,7 @@ check: format lint drift deny ## Check format, lints, generated files, licences 
 format:
 	$(CARGO) fmt --check
 	$(CARGO) fmt --check --manifest-path fuzz/Cargo.toml
-	bash -n .ci/run .ci/cargo-tool .ci/deny .ci/go-tool .ci/image .ci/image-reproducible .ci/node .ci/release .ci/sbom .ci/schemathesis .ci/slowest
+	bash -n .ci/run .ci/cargo-tool .ci/deny .ci/figures .ci/fuzz .ci/go-tool .ci/image .ci/image-reproducible .ci/mutants .ci/node .ci/release .ci/sbom .ci/schemathesis .ci/slowest
 
 .PHONY: lint
 lint:
@@ -109,8 +109,9 @@ schemathesis: ## Try contract/openapi.yaml on the reference service with schemat
 	@.ci/schemathesis
 
 .PHONY: fuzz
-fuzz: ## Fuzz the decoder of event streams for a minute (needs nightly Rust and cargo-fuzz)
-	@$(CARGO) +nightly fuzz --version >/dev/null 2>&1 || { \
-	  echo "fuzz: install what it needs: rustup toolchain install nightly; cargo install --locked cargo-fuzz" >&2; exit 1; }
-	mkdir -p fuzz/corpus/sse
-	$(CARGO) +nightly fuzz run sse fuzz/corpus/sse fuzz/seeds/sse -- -max_total_time=60
+fuzz: ## Fuzz what is read from outside, FUZZ_SECONDS (30) for each target (needs nightly Rust)
+	@.ci/fuzz
+
+.PHONY: mutants
+mutants: ## Try every small change of src/decide and src/service on the tests; hours on two cores, and resumed
+	@.ci/mutants

@@ -230,24 +230,16 @@ impl Client {
     /// Reads an error status (rule 8). A body that is no problem is not read: nothing may be
     /// concluded from it.
     async fn refusal(&self, head: Head, mut response: Response, deadline: Instant) -> CallError {
+        let mut named = None;
         if Problem::is_named_by(&head) {
             let body = self.body(&head, &mut response, PROBLEM_BYTES, deadline);
             match body.await {
-                Ok(Some(body)) => {
-                    if let Some(problem) = Problem::read(&head, &body, &self.inner.redactor) {
-                        return CallError::Problem(Box::new(problem));
-                    }
-                }
-                // Too large to be the service's.
-                Ok(None) => {}
+                // None is too large to be the service's.
+                Ok(body) => named = body,
                 Err(error) => return error,
             }
         }
-        CallError::Bare(Box::new(BareAnswer {
-            status: head.status.as_u16(),
-            request_id: head.request_id,
-            retry_after: head.retry_after,
-        }))
+        refused(head, named.as_deref(), &self.inner.redactor)
     }
 
     /// Reads a body before the deadline; `None` where it is larger than `limit` bytes.
@@ -298,6 +290,18 @@ impl Client {
         );
         self.inner.observer.on_answer(operation, &outcome);
         result.map(|(_, value)| value)
+    }
+}
+
+/// What an error status means, by the body of the answer that calls itself a problem, if there is one.
+pub(super) fn refused(head: Head, problem: Option<&[u8]>, redactor: &Redactor) -> CallError {
+    match problem.and_then(|body| Problem::read(&head, body, redactor)) {
+        Some(problem) => CallError::Problem(Box::new(problem)),
+        None => CallError::Bare(Box::new(BareAnswer {
+            status: head.status.as_u16(),
+            request_id: head.request_id,
+            retry_after: head.retry_after,
+        })),
     }
 }
 

@@ -33,6 +33,9 @@ mod http_client;
 mod ids;
 mod observer;
 mod problem;
+#[cfg(any(test, fuzzing))]
+#[path = "../../fuzz/properties/mod.rs"]
+pub mod properties;
 mod raw;
 mod redact;
 mod request;

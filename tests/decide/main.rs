@@ -15,6 +15,7 @@ mod contract;
 mod contract_diff;
 mod deletion;
 mod doubt;
+mod edges;
 mod events;
 mod feed;
 mod held;

@@ -7,7 +7,7 @@ use run_operator::{
 };
 
 use crate::{
-    histories::{self, Answer, Sight, act, apply, see, standing, turns},
+    histories::{self, Answer, Forgery, Sight, Turn, act, apply, see, standing, turns},
     support::{Case, INTENT, condition, name},
 };
 
@@ -107,10 +107,12 @@ fn check(case: &Case) -> Result<(), TestCaseError> {
     if held(&case) == Some(Reason::WorkspaceDeleting) && !meddled(&case) {
         // The door is closed for it: the controller would ask again at once.
         prop_assert!(needs || does != "intent");
-        // Each would wait for the other.
+        // Each would wait for the other. Until the namespace is known nothing is written or done, and what the
+        // status says may be of before.
         let waits = condition(&status, "Ready").is_some_and(|c| c.1 == "WorkspaceDeleting");
         let gone = deleting(&case) && case.run.metadata.finalizers.is_none();
-        prop_assert!(gone || !needs || !waits || decision.effect.is_some());
+        let looks = case.namespace_allowed.is_some();
+        prop_assert!(gone || !needs || !waits || !looks || decision.effect.is_some());
     }
     Ok(())
 }
@@ -169,6 +171,25 @@ fn check_quiet(case: &Case, answer: &Answer) -> Result<(), TestCaseError> {
         "looks again in the past"
     );
     Ok(())
+}
+
+/// Found by the property below, which held the wait for the namespace for a wait for ever.
+#[test]
+fn an_intent_made_while_the_workspace_is_being_deleted_is_served_once_the_namespace_is_known() {
+    let held = [
+        Turn::View(Sight::Holds(Reason::WorkspaceDeleting)),
+        Turn::Act(Answer::State("queued")),
+        Turn::Allowed(None),
+        Turn::Forge(Forgery::Made),
+    ];
+    let case = held.iter().fold(Case::new(), apply);
+    let ready = |case: &Case| condition(&case.settled(), "Ready").map(|c| c.1);
+    assert_eq!(ready(&case).as_deref(), Some("WorkspaceDeleting"));
+    assert_eq!(case.effect(), None);
+    let known = apply(case.clone(), &Turn::Allowed(Some(true)));
+    assert_eq!(name(known.effect().as_ref()), "intent");
+    let refused = apply(case, &Turn::Allowed(Some(false)));
+    assert_ne!(ready(&refused).as_deref(), Some("WorkspaceDeleting"));
 }
 
 proptest! {

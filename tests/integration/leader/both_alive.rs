@@ -55,7 +55,7 @@ async fn a_leader_that_was_stopped_until_another_led_ends_when_it_goes_on_and_ea
         names.extend(apply(&world, round, 0).await);
         // Amid the creates.
         world.asked("createRun", before + RUNS / 4).await;
-        leader.stop();
+        leader.hold();
         names.extend(apply(&world, round, 1).await);
         until_it_leads(&other).await;
         leader.go_on();
@@ -105,7 +105,7 @@ async fn two_without_an_election_that_are_stopped_in_turn_make_one_run_each() {
         let before = world.service.requests("createRun").await.len();
         names.extend(apply(&world, round, 0).await);
         world.asked("createRun", before + RUNS / 4).await;
-        both[round % 2].stop();
+        both[round % 2].hold();
         names.extend(apply(&world, round, 1).await);
         let last = names.last().unwrap();
         // By the one that is left, which takes over what the other has begun.

@@ -142,16 +142,6 @@ impl Operator {
         self.ends().await
     }
 
-    /// SIGSTOP: alive, and quite still.
-    pub(crate) fn stop(&mut self) {
-        self.process.hold();
-    }
-
-    /// SIGCONT.
-    pub(crate) fn go_on(&mut self) {
-        self.process.go_on();
-    }
-
     /// Waits until it has ended by itself, then its exit code.
     pub(crate) async fn ends(&mut self) -> Option<i32> {
         self.process.wait_exit(END_TIMEOUT).await
