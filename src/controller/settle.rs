@@ -14,11 +14,9 @@ use crate::decide::{
 use super::{
     context::{Context, now},
     kinds::Kind,
-    metrics::ReconcileResult,
     registry::{Key, Live, Slot},
     verify::Prepared,
     wake,
-    watch::chain,
     writes::{self, WriteError},
 };
 
@@ -120,23 +118,13 @@ pub(super) async fn write_status<K: Kind>(
     key: &Key,
     status: &WorkspaceStatus,
     waits: bool,
-) -> ReconcileResult {
-    if workspace.stored() == Some(status) {
-        publish(ctx, workspace, key, status, waits);
-        return ReconcileResult::requeue_after;
+) -> Result<(), WriteError> {
+    if workspace.stored() != Some(status) {
+        let api = K::api(ctx.client.clone(), &key.namespace);
+        writes::write_status(&api, workspace, status).await?;
     }
-    let api = K::api(ctx.client.clone(), &key.namespace);
-    match writes::write_status(&api, workspace, status).await {
-        Ok(_) => {
-            publish(ctx, workspace, key, status, waits);
-            ReconcileResult::requeue_after
-        }
-        Err(WriteError::Conflict | WriteError::Gone) => ReconcileResult::conflict,
-        Err(error) => {
-            tracing::warn!(k8s.namespace.name = %key.namespace, workspace.name = %key.name, error = %chain(&error), "failed to write a Workspace's status");
-            ReconcileResult::error
-        }
-    }
+    publish(ctx, workspace, key, status, waits);
+    Ok(())
 }
 
 fn publish<K: Kind>(

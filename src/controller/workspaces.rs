@@ -29,7 +29,8 @@ use super::{
 const AFTER_CONFLICT: Duration = Duration::from_secs(1);
 /// Pause after a write was refused: a schema or a role has to be mended first.
 const AFTER_REFUSAL: Duration = Duration::from_mins(1);
-/// Pause before a Secret that the API server didn't give is read again, as long as the Workspace is Ready.
+/// Pause after the API server gave no answer to a write, and before a Secret that it didn't give is read again,
+/// as long as the Workspace is Ready.
 const AFTER_SILENCE: Duration = Duration::from_secs(5);
 /// Pause before it is looked again whether a Workspace that is being deleted may go, should nothing say
 /// so before.
@@ -130,9 +131,10 @@ async fn hold<K: Kind>(ctx: &Context, workspace: &K, key: &Key) -> Result<Option
 
 /// The finalizer could not be written, and without it no Run is submitted: where that lasts, they are told.
 fn unheld(ctx: &Context, key: &Key, error: &WriteError) -> (Action, ReconcileResult) {
+    let (pause, result) = after_write_error(error);
     match error {
-        WriteError::Conflict => (Action::requeue(AFTER_CONFLICT), ReconcileResult::conflict),
-        WriteError::Gone => (Action::await_change(), ReconcileResult::conflict),
+        WriteError::Conflict => (Action::requeue(pause), result),
+        WriteError::Gone => (Action::await_change(), result),
         WriteError::Refused(_)
         | WriteError::Failed(_)
         | WriteError::Timeout
@@ -150,7 +152,18 @@ fn unheld(ctx: &Context, key: &Key, error: &WriteError) -> (Action, ReconcileRes
                 ctx.registry.set(key, Slot::closed(view));
                 wake::runs_of(ctx, key);
             }
-            (Action::requeue(AFTER_REFUSAL), ReconcileResult::error)
+            (Action::requeue(pause), result)
+        }
+    }
+}
+
+/// When a write that failed is worth another try.
+fn after_write_error(error: &WriteError) -> (Duration, ReconcileResult) {
+    match error {
+        WriteError::Conflict | WriteError::Gone => (AFTER_CONFLICT, ReconcileResult::conflict),
+        WriteError::Failed(_) | WriteError::Timeout => (AFTER_SILENCE, ReconcileResult::error),
+        WriteError::Refused(_) | WriteError::Serialize(_) => {
+            (AFTER_REFUSAL, ReconcileResult::error)
         }
     }
 }
@@ -200,12 +213,20 @@ async fn examine<K: Kind>(ctx: &Context, workspace: &K, key: &Key) -> (Duration,
         .waits_for
         .as_ref()
         .is_some_and(|runs| !runs.is_empty());
-    let result = settle::write_status(ctx, workspace, key, &assessment.status, waits).await;
+    let written = settle::write_status(ctx, workspace, key, &assessment.status, waits).await;
     let pause = settle::settle(ctx, workspace, key, check, live, &assessment);
-    let pause = match result {
-        ReconcileResult::conflict => pause.min(AFTER_CONFLICT),
-        ReconcileResult::error => pause.min(AFTER_REFUSAL),
-        ReconcileResult::success | ReconcileResult::requeue_after | ReconcileResult::panic => pause,
+    let (pause, result) = match written {
+        Ok(()) => (pause, ReconcileResult::requeue_after),
+        Err(error) => {
+            let (soon, result) = after_write_error(&error);
+            if result == ReconcileResult::error {
+                tracing::warn!(
+                    k8s.namespace.name = %key.namespace, workspace.name = %key.name, error = %chain(&error),
+                    "failed to write a Workspace's status"
+                );
+            }
+            (pause.min(soon), result)
+        }
     };
     let checked = Checked {
         uid: workspace.uid().unwrap_or_default(),
