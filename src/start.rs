@@ -69,11 +69,16 @@ pub(crate) enum StartError {
     Namespace { flag: &'static str, name: String },
     #[error("failed to handle signals")]
     Signals(#[source] std::io::Error),
+    #[cfg(feature = "proofs")]
+    #[error("{0}")]
+    Points(String),
 }
 
 /// Runs the controller until a signal.
 pub(crate) async fn controller(args: ControllerArgs) -> Result<(), StartError> {
     start_logging(&args)?;
+    #[cfg(feature = "proofs")]
+    run_operator::points::check().map_err(StartError::Points)?;
     let mut config = config(&args)?;
     let metrics = Arc::new(Metrics::new());
     let client = client(&metrics).await?;
@@ -229,6 +234,8 @@ async fn client(metrics: &Arc<Metrics>) -> Result<kube::Client, StartError> {
     config.default_retry = false;
     let count = CountRequests::new(Arc::clone(metrics), &config.cluster_url);
     let client = ClientBuilder::try_from(config).map_err(StartError::Client)?;
+    #[cfg(feature = "proofs")]
+    let client = client.with_layer(&run_operator::points::kubernetes::Writes);
     let repeat = RetryLayer::new(RetryPolicy::server_retry());
     Ok(client
         .with_layer(&count)
