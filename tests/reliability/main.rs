@@ -1,0 +1,37 @@
+//! No Run is lost or doubled: the operator, the API server, etcd and the service as processes that are killed,
+//! stopped, cut off and started again. `RUN_OPERATOR_PROVE=full` makes it long, as `make prove` does.
+
+#![allow(
+    clippy::float_cmp,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test stops at what it did not expect; metrics are whole numbers"
+)]
+
+#[path = "../cluster/mod.rs"]
+mod cluster;
+#[path = "../figures/mod.rs"]
+mod figures;
+#[path = "../openapi/mod.rs"]
+mod openapi;
+#[allow(
+    dead_code,
+    unused_imports,
+    reason = "the integration suite uses more of it"
+)]
+#[path = "../integration/support/mod.rs"]
+mod support;
+#[allow(dead_code, reason = "the integration suite uses more of it")]
+#[path = "../tools/mod.rs"]
+mod tools;
+
+// Where `tools` looks for it.
+use cluster::go_tool;
+
+mod points;
+
+/// Whether everything is to be tried, and not only what fits into a minute.
+fn full() -> bool {
+    std::env::var("RUN_OPERATOR_PROVE").is_ok_and(|much| much == "full")
+}
