@@ -7,8 +7,12 @@
 //! 3. [`service`]: the HTTP client of the service. Knows nothing of Kubernetes.
 //! 4. [`controller`]: observe, decide, act, write the status. The only place where both sides meet.
 //! 5. the binary: flags, health, metrics, logs.
+//!
+//! The feature `proofs` adds `points`: where layers 3 and 5 meet the world, a proof can stop them.
 
 pub mod api;
 pub mod controller;
 pub mod decide;
+#[cfg(feature = "proofs")]
+pub mod points;
 pub mod service;

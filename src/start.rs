@@ -83,11 +83,16 @@ pub(crate) enum StartError {
     LeaseLost(#[source] Lost),
     #[error("failed to handle signals")]
     Signals(#[source] std::io::Error),
+    #[cfg(feature = "proofs")]
+    #[error("{0}")]
+    Points(String),
 }
 
 /// Runs the controller until a signal.
 pub(crate) async fn controller(args: ControllerArgs) -> Result<(), StartError> {
     start_logging(&args)?;
+    #[cfg(feature = "proofs")]
+    run_operator::points::check().map_err(StartError::Points)?;
     let mut config = config(&args)?;
     let wanted = leader::wanted(&args.leader_election)?;
     let metrics = Arc::new(Metrics::new());
@@ -275,6 +280,8 @@ async fn client(
     config.default_retry = false;
     let count = CountRequests::new(Arc::clone(metrics), &config.cluster_url);
     let client = ClientBuilder::try_from(config).map_err(StartError::Client)?;
+    #[cfg(feature = "proofs")]
+    let client = client.with_layer(&run_operator::points::kubernetes::Writes);
     Ok(client
         .with_layer(&count)
         .with_layer(&BufferLayer::new(REQUESTS_WAITING))

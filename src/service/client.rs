@@ -219,7 +219,11 @@ impl Client {
             builder = builder.body(body);
         }
         let seconds = self.inner.contract.timeouts().request_seconds;
-        let response = timeout_at(deadline, builder.send())
+        #[cfg(not(feature = "proofs"))]
+        let sent = builder.send();
+        #[cfg(feature = "proofs")]
+        let sent = crate::points::calls::send(builder);
+        let response = timeout_at(deadline, sent)
             .await
             .map_err(|_| CallError::AwaitAnswer { seconds })?
             .map_err(CallError::send)?;

@@ -54,6 +54,8 @@ pub struct EventStream {
     redactor: Arc<Redactor>,
     idle_seconds: u64,
     idle_at: Instant,
+    #[cfg(feature = "proofs")]
+    points: crate::points::stream::Events,
 }
 
 impl EventStream {
@@ -78,12 +80,18 @@ impl EventStream {
             redactor,
             idle_seconds,
             idle_at: after(idle_seconds),
+            #[cfg(feature = "proofs")]
+            points: crate::points::stream::Events::default(),
         }
     }
 
     /// The next item; `None` at the stream's end, which drops an event that is not whole.
     pub async fn next(&mut self) -> Result<Option<StreamItem>, CallError> {
         loop {
+            #[cfg(feature = "proofs")]
+            if let Some(rest) = self.points.meet(&self.decoder, &mut self.received).await {
+                self.response = Some(rest);
+            }
             if let Some(item) = self.decode() {
                 return Ok(Some(item));
             }
@@ -126,6 +134,17 @@ impl EventStream {
     }
 
     fn decode(&mut self) -> Option<StreamItem> {
+        #[cfg(feature = "proofs")]
+        if let Some(item) = self.points.again() {
+            return Some(item);
+        }
+        let item = self.take();
+        #[cfg(feature = "proofs")]
+        self.points.hand(item.as_ref());
+        item
+    }
+
+    fn take(&mut self) -> Option<StreamItem> {
         let mut rest: &[u8] = &self.received;
         let item = self.decoder.step(&mut rest);
         let taken = self.received.len() - rest.len();

@@ -28,6 +28,14 @@ fn refused(args: &[&str], words: &[&str]) {
     assert!(output.stdout.is_empty());
 }
 
+#[test]
+fn what_ships_has_no_crash_points() {
+    let program = std::fs::read(env!("CARGO_BIN_EXE_run-operator")).unwrap();
+    let word = b"RUN_OPERATOR_FAULT";
+    let found = program.windows(word.len()).any(|window| window == word);
+    assert_eq!(found, cfg!(feature = "proofs"));
+}
+
 #[rstest]
 #[case::of_an_unknown_name(&["--base-ulr", "https://runs.example.com/api/v1"], &["--base-ulr", "see run-operator controller --help"])]
 #[case::without_its_value(&["--base-url"], &["--base-url", "value"])]

@@ -15,14 +15,21 @@ mod cluster;
 mod figures;
 #[path = "../openapi/mod.rs"]
 mod openapi;
+#[allow(
+    dead_code,
+    unused_imports,
+    reason = "the integration suite uses more of it"
+)]
 #[path = "../integration/support/mod.rs"]
 mod support;
+#[allow(dead_code, reason = "the integration suite uses more of it")]
 #[path = "../tools/mod.rs"]
 mod tools;
 
 // Where `tools` looks for it.
 use cluster::go_tool;
 
+mod points;
 mod soak;
 mod storms;
 mod wire;

@@ -24,6 +24,7 @@ enum State {
 /// Decodes an event stream, whatever the chunks that it comes in. Holds at most one line and one
 /// event, within its [`Caps`].
 #[derive(Debug)]
+#[cfg_attr(feature = "proofs", derive(Clone))]
 pub struct Decoder {
     caps: Caps,
     state: State,
@@ -35,6 +36,7 @@ pub struct Decoder {
 
 /// The fields between two blank lines.
 #[derive(Debug, Default)]
+#[cfg_attr(feature = "proofs", derive(Clone))]
 struct Block {
     id: Option<String>,
     kind: Vec<u8>,

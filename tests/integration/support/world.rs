@@ -77,6 +77,13 @@ impl World {
 
     /// A world that differs from the usual one.
     pub(crate) async fn with(setup: Setup) -> Self {
+        let mut world = Self::unattended(setup).await;
+        world.start_operator().await;
+        world
+    }
+
+    /// A world without an operator: the test starts it.
+    pub(crate) async fn unattended(setup: Setup) -> Self {
         let control_plane = match setup.control_plane {
             Some(own) => own,
             None => ControlPlane::shared().await,
@@ -136,7 +143,6 @@ impl World {
             world.token(TOKEN).await;
             world.create_workspace("default", json!({})).await;
         }
-        world.start_operator().await;
         world
     }
 

@@ -1,0 +1,249 @@
+//! Where requests to the API server pass: a layer of the client, nearest to the wire. Each attempt is one.
+
+use std::future::poll_fn;
+use std::io;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use futures::future::BoxFuture;
+use futures::{FutureExt, stream};
+use http::request::Parts;
+use http::{Method, Request, Response};
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt, StreamBody};
+use hyper::body::Frame;
+use kube::client::{Body, DynBody};
+use serde_json::Value;
+use tower::{BoxError, Layer, Service, buffer::Buffer};
+
+use crate::api::names;
+
+use super::Effect;
+
+/// Requests that may wait for the connection: as many as above it.
+const WAITING: usize = 1024;
+
+type Answer = Response<UnsyncBoxBody<Bytes, BoxError>>;
+type Inner<F> = Buffer<Request<Body>, F>;
+
+/// The layer whose writes are points. Reads pass.
+pub struct Writes;
+
+impl<S> Layer<S> for Writes
+where
+    S: Service<Request<Body>> + Send + 'static,
+    S::Future: Send,
+    S::Error: Into<BoxError> + Send + Sync,
+{
+    type Service = Watched<S::Future>;
+
+    fn layer(&self, inner: S) -> Watched<S::Future> {
+        Watched(Buffer::new(inner, WAITING))
+    }
+}
+
+/// The layered service.
+pub struct Watched<F>(Inner<F>);
+
+impl<F, E> Service<Request<Body>> for Watched<F>
+where
+    F: Future<Output = Result<Response<Box<DynBody>>, E>> + Send + 'static,
+    E: Into<BoxError> + Send + 'static,
+{
+    type Response = Answer;
+    type Error = BoxError;
+    type Future = BoxFuture<'static, Result<Answer, BoxError>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        // Each effect waits for its own place, since it may be had twice.
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<Body>) -> Self::Future {
+        let inner = self.0.clone();
+        if request.method() == Method::GET {
+            return sent(inner, request).boxed();
+        }
+        async move {
+            let (head, body) = request.into_parts();
+            let body = body.collect_bytes().await?;
+            let name = name(&head.method, head.uri.path(), &body);
+            super::pass(&name, Write { inner, head, body }).await
+        }
+        .boxed()
+    }
+}
+
+async fn sent<F, E>(mut inner: Inner<F>, request: Request<Body>) -> Result<Answer, BoxError>
+where
+    F: Future<Output = Result<Response<Box<DynBody>>, E>> + Send + 'static,
+    E: Into<BoxError> + Send + 'static,
+{
+    poll_fn(|cx| inner.poll_ready(cx)).await?;
+    let answer = inner.call(request).await?;
+    Ok(answer.map(BodyExt::boxed_unsync))
+}
+
+struct Write<F> {
+    inner: Inner<F>,
+    head: Parts,
+    body: Bytes,
+}
+
+// Not derived: that would ask for a future that can be cloned.
+impl<F: Send + 'static> Clone for Write<F> {
+    fn clone(&self) -> Self {
+        Self {
+            inner: self.inner.clone(),
+            head: self.head.clone(),
+            body: self.body.clone(),
+        }
+    }
+}
+
+impl<F, E> Effect for Write<F>
+where
+    F: Future<Output = Result<Response<Box<DynBody>>, E>> + Send + 'static,
+    E: Into<BoxError> + Send + 'static,
+{
+    type Answer = Answer;
+    type Error = BoxError;
+
+    async fn send(self) -> Result<Answer, BoxError> {
+        let request = Request::from_parts(self.head, Body::from(self.body));
+        sent(self.inner, request).await
+    }
+
+    async fn lost(self) -> Result<Answer, BoxError> {
+        Err(broken().into())
+    }
+
+    async fn cut(answer: Answer) -> Result<Answer, BoxError> {
+        let (head, body) = answer.into_parts();
+        let whole = body.collect().await?.to_bytes();
+        let half = Frame::data(whole.slice(..whole.len() / 2));
+        let body = StreamBody::new(stream::iter([Ok(half), Err(broken().into())]));
+        Ok(Response::from_parts(head, body.boxed_unsync()))
+    }
+}
+
+/// How a connection that breaks is seen.
+fn broken() -> io::Error {
+    io::Error::from(io::ErrorKind::ConnectionReset)
+}
+
+/// By what is sent: resource and subresource by the path, an intent and a release by the finalizers.
+fn name(method: &Method, path: &str, body: &[u8]) -> String {
+    let mut segments = path.split('/').filter(|segment| !segment.is_empty());
+    // /api/VERSION or /apis/GROUP/VERSION
+    let group = usize::from(segments.next() != Some("api"));
+    let mut segments = segments.skip(group + 1).peekable();
+    if segments.next_if_eq(&"namespaces").is_some() {
+        segments.next();
+    }
+    let (resource, subresource) = (segments.next().unwrap_or_default(), segments.nth(1));
+    let kind = match resource {
+        "runs" => "run",
+        "workspaces" | "clusterworkspaces" => "workspace",
+        "events" => return "kube.event".to_owned(),
+        "leases" => return "kube.lease".to_owned(),
+        other => return format!("kube.{other}.{}", method.as_str().to_lowercase()),
+    };
+    let what = match subresource {
+        Some(subresource) => subresource,
+        None if method == Method::DELETE => "delete",
+        None if releases(body) => "release",
+        None if kind == "run" => "intent",
+        None => "finalizer",
+    };
+    format!("kube.{kind}.{what}")
+}
+
+/// Whether a JSON patch takes the operator's finalizer off.
+fn releases(patch: &[u8]) -> bool {
+    let Ok(Value::Array(operations)) = serde_json::from_slice(patch) else {
+        return false;
+    };
+    operations
+        .iter()
+        .filter(|operation| operation["path"] == "/metadata/finalizers")
+        .filter_map(|operation| operation["value"].as_array())
+        .any(|finalizers| !finalizers.iter().any(|f| f == names::FINALIZER))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_write_has_a_point_of_its_own() {
+        let on =
+            br#"[{"op":"add","path":"/metadata/finalizers","value":["run-operator.dev/cancel"]}]"#;
+        let off = br#"[{"op":"add","path":"/metadata/finalizers","value":[]}]"#;
+        let ours = "/apis/run-operator.dev/v1alpha1";
+        for (method, path, body, expected) in [
+            (
+                Method::PATCH,
+                format!("{ours}/namespaces/a/runs/runs"),
+                &on[..],
+                "kube.run.intent",
+            ),
+            (
+                Method::PATCH,
+                format!("{ours}/namespaces/a/runs/b"),
+                &off[..],
+                "kube.run.release",
+            ),
+            (
+                Method::PATCH,
+                format!("{ours}/namespaces/a/runs/b/status"),
+                b"",
+                "kube.run.status",
+            ),
+            (
+                Method::DELETE,
+                format!("{ours}/namespaces/a/runs/b"),
+                b"",
+                "kube.run.delete",
+            ),
+            (
+                Method::PATCH,
+                format!("{ours}/namespaces/a/workspaces/b"),
+                on,
+                "kube.workspace.finalizer",
+            ),
+            (
+                Method::PATCH,
+                format!("{ours}/clusterworkspaces/b"),
+                off,
+                "kube.workspace.release",
+            ),
+            (
+                Method::PATCH,
+                format!("{ours}/clusterworkspaces/b/status"),
+                b"",
+                "kube.workspace.status",
+            ),
+            (
+                Method::POST,
+                "/api/v1/namespaces/a/events".to_owned(),
+                b"",
+                "kube.event",
+            ),
+            (
+                Method::PUT,
+                "/apis/coordination.k8s.io/v1/namespaces/a/leases/b".to_owned(),
+                b"",
+                "kube.lease",
+            ),
+            (
+                Method::PATCH,
+                "/api/v1/namespaces/a/configmaps/b".to_owned(),
+                b"",
+                "kube.configmaps.patch",
+            ),
+        ] {
+            assert_eq!(name(&method, &path, body), expected, "{method} {path}");
+        }
+    }
+}

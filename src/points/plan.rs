@@ -1,0 +1,228 @@
+//! What is to happen where, and what has been passed so far.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::Write;
+use std::str::FromStr;
+use std::sync::{Mutex, OnceLock, PoisonError};
+
+use tokio::sync::watch;
+
+/// One fault at one point.
+const FAULT: &str = "RUN_OPERATOR_FAULT";
+/// Where the points that are passed are written.
+const POINTS: &str = "RUN_OPERATOR_POINTS";
+
+/// What happens to an effect.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// SIGKILL before it is sent; of an event, before it is taken in.
+    KillBefore,
+    /// SIGKILL when its answer has begun, or the event was taken in.
+    KillAfter,
+    /// Not sent, as if the connection had broken before; the stream breaks before the event.
+    LoseRequest,
+    /// Carried out, and no answer is seen; the stream breaks behind the event.
+    LoseAnswer,
+    /// Carried out twice, one after the other, and the second answer is seen; the event comes twice.
+    Double,
+    /// Carried out, its answer seen, and carried out once more when others have overtaken.
+    DoubleLate,
+    /// Held until others have overtaken.
+    Delay,
+    /// Carried out, and the answer breaks in the middle of its body; the stream breaks within the event.
+    Cut,
+}
+
+impl Fault {
+    /// Every fault.
+    pub const ALL: [Self; 8] = [
+        Self::KillBefore,
+        Self::KillAfter,
+        Self::LoseRequest,
+        Self::LoseAnswer,
+        Self::Double,
+        Self::DoubleLate,
+        Self::Delay,
+        Self::Cut,
+    ];
+
+    /// Its word in the variable.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::KillBefore => "kill-before",
+            Self::KillAfter => "kill-after",
+            Self::LoseRequest => "lose-request",
+            Self::LoseAnswer => "lose-answer",
+            Self::Double => "double",
+            Self::DoubleLate => "double-late",
+            Self::Delay => "delay",
+            Self::Cut => "cut",
+        }
+    }
+}
+
+/// Where the fault is to happen.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Wanted {
+    name: String,
+    number: u64,
+    fault: Fault,
+}
+
+impl FromStr for Wanted {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let mut parts = text.split(':');
+        let (Some(name), Some(number), Some(word), None) =
+            (parts.next(), parts.next(), parts.next(), parts.next())
+        else {
+            return Err(format!("{FAULT} is POINT:NUMBER:FAULT, and not {text:?}"));
+        };
+        let number = number
+            .parse()
+            .map_err(|_| format!("{FAULT}: {number:?} is no number"))?;
+        let fault = Fault::ALL.into_iter().find(|f| f.as_str() == word);
+        Ok(Self {
+            name: name.to_owned(),
+            number,
+            fault: fault.ok_or_else(|| format!("{FAULT}: no fault is called {word:?}"))?,
+        })
+    }
+}
+
+/// The process's plan and its progress.
+struct Plan {
+    wanted: Option<Wanted>,
+    trace: Option<File>,
+    counts: Mutex<HashMap<String, u64>>,
+    passed: watch::Sender<u64>,
+}
+
+/// A point that is being passed.
+pub(super) struct Passing {
+    name: String,
+    number: u64,
+    pub(super) fault: Option<Fault>,
+}
+
+/// Reads the plan.
+///
+/// # Errors
+/// With a sentence, where it can't be read: a fault that never happens would prove nothing.
+pub fn check() -> Result<(), String> {
+    let wanted = match std::env::var(FAULT) {
+        Ok(text) => Some(text.parse()?),
+        Err(_) => None,
+    };
+    let open = |path: &std::ffi::OsStr| File::options().create(true).append(true).open(path);
+    let trace = std::env::var_os(POINTS)
+        .map(|path| open(&path).map_err(|error| format!("failed to open {POINTS}: {error}")))
+        .transpose()?;
+    let _ = PLAN.set(Plan::new(wanted, trace));
+    Ok(())
+}
+
+static PLAN: OnceLock<Plan> = OnceLock::new();
+
+impl Plan {
+    fn new(wanted: Option<Wanted>, trace: Option<File>) -> Self {
+        Self {
+            wanted,
+            trace,
+            counts: Mutex::default(),
+            passed: watch::Sender::new(0),
+        }
+    }
+
+    /// The plan as read; none, where [`check`] was not asked first.
+    fn of_process() -> &'static Self {
+        PLAN.get_or_init(|| Self::new(None, None))
+    }
+
+    fn pass(&self, name: &str) -> Passing {
+        let number = {
+            let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
+            let count = counts.entry(name.to_owned()).or_default();
+            *count += 1;
+            *count
+        };
+        self.note(&format!("{name} {number}"));
+        let here = self
+            .wanted
+            .as_ref()
+            .filter(|wanted| wanted.name == name && wanted.number == number);
+        let fault = here.map(|wanted| wanted.fault);
+        if let Some(fault) = fault {
+            self.note(&format!("! {name} {number} {}", fault.as_str()));
+        }
+        self.passed.send_modify(|passed| *passed += 1);
+        Passing {
+            name: name.to_owned(),
+            number,
+            fault,
+        }
+    }
+
+    /// One write a line: what stands in the file is whole, however the process ends.
+    fn note(&self, line: &str) {
+        let Some(mut file) = self.trace.as_ref() else {
+            return;
+        };
+        if let Err(error) = file.write_all(format!("{line}\n").as_bytes()) {
+            eprintln!("run-operator: failed to write {POINTS}: {error}");
+        }
+    }
+}
+
+/// Counts and notes a point that is about to be passed.
+pub(super) fn pass(name: &str) -> Passing {
+    Plan::of_process().pass(name)
+}
+
+/// How many points have been passed.
+pub(super) fn passed() -> watch::Receiver<u64> {
+    Plan::of_process().passed.subscribe()
+}
+
+impl Passing {
+    /// Notes that what happens later has happened.
+    pub(super) fn over(&self) {
+        Plan::of_process().note(&format!(". {} {}", self.name, self.number));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_fault_is_read_by_point_number_and_word() {
+        for fault in Fault::ALL {
+            let text = format!("kube.run.intent:2:{}", fault.as_str());
+            let wanted = Wanted {
+                name: "kube.run.intent".to_owned(),
+                number: 2,
+                fault,
+            };
+            assert_eq!(text.parse(), Ok(wanted));
+        }
+    }
+
+    #[test]
+    fn what_can_t_be_read_is_no_plan() {
+        for text in ["", "service.create", "a:b:double", "a:1:twice", "a:1:cut:2"] {
+            assert!(text.parse::<Wanted>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn the_fault_happens_at_its_number_and_once() {
+        let plan = Plan::new(Some("a:2:cut".parse().unwrap()), None);
+        let faults: Vec<_> = ["a", "b", "a", "a"]
+            .map(|name| plan.pass(name).fault)
+            .into();
+        assert_eq!(faults, [None, None, Some(Fault::Cut), None]);
+    }
+}

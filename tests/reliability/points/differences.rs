@@ -1,0 +1,123 @@
+//! How the ends of two lives differ, and what of it the documents allow.
+
+use std::collections::BTreeSet;
+
+use run_operator::points::Fault;
+
+use super::outcome::Outcome;
+use super::table::Case;
+
+/// What is otherwise than it should be, a line each, but for what is allowed.
+pub(super) fn differences(case: &Case, expected: &Outcome, seen: &Outcome) -> Vec<String> {
+    let things: BTreeSet<_> = expected.keys().chain(seen.keys()).collect();
+    let gone = |thing: &str, word: &str| expected.get(thing).is_some_and(|seen| seen == word);
+    let gone = Gone {
+        run: gone("object", "false"),
+        workspace: gone("workspace", "null"),
+    };
+    let of = |outcome: &Outcome, thing: &str| outcome.get(thing).cloned().unwrap_or_default();
+    let differing = things
+        .into_iter()
+        .map(|thing| (thing, of(expected, thing), of(seen, thing)))
+        .filter(|(_, expected, seen)| expected != seen);
+    differing
+        .filter(|(thing, expected, seen)| {
+            let event = thing.strip_prefix("event ");
+            !event.is_some_and(|event| allowed(case, event, times(expected), times(seen), &gone))
+        })
+        .map(|(thing, expected, seen)| format!("{thing}: {seen:?} and not {expected:?}"))
+        .collect()
+}
+
+/// Which objects are gone in the end.
+struct Gone {
+    run: bool,
+    workspace: bool,
+}
+
+/// How often an Event was told.
+fn times(count: &str) -> u32 {
+    count.parse().unwrap_or_default()
+}
+
+/// Events alone may differ, in these ways and no other. The sentences are those of docs/events.md.
+fn allowed(case: &Case, event: &str, expected: u32, seen: u32, gone: &Gone) -> bool {
+    let killed = matches!(case.fault, Fault::KillBefore | Fault::KillAfter);
+    let one_more = seen == expected + 1;
+    match event {
+        // "`Retrying`, `CancelRefused`, `Suspended`, `Recovered`, … are lost with the process, and with the
+        // answer to that write".
+        "Run/Recovered" => (killed || case.point == "kube.run.status") && seen < expected,
+        // "Told when a sort of error first shows": a lost call is one more; a lost write shows one less.
+        "Run/Retrying" => one_more && !killed || seen < expected,
+        // "The Workspace can't be used": as long as its check has no answer; then it is Ready, again.
+        "Workspace/NotReady" | "Workspace/Ready" => {
+            let check = ["service.version", "service.workspace"].contains(&case.point.as_str());
+            let unanswered = [Fault::LoseRequest, Fault::LoseAnswer, Fault::Cut];
+            one_more && check && unanswered.contains(&case.fault)
+        }
+        // "Of an object that is gone by then nobody tells".
+        "Run/Cancelled" | "Run/Succeeded" | "Run/Orphaned" => killed && gone.run && seen < expected,
+        "Workspace/WorkspaceInUse" => killed && gone.workspace && seen < expected,
+        _ => false,
+    }
+}
+
+/// The end of a life as these things, each with its text.
+fn end(things: &[(&str, &str)]) -> Outcome {
+    let own = |(thing, seen): &(&str, &str)| ((*thing).to_owned(), (*seen).to_owned());
+    things.iter().map(own).collect()
+}
+
+fn case(fault: Fault) -> Case {
+    Case {
+        scenario: super::scenario::Scenario::Deleted,
+        point: "service.create".to_owned(),
+        number: 1,
+        fault,
+    }
+}
+
+#[test]
+fn a_second_run_a_live_one_and_an_event_too_many_are_differences() {
+    let expected = end(&[
+        ("service runs", "1"),
+        ("service live", "0"),
+        ("event Run/Submitted", "1"),
+    ]);
+    for fault in Fault::ALL {
+        assert!(differences(&case(fault), &expected, &expected).is_empty());
+        for (thing, seen) in [
+            ("service runs", "2"),
+            ("service live", "1"),
+            ("event Run/Submitted", "2"),
+        ] {
+            let mut other = expected.clone();
+            other.insert(thing.to_owned(), seen.to_owned());
+            let told = differences(&case(fault), &expected, &other);
+            assert_eq!(told.len(), 1, "{fault:?}, {thing}: {told:?}");
+        }
+        let missing = differences(
+            &case(fault),
+            &expected,
+            &end(&[("service runs", "1"), ("service live", "0")]),
+        );
+        assert_eq!(missing.len(), 1, "{fault:?}: {missing:?}");
+    }
+}
+
+#[test]
+fn the_last_event_of_an_object_that_is_gone_may_be_lost_by_a_kill_alone() {
+    let there = end(&[("object", "true"), ("event Run/Cancelled", "1")]);
+    let gone = end(&[("object", "false"), ("event Run/Cancelled", "1")]);
+    for (fault, expected, allowed) in [
+        (Fault::KillAfter, &gone, true),
+        (Fault::KillAfter, &there, false),
+        (Fault::LoseAnswer, &gone, false),
+    ] {
+        let mut seen = expected.clone();
+        seen.remove("event Run/Cancelled");
+        let told = differences(&case(fault), expected, &seen);
+        assert_eq!(told.is_empty(), allowed, "{fault:?}: {told:?}");
+    }
+}

@@ -1,0 +1,103 @@
+//! The operator of one life: started again when it has been killed.
+
+use std::path::PathBuf;
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+use super::trial::{PATIENCE, POLL, Told, text};
+use crate::cluster::{Output, Process};
+
+/// How a shell reports SIGKILL.
+const KILLED: i32 = 137;
+
+/// How to start the operator, again and again.
+#[derive(Clone)]
+pub(super) struct Recipe {
+    pub(super) kubeconfig: PathBuf,
+    pub(super) namespace: String,
+    pub(super) base_url: String,
+    pub(super) log: PathBuf,
+    pub(super) trace: PathBuf,
+}
+
+impl Recipe {
+    fn command(&self, fault: Option<&str>) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_run-operator"));
+        command
+            .args(["controller", "--listen", "127.0.0.1:0"])
+            .args(["--poll-min", "500ms", "--poll-max", "3s"])
+            .args(["--log-filter", "info,run_operator=debug"])
+            .args(["--cluster-workspaces=false", "--namespace", &self.namespace])
+            .args(["--base-url", &self.base_url])
+            .env("KUBECONFIG", &self.kubeconfig)
+            .env("RUN_OPERATOR_POINTS", &self.trace);
+        if let Some(fault) = fault {
+            command.env("RUN_OPERATOR_FAULT", fault);
+        }
+        command
+    }
+}
+
+/// Starts the operator, and again when it has been killed.
+pub(super) struct Keeper {
+    stop: CancellationToken,
+    again: Arc<AtomicBool>,
+    task: JoinHandle<Told>,
+}
+
+impl Keeper {
+    /// Starts the first, with the fault.
+    pub(super) fn begin(recipe: Recipe, fault: Option<String>) -> Self {
+        let stop = CancellationToken::new();
+        let again = Arc::new(AtomicBool::new(false));
+        let task = tokio::spawn(keep(recipe, fault, stop.clone(), Arc::clone(&again)));
+        Self { stop, again, task }
+    }
+
+    /// Whether it was started again.
+    pub(super) fn again(&self) -> bool {
+        self.again.load(Ordering::Relaxed)
+    }
+
+    /// Ends it in order.
+    pub(super) async fn stop(self) -> Told {
+        self.stop.cancel();
+        self.task.await.map_err(text)?
+    }
+}
+
+/// A fault kills once; any other end is a defect.
+async fn keep(
+    recipe: Recipe,
+    mut fault: Option<String>,
+    stop: CancellationToken,
+    again: Arc<AtomicBool>,
+) -> Told {
+    loop {
+        let kills = fault.as_ref().is_some_and(|fault| fault.contains("kill"));
+        let command = recipe.command(fault.take().as_deref());
+        let log = Output::File(recipe.log.clone());
+        let mut process = Process::spawn(&command, log).map_err(text)?;
+        again.store(!kills, Ordering::Relaxed);
+        let code = loop {
+            if let Some(code) = process.exit_code() {
+                break code;
+            }
+            if stop.is_cancelled() {
+                process.terminate();
+                return match process.wait_exit(PATIENCE).await {
+                    Some(0) => Ok(()),
+                    other => Err(format!("the operator's end was {other:?}, and not 0")),
+                };
+            }
+            tokio::time::sleep(POLL).await;
+        };
+        if code != KILLED || !kills {
+            return Err(format!("the operator ended by itself with code {code}"));
+        }
+    }
+}

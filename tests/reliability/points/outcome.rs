@@ -1,0 +1,167 @@
+//! What a life has come to, without what differs between any two lives.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use kube::api::ListParams;
+use kube::{Api, ResourceExt};
+use serde_json::{Map, Value, json};
+
+use run_operator::api::{EventReason, Run, RunStatus, Workspace};
+
+use super::trial::{Told, Trial, text};
+use crate::support::intent_of;
+
+/// Every thing by its name, as text.
+pub(super) type Outcome = BTreeMap<String, String>;
+
+/// Looks at the object, its Workspace, the service and the Kubernetes Events.
+pub(super) async fn observe(trial: &Trial) -> Told<Outcome> {
+    let mut outcome = Outcome::new();
+    let mut add = |thing: &str, value: Value| outcome.insert(thing.to_owned(), value.to_string());
+    let runs = trial.world.service.runs().await;
+    let posts = trial.world.service.requests("createRun").await;
+    let run = trial.run().await?;
+    for (thing, value) in of_service(&trial.uid, &runs, &posts) {
+        add(&format!("service {thing}"), value);
+    }
+    add("object", json!(run.is_some()));
+    for (thing, value) in run.iter().flat_map(|run| of_run(run, &runs)) {
+        add(&format!("run {thing}"), value);
+    }
+    let workspace = trial.world.workspaces().get_opt("default").await;
+    let workspace = workspace.map_err(text)?;
+    add("workspace", json!(workspace.as_ref().map(of_workspace)));
+    for (event, times) in events(trial).await? {
+        add(&format!("event {event}"), json!(times));
+    }
+    Ok(outcome)
+}
+
+fn of_service(uid: &str, runs: &[Value], posts: &[Value]) -> Vec<(&'static str, Value)> {
+    let terminal = ["succeeded", "failed", "cancelled"];
+    let live = |run: &&Value| !terminal.contains(&run["state"].as_str().unwrap_or_default());
+    let bodies: BTreeSet<_> = posts.iter().map(|p| p["bodySha256"].to_string()).collect();
+    let others = posts
+        .iter()
+        .filter(|post| post["idempotencyKey"].as_str() != Some(uid));
+    let states = runs.iter().map(|run| &run["state"]);
+    vec![
+        ("runs", json!(runs.len())),
+        ("live", json!(runs.iter().filter(live).count())),
+        ("states", states.cloned().collect()),
+        ("bodies", json!(bodies.len())),
+        ("posts with another key", json!(others.count())),
+        (
+            "was asked to cancel",
+            json!(runs.iter().any(|run| run["cancels"] != json!(0))),
+        ),
+    ]
+}
+
+fn of_run(run: &Run, at_the_service: &[Value]) -> Vec<(String, Value)> {
+    let status = run.status.clone().unwrap_or_default();
+    let theirs = at_the_service.first().cloned().unwrap_or_default();
+    let mut all = vec![
+        ("phase".to_owned(), json!(status.phase)),
+        ("state".to_owned(), json!(status.state)),
+        (
+            "runId is the service's".to_owned(),
+            json!(status.run_id.as_deref() == theirs["runId"].as_str()),
+        ),
+        (
+            "key is the uid".to_owned(),
+            json!(status.idempotency_key.is_some() && status.idempotency_key == run.uid()),
+        ),
+        ("conditions".to_owned(), conditions(&status.conditions)),
+        (
+            "observed its generation".to_owned(),
+            json!(status.observed_generation == run.metadata.generation),
+        ),
+        ("times".to_owned(), times(&status)),
+        ("events".to_owned(), json!(mirrored(&status))),
+        ("handledRetry".to_owned(), json!(status.handled_retry)),
+        (
+            "lastError".to_owned(),
+            json!(status.last_error.as_ref().map(|error| &error.code)),
+        ),
+        (
+            "refusal".to_owned(),
+            json!(status.refusal.as_ref().map(|refusal| &refusal.reason)),
+        ),
+        ("finalizers".to_owned(), json!(run.finalizers())),
+        (
+            "annotations".to_owned(),
+            json!(run.annotations().keys().collect::<Vec<_>>()),
+        ),
+    ];
+    let end = intent_of(run).map(|intent| intent["end"].clone());
+    let mut end = end.unwrap_or_default();
+    if let Some(end) = end.as_object_mut() {
+        end.insert("runId".to_owned(), json!(end["runId"] == theirs["runId"]));
+    }
+    all.push(("intent's end".to_owned(), end));
+    all
+}
+
+/// The ids of the service end with the event's place among the run's, from 1. "With the events up to the
+/// terminal GET": how many they are depends on who was faster; that none is missing or double does not.
+fn mirrored(status: &RunStatus) -> String {
+    let place = |id: &str| id.rsplit('-').next().and_then(|n| n.parse::<i64>().ok());
+    let count = status.event_count.unwrap_or_default();
+    let cursor = status.last_event_id.as_deref().and_then(place);
+    let shown: Vec<_> = status
+        .events
+        .iter()
+        .map(|event| event.id.as_deref().and_then(place))
+        .collect();
+    let first = 1.max(count - 9);
+    let expected: Vec<_> = (first..=count).map(Some).collect();
+    if cursor.unwrap_or_default() == count && shown == expected {
+        "each once, in order, without a gap".to_owned()
+    } else {
+        format!("{count} counted, cursor at {cursor:?}, {shown:?} shown")
+    }
+}
+
+fn times(status: &RunStatus) -> Value {
+    json!({
+        "submission": status.submission_time.is_some(),
+        "start": status.start_time.is_some(),
+        "completion": status.completion_time.is_some(),
+        "cancelAccepted": status.cancel_accepted_time.is_some(),
+        "lastSync": status.last_sync_time.is_some(),
+    })
+}
+
+fn conditions(all: &[Condition]) -> Value {
+    let words = all.iter().map(|c| {
+        (
+            c.type_.clone(),
+            json!(format!("{} ({})", c.status, c.reason)),
+        )
+    });
+    Value::Object(words.collect::<Map<_, _>>())
+}
+
+fn of_workspace(workspace: &Workspace) -> Value {
+    let status = workspace.status.clone().unwrap_or_default();
+    json!({"conditions": conditions(&status.conditions), "finalizers": workspace.finalizers()})
+}
+
+/// How often an Event was told, by kind and reason. That of the service's own events is left out: "the latest
+/// one, at most one in ten seconds", so that it depends on the time.
+async fn events(trial: &Trial) -> Told<BTreeMap<String, i32>> {
+    let api: Api<k8s_openapi::api::core::v1::Event> =
+        Api::namespaced(trial.world.client.clone(), &trial.world.namespace);
+    let all = api.list(&ListParams::default()).await.map_err(text)?.items;
+    let mut counts = BTreeMap::new();
+    for event in all {
+        let reason = event.reason.unwrap_or_default();
+        if reason != EventReason::ServiceEvent.as_str() {
+            let kind = event.involved_object.kind.unwrap_or_default();
+            *counts.entry(format!("{kind}/{reason}")).or_default() += event.count.unwrap_or(1);
+        }
+    }
+    Ok(counts)
+}

@@ -1,0 +1,246 @@
+//! What happens to a Run and to its run. Each step waits until the one before is seen, so that two lives of one
+//! scenario pass the same points.
+
+use kube::api::DeleteParams;
+use serde_json::{Value, json};
+
+use run_operator::api::{ConditionType, Reason, RunStatus, Workspace, conditions};
+
+use super::trial::{Told, Trial};
+use crate::support::TOKEN;
+
+/// A story with one end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(super) enum Scenario {
+    /// Created, and succeeds.
+    Succeeds,
+    /// Created, and fails.
+    Fails,
+    /// `spec.cancel` while it is running.
+    Cancelled,
+    /// Deleted while it is running.
+    Deleted,
+    /// Deleted while it is unknown whether its create was carried out. It was.
+    DeletedInDoubt,
+    /// Its deadline passes.
+    Deadline,
+    /// Its TTL deletes it.
+    Ttl,
+    /// Deleted while it is running, with `deletionPolicy: Orphan`.
+    Orphaned,
+    /// Refused, corrected at the service, and told to try again.
+    Refused,
+    /// Its Workspace gets another token while it is running.
+    Rotated,
+    /// Its Workspace is deleted while it is running.
+    WorkspaceDeleted,
+}
+
+/// The token that a rotation brings.
+const NEXT_TOKEN: &str = "canary-0b6a1e93-token";
+
+impl Scenario {
+    /// Every one.
+    pub(super) const ALL: [Self; 11] = [
+        Self::Succeeds,
+        Self::Fails,
+        Self::Cancelled,
+        Self::Deleted,
+        Self::DeletedInDoubt,
+        Self::Deadline,
+        Self::Ttl,
+        Self::Orphaned,
+        Self::Refused,
+        Self::Rotated,
+        Self::WorkspaceDeleted,
+    ];
+
+    /// Its word.
+    pub(super) fn as_str(self) -> &'static str {
+        match self {
+            Self::Succeeds => "succeeds",
+            Self::Fails => "fails",
+            Self::Cancelled => "cancelled",
+            Self::Deleted => "deleted",
+            Self::DeletedInDoubt => "deleted-in-doubt",
+            Self::Deadline => "deadline",
+            Self::Ttl => "ttl",
+            Self::Orphaned => "orphaned",
+            Self::Refused => "refused",
+            Self::Rotated => "rotated",
+            Self::WorkspaceDeleted => "workspace-deleted",
+        }
+    }
+
+    /// Plays it to its end, as far as it shows at the object.
+    pub(super) async fn play(self, trial: &mut Trial) -> Told {
+        match self {
+            Self::Succeeds => {
+                running(trial, spec("succeeded")).await?;
+                trial.advance().await?;
+                trial.released().await
+            }
+            Self::Fails => {
+                running(trial, spec("failed")).await?;
+                trial.mark();
+                trial.advance().await?;
+                trial.released().await
+            }
+            Self::Cancelled => {
+                running(trial, spec("succeeded")).await?;
+                trial.mark();
+                trial.patch(json!({"spec": {"cancel": true}})).await;
+                trial.at("cancelling").await?;
+                trial.advance().await?;
+                trial.released().await
+            }
+            Self::Deleted => {
+                running(trial, spec("succeeded")).await?;
+                trial.mark();
+                trial.delete().await;
+                trial.at("cancelling").await?;
+                trial.advance().await?;
+                trial.gone().await
+            }
+            Self::DeletedInDoubt => deleted_in_doubt(trial).await,
+            Self::Deadline => {
+                trial
+                    .create(with(spec("succeeded"), "activeDeadlineSeconds", json!(1)))
+                    .await;
+                trial.at("cancelling").await?;
+                trial.advance().await?;
+                trial.released().await
+            }
+            Self::Ttl => {
+                running(
+                    trial,
+                    with(spec("succeeded"), "ttlSecondsAfterFinished", json!(1)),
+                )
+                .await?;
+                trial.mark();
+                trial.advance().await?;
+                trial.gone().await
+            }
+            Self::Orphaned => {
+                running(
+                    trial,
+                    with(spec("succeeded"), "deletionPolicy", json!("Orphan")),
+                )
+                .await?;
+                trial.mark();
+                trial.delete().await;
+                trial.gone().await
+            }
+            Self::Refused => refused(trial).await,
+            Self::Rotated => rotated(trial).await,
+            Self::WorkspaceDeleted => workspace_deleted(trial).await,
+        }
+    }
+}
+
+fn spec(outcome: &str) -> Value {
+    json!({"workload": {"image": "ghcr.io/acme/train:1.4", "simulate": {"outcome": outcome}}})
+}
+
+fn with(mut spec: Value, field: &str, value: Value) -> Value {
+    spec[field] = value;
+    spec
+}
+
+/// Creates the Run and sees it through to running.
+async fn running(trial: &mut Trial, spec: Value) -> Told {
+    trial.create(spec).await;
+    to_running(trial).await
+}
+
+async fn to_running(trial: &Trial) -> Told {
+    trial.at("queued").await?;
+    trial.advance().await?;
+    trial.at("provisioning").await?;
+    trial.advance().await?;
+    trial.at("running").await
+}
+
+async fn deleted_in_doubt(trial: &mut Trial) -> Told {
+    trial.world.service.leaves_in_doubt().await;
+    trial.create(spec("succeeded")).await;
+    let unavailable = |status: &RunStatus| {
+        let error = status.last_error.as_ref();
+        error.is_some_and(|error| error.http_status == Some(503))
+    };
+    trial.status("in doubt", unavailable).await?;
+    trial.delete().await;
+    trial.world.service.delete("faults").await;
+    trial
+        .look("the run to be cancelled", async || {
+            let runs = trial.world.service.runs().await;
+            runs.iter()
+                .any(|run| run["state"] == "cancelling")
+                .then_some(())
+        })
+        .await?;
+    trial.advance().await?;
+    trial.gone().await
+}
+
+async fn refused(trial: &mut Trial) -> Told {
+    let refusal = json!({"type": "answer", "status": 422, "code": "validation_failed"});
+    let creates = json!({"operation": "createRun"});
+    trial.world.service.lasting_fault(creates, refusal).await;
+    trial.create(spec("succeeded")).await;
+    trial
+        .status("refused", |status| {
+            let stalled = conditions::find(&status.conditions, ConditionType::Stalled);
+            stalled.is_some_and(|stalled| stalled.reason == Reason::CreateRefused.as_str())
+        })
+        .await?;
+    trial.world.service.delete("faults").await;
+    trial
+        .patch(json!({"metadata": {"annotations": {"run-operator.dev/retry": "1"}}}))
+        .await;
+    to_running(trial).await?;
+    trial.advance().await?;
+    trial.released().await
+}
+
+async fn rotated(trial: &mut Trial) -> Told {
+    running(trial, spec("succeeded")).await?;
+    trial.mark();
+    let service = &trial.world.service;
+    service.post("tokens", json!({"token": NEXT_TOKEN})).await;
+    let checks = service.requests("getWorkspace").await;
+    let old = checks.first().map(|check| check["token"].clone());
+    trial.world.token(NEXT_TOKEN).await;
+    trial
+        .look("a check with the next token", async || {
+            let checks = service.requests("getWorkspace").await;
+            let other = |check: &Value| Some(&check["token"]) != old.as_ref();
+            checks.iter().any(other).then_some(())
+        })
+        .await?;
+    service.delete(&format!("tokens/{TOKEN}")).await;
+    trial.advance().await?;
+    trial.released().await
+}
+
+async fn workspace_deleted(trial: &mut Trial) -> Told {
+    running(trial, spec("succeeded")).await?;
+    trial.mark();
+    let api = trial.world.workspaces();
+    api.delete("default", &DeleteParams::default())
+        .await
+        .map_err(super::trial::text)?;
+    let waits = |workspace: Option<&Workspace>| {
+        let status = workspace.and_then(|workspace| workspace.status.as_ref());
+        let conditions = status.map(|status| status.conditions.as_slice());
+        let ready = conditions::find(conditions.unwrap_or_default(), ConditionType::Ready);
+        ready.is_some_and(|ready| ready.reason == Reason::WorkspaceDeleting.as_str())
+    };
+    trial
+        .until(api.clone(), "default", "waiting for its Run", waits)
+        .await?;
+    trial.advance().await?;
+    trial.released().await?;
+    let gone = |workspace: Option<&Workspace>| workspace.is_none();
+    trial.until(api, "default", "gone", gone).await
+}
