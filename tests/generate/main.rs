@@ -6,6 +6,7 @@ mod chart;
 #[path = "../tools/go_tool.rs"]
 mod go_tool;
 mod metrics;
+mod reliability;
 
 use std::error::Error;
 use std::path::{Path, PathBuf};
@@ -40,6 +41,7 @@ fn main() -> Outcome<()> {
     // One after the other: Helm reads what the steps before it have written.
     for step in [
         of_the_code,
+        reliability::page,
         argocd::files,
         chart::templates,
         chart::values,
