@@ -209,6 +209,7 @@ fn requests(m: &Model, s: &State, actions: &mut Vec<Action>) {
             }
             let fits = |a: &&Answer| match a {
                 Answer::NotFound => !create,
+                Answer::Anonymous => create,
                 Answer::Ignored => matches!(packet.call, Call::Cancel(_)),
                 Answer::OtherRun => matches!(packet.call, Call::Get(_)),
                 Answer::Approval => !matches!(packet.call, Call::Get(_)),
