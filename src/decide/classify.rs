@@ -2,7 +2,10 @@
 
 use crate::api::{Contract, Reason, contract::CodeClass};
 
-use super::answer::{Failure, FailureKind};
+use super::{
+    answer::{Failure, FailureKind},
+    rules::{Rule, holds},
+};
 
 /// The calls that are made for a Run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -69,13 +72,21 @@ fn by_status(failure: &Failure, call: Call, contract: &Contract) -> Class {
 /// Whether an answer to a create proves on its own that this very request made no run: a 4xx problem
 /// other than an idempotency conflict.
 pub fn answers_not_created(failure: &Failure, class: Class) -> bool {
-    failure.kind == FailureKind::Problem
-        && failure.http_status.is_some_and(|s| (400..500).contains(&s))
-        && class != Class::Final(Reason::IdempotencyConflict)
+    let refused = failure.http_status.is_some_and(|s| (400..500).contains(&s));
+    let proof = match failure.kind {
+        FailureKind::Problem => refused || !holds(Rule::RefusalProves),
+        FailureKind::Bare => refused && !holds(Rule::ProblemProves),
+        FailureKind::Transport => !holds(Rule::AnswerProves),
+        FailureKind::NotSent | FailureKind::Unreadable => false,
+    };
+    let conflict = class == Class::Final(Reason::IdempotencyConflict);
+    proof && !(conflict && holds(Rule::ConflictProvesNothing))
 }
 
 /// Whether an answer to a create proves that no request with these bytes ever made a run, or will: a
 /// refusal that the contract file counts as final.
 pub fn refuses_the_bytes(failure: &Failure, class: Class) -> bool {
-    failure.kind == FailureKind::Problem && class == Class::Final(Reason::CreateRefused)
+    failure.kind == FailureKind::Problem
+        && class == Class::Final(Reason::CreateRefused)
+        && holds(Rule::BytesRefused)
 }

@@ -9,6 +9,7 @@ use super::{
     Decision, Effect, Follow,
     facts::Facts,
     memory::later,
+    rules::{Rule, holds},
     situation::{Situation, Why},
     submitted, tracked,
 };
@@ -25,7 +26,7 @@ fn next(f: &Facts<'_>) -> Decision {
     let Some(phase) = phase else {
         return rebuild(f);
     };
-    if f.end_reason() == Some(Reason::RunNotFound) {
+    if f.end_reason() == Some(Reason::RunNotFound) && holds(Rule::DeniedKept) {
         return denied(f);
     }
     if f.has_finalizer() {
@@ -102,7 +103,7 @@ fn rebuild(f: &Facts<'_>) -> Decision {
     let message =
         "The run has ended; its status was lost and is restored from the object's intent.";
     let reason = match end.reason {
-        Reason::RunNotFound => Reason::Failed,
+        Reason::RunNotFound if holds(Rule::EndDoubted) => Reason::Failed,
         reason => reason,
     };
     let why = Why::new(reason, message);

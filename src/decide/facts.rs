@@ -5,14 +5,19 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use crate::api::{
-    ConditionType, Intent, Reason, RunSpec, RunStatus, conditions, intent::IntentRecord,
-    limits::MAX_RETRY, names, run::DeletionPolicy, status::Phase,
+    ConditionType, Intent, Reason, RunSpec, RunStatus, conditions,
+    intent::IntentRecord,
+    limits::MAX_RETRY,
+    names,
+    run::DeletionPolicy,
+    status::{Phase, Refusal},
 };
 
 use super::{
     Held, Observed, Session, WorkspaceView, backoff, body,
     classify::{self, Class},
     memory::{Memory, Trouble, later},
+    rules::{Rule, holds},
     situation::Why,
     text::cut,
     tracked::{Tracker, tracked_by},
@@ -76,7 +81,9 @@ impl<'a> Facts<'a> {
     pub(super) fn intent(&self) -> Known<'_> {
         match (&self.record, &self.o.memory.intent) {
             (IntentRecord::Own(intent), _) => Known::Own(intent),
-            (_, Some(intent)) if intent.uid == self.uid => Known::Own(intent),
+            (_, Some(intent)) if intent.uid == self.uid && holds(Rule::IntentRemembered) => {
+                Known::Own(intent)
+            }
             (IntentRecord::Absent, _) => Known::Nothing,
             (IntentRecord::Foreign, _) => Known::Foreign,
             (IntentRecord::Unreadable, _) => Known::Unreadable,
@@ -101,7 +108,7 @@ impl<'a> Facts<'a> {
     pub(super) fn owned(&self, intent: &Intent) -> bool {
         self.intent_stands()
             && intent.owner == self.o.settings.process
-            && intent.epoch == self.memory().submission.epoch
+            && (intent.epoch == self.memory().submission.epoch || !holds(Rule::AnsweredWrite))
     }
 
     pub(super) fn deletion_requested_at(&self) -> Option<Timestamp> {
@@ -113,7 +120,9 @@ impl<'a> Facts<'a> {
     }
 
     pub(super) fn orphaned(&self) -> bool {
-        self.deleting() && self.spec().deletion_policy() == DeletionPolicy::Orphan
+        self.deleting()
+            && self.spec().deletion_policy() == DeletionPolicy::Orphan
+            && holds(Rule::Orphan)
     }
 
     /// Who would create this object again if its TTL deleted it.
@@ -138,7 +147,7 @@ impl<'a> Facts<'a> {
 
     /// The status, unless it came with an intent that belongs to another object.
     fn trusted_status(&self) -> Option<&RunStatus> {
-        if matches!(self.intent(), Known::Foreign) {
+        if matches!(self.intent(), Known::Foreign) && holds(Rule::ForeignStatus) {
             None
         } else {
             Some(self.status())
@@ -151,7 +160,10 @@ impl<'a> Facts<'a> {
             .trusted_status()
             .and_then(|s| s.phase)
             .is_some_and(Phase::terminal);
-        by_status || self.cancelled_copy() || self.own_intent().is_some_and(|i| i.end.is_some())
+        let by_intent = self.own_intent().is_some_and(|i| i.end.is_some());
+        by_status && holds(Rule::Terminal)
+            || self.cancelled_copy()
+            || by_intent && holds(Rule::EndKept)
     }
 
     /// A copy of another object that was cancelled before its own submission.
@@ -172,7 +184,7 @@ impl<'a> Facts<'a> {
             || self
                 .own_intent()
                 .is_some_and(|i| i.retry.as_ref() == Some(&value));
-        !handled && !copied
+        !copied && !(handled && holds(Rule::RetryOnce))
     }
 
     /// The retry annotation's value; of one too long to be kept, its hash.
@@ -203,7 +215,8 @@ impl<'a> Facts<'a> {
     /// Whether it is proved that no run exists for this object (docs/design.md, "In doubt").
     pub(super) fn not_created(&self) -> bool {
         match self.intent() {
-            Known::Nothing | Known::Foreign => true,
+            Known::Nothing => true,
+            Known::Foreign => holds(Rule::ForeignFrees),
             Known::Unreadable => false,
             Known::Own(intent) => self.refusal_proves(intent) || self.owner_knows(intent),
         }
@@ -211,7 +224,7 @@ impl<'a> Facts<'a> {
 
     fn refusal_proves(&self, intent: &Intent) -> bool {
         let refusal = self.status().refusal.as_ref();
-        refusal.is_some_and(|r| r.not_created && r.epoch == intent.epoch)
+        refusal.is_some_and(|r| r.not_created && answers(r, intent))
     }
 
     fn owner_knows(&self, intent: &Intent) -> bool {
@@ -247,16 +260,15 @@ impl<'a> Facts<'a> {
     /// Whether a failure is the business of the Workspace, which will say so itself.
     pub(super) fn unauthorized(&self) -> bool {
         let session = self.session().map_or(0, |s| s.number);
-        self.memory()
-            .troubles
-            .iter()
-            .any(|t| t.class == Class::Unauthorized && session <= t.session)
+        let refused = |t: &Trouble| t.class == Class::Unauthorized && session <= t.session;
+        holds(Rule::NewSession) && self.memory().troubles.iter().any(refused)
     }
 
     /// When the service may have forgotten the key of this intent.
     pub(super) fn key_forgotten_at(&self, intent: &Intent) -> Timestamp {
         let retention = self.o.contract.key_retention_seconds();
-        let written = self.written().map_or(intent.time, |own| own.time);
+        let written = self.written().filter(|_| holds(Rule::AgeAsWritten));
+        let written = written.map_or(intent.time, |own| own.time);
         later(intent.time.min(written), Duration::from_secs(retention))
     }
 
@@ -302,7 +314,7 @@ impl<'a> Facts<'a> {
 
     /// Whether the object's age under this intent passes what the service remembers of keys.
     pub(super) fn key_forgotten(&self, intent: &Intent) -> bool {
-        self.key_forgotten_at(intent) <= self.o.now
+        self.key_forgotten_at(intent) <= self.o.now && holds(Rule::KeyRetention)
     }
 
     /// The reason of the Finished condition, which says how a Run ended.
@@ -313,4 +325,9 @@ impl<'a> Facts<'a> {
             .copied()
             .find(|r| r.as_str() == finished.reason)
     }
+}
+
+/// Whether a refusal speaks of what is POSTed under this intent: it answers for its own epoch alone.
+pub(super) fn answers(refusal: &Refusal, intent: &Intent) -> bool {
+    refusal.epoch == intent.epoch || !holds(Rule::RefusalOfEpoch)
 }

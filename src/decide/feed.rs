@@ -11,7 +11,10 @@ use crate::api::{
     status::{EventRecord, RunStatus, whole_seconds},
 };
 
-use super::text::cut;
+use super::{
+    rules::{Rule, holds},
+    text::cut,
+};
 
 /// Ids remembered to tell a replayed event from a new one.
 const REMEMBERED: usize = 64;
@@ -73,7 +76,7 @@ impl Feed {
             .as_deref()
             .filter(|id| !id.is_empty() && cut(id, MAX_EVENT_ID).len() == id.len());
         if let Some(id) = id {
-            if self.place(id).is_some() {
+            if self.place(id).is_some() && holds(Rule::ReplayOnce) {
                 return false;
             }
             if self.recent.len() >= REMEMBERED {
@@ -207,6 +210,6 @@ impl Feed {
     }
 
     fn may_show(&self, event: &Waiting) -> bool {
-        !self.refresh_wanted() || event.number <= self.covered
+        !self.refresh_wanted() || event.number <= self.covered || !holds(Rule::CursorWaits)
     }
 }

@@ -10,6 +10,7 @@ use super::{
     backoff,
     classify::{self, Call, Class},
     feed::Feed,
+    rules::{Rule, holds},
     text::cut,
     voice::Voice,
 };
@@ -59,7 +60,7 @@ pub struct Submission {
 impl Submission {
     /// Whether every attempt, perhaps none, was answered by what proves that it made no run.
     pub fn made_none(&self) -> bool {
-        self.sole && !self.doubt && !self.open
+        (self.sole || !holds(Rule::SoleOwner)) && !self.doubt && !self.open
     }
 }
 
@@ -186,7 +187,7 @@ impl Memory {
                 submission.attempts = submission.attempts.saturating_add(1);
                 // The one before was given up in the middle: nobody knows what became of it.
                 submission.doubt |= submission.open;
-                submission.open = true;
+                submission.open = holds(Rule::GivenUpProvesNothing);
             }
             Learned::Submitted(answer) => self.submitted(answer, with),
             Learned::RefreshStarted => self.feed.mark(),
@@ -199,8 +200,10 @@ impl Memory {
     /// Somebody else wrote the status: another process beside this one, or a person. What this process
     /// read may be older than what they mirrored, and must not be written over it.
     pub fn overtaken(&mut self) {
-        self.seen = None;
-        self.feed.uncover();
+        if holds(Rule::Overtaken) {
+            self.seen = None;
+            self.feed.uncover();
+        }
     }
 
     fn intent_written(&mut self, intent: Intent, clean: bool) {
@@ -263,7 +266,8 @@ impl Memory {
                     let counts = self
                         .not_found
                         .at
-                        .is_none_or(|at| seconds_since(at, with.now) >= CONFIRM_APART);
+                        .is_none_or(|at| seconds_since(at, with.now) >= CONFIRM_APART)
+                        || !holds(Rule::NotFoundApart);
                     if counts {
                         self.not_found.count = self.not_found.count.saturating_add(1);
                         self.not_found.at = Some(with.now);
@@ -352,7 +356,8 @@ impl Memory {
 /// An answer to a create without a runId that can be kept says nothing: it may hide a run.
 fn identified(view: RunView) -> Result<RunView, Failure> {
     let id = view.run_id.as_deref().unwrap_or_default();
-    if !id.is_empty() && cut(id, MAX_RUN_ID).len() == id.len() {
+    let readable = !id.is_empty() && cut(id, MAX_RUN_ID).len() == id.len();
+    if readable || !holds(Rule::UnreadableProvesNothing) {
         return Ok(view);
     }
     Err(Failure {

@@ -29,6 +29,7 @@ mod outlook;
 mod pace;
 pub mod place;
 mod report;
+pub mod rules;
 pub mod situation;
 mod submitted;
 pub mod text;

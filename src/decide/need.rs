@@ -2,11 +2,19 @@
 
 use crate::api::{ConditionType, Reason, Run, conditions, intent::IntentRecord, names};
 
+use super::{
+    facts::answers,
+    rules::{Rule, holds},
+};
+
 /// Whether a Run still needs the Workspace that it refers to: it was submitted, or may have been, and has
 /// not ended. Judged by the object alone, since the process that asks may know nothing else. A Run that
 /// waits for its first submission, or that was refused and proved to have made no run, needs none; one
 /// that the service denies is asked for once more when it is deleted.
 pub fn needs_workspace(run: &Run) -> bool {
+    if !holds(Rule::WorkspaceOutlives) {
+        return false;
+    }
     if run.ended() {
         return denied(run);
     }
@@ -19,7 +27,7 @@ pub fn needs_workspace(run: &Run) -> bool {
         IntentRecord::Own(intent) => {
             let refused = status
                 .and_then(|s| s.refusal.as_ref())
-                .is_some_and(|r| r.not_created && r.epoch == intent.epoch);
+                .is_some_and(|r| r.not_created && answers(r, &intent));
             intent.end.is_none() && (submitted || !refused)
         }
         IntentRecord::Absent => submitted,

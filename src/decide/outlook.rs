@@ -18,6 +18,7 @@ use super::{
     memory::later,
     pace::Step,
     place,
+    rules::{Rule, holds},
     situation::{Mirror, Situation, Why},
     text::cut,
     wording,
@@ -62,7 +63,12 @@ impl Outlook {
         } else {
             deadline.filter(|at| *at <= f.o.now).map(|_| Wish::Deadline)
         };
-        let lost = f.memory().not_found.count >= NOT_FOUND_CONFIRMATIONS;
+        let enough = if holds(Rule::NotFoundThrice) {
+            NOT_FOUND_CONFIRMATIONS
+        } else {
+            1
+        };
+        let lost = f.memory().not_found.count >= enough;
         let phase = class.and_then(StateClass::terminal);
         // A deadline that was moved after its cancellation went through takes nothing back: nothing else
         // that cancels can be withdrawn.
@@ -178,7 +184,7 @@ fn staleness(f: &Facts<'_>) -> (Option<Why>, bool) {
         WorkspaceView::Missing => (Some(wording::workspace_missing(f)), true),
         WorkspaceView::NotReady { reason, message } => (
             Some(wording::workspace_not_ready(f, *reason, message)),
-            true,
+            holds(Rule::VerifiedToken),
         ),
         WorkspaceView::Ready(session) => {
             if let Some((reason, pinned)) = place::moved(f, session) {

@@ -12,6 +12,7 @@ use super::{
     facts::Facts,
     memory::{CONFIRM_APART, Seen, later},
     outlook::{Outlook, Wish},
+    rules::{Rule, holds},
 };
 
 /// Hints of one run lead to at most one GET in this time.
@@ -56,8 +57,10 @@ pub(super) fn next_step(f: &Facts<'_>, outlook: &Outlook) -> Step {
 /// seen cancelling for long enough.
 fn deletion_done(f: &Facts<'_>, outlook: &Outlook) -> Option<Vec<Note>> {
     let cancel = &f.memory().cancel;
-    let denied = cancel.refused == Some(Reason::RunNotFound) && denied_at(f) >= cancel.answered_at;
-    if denied {
+    let by_cancel = cancel.refused == Some(Reason::RunNotFound) || !holds(Rule::CancelDenies);
+    let by_get =
+        denied_at(f).is_some_and(|at| Some(at) >= cancel.answered_at) || !holds(Rule::GetDenies);
+    if by_cancel && by_get {
         return Some(Vec::new());
     }
     let run_id = f.run_id().filter(|_| patience_over(f, outlook))?;
@@ -96,11 +99,13 @@ fn cancel_at(f: &Facts<'_>, outlook: &Outlook) -> Option<Timestamp> {
         .map(|s| s.at)
         .max(denied_at(f));
     // What was seen of a run that the service denies since shows nothing any more.
-    let under_way = outlook.class == Some(StateClass::Cancelling)
+    let under_way = holds(Rule::CancelOnce)
+        && outlook.class == Some(StateClass::Cancelling)
         && memory.cancel.refused.is_none()
         && denied_at(f).is_none();
     // First the effect of the last one is looked at: GET is truth.
-    if under_way || looked.is_none_or(|at| at < answered) {
+    let unseen = looked.is_none_or(|at| at < answered) && holds(Rule::LookAfterCancel);
+    if under_way || unseen || !holds(Rule::CancelAgain) {
         return None;
     }
     Some(cancel_again_at(f, answered).max(allowed))
@@ -138,11 +143,17 @@ fn patience_over(f: &Facts<'_>, outlook: &Outlook) -> bool {
     };
     let since = f
         .deletion_requested_at()
+        .filter(|_| holds(Rule::PatienceFromDeletion))
         .map_or(accepted, |deleted| deleted.max(accepted));
-    let over = later(since, CANCEL_PATIENCE);
+    let patience = if holds(Rule::Patience) {
+        CANCEL_PATIENCE
+    } else {
+        Duration::ZERO
+    };
+    let over = later(since, patience);
     let seen_since = |s: &Seen| s.by_get && s.at >= over;
-    outlook.class == Some(StateClass::Cancelling)
-        && f.memory().seen.as_ref().is_some_and(seen_since)
+    let cancelling = outlook.class == Some(StateClass::Cancelling) || !holds(Rule::SeenCancelling);
+    cancelling && f.memory().seen.as_ref().is_some_and(seen_since)
 }
 
 /// When the run is read next.

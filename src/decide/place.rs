@@ -11,7 +11,11 @@
 
 use crate::api::{Reason, status::ResolvedWorkspace};
 
-use super::{Session, WorkspaceView, facts::Facts};
+use super::{
+    Session, WorkspaceView,
+    facts::Facts,
+    rules::{Rule, holds},
+};
 
 /// What differs between the place that a Run is pinned to and the place that a session stands for;
 /// nothing if they are the same. A Workspace that was re-created with base URL and identity unchanged is
@@ -19,9 +23,11 @@ use super::{Session, WorkspaceView, facts::Facts};
 /// URL alone; one that has an identity is served by no session without.
 pub fn elsewhere(pinned: &ResolvedWorkspace, now: &ResolvedWorkspace) -> Option<Reason> {
     let same_workspace = pinned.kind == now.kind && pinned.name == now.name;
-    if !same_workspace || pinned.base_url != now.base_url {
+    let same_base_url = pinned.base_url == now.base_url;
+    let same_identity = pinned.identity.is_none() || pinned.identity == now.identity;
+    if !same_workspace && holds(Rule::SameWorkspace) || !same_base_url && holds(Rule::SameBaseUrl) {
         Some(Reason::WorkspaceChanged)
-    } else if pinned.identity.is_some() && pinned.identity != now.identity {
+    } else if !same_identity && holds(Rule::SameIdentity) {
         Some(Reason::IdentityChanged)
     } else {
         None
@@ -60,7 +66,8 @@ pub(super) fn pins<'a>(f: &'a Facts<'_>) -> impl Iterator<Item = &'a ResolvedWor
         .as_ref()
         .filter(|_| status.run_id.is_some());
     let before = stored.is_none().then(|| {
-        let intents = f.written().into_iter().chain(f.own_intent());
+        let written = f.written().filter(|_| holds(Rule::PlaceAsWritten));
+        let intents = written.into_iter().chain(f.own_intent());
         intents.map(|i| &i.workspace)
     });
     stored.into_iter().chain(before.into_iter().flatten())

@@ -9,7 +9,7 @@ use crate::api::{
 use super::{
     answer::FailureKind,
     classify::Class,
-    facts::Facts,
+    facts::{Facts, answers},
     memory::Trouble,
     situation::{self, Situation},
     text::{MAX_ERROR, cut},
@@ -33,10 +33,9 @@ impl<'a> Facts<'a> {
         if let Some(retry) = retry.filter(|_| status.run_id.is_none()) {
             status.handled_retry = Some(retry.clone());
         }
-        let epoch = intent.map(|i| i.epoch);
         status.refusal = status
             .refusal
-            .filter(|r| epoch.is_none_or(|e| e == r.epoch));
+            .filter(|r| intent.is_none_or(|i| answers(r, i)));
         status.last_error = self.last_error();
         if let Some(id) = self.worst().and_then(|t| t.failure.request_id.as_ref()) {
             status.request_id = Some(cut(id, MAX_REQUEST_ID).to_owned());

@@ -17,6 +17,7 @@ use super::{
     outlook::Outlook,
     pace::{Step, next_step},
     place,
+    rules::{Rule, holds},
     situation::Situation,
     wording,
 };
@@ -25,10 +26,13 @@ use super::{
 const EVENT_WRITES_APART: Duration = Duration::from_secs(10);
 
 pub(super) fn decide(f: &Facts<'_>, run_id: &str) -> Decision {
+    if f.o.vanished && !holds(Rule::VanishedCancelled) {
+        return release(f, Vec::new());
+    }
     if f.o.vanished {
         return teardown(f, run_id);
     }
-    if f.status().run_id.is_none() {
+    if f.status().run_id.is_none() && holds(Rule::RunIdAtOnce) {
         return accept(f, run_id);
     }
     if f.orphaned() {
@@ -42,7 +46,7 @@ pub(super) fn decide(f: &Facts<'_>, run_id: &str) -> Decision {
         return Decision::tell(f.say(&Situation::Blocked(why)));
     }
     let guarded = f.has_finalizer() && f.intent_stands();
-    if !f.deleting() && !guarded {
+    if !f.deleting() && !guarded && holds(Rule::Mended) {
         return mend(f, run_id);
     }
     mirror(f, run_id)
@@ -50,7 +54,8 @@ pub(super) fn decide(f: &Facts<'_>, run_id: &str) -> Decision {
 
 /// Another runId that the service answered with for this object.
 fn rival_run<'a>(f: &Facts<'a>, run_id: &str) -> Option<&'a str> {
-    f.memory().run_id.as_deref().filter(|id| *id != run_id)
+    let answered = f.memory().run_id.as_deref();
+    answered.filter(|id| *id != run_id && holds(Rule::RunIdConflict))
 }
 
 /// A runId that nothing goes with that says where it lives: any call would be a guess.

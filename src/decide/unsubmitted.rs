@@ -7,10 +7,11 @@ use super::{
     answer::FailureKind,
     body::{self, CURRENT_SERIALIZER},
     classify::{Call, Class},
-    facts::{Facts, Known},
+    facts::{Facts, Known, answers},
     memory::{Trouble, later},
     need::needs_workspace,
     place,
+    rules::{Rule, holds},
     situation::{Situation, Why},
     submitted::release,
     wording,
@@ -28,7 +29,7 @@ pub(super) fn decide(f: &Facts<'_>) -> Decision {
     if f.deleting() {
         return deleting(f);
     }
-    if f.spec().cancelled() && f.not_created() {
+    if f.spec().cancelled() && f.not_created() && holds(Rule::CancelUnsubmitted) {
         let why = Why::new(
             Reason::Cancelled,
             "Cancelled before it was submitted; no run was made.",
@@ -38,14 +39,12 @@ pub(super) fn decide(f: &Facts<'_>) -> Decision {
             why,
         }));
     }
-    match f.intent() {
-        Known::Foreign if !retried_afresh(f) => return restored(f),
-        Known::Unreadable => return blocked(f, wording::unreadable_intent()),
-        // From the intent on `suspend` is ignored: what is proved now may not be known after a restart.
-        Known::Nothing if f.spec().suspended() => {
-            return Decision::tell(f.say(&Situation::Suspended));
-        }
-        Known::Nothing | Known::Foreign | Known::Own(_) => {}
+    let foreign = matches!(f.intent(), Known::Foreign);
+    if foreign && !retried_afresh(f) && holds(Rule::ForeignWaits) {
+        return restored(f);
+    }
+    if suspended(f) {
+        return Decision::tell(f.say(&Situation::Suspended));
     }
     if let Some(refusal) = standing_refusal(f)
         && !f.new_retry()
@@ -53,6 +52,16 @@ pub(super) fn decide(f: &Facts<'_>) -> Decision {
         return refused(f, refusal);
     }
     with_workspace(f)
+}
+
+/// From the intent on `suspend` is ignored: what is proved now may not be known after a restart.
+fn suspended(f: &Facts<'_>) -> bool {
+    let in_time = match f.intent() {
+        Known::Nothing => true,
+        Known::Own(_) => !holds(Rule::SuspendTooLate),
+        Known::Foreign | Known::Unreadable => false,
+    };
+    in_time && f.spec().suspended()
 }
 
 /// Whether a person asked for a copy of another object to be submitted as a new run. Not where the
@@ -79,16 +88,16 @@ fn deleting(f: &Facts<'_>) -> Decision {
         };
         return release(f, vec![note]);
     }
-    if f.not_created() {
+    if f.not_created() || !holds(Rule::DoubtHolds) {
         return release(f, Vec::new());
-    }
-    if matches!(f.intent(), Known::Unreadable) {
-        return blocked(f, wording::unreadable_intent());
     }
     with_workspace(f)
 }
 
 fn with_workspace(f: &Facts<'_>) -> Decision {
+    if matches!(f.intent(), Known::Unreadable) && holds(Rule::UnreadableWaits) {
+        return blocked(f, wording::unreadable_intent());
+    }
     let doubted = f.own_intent().filter(|_| !f.not_created());
     if let Some(intent) = doubted.filter(|i| f.key_forgotten(i)) {
         return blocked(f, wording::outcome_unknown(f, intent));
@@ -121,7 +130,7 @@ fn with_workspace(f: &Facts<'_>) -> Decision {
     }
     match f.intent() {
         Known::Own(intent) => submit(f, intent, session),
-        Known::Nothing | Known::Foreign | Known::Unreadable => afresh(f, session, 1),
+        Known::Nothing | Known::Foreign | Known::Unreadable => afresh(f, session),
     }
 }
 
@@ -135,20 +144,18 @@ fn invalid(view: &WorkspaceView) -> bool {
 fn may_submit(f: &Facts<'_>) -> bool {
     f.o.namespace_allowed == Some(true)
         || (f.deleting() && f.own_intent().is_some_and(|i| f.owned(i)))
+        || !holds(Rule::NamespaceAllowed)
 }
 
-/// A new intent, pinned to what holds now. Only where no POST before can have made a run. A
-/// refusal that the status still holds is of an earlier epoch, and so answers nothing of this one.
-fn afresh(f: &Facts<'_>, session: &Session, epoch: i64) -> Decision {
-    if let Some(rival) = f.o.key_rival {
+/// A new intent, pinned to what holds now. Only where no POST before can have made a run.
+fn afresh(f: &Facts<'_>, session: &Session) -> Decision {
+    if let Some(rival) = f.o.key_rival.filter(|_| holds(Rule::KeyInUse)) {
         return blocked(f, wording::key_in_use(f, rival)).at(later(f.o.now, f.o.settings.poll_max));
     }
     if let Some(paused) = paused(f) {
         // As long as no intent stands, the Run can still be suspended.
         return paused;
     }
-    let refused = f.status().refusal.as_ref().map_or(0, |r| r.epoch);
-    let epoch = epoch.max(refused.saturating_add(1));
     let body = body::body(f.spec(), CURRENT_SERIALIZER).unwrap_or_default();
     let intent = Intent {
         uid: f.uid.to_owned(),
@@ -158,33 +165,65 @@ fn afresh(f: &Facts<'_>, session: &Session, epoch: i64) -> Decision {
         serializer: CURRENT_SERIALIZER,
         time: f.o.now,
         owner: f.o.settings.process.clone(),
-        epoch,
+        epoch: next_epoch(f),
         retry: f.retry_annotation(),
         end: None,
     };
+    if !holds(Rule::IntentFirst) {
+        return post(intent.key, body);
+    }
     write_intent(f, intent, true)
+}
+
+/// The epoch that begins now. Nothing that was known or answered before speaks of it: by it a takeover and
+/// a retry withdraw the proof. A refusal may have outlived its intent.
+fn next_epoch(f: &Facts<'_>) -> i64 {
+    let refused = f.status().refusal.as_ref().map_or(0, |r| r.epoch);
+    let Some(intent) = f.own_intent() else {
+        return refused.saturating_add(1);
+    };
+    let by = if f.new_retry() {
+        Rule::RetryWithdraws
+    } else {
+        Rule::TakeoverWithdraws
+    };
+    let latest = intent.epoch.max(refused);
+    latest.saturating_add(i64::from(holds(by)))
 }
 
 fn write_intent(f: &Facts<'_>, intent: Intent, clean: bool) -> Decision {
     Decision::act(Effect::WriteIntent {
         intent,
-        finalizer: !f.deleting(),
+        finalizer: must_be_held(f),
         clean,
     })
+}
+
+/// Whether the finalizer stands before a POST; on an object that is being deleted none can be put.
+fn must_be_held(f: &Facts<'_>) -> bool {
+    !f.deleting() && holds(Rule::FinalizerFirst)
+}
+
+fn post(key: String, body: Vec<u8>) -> Decision {
+    Decision::act(Effect::Submit { key, body })
 }
 
 /// Why a submission that proved made no run waits, whether it has its intent or not. A Workspace that is
 /// being deleted holds nobody for whom it waits: the two would wait for each other.
 fn held_back(f: &Facts<'_>, session: &Session) -> Option<Why> {
-    let (reason, message) = session.holds.as_ref()?;
-    let awaited = *reason == Reason::WorkspaceDeleting && needs_workspace(f.o.run);
-    (f.not_created() && !awaited).then(|| Why::new(*reason, message.clone()))
+    let held = session.holds.as_ref().filter(|_| holds(Rule::HoldsFirst));
+    let (reason, message) = held?;
+    let awaited = *reason == Reason::WorkspaceDeleting
+        && needs_workspace(f.o.run)
+        && holds(Rule::AwaitedGoOn);
+    let first = f.not_created() || !holds(Rule::HoldsOnlyFirst);
+    (first && !awaited).then(|| Why::new(*reason, message.clone()))
 }
 
 fn submit(f: &Facts<'_>, intent: &Intent, session: &Session) -> Decision {
     let retry = f.new_retry();
     if f.not_created() && (retry || f.key_forgotten(intent)) {
-        return afresh(f, session, intent.epoch.saturating_add(1));
+        return afresh(f, session);
     }
     if let Some((reason, pinned)) = place::moved(f, session) {
         let why = wording::elsewhere(f, reason, pinned, session);
@@ -195,20 +234,19 @@ fn submit(f: &Facts<'_>, intent: &Intent, session: &Session) -> Decision {
         };
     }
     let body = body::body(f.spec(), intent.serializer)
-        .filter(|b| body::sha256(b) == intent.sha256 && intent.key == f.key());
+        .filter(|b| body::sha256(b) == intent.sha256 || !holds(Rule::SameBytes))
+        .filter(|_| intent.key == f.key() || !holds(Rule::SameKey));
     let Some(body) = body else {
         return blocked(f, wording::body_changed(f));
     };
-    if retry || !f.owned(intent) || !(f.has_finalizer() || f.deleting()) {
+    let others = !f.owned(intent) && holds(Rule::OwnerPosts);
+    if retry || others || (must_be_held(f) && !f.has_finalizer()) {
         return take_over(f, intent);
     }
     match due(f) {
         Due::Now => paused(f).unwrap_or_else(|| Decision {
             status: held(f),
-            ..Decision::act(Effect::Submit {
-                key: intent.key.clone(),
-                body,
-            })
+            ..post(intent.key.clone(), body)
         }),
         Due::Wait(trouble) => retrying(f, trouble),
     }
@@ -236,7 +274,7 @@ fn take_over(f: &Facts<'_>, intent: &Intent) -> Decision {
     let kept = f.owned(intent) && !f.new_retry();
     let next = Intent {
         owner: f.o.settings.process.clone(),
-        epoch: intent.epoch.saturating_add(i64::from(!kept)),
+        epoch: if kept { intent.epoch } else { next_epoch(f) },
         retry: f.retry_annotation(),
         ..intent.clone()
     };
@@ -282,9 +320,11 @@ fn blocked(f: &Facts<'_>, why: Why) -> Decision {
 /// The answer that ended the submission: from the status, where it outlives the process, or as just
 /// learnt.
 fn standing_refusal(f: &Facts<'_>) -> Option<Refusal> {
-    let Some(intent) = f.own_intent() else {
+    let intent = match f.intent() {
+        Known::Own(intent) => intent,
         // The intent was stripped: what the status says of it stands.
-        return f.status().refusal.clone();
+        Known::Nothing | Known::Foreign => return f.status().refusal.clone(),
+        Known::Unreadable => return None,
     };
     if f.owned(intent)
         && let Some(trouble) = f.trouble(Call::Create)
@@ -295,10 +335,7 @@ fn standing_refusal(f: &Facts<'_>) -> Option<Refusal> {
             ..refusal
         });
     }
-    f.status()
-        .refusal
-        .clone()
-        .filter(|r| r.epoch == intent.epoch)
+    f.status().refusal.clone().filter(|r| answers(r, intent))
 }
 
 /// Whether the last answer ends the submission. While in doubt a refusal answers only its own request,
@@ -309,15 +346,19 @@ fn judge(f: &Facts<'_>, intent: &Intent, trouble: &Trouble) -> Option<Refusal> {
     // The first answer of all, with a problem body. It is final, yet no proof where it is an
     // idempotency conflict: a request that was doubled on its way conflicts with itself.
     // The same holds for the first answer to a retry of such a conflict: a person asked once more.
-    let lone = (submission.sole || repeats_conflict(f, intent))
+    let lone = holds(Rule::LoneConflict)
+        && (submission.sole || repeats_conflict(f, intent))
         && submission.attempts == 1
         && trouble.failure.kind == FailureKind::Problem
         && trouble.failure.http_status == Some(409);
     let ends = match trouble.class {
         Class::Retry | Class::Unauthorized => None,
-        Class::Violation => (trouble.count >= VIOLATIONS).then_some(Reason::ContractViolation),
-        Class::Final(Reason::ServerError) => Some(Reason::ServerError),
-        Class::Final(reason) => (proved || lone).then_some(reason),
+        Class::Violation => (trouble.count >= VIOLATIONS && holds(Rule::ViolationStalls))
+            .then_some(Reason::ContractViolation),
+        Class::Final(Reason::ServerError) => {
+            holds(Rule::HopelessIsFinal).then_some(Reason::ServerError)
+        }
+        Class::Final(reason) => (proved || lone || !holds(Rule::DoubtAsksAgain)).then_some(reason),
     };
     ends.map(|reason| Refusal {
         reason,
@@ -342,6 +383,6 @@ fn refused(f: &Facts<'_>, refusal: Refusal) -> Decision {
         .or_else(|| wording::as_said(f).filter(|why| why.reason == refusal.reason))
         .unwrap_or_else(|| wording::refused_before(&refusal));
     let mut status = f.say(&Situation::Blocked(why));
-    status.refusal = Some(refusal);
+    status.refusal = Some(refusal).filter(|_| holds(Rule::RefusalKept));
     Decision::tell(status)
 }

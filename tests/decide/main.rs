@@ -18,6 +18,9 @@ mod doubt;
 mod edges;
 mod events;
 mod feed;
+#[cfg(feature = "proofs")]
+#[path = "../figures/mod.rs"]
+mod figures;
 mod held;
 mod histories;
 mod intents;
@@ -25,6 +28,8 @@ mod lives;
 mod mirror;
 mod places;
 mod properties;
+#[cfg(feature = "proofs")]
+mod rules;
 mod support;
 mod tenancy;
 mod times;

@@ -1,0 +1,400 @@
+//! Everything that can happen next.
+
+use crate::cluster;
+use crate::model::Model;
+use crate::process::{self, Fate};
+use crate::scenarios::{Turn, User};
+use crate::service::{self, Answer};
+use crate::state::{Budget, Call, RunState, State, Token, Wake};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Action {
+    /// A process does what policy decides.
+    Step {
+        slot: usize,
+        uid: u8,
+        fate: Fate,
+    },
+    Watch {
+        slot: usize,
+        name: usize,
+    },
+    Verify {
+        slot: usize,
+    },
+    Start {
+        slot: usize,
+    },
+    Crash {
+        slot: usize,
+    },
+    /// A request is carried out and answered.
+    Serve(usize),
+    /// A request is being worked on.
+    Begin(usize),
+    Answered(usize, Answer),
+    /// Carried out, and the answer is lost.
+    Unheard(usize),
+    /// Never arrives.
+    Lost(usize),
+    /// Given up by its sender, and still on its way.
+    Late(usize),
+    Double(usize),
+    LateWrite(usize),
+    User(User),
+    Turn(Turn),
+    Run(usize, RunState),
+    LoseRun(usize),
+    Event {
+        slot: usize,
+        uid: u8,
+        replay: bool,
+    },
+    Tick(Pause),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Pause {
+    Moment,
+    Minute,
+    Patience,
+    Day,
+}
+
+impl Pause {
+    fn seconds(self) -> i64 {
+        match self {
+            Self::Moment => 5,
+            Self::Minute => 70,
+            Self::Patience => 310,
+            Self::Day => 86_500,
+        }
+    }
+
+    fn left(self, left: &mut Budget) -> &mut u8 {
+        match self {
+            Self::Moment => &mut left.moments,
+            Self::Minute => &mut left.minutes,
+            Self::Patience => &mut left.patience,
+            Self::Day => &mut left.days,
+        }
+    }
+}
+
+/// Every action that may be taken; some come to nothing.
+pub(crate) fn possible(m: &Model, s: &State, actions: &mut Vec<Action>) {
+    processes(s, actions);
+    requests(m, s, actions);
+    actions.extend((0..s.writes.len()).map(Action::LateWrite));
+    let left = s.left;
+    if left.users > 0 {
+        actions.extend(m.scenario.users.iter().map(|u| Action::User(*u)));
+    }
+    if left.turns > 0 {
+        actions.extend(m.scenario.turns.iter().map(|t| Action::Turn(*t)));
+    }
+    for (number, run) in s.service.runs.iter().enumerate().filter(|(_, r)| r.live()) {
+        if run.state() == RunState::Cancelling {
+            actions.push(Action::Run(number, RunState::Cancelled));
+        }
+        if left.runs > 0 {
+            actions.push(Action::Run(number, RunState::Succeeded));
+            if m.scenario.ends {
+                actions.push(Action::Run(number, RunState::Failed));
+                actions.push(Action::Run(number, RunState::Cancelled));
+            }
+            if m.scenario.loses {
+                actions.push(Action::LoseRun(number));
+            }
+        }
+    }
+    for pause in [Pause::Moment, Pause::Minute, Pause::Patience, Pause::Day] {
+        if *pause.left(&mut { left }) > 0 {
+            actions.push(Action::Tick(pause));
+        }
+    }
+}
+
+fn processes(s: &State, actions: &mut Vec<Action>) {
+    let up = s.procs.iter().flatten().count();
+    for (slot, proc) in s.procs.iter().enumerate() {
+        let Some(proc) = proc else {
+            // A lease that is taken over while its holder still believes in it.
+            let first_free = s.procs.iter().position(Option::is_none) == Some(slot);
+            if first_free && (up == 0 || s.left.leases > 0) {
+                actions.push(Action::Start { slot });
+            }
+            continue;
+        };
+        for entry in proc
+            .entries
+            .iter()
+            .filter(|e| e.wake == Wake::Now && !e.calling)
+        {
+            let uid = entry.uid;
+            actions.push(Action::Step {
+                slot,
+                uid,
+                fate: Fate::Done,
+            });
+            if s.left.writes > 0 {
+                actions.push(Action::Step {
+                    slot,
+                    uid,
+                    fate: Fate::Unheard,
+                });
+                actions.push(Action::Step {
+                    slot,
+                    uid,
+                    fate: Fate::Late,
+                });
+            }
+        }
+        for entry in proc
+            .entries
+            .iter()
+            .filter(|e| e.streaming && s.left.events > 0)
+        {
+            let uid = entry.uid;
+            actions.push(Action::Event {
+                slot,
+                uid,
+                replay: false,
+            });
+            actions.push(Action::Event {
+                slot,
+                uid,
+                replay: true,
+            });
+        }
+        for name in 0..2 {
+            if proc.store[name] != s.live[name] {
+                actions.push(Action::Watch { slot, name });
+            }
+        }
+        actions.push(Action::Verify { slot });
+        if s.left.crashes > 0 {
+            actions.push(Action::Crash { slot });
+        }
+    }
+}
+
+fn requests(m: &Model, s: &State, actions: &mut Vec<Action>) {
+    let creates = s
+        .calls
+        .iter()
+        .filter(|c| matches!(c.call, Call::Create { .. }))
+        .count();
+    for (i, packet) in s.calls.iter().enumerate() {
+        if i > 0 && s.calls[i - 1] == *packet {
+            continue;
+        }
+        actions.push(Action::Serve(i));
+        let create = matches!(packet.call, Call::Create { .. });
+        if create && creates > 1 && !packet.begun && !service::taken(s, packet) {
+            actions.push(Action::Begin(i));
+        }
+        if packet.caller.is_none() {
+            continue;
+        }
+        if s.left.calls > 0 {
+            if m.scenario.network {
+                actions.extend([Action::Unheard(i), Action::Late(i)]);
+                if !packet.begun {
+                    actions.push(Action::Lost(i));
+                    if create {
+                        actions.push(Action::Double(i));
+                    }
+                }
+            }
+            let fits = |a: &&Answer| match a {
+                Answer::NotFound => !create,
+                Answer::Anonymous => create,
+                Answer::Ignored => matches!(packet.call, Call::Cancel(_)),
+                Answer::OtherRun => matches!(packet.call, Call::Get(_)),
+                Answer::Approval => !matches!(packet.call, Call::Get(_)),
+                _ => true,
+            };
+            let answers = m.scenario.answers.iter().filter(fits);
+            actions.extend(answers.map(|a| Action::Answered(i, *a)));
+        }
+    }
+}
+
+/// What follows; nothing where the action comes to nothing.
+pub(crate) fn take(m: &Model, before: &State, action: Action) -> Option<State> {
+    let mut s = before.clone();
+    if !apply(m, &mut s, action) {
+        return None;
+    }
+    s.calls.sort();
+    Some(s)
+}
+
+fn apply(m: &Model, s: &mut State, action: Action) -> bool {
+    match action {
+        Action::Step { slot, uid, fate } => {
+            s.left.writes -= u8::from(fate != Fate::Done);
+            let (writes, calls) = (s.writes.len(), s.calls.len());
+            let version = s.version;
+            process::step(s, m.fences, slot, uid, fate);
+            // Only a write can go wrong here; a call does later.
+            fate == Fate::Done
+                || s.calls.len() == calls && (s.version, s.writes.len()) != (version, writes)
+        }
+        Action::Watch { slot, name } => process::watch(s, slot, name),
+        Action::Verify { slot } => process::verify(s, slot),
+        Action::Start { slot } => {
+            let up = s.procs.iter().flatten().count();
+            s.left.leases -= u8::from(up > 0);
+            process::start(s, slot);
+            true
+        }
+        Action::Crash { slot } => {
+            s.left.crashes -= 1;
+            process::crash(s, slot);
+            true
+        }
+        Action::LateWrite(i) => {
+            let write = s.writes.remove(i);
+            let _ = cluster::execute(s, m.fences, &write);
+            true
+        }
+        Action::User(user) => {
+            let before = s.clone();
+            cluster::act(s, user, &m.scenario.spec);
+            s.left.users -= 1;
+            s.live != before.live || s.ghosts != before.ghosts
+        }
+        Action::Turn(turn) => turned(s, turn),
+        Action::Run(number, to) => {
+            let run = &mut s.service.runs[number];
+            let by_itself = !(run.state() == RunState::Cancelling && to == RunState::Cancelled);
+            run.passed.push(to);
+            s.left.runs -= u8::from(by_itself);
+            true
+        }
+        Action::LoseRun(number) => {
+            s.service.runs[number].lost = true;
+            s.left.runs -= 1;
+            true
+        }
+        Action::Event { slot, uid, replay } => {
+            s.left.events -= 1;
+            let happened = process::event(s, slot, uid, replay);
+            if s.left.events == 0 {
+                for entry in s.procs.iter_mut().flatten().flat_map(|p| &mut p.entries) {
+                    entry.streaming = false;
+                }
+            }
+            happened
+        }
+        Action::Tick(pause) => {
+            *pause.left(&mut s.left) -= 1;
+            if pause == Pause::Day {
+                for packet in s.calls.clone() {
+                    process::answered(s, &packet, Err(service::lost()));
+                }
+                s.calls.clear();
+                service::forget(s);
+            }
+            process::tick(s, s.now + pause.seconds());
+            true
+        }
+        Action::Serve(_)
+        | Action::Begin(_)
+        | Action::Answered(..)
+        | Action::Unheard(_)
+        | Action::Lost(_)
+        | Action::Late(_)
+        | Action::Double(_) => requested(s, action),
+    }
+}
+
+fn requested(s: &mut State, action: Action) -> bool {
+    let (Action::Serve(i)
+    | Action::Begin(i)
+    | Action::Answered(i, _)
+    | Action::Unheard(i)
+    | Action::Lost(i)
+    | Action::Late(i)
+    | Action::Double(i)) = action
+    else {
+        return false;
+    };
+    s.left.calls -= u8::from(!matches!(action, Action::Serve(_) | Action::Begin(_)));
+    let mut packet = s.calls.remove(i);
+    match action {
+        Action::Serve(_) => {
+            let answer = service::serve(s, &packet);
+            process::answered(s, &packet, answer);
+        }
+        Action::Begin(_) => {
+            service::begin(s, &mut packet);
+            s.calls.push(packet);
+        }
+        Action::Answered(_, answer) => {
+            let mut text = answer.text();
+            if answer.done() {
+                text = service::serve(s, &packet).and(text);
+            }
+            if answer == Answer::Ignored {
+                text = service::ignored(s, &packet);
+            }
+            service::told(s, &packet, &text);
+            process::answered(s, &packet, text);
+        }
+        Action::Unheard(_) => {
+            let _ = service::serve(s, &packet);
+            process::answered(s, &packet, Err(service::lost()));
+        }
+        Action::Lost(_) => process::answered(s, &packet, Err(service::lost())),
+        Action::Late(_) => {
+            let caller = packet.caller.take();
+            s.calls.push(packet.clone());
+            process::answered(
+                s,
+                &crate::state::Packet { caller, ..packet },
+                Err(service::lost()),
+            );
+        }
+        _ => {
+            s.calls.push(packet.clone());
+            s.calls.push(crate::state::Packet {
+                caller: None,
+                ..packet
+            });
+        }
+    }
+    true
+}
+
+fn turned(s: &mut State, turn: Turn) -> bool {
+    s.left.turns -= 1;
+    let before = s.world.clone();
+    let token = |identity| Token {
+        identity,
+        valid: true,
+    };
+    match turn {
+        Turn::Expire => {
+            if let Some(last) = s.world.tokens.last_mut() {
+                last.valid = false;
+            }
+        }
+        Turn::Rotate => s.world.tokens.push(token(0)),
+        Turn::RotateToOther => s.world.tokens.push(token(1)),
+        Turn::WorkspaceGoes => s.world.workspace = None,
+        Turn::WorkspaceComes => s.world.workspace = s.world.workspace.or(Some(2)),
+        Turn::Holds => s.world.holds = true,
+        Turn::Goes => s.world.holds = false,
+        Turn::Disallow => s.world.allowed = false,
+        Turn::Allow => s.world.allowed = true,
+    }
+    if s.world.allowed != before.allowed {
+        for slot in 0..2 {
+            process::look_all(s, slot);
+        }
+    }
+    s.world != before
+}

@@ -1,0 +1,138 @@
+//! The model as stateright runs it, and what came of it.
+
+use std::sync::Arc;
+
+use stateright::{Checker, HasDiscoveries, Property};
+
+use crate::actions::{self, Action};
+use crate::fair::{self, Ways};
+use crate::process;
+use crate::properties::Broken;
+use crate::rules::Fences;
+use crate::scenarios::Scenario;
+use crate::state::State;
+
+#[derive(Clone)]
+pub(crate) struct Model {
+    pub(crate) scenario: Scenario,
+    pub(crate) fences: Fences,
+    pub(crate) ways: Arc<Ways>,
+}
+
+impl stateright::Model for Model {
+    type State = State;
+    type Action = Action;
+
+    fn init_states(&self) -> Vec<State> {
+        vec![self.scenario.begin()]
+    }
+
+    fn actions(&self, state: &State, actions: &mut Vec<Action>) {
+        if state.broken.is_none() {
+            actions::possible(self, state, actions);
+        }
+    }
+
+    fn next_state(&self, state: &State, action: Action) -> Option<State> {
+        actions::take(self, state, action)
+    }
+
+    fn properties(&self) -> Vec<Property<Self>> {
+        vec![
+            Property::always("nothing breaks", |_, s: &State| s.broken.is_none()),
+            Property::always("it comes to rest", |m: &Self, s: &State| {
+                s.broken.is_some() || m.ways.ends(m, s).is_none()
+            }),
+        ]
+    }
+}
+
+/// What was found in one scenario.
+pub(crate) struct Found {
+    /// Distinct states.
+    pub(crate) states: usize,
+    /// The longest way from the beginning.
+    pub(crate) depth: usize,
+    /// The longest way to rest.
+    pub(crate) rest: usize,
+    pub(crate) violation: Option<Violation>,
+}
+
+/// What went wrong, and how it came to that.
+pub(crate) struct Violation {
+    pub(crate) what: Broken,
+    pub(crate) trace: Vec<String>,
+    /// What happened up to there; the way to rest not counted.
+    pub(crate) length: usize,
+}
+
+/// Enumerates every state of a scenario, or up to the first that is wrong.
+pub(crate) fn check(scenario: Scenario, fences: Fences, threads: usize) -> Found {
+    check_until(scenario, fences, threads, usize::MAX)
+}
+
+/// The same, of so many states at most.
+pub(crate) fn check_until(
+    scenario: Scenario,
+    fences: Fences,
+    threads: usize,
+    states: usize,
+) -> Found {
+    let model = Model {
+        scenario,
+        fences,
+        ways: Arc::default(),
+    };
+    let checker = stateright::Model::checker(model.clone())
+        .threads(threads)
+        .target_state_count(states)
+        .finish_when(HasDiscoveries::AnyFailures)
+        .spawn_bfs()
+        .join();
+    let path = checker
+        .discoveries()
+        .into_values()
+        .min_by_key(|path| path.clone().into_actions().len());
+    Found {
+        states: checker.unique_state_count(),
+        depth: checker.max_depth(),
+        rest: model.ways.longest(),
+        violation: path.map(|path| violation(&model, path.into_vec())),
+    }
+}
+
+fn violation(model: &Model, path: Vec<(State, Option<Action>)>) -> Violation {
+    let mut trace = Vec::new();
+    let length = path.len() - 1;
+    let last = path.last().map(|(s, _)| s.clone());
+    for (state, action) in path {
+        let Some(action) = action else { continue };
+        let what = match action {
+            Action::Step { slot, uid, fate } => {
+                format!("{} ({fate:?})", process::plan(&state, slot, uid))
+            }
+            Action::Serve(i)
+            | Action::Answered(i, _)
+            | Action::Unheard(i)
+            | Action::Lost(i)
+            | Action::Late(i)
+            | Action::Double(i)
+            | Action::Begin(i) => {
+                format!("{action:?} {:?}", state.calls[i])
+            }
+            action => format!("{action:?}"),
+        };
+        trace.push(what);
+    }
+    let last = last.unwrap_or_else(|| model.scenario.begin());
+    let what = last.broken.or_else(|| model.ways.ends(model, &last));
+    if last.broken.is_none() {
+        trace.push("-- the faults end --".into());
+        trace.extend(fair::way(model, &last));
+    }
+    Violation {
+        what: what.unwrap_or(Broken::NoEnd),
+        trace,
+        length,
+    }
+}

@@ -1,0 +1,173 @@
+//! What is stored and what is remembered, with a mark by which two of them are the same.
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::{Arc, LazyLock};
+
+use jiff::Timestamp;
+use run_operator::{
+    api::{
+        Contract, Run, RunSpec, RunStatus, intent::IntentRecord, run::WorkspaceKind,
+        status::ResolvedWorkspace,
+    },
+    decide::{Learned, Learning, Memory},
+};
+use serde_json::json;
+
+pub(crate) const INTENT: &str = "run-operator.dev/intent";
+pub(crate) const RETRY: &str = "run-operator.dev/retry";
+pub(crate) const FINALIZER: &str = "run-operator.dev/cancel";
+
+pub(crate) static CONTRACT: LazyLock<Contract> = LazyLock::new(|| Contract::builtin().unwrap());
+
+/// Second `seconds` of the model's clock.
+pub(crate) fn at(seconds: i64) -> Timestamp {
+    Timestamp::from_second(1_800_000_000 + seconds).unwrap()
+}
+
+/// The first second of the model's clock that is not before `time`.
+pub(crate) fn second(time: Timestamp) -> i64 {
+    let whole = time.as_second() - 1_800_000_000;
+    whole + i64::from(time.subsec_nanosecond() > 0)
+}
+
+pub(crate) fn uid(number: u8) -> String {
+    format!("uid-{number}")
+}
+
+/// A mark of anything by how it is written down.
+pub(crate) fn mark(text: &str) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    text.hash(&mut hasher);
+    hasher.finish()
+}
+
+/// One version of an object at the API server.
+#[derive(Clone, Debug)]
+pub(crate) struct Object {
+    pub(crate) run: Run,
+    pub(crate) uid: u8,
+    /// The resourceVersion; only its order counts.
+    pub(crate) version: u32,
+    pub(crate) mark: u64,
+}
+
+impl PartialEq for Object {
+    fn eq(&self, other: &Self) -> bool {
+        (self.mark, self.uid, self.version) == (other.mark, other.uid, other.version)
+    }
+}
+
+impl Object {
+    pub(crate) fn new(run: Run, uid: u8, version: u32) -> Self {
+        let mark = mark(&serde_json::to_string(&run).unwrap());
+        Self {
+            run,
+            uid,
+            version,
+            mark,
+        }
+    }
+
+    /// A Run as a person creates it.
+    pub(crate) fn fresh(spec: &serde_json::Value, number: u8, name: usize) -> Run {
+        let mut full = json!({"workload": {"image": "ghcr.io/acme/train:1.4"}});
+        for (key, value) in spec.as_object().into_iter().flatten() {
+            full[key] = value.clone();
+        }
+        let spec: RunSpec = serde_json::from_value(full).unwrap();
+        let mut run = Run::new(&format!("run-{name}"), spec);
+        run.metadata.namespace = Some("team".into());
+        run.metadata.uid = Some(uid(number));
+        run.metadata.generation = Some(1);
+        // The schema's default.
+        run.status = Some(RunStatus {
+            observed_generation: Some(-1),
+            ..RunStatus::default()
+        });
+        run
+    }
+
+    pub(crate) fn intent(&self) -> IntentRecord {
+        let annotations = self.run.metadata.annotations.as_ref();
+        let text = annotations.and_then(|a| a.get(INTENT));
+        IntentRecord::read(text.map(String::as_str), &uid(self.uid))
+    }
+
+    pub(crate) fn held(&self) -> bool {
+        let finalizers = self.run.metadata.finalizers.as_ref();
+        finalizers.is_some_and(|f| f.iter().any(|f| f == FINALIZER))
+    }
+
+    pub(crate) fn deleting(&self) -> bool {
+        self.run.metadata.deletion_timestamp.is_some()
+    }
+
+    pub(crate) fn run_id(&self) -> Option<&str> {
+        self.run.status.as_ref().and_then(|s| s.run_id.as_deref())
+    }
+}
+
+/// What one process remembers of one object.
+#[derive(Clone, Debug)]
+pub(crate) struct Remembered {
+    memory: Arc<Memory>,
+    mark: u64,
+}
+
+impl PartialEq for Remembered {
+    fn eq(&self, other: &Self) -> bool {
+        self.mark == other.mark
+    }
+}
+
+impl Hash for Remembered {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.mark.hash(state);
+    }
+}
+
+impl std::ops::Deref for Remembered {
+    type Target = Memory;
+
+    fn deref(&self) -> &Memory {
+        &self.memory
+    }
+}
+
+impl Remembered {
+    pub(crate) fn new(memory: Memory) -> Self {
+        let mark = mark(&format!("{memory:?}"));
+        Self {
+            memory: Arc::new(memory),
+            mark,
+        }
+    }
+
+    pub(crate) fn change<T>(&mut self, change: impl FnOnce(&mut Memory) -> T) -> T {
+        let mut memory = Memory::clone(&self.memory);
+        let result = change(&mut memory);
+        *self = Self::new(memory);
+        result
+    }
+
+    pub(crate) fn learn(&mut self, news: Learned, number: u8, session: u64, now: i64) {
+        let with = Learning {
+            contract: &CONTRACT,
+            uid: &uid(number),
+            session,
+            now: at(now),
+        };
+        self.change(|memory| memory.learn(news, with));
+    }
+}
+
+/// The place that a verified token stands for.
+pub(crate) fn place(identity: u8, workspace: u8) -> ResolvedWorkspace {
+    ResolvedWorkspace {
+        kind: WorkspaceKind::Workspace,
+        name: "default".into(),
+        uid: format!("w{workspace}"),
+        base_url: "https://runs.example.com/api/v1".into(),
+        identity: Some(format!("ws-{identity}")),
+    }
+}

@@ -1,0 +1,154 @@
+//! What may happen, and how often: each scenario bounds its own part of the world.
+
+use serde_json::json;
+
+use crate::service::Answer;
+use crate::state::{Budget, State, World};
+
+/// What a person does to the first object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum User {
+    Delete,
+    Cancel,
+    Suspend,
+    Resume,
+    Orphan,
+    Deadline,
+    /// Swaps a key of the workload, which CEL can't see.
+    Workload,
+    Retry(u8),
+    /// A replace takes finalizer and annotations off.
+    Strip,
+    /// The same, of an object whose runId is written.
+    StripKnown,
+    /// Takes the finalizer off and deletes.
+    Force,
+    LoseStatus,
+    Scribble,
+    /// Creates an object by the name of one that is gone.
+    Recreate,
+    /// Creates another object beside the first.
+    Second,
+    /// A copy of the object by another name, as a restored backup makes it.
+    Copy {
+        status: bool,
+    },
+}
+
+/// What happens to token, Workspace and namespace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Turn {
+    Expire,
+    Rotate,
+    RotateToOther,
+    WorkspaceGoes,
+    WorkspaceComes,
+    Holds,
+    Goes,
+    Disallow,
+    Allow,
+}
+
+/// A bounded part of the world.
+#[derive(Clone, Debug)]
+pub(crate) struct Scenario {
+    pub(crate) name: &'static str,
+    pub(crate) spec: serde_json::Value,
+    pub(crate) budget: Budget,
+    pub(crate) users: &'static [User],
+    pub(crate) turns: &'static [Turn],
+    /// The answers that go wrong, beside those that are lost.
+    pub(crate) answers: &'static [Answer],
+    /// Requests may be lost, late or doubled.
+    pub(crate) network: bool,
+    /// The service refuses the bytes.
+    pub(crate) refuses: bool,
+    /// Runs end well, badly, or are cancelled by somebody else; or only well.
+    pub(crate) ends: bool,
+    /// The service may lose a run.
+    pub(crate) loses: bool,
+}
+
+const NONE: Budget = Budget {
+    calls: 0,
+    writes: 0,
+    crashes: 0,
+    leases: 0,
+    users: 0,
+    turns: 0,
+    runs: 0,
+    events: 0,
+    moments: 0,
+    minutes: 0,
+    patience: 0,
+    days: 0,
+};
+
+fn scenario(name: &'static str, budget: Budget) -> Scenario {
+    Scenario {
+        name,
+        spec: json!({}),
+        budget,
+        users: &[],
+        turns: &[],
+        answers: &[],
+        network: false,
+        refuses: false,
+        ends: false,
+        loses: false,
+    }
+}
+
+/// Every scenario; `full` has larger budgets.
+pub(crate) fn all(full: bool) -> Vec<Scenario> {
+    let more = u8::from(full);
+    vec![Scenario {
+        network: true,
+        users: &[User::Delete],
+        ..scenario(
+            "crashes and a lossy network",
+            Budget {
+                calls: 1 + more,
+                crashes: 1,
+                users: 1,
+                minutes: 1,
+                ..NONE
+            },
+        )
+    }]
+}
+
+impl Scenario {
+    pub(crate) fn begin(&self) -> State {
+        let mut s = State {
+            now: 0,
+            live: [None, None],
+            version: 0,
+            procs: [None, None],
+            started: 0,
+            service: crate::state::Service {
+                refuses: self.refuses,
+                ..Default::default()
+            },
+            calls: Vec::new(),
+            writes: Vec::new(),
+            world: World {
+                tokens: vec![crate::state::Token {
+                    identity: 0,
+                    valid: true,
+                }],
+                workspace: Some(1),
+                holds: false,
+                allowed: true,
+            },
+            left: self.budget,
+            ghosts: Vec::new(),
+            fair: None,
+            broken: None,
+        };
+        let run = crate::object::Object::fresh(&self.spec, 1, 0);
+        crate::cluster::create(&mut s, 0, run);
+        crate::process::start(&mut s, 0);
+        s
+    }
+}
