@@ -189,6 +189,40 @@ fn a_label_is_no_sign_of_life() {
     assert!(b.leads(now + LEASE));
 }
 
+/// A person may write anything; the other's own duration then counts.
+#[test]
+fn a_record_that_does_not_say_how_long_it_is_valid_is_so_for_the_lease_duration() {
+    for seconds in [None, Some(0), Some(-1)] {
+        let (mut server, now) = (Server::default(), Instant::now());
+        server.edit(|record| {
+            record.holder_identity = Some("a".to_owned());
+            record.lease_duration_seconds = seconds;
+            record.lease_transitions = Some(-7);
+        });
+        let mut b = Process::new("b", now);
+        b.run(&mut server, now, now + LEASE - MS);
+        assert!(!b.leads(now + LEASE - MS), "{seconds:?}");
+        b.run(&mut server, now + LEASE - MS, now + LEASE);
+        assert!(b.leads(now + LEASE), "{seconds:?}");
+        assert_eq!(server.record().lease_transitions, Some(1));
+    }
+}
+
+#[test]
+fn a_record_says_itself_how_long_it_is_valid() {
+    let (mut server, now) = (Server::default(), Instant::now());
+    server.edit(|record| {
+        record.holder_identity = Some("a".to_owned());
+        record.lease_duration_seconds = Some(60);
+    });
+    let mut b = Process::new("b", now);
+    let end = now + Duration::from_secs(60);
+    b.run(&mut server, now, end - MS);
+    assert!(!b.leads(end - MS));
+    b.run(&mut server, end - MS, end);
+    assert!(b.leads(end));
+}
+
 #[test]
 fn a_leader_that_can_not_renew_gives_up_at_the_deadline_counted_from_when_it_sent() {
     let (mut server, sent) = (Server::default(), Instant::now());

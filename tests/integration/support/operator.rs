@@ -128,6 +128,11 @@ impl Operator {
         self.process.go_on();
     }
 
+    /// Whether it has ended.
+    pub(crate) fn has_ended(&mut self) -> bool {
+        self.process.exit_code().is_some()
+    }
+
     /// Waits until it has ended by itself, then its exit code.
     pub(crate) async fn ends(&mut self) -> Option<i32> {
         self.process.wait_exit(END_TIMEOUT).await
