@@ -2,7 +2,9 @@
     clippy::unwrap_used,
     clippy::panic,
     clippy::indexing_slicing,
-    reason = "a test stops at what it did not expect"
+    clippy::unchecked_time_subtraction,
+    clippy::option_option,
+    reason = "a test stops at what it did not expect; no instant here is near the beginning of time"
 )]
 
 use std::time::{Duration, Instant};
@@ -187,6 +189,40 @@ fn a_label_is_no_sign_of_life() {
     server.edit(|_| ());
     b.run(&mut server, now, now + LEASE);
     assert!(b.leads(now + LEASE));
+}
+
+/// A person may write anything; the other's own duration then counts.
+#[test]
+fn a_record_that_does_not_say_how_long_it_is_valid_is_so_for_the_lease_duration() {
+    for seconds in [None, Some(0), Some(-1)] {
+        let (mut server, now) = (Server::default(), Instant::now());
+        server.edit(|record| {
+            record.holder_identity = Some("a".to_owned());
+            record.lease_duration_seconds = seconds;
+            record.lease_transitions = Some(-7);
+        });
+        let mut b = Process::new("b", now);
+        b.run(&mut server, now, now + LEASE - MS);
+        assert!(!b.leads(now + LEASE - MS), "{seconds:?}");
+        b.run(&mut server, now + LEASE - MS, now + LEASE);
+        assert!(b.leads(now + LEASE), "{seconds:?}");
+        assert_eq!(server.record().lease_transitions, Some(1));
+    }
+}
+
+#[test]
+fn a_record_says_itself_how_long_it_is_valid() {
+    let (mut server, now) = (Server::default(), Instant::now());
+    server.edit(|record| {
+        record.holder_identity = Some("a".to_owned());
+        record.lease_duration_seconds = Some(60);
+    });
+    let mut b = Process::new("b", now);
+    let end = now + Duration::from_mins(1);
+    b.run(&mut server, now, end - MS);
+    assert!(!b.leads(end - MS));
+    b.run(&mut server, end - MS, end);
+    assert!(b.leads(end));
 }
 
 #[test]

@@ -7,7 +7,7 @@ use serde_json::json;
 
 use super::{SHORT, each_is_one_run, elected, leads, record, until_it_leads};
 use crate::figures::Figures;
-use crate::support::{Operator, World};
+use crate::support::{Operator, World, eventually};
 
 /// How often a leader is stopped and goes on.
 fn rounds() -> usize {
@@ -47,30 +47,29 @@ async fn a_leader_that_was_stopped_until_another_led_ends_when_it_goes_on_and_ea
     slow_creates(&world).await;
     let mut leader = world.operator.take().unwrap();
     until_it_leads(&leader).await;
-    let mut names = Vec::new();
+    let (mut names, mut late) = (Vec::new(), 0);
     let rounds = rounds();
     for round in 0..rounds {
-        let other = world.another_operator().await;
+        let mut other = world.another_operator().await;
         let before = world.service.requests("createRun").await.len();
         names.extend(apply(&world, round, 0).await);
         // Amid the creates.
         world.asked("createRun", before + RUNS / 4).await;
         leader.hold();
         names.extend(apply(&world, round, 1).await);
-        until_it_leads(&other).await;
+        leads_in_the_end(&world, &mut other).await;
+        let before = begun(&leader);
         leader.go_on();
         assert_eq!(leader.ends().await, Some(1), "{}", leader.log());
         let told: Vec<String> = ended(&leader);
         assert_eq!(told.len(), 1, "{told:?}");
-        assert!(leads(&other).await);
+        late += begun(&leader) - before;
         leader = other;
     }
     each_is_one_run(&world, &names).await;
     history.holds().await;
-    assert_eq!(
-        record(&world).await.lease_transitions,
-        i32::try_from(rounds).ok()
-    );
+    let transitions = record(&world).await.lease_transitions;
+    assert!(transitions >= i32::try_from(rounds).ok(), "{transitions:?}");
     Figures::new("leader.stopped")
         .row(
             "Leaders that were stopped until another led, and then went on",
@@ -81,7 +80,29 @@ async fn a_leader_that_was_stopped_until_another_led_ends_when_it_goes_on_and_ea
             "POSTs for them",
             world.service.requests("createRun").await.len(),
         )
+        .row("Calls and writes that they began when they went on", late)
         .record();
+}
+
+/// Waits until this operator leads. A machine that is too busy to renew ends it; it is then started anew, as the
+/// kubelet would.
+async fn leads_in_the_end(world: &World, operator: &mut Operator) {
+    eventually("it leads", async || {
+        if operator.exit_code().is_some() {
+            *operator = world.another_operator().await;
+        }
+        if leads(operator).await {
+            Ok(())
+        } else {
+            Err("not yet")
+        }
+    })
+    .await;
+}
+
+/// Calls and writes that an operator has begun.
+fn begun(operator: &Operator) -> usize {
+    operator.log().matches("acting").count()
 }
 
 fn ended(operator: &Operator) -> Vec<String> {

@@ -4,7 +4,7 @@ use kube::api::{DeleteParams, Patch, PatchParams};
 use run_operator::api::Phase;
 use serde_json::{Value, json};
 
-use super::{LEASE, SHORT, elected, leads, leases, record, until_it_leads};
+use super::{LEASE, SHORT, USUAL, elected, leads, leases, record, until_it_leads};
 use crate::support::{Setup, World, eventually, own_control_plane};
 
 async fn edit(world: &World, spec: Value) {
@@ -35,7 +35,7 @@ async fn a_leader_that_can_not_renew_ends_and_the_one_that_waits_leads_when_the_
     let last = leader.log().lines().last().unwrap().to_owned();
     assert_eq!(
         last,
-        "run-operator: lost the lease, and ended at once: it could not be renewed within 5s"
+        "run-operator: lost the lease, and ended at once: it could not be renewed within 7s"
     );
     assert!(!leads(&other).await);
     own.start_apiserver().await.unwrap();
@@ -49,7 +49,7 @@ async fn a_leader_that_can_not_renew_ends_and_the_one_that_waits_leads_when_the_
 
 #[tokio::test]
 async fn a_deleted_lease_is_made_again_and_one_leads() {
-    let world = elected(SHORT).await;
+    let world = elected(USUAL).await;
     until_it_leads(world.operator()).await;
     let other = world.another_operator().await;
     let (api, params) = (leases(&world), DeleteParams::default());
@@ -92,7 +92,7 @@ async fn a_leader_whose_lease_names_another_ends_and_what_nobody_renews_is_taken
 /// As the record of a leader would be whose clock is half a century behind: it is alive all the same.
 #[tokio::test]
 async fn a_record_of_long_ago_takes_nothing_from_a_leader_that_renews() {
-    let world = elected(SHORT).await;
+    let world = elected(USUAL).await;
     until_it_leads(world.operator()).await;
     let other = world.another_operator().await;
     let before = record(&world).await;
