@@ -56,9 +56,12 @@ fn allowed(case: &Case, event: &str, expected: u32, seen: u32, gone: &Gone) -> b
             let unanswered = [Fault::LoseRequest, Fault::LoseAnswer, Fault::Cut];
             one_more && check && unanswered.contains(&case.fault)
         }
-        // "Of an object that is gone by then nobody tells".
+        // "Of an object that is gone by then nobody tells": lost with the process, or with the answer.
         "Run/Cancelled" | "Run/Succeeded" | "Run/Orphaned" => killed && gone.run && seen < expected,
-        "Workspace/WorkspaceInUse" => killed && gone.workspace && seen < expected,
+        "Workspace/WorkspaceInUse" => {
+            let lost = killed || case.point == "kube.workspace.status";
+            lost && gone.workspace && seen < expected
+        }
         _ => false,
     }
 }
