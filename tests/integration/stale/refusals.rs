@@ -4,7 +4,7 @@ use rstest::rstest;
 use run_operator::api::Phase;
 use serde_json::json;
 
-use super::proxy::Fault;
+use super::fault::Fault;
 use super::{eventually_lists, ledger, lists, running, stage};
 use crate::support::{World, eventually, holds_for_a_while};
 
