@@ -6,7 +6,7 @@ use rstest::rstest;
 use run_operator::api::{Phase, Run};
 
 use super::asked::Asked;
-use super::proxy::Fault;
+use super::fault::Fault;
 use super::{cancels, eventually_writes, ledger, stage, writes};
 use crate::support::{eventually, held};
 

@@ -2,6 +2,7 @@
 //! the real API server brings that about; each test ends with the service's ledger and the object.
 
 mod asked;
+mod fault;
 mod intermediate;
 mod leader;
 mod matrix;

@@ -11,33 +11,16 @@ use axum::body::{Body, Bytes};
 use axum::extract::{Request, State};
 use axum::http::request::Parts;
 use axum::http::{HeaderName, Response, StatusCode, Uri, header};
-use futures::{StreamExt, stream};
+use futures::stream;
 use kube::config::Kubeconfig;
-use serde_json::json;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use super::asked::Asked;
+use super::fault::{Fault, broken, half, refusal};
 use super::view::{GONE, View, Watch};
 use crate::cluster::{ControlPlane, Scratch};
 use crate::support::eventually;
-
-/// What is done with a request in the API server's stead.
-#[derive(Clone, Debug)]
-pub(super) enum Fault {
-    /// Answered with this status, and with this `Retry-After`.
-    Answer(u16, Option<&'static str>),
-    /// Accepted, and never answered. Nothing is done.
-    Hang,
-    /// Done, and the answer lost: the connection is cut.
-    Lose,
-    /// Half of the answer's body, and silence.
-    Half,
-    /// A watch that ends as soon as it begins.
-    Ends,
-    /// A watch whose first event is a 410.
-    Gone,
-}
 
 type Fits = Box<dyn Fn(&Asked) -> bool + Send>;
 
@@ -263,44 +246,6 @@ async fn serve(State(shared): State<Arc<Shared>>, request: Request) -> Response<
     let status = response.status().as_u16();
     shared.table.lock().unwrap().asked[number].status = Some(status);
     response
-}
-
-/// A connection that is cut before the end of the answer.
-fn broken(status: StatusCode) -> Response<Body> {
-    let cut = std::io::Error::other("cut by the test");
-    let body = Body::from_stream(stream::iter([Err::<Vec<u8>, _>(cut)]));
-    Response::builder().status(status).body(body).unwrap()
-}
-
-async fn half(whole: Response<Body>) -> Response<Body> {
-    let (mut parts, body) = whole.into_parts();
-    parts.headers.remove(header::CONTENT_LENGTH);
-    let body = axum::body::to_bytes(body, usize::MAX).await.unwrap();
-    let first = body.slice(..body.len() / 2);
-    let silent = stream::iter([Ok::<_, std::io::Error>(first)]).chain(stream::pending());
-    Response::from_parts(parts, Body::from_stream(silent))
-}
-
-/// As the API server words it.
-fn refusal(status: u16, retry_after: Option<&str>) -> Response<Body> {
-    let reason = match status {
-        409 => "Conflict",
-        410 => "Expired",
-        429 => "TooManyRequests",
-        503 => "ServiceUnavailable",
-        _ => "InternalError",
-    };
-    let body = json!({
-        "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
-        "message": "refused by the test", "reason": reason, "code": status,
-    });
-    let mut response = Response::builder()
-        .status(status)
-        .header(header::CONTENT_TYPE, "application/json");
-    if let Some(after) = retry_after {
-        response = response.header(header::RETRY_AFTER, after);
-    }
-    response.body(Body::from(body.to_string())).unwrap()
 }
 
 /// The API server's own answer, or its own of an earlier time.

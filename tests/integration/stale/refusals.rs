@@ -4,7 +4,7 @@ use rstest::rstest;
 use run_operator::api::Phase;
 use serde_json::json;
 
-use super::proxy::Fault;
+use super::fault::Fault;
 use super::{eventually_lists, ledger, lists, running, stage};
 use crate::support::{World, eventually, holds_for_a_while};
 
@@ -108,7 +108,7 @@ async fn watches_that_end_as_they_begin_are_no_loop_without_a_pause() {
     let before = proxy.count("watch", "runs");
     proxy.relist("runs");
     proxy.until("watch", "runs", before + 2).await;
-    holds_for_a_while(80, async || {
+    holds_for_a_while(60, async || {
         let more = proxy.count("watch", "runs") - before;
         assert!(more <= 6, "{more} watches");
     })

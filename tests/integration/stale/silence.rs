@@ -4,7 +4,7 @@
 use run_operator::api::Phase;
 use serde_json::json;
 
-use super::proxy::Fault;
+use super::fault::Fault;
 use super::{cancels, ledger, lists, running, stage_with};
 use crate::support::Setup;
 

@@ -4,7 +4,7 @@ use rstest::rstest;
 use run_operator::api::Phase;
 use serde_json::json;
 
-use super::proxy::Fault;
+use super::fault::Fault;
 use super::{ledger, stage};
 use crate::support::holds_for_a_while;
 
@@ -22,7 +22,7 @@ async fn while_every_write_conflicts_tries_grow_rare_and_nothing_is_called_twice
     });
     let run = world.create_run("train", json!({})).await;
     proxy.until("patch", resource, 3).await;
-    holds_for_a_while(120, async || {
+    holds_for_a_while(80, async || {
         let tries = proxy.count("patch", resource);
         assert!(tries <= 6, "{tries} writes in vain");
         let looks = proxy.asked(|asked| asked.is("list", "runs")).len();

@@ -215,7 +215,7 @@ async fn a_workspace_that_can_not_be_written_is_checked_less_and_less_often() {
     let before = world.service.count("getCurrentWorkspace").await;
     world.token("another").await;
     proxy.until("patch", "workspaces/status", 3).await;
-    holds_for_a_while(160, async || {
+    holds_for_a_while(100, async || {
         let checks = world.service.count("getCurrentWorkspace").await - before;
         assert!(checks <= 4, "{checks} checks");
     })
