@@ -58,7 +58,7 @@ pub(crate) struct Rotation {
 /// A blow, and when it falls.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Struck {
-    /// Only when the operators have found everything, which on a busy machine takes its time: else none would ever
+    /// Only when the operators have found everything and do something, which on a busy machine takes its time: else none would ever
     /// get to do anything.
     pub(crate) ready: bool,
     pub(crate) pause: u64,
