@@ -150,7 +150,7 @@ fn quakes(length: u64, restarts: usize, random: &mut Rng) -> Vec<(u64, Quake)> {
     }));
     random.shuffle(&mut quakes);
     let share = length / (quakes.len() as u64 + 1);
-    let pause = |random: &mut Rng| random.u64(share / 2..share + 1);
+    let pause = |random: &mut Rng| random.u64((share / 2)..=share);
     quakes.into_iter().map(|q| (pause(random), q)).collect()
 }
 
