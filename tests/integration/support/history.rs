@@ -202,7 +202,10 @@ async fn relist(runs: &Api<Run>, seen: &Mutex<Seen>) -> Option<String> {
     let versions = &mut seen.lock().unwrap().versions;
     for run in list.items {
         let known = |v: &&Run| v.uid() == run.uid();
-        if versions.iter().rfind(known).map(|v| v.resource_version())
+        if versions
+            .iter()
+            .rfind(known)
+            .map(ResourceExt::resource_version)
             != Some(run.resource_version())
         {
             versions.push(run);

@@ -15,16 +15,7 @@ fn millis(length: u64) -> Duration {
 }
 
 /// How long an operator may take to find everything before it is struck all the same.
-const READY: Duration = Duration::from_secs(5);
-
-/// Waits until the operators that are there have found everything.
-async fn ready(places: &[Option<Operator>]) {
-    for operator in places.iter().flatten() {
-        while !matches!(operator.fetch("readyz").await, Ok((200, _))) {
-            sleep(millis(25)).await;
-        }
-    }
-}
+const READY: Duration = Duration::from_secs(8);
 
 /// So long at least, and, where nobody is there to meet it, a while longer until somebody does.
 async fn lasts_until(least: Duration, met: impl AsyncFn() -> bool) {
@@ -45,7 +36,7 @@ impl Stage {
         for struck in blows {
             if struck.ready {
                 // It may wait in vain: there may be no API server.
-                let _ = timeout(READY, ready(&places)).await;
+                let _ = timeout(READY, self.at_work(&places)).await;
             }
             sleep(millis(struck.pause)).await;
             for (place, operator) in places.iter_mut().enumerate() {
@@ -84,6 +75,20 @@ impl Stage {
             sleep(millis(100)).await;
         }
         first.unwrap()
+    }
+
+    /// Waits until the operators that are there have found everything, and the service was asked for something.
+    async fn at_work(&self, places: &[Option<Operator>]) {
+        for operator in places.iter().flatten() {
+            while !matches!(operator.fetch("readyz").await, Ok((200, _))) {
+                sleep(millis(25)).await;
+            }
+        }
+        let asked = async || self.world.service.get("stats").await["requests"].clone();
+        let before = asked().await;
+        while asked().await == before {
+            sleep(millis(50)).await;
+        }
     }
 
     /// Starts an operator again that has ended by itself, as a kubelet does.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use kube::api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions};
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams, Preconditions};
 use kube::{Error, ResourceExt};
 use run_operator::api::{Run, names};
 use serde_json::{Value, json};
@@ -87,7 +87,7 @@ impl Stage {
     /// An intent of some other object, and one that nobody has any more where there is none yet.
     async fn foreign_intent(&self) -> String {
         let all = eventually_after(STORM, "the Runs are listed", async || {
-            self.world.runs().list(&Default::default()).await
+            self.world.runs().list(&ListParams::default()).await
         })
         .await;
         let intent_of = |run: &Run| run.annotations().get(names::INTENT_ANNOTATION).cloned();

@@ -26,14 +26,18 @@ pub(crate) async fn story(
         section(
             &mut story,
             "acts",
-            life.acts.iter().map(|act| format!("{act:?}")).collect(),
+            &life
+                .acts
+                .iter()
+                .map(|act| format!("{act:?}"))
+                .collect::<Vec<_>>(),
         );
     }
     if let Some(name) = &name {
-        section(&mut story, "API server", audited(stage, name));
+        section(&mut story, "API server", &audited(stage, name));
         let last = history.of(name).pop();
         let shown = serde_json::to_string(&last).unwrap();
-        section(&mut story, "last version", vec![shown]);
+        section(&mut story, "last version", &[shown]);
     }
     let uid = about.born.as_ref().map(|born| born.uid.clone());
     let key = about.key.clone().unwrap_or_default();
@@ -52,7 +56,11 @@ pub(crate) async fn story(
         .collect();
     words.extend(&ids);
     for log in stage.logs() {
-        section(&mut story, &log.display().to_string(), logged(&log, &words));
+        section(
+            &mut story,
+            &log.display().to_string(),
+            &logged(&log, &words),
+        );
     }
     let requests = stage.world.service.get("requests").await;
     let about_it = |request: &&Value| {
@@ -62,14 +70,14 @@ pub(crate) async fn story(
                 .is_some_and(|id| ids.contains(&id))
     };
     let requests = requests.as_array().cloned().unwrap_or_default();
-    let requests = requests.iter().filter(about_it).map(asked).collect();
-    section(&mut story, "requests at the service", requests);
-    let runs = runs.iter().map(ToString::to_string).collect();
-    section(&mut story, "runs at the service", runs);
+    let requests: Vec<_> = requests.iter().filter(about_it).map(asked).collect();
+    section(&mut story, "requests at the service", &requests);
+    let runs: Vec<_> = runs.iter().map(ToString::to_string).collect();
+    section(&mut story, "runs at the service", &runs);
     story
 }
 
-fn section(story: &mut String, title: &str, lines: Vec<String>) {
+fn section(story: &mut String, title: &str, lines: &[String]) {
     let _ = writeln!(story, "--- {title} ({} lines)", lines.len());
     for line in &lines[lines.len().saturating_sub(LINES)..] {
         let _ = writeln!(story, "{line}");

@@ -58,7 +58,7 @@ pub(crate) struct Rotation {
 /// A blow, and when it falls.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Struck {
-    /// Only when the operators have found everything, which on a busy machine takes its time: else none would ever
+    /// Only when the operators have found everything and do something, which on a busy machine takes its time: else none would ever
     /// get to do anything.
     pub(crate) ready: bool,
     pub(crate) pause: u64,
@@ -150,7 +150,7 @@ fn quakes(length: u64, restarts: usize, random: &mut Rng) -> Vec<(u64, Quake)> {
     }));
     random.shuffle(&mut quakes);
     let share = length / (quakes.len() as u64 + 1);
-    let pause = |random: &mut Rng| random.u64(share / 2..share + 1);
+    let pause = |random: &mut Rng| random.u64((share / 2)..=share);
     quakes.into_iter().map(|q| (pause(random), q)).collect()
 }
 
