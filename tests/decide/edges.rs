@@ -2,14 +2,15 @@
 //! otherwise leave unnoticed (`make mutants`).
 
 use rstest::rstest;
+use run_operator::api::contract::BUILTIN;
 use run_operator::api::{
-    ConditionType as Type, Reason, RunStatus, WorkspaceStatus, conditions,
+    ConditionType as Type, Contract, Reason, RunStatus, WorkspaceStatus, conditions,
     status::ResolvedWorkspace,
 };
 use run_operator::decide::answer::Failure;
 use run_operator::decide::feed::{Feed, Received};
 use run_operator::decide::workspace::{Assessment, Check, Obstacle, assess};
-use run_operator::decide::{Effect, Learned, Note, Session, WorkspaceView};
+use run_operator::decide::{Effect, Follow, Learned, Note, Session, WorkspaceView};
 
 use crate::support::{
     CONTRACT, Case, UID, at, condition, hopeless, lost, place, problem, session, view,
@@ -235,4 +236,56 @@ fn a_state_that_nobody_knows_is_told_of_even_if_the_run_is_gone_before_it_was_wr
     let decision = case.decide();
     let told = |note: &Note| matches!(note, Note::UnmappedState { state } if state == "weird");
     assert!(decision.notes.iter().any(told), "{:?}", decision.notes);
+}
+
+#[test]
+fn the_stream_of_a_run_that_has_ended_is_closed() {
+    let ended = Case::new()
+        .submitted("running")
+        .got(Ok(view("succeeded")))
+        .settle();
+    assert_eq!(ended.decide().follow, Follow::Close);
+}
+
+#[test]
+fn a_run_that_the_service_denied_follows_its_generation_too() {
+    let mut case = Case::new().submitted("running");
+    for minute in 1..=4 {
+        case = case
+            .at(61 * minute)
+            .got(Err(problem(404, "run_not_found")))
+            .settle();
+    }
+    assert_eq!(case.stalled().as_deref(), Some("RunNotFound"));
+    case.run.metadata.generation = Some(2);
+    assert_eq!(case.settled().observed_generation, Some(2));
+}
+
+#[test]
+fn the_mirror_of_a_run_that_was_answered_under_two_names_is_stale_and_says_why() {
+    let mut case = Case::new().submitted("running");
+    case.memory.run_id = Some("run-2".into());
+    let stalled = case.stalled().expect("a person must look");
+    let synced = condition(&case.settled(), "Synced");
+    assert_eq!(synced, Some(("False".to_owned(), stalled)));
+}
+
+#[test]
+fn where_the_contract_file_names_no_identity_none_is_asked_for() {
+    let nobody = Check {
+        base_url: Some(place().base_url),
+        version: Some(Some("1.4.0".into())),
+        identity: Some(None),
+        ..Check::default()
+    };
+    let knows = "identityPointers: [/id, /workspaceId]";
+    let without = BUILTIN.replace(knows, "identityPointers: []");
+    let without = Contract::parse(&without).expect("a contract");
+    assert!(CONTRACT.knows_identity() && !without.knows_identity());
+    assert!(
+        assess(None, &nobody, 1, 1, &CONTRACT, at(0))
+            .usable
+            .is_err()
+    );
+    assert_eq!(assess(None, &nobody, 1, 1, &without, at(0)).usable, Ok(()));
 }
