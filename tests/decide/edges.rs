@@ -9,6 +9,7 @@ use run_operator::api::{
 };
 use run_operator::decide::answer::Failure;
 use run_operator::decide::feed::{Feed, Received};
+use run_operator::decide::situation::Why;
 use run_operator::decide::workspace::{Assessment, Check, Obstacle, assess};
 use run_operator::decide::{Effect, Follow, Learned, Note, Session, WorkspaceView};
 
@@ -288,4 +289,13 @@ fn where_the_contract_file_names_no_identity_none_is_asked_for() {
             .is_err()
     );
     assert_eq!(assess(None, &nobody, 1, 1, &without, at(0)).usable, Ok(()));
+}
+
+#[test]
+fn only_a_check_that_the_api_server_kept_from_its_secret_learnt_nothing() {
+    let config = |reason| failed(Obstacle::Config(Why::new(reason, "")));
+    assert!(config(Reason::Checking).learnt_nothing());
+    assert!(!config(Reason::SecretNotFound).learnt_nothing());
+    assert!(!failed(Obstacle::Version(lost())).learnt_nothing());
+    assert!(!Check::default().learnt_nothing());
 }
