@@ -94,7 +94,7 @@ fn is_fit(view: &RunView) {
 /// A state is an end only by the contract file's own words.
 fn judged(state: &str) {
     let class = CONTRACT.state(state);
-    assert_eq!(class, CONTRACT.state(&state.to_uppercase().to_lowercase()));
+    assert_eq!(class, CONTRACT.state(&state.to_ascii_uppercase()));
     if class.terminal().is_some() {
         assert!(state.chars().all(|c| c.is_alphanumeric() || c == '_'));
     }

@@ -56,7 +56,19 @@ fn failure(head: Head, body: &[u8]) -> Failure {
     let named = Problem::is_named_by(&head) && body.len() <= PROBLEM_BYTES;
     let error = refused(head, named.then_some(body), &REDACTOR);
     hides_the_token(&format!("{error:?} {error}"));
-    Failure::from(&error)
+    let failure = Failure::from(&error);
+    let is_problem = failure.kind == FailureKind::Problem;
+    assert_eq!(is_problem, named && has_a_code(body));
+    failure
+}
+
+/// Whether a body is an object with a code, of which something is left on one line within its bounds.
+fn has_a_code(body: &[u8]) -> bool {
+    let seen = |c: char| !c.is_control() && !c.is_whitespace();
+    json(body).is_ok_and(|body| {
+        let code = body.get("code").and_then(Value::as_str);
+        code.is_some_and(|code| code.chars().take(129).any(seen))
+    })
 }
 
 fn is_fit(failure: &Failure) {

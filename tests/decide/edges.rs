@@ -1,10 +1,21 @@
 //! The sides of each condition that no other test tells apart: what a change of one operator in src/decide would
 //! otherwise leave unnoticed (`make mutants`).
 
-use run_operator::api::{Reason, status::ResolvedWorkspace};
-use run_operator::decide::{Effect, Learned, Session, WorkspaceView};
+use rstest::rstest;
+use run_operator::api::contract::BUILTIN;
+use run_operator::api::{
+    ConditionType as Type, Contract, Reason, RunStatus, WorkspaceStatus, conditions,
+    status::ResolvedWorkspace,
+};
+use run_operator::decide::answer::Failure;
+use run_operator::decide::feed::{Feed, Received};
+use run_operator::decide::situation::Why;
+use run_operator::decide::workspace::{Assessment, Check, Obstacle, assess};
+use run_operator::decide::{Effect, Follow, Learned, Note, Session, WorkspaceView};
 
-use crate::support::{Case, UID, at, condition, hopeless, lost, place, problem, session};
+use crate::support::{
+    CONTRACT, Case, UID, at, condition, hopeless, lost, place, problem, session, view,
+};
 
 const DAY: i64 = 86_400;
 
@@ -113,4 +124,178 @@ fn what_was_written_under_an_epoch_that_made_no_run_pins_nothing_under_the_next(
     assert_eq!(moved.stalled().as_deref(), Some("IdentityChanged"));
     assert_eq!(condition(&moved.settled(), "Ready").unwrap().0, "False");
     assert_eq!(moved.now, at(DAY / 2));
+}
+
+#[test]
+fn an_accepted_run_says_under_which_name() {
+    let run = Case::new()
+        .submitted("queued")
+        .got(Ok(view("running")))
+        .settled();
+    let accepted = conditions::find(&run.conditions, Type::Accepted).expect("a condition");
+    assert_eq!(
+        (&*accepted.status, &*accepted.reason),
+        ("True", "Submitted")
+    );
+    assert!(accepted.message.contains("run-1"), "{}", accepted.message);
+}
+
+#[test]
+fn events_that_are_stored_are_shown_no_more_whether_they_have_an_id_or_not() {
+    let mut feed = Feed::default();
+    let mut status = RunStatus::default();
+    for id in [Some("1"), None] {
+        let event = Received {
+            id: id.map(str::to_owned),
+            kind: "log".into(),
+            data: "line".into(),
+        };
+        feed.receive(&event, Some("running"), Some("running"), at(0));
+    }
+    let shown = feed.shown();
+    assert_eq!(shown, 2);
+    feed.fold(&mut status);
+    feed.written(shown);
+    assert_eq!(feed.shown(), 0);
+    let stored = status.clone();
+    feed.fold(&mut status);
+    assert_eq!(status, stored);
+}
+
+/// A check that stopped at an answer.
+fn failed(obstacle: Obstacle) -> Check {
+    Check {
+        base_url: Some(place().base_url),
+        version: Some(Some("1.4.0".into())),
+        obstacle: Some(obstacle),
+        ..Check::default()
+    }
+}
+
+fn after(current: &WorkspaceStatus, check: &Check, generation: i64) -> Assessment {
+    assess(Some(current), check, generation, 2, &CONTRACT, at(60))
+}
+
+#[rstest]
+#[case::the_same(failed(Obstacle::Identity(problem(503, "a"))), 1, true)]
+#[case::another_generation(failed(Obstacle::Identity(problem(503, "a"))), 2, false)]
+#[case::another_code(failed(Obstacle::Identity(problem(503, "b"))), 1, false)]
+#[case::another_status(failed(Obstacle::Identity(problem(502, "a"))), 1, false)]
+#[case::another_message(failed(Obstacle::Identity(Failure { message: "else".into(), ..problem(503, "a") })), 1, false)]
+#[case::at_another_call(Check { version: None, ..failed(Obstacle::Version(problem(503, "a"))) }, 1, false)]
+fn a_trouble_that_goes_on_costs_no_write_and_another_one_is_told(
+    #[case] check: Check,
+    #[case] generation: i64,
+    #[case] same: bool,
+) {
+    let earlier = failed(Obstacle::Identity(problem(503, "a")));
+    let told = assess(None, &earlier, 1, 1, &CONTRACT, at(0)).status;
+    assert_eq!(after(&told, &check, generation).status == told, same);
+}
+
+#[test]
+fn a_workspace_keeps_the_request_that_made_it_ready() {
+    let good = |request: &str| Check {
+        base_url: Some(place().base_url),
+        version: Some(Some("1.4.0".into())),
+        identity: Some(place().identity),
+        request_id: Some(request.into()),
+        ..Check::default()
+    };
+    let ready = assess(None, &good("req-1"), 1, 1, &CONTRACT, at(0)).status;
+    assert_eq!(ready.request_id.as_deref(), Some("req-1"));
+    let again = after(&ready, &good("req-2"), 1).status;
+    assert_eq!(again.request_id.as_deref(), Some("req-1"));
+}
+
+#[rstest]
+#[case(2, "run-0, run-1. Delete them")]
+#[case(3, "run-0, run-1, run-2. Delete them")]
+#[case(4, "run-0, run-1, run-2 and others. Delete them")]
+fn a_workspace_that_waits_for_its_runs_names_three(#[case] runs: usize, #[case] said: &str) {
+    let check = Check {
+        base_url: Some(place().base_url),
+        version: Some(Some("1.4.0".into())),
+        identity: Some(place().identity),
+        waits_for: Some((0..runs).map(|n| format!("run-{n}")).collect()),
+        ..Check::default()
+    };
+    let assessment = assess(None, &check, 1, 1, &CONTRACT, at(0));
+    let message = assessment.message();
+    assert!(message.contains(said), "{message}");
+    let ready = conditions::find(&assessment.status.conditions, Type::Ready).expect("Ready");
+    assert_eq!(message, ready.message);
+}
+
+#[test]
+fn a_state_that_nobody_knows_is_told_of_even_if_the_run_is_gone_before_it_was_written() {
+    let gone = || Err(problem(404, "run_not_found"));
+    let mut case = Case::new().submitted("running").got(Ok(view("weird")));
+    for minute in 1..=4 {
+        case = case.at(61 * minute).got(gone());
+    }
+    let decision = case.decide();
+    let told = |note: &Note| matches!(note, Note::UnmappedState { state } if state == "weird");
+    assert!(decision.notes.iter().any(told), "{:?}", decision.notes);
+}
+
+#[test]
+fn the_stream_of_a_run_that_has_ended_is_closed() {
+    let ended = Case::new()
+        .submitted("running")
+        .got(Ok(view("succeeded")))
+        .settle();
+    assert_eq!(ended.decide().follow, Follow::Close);
+}
+
+#[test]
+fn a_run_that_the_service_denied_follows_its_generation_too() {
+    let mut case = Case::new().submitted("running");
+    for minute in 1..=4 {
+        case = case
+            .at(61 * minute)
+            .got(Err(problem(404, "run_not_found")))
+            .settle();
+    }
+    assert_eq!(case.stalled().as_deref(), Some("RunNotFound"));
+    case.run.metadata.generation = Some(2);
+    assert_eq!(case.settled().observed_generation, Some(2));
+}
+
+#[test]
+fn the_mirror_of_a_run_that_was_answered_under_two_names_is_stale_and_says_why() {
+    let mut case = Case::new().submitted("running");
+    case.memory.run_id = Some("run-2".into());
+    let stalled = case.stalled().expect("a person must look");
+    let synced = condition(&case.settled(), "Synced");
+    assert_eq!(synced, Some(("False".to_owned(), stalled)));
+}
+
+#[test]
+fn where_the_contract_file_names_no_identity_none_is_asked_for() {
+    let nobody = Check {
+        base_url: Some(place().base_url),
+        version: Some(Some("1.4.0".into())),
+        identity: Some(None),
+        ..Check::default()
+    };
+    let knows = "identityPointers: [/id, /workspaceId]";
+    let without = BUILTIN.replace(knows, "identityPointers: []");
+    let without = Contract::parse(&without).expect("a contract");
+    assert!(CONTRACT.knows_identity() && !without.knows_identity());
+    assert!(
+        assess(None, &nobody, 1, 1, &CONTRACT, at(0))
+            .usable
+            .is_err()
+    );
+    assert_eq!(assess(None, &nobody, 1, 1, &without, at(0)).usable, Ok(()));
+}
+
+#[test]
+fn only_a_check_that_the_api_server_kept_from_its_secret_learnt_nothing() {
+    let config = |reason| failed(Obstacle::Config(Why::new(reason, "")));
+    assert!(config(Reason::Checking).learnt_nothing());
+    assert!(!config(Reason::SecretNotFound).learnt_nothing());
+    assert!(!failed(Obstacle::Version(lost())).learnt_nothing());
+    assert!(!Check::default().learnt_nothing());
 }
