@@ -67,7 +67,7 @@ pub(crate) struct Violation {
 }
 
 /// Enumerates every state of a scenario, or up to the first that is wrong.
-pub(crate) fn check(scenario: Scenario, fences: Fences, threads: usize) -> Found {
+pub(crate) fn check(scenario: Scenario, fences: Fences, threads: usize, at_most: usize) -> Found {
     let model = Model {
         scenario,
         fences,
@@ -75,6 +75,7 @@ pub(crate) fn check(scenario: Scenario, fences: Fences, threads: usize) -> Found
     };
     let checker = stateright::Model::checker(model.clone())
         .threads(threads)
+        .target_state_count(at_most)
         .finish_when(HasDiscoveries::AnyFailures)
         .spawn_bfs()
         .join();
