@@ -253,7 +253,7 @@ pub(crate) fn told(s: &State, object: &Object) -> bool {
         .service
         .runs
         .iter()
-        .any(|r| r.uid == object.uid && r.live());
+        .any(|r| r.uid == object.uid);
     let own = matches!(object.intent(), IntentRecord::Own(_));
     !(own && made && (suspended || finally(&status)))
 }
