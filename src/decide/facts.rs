@@ -184,7 +184,7 @@ impl<'a> Facts<'a> {
             || self
                 .own_intent()
                 .is_some_and(|i| i.retry.as_ref() == Some(&value));
-        !copied && !(handled && holds(Rule::RetryOnce))
+        !(copied || handled && holds(Rule::RetryOnce))
     }
 
     /// The retry annotation's value; of one too long to be kept, its hash.
@@ -327,7 +327,7 @@ impl<'a> Facts<'a> {
     }
 }
 
-/// Whether a refusal speaks of what is POSTed under this intent: it answers for its own epoch alone.
+/// Whether a refusal speaks of the POSTs under this intent: it answers for its own epoch alone.
 pub(super) fn answers(refusal: &Refusal, intent: &Intent) -> bool {
     refusal.epoch == intent.epoch || !holds(Rule::RefusalOfEpoch)
 }

@@ -38,7 +38,7 @@ rules! {
     // The intent.
     /// No POST without an intent in the object.
     IntentFirst,
-    /// An intent goes with its finalizer: what may be POSTed for is held.
+    /// An intent goes with its finalizer: what a POST may go out for is held.
     FinalizerFirst,
     /// Only the intent's owner POSTs; another process takes it over first.
     OwnerPosts,
@@ -84,7 +84,7 @@ rules! {
     VerifiedToken,
     /// After a 401 a call waits for another session.
     NewSession,
-    /// Past `keyRetention` nothing is POSTed that may have been POSTed before.
+    /// Past `keyRetention` no POST goes out again.
     KeyRetention,
 
     // Proof and doubt.
@@ -100,7 +100,7 @@ rules! {
     ConflictProvesNothing,
     /// An attempt that was given up in the middle proves nothing.
     GivenUpProvesNothing,
-    /// A 2xx without a readable runId is no success, and no proof.
+    /// A 2xx without a readable `runId` is no success, and no proof.
     UnreadableProvesNothing,
     /// A refusal that the contract file counts as final, of exactly the pinned bytes, is proof.
     BytesRefused,
@@ -132,9 +132,9 @@ rules! {
     WorkspaceOutlives,
 
     // At the service.
-    /// runId and workspace go to the status at once, before any other call.
+    /// `runId` and workspace go to the status at once, before any other call.
     RunIdAtOnce,
-    /// An answer whose runId differs from a known one stalls the Run, and neither is cancelled.
+    /// An answer whose `runId` differs from a known one stalls the Run, and neither is cancelled.
     RunIdConflict,
     /// A replace that strips finalizer and intent from an active Run is mended.
     Mended,

@@ -208,6 +208,9 @@ fn requests(m: &Model, s: &State, actions: &mut Vec<Action>) {
                 }
             }
             let fits = |a: &&Answer| match a {
+                // What is being worked on is not refused any more.
+                // Nor one of two copies of a request: a refusal says that this request made no run.
+                a if (packet.begun || packet.doubled) && !a.done() => false,
                 Answer::NotFound => !create,
                 Answer::Anonymous => create,
                 Answer::Ignored => matches!(packet.call, Call::Cancel(_)),
@@ -359,11 +362,10 @@ fn requested(s: &mut State, action: Action) -> bool {
             );
         }
         _ => {
+            packet.doubled = true;
             s.calls.push(packet.clone());
-            s.calls.push(crate::state::Packet {
-                caller: None,
-                ..packet
-            });
+            packet.caller = None;
+            s.calls.push(packet);
         }
     }
     true

@@ -5,7 +5,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use run_operator::api::{Phase, run::DeletionPolicy};
+use run_operator::api::{Phase, intent::IntentRecord, run::DeletionPolicy};
 
 use crate::cluster;
 use crate::model::Model;
@@ -102,8 +102,10 @@ pub(crate) fn way(m: &Model, from: &State) -> Vec<String> {
             }
         }
     }
-    lines.push(format!("{:#?}", s.live));
-    lines.push(format!("{:#?}", (&s.service, &s.procs, &s.ghosts)));
+    for object in s.live.iter().flatten() {
+        lines.push(serde_json::to_string(&object.run).unwrap());
+    }
+    lines.push(format!("{:?}", s.service));
     lines
 }
 
@@ -123,7 +125,7 @@ fn begin(from: &State) -> State {
         s.procs.swap(0, 1);
     }
     let good = Token {
-        identity: 0,
+        identity: pinned(&s),
         valid: true,
     };
     if s.world.tokens.last() != Some(&good) {
@@ -137,6 +139,18 @@ fn begin(from: &State) -> State {
     }
     process::look_all(&mut s, 0);
     s
+}
+
+/// Whom the good token is to act for: whoever the first object is pinned to.
+fn pinned(s: &State) -> u8 {
+    let object = s.live.iter().flatten().next();
+    let intent = object.and_then(|o| match o.intent() {
+        IntentRecord::Own(intent) => Some(intent.workspace),
+        _ => None,
+    });
+    let stored = object.and_then(|o| o.run.status.as_ref()?.workspace.clone());
+    let place = stored.or(intent).and_then(|w| w.identity);
+    u8::from(place.is_some_and(|identity| identity == "ws-1"))
 }
 
 enum Way {
@@ -195,7 +209,7 @@ fn due(m: &Model, s: &mut State) -> Option<String> {
         return Some(what);
     }
     let idle = match &mut s.fair {
-        Some(Fair::Alone(n) | Fair::Deleted(n) | Fair::Orphaned(n)) if *n < 3 => n,
+        Some(Fair::Alone(n) | Fair::Deleted(n) | Fair::Orphaned(n)) if *n < 8 => n,
         _ => return None,
     };
     let wakes = s.procs[0].iter().flat_map(|p| &p.entries).map(|e| e.wake);

@@ -67,17 +67,7 @@ pub(crate) struct Violation {
 }
 
 /// Enumerates every state of a scenario, or up to the first that is wrong.
-pub(crate) fn check(scenario: Scenario, fences: Fences, threads: usize) -> Found {
-    check_until(scenario, fences, threads, usize::MAX)
-}
-
-/// The same, of so many states at most.
-pub(crate) fn check_until(
-    scenario: Scenario,
-    fences: Fences,
-    threads: usize,
-    states: usize,
-) -> Found {
+pub(crate) fn check(scenario: Scenario, fences: Fences, threads: usize, at_most: usize) -> Found {
     let model = Model {
         scenario,
         fences,
@@ -85,7 +75,7 @@ pub(crate) fn check_until(
     };
     let checker = stateright::Model::checker(model.clone())
         .threads(threads)
-        .target_state_count(states)
+        .target_state_count(at_most)
         .finish_when(HasDiscoveries::AnyFailures)
         .spawn_bfs()
         .join();

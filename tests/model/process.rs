@@ -151,7 +151,7 @@ pub(crate) fn look(s: &mut State, slot: usize, number: u8) {
     let again = decision.again.map_or(Wake::Never, |t| Wake::At(second(t)));
     entry.wake = match again {
         _ if something => Wake::Now,
-        _ if vanished => again.min(Wake::At(now + PAUSE)),
+        Wake::Never if vanished => Wake::At(now + PAUSE),
         again => again,
     };
     if !something && !vanished {
@@ -248,13 +248,18 @@ impl Entry {
 /// `Entry::newest`.
 fn newest(entry: &mut Entry, seen: Arc<Object>) {
     match entry.latest.take() {
-        Some(own) if own.version > seen.version => entry.latest = Some(own),
+        Some(own) if own.version > seen.version => {
+            entry.latest = Some(own);
+            return;
+        }
         Some(own) if own.run.status != seen.run.status => {
             entry.memory.change(Memory::overtaken);
             entry.latest = Some(seen);
         }
         _ => entry.latest = Some(seen),
     }
+    // Somebody may have taken the end away.
+    entry.ended = false;
 }
 
 /// `State::part`: of an object that is gone from the store, what is left to be done.
@@ -560,6 +565,7 @@ fn send(s: &mut State, fences: Fences, slot: usize, number: u8, object: &Object,
         token,
         session,
         begun: false,
+        doubled: false,
     });
     let now = s.now;
     if let Some(entry) = s.procs[slot].as_mut().and_then(|p| p.entry(number)) {

@@ -249,11 +249,7 @@ fn finally(status: &RunStatus) -> bool {
 pub(crate) fn told(s: &State, object: &Object) -> bool {
     let status = object.run.status.clone().unwrap_or_default();
     let suspended = status.conditions.iter().any(|c| c.reason == "Suspended");
-    let made = s
-        .service
-        .runs
-        .iter()
-        .any(|r| r.uid == object.uid && r.live());
+    let made = s.service.runs.iter().any(|r| r.uid == object.uid);
     let own = matches!(object.intent(), IntentRecord::Own(_));
     !(own && made && (suspended || finally(&status)))
 }

@@ -101,21 +101,278 @@ fn scenario(name: &'static str, budget: Budget) -> Scenario {
 
 /// Every scenario; `full` has larger budgets.
 pub(crate) fn all(full: bool) -> Vec<Scenario> {
+    use Answer::{
+        Approval, Bare, Forbidden, Hopeless, Ignored, NotFound, OtherRun, TooMany, Unauthorized,
+        Unavailable, Unreadable,
+    };
     let more = u8::from(full);
-    vec![Scenario {
-        network: true,
-        users: &[User::Delete],
-        ..scenario(
-            "crashes and a lossy network",
-            Budget {
-                calls: 1 + more,
-                crashes: 1,
-                users: 1,
-                minutes: 1,
-                ..NONE
-            },
-        )
-    }]
+    vec![
+        Scenario {
+            network: true,
+            users: &[User::Delete, User::Cancel, User::Orphan, User::Suspend],
+            ..scenario(
+                "a crash and a lossy network",
+                Budget {
+                    calls: 1 + more,
+                    crashes: 1,
+                    users: 1,
+                    minutes: 1,
+                    ..NONE
+                },
+            )
+        },
+        Scenario {
+            network: true,
+            users: &[User::Delete],
+            ..scenario(
+                "a stale leader",
+                Budget {
+                    calls: 1,
+                    crashes: 1,
+                    leases: 1,
+                    users: 1 + more,
+                    minutes: more,
+                    ..NONE
+                },
+            )
+        },
+        Scenario {
+            users: &[User::Delete, User::Retry(1)],
+            ..scenario(
+                "writes that are lost or late",
+                Budget {
+                    writes: 2,
+                    crashes: 1,
+                    users: 1,
+                    ..NONE
+                },
+            )
+        },
+        Scenario {
+            network: true,
+            users: &[User::Delete, User::Retry(1), User::Cancel],
+            answers: &[
+                Approval,
+                Bare { done: true },
+                Forbidden,
+                Hopeless { done: true },
+                Hopeless { done: false },
+                TooMany,
+                Unauthorized,
+                Unavailable { done: true },
+                Unreadable,
+            ],
+            ..scenario(
+                "every class of answer",
+                Budget {
+                    calls: 2,
+                    crashes: more,
+                    users: 1,
+                    minutes: 1,
+                    ..NONE
+                },
+            )
+        },
+        Scenario {
+            refuses: true,
+            network: true,
+            users: &[User::Delete, User::Retry(1), User::Cancel],
+            answers: &[Forbidden, Hopeless { done: false }],
+            ..scenario(
+                "refused for good",
+                Budget {
+                    calls: 2,
+                    crashes: 1,
+                    users: 2,
+                    minutes: 1,
+                    ..NONE
+                },
+            )
+        },
+        Scenario {
+            network: true,
+            users: &[User::Delete, User::Cancel, User::Deadline],
+            answers: &[Approval, Ignored, NotFound, OtherRun],
+            ends: true,
+            loses: true,
+            ..scenario(
+                "cancelled in vain",
+                Budget {
+                    calls: 1,
+                    crashes: more,
+                    users: 1,
+                    runs: 1,
+                    minutes: 2,
+                    patience: 1,
+                    ..NONE
+                },
+            )
+        },
+        Scenario {
+            answers: &[NotFound],
+            users: &[User::Delete],
+            loses: true,
+            ..scenario(
+                "not found",
+                Budget {
+                    calls: 3,
+                    crashes: 1,
+                    users: 1,
+                    runs: 1,
+                    minutes: 3,
+                    moments: 1,
+                    ..NONE
+                },
+            )
+        },
+        Scenario {
+            ends: true,
+            users: &[User::Delete, User::Cancel],
+            ..scenario(
+                "events",
+                Budget {
+                    events: 4,
+                    crashes: 1,
+                    leases: 1,
+                    users: 1,
+                    runs: 1,
+                    minutes: 1,
+                    moments: 1,
+                    ..NONE
+                },
+            )
+        },
+        Scenario {
+            network: true,
+            users: &[User::Delete],
+            turns: &[
+                Turn::Expire,
+                Turn::Rotate,
+                Turn::RotateToOther,
+                Turn::WorkspaceGoes,
+                Turn::WorkspaceComes,
+                Turn::Holds,
+                Turn::Goes,
+                Turn::Disallow,
+                Turn::Allow,
+            ],
+            ..scenario(
+                "tokens and Workspaces",
+                Budget {
+                    calls: 1,
+                    crashes: 1,
+                    users: 1,
+                    turns: 2,
+                    ..NONE
+                },
+            )
+        },
+        Scenario {
+            users: &[
+                User::Delete,
+                User::StripKnown,
+                User::LoseStatus,
+                User::Force,
+                User::Recreate,
+            ],
+            ..scenario(
+                "stripped, lost and forced",
+                Budget {
+                    crashes: 1,
+                    leases: 1,
+                    users: 2 + more,
+                    runs: 1,
+                    ..NONE
+                },
+            )
+        },
+        Scenario {
+            network: true,
+            users: &[
+                User::Delete,
+                User::Strip,
+                User::Force,
+                User::Recreate,
+                User::Scribble,
+                User::Workload,
+            ],
+            ..scenario(
+                "stripped while it is submitted",
+                Budget {
+                    calls: 1,
+                    users: 2 + more,
+                    minutes: 1,
+                    ..NONE
+                },
+            )
+        },
+        Scenario {
+            users: &[
+                User::Delete,
+                User::Copy { status: true },
+                User::Copy { status: false },
+                User::Cancel,
+                User::Recreate,
+            ],
+            ..scenario(
+                "restored and created again",
+                Budget {
+                    crashes: 1,
+                    users: 3,
+                    runs: 1,
+                    ..NONE
+                },
+            )
+        },
+        Scenario {
+            spec: json!({"suspend": true}),
+            users: &[
+                User::Resume,
+                User::Suspend,
+                User::Cancel,
+                User::Delete,
+                User::Orphan,
+            ],
+            ..scenario(
+                "suspended",
+                Budget {
+                    crashes: 1,
+                    users: 3,
+                    runs: 1,
+                    ..NONE
+                },
+            )
+        },
+        Scenario {
+            spec: json!({"idempotencyKey": "mine"}),
+            users: &[User::Second, User::Delete, User::Recreate],
+            ..scenario(
+                "one key for two",
+                Budget {
+                    crashes: 1,
+                    users: 2 + more,
+                    runs: 1,
+                    ..NONE
+                },
+            )
+        },
+        Scenario {
+            network: true,
+            users: &[User::Delete, User::Retry(1), User::Cancel],
+            answers: &[Approval, Forbidden],
+            ..scenario(
+                "the key is forgotten",
+                Budget {
+                    calls: 2,
+                    crashes: 1,
+                    users: 1,
+                    days: 1,
+                    minutes: 1,
+                    ..NONE
+                },
+            )
+        },
+    ]
 }
 
 impl Scenario {

@@ -194,6 +194,8 @@ pub(crate) struct Packet {
     pub(crate) session: u8,
     /// The service works on it.
     pub(crate) begun: bool,
+    /// The network sent it twice.
+    pub(crate) doubled: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
