@@ -1,5 +1,6 @@
 //! The model as stateright runs it, and what came of it.
 
+use std::fmt;
 use std::sync::Arc;
 
 use stateright::{Checker, HasDiscoveries, Property};
@@ -47,6 +48,9 @@ impl stateright::Model for Model {
     }
 }
 
+/// As many as there are cores where the tests are run for every change.
+const THREADS: usize = 2;
+
 /// What was found in one scenario.
 pub(crate) struct Found {
     /// Distinct states.
@@ -66,15 +70,25 @@ pub(crate) struct Violation {
     pub(crate) length: usize,
 }
 
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "it doesn't hold that: {}", self.what.says())?;
+        for line in &self.trace {
+            writeln!(f, "  {line}")?;
+        }
+        Ok(())
+    }
+}
+
 /// Enumerates every state of a scenario, or up to the first that is wrong.
-pub(crate) fn check(scenario: Scenario, fences: Fences, threads: usize, at_most: usize) -> Found {
+pub(crate) fn check(scenario: Scenario, fences: Fences, at_most: usize) -> Found {
     let model = Model {
         scenario,
         fences,
         ways: Arc::default(),
     };
     let checker = stateright::Model::checker(model.clone())
-        .threads(threads)
+        .threads(THREADS)
         .target_state_count(at_most)
         .finish_when(HasDiscoveries::AnyFailures)
         .spawn_bfs()

@@ -25,6 +25,12 @@ pub(crate) enum User {
     Force,
     LoseStatus,
     Scribble,
+    /// Makes the key look as young as the edit.
+    ForgeTime,
+    ForgePlace,
+    ForgeKey,
+    /// An end that says that a run of somebody else was not found.
+    ForgeEnd,
     /// Creates an object by the name of one that is gone.
     Recreate,
     /// Creates another object beside the first.
@@ -302,6 +308,41 @@ pub(crate) fn all(full: bool) -> Vec<Scenario> {
                     calls: 1,
                     users: 2 + more,
                     minutes: 1,
+                    ..NONE
+                },
+            )
+        },
+        Scenario {
+            network: true,
+            users: &[
+                User::ForgeTime,
+                User::ForgePlace,
+                User::ForgeKey,
+                User::ForgeEnd,
+                User::Delete,
+            ],
+            turns: &[Turn::RotateToOther],
+            ..scenario(
+                "a forged intent",
+                Budget {
+                    calls: 1,
+                    users: 2,
+                    turns: 1,
+                    days: 1,
+                    ..NONE
+                },
+            )
+        },
+        Scenario {
+            network: true,
+            users: &[User::Delete],
+            ..scenario(
+                "a stale leader whose writes are lost",
+                Budget {
+                    calls: 1,
+                    writes: 1,
+                    leases: 1,
+                    users: 1,
                     ..NONE
                 },
             )
