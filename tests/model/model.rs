@@ -48,9 +48,6 @@ impl stateright::Model for Model {
     }
 }
 
-/// As many as there are cores where the tests are run for every change.
-const THREADS: usize = 2;
-
 /// What was found in one scenario.
 pub(crate) struct Found {
     /// Distinct states.
@@ -80,15 +77,16 @@ impl fmt::Display for Violation {
     }
 }
 
-/// Enumerates every state of a scenario, or up to the first that is wrong.
-pub(crate) fn check(scenario: Scenario, fences: Fences, at_most: usize) -> Found {
+/// Enumerates every state of a scenario, up to the first that is wrong, and `at_most` so many, repeated ones
+/// included.
+pub(crate) fn check(scenario: Scenario, fences: Fences, threads: usize, at_most: usize) -> Found {
     let model = Model {
         scenario,
         fences,
         ways: Arc::default(),
     };
     let checker = stateright::Model::checker(model.clone())
-        .threads(THREADS)
+        .threads(threads)
         .target_state_count(at_most)
         .finish_when(HasDiscoveries::AnyFailures)
         .spawn_bfs()
