@@ -52,6 +52,8 @@ impl stateright::Model for Model {
 pub(crate) struct Found {
     /// Distinct states.
     pub(crate) states: usize,
+    /// These are all that there are.
+    pub(crate) complete: bool,
     /// The longest way from the beginning.
     pub(crate) depth: usize,
     /// The longest way to rest.
@@ -97,6 +99,7 @@ pub(crate) fn check(scenario: Scenario, fences: Fences, threads: usize, at_most:
         .min_by_key(|path| path.clone().into_actions().len());
     Found {
         states: checker.unique_state_count(),
+        complete: checker.state_count() < at_most,
         depth: checker.max_depth(),
         rest: model.ways.longest(),
         violation: path.map(|path| violation(&model, path.into_vec())),
