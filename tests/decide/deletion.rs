@@ -79,6 +79,18 @@ fn a_run_seen_cancelling_is_let_go_five_minutes_after_the_later_of_deletion_and_
     assert_eq!(case.does(), does);
 }
 
+/// An accepted cancellation alone lets go of nothing, however old it is.
+#[rstest]
+#[case("running")]
+#[case("weird")]
+fn a_run_that_is_not_seen_cancelling_is_cancelled_again_and_not_let_go(#[case] state: &str) {
+    let case = cancelled(known("running")).at(9).got(Ok(view(state)));
+    assert_eq!(case.clone().at(301).got(Ok(view(state))).does(), "cancel");
+    let mut vanished = case.at(301).got(Ok(view(state)));
+    vanished.vanished = true;
+    assert_eq!(vanished.does(), "cancel");
+}
+
 #[test]
 fn a_purged_run_that_was_last_seen_cancelling_is_cancelled_once_more() {
     let case = cancelled(known("running"))

@@ -17,6 +17,9 @@ mod deletion;
 mod doubt;
 mod events;
 mod feed;
+#[cfg(feature = "proofs")]
+#[path = "../figures/mod.rs"]
+mod figures;
 mod held;
 mod histories;
 mod intents;
@@ -24,6 +27,8 @@ mod lives;
 mod mirror;
 mod places;
 mod properties;
+#[cfg(feature = "proofs")]
+mod rules;
 mod support;
 mod tenancy;
 mod times;

@@ -24,11 +24,20 @@ pub(crate) const INTENT: &str = "run-operator.dev/intent";
 pub(crate) const RETRY: &str = "run-operator.dev/retry";
 pub(crate) const FINALIZER: &str = "run-operator.dev/cancel";
 
-pub(crate) static CONTRACT: LazyLock<Contract> =
-    LazyLock::new(|| Contract::builtin().expect("the built-in contract"));
+pub(crate) static CONTRACT: LazyLock<Contract> = LazyLock::new(|| {
+    begin();
+    Contract::builtin().expect("the built-in contract")
+});
+
+/// Before anything is decided: a rule may have to be taken away.
+fn begin() {
+    #[cfg(feature = "proofs")]
+    crate::rules::begin();
+}
 
 /// Second `seconds` of the test's clock.
 pub(crate) fn at(seconds: i64) -> Timestamp {
+    begin();
     Timestamp::from_second(1_800_000_000 + seconds).expect("a time")
 }
 
@@ -53,6 +62,7 @@ pub(crate) struct Case {
 }
 
 pub(crate) fn place() -> ResolvedWorkspace {
+    begin();
     ResolvedWorkspace {
         kind: WorkspaceKind::Workspace,
         name: "default".into(),

@@ -212,6 +212,7 @@ fn requests(m: &Model, s: &State, actions: &mut Vec<Action>) {
                 // Nor one of two copies of a request: a refusal says that this request made no run.
                 a if (packet.begun || packet.doubled) && !a.done() => false,
                 Answer::NotFound => !create,
+                Answer::Anonymous => create,
                 Answer::Ignored => matches!(packet.call, Call::Cancel(_)),
                 Answer::OtherRun => matches!(packet.call, Call::Get(_)),
                 Answer::Approval => !matches!(packet.call, Call::Get(_)),

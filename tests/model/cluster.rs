@@ -87,7 +87,18 @@ fn intent_written(s: &mut State, old: &Object, sender: u8, text: &str) {
     if intent.uid == crate::object::uid(old.uid) && intent.owner == format!("p{sender}") {
         s.ghost(old.uid).owners |= 1 << sender;
     }
+    let annotations = old.run.metadata.annotations.as_ref();
+    let asked = annotations.is_some_and(|a| a.contains_key(RETRY));
+    if matches!(old.intent(), IntentRecord::Foreign) && !asked {
+        s.breaks(Broken::Unasked);
+    }
     let first = matches!(old.intent(), IntentRecord::Absent) && old.run_id().is_none();
+    let held = s.procs.iter().flatten().any(|p| {
+        p.number == sender && matches!(p.view, crate::state::View::Ready { holds: true, .. })
+    });
+    if first && held && !s.ghost(old.uid).forced {
+        s.breaks(Broken::Unasked);
+    }
     let spec = &old.run.spec;
     if first && !s.ghost(old.uid).forced && (spec.suspended() || spec.cancelled()) {
         s.breaks(Broken::Unasked);

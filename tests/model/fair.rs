@@ -253,6 +253,9 @@ fn at_rest(mut s: State) -> Way {
             all.any(|c| c.type_ == kind && c.status == "True")
         };
         let says = |reason: &str| status.conditions.iter().any(|c| c.reason == reason);
+        if !crate::properties::told(&s, object) {
+            return Way::Wrong(Broken::Untold);
+        }
         let ended = status.phase.is_some_and(Phase::terminal);
         let explained = is("Stalled") || says("Suspended");
         if !ended && !explained || ended && object.held() && !says("RunNotFound") {

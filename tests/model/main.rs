@@ -6,6 +6,7 @@
 //! end is seen by going the way there from each state (`fair`). `RUN_OPERATOR_PROVE=full` has larger budgets,
 //! `RUN_OPERATOR_SCENARIO` names the one that is looked at alone.
 
+mod ablations;
 mod actions;
 mod cluster;
 mod fair;

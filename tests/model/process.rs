@@ -154,6 +154,9 @@ pub(crate) fn look(s: &mut State, slot: usize, number: u8) {
         Wake::Never if vanished => Wake::At(now + PAUSE),
         again => again,
     };
+    if !something && !vanished {
+        crate::properties::held(s, &object);
+    }
 }
 
 pub(crate) fn look_all(s: &mut State, slot: usize) {
@@ -515,6 +518,7 @@ fn send(s: &mut State, fences: Fences, slot: usize, number: u8, object: &Object,
         return;
     };
     let View::Ready { token, session, .. } = proc.view else {
+        s.breaks(crate::properties::Broken::Unverified);
         return;
     };
     let Some(entry) = proc.entries.iter().find(|e| e.uid == number) else {

@@ -55,6 +55,12 @@ broken! {
     OtherIdentity,
     /// Nothing is submitted or cancelled that nobody asked for, or that is held.
     Unasked,
+    /// No call is made with a token that was not verified.
+    Unverified,
+    /// The object of a run that lives has its finalizer, as soon as its operator is at rest.
+    Unheld,
+    /// What is told to have been refused, or held, made no run.
+    Untold,
     /// Of the live Runs with one key one is submitted.
     KeyShared,
     /// From every state, with the faults ended, the object reaches its end in a bounded number of steps.
@@ -232,6 +238,32 @@ fn proof_is_true(s: &mut State, old: &Object, before: &RunStatus, new: &RunStatu
     }
 }
 
+/// Whether a status says that the service refused the run for good.
+fn finally(status: &RunStatus) -> bool {
+    let refusals = ["Forbidden", "CreateRefused", "ApprovalConflict"];
+    let mut all = status.conditions.iter();
+    all.any(|c| c.type_ == "Stalled" && refusals.contains(&c.reason.as_str()))
+}
+
+/// At rest an object that says that no run was made for it, and why, says the truth.
+pub(crate) fn told(s: &State, object: &Object) -> bool {
+    let status = object.run.status.clone().unwrap_or_default();
+    let suspended = status.conditions.iter().any(|c| c.reason == "Suspended");
+    let made = s.service.runs.iter().any(|r| r.uid == object.uid);
+    let own = matches!(object.intent(), IntentRecord::Own(_));
+    !(own && made && (suspended || finally(&status)))
+}
+
+/// Its operator is at rest: it knows the object as it is, and has nothing to do.
+pub(crate) fn held(s: &mut State, seen: &Object) {
+    let now = s.live.iter().flatten().any(|o| **o == *seen);
+    let known = seen.run_id().is_some()
+        && matches!(seen.intent(), IntentRecord::Own(_) | IntentRecord::Absent);
+    if now && known && !seen.held() && !seen.deleting() && !seen.run.ended() {
+        s.breaks(Broken::Unheld);
+    }
+}
+
 /// Who calls, with which token, on the ground of what.
 pub(crate) struct Sending<'a> {
     pub(crate) process: u8,
@@ -253,6 +285,14 @@ impl Sending<'_> {
         ended && !(denied && (self.vanished || self.object.deleting()))
     }
 
+    /// The object says that the service refused it for good, and nobody asked for a retry.
+    fn refused(&self) -> bool {
+        let status = self.object.run.status.clone().unwrap_or_default();
+        let annotations = self.object.run.metadata.annotations.as_ref();
+        let retry = annotations.and_then(|a| a.get(crate::object::RETRY));
+        retry == status.handled_retry.as_ref() && !self.object.deleting() && finally(&status)
+    }
+
     /// A POST is sent.
     pub(crate) fn post(&self, s: &mut State, key: &str, body: &[u8]) {
         let name = format!("p{}", self.process);
@@ -272,6 +312,10 @@ impl Sending<'_> {
         }
         if self.over() {
             s.breaks(Broken::CallAfterEnd);
+        }
+        let going = self.vanished || self.object.deleting();
+        if !going && !s.world.allowed || self.refused() {
+            s.breaks(Broken::Unasked);
         }
         if self.object.run.spec.idempotency_key.is_some() {
             let holder = |o: &Object| {

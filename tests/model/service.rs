@@ -26,6 +26,8 @@ pub(crate) enum Answer {
     Bare { done: bool },
     /// A 2xx that can't be read.
     Unreadable,
+    /// A 2xx that names no run.
+    Anonymous,
     /// The answer speaks of another run.
     OtherRun,
     /// The cancel is accepted, and nothing comes of it.
@@ -57,7 +59,7 @@ impl Answer {
     pub(crate) fn done(self) -> bool {
         match self {
             Self::Unavailable { done } | Self::Hopeless { done } | Self::Bare { done } => done,
-            Self::Unreadable => true,
+            Self::Unreadable | Self::Anonymous => true,
             _ => false,
         }
     }
@@ -76,7 +78,7 @@ impl Answer {
             },
             Self::Bare { .. } => failure(FailureKind::Bare, Some(403), None),
             Self::Unreadable => failure(FailureKind::Unreadable, Some(200), None),
-            Self::OtherRun | Self::Ignored => {
+            Self::OtherRun | Self::Ignored | Self::Anonymous => {
                 let id = if self == Self::OtherRun { "run-9" } else { "" };
                 return Ok(RunView {
                     run_id: (!id.is_empty()).then(|| id.to_owned()),

@@ -1,0 +1,289 @@
+//! Each rule of the design, and each guard outside of it, taken away in turn: the model must fail, in the smallest
+//! part of the world that shows it.
+
+use std::sync::{MutexGuard, PoisonError};
+
+use run_operator::decide::rules::{Rule, without};
+use serde_json::json;
+
+use crate::figures::Figures;
+use crate::model::{self, Found};
+use crate::rules::{Fence, Fences};
+use crate::scenarios::{Scenario, Turn, User};
+use crate::service::Answer;
+use crate::state::Budget;
+
+/// Distinct states after which a rule counts as not missed.
+const ENOUGH: usize = 200_000;
+
+/// Why the model can't miss a rule. Each is missed by tests of `decide`.
+fn unseen(rule: Rule) -> Option<&'static str> {
+    Some(match rule {
+        Rule::AgeAsWritten | Rule::PlaceAsWritten | Rule::SameKey | Rule::EndDoubted => {
+            "nobody in the model forges an intent"
+        }
+        Rule::SameWorkspace | Rule::SameBaseUrl => "the model has one Workspace at one base URL",
+        Rule::NewSession | Rule::CancelOnce | Rule::LookAfterCancel => {
+            "it saves calls: none that is made too often does harm"
+        }
+        Rule::LoneConflict | Rule::HopelessIsFinal | Rule::ViolationStalls => {
+            "it ends a wait: without it the same POST is asked again, and its answer found in the end"
+        }
+        Rule::RetryWithdraws | Rule::RefusalOfEpoch => {
+            "it swallows a retry: the object stays refused, which the model takes for an end"
+        }
+        Rule::RunIdConflict => {
+            "the other run of the model is nobody's: mirroring it does no harm there"
+        }
+        Rule::GivenUpProvesNothing => {
+            "a call of the model always comes to an end that its process learns"
+        }
+        Rule::HoldsOnlyFirst | Rule::AwaitedGoOn => {
+            "what holds submissions ends by itself in the model"
+        }
+        Rule::WorkspaceOutlives => "a Workspace of the model goes by force",
+        _ => return None,
+    })
+}
+
+const NONE: Scenario = Scenario {
+    name: "ablation",
+    spec: serde_json::Value::Null,
+    budget: Budget {
+        calls: 0,
+        writes: 0,
+        crashes: 0,
+        leases: 0,
+        users: 0,
+        turns: 0,
+        runs: 0,
+        events: 0,
+        moments: 0,
+        minutes: 0,
+        patience: 0,
+        days: 0,
+    },
+    users: &[],
+    turns: &[],
+    answers: &[],
+    network: false,
+    refuses: false,
+    ends: false,
+    loses: false,
+};
+
+fn budget(change: impl FnOnce(&mut Budget)) -> Scenario {
+    let mut scenario = NONE;
+    change(&mut scenario.budget);
+    scenario
+}
+
+/// People do these things.
+fn people(users: &'static [User]) -> Scenario {
+    let count = u8::try_from(users.len()).unwrap();
+    Scenario {
+        users,
+        ..budget(|b| b.users = count)
+    }
+}
+
+impl Scenario {
+    /// One request is answered so.
+    fn answered(mut self, answers: &'static [Answer]) -> Self {
+        self.answers = answers;
+        self.budget.calls += 1;
+        self
+    }
+
+    /// One request is lost, late or doubled.
+    fn lossy(mut self) -> Self {
+        self.network = true;
+        self.budget.calls += 1;
+        self
+    }
+
+    fn with(mut self, change: impl FnOnce(&mut Budget)) -> Self {
+        change(&mut self.budget);
+        self
+    }
+}
+
+/// The smallest part of the world in which the rule is missed.
+#[allow(clippy::too_many_lines, reason = "one line a rule: a table")]
+fn scenario(rule: Rule) -> Scenario {
+    use Answer::{Anonymous, Bare, Forbidden, Hopeless, Ignored, NotFound};
+    use User::{Cancel, Copy, Delete, Force, LoseStatus, Orphan, Retry, Second, StripKnown};
+    match rule {
+        Rule::FinalizerFirst | Rule::DoubtHolds => people(&[Delete]),
+        Rule::OwnerPosts => budget(|b| b.crashes = 1),
+        Rule::AnsweredWrite => people(&[Delete]).with(|b| (b.leases, b.writes) = (1, 1)),
+        Rule::TakeoverWithdraws => people(&[Delete]).with(|b| b.leases = 1),
+        Rule::RetryOnce => people(&[Retry(1)]).answered(&[Forbidden]),
+        Rule::ForeignWaits | Rule::ForeignFrees => people(&[Copy { status: false }]),
+        Rule::ForeignStatus => people(&[Copy { status: true }]),
+        Rule::UnreadableWaits => people(&[User::Scribble, Delete]).with(|b| b.crashes = 1),
+        Rule::IntentRemembered => people(&[User::Strip, Delete]).lossy(),
+        Rule::KeyInUse => Scenario {
+            spec: json!({"idempotencyKey": "nightly"}),
+            ..people(&[Second])
+        },
+        Rule::NamespaceAllowed => Scenario {
+            turns: &[Turn::Disallow],
+            ..budget(|b| b.turns = 1)
+        },
+        Rule::HoldsFirst => Scenario {
+            turns: &[Turn::Holds],
+            ..budget(|b| b.turns = 1)
+        },
+        Rule::SameIdentity => Scenario {
+            turns: &[Turn::RotateToOther],
+            ..budget(|b| b.turns = 1)
+        },
+        Rule::VerifiedToken => Scenario {
+            turns: &[Turn::Expire],
+            ..budget(|b| b.turns = 1)
+        },
+        Rule::SameBytes => people(&[User::Workload]),
+        Rule::KeyRetention => NONE.lossy().with(|b| b.days = 1),
+        Rule::SoleOwner | Rule::RefusalKept | Rule::DoubtAsksAgain => {
+            NONE.answered(&[Forbidden]).with(|b| b.crashes = 1)
+        }
+        Rule::AnswerProves => people(&[Delete]).lossy(),
+        Rule::RefusalProves => people(&[Delete]).answered(&[Hopeless { done: true }]),
+        Rule::ProblemProves => people(&[Delete]).answered(&[Bare { done: true }]),
+        Rule::ConflictProvesNothing => NONE.lossy(),
+        Rule::UnreadableProvesNothing => people(&[Delete]).answered(&[Anonymous]),
+        Rule::BytesRefused => Scenario {
+            refuses: true,
+            ..budget(|b| b.crashes = 1)
+        },
+        Rule::SuspendTooLate => people(&[User::Suspend]).lossy(),
+        Rule::CancelUnsubmitted => people(&[Cancel]),
+        Rule::Mended => people(&[StripKnown]),
+        Rule::CursorWaits => budget(|b| (b.events, b.runs, b.minutes) = (2, 1, 1)),
+        Rule::ReplayOnce => budget(|b| (b.events, b.runs, b.moments) = (3, 1, 1)),
+        Rule::Overtaken => budget(|b| (b.leases, b.runs, b.minutes) = (1, 1, 1)),
+        Rule::NotFoundThrice | Rule::NotFoundApart => NONE
+            .answered(&[NotFound])
+            .with(|b| (b.calls, b.minutes, b.moments) = (3, 1, 2)),
+        Rule::DeniedKept => NONE
+            .answered(&[NotFound])
+            .with(|b| (b.calls, b.minutes) = (3, 3)),
+        Rule::Terminal => budget(|b| b.runs = 1),
+        Rule::EndKept => people(&[LoseStatus]).with(|b| b.runs = 1),
+        Rule::Orphan => people(&[Orphan]),
+        Rule::CancelAgain => people(&[Delete]).answered(&[Ignored]),
+        Rule::SeenCancelling => people(&[Delete])
+            .answered(&[Ignored])
+            .with(|b| b.patience = 1),
+        Rule::Patience => people(&[Delete]),
+        Rule::PatienceFromDeletion => people(&[Cancel, Delete]).with(|b| b.patience = 1),
+        Rule::CancelDenies | Rule::GetDenies => people(&[Delete]).answered(&[NotFound]),
+        Rule::VanishedCancelled => people(&[Force]),
+        _ => NONE,
+    }
+}
+
+/// The same for what stands outside of `decide`.
+fn scenario_of(fence: Fence) -> Scenario {
+    use User::{Delete, Recreate};
+    match fence {
+        Fence::StatusVersion | Fence::OwnWrites => {
+            budget(|b| (b.leases, b.runs, b.minutes) = (1, 1, 1))
+        }
+        Fence::IntentVersion => people(&[Delete]).with(|b| (b.leases, b.writes) = (1, 1)),
+        Fence::ReleaseVersion => people(&[Delete]).with(|b| (b.leases, b.writes) = (1, 1)),
+        Fence::Uid => people(&[Delete, Recreate]).with(|b| (b.writes, b.runs) = (1, 1)),
+        Fence::Session => Scenario {
+            turns: &[Turn::RotateToOther],
+            ..budget(|b| b.turns = 1)
+        },
+    }
+}
+
+fn alone() -> MutexGuard<'static, ()> {
+    crate::ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn row(name: &str, says: &str, found: &Found) -> Vec<String> {
+    let (seen, length) = match &found.violation {
+        Some(wrong) => (wrong.what.says(), wrong.length.to_string()),
+        None => ("not missed", "–".to_owned()),
+    };
+    [name, says, seen, &length, &found.states.to_string()]
+        .map(str::to_owned)
+        .to_vec()
+}
+
+const HEAD: [&str; 5] = [
+    "taken away",
+    "what it says",
+    "what breaks",
+    "steps to it",
+    "states searched",
+];
+
+#[test]
+fn without_any_one_of_its_rules_the_model_fails() {
+    let _alone = alone();
+    let only = std::env::var("RUN_OPERATOR_WITHOUT").unwrap_or_default();
+    let (mut rows, mut unmissed, mut apart) = (Vec::new(), Vec::new(), Vec::new());
+    for rule in Rule::ALL.iter().filter(|r| r.name().contains(&only)) {
+        if let Some(why) = unseen(*rule) {
+            apart.push([rule.name(), rule.says(), why].map(str::to_owned).to_vec());
+            continue;
+        }
+        without(Some(*rule));
+        let found = model::check(scenario(*rule), Fences::default(), 2, ENOUGH);
+        without(None);
+        if found.violation.is_none() {
+            unmissed.push(rule.name());
+        }
+        let row = row(rule.name(), rule.says(), &found);
+        eprintln!("{}", row.join(" | "));
+        if let Some(wrong) = found.violation.filter(|_| !only.is_empty()) {
+            eprintln!("{}", wrong.trace.join("\n"));
+        }
+        rows.push(row);
+    }
+    for fence in Fence::ALL.iter().filter(|f| f.name().contains(&only)) {
+        let found = model::check(scenario_of(*fence), Fences(Some(*fence)), 2, ENOUGH);
+        if found.violation.is_none() {
+            unmissed.push(fence.name());
+        }
+        let row = row(fence.name(), fence.says(), &found);
+        eprintln!("{}", row.join(" | "));
+        rows.push(row);
+    }
+    Figures::new("rules.model")
+        .row("Rules and guards taken away one at a time", rows.len())
+        .row("Missed by the model", rows.len() - unmissed.len())
+        .row("Rules that the model can't miss", apart.len())
+        .table(
+            "Each rule taken away, and what the model says to it",
+            &HEAD,
+            rows,
+        )
+        .table(
+            "What the model can't miss, and tests of `decide` do",
+            &["rule", "what it says", "why"],
+            apart,
+        )
+        .record();
+    assert!(unmissed.is_empty(), "nothing misses {unmissed:?}");
+}
+
+/// The same small worlds with every rule in force: else a failure would say nothing of the rule.
+#[test]
+fn with_all_of_its_rules_the_model_holds_in_each_of_these_worlds() {
+    let _alone = alone();
+    let worlds = Rule::ALL.iter().filter(|r| unseen(**r).is_none());
+    let worlds = worlds.map(|rule| (rule.name(), scenario(*rule)));
+    let fences = Fence::ALL.iter().map(|f| (f.name(), scenario_of(*f)));
+    for (name, world) in worlds.chain(fences) {
+        let found = model::check(world, Fences::default(), 2, ENOUGH);
+        if let Some(wrong) = found.violation {
+            panic!("{name}: {:?}\n{}", wrong.what, wrong.trace.join("\n"));
+        }
+    }
+}
