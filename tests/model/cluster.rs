@@ -3,7 +3,11 @@
 use std::sync::Arc;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use run_operator::api::{Intent, intent::IntentRecord, run::DeletionPolicy};
+use run_operator::api::{
+    Intent, Phase, Reason,
+    intent::{End, IntentRecord},
+    run::DeletionPolicy,
+};
 
 use crate::object::{FINALIZER, INTENT, Object, RETRY, at};
 use crate::properties::{self, Broken};
@@ -171,11 +175,21 @@ pub(crate) fn create(s: &mut State, name: usize, mut run: run_operator::api::Run
     s.live[name] = Some(Arc::new(Object::new(run, uid, s.version)));
 }
 
-/// Whether a person can do this now, and it changes something.
-pub(crate) fn can(s: &State, user: User, spec: &serde_json::Value) -> bool {
-    let mut next = s.clone();
-    act(&mut next, user, spec);
-    next != *s
+/// An intent as somebody edits it.
+fn forged(mut intent: Intent, user: User, now: i64) -> Intent {
+    match user {
+        User::ForgeTime => intent.time = at(now),
+        User::ForgePlace => intent.workspace.identity = Some("ws-1".into()),
+        User::ForgeKey => intent.key = "another".into(),
+        _ => {
+            intent.end = Some(End {
+                run_id: Some("run-7".into()),
+                phase: Phase::Failed,
+                reason: Reason::RunNotFound,
+            });
+        }
+    }
+    intent
 }
 
 /// What a person does.
@@ -245,6 +259,14 @@ pub(crate) fn act(s: &mut State, user: User, spec: &serde_json::Value) {
         User::Scribble if object.held() && !ended => {
             let annotations = run.metadata.annotations.get_or_insert_default();
             annotations.insert(INTENT.into(), "{".into());
+        }
+        User::ForgeTime | User::ForgePlace | User::ForgeKey | User::ForgeEnd if object.held() => {
+            let IntentRecord::Own(intent) = object.intent() else {
+                return;
+            };
+            let text = serde_json::to_string(&forged(*intent, user, s.now)).unwrap();
+            let annotations = run.metadata.annotations.get_or_insert_default();
+            annotations.insert(INTENT.into(), text);
         }
         User::Copy { status } if s.ghosts.len() < 2 && object.held() => {
             let mut copy = object.run.clone();

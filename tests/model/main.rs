@@ -1,5 +1,10 @@
 //! Every state that faults, people and two processes can lead to, each decided by the very `decide` that
 //! ships (docs/reliability.md).
+//!
+//! The world keeps to the assumptions of docs/limits.md and to no more: what may go wrong in it stands in
+//! `scenarios`, what must never happen in `properties`. It is enumerated by stateright; that an object comes to its
+//! end is seen by going the way there from each state (`fair`). `RUN_OPERATOR_PROVE=full` has larger budgets,
+//! `RUN_OPERATOR_SCENARIO` names the one that is looked at alone.
 
 mod ablations;
 mod actions;
@@ -16,66 +21,82 @@ mod scenarios;
 mod service;
 mod state;
 
+use std::sync::{Mutex, PoisonError};
+
+use figures::Figures;
+use properties::Broken;
+use rules::Fences;
+
 /// Rules are taken away from the whole process: one test at a time.
-static ALONE: std::sync::Mutex<()> = std::sync::Mutex::new(());
+static ALONE: Mutex<()> = Mutex::new(());
 
-fn states() -> usize {
-    let asked = std::env::var("RUN_OPERATOR_STATES").ok();
-    asked.and_then(|v| v.parse().ok()).unwrap_or(usize::MAX)
-}
+/// As many as there are cores where the tests are run for every change.
+const THREADS: usize = 2;
 
-#[test]
-#[ignore = "a survey by hand, in the large: ablations.rs has the smallest world for each"]
-fn each_rule_is_missed_when_it_is_taken_away() {
-    let _alone = ALONE.lock().unwrap();
-    let only = std::env::var("RUN_OPERATOR_RULE").unwrap_or_default();
-    for away in rules::Away::all().filter(|a| a.name().contains(&only)) {
-        let began = std::time::Instant::now();
-        match away.missed(scenarios::all(false), states()) {
-            Some((name, wrong)) => eprintln!(
-                "MISSED {}: {name}: {:?} after {} ({:?})",
-                away.name(),
-                wrong.what,
-                wrong.length,
-                began.elapsed()
-            ),
-            None => eprintln!(
-                "UNNOTICED {}: {} ({:?})",
-                away.name(),
-                away.says(),
-                began.elapsed()
-            ),
-        }
-    }
+/// States of a scenario that are looked at for every change, at most, repeated ones included. What is left of the
+/// largest scenarios is for `RUN_OPERATOR_PROVE=full`.
+const FOR_A_CHANGE: usize = 600_000;
+
+fn asked(variable: &str) -> String {
+    std::env::var(variable).unwrap_or_default()
 }
 
 #[test]
 fn no_run_is_lost_or_doubled_in_any_state() {
-    let _alone = ALONE.lock().unwrap();
-    let full = std::env::var("RUN_OPERATOR_PROVE").is_ok_and(|v| v == "full");
-    let only = std::env::var("RUN_OPERATOR_SCENARIO").unwrap_or_default();
-    let all = scenarios::all(full).into_iter();
-    let mut wrong = Vec::new();
-    for scenario in all.filter(|s| s.name.contains(&only)) {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let only = asked("RUN_OPERATOR_SCENARIO");
+    let full = asked("RUN_OPERATOR_PROVE") == "full";
+    let at_most = if full { usize::MAX } else { FOR_A_CHANGE };
+    let all = scenarios::all(full);
+    let (mut rows, mut wrong) = (Vec::new(), Vec::new());
+    let (mut states, mut deepest, mut longest) = (0, 0, 0);
+    for scenario in all.into_iter().filter(|s| s.name.contains(&only)) {
         let name = scenario.name;
-        let began = std::time::Instant::now();
-        let found = model::check(scenario, rules::Fences::default(), 2, states());
+        let found = model::check(scenario, Fences::default(), THREADS, at_most);
+        let all = if found.complete { "all" } else { "the first" };
         eprintln!(
-            "{name}: {} states, {} deep, {} to rest, {:?}",
-            found.states,
-            found.depth,
-            found.rest,
-            began.elapsed()
+            "{name}: {} states ({all}), {} steps deep",
+            found.states, found.depth
         );
-        if let Some(violation) = found.violation {
-            eprintln!(
-                "{name}: {} ({:?})\n{}",
-                violation.what.says(),
-                violation.what,
-                violation.trace.join("\n")
-            );
-            wrong.push(name);
-        }
+        states += found.states;
+        deepest = deepest.max(found.depth);
+        longest = longest.max(found.rest);
+        let row = [
+            name,
+            &found.states.to_string(),
+            all,
+            &found.depth.to_string(),
+        ];
+        rows.push(row.map(str::to_owned).to_vec());
+        wrong.extend(
+            found
+                .violation
+                .map(|violation| format!("{name}: {violation}")),
+        );
     }
-    assert!(wrong.is_empty(), "{wrong:?}");
+    assert!(wrong.is_empty(), "{}", wrong.join("\n\n"));
+    let properties = Broken::ALL
+        .iter()
+        .map(|broken| vec![broken.says().to_owned()]);
+    Figures::new("model")
+        .row("Scenarios", rows.len())
+        .row("Distinct states", states)
+        .row("Steps to the deepest of them", deepest)
+        .row(
+            "Steps from any of them to the object's end, deleted and gone, at most",
+            longest,
+        )
+        .table(
+            "Held in each of the states",
+            &["property"],
+            properties.collect(),
+        )
+        .table(
+            "States by what may happen",
+            &["scenario", "distinct states", "of it", "steps deep"],
+            rows,
+        )
+        .record();
+    let enough = !only.is_empty() || states >= 1_000_000;
+    assert!(enough, "{states} states are less than a million");
 }

@@ -1,5 +1,6 @@
 //! The model as stateright runs it, and what came of it.
 
+use std::fmt;
 use std::sync::Arc;
 
 use stateright::{Checker, HasDiscoveries, Property};
@@ -51,6 +52,8 @@ impl stateright::Model for Model {
 pub(crate) struct Found {
     /// Distinct states.
     pub(crate) states: usize,
+    /// These are all that there are.
+    pub(crate) complete: bool,
     /// The longest way from the beginning.
     pub(crate) depth: usize,
     /// The longest way to rest.
@@ -66,7 +69,18 @@ pub(crate) struct Violation {
     pub(crate) length: usize,
 }
 
-/// Enumerates every state of a scenario, or up to the first that is wrong.
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "it doesn't hold that: {}", self.what.says())?;
+        for line in &self.trace {
+            writeln!(f, "  {line}")?;
+        }
+        Ok(())
+    }
+}
+
+/// Enumerates every state of a scenario, up to the first that is wrong, and `at_most` so many, repeated ones
+/// included.
 pub(crate) fn check(scenario: Scenario, fences: Fences, threads: usize, at_most: usize) -> Found {
     let model = Model {
         scenario,
@@ -85,6 +99,7 @@ pub(crate) fn check(scenario: Scenario, fences: Fences, threads: usize, at_most:
         .min_by_key(|path| path.clone().into_actions().len());
     Found {
         states: checker.unique_state_count(),
+        complete: checker.state_count() < at_most,
         depth: checker.max_depth(),
         rest: model.ways.longest(),
         violation: path.map(|path| violation(&model, path.into_vec())),

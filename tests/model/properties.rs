@@ -331,7 +331,13 @@ impl Sending<'_> {
 
     /// A run is read or cancelled.
     pub(crate) fn about(&self, s: &mut State, run: usize, cancel: bool) {
-        let home = s.service.runs.get(run).map(|r| r.identity);
+        let found = s.service.runs.get(run).map(|r| (r.identity, r.uid));
+        let home = found.map(|f| f.0);
+        let shared = self.object.run.spec.idempotency_key.is_some();
+        // A run of somebody else, or none that was ever made.
+        if found.is_none_or(|f| f.1 != self.object.uid && !shared) {
+            s.breaks(Broken::Unasked);
+        }
         if home.is_some_and(|home| home != self.identity) {
             s.breaks(Broken::OtherIdentity);
         }

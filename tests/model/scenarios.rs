@@ -25,6 +25,12 @@ pub(crate) enum User {
     Force,
     LoseStatus,
     Scribble,
+    /// Makes the key look as young as the edit.
+    ForgeTime,
+    ForgePlace,
+    ForgeKey,
+    /// An end that says that a run of somebody else was not found.
+    ForgeEnd,
     /// Creates an object by the name of one that is gone.
     Recreate,
     /// Creates another object beside the first.
@@ -50,6 +56,10 @@ pub(crate) enum Turn {
 }
 
 /// A bounded part of the world.
+#[allow(
+    clippy::struct_excessive_bools,
+    reason = "each says of one thing whether it is in the world"
+)]
 #[derive(Clone, Debug)]
 pub(crate) struct Scenario {
     pub(crate) name: &'static str,
@@ -101,11 +111,19 @@ fn scenario(name: &'static str, budget: Budget) -> Scenario {
 
 /// Every scenario; `full` has larger budgets.
 pub(crate) fn all(full: bool) -> Vec<Scenario> {
-    use Answer::{
-        Approval, Bare, Forbidden, Hopeless, Ignored, NotFound, OtherRun, TooMany, Unauthorized,
-        Unavailable, Unreadable,
-    };
     let more = u8::from(full);
+    let all = [
+        of_the_network(more),
+        of_answers(more),
+        of_runs(more),
+        of_people(more),
+        of_meddling(more),
+    ];
+    all.concat()
+}
+
+/// What goes wrong between operator and API server, and who leads.
+fn of_the_network(more: u8) -> Vec<Scenario> {
     vec![
         Scenario {
             network: true,
@@ -150,6 +168,29 @@ pub(crate) fn all(full: bool) -> Vec<Scenario> {
         },
         Scenario {
             network: true,
+            users: &[User::Delete],
+            ..scenario(
+                "a stale leader whose writes are lost",
+                Budget {
+                    calls: 1,
+                    writes: 1,
+                    leases: 1,
+                    users: 1,
+                    ..NONE
+                },
+            )
+        },
+    ]
+}
+
+/// What the service answers.
+fn of_answers(more: u8) -> Vec<Scenario> {
+    use Answer::{
+        Approval, Bare, Forbidden, Hopeless, TooMany, Unauthorized, Unavailable, Unreadable,
+    };
+    vec![
+        Scenario {
+            network: true,
             users: &[User::Delete, User::Retry(1), User::Cancel],
             answers: &[
                 Approval,
@@ -189,6 +230,29 @@ pub(crate) fn all(full: bool) -> Vec<Scenario> {
                 },
             )
         },
+        Scenario {
+            network: true,
+            users: &[User::Delete, User::Retry(1), User::Cancel],
+            answers: &[Approval, Forbidden],
+            ..scenario(
+                "the key is forgotten",
+                Budget {
+                    calls: 2,
+                    crashes: 1,
+                    users: 1,
+                    days: 1,
+                    minutes: 1,
+                    ..NONE
+                },
+            )
+        },
+    ]
+}
+
+/// What becomes of the run.
+fn of_runs(more: u8) -> Vec<Scenario> {
+    use Answer::{Approval, Ignored, NotFound, OtherRun};
+    vec![
         Scenario {
             network: true,
             users: &[User::Delete, User::Cancel, User::Deadline],
@@ -242,6 +306,12 @@ pub(crate) fn all(full: bool) -> Vec<Scenario> {
                 },
             )
         },
+    ]
+}
+
+/// What people do to objects.
+fn of_people(more: u8) -> Vec<Scenario> {
+    vec![
         Scenario {
             network: true,
             users: &[User::Delete],
@@ -267,6 +337,62 @@ pub(crate) fn all(full: bool) -> Vec<Scenario> {
                 },
             )
         },
+        Scenario {
+            spec: json!({"suspend": true}),
+            users: &[
+                User::Resume,
+                User::Suspend,
+                User::Cancel,
+                User::Delete,
+                User::Orphan,
+            ],
+            ..scenario(
+                "suspended",
+                Budget {
+                    crashes: 1,
+                    users: 3,
+                    runs: 1,
+                    ..NONE
+                },
+            )
+        },
+        Scenario {
+            spec: json!({"idempotencyKey": "mine"}),
+            users: &[User::Second, User::Delete, User::Recreate],
+            ..scenario(
+                "one key for two",
+                Budget {
+                    crashes: 1,
+                    users: 2 + more,
+                    runs: 1,
+                    ..NONE
+                },
+            )
+        },
+        Scenario {
+            users: &[
+                User::Delete,
+                User::Copy { status: true },
+                User::Copy { status: false },
+                User::Cancel,
+                User::Recreate,
+            ],
+            ..scenario(
+                "restored and created again",
+                Budget {
+                    crashes: 1,
+                    users: 3,
+                    runs: 1,
+                    ..NONE
+                },
+            )
+        },
+    ]
+}
+
+/// What people do to what is the operator's.
+fn of_meddling(more: u8) -> Vec<Scenario> {
+    vec![
         Scenario {
             users: &[
                 User::Delete,
@@ -307,67 +433,22 @@ pub(crate) fn all(full: bool) -> Vec<Scenario> {
             )
         },
         Scenario {
-            users: &[
-                User::Delete,
-                User::Copy { status: true },
-                User::Copy { status: false },
-                User::Cancel,
-                User::Recreate,
-            ],
-            ..scenario(
-                "restored and created again",
-                Budget {
-                    crashes: 1,
-                    users: 3,
-                    runs: 1,
-                    ..NONE
-                },
-            )
-        },
-        Scenario {
-            spec: json!({"suspend": true}),
-            users: &[
-                User::Resume,
-                User::Suspend,
-                User::Cancel,
-                User::Delete,
-                User::Orphan,
-            ],
-            ..scenario(
-                "suspended",
-                Budget {
-                    crashes: 1,
-                    users: 3,
-                    runs: 1,
-                    ..NONE
-                },
-            )
-        },
-        Scenario {
-            spec: json!({"idempotencyKey": "mine"}),
-            users: &[User::Second, User::Delete, User::Recreate],
-            ..scenario(
-                "one key for two",
-                Budget {
-                    crashes: 1,
-                    users: 2 + more,
-                    runs: 1,
-                    ..NONE
-                },
-            )
-        },
-        Scenario {
             network: true,
-            users: &[User::Delete, User::Retry(1), User::Cancel],
-            answers: &[Approval, Forbidden],
+            users: &[
+                User::ForgeTime,
+                User::ForgePlace,
+                User::ForgeKey,
+                User::ForgeEnd,
+                User::Delete,
+            ],
+            turns: &[Turn::RotateToOther],
             ..scenario(
-                "the key is forgotten",
+                "a forged intent",
                 Budget {
-                    calls: 2,
-                    crashes: 1,
-                    users: 1,
+                    calls: 1,
+                    users: 2,
+                    turns: 1,
                     days: 1,
-                    minutes: 1,
                     ..NONE
                 },
             )

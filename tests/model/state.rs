@@ -268,6 +268,7 @@ pub(crate) struct Budget {
 }
 
 /// What the model alone knows of an object.
+#[allow(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Ghost {
     pub(crate) gone: bool,
