@@ -90,11 +90,12 @@ check: format lint drift deny ## Check format, lints, generated files, licences 
 format:
 	$(CARGO) fmt --check
 	$(CARGO) fmt --check --manifest-path fuzz/Cargo.toml
-	bash -n .ci/run .ci/cargo-tool .ci/deny .ci/figures .ci/fuzz .ci/go-tool .ci/image .ci/image-reproducible .ci/mutants .ci/node .ci/release .ci/sbom .ci/schemathesis .ci/slowest
+	bash -n .ci/run .ci/cargo-tool .ci/deny .ci/figures .ci/fuzz .ci/go-tool .ci/image .ci/image-reproducible .ci/mutants .ci/node .ci/prove .ci/release .ci/sbom .ci/schemathesis .ci/slowest
 
 .PHONY: lint
 lint:
 	$(CARGO) clippy --locked --all-targets -- -D warnings
+	$(CARGO) clippy --locked --features proofs --all-targets -- -D warnings
 
 .PHONY: drift
 drift:
@@ -107,6 +108,14 @@ deny: ## Check licences, banned crates and sources; advisories too, where their 
 .PHONY: schemathesis
 schemathesis: ## Try contract/openapi.yaml on the reference service with schemathesis (needs Python 3.11)
 	@.ci/schemathesis
+
+.PHONY: prove
+prove: control-plane tools ## Run every proof of docs/reliability.md in full, PARTS of it if set, and write its figures; hours
+	@.ci/prove full $(PARTS)
+
+.PHONY: prove-bounded
+prove-bounded: control-plane ## Run a bounded part of the proofs: what every change must pass
+	@.ci/prove bounded $(PARTS)
 
 .PHONY: fuzz
 fuzz: ## Fuzz what is read from outside, FUZZ_SECONDS (30) for each target (needs nightly Rust)

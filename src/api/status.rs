@@ -61,7 +61,7 @@ pub struct RunStatus {
     /// When the run was seen to have ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub completion_time: Option<Time>,
-    /// When the service accepted the cancellation.
+    /// When the service last accepted a cancellation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cancel_accepted_time: Option<Time>,
     /// When the service was last read; written along with a change, never alone.

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 
 use crate::api::{
     ConditionType, Intent, Reason, RunSpec, RunStatus, conditions,
-    intent::IntentRecord,
+    intent::{End, IntentRecord},
     limits::MAX_RETRY,
     names,
     run::DeletionPolicy,
@@ -138,11 +138,22 @@ impl<'a> Facts<'a> {
 
     /// The runId: from the status, else from the answer that is not stored yet, else from the intent.
     pub(super) fn run_id(&self) -> Option<&str> {
-        let end = self.own_intent().and_then(|i| i.end.as_ref());
         self.trusted_status()
             .and_then(|s| s.run_id.as_deref())
             .or(self.o.memory.run_id.as_deref())
-            .or(end.and_then(|e| e.run_id.as_deref()))
+            .or(self.kept_end().and_then(|e| e.run_id.as_deref()))
+    }
+
+    /// How the Run ended, as its intent keeps it. Not believed by a process that knows of a run, or of a POST
+    /// that may have made one, and has seen no end of it: whoever may edit the object can write one.
+    fn kept_end(&self) -> Option<&End> {
+        let memory = self.memory();
+        let submission = &memory.submission;
+        let made = memory.run_id.is_some() || submission.epoch > 0 && !submission.made_none();
+        let state = memory.seen.as_ref().and_then(|seen| seen.state.as_deref());
+        let ended = state.is_some_and(|s| self.o.contract.state(s).terminal().is_some());
+        let end = self.own_intent()?.end.as_ref();
+        end.filter(|_| ended || !made)
     }
 
     /// The status, unless it came with an intent that belongs to another object.
@@ -160,7 +171,7 @@ impl<'a> Facts<'a> {
             .trusted_status()
             .and_then(|s| s.phase)
             .is_some_and(Phase::terminal);
-        let by_intent = self.own_intent().is_some_and(|i| i.end.is_some());
+        let by_intent = self.kept_end().is_some();
         by_status && holds(Rule::Terminal)
             || self.cancelled_copy()
             || by_intent && holds(Rule::EndKept)

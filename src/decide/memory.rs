@@ -125,6 +125,8 @@ pub struct Cancel {
     pub count: u32,
     /// The last answer was final and no acceptance; what it means.
     pub refused: Option<Reason>,
+    /// A GET after the last answer said that the run doesn't exist. Not told by times: a clock can go back.
+    pub denied_since: bool,
 }
 
 /// The confirmation of a 404.
@@ -263,6 +265,7 @@ impl Memory {
             Err(failure) => {
                 let class = classify::classify(&failure, Call::Get, with.contract);
                 if class == Class::Final(Reason::RunNotFound) {
+                    self.cancel.denied_since = true;
                     let counts = self
                         .not_found
                         .at
@@ -307,6 +310,7 @@ impl Memory {
     }
 
     fn cancel_ended(&mut self, now: Timestamp) {
+        self.cancel.denied_since = false;
         self.cancel.answered_at = Some(now);
         self.cancel.count = self.cancel.count.saturating_add(1);
     }

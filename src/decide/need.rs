@@ -28,7 +28,9 @@ pub fn needs_workspace(run: &Run) -> bool {
             let refused = status
                 .and_then(|s| s.refusal.as_ref())
                 .is_some_and(|r| r.not_created && answers(r, &intent));
-            intent.end.is_none() && (submitted || !refused)
+            // The operator's own word of an end takes the finalizer along; one beside it is somebody else's.
+            let over = intent.end.is_some() && !has_finalizer(run);
+            !over && (submitted || !refused)
         }
         IntentRecord::Absent => submitted,
         // It never POSTs by itself, and what its status says is another object's.
@@ -37,10 +39,14 @@ pub fn needs_workspace(run: &Run) -> bool {
     }
 }
 
-fn denied(run: &Run) -> bool {
+fn has_finalizer(run: &Run) -> bool {
     let finalizers = run.metadata.finalizers.as_deref().unwrap_or_default();
-    let conditions = run.status.as_ref().map(|s| s.conditions.as_slice());
     finalizers.iter().any(|f| f == names::FINALIZER)
+}
+
+fn denied(run: &Run) -> bool {
+    let conditions = run.status.as_ref().map(|s| s.conditions.as_slice());
+    has_finalizer(run)
         && conditions::find(conditions.unwrap_or_default(), ConditionType::Finished)
             .is_some_and(|finished| finished.reason == Reason::RunNotFound.as_str())
 }

@@ -148,7 +148,9 @@ impl Outlook {
             status.start_time = Some(whole_seconds(f.o.now));
         }
         if let Some(at) = f.memory().cancel.accepted_at {
-            status.cancel_accepted_time = status.cancel_accepted_time.or(Some(whole_seconds(at)));
+            // The latest: one that came to nothing must not use up the time of the one that follows it.
+            let latest = Some(whole_seconds(at));
+            status.cancel_accepted_time = status.cancel_accepted_time.max(latest);
         }
         status.handled_retry = f.retry_annotation().or(status.handled_retry);
         f.memory().feed.fold(&mut status);

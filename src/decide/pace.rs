@@ -58,8 +58,7 @@ pub(super) fn next_step(f: &Facts<'_>, outlook: &Outlook) -> Step {
 fn deletion_done(f: &Facts<'_>, outlook: &Outlook) -> Option<Vec<Note>> {
     let cancel = &f.memory().cancel;
     let by_cancel = cancel.refused == Some(Reason::RunNotFound) || !holds(Rule::CancelDenies);
-    let by_get =
-        denied_at(f).is_some_and(|at| Some(at) >= cancel.answered_at) || !holds(Rule::GetDenies);
+    let by_get = denied_at(f).is_some() && cancel.denied_since || !holds(Rule::GetDenies);
     if by_cancel && by_get {
         return Some(Vec::new());
     }
@@ -129,16 +128,11 @@ fn cancel_again_at(f: &Facts<'_>, answered: Timestamp) -> Timestamp {
     later(answered, gap)
 }
 
-/// Five minutes after the later of deletion and accepted cancel, a GET later than that showed the run
-/// cancelling.
+/// Five minutes after the later of deletion and the latest accepted cancel, a GET later than that showed
+/// the run cancelling.
 fn patience_over(f: &Facts<'_>, outlook: &Outlook) -> bool {
-    let accepted = f
-        .status()
-        .cancel_accepted_time
-        .as_ref()
-        .map(|t| t.0)
-        .or(f.memory().cancel.accepted_at);
-    let Some(accepted) = accepted else {
+    let stored = f.status().cancel_accepted_time.as_ref().map(|t| t.0);
+    let Some(accepted) = stored.max(f.memory().cancel.accepted_at) else {
         return false;
     };
     let since = f
@@ -164,7 +158,11 @@ fn refresh_at(f: &Facts<'_>) -> Timestamp {
         // A final answer to a GET is not retried as such: the next regular poll is a new request.
         let confirm = Duration::from_secs(CONFIRM_APART.unsigned_abs());
         let denied = trouble.class == Class::Final(Reason::RunNotFound);
-        if denied && f.deleting() && memory.cancel.answered_at > Some(trouble.at) {
+        if denied
+            && f.deleting()
+            && memory.cancel.answered_at.is_some()
+            && !memory.cancel.denied_since
+        {
             // The look after the cancel settles a deletion; only a failure waits to be confirmed.
             return f.o.now;
         }

@@ -79,6 +79,20 @@ fn a_run_seen_cancelling_is_let_go_five_minutes_after_the_later_of_deletion_and_
     assert_eq!(case.does(), does);
 }
 
+/// A cancellation that was accepted and came to nothing uses up no time of the next one.
+#[rstest]
+#[case::by_the_process_that_cancelled(false)]
+#[case::by_the_one_after_it(true)]
+fn the_five_minutes_begin_anew_with_each_accepted_cancellation(#[case] restarted: bool) {
+    let in_vain = cancelled(known("running")).settle();
+    let again = cancelled(in_vain.at(310).got(Ok(view("running")))).settle();
+    let case = if restarted { again.restarted() } else { again };
+    let seen = |seconds: i64| case.clone().at(seconds).got(Ok(view("cancelling")));
+    assert_eq!(seen(311).does(), "nothing");
+    assert_eq!(seen(609).does(), "nothing");
+    assert_eq!(seen(611).does(), "release");
+}
+
 /// An accepted cancellation alone lets go of nothing, however old it is.
 #[rstest]
 #[case("running")]

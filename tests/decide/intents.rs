@@ -392,3 +392,28 @@ fn an_end_in_an_intent_that_would_lead_to_a_call_leads_to_none() {
     ended.run.status = Some(status);
     assert_eq!(ended.deleting().does(), "release");
 }
+
+/// The process that made the POST is not misled: it asks what became of it.
+#[rstest]
+#[case::in_doubt(Case::new().mine().posted(Err(lost())), "submit")]
+#[case::known(Case::new().mine().posted(Ok(view("running"))), "status")]
+fn an_end_that_somebody_wrote_into_the_intent_ends_nothing_for_who_knows_better(
+    #[case] case: Case,
+    #[case] does: &str,
+) {
+    let mut intent = case.an_intent("me", 1);
+    intent.end = Some(End {
+        run_id: Some("somebody-s".into()),
+        phase: Phase::Failed,
+        reason: Reason::Failed,
+    });
+    let forged = case.stands(&intent).finalizer().at(400);
+    match does {
+        "submit" => assert_eq!(forged.does(), "submit"),
+        _ => assert_eq!(forged.settled().run_id.as_deref(), Some("run-1")),
+    }
+    let phase = forged.decide().status.and_then(|s| s.phase);
+    assert_ne!(phase, Some(Phase::Failed));
+    // One that knows of none can't tell.
+    assert_eq!(forged.restarted().settled().phase, Some(Phase::Failed));
+}

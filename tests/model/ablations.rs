@@ -252,6 +252,15 @@ fn without_any_one_of_its_rules_the_model_fails() {
         rows.push(row);
     }
     for fence in Fence::ALL.iter().filter(|f| f.name().contains(&only)) {
+        if *fence == Fence::OwnWrites {
+            let why = "it saves writes that would be refused: the version that each names guards the rest";
+            apart.push(
+                [fence.name(), fence.says(), why]
+                    .map(str::to_owned)
+                    .to_vec(),
+            );
+            continue;
+        }
         let found = model::check(scenario_of(*fence), Fences(Some(*fence)), 2, ENOUGH);
         if found.violation.is_none() {
             unmissed.push(fence.name());
@@ -263,7 +272,7 @@ fn without_any_one_of_its_rules_the_model_fails() {
     Figures::new("rules.model")
         .row("Rules and guards taken away one at a time", rows.len())
         .row("Missed by the model", rows.len() - unmissed.len())
-        .row("Rules that the model can't miss", apart.len())
+        .row("Rules and guards that the model can't miss", apart.len())
         .table(
             "Each rule taken away, and what the model says to it",
             &HEAD,

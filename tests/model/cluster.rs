@@ -250,7 +250,8 @@ pub(crate) fn act(s: &mut State, user: User, spec: &serde_json::Value) {
             delete(s, 0);
             return;
         }
-        User::LoseStatus => {
+        // Not of an object that was stripped too: nothing would say any more which run is whose.
+        User::LoseStatus if !matches!(object.intent(), IntentRecord::Absent) => {
             run.status = Some(run_operator::api::RunStatus {
                 observed_generation: Some(-1),
                 ..Default::default()

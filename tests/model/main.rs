@@ -35,7 +35,7 @@ const THREADS: usize = 2;
 
 /// States of a scenario that are looked at for every change, at most, repeated ones included. What is left of the
 /// largest scenarios is for `RUN_OPERATOR_PROVE=full`.
-const FOR_A_CHANGE: usize = 600_000;
+const FOR_A_CHANGE: usize = 400_000;
 
 fn asked(variable: &str) -> String {
     std::env::var(variable).unwrap_or_default()

@@ -285,12 +285,15 @@ impl Sending<'_> {
         ended && !(denied && (self.vanished || self.object.deleting()))
     }
 
-    /// The object says that the service refused it for good, and nobody asked for a retry.
+    /// The object says that the service refused it for good, which is proved, and nobody asked for a retry. (In
+    /// doubt the same POST is asked again.)
     fn refused(&self) -> bool {
         let status = self.object.run.status.clone().unwrap_or_default();
         let annotations = self.object.run.metadata.annotations.as_ref();
         let retry = annotations.and_then(|a| a.get(crate::object::RETRY));
-        retry == status.handled_retry.as_ref() && !self.object.deleting() && finally(&status)
+        let proved = status.refusal.as_ref().is_some_and(|r| r.not_created);
+        let asked = retry != status.handled_retry.as_ref() || self.object.deleting();
+        proved && !asked && finally(&status)
     }
 
     /// A POST is sent.
