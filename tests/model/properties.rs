@@ -285,15 +285,16 @@ impl Sending<'_> {
         ended && !(denied && (self.vanished || self.object.deleting()))
     }
 
-    /// The object says that the service refused it for good, which is proved, and nobody asked for a retry. (In
-    /// doubt the same POST is asked again.)
-    fn refused(&self) -> bool {
+    /// The object says that the service refused it for good, nothing can have made a run, and nobody asked for a
+    /// retry. (In doubt the same POST is asked again.)
+    fn refused(&self, s: &State) -> bool {
         let status = self.object.run.status.clone().unwrap_or_default();
         let annotations = self.object.run.metadata.annotations.as_ref();
         let retry = annotations.and_then(|a| a.get(crate::object::RETRY));
-        let proved = status.refusal.as_ref().is_some_and(|r| r.not_created);
         let asked = retry != status.handled_retry.as_ref() || self.object.deleting();
-        proved && !asked && finally(&status)
+        let uid = self.object.uid;
+        let doubted = s.service.runs.iter().any(|r| r.uid == uid) || may_come(s, uid);
+        !doubted && !asked && finally(&status)
     }
 
     /// A POST is sent.
@@ -317,7 +318,7 @@ impl Sending<'_> {
             s.breaks(Broken::CallAfterEnd);
         }
         let going = self.vanished || self.object.deleting();
-        if !going && !s.world.allowed || self.refused() {
+        if !going && !s.world.allowed || self.refused(s) {
             s.breaks(Broken::Unasked);
         }
         if self.object.run.spec.idempotency_key.is_some() {

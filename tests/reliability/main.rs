@@ -15,14 +15,8 @@ mod cluster;
 mod figures;
 #[path = "../openapi/mod.rs"]
 mod openapi;
-#[allow(
-    dead_code,
-    unused_imports,
-    reason = "the integration suite uses more of it"
-)]
 #[path = "../integration/support/mod.rs"]
 mod support;
-#[allow(dead_code, reason = "the integration suite uses more of it")]
 #[path = "../tools/mod.rs"]
 mod tools;
 

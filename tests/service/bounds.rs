@@ -152,7 +152,7 @@ async fn an_answer_in_drops_is_given_up_when_the_call_s_time_is_over() {
     let server = Server::start([script]).await;
     let client = client_with(&server, impatient());
     let (who, run) = (credentials(), run_id("run-1"));
-    let call = client.get_run(&who, &run);
+    let call = Box::pin(client.get_run(&who, &run));
     let drops = async {
         loop {
             tokio::time::sleep(Duration::from_millis(50)).await;

@@ -116,7 +116,7 @@ async fn two_without_an_election_that_are_stopped_in_turn_make_one_run_each() {
     let mut world = World::new().await;
     let history = world.history().await;
     slow_creates(&world).await;
-    let mut both = [
+    let both = [
         world.operator.take().unwrap(),
         world.another_operator().await,
     ];
