@@ -149,7 +149,11 @@ fn pinned(s: &State) -> u8 {
         _ => None,
     });
     let stored = object.and_then(|o| o.run.status.as_ref()?.workspace.clone());
-    let place = stored.or(intent).and_then(|w| w.identity);
+    // Whoever wrote the intent knows better than what somebody else made of it.
+    let mut entries = s.procs.iter().flatten().flat_map(|p| &p.entries);
+    let own = object.and_then(|o| entries.find(|e| e.uid == o.uid));
+    let own = own.and_then(|e| Some(e.memory.intent.as_ref()?.workspace.clone()));
+    let place = stored.or(own).or(intent).and_then(|w| w.identity);
     u8::from(place.is_some_and(|identity| identity == "ws-1"))
 }
 
