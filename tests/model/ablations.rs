@@ -121,7 +121,7 @@ fn scenario(rule: Rule) -> Scenario {
     use Answer::{Anonymous, Bare, Forbidden, Hopeless, Ignored, NotFound};
     use User::{Cancel, Copy, Delete, Force, Orphan, Retry, Second, StripKnown};
     match rule {
-        Rule::FinalizerFirst => people(&[Delete]),
+        Rule::FinalizerFirst | Rule::Patience => people(&[Delete]),
         Rule::OwnerPosts => budget(|b| b.crashes = 1),
         Rule::AnsweredWrite => people(&[Delete]).with(|b| (b.leases, b.writes) = (1, 1)),
         Rule::TakeoverWithdraws => people(&[Delete]).with(|b| b.leases = 1),
@@ -181,7 +181,6 @@ fn scenario(rule: Rule) -> Scenario {
         Rule::SeenCancelling => people(&[Delete])
             .answered(&[Ignored])
             .with(|b| b.patience = 1),
-        Rule::Patience => people(&[Delete]),
         Rule::PatienceFromDeletion => people(&[Cancel, Delete]).with(|b| b.patience = 1),
         Rule::CancelDenies | Rule::GetDenies => people(&[Delete]).answered(&[NotFound]),
         Rule::VanishedCancelled => people(&[Force]),

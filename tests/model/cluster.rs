@@ -35,8 +35,7 @@ pub(crate) fn execute(
     let fence = match &write.op {
         Op::Status(_) => Fence::StatusVersion,
         Op::Intent(..) => Fence::IntentVersion,
-        Op::Release(_) => Fence::ReleaseVersion,
-        Op::Delete => Fence::ReleaseVersion,
+        Op::Release(_) | Op::Delete => Fence::ReleaseVersion,
     };
     if fences.holds(Fence::Uid) {
         let overtaken = fences.holds(fence) && old.version != write.version;
@@ -255,7 +254,7 @@ pub(crate) fn act(s: &mut State, user: User, spec: &serde_json::Value) {
             run.status = Some(run_operator::api::RunStatus {
                 observed_generation: Some(-1),
                 ..Default::default()
-            })
+            });
         }
         User::Scribble if object.held() && !ended => {
             let annotations = run.metadata.annotations.get_or_insert_default();

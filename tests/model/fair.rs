@@ -17,9 +17,12 @@ use crate::state::{Budget, Fair, RunState, State, Token, Wake};
 /// Steps in which an object comes to rest, is deleted and goes.
 const BOUND: usize = 300;
 
+/// What goes wrong on the way from a state to rest, if anything does, and how long it is.
+type Known = (Option<Broken>, usize);
+
 /// Of which states the way to rest is known.
 pub(crate) struct Ways {
-    known: Vec<Mutex<HashMap<u64, (Option<Broken>, usize)>>>,
+    known: Vec<Mutex<HashMap<u64, Known>>>,
     longest: AtomicUsize,
 }
 

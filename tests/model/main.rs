@@ -6,6 +6,13 @@
 //! end is seen by going the way there from each state (`fair`). `RUN_OPERATOR_PROVE=full` has larger budgets,
 //! `RUN_OPERATOR_SCENARIO` names the one that is looked at alone.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test stops at what it did not expect"
+)]
+
 mod ablations;
 mod actions;
 mod cluster;

@@ -29,13 +29,13 @@ broken! {
     TwoRuns,
     /// No POST goes without an intent in the object that its sender wrote and owns.
     UnownedPost,
-    /// What is POSTed is what the intent says, byte for byte.
+    /// What a POST sends is what the intent says, byte for byte.
     OtherBytes,
     /// The finalizer goes only as the deletion table says.
     Finalizer,
     /// Nothing is live at the service once the object is gone, orphans aside.
     LeftBehind,
-    /// runId and workspace are written once.
+    /// `runId` and workspace are written once.
     WrittenOnce,
     /// Terminal is absorbing.
     Terminal,

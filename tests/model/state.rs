@@ -127,6 +127,10 @@ pub(crate) struct Service {
 
 /// The service's memory of a key.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[allow(
+    clippy::struct_field_names,
+    reason = "it is what the header calls the key, of what the service keeps for one"
+)]
 pub(crate) struct Key {
     pub(crate) identity: u8,
     pub(crate) key: Arc<str>,
