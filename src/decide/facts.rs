@@ -144,17 +144,16 @@ impl<'a> Facts<'a> {
             .or(self.kept_end().and_then(|e| e.run_id.as_deref()))
     }
 
-    /// How the Run ended, as its intent keeps it for the day when the status is lost; as long as there is one, it
-    /// counts alone. Not believed by a process that wrote an intent or knows of a run itself and has seen no
-    /// end: whoever may edit the object can write one.
+    /// How the Run ended, as its intent keeps it for the day when the status is lost; one that names a run
+    /// and a phase is not. Not believed by a process that wrote an intent or knows of a run itself and has seen no end: whoever
+    /// may edit the object can write one.
     fn kept_end(&self) -> Option<&End> {
         let memory = self.memory();
         let knows = memory.run_id.is_some() || memory.submission.epoch > 0;
-        let state = memory.seen.as_ref().and_then(|seen| seen.state.as_deref());
-        let ended = state.is_some_and(|s| self.o.contract.state(s).terminal().is_some());
-        let lost = self.status().phase.is_none();
+        let status = self.status();
+        let lost = status.run_id.is_none() || status.phase.is_none();
         let end = self.own_intent()?.end.as_ref();
-        end.filter(|_| lost && (ended || !knows))
+        end.filter(|_| lost && (memory.ended || !knows))
     }
 
     /// The status, unless it came with an intent that belongs to another object.

@@ -26,6 +26,8 @@ pub struct Memory {
     pub run_id: Option<String>,
     /// The latest reading of the run.
     pub seen: Option<Seen>,
+    /// A GET has shown that the run has ended.
+    pub ended: bool,
     /// The consecutive failures, at most one entry a kind of call.
     pub troubles: Vec<Trouble>,
     /// The service's events, until they stand in the status.
@@ -250,6 +252,7 @@ impl Memory {
                 if state.and_then(StateClass::terminal).is_some() {
                     // A run that has ended needs no cancellation any more.
                     self.went_well(Call::Cancel);
+                    self.ended = true;
                 }
                 self.answered_for(&view);
                 self.not_found = NotFound::default();
