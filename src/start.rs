@@ -264,9 +264,7 @@ async fn cluster(read_timeout: Duration) -> Result<kube::Config, StartError> {
 /// A client for the Lease: each attempt is decided anew, so that it repeats nothing, and it shares no
 /// connection with what else is asked.
 pub(crate) async fn lease_client(metrics: &Arc<Metrics>) -> Result<kube::Client, StartError> {
-    let mut config = cluster(READ_TIMEOUT).await?;
-    config.default_retry = false;
-    let count = CountRequests::new(Arc::clone(metrics), &config.cluster_url);
+    let (config, count) = counted(metrics, READ_TIMEOUT).await?;
     let client = ClientBuilder::try_from(config).map_err(StartError::Client)?;
     Ok(client.with_layer(&count).build())
 }
@@ -275,10 +273,7 @@ async fn client(
     metrics: &Arc<Metrics>,
     read_timeout: Duration,
 ) -> Result<kube::Client, StartError> {
-    let mut config = cluster(read_timeout).await?;
-    // The client's own repetitions come after the layer that counts, so that each attempt does.
-    config.default_retry = false;
-    let count = CountRequests::new(Arc::clone(metrics), &config.cluster_url);
+    let (config, count) = counted(metrics, read_timeout).await?;
     let client = ClientBuilder::try_from(config).map_err(StartError::Client)?;
     #[cfg(feature = "proofs")]
     let client = client.with_layer(&run_operator::points::kubernetes::Writes);
@@ -288,6 +283,18 @@ async fn client(
         .with_layer(&RetryLayer::new(Patience::default()))
         .with_layer(&PaceWatches::default())
         .build())
+}
+
+/// How to reach the cluster, and what counts the requests.
+async fn counted(
+    metrics: &Arc<Metrics>,
+    read_timeout: Duration,
+) -> Result<(kube::Config, CountRequests), StartError> {
+    let mut config = cluster(read_timeout).await?;
+    // The client's own repetitions come after the layer that counts, so that each attempt does.
+    config.default_retry = false;
+    let count = CountRequests::new(Arc::clone(metrics), &config.cluster_url);
+    Ok((config, count))
 }
 
 fn start_logging(args: &ControllerArgs) -> Result<(), StartError> {

@@ -9,7 +9,7 @@ use serde_json::json;
 use crate::figures::Figures;
 use crate::model::{self, Found};
 use crate::rules::{Fence, Fences};
-use crate::scenarios::{Scenario, Turn, User};
+use crate::scenarios::{self, Scenario, Turn, User};
 use crate::service::Answer;
 use crate::state::Budget;
 
@@ -56,20 +56,7 @@ fn unseen(rule: Rule) -> Option<&'static str> {
 const NONE: Scenario = Scenario {
     name: "ablation",
     spec: serde_json::Value::Null,
-    budget: Budget {
-        calls: 0,
-        writes: 0,
-        crashes: 0,
-        leases: 0,
-        users: 0,
-        turns: 0,
-        runs: 0,
-        events: 0,
-        moments: 0,
-        minutes: 0,
-        patience: 0,
-        days: 0,
-    },
+    budget: scenarios::NONE,
     users: &[],
     turns: &[],
     answers: &[],

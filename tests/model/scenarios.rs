@@ -79,7 +79,8 @@ pub(crate) struct Scenario {
     pub(crate) loses: bool,
 }
 
-const NONE: Budget = Budget {
+/// Nothing goes wrong, and nobody does anything.
+pub(crate) const NONE: Budget = Budget {
     calls: 0,
     writes: 0,
     crashes: 0,
