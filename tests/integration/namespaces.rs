@@ -111,18 +111,18 @@ async fn after_a_restart_in_a_namespace_without_its_secret_the_runs_say_how_to_l
     secret_gone(&world).await;
     world.start_operator().await;
     for name in NAMES {
-        // At first the operator may not have seen the namespace itself.
+        // At first the operator may not have seen the namespace itself, nor its own look at the Secret.
         let run = world
             .run_until(name, "says that it can't be mended here", |run| {
                 condition_of(run, Type::Synced).is_some_and(|synced| {
                     synced.reason == "WorkspaceNotReady"
                         && synced.message.contains("is being deleted")
+                        && synced.message.contains("SecretNotFound")
                 })
             })
             .await;
         let words = [
             "Workspace default",
-            "SecretNotFound",
             "Secret run-operator-token doesn't exist",
             "can't be created",
             "spec.deletionPolicy: Orphan",
