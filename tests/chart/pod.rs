@@ -48,6 +48,12 @@ fn the_next_pod_waits_before_the_last_one_ends_and_without_an_election_the_last_
     });
     assert_eq!(spec["strategy"], rolling);
     assert_eq!(spec["replicas"], 1);
+    let on_the_node = objects(&["--set", "hostNetwork=true"]);
+    assert_eq!(
+        the(&on_the_node, "Deployment")["spec"]["strategy"]["rollingUpdate"],
+        json!({"maxSurge": 0, "maxUnavailable": 1}),
+        "two of them would want one port"
+    );
     let alone = objects(&["--set", "leaderElection.enabled=false"]);
     let strategy = &the(&alone, "Deployment")["spec"]["strategy"];
     assert_eq!(
