@@ -266,6 +266,8 @@ async fn cluster(read_timeout: Duration) -> Result<kube::Config, StartError> {
 pub(crate) async fn lease_client(metrics: &Arc<Metrics>) -> Result<kube::Client, StartError> {
     let (config, count) = counted(metrics, READ_TIMEOUT).await?;
     let client = ClientBuilder::try_from(config).map_err(StartError::Client)?;
+    #[cfg(feature = "proofs")]
+    let client = client.with_layer(&run_operator::points::kubernetes::Writes);
     Ok(client.with_layer(&count).build())
 }
 

@@ -132,7 +132,8 @@ fn broken() -> io::Error {
     io::Error::from(io::ErrorKind::ConnectionReset)
 }
 
-/// By what is sent: resource and subresource by the path, an intent and a release by the finalizers.
+/// By what is sent: resource and subresource by the path, an intent and a release by the finalizers, a Lease
+/// that is given back by its holder.
 fn name(method: &Method, path: &str, body: &[u8]) -> String {
     let mut segments = path.split('/').filter(|segment| !segment.is_empty());
     // /api/VERSION or /apis/GROUP/VERSION
@@ -146,7 +147,9 @@ fn name(method: &Method, path: &str, body: &[u8]) -> String {
         "runs" => "run",
         "workspaces" | "clusterworkspaces" => "workspace",
         "events" => return "kube.event".to_owned(),
-        "leases" => return "kube.lease".to_owned(),
+        "leases" if method == Method::POST => return "kube.lease.create".to_owned(),
+        "leases" if resigns(body) => return "kube.lease.release".to_owned(),
+        "leases" => return "kube.lease.update".to_owned(),
         other => return format!("kube.{other}.{}", method.as_str().to_lowercase()),
     };
     let what = match subresource {
@@ -171,6 +174,12 @@ fn releases(patch: &[u8]) -> bool {
         .any(|finalizers| !finalizers.iter().any(|f| f == names::FINALIZER))
 }
 
+/// Whether a Lease names nobody.
+fn resigns(lease: &[u8]) -> bool {
+    let lease: Value = serde_json::from_slice(lease).unwrap_or_default();
+    lease["spec"]["holderIdentity"] == ""
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -181,6 +190,7 @@ mod tests {
             br#"[{"op":"add","path":"/metadata/finalizers","value":["run-operator.dev/cancel"]}]"#;
         let off = br#"[{"op":"add","path":"/metadata/finalizers","value":[]}]"#;
         let ours = "/apis/run-operator.dev/v1alpha1";
+        let leases = "/apis/coordination.k8s.io/v1/namespaces/a/leases";
         for (method, path, body, expected) in [
             (
                 Method::PATCH,
@@ -230,11 +240,18 @@ mod tests {
                 b"",
                 "kube.event",
             ),
+            (Method::POST, leases.to_owned(), b"", "kube.lease.create"),
             (
                 Method::PUT,
-                "/apis/coordination.k8s.io/v1/namespaces/a/leases/b".to_owned(),
-                b"",
-                "kube.lease",
+                format!("{leases}/b"),
+                br#"{"spec":{"holderIdentity":"b"}}"#,
+                "kube.lease.update",
+            ),
+            (
+                Method::PUT,
+                format!("{leases}/b"),
+                br#"{"spec":{"holderIdentity":""}}"#,
+                "kube.lease.release",
             ),
             (
                 Method::PATCH,

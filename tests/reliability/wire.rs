@@ -11,7 +11,8 @@ use tokio::net::{TcpSocket, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-use crate::cluster::free_port;
+use crate::cluster::{ControlPlane, free_port};
+use crate::support::{Setup, World};
 
 /// How every create begins.
 const CREATE: &[u8] = b"POST /api/v1/runs HTTP/1.1\r\n";
@@ -46,6 +47,17 @@ struct Shared {
     doubled: AtomicU64,
 }
 
+/// A world on this control plane, with a Workspace and no operator, and a wire to its service.
+pub(crate) async fn wired(control_plane: &'static ControlPlane) -> (World, Wire) {
+    let world = World::unattended(Setup {
+        control_plane: Some(control_plane),
+        ..Setup::default()
+    })
+    .await;
+    let to_service = Wire::to(world.service.address());
+    (world, to_service)
+}
+
 impl Wire {
     /// A wire to this address of the same machine.
     pub(crate) fn to(address: &str) -> Self {
@@ -62,6 +74,14 @@ impl Wire {
             accepting: tokio::spawn(accept(address, Arc::clone(&shared))),
             shared,
         }
+    }
+
+    /// An operator's arguments, with which it reaches the service over this wire.
+    pub(crate) fn args(&self, log_filter: &str) -> Vec<String> {
+        let base_url = format!("http://{}/api/v1", self.address);
+        ["--base-url", &base_url, "--log-filter", log_filter]
+            .map(str::to_owned)
+            .into()
     }
 
     /// Where it is to be called.

@@ -75,7 +75,11 @@ pub(super) fn coarse(counts: Counts) -> Counts {
         let stem = name.rsplit_once('.').map_or("", |(stem, _)| stem);
         let last = name.rsplit('.').next().unwrap_or_default();
         let patch = ["intent", "release", "finalizer"].contains(&last);
-        let name = if patch { stem.to_owned() } else { name };
+        let name = if patch || stem == "kube.lease" {
+            stem.to_owned()
+        } else {
+            name
+        };
         *coarse.entry(name).or_default() += times;
     }
     coarse

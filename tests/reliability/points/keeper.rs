@@ -13,10 +13,19 @@ use crate::cluster::{Output, Process};
 
 /// How a shell reports SIGKILL.
 const KILLED: i32 = 137;
+/// An election that is over soon after a kill, and renewals that bear the longest delay.
+const ELECTION: [&str; 4] = [
+    "--leader-elect",
+    "--leader-elect-lease-duration=8s",
+    "--leader-elect-renew-deadline=7s",
+    "--leader-elect-retry-period=1s",
+];
 
 /// How to start the operator, again and again.
 #[derive(Clone)]
 pub(super) struct Recipe {
+    /// Whether it has to be elected.
+    pub(super) elected: bool,
     pub(super) kubeconfig: PathBuf,
     pub(super) namespace: String,
     pub(super) base_url: String,
@@ -35,6 +44,10 @@ impl Recipe {
             .args(["--base-url", &self.base_url])
             .env("KUBECONFIG", &self.kubeconfig)
             .env("RUN_OPERATOR_POINTS", &self.trace);
+        if self.elected {
+            command.args(ELECTION);
+            command.args(["--leader-elect-namespace", &self.namespace]);
+        }
         if let Some(fault) = fault {
             command.env("RUN_OPERATOR_FAULT", fault);
         }
@@ -91,6 +104,8 @@ async fn keep(
                 process.terminate();
                 return match process.wait_exit(PATIENCE).await {
                     Some(0) => Ok(()),
+                    // What it does last is a point too.
+                    Some(KILLED) if kills => Ok(()),
                     other => Err(format!("the operator's end was {other:?}, and not 0")),
                 };
             }

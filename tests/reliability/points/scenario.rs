@@ -34,6 +34,8 @@ pub(super) enum Scenario {
     Rotated,
     /// Its Workspace is deleted while it is running.
     WorkspaceDeleted,
+    /// As one that succeeds, under an operator that has to be elected, and that gives its Lease back.
+    Elected,
 }
 
 /// The token that a rotation brings.
@@ -41,7 +43,7 @@ const NEXT_TOKEN: &str = "canary-0b6a1e93-token";
 
 impl Scenario {
     /// Every one.
-    pub(super) const ALL: [Self; 11] = [
+    pub(super) const ALL: [Self; 12] = [
         Self::Succeeds,
         Self::Fails,
         Self::Cancelled,
@@ -53,6 +55,7 @@ impl Scenario {
         Self::Refused,
         Self::Rotated,
         Self::WorkspaceDeleted,
+        Self::Elected,
     ];
 
     /// Its word.
@@ -69,6 +72,7 @@ impl Scenario {
             Self::Refused => "refused",
             Self::Rotated => "rotated",
             Self::WorkspaceDeleted => "workspace-deleted",
+            Self::Elected => "elected",
         }
     }
 
@@ -134,7 +138,17 @@ impl Scenario {
             Self::Refused => refused(trial).await,
             Self::Rotated => rotated(trial).await,
             Self::WorkspaceDeleted => workspace_deleted(trial).await,
+            Self::Elected => elected(trial).await,
         }
+    }
+
+    /// Whether a point is this scenario's to be tried: of an election that goes on for as long as the operator
+    /// lives, its beginning, two renewals and its end, and of the Run's life nothing once more.
+    pub(super) fn tries(self, point: &str) -> bool {
+        self != Self::Elected
+            || ["create 1", "update 1", "update 2", "release 1"]
+                .iter()
+                .any(|lease| point.strip_prefix("kube.lease.") == Some(lease))
     }
 }
 
@@ -219,6 +233,18 @@ async fn rotated(trial: &mut Trial) -> Told {
         })
         .await?;
     service.delete(&format!("tokens/{TOKEN}")).await;
+    trial.advance().await?;
+    trial.released().await
+}
+
+async fn elected(trial: &mut Trial) -> Told {
+    running(trial, spec("succeeded")).await?;
+    let renewed = "kube.lease.update 2".to_owned();
+    trial
+        .look("renewals", async || {
+            trial.trace().contains(&renewed).then_some(())
+        })
+        .await?;
     trial.advance().await?;
     trial.released().await
 }

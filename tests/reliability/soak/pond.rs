@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 
 use super::sample::{Counted, Sample};
 use crate::cluster::ControlPlane;
-use crate::support::{Operator, Setup, TOKEN, World, eventually, eventually_after};
-use crate::wire::Wire;
+use crate::support::{Operator, World, eventually, eventually_after};
+use crate::wire::{Wire, wired};
 
 /// Patience for each Run that is waited for, on a machine that compiles at the same time.
 const EACH: Duration = Duration::from_secs(1);
@@ -33,21 +33,9 @@ pub(crate) struct There {
 
 impl Pond {
     pub(crate) async fn dug(control_plane: &'static ControlPlane) -> Self {
-        let mut world = World::with(Setup {
-            control_plane: Some(control_plane),
-            bare: true,
-            ..Setup::default()
-        })
-        .await;
-        world.kill_operator();
-        world.token(TOKEN).await;
-        world.create_workspace("default", json!({})).await;
-        let to_service = Wire::to(world.service.address());
+        let (world, to_service) = wired(control_plane).await;
         let mut recipe = world.recipe();
-        let base_url = format!("http://{}/api/v1", to_service.address());
-        recipe.args = ["--base-url", &base_url, "--log-filter", "info"]
-            .map(str::to_owned)
-            .into();
+        recipe.args = to_service.args("info");
         let operator = Operator::start(&recipe).await;
         world.workspace_ready("default", "True", "Verified").await;
         Self {

@@ -8,8 +8,8 @@ use std::time::Duration;
 use serde_json::json;
 
 use crate::cluster::ControlPlane;
-use crate::support::{Operator, Recipe, Setup, TOKEN, World, eventually_after};
-use crate::wire::Wire;
+use crate::support::{Operator, Recipe, TOKEN, World, eventually_after};
+use crate::wire::{Wire, wired};
 
 /// What a storm has done, and so what it has to show.
 #[derive(Debug, Default)]
@@ -54,29 +54,13 @@ pub(crate) struct Stage {
 impl Stage {
     /// A new one on this control plane, with a Workspace and no operator.
     pub(crate) async fn set(control_plane: &'static ControlPlane) -> Self {
-        let mut world = World::with(Setup {
-            control_plane: Some(control_plane),
-            bare: true,
-            ..Setup::default()
-        })
-        .await;
-        world.kill_operator();
-        world.token(TOKEN).await;
-        world.create_workspace("default", json!({})).await;
+        let (world, to_service) = wired(control_plane).await;
         let api_server = format!("127.0.0.1:{}", control_plane.api_port().unwrap());
         let to_api_server = Wire::to(&api_server);
-        let to_service = Wire::to(world.service.address());
         let kubeconfig = over(&world, &api_server, &to_api_server);
         let first = Recipe {
             kubeconfig,
-            args: [
-                "--base-url",
-                &format!("http://{}/api/v1", to_service.address()),
-                "--log-filter",
-                "info,run_operator=trace",
-            ]
-            .map(str::to_owned)
-            .into(),
+            args: to_service.args("info,run_operator=trace"),
             ..world.recipe()
         };
         let second = Recipe {
