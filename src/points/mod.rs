@@ -54,10 +54,15 @@ async fn pass<E: Effect>(name: &str, effect: E) -> Result<E::Answer, E::Error> {
     let Some(fault) = passing.fault else {
         return effect.send().await;
     };
+    // Who has an effect may give it up before it was had.
+    if fault != Fault::KillAfter {
+        passing.happens();
+    }
     match fault {
         Fault::KillBefore => kill(),
         Fault::KillAfter => {
             let _ = effect.send().await;
+            passing.happens();
             kill()
         }
         Fault::LoseRequest => effect.lost().await,

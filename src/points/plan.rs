@@ -154,9 +154,6 @@ impl Plan {
             .as_ref()
             .filter(|wanted| wanted.name == name && wanted.number == number);
         let fault = here.map(|wanted| wanted.fault);
-        if let Some(fault) = fault {
-            self.note(&format!("! {name} {number} {}", fault.as_str()));
-        }
         self.passed.send_modify(|passed| *passed += 1);
         Passing {
             name: name.to_owned(),
@@ -187,6 +184,14 @@ pub(super) fn passed() -> watch::Receiver<u64> {
 }
 
 impl Passing {
+    /// Notes that the fault happens.
+    pub(super) fn happens(&self) {
+        if let Some(fault) = self.fault {
+            let line = format!("! {} {} {}", self.name, self.number, fault.as_str());
+            Plan::of_process().note(&line);
+        }
+    }
+
     /// Notes that what happens later has happened.
     pub(super) fn over(&self) {
         Plan::of_process().note(&format!(". {} {}", self.name, self.number));

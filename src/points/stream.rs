@@ -7,15 +7,16 @@ use crate::service::StreamItem;
 use crate::service::sse::{Decoder, Item};
 
 use super::calls::broken_off;
-use super::{Fault, kill, overtaken, plan};
+use super::plan::{self, Passing};
+use super::{Fault, kill, overtaken};
 
 /// The points of one stream.
 #[derive(Default)]
 pub struct Events {
     /// The next event has been met; a reader that is dropped meanwhile doesn't meet it again.
     met: bool,
-    /// Its reader dies when it asks for more.
-    dies: bool,
+    /// Its reader dies here when it asks for more.
+    dies: Option<Passing>,
     /// The event comes twice.
     twice: bool,
     again: Option<StreamItem>,
@@ -25,17 +26,23 @@ impl Events {
     /// Meets the event that `received` completes, if there is one. Gives back what the rest of the stream is
     /// now, where it breaks.
     pub async fn meet(&mut self, decoder: &Decoder, received: &mut Bytes) -> Option<Response> {
-        if self.dies {
+        if let Some(here) = &self.dies {
+            here.happens();
             kill();
         }
         let end = end_of_next(decoder, received)?;
         if std::mem::replace(&mut self.met, true) {
             return None;
         }
-        let kept = match plan::pass("stream.event").fault? {
+        let passing = plan::pass("stream.event");
+        let fault = passing.fault?;
+        if fault != Fault::KillAfter {
+            passing.happens();
+        }
+        let kept = match fault {
             Fault::KillBefore => kill(),
             Fault::KillAfter => {
-                self.dies = true;
+                self.dies = Some(passing);
                 return None;
             }
             Fault::Double | Fault::DoubleLate => {
