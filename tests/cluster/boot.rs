@@ -157,10 +157,12 @@ impl Layout {
     }
 }
 
-/// Who asked for what, without bodies unless they are asked for: our own resources, Secrets and Events, whoever asks; and whatever
-/// else a service account outside kube-system asks for, since that is what RBAC must allow and no more.
+/// Who asked for what, without bodies unless they are asked for: our own resources, Secrets, Events and Leases but for
+/// the cluster's own, whoever asks; and whatever else a service account outside kube-system asks for, since that is
+/// what RBAC must allow and no more.
 fn audit_policy(bodies: bool) -> Value {
     let level = if bodies { "Request" } else { "Metadata" };
+    let leases = json!([{"group": "coordination.k8s.io", "resources": ["leases"]}]);
     json!({
         "apiVersion": "audit.k8s.io/v1",
         "kind": "Policy",
@@ -172,6 +174,8 @@ fn audit_policy(bodies: bool) -> Value {
                 {"group": "", "resources": ["events"]},
                 {"group": "events.k8s.io"},
             ]},
+            {"level": "None", "resources": leases, "namespaces": ["kube-system", "kube-node-lease"]},
+            {"level": "Metadata", "resources": leases},
             {"level": "None", "userGroups": ["system:serviceaccounts:kube-system"]},
             {"level": "Metadata", "userGroups": ["system:serviceaccounts"]},
             {"level": "None"},

@@ -108,8 +108,8 @@ impl ControlPlane {
         }
     }
 
-    /// The API server's audit log, one JSON object a line: requests for `run-operator.dev`, Secrets and
-    /// Events, and all that service accounts outside kube-system ask for. None on a given cluster.
+    /// The API server's audit log, one JSON object a line: requests for `run-operator.dev`, Secrets,
+    /// Events and Leases, and all that service accounts outside kube-system ask for. None on a given cluster.
     pub(crate) fn audit_log(&self) -> Option<PathBuf> {
         Some(self.ours.as_ref()?.layout.audit_log())
     }
