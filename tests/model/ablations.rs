@@ -19,32 +19,8 @@ const ENOUGH: usize = 200_000;
 /// Why the model can't miss a rule. Each is missed by tests of `decide`.
 fn unseen(rule: Rule) -> Option<&'static str> {
     Some(match rule {
-        Rule::AgeAsWritten | Rule::PlaceAsWritten | Rule::SameKey | Rule::EndDoubted => {
-            "nobody in the model forges an intent"
-        }
         Rule::SameWorkspace | Rule::SameBaseUrl => "the model has one Workspace at one base URL",
-        Rule::NewSession | Rule::CancelOnce | Rule::LookAfterCancel => {
-            "it saves calls: none that is made too often does harm"
-        }
-        Rule::LoneConflict | Rule::HopelessIsFinal | Rule::ViolationStalls => {
-            "it ends a wait: without it the same POST is asked again, and its answer found in the end"
-        }
-        Rule::RetryWithdraws | Rule::RefusalOfEpoch => {
-            "it swallows a retry: the object stays refused, which the model takes for an end"
-        }
-        Rule::RunIdConflict => {
-            "the other run of the model is nobody's: mirroring it does no harm there"
-        }
         Rule::NotFoundApart => "a GET that was told so waits a minute by itself (`pace.rs`)",
-        Rule::Overtaken => {
-            "not missed by any state of two processes, one end and a minute: not reached yet"
-        }
-        Rule::EndKept => {
-            "the model takes a status that was lost for a Run that goes on, and allows its calls"
-        }
-        Rule::GivenUpProvesNothing => {
-            "a call of the model always comes to an end that its process learns"
-        }
         Rule::HoldsOnlyFirst | Rule::AwaitedGoOn => {
             "what holds submissions ends by itself in the model"
         }
@@ -105,18 +81,28 @@ impl Scenario {
 /// The smallest part of the world in which the rule is missed.
 #[allow(clippy::too_many_lines, reason = "one line a rule: a table")]
 fn scenario(rule: Rule) -> Scenario {
-    use Answer::{Anonymous, Bare, Forbidden, Hopeless, Ignored, NotFound};
+    use Answer::{
+        Anonymous, Bare, Forbidden, GivenUp, Hopeless, Ignored, NotFound, OtherRun, Unauthorized,
+        Unavailable, Unreadable,
+    };
     use User::{Cancel, Copy, Delete, Force, Orphan, Retry, Second, StripKnown};
     match rule {
         Rule::FinalizerFirst | Rule::Patience => people(&[Delete]),
         Rule::OwnerPosts => budget(|b| b.crashes = 1),
         Rule::AnsweredWrite => people(&[Delete]).with(|b| (b.leases, b.writes) = (1, 1)),
         Rule::TakeoverWithdraws => people(&[Delete]).with(|b| b.leases = 1),
-        Rule::RetryOnce => people(&[Retry(1)]).answered(&[Forbidden]),
+        Rule::RetryOnce | Rule::RetryWithdraws | Rule::RefusalOfEpoch => people(&[Retry(1)]).answered(&[Forbidden]),
         Rule::ForeignWaits | Rule::ForeignFrees => people(&[Copy { status: false }]),
         Rule::ForeignStatus => people(&[Copy { status: true }]),
         Rule::UnreadableWaits => people(&[User::Scribble, Delete]).with(|b| b.crashes = 1),
         Rule::IntentRemembered => people(&[User::Strip, Delete]).lossy(),
+        Rule::AgeAsWritten => people(&[User::ForgeTime]).lossy().with(|b| b.days = 1),
+        Rule::PlaceAsWritten => Scenario {
+            turns: &[Turn::RotateToOther],
+            ..people(&[User::ForgePlace]).lossy().with(|b| b.turns = 1)
+        },
+        Rule::SameKey => people(&[User::ForgeKey]).lossy(),
+        Rule::EndDoubted => people(&[User::ForgeEnd, Delete]).with(|b| b.crashes = 1),
         Rule::KeyInUse => Scenario {
             spec: json!({"idempotencyKey": "nightly"}),
             ..people(&[Second])
@@ -145,7 +131,20 @@ fn scenario(rule: Rule) -> Scenario {
         Rule::AnswerProves | Rule::DoubtHolds => people(&[Delete]).lossy(),
         Rule::RefusalProves => people(&[Delete]).answered(&[Hopeless { done: true }]),
         Rule::ProblemProves => people(&[Delete]).answered(&[Bare { done: true }]),
-        Rule::ConflictProvesNothing => NONE.lossy(),
+        Rule::ConflictProvesNothing | Rule::LoneConflict => NONE.lossy(),
+        Rule::GivenUpProvesNothing => people(&[Delete]).answered(&[GivenUp]),
+        Rule::HopelessIsFinal => NONE.answered(&[Hopeless { done: false }]),
+        Rule::ViolationStalls => NONE
+            .answered(&[Unreadable])
+            .with(|b| (b.calls, b.minutes) = (5, 4)),
+        Rule::NewSession => NONE.answered(&[Unauthorized]),
+        Rule::RunIdConflict => NONE.answered(&[OtherRun]).with(|b| b.minutes = 1),
+        Rule::Overtaken => people(&[Cancel]).with(|b| b.leases = 1),
+        Rule::EndKept => people(&[User::LoseStatus]).with(|b| (b.runs, b.minutes) = (1, 1)),
+        Rule::CancelOnce => people(&[Cancel]).with(|b| b.minutes = 1),
+        Rule::LookAfterCancel => people(&[Cancel])
+            .answered(&[Unavailable { done: false }])
+            .with(|b| b.minutes = 1),
         Rule::UnreadableProvesNothing => people(&[Delete]).answered(&[Anonymous]),
         Rule::BytesRefused => Scenario {
             refuses: true,

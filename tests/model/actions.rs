@@ -5,7 +5,7 @@ use crate::model::Model;
 use crate::process::{self, Fate};
 use crate::scenarios::{Turn, User};
 use crate::service::{self, Answer};
-use crate::state::{Budget, Call, RunState, State, Token, Wake};
+use crate::state::{Budget, Call, Packet, RunState, State, Token, Wake};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Action {
@@ -212,7 +212,7 @@ fn requests(m: &Model, s: &State, actions: &mut Vec<Action>) {
                 // Nor one of two copies of a request: a refusal says that this request made no run.
                 a if (packet.begun || packet.doubled) && !a.done() => false,
                 Answer::NotFound => !create,
-                Answer::Anonymous => create,
+                Answer::Anonymous | Answer::GivenUp => create,
                 Answer::Ignored => matches!(packet.call, Call::Cancel(_)),
                 Answer::OtherRun => matches!(packet.call, Call::Get(_)),
                 Answer::Approval => !matches!(packet.call, Call::Get(_)),
@@ -336,6 +336,11 @@ fn requested(s: &mut State, action: Action) -> bool {
             service::begin(s, &mut packet);
             s.calls.push(packet);
         }
+        Action::Answered(_, Answer::GivenUp) => {
+            let caller = packet.caller.take();
+            s.calls.push(packet.clone());
+            process::given_up(s, &Packet { caller, ..packet });
+        }
         Action::Answered(_, answer) => {
             let mut text = answer.text();
             if answer.done() {
@@ -355,11 +360,7 @@ fn requested(s: &mut State, action: Action) -> bool {
         Action::Late(_) => {
             let caller = packet.caller.take();
             s.calls.push(packet.clone());
-            process::answered(
-                s,
-                &crate::state::Packet { caller, ..packet },
-                Err(service::lost()),
-            );
+            process::answered(s, &Packet { caller, ..packet }, Err(service::lost()));
         }
         _ => {
             packet.doubled = true;

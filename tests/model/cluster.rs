@@ -67,6 +67,7 @@ pub(crate) fn execute(
                 properties::released(s, &old);
             }
             if let Some(text) = text {
+                s.ghost(old.uid).kept = true;
                 run.metadata
                     .annotations
                     .get_or_insert_default()
@@ -85,6 +86,12 @@ fn intent_written(s: &mut State, old: &Object, sender: u8, text: &str) {
     };
     if intent.uid == crate::object::uid(old.uid) && intent.owner == format!("p{sender}") {
         s.ghost(old.uid).owners |= 1 << sender;
+    }
+    let same_epoch = matches!(old.intent(), IntentRecord::Own(i) if i.epoch == intent.epoch);
+    if !same_epoch {
+        // What was answered before ends nothing of this epoch.
+        let ghost = s.ghost(old.uid);
+        (ghost.answered, ghost.unreadable) = (None, 0);
     }
     let annotations = old.run.metadata.annotations.as_ref();
     let asked = annotations.is_some_and(|a| a.contains_key(RETRY));
@@ -264,6 +271,7 @@ pub(crate) fn act(s: &mut State, user: User, spec: &serde_json::Value) {
             let IntentRecord::Own(intent) = object.intent() else {
                 return;
             };
+            s.ghost(object.uid).forged |= user == User::ForgeEnd;
             let text = serde_json::to_string(&forged(*intent, user, s.now)).unwrap();
             let annotations = run.metadata.annotations.get_or_insert_default();
             annotations.insert(INTENT.into(), text);

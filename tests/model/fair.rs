@@ -263,6 +263,9 @@ fn at_rest(mut s: State) -> Way {
         if !crate::properties::told(&s, object) {
             return Way::Wrong(Broken::Untold);
         }
+        if !crate::properties::retried(&s, object) {
+            return Way::Wrong(Broken::RetryLost);
+        }
         let ended = status.phase.is_some_and(Phase::terminal);
         let explained = is("Stalled") || says("Suspended");
         if !ended && !explained || ended && object.held() && !says("RunNotFound") {

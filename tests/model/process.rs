@@ -16,10 +16,12 @@ use run_operator::{
 
 use crate::cluster::{self, Refused};
 use crate::object::{CONTRACT, Object, Remembered, at, mark, place, second};
-use crate::properties::Sending;
+use crate::properties::{self, Broken, Sending};
 use crate::rules::{Fence, Fences};
 pub(crate) use crate::state::Proc;
-use crate::state::{Call, Entry, Hold, Op, Packet, State, View, Wake, Write};
+use crate::state::{
+    Call, Cancelled, Entry, Hold, Op, Packet, RunState, State, View, Wake, Write,
+};
 
 /// What becomes of a write to the API server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -142,6 +144,7 @@ pub(crate) fn look(s: &mut State, slot: usize, number: u8) {
     };
     let vanished = entry.vanishing.is_some();
     entry.ended |= object.run.ended();
+    let believes = names_an_end(&object) && !knows_better(entry);
     match decision.follow {
         Follow::Keep => {}
         Follow::Open => entry.streaming = events,
@@ -154,9 +157,21 @@ pub(crate) fn look(s: &mut State, slot: usize, number: u8) {
         Wake::Never if vanished => Wake::At(now + PAUSE),
         again => again,
     };
+    let ghost = s.ghost(number);
+    ghost.misled |= ghost.forged && believes;
     if !something && !vanished {
-        crate::properties::held(s, &object);
+        properties::held(s, &object);
     }
+}
+
+/// It knows of a submission itself and has seen no end: it believes no intent that speaks of one.
+fn knows_better(entry: &Entry) -> bool {
+    let memory = &entry.memory;
+    !memory.ended && (memory.run_id.is_some() || memory.submission.epoch > 0)
+}
+
+fn names_an_end(object: &Object) -> bool {
+    matches!(object.intent(), IntentRecord::Own(intent) if intent.end.is_some())
 }
 
 pub(crate) fn look_all(s: &mut State, slot: usize) {
@@ -241,6 +256,8 @@ impl Entry {
             vanishing: None,
             wake: Wake::Now,
             ended: false,
+            refused: 0,
+            cancel: Cancelled::No,
         }
     }
 }
@@ -484,6 +501,7 @@ fn wrote(
     match answer {
         Ok(written) => {
             if let Some(learned) = learned {
+                entry.refused = 0;
                 entry.memory.learn(learned, number, session, now);
             }
             if status {
@@ -518,12 +536,14 @@ fn send(s: &mut State, fences: Fences, slot: usize, number: u8, object: &Object,
         return;
     };
     let View::Ready { token, session, .. } = proc.view else {
-        s.breaks(crate::properties::Broken::Unverified);
+        s.breaks(Broken::Unverified);
         return;
     };
     let Some(entry) = proc.entries.iter().find(|e| e.uid == number) else {
         return;
     };
+    let repeats = session <= entry.refused;
+    let hasty = matches!(effect, Effect::Cancel { .. }) && entry.cancel != Cancelled::No;
     // The token that was verified, not the one that the Secret holds now.
     let token = if fences.holds(Fence::Session) {
         token
@@ -535,9 +555,17 @@ fn send(s: &mut State, fences: Fences, slot: usize, number: u8, object: &Object,
         object,
         vanished: entry.vanishing.is_some(),
         ended: entry.ended,
+        knows: knows_better(entry),
+        kept: names_an_end(object) && s.ghosts[usize::from(number) - 1].kept,
         identity: s.world.tokens[usize::from(token)].identity,
     };
     let caller = proc.number;
+    if repeats {
+        s.breaks(Broken::SameSession);
+    }
+    if hasty {
+        s.breaks(Broken::CancelledAgain);
+    }
     let run = |id: &str| crate::service::numbered(id).unwrap_or(usize::MAX);
     let (call, started) = match effect {
         Effect::Submit { key, body } => {
@@ -583,12 +611,19 @@ pub(crate) fn answered(s: &mut State, packet: &Packet, answer: Result<RunView, F
         return;
     };
     let (now, number) = (s.now, packet.uid);
+    if let (Call::Create { .. }, Some(process)) = (&packet.call, packet.caller) {
+        properties::heard(s, number, process, &answer);
+    }
     let Some(proc) = s.procs[slot].as_mut() else {
         return;
     };
     let unauthorized = matches!(&answer, Err(f) if f.http_status == Some(401));
     proc.suspects |= unauthorized && proc.session() == u64::from(packet.session);
     if let Some(entry) = proc.entry(number) {
+        if unauthorized {
+            entry.refused = packet.session;
+        }
+        entry.cancel = entry.cancel.after(&packet.call, &answer);
         let news = match packet.call {
             Call::Create { .. } => Learned::Submitted(answer),
             Call::Get(_) => Learned::Refreshed(answer),
@@ -598,6 +633,42 @@ pub(crate) fn answered(s: &mut State, packet: &Packet, answer: Result<RunView, F
         entry
             .memory
             .learn(news, number, u64::from(packet.session), now);
+    }
+    cluster::owed(s, number);
+    part(s, slot, number);
+    look(s, slot, number);
+}
+
+impl Cancelled {
+    /// After this call was answered so.
+    fn after(self, call: &Call, answer: &Result<RunView, Failure>) -> Self {
+        let denied = matches!(answer, Err(f) if f.http_status == Some(404));
+        let is_final = |f: &Failure| matches!(f.http_status, Some(403 | 404 | 409 | 500));
+        match (call, answer) {
+            (Call::Cancel(_), Ok(_)) => Self::Unlooked { accepted: true },
+            (Call::Cancel(_), Err(f)) if is_final(f) => Self::Unlooked { accepted: false },
+            (Call::Get(_), Ok(view)) => match self {
+                Self::Unlooked { accepted: true } | Self::UnderWay
+                    if view.state.as_deref() == Some(RunState::Cancelling.word()) =>
+                {
+                    Self::UnderWay
+                }
+                _ => Self::No,
+            },
+            (Call::Get(_), Err(_)) if denied => Self::No,
+            _ => self,
+        }
+    }
+}
+
+/// A call is given up in the middle: nobody learns what became of it.
+pub(crate) fn given_up(s: &mut State, packet: &Packet) {
+    let Some(slot) = packet.caller.and_then(|number| s.slot_of(number)) else {
+        return;
+    };
+    let number = packet.uid;
+    if let Some(entry) = s.procs[slot].as_mut().and_then(|p| p.entry(number)) {
+        entry.calling = false;
     }
     cluster::owed(s, number);
     part(s, slot, number);

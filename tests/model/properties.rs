@@ -1,6 +1,7 @@
 //! What must never happen, judged by what is true and not by what the operator believes.
 
 use run_operator::api::{Phase, RunStatus, intent::IntentRecord};
+use run_operator::decide::answer::{Failure, FailureKind, RunView};
 use run_operator::decide::body::sha256;
 
 use crate::object::Object;
@@ -47,6 +48,8 @@ broken! {
     CursorAhead,
     /// What was mirrored is not taken back.
     TakenBack,
+    /// What is mirrored is what the run went through, and nothing of another run.
+    OtherState,
     /// An event is counted once.
     CountedTwice,
     /// No call is made after the end.
@@ -55,8 +58,16 @@ broken! {
     OtherIdentity,
     /// Nothing is submitted or cancelled that nobody asked for, or that is held.
     Unasked,
+    /// What was answered for good is not asked again, unless a person or a deletion asks for it.
+    AskedAgain,
+    /// A retry that a person asked for is acted on.
+    RetryLost,
+    /// A cancellation is repeated only after a look that showed that it came to nothing.
+    CancelledAgain,
     /// No call is made with a token that was not verified.
     Unverified,
+    /// After a 401 no call is made with the same verified token.
+    SameSession,
     /// The object of a run that lives has its finalizer, as soon as its operator is at rest.
     Unheld,
     /// What is told to have been refused, or held, made no run.
@@ -68,6 +79,9 @@ broken! {
     /// At its end it is quiet.
     NotQuiet,
 }
+
+/// Answers in a row that can't be read, after which a person has to look.
+const VIOLATIONS: u8 = 5;
 
 /// Patience with a cancellation that shows no end, in seconds.
 const PATIENCE: i64 = 300;
@@ -85,7 +99,7 @@ fn may_come(s: &State, uid: u8) -> bool {
 /// Whether nothing may be left of this object that lives, or the design lets it go all the same.
 pub(crate) fn settled(s: &State, uid: u8) -> bool {
     let ghost = &s.ghosts[usize::from(uid) - 1];
-    if ghost.orphaned {
+    if ghost.orphaned || ghost.misled {
         return true;
     }
     let accepted = |at: i64| at.max(ghost.deleted.unwrap_or(at)) + PATIENCE;
@@ -181,6 +195,11 @@ fn mirrored(s: &mut State, before: &RunStatus, new: &RunStatus) {
     if before.run_id == new.run_id && place < place_of(s, before) {
         s.breaks(Broken::TakenBack);
     }
+    let made = new.run_id.as_deref().and_then(service::numbered);
+    let made = made.is_some_and(|run| run < s.service.runs.len());
+    if made && new.state.is_some() && place.is_none() {
+        s.breaks(Broken::OtherState);
+    }
 }
 
 fn end_is_true(s: &mut State, uid: u8, before: &RunStatus, new: &RunStatus) {
@@ -190,6 +209,9 @@ fn end_is_true(s: &mut State, uid: u8, before: &RunStatus, new: &RunStatus) {
     else {
         return;
     };
+    if s.ghost(uid).misled {
+        return;
+    }
     let Some(run_id) = &new.run_id else {
         let made = s.service.runs.iter().any(|r| r.uid == uid);
         if made || may_come(s, uid) {
@@ -254,6 +276,36 @@ pub(crate) fn told(s: &State, object: &Object) -> bool {
     !(own && made && (suspended || finally(&status)))
 }
 
+/// At rest nothing says that it was refused what was not asked for since a person asked for a retry.
+pub(crate) fn retried(s: &State, object: &Object) -> bool {
+    let status = object.run.status.clone().unwrap_or_default();
+    let annotations = object.run.metadata.annotations.as_ref();
+    let wish = annotations.and_then(|a| a.get(crate::object::RETRY));
+    let own = matches!(object.intent(), IntentRecord::Own(_));
+    let ghost = &s.ghosts[usize::from(object.uid) - 1];
+    object.deleting()
+        || !own
+        || !finally(&status)
+        || wish.is_none_or(|w| ghost.retried.as_ref() == Some(w))
+}
+
+/// A create was answered: whether that ends the submission, as far as this process can know.
+pub(crate) fn heard(s: &mut State, uid: u8, process: u8, answer: &Result<RunView, Failure>) {
+    let ghost = s.ghost(uid);
+    let violation = match answer {
+        Ok(view) => view.run_id.is_none(),
+        Err(failure) => failure.kind == FailureKind::Unreadable,
+    };
+    ghost.unreadable = if violation { ghost.unreadable + 1 } else { 0 };
+    let ends = answer.as_ref().is_err_and(|failure| {
+        let hopeless = failure.http_status == Some(500) && failure.retryable == Some(false);
+        // Nobody but this process ever asked, and nobody else can have.
+        let lone = ghost.first && ghost.owners == 1 << process;
+        hopeless || lone && failure.http_status == Some(409)
+    });
+    ghost.answered = (ends || ghost.unreadable >= VIOLATIONS).then_some(process);
+}
+
 /// Its operator is at rest: it knows the object as it is, and has nothing to do.
 pub(crate) fn held(s: &mut State, seen: &Object) {
     let now = s.live.iter().flatten().any(|o| **o == *seen);
@@ -271,6 +323,10 @@ pub(crate) struct Sending<'a> {
     pub(crate) vanished: bool,
     /// It saw or wrote the end.
     pub(crate) ended: bool,
+    /// It knows better than an intent that speaks of an end.
+    pub(crate) knows: bool,
+    /// What it sees of the object is the end that the operator itself kept in the intent.
+    pub(crate) kept: bool,
     pub(crate) identity: u8,
 }
 
@@ -281,7 +337,8 @@ impl Sending<'_> {
             .conditions
             .iter()
             .any(|c| c.reason == "RunNotFound" && c.type_ == "Finished");
-        let ended = self.ended || status.phase.is_some_and(Phase::terminal);
+        let kept = self.kept && !self.knows;
+        let ended = self.ended || kept || status.phase.is_some_and(Phase::terminal);
         ended && !(denied && (self.vanished || self.object.deleting()))
     }
 
@@ -304,7 +361,16 @@ impl Sending<'_> {
             s.breaks(Broken::UnownedPost);
             return;
         };
-        let wrote = s.ghost(self.object.uid).owners & (1 << self.process) != 0;
+        let going = self.vanished || self.object.deleting();
+        let ghost = s.ghost(self.object.uid);
+        let again = ghost.answered.take() == Some(self.process);
+        ghost.first = !ghost.posted && intent.epoch == 1;
+        ghost.posted = true;
+        ghost.retried.clone_from(&intent.retry);
+        let wrote = ghost.owners & (1 << self.process) != 0;
+        if again && !going {
+            s.breaks(Broken::AskedAgain);
+        }
         if intent.owner != name || !wrote {
             s.breaks(Broken::UnownedPost);
         }
@@ -317,7 +383,6 @@ impl Sending<'_> {
         if self.over() {
             s.breaks(Broken::CallAfterEnd);
         }
-        let going = self.vanished || self.object.deleting();
         if !going && !s.world.allowed || self.refused(s) {
             s.breaks(Broken::Unasked);
         }

@@ -28,10 +28,12 @@ pub(crate) enum Answer {
     Unreadable,
     /// A 2xx that names no run.
     Anonymous,
-    /// The answer speaks of another run.
+    /// The answer speaks of a run of somebody else, which has succeeded.
     OtherRun,
     /// The cancel is accepted, and nothing comes of it.
     Ignored,
+    /// The caller gives up in the middle, and keeps no word of it; the request is on its way.
+    GivenUp,
 }
 
 pub(crate) fn lost() -> Failure {
@@ -78,11 +80,12 @@ impl Answer {
             },
             Self::Bare { .. } => failure(FailureKind::Bare, Some(403), None),
             Self::Unreadable => failure(FailureKind::Unreadable, Some(200), None),
-            Self::OtherRun | Self::Ignored | Self::Anonymous => {
-                let id = if self == Self::OtherRun { "run-9" } else { "" };
+            Self::OtherRun | Self::Ignored | Self::Anonymous | Self::GivenUp => {
+                let other = self == Self::OtherRun;
+                let state = if other { "succeeded" } else { "running" };
                 return Ok(RunView {
-                    run_id: (!id.is_empty()).then(|| id.to_owned()),
-                    state: Some("running".into()),
+                    run_id: other.then(|| "run-9".to_owned()),
+                    state: Some(state.into()),
                     request_id: None,
                 });
             }

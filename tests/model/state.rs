@@ -4,7 +4,7 @@
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
-use run_operator::api::{Phase, Reason, RunStatus};
+use run_operator::api::{Reason, RunStatus};
 
 use crate::object::{Object, Remembered};
 use crate::properties::Broken;
@@ -97,6 +97,22 @@ pub(crate) struct Entry {
     pub(crate) wake: Wake,
     /// It saw or wrote the end.
     pub(crate) ended: bool,
+    /// The session of the latest 401; 0 for none.
+    pub(crate) refused: u8,
+    pub(crate) cancel: Cancelled,
+}
+
+/// What a process knows of the latest cancellation that it asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Cancelled {
+    /// There was none, or it was seen to have come to nothing.
+    No,
+    /// It was answered, and nobody looked since.
+    Unlooked {
+        accepted: bool,
+    },
+    /// It was accepted, and a GET showed the run cancelling.
+    UnderWay,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -293,7 +309,21 @@ pub(crate) struct Ghost {
     pub(crate) denials: Vec<i64>,
     /// When a GET last showed the run cancelling.
     pub(crate) cancelling: Option<i64>,
-    pub(crate) phase: Option<Phase>,
+    pub(crate) posted: bool,
+    /// The latest POST was the first of all, under the first intent.
+    pub(crate) first: bool,
+    /// What the intent of the latest POST named as the retry.
+    pub(crate) retried: Option<String>,
+    /// Answers in a row, heard by one process, that could not be read.
+    pub(crate) unreadable: u8,
+    /// The process that heard an answer that ends the submission under this epoch.
+    pub(crate) answered: Option<u8>,
+    /// The operator kept the end in the intent, and let go.
+    pub(crate) kept: bool,
+    /// Somebody wrote an end into the intent.
+    pub(crate) forged: bool,
+    /// A process read that end which knows nothing better (docs/limits.md).
+    pub(crate) misled: bool,
 }
 
 impl Hash for State {
