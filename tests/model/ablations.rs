@@ -19,12 +19,7 @@ const ENOUGH: usize = 200_000;
 /// Why the model can't miss a rule. Each is missed by tests of `decide`.
 fn unseen(rule: Rule) -> Option<&'static str> {
     Some(match rule {
-        Rule::SameWorkspace | Rule::SameBaseUrl => "the model has one Workspace at one base URL",
         Rule::NotFoundApart => "a GET that was told so waits a minute by itself (`pace.rs`)",
-        Rule::HoldsOnlyFirst | Rule::AwaitedGoOn => {
-            "what holds submissions ends by itself in the model"
-        }
-        Rule::WorkspaceOutlives => "a Workspace of the model goes by force",
         _ => return None,
     })
 }
@@ -115,6 +110,19 @@ fn scenario(rule: Rule) -> Scenario {
             turns: &[Turn::Holds],
             ..budget(|b| b.turns = 1)
         },
+        Rule::HoldsOnlyFirst => Scenario {
+            turns: &[Turn::Holds],
+            ..NONE.lossy().with(|b| b.turns = 1)
+        },
+        Rule::AwaitedGoOn | Rule::WorkspaceOutlives => Scenario {
+            turns: &[Turn::WorkspaceLeaves],
+            ..budget(|b| b.turns = 1)
+        },
+        Rule::SameWorkspace => people(&[User::ForgeName]),
+        Rule::SameBaseUrl => Scenario {
+            turns: &[Turn::WorkspaceMoves],
+            ..budget(|b| b.turns = 1)
+        },
         Rule::SameIdentity => Scenario {
             turns: &[Turn::RotateToOther],
             ..budget(|b| b.turns = 1)
@@ -144,7 +152,7 @@ fn scenario(rule: Rule) -> Scenario {
         Rule::CancelOnce => people(&[Cancel]).with(|b| b.minutes = 1),
         Rule::LookAfterCancel => people(&[Cancel])
             .answered(&[Unavailable { done: false }])
-            .with(|b| b.minutes = 1),
+            .with(|b| b.minutes = 2),
         Rule::UnreadableProvesNothing => people(&[Delete]).answered(&[Anonymous]),
         Rule::BytesRefused => Scenario {
             refuses: true,

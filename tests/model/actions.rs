@@ -2,6 +2,7 @@
 
 use crate::cluster;
 use crate::model::Model;
+use crate::object::MOVED;
 use crate::process::{self, Fate};
 use crate::scenarios::{Turn, User};
 use crate::service::{self, Answer};
@@ -43,6 +44,8 @@ pub(crate) enum Action {
     LateWrite(usize),
     User(User),
     Turn(Turn),
+    /// The Workspace that is being deleted goes.
+    WorkspaceGone,
     Run(usize, RunState),
     LoseRun(usize),
     Event {
@@ -92,6 +95,9 @@ pub(crate) fn possible(m: &Model, s: &State, actions: &mut Vec<Action>) {
     }
     if left.turns > 0 {
         actions.extend(m.scenario.turns.iter().map(|t| Action::Turn(*t)));
+    }
+    if process::may_leave(s) {
+        actions.push(Action::WorkspaceGone);
     }
     for (number, run) in s.service.runs.iter().enumerate().filter(|(_, r)| r.live()) {
         if run.state() == RunState::Cancelling {
@@ -270,6 +276,10 @@ fn apply(m: &Model, s: &mut State, action: Action) -> bool {
             s.live != before.live || s.ghosts != before.ghosts
         }
         Action::Turn(turn) => turned(s, turn),
+        Action::WorkspaceGone => {
+            process::leave(s);
+            true
+        }
         Action::Run(number, to) => {
             let run = &mut s.service.runs[number];
             let by_itself = !(run.state() == RunState::Cancelling && to == RunState::Cancelled);
@@ -387,8 +397,10 @@ fn turned(s: &mut State, turn: Turn) -> bool {
         }
         Turn::Rotate => s.world.tokens.push(token(0)),
         Turn::RotateToOther => s.world.tokens.push(token(1)),
-        Turn::WorkspaceGoes => s.world.workspace = None,
+        Turn::WorkspaceGoes => (s.world.workspace, s.world.leaving) = (None, false),
         Turn::WorkspaceComes => s.world.workspace = s.world.workspace.or(Some(2)),
+        Turn::WorkspaceLeaves => s.world.leaving = s.world.workspace.is_some(),
+        Turn::WorkspaceMoves => (s.world.workspace, s.world.leaving) = (Some(MOVED), false),
         Turn::Holds => s.world.holds = true,
         Turn::Goes => s.world.holds = false,
         Turn::Disallow => s.world.allowed = false,

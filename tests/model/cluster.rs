@@ -100,7 +100,7 @@ fn intent_written(s: &mut State, old: &Object, sender: u8, text: &str) {
     }
     let first = matches!(old.intent(), IntentRecord::Absent) && old.run_id().is_none();
     let held = s.procs.iter().flatten().any(|p| {
-        p.number == sender && matches!(p.view, crate::state::View::Ready { holds: true, .. })
+        p.number == sender && matches!(p.view, crate::state::View::Ready { holds: Some(_), .. })
     });
     if first && held && !s.ghost(old.uid).forced {
         s.breaks(Broken::Unasked);
@@ -186,6 +186,7 @@ fn forged(mut intent: Intent, user: User, now: i64) -> Intent {
     match user {
         User::ForgeTime => intent.time = at(now),
         User::ForgePlace => intent.workspace.identity = Some("ws-1".into()),
+        User::ForgeName => intent.workspace.name = "another".into(),
         User::ForgeKey => intent.key = "another".into(),
         _ => {
             intent.end = Some(End {
@@ -267,7 +268,13 @@ pub(crate) fn act(s: &mut State, user: User, spec: &serde_json::Value) {
             let annotations = run.metadata.annotations.get_or_insert_default();
             annotations.insert(INTENT.into(), "{".into());
         }
-        User::ForgeTime | User::ForgePlace | User::ForgeKey | User::ForgeEnd if object.held() => {
+        User::ForgeTime
+        | User::ForgePlace
+        | User::ForgeName
+        | User::ForgeKey
+        | User::ForgeEnd
+            if object.held() =>
+        {
             let IntentRecord::Own(intent) = object.intent() else {
                 return;
             };

@@ -5,10 +5,13 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use run_operator::api::{Phase, intent::IntentRecord, run::DeletionPolicy};
+use run_operator::api::{
+    Phase, intent::IntentRecord, run::DeletionPolicy, status::ResolvedWorkspace,
+};
 
 use crate::cluster;
 use crate::model::Model;
+use crate::object::{MOVED, OTHER_URL};
 use crate::process::{self, Fate};
 use crate::properties::Broken;
 use crate::service;
@@ -116,7 +119,11 @@ pub(crate) fn way(m: &Model, from: &State) -> Vec<String> {
 fn begin(from: &State) -> State {
     let mut s = from.clone();
     s.left = Budget::default();
-    s.fair = Some(Fair::Alone(0));
+    s.fair = Some(if s.world.holds {
+        Fair::Held(0)
+    } else {
+        Fair::Alone(0)
+    });
     let number = |p: &Option<process::Proc>| p.as_ref().map(|p| p.number);
     let (first, second) = (number(&s.procs[0]), number(&s.procs[1]));
     match (first, second) {
@@ -127,16 +134,24 @@ fn begin(from: &State) -> State {
     if s.procs[0].is_none() {
         s.procs.swap(0, 1);
     }
+    let pinned = pinned(&s);
+    let identity = pinned.as_ref().and_then(|p| p.identity.as_deref());
     let good = Token {
-        identity: pinned(&s),
+        identity: u8::from(identity == Some("ws-1")),
         valid: true,
     };
     if s.world.tokens.last() != Some(&good) {
         s.world.tokens.push(good);
     }
-    s.world.workspace = s.world.workspace.or(Some(1));
+    let moved = s.world.workspace == Some(MOVED);
+    s.world.workspace = match pinned {
+        Some(place) if (place.base_url == OTHER_URL) != moved => {
+            s.world.leaving = false;
+            Some(if moved { 2 } else { MOVED })
+        }
+        _ => s.world.workspace.or(Some(1)),
+    };
     s.world.allowed = true;
-    s.world.holds = false;
     for entry in s.procs.iter_mut().flatten().flat_map(|p| &mut p.entries) {
         entry.streaming = false;
     }
@@ -144,8 +159,8 @@ fn begin(from: &State) -> State {
     s
 }
 
-/// Whom the good token is to act for: whoever the first object is pinned to.
-fn pinned(s: &State) -> u8 {
+/// Where the first object is pinned to: there Workspace and token are good in the end.
+fn pinned(s: &State) -> Option<ResolvedWorkspace> {
     let object = s.live.iter().flatten().next();
     let intent = object.and_then(|o| match o.intent() {
         IntentRecord::Own(intent) => Some(intent.workspace),
@@ -156,8 +171,7 @@ fn pinned(s: &State) -> u8 {
     let mut entries = s.procs.iter().flatten().flat_map(|p| &p.entries);
     let own = object.and_then(|o| entries.find(|e| e.uid == o.uid));
     let own = own.and_then(|e| Some(e.memory.intent.as_ref()?.workspace.clone()));
-    let place = stored.or(own).or(intent).and_then(|w| w.identity);
-    u8::from(place.is_some_and(|identity| identity == "ws-1"))
+    stored.or(own).or(intent)
 }
 
 enum Way {
@@ -171,15 +185,19 @@ fn step(m: &Model, before: &State) -> Way {
     match due(m, &mut s) {
         Some(what) => {
             s.calls.sort();
-            if let (Some(Fair::Alone(n) | Fair::Deleted(n) | Fair::Orphaned(n)), false) =
-                (&mut s.fair, what.starts_with("wait"))
-            {
-                *n = 0;
+            if let (Some(idle), false) = (idle(&mut s), what.starts_with("wait")) {
+                *idle = 0;
             }
             Way::On(what, Box::new(s))
         }
         None => at_rest(s),
     }
+}
+
+/// The looks in a row that came to nothing.
+fn idle(s: &mut State) -> Option<&mut u8> {
+    let (Fair::Held(n) | Fair::Alone(n) | Fair::Deleted(n) | Fair::Orphaned(n)) = s.fair.as_mut()?;
+    Some(n)
 }
 
 /// The next thing that is due.
@@ -212,17 +230,22 @@ fn due(m: &Model, s: &mut State) -> Option<String> {
         process::step(s, m.fences, 0, uid, Fate::Done);
         return Some(what);
     }
+    if process::may_leave(s) {
+        process::leave(s);
+        return Some("the Workspace goes".into());
+    }
+    if s.world.workspace.is_none() {
+        s.world.workspace = Some(2);
+        return Some("the Workspace is created again".into());
+    }
     if let Some(what) = run_goes_on(s) {
         return Some(what);
     }
-    let idle = match &mut s.fair {
-        Some(Fair::Alone(n) | Fair::Deleted(n) | Fair::Orphaned(n)) if *n < 8 => n,
-        _ => return None,
-    };
     let wakes = s.procs[0].iter().flat_map(|p| &p.entries).map(|e| e.wake);
     let Some(Wake::At(next)) = wakes.min().filter(|w| *w != Wake::Never) else {
         return None;
     };
+    let idle = idle(s).filter(|idle| **idle < 8)?;
     *idle += 1;
     if next - s.now > 80_000 {
         service::forget(s);
@@ -266,6 +289,9 @@ fn at_rest(mut s: State) -> Way {
         if !crate::properties::retried(&s, object) {
             return Way::Wrong(Broken::RetryLost);
         }
+        if matches!(s.fair, Some(Fair::Held(_))) {
+            continue;
+        }
         let ended = status.phase.is_some_and(Phase::terminal);
         let explained = is("Stalled") || says("Suspended");
         if !ended && !explained || ended && object.held() && !says("RunNotFound") {
@@ -286,6 +312,10 @@ fn at_rest(mut s: State) -> Way {
         }
     }
     let next = match s.fair {
+        Some(Fair::Held(_)) => {
+            (s.world.holds, s.fair) = (false, Some(Fair::Alone(0)));
+            return Way::On("nothing is held any more".into(), Box::new(s));
+        }
         _ if objects.is_empty() => return Way::Rest,
         Some(Fair::Alone(_)) => Fair::Deleted(0),
         Some(Fair::Deleted(_)) => Fair::Orphaned(0),

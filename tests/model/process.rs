@@ -11,11 +11,12 @@ use run_operator::{
         answer::{Failure, RunView},
         decide,
         feed::Received,
+        need::needs_workspace,
     },
 };
 
 use crate::cluster::{self, Refused};
-use crate::object::{CONTRACT, Object, Remembered, at, mark, place, second};
+use crate::object::{CONTRACT, MOVED, Object, Remembered, at, mark, place, second};
 use crate::properties::{self, Broken, Sending};
 use crate::rules::{Fence, Fences};
 pub(crate) use crate::state::Proc;
@@ -62,7 +63,7 @@ impl Proc {
             } => WorkspaceView::Ready(Session {
                 number: u64::from(session),
                 resolved: place(s.world.tokens[usize::from(token)].identity, workspace),
-                holds: holds.then(|| (Reason::VersionNotAccepted, "held".into())),
+                holds: holds.map(|reason| (reason, "held".into())),
             }),
         }
     }
@@ -330,8 +331,27 @@ fn truth(s: &State, proc: &Proc) -> View {
         token,
         session: same.unwrap_or(proc.sessions + 1),
         workspace,
-        holds: s.world.holds,
+        holds: if s.world.leaving {
+            Some(Reason::WorkspaceDeleting)
+        } else {
+            s.world.holds.then_some(Reason::VersionNotAccepted)
+        },
     }
+}
+
+/// Whether a Workspace that is being deleted may go: by a list of the objects as they are, and by the objects
+/// that vanished.
+pub(crate) fn may_leave(s: &State) -> bool {
+    let needed = s.live.iter().flatten().any(|o| needs_workspace(&o.run));
+    let entries = s.procs.iter().flatten().flat_map(|p| &p.entries);
+    let vanishing = entries.into_iter().any(|e| e.vanishing.is_some());
+    s.world.leaving && s.world.workspace.is_some() && !needed && !vanishing
+}
+
+/// It goes.
+pub(crate) fn leave(s: &mut State) {
+    properties::outlived(s);
+    (s.world.workspace, s.world.leaving) = (None, false);
 }
 
 /// The Workspace is checked. Whether that is due.
@@ -535,7 +555,13 @@ fn send(s: &mut State, fences: Fences, slot: usize, number: u8, object: &Object,
     let Some(proc) = s.procs[slot].as_ref() else {
         return;
     };
-    let View::Ready { token, session, .. } = proc.view else {
+    let View::Ready {
+        token,
+        session,
+        workspace,
+        ..
+    } = proc.view
+    else {
         s.breaks(Broken::Unverified);
         return;
     };
@@ -557,7 +583,7 @@ fn send(s: &mut State, fences: Fences, slot: usize, number: u8, object: &Object,
         ended: entry.ended,
         knows: knows_better(entry),
         kept: names_an_end(object) && s.ghosts[usize::from(number) - 1].kept,
-        identity: s.world.tokens[usize::from(token)].identity,
+        place: place(s.world.tokens[usize::from(token)].identity, workspace),
     };
     let caller = proc.number;
     if repeats {
@@ -592,6 +618,7 @@ fn send(s: &mut State, fences: Fences, slot: usize, number: u8, object: &Object,
         call,
         token,
         session,
+        moved: workspace == MOVED,
         begun: false,
         doubled: false,
     });

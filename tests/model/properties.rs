@@ -1,12 +1,12 @@
 //! What must never happen, judged by what is true and not by what the operator believes.
 
-use run_operator::api::{Phase, RunStatus, intent::IntentRecord};
+use run_operator::api::{Phase, RunStatus, intent::IntentRecord, status::ResolvedWorkspace};
 use run_operator::decide::answer::{Failure, FailureKind, RunView};
 use run_operator::decide::body::sha256;
 
-use crate::object::Object;
+use crate::object::{OTHER_URL, Object};
 use crate::service;
-use crate::state::{Call, RunState, State};
+use crate::state::{Call, Home, RunState, State};
 
 macro_rules! broken {
     ($($(#[doc = $says:literal])+ $name:ident,)+) => {
@@ -54,8 +54,8 @@ broken! {
     CountedTwice,
     /// No call is made after the end.
     CallAfterEnd,
-    /// A token is used for what is pinned to its identity alone.
-    OtherIdentity,
+    /// A call goes where the Run is pinned to, with a token of that identity.
+    OtherPlace,
     /// Nothing is submitted or cancelled that nobody asked for, or that is held.
     Unasked,
     /// What was answered for good is not asked again, unless a person or a deletion asks for it.
@@ -66,6 +66,8 @@ broken! {
     CancelledAgain,
     /// No call is made with a token that was not verified.
     Unverified,
+    /// A Workspace outlives the runs of its objects.
+    Outlived,
     /// After a 401 no call is made with the same verified token.
     SameSession,
     /// The object of a run that lives has its finalizer, as soon as its operator is at rest.
@@ -267,13 +269,31 @@ fn finally(status: &RunStatus) -> bool {
     all.any(|c| c.type_ == "Stalled" && refusals.contains(&c.reason.as_str()))
 }
 
+/// Whether a status says that the submission is held.
+fn waits(status: &RunStatus) -> bool {
+    let held = ["Suspended", "VersionNotAccepted", "WorkspaceDeleting"];
+    let mut all = status.conditions.iter();
+    all.any(|c| held.contains(&c.reason.as_str()))
+}
+
+/// A Workspace goes that was deleted.
+pub(crate) fn outlived(s: &mut State) {
+    let needs = |o: &Object| {
+        let mut runs = s.service.runs.iter();
+        let live = runs.any(|r| r.uid == o.uid && r.live()) || may_come(s, o.uid);
+        live && !s.ghosts[usize::from(o.uid) - 1].forced
+    };
+    if s.live.iter().flatten().any(|o| needs(o)) {
+        s.breaks(Broken::Outlived);
+    }
+}
+
 /// At rest an object that says that no run was made for it, and why, says the truth.
 pub(crate) fn told(s: &State, object: &Object) -> bool {
     let status = object.run.status.clone().unwrap_or_default();
-    let suspended = status.conditions.iter().any(|c| c.reason == "Suspended");
     let made = s.service.runs.iter().any(|r| r.uid == object.uid);
     let own = matches!(object.intent(), IntentRecord::Own(_));
-    !(own && made && (suspended || finally(&status)))
+    !(own && made && (waits(&status) || finally(&status)))
 }
 
 /// At rest nothing says that it was refused what was not asked for since a person asked for a retry.
@@ -327,7 +347,7 @@ pub(crate) struct Sending<'a> {
     pub(crate) knows: bool,
     /// What it sees of the object is the end that the operator itself kept in the intent.
     pub(crate) kept: bool,
-    pub(crate) identity: u8,
+    pub(crate) place: ResolvedWorkspace,
 }
 
 impl Sending<'_> {
@@ -377,8 +397,12 @@ impl Sending<'_> {
         if sha256(body) != intent.sha256 || intent.key != key {
             s.breaks(Broken::OtherBytes);
         }
-        if intent.workspace.identity != Some(format!("ws-{}", self.identity)) {
-            s.breaks(Broken::OtherIdentity);
+        let pinned = ResolvedWorkspace {
+            uid: self.place.uid.clone(),
+            ..intent.workspace.clone()
+        };
+        if pinned != self.place {
+            s.breaks(Broken::OtherPlace);
         }
         if self.over() {
             s.breaks(Broken::CallAfterEnd);
@@ -400,15 +424,19 @@ impl Sending<'_> {
 
     /// A run is read or cancelled.
     pub(crate) fn about(&self, s: &mut State, run: usize, cancel: bool) {
-        let found = s.service.runs.get(run).map(|r| (r.identity, r.uid));
+        let found = s.service.runs.get(run).map(|r| (r.home, r.uid));
         let home = found.map(|f| f.0);
         let shared = self.object.run.spec.idempotency_key.is_some();
         // A run of somebody else, or none that was ever made.
         if found.is_none_or(|f| f.1 != self.object.uid && !shared) {
             s.breaks(Broken::Unasked);
         }
-        if home.is_some_and(|home| home != self.identity) {
-            s.breaks(Broken::OtherIdentity);
+        let here = |home: Home| {
+            let identity = Some(format!("ws-{}", home.identity));
+            identity == self.place.identity && home.moved == (self.place.base_url == OTHER_URL)
+        };
+        if home.is_some_and(|home| !here(home)) {
+            s.breaks(Broken::OtherPlace);
         }
         if self.over() {
             s.breaks(Broken::CallAfterEnd);

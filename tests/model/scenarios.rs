@@ -28,6 +28,7 @@ pub(crate) enum User {
     /// Makes the key look as young as the edit.
     ForgeTime,
     ForgePlace,
+    ForgeName,
     ForgeKey,
     /// An end that says that a run of somebody else was not found.
     ForgeEnd,
@@ -49,6 +50,10 @@ pub(crate) enum Turn {
     RotateToOther,
     WorkspaceGoes,
     WorkspaceComes,
+    /// It is deleted, and goes when no Run needs it.
+    WorkspaceLeaves,
+    /// It is created again at another base URL.
+    WorkspaceMoves,
     Holds,
     Goes,
     Disallow,
@@ -322,6 +327,8 @@ fn of_people(more: u8) -> Vec<Scenario> {
                 Turn::RotateToOther,
                 Turn::WorkspaceGoes,
                 Turn::WorkspaceComes,
+                Turn::WorkspaceLeaves,
+                Turn::WorkspaceMoves,
                 Turn::Holds,
                 Turn::Goes,
                 Turn::Disallow,
@@ -478,6 +485,7 @@ impl Scenario {
                 }],
                 workspace: Some(1),
                 holds: false,
+                leaving: false,
                 allowed: true,
             },
             left: self.budget,

@@ -3,7 +3,7 @@
 use run_operator::decide::answer::{Failure, FailureKind, RunView};
 
 use crate::properties;
-use crate::state::{Call, Key, Packet, RunState, ServiceRun, State};
+use crate::state::{Call, Home, Key, Packet, RunState, ServiceRun, State};
 
 /// How a request is answered, where it is not simply served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -116,12 +116,19 @@ fn shown(run: usize, state: RunState) -> RunView {
     }
 }
 
+fn home(s: &State, packet: &Packet) -> Home {
+    Home {
+        identity: s.world.tokens[usize::from(packet.token)].identity,
+        moved: packet.moved,
+    }
+}
+
 fn slot(s: &State, packet: &Packet) -> Option<usize> {
     let Call::Create { key, .. } = &packet.call else {
         return None;
     };
-    let identity = s.world.tokens[usize::from(packet.token)].identity;
-    let is = |k: &Key| k.identity == identity && k.key == *key;
+    let home = home(s, packet);
+    let is = |k: &Key| k.home == home && k.key == *key;
     s.service.keys.iter().position(is)
 }
 
@@ -137,9 +144,9 @@ pub(crate) fn begin(s: &mut State, packet: &mut Packet) {
         return;
     };
     packet.begun = true;
-    let identity = s.world.tokens[usize::from(packet.token)].identity;
+    let home = home(s, packet);
     s.service.keys.push(Key {
-        identity,
+        home,
         key: key.clone(),
         bytes: *bytes,
         run: None,
@@ -213,7 +220,7 @@ fn create(
     if s.service.refuses {
         return Err(problem(422, "invalid"));
     }
-    let identity = s.world.tokens[usize::from(packet.token)].identity;
+    let home = home(s, packet);
     let slot = slot(s, packet);
     if let Some(kept) = slot.map(|slot| &s.service.keys[slot]) {
         match kept.run {
@@ -227,7 +234,7 @@ fn create(
     let number = s.service.runs.len();
     s.service.runs.push(ServiceRun {
         uid: packet.uid,
-        identity,
+        home,
         passed: vec![RunState::Running],
         accepted: None,
         lost: false,
@@ -235,7 +242,7 @@ fn create(
     match slot {
         Some(slot) => s.service.keys[slot].run = Some(number),
         None => s.service.keys.push(Key {
-            identity,
+            home,
             key: key.clone(),
             bytes,
             run: Some(number),

@@ -39,7 +39,9 @@ pub(crate) struct State {
 /// How far the way to rest has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Fair {
-    /// Nobody but the operator does anything. Counts the looks in a row that came to nothing.
+    /// First submissions are still held. Counts, as the others do, the looks in a row that came to nothing.
+    Held(u8),
+    /// Nobody but the operator does anything.
     Alone(u8),
     /// The object, at rest, was deleted.
     Deleted(u8),
@@ -76,8 +78,8 @@ pub(crate) enum View {
         session: u8,
         /// The uid of the Workspace.
         workspace: u8,
-        /// First submissions are held.
-        holds: bool,
+        /// Why first submissions are held, if they are.
+        holds: Option<Reason>,
     },
 }
 
@@ -141,6 +143,15 @@ pub(crate) struct Service {
     pub(crate) refuses: bool,
 }
 
+/// Where something is at the service.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct Home {
+    /// Whom the token acts for.
+    pub(crate) identity: u8,
+    /// The other base URL.
+    pub(crate) moved: bool,
+}
+
 /// The service's memory of a key.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[allow(
@@ -148,7 +159,7 @@ pub(crate) struct Service {
     reason = "it is what the header calls the key, of what the service keeps for one"
 )]
 pub(crate) struct Key {
-    pub(crate) identity: u8,
+    pub(crate) home: Home,
     pub(crate) key: Arc<str>,
     pub(crate) bytes: u64,
     /// `None`: the request is being worked on.
@@ -159,7 +170,7 @@ pub(crate) struct Key {
 pub(crate) struct ServiceRun {
     /// The object that it was first made for.
     pub(crate) uid: u8,
-    pub(crate) identity: u8,
+    pub(crate) home: Home,
     /// The states it went through; the last is in force. Each is an event.
     pub(crate) passed: Vec<RunState>,
     /// When a cancellation was accepted first.
@@ -212,6 +223,8 @@ pub(crate) struct Packet {
     pub(crate) call: Call,
     pub(crate) token: u8,
     pub(crate) session: u8,
+    /// It goes to the other base URL.
+    pub(crate) moved: bool,
     /// The service works on it.
     pub(crate) begun: bool,
     /// The network sent it twice.
@@ -254,6 +267,8 @@ pub(crate) struct World {
     pub(crate) workspace: Option<u8>,
     /// First submissions are held: the service's version is not accepted.
     pub(crate) holds: bool,
+    /// The Workspace is being deleted, and goes when no Run needs it.
+    pub(crate) leaving: bool,
     /// The namespace may use the Workspace.
     pub(crate) allowed: bool,
 }
