@@ -85,7 +85,9 @@ fn intent_written(s: &mut State, old: &Object, sender: u8, text: &str) {
         return;
     };
     if intent.uid == crate::object::uid(old.uid) && intent.owner == format!("p{sender}") {
-        s.ghost(old.uid).owners |= 1 << sender;
+        let ghost = s.ghost(old.uid);
+        ghost.owners |= 1 << sender;
+        ghost.pinned = Some(properties::spot(&intent.workspace));
     }
     let same_epoch = matches!(old.intent(), IntentRecord::Own(i) if i.epoch == intent.epoch);
     if !same_epoch {
@@ -268,11 +270,7 @@ pub(crate) fn act(s: &mut State, user: User, spec: &serde_json::Value) {
             let annotations = run.metadata.annotations.get_or_insert_default();
             annotations.insert(INTENT.into(), "{".into());
         }
-        User::ForgeTime
-        | User::ForgePlace
-        | User::ForgeName
-        | User::ForgeKey
-        | User::ForgeEnd
+        User::ForgeTime | User::ForgePlace | User::ForgeName | User::ForgeKey | User::ForgeEnd
             if object.held() =>
         {
             let IntentRecord::Own(intent) = object.intent() else {

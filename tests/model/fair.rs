@@ -196,7 +196,8 @@ fn step(m: &Model, before: &State) -> Way {
 
 /// The looks in a row that came to nothing.
 fn idle(s: &mut State) -> Option<&mut u8> {
-    let (Fair::Held(n) | Fair::Alone(n) | Fair::Deleted(n) | Fair::Orphaned(n)) = s.fair.as_mut()?;
+    let (Fair::Held(n) | Fair::Alone(n) | Fair::Deleted(n) | Fair::Orphaned(n)) =
+        s.fair.as_mut()?;
     Some(n)
 }
 

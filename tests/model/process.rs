@@ -20,9 +20,7 @@ use crate::object::{CONTRACT, MOVED, Object, Remembered, at, mark, place, second
 use crate::properties::{self, Broken, Sending};
 use crate::rules::{Fence, Fences};
 pub(crate) use crate::state::Proc;
-use crate::state::{
-    Call, Cancelled, Entry, Hold, Op, Packet, RunState, State, View, Wake, Write,
-};
+use crate::state::{Call, Cancelled, Entry, Hold, Op, Packet, RunState, State, View, Wake, Write};
 
 /// What becomes of a write to the API server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -4,7 +4,7 @@ use run_operator::api::{Phase, RunStatus, intent::IntentRecord, status::Resolved
 use run_operator::decide::answer::{Failure, FailureKind, RunView};
 use run_operator::decide::body::sha256;
 
-use crate::object::{OTHER_URL, Object};
+use crate::object::{OTHER_URL, Object, mark};
 use crate::service;
 use crate::state::{Call, Home, RunState, State};
 
@@ -336,6 +336,18 @@ pub(crate) fn held(s: &mut State, seen: &Object) {
     }
 }
 
+/// A mark of a place, whichever object stands for it.
+pub(crate) fn spot(place: &ResolvedWorkspace) -> u64 {
+    let ResolvedWorkspace {
+        kind,
+        name,
+        base_url,
+        identity,
+        ..
+    } = place;
+    mark(&format!("{kind:?} {name} {base_url} {identity:?}"))
+}
+
 /// Who calls, with which token, on the ground of what.
 pub(crate) struct Sending<'a> {
     pub(crate) process: u8,
@@ -397,11 +409,12 @@ impl Sending<'_> {
         if sha256(body) != intent.sha256 || intent.key != key {
             s.breaks(Broken::OtherBytes);
         }
-        let pinned = ResolvedWorkspace {
-            uid: self.place.uid.clone(),
-            ..intent.workspace.clone()
-        };
-        if pinned != self.place {
+        let here = spot(&self.place);
+        let pinned = [
+            s.ghost(self.object.uid).pinned,
+            Some(spot(&intent.workspace)),
+        ];
+        if pinned != [Some(here); 2] {
             s.breaks(Broken::OtherPlace);
         }
         if self.over() {

@@ -100,18 +100,25 @@ pub(crate) const NONE: Budget = Budget {
     days: 0,
 };
 
+/// The smallest part of the world, in which nothing happens by itself.
+pub(crate) const QUIET: Scenario = Scenario {
+    name: "quiet",
+    spec: serde_json::Value::Null,
+    budget: NONE,
+    users: &[],
+    turns: &[],
+    answers: &[],
+    network: false,
+    refuses: false,
+    ends: false,
+    loses: false,
+};
+
 fn scenario(name: &'static str, budget: Budget) -> Scenario {
     Scenario {
         name,
-        spec: json!({}),
         budget,
-        users: &[],
-        turns: &[],
-        answers: &[],
-        network: false,
-        refuses: false,
-        ends: false,
-        loses: false,
+        ..QUIET
     }
 }
 
@@ -192,7 +199,8 @@ fn of_the_network(more: u8) -> Vec<Scenario> {
 /// What the service answers.
 fn of_answers(more: u8) -> Vec<Scenario> {
     use Answer::{
-        Approval, Bare, Forbidden, Hopeless, TooMany, Unauthorized, Unavailable, Unreadable,
+        Approval, Bare, Forbidden, GivenUp, Hopeless, TooMany, Unauthorized, Unavailable,
+        Unreadable,
     };
     vec![
         Scenario {
@@ -202,6 +210,7 @@ fn of_answers(more: u8) -> Vec<Scenario> {
                 Approval,
                 Bare { done: true },
                 Forbidden,
+                GivenUp,
                 Hopeless { done: true },
                 Hopeless { done: false },
                 TooMany,
@@ -445,6 +454,7 @@ fn of_meddling(more: u8) -> Vec<Scenario> {
             users: &[
                 User::ForgeTime,
                 User::ForgePlace,
+                User::ForgeName,
                 User::ForgeKey,
                 User::ForgeEnd,
                 User::Delete,

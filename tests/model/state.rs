@@ -110,9 +110,7 @@ pub(crate) enum Cancelled {
     /// There was none, or it was seen to have come to nothing.
     No,
     /// It was answered, and nobody looked since.
-    Unlooked {
-        accepted: bool,
-    },
+    Unlooked { accepted: bool },
     /// It was accepted, and a GET showed the run cancelling.
     UnderWay,
 }
@@ -325,6 +323,8 @@ pub(crate) struct Ghost {
     /// When a GET last showed the run cancelling.
     pub(crate) cancelling: Option<i64>,
     pub(crate) posted: bool,
+    /// A mark of the place that the operator last wrote into the intent.
+    pub(crate) pinned: Option<u64>,
     /// The latest POST was the first of all, under the first intent.
     pub(crate) first: bool,
     /// What the intent of the latest POST named as the retry.
