@@ -1,12 +1,18 @@
 //! What must never happen, judged by what is true and not by what the operator believes.
 
-use run_operator::api::{Phase, RunStatus, intent::IntentRecord, status::ResolvedWorkspace};
-use run_operator::decide::answer::{Failure, FailureKind, RunView};
-use run_operator::decide::body::sha256;
+mod rest;
+mod sending;
+mod status;
 
-use crate::object::{OTHER_URL, Object, mark};
+use run_operator::api::{intent::IntentRecord, run::DeletionPolicy};
+use run_operator::decide::answer::{Failure, FailureKind, RunView};
+
+use crate::object::Object;
 use crate::service;
-use crate::state::{Call, Home, RunState, State};
+use crate::state::{Call, Packet, RunState, State};
+pub(crate) use rest::{held, retried, told};
+pub(crate) use sending::{Sending, spot};
+pub(crate) use status::status_written;
 
 macro_rules! broken {
     ($($(#[doc = $says:literal])+ $name:ident,)+) => {
@@ -90,7 +96,7 @@ const PATIENCE: i64 = 300;
 
 /// A request that creates, on its way, may make a run for this object yet.
 fn may_come(s: &State, uid: u8) -> bool {
-    let creates = |c: &&crate::state::Packet| c.uid == uid && matches!(c.call, Call::Create { .. });
+    let creates = |c: &&Packet| c.uid == uid && matches!(c.call, Call::Create { .. });
     !s.service.refuses
         && s.calls
             .iter()
@@ -119,8 +125,7 @@ pub(crate) fn settled(s: &State, uid: u8) -> bool {
 /// The finalizer of this object goes.
 pub(crate) fn released(s: &mut State, object: &Object) {
     let uid = object.uid;
-    let orphan =
-        object.run.spec.deletion_policy() == run_operator::api::run::DeletionPolicy::Orphan;
+    let orphan = object.run.spec.deletion_policy() == DeletionPolicy::Orphan;
     if object.deleting() && orphan {
         s.ghost(uid).orphaned = true;
     }
@@ -138,144 +143,6 @@ pub(crate) fn nothing_left(s: &mut State, uid: u8) {
     }
 }
 
-/// A status stands where another stood.
-pub(crate) fn status_written(s: &mut State, old: &Object, new: &RunStatus) {
-    let before = old.run.status.clone().unwrap_or_default();
-    let uid = old.uid;
-    let known = s.ghost(uid).run_id.clone().or(before.run_id.clone());
-    let foreign = matches!(old.intent(), IntentRecord::Foreign);
-    if known.is_some() && new.run_id.is_some() && new.run_id != known && !foreign {
-        s.breaks(Broken::WrittenOnce);
-    }
-    let lost = |old: bool, same: bool| old && !same;
-    if lost(before.run_id.is_some(), before.run_id == new.run_id)
-        || lost(
-            before.workspace.is_some(),
-            before.workspace == new.workspace,
-        )
-    {
-        s.breaks(Broken::WrittenOnce);
-    }
-    s.ghost(uid).run_id = new.run_id.clone().or(known).filter(|_| !foreign);
-    if !foreign {
-        if before.phase.is_some_and(Phase::terminal) && before.phase != new.phase {
-            s.breaks(Broken::Terminal);
-        }
-        mirrored(s, &before, new);
-        end_is_true(s, uid, &before, new);
-        proof_is_true(s, old, &before, new);
-    }
-}
-
-/// The place of a state among those that the run went through, from 1.
-fn place_of(s: &State, status: &RunStatus) -> Option<usize> {
-    let run = service::numbered(status.run_id.as_deref()?)?;
-    let run = s.service.runs.get(run)?;
-    let state = status.state.as_deref()?;
-    run.passed
-        .iter()
-        .position(|p| p.word() == state)
-        .map(|p| p + 1)
-}
-
-fn mirrored(s: &mut State, before: &RunStatus, new: &RunStatus) {
-    let place = place_of(s, new);
-    let cursor = new.last_event_id.as_deref();
-    let cursor = cursor.and_then(|id| id.strip_prefix('e')?.parse::<usize>().ok());
-    if let Some(cursor) = cursor {
-        if place.is_none_or(|p| p < cursor) {
-            s.breaks(Broken::CursorAhead);
-        }
-        let counted = usize::try_from(new.event_count.unwrap_or_default()).unwrap();
-        let mut ids: Vec<_> = new.events.iter().filter_map(|e| e.id.clone()).collect();
-        ids.sort();
-        ids.dedup();
-        if counted > cursor || ids.len() < new.events.len() {
-            s.breaks(Broken::CountedTwice);
-        }
-    }
-    if before.run_id == new.run_id && place < place_of(s, before) {
-        s.breaks(Broken::TakenBack);
-    }
-    let made = new.run_id.as_deref().and_then(service::numbered);
-    let made = made.is_some_and(|run| run < s.service.runs.len());
-    if made && new.state.is_some() && place.is_none() {
-        s.breaks(Broken::OtherState);
-    }
-}
-
-fn end_is_true(s: &mut State, uid: u8, before: &RunStatus, new: &RunStatus) {
-    let Some(phase) = new
-        .phase
-        .filter(|p| p.terminal() && before.phase != Some(*p))
-    else {
-        return;
-    };
-    if s.ghost(uid).misled {
-        return;
-    }
-    let Some(run_id) = &new.run_id else {
-        let made = s.service.runs.iter().any(|r| r.uid == uid);
-        if made || may_come(s, uid) {
-            s.breaks(Broken::FalseEnd);
-        }
-        return;
-    };
-    let run = service::numbered(run_id).and_then(|n| s.service.runs.get(n));
-    let state = run.map(crate::state::ServiceRun::state);
-    let denied = {
-        let mut apart = 0;
-        let mut last = None;
-        for at in &s.ghosts[usize::from(uid) - 1].denials {
-            if last.is_none_or(|last| at - last >= 60) {
-                apart += 1;
-                last = Some(*at);
-            }
-        }
-        apart >= 3
-    };
-    let right = match phase {
-        Phase::Succeeded => state == Some(RunState::Succeeded),
-        // The deadline makes a failure of a cancellation.
-        Phase::Failed => denied || matches!(state, Some(RunState::Failed | RunState::Cancelled)),
-        _ => state == Some(RunState::Cancelled),
-    };
-    if !right {
-        s.breaks(Broken::FalseEnd);
-    }
-}
-
-fn proof_is_true(s: &mut State, old: &Object, before: &RunStatus, new: &RunStatus) {
-    let IntentRecord::Own(intent) = old.intent() else {
-        return;
-    };
-    let proof = new
-        .refusal
-        .as_ref()
-        .filter(|r| r.not_created && r.epoch == intent.epoch);
-    if proof.is_none() || before.refusal == new.refusal {
-        return;
-    }
-    let made = s.service.runs.iter().any(|r| r.uid == old.uid);
-    if made || may_come(s, old.uid) {
-        s.breaks(Broken::FalseProof);
-    }
-}
-
-/// Whether a status says that the service refused the run for good.
-fn finally(status: &RunStatus) -> bool {
-    let refusals = ["Forbidden", "CreateRefused", "ApprovalConflict"];
-    let mut all = status.conditions.iter();
-    all.any(|c| c.type_ == "Stalled" && refusals.contains(&c.reason.as_str()))
-}
-
-/// Whether a status says that the submission is held.
-fn waits(status: &RunStatus) -> bool {
-    let held = ["Suspended", "VersionNotAccepted", "WorkspaceDeleting"];
-    let mut all = status.conditions.iter();
-    all.any(|c| held.contains(&c.reason.as_str()))
-}
-
 /// A Workspace goes that was deleted.
 pub(crate) fn outlived(s: &mut State) {
     let needs = |o: &Object| {
@@ -286,27 +153,6 @@ pub(crate) fn outlived(s: &mut State) {
     if s.live.iter().flatten().any(|o| needs(o)) {
         s.breaks(Broken::Outlived);
     }
-}
-
-/// At rest an object that says that no run was made for it, and why, says the truth.
-pub(crate) fn told(s: &State, object: &Object) -> bool {
-    let status = object.run.status.clone().unwrap_or_default();
-    let made = s.service.runs.iter().any(|r| r.uid == object.uid);
-    let own = matches!(object.intent(), IntentRecord::Own(_));
-    !(own && made && (waits(&status) || finally(&status)))
-}
-
-/// At rest nothing says that it was refused what was not asked for since a person asked for a retry.
-pub(crate) fn retried(s: &State, object: &Object) -> bool {
-    let status = object.run.status.clone().unwrap_or_default();
-    let annotations = object.run.metadata.annotations.as_ref();
-    let wish = annotations.and_then(|a| a.get(crate::object::RETRY));
-    let own = matches!(object.intent(), IntentRecord::Own(_));
-    let ghost = &s.ghosts[usize::from(object.uid) - 1];
-    object.deleting()
-        || !own
-        || !finally(&status)
-        || wish.is_none_or(|w| ghost.retried.as_ref() == Some(w))
 }
 
 /// A create was answered: whether that ends the submission, as far as this process can know.
@@ -324,143 +170,4 @@ pub(crate) fn heard(s: &mut State, uid: u8, process: u8, answer: &Result<RunView
         hopeless || lone && failure.http_status == Some(409)
     });
     ghost.answered = (ends || ghost.unreadable >= VIOLATIONS).then_some(process);
-}
-
-/// Its operator is at rest: it knows the object as it is, and has nothing to do.
-pub(crate) fn held(s: &mut State, seen: &Object) {
-    let now = s.live.iter().flatten().any(|o| **o == *seen);
-    let known = seen.run_id().is_some()
-        && matches!(seen.intent(), IntentRecord::Own(_) | IntentRecord::Absent);
-    if now && known && !seen.held() && !seen.deleting() && !seen.run.ended() {
-        s.breaks(Broken::Unheld);
-    }
-}
-
-/// A mark of a place, whichever object stands for it.
-pub(crate) fn spot(place: &ResolvedWorkspace) -> u64 {
-    let ResolvedWorkspace {
-        kind,
-        name,
-        base_url,
-        identity,
-        ..
-    } = place;
-    mark(&format!("{kind:?} {name} {base_url} {identity:?}"))
-}
-
-/// Who calls, with which token, on the ground of what.
-pub(crate) struct Sending<'a> {
-    pub(crate) process: u8,
-    pub(crate) object: &'a Object,
-    pub(crate) vanished: bool,
-    /// It saw or wrote the end.
-    pub(crate) ended: bool,
-    /// It knows better than an intent that speaks of an end.
-    pub(crate) knows: bool,
-    /// What it sees of the object is the end that the operator itself kept in the intent.
-    pub(crate) kept: bool,
-    pub(crate) place: ResolvedWorkspace,
-}
-
-impl Sending<'_> {
-    fn over(&self) -> bool {
-        let status = self.object.run.status.clone().unwrap_or_default();
-        let denied = status
-            .conditions
-            .iter()
-            .any(|c| c.reason == "RunNotFound" && c.type_ == "Finished");
-        let kept = self.kept && !self.knows;
-        let ended = self.ended || kept || status.phase.is_some_and(Phase::terminal);
-        ended && !(denied && (self.vanished || self.object.deleting()))
-    }
-
-    /// The object says that the service refused it for good, nothing can have made a run, and nobody asked for a
-    /// retry. (In doubt the same POST is asked again.)
-    fn refused(&self, s: &State) -> bool {
-        let status = self.object.run.status.clone().unwrap_or_default();
-        let annotations = self.object.run.metadata.annotations.as_ref();
-        let retry = annotations.and_then(|a| a.get(crate::object::RETRY));
-        let asked = retry != status.handled_retry.as_ref() || self.object.deleting();
-        let uid = self.object.uid;
-        let doubted = s.service.runs.iter().any(|r| r.uid == uid) || may_come(s, uid);
-        !doubted && !asked && finally(&status)
-    }
-
-    /// A POST is sent.
-    pub(crate) fn post(&self, s: &mut State, key: &str, body: &[u8]) {
-        let name = format!("p{}", self.process);
-        let IntentRecord::Own(intent) = self.object.intent() else {
-            s.breaks(Broken::UnownedPost);
-            return;
-        };
-        let going = self.vanished || self.object.deleting();
-        let ghost = s.ghost(self.object.uid);
-        let again = ghost.answered.take() == Some(self.process);
-        ghost.first = !ghost.posted && intent.epoch == 1;
-        ghost.posted = true;
-        ghost.retried.clone_from(&intent.retry);
-        let wrote = ghost.owners & (1 << self.process) != 0;
-        if again && !going {
-            s.breaks(Broken::AskedAgain);
-        }
-        if intent.owner != name || !wrote {
-            s.breaks(Broken::UnownedPost);
-        }
-        if sha256(body) != intent.sha256 || intent.key != key {
-            s.breaks(Broken::OtherBytes);
-        }
-        let here = spot(&self.place);
-        let pinned = [
-            s.ghost(self.object.uid).pinned,
-            Some(spot(&intent.workspace)),
-        ];
-        if pinned != [Some(here); 2] {
-            s.breaks(Broken::OtherPlace);
-        }
-        if self.over() {
-            s.breaks(Broken::CallAfterEnd);
-        }
-        if !going && !s.world.allowed || self.refused(s) {
-            s.breaks(Broken::Unasked);
-        }
-        if self.object.run.spec.idempotency_key.is_some() {
-            let holder = |o: &Object| {
-                o.uid != self.object.uid
-                    && !o.run.ended()
-                    && matches!(o.intent(), IntentRecord::Own(_))
-            };
-            if s.live.iter().flatten().any(|o| holder(o)) {
-                s.breaks(Broken::KeyShared);
-            }
-        }
-    }
-
-    /// A run is read or cancelled.
-    pub(crate) fn about(&self, s: &mut State, run: usize, cancel: bool) {
-        let found = s.service.runs.get(run).map(|r| (r.home, r.uid));
-        let home = found.map(|f| f.0);
-        let shared = self.object.run.spec.idempotency_key.is_some();
-        // A run of somebody else, or none that was ever made.
-        if found.is_none_or(|f| f.1 != self.object.uid && !shared) {
-            s.breaks(Broken::Unasked);
-        }
-        let here = |home: Home| {
-            let identity = Some(format!("ws-{}", home.identity));
-            identity == self.place.identity && home.moved == (self.place.base_url == OTHER_URL)
-        };
-        if home.is_some_and(|home| !here(home)) {
-            s.breaks(Broken::OtherPlace);
-        }
-        if self.over() {
-            s.breaks(Broken::CallAfterEnd);
-        }
-        let spec = &self.object.run.spec;
-        let going = self.vanished || self.object.deleting();
-        let orphan =
-            going && spec.deletion_policy() == run_operator::api::run::DeletionPolicy::Orphan;
-        let asked = going || spec.cancelled() || spec.active_deadline_seconds.is_some();
-        if cancel && (orphan || !asked) {
-            s.breaks(Broken::Unasked);
-        }
-    }
 }
