@@ -1,13 +1,18 @@
 //! The state of the world: the API server, the processes, what is on its way, the service, and what is
 //! allowed to go wrong still.
 
+mod process;
+mod service;
+
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
-use run_operator::api::{Reason, RunStatus};
+use run_operator::api::RunStatus;
 
-use crate::object::{Object, Remembered};
+use crate::object::Object;
 use crate::properties::Broken;
+pub(crate) use process::{Cancelled, Entry, Hold, Proc, View, Wake};
+pub(crate) use service::{Call, Home, Key, Packet, RunState, Service, ServiceRun};
 
 /// The world at one moment.
 #[derive(Clone, Debug, PartialEq)]
@@ -47,193 +52,6 @@ pub(crate) enum Fair {
     Deleted(u8),
     /// It says what it waits for, and was told to leave its run.
     Orphaned(u8),
-}
-
-/// One process of the operator.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Proc {
-    /// Names it: no two processes have one name.
-    pub(crate) number: u8,
-    /// The objects as its watch last showed them, by name.
-    pub(crate) store: [Option<Arc<Object>>; 2],
-    pub(crate) view: View,
-    /// Sessions that it began.
-    pub(crate) sessions: u8,
-    /// A call was answered by a 401.
-    pub(crate) suspects: bool,
-    pub(crate) entries: Vec<Entry>,
-    /// Who of its Runs has the right to the user's key.
-    pub(crate) claim: Option<u8>,
-}
-
-/// A Workspace as a process last saw it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum View {
-    Unknown,
-    Missing,
-    NotReady(Reason),
-    Ready {
-        /// The token, by its number.
-        token: u8,
-        session: u8,
-        /// The uid of the Workspace.
-        workspace: u8,
-        /// Why first submissions are held, if they are.
-        holds: Option<Reason>,
-    },
-}
-
-/// What a process keeps of an object, as `src/controller/objects.rs` does.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Entry {
-    pub(crate) uid: u8,
-    pub(crate) name: usize,
-    pub(crate) memory: Remembered,
-    pub(crate) latest: Option<Arc<Object>>,
-    pub(crate) hold: Hold,
-    /// A call is under way: nothing else is begun.
-    pub(crate) calling: bool,
-    pub(crate) streaming: bool,
-    /// The object is gone, and this was last seen of it.
-    pub(crate) vanishing: Option<Arc<Object>>,
-    pub(crate) wake: Wake,
-    /// It saw or wrote the end.
-    pub(crate) ended: bool,
-    /// The session of the latest 401; 0 for none.
-    pub(crate) refused: u8,
-    pub(crate) cancel: Cancelled,
-}
-
-/// What a process knows of the latest cancellation that it asked for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Cancelled {
-    /// There was none, or it was seen to have come to nothing.
-    No,
-    /// It was answered, and nobody looked since.
-    Unlooked { accepted: bool },
-    /// It was accepted, and a GET showed the run cancelling.
-    UnderWay,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Hold {
-    Held,
-    Released,
-    Gone,
-}
-
-/// When an object is looked at next.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) enum Wake {
-    /// There is something to be done now.
-    Now,
-    At(i64),
-    /// Before something changes.
-    Never,
-}
-
-/// The service.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub(crate) struct Service {
-    pub(crate) runs: Vec<ServiceRun>,
-    pub(crate) keys: Vec<Key>,
-    /// It refuses these bytes for good.
-    pub(crate) refuses: bool,
-}
-
-/// Where something is at the service.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) struct Home {
-    /// Whom the token acts for.
-    pub(crate) identity: u8,
-    /// The other base URL.
-    pub(crate) moved: bool,
-}
-
-/// The service's memory of a key.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-#[allow(
-    clippy::struct_field_names,
-    reason = "it is what the header calls the key, of what the service keeps for one"
-)]
-pub(crate) struct Key {
-    pub(crate) home: Home,
-    pub(crate) key: Arc<str>,
-    pub(crate) bytes: u64,
-    /// `None`: the request is being worked on.
-    pub(crate) run: Option<usize>,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct ServiceRun {
-    /// The object that it was first made for.
-    pub(crate) uid: u8,
-    pub(crate) home: Home,
-    /// The states it went through; the last is in force. Each is an event.
-    pub(crate) passed: Vec<RunState>,
-    /// When a cancellation was accepted first.
-    pub(crate) accepted: Option<i64>,
-    /// The service has lost it.
-    pub(crate) lost: bool,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum RunState {
-    Running,
-    Cancelling,
-    Succeeded,
-    Failed,
-    Cancelled,
-}
-
-impl RunState {
-    pub(crate) fn word(self) -> &'static str {
-        match self {
-            Self::Running => "running",
-            Self::Cancelling => "cancelling",
-            Self::Succeeded => "succeeded",
-            Self::Failed => "failed",
-            Self::Cancelled => "cancelled",
-        }
-    }
-
-    pub(crate) fn ended(self) -> bool {
-        !matches!(self, Self::Running | Self::Cancelling)
-    }
-}
-
-impl ServiceRun {
-    pub(crate) fn state(&self) -> RunState {
-        self.passed.last().copied().unwrap_or(RunState::Running)
-    }
-
-    pub(crate) fn live(&self) -> bool {
-        !self.state().ended() && !self.lost
-    }
-}
-
-/// A request to the service.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) struct Packet {
-    pub(crate) uid: u8,
-    /// The process that waits for the answer.
-    pub(crate) caller: Option<u8>,
-    pub(crate) call: Call,
-    pub(crate) token: u8,
-    pub(crate) session: u8,
-    /// It goes to the other base URL.
-    pub(crate) moved: bool,
-    /// The service works on it.
-    pub(crate) begun: bool,
-    /// The network sent it twice.
-    pub(crate) doubled: bool,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) enum Call {
-    Create { key: Arc<str>, bytes: u64 },
-    Get(usize),
-    Cancel(usize),
 }
 
 /// A write to the API server that its sender has given up.

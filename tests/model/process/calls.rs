@@ -10,7 +10,7 @@ use crate::cluster;
 use crate::object::{MOVED, Object, mark, place};
 use crate::properties::{self, Broken, Sending};
 use crate::rules::{Fence, Fences};
-use crate::state::{Call, Cancelled, Packet, RunState, State, View, Wake};
+use crate::state::{Call, Cancelled, Entry, Packet, RunState, State, View, Wake};
 
 /// A call goes out.
 pub(super) fn send(
@@ -37,8 +37,8 @@ pub(super) fn send(
     let Some(entry) = proc.entries.iter().find(|e| e.uid == number) else {
         return;
     };
-    let repeats = session <= entry.refused;
-    let hasty = matches!(effect, Effect::Cancel { .. }) && entry.cancel != Cancelled::No;
+    let hasty = hasty(entry, session, effect);
+    let kept = names_an_end(object) && s.ghosts[usize::from(number) - 1].kept;
     // The token that was verified, not the one that the Secret holds now.
     let token = if fences.holds(Fence::Session) {
         token
@@ -49,17 +49,12 @@ pub(super) fn send(
         process: proc.number,
         object,
         vanished: entry.vanishing.is_some(),
-        ended: entry.ended,
-        knows: knows_better(entry),
-        kept: names_an_end(object) && s.ghosts[usize::from(number) - 1].kept,
+        ended: entry.ended || kept && !knows_better(entry),
         place: place(s.world.tokens[usize::from(token)].identity, workspace),
     };
     let caller = proc.number;
-    if repeats {
-        s.breaks(Broken::SameSession);
-    }
-    if hasty {
-        s.breaks(Broken::CancelledAgain);
+    if let Some(hasty) = hasty {
+        s.breaks(hasty);
     }
     let run = |id: &str| crate::service::numbered(id).unwrap_or(usize::MAX);
     let (call, started) = match effect {
@@ -98,6 +93,18 @@ pub(super) fn send(
         if let Some(started) = started {
             entry.memory.learn(started, number, u64::from(session), now);
         }
+    }
+}
+
+/// What the last answers say against this call.
+fn hasty(entry: &Entry, session: u8, effect: &Effect) -> Option<Broken> {
+    let cancel = matches!(effect, Effect::Cancel { .. });
+    if session <= entry.refused {
+        Some(Broken::SameSession)
+    } else if cancel && entry.cancel != Cancelled::No {
+        Some(Broken::CancelledAgain)
+    } else {
+        None
     }
 }
 

@@ -26,12 +26,8 @@ pub(crate) struct Sending<'a> {
     pub(crate) process: u8,
     pub(crate) object: &'a Object,
     pub(crate) vanished: bool,
-    /// It saw or wrote the end.
+    /// It saw or wrote the end, or sees the one that the operator kept in the intent.
     pub(crate) ended: bool,
-    /// It knows better than an intent that speaks of an end.
-    pub(crate) knows: bool,
-    /// What it sees of the object is the end that the operator itself kept in the intent.
-    pub(crate) kept: bool,
     pub(crate) place: ResolvedWorkspace,
 }
 
@@ -42,8 +38,7 @@ impl Sending<'_> {
             .conditions
             .iter()
             .any(|c| c.reason == "RunNotFound" && c.type_ == "Finished");
-        let kept = self.kept && !self.knows;
-        let ended = self.ended || kept || status.phase.is_some_and(Phase::terminal);
+        let ended = self.ended || status.phase.is_some_and(Phase::terminal);
         ended && !(denied && (self.vanished || self.object.deleting()))
     }
 
