@@ -172,10 +172,17 @@ pub(crate) fn serve(s: &mut State, packet: &Packet) -> Result<RunView, Failure> 
             let now = s.now;
             if view(s, *run).is_err() {
                 denied(s, packet.uid);
-            } else if s.service.runs[*run].state() == RunState::Running {
+            } else {
+                // An acceptance that nobody hears begins no patience.
+                let heard = packet.caller.is_some();
                 let run = &mut s.service.runs[*run];
-                run.passed.push(RunState::Cancelling);
-                run.accepted = Some(now);
+                let begins = run.state() == RunState::Running;
+                if begins {
+                    run.passed.push(RunState::Cancelling);
+                }
+                if heard && (begins || run.accepted.is_none()) {
+                    run.accepted = Some(now);
+                }
             }
             view(s, *run)
         }

@@ -41,7 +41,7 @@ pub(crate) struct ServiceRun {
     pub(crate) home: Home,
     /// The states it went through; the last is in force. Each is an event.
     pub(crate) passed: Vec<RunState>,
-    /// When a cancellation was accepted first.
+    /// When the cancellation that is under way was accepted, to the knowledge of somebody.
     pub(crate) accepted: Option<i64>,
     /// The service has lost it.
     pub(crate) lost: bool,
