@@ -8,9 +8,12 @@ use crate::state::State;
 
 /// Whether a status says that the service refused the run for good.
 pub(super) fn finally(status: &RunStatus) -> bool {
-    let refusals = ["Forbidden", "CreateRefused", "ApprovalConflict"];
+    stalled(status, &["Forbidden", "CreateRefused", "ApprovalConflict"])
+}
+
+fn stalled(status: &RunStatus, reasons: &[&str]) -> bool {
     let mut all = status.conditions.iter();
-    all.any(|c| c.type_ == "Stalled" && refusals.contains(&c.reason.as_str()))
+    all.any(|c| c.type_ == "Stalled" && reasons.contains(&c.reason.as_str()))
 }
 
 /// Whether a status says that the submission is held.
@@ -35,9 +38,10 @@ pub(crate) fn retried(s: &State, object: &Object) -> bool {
     let wish = annotations.and_then(|a| a.get(RETRY));
     let own = matches!(object.intent(), IntentRecord::Own(_));
     let ghost = &s.ghosts[usize::from(object.uid) - 1];
+    let in_doubt = ["ServerError", "IdempotencyConflict", "ContractViolation"];
     object.deleting()
         || !own
-        || !finally(&status)
+        || !finally(&status) && !stalled(&status, &in_doubt)
         || wish.is_none_or(|w| ghost.retried.as_ref() == Some(w))
 }
 
