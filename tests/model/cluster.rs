@@ -5,9 +5,10 @@ mod people;
 use std::sync::Arc;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use run_operator::api::{Intent, Run, intent::IntentRecord, run::DeletionPolicy};
+use run_operator::api::{Intent, Phase, Run, intent::IntentRecord, run::DeletionPolicy};
 
 use crate::object::{FINALIZER, INTENT, Object, RETRY, at};
+use crate::process::doubts_the_end;
 use crate::properties::{self, Broken};
 use crate::rules::{Fence, Fences};
 use crate::state::{Ghost, Hold, Op, State, View, Write};
@@ -45,6 +46,10 @@ pub(crate) fn execute(
     match &write.op {
         Op::Status(status) => {
             properties::status_written(s, &old, status);
+            if !status.phase.is_some_and(Phase::terminal) && doubts_the_end(s, write) {
+                // It goes on by the word of one that knew better than the intent.
+                s.ghost(old.uid).kept = false;
+            }
             run.status = Some((**status).clone());
         }
         Op::Intent(text, finalizer) => {

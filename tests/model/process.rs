@@ -18,7 +18,7 @@ use crate::cluster;
 use crate::object::{CONTRACT, Object, at, place, second};
 use crate::properties;
 pub(crate) use crate::state::Proc;
-use crate::state::{Entry, Hold, State, View, Wake};
+use crate::state::{Entry, Hold, State, View, Wake, Write};
 pub(crate) use calls::{answered, given_up};
 pub(crate) use sight::{event, watch};
 pub(crate) use workspace::{leave, may_leave, verify};
@@ -167,6 +167,15 @@ pub(crate) fn look(s: &mut State, slot: usize, number: u8) {
 fn knows_better(entry: &Entry) -> bool {
     let memory = &entry.memory;
     !memory.ended && (memory.run_id.is_some() || memory.submission.epoch > 0)
+}
+
+/// Whether the sender of a write knows better, or did as far as anybody can tell.
+pub(crate) fn doubts_the_end(s: &State, write: &Write) -> bool {
+    let proc = s.procs.iter().flatten().find(|p| p.number == write.sender);
+    let mut entries = proc.iter().flat_map(|p| &p.entries);
+    entries
+        .find(|e| e.uid == write.uid)
+        .is_none_or(knows_better)
 }
 
 fn names_an_end(object: &Object) -> bool {
