@@ -91,6 +91,10 @@ fn current(f: &Facts<'_>) -> Option<RunStatus> {
 /// that the service denied is asked for again, and so its end is never kept in an intent. Where one says so
 /// somebody else wrote it, who may edit Runs and would have a run of their choice cancelled.
 fn rebuild(f: &Facts<'_>) -> Decision {
+    if f.o.vanished {
+        // Nothing is left that could be written.
+        return submitted::release(f, Vec::new());
+    }
     let Some((intent, end)) = f.own_intent().and_then(|i| Some((i, i.end.as_ref()?))) else {
         return Decision::quiet();
     };

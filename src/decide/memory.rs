@@ -127,7 +127,9 @@ pub struct Cancel {
     pub count: u32,
     /// The last answer was final and no acceptance; what it means.
     pub refused: Option<Reason>,
-    /// A GET after the last answer said that the run doesn't exist. Not told by times: a clock can go back.
+    /// A GET after the last answer showed what became of the run. Not told by times: a clock can go back.
+    pub looked_since: bool,
+    /// A GET after the last answer said that the run doesn't exist.
     pub denied_since: bool,
 }
 
@@ -206,6 +208,7 @@ impl Memory {
     pub fn overtaken(&mut self) {
         if holds(Rule::Overtaken) {
             self.seen = None;
+            self.cancel.looked_since = false;
             self.feed.uncover();
         }
     }
@@ -256,6 +259,7 @@ impl Memory {
                 }
                 self.answered_for(&view);
                 self.not_found = NotFound::default();
+                self.cancel.looked_since = true;
                 self.feed.covered();
                 let changed = self.seen.as_ref().is_none_or(|s| s.state != view.state);
                 self.quiet_polls = if changed {
@@ -268,6 +272,7 @@ impl Memory {
             Err(failure) => {
                 let class = classify::classify(&failure, Call::Get, with.contract);
                 if class == Class::Final(Reason::RunNotFound) {
+                    self.cancel.looked_since = true;
                     self.cancel.denied_since = true;
                     let counts = self
                         .not_found
@@ -313,6 +318,7 @@ impl Memory {
     }
 
     fn cancel_ended(&mut self, now: Timestamp) {
+        self.cancel.looked_since = false;
         self.cancel.denied_since = false;
         self.cancel.answered_at = Some(now);
         self.cancel.count = self.cancel.count.saturating_add(1);

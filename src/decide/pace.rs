@@ -91,19 +91,13 @@ fn cancel_at(f: &Facts<'_>, outlook: &Outlook) -> Option<Timestamp> {
     else {
         return Some(allowed);
     };
-    let looked = memory
-        .seen
-        .as_ref()
-        .filter(|s| s.by_get)
-        .map(|s| s.at)
-        .max(denied_at(f));
     // What was seen of a run that the service denies since shows nothing any more.
     let under_way = holds(Rule::CancelOnce)
         && outlook.class == Some(StateClass::Cancelling)
         && memory.cancel.refused.is_none()
         && denied_at(f).is_none();
     // First the effect of the last one is looked at: GET is truth.
-    let unseen = looked.is_none_or(|at| at < answered) && holds(Rule::LookAfterCancel);
+    let unseen = !memory.cancel.looked_since && holds(Rule::LookAfterCancel);
     if under_way || unseen || !holds(Rule::CancelAgain) {
         return None;
     }

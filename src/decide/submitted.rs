@@ -19,6 +19,7 @@ use super::{
     place,
     rules::{Rule, holds},
     situation::Situation,
+    unsubmitted::next_epoch,
     wording,
 };
 
@@ -91,15 +92,22 @@ fn accept(f: &Facts<'_>, run_id: &str) -> Decision {
     }
 }
 
-/// Puts finalizer and intent back after a replace stripped them.
+/// Puts finalizer and intent back after a replace stripped them. The intent goes back as a takeover: while it
+/// was gone, or before, another process may have had its turn, and what this one knew of its own epoch proves
+/// nothing any more.
 fn mend(f: &Facts<'_>, run_id: &str) -> Decision {
     let Some(workspace) = place::pins(f).next() else {
         return nowhere(f, run_id);
     };
-    let intent = f
-        .own_intent()
-        .cloned()
-        .unwrap_or_else(|| rebuilt_intent(f, workspace));
+    let intent = match f.own_intent() {
+        Some(intent) if f.intent_stands() => intent.clone(),
+        Some(intent) => Intent {
+            owner: f.o.settings.process.clone(),
+            epoch: next_epoch(f),
+            ..intent.clone()
+        },
+        None => rebuilt_intent(f, workspace),
+    };
     Decision::act(Effect::WriteIntent {
         intent,
         finalizer: true,

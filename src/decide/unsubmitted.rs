@@ -177,7 +177,7 @@ fn afresh(f: &Facts<'_>, session: &Session) -> Decision {
 
 /// The epoch that begins now. Nothing that was known or answered before speaks of it: by it a takeover and
 /// a retry withdraw the proof. A refusal may have outlived its intent.
-fn next_epoch(f: &Facts<'_>) -> i64 {
+pub(super) fn next_epoch(f: &Facts<'_>) -> i64 {
     let refused = f.status().refusal.as_ref().map_or(0, |r| r.epoch);
     let Some(intent) = f.own_intent() else {
         return refused.saturating_add(1);

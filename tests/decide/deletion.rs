@@ -31,6 +31,8 @@ fn known(state: &str) -> Case {
 #[case::refused_and_read(refused(known("running"), 403, "no").at(1).got(Ok(view("running"))).at(2), "nothing")]
 #[case::refused_at_poll_max(refused(known("running"), 403, "no").at(1).got(Ok(view("running"))).at(60), "cancel")]
 #[case::no_answer(known("running").learn(Learned::CancelAnswered(Err(lost()))).at(1), "cancel")]
+#[case::looked_at_before_alone(cancelled(known("running")).got(Err(lost())).at(90), "refresh")]
+#[case::looked_at_since(cancelled(known("running")).got(Ok(view("running"))).got(Err(lost())).at(90), "cancel")]
 #[case::seen_ended(cancelled(known("running")).at(1).got(Ok(view("cancelled"))), "release")]
 #[case::denied_by_cancel_alone(refused(known("running"), 404, "run_not_found").at(1), "refresh")]
 #[case::denied_by_get_alone(

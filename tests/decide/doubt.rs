@@ -265,6 +265,28 @@ fn a_stripped_intent_is_put_back_as_a_takeover() {
     assert_eq!((intent.epoch, clean, finalizer), (2, false, true));
 }
 
+/// Another process took the intent over and made the run; then a replace took it off.
+#[test]
+fn what_a_process_knew_before_it_was_taken_over_proves_nothing_once_it_mends() {
+    let mut case = Case::new().submitted("running").mine();
+    case.run.metadata.annotations = None;
+    case.run.metadata.finalizers = None;
+    let Some(run_operator::decide::Effect::WriteIntent { intent, clean, .. }) = case.effect()
+    else {
+        panic!("an intent");
+    };
+    assert_eq!(
+        (intent.owner.as_str(), intent.epoch, clean),
+        ("me", 2, false)
+    );
+    let mut mended = case
+        .stands(&intent)
+        .finalizer()
+        .learn(Learned::IntentWritten { intent, clean });
+    mended.run.status = None;
+    assert_eq!(mended.deleting().does(), "submit");
+}
+
 #[test]
 fn a_missing_finalizer_alone_withdraws_nothing() {
     let mut case = Case::new().mine().posted(Err(problem(429, "slow"))).at(700);

@@ -339,6 +339,24 @@ fn a_status_lost_after_the_end_is_rebuilt_without_a_call(
     );
 }
 
+/// No status can be written any more; what is left to be done is to forget it.
+#[test]
+fn an_object_that_vanished_without_the_status_of_its_end_is_let_go() {
+    let mut intent = Case::new().an_intent("earlier", 1);
+    intent.end = Some(End {
+        run_id: Some("run-1".into()),
+        phase: Phase::Succeeded,
+        reason: Reason::Succeeded,
+    });
+    let mut case = Case::new()
+        .mine()
+        .posted(Ok(view("running")))
+        .stands(&intent);
+    case.vanished = true;
+    assert_eq!(case.does(), "cancel");
+    assert_eq!(case.got(Ok(view("succeeded"))).does(), "release");
+}
+
 /// The place is written once: an intent, which may have been edited, doesn't change it.
 #[test]
 fn what_is_left_of_a_status_lost_after_the_end_stays() {

@@ -1,6 +1,7 @@
 //! Each rule of the design, and each guard outside of it, taken away in turn: the model must fail, in the smallest
 //! part of the world that shows it.
 
+use std::collections::HashSet;
 use std::sync::{MutexGuard, PoisonError};
 
 use run_operator::decide::rules::{Rule, without};
@@ -9,7 +10,7 @@ use serde_json::json;
 use crate::figures::Figures;
 use crate::model::{self, Found};
 use crate::rules::{Fence, Fences};
-use crate::scenarios::{self, Scenario, Turn, User};
+use crate::scenarios::{QUIET, Scenario, Turn, User};
 use crate::service::Answer;
 use crate::state::Budget;
 
@@ -18,56 +19,14 @@ const ENOUGH: usize = 200_000;
 
 /// Why the model can't miss a rule. Each is missed by tests of `decide`.
 fn unseen(rule: Rule) -> Option<&'static str> {
-    Some(match rule {
-        Rule::AgeAsWritten | Rule::PlaceAsWritten | Rule::SameKey | Rule::EndDoubted => {
-            "nobody in the model forges an intent"
-        }
-        Rule::SameWorkspace | Rule::SameBaseUrl => "the model has one Workspace at one base URL",
-        Rule::NewSession | Rule::CancelOnce | Rule::LookAfterCancel => {
-            "it saves calls: none that is made too often does harm"
-        }
-        Rule::LoneConflict | Rule::HopelessIsFinal | Rule::ViolationStalls => {
-            "it ends a wait: without it the same POST is asked again, and its answer found in the end"
-        }
-        Rule::RetryWithdraws | Rule::RefusalOfEpoch => {
-            "it swallows a retry: the object stays refused, which the model takes for an end"
-        }
-        Rule::RunIdConflict => {
-            "the other run of the model is nobody's: mirroring it does no harm there"
-        }
-        Rule::NotFoundApart => "a GET that was told so waits a minute by itself (`pace.rs`)",
-        Rule::Overtaken => {
-            "not missed by any state of two processes, one end and a minute: not reached yet"
-        }
-        Rule::EndKept => {
-            "the model takes a status that was lost for a Run that goes on, and allows its calls"
-        }
-        Rule::GivenUpProvesNothing => {
-            "a call of the model always comes to an end that its process learns"
-        }
-        Rule::HoldsOnlyFirst | Rule::AwaitedGoOn => {
-            "what holds submissions ends by itself in the model"
-        }
-        Rule::WorkspaceOutlives => "a Workspace of the model goes by force",
-        _ => return None,
-    })
+    (rule == Rule::NotFoundApart).then_some(
+        "policy itself asks no sooner than a minute after it was told so (`pace.rs`), but for an object that is \
+         being deleted or gone, which doesn't end so; in the model none that is gone comes back",
+    )
 }
 
-const NONE: Scenario = Scenario {
-    name: "ablation",
-    spec: serde_json::Value::Null,
-    budget: scenarios::NONE,
-    users: &[],
-    turns: &[],
-    answers: &[],
-    network: false,
-    refuses: false,
-    ends: false,
-    loses: false,
-};
-
 fn budget(change: impl FnOnce(&mut Budget)) -> Scenario {
-    let mut scenario = NONE;
+    let mut scenario = QUIET;
     change(&mut scenario.budget);
     scenario
 }
@@ -96,6 +55,13 @@ impl Scenario {
         self
     }
 
+    /// This happens to token, Workspace or namespace.
+    fn turned(mut self, turns: &'static [Turn]) -> Self {
+        self.turns = turns;
+        self.budget.turns = 1;
+        self
+    }
+
     fn with(mut self, change: impl FnOnce(&mut Budget)) -> Self {
         change(&mut self.budget);
         self
@@ -105,47 +71,63 @@ impl Scenario {
 /// The smallest part of the world in which the rule is missed.
 #[allow(clippy::too_many_lines, reason = "one line a rule: a table")]
 fn scenario(rule: Rule) -> Scenario {
-    use Answer::{Anonymous, Bare, Forbidden, Hopeless, Ignored, NotFound};
+    use Answer::{
+        Anonymous, Bare, Forbidden, GivenUp, Hopeless, Ignored, NotFound, OtherRun, Unauthorized,
+        Unavailable, Unreadable,
+    };
     use User::{Cancel, Copy, Delete, Force, Orphan, Retry, Second, StripKnown};
     match rule {
         Rule::FinalizerFirst | Rule::Patience => people(&[Delete]),
         Rule::OwnerPosts => budget(|b| b.crashes = 1),
         Rule::AnsweredWrite => people(&[Delete]).with(|b| (b.leases, b.writes) = (1, 1)),
         Rule::TakeoverWithdraws => people(&[Delete]).with(|b| b.leases = 1),
-        Rule::RetryOnce => people(&[Retry(1)]).answered(&[Forbidden]),
+        Rule::RetryOnce | Rule::RetryWithdraws | Rule::RefusalOfEpoch => {
+            people(&[Retry(1)]).answered(&[Forbidden])
+        }
         Rule::ForeignWaits | Rule::ForeignFrees => people(&[Copy { status: false }]),
         Rule::ForeignStatus => people(&[Copy { status: true }]),
         Rule::UnreadableWaits => people(&[User::Scribble, Delete]).with(|b| b.crashes = 1),
         Rule::IntentRemembered => people(&[User::Strip, Delete]).lossy(),
+        Rule::AgeAsWritten => people(&[User::ForgeTime]).lossy().with(|b| b.days = 1),
+        Rule::PlaceAsWritten => people(&[User::ForgePlace])
+            .lossy()
+            .turned(&[Turn::RotateToOther]),
+        Rule::SameKey => people(&[User::ForgeKey]).lossy(),
+        Rule::EndDoubted => people(&[User::ForgeEnd, Delete]).with(|b| b.crashes = 1),
         Rule::KeyInUse => Scenario {
             spec: json!({"idempotencyKey": "nightly"}),
             ..people(&[Second])
         },
-        Rule::NamespaceAllowed => Scenario {
-            turns: &[Turn::Disallow],
-            ..budget(|b| b.turns = 1)
-        },
-        Rule::HoldsFirst => Scenario {
-            turns: &[Turn::Holds],
-            ..budget(|b| b.turns = 1)
-        },
-        Rule::SameIdentity => Scenario {
-            turns: &[Turn::RotateToOther],
-            ..budget(|b| b.turns = 1)
-        },
-        Rule::VerifiedToken => Scenario {
-            turns: &[Turn::Expire],
-            ..budget(|b| b.turns = 1)
-        },
+        Rule::NamespaceAllowed => QUIET.turned(&[Turn::Disallow]),
+        Rule::HoldsFirst => QUIET.turned(&[Turn::Holds]),
+        Rule::HoldsOnlyFirst => QUIET.lossy().turned(&[Turn::Holds]),
+        Rule::AwaitedGoOn | Rule::WorkspaceOutlives => QUIET.turned(&[Turn::WorkspaceLeaves]),
+        Rule::SameWorkspace => people(&[User::ForgeName]),
+        Rule::SameBaseUrl => QUIET.turned(&[Turn::WorkspaceMoves]),
+        Rule::SameIdentity => QUIET.turned(&[Turn::RotateToOther]),
+        Rule::VerifiedToken => QUIET.turned(&[Turn::Expire]),
         Rule::SameBytes => people(&[User::Workload]),
-        Rule::KeyRetention => NONE.lossy().with(|b| b.days = 1),
+        Rule::KeyRetention => QUIET.lossy().with(|b| b.days = 1),
         Rule::SoleOwner | Rule::RefusalKept | Rule::DoubtAsksAgain => {
-            NONE.answered(&[Forbidden]).with(|b| b.crashes = 1)
+            QUIET.answered(&[Forbidden]).with(|b| b.crashes = 1)
         }
         Rule::AnswerProves | Rule::DoubtHolds => people(&[Delete]).lossy(),
         Rule::RefusalProves => people(&[Delete]).answered(&[Hopeless { done: true }]),
         Rule::ProblemProves => people(&[Delete]).answered(&[Bare { done: true }]),
-        Rule::ConflictProvesNothing => NONE.lossy(),
+        Rule::ConflictProvesNothing | Rule::LoneConflict => QUIET.lossy(),
+        Rule::GivenUpProvesNothing => people(&[Delete]).answered(&[GivenUp]),
+        Rule::HopelessIsFinal => QUIET.answered(&[Hopeless { done: false }]),
+        Rule::ViolationStalls => QUIET
+            .answered(&[Unreadable])
+            .with(|b| (b.calls, b.minutes) = (5, 4)),
+        Rule::NewSession => QUIET.answered(&[Unauthorized]),
+        Rule::RunIdConflict => QUIET.answered(&[OtherRun]).with(|b| b.minutes = 1),
+        Rule::Overtaken => people(&[Cancel]).with(|b| b.leases = 1),
+        Rule::EndKept => people(&[User::LoseStatus]).with(|b| (b.runs, b.minutes) = (1, 1)),
+        Rule::CancelOnce => people(&[Cancel]).with(|b| b.minutes = 1),
+        Rule::LookAfterCancel => people(&[Cancel])
+            .answered(&[Unavailable { done: false }])
+            .with(|b| b.minutes = 2),
         Rule::UnreadableProvesNothing => people(&[Delete]).answered(&[Anonymous]),
         Rule::BytesRefused => Scenario {
             refuses: true,
@@ -156,10 +138,10 @@ fn scenario(rule: Rule) -> Scenario {
         Rule::Mended => people(&[StripKnown]),
         Rule::CursorWaits => budget(|b| (b.events, b.runs, b.minutes) = (2, 1, 1)),
         Rule::ReplayOnce => budget(|b| (b.events, b.runs, b.moments) = (3, 1, 1)),
-        Rule::NotFoundThrice => NONE
+        Rule::NotFoundThrice => QUIET
             .answered(&[NotFound])
             .with(|b| (b.calls, b.minutes, b.moments) = (3, 1, 2)),
-        Rule::DeniedKept => NONE
+        Rule::DeniedKept => QUIET
             .answered(&[NotFound])
             .with(|b| (b.calls, b.minutes) = (3, 3)),
         Rule::Terminal => budget(|b| b.runs = 1),
@@ -171,7 +153,7 @@ fn scenario(rule: Rule) -> Scenario {
         Rule::PatienceFromDeletion => people(&[Cancel, Delete]).with(|b| b.patience = 1),
         Rule::CancelDenies | Rule::GetDenies => people(&[Delete]).answered(&[NotFound]),
         Rule::VanishedCancelled => people(&[Force]),
-        _ => NONE,
+        _ => QUIET,
     }
 }
 
@@ -185,10 +167,7 @@ fn scenario_of(fence: Fence) -> Scenario {
         Fence::IntentVersion => people(&[Delete]).with(|b| (b.leases, b.writes) = (1, 1)),
         Fence::ReleaseVersion => people(&[Delete]).with(|b| (b.leases, b.writes) = (1, 1)),
         Fence::Uid => people(&[Delete, Recreate]).with(|b| (b.writes, b.runs) = (1, 1)),
-        Fence::Session => Scenario {
-            turns: &[Turn::RotateToOther],
-            ..budget(|b| b.turns = 1)
-        },
+        Fence::Session => QUIET.turned(&[Turn::RotateToOther]),
     }
 }
 
@@ -280,7 +259,11 @@ fn with_all_of_its_rules_the_model_holds_in_each_of_these_worlds() {
     let worlds = Rule::ALL.iter().filter(|r| unseen(**r).is_none());
     let worlds = worlds.map(|rule| (rule.name(), scenario(*rule)));
     let fences = Fence::ALL.iter().map(|f| (f.name(), scenario_of(*f)));
+    let mut seen = HashSet::new();
     for (name, world) in worlds.chain(fences) {
+        if !seen.insert(format!("{world:?}")) {
+            continue;
+        }
         let found = model::check(world, Fences::default(), 2, ENOUGH);
         if let Some(wrong) = found.violation {
             panic!("{name}: {:?}\n{}", wrong.what, wrong.trace.join("\n"));

@@ -1,19 +1,18 @@
-//! The API server: guarded writes, and what people do to objects.
+//! The API server: guarded writes, and objects that come and go.
+
+mod people;
 
 use std::sync::Arc;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use run_operator::api::{
-    Intent, Phase, Reason,
-    intent::{End, IntentRecord},
-    run::DeletionPolicy,
-};
+use run_operator::api::{Intent, Phase, Run, intent::IntentRecord, run::DeletionPolicy};
 
 use crate::object::{FINALIZER, INTENT, Object, RETRY, at};
+use crate::process::doubts_the_end;
 use crate::properties::{self, Broken};
 use crate::rules::{Fence, Fences};
-use crate::scenarios::User;
-use crate::state::{Ghost, Hold, Op, State, Write};
+use crate::state::{Ghost, Hold, Op, State, View, Write};
+pub(crate) use people::act;
 
 /// Why the API server did nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,6 +46,10 @@ pub(crate) fn execute(
     match &write.op {
         Op::Status(status) => {
             properties::status_written(s, &old, status);
+            if !status.phase.is_some_and(Phase::terminal) && doubts_the_end(s, write) {
+                // It goes on by the word of one that knew better than the intent.
+                s.ghost(old.uid).kept = false;
+            }
             run.status = Some((**status).clone());
         }
         Op::Intent(text, finalizer) => {
@@ -67,6 +70,7 @@ pub(crate) fn execute(
                 properties::released(s, &old);
             }
             if let Some(text) = text {
+                s.ghost(old.uid).kept = true;
                 run.metadata
                     .annotations
                     .get_or_insert_default()
@@ -84,7 +88,15 @@ fn intent_written(s: &mut State, old: &Object, sender: u8, text: &str) {
         return;
     };
     if intent.uid == crate::object::uid(old.uid) && intent.owner == format!("p{sender}") {
-        s.ghost(old.uid).owners |= 1 << sender;
+        let ghost = s.ghost(old.uid);
+        ghost.owners |= 1 << sender;
+        ghost.pinned = Some(properties::spot(&intent.workspace));
+    }
+    let same_epoch = matches!(old.intent(), IntentRecord::Own(i) if i.epoch == intent.epoch);
+    if !same_epoch {
+        // What was answered before ends nothing of this epoch.
+        let ghost = s.ghost(old.uid);
+        (ghost.answered, ghost.unreadable) = (None, 0);
     }
     let annotations = old.run.metadata.annotations.as_ref();
     let asked = annotations.is_some_and(|a| a.contains_key(RETRY));
@@ -92,9 +104,11 @@ fn intent_written(s: &mut State, old: &Object, sender: u8, text: &str) {
         s.breaks(Broken::Unasked);
     }
     let first = matches!(old.intent(), IntentRecord::Absent) && old.run_id().is_none();
-    let held = s.procs.iter().flatten().any(|p| {
-        p.number == sender && matches!(p.view, crate::state::View::Ready { holds: true, .. })
-    });
+    let held = s
+        .procs
+        .iter()
+        .flatten()
+        .any(|p| p.number == sender && matches!(p.view, View::Ready { holds: Some(_), .. }));
     if first && held && !s.ghost(old.uid).forced {
         s.breaks(Broken::Unasked);
     }
@@ -105,7 +119,7 @@ fn intent_written(s: &mut State, old: &Object, sender: u8, text: &str) {
 }
 
 /// The object stands so now; without a finalizer one that is being deleted is gone.
-pub(crate) fn put(s: &mut State, name: usize, run: run_operator::api::Run) -> Option<Arc<Object>> {
+pub(crate) fn put(s: &mut State, name: usize, run: Run) -> Option<Arc<Object>> {
     let old = s.live[name].clone()?;
     s.version += 1;
     let new = Object::new(run, old.uid, s.version);
@@ -165,125 +179,11 @@ pub(crate) fn owed(s: &mut State, uid: u8) {
 }
 
 /// A person creates an object.
-pub(crate) fn create(s: &mut State, name: usize, mut run: run_operator::api::Run) {
+pub(crate) fn create(s: &mut State, name: usize, mut run: Run) {
     s.ghosts.push(Ghost::default());
     let uid = u8::try_from(s.ghosts.len()).unwrap();
     run.metadata.uid = Some(crate::object::uid(uid));
     run.metadata.creation_timestamp = Some(Time(at(s.now)));
     s.version += 1;
     s.live[name] = Some(Arc::new(Object::new(run, uid, s.version)));
-}
-
-/// An intent as somebody edits it.
-fn forged(mut intent: Intent, user: User, now: i64) -> Intent {
-    match user {
-        User::ForgeTime => intent.time = at(now),
-        User::ForgePlace => intent.workspace.identity = Some("ws-1".into()),
-        User::ForgeKey => intent.key = "another".into(),
-        _ => {
-            intent.end = Some(End {
-                run_id: Some("run-7".into()),
-                phase: Phase::Failed,
-                reason: Reason::RunNotFound,
-            });
-        }
-    }
-    intent
-}
-
-/// What a person does.
-pub(crate) fn act(s: &mut State, user: User, spec: &serde_json::Value) {
-    let first = s.live[0].clone();
-    match user {
-        User::Recreate if first.is_none() && s.ghosts.len() < 2 => {
-            return create(s, 0, Object::fresh(spec, 0, 0));
-        }
-        User::Second if s.live[1].is_none() && s.ghosts.len() < 2 => {
-            return create(s, 1, Object::fresh(spec, 0, 1));
-        }
-        _ => {}
-    }
-    let Some(object) = first else {
-        return;
-    };
-    let mut run = object.run.clone();
-    let spec_before = run.spec.clone();
-    let ended = run.ended();
-    match user {
-        User::Delete if !object.deleting() => {
-            delete(s, 0);
-            return;
-        }
-        User::Cancel => run.spec.cancel = Some(true),
-        User::Suspend if object.run_id().is_none() => run.spec.suspend = Some(true),
-        User::Resume if run.spec.suspended() => run.spec.suspend = None,
-        User::Orphan => run.spec.deletion_policy = Some(DeletionPolicy::Orphan),
-        User::Deadline => run.spec.active_deadline_seconds = Some(60),
-        User::Workload if !ended => {
-            run.spec.workload.insert("swapped".into(), true.into());
-        }
-        User::Retry(n) => {
-            let annotations = run.metadata.annotations.get_or_insert_default();
-            annotations.insert(RETRY.into(), n.to_string());
-        }
-        User::Strip if object.held() && !ended => {
-            s.ghost(object.uid).forced = true;
-            run.metadata.annotations = None;
-            run.metadata.finalizers = None;
-        }
-        User::StripKnown if object.held() && !ended && object.run_id().is_some() => {
-            s.ghost(object.uid).forced = true;
-            run.metadata.annotations = None;
-            run.metadata.finalizers = None;
-        }
-        User::Force if object.held() => {
-            s.ghost(object.uid).forced = true;
-            s.live[0] = Some(Arc::new(Object::new(
-                {
-                    run.metadata.finalizers = None;
-                    run
-                },
-                object.uid,
-                object.version,
-            )));
-            delete(s, 0);
-            return;
-        }
-        // Not of an object that was stripped too: nothing would say any more which run is whose.
-        User::LoseStatus if !matches!(object.intent(), IntentRecord::Absent) => {
-            run.status = Some(run_operator::api::RunStatus {
-                observed_generation: Some(-1),
-                ..Default::default()
-            });
-        }
-        User::Scribble if object.held() && !ended => {
-            let annotations = run.metadata.annotations.get_or_insert_default();
-            annotations.insert(INTENT.into(), "{".into());
-        }
-        User::ForgeTime | User::ForgePlace | User::ForgeKey | User::ForgeEnd if object.held() => {
-            let IntentRecord::Own(intent) = object.intent() else {
-                return;
-            };
-            let text = serde_json::to_string(&forged(*intent, user, s.now)).unwrap();
-            let annotations = run.metadata.annotations.get_or_insert_default();
-            annotations.insert(INTENT.into(), text);
-        }
-        User::Copy { status } if s.ghosts.len() < 2 && object.held() => {
-            let mut copy = object.run.clone();
-            copy.metadata.name = Some("run-1".into());
-            copy.metadata.deletion_timestamp = None;
-            copy.metadata.generation = Some(1);
-            if !status {
-                copy.status = Object::fresh(spec, 0, 1).status;
-            }
-            return create(s, 1, copy);
-        }
-        _ => return,
-    }
-    if run.spec != spec_before {
-        run.metadata.generation = run.metadata.generation.map(|g| g + 1);
-    }
-    if run != object.run {
-        put(s, 0, run);
-    }
 }

@@ -1,18 +1,21 @@
 //! The way to rest: the faults have ended, one process is left, and whatever is due is done in turn.
 
+mod begin;
+mod rest;
+
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
-
-use run_operator::api::{Phase, intent::IntentRecord, run::DeletionPolicy};
 
 use crate::cluster;
 use crate::model::Model;
 use crate::process::{self, Fate};
 use crate::properties::Broken;
 use crate::service;
-use crate::state::{Budget, Fair, RunState, State, Token, Wake};
+use crate::state::{Fair, RunState, State, Wake};
+use begin::begin;
+use rest::at_rest;
 
 /// Steps in which an object comes to rest, is deleted and goes.
 const BOUND: usize = 300;
@@ -112,54 +115,6 @@ pub(crate) fn way(m: &Model, from: &State) -> Vec<String> {
     lines
 }
 
-/// The faults have ended.
-fn begin(from: &State) -> State {
-    let mut s = from.clone();
-    s.left = Budget::default();
-    s.fair = Some(Fair::Alone(0));
-    let number = |p: &Option<process::Proc>| p.as_ref().map(|p| p.number);
-    let (first, second) = (number(&s.procs[0]), number(&s.procs[1]));
-    match (first, second) {
-        (Some(a), Some(b)) => process::crash(&mut s, usize::from(a > b)),
-        (None, None) => process::start(&mut s, 0),
-        _ => {}
-    }
-    if s.procs[0].is_none() {
-        s.procs.swap(0, 1);
-    }
-    let good = Token {
-        identity: pinned(&s),
-        valid: true,
-    };
-    if s.world.tokens.last() != Some(&good) {
-        s.world.tokens.push(good);
-    }
-    s.world.workspace = s.world.workspace.or(Some(1));
-    s.world.allowed = true;
-    s.world.holds = false;
-    for entry in s.procs.iter_mut().flatten().flat_map(|p| &mut p.entries) {
-        entry.streaming = false;
-    }
-    process::look_all(&mut s, 0);
-    s
-}
-
-/// Whom the good token is to act for: whoever the first object is pinned to.
-fn pinned(s: &State) -> u8 {
-    let object = s.live.iter().flatten().next();
-    let intent = object.and_then(|o| match o.intent() {
-        IntentRecord::Own(intent) => Some(intent.workspace),
-        _ => None,
-    });
-    let stored = object.and_then(|o| o.run.status.as_ref()?.workspace.clone());
-    // Whoever wrote the intent knows better than what somebody else made of it.
-    let mut entries = s.procs.iter().flatten().flat_map(|p| &p.entries);
-    let own = object.and_then(|o| entries.find(|e| e.uid == o.uid));
-    let own = own.and_then(|e| Some(e.memory.intent.as_ref()?.workspace.clone()));
-    let place = stored.or(own).or(intent).and_then(|w| w.identity);
-    u8::from(place.is_some_and(|identity| identity == "ws-1"))
-}
-
 enum Way {
     On(String, Box<State>),
     Rest,
@@ -171,15 +126,20 @@ fn step(m: &Model, before: &State) -> Way {
     match due(m, &mut s) {
         Some(what) => {
             s.calls.sort();
-            if let (Some(Fair::Alone(n) | Fair::Deleted(n) | Fair::Orphaned(n)), false) =
-                (&mut s.fair, what.starts_with("wait"))
-            {
-                *n = 0;
+            if let (Some(idle), false) = (idle(&mut s), what.starts_with("wait")) {
+                *idle = 0;
             }
             Way::On(what, Box::new(s))
         }
         None => at_rest(s),
     }
+}
+
+/// The looks in a row that came to nothing.
+fn idle(s: &mut State) -> Option<&mut u8> {
+    let (Fair::Held(n) | Fair::Alone(n) | Fair::Deleted(n) | Fair::Orphaned(n)) =
+        s.fair.as_mut()?;
+    Some(n)
 }
 
 /// The next thing that is due.
@@ -212,17 +172,22 @@ fn due(m: &Model, s: &mut State) -> Option<String> {
         process::step(s, m.fences, 0, uid, Fate::Done);
         return Some(what);
     }
+    if process::may_leave(s) {
+        process::leave(s);
+        return Some("the Workspace goes".into());
+    }
+    if s.world.workspace.is_none() {
+        s.world.workspace = Some(2);
+        return Some("the Workspace is created again".into());
+    }
     if let Some(what) = run_goes_on(s) {
         return Some(what);
     }
-    let idle = match &mut s.fair {
-        Some(Fair::Alone(n) | Fair::Deleted(n) | Fair::Orphaned(n)) if *n < 8 => n,
-        _ => return None,
-    };
     let wakes = s.procs[0].iter().flat_map(|p| &p.entries).map(|e| e.wake);
     let Some(Wake::At(next)) = wakes.min().filter(|w| *w != Wake::Never) else {
         return None;
     };
+    let idle = idle(s).filter(|idle| **idle < 8)?;
     *idle += 1;
     if next - s.now > 80_000 {
         service::forget(s);
@@ -249,58 +214,4 @@ fn run_goes_on(s: &mut State) -> Option<String> {
         return Some(format!("run {} is {to:?}", number + 1));
     }
     None
-}
-
-fn at_rest(mut s: State) -> Way {
-    let objects: Vec<_> = s.live.iter().flatten().cloned().collect();
-    for object in &objects {
-        let status = object.run.status.clone().unwrap_or_default();
-        let is = |kind: &str| {
-            let mut all = status.conditions.iter();
-            all.any(|c| c.type_ == kind && c.status == "True")
-        };
-        let says = |reason: &str| status.conditions.iter().any(|c| c.reason == reason);
-        if !crate::properties::told(&s, object) {
-            return Way::Wrong(Broken::Untold);
-        }
-        let ended = status.phase.is_some_and(Phase::terminal);
-        let explained = is("Stalled") || says("Suspended");
-        if !ended && !explained || ended && object.held() && !says("RunNotFound") {
-            return Way::Wrong(Broken::NoEnd);
-        }
-        let entries = s.procs[0].iter().flat_map(|p| &p.entries);
-        let asleep = entries
-            .into_iter()
-            .all(|e| e.uid != object.uid || e.wake == Wake::Never);
-        if ended && !asleep && !object.deleting() {
-            return Way::Wrong(Broken::NotQuiet);
-        }
-    }
-    let owed = |g: &crate::state::Ghost| g.owed && !g.orphaned;
-    for (uid, ghost) in (1_u8..).zip(&s.ghosts) {
-        if owed(ghost) && !crate::properties::settled(&s, uid) {
-            return Way::Wrong(Broken::LeftBehind);
-        }
-    }
-    let next = match s.fair {
-        _ if objects.is_empty() => return Way::Rest,
-        Some(Fair::Alone(_)) => Fair::Deleted(0),
-        Some(Fair::Deleted(_)) => Fair::Orphaned(0),
-        _ => return Way::Wrong(Broken::NoEnd),
-    };
-    s.fair = Some(next);
-    for name in 0..2 {
-        let Some(object) = s.live[name].clone() else {
-            continue;
-        };
-        if next == Fair::Deleted(0) {
-            cluster::delete(&mut s, name);
-        } else {
-            let mut run = object.run.clone();
-            run.spec.deletion_policy = Some(DeletionPolicy::Orphan);
-            run.metadata.generation = run.metadata.generation.map(|g| g + 1);
-            cluster::put(&mut s, name, run);
-        }
-    }
-    Way::On(format!("{next:?}"), Box::new(s))
 }

@@ -161,13 +161,22 @@ impl Remembered {
     }
 }
 
+/// The Workspace that was created again at another base URL.
+pub(crate) const MOVED: u8 = 3;
+
+pub(crate) const OTHER_URL: &str = "https://elsewhere.example.com/api/v1";
+
 /// The place that a verified token stands for.
 pub(crate) fn place(identity: u8, workspace: u8) -> ResolvedWorkspace {
     ResolvedWorkspace {
         kind: WorkspaceKind::Workspace,
         name: "default".into(),
         uid: format!("w{workspace}"),
-        base_url: "https://runs.example.com/api/v1".into(),
+        base_url: if workspace == MOVED {
+            OTHER_URL.into()
+        } else {
+            "https://runs.example.com/api/v1".into()
+        },
         identity: Some(format!("ws-{identity}")),
     }
 }

@@ -1,25 +1,28 @@
 //! A process of the operator, as `src/controller` runs it round `decide`: what it reads is its watch's view or
 //! its own last write; what it remembers is gone with it; a call is one at a time.
 
+mod calls;
+mod sight;
+mod workspace;
+mod writes;
+
 use std::sync::Arc;
 use std::time::Duration;
 
 use run_operator::{
-    api::{Intent, Reason, RunStatus, intent::IntentRecord},
-    decide::{
-        Decision, Effect, Follow, Learned, Memory, Observed, Session, Settings, WorkspaceView,
-        answer::{Failure, RunView},
-        decide,
-        feed::Received,
-    },
+    api::{RunStatus, intent::IntentRecord},
+    decide::{Decision, Effect, Follow, Observed, Session, Settings, WorkspaceView, decide},
 };
 
-use crate::cluster::{self, Refused};
-use crate::object::{CONTRACT, Object, Remembered, at, mark, place, second};
-use crate::properties::Sending;
-use crate::rules::{Fence, Fences};
+use crate::cluster;
+use crate::object::{CONTRACT, Object, at, place, second};
+use crate::properties;
 pub(crate) use crate::state::Proc;
-use crate::state::{Call, Entry, Hold, Op, Packet, State, View, Wake, Write};
+use crate::state::{Entry, Hold, State, View, Wake, Write};
+pub(crate) use calls::{answered, given_up};
+pub(crate) use sight::{event, watch};
+pub(crate) use workspace::{leave, may_leave, verify};
+pub(crate) use writes::step;
 
 /// What becomes of a write to the API server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -33,8 +36,6 @@ pub(crate) enum Fate {
 
 /// The pace of whatever waits for a regular look.
 const POLL: Duration = Duration::from_mins(1);
-/// After the API server refused a write.
-const AFTER_REFUSAL: i64 = 60;
 /// How often a vanished object is looked at.
 const PAUSE: i64 = 5;
 
@@ -60,7 +61,7 @@ impl Proc {
             } => WorkspaceView::Ready(Session {
                 number: u64::from(session),
                 resolved: place(s.world.tokens[usize::from(token)].identity, workspace),
-                holds: holds.then(|| (Reason::VersionNotAccepted, "held".into())),
+                holds: holds.map(|reason| (reason, "held".into())),
             }),
         }
     }
@@ -142,6 +143,7 @@ pub(crate) fn look(s: &mut State, slot: usize, number: u8) {
     };
     let vanished = entry.vanishing.is_some();
     entry.ended |= object.run.ended();
+    let believes = names_an_end(&object) && !knows_better(entry);
     match decision.follow {
         Follow::Keep => {}
         Follow::Open => entry.streaming = events,
@@ -154,9 +156,30 @@ pub(crate) fn look(s: &mut State, slot: usize, number: u8) {
         Wake::Never if vanished => Wake::At(now + PAUSE),
         again => again,
     };
+    let ghost = s.ghost(number);
+    ghost.misled |= ghost.forged && believes;
     if !something && !vanished {
-        crate::properties::held(s, &object);
+        properties::held(s, &object);
     }
+}
+
+/// It knows of a submission itself and has seen no end: it believes no intent that speaks of one.
+fn knows_better(entry: &Entry) -> bool {
+    let memory = &entry.memory;
+    !memory.ended && (memory.run_id.is_some() || memory.submission.epoch > 0)
+}
+
+/// Whether the sender of a write knows better, or did as far as anybody can tell.
+pub(crate) fn doubts_the_end(s: &State, write: &Write) -> bool {
+    let proc = s.procs.iter().flatten().find(|p| p.number == write.sender);
+    let mut entries = proc.iter().flat_map(|p| &p.entries);
+    entries
+        .find(|e| e.uid == write.uid)
+        .is_none_or(knows_better)
+}
+
+fn names_an_end(object: &Object) -> bool {
+    matches!(object.intent(), IntentRecord::Own(intent) if intent.end.is_some())
 }
 
 pub(crate) fn look_all(s: &mut State, slot: usize) {
@@ -198,456 +221,11 @@ pub(crate) fn crash(s: &mut State, slot: usize) {
     }
 }
 
-/// The watch brings the newest version of an object, or that it is gone.
-pub(crate) fn watch(s: &mut State, slot: usize, name: usize) -> bool {
-    let seen = s.live[name].clone();
-    let Some(proc) = s.procs[slot].as_mut() else {
-        return false;
-    };
-    if proc.store[name] == seen {
-        return false;
-    }
-    proc.store[name].clone_from(&seen);
-    if let Some(seen) = seen {
-        match proc.entry(seen.uid) {
-            Some(entry) => newest(entry, seen),
-            None => proc.entries.push(Entry::new(seen, name)),
-        }
-    }
-    let rest = proc.entries.iter().filter(|e| e.name == name);
-    let numbers: Vec<u8> = rest.map(|e| e.uid).collect();
-    for number in numbers {
-        part(s, slot, number);
-    }
-    // Another Run's key may be free now.
-    look_all(s, slot);
-    true
-}
-
-impl Entry {
-    fn new(seen: Arc<Object>, name: usize) -> Self {
-        let mut memory = Memory::default();
-        if let Some(status) = &seen.run.status {
-            memory.feed.remember(status);
-        }
-        Self {
-            uid: seen.uid,
-            name,
-            memory: Remembered::new(memory),
-            latest: Some(seen),
-            hold: Hold::Held,
-            calling: false,
-            streaming: false,
-            vanishing: None,
-            wake: Wake::Now,
-            ended: false,
-        }
-    }
-}
-
-/// `Entry::newest`.
-fn newest(entry: &mut Entry, seen: Arc<Object>) {
-    match entry.latest.take() {
-        Some(own) if own.version > seen.version => {
-            entry.latest = Some(own);
-            return;
-        }
-        Some(own) if own.run.status != seen.run.status => {
-            entry.memory.change(Memory::overtaken);
-            entry.latest = Some(seen);
-        }
-        _ => entry.latest = Some(seen),
-    }
-    // Somebody may have taken the end away.
-    entry.ended = false;
-}
-
-/// `State::part`: of an object that is gone from the store, what is left to be done.
-fn part(s: &mut State, slot: usize, number: u8) {
-    let Some(proc) = s.procs[slot].as_mut() else {
-        return;
-    };
-    let there = proc.store.iter().flatten().any(|o| o.uid == number);
-    let Some(entry) = proc.entry(number).filter(|e| !there && !e.calling) else {
-        return;
-    };
-    if entry.vanishing.is_none() {
-        let held = entry.latest.clone().filter(|_| entry.hold == Hold::Held);
-        let known = |o: &Arc<Object>| {
-            (o.run_id().is_some() || entry.memory.run_id.is_some()) && !o.run.ended()
-        };
-        match held.filter(known) {
-            Some(run) => {
-                entry.vanishing = Some(run);
-                entry.streaming = false;
-            }
-            None => forget(proc, number),
-        }
-    }
-}
-
-fn forget(proc: &mut Proc, number: u8) {
-    proc.entries.retain(|e| e.uid != number);
-    proc.claim = proc.claim.filter(|c| *c != number);
-}
-
-/// What a check of the Workspace would find now.
-fn truth(s: &State, proc: &Proc) -> View {
-    let token = u8::try_from(s.world.tokens.len() - 1).unwrap();
-    let Some(workspace) = s.world.workspace else {
-        return View::Missing;
-    };
-    if !s.world.tokens[usize::from(token)].valid {
-        return View::NotReady(Reason::Unauthorized);
-    }
-    let same = match proc.view {
-        View::Ready {
-            token: old,
-            session,
-            workspace: kept,
-            ..
-        } if old == token && kept == workspace && !proc.suspects => Some(session),
-        _ => None,
-    };
-    View::Ready {
-        token,
-        session: same.unwrap_or(proc.sessions + 1),
-        workspace,
-        holds: s.world.holds,
-    }
-}
-
-/// The Workspace is checked. Whether that is due.
-pub(crate) fn verify(s: &mut State, slot: usize) -> bool {
-    let Some(proc) = &s.procs[slot] else {
-        return false;
-    };
-    let found = truth(s, proc);
-    if found == proc.view && !proc.suspects {
-        return false;
-    }
-    let Some(proc) = s.procs[slot].as_mut() else {
-        return false;
-    };
-    proc.suspects = false;
-    if let View::Ready { session, .. } = found {
-        proc.sessions = proc.sessions.max(session);
-    }
-    proc.view = found;
-    for entry in &mut proc.entries {
-        entry.streaming = false;
-    }
-    look_all(s, slot);
-    true
-}
-
-/// Does what policy decides for one object: one write, or one call.
-pub(crate) fn step(s: &mut State, fences: Fences, slot: usize, number: u8, fate: Fate) {
-    let Some((object, decision)) = ask(s, slot, number) else {
-        return;
-    };
-    let entry = s.procs[slot].as_mut().and_then(|p| p.entry(number));
-    let Some(entry) = entry.filter(|e| e.wake == Wake::Now) else {
-        return;
-    };
-    let vanished = entry.vanishing.is_some();
-    let shown = entry.memory.feed.shown();
-    let counted = |s: Option<&RunStatus>| s.and_then(|s| s.event_count);
-    let folds = counted(decision.status.as_ref()) != counted(object.run.status.as_ref());
-    if let Some(status) = news(&object, &decision, vanished) {
-        let write = (object, Op::Status(Box::new(status)), None);
-        wrote(
-            s,
-            fences,
-            slot,
-            number,
-            fate,
-            write,
-            if folds { shown } else { 0 },
-        );
-    } else if let Some(effect) = decision.effect {
-        act(s, fences, slot, number, fate, object, effect);
-    }
-    look(s, slot, number);
-}
-
-fn act(
-    s: &mut State,
-    fences: Fences,
-    slot: usize,
-    number: u8,
-    fate: Fate,
-    object: Arc<Object>,
-    effect: Effect,
-) {
-    match effect {
-        Effect::WriteIntent {
-            intent,
-            finalizer,
-            clean,
-        } => {
-            if intent.epoch == 1 && clean && object.run.spec.idempotency_key.is_some() {
-                let Some(proc) = s.procs[slot].as_mut() else {
-                    return;
-                };
-                proc.claim = Some(number);
-            }
-            let text = serde_json::to_string(&intent).unwrap();
-            let learned = Learned::IntentWritten { intent, clean };
-            let finalizer = finalizer && !object.held();
-            let write = (object, Op::Intent(text, finalizer), Some(learned));
-            wrote(s, fences, slot, number, fate, write, 0);
-        }
-        Effect::Release { end } => {
-            if object_is_vanishing(s, slot, number) {
-                if let Some(proc) = s.procs[slot].as_mut() {
-                    forget(proc, number);
-                }
-                let orphan = object.run.spec.deletion_policy()
-                    == run_operator::api::run::DeletionPolicy::Orphan;
-                s.ghost(number).orphaned |= orphan;
-                return;
-            }
-            let kept = match (end, object.intent()) {
-                (Some(end), IntentRecord::Own(intent)) => {
-                    let intent = Intent {
-                        end: Some(end),
-                        ..*intent
-                    };
-                    Some(serde_json::to_string(&intent).unwrap())
-                }
-                _ => None,
-            };
-            wrote(
-                s,
-                fences,
-                slot,
-                number,
-                fate,
-                (object, Op::Release(kept), None),
-                0,
-            );
-        }
-        Effect::Delete => wrote(s, fences, slot, number, fate, (object, Op::Delete, None), 0),
-        Effect::Submit { .. } | Effect::Refresh { .. } | Effect::Cancel { .. } => {
-            send(s, fences, slot, number, &object, &effect);
-        }
-    }
-}
-
 fn object_is_vanishing(s: &State, slot: usize, number: u8) -> bool {
     let entries = s.procs[slot].iter().flat_map(|p| &p.entries);
     entries
         .into_iter()
         .any(|e| e.uid == number && e.vanishing.is_some())
-}
-
-/// A write goes out, and what becomes of it is heard, or isn't.
-fn wrote(
-    s: &mut State,
-    fences: Fences,
-    slot: usize,
-    number: u8,
-    fate: Fate,
-    (object, op, learned): (Arc<Object>, Op, Option<Learned>),
-    shown: usize,
-) {
-    let Some(sender) = s.procs[slot].as_ref().map(|p| p.number) else {
-        return;
-    };
-    let name = usize::from(object.run.metadata.name.as_deref() == Some("run-1"));
-    let status = matches!(op, Op::Status(_));
-    let release = matches!(op, Op::Release(_));
-    let write = Write {
-        name,
-        uid: number,
-        version: object.version,
-        sender,
-        op,
-    };
-    if fate == Fate::Late {
-        s.writes.push(write);
-        return;
-    }
-    let answer = cluster::execute(s, fences, &write);
-    if fate == Fate::Unheard {
-        return;
-    }
-    let now = s.now;
-    let Some(proc) = s.procs[slot].as_mut() else {
-        return;
-    };
-    let session = proc.session();
-    let Some(entry) = proc.entry(number) else {
-        return;
-    };
-    match answer {
-        Ok(written) => {
-            if let Some(learned) = learned {
-                entry.memory.learn(learned, number, session, now);
-            }
-            if status {
-                entry
-                    .memory
-                    .learn(Learned::StatusWritten, number, session, now);
-                entry.memory.change(|m| m.feed.written(shown));
-            }
-            if release {
-                entry.hold = if written.is_none() {
-                    Hold::Gone
-                } else {
-                    Hold::Released
-                };
-            }
-            if let Some(written) = written.filter(|_| fences.holds(Fence::OwnWrites)) {
-                entry.ended |= written.run.ended();
-                entry.latest = Some(written);
-            } else if status {
-                entry.ended |= matches!(&write.op, Op::Status(s) if s.phase.is_some_and(run_operator::api::Phase::terminal));
-            }
-        }
-        Err(Refused::Gone) if release => entry.hold = Hold::Released,
-        Err(Refused::Gone | Refused::Conflict) => {}
-        Err(Refused::Invalid) => entry.wake = Wake::At(now + AFTER_REFUSAL),
-    }
-}
-
-/// A call goes out.
-fn send(s: &mut State, fences: Fences, slot: usize, number: u8, object: &Object, effect: &Effect) {
-    let Some(proc) = s.procs[slot].as_ref() else {
-        return;
-    };
-    let View::Ready { token, session, .. } = proc.view else {
-        s.breaks(crate::properties::Broken::Unverified);
-        return;
-    };
-    let Some(entry) = proc.entries.iter().find(|e| e.uid == number) else {
-        return;
-    };
-    // The token that was verified, not the one that the Secret holds now.
-    let token = if fences.holds(Fence::Session) {
-        token
-    } else {
-        u8::try_from(s.world.tokens.len() - 1).unwrap()
-    };
-    let sending = Sending {
-        process: proc.number,
-        object,
-        vanished: entry.vanishing.is_some(),
-        ended: entry.ended,
-        identity: s.world.tokens[usize::from(token)].identity,
-    };
-    let caller = proc.number;
-    let run = |id: &str| crate::service::numbered(id).unwrap_or(usize::MAX);
-    let (call, started) = match effect {
-        Effect::Submit { key, body } => {
-            sending.post(s, key, body);
-            let call = Call::Create {
-                key: key.as_str().into(),
-                bytes: mark(&String::from_utf8_lossy(body)),
-            };
-            (call, Some(Learned::SubmitStarted))
-        }
-        Effect::Refresh { run_id } => {
-            sending.about(s, run(run_id), false);
-            (Call::Get(run(run_id)), Some(Learned::RefreshStarted))
-        }
-        Effect::Cancel { run_id } => {
-            sending.about(s, run(run_id), true);
-            (Call::Cancel(run(run_id)), None)
-        }
-        Effect::WriteIntent { .. } | Effect::Release { .. } | Effect::Delete => return,
-    };
-    s.calls.push(Packet {
-        uid: number,
-        caller: Some(caller),
-        call,
-        token,
-        session,
-        begun: false,
-        doubled: false,
-    });
-    let now = s.now;
-    if let Some(entry) = s.procs[slot].as_mut().and_then(|p| p.entry(number)) {
-        entry.calling = true;
-        entry.wake = Wake::Never;
-        if let Some(started) = started {
-            entry.memory.learn(started, number, u64::from(session), now);
-        }
-    }
-}
-
-/// A call is answered, or given up.
-pub(crate) fn answered(s: &mut State, packet: &Packet, answer: Result<RunView, Failure>) {
-    let Some(slot) = packet.caller.and_then(|number| s.slot_of(number)) else {
-        return;
-    };
-    let (now, number) = (s.now, packet.uid);
-    let Some(proc) = s.procs[slot].as_mut() else {
-        return;
-    };
-    let unauthorized = matches!(&answer, Err(f) if f.http_status == Some(401));
-    proc.suspects |= unauthorized && proc.session() == u64::from(packet.session);
-    if let Some(entry) = proc.entry(number) {
-        let news = match packet.call {
-            Call::Create { .. } => Learned::Submitted(answer),
-            Call::Get(_) => Learned::Refreshed(answer),
-            Call::Cancel(_) => Learned::CancelAnswered(answer),
-        };
-        entry.calling = false;
-        entry
-            .memory
-            .learn(news, number, u64::from(packet.session), now);
-    }
-    cluster::owed(s, number);
-    part(s, slot, number);
-    look(s, slot, number);
-}
-
-/// The next event of the stream after what was received, or the first one once more.
-pub(crate) fn event(s: &mut State, slot: usize, number: u8, replay: bool) -> bool {
-    let now = s.now;
-    let Some(entry) = s.procs[slot]
-        .as_ref()
-        .and_then(|p| p.entries.iter().find(|e| e.uid == number))
-    else {
-        return false;
-    };
-    let run = entry
-        .latest
-        .as_ref()
-        .and_then(|o| crate::service::numbered(o.run_id()?));
-    let (true, Some(run)) = (entry.streaming, run.and_then(|n| s.service.runs.get(n))) else {
-        return false;
-    };
-    let cursor = entry
-        .memory
-        .feed
-        .cursor()
-        .and_then(|c| c.strip_prefix('e')?.parse().ok());
-    let next = if replay { 0 } else { cursor.unwrap_or(0_usize) };
-    if replay && cursor.is_none() {
-        return false;
-    }
-    let Some(state) = run.passed.get(next).map(|state| state.word()) else {
-        return false;
-    };
-    let received = Received {
-        id: Some(format!("e{}", next + 1)),
-        kind: "state".into(),
-        data: state.into(),
-    };
-    let Some(entry) = s.procs[slot].as_mut().and_then(|p| p.entry(number)) else {
-        return false;
-    };
-    entry.memory.change(|memory| {
-        let mirrored = memory.seen.as_ref().and_then(|seen| seen.state.clone());
-        memory
-            .feed
-            .receive(&received, Some(state), mirrored.as_deref(), at(now));
-    });
-    look(s, slot, number);
-    true
 }
 
 /// Time passes.

@@ -3,7 +3,7 @@
 use run_operator::decide::answer::{Failure, FailureKind, RunView};
 
 use crate::properties;
-use crate::state::{Call, Key, Packet, RunState, ServiceRun, State};
+use crate::state::{Call, Home, Key, Packet, RunState, ServiceRun, State};
 
 /// How a request is answered, where it is not simply served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -28,10 +28,12 @@ pub(crate) enum Answer {
     Unreadable,
     /// A 2xx that names no run.
     Anonymous,
-    /// The answer speaks of another run.
+    /// The answer speaks of a run of somebody else, which has succeeded.
     OtherRun,
     /// The cancel is accepted, and nothing comes of it.
     Ignored,
+    /// The caller gives up in the middle, and keeps no word of it; the request is on its way.
+    GivenUp,
 }
 
 pub(crate) fn lost() -> Failure {
@@ -78,11 +80,12 @@ impl Answer {
             },
             Self::Bare { .. } => failure(FailureKind::Bare, Some(403), None),
             Self::Unreadable => failure(FailureKind::Unreadable, Some(200), None),
-            Self::OtherRun | Self::Ignored | Self::Anonymous => {
-                let id = if self == Self::OtherRun { "run-9" } else { "" };
+            Self::OtherRun | Self::Ignored | Self::Anonymous | Self::GivenUp => {
+                let other = self == Self::OtherRun;
+                let state = if other { "succeeded" } else { "running" };
                 return Ok(RunView {
-                    run_id: (!id.is_empty()).then(|| id.to_owned()),
-                    state: Some("running".into()),
+                    run_id: other.then(|| "run-9".to_owned()),
+                    state: Some(state.into()),
                     request_id: None,
                 });
             }
@@ -113,12 +116,19 @@ fn shown(run: usize, state: RunState) -> RunView {
     }
 }
 
+fn home(s: &State, packet: &Packet) -> Home {
+    Home {
+        identity: s.world.tokens[usize::from(packet.token)].identity,
+        moved: packet.moved,
+    }
+}
+
 fn slot(s: &State, packet: &Packet) -> Option<usize> {
     let Call::Create { key, .. } = &packet.call else {
         return None;
     };
-    let identity = s.world.tokens[usize::from(packet.token)].identity;
-    let is = |k: &Key| k.identity == identity && k.key == *key;
+    let home = home(s, packet);
+    let is = |k: &Key| k.home == home && k.key == *key;
     s.service.keys.iter().position(is)
 }
 
@@ -134,9 +144,9 @@ pub(crate) fn begin(s: &mut State, packet: &mut Packet) {
         return;
     };
     packet.begun = true;
-    let identity = s.world.tokens[usize::from(packet.token)].identity;
+    let home = home(s, packet);
     s.service.keys.push(Key {
-        identity,
+        home,
         key: key.clone(),
         bytes: *bytes,
         run: None,
@@ -162,10 +172,17 @@ pub(crate) fn serve(s: &mut State, packet: &Packet) -> Result<RunView, Failure> 
             let now = s.now;
             if view(s, *run).is_err() {
                 denied(s, packet.uid);
-            } else if s.service.runs[*run].state() == RunState::Running {
+            } else {
+                // An acceptance that nobody hears begins no patience.
+                let heard = packet.caller.is_some();
                 let run = &mut s.service.runs[*run];
-                run.passed.push(RunState::Cancelling);
-                run.accepted = Some(now);
+                let begins = run.state() == RunState::Running;
+                if begins {
+                    run.passed.push(RunState::Cancelling);
+                }
+                if heard && (begins || run.accepted.is_none()) {
+                    run.accepted = Some(now);
+                }
             }
             view(s, *run)
         }
@@ -210,7 +227,7 @@ fn create(
     if s.service.refuses {
         return Err(problem(422, "invalid"));
     }
-    let identity = s.world.tokens[usize::from(packet.token)].identity;
+    let home = home(s, packet);
     let slot = slot(s, packet);
     if let Some(kept) = slot.map(|slot| &s.service.keys[slot]) {
         match kept.run {
@@ -224,7 +241,7 @@ fn create(
     let number = s.service.runs.len();
     s.service.runs.push(ServiceRun {
         uid: packet.uid,
-        identity,
+        home,
         passed: vec![RunState::Running],
         accepted: None,
         lost: false,
@@ -232,7 +249,7 @@ fn create(
     match slot {
         Some(slot) => s.service.keys[slot].run = Some(number),
         None => s.service.keys.push(Key {
-            identity,
+            home,
             key: key.clone(),
             bytes,
             run: Some(number),

@@ -1,13 +1,18 @@
 //! The state of the world: the API server, the processes, what is on its way, the service, and what is
 //! allowed to go wrong still.
 
+mod process;
+mod service;
+
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
-use run_operator::api::{Phase, Reason, RunStatus};
+use run_operator::api::RunStatus;
 
-use crate::object::{Object, Remembered};
+use crate::object::Object;
 use crate::properties::Broken;
+pub(crate) use process::{Cancelled, Entry, Hold, Proc, View, Wake};
+pub(crate) use service::{Call, Home, Key, Packet, RunState, Service, ServiceRun};
 
 /// The world at one moment.
 #[derive(Clone, Debug, PartialEq)]
@@ -39,174 +44,14 @@ pub(crate) struct State {
 /// How far the way to rest has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Fair {
-    /// Nobody but the operator does anything. Counts the looks in a row that came to nothing.
+    /// First submissions are still held. Counts, as the others do, the looks in a row that came to nothing.
+    Held(u8),
+    /// Nobody but the operator does anything.
     Alone(u8),
     /// The object, at rest, was deleted.
     Deleted(u8),
     /// It says what it waits for, and was told to leave its run.
     Orphaned(u8),
-}
-
-/// One process of the operator.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Proc {
-    /// Names it: no two processes have one name.
-    pub(crate) number: u8,
-    /// The objects as its watch last showed them, by name.
-    pub(crate) store: [Option<Arc<Object>>; 2],
-    pub(crate) view: View,
-    /// Sessions that it began.
-    pub(crate) sessions: u8,
-    /// A call was answered by a 401.
-    pub(crate) suspects: bool,
-    pub(crate) entries: Vec<Entry>,
-    /// Who of its Runs has the right to the user's key.
-    pub(crate) claim: Option<u8>,
-}
-
-/// A Workspace as a process last saw it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum View {
-    Unknown,
-    Missing,
-    NotReady(Reason),
-    Ready {
-        /// The token, by its number.
-        token: u8,
-        session: u8,
-        /// The uid of the Workspace.
-        workspace: u8,
-        /// First submissions are held.
-        holds: bool,
-    },
-}
-
-/// What a process keeps of an object, as `src/controller/objects.rs` does.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Entry {
-    pub(crate) uid: u8,
-    pub(crate) name: usize,
-    pub(crate) memory: Remembered,
-    pub(crate) latest: Option<Arc<Object>>,
-    pub(crate) hold: Hold,
-    /// A call is under way: nothing else is begun.
-    pub(crate) calling: bool,
-    pub(crate) streaming: bool,
-    /// The object is gone, and this was last seen of it.
-    pub(crate) vanishing: Option<Arc<Object>>,
-    pub(crate) wake: Wake,
-    /// It saw or wrote the end.
-    pub(crate) ended: bool,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Hold {
-    Held,
-    Released,
-    Gone,
-}
-
-/// When an object is looked at next.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) enum Wake {
-    /// There is something to be done now.
-    Now,
-    At(i64),
-    /// Before something changes.
-    Never,
-}
-
-/// The service.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub(crate) struct Service {
-    pub(crate) runs: Vec<ServiceRun>,
-    pub(crate) keys: Vec<Key>,
-    /// It refuses these bytes for good.
-    pub(crate) refuses: bool,
-}
-
-/// The service's memory of a key.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-#[allow(
-    clippy::struct_field_names,
-    reason = "it is what the header calls the key, of what the service keeps for one"
-)]
-pub(crate) struct Key {
-    pub(crate) identity: u8,
-    pub(crate) key: Arc<str>,
-    pub(crate) bytes: u64,
-    /// `None`: the request is being worked on.
-    pub(crate) run: Option<usize>,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct ServiceRun {
-    /// The object that it was first made for.
-    pub(crate) uid: u8,
-    pub(crate) identity: u8,
-    /// The states it went through; the last is in force. Each is an event.
-    pub(crate) passed: Vec<RunState>,
-    /// When a cancellation was accepted first.
-    pub(crate) accepted: Option<i64>,
-    /// The service has lost it.
-    pub(crate) lost: bool,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum RunState {
-    Running,
-    Cancelling,
-    Succeeded,
-    Failed,
-    Cancelled,
-}
-
-impl RunState {
-    pub(crate) fn word(self) -> &'static str {
-        match self {
-            Self::Running => "running",
-            Self::Cancelling => "cancelling",
-            Self::Succeeded => "succeeded",
-            Self::Failed => "failed",
-            Self::Cancelled => "cancelled",
-        }
-    }
-
-    pub(crate) fn ended(self) -> bool {
-        !matches!(self, Self::Running | Self::Cancelling)
-    }
-}
-
-impl ServiceRun {
-    pub(crate) fn state(&self) -> RunState {
-        self.passed.last().copied().unwrap_or(RunState::Running)
-    }
-
-    pub(crate) fn live(&self) -> bool {
-        !self.state().ended() && !self.lost
-    }
-}
-
-/// A request to the service.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) struct Packet {
-    pub(crate) uid: u8,
-    /// The process that waits for the answer.
-    pub(crate) caller: Option<u8>,
-    pub(crate) call: Call,
-    pub(crate) token: u8,
-    pub(crate) session: u8,
-    /// The service works on it.
-    pub(crate) begun: bool,
-    /// The network sent it twice.
-    pub(crate) doubled: bool,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) enum Call {
-    Create { key: Arc<str>, bytes: u64 },
-    Get(usize),
-    Cancel(usize),
 }
 
 /// A write to the API server that its sender has given up.
@@ -238,6 +83,8 @@ pub(crate) struct World {
     pub(crate) workspace: Option<u8>,
     /// First submissions are held: the service's version is not accepted.
     pub(crate) holds: bool,
+    /// The Workspace is being deleted, and goes when no Run needs it.
+    pub(crate) leaving: bool,
     /// The namespace may use the Workspace.
     pub(crate) allowed: bool,
 }
@@ -293,7 +140,23 @@ pub(crate) struct Ghost {
     pub(crate) denials: Vec<i64>,
     /// When a GET last showed the run cancelling.
     pub(crate) cancelling: Option<i64>,
-    pub(crate) phase: Option<Phase>,
+    pub(crate) posted: bool,
+    /// A mark of the place that the operator last wrote into the intent.
+    pub(crate) pinned: Option<u64>,
+    /// The latest POST was the first of all, under the first intent.
+    pub(crate) first: bool,
+    /// What the intent of the latest POST named as the retry.
+    pub(crate) retried: Option<String>,
+    /// Answers in a row, heard by one process, that could not be read.
+    pub(crate) unreadable: u8,
+    /// The process that heard an answer that ends the submission under this epoch.
+    pub(crate) answered: Option<u8>,
+    /// The operator kept the end in the intent, and let go.
+    pub(crate) kept: bool,
+    /// Somebody wrote an end into the intent.
+    pub(crate) forged: bool,
+    /// A process read that end which knows nothing better (docs/limits.md).
+    pub(crate) misled: bool,
 }
 
 impl Hash for State {

@@ -1,0 +1,127 @@
+//! What people do to objects.
+
+use std::sync::Arc;
+
+use run_operator::api::{
+    Intent, Phase, Reason, RunStatus,
+    intent::{End, IntentRecord},
+    run::DeletionPolicy,
+};
+
+use super::{create, delete, put};
+use crate::object::{INTENT, Object, RETRY, at};
+use crate::scenarios::User;
+use crate::state::State;
+
+/// An intent as somebody edits it.
+fn forged(mut intent: Intent, user: User, now: i64) -> Intent {
+    match user {
+        User::ForgeTime => intent.time = at(now),
+        User::ForgePlace => intent.workspace.identity = Some("ws-1".into()),
+        User::ForgeName => intent.workspace.name = "another".into(),
+        User::ForgeKey => intent.key = "another".into(),
+        _ => {
+            intent.end = Some(End {
+                run_id: Some("run-7".into()),
+                phase: Phase::Failed,
+                reason: Reason::RunNotFound,
+            });
+        }
+    }
+    intent
+}
+
+/// What a person does.
+pub(crate) fn act(s: &mut State, user: User, spec: &serde_json::Value) {
+    let first = s.live[0].clone();
+    match user {
+        User::Recreate if first.is_none() && s.ghosts.len() < 2 => {
+            return create(s, 0, Object::fresh(spec, 0, 0));
+        }
+        User::Second if s.live[1].is_none() && s.ghosts.len() < 2 => {
+            return create(s, 1, Object::fresh(spec, 0, 1));
+        }
+        _ => {}
+    }
+    let Some(object) = first else {
+        return;
+    };
+    let mut run = object.run.clone();
+    let spec_before = run.spec.clone();
+    let ended = run.ended();
+    match user {
+        User::Delete if !object.deleting() => {
+            delete(s, 0);
+            return;
+        }
+        User::Cancel => run.spec.cancel = Some(true),
+        User::Suspend if object.run_id().is_none() => run.spec.suspend = Some(true),
+        User::Resume if run.spec.suspended() => run.spec.suspend = None,
+        User::Orphan => run.spec.deletion_policy = Some(DeletionPolicy::Orphan),
+        User::Deadline => run.spec.active_deadline_seconds = Some(60),
+        User::Workload if !ended => {
+            run.spec.workload.insert("swapped".into(), true.into());
+        }
+        User::Retry(n) => {
+            let annotations = run.metadata.annotations.get_or_insert_default();
+            annotations.insert(RETRY.into(), n.to_string());
+        }
+        User::Strip if object.held() && !ended => {
+            s.ghost(object.uid).forced = true;
+            run.metadata.annotations = None;
+            run.metadata.finalizers = None;
+        }
+        User::StripKnown if object.held() && !ended && object.run_id().is_some() => {
+            s.ghost(object.uid).forced = true;
+            run.metadata.annotations = None;
+            run.metadata.finalizers = None;
+        }
+        User::Force if object.held() => {
+            s.ghost(object.uid).forced = true;
+            run.metadata.finalizers = None;
+            let bare = Object::new(run, object.uid, object.version);
+            s.live[0] = Some(Arc::new(bare));
+            delete(s, 0);
+            return;
+        }
+        // Not of an object that was stripped too: nothing would say any more which run is whose.
+        User::LoseStatus if !matches!(object.intent(), IntentRecord::Absent) => {
+            run.status = Some(RunStatus {
+                observed_generation: Some(-1),
+                ..Default::default()
+            });
+        }
+        User::Scribble if object.held() && !ended => {
+            let annotations = run.metadata.annotations.get_or_insert_default();
+            annotations.insert(INTENT.into(), "{".into());
+        }
+        User::ForgeTime | User::ForgePlace | User::ForgeName | User::ForgeKey | User::ForgeEnd
+            if object.held() =>
+        {
+            let IntentRecord::Own(intent) = object.intent() else {
+                return;
+            };
+            s.ghost(object.uid).forged |= user == User::ForgeEnd;
+            let text = serde_json::to_string(&forged(*intent, user, s.now)).unwrap();
+            let annotations = run.metadata.annotations.get_or_insert_default();
+            annotations.insert(INTENT.into(), text);
+        }
+        User::Copy { status } if s.ghosts.len() < 2 && object.held() => {
+            let mut copy = object.run.clone();
+            copy.metadata.name = Some("run-1".into());
+            copy.metadata.deletion_timestamp = None;
+            copy.metadata.generation = Some(1);
+            if !status {
+                copy.status = Object::fresh(spec, 0, 1).status;
+            }
+            return create(s, 1, copy);
+        }
+        _ => return,
+    }
+    if run.spec != spec_before {
+        run.metadata.generation = run.metadata.generation.map(|g| g + 1);
+    }
+    if run != object.run {
+        put(s, 0, run);
+    }
+}

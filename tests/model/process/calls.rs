@@ -1,0 +1,179 @@
+//! A process's calls to the service, and what it hears of them.
+
+use run_operator::decide::{
+    Effect, Learned,
+    answer::{Failure, RunView},
+};
+
+use super::{knows_better, look, names_an_end, sight::part};
+use crate::cluster;
+use crate::object::{MOVED, Object, mark, place};
+use crate::properties::{self, Broken, Sending};
+use crate::rules::{Fence, Fences};
+use crate::state::{Call, Cancelled, Entry, Packet, RunState, State, View, Wake};
+
+/// A call goes out.
+pub(super) fn send(
+    s: &mut State,
+    fences: Fences,
+    slot: usize,
+    number: u8,
+    object: &Object,
+    effect: &Effect,
+) {
+    let Some(proc) = s.procs[slot].as_ref() else {
+        return;
+    };
+    let View::Ready {
+        token,
+        session,
+        workspace,
+        ..
+    } = proc.view
+    else {
+        s.breaks(Broken::Unverified);
+        return;
+    };
+    let Some(entry) = proc.entries.iter().find(|e| e.uid == number) else {
+        return;
+    };
+    let hasty = hasty(entry, session, effect);
+    let kept = names_an_end(object) && s.ghosts[usize::from(number) - 1].kept;
+    // The token that was verified, not the one that the Secret holds now.
+    let token = if fences.holds(Fence::Session) {
+        token
+    } else {
+        u8::try_from(s.world.tokens.len() - 1).unwrap()
+    };
+    let sending = Sending {
+        process: proc.number,
+        object,
+        vanished: entry.vanishing.is_some(),
+        ended: entry.ended || kept && !knows_better(entry),
+        place: place(s.world.tokens[usize::from(token)].identity, workspace),
+    };
+    let caller = proc.number;
+    if let Some(hasty) = hasty {
+        s.breaks(hasty);
+    }
+    let run = |id: &str| crate::service::numbered(id).unwrap_or(usize::MAX);
+    let (call, started) = match effect {
+        Effect::Submit { key, body } => {
+            sending.post(s, key, body);
+            let call = Call::Create {
+                key: key.as_str().into(),
+                bytes: mark(&String::from_utf8_lossy(body)),
+            };
+            (call, Some(Learned::SubmitStarted))
+        }
+        Effect::Refresh { run_id } => {
+            sending.about(s, run(run_id), false);
+            (Call::Get(run(run_id)), Some(Learned::RefreshStarted))
+        }
+        Effect::Cancel { run_id } => {
+            sending.about(s, run(run_id), true);
+            (Call::Cancel(run(run_id)), None)
+        }
+        Effect::WriteIntent { .. } | Effect::Release { .. } | Effect::Delete => return,
+    };
+    s.calls.push(Packet {
+        uid: number,
+        caller: Some(caller),
+        call,
+        token,
+        session,
+        moved: workspace == MOVED,
+        begun: false,
+        doubled: false,
+    });
+    let now = s.now;
+    if let Some(entry) = s.procs[slot].as_mut().and_then(|p| p.entry(number)) {
+        entry.calling = true;
+        entry.wake = Wake::Never;
+        if let Some(started) = started {
+            entry.memory.learn(started, number, u64::from(session), now);
+        }
+    }
+}
+
+/// What the last answers say against this call.
+fn hasty(entry: &Entry, session: u8, effect: &Effect) -> Option<Broken> {
+    let cancel = matches!(effect, Effect::Cancel { .. });
+    if session <= entry.refused {
+        Some(Broken::SameSession)
+    } else if cancel && entry.cancel != Cancelled::No {
+        Some(Broken::CancelledAgain)
+    } else {
+        None
+    }
+}
+
+/// A call is answered, or given up.
+pub(crate) fn answered(s: &mut State, packet: &Packet, answer: Result<RunView, Failure>) {
+    let Some(slot) = packet.caller.and_then(|number| s.slot_of(number)) else {
+        return;
+    };
+    let (now, number) = (s.now, packet.uid);
+    if let (Call::Create { .. }, Some(process)) = (&packet.call, packet.caller) {
+        properties::heard(s, number, process, &answer);
+    }
+    let Some(proc) = s.procs[slot].as_mut() else {
+        return;
+    };
+    let unauthorized = matches!(&answer, Err(f) if f.http_status == Some(401));
+    proc.suspects |= unauthorized && proc.session() == u64::from(packet.session);
+    if let Some(entry) = proc.entry(number) {
+        if unauthorized {
+            entry.refused = packet.session;
+        }
+        entry.cancel = entry.cancel.after(&packet.call, &answer);
+        let news = match packet.call {
+            Call::Create { .. } => Learned::Submitted(answer),
+            Call::Get(_) => Learned::Refreshed(answer),
+            Call::Cancel(_) => Learned::CancelAnswered(answer),
+        };
+        entry.calling = false;
+        entry
+            .memory
+            .learn(news, number, u64::from(packet.session), now);
+    }
+    cluster::owed(s, number);
+    part(s, slot, number);
+    look(s, slot, number);
+}
+
+impl Cancelled {
+    /// After this call was answered so.
+    fn after(self, call: &Call, answer: &Result<RunView, Failure>) -> Self {
+        let denied = matches!(answer, Err(f) if f.http_status == Some(404));
+        let is_final = |f: &Failure| matches!(f.http_status, Some(403 | 404 | 409 | 500));
+        match (call, answer) {
+            (Call::Cancel(_), Ok(_)) => Self::Unlooked { accepted: true },
+            (Call::Cancel(_), Err(f)) if is_final(f) => Self::Unlooked { accepted: false },
+            (Call::Get(_), Ok(view)) => match self {
+                Self::Unlooked { accepted: true } | Self::UnderWay
+                    if view.state.as_deref() == Some(RunState::Cancelling.word()) =>
+                {
+                    Self::UnderWay
+                }
+                _ => Self::No,
+            },
+            (Call::Get(_), Err(_)) if denied => Self::No,
+            _ => self,
+        }
+    }
+}
+
+/// A call is given up in the middle: nobody learns what became of it.
+pub(crate) fn given_up(s: &mut State, packet: &Packet) {
+    let Some(slot) = packet.caller.and_then(|number| s.slot_of(number)) else {
+        return;
+    };
+    let number = packet.uid;
+    if let Some(entry) = s.procs[slot].as_mut().and_then(|p| p.entry(number)) {
+        entry.calling = false;
+    }
+    cluster::owed(s, number);
+    part(s, slot, number);
+    look(s, slot, number);
+}

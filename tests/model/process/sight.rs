@@ -1,0 +1,150 @@
+//! What a process sees of the objects, and of what the service's stream brings.
+
+use std::sync::Arc;
+
+use run_operator::decide::{Memory, feed::Received};
+
+use super::{look, look_all};
+use crate::object::{Object, Remembered, at};
+use crate::state::{Cancelled, Entry, Hold, Proc, State, Wake};
+
+/// The watch brings the newest version of an object, or that it is gone.
+pub(crate) fn watch(s: &mut State, slot: usize, name: usize) -> bool {
+    let seen = s.live[name].clone();
+    let Some(proc) = s.procs[slot].as_mut() else {
+        return false;
+    };
+    if proc.store[name] == seen {
+        return false;
+    }
+    proc.store[name].clone_from(&seen);
+    if let Some(seen) = seen {
+        match proc.entry(seen.uid) {
+            Some(entry) => newest(entry, seen),
+            None => proc.entries.push(Entry::new(seen, name)),
+        }
+    }
+    let rest = proc.entries.iter().filter(|e| e.name == name);
+    let numbers: Vec<u8> = rest.map(|e| e.uid).collect();
+    for number in numbers {
+        part(s, slot, number);
+    }
+    // Another Run's key may be free now.
+    look_all(s, slot);
+    true
+}
+
+impl Entry {
+    fn new(seen: Arc<Object>, name: usize) -> Self {
+        let mut memory = Memory::default();
+        if let Some(status) = &seen.run.status {
+            memory.feed.remember(status);
+        }
+        Self {
+            uid: seen.uid,
+            name,
+            memory: Remembered::new(memory),
+            latest: Some(seen),
+            hold: Hold::Held,
+            calling: false,
+            streaming: false,
+            vanishing: None,
+            wake: Wake::Now,
+            ended: false,
+            refused: 0,
+            cancel: Cancelled::No,
+        }
+    }
+}
+
+/// `Entry::newest`.
+fn newest(entry: &mut Entry, seen: Arc<Object>) {
+    match entry.latest.take() {
+        Some(own) if own.version > seen.version => {
+            entry.latest = Some(own);
+            return;
+        }
+        Some(own) if own.run.status != seen.run.status => {
+            entry.memory.change(Memory::overtaken);
+            entry.latest = Some(seen);
+        }
+        _ => entry.latest = Some(seen),
+    }
+    // Somebody may have taken the end away.
+    entry.ended = false;
+}
+
+/// `State::part`: of an object that is gone from the store, what is left to be done.
+pub(super) fn part(s: &mut State, slot: usize, number: u8) {
+    let Some(proc) = s.procs[slot].as_mut() else {
+        return;
+    };
+    let there = proc.store.iter().flatten().any(|o| o.uid == number);
+    let Some(entry) = proc.entry(number).filter(|e| !there && !e.calling) else {
+        return;
+    };
+    if entry.vanishing.is_none() {
+        let held = entry.latest.clone().filter(|_| entry.hold == Hold::Held);
+        let known = |o: &Arc<Object>| {
+            (o.run_id().is_some() || entry.memory.run_id.is_some()) && !o.run.ended()
+        };
+        match held.filter(known) {
+            Some(run) => {
+                entry.vanishing = Some(run);
+                entry.streaming = false;
+            }
+            None => forget(proc, number),
+        }
+    }
+}
+
+pub(super) fn forget(proc: &mut Proc, number: u8) {
+    proc.entries.retain(|e| e.uid != number);
+    proc.claim = proc.claim.filter(|c| *c != number);
+}
+
+/// The next event of the stream after what was received, or the first one once more.
+pub(crate) fn event(s: &mut State, slot: usize, number: u8, replay: bool) -> bool {
+    let now = s.now;
+    let Some(entry) = s.procs[slot]
+        .as_ref()
+        .and_then(|p| p.entries.iter().find(|e| e.uid == number))
+    else {
+        return false;
+    };
+    let run = entry
+        .latest
+        .as_ref()
+        .and_then(|o| crate::service::numbered(o.run_id()?));
+    let (true, Some(run)) = (entry.streaming, run.and_then(|n| s.service.runs.get(n))) else {
+        return false;
+    };
+    let cursor = entry
+        .memory
+        .feed
+        .cursor()
+        .and_then(|c| c.strip_prefix('e')?.parse().ok());
+    let next = if replay { 0 } else { cursor.unwrap_or(0_usize) };
+    if replay && cursor.is_none() {
+        return false;
+    }
+    let Some(state) = run.passed.get(next).map(|state| state.word()) else {
+        return false;
+    };
+    let received = Received {
+        id: Some(format!("e{}", next + 1)),
+        kind: "state".into(),
+        data: state.into(),
+    };
+    let Some(entry) = s.procs[slot].as_mut().and_then(|p| p.entry(number)) else {
+        return false;
+    };
+    entry.memory.change(|memory| {
+        let mirrored = memory.seen.as_ref().and_then(|seen| seen.state.clone());
+        memory
+            .feed
+            .receive(&received, Some(state), mirrored.as_deref(), at(now));
+    });
+    look(s, slot, number);
+    true
+}

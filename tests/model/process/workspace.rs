@@ -1,0 +1,76 @@
+//! The Workspace as a process checks it, and when one that is being deleted goes.
+
+use run_operator::{api::Reason, decide::need::needs_workspace};
+
+use super::look_all;
+use crate::properties;
+use crate::state::{Proc, State, View};
+
+/// What a check of the Workspace would find now.
+fn truth(s: &State, proc: &Proc) -> View {
+    let token = u8::try_from(s.world.tokens.len() - 1).unwrap();
+    let Some(workspace) = s.world.workspace else {
+        return View::Missing;
+    };
+    if !s.world.tokens[usize::from(token)].valid {
+        return View::NotReady(Reason::Unauthorized);
+    }
+    let same = match proc.view {
+        View::Ready {
+            token: old,
+            session,
+            workspace: kept,
+            ..
+        } if old == token && kept == workspace && !proc.suspects => Some(session),
+        _ => None,
+    };
+    View::Ready {
+        token,
+        session: same.unwrap_or(proc.sessions + 1),
+        workspace,
+        holds: if s.world.leaving {
+            Some(Reason::WorkspaceDeleting)
+        } else {
+            s.world.holds.then_some(Reason::VersionNotAccepted)
+        },
+    }
+}
+
+/// Whether a Workspace that is being deleted may go: by a list of the objects as they are, and by the objects
+/// that vanished.
+pub(crate) fn may_leave(s: &State) -> bool {
+    let needed = s.live.iter().flatten().any(|o| needs_workspace(&o.run));
+    let entries = s.procs.iter().flatten().flat_map(|p| &p.entries);
+    let vanishing = entries.into_iter().any(|e| e.vanishing.is_some());
+    s.world.leaving && s.world.workspace.is_some() && !needed && !vanishing
+}
+
+/// It goes.
+pub(crate) fn leave(s: &mut State) {
+    properties::outlived(s);
+    (s.world.workspace, s.world.leaving) = (None, false);
+}
+
+/// The Workspace is checked. Whether that is due.
+pub(crate) fn verify(s: &mut State, slot: usize) -> bool {
+    let Some(proc) = &s.procs[slot] else {
+        return false;
+    };
+    let found = truth(s, proc);
+    if found == proc.view && !proc.suspects {
+        return false;
+    }
+    let Some(proc) = s.procs[slot].as_mut() else {
+        return false;
+    };
+    proc.suspects = false;
+    if let View::Ready { session, .. } = found {
+        proc.sessions = proc.sessions.max(session);
+    }
+    proc.view = found;
+    for entry in &mut proc.entries {
+        entry.streaming = false;
+    }
+    look_all(s, slot);
+    true
+}

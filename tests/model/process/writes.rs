@@ -1,0 +1,212 @@
+//! What a process does: one write to the API server, or one call.
+
+use std::sync::Arc;
+
+use run_operator::{
+    api::{
+        Intent, Phase, RunStatus,
+        intent::{End, IntentRecord},
+        run::DeletionPolicy,
+    },
+    decide::{Effect, Learned},
+};
+
+use super::{Fate, ask, calls::send, look, news, object_is_vanishing, sight::forget};
+use crate::cluster::{self, Refused};
+use crate::object::Object;
+use crate::rules::{Fence, Fences};
+use crate::state::{Hold, Op, State, Wake, Write};
+
+/// After the API server refused a write.
+const AFTER_REFUSAL: i64 = 60;
+
+/// Who does it, to which object, and what becomes of it.
+#[derive(Clone, Copy)]
+struct Doing {
+    fences: Fences,
+    slot: usize,
+    uid: u8,
+    fate: Fate,
+}
+
+/// A write, and what its process knows when it went well.
+struct Deed {
+    object: Arc<Object>,
+    op: Op,
+    learned: Option<Learned>,
+    /// Events that stand in the status then.
+    shown: usize,
+}
+
+impl Deed {
+    fn new(object: Arc<Object>, op: Op) -> Self {
+        Self {
+            object,
+            op,
+            learned: None,
+            shown: 0,
+        }
+    }
+}
+
+/// Does what policy decides for one object: one write, or one call.
+pub(crate) fn step(s: &mut State, fences: Fences, slot: usize, number: u8, fate: Fate) {
+    let Some((object, decision)) = ask(s, slot, number) else {
+        return;
+    };
+    let entry = s.procs[slot].as_mut().and_then(|p| p.entry(number));
+    let Some(entry) = entry.filter(|e| e.wake == Wake::Now) else {
+        return;
+    };
+    let doing = Doing {
+        fences,
+        slot,
+        uid: number,
+        fate,
+    };
+    let vanished = entry.vanishing.is_some();
+    let shown = entry.memory.feed.shown();
+    let counted = |s: Option<&RunStatus>| s.and_then(|s| s.event_count);
+    let folds = counted(decision.status.as_ref()) != counted(object.run.status.as_ref());
+    if let Some(status) = news(&object, &decision, vanished) {
+        let deed = Deed {
+            shown: if folds { shown } else { 0 },
+            ..Deed::new(object, Op::Status(Box::new(status)))
+        };
+        doing.writes(s, deed);
+    } else if let Some(effect) = decision.effect {
+        doing.acts(s, object, effect);
+    }
+    look(s, slot, number);
+}
+
+impl Doing {
+    fn acts(self, s: &mut State, object: Arc<Object>, effect: Effect) {
+        match effect {
+            Effect::WriteIntent {
+                intent,
+                finalizer,
+                clean,
+            } => {
+                let first = intent.epoch == 1 && clean;
+                if first && object.run.spec.idempotency_key.is_some() {
+                    let Some(proc) = s.procs[self.slot].as_mut() else {
+                        return;
+                    };
+                    proc.claim = Some(self.uid);
+                }
+                let text = serde_json::to_string(&intent).unwrap();
+                let finalizer = finalizer && !object.held();
+                let deed = Deed {
+                    learned: Some(Learned::IntentWritten { intent, clean }),
+                    ..Deed::new(object, Op::Intent(text, finalizer))
+                };
+                self.writes(s, deed);
+            }
+            Effect::Release { end } => self.releases(s, object, end),
+            Effect::Delete => self.writes(s, Deed::new(object, Op::Delete)),
+            Effect::Submit { .. } | Effect::Refresh { .. } | Effect::Cancel { .. } => {
+                send(s, self.fences, self.slot, self.uid, &object, &effect);
+            }
+        }
+    }
+
+    /// Lets the object go, or forgets one that is gone.
+    fn releases(self, s: &mut State, object: Arc<Object>, end: Option<End>) {
+        if object_is_vanishing(s, self.slot, self.uid) {
+            if let Some(proc) = s.procs[self.slot].as_mut() {
+                forget(proc, self.uid);
+            }
+            let orphan = object.run.spec.deletion_policy() == DeletionPolicy::Orphan;
+            s.ghost(self.uid).orphaned |= orphan;
+            return;
+        }
+        let kept = match (end, object.intent()) {
+            (Some(end), IntentRecord::Own(intent)) => {
+                let intent = Intent {
+                    end: Some(end),
+                    ..*intent
+                };
+                Some(serde_json::to_string(&intent).unwrap())
+            }
+            _ => None,
+        };
+        self.writes(s, Deed::new(object, Op::Release(kept)));
+    }
+
+    /// A write goes out, and what becomes of it is heard, or isn't.
+    fn writes(self, s: &mut State, deed: Deed) {
+        let Some(sender) = s.procs[self.slot].as_ref().map(|p| p.number) else {
+            return;
+        };
+        let write = Write {
+            name: usize::from(deed.object.run.metadata.name.as_deref() == Some("run-1")),
+            uid: self.uid,
+            version: deed.object.version,
+            sender,
+            op: deed.op,
+        };
+        if self.fate == Fate::Late {
+            s.writes.push(write);
+            return;
+        }
+        let answer = cluster::execute(s, self.fences, &write);
+        if self.fate == Fate::Unheard {
+            return;
+        }
+        match answer {
+            Ok(written) => self.succeeds(s, &write.op, deed.learned, deed.shown, written),
+            Err(why) => self.fails(s, &write.op, why),
+        }
+    }
+
+    fn succeeds(
+        self,
+        s: &mut State,
+        op: &Op,
+        learned: Option<Learned>,
+        shown: usize,
+        written: Option<Arc<Object>>,
+    ) {
+        let now = s.now;
+        let Some(proc) = s.procs[self.slot].as_mut() else {
+            return;
+        };
+        let session = proc.session();
+        let Some(entry) = proc.entry(self.uid) else {
+            return;
+        };
+        if let Some(learned) = learned {
+            entry.refused = 0;
+            entry.memory.learn(learned, self.uid, session, now);
+        }
+        match op {
+            Op::Status(_) => {
+                let news = Learned::StatusWritten;
+                entry.memory.learn(news, self.uid, session, now);
+                entry.memory.change(|m| m.feed.written(shown));
+            }
+            Op::Release(_) if written.is_none() => entry.hold = Hold::Gone,
+            Op::Release(_) => entry.hold = Hold::Released,
+            Op::Intent(..) | Op::Delete => {}
+        }
+        if let Some(written) = written.filter(|_| self.fences.holds(Fence::OwnWrites)) {
+            entry.ended |= written.run.ended();
+            entry.latest = Some(written);
+        } else if let Op::Status(status) = op {
+            entry.ended |= status.phase.is_some_and(Phase::terminal);
+        }
+    }
+
+    fn fails(self, s: &mut State, op: &Op, why: Refused) {
+        let now = s.now;
+        let Some(entry) = s.procs[self.slot].as_mut().and_then(|p| p.entry(self.uid)) else {
+            return;
+        };
+        match why {
+            Refused::Gone if matches!(op, Op::Release(_)) => entry.hold = Hold::Released,
+            Refused::Gone | Refused::Conflict => {}
+            Refused::Invalid => entry.wake = Wake::At(now + AFTER_REFUSAL),
+        }
+    }
+}

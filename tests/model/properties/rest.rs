@@ -1,0 +1,56 @@
+//! What must hold of an object when its operator is at rest.
+
+use run_operator::api::{RunStatus, intent::IntentRecord};
+
+use super::Broken;
+use crate::object::{Object, RETRY};
+use crate::state::State;
+
+/// Whether a status says that the service refused the run for good.
+pub(super) fn finally(status: &RunStatus) -> bool {
+    stalled(status, &["Forbidden", "CreateRefused", "ApprovalConflict"])
+}
+
+fn stalled(status: &RunStatus, reasons: &[&str]) -> bool {
+    let mut all = status.conditions.iter();
+    all.any(|c| c.type_ == "Stalled" && reasons.contains(&c.reason.as_str()))
+}
+
+/// Whether a status says that the submission is held.
+fn waits(status: &RunStatus) -> bool {
+    let held = ["Suspended", "VersionNotAccepted", "WorkspaceDeleting"];
+    let mut all = status.conditions.iter();
+    all.any(|c| held.contains(&c.reason.as_str()))
+}
+
+/// At rest an object that says that no run was made for it, and why, says the truth.
+pub(crate) fn told(s: &State, object: &Object) -> bool {
+    let status = object.run.status.clone().unwrap_or_default();
+    let made = s.service.runs.iter().any(|r| r.uid == object.uid);
+    let own = matches!(object.intent(), IntentRecord::Own(_));
+    !(own && made && (waits(&status) || finally(&status)))
+}
+
+/// At rest nothing says that it was refused what was not asked for since a person asked for a retry.
+pub(crate) fn retried(s: &State, object: &Object) -> bool {
+    let status = object.run.status.clone().unwrap_or_default();
+    let annotations = object.run.metadata.annotations.as_ref();
+    let wish = annotations.and_then(|a| a.get(RETRY));
+    let own = matches!(object.intent(), IntentRecord::Own(_));
+    let ghost = &s.ghosts[usize::from(object.uid) - 1];
+    let in_doubt = ["ServerError", "IdempotencyConflict", "ContractViolation"];
+    object.deleting()
+        || !own
+        || !finally(&status) && !stalled(&status, &in_doubt)
+        || wish.is_none_or(|w| ghost.retried.as_ref() == Some(w))
+}
+
+/// Its operator is at rest: it knows the object as it is, and has nothing to do.
+pub(crate) fn held(s: &mut State, seen: &Object) {
+    let now = s.live.iter().flatten().any(|o| **o == *seen);
+    let known = seen.run_id().is_some()
+        && matches!(seen.intent(), IntentRecord::Own(_) | IntentRecord::Absent);
+    if now && known && !seen.held() && !seen.deleting() && !seen.run.ended() {
+        s.breaks(Broken::Unheld);
+    }
+}

@@ -1,0 +1,90 @@
+//! What a process of the operator holds.
+
+use std::sync::Arc;
+
+use run_operator::api::Reason;
+
+use crate::object::{Object, Remembered};
+
+/// One process of the operator.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Proc {
+    /// Names it: no two processes have one name.
+    pub(crate) number: u8,
+    /// The objects as its watch last showed them, by name.
+    pub(crate) store: [Option<Arc<Object>>; 2],
+    pub(crate) view: View,
+    /// Sessions that it began.
+    pub(crate) sessions: u8,
+    /// A call was answered by a 401.
+    pub(crate) suspects: bool,
+    pub(crate) entries: Vec<Entry>,
+    /// Who of its Runs has the right to the user's key.
+    pub(crate) claim: Option<u8>,
+}
+
+/// A Workspace as a process last saw it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum View {
+    Unknown,
+    Missing,
+    NotReady(Reason),
+    Ready {
+        /// The token, by its number.
+        token: u8,
+        session: u8,
+        /// The uid of the Workspace.
+        workspace: u8,
+        /// Why first submissions are held, if they are.
+        holds: Option<Reason>,
+    },
+}
+
+/// What a process keeps of an object, as `src/controller/objects.rs` does.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Entry {
+    pub(crate) uid: u8,
+    pub(crate) name: usize,
+    pub(crate) memory: Remembered,
+    pub(crate) latest: Option<Arc<Object>>,
+    pub(crate) hold: Hold,
+    /// A call is under way: nothing else is begun.
+    pub(crate) calling: bool,
+    pub(crate) streaming: bool,
+    /// The object is gone, and this was last seen of it.
+    pub(crate) vanishing: Option<Arc<Object>>,
+    pub(crate) wake: Wake,
+    /// It saw or wrote the end.
+    pub(crate) ended: bool,
+    /// The session of the latest 401; 0 for none.
+    pub(crate) refused: u8,
+    pub(crate) cancel: Cancelled,
+}
+
+/// What a process knows of the latest cancellation that it asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Cancelled {
+    /// There was none, or it was seen to have come to nothing.
+    No,
+    /// It was answered, and nobody looked since.
+    Unlooked { accepted: bool },
+    /// It was accepted, and a GET showed the run cancelling.
+    UnderWay,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Hold {
+    Held,
+    Released,
+    Gone,
+}
+
+/// When an object is looked at next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) enum Wake {
+    /// There is something to be done now.
+    Now,
+    At(i64),
+    /// Before something changes.
+    Never,
+}
