@@ -8,6 +8,7 @@
 )]
 
 mod bodies;
+mod checks;
 mod classes;
 mod conditions;
 mod conflicts;
