@@ -152,6 +152,9 @@ fn an_unmapped_state_is_active_shown_verbatim_and_noted_once() {
     let read = streaming().got(Ok(view("Odd")));
     assert!(read.decide().notes.contains(&note));
     assert_eq!(read.settled().state.as_deref(), Some("Odd"));
+    // The next process finds it in the status.
+    let later = read.settle().restarted().at(400).got(Ok(view("Odd")));
+    assert_eq!(later.decide().notes, []);
 }
 
 #[test]
