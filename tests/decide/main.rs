@@ -31,6 +31,7 @@ mod places;
 mod properties;
 #[cfg(feature = "proofs")]
 mod rules;
+mod sentences;
 mod support;
 mod tenancy;
 mod times;
