@@ -220,6 +220,12 @@ mod tests {
         assert!(redactor(&[TOKEN]).is_in(said));
     }
 
+    #[test]
+    fn a_token_is_found_by_whatever_of_it_needs_no_encoding() {
+        let redactor = redactor(&["canary.7-f_3~/x"]);
+        assert_eq!(redactor.text("a=canary.7-f_3~%2Fx"), "a=[redacted]");
+    }
+
     #[rstest]
     #[case("")]
     #[case("B")]
@@ -234,8 +240,9 @@ mod tests {
                 let shown = redactor.text(&format!("got {code}"));
                 // At both ends a character may be left that the token shares with its neighbour.
                 let kept = shown.len() - "got [redacted]".len();
+                let beside = |text: &str| (text.len() * 4).div_ceil(3);
                 assert!(shown.contains(REDACTED), "{shown}");
-                assert!(kept <= (before.len() + after.len()) * 4 / 3 + 4, "{shown}");
+                assert!(kept <= beside(before) + beside(after) + 1, "{shown}");
             }
         }
     }
@@ -297,6 +304,6 @@ mod tests {
 
     #[test]
     fn a_redactor_shows_no_token() {
-        assert!(!format!("{:?}", redactor(&[TOKEN])).contains("canary"));
+        assert_eq!(format!("{:?}", redactor(&[TOKEN])), "Redactor");
     }
 }

@@ -6,6 +6,7 @@ use run_operator::{
     decide::{
         WorkspaceView,
         answer::{Failure, FailureKind},
+        text::cut,
     },
 };
 
@@ -121,4 +122,16 @@ fn a_suspend_is_said_to_come_too_late_only_where_it_was_asked_for_and_does() {
         let said = says(&case, "Ready") + &says(&case, "Synced");
         assert_eq!(said.contains("spec.suspend is ignored"), late, "{said}");
     }
+}
+
+/// The bounds of a status are bytes of JSON.
+#[test]
+fn what_is_cut_takes_no_more_as_json_than_it_may() {
+    let text = "a\"\\\n\u{1}ä\u{7f}€\u{85}𝄞".repeat(5);
+    for max in 0..100 {
+        let kept = serde_json::to_string(cut(&text, max)).expect("JSON");
+        assert!(kept.len() - 2 <= max, "{kept} has more than {max}");
+    }
+    assert_eq!(cut("ten bytes!", 10), "ten bytes!");
+    assert_eq!(cut("ten bytes!", 9), "ten bytes");
 }

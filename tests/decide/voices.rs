@@ -126,6 +126,8 @@ fn the_services_events_that_no_event_tells_of_are_counted_by_the_next_that_does(
         heard[1].message.ends_with("(4 came before it)"),
         "{heard:#?}"
     );
+    let next = case.restarted().at(400).decide();
+    assert_eq!(next.notes, [], "the next process has heard nothing new");
 }
 
 #[test]
