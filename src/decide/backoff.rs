@@ -23,7 +23,7 @@ pub fn delay(attempt: u32, retry_after: Option<Duration>, seed: u64) -> Duration
     let own = ExponentialBuilder::new()
         .with_min_delay(FIRST)
         .with_max_delay(LONGEST)
-        .with_max_times(DOUBLINGS + 1)
+        .without_max_times()
         .with_jitter()
         .with_jitter_seed(seed)
         .build()

@@ -138,12 +138,10 @@ fn started(status: &RunStatus) -> Option<Fact> {
 fn ended(status: &RunStatus) -> Option<Fact> {
     let finished = find(&status.conditions, Type::Finished).filter(|c| c.status == "True")?;
     let reason = match finished.reason.as_str() {
-        "Succeeded" => EventReason::Succeeded,
-        "Cancelled" => EventReason::Cancelled,
         "CancelledElsewhere" => EventReason::CancelledElsewhere,
         "DeadlineExceeded" => EventReason::DeadlineExceeded,
         "RunNotFound" => EventReason::RunNotFound,
-        // A word of another version.
+        // The phase's own word, or one of another version.
         _ => match status.phase {
             Some(Phase::Succeeded) => EventReason::Succeeded,
             Some(Phase::Cancelled) => EventReason::Cancelled,

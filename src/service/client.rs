@@ -309,8 +309,8 @@ pub(super) fn refused(head: Head, problem: Option<&[u8]>, redactor: &Redactor) -
     }
 }
 
-/// The longest wait that is counted: a contract file may name any number of seconds.
-const FAR: Duration = Duration::from_hours(30 * 24);
+/// The longest wait that is counted, 30 days: a contract file may name any number of seconds.
+const FAR: Duration = Duration::from_hours(720);
 
 /// The instant so many seconds from now, 30 days at most.
 pub(super) fn after(seconds: u64) -> Instant {

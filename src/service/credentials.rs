@@ -196,6 +196,7 @@ mod tests {
             workspace_id: WorkspaceId::parse("ws-1").ok(),
         };
         assert!(!format!("{credentials:?} {credentials:#?}").contains("canary"));
+        assert!(format!("{credentials:?}").contains("Token([redacted])"));
     }
 
     #[rstest]

@@ -101,8 +101,9 @@ mod tests {
     #[case("ä€", "%C3%A4%E2%82%AC")]
     #[case("a\\b", "a%5Cb")]
     #[case("...", "...")]
-    fn an_identifier_stays_one_segment(#[case] id: &str, #[case] segment: &str) {
-        let id = RunId::parse(id).unwrap();
+    fn an_identifier_stays_one_segment(#[case] text: &str, #[case] segment: &str) {
+        let id = RunId::parse(text).unwrap();
+        assert_eq!((id.as_str(), &*id.to_string()), (text, text));
         assert_eq!(id.segment().to_string(), segment);
         let url = url::Url::parse(&format!("http://h/api/runs/{}", id.segment())).unwrap();
         assert_eq!(url.path(), format!("/api/runs/{segment}"));
@@ -118,6 +119,13 @@ mod tests {
     #[case(&"a".repeat(513))]
     fn an_identifier_that_no_path_can_carry_is_refused(#[case] id: &str) {
         assert_eq!(RunId::parse(id), Err(RunIdError));
+    }
+
+    #[test]
+    fn the_longest_identifiers_are_kept_as_they_are() {
+        let longest = "a".repeat(512);
+        assert_eq!(RunId::parse(&longest).unwrap().as_str(), longest);
+        assert_eq!(IdempotencyKey::parse(&longest).unwrap().as_str(), longest);
     }
 
     #[rstest]

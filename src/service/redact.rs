@@ -152,8 +152,7 @@ fn forms(token: &str) -> Vec<SecretString> {
     .map(Zeroizing::new)
     .collect();
     for offset in 0..3 {
-        let (standard, url_safe) = base64_within(token, offset);
-        forms.extend([standard, url_safe]);
+        forms.extend(base64_within(token, offset));
     }
     forms.sort_by(|a, b| a.as_str().cmp(b.as_str()));
     forms.dedup();
@@ -175,7 +174,7 @@ fn percent_encoded(token: &str, escape: fn(u8) -> String) -> String {
 
 /// The characters of base64, in both alphabets, that say a token and nothing beside it, where it begins at a
 /// byte whose number leaves `offset` when divided by three.
-fn base64_within(token: &str, offset: usize) -> (Zeroizing<String>, Zeroizing<String>) {
+fn base64_within(token: &str, offset: usize) -> [Zeroizing<String>; 2] {
     let mut bytes = Zeroizing::new(vec![0; offset]);
     bytes.extend_from_slice(token.as_bytes());
     // Six bits a character: those that the bytes before and behind have a share in are left out.
@@ -184,10 +183,10 @@ fn base64_within(token: &str, offset: usize) -> (Zeroizing<String>, Zeroizing<St
         let text = Zeroizing::new(text);
         Zeroizing::new(text[whole.clone()].to_owned())
     };
-    (
+    [
         within(STANDARD_NO_PAD.encode(&*bytes)),
         within(URL_SAFE_NO_PAD.encode(&*bytes)),
-    )
+    ]
 }
 
 #[cfg(test)]
@@ -220,6 +219,12 @@ mod tests {
         assert!(redactor(&[TOKEN]).is_in(said));
     }
 
+    #[test]
+    fn a_token_is_found_by_whatever_of_it_needs_no_encoding() {
+        let redactor = redactor(&["canary.7-f_3~/x"]);
+        assert_eq!(redactor.text("a=canary.7-f_3~%2Fx"), "a=[redacted]");
+    }
+
     #[rstest]
     #[case("")]
     #[case("B")]
@@ -234,8 +239,9 @@ mod tests {
                 let shown = redactor.text(&format!("got {code}"));
                 // At both ends a character may be left that the token shares with its neighbour.
                 let kept = shown.len() - "got [redacted]".len();
+                let beside = |text: &str| (text.len() * 4).div_ceil(3);
                 assert!(shown.contains(REDACTED), "{shown}");
-                assert!(kept <= (before.len() + after.len()) * 4 / 3 + 4, "{shown}");
+                assert!(kept <= beside(before) + beside(after) + 1, "{shown}");
             }
         }
     }
@@ -297,6 +303,6 @@ mod tests {
 
     #[test]
     fn a_redactor_shows_no_token() {
-        assert!(!format!("{:?}", redactor(&[TOKEN])).contains("canary"));
+        assert_eq!(format!("{:?}", redactor(&[TOKEN])), "Redactor");
     }
 }

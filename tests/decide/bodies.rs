@@ -1,6 +1,6 @@
 //! The bytes of a create, its key, and the waits: what must never change by accident.
 
-use std::time::Duration;
+use std::{collections::BTreeSet, time::Duration};
 
 use rstest::rstest;
 use run_operator::decide::{
@@ -100,5 +100,22 @@ fn polls_slow_down_to_the_longest_interval_with_a_tenth_of_jitter() {
         let wait = backoff::poll_interval(quiet, min, max, backoff::seed(UID, quiet));
         assert!(wait >= base && wait <= base + base / 10, "{wait:?}");
     }
+}
+
+#[test]
+fn the_polls_of_runs_that_were_applied_together_drift_apart() {
+    let (min, max) = (Duration::from_secs(2), Duration::from_mins(1));
+    let poll = |n: u32| backoff::poll_interval(0, min, max, backoff::seed(&format!("uid-{n}"), 0));
+    let waits: BTreeSet<_> = (0..100).map(poll).collect();
+    assert!(waits.len() > 50, "{waits:?}");
+    // Over all of the tenth.
+    let (first, last) = (waits.first().expect("one"), waits.last().expect("one"));
+    assert!(*last - *first > Duration::from_millis(150), "{waits:?}");
+}
+
+/// A decision is the same after a restart, by whatever build.
+#[test]
+fn the_seed_of_an_object_never_changes() {
     assert_eq!(backoff::seed("", 0), 5_558_979_605_539_197_941);
+    assert_eq!(backoff::seed(UID, 1), 3_526_883_166_665_230_062);
 }

@@ -3,7 +3,7 @@
 use rstest::rstest;
 use run_operator::{
     api::{Phase, Reason, run::ReadyWhen, status::whole_seconds},
-    decide::{Learned, WorkspaceView},
+    decide::{Learned, WorkspaceView, answer::RunView},
 };
 
 use crate::support::{
@@ -279,6 +279,19 @@ fn an_error_is_shown_until_a_call_goes_well_also_after_a_restart() {
         })
         .posted(Ok(view("running")));
     assert_eq!(accepted.settled().last_error, None);
+}
+
+/// Whatever the answer names.
+#[test]
+fn an_error_of_an_earlier_process_is_gone_once_the_run_was_read() {
+    let failed = (0..3).fold(at_the_service("running"), |c, _| c.got(Err(bare(502))));
+    let restarted = failed.settle().restarted();
+    assert!(restarted.settled().last_error.is_some());
+    let unnamed = RunView {
+        run_id: None,
+        ..view("running")
+    };
+    assert_eq!(restarted.got(Ok(unnamed)).settled().last_error, None);
 }
 
 #[test]

@@ -144,7 +144,7 @@ fn what_a_crash_kept_from_being_said_the_next_process_says() {
     unsaid.tell(&notes);
     assert_eq!(unsaid.reasons(), ["Submitted", "Active"]);
     assert_eq!(unsaid.events, case.events, "by the same names");
-    let late = case.restarted().at(301);
+    let late = case.restarted().at(300);
     assert_eq!(late.decide().notes, [], "five minutes later it is old");
 }
 
@@ -291,7 +291,7 @@ fn the_events_of_a_workspace(#[case] check: Check, #[case] expected: &[&str]) {
         told(&mut voice, Some(&status)).is_empty(),
         "it is told once"
     );
-    let notes = of_workspace(Some(&status), &status, waits, &Voice::default(), at(301));
+    let notes = of_workspace(Some(&status), &status, waits, &Voice::default(), at(300));
     assert_eq!(notes, [], "nor after a restart");
 }
 

@@ -8,6 +8,7 @@
 )]
 
 mod bodies;
+mod checks;
 mod classes;
 mod conditions;
 mod conflicts;
@@ -30,6 +31,7 @@ mod places;
 mod properties;
 #[cfg(feature = "proofs")]
 mod rules;
+mod sentences;
 mod support;
 mod tenancy;
 mod times;

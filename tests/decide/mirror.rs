@@ -1,5 +1,7 @@
 //! A run at the service: when it is read, what is written, and what is not.
 
+use std::time::Duration;
+
 use rstest::rstest;
 use run_operator::decide::{Follow, Learned, Note, WorkspaceView, answer::Failure, feed::Received};
 
@@ -120,7 +122,7 @@ fn a_run_is_polled_seldom_with_a_stream_and_often_without(
 #[case::final_answer(problem(403, "no"), 59, "nothing")]
 #[case::final_answer_later(problem(403, "no"), 60, "refresh")]
 #[case::retried(bare(502), 2, "refresh")]
-#[case::retry_after(Failure { retry_after: Some(std::time::Duration::from_secs(30)), ..bare(503) }, 29, "nothing")]
+#[case::retry_after(Failure { retry_after: Some(Duration::from_secs(30)), ..bare(503) }, 29, "nothing")]
 #[case::not_found(problem(404, "run_not_found"), 59, "nothing")]
 #[case::not_found_confirmed(problem(404, "run_not_found"), 60, "refresh")]
 fn a_get_that_failed_is_made_again_by_its_class(
@@ -130,6 +132,17 @@ fn a_get_that_failed_is_made_again_by_its_class(
 ) {
     let case = Case::new().submitted("running").got(Err(failure));
     assert_eq!(case.at(seconds).does(), does);
+}
+
+#[test]
+fn a_run_that_is_denied_is_asked_for_a_minute_later_whatever_the_longest_poll() {
+    for seconds in [10, 600] {
+        let mut case = Case::new().submitted("running");
+        case.settings.poll_max = Duration::from_secs(seconds);
+        let case = case.got(Err(problem(404, "run_not_found")));
+        assert_eq!(case.clone().at(59).does(), "nothing", "{seconds}");
+        assert_eq!(case.at(60).does(), "refresh", "{seconds}");
+    }
 }
 
 #[test]
@@ -152,6 +165,9 @@ fn an_unmapped_state_is_active_shown_verbatim_and_noted_once() {
     let read = streaming().got(Ok(view("Odd")));
     assert!(read.decide().notes.contains(&note));
     assert_eq!(read.settled().state.as_deref(), Some("Odd"));
+    // The next process finds it in the status.
+    let later = read.settle().restarted().at(400).got(Ok(view("Odd")));
+    assert_eq!(later.decide().notes, []);
 }
 
 #[test]

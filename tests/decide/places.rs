@@ -7,7 +7,7 @@ use run_operator::{
     decide::{Follow, WorkspaceView, place::elsewhere},
 };
 
-use crate::support::{Case, at, condition, hopeless, lost, not_ready, place, session, view};
+use crate::support::{Case, at, bare, condition, hopeless, lost, not_ready, place, session, view};
 
 /// A later session that stands for another place.
 fn moved(change: impl FnOnce(&mut ResolvedWorkspace)) -> WorkspaceView {
@@ -141,6 +141,13 @@ fn a_cancellation_that_can_not_be_sent_does_not_claim_to_be_under_way() {
             "{message}"
         );
     }
+}
+
+#[test]
+fn only_a_cancellation_that_is_wished_for_and_can_not_be_sent_is_said_to_wait() {
+    assert_eq!(ready(&active().view(not_ready())).0, "Active");
+    let unread = (0..3).fold(active().deleting(), |c, _| c.got(Err(bare(502))));
+    assert_eq!(ready(&unread).0, "Cancelling");
 }
 
 #[test]

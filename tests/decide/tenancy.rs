@@ -2,7 +2,7 @@
 
 use rstest::rstest;
 use run_operator::{
-    api::{Phase, Reason},
+    api::{Phase, Reason, intent::End},
     decide::{WorkspaceView, need::needs_workspace},
 };
 
@@ -98,6 +98,22 @@ fn ended(phase: Phase) -> Case {
         .status(|s| s.phase = Some(phase))
 }
 
+/// A Run whose intent keeps an end, and whose status is lost.
+fn restored() -> Case {
+    let mut intent = Case::new().an_intent("earlier", 1);
+    intent.end = Some(End {
+        run_id: Some("run-1".into()),
+        phase: Phase::Succeeded,
+        reason: Reason::Succeeded,
+    });
+    Case::new().stands(&intent)
+}
+
+fn without_finalizer(mut case: Case) -> Case {
+    case.run.metadata.finalizers = None;
+    case
+}
+
 #[rstest]
 #[case::fresh(Case::new(), false)]
 #[case::pinned(Case::new().intent("earlier", 1), true)]
@@ -113,6 +129,9 @@ fn ended(phase: Phase) -> Case {
 #[case::stripped(
     { let mut c = Case::new().submitted("running"); c.run.metadata.annotations = None; c }, true)]
 #[case::unreadable(Case::new().annotate("run-operator.dev/intent", "{"), true)]
+#[case::without_its_finalizer(without_finalizer(Case::new().intent("earlier", 1)), true)]
+#[case::let_go_and_its_status_lost(restored(), false)]
+#[case::with_an_end_that_somebody_wrote(restored().finalizer(), true)]
 #[case::succeeded(ended(Phase::Succeeded), false)]
 #[case::cancelled(ended(Phase::Cancelled), false)]
 fn a_workspace_waits_for_the_runs_that_are_at_the_service_or_may_be(

@@ -157,7 +157,7 @@ fn why_the_ttl_does_not_apply_goes_along_with_the_end_and_is_news_once() {
     let again = soon.notes.iter().find(|n| of_the_ttl(n)).map(Note::news);
     let once = ends.notes.iter().find(|n| of_the_ttl(n)).map(Note::news);
     assert_eq!(again, once);
-    let late = restarted.at(301).decide();
+    let late = restarted.at(300).decide();
     assert!(!late.notes.iter().any(of_the_ttl), "it is old then");
 }
 

@@ -78,7 +78,7 @@ fn two_of_the_services_events_are_told_of_ten_seconds_apart() {
 fn one_of_the_services_events_is_the_same_by_its_id_and_says_how_many_were_before_it() {
     let odd = "\u{202e}".repeat(300);
     let said = Heard {
-        id: Some("e1".into()),
+        id: Some(odd.clone()),
         kind: odd.clone(),
         data: Some(odd),
         nth: 4,
@@ -126,6 +126,8 @@ fn the_services_events_that_no_event_tells_of_are_counted_by_the_next_that_does(
         heard[1].message.ends_with("(4 came before it)"),
         "{heard:#?}"
     );
+    let next = case.restarted().at(400).decide();
+    assert_eq!(next.notes, [], "the next process has heard nothing new");
 }
 
 #[test]

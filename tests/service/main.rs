@@ -17,6 +17,7 @@ mod contract;
 mod contract_tool;
 mod differences;
 mod failures;
+mod raw;
 mod redirects;
 mod secrets;
 mod server;

@@ -42,6 +42,8 @@ async fn events_arrive_one_by_one_and_the_cursor_keeps_pace() {
     .await;
     let mut stream = open(&server, builtin()).await;
     assert_eq!(stream.request_id(), Some("req-s"));
+    let shown = |open| format!("EventStream {{ request_id: Some(\"req-s\"), open: {open}, .. }}");
+    assert_eq!(format!("{stream:?}"), shown(true));
     assert_eq!(stream.last_event_id(), None);
     assert_eq!(within(stream.next()).await.unwrap(), Some(event("1", "a")));
     assert_eq!(stream.last_event_id(), Some("1"));
@@ -55,6 +57,7 @@ async fn events_arrive_one_by_one_and_the_cursor_keeps_pace() {
     assert_eq!(within(stream.next()).await.unwrap(), None);
     assert_eq!(stream.last_event_id(), Some("3"));
     assert_eq!(within(stream.next()).await.unwrap(), None);
+    assert_eq!(format!("{stream:?}"), shown(false));
 }
 
 #[rstest]

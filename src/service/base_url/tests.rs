@@ -169,6 +169,17 @@ fn an_address_that_names_no_host_for_certain_is_refused(#[case] text: &str) {
 }
 
 #[test]
+fn the_longest_address_is_accepted_and_shown_as_it_is() {
+    let start = "https://runs.example.com/api/";
+    let longest = format!("{start}{}", "a".repeat(MAX_BASE_URL - start.len()));
+    let url = parse(&longest).unwrap();
+    assert_eq!(url.to_string(), longest);
+    assert_eq!(format!("{url:?}"), format!("BaseUrl({longest:?})"));
+    let error = parse(&format!("{longest}a")).unwrap_err();
+    assert_eq!(error, BaseUrlError::TooLong);
+}
+
+#[test]
 fn a_password_never_shows_in_the_refusal() {
     let error = parse("https://u:canary@runs.example.com/api").unwrap_err();
     assert!(!format!("{error} {error:?}").contains("canary"));

@@ -160,6 +160,10 @@ impl Decoder {
         } else if name == b"retry" {
             self.retry = wait(value).or(self.retry);
         }
+        // What is left of it is not what the service sent.
+        if self.block.discarded {
+            return None;
+        }
         self.block.bytes = self.block.bytes.saturating_add(line.len() + 1);
         if self.block.bytes > self.caps.event {
             return self.discard();
@@ -190,7 +194,6 @@ impl Decoder {
         let first = !self.block.discarded;
         self.block = Block {
             id: self.block.id.take(),
-            bytes: self.block.bytes,
             discarded: true,
             ..Block::default()
         };

@@ -201,6 +201,21 @@ fn a_discarded_event_is_reported_at_once_and_once() {
     assert_eq!(items(SMALL, &[b'x'; 100]), [Item::Discarded]);
 }
 
+/// Found by a change to the code that no test noticed: the rest of such an event was taken for a whole one.
+#[rstest]
+#[case::before("data: b\nevent: x\ndata: 34567890123456\n\n")]
+#[case::behind("data: 34567890123456\nevent: x\ndata: b\n\n")]
+#[case::between("data: b\ndata: 34567890123456\ndata: c\n\n")]
+#[case::behind_the_event_cap("data: 345678901\ndata: 345678901\ndata: 1\ndata: b\n\n")]
+fn what_stands_around_a_discarded_line_is_no_event(#[case] stream: &str) {
+    assert_eq!(items(SMALL, stream.as_bytes()), [Item::Discarded]);
+    let next = format!("{stream}data: z\n\n");
+    assert_eq!(
+        items(SMALL, next.as_bytes()),
+        [Item::Discarded, event("message", "z")]
+    );
+}
+
 #[rstest]
 #[case::id_first("id: 7\ndata: 34567890123456\n\n")]
 #[case::id_last("data: 34567890123456\nid: 7\n\n")]

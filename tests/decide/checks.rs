@@ -1,0 +1,83 @@
+//! What the failed check of a Workspace says, and when it is made again.
+
+use std::time::Duration;
+
+use rstest::rstest;
+use run_operator::{
+    api::Reason,
+    decide::{
+        answer::Failure,
+        situation::Why,
+        workspace::{Assessment, Check, Obstacle, assess},
+    },
+};
+
+use crate::support::{CONTRACT, at, bare, lost, problem, unreadable};
+
+/// The third check in a row that came to nothing.
+fn stopped_by(obstacle: Obstacle) -> Assessment {
+    let check = Check {
+        obstacle: Some(obstacle),
+        ..Check::default()
+    };
+    assess(None, &check, 1, 3, &CONTRACT, at(0))
+}
+
+#[rstest]
+#[case::of_no_shape(unreadable(), Reason::ContractViolation, "the contract file")]
+#[case::of_another_path(
+    problem(404, "no_route"),
+    Reason::ContractViolation,
+    "the version segment"
+)]
+#[case::of_another_server(bare(404), Reason::ContractViolation, "the version segment")]
+#[case::in_trouble(
+    problem(503, "busy"),
+    Reason::ServiceUnavailable,
+    "asked again by itself"
+)]
+#[case::none(lost(), Reason::ServiceUnavailable, "asked again by itself")]
+// No token goes with this call, so nothing is wrong with it.
+#[case::forbidden(
+    problem(403, "no"),
+    Reason::ServiceUnavailable,
+    "asked again by itself"
+)]
+#[case::without_a_token(
+    problem(401, "no"),
+    Reason::ServiceUnavailable,
+    "asked again by itself"
+)]
+fn an_answer_to_the_question_for_the_version_says_where_to_look(
+    #[case] answer: Failure,
+    #[case] reason: Reason,
+    #[case] look: &str,
+) {
+    let failed = stopped_by(Obstacle::Version(answer));
+    let why = failed.usable.expect_err("nothing is usable");
+    assert_eq!(why.reason, reason);
+    assert!(why.message.contains(look), "{why:?}");
+}
+
+#[test]
+fn a_call_that_fails_is_shown_with_its_request_and_asked_again_when_the_service_says() {
+    let wait = Duration::from_secs(90);
+    let busy = Failure {
+        retry_after: Some(wait),
+        ..problem(503, "busy")
+    };
+    for obstacle in [Obstacle::Version(busy.clone()), Obstacle::Identity(busy)] {
+        assert_eq!(obstacle.retry_after(), Some(wait));
+        let status = stopped_by(obstacle).status;
+        assert_eq!(status.request_id.as_deref(), Some("req-9"));
+        let shown = status.last_error.expect("an error");
+        assert_eq!(
+            (&*shown.code, shown.http_status, shown.attempts),
+            ("busy", Some(503), 3)
+        );
+    }
+    let unasked = Obstacle::Config(Why::new(Reason::SecretNotFound, "It is not there."));
+    assert_eq!(unasked.retry_after(), None);
+    let status = stopped_by(unasked).status;
+    assert_eq!(status.last_error, None, "nothing was asked");
+}
