@@ -25,6 +25,11 @@ fn deleting(case: &Case) -> bool {
     case.vanished || case.run.metadata.deletion_timestamp.is_some()
 }
 
+/// It is deleted and held by nothing: nobody can edit it any more, and no Workspace waits for it.
+fn gone(case: &Case) -> bool {
+    deleting(case) && case.run.metadata.finalizers.is_none()
+}
+
 /// This process wrote the intent that stands in the object.
 fn owned(case: &Case, intent: &Intent) -> bool {
     intent.owner == case.settings.process && intent.epoch == case.memory.submission.epoch
@@ -72,7 +77,7 @@ fn check(case: &Case) -> Result<(), TestCaseError> {
             );
         }
         prop_assert!(
-            needs || case.vanished || meddled(&case),
+            needs || case.vanished || gone(&case) || meddled(&case),
             "{does}, and its Workspace may go"
         );
     }
@@ -110,9 +115,8 @@ fn check(case: &Case) -> Result<(), TestCaseError> {
         // Each would wait for the other. Until the namespace is known nothing is written or done, and what the
         // status says may be of before.
         let waits = condition(&status, "Ready").is_some_and(|c| c.1 == "WorkspaceDeleting");
-        let gone = deleting(&case) && case.run.metadata.finalizers.is_none();
         let looks = case.namespace_allowed.is_some();
-        prop_assert!(gone || !needs || !waits || !looks || decision.effect.is_some());
+        prop_assert!(gone(&case) || !needs || !waits || !looks || decision.effect.is_some());
     }
     Ok(())
 }
