@@ -77,6 +77,12 @@ mod tests {
     }
 
     #[test]
+    fn a_line_that_was_cut_shows_it_and_one_that_fits_is_whole() {
+        assert_eq!(one_line("abcdef", 6), "abcdef");
+        assert_eq!(one_line("abcdefg", 6), "abc…");
+    }
+
+    #[test]
     fn control_characters_never_reach_a_log_line() {
         assert_eq!(one_line("a\r\nb\u{1b}[31m\u{85}\0", 64), "a  b [31m");
     }
