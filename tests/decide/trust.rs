@@ -131,7 +131,7 @@ fn held(case: &Case) -> Option<Reason> {
 
 /// What a process that knows nothing but the object would do, given everything that it waits for.
 fn check_afresh(case: &Case) -> Result<(), TestCaseError> {
-    if needs_workspace(&case.run) || case.vanished {
+    if needs_workspace(&case.run) || case.vanished || gone(case) {
         return Ok(());
     }
     for sight in [Sight::Ready, Sight::Holds(Reason::WorkspaceDeleting)] {
