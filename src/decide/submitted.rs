@@ -102,7 +102,7 @@ fn mend(f: &Facts<'_>, run_id: &str) -> Decision {
     let intent = match f.own_intent() {
         Some(intent) if f.intent_stands() => intent.clone(),
         Some(intent) => Intent {
-            owner: f.o.settings.process.clone(),
+            // Its owner is this process: it remembers its own alone.
             epoch: next_epoch(f),
             ..intent.clone()
         },

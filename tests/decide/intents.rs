@@ -298,6 +298,26 @@ fn a_stripped_active_run_is_mended(#[case] remembered: bool) {
 }
 
 #[test]
+fn a_finalizer_that_was_stripped_alone_goes_back_beside_the_intent_as_it_stands() {
+    let mut case = Case::new().submitted("running");
+    case.run.metadata.finalizers = None;
+    let stands = case.an_intent("earlier", 1);
+    assert_eq!(intent_of(&case), (stands, true, false));
+}
+
+/// The API server puts no finalizer on it any more, and would refuse the whole patch.
+#[test]
+fn a_takeover_of_an_object_that_is_being_deleted_asks_for_no_finalizer() {
+    let mut case = Case::new().intent("earlier", 1).deleting();
+    case.run.metadata.finalizers = Some(vec!["example.com/other".to_owned()]);
+    let (intent, finalizer, clean) = intent_of(&case);
+    assert_eq!(
+        (intent.owner.as_str(), finalizer, clean),
+        ("me", false, false)
+    );
+}
+
+#[test]
 fn a_scribbled_intent_of_an_active_run_is_mended_too() {
     let case = Case::new()
         .submitted("running")

@@ -27,6 +27,10 @@ fn longest_pause(seconds: u64) -> Duration {
 
 /// Calls under way when it begins (docs/limits.md).
 const UNDER_WAY: u64 = 32;
+/// Kubernetes Events of a Run that succeeds, and how often each is tried (docs/events.md). They wait for their turn, so
+/// that an outage meets those of Runs that were there before it.
+const EVENTS: u64 = 4;
+const TRIES: u64 = 3;
 
 /// The service refuses connections. As many Runs again are created meanwhile, and all of them are deleted
 /// afterwards.
@@ -85,9 +89,12 @@ pub(crate) async fn of_the_api_server(pond: &Pond, seconds: u64, runs: u64) -> O
         succeeded: runs - active,
     };
     pond.shows(there, Duration::ZERO).await;
+    // Events apart: nothing else is posted.
     let in_vain = async || {
         let counted = Counted::of(&pond.operator).await;
-        counted.sum("rest_client_requests_total", &[("code", "<error>")])
+        let failed = |labels: &[_]| counted.sum("rest_client_requests_total", labels);
+        let events = failed(&[("code", "<error>"), ("method", "POST")]);
+        (failed(&[("code", "<error>")]) - events, events)
     };
     let before = in_vain().await;
     let control_plane = pond.world.control_plane;
@@ -101,7 +108,7 @@ pub(crate) async fn of_the_api_server(pond: &Pond, seconds: u64, runs: u64) -> O
         }
     }
     eventually("the operator notices", async || {
-        let failed = in_vain().await - before;
+        let failed = in_vain().await.0 - before.0;
         if failed >= active {
             Ok(())
         } else {
@@ -110,7 +117,8 @@ pub(crate) async fn of_the_api_server(pond: &Pond, seconds: u64, runs: u64) -> O
     })
     .await;
     tokio::time::sleep(Duration::from_secs(seconds)).await;
-    let in_vain = in_vain().await - before;
+    let after = in_vain().await;
+    let (in_vain, events) = (after.0 - before.0, after.1 - before.1);
     control_plane.start_apiserver().await.unwrap();
     let back = Instant::now();
     let after = There {
@@ -126,6 +134,10 @@ pub(crate) async fn of_the_api_server(pond: &Pond, seconds: u64, runs: u64) -> O
     assert!(
         in_vain <= at_most,
         "{in_vain} requests in vain, {at_most} are allowed"
+    );
+    assert!(
+        events <= runs * EVENTS * TRIES,
+        "{events} Events of {runs} Runs were sent in vain"
     );
     Outage {
         what: "API server",
