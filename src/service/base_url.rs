@@ -161,8 +161,13 @@ impl BaseUrl {
                 host: host.to_string(),
             });
         }
+        // Encoded, a character may take nine: what the status shows is this text.
+        let text = format!("{}{path}", url.origin().ascii_serialization());
+        if text.len() > MAX_BASE_URL {
+            return Err(BaseUrlError::TooLong);
+        }
         Ok(Self {
-            text: format!("{}{path}", url.origin().ascii_serialization()),
+            text,
             scheme,
             host: host.to_owned(),
             port,

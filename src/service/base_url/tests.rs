@@ -198,3 +198,16 @@ fn an_empty_list_allows_nothing() {
     let url = BaseUrl::parse("https://runs.example.com", &AllowList::default());
     assert!(matches!(url, Err(BaseUrlError::NotAllowed { .. })));
 }
+
+/// Found by fuzzing: the status has no room for it, and its write would be refused.
+#[test]
+fn an_address_that_is_too_long_once_it_is_normalised_is_refused() {
+    let fits = format!("https://h/{}", "\u{20ac}".repeat(55));
+    let allowed = AllowList::parse([&fits], false).unwrap();
+    assert_eq!(BaseUrl::parse(&fits, &allowed).unwrap().as_str().len(), 505);
+    let too_long = format!("https://h/{}", "\u{20ac}".repeat(56));
+    assert_eq!(
+        AllowList::parse([too_long], false).unwrap_err(),
+        BaseUrlError::TooLong
+    );
+}
