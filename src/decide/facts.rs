@@ -144,9 +144,9 @@ impl<'a> Facts<'a> {
             .or(self.kept_end().and_then(|e| e.run_id.as_deref()))
     }
 
-    /// How the Run ended, as its intent keeps it for the day when the status is lost; one that names a run
-    /// and a phase is not. Not believed by a process that wrote an intent or knows of a run itself and has seen no end: whoever
-    /// may edit the object can write one.
+    /// How the Run ended, as its intent keeps it for the day when the status is lost; a status that names a run
+    /// and a phase is not. Not believed by a process that wrote an intent or knows of a run itself, and has
+    /// seen no end: whoever may edit the object can write one.
     fn kept_end(&self) -> Option<&End> {
         let memory = self.memory();
         let knows = memory.run_id.is_some() || memory.submission.epoch > 0;

@@ -2,14 +2,12 @@
 
 use run_operator::decide::{Effect, Learned};
 
-use crate::support::{Case, lost, problem};
+use crate::support::{Case, intent_of, lost, problem};
 
 /// A person asks for a retry; the intent of it is written.
 fn retried(case: Case, value: &str) -> Case {
     let case = case.retry(value);
-    let Some(Effect::WriteIntent { intent, clean, .. }) = case.effect() else {
-        panic!("no retry");
-    };
+    let (intent, _, clean) = intent_of(&case);
     let written = Learned::IntentWritten {
         intent: intent.clone(),
         clean,

@@ -1,12 +1,11 @@
 //! "In doubt", row by row: whether a deletion may let go at once, and whether the submission goes on.
 
 use rstest::rstest;
-use run_operator::{
-    api::Reason,
-    decide::{Decision, Learned},
-};
+use run_operator::{api::Reason, decide::Learned};
 
-use crate::support::{Case, RETRY, at, bare, hopeless, lost, not_ready, problem, unreadable, view};
+use crate::support::{
+    Case, RETRY, at, bare, hopeless, intent_of, lost, not_ready, problem, unreadable, view,
+};
 
 const DAY: i64 = 86_400;
 
@@ -175,16 +174,7 @@ fn a_wait_for_the_workspace_ends_where_the_key_is_forgotten() {
 #[test]
 fn what_is_proved_never_created_is_submitted_afresh_past_the_retention() {
     let case = Case::new().mine().at(DAY);
-    let Decision {
-        effect: Some(effect),
-        ..
-    } = case.decide()
-    else {
-        panic!("an intent");
-    };
-    let run_operator::decide::Effect::WriteIntent { intent, clean, .. } = effect else {
-        panic!("{effect:?}");
-    };
+    let (intent, _, clean) = intent_of(&case);
     assert_eq!((intent.epoch, intent.time, clean), (2, at(DAY), true));
 }
 
@@ -193,10 +183,7 @@ fn what_is_proved_never_created_is_submitted_afresh_past_the_retention() {
 #[case::in_doubt(Case::new().mine().posted(Err(hopeless())), false)]
 fn a_retry_withdraws_the_proof_with_a_new_epoch(#[case] case: Case, #[case] proved: bool) {
     let case = case.settle().retry("1").at(10);
-    let Some(run_operator::decide::Effect::WriteIntent { intent, clean, .. }) = case.effect()
-    else {
-        panic!("an intent");
-    };
+    let (intent, _, clean) = intent_of(&case);
     assert_eq!((intent.epoch, clean), (2, proved));
     assert_eq!(intent.retry.as_deref(), Some("1"));
     let case = case
@@ -233,10 +220,7 @@ fn an_intent_whose_patch_was_never_answered_is_taken_over_before_the_post() {
     let mut intent = case.an_intent("me", 2);
     intent.retry = Some("1".into());
     let case = case.stands(&intent).retry("1");
-    let Some(run_operator::decide::Effect::WriteIntent { intent, clean, .. }) = case.effect()
-    else {
-        panic!("a takeover");
-    };
+    let (intent, _, clean) = intent_of(&case);
     assert_eq!((intent.epoch, clean), (3, false));
 }
 
@@ -254,14 +238,7 @@ fn a_stripped_intent_is_put_back_as_a_takeover() {
     let mut case = Case::new().mine().posted(Err(problem(429, "slow")));
     case.run.metadata.annotations = None;
     case.run.metadata.finalizers = None;
-    let Some(run_operator::decide::Effect::WriteIntent {
-        intent,
-        clean,
-        finalizer,
-    }) = case.at(700).effect()
-    else {
-        panic!("an intent");
-    };
+    let (intent, finalizer, clean) = intent_of(&case.at(700));
     assert_eq!((intent.epoch, clean, finalizer), (2, false, true));
 }
 
@@ -271,10 +248,7 @@ fn what_a_process_knew_before_it_was_taken_over_proves_nothing_once_it_mends() {
     let mut case = Case::new().submitted("running").mine();
     case.run.metadata.annotations = None;
     case.run.metadata.finalizers = None;
-    let Some(run_operator::decide::Effect::WriteIntent { intent, clean, .. }) = case.effect()
-    else {
-        panic!("an intent");
-    };
+    let (intent, _, clean) = intent_of(&case);
     assert_eq!(
         (intent.owner.as_str(), intent.epoch, clean),
         ("me", 2, false)
@@ -291,14 +265,7 @@ fn what_a_process_knew_before_it_was_taken_over_proves_nothing_once_it_mends() {
 fn a_missing_finalizer_alone_withdraws_nothing() {
     let mut case = Case::new().mine().posted(Err(problem(429, "slow"))).at(700);
     case.run.metadata.finalizers = None;
-    let Some(run_operator::decide::Effect::WriteIntent {
-        intent,
-        clean,
-        finalizer,
-    }) = case.effect()
-    else {
-        panic!("an intent");
-    };
+    let (intent, finalizer, clean) = intent_of(&case);
     assert_eq!((intent.epoch, clean, finalizer), (1, true, true));
 }
 
@@ -313,8 +280,6 @@ fn a_refusal_whose_intent_was_stripped_stands_until_a_retry() {
     assert_eq!(case.stalled().as_deref(), Some("Forbidden"));
     assert_eq!(case.does(), "nothing");
     let case = case.annotate(RETRY, "1");
-    let Some(run_operator::decide::Effect::WriteIntent { intent, .. }) = case.effect() else {
-        panic!("an intent");
-    };
+    let (intent, ..) = intent_of(&case);
     assert_eq!(intent.epoch, 2, "the refusal of epoch 1 must not answer it");
 }

@@ -11,20 +11,18 @@ use run_operator::decide::answer::Failure;
 use run_operator::decide::feed::{Feed, Received};
 use run_operator::decide::situation::Why;
 use run_operator::decide::workspace::{Assessment, Check, Obstacle, assess};
-use run_operator::decide::{Effect, Follow, Learned, Note, Session, WorkspaceView};
+use run_operator::decide::{Follow, Learned, Note, Session, WorkspaceView};
 
 use crate::support::{
-    CONTRACT, Case, UID, at, condition, hopeless, lost, place, problem, session, view,
+    CONTRACT, Case, UID, at, condition, hopeless, intent_of, lost, place, problem, session, view,
 };
 
 const DAY: i64 = 86_400;
 
 /// Epoch and `clean` of the intent that is written next.
 fn next_intent(case: &Case) -> (i64, bool) {
-    match case.effect() {
-        Some(Effect::WriteIntent { intent, clean, .. }) => (intent.epoch, clean),
-        other => panic!("not an intent: {other:?}"),
-    }
+    let (intent, _, clean) = intent_of(case);
+    (intent.epoch, clean)
 }
 
 fn without_finalizer(mut case: Case) -> Case {

@@ -10,19 +10,8 @@ use run_operator::{
 };
 
 use crate::support::{
-    Case, FINALIZER, UID, at, hopeless, lost, not_ready, place, problem, session, view,
+    Case, FINALIZER, UID, at, hopeless, intent_of, lost, not_ready, place, problem, session, view,
 };
-
-fn intent_of(case: &Case) -> (Intent, bool, bool) {
-    match case.effect() {
-        Some(Effect::WriteIntent {
-            intent,
-            finalizer,
-            clean,
-        }) => (intent, finalizer, clean),
-        other => panic!("not an intent: {other:?}"),
-    }
-}
 
 #[test]
 fn the_first_intent_pins_workspace_key_and_bytes() {
@@ -335,12 +324,7 @@ fn a_status_lost_after_the_end_is_rebuilt_without_a_call(
     #[case] phase: Phase,
     #[case] reason: Reason,
 ) {
-    let mut intent = Case::new().an_intent("earlier", 1);
-    intent.end = Some(End {
-        run_id: run_id.map(str::to_owned),
-        phase,
-        reason,
-    });
+    let intent = Case::new().an_ended_intent("earlier", (run_id, phase, reason));
     let case = Case::new().stands(&intent).view(WorkspaceView::Unknown);
     let status = case.settled();
     assert_eq!(
@@ -362,12 +346,10 @@ fn a_status_lost_after_the_end_is_rebuilt_without_a_call(
 /// No status can be written any more; what is left to be done is to forget it.
 #[test]
 fn an_object_that_vanished_without_the_status_of_its_end_is_let_go() {
-    let mut intent = Case::new().an_intent("earlier", 1);
-    intent.end = Some(End {
-        run_id: Some("run-1".into()),
-        phase: Phase::Succeeded,
-        reason: Reason::Succeeded,
-    });
+    let intent = Case::new().an_ended_intent(
+        "earlier",
+        (Some("run-1"), Phase::Succeeded, Reason::Succeeded),
+    );
     let mut case = Case::new()
         .mine()
         .posted(Ok(view("running")))
@@ -380,12 +362,8 @@ fn an_object_that_vanished_without_the_status_of_its_end_is_let_go() {
 /// The place is written once: an intent, which may have been edited, doesn't change it.
 #[test]
 fn what_is_left_of_a_status_lost_after_the_end_stays() {
-    let mut intent = Case::new().an_intent("earlier", 1);
-    intent.end = Some(End {
-        run_id: Some("run-2".into()),
-        phase: Phase::Failed,
-        reason: Reason::Failed,
-    });
+    let mut intent =
+        Case::new().an_ended_intent("earlier", (Some("run-2"), Phase::Failed, Reason::Failed));
     intent.workspace.identity = Some("ws-other".into());
     let case = Case::new().stands(&intent).status(|s| {
         s.run_id = Some("run-1".into());
@@ -414,12 +392,10 @@ fn the_end_is_left_in_the_intent() {
 /// Such an end leads to calls when the object goes, so the operator writes none, and believes none.
 #[test]
 fn an_end_in_an_intent_that_would_lead_to_a_call_leads_to_none() {
-    let mut intent = Case::new().an_intent("earlier", 1);
-    intent.end = Some(End {
-        run_id: Some("somebody-s".into()),
-        phase: Phase::Failed,
-        reason: Reason::RunNotFound,
-    });
+    let intent = Case::new().an_ended_intent(
+        "earlier",
+        (Some("somebody-s"), Phase::Failed, Reason::RunNotFound),
+    );
     let case = Case::new().stands(&intent).finalizer();
     let status = case.settled();
     assert_eq!(
@@ -439,12 +415,7 @@ fn an_end_that_somebody_wrote_into_the_intent_ends_nothing_for_who_knows_better(
     #[case] case: Case,
     #[case] does: &str,
 ) {
-    let mut intent = case.an_intent("me", 1);
-    intent.end = Some(End {
-        run_id: Some("somebody-s".into()),
-        phase: Phase::Failed,
-        reason: Reason::Failed,
-    });
+    let intent = case.an_ended_intent("me", (Some("somebody-s"), Phase::Failed, Reason::Failed));
     let forged = case.stands(&intent).finalizer().at(400);
     match does {
         "submit" => assert_eq!(forged.does(), "submit"),

@@ -7,7 +7,9 @@ use run_operator::{
     decide::{Follow, WorkspaceView, place::elsewhere},
 };
 
-use crate::support::{Case, at, bare, condition, hopeless, lost, not_ready, place, session, view};
+use crate::support::{
+    Case, at, bare, condition, hopeless, intent_of, lost, not_ready, place, session, view,
+};
 
 /// A later session that stands for another place.
 fn moved(change: impl FnOnce(&mut ResolvedWorkspace)) -> WorkspaceView {
@@ -164,11 +166,7 @@ fn another_base_url_is_named_with_the_one_that_it_was() {
 
 #[test]
 fn what_has_no_intent_yet_is_pinned_to_what_the_token_acts_for_now() {
-    let Some(run_operator::decide::Effect::WriteIntent { intent, .. }) =
-        Case::new().view(other_identity()).effect()
-    else {
-        panic!("no intent");
-    };
+    let (intent, ..) = intent_of(&Case::new().view(other_identity()));
     assert_eq!(intent.workspace.identity.as_deref(), Some("ws-other"));
 }
 

@@ -7,6 +7,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use run_operator::{
     api::{
         Contract, Intent, Phase, Reason, Run, RunSpec, RunStatus,
+        intent::End,
         run::{DeletionPolicy, WorkspaceKind},
         status::{Refusal, ResolvedWorkspace},
     },
@@ -167,6 +168,23 @@ impl Case {
             epoch,
             retry: None,
             end: None,
+        }
+    }
+
+    /// The same, with an end in it, as the operator keeps it.
+    pub(crate) fn an_ended_intent(
+        &self,
+        owner: &str,
+        end: (Option<&str>, Phase, Reason),
+    ) -> Intent {
+        let (run_id, phase, reason) = end;
+        Intent {
+            end: Some(End {
+                run_id: run_id.map(str::to_owned),
+                phase,
+                reason,
+            }),
+            ..self.an_intent(owner, 1)
         }
     }
 
@@ -351,6 +369,18 @@ impl Case {
     /// Reason of Stalled, if it holds.
     pub(crate) fn stalled(&self) -> Option<String> {
         condition(&self.settled(), "Stalled").map(|c| c.1)
+    }
+}
+
+/// The intent that is written next, whether its finalizer goes along, and whether it begins with the proof.
+pub(crate) fn intent_of(case: &Case) -> (Intent, bool, bool) {
+    match case.effect() {
+        Some(Effect::WriteIntent {
+            intent,
+            finalizer,
+            clean,
+        }) => (intent, finalizer, clean),
+        other => panic!("not an intent: {other:?}"),
     }
 }
 

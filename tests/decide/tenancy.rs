@@ -2,7 +2,7 @@
 
 use rstest::rstest;
 use run_operator::{
-    api::{Phase, Reason, intent::End},
+    api::{Phase, Reason},
     decide::{WorkspaceView, need::needs_workspace},
 };
 
@@ -100,12 +100,10 @@ fn ended(phase: Phase) -> Case {
 
 /// A Run whose intent keeps an end, and whose status is lost.
 fn restored() -> Case {
-    let mut intent = Case::new().an_intent("earlier", 1);
-    intent.end = Some(End {
-        run_id: Some("run-1".into()),
-        phase: Phase::Succeeded,
-        reason: Reason::Succeeded,
-    });
+    let intent = Case::new().an_ended_intent(
+        "earlier",
+        (Some("run-1"), Phase::Succeeded, Reason::Succeeded),
+    );
     Case::new().stands(&intent)
 }
 

@@ -93,6 +93,11 @@ impl Object {
         IntentRecord::read(text.map(String::as_str), &uid(self.uid))
     }
 
+    /// The retry that a person asks for.
+    pub(crate) fn wish(&self) -> Option<&String> {
+        self.run.metadata.annotations.as_ref()?.get(RETRY)
+    }
+
     pub(crate) fn held(&self) -> bool {
         let finalizers = self.run.metadata.finalizers.as_ref();
         finalizers.is_some_and(|f| f.iter().any(|f| f == FINALIZER))

@@ -3,7 +3,7 @@
 use run_operator::api::{RunStatus, intent::IntentRecord};
 
 use super::Broken;
-use crate::object::{Object, RETRY};
+use crate::object::Object;
 use crate::state::State;
 
 /// Whether a status says that the service refused the run for good.
@@ -34,15 +34,15 @@ pub(crate) fn told(s: &State, object: &Object) -> bool {
 /// At rest nothing says that it was refused what was not asked for since a person asked for a retry.
 pub(crate) fn retried(s: &State, object: &Object) -> bool {
     let status = object.run.status.clone().unwrap_or_default();
-    let annotations = object.run.metadata.annotations.as_ref();
-    let wish = annotations.and_then(|a| a.get(RETRY));
     let own = matches!(object.intent(), IntentRecord::Own(_));
     let ghost = &s.ghosts[usize::from(object.uid) - 1];
     let in_doubt = ["ServerError", "IdempotencyConflict", "ContractViolation"];
     object.deleting()
         || !own
         || !finally(&status) && !stalled(&status, &in_doubt)
-        || wish.is_none_or(|w| ghost.retried.as_ref() == Some(w))
+        || object
+            .wish()
+            .is_none_or(|w| ghost.retried.as_ref() == Some(w))
 }
 
 /// Its operator is at rest: it knows the object as it is, and has nothing to do.

@@ -6,7 +6,7 @@ use run_operator::api::{
 use run_operator::decide::body::sha256;
 
 use super::{Broken, may_come, rest::finally};
-use crate::object::{OTHER_URL, Object, RETRY, mark};
+use crate::object::{OTHER_URL, Object, mark};
 use crate::state::{Home, State};
 
 /// A mark of a place, whichever object stands for it.
@@ -46,9 +46,7 @@ impl Sending<'_> {
     /// retry. (In doubt the same POST is asked again.)
     fn refused(&self, s: &State) -> bool {
         let status = self.object.run.status.clone().unwrap_or_default();
-        let annotations = self.object.run.metadata.annotations.as_ref();
-        let retry = annotations.and_then(|a| a.get(RETRY));
-        let asked = retry != status.handled_retry.as_ref() || self.object.deleting();
+        let asked = self.object.wish() != status.handled_retry.as_ref() || self.object.deleting();
         let uid = self.object.uid;
         let doubted = s.service.runs.iter().any(|r| r.uid == uid) || may_come(s, uid);
         !doubted && !asked && finally(&status)

@@ -134,7 +134,7 @@ fn later(point: &str) -> bool {
 
 /// A life without a fault, and whether every effect that others saw of it had its point.
 async fn live(scenario: Scenario) -> Told<Oracle> {
-    let mut trial = Trial::begin(scenario == Scenario::Elected, None).await;
+    let mut trial = Trial::begin(scenario, None).await;
     scenario.play(&mut trial).await?;
     trial.stop().await?;
     let outcome = observe(&trial).await?;
@@ -164,8 +164,7 @@ async fn live(scenario: Scenario) -> Told<Oracle> {
 
 /// The same life with a fault, and how its end differs.
 async fn relive(case: &Case, oracle: &Oracle) -> Verdict {
-    let elected = case.scenario == Scenario::Elected;
-    let mut trial = Trial::begin(elected, Some(&case.fault_text())).await;
+    let mut trial = Trial::begin(case.scenario, Some(&case.fault_text())).await;
     let told = through(&mut trial, case, oracle).await;
     if std::env::var(REPLAY).is_ok_and(|replay| replay == case.to_string()) {
         let log = std::fs::read_to_string(trial.log()).unwrap_or_default();

@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use run_operator::api::{Run, RunStatus};
 
 use super::keeper::{Keeper, Recipe};
+use super::scenario::Scenario;
 use crate::cluster::Scratch;
 use crate::support::{Setup, World};
 
@@ -34,7 +35,7 @@ pub(super) struct Trial {
 
 impl Trial {
     /// Begins; with `fault`, which the operator reads, for its first process alone.
-    pub(super) async fn begin(elected: bool, fault: Option<&str>) -> Self {
+    pub(super) async fn begin(scenario: Scenario, fault: Option<&str>) -> Self {
         let world = World::unattended(Setup::default()).await;
         world.service.post("hold", json!({})).await;
         let scratch = Scratch::new("points").unwrap();
@@ -45,14 +46,14 @@ impl Trial {
             scratch,
             mark: 0,
         };
-        let keeper = Keeper::begin(trial.recipe(elected), fault.map(str::to_owned));
+        let keeper = Keeper::begin(trial.recipe(scenario), fault.map(str::to_owned));
         trial.operator = Some(keeper);
         trial
     }
 
-    fn recipe(&self, elected: bool) -> Recipe {
+    fn recipe(&self, scenario: Scenario) -> Recipe {
         Recipe {
-            elected,
+            elected: scenario == Scenario::Elected,
             kubeconfig: self.world.control_plane.kubeconfig().to_owned(),
             namespace: self.world.namespace.clone(),
             base_url: self.world.service.base_url(),
