@@ -135,7 +135,7 @@ async fn calm(
     loop {
         stage.revive(0, &mut operator);
         let scene = eventually("cluster and service are seen", async || {
-            Scene::of(stage).await
+            Scene::of(stage, history).await
         })
         .await;
         if let Some(twice) = doubled(&scene) {
@@ -162,7 +162,7 @@ async fn calm(
     assert_eq!(stats["authorizationOnVersion"], 0, "seed {seed}");
     history.holds().await;
     let scene = eventually("cluster and service are seen", async || {
-        Scene::of(stage).await
+        Scene::of(stage, history).await
     })
     .await;
     let findings = stage.findings(lives, &scene);
@@ -234,6 +234,14 @@ impl Total {
             ("POSTs at the service", at_the_service["createRun"]),
             ("Keys with several POSTs", replayed as u64),
             ("Runs at the service", scene.runs.len() as u64),
+            (
+                "Objects that the API server removed in spite of their finalizer",
+                scene.overtaken.len() as u64,
+            ),
+            (
+                "Runs of those that were left",
+                scene.left_by_the_api_server() as u64,
+            ),
             ("Violations", stage.findings(lives, scene).len() as u64),
         ] {
             match self.rows.iter_mut().find(|(known, _)| *known == row) {

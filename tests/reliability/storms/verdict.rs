@@ -1,7 +1,7 @@
 //! What must hold when the storm is over: each object at its right end, and each run at the service some
 //! object's.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use kube::ResourceExt;
 use kube::api::ListParams;
@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::lives::{End, Kind, Life, Runs};
 use super::stage::{Born, Stage};
-use crate::support::{held, phase_of};
+use crate::support::{History, held, phase_of};
 
 /// What is not as it must be.
 #[derive(Debug)]
@@ -28,10 +28,13 @@ pub(crate) struct Scene {
     pub(crate) runs: Vec<Value>,
     /// POSTs by key, each with the digest of its body.
     pub(crate) posts: HashMap<String, Vec<String>>,
+    /// The uids of objects that the API server removed in spite of their finalizer. Who cancels their runs is
+    /// the process that knew them, and it was killed perhaps: docs/limits.md says so.
+    pub(crate) overtaken: HashSet<String>,
 }
 
 impl Scene {
-    pub(crate) async fn of(stage: &Stage) -> Result<Self, kube::Error> {
+    pub(crate) async fn of(stage: &Stage, history: &History) -> Result<Self, kube::Error> {
         let objects = stage.world.runs().list(&ListParams::default()).await?;
         let mut posts: HashMap<String, Vec<String>> = HashMap::new();
         for post in stage.world.service.requests("createRun").await {
@@ -44,7 +47,17 @@ impl Scene {
             objects: objects.map(|run| (run.uid().unwrap(), run)).collect(),
             runs: stage.world.service.runs().await,
             posts,
+            overtaken: history.removed_in_spite_of_a_finalizer(),
         })
+    }
+
+    /// Live runs of objects that were removed in spite of their finalizer.
+    pub(crate) fn left_by_the_api_server(&self) -> usize {
+        let of_such = |run: &&Value| {
+            let key = run["idempotencyKey"].as_str().unwrap_or_default();
+            live(run) && self.overtaken.contains(key)
+        };
+        self.runs.iter().filter(of_such).count()
     }
 
     fn runs_of(&self, key: &str) -> Vec<&Value> {
@@ -82,7 +95,7 @@ pub(crate) fn findings(
         let object = scene.objects.get(&born.uid);
         let found = [
             of_object(object, life.kind, &end, &runs),
-            of_runs(&end, &runs),
+            of_runs(&end, &runs, scene.overtaken.contains(&born.uid)),
         ];
         findings.extend(found.into_iter().flatten().map(|what| Finding {
             what: format!("{} ({}): {what}", life.name, born.uid),
@@ -180,8 +193,9 @@ fn of_object(object: Option<&Run>, kind: Kind, end: &End, runs: &[&Value]) -> Op
     (is.is_some() && is != state).then(|| format!("is {phase:?}, and its run is {is:?}"))
 }
 
-/// What is wrong with the runs of an object's key.
-fn of_runs(end: &End, runs: &[&Value]) -> Option<String> {
+/// What is wrong with the runs of an object's key. One that the object's removal left behind may live where
+/// the API server passed over the finalizer.
+fn of_runs(end: &End, runs: &[&Value], overtaken: bool) -> Option<String> {
     let right = match end.runs {
         Runs::None => runs.is_empty(),
         Runs::AtMostOne => runs.len() <= 1,
@@ -190,7 +204,9 @@ fn of_runs(end: &End, runs: &[&Value]) -> Option<String> {
     if !right {
         return Some(format!("{} runs, and not {:?}", runs.len(), end.runs));
     }
-    let alive = runs.iter().find(|run| live(run) && !end.may_live);
+    let alive = runs
+        .iter()
+        .find(|run| live(run) && !end.may_live && !overtaken);
     alive.map(|run| format!("its run {} is {}", run["runId"], run["state"]))
 }
 
