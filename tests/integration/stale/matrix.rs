@@ -73,9 +73,10 @@ async fn play(proxy: &Proxy, world: &mut World, scenario: &Scenario) -> (usize, 
     if scenario.restart {
         proxy.show("runs", scenario.at);
     }
-    let before = lists(proxy);
+    // It watches once it has listed, and only a watch can be told that the past is over.
+    let before = proxy.count("watch", "runs");
     world.start_operator().await;
-    eventually_lists(proxy, before + 1).await;
+    proxy.until("watch", "runs", before + 1).await;
     world.workspace_ready("default", "True", "Verified").await;
     if !scenario.restart {
         let before = lists(proxy);
