@@ -1,6 +1,10 @@
-//! `statusPolicy`: only the operator writes a status and an intent.
+//! `statusPolicy`: only the operator writes a status and an intent. `finalizerPolicy`: a Run has its finalizer
+//! from its creation.
 
 use std::time::{Duration, Instant};
+
+use run_operator::api::names;
+use serde_json::{Value, json};
 
 use crate::helm::{documents, manifests};
 use crate::space::Space;
@@ -77,4 +81,56 @@ async fn the_policy_lets_only_the_operator_write_status_and_intent() {
     );
     patch(&space, STATUS, &["--subresource=status", &operator]).unwrap();
     patch(&space, INTENT, &[&operator]).unwrap();
+}
+
+/// What `kubectl create --dry-run=server` would store.
+fn would_be(space: &Space, further: &[&str]) -> Result<Value, String> {
+    let create = ["create", "--dry-run=server", "-o", "json", "-f", "-"];
+    let stored = space.kubectl(&[&create[..], further].concat(), RUN)?;
+    Ok(serde_json::from_str(&stored).unwrap())
+}
+
+#[tokio::test]
+async fn the_finalizer_is_there_from_the_beginning_where_an_operator_is_at_work() {
+    let (space, elsewhere) = (Space::new().await, Space::new().await);
+    let set = format!(
+        "finalizerPolicy.enabled=true,watchNamespaces={{{}}}",
+        space.namespace
+    );
+    let objects = documents(&manifests(&space.namespace, &["--set", &set]));
+    let kinds = ["MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding"];
+    space.apply(&objects, &kinds);
+    let deadline = Instant::now() + IN_FORCE_TIMEOUT;
+    while would_be(&space, &[]).unwrap()["metadata"]["finalizers"] != json!([names::FINALIZER]) {
+        assert!(
+            Instant::now() < deadline,
+            "the policy never came into force"
+        );
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    let other = would_be(&elsewhere, &[]).unwrap();
+    assert_eq!(other["metadata"]["finalizers"], Value::Null);
+
+    // Its deletion waits, and what others put there stays.
+    let mut run: Value = serde_json::from_str(RUN).unwrap();
+    run["metadata"]["finalizers"] = json!(["example.com/mine"]);
+    space
+        .kubectl(&["create", "-f", "-"], &run.to_string())
+        .unwrap();
+    space
+        .kubectl(&["delete", "run", "train", "--wait=false"], "")
+        .unwrap();
+    let stands = space
+        .kubectl(&["get", "run", "train", "-o", "json"], "")
+        .unwrap();
+    let stands: Value = serde_json::from_str(&stands).unwrap();
+    assert_ne!(stands["metadata"]["deletionTimestamp"], Value::Null);
+    let mut finalizers: Vec<&str> = stands["metadata"]["finalizers"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter_map(Value::as_str)
+        .collect();
+    finalizers.sort_unstable();
+    assert_eq!(finalizers, ["example.com/mine", names::FINALIZER]);
 }

@@ -162,6 +162,12 @@ impl Layout {
 /// what RBAC must allow and no more.
 fn audit_policy(bodies: bool) -> Value {
     let level = if bodies { "Request" } else { "Metadata" };
+    // Whether a deletion removed an object at once, or waits for finalizers, only the answer says.
+    let answers = if bodies {
+        "RequestResponse"
+    } else {
+        "Metadata"
+    };
     let leases = json!([{"group": "coordination.k8s.io", "resources": ["leases"]}]);
     json!({
         "apiVersion": "audit.k8s.io/v1",
@@ -169,6 +175,7 @@ fn audit_policy(bodies: bool) -> Value {
         "omitStages": ["RequestReceived"],
         "rules": [
             {"level": "Metadata", "resources": [{"group": "", "resources": ["secrets"]}]},
+            {"level": answers, "verbs": ["delete"], "resources": [{"group": "run-operator.dev"}]},
             {"level": level, "resources": [
                 {"group": "run-operator.dev"},
                 {"group": "", "resources": ["events"]},

@@ -1,8 +1,9 @@
 //! The design's deletion table, row by row.
 
 use kube::ResourceExt;
-use run_operator::api::{ConditionType as Type, Phase};
-use serde_json::json;
+use kube::api::PostParams;
+use run_operator::api::{ConditionType as Type, Phase, Run, names};
+use serde_json::{Value, json};
 
 use crate::support::{World, eventually, held, row};
 
@@ -40,6 +41,42 @@ async fn what_was_never_submitted_goes_at_once_without_a_call() {
             .await,
         0.0
     );
+}
+
+/// As the chart's `finalizerPolicy` makes them, so that no deletion overtakes the finalizer.
+#[tokio::test]
+async fn a_run_that_had_its_finalizer_from_the_beginning_ends_and_goes_as_any_other() {
+    let world = World::new().await;
+    let history = world.history().await;
+    let workload = |simulate: Value| json!({"workload": {"image": "a", "simulate": simulate}});
+    for (name, spec) in [
+        ("held", json!({"workload": {"image": "a"}, "suspend": true})),
+        ("ends", workload(json!({"runTimeMs": 100}))),
+        ("goes-on", workload(json!({"outcome": "never"}))),
+    ] {
+        let run = json!({
+            "apiVersion": "run-operator.dev/v1alpha1", "kind": "Run",
+            "metadata": {"name": name, "finalizers": [names::FINALIZER]}, "spec": spec,
+        });
+        let run: Run = serde_json::from_value(run).unwrap();
+        let params = PostParams::default();
+        world.runs().create(&params, &run).await.unwrap();
+    }
+    world
+        .condition("held", Type::Ready, "False", "Suspended")
+        .await;
+    world.phase("ends", Phase::Succeeded).await;
+    world.released("ends").await;
+    world.state("goes-on", "running").await;
+    for name in ["held", "ends", "goes-on"] {
+        world.delete_run(name).await;
+        world.gone(name).await;
+    }
+    let runs = world.service.runs().await;
+    let mut states: Vec<&str> = runs.iter().filter_map(|r| r["state"].as_str()).collect();
+    states.sort_unstable();
+    assert_eq!(states, ["cancelled", "succeeded"]);
+    history.holds().await;
 }
 
 #[tokio::test]

@@ -8,6 +8,9 @@
 {{- end }}
 {{- end }}
 {{- end }}
+{{- if and .Values.finalizerPolicy.enabled (semverCompare "<1.36.0-0" .Capabilities.KubeVersion.Version) }}
+{{- fail (printf "finalizerPolicy.enabled needs Kubernetes 1.36, which has MutatingAdmissionPolicy; this is %s" .Capabilities.KubeVersion.Version) }}
+{{- end }}
 {{- with .Values.contract }}
 {{- if not (and (kindIs "map" (fromYaml .)) (not (hasKey (fromYaml .) "Error"))) }}
 {{- fail "contract is not the content of a contract file, which is a YAML map: give a file with --set-file contract=FILE, and try it with `run-operator contract diff FILE`" }}

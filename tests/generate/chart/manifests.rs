@@ -77,6 +77,11 @@ const STATUS_POLICY: Part = Part {
     templates: &["statuspolicy.yaml"],
     set: &["statusPolicy.enabled=true"],
 };
+const FINALIZER_POLICY: Part = Part {
+    file: "components/finalizer-policy/policy.yaml",
+    templates: &["finalizerpolicy.yaml"],
+    set: &["finalizerPolicy.enabled=true"],
+};
 const MONITORING: Part = Part {
     file: "overlays/monitoring/monitoring.yaml",
     templates: &["monitors.yaml", "prometheusrule.yaml", "dashboard.yaml"],
@@ -105,7 +110,13 @@ pub(crate) fn manifests() -> Outcome<Vec<Generated>> {
         ));
     }
     files.push(Generated::new("deploy/install.yaml", install));
-    for part in [OF_A_NAMESPACE, STATUS_POLICY, AVAILABLE, MONITORING] {
+    for part in [
+        OF_A_NAMESPACE,
+        STATUS_POLICY,
+        FINALIZER_POLICY,
+        AVAILABLE,
+        MONITORING,
+    ] {
         let text = render(&helm, &part)?;
         files.push(Generated::new(
             directory.join(part.file),

@@ -1,6 +1,6 @@
 //! Every version that the API server ever showed of a world's Runs, and what must hold in each.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
 use futures::TryStreamExt;
@@ -76,8 +76,8 @@ pub(crate) fn row(run: &Run) -> String {
 #[derive(Default)]
 struct Seen {
     versions: Vec<Run>,
-    /// The last version of each that is gone.
-    gone: Vec<Run>,
+    /// The names of those that are gone.
+    gone: Vec<String>,
 }
 
 /// The versions of a namespace's Runs from the moment of its making.
@@ -121,23 +121,10 @@ impl History {
     /// Waits until a Run is gone, without asking the API server.
     pub(crate) async fn gone(&self, name: &str) {
         eventually(&format!("the Run {name} is gone"), async || {
-            let gone = &self.seen.lock().unwrap().gone;
-            let gone = gone.iter().any(|run| run.name_any() == name);
+            let gone = self.seen.lock().unwrap().gone.iter().any(|n| n == name);
             if gone { Ok(()) } else { Err("it is there") }
         })
         .await;
-    }
-
-    /// The uids of those that the API server removed although a finalizer stood and nobody had asked for their
-    /// deletion before: a deletion that overtook the finalizer's being written (kubernetes/kubernetes#77988).
-    pub(crate) fn removed_in_spite_of_a_finalizer(&self) -> HashSet<String> {
-        let gone = &self.seen.lock().unwrap().gone;
-        let overtaken =
-            |run: &&Run| !run.finalizers().is_empty() && run.metadata.deletion_timestamp.is_none();
-        gone.iter()
-            .filter(overtaken)
-            .filter_map(ResourceExt::uid)
-            .collect()
     }
 
     /// Waits until the watch has brought the current version of every Run, then checks what must hold
@@ -200,7 +187,7 @@ async fn follow(runs: Api<Run>, mut from: String, seen: Arc<Mutex<Seen>>) {
                 from = run.resource_version().unwrap();
                 let mut seen = seen.lock().unwrap();
                 if gone {
-                    seen.gone.push(run.clone());
+                    seen.gone.push(run.name_any());
                 }
                 seen.versions.push(run);
             }

@@ -6,6 +6,7 @@
 
 mod forces;
 mod lives;
+mod overtaken;
 mod people;
 mod stage;
 mod story;
@@ -92,8 +93,12 @@ async fn storm(own: &'static ControlPlane, seed: u64, size: &Size, total: &mut T
     let weather = Weather::of(size.length, size.restarts, &mut random);
     // Whether who saw all of it goes on, or a new process finds what is left.
     let survives = random.bool();
+    let held_from_birth = random.bool();
 
-    let stage = Stage::set(own).await;
+    let mut stage = Stage::set(own).await;
+    if held_from_birth {
+        stage.hold_from_birth().await;
+    }
     let history = stage.world.history().await;
     let began = tokio::time::Instant::now();
     let people = lives.iter().enumerate();
@@ -135,7 +140,7 @@ async fn calm(
     loop {
         stage.revive(0, &mut operator);
         let scene = eventually("cluster and service are seen", async || {
-            Scene::of(stage, history).await
+            Scene::of(stage).await
         })
         .await;
         if let Some(twice) = doubled(&scene) {
@@ -162,7 +167,7 @@ async fn calm(
     assert_eq!(stats["authorizationOnVersion"], 0, "seed {seed}");
     history.holds().await;
     let scene = eventually("cluster and service are seen", async || {
-        Scene::of(stage, history).await
+        Scene::of(stage).await
     })
     .await;
     let findings = stage.findings(lives, &scene);
@@ -235,7 +240,11 @@ impl Total {
             ("Keys with several POSTs", replayed as u64),
             ("Runs at the service", scene.runs.len() as u64),
             (
-                "Objects that the API server removed in spite of their finalizer",
+                "Storms with a finalizer from the creation on",
+                u64::from(stage.held_from_birth),
+            ),
+            (
+                "In the others, objects that the API server removed in spite of it",
                 scene.overtaken.len() as u64,
             ),
             (

@@ -49,6 +49,7 @@ pub(crate) struct Stage {
     pub(crate) tokens: Mutex<Vec<String>>,
     pub(crate) counts: Counts,
     recipes: [Recipe; 2],
+    pub(super) held_from_birth: bool,
 }
 
 impl Stage {
@@ -75,6 +76,7 @@ impl Stage {
             tokens: Mutex::new(vec![TOKEN.to_owned()]),
             counts: Counts::default(),
             recipes: [first, second],
+            held_from_birth: false,
         }
     }
 

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::lives::{End, Kind, Life, Runs};
 use super::stage::{Born, Stage};
-use crate::support::{History, held, phase_of};
+use crate::support::{held, phase_of};
 
 /// What is not as it must be.
 #[derive(Debug)]
@@ -31,10 +31,12 @@ pub(crate) struct Scene {
     /// The uids of objects that the API server removed in spite of their finalizer. Who cancels their runs is
     /// the process that knew them, and it was killed perhaps: docs/limits.md says so.
     pub(crate) overtaken: HashSet<String>,
+    /// Whether a Run has its finalizer before it is submitted.
+    pub(crate) held_from_birth: bool,
 }
 
 impl Scene {
-    pub(crate) async fn of(stage: &Stage, history: &History) -> Result<Self, kube::Error> {
+    pub(crate) async fn of(stage: &Stage) -> Result<Self, kube::Error> {
         let objects = stage.world.runs().list(&ListParams::default()).await?;
         let mut posts: HashMap<String, Vec<String>> = HashMap::new();
         for post in stage.world.service.requests("createRun").await {
@@ -47,7 +49,8 @@ impl Scene {
             objects: objects.map(|run| (run.uid().unwrap(), run)).collect(),
             runs: stage.world.service.runs().await,
             posts,
-            overtaken: history.removed_in_spite_of_a_finalizer(),
+            overtaken: stage.overtaken(),
+            held_from_birth: stage.held_from_birth,
         })
     }
 
@@ -94,7 +97,7 @@ pub(crate) fn findings(
         let runs = scene.runs_of(&key);
         let object = scene.objects.get(&born.uid);
         let found = [
-            of_object(object, life.kind, &end, &runs),
+            of_object(scene, object, life.kind, &end, &runs),
             of_runs(&end, &runs, scene.overtaken.contains(&born.uid)),
         ];
         findings.extend(found.into_iter().flatten().map(|what| Finding {
@@ -144,7 +147,13 @@ fn unknown<'a>(keys: &'a [String], scene: &'a Scene) -> impl Iterator<Item = Fin
 }
 
 /// What is wrong with an object, or with its being gone.
-fn of_object(object: Option<&Run>, kind: Kind, end: &End, runs: &[&Value]) -> Option<String> {
+fn of_object(
+    scene: &Scene,
+    object: Option<&Run>,
+    kind: Kind,
+    end: &End,
+    runs: &[&Value],
+) -> Option<String> {
     let (run, phase) = match (object, end.phase) {
         (None, None) => return None,
         (None, Some(_)) => return Some("the object is gone".to_owned()),
@@ -169,7 +178,8 @@ fn of_object(object: Option<&Run>, kind: Kind, end: &End, runs: &[&Value]) -> Op
     if let Some(reason) = end.reason.as_ref().filter(|reason| !says(reason)) {
         return Some(format!("no condition says {reason}"));
     }
-    if held(run) {
+    let waits = scene.held_from_birth && phase == Phase::Pending;
+    if held(run) && !waits {
         return Some("still has the finalizer".to_owned());
     }
     if status.observed_generation != run.metadata.generation {
@@ -193,8 +203,8 @@ fn of_object(object: Option<&Run>, kind: Kind, end: &End, runs: &[&Value]) -> Op
     (is.is_some() && is != state).then(|| format!("is {phase:?}, and its run is {is:?}"))
 }
 
-/// What is wrong with the runs of an object's key. One that the object's removal left behind may live where
-/// the API server passed over the finalizer.
+/// What is wrong with the runs of an object's key. One may live whose object the API server removed in spite of
+/// its finalizer.
 fn of_runs(end: &End, runs: &[&Value], overtaken: bool) -> Option<String> {
     let right = match end.runs {
         Runs::None => runs.is_empty(),

@@ -8,6 +8,7 @@ use run_operator::api::{Run, names};
 use serde_json::{Value, json};
 
 use super::lives::{Kind, Life, lives};
+use super::overtaken::overtaken;
 use super::stage::Born;
 use super::verdict::{Scene, doubled, findings};
 use super::weather::Weather;
@@ -40,6 +41,7 @@ fn found_but(
         runs: runs.to_vec(),
         posts: HashMap::new(),
         overtaken,
+        held_from_birth: false,
     };
     let mut found = findings("team", &lives, &[born], &scene);
     found.extend(doubled(&scene));
@@ -86,6 +88,49 @@ fn a_run_that_the_api_server_left_is_none_of_the_operators_and_a_second_one_is()
     };
     assert_eq!(found(&[run("r", "u", "running")]), Vec::<String>::new());
     assert!(!found(&[run("r", "u", "running"), run("s", "u", "cancelled")]).is_empty());
+}
+
+/// A line of the API server's audit log about a Run.
+fn audited(verb: &str, code: u16, request: &Value, response: &Value) -> String {
+    let object = json!({"resource": "runs", "namespace": "team", "name": "a"});
+    json!({
+        "verb": verb, "objectRef": object, "responseStatus": {"code": code},
+        "requestObject": request, "responseObject": response,
+    })
+    .to_string()
+}
+
+fn written(code: u16, finalizers: &[&str]) -> String {
+    let patch = json!([
+        {"op": "replace", "path": "/metadata/uid", "value": "u"},
+        {"op": "add", "path": "/metadata/finalizers", "value": finalizers},
+    ]);
+    audited("patch", code, &patch, &Value::Null)
+}
+
+fn deleted(answer: &Value) -> String {
+    audited("delete", 200, &Value::Null, answer)
+}
+
+#[rstest]
+#[case::overtaken(&[written(200, &[names::FINALIZER]), deleted(&removed())], true)]
+#[case::overtaken_and_answered_first(&[deleted(&removed()), written(200, &[names::FINALIZER])], true)]
+#[case::deleted_after_its_release(&[written(200, &[names::FINALIZER]), written(200, &[]), deleted(&removed())], false)]
+#[case::deleted_before_it_was_submitted(&[deleted(&removed())], false)]
+#[case::deleted_before_the_finalizer_was_taken(&[written(409, &[names::FINALIZER]), deleted(&removed())], false)]
+#[case::waits_for_its_finalizer(&[written(200, &[names::FINALIZER]), deleted(&json!({"kind": "Run"}))], false)]
+fn what_the_api_server_removed_in_spite_of_a_finalizer_its_audit_log_says(
+    #[case] lines: &[String],
+    #[case] yes: bool,
+) {
+    let log = lines.join("\n");
+    let uids: Vec<String> = overtaken(&log, "team").into_iter().collect();
+    assert_eq!(uids, if yes { vec!["u"] } else { vec![] });
+    assert_eq!(overtaken(&log, "other"), HashSet::new());
+}
+
+fn removed() -> Value {
+    json!({"kind": "Status", "status": "Success", "details": {"uid": "u"}})
 }
 
 #[rstest]
