@@ -124,7 +124,13 @@ async fn storm(own: &'static ControlPlane, seed: u64, size: &Size, total: &mut T
         stage.change(&life.name, &again).await;
     }
     let scene = calm(seed, &stage, &lives, &history, operator).await;
-    total.add(&stage, &lives, &scene).await;
+    // Excused, and told all the same: whoever reads it sees why nobody cancelled the run.
+    let born = stage.born.lock().unwrap().clone();
+    let left = scene.left_by_the_api_server(&born);
+    for about in &left {
+        eprintln!("{}", story::story(&stage, &lives, &history, about).await);
+    }
+    total.add(&stage, &lives, &scene, left.len()).await;
 }
 
 /// Waits until everything is as it must be, and stays so.
@@ -215,7 +221,7 @@ struct Total {
 }
 
 impl Total {
-    async fn add(&mut self, stage: &Stage, lives: &[Life], scene: &Scene) {
+    async fn add(&mut self, stage: &Stage, lives: &[Life], scene: &Scene, left: usize) {
         self.seeds += 1;
         let counts = &stage.counts;
         let of = |count: &AtomicU64| count.load(Ordering::Relaxed);
@@ -247,10 +253,7 @@ impl Total {
                 "In the others, objects that the API server removed in spite of it",
                 scene.overtaken.len() as u64,
             ),
-            (
-                "Runs of those that were left",
-                scene.left_by_the_api_server() as u64,
-            ),
+            ("Runs of those that were left", left as u64),
             ("Violations", stage.findings(lives, scene).len() as u64),
         ] {
             match self.rows.iter_mut().find(|(known, _)| *known == row) {

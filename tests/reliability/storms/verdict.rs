@@ -54,13 +54,17 @@ impl Scene {
         })
     }
 
-    /// Live runs of objects that were removed in spite of their finalizer.
-    pub(crate) fn left_by_the_api_server(&self) -> usize {
-        let of_such = |run: &&Value| {
-            let key = run["idempotencyKey"].as_str().unwrap_or_default();
-            live(run) && self.overtaken.contains(key)
-        };
-        self.runs.iter().filter(of_such).count()
+    /// The objects of live runs that were removed in spite of their finalizer.
+    pub(crate) fn left_by_the_api_server(&self, born: &[Born]) -> Vec<Finding> {
+        let left =
+            |uid: &str| self.overtaken.contains(uid) && self.runs_of(uid).into_iter().any(live);
+        let born = born.iter().filter(|born| left(&born.uid));
+        born.map(|born| Finding {
+            what: format!("{}: removed in spite of its finalizer", born.uid),
+            born: Some(born.clone()),
+            key: Some(born.uid.clone()),
+        })
+        .collect()
     }
 
     fn runs_of(&self, key: &str) -> Vec<&Value> {
