@@ -110,7 +110,7 @@ rules! {
     RefusalOfEpoch,
     /// While in doubt a refusal answers only its own request, and the same POST is asked again.
     DoubtAsksAgain,
-    /// A lone first answer of 409 is final.
+    /// A lone idempotency conflict, the first answer of all or to its retry, is final.
     LoneConflict,
     /// A 5xx with `retryable: false` is asked again only by a deletion or a retry.
     HopelessIsFinal,

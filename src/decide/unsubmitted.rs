@@ -4,7 +4,6 @@ use crate::api::{Intent, Phase, Reason, RunStatus, status::Refusal};
 
 use super::{
     Decision, Effect, Note, Session, WorkspaceView,
-    answer::FailureKind,
     body::{self, CURRENT_SERIALIZER},
     classify::{Call, Class},
     facts::{Facts, Known, answers},
@@ -343,14 +342,13 @@ fn standing_refusal(f: &Facts<'_>) -> Option<Refusal> {
 fn judge(f: &Facts<'_>, intent: &Intent, trouble: &Trouble) -> Option<Refusal> {
     let submission = &f.memory().submission;
     let proved = f.not_created();
-    // The first answer of all, with a problem body. It is final, yet no proof where it is an
-    // idempotency conflict: a request that was doubled on its way conflicts with itself.
-    // The same holds for the first answer to a retry of such a conflict: a person asked once more.
+    // An idempotency conflict is no proof: a request that was doubled on its way conflicts with itself. As the
+    // first answer of all it is final all the same, and so it is as the first to a retry of one. Any other
+    // refusal of such a retry leaves the doubt as it was.
     let lone = holds(Rule::LoneConflict)
         && (submission.sole || repeats_conflict(f, intent))
         && submission.attempts == 1
-        && trouble.failure.kind == FailureKind::Problem
-        && trouble.failure.http_status == Some(409);
+        && trouble.class == Class::Final(Reason::IdempotencyConflict);
     let ends = match trouble.class {
         Class::Retry | Class::Unauthorized => None,
         Class::Violation => (trouble.count >= VIOLATIONS && holds(Rule::ViolationStalls))

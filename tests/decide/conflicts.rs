@@ -1,5 +1,6 @@
 //! A retry of a conflict, again and again.
 
+use rstest::rstest;
 use run_operator::decide::{Effect, Learned};
 
 use crate::support::{Case, intent_of, lost, problem};
@@ -43,6 +44,24 @@ fn an_answer_lost_on_the_retry_of_a_conflict_leaves_doubt_and_the_post_is_asked_
     let case = Case::new().mine().posted(Err(conflict())).settle();
     let case = retried(case, "1").posted(Err(lost())).settle();
     let case = case.posted(Err(conflict())).settle();
+    assert_eq!(case.stalled(), None);
+    assert_eq!(case.at(700).does(), "submit");
+}
+
+#[rstest]
+#[case::approval(409, "approval_required")]
+#[case::another_conflict(409, "else")]
+#[case::forbidden(403, "no")]
+fn another_refusal_of_the_retry_of_a_conflict_is_no_word_about_the_first_request(
+    #[case] status: u16,
+    #[case] code: &str,
+) {
+    let conflict = || problem(409, "idempotency_conflict");
+    let case = Case::new().mine().posted(Err(conflict())).settle();
+    let case = retried(case, "1")
+        .posted(Err(problem(status, code)))
+        .settle();
+    // A copy of the first request may be carried out yet: nobody is told that it waits for an approval.
     assert_eq!(case.stalled(), None);
     assert_eq!(case.at(700).does(), "submit");
 }
