@@ -1,5 +1,5 @@
 //! The writes to a Run or a Workspace. Each is guarded by uid and resourceVersion, so that neither a stale view nor a
-//! same-name recreation can be written over.
+//! same-name recreation can be written over, nor be removed in its stead.
 
 use std::fmt::Debug;
 use std::time::Duration;
@@ -7,12 +7,13 @@ use std::time::Duration;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::{
     Api, Resource, ResourceExt,
-    api::{DeleteParams, Patch, PatchParams, Preconditions},
+    api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions},
 };
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 
 use crate::api::{Intent, Run, names};
+use crate::controller::chain;
 use crate::decide::Effect;
 
 /// A write that takes longer is given up: kube's client has no read timeout of its own.
@@ -72,6 +73,11 @@ pub async fn release(
     run: &Run,
     intent: Option<&Intent>,
 ) -> Result<Run, WriteError> {
+    if goes(run)
+        && let Some(written) = let_go(api, run).await
+    {
+        return written;
+    }
     let mut patch = guards(&run.metadata);
     if let Some(intent) = intent {
         patch.push(intent_op(run, intent)?);
@@ -85,9 +91,47 @@ pub async fn write_finalizer<K>(api: &Api<K>, object: &K, on: bool) -> Result<K,
 where
     K: Resource + Clone + Serialize + DeserializeOwned + Debug,
 {
+    if !on
+        && goes(object)
+        && let Some(written) = let_go(api, object).await
+    {
+        return written;
+    }
     let mut patch = guards(object.meta());
     patch.push(finalizer_op(object, on));
     send(api, object, patch).await
+}
+
+/// Whether an object goes with the operator's finalizer: it is being deleted, and no other holds it.
+fn goes(object: &impl Resource) -> bool {
+    let mut finalizers = object.finalizers().iter();
+    object.meta().deletion_timestamp.is_some() && finalizers.all(|f| f == names::FINALIZER)
+}
+
+/// Takes the last finalizer off an object that is being deleted, by which it goes. Not by a patch: of two that are
+/// under way at the same time, one of them doubled or another process's, the later would remove whatever has the
+/// name by then, and be it the next object. The API server removes by name, and of the guards it takes a PUT's uid
+/// along, of a patch none. What this version doesn't know of the object is not lost by that: it goes.
+///
+/// None where the API server refused the PUT: rights from before it was made, or a schema that the object no longer
+/// fits. A patch may do then, and an object that hangs would be worse.
+async fn let_go<K>(api: &Api<K>, object: &K) -> Option<Result<K, WriteError>>
+where
+    K: Resource + Clone + Serialize + DeserializeOwned + Debug,
+{
+    let mut last = object.clone();
+    last.meta_mut().finalizers = None;
+    let params = PostParams {
+        field_manager: params().field_manager,
+        ..PostParams::default()
+    };
+    match bounded(api.replace(&object.name_any(), &params, &last)).await {
+        Err(WriteError::Refused(error)) => {
+            tracing::warn!(error = %chain(&error), "failed to let an object go by its uid; by a patch then");
+            None
+        }
+        written => Some(written),
+    }
 }
 
 /// Whether an object has the finalizer.

@@ -155,15 +155,18 @@ fn name(method: &Method, path: &str, body: &[u8]) -> String {
     let what = match subresource {
         Some(subresource) => subresource,
         None if method == Method::DELETE => "delete",
-        None if releases(body) => "release",
+        None if releases(method, body) => "release",
         None if kind == "run" => "intent",
         None => "finalizer",
     };
     format!("kube.{kind}.{what}")
 }
 
-/// Whether a JSON patch takes the operator's finalizer off.
-fn releases(patch: &[u8]) -> bool {
+/// Whether a JSON patch takes the operator's finalizer off. A PUT does nothing else.
+fn releases(method: &Method, patch: &[u8]) -> bool {
+    if method == Method::PUT {
+        return true;
+    }
     let Ok(Value::Array(operations)) = serde_json::from_slice(patch) else {
         return false;
     };
@@ -202,6 +205,12 @@ mod tests {
                 Method::PATCH,
                 format!("{ours}/namespaces/a/runs/b"),
                 &off[..],
+                "kube.run.release",
+            ),
+            (
+                Method::PUT,
+                format!("{ours}/namespaces/a/runs/b"),
+                b"{}",
                 "kube.run.release",
             ),
             (

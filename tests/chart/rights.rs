@@ -39,6 +39,7 @@ async fn it_may_what_it_needs_where_it_is_needed_and_nothing_else(#[case] one: b
     for needed in [
         "patch runs",
         "list runs",
+        "update runs",
         "delete runs",
         "patch runs --subresource=status",
         "watch workspaces",
@@ -68,7 +69,6 @@ async fn it_may_what_it_needs_where_it_is_needed_and_nothing_else(#[case] one: b
         "get secrets/other",
         "list secrets",
         "create runs",
-        "update runs",
         "create pods",
         "get configmaps",
         "create workspaces",

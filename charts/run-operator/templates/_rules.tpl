@@ -6,15 +6,17 @@
 {{/* In the namespaces that it watches. */}}
 {{- define "run-operator.rules" -}}
 # Runs. list and watch: to follow them, and to see before a Workspace goes that none needs it any more.
-# patch: the finalizer and the intent, without which nothing is submitted. delete: spec.ttlSecondsAfterFinished.
+# patch: the finalizer and the intent, without which nothing is submitted. update: to let one go that is being
+# deleted, by its uid; by a patch the API server could remove the next of its name. delete:
+# spec.ttlSecondsAfterFinished.
 - apiGroups: [run-operator.dev]
   resources: [runs]
-  verbs: [list, watch, patch, delete]
+  verbs: [list, watch, patch, update, delete]
 # Workspaces. list and watch: to follow them. patch: the finalizer, by which a Workspace outlives the Runs
-# that it submitted.
+# that it submitted. update: as of Runs.
 - apiGroups: [run-operator.dev]
   resources: [workspaces]
-  verbs: [list, watch, patch]
+  verbs: [list, watch, patch, update]
 # What the operator reports. Give runs/status to nobody else: docs/security.md.
 - apiGroups: [run-operator.dev]
   resources: [runs/status, workspaces/status]
@@ -50,7 +52,7 @@
 # ClusterWorkspaces, as Workspaces.
 - apiGroups: [run-operator.dev]
   resources: [clusterworkspaces]
-  verbs: [list, watch, patch]
+  verbs: [list, watch, patch, update]
 - apiGroups: [run-operator.dev]
   resources: [clusterworkspaces/status]
   verbs: [patch]

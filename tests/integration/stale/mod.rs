@@ -111,7 +111,8 @@ async fn eventually_writes(proxy: &Proxy, times: usize) {
 
 /// The writes of Runs until now, refused or not.
 fn writes(proxy: &Proxy) -> usize {
-    proxy.count("patch", "runs/status") + proxy.count("patch", "runs")
+    let of = |verb, resource| proxy.count(verb, resource);
+    of("patch", "runs/status") + of("patch", "runs") + of("update", "runs")
 }
 
 /// The lists of all Runs until now.

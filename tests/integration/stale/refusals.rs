@@ -1,9 +1,11 @@
 //! An API server that refuses: 410, 429, 500 and 503 of every verb, and watches that end at once.
 
+use kube::ResourceExt;
 use rstest::rstest;
-use run_operator::api::Phase;
+use run_operator::api::{Phase, Run};
 use serde_json::json;
 
+use super::asked::Asked;
 use super::fault::Fault;
 use super::{eventually_lists, ledger, lists, running, stage};
 use crate::support::{World, eventually, holds_for_a_while};
@@ -56,6 +58,37 @@ async fn what_is_refused_twice_is_done_at_the_third_try(
     }
     let all = proxy.asked(|_| true).len() - asked_before;
     assert!(all <= 70, "{all} requests for one Run");
+}
+
+/// By the uid a release is nothing to the next object of the name, whenever it is carried out. Where a PUT is refused,
+/// as by rights from before it was made, the object goes all the same.
+#[rstest]
+#[case::as_a_rule(None, 0)]
+#[case::with_older_rights(Some(403), 1)]
+#[case::no_longer_valid(Some(422), 1)]
+#[tokio::test]
+async fn what_is_deleted_is_let_go_by_its_uid(
+    #[case] refused: Option<u16>,
+    #[case] by_a_patch: usize,
+) {
+    let (proxy, world) = stage().await;
+    if let Some(status) = refused {
+        proxy.lasting(Fault::Answer(status, None), |asked| asked.verb == "update");
+    }
+    running(&world, "train").await;
+    let uid = world.run("train").await.uid().unwrap();
+    world.delete_run("train").await;
+    world.gone("train").await;
+    let releases = |asked: &Asked| {
+        let off = r#""path":"/metadata/finalizers","value":[]"#;
+        asked.is("patch", "runs") && asked.body.contains(off)
+    };
+    assert_eq!(proxy.asked(releases).len(), by_a_patch);
+    let puts = proxy.asked(|asked| asked.is("update", "runs"));
+    assert_eq!(puts.len(), 1);
+    let put: Run = serde_json::from_str(&puts[0].body).unwrap();
+    assert_eq!(put.uid(), Some(uid));
+    assert_eq!(put.finalizers(), &[] as &[String]);
 }
 
 async fn goes_through(world: &World, name: &str) {
