@@ -3,7 +3,7 @@
 use rstest::rstest;
 use run_operator::decide::{Effect, Learned};
 
-use crate::support::{Case, intent_of, lost, problem};
+use crate::support::{Case, hopeless, intent_of, lost, problem};
 
 /// A person asks for a retry; the intent of it is written.
 fn retried(case: Case, value: &str) -> Case {
@@ -62,6 +62,17 @@ fn another_refusal_of_the_retry_of_a_conflict_is_no_word_about_the_first_request
         .posted(Err(problem(status, code)))
         .settle();
     // A copy of the first request may be carried out yet: nobody is told that it waits for an approval.
+    assert_eq!(case.stalled(), None);
+    assert_eq!(case.at(700).does(), "submit");
+}
+
+#[test]
+fn a_conflict_on_the_retry_of_what_else_left_doubt_is_asked_on() {
+    let case = Case::new().mine().posted(Err(hopeless())).settle();
+    assert_eq!(case.stalled().as_deref(), Some("ServerError"));
+    let conflict = problem(409, "idempotency_conflict");
+    let case = retried(case, "1").posted(Err(conflict)).settle();
+    // The request that the service gave up may have made the run that this one is in conflict with.
     assert_eq!(case.stalled(), None);
     assert_eq!(case.at(700).does(), "submit");
 }

@@ -172,7 +172,7 @@ async fn a_deletion_costs_a_status_for_each_change_and_one_release() {
     let writes = since(&before, &after, &WRITES);
     println!("a deletion: {writes:?}");
     assert_eq!(of(&writes, "DELETE", ""), 1, "the test's own");
-    assert_eq!(of(&writes, "PATCH", ""), 1, "{writes:?}");
+    assert_eq!(of(&writes, "PUT", ""), 1, "{writes:?}");
     // Cancelling; cancelling at the service; cancelled.
     assert!(of(&writes, "PATCH", "status") <= 3, "{writes:?}");
     assert!(since(&before, &after, &READS).is_empty());
