@@ -73,17 +73,8 @@ pub async fn release(
     run: &Run,
     intent: Option<&Intent>,
 ) -> Result<Run, WriteError> {
-    if goes(run)
-        && let Some(written) = let_go(api, run).await
-    {
-        return written;
-    }
-    let mut patch = guards(&run.metadata);
-    if let Some(intent) = intent {
-        patch.push(intent_op(run, intent)?);
-    }
-    patch.push(finalizer_op(run, false));
-    send(api, run, patch).await
+    let kept = intent.map(|intent| intent_op(run, intent)).transpose()?;
+    take_off(api, run, kept).await
 }
 
 /// Puts the finalizer on an object, or takes it off.
@@ -91,14 +82,33 @@ pub async fn write_finalizer<K>(api: &Api<K>, object: &K, on: bool) -> Result<K,
 where
     K: Resource + Clone + Serialize + DeserializeOwned + Debug,
 {
-    if !on
-        && goes(object)
-        && let Some(written) = let_go(api, object).await
-    {
-        return written;
+    if !on {
+        return take_off(api, object, None).await;
     }
     let mut patch = guards(object.meta());
-    patch.push(finalizer_op(object, on));
+    patch.push(finalizer_op(object, true));
+    send(api, object, patch).await
+}
+
+/// Takes the finalizer off. What is written beside it is of no use to an object that goes by that.
+///
+/// Where the API server refuses the PUT by which one goes, for rights from before it was made or a schema that the
+/// object no longer fits, a patch may do: an object that hangs would be worse.
+async fn take_off<K>(api: &Api<K>, object: &K, beside: Option<Value>) -> Result<K, WriteError>
+where
+    K: Resource + Clone + Serialize + DeserializeOwned + Debug,
+{
+    if goes(object) {
+        match let_go(api, object).await {
+            Err(WriteError::Refused(error)) => {
+                tracing::warn!(error = %chain(&error), "failed to let an object go by its uid; by a patch then");
+            }
+            written => return written,
+        }
+    }
+    let mut patch = guards(object.meta());
+    patch.extend(beside);
+    patch.push(finalizer_op(object, false));
     send(api, object, patch).await
 }
 
@@ -112,10 +122,7 @@ fn goes(object: &impl Resource) -> bool {
 /// under way at the same time, one of them doubled or another process's, the later would remove whatever has the
 /// name by then, and be it the next object. The API server removes by name, and of the guards it takes a PUT's uid
 /// along, of a patch none. What this version doesn't know of the object is not lost by that: it goes.
-///
-/// None where the API server refused the PUT: rights from before it was made, or a schema that the object no longer
-/// fits. A patch may do then, and an object that hangs would be worse.
-async fn let_go<K>(api: &Api<K>, object: &K) -> Option<Result<K, WriteError>>
+async fn let_go<K>(api: &Api<K>, object: &K) -> Result<K, WriteError>
 where
     K: Resource + Clone + Serialize + DeserializeOwned + Debug,
 {
@@ -125,13 +132,7 @@ where
         field_manager: params().field_manager,
         ..PostParams::default()
     };
-    match bounded(api.replace(&object.name_any(), &params, &last)).await {
-        Err(WriteError::Refused(error)) => {
-            tracing::warn!(error = %chain(&error), "failed to let an object go by its uid; by a patch then");
-            None
-        }
-        written => Some(written),
-    }
+    bounded(api.replace(&object.name_any(), &params, &last)).await
 }
 
 /// Whether an object has the finalizer.

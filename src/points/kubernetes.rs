@@ -155,18 +155,16 @@ fn name(method: &Method, path: &str, body: &[u8]) -> String {
     let what = match subresource {
         Some(subresource) => subresource,
         None if method == Method::DELETE => "delete",
-        None if releases(method, body) => "release",
+        // A PUT does nothing else.
+        None if method == Method::PUT || releases(body) => "release",
         None if kind == "run" => "intent",
         None => "finalizer",
     };
     format!("kube.{kind}.{what}")
 }
 
-/// Whether a JSON patch takes the operator's finalizer off. A PUT does nothing else.
-fn releases(method: &Method, patch: &[u8]) -> bool {
-    if method == Method::PUT {
-        return true;
-    }
+/// Whether a JSON patch takes the operator's finalizer off.
+fn releases(patch: &[u8]) -> bool {
     let Ok(Value::Array(operations)) = serde_json::from_slice(patch) else {
         return false;
     };
