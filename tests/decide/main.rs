@@ -26,6 +26,7 @@ mod held;
 mod histories;
 mod intents;
 mod lives;
+mod mended;
 mod mirror;
 mod places;
 mod properties;

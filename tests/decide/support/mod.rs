@@ -1,5 +1,8 @@
 //! One observation, built in a line.
 
+mod answers;
+mod decided;
+
 use std::{sync::LazyLock, time::Duration};
 
 use jiff::Timestamp;
@@ -12,13 +15,15 @@ use run_operator::{
         status::{Refusal, ResolvedWorkspace},
     },
     decide::{
-        Decision, Effect, Held, Learned, Learning, Memory, Note, Observed, Session, Settings,
-        WorkspaceView,
-        answer::{Failure, FailureKind, RunView},
-        body, decide,
+        Held, Learned, Learning, Memory, Session, Settings, WorkspaceView,
+        answer::{Failure, RunView},
+        body,
         notes::News,
     },
 };
+
+pub(crate) use self::answers::{bare, hopeless, lost, problem, unreadable, view};
+pub(crate) use self::decided::{condition, intent_of, name};
 
 pub(crate) const UID: &str = "6f1f0c0e-0000-4000-8000-000000000001";
 pub(crate) const INTENT: &str = "run-operator.dev/intent";
@@ -298,159 +303,5 @@ impl Case {
             self.memory.feed.remember(status);
         }
         self
-    }
-
-    pub(crate) fn decide(&self) -> Decision {
-        decide(&Observed {
-            run: &self.run,
-            workspace: &self.view,
-            namespace_allowed: self.namespace_allowed,
-            memory: &self.memory,
-            key_rival: self.rival.as_deref(),
-            vanished: self.vanished,
-            streaming: self.streaming,
-            held: self.held,
-            contract: &CONTRACT,
-            settings: &self.settings,
-            now: self.now,
-        })
-    }
-
-    /// Stores the decided status, if any, and decides again until there is none to store.
-    pub(crate) fn settle(mut self) -> Self {
-        for _ in 0..4 {
-            let shown = self.memory.feed.shown();
-            let decision = self.decide();
-            let Some(status) = decision.status else {
-                return self;
-            };
-            if self.run.status.as_ref() == Some(&status) {
-                return self;
-            }
-            self.run.status = Some(status);
-            self = self.learn(Learned::StatusWritten);
-            self.tell(&decision.notes);
-            self.memory.feed.written(shown);
-        }
-        panic!("the status did not settle: {:#?}", self.run.status);
-    }
-
-    /// Sends what deserves an Event.
-    pub(crate) fn tell(&mut self, notes: &[Note]) {
-        let speech = self.memory.voice.tell(notes, self.now);
-        for news in speech.news {
-            self.sent += 1;
-            let name = |n: &News| (n.reason, n.once.clone());
-            if self.events.iter().all(|n| name(n) != name(&news)) {
-                self.events.push(news);
-            }
-        }
-    }
-
-    /// The reasons of the Events, in their order.
-    pub(crate) fn reasons(&self) -> Vec<&'static str> {
-        self.events.iter().map(|n| n.reason.as_str()).collect()
-    }
-
-    /// The status that stands once everything decided was written.
-    pub(crate) fn settled(&self) -> RunStatus {
-        self.clone().settle().run.status.unwrap_or_default()
-    }
-
-    pub(crate) fn effect(&self) -> Option<Effect> {
-        self.clone().settle().decide().effect
-    }
-
-    /// The one word for what is done next.
-    pub(crate) fn does(&self) -> &'static str {
-        name(self.effect().as_ref())
-    }
-
-    /// Reason of Stalled, if it holds.
-    pub(crate) fn stalled(&self) -> Option<String> {
-        condition(&self.settled(), "Stalled").map(|c| c.1)
-    }
-}
-
-/// The intent that is written next, whether its finalizer goes along, and whether it begins with the proof.
-pub(crate) fn intent_of(case: &Case) -> (Intent, bool, bool) {
-    match case.effect() {
-        Some(Effect::WriteIntent {
-            intent,
-            finalizer,
-            clean,
-        }) => (intent, finalizer, clean),
-        other => panic!("not an intent: {other:?}"),
-    }
-}
-
-pub(crate) fn name(effect: Option<&Effect>) -> &'static str {
-    match effect {
-        None => "nothing",
-        Some(Effect::WriteIntent { .. }) => "intent",
-        Some(Effect::Submit { .. }) => "submit",
-        Some(Effect::Refresh { .. }) => "refresh",
-        Some(Effect::Cancel { .. }) => "cancel",
-        Some(Effect::Release { .. }) => "release",
-        Some(Effect::Delete) => "delete",
-    }
-}
-
-/// Status and reason of a condition.
-pub(crate) fn condition(status: &RunStatus, kind: &str) -> Option<(String, String)> {
-    let condition = status.conditions.iter().find(|c| c.type_ == kind)?;
-    Some((condition.status.clone(), condition.reason.clone()))
-}
-
-pub(crate) fn view(state: &str) -> RunView {
-    RunView {
-        run_id: Some("run-1".into()),
-        state: Some(state.into()),
-        request_id: Some("req-1".into()),
-    }
-}
-
-pub(crate) fn problem(status: u16, code: &str) -> Failure {
-    Failure {
-        kind: FailureKind::Problem,
-        http_status: Some(status),
-        code: Some(code.into()),
-        request_id: Some("req-9".into()),
-        retryable: None,
-        retry_after: None,
-        message: "it went wrong".into(),
-    }
-}
-
-pub(crate) fn bare(status: u16) -> Failure {
-    Failure {
-        kind: FailureKind::Bare,
-        code: None,
-        ..problem(status, "")
-    }
-}
-
-pub(crate) fn lost() -> Failure {
-    Failure {
-        kind: FailureKind::Transport,
-        http_status: None,
-        code: None,
-        ..problem(0, "")
-    }
-}
-
-pub(crate) fn unreadable() -> Failure {
-    Failure {
-        kind: FailureKind::Unreadable,
-        code: None,
-        ..problem(200, "")
-    }
-}
-
-/// A 5xx that says not to retry.
-pub(crate) fn hopeless() -> Failure {
-    Failure {
-        retryable: Some(false),
-        ..problem(500, "boom")
     }
 }

@@ -1,26 +1,26 @@
 //! Kubernetes Events: which turn of a status is told of, and how often at most.
 
+mod texts;
+mod workspaces;
+
 use std::collections::BTreeSet;
 
 use proptest::prelude::*;
 use rstest::rstest;
 use run_operator::{
-    api::{EventReason, WorkspaceStatus},
+    api::EventReason,
     decide::{
-        Learned, Note, WorkspaceView,
-        answer::{Failure, FailureKind, RunView},
+        Learned, WorkspaceView,
+        answer::{Failure, RunView},
         feed::Received,
         notes::News,
-        transitions::of_workspace,
-        voice::Voice,
-        workspace::{Check, Obstacle, assess},
     },
 };
 
 use crate::{
     conditions::{at_the_service, cancelled, elsewhere, held, lost_run, overdue, rival},
     histories::{self, Turn, apply, turns},
-    support::{CONTRACT, Case, at, bare, hopeless, lost, not_ready, place, problem, view},
+    support::{Case, at, bare, hopeless, lost, not_ready, problem, view},
     world::{Fate, World},
 };
 
@@ -93,33 +93,6 @@ fn another_run_id_is_told_of() {
     let case = case.learn(Learned::CancelAnswered(Ok(other))).settle();
     assert_eq!(case.reasons(), ["Submitted", "Stalled"]);
     assert!(message(&case, EventReason::Stalled).starts_with("RunIdConflict: "));
-}
-
-#[test]
-fn an_event_names_run_key_and_request() {
-    let case = at_the_service("running").settle();
-    assert_eq!(
-        message(&case, EventReason::Submitted),
-        "The service accepted the run as run-1 (idempotency key 6f1f0c0e-0000-4000-8000-000000000001, request req-1)."
-    );
-    let failed = at_the_service("ERROR").settle();
-    assert_eq!(
-        message(&failed, EventReason::Failed),
-        "The run ended as ERROR. Create a new Run to run it again. (run run-1, request req-1)"
-    );
-    let refused = Case::new()
-        .mine()
-        .posted(Err(problem(422, "bad_image")))
-        .settle();
-    let said = message(&refused, EventReason::Stalled);
-    for part in [
-        "CreateRefused: ",
-        "422 bad_image",
-        "Request id req-9",
-        "idempotency key 6f1f",
-    ] {
-        assert!(said.contains(part), "{part:?} is not in {said:?}");
-    }
 }
 
 #[test]
@@ -230,145 +203,6 @@ fn a_flood_of_the_services_events_is_told_of_in_a_handful() {
     assert_eq!(distinct.len(), heard.len());
 }
 
-#[test]
-fn what_the_service_says_moves_no_cursor_and_fits() {
-    let mut case = at_the_service("running").settle();
-    let event = Received {
-        id: Some("\u{1b}[2J".into()),
-        kind: "log\r\n".into(),
-        data: format!("\u{1b}[31mred\u{202e}\n{}", "é".repeat(2000)),
-    };
-    let now = case.now;
-    case.memory
-        .feed
-        .receive(&event, Some("running"), Some("running"), now);
-    let said = message(&case.at(10).settle(), EventReason::ServiceEvent);
-    assert!(
-        said.contains("(log\\u{d}\\u{a}): \\u{1b}[31mred\\u{202e}\\u{a}é"),
-        "{said}"
-    );
-    assert!(
-        !said.chars().any(char::is_control) && said.len() <= NOTE_LIMIT,
-        "{said}"
-    );
-}
-
-fn workspace(before: Option<&WorkspaceStatus>, check: &Check, second: i64) -> WorkspaceStatus {
-    assess(before, check, 1, 1, &CONTRACT, at(second)).status
-}
-
-fn good() -> Check {
-    Check {
-        base_url: Some(place().base_url),
-        version: Some(Some("1.4.0".into())),
-        identity: Some(place().identity),
-        ..Check::default()
-    }
-}
-
-#[rstest]
-#[case::ready(good(), &["Ready"])]
-#[case::no_answer(Check { obstacle: Some(Obstacle::Version(lost())), ..Check::default() }, &["NotReady"])]
-#[case::rejected(Check { identity: None, obstacle: Some(Obstacle::Identity(problem(401, "expired"))), ..good() }, &["CredentialsRejected"])]
-#[case::not_allowed(Check { identity: None, obstacle: Some(Obstacle::Identity(problem(403, "no"))), ..good() }, &["CredentialsRejected"])]
-#[case::version(Check { version: Some(Some("9.9.9".into())), ..good() }, &["VersionNotAccepted"])]
-#[case::in_use(Check { waits_for: Some(vec!["train".into()]), ..good() }, &["WorkspaceInUse"])]
-#[case::going(Check { waits_for: Some(vec![]), ..good() }, &[])]
-fn the_events_of_a_workspace(#[case] check: Check, #[case] expected: &[&str]) {
-    let mut voice = Voice::default();
-    let status = workspace(None, &check, 0);
-    let waits = check
-        .waits_for
-        .as_ref()
-        .is_some_and(|runs| !runs.is_empty());
-    let told = |voice: &mut Voice, before| {
-        let notes = of_workspace(before, &status, waits, voice, at(0));
-        let news = voice.tell(&notes, at(0)).news;
-        news.iter().map(|n| n.reason.as_str()).collect::<Vec<_>>()
-    };
-    assert_eq!(told(&mut voice, None), expected);
-    assert!(
-        told(&mut voice, Some(&status)).is_empty(),
-        "it is told once"
-    );
-    let notes = of_workspace(Some(&status), &status, waits, &Voice::default(), at(300));
-    assert_eq!(notes, [], "nor after a restart");
-}
-
-#[test]
-fn a_workspace_that_flaps_is_told_of_within_its_allowance() {
-    let mut voice = Voice::default();
-    let mut status = None;
-    let (mut sent, mut unsaid) = (0, 0);
-    let down = Check {
-        obstacle: Some(Obstacle::Version(lost())),
-        ..Check::default()
-    };
-    for n in 0..1000 {
-        let check = if n % 2 == 0 { good() } else { down.clone() };
-        let next = workspace(status.as_ref(), &check, n);
-        let notes = of_workspace(status.as_ref(), &next, false, &voice, at(n));
-        let speech = voice.tell(&notes, at(n));
-        sent += speech.news.len();
-        unsaid += speech.unsaid;
-        status = Some(next);
-    }
-    assert_eq!(
-        (sent, unsaid),
-        (25 + 3, 1000 - 28),
-        "25, and one each five minutes"
-    );
-}
-
-#[test]
-fn no_text_is_longer_than_an_event_holds() {
-    let long = "ü".repeat(4000);
-    let failure = Failure {
-        kind: FailureKind::Problem,
-        message: long.clone(),
-        request_id: Some(long.clone()),
-        code: Some(long.clone()),
-        ..problem(403, "no")
-    };
-    let case = Case::new().mine().posted(Err(failure)).settle();
-    let orphaned = Note::Orphaned {
-        key: Some(long.clone()),
-        run_id: Some(long.clone()),
-    };
-    let unconfirmed = Note::CancelUnconfirmed { run_id: long };
-    let others = [orphaned.news(), unconfirmed.news()];
-    for news in case.events.iter().chain(&others) {
-        assert!(news.message.len() <= NOTE_LIMIT, "{}", news.message.len());
-    }
-}
-
-/// Three bytes each, and eight as they are shown.
-#[test]
-fn however_the_service_writes_the_ids_behind_its_words_are_not_cut() {
-    let odd = "\u{202e}".repeat(4000);
-    let failure = || Failure {
-        message: odd.clone(),
-        request_id: Some(odd.clone()),
-        code: Some(odd.clone()),
-        ..bare(502)
-    };
-    let case = (0..3).fold(at_the_service("queued"), |c, _| c.got(Err(failure())));
-    let said = message(&case.settle(), EventReason::Retrying);
-    assert!(said.ends_with(" (run run-1)"), "{said}");
-    let refused = Failure {
-        kind: FailureKind::Problem,
-        ..problem(403, &odd)
-    };
-    let case = Case::new().mine().posted(Err(refused)).settle();
-    let said = message(&case, EventReason::Stalled);
-    assert!(said.contains(" (idempotency key 6f1f"), "{said}");
-    let orphaned = Note::Orphaned {
-        key: Some("the-key".into()),
-        run_id: Some(odd),
-    };
-    assert!(orphaned.news().message.contains("the-key"));
-}
-
 #[rstest]
 #[case::succeeded("Succeeded", "Succeeded")]
 #[case::cancelled("cancelled", "CancelledElsewhere")]
@@ -394,14 +228,6 @@ fn an_end_in_the_words_of_another_version_is_told_by_its_phase(
         reason
     };
     assert_eq!(told.reasons(), ["Submitted", by_phase]);
-}
-
-#[test]
-fn every_reason_is_a_word_and_has_an_action() {
-    for reason in EventReason::ALL {
-        let word = |text: &str| text.chars().all(char::is_alphanumeric) && !text.is_empty();
-        assert!(word(reason.as_str()) && word(reason.action()));
-    }
 }
 
 proptest! {

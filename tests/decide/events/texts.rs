@@ -1,0 +1,123 @@
+//! The texts of Kubernetes Events: what they name, and that they fit.
+
+use run_operator::{
+    api::EventReason,
+    decide::{
+        Note,
+        answer::{Failure, FailureKind},
+        feed::Received,
+    },
+};
+
+use super::{NOTE_LIMIT, message};
+use crate::{
+    conditions::at_the_service,
+    support::{Case, bare, problem},
+};
+
+#[test]
+fn an_event_names_run_key_and_request() {
+    let case = at_the_service("running").settle();
+    assert_eq!(
+        message(&case, EventReason::Submitted),
+        "The service accepted the run as run-1 (idempotency key 6f1f0c0e-0000-4000-8000-000000000001, request req-1)."
+    );
+    let failed = at_the_service("ERROR").settle();
+    assert_eq!(
+        message(&failed, EventReason::Failed),
+        "The run ended as ERROR. Create a new Run to run it again. (run run-1, request req-1)"
+    );
+    let refused = Case::new()
+        .mine()
+        .posted(Err(problem(422, "bad_image")))
+        .settle();
+    let said = message(&refused, EventReason::Stalled);
+    for part in [
+        "CreateRefused: ",
+        "422 bad_image",
+        "Request id req-9",
+        "idempotency key 6f1f",
+    ] {
+        assert!(said.contains(part), "{part:?} is not in {said:?}");
+    }
+}
+
+#[test]
+fn what_the_service_says_moves_no_cursor_and_fits() {
+    let mut case = at_the_service("running").settle();
+    let event = Received {
+        id: Some("\u{1b}[2J".into()),
+        kind: "log\r\n".into(),
+        data: format!("\u{1b}[31mred\u{202e}\n{}", "é".repeat(2000)),
+    };
+    let now = case.now;
+    case.memory
+        .feed
+        .receive(&event, Some("running"), Some("running"), now);
+    let said = message(&case.at(10).settle(), EventReason::ServiceEvent);
+    assert!(
+        said.contains("(log\\u{d}\\u{a}): \\u{1b}[31mred\\u{202e}\\u{a}é"),
+        "{said}"
+    );
+    assert!(
+        !said.chars().any(char::is_control) && said.len() <= NOTE_LIMIT,
+        "{said}"
+    );
+}
+
+#[test]
+fn no_text_is_longer_than_an_event_holds() {
+    let long = "ü".repeat(4000);
+    let failure = Failure {
+        kind: FailureKind::Problem,
+        message: long.clone(),
+        request_id: Some(long.clone()),
+        code: Some(long.clone()),
+        ..problem(403, "no")
+    };
+    let case = Case::new().mine().posted(Err(failure)).settle();
+    let orphaned = Note::Orphaned {
+        key: Some(long.clone()),
+        run_id: Some(long.clone()),
+    };
+    let unconfirmed = Note::CancelUnconfirmed { run_id: long };
+    let others = [orphaned.news(), unconfirmed.news()];
+    for news in case.events.iter().chain(&others) {
+        assert!(news.message.len() <= NOTE_LIMIT, "{}", news.message.len());
+    }
+}
+
+/// Three bytes each, and eight as they are shown.
+#[test]
+fn however_the_service_writes_the_ids_behind_its_words_are_not_cut() {
+    let odd = "\u{202e}".repeat(4000);
+    let failure = || Failure {
+        message: odd.clone(),
+        request_id: Some(odd.clone()),
+        code: Some(odd.clone()),
+        ..bare(502)
+    };
+    let case = (0..3).fold(at_the_service("queued"), |c, _| c.got(Err(failure())));
+    let said = message(&case.settle(), EventReason::Retrying);
+    assert!(said.ends_with(" (run run-1)"), "{said}");
+    let refused = Failure {
+        kind: FailureKind::Problem,
+        ..problem(403, &odd)
+    };
+    let case = Case::new().mine().posted(Err(refused)).settle();
+    let said = message(&case, EventReason::Stalled);
+    assert!(said.contains(" (idempotency key 6f1f"), "{said}");
+    let orphaned = Note::Orphaned {
+        key: Some("the-key".into()),
+        run_id: Some(odd),
+    };
+    assert!(orphaned.news().message.contains("the-key"));
+}
+
+#[test]
+fn every_reason_is_a_word_and_has_an_action() {
+    for reason in EventReason::ALL {
+        let word = |text: &str| text.chars().all(char::is_alphanumeric) && !text.is_empty();
+        assert!(word(reason.as_str()) && word(reason.action()));
+    }
+}

@@ -1,0 +1,56 @@
+//! What the service answers.
+
+use run_operator::decide::answer::{Failure, FailureKind, RunView};
+
+pub(crate) fn view(state: &str) -> RunView {
+    RunView {
+        run_id: Some("run-1".into()),
+        state: Some(state.into()),
+        request_id: Some("req-1".into()),
+    }
+}
+
+pub(crate) fn problem(status: u16, code: &str) -> Failure {
+    Failure {
+        kind: FailureKind::Problem,
+        http_status: Some(status),
+        code: Some(code.into()),
+        request_id: Some("req-9".into()),
+        retryable: None,
+        retry_after: None,
+        message: "it went wrong".into(),
+    }
+}
+
+pub(crate) fn bare(status: u16) -> Failure {
+    Failure {
+        kind: FailureKind::Bare,
+        code: None,
+        ..problem(status, "")
+    }
+}
+
+pub(crate) fn lost() -> Failure {
+    Failure {
+        kind: FailureKind::Transport,
+        http_status: None,
+        code: None,
+        ..problem(0, "")
+    }
+}
+
+pub(crate) fn unreadable() -> Failure {
+    Failure {
+        kind: FailureKind::Unreadable,
+        code: None,
+        ..problem(200, "")
+    }
+}
+
+/// A 5xx that says not to retry.
+pub(crate) fn hopeless() -> Failure {
+    Failure {
+        retryable: Some(false),
+        ..problem(500, "boom")
+    }
+}
