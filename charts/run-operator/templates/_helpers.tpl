@@ -90,6 +90,18 @@ app.kubernetes.io/component: controller
 {{- .Values.test.namespace | default $first }}
 {{- end }}
 
+{{/* What an admission policy's binding matches: these namespaces. */}}
+{{- define "run-operator.onlyIn" -}}
+matchPolicy: Equivalent
+objectSelector: {}
+namespaceSelector:
+  matchExpressions:
+    - key: kubernetes.io/metadata.name
+      operator: In
+      values:
+        {{- toYaml . | nindent 8 }}
+{{- end }}
+
 {{/* Maps or texts, with the templates in them filled in. */}}
 {{- define "run-operator.render" -}}
 {{- $value := index . 0 }}
