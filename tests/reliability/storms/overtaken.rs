@@ -3,6 +3,9 @@
 //! finalizer from its creation, and nothing is excused.
 
 use std::collections::HashSet;
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Seek, SeekFrom};
+use std::path::Path;
 
 use run_operator::api::names;
 use serde_json::{Value, json};
@@ -50,39 +53,70 @@ impl Stage {
             return HashSet::new();
         }
         let log = self.world.control_plane.audit_log().unwrap();
-        let text = std::fs::read_to_string(log).unwrap_or_default();
-        overtaken(&text, &self.world.namespace)
+        let mut removals = self.removals.lock().unwrap();
+        removals.read_on(&log, &self.world.namespace).unwrap();
+        removals.overtaken()
     }
 }
 
-/// Those of a namespace, by the API server's own audit log: an object with a finalizer that was not taken off,
-/// whose deletion was answered by a Status, and not by the object that waits for its finalizer.
-pub(crate) fn overtaken(log: &str, namespace: &str) -> HashSet<String> {
-    let (mut held, mut removed) = (HashSet::new(), HashSet::new());
-    let telling = |line: &&str| {
+/// What the API server's own audit log says of the Runs of a namespace. It is read on from where it was left: it
+/// grows to hundreds of megabytes.
+#[derive(Debug, Default)]
+pub(crate) struct Removals {
+    /// Bytes of the log.
+    read: u64,
+    /// The uids of objects with a finalizer that was not taken off.
+    held: HashSet<String>,
+    /// Those whose deletion was answered by a Status, and not by the object that waits for its finalizer.
+    removed: HashSet<String>,
+}
+
+impl Removals {
+    fn read_on(&mut self, log: &Path, namespace: &str) -> io::Result<()> {
+        let mut file = File::open(log)?;
+        file.seek(SeekFrom::Start(self.read))?;
+        let mut reader = BufReader::new(file);
+        let mut line = Vec::new();
+        loop {
+            line.clear();
+            let bytes = reader.read_until(b'\n', &mut line)?;
+            // The last one may be half written, and one at which the API server was killed stays so.
+            if !line.ends_with(b"\n") {
+                return Ok(());
+            }
+            self.read += u64::try_from(bytes).unwrap();
+            self.learn(&String::from_utf8_lossy(&line), namespace);
+        }
+    }
+
+    pub(crate) fn learn(&mut self, line: &str, namespace: &str) {
         let of_finalizers = line.contains("/metadata/finalizers");
-        (of_finalizers || line.contains(r#""verb":"delete""#)) && line.contains(namespace)
-    };
-    let entries = log.lines().filter(telling);
-    for entry in entries.filter_map(|line| serde_json::from_str::<Value>(line).ok()) {
+        let telling = of_finalizers || line.contains(r#""verb":"delete""#);
+        if !telling || !line.contains(namespace) {
+            return;
+        }
+        let entry: Value = serde_json::from_str(line).unwrap_or_default();
         let object = &entry["objectRef"];
         let of_runs = object["resource"] == "runs" && object["namespace"] == *namespace;
         if !of_runs || entry["responseStatus"]["code"] != 200 {
-            continue;
+            return;
         }
         if entry["verb"] == "delete" && entry["responseObject"]["kind"] == "Status" {
             let uid = entry["responseObject"]["details"]["uid"].as_str();
-            removed.extend(uid.map(str::to_owned));
+            self.removed.extend(uid.map(str::to_owned));
         } else if let Some((uid, finalizer)) = written(&entry["requestObject"]) {
             if finalizer {
-                held.insert(uid);
+                self.held.insert(uid);
             } else {
-                held.remove(&uid);
+                self.held.remove(&uid);
             }
         }
     }
-    held.retain(|uid| removed.contains(uid));
-    held
+
+    /// Those that were removed in spite of their finalizer.
+    pub(crate) fn overtaken(&self) -> HashSet<String> {
+        self.held.intersection(&self.removed).cloned().collect()
+    }
 }
 
 /// The uid that a JSON patch is for, and whether our finalizer is among those that it writes.

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use serde_json::json;
 
+use super::overtaken::Removals;
 use crate::cluster::ControlPlane;
 use crate::support::{Operator, Recipe, TOKEN, World, eventually_after};
 use crate::wire::{Wire, wired};
@@ -50,6 +51,7 @@ pub(crate) struct Stage {
     pub(crate) counts: Counts,
     recipes: [Recipe; 2],
     pub(super) held_from_birth: bool,
+    pub(super) removals: Mutex<Removals>,
 }
 
 impl Stage {
@@ -77,6 +79,7 @@ impl Stage {
             counts: Counts::default(),
             recipes: [first, second],
             held_from_birth: false,
+            removals: Mutex::default(),
         }
     }
 

@@ -8,7 +8,7 @@ use run_operator::api::{Run, names};
 use serde_json::{Value, json};
 
 use super::lives::{Kind, Life, lives};
-use super::overtaken::overtaken;
+use super::overtaken::Removals;
 use super::stage::Born;
 use super::verdict::{Scene, doubled, findings};
 use super::weather::Weather;
@@ -123,10 +123,16 @@ fn what_the_api_server_removed_in_spite_of_a_finalizer_its_audit_log_says(
     #[case] lines: &[String],
     #[case] yes: bool,
 ) {
-    let log = lines.join("\n");
-    let uids: Vec<String> = overtaken(&log, "team").into_iter().collect();
+    let overtaken = |namespace: &str| {
+        let mut removals = Removals::default();
+        for line in lines {
+            removals.learn(line, namespace);
+        }
+        removals.overtaken()
+    };
+    let uids = Vec::from_iter(overtaken("team"));
     assert_eq!(uids, if yes { vec!["u"] } else { vec![] });
-    assert_eq!(overtaken(&log, "other"), HashSet::new());
+    assert_eq!(overtaken("other"), HashSet::new());
 }
 
 fn removed() -> Value {
