@@ -68,6 +68,10 @@ fn nowhere(f: &Facts<'_>, run_id: &str) -> Decision {
 }
 
 fn orphan(f: &Facts<'_>, run_id: &str) -> Decision {
+    // Seen, and not yet in the status: nothing goes on.
+    if f.memory().ended {
+        return release(f, Vec::new());
+    }
     let key = f.status().idempotency_key.clone();
     let note = Note::Orphaned {
         key: key.or_else(|| f.own_intent().map(|i| i.key.clone())),

@@ -80,15 +80,16 @@ fn restored(f: &Facts<'_>) -> Decision {
 }
 
 fn deleting(f: &Facts<'_>) -> Decision {
+    // Before `Orphan`: where no run was made none goes on, and nobody need look for it.
+    if f.not_created() || !holds(Rule::DoubtHolds) {
+        return release(f, Vec::new());
+    }
     if f.orphaned() {
         let note = Note::Orphaned {
             key: f.own_intent().map(|i| i.key.clone()),
             run_id: None,
         };
         return release(f, vec![note]);
-    }
-    if f.not_created() || !holds(Rule::DoubtHolds) {
-        return release(f, Vec::new());
     }
     with_workspace(f)
 }

@@ -138,6 +138,43 @@ fn an_orphan_is_named_with_key_and_run_once() {
 }
 
 #[test]
+fn a_run_that_was_just_seen_to_have_ended_is_not_said_to_go_on() {
+    let case = Case::new().submitted("running").got(Ok(view("succeeded")));
+    let decision = case.orphan().decide();
+    assert_eq!(decision.notes, []);
+    assert_eq!(crate::support::name(decision.effect.as_ref()), "release");
+}
+
+#[test]
+fn an_orphan_in_doubt_is_named_with_its_key() {
+    let case = Case::new().mine().posted(Err(lost())).orphan();
+    let note = Note::Orphaned {
+        key: Some(UID.into()),
+        run_id: None,
+    };
+    assert_eq!(case.decide().notes, [note]);
+    assert_eq!(case.does(), "release");
+}
+
+/// No run goes on that somebody would have to see to.
+#[rstest]
+#[case::never_submitted(Case::new().finalizer())]
+#[case::refused(Case::new().mine().posted(Err(problem(422, "bad_image"))).settle())]
+#[case::restored(Case::new().foreign().finalizer())]
+#[case::ended(Case::new().submitted("running").got(Ok(view("succeeded"))).settle())]
+#[case::ended_and_its_intent_was_replaced_since(
+    Case::new().submitted("running").got(Ok(view("succeeded"))).settle().foreign())]
+fn an_orphan_without_a_run_goes_without_a_word(#[case] case: Case) {
+    for case in [case.clone(), case.restarted()] {
+        let case = case.orphan();
+        let notes = case.decide().notes;
+        let orphaned = notes.iter().find(|n| matches!(n, Note::Orphaned { .. }));
+        assert_eq!(orphaned, None);
+        assert_eq!(case.does(), "release");
+    }
+}
+
+#[test]
 fn an_object_whose_run_ended_goes_at_once_without_a_write_or_a_call() {
     for state in ["succeeded", "failed", "cancelled"] {
         let case = Case::new()

@@ -110,8 +110,8 @@ fn check(case: &Case) -> Result<(), TestCaseError> {
         prop_assert!(may || mended, "a submission begins, and it is held");
     }
     if held(&case) == Some(Reason::WorkspaceDeleting) && !meddled(&case) {
-        // The door is closed for it: the controller would ask again at once.
-        prop_assert!(needs || does != "intent");
+        // The door is closed for it: the controller would ask again at once. Of what is gone a write is refused.
+        prop_assert!(needs || gone(&case) || does != "intent");
         // Each would wait for the other. Until the namespace is known nothing is written or done, and what the
         // status says may be of before.
         let waits = condition(&status, "Ready").is_some_and(|c| c.1 == "WorkspaceDeleting");

@@ -268,14 +268,19 @@ proptest! {
         if case.vanished {
             return Ok(());
         }
-        let before = case.events.clone();
+        // What is known to have made no run is orphaned without a word; the next process may not know it.
+        let told = |case: &Case| -> Vec<News> {
+            let news = case.events.iter().filter(|news| news.reason != EventReason::Orphaned);
+            news.cloned().collect()
+        };
+        let before = told(&case);
         let stands = case.run.status.clone();
         let mut case = case.restarted();
         let decision = case.decide();
         // Where it writes another status, that is another matter.
         if decision.status.is_none() || decision.status == stands {
             case.tell(&decision.notes);
-            prop_assert_eq!(case.events, before);
+            prop_assert_eq!(told(&case), before);
         }
     }
 }
