@@ -124,6 +124,7 @@ fn reads_alike(old: &Contract, new: &Contract) {
     assert_eq!(old.knows_identity(), new.knows_identity());
     let answer =
         serde_json::json!({"runId": "r", "id": "i", "state": "s", "status": "t", "version": 1});
+    let answer = serde_json::value::to_raw_value(&answer).unwrap();
     assert_eq!(old.run_id_of(&answer), new.run_id_of(&answer));
     assert_eq!(old.run_state_of(&answer), new.run_state_of(&answer));
     assert_eq!(old.identity_of(&answer), new.identity_of(&answer));

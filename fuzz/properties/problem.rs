@@ -1,8 +1,10 @@
 //! An error, from its head and body to what is done about it and what the object shows of it.
 
+use std::collections::HashMap;
 use std::time::Duration;
 
 use serde_json::Value;
+use serde_json::value::RawValue;
 
 use super::said::{CONTRACT, REDACTOR, Said, fit, hides_the_token, request_id};
 use crate::api::Reason;
@@ -10,7 +12,7 @@ use crate::api::contract::CodeClass;
 use crate::decide::answer::{Failure, FailureKind};
 use crate::decide::backoff;
 use crate::decide::classify::{Call, Class, answers_not_created, classify, refuses_the_bytes};
-use crate::service::answer::{Head, json};
+use crate::service::answer::{Head, text};
 use crate::service::client::refused;
 use crate::service::problem::{PROBLEM_BYTES, Problem};
 
@@ -38,7 +40,7 @@ pub fn problem(input: &[u8]) {
     waits_within_bounds(&failure);
 
     // The title is never branched on (rule 8), and neither are unknown fields or the media type's parameters.
-    if let Ok(Value::Object(mut said)) = json(said.body) {
+    if let Ok(Value::Object(mut said)) = serde_json::from_str(&text(said.body)) {
         said.insert("title".to_owned(), "Already retried; not found".into());
         said.insert("x-unknown".to_owned(), "retryable".into());
         let body = Value::Object(said).to_string();
@@ -65,10 +67,10 @@ fn failure(head: Head, body: &[u8]) -> Failure {
 /// Whether a body is an object with a code, of which something is left on one line within its bounds.
 fn has_a_code(body: &[u8]) -> bool {
     let seen = |c: char| !c.is_control() && !c.is_whitespace();
-    json(body).is_ok_and(|body| {
-        let code = body.get("code").and_then(Value::as_str);
-        code.is_some_and(|code| code.chars().take(129).any(seen))
-    })
+    let body = text(body);
+    let fields: Option<HashMap<String, &RawValue>> = serde_json::from_str(&body).ok();
+    let code = fields.and_then(|fields| serde_json::from_str::<String>(fields.get("code")?.get()).ok());
+    code.is_some_and(|code| code.chars().take(129).any(seen))
 }
 
 fn is_fit(failure: &Failure) {

@@ -85,6 +85,8 @@ reasons! {
     WorkspaceSuspended,
     /// The Workspace can't be read as its schema says.
     WorkspaceInvalid,
+    /// The Run can't be read as its schema says.
+    RunInvalid,
     /// The ClusterWorkspace's `namespaceSelector` doesn't allow the Run's namespace.
     NamespaceNotAllowed,
     /// A call failed in a way that is retried with the same key.

@@ -3,13 +3,14 @@
 
 use std::collections::HashMap;
 
-use serde_json::Value;
+use serde_json::value::RawValue;
 
 use super::status::Phase;
 
 mod diff;
 mod error;
 mod field;
+mod pointer;
 mod profile;
 mod rules;
 
@@ -20,6 +21,7 @@ pub use profile::{Limits, Timeouts};
 
 use error::invalid;
 use profile::Profile;
+use pointer::text_at;
 use rules::check;
 
 /// The contract file that is compiled in, with its comments.
@@ -169,28 +171,28 @@ impl Contract {
     }
 
     /// The version that an answer to `GET /version` names.
-    pub fn version_of(&self, answer: &Value) -> Option<String> {
+    pub fn version_of(&self, answer: &RawValue) -> Option<String> {
         text_at(answer, &self.profile.version.pointers)
     }
 
     /// The run's identifier in an answer.
-    pub fn run_id_of(&self, answer: &Value) -> Option<String> {
+    pub fn run_id_of(&self, answer: &RawValue) -> Option<String> {
         text_at(answer, &self.profile.run.id_pointers)
     }
 
     /// The run's state in an answer.
-    pub fn run_state_of(&self, answer: &Value) -> Option<String> {
+    pub fn run_state_of(&self, answer: &RawValue) -> Option<String> {
         text_at(answer, &self.profile.run.state_pointers)
     }
 
     /// The run's state in an event's data, if the data is JSON and names one.
     pub fn event_state_of(&self, data: &str) -> Option<String> {
-        let value: Value = serde_json::from_str(data).ok()?;
-        text_at(&value, &self.profile.event.state_pointers)
+        let value: &RawValue = serde_json::from_str(data).ok()?;
+        text_at(value, &self.profile.event.state_pointers)
     }
 
     /// Who the token acts for, in an answer to `GET /workspaces/current`.
-    pub fn identity_of(&self, answer: &Value) -> Option<String> {
+    pub fn identity_of(&self, answer: &RawValue) -> Option<String> {
         text_at(answer, &self.profile.workspace.identity_pointers)
     }
 
@@ -218,17 +220,6 @@ impl Contract {
     pub fn provider_key_prefixes(&self) -> &[String] {
         &self.profile.provider_key_prefixes
     }
-}
-
-/// The first pointer's value that is a non-empty string or a number.
-fn text_at(value: &Value, pointers: &[String]) -> Option<String> {
-    pointers
-        .iter()
-        .find_map(|pointer| match value.pointer(pointer)? {
-            Value::String(text) if !text.is_empty() => Some(text.clone()),
-            Value::Number(number) => Some(number.to_string()),
-            _ => None,
-        })
 }
 
 fn index<C: Copy + PartialEq, const N: usize>(

@@ -12,6 +12,7 @@ pub mod policy;
 pub mod run;
 mod schema;
 pub mod status;
+pub mod workload;
 pub mod workspace;
 
 pub use cluster_workspace::{ClusterWorkspace, ClusterWorkspaceSpec};
@@ -21,4 +22,5 @@ pub use event_reasons::{EventKind, EventReason};
 pub use intent::Intent;
 pub use run::{Run, RunSpec};
 pub use status::{Phase, RunStatus};
+pub use workload::Workload;
 pub use workspace::{Workspace, WorkspaceSpec, WorkspaceStatus};

@@ -3,11 +3,11 @@
 use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
 
 use super::{
     limits, names, schema,
     status::{Phase, RunStatus},
+    workload::Workload,
 };
 
 /// What to run, where, and what to do when it ends or is deleted.
@@ -72,7 +72,7 @@ pub struct RunSpec {
     /// service. The API server rounds whole numbers beyond 64 bits and makes 1.0 a 1: write such
     /// values as strings. Immutable.
     #[schemars(schema_with = "schema::workload")]
-    pub workload: Map<String, Value>,
+    pub workload: Workload,
     /// The provider to run on, at most 128 characters. Unset: `auto`. Immutable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = limits::MAX_PLACE), regex(pattern = schema::NO_CONTROL))]

@@ -4,12 +4,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use kube::{Api, Resource, api::ListParams};
+use kube::{Api, Resource};
 
 use crate::api::Run;
 
 use super::{
-    context::{Context, Guarded},
+    apiserver::{self, Guarded},
+    context::Context,
     objects::Entry,
     watch::chain,
 };
@@ -30,10 +31,16 @@ pub(super) enum Found {
 /// Looks for this very Run. By a list of one name, which needs no right that the operator doesn't have for
 /// its watch, and which is as fresh as a get.
 pub(super) async fn look(ctx: &Context, entry: &Entry) -> Found {
-    let api: Api<Guarded<Run>> = Api::namespaced(ctx.client.clone(), &entry.namespace);
-    let this = ListParams::default().fields(&format!("metadata.name={}", entry.name));
-    let listed = match tokio::time::timeout(TIMEOUT, api.list(&this)).await {
-        Ok(Ok(listed)) => listed,
+    let api: Api<Run> = Api::namespaced(ctx.client.clone(), &entry.namespace);
+    let named = format!("metadata.name={}", entry.name);
+    let mut found: Option<Guarded<Run>> = None;
+    let list = apiserver::list(&api, Some(&named), |run| {
+        let this = run.meta().uid.as_deref() == Some(&entry.uid);
+        found = this.then_some(run);
+        this
+    });
+    match tokio::time::timeout(TIMEOUT, list).await {
+        Ok(Ok(())) => {}
         Ok(Err(error)) => {
             tracing::warn!(
                 k8s.namespace.name = %entry.namespace, run.name = %entry.name, run.uid = %entry.uid,
@@ -42,8 +49,6 @@ pub(super) async fn look(ctx: &Context, entry: &Entry) -> Found {
             return Found::Unknown;
         }
         Err(_) => return Found::Unknown,
-    };
-    let mut items = listed.items.into_iter();
-    let this = items.find(|run| run.meta().uid.as_deref() == Some(&entry.uid));
-    this.map_or(Found::Gone, |run| Found::There(run.0.ok().map(Arc::new)))
+    }
+    found.map_or(Found::Gone, |run| Found::There(run.0.ok().map(Arc::new)))
 }

@@ -7,10 +7,8 @@ use std::time::Duration;
 use jiff::Timestamp;
 use kube::{
     Resource,
-    core::DeserializeGuard,
     runtime::{
         reflector::{Lookup, ObjectRef, Store},
-        watcher,
     },
 };
 use tokio::sync::Notify;
@@ -21,6 +19,8 @@ use crate::api::{
 };
 use crate::decide::{Settings, WorkspaceView, answer::Failure};
 use crate::service::AllowList;
+
+pub use super::apiserver::Guarded;
 
 use super::{
     checks::Checks,
@@ -37,9 +37,6 @@ use super::{
     secret_table::SecretTable,
     streams::Streams,
 };
-
-/// An object as the API server holds it, which may not be what the schema promises.
-pub type Guarded<K> = DeserializeGuard<K>;
 
 /// What the operator was told at its start.
 #[derive(Clone, Debug)]
@@ -64,14 +61,6 @@ pub struct Config {
     pub max_streams: usize,
     /// How long a watch of the API server lasts; at most 290 s.
     pub watch_timeout: Duration,
-}
-
-impl Config {
-    /// How to watch.
-    pub(super) fn watch(&self) -> watcher::Config {
-        let seconds = u32::try_from(self.watch_timeout.as_secs()).unwrap_or(u32::MAX);
-        watcher::Config::default().timeout(seconds)
-    }
 }
 
 /// What the context is made from.

@@ -5,12 +5,13 @@ use std::collections::HashMap;
 use std::sync::Mutex;
 use std::time::Duration;
 
-use kube::{Api, Resource, ResourceExt, api::ListParams, runtime::reflector::Store};
+use kube::{Api, Resource, ResourceExt, runtime::reflector::Store};
 
 use crate::api::Run;
 use crate::decide::need::needs_workspace;
 
 use super::{
+    apiserver,
     context::{Context, Guarded, lock},
     kinds::Kind,
     reaper,
@@ -20,10 +21,8 @@ use super::{
     writes,
 };
 
-/// Objects of one page of a live list.
-const PAGE: u32 = 500;
-/// A list's page that takes longer is given up.
-const TIMEOUT: Duration = Duration::from_secs(30);
+/// A list that takes longer is given up.
+const TIMEOUT: Duration = Duration::from_mins(1);
 
 /// Where first intents are written, and where none may be written any more.
 #[derive(Default)]
@@ -177,20 +176,18 @@ async fn needed_live(ctx: &Context, key: &Key) -> Result<bool, ListError> {
         vec![Scope::Namespace(key.namespace.clone())]
     };
     for scope in scopes {
-        let api: Api<Guarded<Run>> = scope.api(ctx.client.clone());
-        let mut page = ListParams::default().limit(PAGE);
-        loop {
-            let listed = tokio::time::timeout(TIMEOUT, api.list(&page)).await;
-            let listed = listed
-                .map_err(|_| ListError::Timeout)?
-                .map_err(ListError::Kube)?;
-            if listed.items.iter().any(|run| needs(run, key)) {
-                return Ok(true);
-            }
-            match listed.metadata.continue_.filter(|token| !token.is_empty()) {
-                Some(token) => page = page.continue_token(&token),
-                None => break,
-            }
+        let api: Api<Run> = scope.api(ctx.client.clone());
+        let mut needed = false;
+        let list = apiserver::list(&api, None, |run| {
+            needed = needs(&run, key);
+            needed
+        });
+        let listed = tokio::time::timeout(TIMEOUT, list).await;
+        listed
+            .map_err(|_| ListError::Timeout)?
+            .map_err(ListError::Kube)?;
+        if needed {
+            return Ok(true);
         }
     }
     Ok(false)

@@ -3,15 +3,15 @@
 use std::fmt::Debug;
 
 use kube::{Api, Resource, ResourceExt};
-use serde::{Serialize, de::DeserializeOwned};
+use serde::Serialize;
 
 use crate::api::{ClusterWorkspace, Workspace, workspace::AnyWorkspace};
 
-use super::{context::Context, registry::Key};
+use super::{apiserver::Object, context::Context, registry::Key};
 
 /// A kind of Workspace with its place in the cluster.
 pub trait Kind:
-    AnyWorkspace + Clone + Debug + Serialize + DeserializeOwned + Send + Sync + 'static
+    AnyWorkspace + Object + Debug + Serialize
 {
     /// The kind's API where an object with this key lives.
     fn api(client: kube::Client, namespace: &str) -> Api<Self>;

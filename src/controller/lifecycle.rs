@@ -14,7 +14,7 @@ use crate::api::{ClusterWorkspace, Run, Workspace};
 
 use super::{
     calls, census,
-    context::{Config, Context, Guarded, Shared},
+    context::{Config, Context, Shared},
     leader::Leading,
     loops::Loop,
     metrics::{Format, Metrics},
@@ -133,7 +133,7 @@ impl Controller {
         for (scope, (run_loop, workspace_loop)) in
             scopes.iter().zip(runs.into_iter().zip(workspaces))
         {
-            let api = scope.api::<Guarded<Run>>(ctx.client.clone());
+            let api = scope.api::<Run>(ctx.client.clone());
             let served = run_loop.serve(
                 api,
                 Arc::clone(&ctx),
@@ -142,7 +142,7 @@ impl Controller {
                 reaper::gone,
             );
             run_loops.push(served.boxed());
-            let api = scope.api::<Guarded<Workspace>>(ctx.client.clone());
+            let api = scope.api::<Workspace>(ctx.client.clone());
             let served = workspace_loop.serve(
                 api,
                 Arc::clone(&ctx),

@@ -18,13 +18,11 @@ use kube::{
         watcher::{self, Event},
     },
 };
-use serde::de::DeserializeOwned;
-
 use super::{
+    apiserver::{self, Object, Source},
     context::{Context, Guarded},
     leader::Leading,
     metrics::{Backlog, ReconcileResult},
-    watch,
 };
 
 /// When an object is looked at again. kube's own type doesn't tell what it says.
@@ -63,7 +61,7 @@ where
 
 impl<K> Loop<K>
 where
-    K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + Sync + 'static,
+    K: Object + Debug,
 {
     /// An empty store, and what wakes its objects.
     pub(super) fn new(
@@ -82,7 +80,7 @@ where
     /// Feeds the store and reconciles what the watch or somebody else asks for.
     pub(super) async fn serve<R, F>(
         self,
-        api: Api<Guarded<K>>,
+        api: Api<K>,
         ctx: Arc<Context>,
         concurrency: u16,
         reconcile: R,
@@ -91,7 +89,9 @@ where
         R: Fn(Arc<Guarded<K>>, Arc<Context>) -> F + Send + 'static,
         F: Future<Output = (Action, ReconcileResult)> + Send + 'static,
     {
-        let events = watch::resilient(api, ctx.config.watch()).map(Ok::<_, watcher::Error>);
+        let source = Source::new(&api, ctx.config.watch_timeout);
+        let known = self.reader.clone();
+        let events = apiserver::watch(source).map(move |event| Ok(sharing(event, &known)));
         let watched = touched(
             reflector(self.writer, events),
             self.reader.clone(),
@@ -196,6 +196,17 @@ where
     let objects = reader.state();
     let refs = objects.iter().map(|o| ObjectRef::from_obj(o.as_ref()));
     refs.collect()
+}
+
+/// A new version of an object with what the store's version holds already.
+fn sharing<K: Object>(event: Event<Guarded<K>>, known: &Store<Guarded<K>>) -> Event<Guarded<K>> {
+    event.modify(|object| {
+        if let Some(older) = known.get(&ObjectRef::from_obj(object))
+            && let (Ok(object), Ok(older)) = (&mut object.0, &older.0)
+        {
+            object.share(older);
+        }
+    })
 }
 
 /// The objects that a watch touches. After a list the store is swapped at its end, so that what it

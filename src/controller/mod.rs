@@ -16,6 +16,7 @@
 
 mod act;
 mod afresh;
+mod apiserver;
 mod calls;
 mod census;
 mod checks;
@@ -45,6 +46,7 @@ mod secrets;
 mod settle;
 mod streams;
 mod turns;
+mod undecodable;
 mod verify;
 mod wake;
 mod watch;

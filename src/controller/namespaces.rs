@@ -16,10 +16,11 @@ use kube::{
 use crate::api::run::WorkspaceKind;
 
 use super::{
+    apiserver::{self, Source},
     context::{Context, Guarded},
     registry::Key,
     scope::Scope,
-    wake, watch,
+    wake,
 };
 
 /// What is kept of a namespace.
@@ -27,12 +28,15 @@ pub type Labelled = PartialObjectMeta<Namespace>;
 
 /// Follows the labels of the namespaces in `scope` until shutdown, and wakes the Runs that they concern.
 pub(super) async fn follow(ctx: Arc<Context>, scope: Scope, writer: Writer<Labelled>) {
-    let config = match &scope {
-        Scope::All => ctx.config.watch(),
-        Scope::Namespace(name) => ctx.config.watch().fields(&format!("metadata.name={name}")),
-    };
     let api: Api<Labelled> = Api::all(ctx.client.clone());
-    let events = watch::resilient(api, config).map(Ok::<_, watcher::Error>);
+    let source = Source::new(&api, ctx.config.watch_timeout);
+    let source = match &scope {
+        Scope::All => source,
+        Scope::Namespace(name) => source.fields(format!("metadata.name={name}")),
+    };
+    // Nothing in it can be undecodable: it is metadata alone.
+    let events = apiserver::watch(source).filter_map(async |event| readable(event));
+    let events = events.map(Ok::<_, watcher::Error>);
     let mut events = Box::pin(reflector(writer, events));
     let mut filled = false;
     loop {
@@ -85,4 +89,15 @@ pub(super) fn terminating(ctx: &Context, namespace: &str) -> bool {
 fn known(ctx: &Context, namespace: &str) -> Option<Arc<Labelled>> {
     let mut stores = ctx.namespaces.iter();
     stores.find_map(|store: &Store<Labelled>| store.get(&ObjectRef::new(namespace)))
+}
+
+/// An event without the mark of one that can't be decoded.
+fn readable(event: Event<Guarded<Labelled>>) -> Option<Event<Labelled>> {
+    Some(match event {
+        Event::Apply(item) => Event::Apply(item.0.ok()?),
+        Event::Delete(item) => Event::Delete(item.0.ok()?),
+        Event::InitApply(item) => Event::InitApply(item.0.ok()?),
+        Event::Init => Event::Init,
+        Event::InitDone => Event::InitDone,
+    })
 }

@@ -231,14 +231,17 @@ impl Entry {
     }
 
     /// A write was answered with this version.
-    pub fn wrote(&self, run: Run) -> Arc<Run> {
-        let run = Arc::new(run);
+    pub fn wrote(&self, mut run: Run) -> Arc<Run> {
         self.with(|state| {
+            if let Some(older) = &state.latest {
+                run.spec.workload.share(&older.spec.workload);
+            }
+            let run = Arc::new(run);
             state.latest = Some(Arc::clone(&run));
             state.write_failures = 0;
             state.conflicts = 0;
-        });
-        run
+            run
+        })
     }
 
     /// How it waits at a gate.

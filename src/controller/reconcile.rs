@@ -24,7 +24,7 @@ use super::{
     registry::{Key, Slot},
     rivals,
     scope::Scope,
-    streams,
+    streams, undecodable,
     watch::chain,
     writes::{self, WriteError},
 };
@@ -44,16 +44,16 @@ const AFTER_REFUSAL: Duration = Duration::from_mins(1);
 pub async fn reconcile(object: Arc<Guarded<Run>>, ctx: Arc<Context>) -> (Action, ReconcileResult) {
     let run = match &object.0 {
         Ok(run) => Arc::new(run.clone()),
-        Err(invalid) => {
-            ctx.metrics.undecodable.inc();
+        Err(_) => {
             let meta = object.meta();
-            tracing::error!(
-                k8s.namespace.name = meta.namespace.as_deref(), run.name = meta.name.as_deref(),
-                error = %invalid.error, "failed to decode a Run; it is left alone until it changes"
-            );
             if let Some(entry) = meta.uid.as_deref().and_then(|uid| ctx.objects.get(uid)) {
                 entry.leave_queue();
             }
+            let namespace = meta.namespace.clone().unwrap_or_default();
+            let api = Scope::Namespace(namespace).api::<Run>(ctx.client.clone());
+            let generation = meta.generation.unwrap_or_default();
+            let told = |status, what: &str| decide::undecodable::run(status, what, generation, now());
+            undecodable::show(&ctx, &api, &object, told).await;
             return (Action::await_change(), ReconcileResult::error);
         }
     };

@@ -8,15 +8,16 @@ use std::time::Duration;
 use futures::StreamExt;
 use k8s_openapi::api::core::v1::Secret;
 use kube::{
-    Api, ResourceExt,
+    Api, Resource, ResourceExt,
     core::PartialObjectMeta,
-    runtime::watcher::{self, Event, watcher},
+    runtime::watcher::Event,
 };
 use tokio::time::{Instant, MissedTickBehavior, interval_at};
 
 use crate::decide::backoff;
 
 use super::{
+    apiserver::{Source, WatchError, watch_once},
     context::Context,
     registry::Key,
     secret_table::{Coverage, Read, SecretName, Watched},
@@ -131,13 +132,11 @@ async fn watch(ctx: Arc<Context>, watched: Watched) {
     }
 }
 
-async fn until_it_fails(ctx: &Arc<Context>, watched: &Watched) -> Option<watcher::Error> {
+async fn until_it_fails(ctx: &Arc<Context>, watched: &Watched) -> Option<WatchError> {
     let api: Api<PartialObjectMeta<Secret>> = watched.scope.api(ctx.client.clone());
-    let config = ctx
-        .config
-        .watch()
-        .fields(&format!("metadata.name={}", watched.name));
-    let mut events = std::pin::pin!(watcher(api, config));
+    let source = Source::new(&api, ctx.config.watch_timeout)
+        .fields(format!("metadata.name={}", watched.name));
+    let mut events = std::pin::pin!(watch_once(source));
     let mut listed = HashSet::new();
     while let Some(event) = events.next().await {
         let (secret, gone) = match event {
@@ -157,7 +156,7 @@ async fn until_it_fails(ctx: &Arc<Context>, watched: &Watched) -> Option<watcher
             namespace: secret.namespace().unwrap_or_default(),
             name: watched.name.clone(),
         };
-        let version = secret.metadata.resource_version.filter(|_| !gone);
+        let version = secret.meta().resource_version.clone().filter(|_| !gone);
         seen(ctx, &name, &Read::Version(version));
         listed.insert(name);
     }
@@ -179,13 +178,8 @@ fn established(ctx: &Arc<Context>, watched: &Watched, listed: &HashSet<SecretNam
     }
 }
 
-fn forbids(error: &watcher::Error) -> bool {
-    matches!(
-        error,
-        watcher::Error::InitialListFailed(kube::Error::Api(status))
-        | watcher::Error::WatchStartFailed(kube::Error::Api(status))
-        | watcher::Error::WatchError(status) if status.code == 403
-    )
+fn forbids(error: &WatchError) -> bool {
+    error.code() == Some(403)
 }
 
 /// A forbidden watch is told of once, until something else comes of it.
@@ -194,7 +188,7 @@ fn report(
     before: Coverage,
     now: Coverage,
     failures: u32,
-    error: &watcher::Error,
+    error: &WatchError,
 ) {
     let Watched { scope, name } = watched;
     if now == Coverage::Forbidden {

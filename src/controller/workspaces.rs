@@ -6,10 +6,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::FutureExt;
-use kube::ResourceExt;
+use kube::{Resource, ResourceExt};
 
 use crate::api::Reason;
-use crate::decide::{WorkspaceView, backoff, memory::later, workspace::assess};
+use crate::decide::{self, WorkspaceView, backoff, memory::later, workspace::assess};
 
 use super::{
     checks::{Checked, Verdict},
@@ -20,7 +20,7 @@ use super::{
     metrics::ReconcileResult,
     registry::{Key, Slot},
     secret_table::SecretName,
-    secret_watch, settle, verify, wake,
+    secret_watch, settle, undecodable, verify, wake,
     watch::chain,
     writes::{self, WriteError},
 };
@@ -64,8 +64,14 @@ async fn look<K: Kind>(
 ) -> (Action, ReconcileResult) {
     let workspace = match &object.0 {
         Ok(workspace) => workspace,
-        Err(invalid) => {
-            undecodable(ctx, key, &invalid.error);
+        Err(_) => {
+            tell_runs(ctx, key);
+            let api = K::api(ctx.client.clone(), &key.namespace);
+            let generation = object.meta().generation.unwrap_or_default();
+            let told = |status, what: &str| {
+                decide::undecodable::workspace(status, what, generation, now())
+            };
+            undecodable::show(ctx, &api, object, told).await;
             return (Action::await_change(), ReconcileResult::error);
         }
     };
@@ -107,13 +113,8 @@ async fn look<K: Kind>(
     }
 }
 
-/// Its Runs are told, since nothing else would.
-fn undecodable(ctx: &Context, key: &Key, error: &str) {
-    ctx.metrics.undecodable.inc();
-    tracing::error!(
-        k8s.namespace.name = %key.namespace, workspace.name = %key.name, error,
-        "failed to decode a Workspace; it is left alone until it changes"
-    );
+/// The Runs of a Workspace that can't be decoded wait.
+fn tell_runs(ctx: &Context, key: &Key) {
     let view = WorkspaceView::NotReady {
         reason: Reason::WorkspaceInvalid,
         message:

@@ -1,20 +1,22 @@
 //! The writes to a Run or a Workspace. Each is guarded by uid and resourceVersion, so that neither a stale view nor a
 //! same-name recreation can be written over, nor be removed in its stead.
 
-use std::fmt::Debug;
 use std::time::Duration;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::{
     Api, Resource, ResourceExt,
     api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions},
+    core::Request,
 };
-use serde::{Serialize, de::DeserializeOwned};
+use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::api::{Intent, Run, names};
 use crate::controller::chain;
 use crate::decide::Effect;
+
+use super::apiserver::{self, Object};
 
 /// A write that takes longer is given up: kube's client has no read timeout of its own.
 const TIMEOUT: Duration = Duration::from_secs(30);
@@ -80,7 +82,7 @@ pub async fn release(
 /// Puts the finalizer on an object, or takes it off.
 pub async fn write_finalizer<K>(api: &Api<K>, object: &K, on: bool) -> Result<K, WriteError>
 where
-    K: Resource + Clone + Serialize + DeserializeOwned + Debug,
+    K: Object + Serialize,
 {
     if !on {
         return take_off(api, object, None).await;
@@ -96,7 +98,7 @@ where
 /// object no longer fits, a patch may do: an object that hangs would be worse.
 async fn take_off<K>(api: &Api<K>, object: &K, beside: Option<Value>) -> Result<K, WriteError>
 where
-    K: Resource + Clone + Serialize + DeserializeOwned + Debug,
+    K: Object + Serialize,
 {
     if goes(object) {
         match let_go(api, object).await {
@@ -124,7 +126,7 @@ fn goes(object: &impl Resource) -> bool {
 /// along, of a patch none. What this version doesn't know of the object is not lost by that: it goes.
 async fn let_go<K>(api: &Api<K>, object: &K) -> Result<K, WriteError>
 where
-    K: Resource + Clone + Serialize + DeserializeOwned + Debug,
+    K: Object + Serialize,
 {
     let mut last = object.clone();
     last.meta_mut().finalizers = None;
@@ -132,7 +134,9 @@ where
         field_manager: params().field_manager,
         ..PostParams::default()
     };
-    bounded(api.replace(&object.name_any(), &params, &last)).await
+    let data = serde_json::to_vec(&last).map_err(WriteError::Serialize)?;
+    let request = Request::new(api.resource_url()).replace(&object.name_any(), &params, data);
+    answered(api, request).await
 }
 
 /// Whether an object has the finalizer.
@@ -154,12 +158,34 @@ pub async fn write_status<K>(
     status: &impl Serialize,
 ) -> Result<K, WriteError>
 where
-    K: Resource + Clone + Serialize + DeserializeOwned + Debug,
+    K: Object + Serialize,
 {
     let mut patch = guards(object.meta());
     patch.push(json!({"op": "add", "path": "/status", "value": status}));
     let patch = to_patch(patch)?;
-    bounded(api.patch_status(&object.name_any(), &params(), &Patch::Json::<K>(patch))).await
+    let patch = Patch::Json::<()>(patch);
+    let request = Request::new(api.resource_url());
+    let request = request.patch_subresource("status", &object.name_any(), &params(), &patch);
+    answered(api, request).await
+}
+
+/// Writes the whole status of an object of which only the metadata is known.
+pub async fn write_status_of<K: Object>(
+    api: &Api<K>,
+    meta: &ObjectMeta,
+    status: &impl Serialize,
+) -> Result<(), WriteError> {
+    let mut patch = guards(meta);
+    patch.push(json!({"op": "add", "path": "/status", "value": status}));
+    let patch = Patch::Json::<()>(to_patch(patch)?);
+    let name = meta.name.as_deref().unwrap_or_default();
+    let request = Request::new(api.resource_url());
+    let request = request
+        .patch_subresource("status", name, &params(), &patch)
+        .map_err(|error| WriteError::Failed(kube::Error::BuildRequest(error)))?;
+    bounded(api.clone().into_client().request_text(request))
+        .await
+        .map(drop)
 }
 
 /// Deletes the object.
@@ -172,9 +198,8 @@ pub async fn delete(api: &Api<Run>, run: &Run) -> Result<(), WriteError> {
         preconditions: Some(preconditions),
         ..DeleteParams::default()
     };
-    bounded(api.delete(&run.name_any(), &params))
-        .await
-        .map(drop)
+    let client = api.clone().into_client();
+    bounded(apiserver::delete(client, api.resource_url(), &run.name_any(), &params)).await
 }
 
 /// The effect's name, for logs.
@@ -225,13 +250,25 @@ fn to_patch(ops: Vec<Value>) -> Result<json_patch::Patch, WriteError> {
 
 async fn send<K>(api: &Api<K>, object: &K, ops: Vec<Value>) -> Result<K, WriteError>
 where
-    K: Resource + Clone + DeserializeOwned + Debug,
+    K: Object,
 {
     let patch = to_patch(ops)?;
-    bounded(api.patch(&object.name_any(), &params(), &Patch::Json::<()>(patch))).await
+    let patch = Patch::Json::<()>(patch);
+    let request = Request::new(api.resource_url()).patch(&object.name_any(), &params(), &patch);
+    answered(api, request).await
 }
 
-async fn bounded<T>(write: impl Future<Output = kube::Result<T>>) -> Result<T, WriteError> {
+/// Sends a write that is answered by the object.
+async fn answered<K: Object>(
+    api: &Api<K>,
+    request: Result<http::Request<Vec<u8>>, kube::core::request::Error>,
+) -> Result<K, WriteError> {
+    let client = api.clone().into_client();
+    let request = request.map_err(|error| WriteError::Failed(kube::Error::BuildRequest(error)))?;
+    bounded(apiserver::send(client, request)).await
+}
+
+pub(super) async fn bounded<T>(write: impl Future<Output = kube::Result<T>>) -> Result<T, WriteError> {
     match tokio::time::timeout(TIMEOUT, write).await {
         Ok(Ok(answer)) => Ok(answer),
         Ok(Err(error)) => Err(classify(error)),

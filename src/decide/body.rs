@@ -1,10 +1,12 @@
 //! The create's body and key: a pure function of the immutable spec, byte for byte the same in every
 //! retry (rule 1).
 
-use serde_json::{Value, json};
+use serde_json::json;
 use sha2::{Digest, Sha256};
 
 use crate::api::RunSpec;
+
+use super::canonical;
 
 /// The serializer that new intents name. An older one stays as long as an intent may name it.
 pub const CURRENT_SERIALIZER: u32 = 1;
@@ -18,16 +20,15 @@ pub fn body(spec: &RunSpec, serializer: u32) -> Option<Vec<u8>> {
 }
 
 /// Serializer 1: compact JSON, object keys in byte order at every level, `provider` and `region` with
-/// what unset means.
+/// what unset means. The workload is never a tree: it may be deep, and large.
 fn compact_with_sorted_keys(spec: &RunSpec) -> Vec<u8> {
-    let mut body = json!({
-        "workload": Value::Object(spec.workload.clone()),
-        "provider": spec.provider(),
-        "region": spec.region(),
-    });
-    // A no-op while serde_json's maps are sorted; a dependency may switch that off for all.
-    body.sort_all_objects();
-    body.to_string().into_bytes()
+    let workload = spec.workload.as_str();
+    let (provider, region) = (json!(spec.provider()), json!(spec.region()));
+    let mut body = String::with_capacity(workload.len() + 512);
+    body.push_str(&format!(r#"{{"provider":{provider},"region":{region},"workload":"#));
+    canonical::write(workload, &mut body);
+    body.push('}');
+    body.into_bytes()
 }
 
 /// SHA-256 in hexadecimal.

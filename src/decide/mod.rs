@@ -17,6 +17,7 @@
 pub mod answer;
 pub mod backoff;
 pub mod body;
+pub mod canonical;
 pub mod classify;
 mod ended;
 mod facts;
@@ -35,6 +36,7 @@ mod submitted;
 pub mod text;
 pub mod tracked;
 pub mod transitions;
+pub mod undecodable;
 mod unsubmitted;
 pub mod voice;
 mod wording;

@@ -1,5 +1,6 @@
 //! Reading an answer: its head, its body under a cap, and what of it is kept.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,11 +9,11 @@ use http::StatusCode;
 use http::header::{CONTENT_ENCODING, CONTENT_TYPE};
 use jiff::Timestamp;
 use reqwest::Response;
-use serde_json::Value;
+use serde_json::value::RawValue;
 
 use crate::api::contract::Contract;
 use crate::api::limits::{MAX_RECORD, MAX_SERVICE_VERSION, MAX_STATE};
-use crate::decide::answer::RunView;
+use crate::decide::{answer::RunView, canonical};
 
 use super::redact::Redactor;
 use super::text::{one_line, request_id};
@@ -108,15 +109,15 @@ pub(super) async fn body(response: &mut Response, limit: usize) -> Result<Bytes,
     Ok(body.freeze())
 }
 
-/// Reads JSON whatever charset its header named: JSON is UTF-8, and a stray byte in one text is no
+/// The text of a body whatever charset its header named: JSON is UTF-8, and a stray byte in one text is no
 /// reason to lose the rest.
-pub(super) fn json(body: &[u8]) -> Result<Value, serde_json::Error> {
-    let text = String::from_utf8_lossy(body);
-    serde_json::from_str(text.trim_start_matches('\u{feff}'))
+pub(super) fn text(body: &[u8]) -> Cow<'_, str> {
+    let body = body.strip_prefix("\u{feff}".as_bytes()).unwrap_or(body);
+    String::from_utf8_lossy(body)
 }
 
 /// The version that an answer names, fit to be shown.
-pub(super) fn version_in(value: &Value, contract: &Contract) -> Option<String> {
+pub(super) fn version_in(value: &RawValue, contract: &Contract) -> Option<String> {
     let version = contract.version_of(value)?;
     Some(one_line(&version, MAX_SERVICE_VERSION))
 }
@@ -131,33 +132,36 @@ pub(super) struct Answer {
 
 impl Answer {
     pub(super) fn version(self) -> Result<VersionReply, CallError> {
-        let value = self.json()?;
+        let text = self.text();
+        let value = self.json(&text)?;
         Ok(VersionReply {
             version: self
                 .contract
-                .version_of(&value)
+                .version_of(value)
                 .map(|version| one_line(&self.redactor.text(&version), MAX_SERVICE_VERSION)),
             request_id: self.head.request_id,
         })
     }
 
     pub(super) fn workspace(self) -> Result<WorkspaceReply, CallError> {
-        let value = self.json()?;
-        let identity = self.contract.identity_of(&value);
+        let text = self.text();
+        let value = self.json(&text)?;
+        let identity = self.contract.identity_of(value);
         if identity.as_ref().is_some_and(|id| self.redactor.is_in(id)) {
             return Err(self.unreadable(UnreadableReason::TokenInIdentity));
         }
         Ok(WorkspaceReply {
             identity,
-            record: one_line(&self.redactor.text(&value.to_string()), MAX_RECORD),
+            record: one_line(&self.redactor.text(&canonical::of(value)), MAX_RECORD),
             request_id: self.head.request_id,
         })
     }
 
     /// The created Run. Without a runId nothing is known of it.
     pub(super) fn created(self) -> Result<RunView, CallError> {
-        let value = self.json()?;
-        let view = self.view(&value, None)?;
+        let text = self.text();
+        let value = self.json(&text)?;
+        let view = self.view(value, None)?;
         if view.run_id.is_none() {
             return Err(self.unreadable(UnreadableReason::NoRunId));
         }
@@ -166,8 +170,9 @@ impl Answer {
 
     /// The Run that was asked for.
     pub(super) fn run(self, asked: &RunId) -> Result<RunView, CallError> {
-        let value = self.json()?;
-        self.view(&value, Some(asked))
+        let text = self.text();
+        let value = self.json(&text)?;
+        self.view(value, Some(asked))
     }
 
     /// A cancellation that was taken on. Its body is not known: none at all is as good as any JSON.
@@ -181,7 +186,7 @@ impl Answer {
         self.run(asked)
     }
 
-    fn view(&self, value: &Value, asked: Option<&RunId>) -> Result<RunView, CallError> {
+    fn view(&self, value: &RawValue, asked: Option<&RunId>) -> Result<RunView, CallError> {
         let run_id = self.contract.run_id_of(value);
         if let Some(id) = &run_id {
             RunId::parse(id)
@@ -203,8 +208,14 @@ impl Answer {
         })
     }
 
-    fn json(&self) -> Result<Value, CallError> {
-        json(&self.body).map_err(|error| self.unreadable(UnreadableReason::NotJson(error)))
+    fn text(&self) -> Cow<'_, str> {
+        text(&self.body)
+    }
+
+    /// The document, as text: an answer may echo a workload of any depth.
+    fn json<'a>(&self, text: &'a str) -> Result<&'a RawValue, CallError> {
+        serde_json::from_str(text)
+            .map_err(|error| self.unreadable(UnreadableReason::NotJson(error)))
     }
 
     fn unreadable(&self, reason: UnreadableReason) -> CallError {

@@ -1,12 +1,13 @@
 //! Problem Details, the body of an error (rule 8).
 
+use std::collections::HashMap;
 use std::time::Duration;
 
-use serde_json::Value;
+use serde_json::value::RawValue;
 
 use crate::api::limits::MAX_CODE;
 
-use super::answer::{Head, json};
+use super::answer::{self, Head};
 use super::redact::Redactor;
 use super::text::{MESSAGE_BYTES, one_line, request_id};
 
@@ -42,19 +43,23 @@ impl Problem {
     /// Reads a body. `None` where it is no JSON object with a `code`: then it is not the service's
     /// word, though its name says so. All other fields may be absent or of the wrong type.
     pub(super) fn read(head: &Head, body: &[u8], redactor: &Redactor) -> Option<Self> {
-        let body = json(body).ok()?;
+        let body = answer::text(body);
+        // What is beside the fields that are read, such as `params`, may be of any depth.
+        let fields: HashMap<String, &RawValue> = serde_json::from_str(&body).ok()?;
+        let string = |field: &str| serde_json::from_str::<String>(fields.get(field)?.get()).ok();
         let text = |field: &str, max: usize| {
-            let text = body.get(field)?.as_str()?;
-            let text = one_line(&redactor.text(text), max);
+            let text = one_line(&redactor.text(&string(field)?), max);
             (!text.is_empty()).then_some(text)
         };
         Some(Self {
             status: head.status.as_u16(),
             code: text("code", MAX_CODE)?,
             title: text("title", MESSAGE_BYTES),
-            retryable: body.get("retryable").and_then(Value::as_bool),
+            retryable: fields
+                .get("retryable")
+                .and_then(|value| serde_json::from_str(value.get()).ok()),
             request_id: head.request_id.clone().or_else(|| {
-                let id = body.get("requestId")?.as_str()?;
+                let id = string("requestId")?;
                 request_id(id.as_bytes()).filter(|id| !redactor.is_in(id))
             }),
             retry_after: head.retry_after,

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::api::contract::Contract;
 
-use super::answer::{Head, json, version_in};
+use super::answer::{Head, text, version_in};
 use super::client::Answered;
 use super::request::Request;
 use super::{BaseUrl, CallError, Client, Operation};
@@ -42,13 +42,14 @@ impl RawAnswer {
 
     /// The body as JSON, read as every other answer is; `None` where it is none, or too large.
     pub fn json(&self) -> Option<Value> {
-        json(self.body.as_ref()?).ok()
+        serde_json::from_str(&text(self.body.as_ref()?)).ok()
     }
 
     /// The version that a `/version` document names, as [`Client::version`](super::Client::version)
     /// would report it.
     pub fn version(document: &Value, contract: &Contract) -> Option<String> {
-        version_in(document, contract)
+        let document = serde_json::value::to_raw_value(document).ok()?;
+        version_in(&document, contract)
     }
 }
 

@@ -22,7 +22,7 @@ fn serializer_1_gives_these_bytes() {
             "Env": {},
             "nothing": null,
         });
-        s.workload = workload.as_object().expect("an object").clone();
+        s.workload = workload.as_object().expect("an object").clone().into();
         s.region = Some("eu".into());
     });
     let bytes = body(&case.run.spec, 1).expect("known");

@@ -1,4 +1,4 @@
-//! An object that the operator can't read doesn't stop the others.
+//! An object that the operator can't read, or that is deep or heavy, doesn't stop the others.
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::Api;
@@ -6,7 +6,7 @@ use kube::api::{ApiResource, DynamicObject, Patch, PatchParams, PostParams};
 use kube::core::GroupVersionKind;
 use serde_json::json;
 
-use run_operator::api::Phase;
+use run_operator::api::{ConditionType as Type, Phase};
 
 use crate::support::{Setup, World, eventually, own_control_plane};
 
@@ -52,6 +52,7 @@ async fn a_run_that_cannot_be_read_is_told_of_and_the_others_go_on() {
     })
     .await;
     told(&world).await;
+    shown(&any).await;
     world.create_run("after", json!({})).await;
     world.phase("after", Phase::Succeeded).await;
 
@@ -85,6 +86,139 @@ async fn told(world: &World) {
     let log = world.operator_log();
     let line = log
         .lines()
-        .find(|line| line.contains("failed to decode a Run"));
+        .find(|line| line.contains("failed to decode an object"));
     assert!(line.unwrap().contains("odd"), "{line:?}");
+    assert!(!log.contains("perhaps"), "the log holds what is in it");
+}
+
+/// The object itself says that it can't be read.
+async fn shown(any: &Api<DynamicObject>) {
+    eventually("the undecodable Run says so", async || {
+        let odd = any.get("odd").await.map_err(|error| error.to_string())?;
+        let conditions = odd.data["status"]["conditions"].clone();
+        let stalled = conditions.as_array().and_then(|all| {
+            let is_it = |c: &&serde_json::Value| c["type"] == Type::Stalled.as_str();
+            all.iter().find(is_it).cloned()
+        });
+        match stalled {
+            Some(c) if c["status"] == "True" && c["reason"] == "RunInvalid" => Ok(()),
+            _ => Err(conditions.to_string()),
+        }
+    })
+    .await;
+}
+
+/// Creates a Run from text: no tree of it is made here either.
+async fn create_text(world: &World, name: &str, more: &str) {
+    let url = format!(
+        "/apis/run-operator.dev/v1alpha1/namespaces/{}/runs?fieldValidation=Ignore",
+        world.namespace
+    );
+    let text = format!(
+        r#"{{"apiVersion":"run-operator.dev/v1alpha1","kind":"Run","metadata":{{"name":"{name}"}},"spec":{{"workload":{{"image":"example/{name}",{more}}}}}}}"#
+    );
+    let request = http::Request::post(url)
+        .header("content-type", "application/json")
+        .body(text.into_bytes())
+        .unwrap();
+    world.client.request_text(request).await.unwrap();
+}
+
+fn nested(levels: usize) -> String {
+    format!(r#""a":{}{}"#, "[".repeat(levels), "]".repeat(levels))
+}
+
+fn nested_maps(levels: usize) -> String {
+    format!(r#""a":{}1{}"#, r#"{"a":"#.repeat(levels), "}".repeat(levels))
+}
+
+#[tokio::test]
+async fn a_deep_workload_is_submitted_and_stops_nobody() {
+    let mut world = World::new().await;
+    world.kill_operator();
+    create_text(&world, "lists", &nested(130)).await;
+    create_text(&world, "maps", &nested_maps(130)).await;
+    create_text(&world, "deepest", &nested(4000)).await;
+    world.create_run("plain", json!({})).await;
+    world.start_operator().await;
+    for name in ["plain", "lists", "maps", "deepest"] {
+        released_raw(&world, name).await;
+    }
+    let runs = world.service.runs().await;
+    assert_eq!(runs.len(), 4);
+    // As it is: what is too deep for the service's tree stands there as the text that it was.
+    let lists = runs.iter().find(|run| run["body"]["workload"]["image"] == "example/lists");
+    let sent = &lists.unwrap()["body"]["workload"]["a"];
+    assert_eq!(sent.as_str().unwrap(), "[".repeat(130) + &"]".repeat(130));
+    // Edited while the operator watches.
+    world.create_run("other", json!({})).await;
+    world.phase("other", Phase::Succeeded).await;
+    let undecodable = "run_operator_undecodable_objects_total";
+    assert!(world.operator().metric(undecodable).await < 1.0);
+}
+
+/// Waits until a Run has succeeded and its finalizer is removed, by its text.
+async fn released_raw(world: &World, name: &str) {
+    let url = format!(
+        "/apis/run-operator.dev/v1alpha1/namespaces/{}/runs/{name}",
+        world.namespace
+    );
+    eventually(&format!("{name} has succeeded"), async || {
+        let request = http::Request::get(&url).body(Vec::new()).unwrap();
+        let text = world.client.request_text(request).await.unwrap();
+        let ended = text.contains(r#""phase":"Succeeded""#) && !text.contains("run-operator.dev/cancel\"");
+        if ended { Ok(()) } else { Err(text.chars().take(2000).collect::<String>()) }
+    })
+    .await;
+}
+
+/// Bytes of the operator that are resident, by the kernel.
+fn resident(world: &World) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{}/status", world.operator().pid()));
+    let status = status.unwrap();
+    let line = status.lines().find(|line| line.starts_with("VmHWM:")).unwrap();
+    let kib: u64 = line.split_whitespace().nth(1).unwrap().parse().unwrap();
+    kib * 1024
+}
+
+/// The worst that etcd takes: a tree of it would have some 600 MiB.
+#[tokio::test]
+async fn ten_heavy_objects_cost_what_they_weigh() {
+    let mut world = World::with(Setup {
+        operator: vec!["--log-filter", "info"],
+        ..Setup::default()
+    })
+    .await;
+    world.create_run("plain", json!({})).await;
+    world.released("plain").await;
+    let before = resident(&world);
+    let many = format!(r#""a":[{}{{"a":0}}]"#, r#"{"a":0},"#.repeat(160_000));
+    create_text(&world, "heavy-0", &many).await;
+    posted(&world, 1).await;
+    let one = resident(&world) - before;
+    for n in 1..10 {
+        create_text(&world, &format!("heavy-{n}"), &many).await;
+    }
+    posted(&world, 10).await;
+    let ten = resident(&world) - before;
+    println!("heavy objects: 1 costs {} KiB at the peak, 10 cost {} KiB", one / 1024, ten / 1024);
+    assert!(one < 32 << 20, "one costs {one} bytes");
+    assert!(ten < 64 << 20, "ten cost {ten} bytes");
+    // In the list of a new process too.
+    world.kill_operator();
+    world.start_operator().await;
+    world.create_run("last", json!({})).await;
+    world.released("last").await;
+    let listed = resident(&world);
+    println!("heavy objects: a process that lists ten has {} KiB at the peak", listed / 1024);
+    assert!(listed < before + (64 << 20), "listed: {listed} bytes");
+}
+
+/// Waits until the creates of so many heavy Runs were answered, by a run or by a refusal of its size.
+async fn posted(world: &World, runs: usize) {
+    eventually(&format!("{runs} heavy Runs are posted"), async || {
+        let posts = world.service.requests("createRun").await.len();
+        if posts > runs { Ok(()) } else { Err(posts) }
+    })
+    .await;
 }

@@ -1,9 +1,12 @@
 //! What a request must look like. Strict, so that a client's mistake is found here and not at the
 //! real service.
 
+use std::collections::BTreeMap;
+
 use http::StatusCode;
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap};
 use serde_json::Value;
+use serde_json::value::RawValue;
 
 use crate::access::Caller;
 use crate::problem::Problem;
@@ -137,9 +140,10 @@ pub(crate) fn no_body(body: &[u8]) -> Result<(), Problem> {
 
 /// The body of a create: `workload` with at least an `image`, `provider` and `region`.
 pub(crate) fn create_body(bytes: &[u8]) -> Result<Value, Problem> {
-    let body: Value = serde_json::from_slice(bytes).map_err(|error| {
+    let raw: &RawValue = serde_json::from_slice(bytes).map_err(|error| {
         Problem::bad_request("invalid_json", format!("The body is not JSON: {error}"))
     })?;
+    let body = tree(raw, 2);
     let Some(object) = body.as_object() else {
         return Err(Problem::invalid_field("", "the body must be an object"));
     };
@@ -159,6 +163,20 @@ pub(crate) fn create_body(bytes: &[u8]) -> Result<Value, Problem> {
     text(&body["provider"], "provider")?;
     text(&body["region"], "region")?;
     Ok(body)
+}
+
+/// A value as a tree. What nests too deep for one is stood for by its text, in objects of so many levels.
+fn tree(raw: &RawValue, levels: u32) -> Value {
+    if let Ok(value) = serde_json::from_str(raw.get()) {
+        return value;
+    }
+    match serde_json::from_str::<BTreeMap<String, &RawValue>>(raw.get()) {
+        Ok(members) if levels > 0 => members
+            .into_iter()
+            .map(|(name, member)| (name, tree(member, levels - 1)))
+            .collect(),
+        _ => raw.get().into(),
+    }
 }
 
 fn text(value: &Value, field: &str) -> Result<(), Problem> {

@@ -106,6 +106,7 @@ pub const OPERATIONS: &[&str] = &[
 /// Why a Run waits for a person.
 pub const STALLED: &[&str] = &[
     "WorkspaceNotFound",
+    "RunInvalid",
     "NamespaceNotAllowed",
     "CreateRefused",
     "Forbidden",
@@ -140,6 +141,7 @@ pub const NOT_READY: &[&str] = &[
     "VersionNotAccepted",
     "ServiceUnavailable",
     "ContractViolation",
+    "WorkspaceInvalid",
     "Checking",
     OTHER,
 ];

@@ -167,7 +167,8 @@ async fn a_whole_number_beyond_2_53_is_out_of_sync_to_argo_cd_s_server_side_comp
     world.argo("sync", &how, &large).await.unwrap();
     world.phase("train", Phase::Succeeded).await;
     let seed = json!(9_007_199_254_740_993_i64);
-    assert_eq!(world.run("train").await.spec.workload["seed"], seed);
+    let run = serde_json::to_value(world.run("train").await).unwrap();
+    assert_eq!(run["spec"]["workload"]["seed"], seed);
     let differing = world.argo("diff", &how, &large).await.unwrap();
     let differing = differing.as_array().unwrap();
     assert_eq!(differing.len(), 1);

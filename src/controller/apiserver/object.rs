@@ -1,0 +1,281 @@
+//! One object, decoded by itself and in parts.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference, Time};
+use kube::Resource;
+use kube::core::{DeserializeGuard, PartialObjectMeta, error_boundary::InvalidObject};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::value::RawValue;
+
+use crate::api::{
+    ClusterWorkspace, ClusterWorkspaceSpec, Run, Workspace, WorkspaceSpec,
+};
+
+/// An object as the API server holds it, which may not be what the schema promises: then its metadata, and why.
+pub type Guarded<K> = DeserializeGuard<K>;
+
+/// An annotation in which kubectl keeps a copy of the whole object. Nothing here reads it.
+const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
+
+/// A kind that is read in parts.
+pub trait Object: Resource<DynamicType = ()> + Clone + Send + Sync + 'static {
+    /// Whether the API server is asked for the metadata alone.
+    const METADATA_ONLY: bool = false;
+
+    /// Uses what `older`, another version of this object, holds already.
+    fn share(&mut self, older: &Self) {
+        let _ = older;
+    }
+
+    /// Puts an object together; names the part that can't be decoded.
+    fn from_parts(metadata: ObjectMeta, parts: &Parts<'_>) -> Result<Self, Undecodable>;
+}
+
+/// The parts of an object beside its metadata, as text.
+#[derive(Default, Deserialize)]
+pub struct Parts<'a> {
+    #[serde(borrow)]
+    metadata: Option<&'a RawValue>,
+    #[serde(borrow)]
+    spec: Option<&'a RawValue>,
+    #[serde(borrow)]
+    status: Option<&'a RawValue>,
+}
+
+/// A part that can't be decoded, by its name and the place in it. Never what stands there: it is the user's.
+#[derive(Debug, thiserror::Error)]
+#[error("its {part} can't be decoded: {what} at byte {at} of {size}")]
+pub struct Undecodable {
+    part: &'static str,
+    what: &'static str,
+    at: usize,
+    size: usize,
+}
+
+impl Parts<'_> {
+    /// Decodes the spec, which must be there.
+    pub fn spec<T: DeserializeOwned>(&self) -> Result<T, Undecodable> {
+        let missing = Undecodable {
+            part: "spec",
+            what: "nothing",
+            at: 0,
+            size: 0,
+        };
+        part("spec", self.spec.ok_or(missing)?)
+    }
+
+    /// Decodes the status, which may be missing.
+    pub fn status<T: DeserializeOwned>(&self) -> Result<Option<T>, Undecodable> {
+        let there = self.status.filter(|raw| raw.get() != "null");
+        there.map(|raw| part("status", raw)).transpose()
+    }
+}
+
+fn part<T: DeserializeOwned>(name: &'static str, raw: &RawValue) -> Result<T, Undecodable> {
+    serde_json::from_str(raw.get()).map_err(|error| Undecodable::new(name, raw, &error))
+}
+
+impl Undecodable {
+    fn new(part: &'static str, raw: &RawValue, error: &serde_json::Error) -> Self {
+        let lines = raw.get().split_inclusive('\n');
+        let before: usize = lines.take(error.line().saturating_sub(1)).map(str::len).sum();
+        let what = match error.classify() {
+            serde_json::error::Category::Data => "a value of another type",
+            serde_json::error::Category::Eof => "an early end",
+            serde_json::error::Category::Io | serde_json::error::Category::Syntax => "a mistake",
+        };
+        Self {
+            part,
+            what,
+            at: before + error.column(),
+            size: raw.get().len(),
+        }
+    }
+}
+
+/// What is kept of an object's metadata: all but `managedFields`, which may be as deep and as large as the object.
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Metadata {
+    annotations: Option<BTreeMap<String, String>>,
+    creation_timestamp: Option<Time>,
+    deletion_grace_period_seconds: Option<i64>,
+    deletion_timestamp: Option<Time>,
+    finalizers: Option<Vec<String>>,
+    generate_name: Option<String>,
+    generation: Option<i64>,
+    labels: Option<BTreeMap<String, String>>,
+    name: Option<String>,
+    namespace: Option<String>,
+    owner_references: Option<Vec<OwnerReference>>,
+    resource_version: Option<String>,
+    uid: Option<String>,
+}
+
+impl From<Metadata> for ObjectMeta {
+    fn from(read: Metadata) -> Self {
+        let annotations = read.annotations.map(|mut annotations| {
+            // The key stays: a write that puts the first annotation of all must not take it for absent.
+            if let Some(copy) = annotations.get_mut(LAST_APPLIED) {
+                *copy = String::new();
+            }
+            annotations
+        });
+        Self {
+            annotations,
+            creation_timestamp: read.creation_timestamp,
+            deletion_grace_period_seconds: read.deletion_grace_period_seconds,
+            deletion_timestamp: read.deletion_timestamp,
+            finalizers: read.finalizers,
+            generate_name: read.generate_name,
+            generation: read.generation,
+            labels: read.labels,
+            managed_fields: None,
+            name: read.name,
+            namespace: read.namespace,
+            owner_references: read.owner_references,
+            resource_version: read.resource_version,
+            self_link: None,
+            uid: read.uid,
+        }
+    }
+}
+
+/// Decodes one item. An error says that not even its metadata can be read, so that nobody knows which object it is.
+pub fn decode<K: Object>(item: &RawValue) -> Result<Guarded<K>, Undecodable> {
+    let parts: Parts<'_> = serde_json::from_str(item.get())
+        .map_err(|error| Undecodable::new("outline", item, &error))?;
+    let metadata = match parts.metadata {
+        Some(raw) => part::<Metadata>("metadata", raw)?,
+        None => Metadata::default(),
+    };
+    let metadata = ObjectMeta::from(metadata);
+    let decoded = K::from_parts(metadata.clone(), &parts);
+    Ok(DeserializeGuard(decoded.map_err(|undecodable| {
+        InvalidObject {
+            error: undecodable.to_string(),
+            metadata,
+        }
+    })))
+}
+
+/// Decodes the metadata and the status of an item whose spec can't be decoded; nothing where these can't be either.
+pub fn status_of<T: DeserializeOwned + Default>(item: &RawValue) -> Option<(ObjectMeta, T)> {
+    let parts: Parts<'_> = serde_json::from_str(item.get()).ok()?;
+    let metadata = part::<Metadata>("metadata", parts.metadata?).ok()?;
+    let status = parts.status().ok()?;
+    Some((metadata.into(), status.unwrap_or_default()))
+}
+
+/// Logs an item that can't even be named, without its content.
+pub fn unreadable<K: Object>(item: &RawValue, error: &Undecodable) {
+    tracing::error!(
+        k8s.kind = %K::kind(&()), bytes = item.get().len(), error = %error,
+        "failed to read an object's metadata; the object is skipped"
+    );
+}
+
+impl Object for Run {
+    /// A workload is immutable, and may have a megabyte.
+    fn share(&mut self, older: &Self) {
+        self.spec.workload.share(&older.spec.workload);
+    }
+
+    fn from_parts(metadata: ObjectMeta, parts: &Parts<'_>) -> Result<Self, Undecodable> {
+        Ok(Self {
+            metadata,
+            spec: parts.spec()?,
+            status: parts.status()?,
+        })
+    }
+}
+
+impl Object for Workspace {
+    fn from_parts(metadata: ObjectMeta, parts: &Parts<'_>) -> Result<Self, Undecodable> {
+        Ok(Self {
+            metadata,
+            spec: parts.spec::<WorkspaceSpec>()?,
+            status: parts.status()?,
+        })
+    }
+}
+
+impl Object for ClusterWorkspace {
+    fn from_parts(metadata: ObjectMeta, parts: &Parts<'_>) -> Result<Self, Undecodable> {
+        Ok(Self {
+            metadata,
+            spec: parts.spec::<ClusterWorkspaceSpec>()?,
+            status: parts.status()?,
+        })
+    }
+}
+
+impl<K> Object for PartialObjectMeta<K>
+where
+    K: Resource<DynamicType = ()> + Clone + Send + Sync + 'static,
+{
+    const METADATA_ONLY: bool = true;
+
+    fn from_parts(metadata: ObjectMeta, _: &Parts<'_>) -> Result<Self, Undecodable> {
+        Ok(Self {
+            types: None,
+            metadata,
+            _phantom: std::marker::PhantomData,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kube::ResourceExt;
+
+    use super::*;
+
+    fn decoded(text: &str) -> Guarded<Run> {
+        let raw: &RawValue = serde_json::from_str(text).unwrap();
+        decode(raw).unwrap()
+    }
+
+    fn nested(levels: usize) -> String {
+        format!("{}{}", r#"{"f:a":"#.repeat(levels), format_args!("{{}}{}", "}".repeat(levels)))
+    }
+
+    #[test]
+    fn a_deep_workload_and_deep_managed_fields_are_no_obstacle() {
+        let text = format!(
+            r#"{{"metadata":{{"name":"train","uid":"u","managedFields":[{{"fieldsV1":{0}}}]}},"spec":{{"workload":{{"image":"i","a":{0}}}}}}}"#,
+            nested(5000)
+        );
+        let run = decoded(&text).0.unwrap();
+        assert_eq!(run.name_any(), "train");
+        assert!(run.metadata.managed_fields.is_none());
+        assert!(run.spec.workload.as_str().len() > 30_000);
+    }
+
+    #[test]
+    fn a_bad_item_keeps_its_name_and_says_where_without_saying_what() {
+        let run = decoded(r#"{"metadata":{"name":"train"},"spec":{"workload":{"image":"i"},"suspend":"hunter2"}}"#);
+        let invalid = run.0.unwrap_err();
+        assert_eq!(invalid.metadata.name.as_deref(), Some("train"));
+        assert!(invalid.error.starts_with("its spec can't be decoded: a value of another type at byte"));
+        assert!(!invalid.error.contains("hunter2"));
+    }
+
+    #[test]
+    fn kubectls_copy_of_the_object_is_not_kept_but_its_annotation_is_there() {
+        let text = format!(r#"{{"metadata":{{"annotations":{{"{LAST_APPLIED}":"{{}}","a":"b"}}}},"spec":{{"workload":{{}}}}}}"#);
+        let run = decoded(&text).0.unwrap();
+        assert_eq!(run.annotations()[LAST_APPLIED], "");
+        assert_eq!(run.annotations()["a"], "b");
+    }
+
+    #[test]
+    fn an_item_without_readable_metadata_is_no_object() {
+        for text in ["[]", r#"{"metadata":[]}"#, r#"{"metadata":{"name":1}}"#] {
+            let raw: &RawValue = serde_json::from_str(text).unwrap();
+            assert!(decode::<Run>(raw).is_err(), "{text}");
+        }
+    }
+}

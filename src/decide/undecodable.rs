@@ -1,0 +1,57 @@
+//! What an object says that the operator can't decode: nothing is done for it until it changes.
+
+use jiff::Timestamp;
+
+use crate::api::{
+    ConditionType as Type, Reason, RunStatus, WorkspaceStatus,
+    conditions::{self, ConditionUpdate},
+    run::ReadyWhen,
+};
+
+use super::{
+    situation::{self, Situation, Why},
+    text::{MAX_SENTENCES, cut},
+};
+
+const TODO: &str = "Correct it, or apply the CRDs of this operator's version.";
+
+/// The status of a Run that can't be decoded. `what` names the part, never what stands in it. A Run that has ended
+/// stays as it is.
+pub fn run(mut status: RunStatus, what: &str, generation: i64, now: Timestamp) -> RunStatus {
+    if status.phase.is_some_and(|phase| phase.terminal()) {
+        return status;
+    }
+    let why = Why::new(
+        Reason::RunInvalid,
+        format!("The operator can't read this Run: {what}. Nothing is done for it until it changes. {TODO}"),
+    );
+    let blocked = Situation::Blocked(why);
+    situation::apply(&mut status, &blocked, ReadyWhen::default(), generation, now);
+    status
+}
+
+/// The status of a Workspace that can't be decoded.
+pub fn workspace(
+    mut status: WorkspaceStatus,
+    what: &str,
+    generation: i64,
+    now: Timestamp,
+) -> WorkspaceStatus {
+    let message =
+        format!("The operator can't read this Workspace: {what}. Its Runs wait. {TODO}");
+    status.observed_generation = Some(generation);
+    for (kind, holds) in [
+        (Type::Ready, Some(false)),
+        (Type::Reconciling, None),
+        (Type::Stalled, Some(true)),
+    ] {
+        let update = ConditionUpdate {
+            kind,
+            status: holds,
+            reason: Reason::WorkspaceInvalid,
+            message: cut(&message, MAX_SENTENCES).to_owned(),
+        };
+        conditions::set(&mut status.conditions, update, generation, now);
+    }
+    status
+}
