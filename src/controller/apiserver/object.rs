@@ -152,6 +152,14 @@ pub fn decode<K: Object>(item: &RawValue) -> Result<Guarded<K>, Undecodable> {
         None => Metadata::default(),
     };
     let metadata = ObjectMeta::from(metadata);
+    if metadata.name.is_none() {
+        return Err(Undecodable {
+            part: "metadata",
+            what: "no name",
+            at: 0,
+            size: item.get().len(),
+        });
+    }
     let decoded = K::from_parts(metadata.clone(), &parts);
     Ok(DeserializeGuard(decoded.map_err(|undecodable| {
         InvalidObject {
@@ -265,7 +273,7 @@ mod tests {
 
     #[test]
     fn kubectls_copy_of_the_object_is_not_kept_but_its_annotation_is_there() {
-        let text = format!(r#"{{"metadata":{{"annotations":{{"{LAST_APPLIED}":"{{}}","a":"b"}}}},"spec":{{"workload":{{}}}}}}"#);
+        let text = format!(r#"{{"metadata":{{"name":"a","annotations":{{"{LAST_APPLIED}":"{{}}","a":"b"}}}},"spec":{{"workload":{{}}}}}}"#);
         let run = decoded(&text).0.unwrap();
         assert_eq!(run.annotations()[LAST_APPLIED], "");
         assert_eq!(run.annotations()["a"], "b");
