@@ -8,9 +8,12 @@
 //! 4. [`controller`]: observe, decide, act, write the status. The only place where both sides meet.
 //! 5. the binary: flags, health, metrics, logs.
 //!
+//! Beside them stands [`clock`], which layers 3 to 5 read.
+//!
 //! The feature `proofs` adds `points`: where layers 3 and 5 meet the world, a proof can stop them.
 
 pub mod api;
+pub mod clock;
 pub mod controller;
 pub mod decide;
 #[cfg(feature = "proofs")]

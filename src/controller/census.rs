@@ -17,7 +17,7 @@ use crate::api::{
 };
 
 use super::{
-    context::{Context, now},
+    context::{Context, wall},
     metrics::{
         Metrics,
         catalogue::{NOT_READY, OTHER, PHASES, STALLED},
@@ -115,7 +115,7 @@ impl Runs {
             metrics.set_stalled(reason, of(&self.stalled, reason));
         }
         metrics.runs_in_doubt.set(self.in_doubt);
-        let age = |since| now().duration_since(since).as_secs().max(0);
+        let age = |since| wall().duration_since(since).as_secs().max(0);
         metrics.oldest_doubt.set(self.oldest_doubt.map_or(0, age));
     }
 }

@@ -4,7 +4,6 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use jiff::Timestamp;
 use kube::{
     Resource,
     runtime::{
@@ -21,6 +20,7 @@ use crate::decide::{Settings, WorkspaceView, answer::Failure};
 use crate::service::AllowList;
 
 pub use super::apiserver::Guarded;
+pub use crate::clock::{now, wall};
 
 use super::{
     checks::Checks,
@@ -262,11 +262,6 @@ where
 {
     let object = reference(&key.namespace, &key.name);
     stores.iter().any(|store| store.get(&object).is_some())
-}
-
-/// The one place where the clock is read for a decision.
-pub fn now() -> Timestamp {
-    Timestamp::now()
 }
 
 /// Locks a mutex whose holder never leaves it half-changed, so that a panic elsewhere doesn't spread.

@@ -22,7 +22,7 @@ use super::{
     queue::Queue,
     reaper, reconcile,
     scope::Scope,
-    secret_watch, wake, workspaces,
+    secret_watch, wake, wall_clock, workspaces,
 };
 
 /// Concurrency of the checks of Workspaces, in kube's terms no bound: each waits for its own service, and
@@ -168,6 +168,7 @@ impl Controller {
         let delivery = tokio::spawn(Arc::clone(&ctx.recorder).deliver());
         tasks.push(reaper::run(Arc::clone(&ctx)).boxed());
         tasks.push(secret_watch::run(Arc::clone(&ctx)).boxed());
+        tasks.push(wall_clock::run(Arc::clone(&ctx)).boxed());
         let shutdown = &ctx.shutdown;
         // What the calls taught is written as soon as no reconcile is under way, whatever the check of a
         // Workspace still waits for.

@@ -49,6 +49,7 @@ mod turns;
 mod undecodable;
 mod verify;
 mod wake;
+mod wall_clock;
 mod watch;
 mod window;
 mod workspaces;

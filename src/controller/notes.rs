@@ -16,7 +16,7 @@ use crate::api::names;
 use crate::decide::{backoff, notes::News, text::cut, voice::Speech};
 
 use super::{
-    context::{lock, now},
+    context::{lock, wall},
     metrics::Metrics,
     watch::chain,
 };
@@ -188,7 +188,7 @@ impl Recorder {
         let hash = backoff::seed(&format!("{uid}/{reason}/{}", news.once), 0);
         let stem: String = object.name_any().chars().take(MAX_STEM).collect();
         let reference: ObjectReference = object.object_ref(&());
-        let now = now();
+        let now = wall();
         Event {
             metadata: ObjectMeta {
                 name: Some(format!("{}.{hash:016x}", stem.trim_end_matches(['.', '-']))),

@@ -10,12 +10,13 @@ use jiff::Timestamp;
 use kube::{Resource, ResourceExt};
 
 use crate::api::{EventReason, Run, RunStatus};
+use crate::clock::until;
 use crate::decide::{self, Decision, Follow, Learned, Learning, Observed, backoff, memory::later};
 
 use super::{
     act::{self, Acted},
     afresh::{self, Found},
-    context::{Context, Guarded, now},
+    context::{Context, Guarded, now, wall},
     departure,
     loops::Action,
     metrics::ReconcileResult,
@@ -52,7 +53,7 @@ pub async fn reconcile(object: Arc<Guarded<Run>>, ctx: Arc<Context>) -> (Action,
             let namespace = meta.namespace.clone().unwrap_or_default();
             let api = Scope::Namespace(namespace).api::<Run>(ctx.client.clone());
             let generation = meta.generation.unwrap_or_default();
-            let told = |status, what: &str| decide::undecodable::run(status, what, generation, now());
+            let told = |status, what: &str| decide::undecodable::run(status, what, generation, wall());
             undecodable::show(&ctx, &api, &object, told).await;
             return (Action::await_change(), ReconcileResult::error);
         }
@@ -135,10 +136,7 @@ async fn look(ctx: &Arc<Context>, entry: &Arc<Entry>, run: Arc<Run>) -> (Action,
 
 fn next_look(again: Option<Timestamp>) -> (Action, ReconcileResult) {
     match again {
-        Some(at) => {
-            let wait = Duration::try_from(at.duration_since(now())).unwrap_or_default();
-            (Action::requeue(wait), ReconcileResult::requeue_after)
-        }
+        Some(at) => (Action::requeue(until(at)), ReconcileResult::requeue_after),
         None => (Action::await_change(), ReconcileResult::success),
     }
 }
@@ -274,6 +272,7 @@ pub(super) fn decide(
             contract: &ctx.config.contract,
             settings: &ctx.config.settings,
             now: now(),
+            wall: wall(),
         };
         let decision = decide::decide(&observed);
         let counted = |s: Option<&RunStatus>| s.and_then(|s| s.event_count);
@@ -291,6 +290,7 @@ pub(super) fn learn(ctx: &Context, entry: &Entry, slot: &Slot, news: Learned) {
             uid: &entry.uid,
             session,
             now: now(),
+            wall: wall(),
         };
         state.memory.learn(news, with);
     });

@@ -12,7 +12,7 @@ use crate::decide::{
 };
 
 use super::{
-    context::{Context, now},
+    context::{Context, now, wall},
     kinds::Kind,
     metrics::ReconcileResult,
     registry::{Key, Live, Slot},
@@ -146,11 +146,10 @@ fn publish<K: Kind>(
     status: &WorkspaceStatus,
     waits: bool,
 ) {
-    let now = now();
     let speech = ctx.checks.voice(key, |voice| {
         let before = workspace.stored();
-        let notes = transitions::of_workspace(before, status, waits, voice, now);
-        voice.tell(&notes, now)
+        let notes = transitions::of_workspace(before, status, waits, voice, wall());
+        voice.tell(&notes, now())
     });
     for news in &speech.news {
         tracing::info!(

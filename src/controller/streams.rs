@@ -15,7 +15,7 @@ use crate::decide::{
 use crate::service::{EventStream, RunId, StreamItem};
 
 use super::{
-    context::{Context, now},
+    context::{Context, wall},
     gate::Permit,
     objects::Entry,
     registry::{Key, Live, Slot},
@@ -265,7 +265,6 @@ impl Follower {
 
     fn take_in(&self, event: &Received) {
         let named = self.ctx.config.contract.event_state_of(&event.data);
-        let now = now();
         let new = self.entry.with(|state| {
             let mirrored = state
                 .memory
@@ -275,7 +274,7 @@ impl Follower {
             state
                 .memory
                 .feed
-                .receive(event, named.as_deref(), mirrored.as_deref(), now)
+                .receive(event, named.as_deref(), mirrored.as_deref(), wall())
         });
         if new {
             self.ctx.metrics.stream_events.inc();

@@ -13,7 +13,7 @@ use crate::decide::{self, WorkspaceView, backoff, memory::later, workspace::asse
 
 use super::{
     checks::{Checked, Verdict},
-    context::{Context, Guarded, now},
+    context::{Context, Guarded, now, wall},
     departure::{self, Departure},
     kinds::{Kind, key_of},
     loops::Action,
@@ -69,7 +69,7 @@ async fn look<K: Kind>(
             let api = K::api(ctx.client.clone(), &key.namespace);
             let generation = object.meta().generation.unwrap_or_default();
             let told = |status, what: &str| {
-                decide::undecodable::workspace(status, what, generation, now())
+                decide::undecodable::workspace(status, what, generation, wall())
             };
             undecodable::show(ctx, &api, object, told).await;
             return (Action::await_change(), ReconcileResult::error);
@@ -215,7 +215,7 @@ async fn examine<K: Kind>(ctx: &Context, workspace: &K, key: &Key) -> (Duration,
         generation,
         attempts,
         contract,
-        now(),
+        wall(),
     );
     let waits = check
         .waits_for

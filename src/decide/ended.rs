@@ -1,14 +1,12 @@
 //! A Run that has ended. Terminal is absorbing: no call ever after, also after a restart. The one
 //! exception is a run that the service denied, which is asked for once more when its object goes.
 
-use std::time::Duration;
-
 use crate::api::{Phase, Reason, RunStatus, intent::End};
 
 use super::{
     Decision, Effect, Follow,
     facts::Facts,
-    memory::later,
+    memory::after_stored,
     rules::{Rule, holds},
     situation::{Situation, Why},
     submitted, tracked,
@@ -133,12 +131,12 @@ fn expiry(f: &Facts<'_>) -> Decision {
     let (Some(ttl), Some(ended)) = (ttl, &f.status().completion_time) else {
         return Decision::quiet();
     };
-    let due = later(ended.0, Duration::from_secs(ttl));
+    let due = after_stored(ended.0, ttl);
     if f.deleting() {
         Decision::quiet()
-    } else if due <= f.o.now {
+    } else if due <= f.o.wall {
         Decision::act(Effect::Delete)
     } else {
-        Decision::quiet().at(due)
+        Decision::quiet().at(f.when(due))
     }
 }

@@ -111,6 +111,18 @@ impl<'a> Facts<'a> {
             && (intent.epoch == self.memory().submission.epoch || !holds(Rule::AnsweredWrite))
     }
 
+    /// When the wall clock shows this time, by process time; now, if it has.
+    pub(super) fn when(&self, wall: Timestamp) -> Timestamp {
+        let wait = Duration::try_from(wall.duration_since(self.o.wall));
+        later(self.o.now, wait.unwrap_or_default())
+    }
+
+    /// How long ago a stored time was. One that lies ahead was stored before the clock went back, and nothing
+    /// waits until it gets there once more.
+    pub(super) fn since(&self, stored: Timestamp) -> Duration {
+        Duration::try_from(self.o.wall.duration_since(stored)).unwrap_or(Duration::MAX)
+    }
+
     pub(super) fn deletion_requested_at(&self) -> Option<Timestamp> {
         self.o.run.metadata.deletion_timestamp.as_ref().map(|t| t.0)
     }
@@ -255,7 +267,7 @@ impl<'a> Facts<'a> {
         self.memory().trouble(call)
     }
 
-    /// When the next attempt of a failed call is due. A 401 waits for another session besides, see
+    /// When the next attempt of a failed call is due, by process time. A 401 waits for another session besides, see
     /// [`Facts::unauthorized`]: the first one is worth a try at once, those after it back off, or a
     /// service that verifies a token and refuses its calls would be asked in circles.
     pub(super) fn next_attempt(&self, trouble: &Trouble) -> Timestamp {
@@ -275,7 +287,7 @@ impl<'a> Facts<'a> {
         holds(Rule::NewSession) && self.memory().troubles.iter().any(refused)
     }
 
-    /// When the service may have forgotten the key of this intent.
+    /// When the service may have forgotten the key of this intent, by the wall clock.
     pub(super) fn key_forgotten_at(&self, intent: &Intent) -> Timestamp {
         let retention = self.o.contract.key_retention_seconds();
         let written = self.written().filter(|_| holds(Rule::AgeAsWritten));
@@ -325,7 +337,7 @@ impl<'a> Facts<'a> {
 
     /// Whether the object's age under this intent passes what the service remembers of keys.
     pub(super) fn key_forgotten(&self, intent: &Intent) -> bool {
-        self.key_forgotten_at(intent) <= self.o.now && holds(Rule::KeyRetention)
+        self.key_forgotten_at(intent) <= self.o.wall && holds(Rule::KeyRetention)
     }
 
     /// The reason of the Finished condition, which says how a Run ended.

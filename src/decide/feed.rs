@@ -62,14 +62,14 @@ pub struct Received {
 }
 
 impl Feed {
-    /// Takes in an event. `state` is the state that it names, `mirrored` the one last read.
+    /// Takes in an event. `state` is the state that it names, `mirrored` the one last read; `wall` is when it came.
     /// Returns whether the event is new.
     pub fn receive(
         &mut self,
         event: &Received,
         state: Option<&str>,
         mirrored: Option<&str>,
-        now: Timestamp,
+        wall: Timestamp,
     ) -> bool {
         let id = event
             .id
@@ -100,7 +100,7 @@ impl Feed {
             record: EventRecord {
                 id: id.map(str::to_owned),
                 kind: cut(&event.kind, MAX_EVENT_TYPE).to_owned(),
-                time: whole_seconds(now),
+                time: whole_seconds(wall),
                 data: (!data.is_empty()).then(|| data.to_owned()),
             },
         });

@@ -38,7 +38,7 @@ pub struct Memory {
     pub not_found: NotFound,
     /// Polls in a row that showed nothing new.
     pub quiet_polls: u32,
-    /// When this process last wrote the status.
+    /// When this process last wrote the status, by process time.
     pub written_at: Option<Timestamp>,
     /// What was said of it in Events.
     pub voice: Voice,
@@ -73,8 +73,10 @@ pub struct Seen {
     pub state: Option<String>,
     /// The answer's request id.
     pub request_id: Option<String>,
-    /// When it was read.
+    /// When it was read, by process time.
     pub at: Timestamp,
+    /// When it was read, by the wall clock.
+    pub wall: Timestamp,
     /// Whether a GET read it; the answer to a create or a cancel counts less.
     pub by_get: bool,
     /// The Workspace session that it was read with.
@@ -92,9 +94,11 @@ pub struct Trouble {
     pub failure: Failure,
     /// How many in a row.
     pub count: u32,
-    /// When the last one happened.
+    /// When the last one happened, by process time.
     pub at: Timestamp,
-    /// When the backoff, and the answer's `Retry-After`, allow the next attempt.
+    /// When the last one happened, by the wall clock.
+    pub wall: Timestamp,
+    /// When the backoff, and the answer's `Retry-After`, allow the next attempt, by process time.
     pub next: Timestamp,
     /// The Workspace session that the call used.
     pub session: u64,
@@ -119,15 +123,15 @@ impl Trouble {
 /// What the cancellation came to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Cancel {
-    /// When the service last accepted one.
+    /// When the service last accepted one, by the wall clock.
     pub accepted_at: Option<Timestamp>,
-    /// When one was last answered, in whatever way.
+    /// When one was last answered, in whatever way, by process time.
     pub answered_at: Option<Timestamp>,
     /// How many were answered.
     pub count: u32,
     /// The last answer was final and no acceptance; what it means.
     pub refused: Option<Reason>,
-    /// A GET after the last answer showed what became of the run. Not told by times: a clock can go back.
+    /// A GET after the last answer showed what became of the run.
     pub looked_since: bool,
     /// A GET after the last answer said that the run doesn't exist.
     pub denied_since: bool,
@@ -138,7 +142,7 @@ pub struct Cancel {
 pub struct NotFound {
     /// Confirmations, at least [`CONFIRM_APART`] seconds apart.
     pub count: u32,
-    /// When the last one counted.
+    /// When the last one counted, by process time.
     pub at: Option<Timestamp>,
 }
 
@@ -179,8 +183,10 @@ pub struct Learning<'a> {
     pub uid: &'a str,
     /// The Workspace session that the call used; 0 for none.
     pub session: u64,
-    /// Now.
+    /// Now, by process time.
     pub now: Timestamp,
+    /// Now, by the wall clock.
+    pub wall: Timestamp,
 }
 
 impl Memory {
@@ -296,7 +302,7 @@ impl Memory {
                 self.went_well(Call::Cancel);
                 self.answered_for(&view);
                 self.quiet_polls = 0;
-                self.cancel.accepted_at = Some(with.now);
+                self.cancel.accepted_at = Some(with.wall);
                 self.cancel.refused = None;
                 self.cancel_ended(with.now);
                 // What the answer shows is a hint; GET is truth.
@@ -336,6 +342,7 @@ impl Memory {
             state: view.state,
             request_id: view.request_id,
             at: with.now,
+            wall: with.wall,
             by_get,
             session: with.session,
         });
@@ -360,6 +367,7 @@ impl Memory {
             failure,
             count,
             at: with.now,
+            wall: with.wall,
             next: later(with.now, wait),
             session: with.session,
         });
@@ -384,7 +392,7 @@ fn identified(view: RunView) -> Result<RunView, Failure> {
     })
 }
 
-/// Whole seconds from `then` to `now`; negative if the clock went back.
+/// Whole seconds from `then` to `now`.
 pub fn seconds_since(then: Timestamp, now: Timestamp) -> i64 {
     now.as_second() - then.as_second()
 }
@@ -392,4 +400,14 @@ pub fn seconds_since(then: Timestamp, now: Timestamp) -> i64 {
 /// `at` plus `wait`, or the end of time.
 pub fn later(at: Timestamp, wait: std::time::Duration) -> Timestamp {
     at.checked_add(wait).unwrap_or(Timestamp::MAX)
+}
+
+/// When so many seconds have passed since a time that is stored in whole seconds, never before: it may have
+/// been up to a second later than it says.
+pub fn after_stored(at: Timestamp, seconds: u64) -> Timestamp {
+    let rounded = u64::from(seconds > 0);
+    later(
+        at,
+        std::time::Duration::from_secs(seconds.saturating_add(rounded)),
+    )
 }

@@ -12,6 +12,8 @@
 //!
 //! # Assumptions
 //! - `Observed::run` is at least as new as this process's own last write to it.
+//! - Two clocks: `now` never steps and paces what this process does; `wall` is compared with what is stored, and
+//!   is what gets stored. When the wall clock has stepped, whoever waits for [`Decision::again`] asks again.
 //! - No request outlives the contract file's `keyRetentionSeconds`.
 
 pub mod answer;
@@ -77,8 +79,10 @@ pub struct Observed<'a> {
     pub contract: &'a Contract,
     /// The operator's settings.
     pub settings: &'a Settings,
-    /// Now.
+    /// Now, by the clock of this process, which never steps: for every pause.
     pub now: Timestamp,
+    /// Now, by the wall clock: for what is stored, and for what is compared with it.
+    pub wall: Timestamp,
 }
 
 /// What the operator was told at its start.
@@ -115,7 +119,7 @@ pub enum WorkspaceView {
 pub enum Held {
     /// The service answered 429; no call of the Workspace starts before this time (rule 10).
     Paused {
-        /// The end of the pause.
+        /// The end of the pause, by process time.
         until: Timestamp,
     },
     /// The Run waits for its turn behind others, or for `spec.rateLimit`; it is woken.
@@ -140,7 +144,7 @@ pub struct Decision {
     pub status: Option<RunStatus>,
     /// At most one effect.
     pub effect: Option<Effect>,
-    /// When to look again, if nothing happens before.
+    /// When to look again, by process time, if nothing happens before.
     pub again: Option<Timestamp>,
     /// What becomes of the event stream.
     pub follow: Follow,
@@ -212,7 +216,7 @@ pub fn decide(observed: &Observed<'_>) -> Decision {
     // Of an object that is gone no status is written.
     if !observed.vanished {
         let after = decision.status.as_ref().unwrap_or(before);
-        let turned = transitions::of_run(before, after, voice, observed.now);
+        let turned = transitions::of_run(before, after, voice, observed.now, observed.wall);
         decision.notes.extend(turned);
     }
     decision.notes.retain(|note| !voice.said(&note.news()));

@@ -1,7 +1,5 @@
 //! What a run at the service looks like, in the light of what was asked of it.
 
-use std::time::Duration;
-
 use jiff::Timestamp;
 
 use crate::api::{
@@ -15,7 +13,7 @@ use super::{
     Note, WorkspaceView,
     classify::Call,
     facts::Facts,
-    memory::later,
+    memory::after_stored,
     pace::Step,
     place,
     rules::{Rule, holds},
@@ -35,6 +33,7 @@ pub(super) struct Outlook {
     stale: Option<Why>,
     /// No call can be made now.
     pub(super) unusable: bool,
+    /// By the wall clock.
     deadline: Option<Timestamp>,
 }
 
@@ -61,7 +60,9 @@ impl Outlook {
         } else if f.spec().cancelled() {
             Some(Wish::Asked)
         } else {
-            deadline.filter(|at| *at <= f.o.now).map(|_| Wish::Deadline)
+            deadline
+                .filter(|at| *at <= f.o.wall)
+                .map(|_| Wish::Deadline)
         };
         let enough = if holds(Rule::NotFoundThrice) {
             NOT_FOUND_CONFIRMATIONS
@@ -102,9 +103,10 @@ impl Outlook {
         })
     }
 
-    /// The deadline, unless it has passed. It is seen in time also where no call can be made.
+    /// The deadline, by process time, unless it has passed. It is seen in time also where no call can be made.
     pub(super) fn deadline_ahead(&self, f: &Facts<'_>) -> Option<Timestamp> {
-        self.deadline.filter(|at| *at > f.o.now)
+        let ahead = self.deadline.filter(|at| *at > f.o.wall);
+        ahead.map(|at| f.when(at))
     }
 
     fn situation(&self, f: &Facts<'_>) -> Situation {
@@ -145,7 +147,7 @@ impl Outlook {
             }
         }
         if status.start_time.is_none() && self.class == Some(StateClass::Active) {
-            status.start_time = Some(whole_seconds(f.o.now));
+            status.start_time = Some(whole_seconds(f.o.wall));
         }
         if let Some(at) = f.memory().cancel.accepted_at {
             // The latest: one that came to nothing must not use up the time of the one that follows it.
@@ -176,7 +178,7 @@ impl Outlook {
 fn deadline(f: &Facts<'_>, status: &RunStatus) -> Option<Timestamp> {
     let seconds = u64::try_from(f.spec().active_deadline_seconds?).ok()?;
     let submitted = status.submission_time.as_ref()?.0;
-    Some(later(submitted, Duration::from_secs(seconds)))
+    Some(after_stored(submitted, seconds))
 }
 
 /// Why the mirror is stale, and whether that forbids every call.

@@ -83,13 +83,10 @@ fn cancel_at(f: &Facts<'_>, outlook: &Outlook) -> Option<Timestamp> {
         .trouble(Call::Cancel)
         .filter(|t| !matches!(t.class, Class::Final(_)));
     let allowed = retry.map_or(f.o.now, |t| f.next_attempt(t));
-    let Some(answered) = memory
-        .cancel
-        .answered_at
-        .or(memory.cancel.accepted_at)
-        .or(stored)
-    else {
-        return Some(allowed);
+    let again = match (memory.cancel.answered_at, stored) {
+        (Some(answered), _) => later(answered, gap(f)),
+        (None, Some(accepted)) => later(f.o.now, gap(f).saturating_sub(f.since(accepted))),
+        (None, None) => return Some(allowed),
     };
     // What was seen of a run that the service denies since shows nothing any more.
     let under_way = holds(Rule::CancelOnce)
@@ -101,15 +98,15 @@ fn cancel_at(f: &Facts<'_>, outlook: &Outlook) -> Option<Timestamp> {
     if under_way || unseen || !holds(Rule::CancelAgain) {
         return None;
     }
-    Some(cancel_again_at(f, answered).max(allowed))
+    Some(again.max(allowed))
 }
 
 /// A cancellation that was accepted and left the run plainly active is repeated with growing gaps; one
 /// that was refused at `--poll-max`.
-fn cancel_again_at(f: &Facts<'_>, answered: Timestamp) -> Timestamp {
+fn gap(f: &Facts<'_>) -> Duration {
     let settings = f.o.settings;
     let cancel = &f.memory().cancel;
-    let gap = if cancel.refused.is_some() {
+    if cancel.refused.is_some() {
         settings.poll_max
     } else {
         backoff::poll_interval(
@@ -118,12 +115,12 @@ fn cancel_again_at(f: &Facts<'_>, answered: Timestamp) -> Timestamp {
             settings.poll_max,
             backoff::seed(f.uid, cancel.count),
         )
-    };
-    later(answered, gap)
+    }
 }
 
 /// Five minutes after the later of deletion and the latest accepted cancel, a GET later than that showed
-/// the run cancelling.
+/// the run cancelling. Two of these times are stored, so all go by the wall clock; five minutes of the process
+/// that cancelled have passed in any case.
 fn patience_over(f: &Facts<'_>, outlook: &Outlook) -> bool {
     let stored = f.status().cancel_accepted_time.as_ref().map(|t| t.0);
     let Some(accepted) = stored.max(f.memory().cancel.accepted_at) else {
@@ -139,7 +136,9 @@ fn patience_over(f: &Facts<'_>, outlook: &Outlook) -> bool {
         Duration::ZERO
     };
     let over = later(since, patience);
-    let seen_since = |s: &Seen| s.by_get && s.at >= over;
+    let answered = f.memory().cancel.answered_at;
+    let waited = |s: &Seen| answered.is_none_or(|at| s.at >= later(at, patience));
+    let seen_since = |s: &Seen| s.by_get && s.wall >= over && waited(s);
     let cancelling = outlook.class == Some(StateClass::Cancelling) || !holds(Rule::SeenCancelling);
     cancelling && f.memory().seen.as_ref().is_some_and(seen_since)
 }

@@ -1,5 +1,9 @@
 //! What a situation comes to in the status: conditions, what is in force, the latest error.
 
+use std::time::Duration;
+
+use jiff::Timestamp;
+
 use crate::api::{
     RunStatus,
     limits::MAX_REQUEST_ID,
@@ -10,7 +14,7 @@ use super::{
     answer::FailureKind,
     classify::Class,
     facts::{Facts, answers},
-    memory::Trouble,
+    memory::{Trouble, later},
     situation::{self, Situation},
     text::{MAX_ERROR, cut},
     tracked,
@@ -43,14 +47,14 @@ impl<'a> Facts<'a> {
         if matches!(situation, Situation::Ended { .. }) {
             status.completion_time = status
                 .completion_time
-                .or_else(|| Some(whole_seconds(self.o.now)));
+                .or_else(|| Some(whole_seconds(self.o.wall)));
         }
         situation::apply(
             &mut status,
             situation,
             spec.ready_when(),
             self.generation(),
-            self.o.now,
+            self.o.wall,
         );
         tracked::tell(self, &mut status);
         status
@@ -63,6 +67,12 @@ impl<'a> Facts<'a> {
             .iter()
             .filter(|t| !t.passing())
             .max_by_key(|t| t.at)
+    }
+
+    /// The next attempt, by the wall clock as it was at the failure: the same words at each look.
+    fn next_attempt_shown(&self, trouble: &Trouble) -> Timestamp {
+        let wait = self.next_attempt(trouble).duration_since(trouble.at);
+        later(trouble.wall, Duration::try_from(wait).unwrap_or_default())
     }
 
     fn last_error(&self) -> Option<LastError> {
@@ -85,10 +95,10 @@ impl<'a> Facts<'a> {
                 .map(|id| cut(id, MAX_REQUEST_ID).to_owned()),
             retryable: failure.retryable.unwrap_or(retries),
             message: cut(&failure.message, MAX_ERROR).to_owned(),
-            time: whole_seconds(trouble.at),
+            time: whole_seconds(trouble.wall),
             attempts: i64::from(trouble.count),
             next_attempt: (retries && trouble.class != Class::Unauthorized)
-                .then(|| whole_seconds(self.next_attempt(trouble))),
+                .then(|| whole_seconds(self.next_attempt_shown(trouble))),
         })
     }
 }

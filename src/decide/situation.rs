@@ -67,7 +67,7 @@ pub fn apply(
     situation: &Situation,
     ready_when: ReadyWhen,
     generation: i64,
-    now: Timestamp,
+    wall: Timestamp,
 ) {
     let row = Row::of(status, situation, ready_when);
     status.phase = Some(row.phase);
@@ -87,7 +87,7 @@ pub fn apply(
             reason: why.reason,
             message: cut(&why.message, MAX_SENTENCES).to_owned(),
         };
-        conditions::set(&mut status.conditions, update, generation, now);
+        conditions::set(&mut status.conditions, update, generation, wall);
     };
     if row.accepted.is_some() {
         set(Type::Accepted, row.accepted, &accepted);

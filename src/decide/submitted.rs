@@ -87,7 +87,7 @@ fn accept(f: &Facts<'_>, run_id: &str) -> Decision {
     status.workspace = status.workspace.or_else(|| place::pins(f).next().cloned());
     status.submission_time = status
         .submission_time
-        .or_else(|| Some(whole_seconds(f.o.now)));
+        .or_else(|| Some(whole_seconds(f.o.wall)));
     status.refusal = None;
     let outlook = Outlook::of(f, &status);
     Decision {
@@ -131,7 +131,11 @@ fn rebuilt_intent(f: &Facts<'_>, workspace: &ResolvedWorkspace) -> Intent {
             .unwrap_or_else(|| f.key()),
         sha256: body::sha256(&body),
         serializer: CURRENT_SERIALIZER,
-        time: f.status().submission_time.as_ref().map_or(f.o.now, |t| t.0),
+        time: f
+            .status()
+            .submission_time
+            .as_ref()
+            .map_or(f.o.wall, |t| t.0),
         owner: f.o.settings.process.clone(),
         epoch: 1,
         retry: f.status().handled_retry.clone(),
@@ -223,7 +227,7 @@ fn synced(f: &Facts<'_>, mut full: RunStatus) -> RunStatus {
     if full != *f.status()
         && let Some(seen) = &f.memory().seen
     {
-        full.last_sync_time = Some(whole_seconds(seen.at));
+        full.last_sync_time = Some(whole_seconds(seen.wall));
     }
     full
 }

@@ -98,7 +98,7 @@ pub(super) fn note(f: &Facts<'_>, next: Option<&RunStatus>) -> Option<Note> {
     let by = f.kept_by()?;
     let after = next.unwrap_or(f.status());
     let ended = after.completion_time.as_ref();
-    let recent = ended.is_some_and(|at| f.o.now < later(at.0, RECENT));
+    let recent = ended.is_some_and(|at| f.o.wall < later(at.0, RECENT));
     (tells(after) && (recent || !tells(f.status()))).then_some(Note::TtlIgnored { by })
 }
 

@@ -30,7 +30,8 @@ pub use workspace::of_workspace;
 /// How long after a turn another process still tells of it. Far less than the hour for which the API
 /// server keeps an Event.
 pub(super) const RECENT: Duration = Duration::from_mins(5);
-/// Trouble that comes and goes is told of once in this time, as long as the API server keeps an Event.
+/// Trouble that comes and goes is told of once in this time, as long as the API server keeps an Event. The hours
+/// are those of process time: one that the wall clock shows twice would swallow the second's Events.
 const TROUBLE_APART: i64 = 3600;
 /// Bytes of a condition's message in an Event, so that the ids behind it are never cut: as it is shown, since
 /// an escaped character takes up to three times its bytes.
@@ -77,16 +78,17 @@ pub(super) fn of_run(
     after: &RunStatus,
     voice: &Voice,
     now: Timestamp,
+    wall: Timestamp,
 ) -> Vec<Note> {
-    let mut notes = unsaid(&run_facts(before, now), run_facts(after, now), voice, now);
+    let mut notes = unsaid(&run_facts(before, now), run_facts(after, now), voice, wall);
     notes.extend(recovered(before, after));
     notes.extend(heard(before, after, voice, now));
     notes
 }
 
-fn unsaid(before: &[Fact], after: Vec<Fact>, voice: &Voice, now: Timestamp) -> Vec<Note> {
+fn unsaid(before: &[Fact], after: Vec<Fact>, voice: &Voice, wall: Timestamp) -> Vec<Note> {
     let news = |fact: &Fact| {
-        let recent = fact.since.is_some_and(|at| now < later(at, RECENT));
+        let recent = fact.since.is_some_and(|at| wall < later(at, RECENT));
         (recent || !before.iter().any(|b| b.same(fact))) && !voice.said(&fact.news)
     };
     let news = after.into_iter().filter(news);

@@ -107,7 +107,7 @@ fn with_workspace(f: &Facts<'_>) -> Decision {
         WorkspaceView::Missing if f.deleting() => return blocked(f, wording::workspace_gone(f)),
         WorkspaceView::Missing => return pending(f, wording::workspace_missing(f)),
         _ if f.o.namespace_allowed.is_some() && !may_submit(f) => {
-            let again = doubted.map(|i| f.key_forgotten_at(i));
+            let again = doubted.map(|i| f.when(f.key_forgotten_at(i)));
             return Decision {
                 again,
                 ..blocked(f, wording::namespace_not_allowed(f))
@@ -117,7 +117,7 @@ fn with_workspace(f: &Facts<'_>) -> Decision {
         // that can't be read nobody knows whom it allows.
         view if f.o.namespace_allowed.is_none() && !invalid(view) => return Decision::quiet(),
         WorkspaceView::NotReady { reason, message } => {
-            let again = doubted.map(|i| f.key_forgotten_at(i));
+            let again = doubted.map(|i| f.when(f.key_forgotten_at(i)));
             return Decision {
                 again,
                 ..pending(f, wording::workspace_not_ready(f, *reason, message))
@@ -163,7 +163,7 @@ fn afresh(f: &Facts<'_>, session: &Session) -> Decision {
         key: f.key(),
         sha256: body::sha256(&body),
         serializer: CURRENT_SERIALIZER,
-        time: f.o.now,
+        time: f.o.wall,
         owner: f.o.settings.process.clone(),
         epoch: next_epoch(f),
         retry: f.retry_annotation(),
@@ -227,7 +227,7 @@ fn submit(f: &Facts<'_>, intent: &Intent, session: &Session) -> Decision {
     }
     if let Some((reason, pinned)) = place::moved(f, session) {
         let why = wording::elsewhere(f, reason, pinned, session);
-        let forgotten = (!f.not_created()).then(|| f.key_forgotten_at(intent));
+        let forgotten = (!f.not_created()).then(|| f.when(f.key_forgotten_at(intent)));
         return Decision {
             again: forgotten,
             ..blocked(f, why)

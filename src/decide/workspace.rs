@@ -82,14 +82,14 @@ impl Assessment {
     }
 }
 
-/// Judges a check. `attempts` counts the checks in a row that failed, this one included.
+/// Judges a check that ended at `wall`. `attempts` counts the checks in a row that failed, this one included.
 pub fn assess(
     current: Option<&WorkspaceStatus>,
     check: &Check,
     generation: i64,
     attempts: u32,
     contract: &Contract,
-    now: Timestamp,
+    wall: Timestamp,
 ) -> Assessment {
     let version = check
         .version
@@ -112,7 +112,7 @@ pub fn assess(
     status.last_error = check
         .obstacle
         .as_ref()
-        .and_then(|o| o.last_error(attempts, now));
+        .and_then(|o| o.last_error(attempts, wall));
     let first = status
         .last_error
         .as_ref()
@@ -154,7 +154,7 @@ pub fn assess(
             reason: why.reason,
             message,
         };
-        conditions::set(&mut status.conditions, update, generation, now);
+        conditions::set(&mut status.conditions, update, generation, wall);
     };
     set(Type::VersionVerified, version.as_ref());
     set(Type::Authenticated, authenticated.as_ref());
@@ -343,7 +343,7 @@ impl Obstacle {
         }
     }
 
-    fn last_error(&self, attempts: u32, now: Timestamp) -> Option<LastError> {
+    fn last_error(&self, attempts: u32, wall: Timestamp) -> Option<LastError> {
         let (Self::Version(failure) | Self::Identity(failure)) = self else {
             return None;
         };
@@ -356,7 +356,7 @@ impl Obstacle {
             request_id: failure.request_id.clone(),
             retryable: failure.retryable.unwrap_or(true),
             message: cut(&failure.message, MAX_ERROR).to_owned(),
-            time: whole_seconds(now),
+            time: whole_seconds(wall),
             attempts: i64::from(attempts),
             next_attempt: None,
         })

@@ -8,6 +8,8 @@
 //! process, from 1. `RUN_OPERATOR_FAULT=NAME:NUMBER:FAULT` has one [`Fault`] happen at one of them;
 //! `RUN_OPERATOR_POINTS=FILE` has every one appended to a file as it is passed.
 //!
+//! Beside the effects, [`clock`] has the wall clock moved: `RUN_OPERATOR_CLOCK=FILE`, which holds seconds.
+//!
 //! # Guarantees
 //! - Names are read off what is about to be sent, so that no writer or caller has to name itself, and a write
 //!   that nobody thought of has a name all the same.
@@ -18,6 +20,7 @@
 //! own that closes without an answer.
 
 pub mod calls;
+pub mod clock;
 pub mod kubernetes;
 mod plan;
 pub mod stream;

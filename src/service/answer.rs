@@ -7,12 +7,12 @@ use std::time::Duration;
 use bytes::{Bytes, BytesMut};
 use http::StatusCode;
 use http::header::{CONTENT_ENCODING, CONTENT_TYPE};
-use jiff::Timestamp;
 use reqwest::Response;
 use serde_json::value::RawValue;
 
 use crate::api::contract::Contract;
 use crate::api::limits::{MAX_RECORD, MAX_SERVICE_VERSION, MAX_STATE};
+use crate::clock;
 use crate::decide::{answer::RunView, canonical};
 
 use super::redact::Redactor;
@@ -67,7 +67,7 @@ impl Head {
                 .get(REQUEST_ID)
                 .and_then(|value| request_id(value.as_bytes()))
                 .filter(|id| !redactor.is_in(id)),
-            retry_after: retry_after::read(headers, Timestamp::now()),
+            retry_after: retry_after::read(headers, clock::wall()),
             media_type,
             compressed: headers
                 .get_all(CONTENT_ENCODING)

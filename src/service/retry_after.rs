@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use http::HeaderMap;
-use http::header::RETRY_AFTER;
+use http::header::{DATE, RETRY_AFTER};
 use jiff::Timestamp;
 use jiff::civil::DateTime;
 use jiff::fmt::rfc2822::DateTimeParser;
@@ -17,13 +17,18 @@ const OBSOLETE: [&str; 2] = ["%A, %d-%b-%y %H:%M:%S GMT", "%a %b %e %H:%M:%S %Y"
 
 /// How long the service asks to wait, unclamped; a date in the past is zero. What can't be read is
 /// as good as absent.
-pub(super) fn read(headers: &HeaderMap, now: Timestamp) -> Option<Duration> {
+///
+/// A date is one of the service's clock, and so it is compared with the answer's own `Date`; with `wall`, the
+/// wall clock of this side, where there is none.
+pub(super) fn read(headers: &HeaderMap, wall: Timestamp) -> Option<Duration> {
     let text = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
     if !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit()) {
         // More digits than a number holds still mean "very long".
         return Some(Duration::from_secs(text.parse().unwrap_or(u64::MAX)));
     }
-    let wait = date(text)?.duration_since(now);
+    let sent = headers.get(DATE).and_then(|value| value.to_str().ok());
+    let sent = sent.and_then(|text| date(text.trim())).unwrap_or(wall);
+    let wait = date(text)?.duration_since(sent);
     Some(Duration::try_from(wait).unwrap_or(Duration::ZERO))
 }
 
@@ -63,6 +68,19 @@ mod tests {
         let mut headers = HeaderMap::new();
         headers.insert(RETRY_AFTER, HeaderValue::from_str(text).unwrap());
         assert_eq!(read(&headers, now), seconds.map(Duration::from_secs));
+    }
+
+    #[test]
+    fn a_date_is_compared_with_the_date_of_its_own_answer() {
+        let mut headers = HeaderMap::new();
+        let header = |text| HeaderValue::from_static(text);
+        headers.insert(DATE, header("Sun, 06 Nov 1994 08:49:37 GMT"));
+        headers.insert(RETRY_AFTER, header("Sun, 06 Nov 1994 08:50:00 GMT"));
+        let an_hour_early: Timestamp = "1994-11-06T07:49:37Z".parse().unwrap();
+        assert_eq!(read(&headers, an_hour_early), Some(Duration::from_secs(23)));
+        headers.insert(DATE, header("today"));
+        let near: Timestamp = "1994-11-06T08:49:59Z".parse().unwrap();
+        assert_eq!(read(&headers, near), Some(Duration::from_secs(1)));
     }
 
     #[test]

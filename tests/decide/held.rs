@@ -120,7 +120,7 @@ fn a_cancellation_waits_for_the_end_of_the_pause_and_a_deadline_is_seen_in_it() 
     comes_back_after(&case, 60);
     let limited = running().spec(|s| s.active_deadline_seconds = Some(100));
     let case = paused(limited.at(90), 600).settle();
-    assert_eq!(case.decide().again, Some(at(100)));
+    assert_eq!(case.decide().again, Some(at(101)));
 }
 
 #[test]

@@ -40,6 +40,8 @@ pub(crate) enum Turn {
     /// The patch or the call is carried out, and the process never hears of it.
     Unheard,
     Wait(i64),
+    /// The wall clock steps by so many seconds.
+    WallSteps(i64),
     Crash,
     Delete,
     Suspend(bool),
@@ -162,6 +164,7 @@ pub(crate) fn turns() -> impl Strategy<Value = Vec<Turn>> {
         12 => answers().prop_map(Turn::Act),
         1 => Just(Turn::Unheard),
         4 => prop::sample::select(vec![1_i64, 60, 301, 90_000]).prop_map(Turn::Wait),
+        1 => prop::sample::select(vec![-3600_i64, 3600]).prop_map(Turn::WallSteps),
         1 => Just(Turn::Crash),
         1 => Just(Turn::Delete),
         1 => any::<bool>().prop_map(Turn::Suspend),
@@ -195,6 +198,7 @@ pub(crate) fn apply(mut case: Case, turn: &Turn) -> Case {
         Turn::Act(answer) => return act(case.settle(), answer, true),
         Turn::Unheard => return act(case.settle(), &Answer::State("queued"), false),
         Turn::Wait(seconds) => return wait(case, *seconds),
+        Turn::WallSteps(seconds) => return case.wall_steps(*seconds),
         Turn::Crash => return case.restarted(),
         Turn::Delete if meta.deletion_timestamp.is_none() => return case.deleting(),
         Turn::Delete => {}
@@ -238,10 +242,10 @@ pub(crate) fn apply(mut case: Case, turn: &Turn) -> Case {
                 data: "{}".into(),
             };
             let state = (n % 3 == 0).then_some("running");
-            let now = case.now;
+            let wall = case.wall();
             case.memory
                 .feed
-                .receive(&event, state, Some("running"), now);
+                .receive(&event, state, Some("running"), wall);
         }
         Turn::Streaming(open) => case.streaming = *open,
         Turn::Vanish => case.vanished = true,
@@ -313,7 +317,7 @@ fn forge(case: Case, forgery: Forgery) -> Case {
         Forgery::Key => intent.key = "another".into(),
         Forgery::Bytes => intent.sha256 = "00".into(),
         Forgery::Retry => intent.retry = Some("1".into()),
-        Forgery::Made | Forgery::Time => intent.time = case.now,
+        Forgery::Made | Forgery::Time => intent.time = case.wall(),
         Forgery::End => {
             intent.end = Some(End {
                 run_id: Some("somebody-s".into()),

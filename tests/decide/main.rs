@@ -10,6 +10,7 @@
 mod bodies;
 mod checks;
 mod classes;
+mod clocks;
 mod conditions;
 mod conflicts;
 mod contract;

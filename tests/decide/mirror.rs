@@ -202,9 +202,9 @@ fn cancel_is_asked_for_again_with_growing_gaps_while_the_run_stays_active() {
 #[test]
 fn the_deadline_counts_from_the_submission_and_wakes_the_run() {
     let case = streaming().spec(|s| s.active_deadline_seconds = Some(30));
-    assert_eq!(case.decide().again, Some(at(30)));
-    assert_eq!(case.clone().at(29).does(), "nothing");
-    assert_eq!(case.at(30).does(), "cancel");
+    assert_eq!(case.decide().again, Some(at(31)));
+    assert_eq!(case.clone().at(30).does(), "nothing");
+    assert_eq!(case.at(31).does(), "cancel");
 }
 
 #[test]

@@ -269,8 +269,8 @@ fn a_deadline_that_passes_where_no_call_can_be_made_is_seen_in_time() {
     for elsewhere in [other_identity(), other_url(), not_ready()] {
         let case = active().spec(|s| s.active_deadline_seconds = Some(100));
         let case = case.at(50).view(elsewhere).settle();
-        assert_eq!(case.decide().again, Some(at(100)));
-        assert_eq!(case.at(100).settled().phase, Some(Phase::Cancelling));
+        assert_eq!(case.decide().again, Some(at(101)));
+        assert_eq!(case.at(101).settled().phase, Some(Phase::Cancelling));
     }
 }
 

@@ -25,7 +25,7 @@ fn a_deadline_that_is_moved_or_taken_out_before_it_passes_counts_from_the_submis
         .spec(|s| s.active_deadline_seconds = Some(60))
         .at(30);
     assert_ne!(longer.does(), "cancel");
-    assert_eq!(longer.at(60).does(), "cancel");
+    assert_eq!(longer.at(61).does(), "cancel");
     let none = case.spec(|s| s.active_deadline_seconds = None);
     assert_ne!(none.at(1000).does(), "cancel");
 }
@@ -62,7 +62,7 @@ fn what_the_service_says_of_the_end_goes_before_the_deadline() {
     ] {
         let case = running()
             .spec(|s| s.active_deadline_seconds = Some(30))
-            .at(30);
+            .at(31);
         let status = case.got(Ok(view(state))).settled();
         assert_eq!(status.phase, Some(phase), "{state}");
         assert_eq!(

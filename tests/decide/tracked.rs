@@ -91,8 +91,8 @@ fn a_ttl_deletes_no_object_that_would_come_back(
 ) {
     let case = succeeded(marks);
     assert_eq!(tracked_by(&case.run.metadata).map(|by| by.tool), tool);
-    assert_eq!(case.clone().at(9).does(), "nothing");
-    let due = case.clone().at(10);
+    assert_eq!(case.clone().at(10).does(), "nothing");
+    let due = case.clone().at(11);
     let told = said(&due);
     if let Some(tool) = tool {
         assert_eq!(due.does(), "nothing");
@@ -189,7 +189,7 @@ fn marks_and_ttls_that_come_and_go_after_the_end_are_followed() {
     assert_eq!(said(&without), plain);
     unmark(&mut marked.run, &[TRACKING]);
     assert_eq!(said(&marked), plain);
-    assert_eq!(marked.at(10).does(), "delete");
+    assert_eq!(marked.at(11).does(), "delete");
 }
 
 /// It doesn't outlive anything then.

@@ -181,7 +181,7 @@ impl World {
 
     /// `kubectl delete`.
     pub(crate) fn delete(&mut self) {
-        self.case.run.metadata.deletion_timestamp = Some(Time(self.case.now));
+        self.case.run.metadata.deletion_timestamp = Some(Time(self.case.wall()));
         self.case.run.metadata.generation = self.case.run.metadata.generation.map(|g| g + 1);
         self.gone = self.case.run.metadata.finalizers.is_none();
     }
@@ -238,13 +238,13 @@ impl World {
         self.service.posts.push((key.to_owned(), body.to_vec()));
         self.posted_to = self.case.view.place().cloned();
         let place = format!("{}|{key}", self.here());
-        let now = self.case.now;
+        let (now, wrong_by) = (self.case.now, self.case.wrong_by);
         self.call(|s| {
             let age = s
                 .used
                 .get(&place)
                 .map_or(0, |at| now.as_second() - at.as_second());
-            assert!(age <= DAY, "the key is forgotten: a second run");
+            assert!(age <= DAY + wrong_by, "the key is forgotten: a second run");
             if !s.runs.contains_key(&place) {
                 let id = format!("run-{}", s.runs.len() + 1);
                 s.used.insert(place.clone(), now);

@@ -25,6 +25,8 @@ use cluster::go_tool;
 mod bad_input;
 mod budget;
 mod cli;
+#[cfg(target_os = "linux")]
+mod clock;
 mod conflicts;
 mod congestion;
 mod contract;

@@ -161,6 +161,7 @@ impl Remembered {
             uid: &uid(number),
             session,
             now: at(now),
+            wall: at(now),
         };
         self.change(|memory| memory.learn(news, with));
     }

@@ -117,6 +117,7 @@ fn ask(s: &State, slot: usize, number: u8) -> Option<(Arc<Object>, Decision)> {
         contract: &CONTRACT,
         settings: &settings,
         now: at(s.now),
+        wall: at(s.now),
     });
     Some((object, decision))
 }

@@ -49,6 +49,7 @@ const IO: &[&str] = &[
     "uuid",
     "crate::service",
     "crate::controller",
+    "crate::clock",
 ];
 /// No clock: time is an argument.
 const CLOCKS: &[&str] = &["Timestamp::now", "Zoned::now", "SystemTime", "Instant"];
@@ -183,6 +184,7 @@ fn flags_health_and_start_belong_to_the_binary_alone() {
 #[case::imported_clock(&DECIDE, "use jiff::Timestamp; fn f() { Timestamp::now(); }", true)]
 #[case::system_time(&DECIDE, "use std::time::{Duration, SystemTime};", true)]
 #[case::instant(&DECIDE, "fn f() { std::time::Instant::now(); }", true)]
+#[case::own_clock(&DECIDE, "fn f() { crate::clock::now(); }", true)]
 #[case::duration(&DECIDE, "use std::time::Duration;", false)]
 #[case::asynchronous(&DECIDE, "async fn f() {}", true)]
 #[case::attribute(&DECIDE, "#[tokio::test] fn f() {}", true)]

@@ -101,6 +101,10 @@ pub(crate) struct App {
 }
 
 impl App {
+    #[allow(
+        clippy::disallowed_methods,
+        reason = "a program of its own, which shares nothing with the operator"
+    )]
     pub(crate) fn new(settings: Settings) -> Arc<Self> {
         let started_at = u64::try_from(jiff::Timestamp::now().as_millisecond()).unwrap_or_default();
         let mut access = Access::default();

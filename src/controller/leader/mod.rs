@@ -7,14 +7,13 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::{Api, api::PostParams};
 use tokio::sync::watch;
 use tokio::time::{sleep_until, timeout_at};
 use tokio_util::sync::CancellationToken;
 
-use super::{metrics::Metrics, watch::chain};
+use super::{context::wall, metrics::Metrics, watch::chain};
 
 mod election;
 #[cfg(test)]
@@ -126,7 +125,7 @@ impl Elector {
                 resigned = true;
                 self.election.resign(Instant::now());
             }
-            match self.election.next(Instant::now(), Timestamp::now()) {
+            match self.election.next(Instant::now(), wall()) {
                 Step::Wait(until) => tokio::select! {
                     () = sleep_until(until.into()) => {}
                     () = resign.cancelled(), if !resigned => {}

@@ -10,17 +10,17 @@ use super::{
 };
 
 /// What deserves an Event when `after` stands where `before` stood. `waits` says that the Workspace is being
-/// deleted and waits for Runs.
+/// deleted and waits for Runs; `wall` is the wall clock.
 pub fn of_workspace(
     before: Option<&WorkspaceStatus>,
     after: &WorkspaceStatus,
     waits: bool,
     voice: &Voice,
-    now: Timestamp,
+    wall: Timestamp,
 ) -> Vec<Note> {
     let before = before.and_then(|status| workspace_fact(status, waits));
     let after = workspace_fact(after, waits).into_iter().collect();
-    unsaid(before.as_slice(), after, voice, now)
+    unsaid(before.as_slice(), after, voice, wall)
 }
 
 fn workspace_fact(status: &WorkspaceStatus, waits: bool) -> Option<Fact> {

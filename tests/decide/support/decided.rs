@@ -21,6 +21,7 @@ impl Case {
             contract: &CONTRACT,
             settings: &self.settings,
             now: self.now,
+            wall: self.wall(),
         })
     }
 

@@ -5,7 +5,7 @@ mod decided;
 
 use std::{sync::LazyLock, time::Duration};
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use run_operator::{
     api::{
@@ -58,7 +58,12 @@ pub(crate) struct Case {
     pub(crate) streaming: bool,
     pub(crate) held: Option<Held>,
     pub(crate) settings: Settings,
+    /// Process time.
     pub(crate) now: Timestamp,
+    /// Seconds that the wall clock is ahead of it.
+    pub(crate) ahead: i64,
+    /// By how many seconds two times that were stored may be wrong between them.
+    pub(crate) wrong_by: i64,
     /// Counts the Workspace's sessions.
     pub(crate) sessions: u64,
     /// The Kubernetes Events, as the API server keeps them: each name once.
@@ -118,6 +123,8 @@ impl Case {
                 poll_max: Duration::from_mins(1),
             },
             now: at(0),
+            ahead: 0,
+            wrong_by: 0,
             sessions: 1,
             events: Vec::new(),
             sent: 0,
@@ -262,6 +269,7 @@ impl Case {
             uid: UID,
             session,
             now: self.now,
+            wall: self.wall(),
         };
         self.memory.learn(news, with);
         self
@@ -283,9 +291,21 @@ impl Case {
         self
     }
 
+    /// The wall clock.
+    pub(crate) fn wall(&self) -> Timestamp {
+        self.now + SignedDuration::from_secs(self.ahead)
+    }
+
+    /// The wall clock steps.
+    pub(crate) fn wall_steps(mut self, seconds: i64) -> Self {
+        self.ahead += seconds;
+        self.wrong_by += seconds.abs();
+        self
+    }
+
     /// Deleted at the case's time.
     pub(crate) fn deleting(mut self) -> Self {
-        self.run.metadata.deletion_timestamp = Some(Time(self.now));
+        self.run.metadata.deletion_timestamp = Some(Time(self.wall()));
         self.run.metadata.generation = self.run.metadata.generation.map(|g| g + 1);
         self
     }

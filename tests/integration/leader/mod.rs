@@ -15,7 +15,7 @@ use serde_json::json;
 use crate::support::{Operator, Setup, World, eventually};
 
 /// An election that is over soon, and a leader that a busy machine doesn't keep from renewing.
-const SHORT: &[&str] = &[
+pub(crate) const SHORT: &[&str] = &[
     "--leader-elect-lease-duration=8s",
     "--leader-elect-renew-deadline=7s",
     "--leader-elect-retry-period=500ms",
@@ -41,7 +41,7 @@ async fn leads(operator: &Operator) -> bool {
     told.is_ok_and(|(_, text)| text.lines().any(|line| line == series))
 }
 
-async fn until_it_leads(operator: &Operator) {
+pub(crate) async fn until_it_leads(operator: &Operator) {
     eventually("it leads", async || {
         if leads(operator).await {
             Ok(())
@@ -63,7 +63,7 @@ async fn sum(operator: &Operator, metric: &str, label: &str) -> f64 {
 }
 
 /// The record of the Lease.
-async fn record(world: &World) -> LeaseSpec {
+pub(crate) async fn record(world: &World) -> LeaseSpec {
     let lease = leases(world).get(LEASE).await.unwrap();
     lease.spec.unwrap()
 }

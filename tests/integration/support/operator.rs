@@ -24,6 +24,8 @@ pub(crate) struct Recipe {
     /// The namespace to watch; all, if empty.
     pub(crate) namespace: String,
     pub(crate) args: Vec<String>,
+    /// Further environment variables.
+    pub(crate) variables: Vec<(&'static str, PathBuf)>,
     pub(crate) log: PathBuf,
 }
 
@@ -44,7 +46,8 @@ impl Operator {
             .args(["--listen", &format!("127.0.0.1:{port}")])
             .args(["--poll-min", "500ms", "--poll-max", "3s"])
             .args(&recipe.args)
-            .env("KUBECONFIG", &recipe.kubeconfig);
+            .env("KUBECONFIG", &recipe.kubeconfig)
+            .envs(recipe.variables.iter().cloned());
         if !recipe.namespace.is_empty() {
             command.args(["--namespace", &recipe.namespace]);
         }

@@ -119,6 +119,7 @@ impl World {
                 namespace.clone()
             },
             args,
+            variables: Vec::new(),
             log: scratch.path().join("operator.log"),
         };
         let mut world = Self {
@@ -186,6 +187,11 @@ impl World {
             ..self.recipe.clone()
         })
         .await
+    }
+
+    /// A folder of this world's own.
+    pub(crate) fn folder(&self) -> &Path {
+        self.scratch.path()
     }
 
     /// How this world's operator is started, for a test that starts its own.

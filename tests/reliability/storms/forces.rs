@@ -184,6 +184,15 @@ impl Stage {
         service.delete(&format!("faults/{id}")).await;
     }
 
+    /// The operators' wall clock steps.
+    pub(crate) async fn step_clocks(&self, clocks: &[(u64, i64)]) {
+        for (pause, wrong) in clocks {
+            sleep(millis(*pause)).await;
+            self.clock_is_wrong_by(*wrong);
+            one(&self.counts.clock_steps);
+        }
+    }
+
     /// Tokens that come and go.
     pub(crate) async fn rotate_all(&self, rotations: &[(u64, Rotation)]) {
         for (pause, rotation) in rotations {

@@ -45,10 +45,11 @@ pub(crate) enum Kind {
     OwnKey,
     TwinKey,
     OwnKeyAgain,
+    Heavy,
 }
 
 impl Kind {
-    pub(crate) const ALL: [Self; 23] = [
+    pub(crate) const ALL: [Self; 24] = [
         Self::Succeeds,
         Self::Fails,
         Self::Cancelled,
@@ -72,6 +73,7 @@ impl Kind {
         Self::OwnKey,
         Self::TwinKey,
         Self::OwnKeyAgain,
+        Self::Heavy,
     ];
 }
 
@@ -175,9 +177,9 @@ fn story(kind: Kind, image: &str, random: &mut Rng) -> (Act, Vec<(u64, Act)>) {
     let change = |after, patch: Value| vec![(after, Act::Change(patch))];
     let retry = json!({"metadata": {"annotations": {"run-operator.dev/retry": "first"}}});
     match kind {
-        Kind::Succeeds | Kind::OwnKey | Kind::Copied => {
+        Kind::Succeeds | Kind::OwnKey | Kind::Copied | Kind::Heavy => {
             let birth = of(json!({}), ends("succeeded"));
-            (copied(kind, birth), vec![])
+            (copied(kind, laden(kind, birth)), vec![])
         }
         // The same bytes for all of them, else they would contradict each other.
         Kind::TwinKey => (of(json!({}), json!({"runTimeMs": 500})), vec![]),
@@ -231,8 +233,8 @@ fn story(kind: Kind, image: &str, random: &mut Rng) -> (Act, Vec<(u64, Act)>) {
         Kind::Edited => {
             let edits = [
                 json!({"metadata": {"annotations": {"note": "one"}, "labels": {"team": "a"}}}),
-                json!({"spec": {"deletionPolicy": "Orphan", "ttlSecondsAfterFinished": 3600}}),
-                json!({"metadata": {"annotations": {"note": "two"}}, "spec": {"activeDeadlineSeconds": 3600}}),
+                json!({"spec": {"deletionPolicy": "Orphan", "ttlSecondsAfterFinished": 86400}}),
+                json!({"metadata": {"annotations": {"note": "two"}}, "spec": {"activeDeadlineSeconds": 86400}}),
                 json!({"spec": {"deletionPolicy": null}, "metadata": {"labels": null}}),
             ];
             let edits = edits.map(|edit| (random.u64(50..800), Act::Change(edit)));
@@ -254,6 +256,19 @@ fn story(kind: Kind, image: &str, random: &mut Rng) -> (Act, Vec<(u64, Act)>) {
             (birth, vec![(later, Act::Delete), (soon, again)])
         }
     }
+}
+
+/// With a workload that weighs on whoever reads it.
+fn laden(kind: Kind, mut birth: Act) -> Act {
+    let load: Value = match kind {
+        // Some 200 KB.
+        Kind::Heavy => vec![json!({"a": 0}); 25_000].into(),
+        _ => return birth,
+    };
+    if let Act::Create(spec) = &mut birth {
+        spec["workload"]["load"] = load;
+    }
+    birth
 }
 
 fn copied(kind: Kind, birth: Act) -> Act {
@@ -294,7 +309,8 @@ impl Kind {
             | Self::Stripped
             | Self::OwnKey
             | Self::TwinKey
-            | Self::OwnKeyAgain => ends(Phase::Succeeded, Runs::One),
+            | Self::OwnKeyAgain
+            | Self::Heavy => ends(Phase::Succeeded, Runs::One),
             Self::Fails => ends(Phase::Failed, Runs::One),
             // Cancelled before it was submitted it has no run.
             Self::Cancelled => ends(Phase::Cancelled, Runs::AtMostOne),

@@ -1,5 +1,5 @@
 //! Storms: everything at once, from a seed. People create, edit, cancel, delete and create again, while the
-//! operators are killed, API server and etcd restarted, the service is away, tokens come and go.
+//! operators are killed, API server and etcd restarted, the service is away, tokens come and go, clocks step.
 //!
 //! The seed is printed; `RUN_OPERATOR_SEED` gives it again. What is the same then is what is done to whom and
 //! when; how the programs interleave is theirs.
@@ -109,6 +109,7 @@ async fn storm(own: &'static ControlPlane, seed: u64, size: &Size, total: &mut T
             stage.quake(&weather.quakes),
             stage.fail(&weather.outages),
             stage.rotate_all(&weather.rotations),
+            stage.step_clocks(&weather.clocks),
             join_all(people),
         );
         over.store(true, Ordering::Relaxed);
@@ -242,6 +243,10 @@ impl Total {
             ("Answers that a fault changed", of(&counts.faulted)),
             ("Creates doubled on the wire", stage.to_service.doubled()),
             ("Rotations of the token", of(&counts.rotations)),
+            (
+                "Steps of the operators' wall clock",
+                of(&counts.clock_steps),
+            ),
             ("POSTs at the service", at_the_service["createRun"]),
             ("Keys with several POSTs", replayed as u64),
             ("Runs at the service", scene.runs.len() as u64),

@@ -25,7 +25,11 @@ pub(crate) struct Counts {
     pub(crate) outages: AtomicU64,
     pub(crate) faulted: AtomicU64,
     pub(crate) rotations: AtomicU64,
+    pub(crate) clock_steps: AtomicU64,
 }
+
+/// The file that moves the operators' wall clock, in the world's folder.
+const CLOCK: &str = "wall_clock";
 
 /// Counts one.
 pub(crate) fn one(count: &AtomicU64) {
@@ -64,6 +68,7 @@ impl Stage {
         let first = Recipe {
             kubeconfig,
             args: to_service.args("info,run_operator=trace"),
+            variables: vec![("RUN_OPERATOR_CLOCK", world.folder().join(CLOCK))],
             ..world.recipe()
         };
         let second = Recipe {
@@ -86,6 +91,14 @@ impl Stage {
     /// Starts an operator in this place, and waits for nothing.
     pub(crate) fn launch(&self, place: usize) -> Operator {
         Operator::launch(&self.recipes[place])
+    }
+
+    /// Moves the operators' wall clock; the file is never seen half-written.
+    pub(crate) fn clock_is_wrong_by(&self, seconds: i64) {
+        let file = self.world.folder().join(CLOCK);
+        let new = file.with_extension("new");
+        std::fs::write(&new, seconds.to_string()).unwrap();
+        std::fs::rename(&new, &file).unwrap();
     }
 
     /// Where the operators log.

@@ -1,4 +1,4 @@
-//! What befalls the programs: four sequences of faults beside each other, all from numbers of a seed.
+//! What befalls the programs: five sequences of faults beside each other, all from numbers of a seed.
 
 use fastrand::Rng;
 use serde_json::{Value, json};
@@ -72,7 +72,12 @@ pub(crate) struct Weather {
     pub(crate) quakes: Vec<(u64, Quake)>,
     pub(crate) outages: Vec<(u64, u64, Outage)>,
     pub(crate) rotations: Vec<(u64, Rotation)>,
+    /// By how many seconds the operators' wall clock is wrong from then on.
+    pub(crate) clocks: Vec<(u64, i64)>,
 }
+
+/// The clock is wrong by an hour at most.
+const WRONG: i64 = 3600;
 
 impl Weather {
     /// For so many milliseconds; `restarts` each of API server and etcd.
@@ -82,6 +87,7 @@ impl Weather {
             quakes: quakes(length, restarts, random),
             outages: outages(length, random),
             rotations: rotations(length, random),
+            clocks: clocks(length, random),
         }
     }
 }
@@ -181,6 +187,16 @@ fn fault(random: &mut Rng) -> Value {
     let answer = |status: u16| json!({"type": "answer", "status": status});
     let slow = random.u64(300..3000);
     let faults = [
+        // A proxy speaks for the service, to whatever is asked.
+        (None, page(404)),
+        (None, page(408)),
+        (
+            None,
+            json!({"type": "answer", "status": 200, "body": "", "contentType": "text/html"}),
+        ),
+        (Some("getVersion"), answer(503)),
+        (Some("getVersion"), page(502)),
+        (Some("getWorkspace"), answer(503)),
         (None, answer(503)),
         (None, page(502)),
         (None, page(429)),
@@ -226,6 +242,20 @@ fn fault(random: &mut Rng) -> Value {
     let fits = operation.map_or(json!({}), |operation| json!({"operation": operation}));
     let chance = f64::from(random.u32(3..10)) / 10.0;
     json!({"match": fits, "action": action, "times": 0, "probability": chance, "seed": random.u32(..)})
+}
+
+/// It steps every two seconds or so. At last it is as far ahead as it ever was: what was stored under any of these
+/// clocks has come to its time then.
+fn clocks(length: u64, random: &mut Rng) -> Vec<(u64, i64)> {
+    let mut clocks = Vec::new();
+    let mut at = 0;
+    while at < length {
+        let pause = random.u64(500..4000);
+        at += pause;
+        clocks.push((pause, random.i64(-WRONG..=WRONG)));
+    }
+    clocks.push((0, WRONG));
+    clocks
 }
 
 fn rotations(length: u64, random: &mut Rng) -> Vec<(u64, Rotation)> {

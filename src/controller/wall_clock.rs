@@ -1,0 +1,51 @@
+//! Steps of the wall clock. Deadlines and TTLs are stored as times of the wall clock and waited for by process
+//! time, so that a step brings them nearer than the wait knows.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::SignedDuration;
+use kube::runtime::reflector::Store;
+
+use crate::clock::Steps;
+
+use super::context::{Context, now, wall};
+
+/// How often the two clocks are compared. A step is noticed within this time at no cost for each Run, which
+/// shorter waits would have.
+const PACE: Duration = Duration::from_secs(5);
+
+/// Compares the clocks until shutdown.
+pub(super) async fn run(ctx: Arc<Context>) {
+    let mut steps = Steps::new(now(), wall());
+    loop {
+        tokio::select! {
+            () = tokio::time::sleep(PACE) => {}
+            () = ctx.shutdown.cancelled() => return,
+        }
+        let Some(step) = steps.taken(now(), wall()) else {
+            continue;
+        };
+        tracing::warn!(
+            seconds = step.as_secs(),
+            "the wall clock has stepped; deadlines, TTLs and key retention follow it"
+        );
+        // Back: what is waited for comes later, and is looked at too early.
+        if step > SignedDuration::ZERO {
+            wake_those_that_wait(&ctx);
+        }
+    }
+}
+
+/// Wakes the Runs that may wait for a time of the wall clock.
+fn wake_those_that_wait(ctx: &Context) {
+    for object in ctx.run_stores().flat_map(Store::state) {
+        let Ok(run) = &object.0 else { continue };
+        if run.ended() && run.spec.ttl_seconds_after_finished.is_none() {
+            continue;
+        }
+        let namespace = run.metadata.namespace.as_deref().unwrap_or_default();
+        ctx.runs
+            .wake(namespace, run.metadata.name.as_deref().unwrap_or_default());
+    }
+}
