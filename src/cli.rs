@@ -212,7 +212,7 @@ pub struct ControllerArgs {
           value_parser = clap::value_parser!(u16).range(1..))]
     pub max_concurrent_reconciles: u16,
 
-    /// Event streams open at the same time; the Runs beyond it are polled.
+    /// Event streams open at the same time; the Runs beyond it have one in turn, and are polled.
     #[arg(
         long,
         env = "RUN_OPERATOR_MAX_STREAMS",

@@ -17,7 +17,7 @@ use tracing_subscriber::EnvFilter;
 
 use run_operator::controller::leader::{Lost, TimingError};
 use run_operator::controller::metrics::{CountRequests, Metrics};
-use run_operator::controller::{Config, Controller, PaceWatches, Patience};
+use run_operator::controller::{Config, Controller, OpenFiles, PaceWatches, Patience};
 use run_operator::decide::Settings;
 use run_operator::service::{AllowList, BaseUrl, BaseUrlError};
 
@@ -94,6 +94,7 @@ pub(crate) async fn controller(args: ControllerArgs) -> Result<(), StartError> {
     #[cfg(feature = "proofs")]
     run_operator::points::check().map_err(StartError::Points)?;
     let mut config = config(&args)?;
+    config.max_streams = OpenFiles::raise().streams(config.max_streams);
     let wanted = leader::wanted(&args.leader_election)?;
     let metrics = Arc::new(Metrics::new());
     let client = client(&metrics, args.watch_timeout + SILENCE).await?;

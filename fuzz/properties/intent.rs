@@ -12,7 +12,7 @@ use crate::api::run::WorkspaceKind;
 use crate::api::status::ResolvedWorkspace;
 use crate::api::{Run, RunSpec};
 use crate::decide::{
-    Decision, Effect, Memory, Observed, Session, Settings, WorkspaceView, body, decide,
+    Decision, Effect, Memory, Observed, Session, Settings, Stream, WorkspaceView, body, decide,
 };
 
 /// This process.
@@ -76,7 +76,7 @@ fn decided(run: &Run, now: Timestamp) -> Decision {
         memory: &Memory::default(),
         key_rival: None,
         vanished: false,
-        streaming: false,
+        stream: Stream::Closed,
         held: None,
         contract: &CONTRACT,
         settings: &Settings {

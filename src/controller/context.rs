@@ -16,7 +16,10 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use crate::api::{
     ClusterWorkspace, Contract, Reason, Run, Workspace, run::WorkspaceKind, workspace::RateLimit,
 };
-use crate::decide::{Settings, WorkspaceView, answer::Failure};
+use crate::decide::{
+    Settings, WorkspaceView,
+    answer::{Failure, FailureKind},
+};
 use crate::service::AllowList;
 
 pub use super::apiserver::Guarded;
@@ -35,7 +38,7 @@ use super::{
     registry::{Key, Registry, Slot, Suspicion},
     rivals::Claims,
     secret_table::SecretTable,
-    streams::Streams,
+    stream_places::Places,
 };
 
 /// What the operator was told at its start.
@@ -108,8 +111,8 @@ pub struct Context {
     pub checks: Checks,
     /// The Secrets that Workspaces name.
     pub secrets: SecretTable,
-    /// The open event streams.
-    pub streams: Streams,
+    /// The places for event streams.
+    pub streams: Arc<Places>,
     /// Publishes Kubernetes Events.
     pub recorder: Arc<Recorder>,
     /// Told when objects may have gone.
@@ -130,7 +133,10 @@ impl Context {
     /// A context that remembers nothing yet.
     pub fn new(shared: Shared) -> Self {
         Self {
-            streams: Streams::new(shared.config.max_streams),
+            streams: Arc::new(Places::new(
+                shared.config.max_streams,
+                shared.metrics.stream_limit.clone(),
+            )),
             recorder: Arc::new(Recorder::new(
                 shared.client.clone(),
                 &shared.config.settings.process,
@@ -225,10 +231,25 @@ impl Context {
 
     /// A call with the session `number` failed: has the Workspace checked where that calls for it.
     pub fn suspect(&self, key: &Key, number: u64, failure: &Failure) {
+        if failure.kind == FailureKind::NoFile {
+            self.short_of_files();
+        }
         if let Some(suspicion) = Suspicion::of(failure)
             && self.registry.suspect(key, number, suspicion)
         {
             self.wake_workspace(key);
+        }
+    }
+
+    /// A call failed because this process may open no more files: that is nobody's outage. There are fewer
+    /// streams for a while.
+    pub fn short_of_files(&self) {
+        self.metrics.no_file.inc();
+        if let Some(streams) = self.streams.short_of_files() {
+            tracing::warn!(
+                streams,
+                "no file was left for a call to a service; fewer event streams are kept open for a while"
+            );
         }
     }
 

@@ -22,7 +22,7 @@ use super::{
     queue::Queue,
     reaper, reconcile,
     scope::Scope,
-    secret_watch, wake, wall_clock, workspaces,
+    secret_watch, stream_places, wake, wall_clock, workspaces,
 };
 
 /// Concurrency of the checks of Workspaces, in kube's terms no bound: each waits for its own service, and
@@ -167,6 +167,7 @@ impl Controller {
         }
         let delivery = tokio::spawn(Arc::clone(&ctx.recorder).deliver());
         tasks.push(reaper::run(Arc::clone(&ctx)).boxed());
+        tasks.push(stream_places::run(Arc::clone(&ctx)).boxed());
         tasks.push(secret_watch::run(Arc::clone(&ctx)).boxed());
         tasks.push(wall_clock::run(Arc::clone(&ctx)).boxed());
         let shutdown = &ctx.shutdown;

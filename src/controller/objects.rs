@@ -3,13 +3,11 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
-use kube::ResourceExt;
-use tokio::task::AbortHandle;
-
 use crate::api::Run;
-use crate::decide::Memory;
+use crate::decide::{Memory, Stream};
+use kube::ResourceExt;
 
-use super::{context::lock, gate::Gate, turns::Caller};
+use super::{context::lock, gate::Gate, streams::Following, turns::Caller};
 
 /// The table of remembered Runs.
 #[derive(Default)]
@@ -75,10 +73,10 @@ pub struct State {
     pub latest: Option<Arc<Run>>,
     /// Whether this process has let the object go.
     pub hold: Hold,
-    /// The event stream's task, and whether its connection is open.
-    pub stream: Option<AbortHandle>,
-    /// Whether the event stream is open.
-    pub streaming: bool,
+    /// The event stream's task.
+    pub stream: Following,
+    /// What policy sees of the stream.
+    pub streaming: Stream,
     /// The resourceVersion whose reconcile panicked; left alone until it changes.
     pub quarantined: Option<String>,
     /// What is under way.
@@ -263,8 +261,8 @@ impl Entry {
     /// Ends the stream's task, if there is one.
     pub fn close_stream(&self) {
         let handle = self.with(|state| {
-            state.streaming = false;
-            state.stream.take()
+            state.streaming = Stream::Closed;
+            state.stream.close()
         });
         if let Some(handle) = handle {
             handle.abort();

@@ -152,7 +152,7 @@ async fn cancel(ctx: Arc<Context>, entry: Arc<Entry>, run: Arc<Run>) {
     let mut permit = None;
     while ctx.may_begin() {
         let slot = ctx.slot(&key);
-        let (decision, _) = decide(&ctx, &entry, &key, &run, &slot, true);
+        let decision = decide(&ctx, &entry, &key, &run, &slot, true);
         match &decision.effect {
             Some(Effect::Release { .. }) => {
                 publish(&ctx, &entry, &run, &decision);

@@ -11,7 +11,7 @@ use kube::{Resource, ResourceExt};
 
 use crate::api::{EventReason, Run, RunStatus};
 use crate::clock::until;
-use crate::decide::{self, Decision, Follow, Learned, Learning, Observed, backoff, memory::later};
+use crate::decide::{self, Decision, Learned, Learning, Observed, backoff, memory::later};
 
 use super::{
     act::{self, Acted},
@@ -206,8 +206,8 @@ async fn steps(ctx: &Arc<Context>, entry: &Arc<Entry>, run: Arc<Run>) -> Result<
         }
         let key = Key::of(&run.spec.workspace_ref(), &entry.namespace);
         let slot = ctx.slot(&key);
-        let (decision, shown) = decide(ctx, entry, &key, &run, &slot, false);
-        follow(ctx, entry, &key, &slot, &run, decision.follow);
+        let decision = decide(ctx, entry, &key, &run, &slot, false);
+        streams::follow(ctx, entry, &key, &slot, &run, decision.follow);
         // What was just told is not told again, should the API server keep something else of it (an
         // older CRD drops what it doesn't know).
         if let Some(status) = decision
@@ -220,7 +220,7 @@ async fn steps(ctx: &Arc<Context>, entry: &Arc<Entry>, run: Arc<Run>) -> Result<
             let written = writes::write_status(&api, &run, status).await?;
             run = entry.wrote(written);
             learn(ctx, entry, &slot, Learned::StatusWritten);
-            entry.with(|state| state.memory.feed.written(shown));
+            entry.with(|state| state.memory.feed.written(decision.shown));
             publish(ctx, entry, &run, &decision);
             log_transition(entry, &run);
             if run.ended() {
@@ -247,7 +247,7 @@ async fn steps(ctx: &Arc<Context>, entry: &Arc<Entry>, run: Arc<Run>) -> Result<
     Ok(Next::Look(Some(later(now(), AFTER_REFUSAL))))
 }
 
-/// Asks policy. Also returns how many waiting events the decided status shows.
+/// Asks policy.
 pub(super) fn decide(
     ctx: &Context,
     entry: &Entry,
@@ -255,7 +255,7 @@ pub(super) fn decide(
     run: &Run,
     slot: &Slot,
     vanished: bool,
-) -> (Decision, usize) {
+) -> Decision {
     let rival = rivals::of(ctx, run);
     let held = slot.live.as_ref().and_then(|l| l.gate.held(&entry.uid));
     let namespace_allowed = namespaces::allowed(ctx, key, &entry.namespace);
@@ -267,17 +267,14 @@ pub(super) fn decide(
             memory: &state.memory,
             key_rival: rival.as_deref(),
             vanished,
-            streaming: state.streaming,
+            stream: state.streaming,
             held,
             contract: &ctx.config.contract,
             settings: &ctx.config.settings,
             now: now(),
             wall: wall(),
         };
-        let decision = decide::decide(&observed);
-        let counted = |s: Option<&RunStatus>| s.and_then(|s| s.event_count);
-        let folds = counted(decision.status.as_ref()) != counted(run.status.as_ref());
-        (decision, if folds { state.memory.feed.shown() } else { 0 })
+        decide::decide(&observed)
     })
 }
 
@@ -294,18 +291,6 @@ pub(super) fn learn(ctx: &Context, entry: &Entry, slot: &Slot, news: Learned) {
         };
         state.memory.learn(news, with);
     });
-}
-
-fn follow(ctx: &Arc<Context>, entry: &Arc<Entry>, key: &Key, slot: &Slot, run: &Run, wish: Follow) {
-    match wish {
-        Follow::Keep => {}
-        Follow::Close => entry.close_stream(),
-        Follow::Open => {
-            if let Some(run_id) = run.status.as_ref().and_then(|s| s.run_id.as_deref()) {
-                streams::open(ctx, entry, key, slot, run_id);
-            }
-        }
-    }
 }
 
 /// Tells of what the status, as it stands now, deserves an Event for, and of what is about to be done.

@@ -9,7 +9,11 @@ use futures::FutureExt;
 use kube::{Resource, ResourceExt};
 
 use crate::api::Reason;
-use crate::decide::{self, WorkspaceView, backoff, memory::later, workspace::assess};
+use crate::decide::{
+    self, WorkspaceView, backoff,
+    memory::later,
+    workspace::{Obstacle, assess},
+};
 
 use super::{
     checks::{Checked, Verdict},
@@ -198,6 +202,12 @@ fn due<K: Kind>(ctx: &Context, workspace: &K, key: &Key) -> Verdict {
 async fn examine<K: Kind>(ctx: &Context, workspace: &K, key: &Key) -> (Duration, ReconcileResult) {
     ctx.registry.clear_suspicion(key);
     let (mut check, live) = verify::check(ctx, workspace, key).await;
+    if check.obstacle.as_ref().is_some_and(Obstacle::no_file) {
+        // This process's own trouble: the Workspace is what it was.
+        ctx.short_of_files();
+        ctx.checks.secret_changed(key);
+        return (AFTER_SILENCE, ReconcileResult::error);
+    }
     if check.learnt_nothing() && ctx.registry.slot(key).live.is_some() {
         // The API server didn't answer; the token in use is as good as it was.
         ctx.checks.secret_changed(key);

@@ -19,6 +19,8 @@ pub struct RunView {
 pub enum FailureKind {
     /// Refused by the client itself: nothing was sent.
     NotSent,
+    /// This process may open no more files: nothing was sent, and the service has no part in it.
+    NoFile,
     /// No answer: connection refused or cut, timeout. Says nothing about the request's fate.
     Transport,
     /// An answer with a problem body (rule 8).

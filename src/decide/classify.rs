@@ -35,7 +35,7 @@ pub enum Class {
 /// Judges a failure by its status and code, never by its title (rule 8).
 pub fn classify(failure: &Failure, call: Call, contract: &Contract) -> Class {
     match failure.kind {
-        FailureKind::Transport => Class::Retry,
+        FailureKind::Transport | FailureKind::NoFile => Class::Retry,
         FailureKind::NotSent => Class::Final(Reason::Refused),
         FailureKind::Unreadable => Class::Violation,
         FailureKind::Problem | FailureKind::Bare => by_status(failure, call, contract),
@@ -77,7 +77,7 @@ pub fn answers_not_created(failure: &Failure, class: Class) -> bool {
         FailureKind::Problem => refused || !holds(Rule::RefusalProves),
         FailureKind::Bare => refused && !holds(Rule::ProblemProves),
         FailureKind::Transport => !holds(Rule::AnswerProves),
-        FailureKind::NotSent | FailureKind::Unreadable => false,
+        FailureKind::NotSent | FailureKind::NoFile | FailureKind::Unreadable => false,
     };
     let conflict = class == Class::Final(Reason::IdempotencyConflict);
     proof && !(conflict && holds(Rule::ConflictProvesNothing))

@@ -1,11 +1,13 @@
-//! A Run that has ended. Terminal is absorbing: no call ever after, also after a restart. The one
-//! exception is a run that the service denied, which is asked for once more when its object goes.
+//! A Run that has ended. Terminal is absorbing: no call ever after, also after a restart, with two
+//! exceptions: the stream is read on for the last events while the finalizer is there, and a run that the
+//! service denied is asked for once more when its object goes.
 
 use crate::api::{Phase, Reason, RunStatus, intent::End};
 
 use super::{
     Decision, Effect, Follow,
     facts::Facts,
+    last_events,
     memory::after_stored,
     rules::{Rule, holds},
     situation::{Situation, Why},
@@ -13,10 +15,12 @@ use super::{
 };
 
 pub(super) fn decide(f: &Facts<'_>) -> Decision {
-    Decision {
-        follow: Follow::Close,
-        ..next(f)
-    }
+    let next = next(f);
+    let follow = match next.follow {
+        Follow::Finish => Follow::Finish,
+        Follow::Keep | Follow::Open | Follow::Close => Follow::Close,
+    };
+    Decision { follow, ..next }
 }
 
 fn next(f: &Facts<'_>) -> Decision {
@@ -27,9 +31,18 @@ fn next(f: &Facts<'_>) -> Decision {
     if f.end_reason() == Some(Reason::RunNotFound) && holds(Rule::DeniedKept) {
         return denied(f);
     }
+    if f.has_finalizer()
+        && let Some(until) = last_events::awaited_until(f)
+    {
+        return Decision {
+            status: current(f, false),
+            follow: Follow::Finish,
+            ..Decision::quiet().at(until)
+        };
+    }
     if f.has_finalizer() {
         return Decision {
-            status: current(f),
+            status: current(f, true),
             ..Decision::act(Effect::Release {
                 end: Some(end(f, phase)),
             })
@@ -39,7 +52,7 @@ fn next(f: &Facts<'_>) -> Decision {
         return Decision::quiet();
     }
     Decision {
-        status: current(f),
+        status: current(f, false),
         ..expiry(f)
     }
 }
@@ -49,7 +62,7 @@ fn next(f: &Facts<'_>) -> Decision {
 fn denied(f: &Facts<'_>) -> Decision {
     let Some(run_id) = f.run_id().filter(|_| f.deleting() && f.has_finalizer()) else {
         return Decision {
-            status: current(f),
+            status: current(f, false),
             ..expiry(f)
         };
     };
@@ -69,9 +82,10 @@ fn end(f: &Facts<'_>, phase: Phase) -> End {
     }
 }
 
-/// The status of a Run that has ended changes in two ways only: it follows the generation, and it says
-/// whether the TTL applies.
-fn current(f: &Facts<'_>) -> Option<RunStatus> {
+/// The status of a Run that has ended changes in three ways only: it follows the generation, it says whether
+/// the TTL applies, and with `events` it shows the last events, for which no GET is waited: none can follow
+/// the end.
+fn current(f: &Facts<'_>, events: bool) -> Option<RunStatus> {
     if f.deleting() {
         return None;
     }
@@ -80,6 +94,9 @@ fn current(f: &Facts<'_>) -> Option<RunStatus> {
     status.observed_generation = Some(generation);
     for condition in &mut status.conditions {
         condition.observed_generation = Some(generation);
+    }
+    if events {
+        f.memory().feed.fold_all(&mut status);
     }
     tracked::tell(f, &mut status);
     (status != *f.status()).then_some(status)

@@ -161,8 +161,16 @@ impl Feed {
 
     /// Shows in `status` what may be shown. [`Feed::written`] says later that it was stored.
     pub fn fold(&self, status: &mut RunStatus) {
+        self.fold_up_to(self.shown(), status);
+    }
+
+    /// Shows all that was received, for a Run that has ended.
+    pub fn fold_all(&self, status: &mut RunStatus) {
+        self.fold_up_to(self.received(), status);
+    }
+
+    fn fold_up_to(&self, shown: usize, status: &mut RunStatus) {
         let stored = self.stored_in(status);
-        let shown = self.shown();
         if shown <= stored {
             return;
         }
@@ -207,6 +215,11 @@ impl Feed {
     pub fn shown(&self) -> usize {
         let last = self.waiting.iter().take_while(|w| self.may_show(w)).last();
         last.map_or(0, |w| w.nth)
+    }
+
+    /// How many events were received.
+    pub fn received(&self) -> usize {
+        self.events
     }
 
     fn may_show(&self, event: &Waiting) -> bool {

@@ -9,7 +9,8 @@ use super::{
     answer::{Failure, FailureKind, RunView},
     backoff,
     classify::{self, Call, Class},
-    feed::Feed,
+    feed::{Feed, Received},
+    last_events::{LastEvents, StreamEnd},
     rules::{Rule, holds},
     text::cut,
     voice::Voice,
@@ -32,6 +33,8 @@ pub struct Memory {
     pub troubles: Vec<Trouble>,
     /// The service's events, until they stand in the status.
     pub feed: Feed,
+    /// How far the streams were read.
+    pub last_events: LastEvents,
     /// What the cancellation came to.
     pub cancel: Cancel,
     /// GETs in a row, a minute apart, that said that the run doesn't exist.
@@ -172,6 +175,12 @@ pub enum Learned {
     CancelAnswered(Result<RunView, Failure>),
     /// The status was written.
     StatusWritten,
+    /// An event stream was opened.
+    StreamOpened,
+    /// An event stream ended, or could not be opened.
+    StreamEnded(StreamEnd),
+    /// The status with the end is stored, and the stream is read on for the last events.
+    ReadingOn,
 }
 
 /// What [`Memory::learn`] needs beside the news.
@@ -206,7 +215,23 @@ impl Memory {
             Learned::Refreshed(answer) => self.refreshed(answer, with),
             Learned::CancelAnswered(answer) => self.cancel_answered(answer, with),
             Learned::StatusWritten => self.written_at = Some(with.now),
+            Learned::StreamOpened => self.last_events.opened(self.ended),
+            Learned::StreamEnded(how) => self.last_events.stream_ended(how),
+            Learned::ReadingOn => self.last_events.begin(with.now),
         }
+    }
+
+    /// Takes in an event of the stream. Returns whether it is new.
+    pub fn received(&mut self, event: &Received, contract: &Contract, wall: Timestamp) -> bool {
+        let named = contract.event_state_of(&event.data);
+        let mirrored = self.seen.as_ref().and_then(|seen| seen.state.as_deref());
+        let new = self.feed.receive(event, named.as_deref(), mirrored, wall);
+        if new {
+            let class = named.map(|state| contract.state(&state));
+            self.last_events
+                .received(class.and_then(StateClass::terminal).is_some());
+        }
+        new
     }
 
     /// Somebody else wrote the status: another process beside this one, or a person. What this process
@@ -246,7 +271,7 @@ impl Memory {
             }
             Err(failure) => {
                 let class = classify::classify(&failure, Call::Create, with.contract);
-                let unsent = failure.kind == FailureKind::NotSent;
+                let unsent = matches!(failure.kind, FailureKind::NotSent | FailureKind::NoFile);
                 self.submission.doubt |= !unsent && !classify::answers_not_created(&failure, class);
                 self.failed(Call::Create, class, failure, with);
             }

@@ -24,6 +24,7 @@ pub mod classify;
 mod ended;
 mod facts;
 pub mod feed;
+pub mod last_events;
 pub mod last_token;
 pub mod memory;
 pub mod need;
@@ -71,8 +72,8 @@ pub struct Observed<'a> {
     pub key_rival: Option<&'a str>,
     /// The object is gone from the API server without having been released.
     pub vanished: bool,
-    /// Whether the event stream is open.
-    pub streaming: bool,
+    /// The event stream.
+    pub stream: Stream,
     /// Why a call would have to wait longer than a moment.
     pub held: Option<Held>,
     /// The contract in force.
@@ -126,6 +127,21 @@ pub enum Held {
     Queued,
 }
 
+/// The event stream of a Run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Stream {
+    /// Not open: not wanted, not opened yet, or broken.
+    #[default]
+    Closed,
+    /// Not open, since the places for streams have been taken from this time on.
+    Waiting {
+        /// When the last stream was closed, or a place first asked for.
+        since: Timestamp,
+    },
+    /// Open.
+    Open,
+}
+
 /// A verified token.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Session {
@@ -148,6 +164,8 @@ pub struct Decision {
     pub again: Option<Timestamp>,
     /// What becomes of the event stream.
     pub follow: Follow,
+    /// How many of the events received by this process the status shows once it is written.
+    pub shown: usize,
     /// What deserves a Kubernetes Event as soon as the status stands; nothing that this process told before.
     pub notes: Vec<Note>,
 }
@@ -159,6 +177,8 @@ pub enum Follow {
     Keep,
     /// It should be open.
     Open,
+    /// The run has ended: it should be read until the service closes it.
+    Finish,
     /// It should be closed: nothing more is to be learnt.
     Close,
 }
@@ -220,6 +240,20 @@ pub fn decide(observed: &Observed<'_>) -> Decision {
         decision.notes.extend(turned);
     }
     decision.notes.retain(|note| !voice.said(&note.news()));
+    let counted = |s: &RunStatus| s.event_count;
+    if decision
+        .status
+        .as_ref()
+        .map_or_else(|| counted(before), counted)
+        != counted(before)
+    {
+        let feed = &observed.memory.feed;
+        decision.shown = if facts.ended() {
+            feed.received()
+        } else {
+            feed.shown()
+        };
+    }
     decision
 }
 
@@ -241,6 +275,7 @@ impl Decision {
             effect: None,
             again: None,
             follow: Follow::Keep,
+            shown: 0,
             notes: Vec::new(),
         }
     }

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use crate::api::{Reason, contract::StateClass};
 
 use super::{
-    Note, backoff,
+    Note, Stream, backoff,
     classify::{Call, Class},
     facts::Facts,
     memory::{CONFIRM_APART, Seen, later},
@@ -17,6 +17,9 @@ use super::{
 
 /// Hints of one run lead to at most one GET in this time.
 const REFRESH_APART: Duration = Duration::from_secs(1);
+/// A Run without a stream because the places are taken is read at least this often, up to a tenth of jitter
+/// included.
+const UNSTREAMED: Duration = Duration::from_secs(27);
 /// How long an accepted cancellation may take to show before the finalizer goes all the same.
 const CANCEL_PATIENCE: Duration = Duration::from_mins(5);
 
@@ -182,14 +185,20 @@ fn refresh_at(f: &Facts<'_>) -> Timestamp {
             f.o.now
         };
     }
-    let quiet = if f.o.streaming {
-        u32::MAX
-    } else {
-        memory.quiet_polls
+    let quiet = memory.quiet_polls;
+    let (since, quiet, longest) = match f.o.stream {
+        Stream::Open => (seen.at, u32::MAX, settings.poll_max),
+        Stream::Closed => (seen.at, quiet, settings.poll_max),
+        // Up to then the stream brought what was new.
+        Stream::Waiting { since } => (
+            since.max(seen.at),
+            quiet,
+            settings.poll_max.min(UNSTREAMED).max(settings.poll_min),
+        ),
     };
     let jitter = backoff::seed(f.uid, memory.quiet_polls);
     later(
-        seen.at,
-        backoff::poll_interval(quiet, settings.poll_min, settings.poll_max, jitter),
+        since,
+        backoff::poll_interval(quiet, settings.poll_min, longest, jitter),
     )
 }

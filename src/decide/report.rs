@@ -107,6 +107,7 @@ impl<'a> Facts<'a> {
 fn own_code(trouble: &Trouble) -> String {
     match trouble.failure.kind {
         FailureKind::NotSent => "not_sent",
+        FailureKind::NoFile => "no_file",
         FailureKind::Transport => "no_answer",
         FailureKind::Problem | FailureKind::Bare => "no_problem_body",
         FailureKind::Unreadable => "unreadable_answer",

@@ -11,6 +11,10 @@ use crate::api::{
 
 use super::text::{MAX_SENTENCES, cut};
 
+const STREAMED: &str = "The status shows what the service last said.";
+/// Without times and counters: it is written once, however often places rotate.
+pub(super) const POLLED: &str = "The status shows what the service last said. More runs are followed than event streams may be open, so it has a stream in turn with others and is polled in between.";
+
 /// Where a Run stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Situation {
@@ -59,6 +63,8 @@ pub struct Mirror {
     pub why: Why,
     /// Why the mirror is stale, if it is.
     pub stale: Option<Why>,
+    /// The places for streams are taken: the run is polled.
+    pub polled: bool,
 }
 
 /// Writes phase, conditions and observed generation of `situation` into `status`.
@@ -103,6 +109,10 @@ pub fn apply(
     set(Type::Ready, Some(row.ready), &row.why);
     set(Type::Reconciling, row.reconciling.then_some(true), &row.why);
     set(Type::Stalled, row.stalled.then_some(true), &row.why);
+}
+
+fn mirrored(polled: bool) -> &'static str {
+    if polled { POLLED } else { STREAMED }
 }
 
 /// One row of the table.
@@ -188,13 +198,7 @@ impl Row {
     fn at_the_service(phase: Phase, mirror: &Mirror) -> Self {
         let synced = match &mirror.stale {
             Some(why) => (false, why.clone()),
-            None => (
-                true,
-                Why::new(
-                    Reason::Mirrored,
-                    "The status shows what the service last said.",
-                ),
-            ),
+            None => (true, Why::new(Reason::Mirrored, mirrored(mirror.polled))),
         };
         Self {
             phase,

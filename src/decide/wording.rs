@@ -9,7 +9,7 @@ use super::{
     facts::Facts,
     memory::Trouble,
     outlook::Wish,
-    situation::Why,
+    situation::{POLLED, Why},
     text::cut,
 };
 
@@ -181,6 +181,12 @@ pub(super) fn as_said(f: &Facts<'_>) -> Option<Why> {
     said(f, ConditionType::Stalled, "True")
 }
 
+/// Whether the status says that the run is polled for want of a place for its stream.
+pub(super) fn polled_as_said(f: &Facts<'_>) -> bool {
+    let synced = conditions::find(&f.status().conditions, ConditionType::Synced);
+    synced.is_some_and(|c| c.status == "True" && c.message == POLLED)
+}
+
 fn said(f: &Facts<'_>, kind: ConditionType, status: &str) -> Option<Why> {
     let condition =
         conditions::find(&f.status().conditions, kind).filter(|c| c.status == status)?;
@@ -299,6 +305,10 @@ pub(crate) fn what_happened(failure: &Failure) -> String {
         .unwrap_or_default();
     let mut sentence = match (failure.kind, &failure.code) {
         (FailureKind::Transport, _) => format!("The service gave no answer: {said}"),
+        (FailureKind::NoFile, _) => {
+            "The request was not sent: the operator may open no more files; raise its limit or lower --max-streams."
+                .to_owned()
+        }
         (FailureKind::NotSent, _) => format!("The request was not sent: {said}"),
         (FailureKind::Unreadable, _) => format!("The service's answer can't be read: {said}"),
         (_, Some(code)) => format!("The service answered {status} {}: {said}", cut(code, 128)),

@@ -331,6 +331,14 @@ impl Check {
 }
 
 impl Obstacle {
+    /// Whether this process had no file left for the call, which says nothing about the service.
+    pub fn no_file(&self) -> bool {
+        match self {
+            Self::Config(_) => false,
+            Self::Version(failure) | Self::Identity(failure) => failure.kind == FailureKind::NoFile,
+        }
+    }
+
     fn why(&self, secret: Option<&str>) -> Why {
         match self {
             Self::Config(why) => why.clone(),

@@ -1,5 +1,6 @@
 //! How a call fails, and what of it is handed to policy.
 
+use std::io;
 use std::time::Duration;
 
 use crate::decide::answer::{Failure, FailureKind};
@@ -8,6 +9,9 @@ use super::answer::Head;
 use super::problem::Problem;
 use super::text::{MESSAGE_BYTES, one_line, with_causes};
 use super::{CallError as E, RunIdError};
+
+/// `ENFILE` and `EMFILE`, on every Unix.
+const NO_FILE: [i32; 2] = [23, 24];
 
 /// A cause of a type that is nobody's business.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
@@ -172,6 +176,7 @@ impl CallError {
     pub fn kind(&self) -> FailureKind {
         match self {
             E::BuildRequest(_) => FailureKind::NotSent,
+            E::Connect(error) if no_file(error) => FailureKind::NoFile,
             E::Connect(_) | E::Exchange(_) | E::AwaitAnswer { .. } | E::ReadBody { .. } => {
                 FailureKind::Transport
             }
@@ -219,6 +224,15 @@ impl CallError {
             _ => None,
         }
     }
+}
+
+/// Whether a connection failed because this process, or the machine, may open no more files.
+fn no_file(error: &(dyn std::error::Error + 'static)) -> bool {
+    let causes = std::iter::successors(Some(error), |error| error.source());
+    causes
+        .filter_map(|cause| cause.downcast_ref::<io::Error>())
+        .filter_map(io::Error::raw_os_error)
+        .any(|code| NO_FILE.contains(&code))
 }
 
 impl From<&CallError> for Failure {

@@ -9,7 +9,7 @@ use run_operator::{
     },
 };
 
-use crate::support::{CONTRACT, bare, hopeless, lost, problem, unreadable};
+use crate::support::{CONTRACT, bare, hopeless, lost, no_file, problem, unreadable};
 
 fn retryable(said: bool, failure: Failure) -> Failure {
     Failure {
@@ -28,6 +28,7 @@ fn unsent() -> Failure {
 /// Answer, what it means for a create, and for a GET or a cancel.
 #[rstest]
 #[case(lost(), Class::Retry, Class::Retry)]
+#[case(no_file(), Class::Retry, Class::Retry)]
 #[case(unsent(), Class::Final(Reason::Refused), Class::Final(Reason::Refused))]
 #[case(unreadable(), Class::Violation, Class::Violation)]
 #[case(problem(401, "expired"), Class::Unauthorized, Class::Unauthorized)]

@@ -4,7 +4,7 @@ use rstest::rstest;
 use run_operator::{api::Reason, decide::Learned};
 
 use crate::support::{
-    Case, RETRY, at, bare, hopeless, intent_of, lost, not_ready, problem, unreadable, view,
+    Case, RETRY, at, bare, hopeless, intent_of, lost, no_file, not_ready, problem, unreadable, view,
 };
 
 const DAY: i64 = 86_400;
@@ -30,6 +30,7 @@ fn conflict() -> run_operator::decide::answer::Failure {
 #[case::lone_bare_422(Case::new().mine().posted(Err(bare(422))), "submit")]
 #[case::lone_hopeless(Case::new().mine().posted(Err(hopeless())), "submit")]
 #[case::lost_answer(Case::new().mine().posted(Err(lost())), "submit")]
+#[case::no_file_was_left(Case::new().mine().posted(Err(no_file())), "release")]
 #[case::unreadable_answer(Case::new().mine().posted(Err(unreadable())), "submit")]
 #[case::given_up_midway(Case::new().mine().learn(Learned::SubmitStarted), "submit")]
 #[case::refused_then_given_up(

@@ -243,7 +243,8 @@ fn the_stream_of_a_run_that_has_ended_is_closed() {
         .submitted("running")
         .got(Ok(view("succeeded")))
         .settle();
-    assert_eq!(ended.decide().follow, Follow::Close);
+    assert_eq!(ended.decide().follow, Follow::Finish);
+    assert_eq!(ended.read_on().decide().follow, Follow::Close);
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use run_operator::api::{ConditionType as Type, Phase, conditions};
-use run_operator::decide::{Held, Learned};
+use run_operator::decide::{Held, Learned, Stream};
 
 use crate::support::{Case, at, bare, condition, lost, view};
 
@@ -80,7 +80,7 @@ fn the_run_that_met_the_429_itself_keeps_saying_what_it_met() {
 #[test]
 fn a_run_without_a_call_that_is_due_writes_nothing_in_a_pause() {
     let mut case = paused(running().at(1), 600);
-    case.streaming = true;
+    case.stream = Stream::Open;
     let decision = case.decide();
     assert_eq!(decision.status, case.run.status);
     assert_eq!(decision.effect, None);

@@ -11,7 +11,7 @@ use run_operator::{
         status::ResolvedWorkspace,
     },
     decide::{
-        Effect, Held, Learned, Session, WorkspaceView,
+        Effect, Held, Learned, Session, Stream, WorkspaceView,
         answer::{Failure, RunView},
         feed::Received,
         memory::later,
@@ -247,7 +247,8 @@ pub(crate) fn apply(mut case: Case, turn: &Turn) -> Case {
                 .feed
                 .receive(&event, state, Some("running"), wall);
         }
-        Turn::Streaming(open) => case.streaming = *open,
+        Turn::Streaming(true) => case.stream = Stream::Open,
+        Turn::Streaming(false) => case.stream = Stream::Closed,
         Turn::Vanish => case.vanished = true,
     }
     case

@@ -26,6 +26,7 @@ mod figures;
 mod held;
 mod histories;
 mod intents;
+mod last_events;
 mod lives;
 mod mended;
 mod mirror;

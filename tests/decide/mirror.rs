@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use rstest::rstest;
-use run_operator::decide::{Follow, Learned, Note, WorkspaceView, answer::Failure, feed::Received};
+use run_operator::decide::{
+    Follow, Learned, Note, Stream, WorkspaceView, answer::Failure, feed::Received,
+};
 
 use crate::support::{Case, at, bare, condition, lost, not_ready, problem, session, view};
 
@@ -24,7 +26,7 @@ fn streaming() -> Case {
         .submitted("running")
         .got(Ok(view("running")))
         .settle();
-    case.streaming = true;
+    case.stream = Stream::Open;
     case
 }
 
@@ -71,7 +73,7 @@ fn a_mirror_that_was_stale_is_fresh_again_only_after_a_read_with_the_new_session
 #[test]
 fn the_first_event_after_the_create_that_may_change_the_state_leads_to_a_get_at_once() {
     let mut case = Case::new().mine().posted(Ok(view("queued"))).settle();
-    case.streaming = true;
+    case.stream = Stream::Open;
     assert_eq!(
         case.does(),
         "nothing",
@@ -114,8 +116,70 @@ fn a_run_is_polled_seldom_with_a_stream_and_often_without(
     #[case] does: &str,
 ) {
     let mut case = streaming();
-    case.streaming = stream;
+    case.stream = if stream { Stream::Open } else { Stream::Closed };
     assert_eq!(case.at(seconds).does(), does);
+}
+
+fn waiting() -> Case {
+    let mut case = streaming();
+    case.settings.poll_max = Duration::from_mins(5);
+    case.stream = Stream::Waiting { since: at(0) };
+    case.settle()
+}
+
+#[test]
+fn a_run_that_waits_for_a_place_is_read_every_30_seconds() {
+    let mut case = waiting();
+    let mut reads = vec![0];
+    for second in 1..=600 {
+        case = case.at(second).settle();
+        if case.does() == "refresh" {
+            reads.push(second);
+            case = case.got(Ok(view("running")));
+        }
+    }
+    let gaps: Vec<_> = reads.windows(2).map(|w| w[1] - w[0]).collect();
+    assert!(gaps.iter().all(|gap| (2..=30).contains(gap)), "{gaps:?}");
+    assert!(gaps.is_sorted_by(|a, b| a <= &(b + 3)), "{gaps:?}");
+}
+
+#[test]
+fn a_place_that_goes_to_another_run_leads_to_no_read_at_once() {
+    let mut case = streaming().at(100);
+    case.stream = Stream::Waiting { since: at(100) };
+    assert_eq!(case.does(), "nothing", "the stream showed what was new");
+    assert_eq!(case.at(103).does(), "refresh");
+}
+
+#[test]
+fn that_a_run_is_polled_for_want_of_a_place_is_written_once() {
+    let says = |case: &Case| {
+        let status = case.run.status.clone().unwrap();
+        let synced = status.conditions.iter().find(|c| c.type_ == "Synced");
+        let synced = synced.unwrap();
+        assert_eq!(
+            (synced.status.as_str(), synced.reason.as_str()),
+            ("True", "Mirrored")
+        );
+        synced.message.contains("is polled")
+    };
+    assert!(!says(&streaming().settle()));
+    let mut case = waiting();
+    assert!(says(&case));
+    let written = case.run.status.clone();
+    for stream in [
+        Stream::Closed,
+        Stream::Open,
+        Stream::Waiting { since: at(40) },
+        Stream::Open,
+    ] {
+        case.stream = stream;
+        case = case.at(60).got(Ok(view("running"))).settle();
+        assert_eq!(case.run.status, written, "{stream:?}");
+    }
+    // With the next change, a stream being open, it is taken back.
+    case = case.got(Ok(view("odd"))).settle();
+    assert!(!says(&case));
 }
 
 #[rstest]
@@ -227,7 +291,7 @@ fn a_reading_older_than_what_another_process_mirrored_is_not_written_over_it() {
         .submitted("queued")
         .got(Ok(view("queued")))
         .settle();
-    case.streaming = true;
+    case.stream = Stream::Open;
     event(&mut case, "1", Some("queued"));
     let mut case = case.got(Ok(view("queued")));
     // Another process read the run later and wrote what it saw.

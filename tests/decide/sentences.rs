@@ -10,7 +10,7 @@ use run_operator::{
     },
 };
 
-use crate::support::{Case, hopeless, lost, not_ready, problem, unreadable};
+use crate::support::{Case, hopeless, lost, no_file, not_ready, problem, unreadable};
 
 /// The message of a condition.
 fn says(case: &Case, kind: &str) -> String {
@@ -72,6 +72,7 @@ fn what_the_service_said_ends_with_one_full_stop() {
 #[rstest]
 #[case::no_answer(lost(), "no_answer")]
 #[case::no_request(Failure { kind: FailureKind::NotSent, ..lost() }, "not_sent")]
+#[case::no_file(no_file(), "no_file")]
 #[case::no_problem(Failure { code: None, ..problem(503, "") }, "no_problem_body")]
 #[case::no_sense(unreadable(), "unreadable_answer")]
 fn an_error_has_a_word_that_can_be_searched_for(#[case] failure: Failure, #[case] word: &str) {

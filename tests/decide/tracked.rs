@@ -143,7 +143,7 @@ fn why_the_ttl_does_not_apply_goes_along_with_the_end_and_is_news_once() {
         panic!("{:?}", ends.notes);
     };
     assert_eq!((by.tool, by.mark), ("Argo CD", &TRACKING[1..]));
-    let case = case.settle();
+    let case = case.settle().read_on();
     let next = case.decide();
     assert!(
         matches!(next.effect, Some(Effect::Release { .. })),

@@ -8,7 +8,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use run_operator::{
     api::{Intent, RunStatus, intent::IntentRecord, status::ResolvedWorkspace},
     decide::{
-        Effect, Learned, Note, WorkspaceView,
+        Effect, Follow, Learned, Note, WorkspaceView,
         answer::{Failure, RunView},
     },
 };
@@ -76,7 +76,6 @@ impl World {
 
     /// One decision carried out. Returns whether anything was done, or else when to look again.
     pub(crate) fn step(&mut self) -> Result<(), Option<Timestamp>> {
-        let shown = self.case.memory.feed.shown();
         let decision = self.case.decide();
         if let Some(status) = decision
             .status
@@ -84,11 +83,15 @@ impl World {
         {
             self.write_status(status);
             self.tell(decision.notes);
-            self.case.memory.feed.written(shown);
+            self.case.memory.feed.written(decision.shown);
             return Ok(());
         }
         self.tell(decision.notes);
         let Some(effect) = decision.effect else {
+            if decision.follow == Follow::Finish {
+                self.case = self.case.clone().read_on();
+                return Ok(());
+            }
             return Err(decision.again);
         };
         self.act(effect);

@@ -46,13 +46,13 @@ async fn a_rotated_token_is_picked_up_without_a_restart_and_without_a_refused_ca
     world.token(SECOND).await;
     world.asked("getWorkspace", asked + 1).await;
     let check = world.service.requests("getWorkspace").await.pop().unwrap();
-    eventually("the streams are opened with the new token", async || {
-        let streams = world.service.requests("streamEvents").await;
-        let new = streams
-            .iter()
-            .filter(|s| s["token"] == check["token"])
-            .count();
-        if new == 2 { Ok(()) } else { Err(new) }
+    eventually("calls are made with the new token", async || {
+        let calls = world.service.requests("getRun").await;
+        if calls.last().unwrap()["token"] == check["token"] {
+            Ok(())
+        } else {
+            Err("the old one")
+        }
     })
     .await;
     world.service.delete(&format!("tokens/{TOKEN}")).await;
@@ -63,6 +63,58 @@ async fn a_rotated_token_is_picked_up_without_a_restart_and_without_a_refused_ca
     assert_eq!(world.unauthorized().await, 0);
     world.one_run_each().await;
     history.holds().await;
+}
+
+#[tokio::test]
+async fn open_streams_go_over_to_a_new_token_without_a_read_or_a_write() {
+    let world = World::with(Setup {
+        operator: vec!["--poll-max", "1h"],
+        ..Setup::default()
+    })
+    .await;
+    let names: Vec<String> = (0..8).map(|n| format!("train-{n}")).collect();
+    for name in &names {
+        let simulate = json!({"runId": name, "outcome": "never"});
+        world.simulate(name, simulate).await;
+    }
+    let mut versions = Vec::new();
+    for name in &names {
+        let run = world
+            .run_until(name, "is mirrored to its last event", |run| {
+                let status = run.status.as_ref();
+                status.is_some_and(|s| {
+                    s.state.as_deref() == Some("running") && s.event_count == Some(3)
+                })
+            })
+            .await;
+        versions.push(run.metadata.resource_version);
+    }
+    let reads = world.service.count("getRun").await;
+    world.service.post("tokens", json!({"token": SECOND})).await;
+    world.token(SECOND).await;
+    let first = world.service.requests("createRun").await[0]["token"].clone();
+    let mut open_with_the_old = 0;
+    eventually("every stream is opened with the new token", async || {
+        let streams = world.service.requests("streamEvents").await;
+        let new = streams.iter().filter(|s| s["token"] != first).count();
+        if (1..names.len()).contains(&new) {
+            open_with_the_old += 1;
+        }
+        if new == names.len() { Ok(()) } else { Err(new) }
+    })
+    .await;
+    assert!(open_with_the_old > 0, "all went over at the same moment");
+    assert_eq!(world.service.count("getRun").await, reads, "no read");
+    for (name, version) in names.iter().zip(versions) {
+        let run = world.run(name).await;
+        assert_eq!(run.metadata.resource_version, version, "{name} was written");
+    }
+    world.service.delete(&format!("tokens/{TOKEN}")).await;
+    for name in &names {
+        set_state(&world, name, "succeeded").await;
+        world.phase(name, Phase::Succeeded).await;
+    }
+    assert_eq!(world.unauthorized().await, 0);
 }
 
 #[tokio::test]

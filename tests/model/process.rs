@@ -11,7 +11,10 @@ use std::time::Duration;
 
 use run_operator::{
     api::{RunStatus, intent::IntentRecord},
-    decide::{Decision, Effect, Follow, Observed, Session, Settings, WorkspaceView, decide},
+    decide::{
+        Decision, Effect, Follow, Learned, Observed, Session, Settings, Stream, WorkspaceView,
+        decide, last_events::StreamEnd,
+    },
 };
 
 use crate::cluster;
@@ -112,7 +115,11 @@ fn ask(s: &State, slot: usize, number: u8) -> Option<(Arc<Object>, Decision)> {
         memory: &entry.memory,
         key_rival: rival.as_deref(),
         vanished,
-        streaming: entry.streaming,
+        stream: if entry.streaming {
+            Stream::Open
+        } else {
+            Stream::Closed
+        },
         held: None,
         contract: &CONTRACT,
         settings: &settings,
@@ -149,8 +156,20 @@ pub(crate) fn look(s: &mut State, slot: usize, number: u8) {
         Follow::Keep => {}
         Follow::Open => entry.streaming = events,
         Follow::Close => entry.streaming = false,
+        // The service closes the stream and has nothing more.
+        Follow::Finish => {
+            entry.streaming = false;
+            for news in [
+                Learned::StreamOpened,
+                Learned::StreamEnded(StreamEnd::Closed),
+            ] {
+                entry.memory.learn(news, number, 0, now);
+            }
+        }
     }
-    let something = decision.effect.is_some() || news(&object, &decision, vanished).is_some();
+    let something = decision.effect.is_some()
+        || decision.follow == Follow::Finish
+        || news(&object, &decision, vanished).is_some();
     let again = decision.again.map_or(Wake::Never, |t| Wake::At(second(t)));
     entry.wake = match again {
         _ if something => Wake::Now,

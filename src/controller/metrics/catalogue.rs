@@ -220,10 +220,14 @@ catalogue! {
             "Workspaces whose calls went over to another token, once it was verified";
     }
     group "Event streams",
-    "One for each Run at the service, up to `--max-streams`; the others are polled.";
+    "One for each Run at the service, up to `--max-streams`; beyond it they have one in turn, and are polled.";
     {
         OPEN_STREAMS: Kind::Gauge, "run_operator_open_streams", [],
             "Event streams whose connection is open";
+        STREAM_LIMIT: Kind::Gauge, "run_operator_stream_limit", [],
+            "Event streams that may be open: `--max-streams`, or fewer where the files that the process may open don't suffice";
+        NO_FILE: Kind::Counter, "run_operator_out_of_files_total", [],
+            "Calls to the service that were not made because the process could open no more files";
         STREAM_RECONNECTS: Kind::Counter, "run_operator_stream_reconnects_total", [],
             "Event streams opened anew after a break";
         STREAM_EVENTS: Kind::Counter, "run_operator_stream_events_total", [],

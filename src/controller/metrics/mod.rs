@@ -55,6 +55,10 @@ pub struct Metrics {
     tasks: Gauge,
     /// Event streams whose connection is open.
     pub open_streams: Gauge,
+    /// Event streams that may be open.
+    pub stream_limit: Gauge,
+    /// Calls that failed for lack of files.
+    pub no_file: Counter,
     /// Calls for Runs that are under way, the opening of event streams included.
     pub calls_in_flight: Gauge,
     /// Calls that wait at their Workspace's gate.
@@ -130,6 +134,8 @@ impl Metrics {
             pauses: Family::new(of, &catalogue::PAUSES),
             token_changes: single(of, &catalogue::TOKEN_CHANGES),
             open_streams: single(of, &catalogue::OPEN_STREAMS),
+            stream_limit: single(of, &catalogue::STREAM_LIMIT),
+            no_file: single(of, &catalogue::NO_FILE),
             stream_reconnects: single(of, &catalogue::STREAM_RECONNECTS),
             stream_events: single(of, &catalogue::STREAM_EVENTS),
             reconciles: Family::new(of, &catalogue::RECONCILES),

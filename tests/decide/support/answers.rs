@@ -54,3 +54,11 @@ pub(crate) fn hopeless() -> Failure {
         ..problem(500, "boom")
     }
 }
+
+/// This process had no file left for a connection.
+pub(crate) fn no_file() -> Failure {
+    Failure {
+        kind: FailureKind::NoFile,
+        ..lost()
+    }
+}

@@ -2,7 +2,10 @@
 
 use run_operator::{
     api::{Intent, RunStatus},
-    decide::{Decision, Effect, Learned, Note, Observed, decide, notes::News},
+    decide::{
+        Decision, Effect, Follow, Learned, Note, Observed, decide, last_events::StreamEnd,
+        notes::News,
+    },
 };
 
 use super::{CONTRACT, Case};
@@ -16,7 +19,7 @@ impl Case {
             memory: &self.memory,
             key_rival: self.rival.as_deref(),
             vanished: self.vanished,
-            streaming: self.streaming,
+            stream: self.stream,
             held: self.held,
             contract: &CONTRACT,
             settings: &self.settings,
@@ -28,20 +31,27 @@ impl Case {
     /// Stores the decided status, if any, and decides again until there is none to store.
     pub(crate) fn settle(mut self) -> Self {
         for _ in 0..4 {
-            let shown = self.memory.feed.shown();
             let decision = self.decide();
-            let Some(status) = decision.status else {
+            let new = |status: &RunStatus| self.run.status.as_ref() != Some(status);
+            let Some(status) = decision.status.clone().filter(new) else {
                 return self;
             };
-            if self.run.status.as_ref() == Some(&status) {
-                return self;
-            }
             self.run.status = Some(status);
             self = self.learn(Learned::StatusWritten);
             self.tell(&decision.notes);
-            self.memory.feed.written(shown);
+            self.memory.feed.written(decision.shown);
         }
         panic!("the status did not settle: {:#?}", self.run.status);
+    }
+
+    /// Where the stream is read on for the last events: the service closes it and has nothing more.
+    pub(crate) fn read_on(self) -> Self {
+        if self.decide().follow != Follow::Finish {
+            return self;
+        }
+        self.learn(Learned::ReadingOn)
+            .learn(Learned::StreamOpened)
+            .learn(Learned::StreamEnded(StreamEnd::Closed))
     }
 
     /// Sends what deserves an Event.
@@ -67,7 +77,7 @@ impl Case {
     }
 
     pub(crate) fn effect(&self) -> Option<Effect> {
-        self.clone().settle().decide().effect
+        self.clone().settle().read_on().settle().decide().effect
     }
 
     /// The one word for what is done next.

@@ -15,14 +15,14 @@ use run_operator::{
         status::{Refusal, ResolvedWorkspace},
     },
     decide::{
-        Held, Learned, Learning, Memory, Session, Settings, WorkspaceView,
+        Held, Learned, Learning, Memory, Session, Settings, Stream, WorkspaceView,
         answer::{Failure, RunView},
         body,
         notes::News,
     },
 };
 
-pub(crate) use self::answers::{bare, hopeless, lost, problem, unreadable, view};
+pub(crate) use self::answers::{bare, hopeless, lost, no_file, problem, unreadable, view};
 pub(crate) use self::decided::{condition, intent_of, name};
 
 pub(crate) const UID: &str = "6f1f0c0e-0000-4000-8000-000000000001";
@@ -55,7 +55,7 @@ pub(crate) struct Case {
     pub(crate) memory: Memory,
     pub(crate) rival: Option<String>,
     pub(crate) vanished: bool,
-    pub(crate) streaming: bool,
+    pub(crate) stream: Stream,
     pub(crate) held: Option<Held>,
     pub(crate) settings: Settings,
     /// Process time.
@@ -115,7 +115,7 @@ impl Case {
             memory: Memory::default(),
             rival: None,
             vanished: false,
-            streaming: false,
+            stream: Stream::Closed,
             held: None,
             settings: Settings {
                 process: "me".into(),

@@ -27,6 +27,22 @@ pub(crate) struct Recipe {
     /// Further environment variables.
     pub(crate) variables: Vec<(&'static str, PathBuf)>,
     pub(crate) log: PathBuf,
+    /// The soft and the hard limit of open files, where they are not the test's own.
+    pub(crate) files: Option<(u64, u64)>,
+}
+
+impl Recipe {
+    /// The program, behind a shell where its files are limited.
+    fn program(&self) -> Command {
+        let program = env!("CARGO_BIN_EXE_run-operator");
+        let Some((soft, hard)) = self.files else {
+            return Command::new(program);
+        };
+        let mut shell = Command::new("sh");
+        let script = format!("ulimit -S -n {soft} && ulimit -H -n {hard} && exec \"$0\" \"$@\"");
+        shell.args(["-c", &script, program]);
+        shell
+    }
 }
 
 impl Operator {
@@ -40,11 +56,11 @@ impl Operator {
     /// Starts one and waits for nothing: it may find no API server.
     pub(crate) fn launch(recipe: &Recipe) -> Self {
         let port = free_port();
-        let mut command = Command::new(env!("CARGO_BIN_EXE_run-operator"));
+        let mut command = recipe.program();
         command
             .arg("controller")
             .args(["--listen", &format!("127.0.0.1:{port}")])
-            .args(["--poll-min", "500ms", "--poll-max", "3s"])
+            .args(["--poll-min", "500ms"])
             .args(&recipe.args)
             .env("KUBECONFIG", &recipe.kubeconfig)
             .envs(recipe.variables.iter().cloned());
@@ -53,6 +69,9 @@ impl Operator {
         }
         if !recipe.args.iter().any(|arg| arg == "--log-filter") {
             command.args(["--log-filter", "trace"]);
+        }
+        if !recipe.args.iter().any(|arg| arg == "--poll-max") {
+            command.args(["--poll-max", "3s"]);
         }
         // Tests share a control plane, and each has an operator: none may touch what all of them see.
         if !recipe.args.iter().any(|arg| arg == "--cluster-workspaces") {

@@ -121,6 +121,7 @@ impl World {
             args,
             variables: Vec::new(),
             log: scratch.path().join("operator.log"),
+            files: None,
         };
         let mut world = Self {
             operator: None,
@@ -145,6 +146,11 @@ impl World {
             world.create_workspace("default", json!({})).await;
         }
         world
+    }
+
+    /// Limits the files of the operators that are started from now on, softly and hard.
+    pub(crate) fn limit_files(&mut self, soft: u64, hard: u64) {
+        self.recipe.files = Some((soft, hard));
     }
 
     /// Starts the operator (again).

@@ -65,12 +65,9 @@ pub(crate) fn step(s: &mut State, fences: Fences, slot: usize, number: u8, fate:
         fate,
     };
     let vanished = entry.vanishing.is_some();
-    let shown = entry.memory.feed.shown();
-    let counted = |s: Option<&RunStatus>| s.and_then(|s| s.event_count);
-    let folds = counted(decision.status.as_ref()) != counted(object.run.status.as_ref());
     if let Some(status) = news(&object, &decision, vanished) {
         let deed = Deed {
-            shown: if folds { shown } else { 0 },
+            shown: decision.shown,
             ..Deed::new(object, Op::Status(Box::new(status)))
         };
         doing.writes(s, deed);

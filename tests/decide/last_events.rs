@@ -1,0 +1,170 @@
+//! The last events of a run that has ended: waited for with the finalizer, within a bound.
+
+use run_operator::decide::{
+    Follow, Learned, Stream, WorkspaceView, feed::Received, last_events::StreamEnd,
+};
+
+use crate::support::{CONTRACT, Case, at, not_ready, session, view};
+
+fn event(case: &mut Case, id: &str, state: Option<&str>) -> bool {
+    let event = Received {
+        id: Some(id.into()),
+        kind: "state".into(),
+        data: state.map_or_else(String::new, |s| format!("{{\"state\":\"{s}\"}}")),
+    };
+    let now = case.now;
+    case.memory.received(&event, &CONTRACT, now)
+}
+
+fn running() -> Case {
+    let case = Case::new().submitted("running").got(Ok(view("running")));
+    let mut case = case.settle().learn(Learned::StreamOpened);
+    case.stream = Stream::Open;
+    case
+}
+
+/// A run that a GET has seen to end while its stream is open, its end written.
+fn ended() -> Case {
+    running().got(Ok(view("succeeded"))).settle()
+}
+
+fn waits(case: &Case) -> bool {
+    let decision = case.decide();
+    assert_eq!(decision.effect.is_some(), decision.follow == Follow::Close);
+    decision.follow == Follow::Finish
+}
+
+#[test]
+fn an_end_that_the_stream_delivered_before_its_close_waits_for_nothing() {
+    let mut case = running();
+    event(&mut case, "1", Some("succeeded"));
+    let case = case.learn(Learned::StreamEnded(StreamEnd::Closed));
+    let case = case.got(Ok(view("succeeded"))).settle();
+    assert!(!waits(&case));
+    assert_eq!(case.run.status.as_ref().unwrap().event_count, Some(1));
+    assert_eq!(case.does(), "release");
+}
+
+#[test]
+fn the_end_is_written_at_once_and_what_comes_after_it_is_one_more_write() {
+    let mut case = ended();
+    let status = case.run.status.clone().unwrap();
+    assert_eq!(status.state.as_deref(), Some("succeeded"));
+    assert!(waits(&case));
+    case = case.learn(Learned::ReadingOn);
+    for (id, state) in [
+        ("1", None),
+        ("2", Some("running")),
+        ("3", Some("succeeded")),
+    ] {
+        assert!(event(&mut case, id, state));
+        assert_eq!(
+            case.decide().status,
+            None,
+            "nothing is written before the last"
+        );
+    }
+    let case = case.learn(Learned::StreamEnded(StreamEnd::Closed));
+    let written = case.clone().settle().run.status.unwrap();
+    assert_eq!(written.event_count, Some(3));
+    assert_eq!(written.last_event_id.as_deref(), Some("3"));
+    let without = |mut s: run_operator::api::RunStatus| {
+        s.events.clear();
+        (s.event_count, s.last_event_id) = (None, None);
+        s
+    };
+    assert_eq!(without(written), without(status), "nothing else changes");
+    assert_eq!(case.does(), "release");
+}
+
+#[test]
+fn an_event_that_came_during_the_last_get_is_shown_before_the_release() {
+    let mut case = running();
+    event(&mut case, "1", Some("done"));
+    case = case.learn(Learned::RefreshStarted);
+    event(&mut case, "2", Some("succeeded"));
+    case = case.learn(Learned::StreamEnded(StreamEnd::Closed));
+    let case = case.learn(Learned::Refreshed(Ok(view("succeeded"))));
+    assert_eq!(case.settled().event_count, Some(2));
+    assert_eq!(case.does(), "release");
+}
+
+#[test]
+fn a_stream_that_was_closed_behind_another_event_is_read_on() {
+    let mut case = running();
+    event(&mut case, "1", Some("running"));
+    let case = case.learn(Learned::StreamEnded(StreamEnd::Closed));
+    let case = case.got(Ok(view("succeeded"))).settle();
+    assert!(waits(&case), "it may hand out its events in portions");
+    let mut case = case.learn(Learned::ReadingOn).learn(Learned::StreamOpened);
+    event(&mut case, "2", None);
+    let case = case.learn(Learned::StreamEnded(StreamEnd::Closed));
+    assert!(waits(&case), "there was something new");
+    let case = case.learn(Learned::StreamOpened);
+    let case = case.learn(Learned::StreamEnded(StreamEnd::Broken));
+    assert!(waits(&case), "it broke");
+    let case = case.learn(Learned::StreamOpened);
+    let case = case.learn(Learned::StreamEnded(StreamEnd::Closed));
+    assert!(!waits(&case.clone().settle()));
+    assert_eq!(case.settled().event_count, Some(2));
+}
+
+#[test]
+fn the_last_events_are_waited_for_for_ten_seconds() {
+    let mut case = ended().learn(Learned::ReadingOn);
+    assert_eq!(case.decide().again, Some(at(10)));
+    event(&mut case, "1", None);
+    assert!(waits(&case.clone().at(9)));
+    let case = case.at(10).settle();
+    assert_eq!(case.run.status.as_ref().unwrap().event_count, Some(1));
+    assert_eq!(case.does(), "release");
+}
+
+#[test]
+fn where_no_stream_can_be_had_nothing_is_waited_for() {
+    let mut polled = ended();
+    polled.stream = Stream::Waiting { since: at(0) };
+    let refused = ended()
+        .learn(Learned::ReadingOn)
+        .learn(Learned::StreamEnded(StreamEnd::Refused));
+    let mut elsewhere = session(2);
+    elsewhere.resolved.identity = Some("another".into());
+    let cases = [
+        polled,
+        refused,
+        ended().view(not_ready()),
+        ended().view(WorkspaceView::Missing),
+        ended().view(WorkspaceView::Ready(elsewhere)),
+        ended().deleting(),
+    ];
+    for (n, case) in cases.into_iter().enumerate() {
+        assert!(!waits(&case), "case {n}");
+        assert_eq!(case.does(), "release", "case {n}");
+    }
+}
+
+#[test]
+fn a_process_that_finds_an_end_with_its_finalizer_reads_on_from_the_cursor() {
+    let mut case = running();
+    event(&mut case, "1", Some("running"));
+    let case = case.got(Ok(view("succeeded"))).settle().restarted();
+    for view in [WorkspaceView::Unknown, WorkspaceView::Ready(session(1))] {
+        assert!(waits(&case.clone().view(view)));
+    }
+    assert_eq!(case.memory.feed.cursor(), Some("1"));
+    let mut case = case.learn(Learned::ReadingOn).learn(Learned::StreamOpened);
+    assert!(!event(&mut case, "1", Some("running")), "a replay");
+    event(&mut case, "2", Some("succeeded"));
+    let case = case.learn(Learned::StreamEnded(StreamEnd::Closed));
+    assert_eq!(case.settled().event_count, Some(2));
+    assert_eq!(case.does(), "release");
+}
+
+#[test]
+fn a_run_that_never_was_submitted_has_no_last_events() {
+    let case = Case::new()
+        .spec(|s| s.cancel = Some(true))
+        .finalizer()
+        .settle();
+    assert_ne!(case.decide().follow, Follow::Finish);
+}

@@ -1,0 +1,177 @@
+//! More Runs than places for streams: places are shared by namespace and go round, and who has none is
+//! polled and says so once.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::{Namespace, Secret};
+use kube::{Api, api::PostParams};
+use serde_json::{Value, json};
+
+use run_operator::api::{ConditionType as Type, Run, Workspace, conditions};
+
+use crate::support::{Setup, TOKEN, World, condition_of, eventually, eventually_after};
+
+/// How often each run's stream was opened.
+async fn streams(world: &World) -> HashMap<String, u64> {
+    let runs = world.service.runs().await;
+    let of = |run: &Value| {
+        let name = run["runId"].as_str().unwrap().to_owned();
+        (name, run["streams"].as_u64().unwrap())
+    };
+    runs.iter().map(of).collect()
+}
+
+/// A second namespace with a Workspace and a token of its own.
+async fn neighbour(world: &World, name: &str) {
+    let created = |kind: Value| serde_json::from_value(kind).unwrap();
+    let namespaces: Api<Namespace> = Api::all(world.client.clone());
+    let namespace: Namespace = created(json!({"metadata": {"name": name}}));
+    let params = PostParams::default();
+    namespaces.create(&params, &namespace).await.unwrap();
+    let secrets: Api<Secret> = Api::namespaced(world.client.clone(), name);
+    let secret =
+        json!({"metadata": {"name": "run-operator-token"}, "stringData": {"token": TOKEN}});
+    let secret: Secret = serde_json::from_value(secret).unwrap();
+    secrets.create(&params, &secret).await.unwrap();
+    let workspaces: Api<Workspace> = Api::namespaced(world.client.clone(), name);
+    let workspace = json!({
+        "apiVersion": "run-operator.dev/v1alpha1", "kind": "Workspace",
+        "metadata": {"name": "default"}, "spec": {},
+    });
+    let workspace: Workspace = serde_json::from_value(workspace).unwrap();
+    workspaces.create(&params, &workspace).await.unwrap();
+}
+
+async fn simulate(world: &World, namespace: &str, name: &str) {
+    let simulate = json!({"runId": name, "outcome": "never"});
+    let run = json!({
+        "apiVersion": "run-operator.dev/v1alpha1", "kind": "Run", "metadata": {"name": name},
+        "spec": {"workload": {"image": "i", "simulate": simulate}},
+    });
+    let run: Run = serde_json::from_value(run).unwrap();
+    let runs: Api<Run> = Api::namespaced(world.client.clone(), namespace);
+    runs.create(&PostParams::default(), &run).await.unwrap();
+}
+
+fn synced(run: &Run) -> Option<String> {
+    let conditions = &run.status.as_ref()?.conditions;
+    conditions::find(conditions, Type::Synced).map(|c| c.message.clone())
+}
+
+#[tokio::test]
+async fn places_are_shared_by_namespace_and_go_round() {
+    let other: &'static str = format!("t-{}", uuid::Uuid::new_v4().simple()).leak();
+    let mut world = World::unattended(Setup {
+        operator: vec!["--max-streams", "4", "--namespace", other],
+        ..Setup::default()
+    })
+    .await;
+    neighbour(&world, other).await;
+    world.start_operator().await;
+    let history = world.history().await;
+    let many: Vec<String> = (0..12).map(|n| format!("many-{n}")).collect();
+    for name in &many {
+        simulate(&world, &world.namespace, name).await;
+    }
+    for name in &many {
+        world.state(name, "running").await;
+    }
+    let before = streams(&world).await;
+    for name in ["few-0", "few-1"] {
+        simulate(&world, other, name).await;
+    }
+    eventually("the other namespace has its streams", async || {
+        let now = streams(&world).await;
+        let opened = ["few-0", "few-1"].iter().all(|n| now.get(*n) >= Some(&1));
+        if opened {
+            Ok(())
+        } else {
+            Err(format!("{now:?}"))
+        }
+    })
+    .await;
+    let now = streams(&world).await;
+    let others = |all: &HashMap<String, u64>| many.iter().map(|n| all[n]).sum::<u64>();
+    println!(
+        "streams of the many: {} and then {}",
+        others(&before),
+        others(&now)
+    );
+    assert!(others(&now) <= 12, "it did not wait for a turn of all");
+    for name in &many {
+        let run = world
+            .run_until(name, "has a stream or says that it is polled", |run| {
+                synced(run).is_some()
+            })
+            .await;
+        assert_eq!(condition_of(&run, Type::Synced).unwrap().status, "True");
+    }
+    eventually_after(
+        Duration::from_mins(3),
+        "every run had a stream",
+        async || {
+            let now = streams(&world).await;
+            let without = now.values().filter(|opened| **opened == 0).count();
+            if without == 0 {
+                Ok(())
+            } else {
+                Err(format!("{without} had none"))
+            }
+        },
+    )
+    .await;
+    let stats = world.service.get("stats").await;
+    assert!(stats["openStreams"].as_u64().unwrap() <= 4, "{stats}");
+    assert_eq!(
+        world.operator().metric("run_operator_stream_limit").await,
+        4.0
+    );
+    let mut polled = 0;
+    for name in &many {
+        let mut said: Vec<String> = history.of(name).iter().filter_map(synced).collect();
+        said.dedup();
+        said.retain(|message| message.contains("is polled in between"));
+        assert!(said.len() <= 1, "{name} said it {} times", said.len());
+        polled += said.len();
+    }
+    assert!(
+        (8..=12).contains(&polled),
+        "{polled} say that they are polled"
+    );
+    // What changes without an event is seen by a poll, and the sentence cost one write.
+    for name in &many {
+        let quiet = json!({"state": "processing", "event": false});
+        let path = format!("runs/{name}/state");
+        world.service.post(&path, quiet).await;
+    }
+    for name in &many {
+        world.state(name, "processing").await;
+    }
+    history.holds().await;
+    world.one_run_each().await;
+}
+
+#[tokio::test]
+async fn a_stream_that_only_repeats_itself_is_opened_less_and_less_often() {
+    use base64::Engine as _;
+    let world = World::new().await;
+    let event = "id: always-the-same\nevent: note\ndata: {\"state\":\"running\"}\n\n";
+    let raw = base64::engine::general_purpose::STANDARD.encode(event);
+    let action = json!({"type": "stream", "raw": [raw], "then": "end"});
+    let streams = json!({"operation": "streamEvents"});
+    world.service.lasting_fault(streams, action).await;
+    world
+        .simulate("train", json!({"runId": "train", "outcome": "never"}))
+        .await;
+    world.state("train", "running").await;
+    // Polls come every three seconds at last.
+    let reads = usize::try_from(world.service.count("getRun").await).unwrap();
+    world.asked("getRun", reads + 8).await;
+    let opened = world.service.requests("streamEvents").await.len();
+    assert!(opened <= 8, "{opened} streams for one event");
+    assert_eq!(
+        world.run("train").await.status.unwrap().event_count,
+        Some(1)
+    );
+}
