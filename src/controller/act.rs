@@ -54,7 +54,8 @@ pub(super) async fn act(
             // Only a first intent takes the key: a mend or a takeover has it.
             let first = intent.epoch == 1 && *clean;
             // A Workspace that is about to go takes nobody; deciding again will say so.
-            let entered = (!needs_workspace(run)).then(|| ctx.doors.enter(key));
+            let base_url = slot.view.place().map(|place| place.base_url.as_str());
+            let entered = (!needs_workspace(run, base_url)).then(|| ctx.doors.enter(key));
             if matches!(entered, Some(None)) {
                 return Ok(Acted::Learned);
             }

@@ -26,6 +26,8 @@ pub struct Checked {
     pub generation: i64,
     /// Whether all went well.
     pub ready: bool,
+    /// Whether it failed and was passed over.
+    pub passed_over: bool,
     /// When the next regular one is due.
     pub next: Timestamp,
 }
@@ -49,6 +51,8 @@ pub struct Checks {
 struct State {
     last: Option<(Checked, Timestamp)>,
     failures: u32,
+    /// Since when no call can be made, as far as the checks know.
+    trouble: Option<Timestamp>,
     in_vain: u32,
     client: Option<(String, Option<Vec<u8>>, Client)>,
     gate: Option<Arc<Gate>>,
@@ -129,6 +133,27 @@ impl Checks {
         }
         last.next = soonest;
         true
+    }
+
+    /// Whether the last check failed and was passed over.
+    pub fn passed_over(&self, key: &Key) -> bool {
+        let table = lock(&self.table);
+        let last = table.get(key).and_then(|state| state.last.as_ref());
+        last.is_some_and(|(last, _)| last.passed_over)
+    }
+
+    /// A check found that no call can be made. Returns since when that is so.
+    pub fn troubled(&self, key: &Key, now: Timestamp) -> Timestamp {
+        let mut table = lock(&self.table);
+        let state = table.entry(key.clone()).or_default();
+        *state.trouble.get_or_insert(now)
+    }
+
+    /// A check found that calls can be made.
+    pub fn untroubled(&self, key: &Key) {
+        if let Some(state) = lock(&self.table).get_mut(key) {
+            state.trouble = None;
+        }
     }
 
     /// Checks in a row that failed.

@@ -13,6 +13,7 @@ fn checked(at: Timestamp) -> Checks {
         uid: "u".to_owned(),
         generation: 1,
         ready: true,
+        passed_over: false,
         next: later(at, Duration::from_mins(5)),
     };
     checks.done(&key(), last, at);

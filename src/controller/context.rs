@@ -10,7 +10,7 @@ use kube::{
         reflector::{Lookup, ObjectRef, Store},
     },
 };
-use tokio::sync::Notify;
+use tokio::sync::{Notify, Semaphore};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::api::{
@@ -20,12 +20,13 @@ use crate::decide::{
     Settings, WorkspaceView,
     answer::{Failure, FailureKind},
 };
-use crate::service::AllowList;
+use crate::service::{AllowList, HttpPool};
 
 pub use super::apiserver::Guarded;
 pub use crate::clock::{now, wall};
 
 use super::{
+    check_places::CheckPlaces,
     checks::Checks,
     departure::Doors,
     gate::Gate,
@@ -39,7 +40,11 @@ use super::{
     rivals::Claims,
     secret_table::SecretTable,
     stream_places::Places,
+    versions::Versions,
 };
+
+/// Reads of Secrets at the same time: the API server serves others too.
+const SECRET_READS: usize = 32;
 
 /// What the operator was told at its start.
 #[derive(Clone, Debug)]
@@ -109,6 +114,14 @@ pub struct Context {
     pub doors: Doors,
     /// When Workspaces are checked.
     pub checks: Checks,
+    /// Who may make a call for a check.
+    pub places: Arc<CheckPlaces>,
+    /// The services' versions, as they are asked for.
+    pub versions: Versions,
+    /// The connections to services.
+    pub http: HttpPool,
+    /// Bounds the reads of Secrets at the same time.
+    pub secret_reads: Semaphore,
     /// The Secrets that Workspaces name.
     pub secrets: SecretTable,
     /// The places for event streams.
@@ -147,6 +160,10 @@ impl Context {
             registry: Registry::default(),
             doors: Doors::default(),
             checks: Checks::default(),
+            places: Arc::default(),
+            versions: Versions::default(),
+            http: HttpPool::default(),
+            secret_reads: Semaphore::new(SECRET_READS),
             secrets: SecretTable::default(),
             gone: Notify::new(),
             calls: TaskTracker::new(),
@@ -267,6 +284,7 @@ impl Context {
                 reason: Reason::WorkspaceNotFound,
                 message: "this operator was started without ClusterWorkspaces (--cluster-workspaces=false)."
                     .to_owned(),
+                since: jiff::Timestamp::MIN,
             });
         }
         let slot = self.registry.slot(key);

@@ -9,6 +9,7 @@ use kube::{Api, Resource, ResourceExt, runtime::reflector::Store};
 
 use crate::api::Run;
 use crate::decide::need::needs_workspace;
+use crate::service::BaseUrl;
 
 use super::{
     apiserver,
@@ -106,13 +107,15 @@ pub(super) enum Departure {
 
 /// The Runs that need this Workspace, as far as the stores know, in the order of their names, and those
 /// that vanished and whose runs are still to be cancelled; of a `ClusterWorkspace` with their namespaces.
-pub(super) fn needed_by(ctx: &Context, key: &Key) -> Vec<String> {
+pub(super) fn needed_by<K: Kind>(ctx: &Context, workspace: &K, key: &Key) -> Vec<String> {
+    let base_url = base_url(ctx, workspace);
+    let base_url = base_url.as_deref();
     let mut names: Vec<String> = ctx
         .run_stores()
         .flat_map(Store::state)
-        .filter(|run| needs(run, key))
+        .filter(|run| needs(run, key, base_url))
         .map(|run| key.naming(&run.namespace().unwrap_or_default(), &run.name_any()))
-        .chain(reaper::owing(ctx, key))
+        .chain(reaper::owing(ctx, key, base_url))
         .collect();
     names.sort();
     names
@@ -122,10 +125,10 @@ pub(super) fn needed_by(ctx: &Context, key: &Key) -> Vec<String> {
 /// list, since a store may be behind.
 pub(super) async fn depart<K: Kind>(ctx: &Context, workspace: &K, key: &Key) -> Departure {
     let nobody_inside = ctx.doors.close(key);
-    if !nobody_inside || !needed_by(ctx, key).is_empty() {
+    if !nobody_inside || !needed_by(ctx, workspace, key).is_empty() {
         return Departure::Waits;
     }
-    match needed_live(ctx, key).await {
+    match needed_live(ctx, key, base_url(ctx, workspace).as_deref()).await {
         Ok(false) => {}
         Ok(true) => return Departure::Waits,
         Err(error) => {
@@ -169,7 +172,18 @@ enum ListError {
     Timeout,
 }
 
-async fn needed_live(ctx: &Context, key: &Key) -> Result<bool, ListError> {
+/// The Workspace's base URL, allowed or not, as a Run is pinned to it; none where neither the Workspace nor the
+/// operator names one.
+fn base_url<K: Kind>(ctx: &Context, workspace: &K) -> Option<String> {
+    let spec = workspace.common();
+    let url = spec
+        .base_url
+        .as_deref()
+        .or(ctx.config.base_url.as_deref())?;
+    Some(BaseUrl::normalised(url).unwrap_or_else(|| url.to_owned()))
+}
+
+async fn needed_live(ctx: &Context, key: &Key, base_url: Option<&str>) -> Result<bool, ListError> {
     let scopes = if key.namespace.is_empty() {
         Scope::of(&ctx.config.namespaces)
     } else {
@@ -179,7 +193,7 @@ async fn needed_live(ctx: &Context, key: &Key) -> Result<bool, ListError> {
         let api: Api<Run> = scope.api(ctx.client.clone());
         let mut needed = false;
         let list = apiserver::list(&api, None, |run| {
-            needed = needs(&run, key);
+            needed = needs(&run, key, base_url);
             needed
         });
         let listed = tokio::time::timeout(TIMEOUT, list).await;
@@ -194,10 +208,12 @@ async fn needed_live(ctx: &Context, key: &Key) -> Result<bool, ListError> {
 }
 
 /// A Run that can't be read is needy as long as it is held.
-fn needs(run: &Guarded<Run>, key: &Key) -> bool {
+fn needs(run: &Guarded<Run>, key: &Key, base_url: Option<&str>) -> bool {
     let namespace = run.meta().namespace.as_deref().unwrap_or_default();
     match &run.0 {
-        Ok(run) => Key::of(&run.spec.workspace_ref(), namespace) == *key && needs_workspace(run),
+        Ok(run) => {
+            Key::of(&run.spec.workspace_ref(), namespace) == *key && needs_workspace(run, base_url)
+        }
         Err(_) => writes::held(run) && (key.namespace.is_empty() || key.namespace == namespace),
     }
 }

@@ -251,7 +251,7 @@ impl Follower {
         let mut moves: Option<Instant> = None;
         loop {
             let current = slot.borrow_and_update().clone();
-            if !current.view.keeps_streams(&self.place) {
+            if !current.keeps(&self.place) || !current.view.keeps_streams(&self.place) {
                 return End::Unusable;
             }
             let newer = self

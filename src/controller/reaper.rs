@@ -9,7 +9,7 @@ use std::time::Duration;
 use kube::ResourceExt;
 
 use crate::api::Run;
-use crate::decide::Effect;
+use crate::decide::{Effect, need::pinned_elsewhere};
 
 use super::{
     afresh::{self, Found},
@@ -133,12 +133,15 @@ fn forget(ctx: &Context, entry: &Entry) {
     }
 }
 
-/// The names of the Runs that are gone and whose runs are yet to be cancelled with this Workspace.
-pub(super) fn owing(ctx: &Context, key: &Key) -> Vec<String> {
+/// The names of the Runs that are gone and whose runs are yet to be cancelled with this Workspace,
+/// which has this base URL.
+pub(super) fn owing(ctx: &Context, key: &Key, base_url: Option<&str>) -> Vec<String> {
     let owes = |entry: &Arc<Entry>| {
         let run = entry.with(|state| state.owes());
-        run.is_some_and(|run| Key::of(&run.spec.workspace_ref(), &entry.namespace) == *key)
-            && !present(ctx, entry)
+        run.is_some_and(|run| {
+            Key::of(&run.spec.workspace_ref(), &entry.namespace) == *key
+                && !pinned_elsewhere(&run, base_url)
+        }) && !present(ctx, entry)
     };
     let entries = ctx.objects.all().into_iter();
     entries

@@ -7,8 +7,15 @@ use std::sync::{Arc, Mutex};
 
 use tokio::sync::watch;
 
-use crate::api::run::{WorkspaceKind, WorkspaceRef};
-use crate::decide::{WorkspaceView, answer::Failure, answer::FailureKind};
+use crate::api::{
+    run::{WorkspaceKind, WorkspaceRef},
+    status::ResolvedWorkspace,
+};
+use crate::decide::{
+    Session, WorkspaceView,
+    answer::{Failure, FailureKind},
+    place::elsewhere,
+};
 use crate::service::{Client, Credentials};
 
 use super::{context::lock, gate::Gate};
@@ -67,12 +74,46 @@ pub struct Slot {
     pub view: WorkspaceView,
     /// For calls; there only while the view is Ready.
     pub live: Option<Arc<Live>>,
+    /// The place of the last verified session, as long as nothing says that the Workspace stands for another
+    /// or for none: a stream that is open there stays open, though no call can be made.
+    pub place: Option<ResolvedWorkspace>,
 }
 
 impl Slot {
-    /// A Workspace that no call can be made with.
+    /// A Workspace that no call can be made with, and no stream kept.
     pub fn closed(view: WorkspaceView) -> Self {
-        Self { view, live: None }
+        Self::paused(view, None)
+    }
+
+    /// A Workspace that no call can be made with now; the streams of `place` stay open.
+    pub fn paused(view: WorkspaceView, place: Option<ResolvedWorkspace>) -> Self {
+        Self {
+            view,
+            live: None,
+            place,
+        }
+    }
+
+    /// A verified Workspace.
+    pub fn ready(session: Session, live: Arc<Live>) -> Self {
+        Self {
+            place: Some(session.resolved.clone()),
+            view: WorkspaceView::Ready(session),
+            live: Some(live),
+        }
+    }
+
+    /// Whether a stream that was opened at `place` may stay open, whatever becomes of the token.
+    pub fn keeps(&self, place: &ResolvedWorkspace) -> bool {
+        let now = self.place.as_ref();
+        now.is_some_and(|now| elsewhere(place, now).is_none())
+    }
+}
+
+impl Live {
+    /// Whether calls of both sessions carry the same token.
+    pub fn same_token(&self, other: &Self) -> bool {
+        self.credentials.token == other.credentials.token
     }
 }
 
@@ -130,14 +171,15 @@ impl Registry {
     pub fn set(&self, key: &Key, slot: Slot) -> bool {
         // Under the lock: what is set must not be forgotten at the same moment.
         sender(&mut lock(&self.slots), key).send_if_modified(|current| {
-            let same = current.view == slot.view;
+            let same = current.view == slot.view && current.place == slot.place;
             *current = slot;
             !same
         })
     }
 
     /// A Run's call raised a suspicion about the session `number`. Returns whether it is news: then the
-    /// Workspace must be checked. A rejected token is used no more until the check has ended.
+    /// Workspace must be checked. A rejected token is used for no call until a check has gone well; open streams
+    /// stay.
     pub fn suspect(&self, key: &Key, number: u64, suspicion: Suspicion) -> bool {
         let Some(sender) = lock(&self.slots).get(key).cloned() else {
             return false;
@@ -148,7 +190,7 @@ impl Registry {
             Suspicion::Unauthorized => sender.send_if_modified(|slot| {
                 let meant = meant(slot);
                 if meant {
-                    *slot = Slot::closed(WorkspaceView::Unknown);
+                    *slot = Slot::paused(WorkspaceView::Unknown, slot.place.take());
                 }
                 meant
             }),
@@ -206,9 +248,8 @@ pub(super) fn key() -> Key {
 
 #[cfg(test)]
 mod tests {
-    use crate::api::{Contract, status::ResolvedWorkspace};
+    use crate::api::Contract;
     use crate::controller::metrics::Metrics;
-    use crate::decide::Session;
     use crate::service::{AllowList, BaseUrl, ClientConfig, Token};
 
     use super::*;
@@ -236,22 +277,21 @@ mod tests {
             base_url: url.to_owned(),
             identity: None,
         };
-        Slot {
-            view: WorkspaceView::Ready(Session {
-                number,
-                resolved,
-                holds: None,
-            }),
-            live: Some(Arc::new(Live {
-                client: Client::new(config).unwrap(),
-                credentials: Credentials {
-                    token,
-                    workspace_id: None,
-                },
-                number,
-                gate: Arc::new(gate),
-            })),
-        }
+        let session = Session {
+            number,
+            resolved,
+            holds: None,
+        };
+        let live = Live {
+            client: Client::new(config).unwrap(),
+            credentials: Credentials {
+                token,
+                workspace_id: None,
+            },
+            number,
+            gate: Arc::new(gate),
+        };
+        Slot::ready(session, Arc::new(live))
     }
 
     #[test]
@@ -264,6 +304,22 @@ mod tests {
         assert!(registry.suspect(&key(), 2, Suspicion::Unauthorized));
         assert!(registry.slot(&key()).live.is_none() && registry.suspected(&key()));
         assert!(!registry.suspect(&key(), 2, Suspicion::Unauthorized));
+    }
+
+    #[test]
+    fn a_rejected_token_closes_no_stream_of_its_place() {
+        let registry = Registry::default();
+        registry.set(&key(), ready(2));
+        let place = registry.slot(&key()).place.unwrap();
+        registry.suspect(&key(), 2, Suspicion::Unauthorized);
+        assert!(registry.slot(&key()).keeps(&place));
+        let elsewhere = ResolvedWorkspace {
+            base_url: "http://localhost:2/api/v1".to_owned(),
+            ..place.clone()
+        };
+        assert!(!registry.slot(&key()).keeps(&elsewhere));
+        registry.set(&key(), Slot::closed(WorkspaceView::Missing));
+        assert!(!registry.slot(&key()).keeps(&place));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use kube::{Api, Resource, core::NamespaceResourceScope};
 
 /// One watch's reach.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Scope {
     /// Every namespace.
     All,

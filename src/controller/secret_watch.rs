@@ -1,7 +1,11 @@
 //! How a change of a Secret is noticed: by a watch by name where RBAC allows it, and by a read every 30 s
-//! where no watch is established. Both see metadata alone.
+//! where no watch is established. Both see metadata only.
+//!
+//! # Guarantees
+//! - At most 32 watches, and 20 reads a second: beyond 600 Secrets without a watch a round takes longer than 30 s.
+//!   A 401 has a Secret read at once, whoever is next.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -19,46 +23,68 @@ use crate::decide::backoff;
 use super::{
     apiserver::{Source, WatchError, watch_once},
     context::Context,
-    registry::Key,
     secret_table::{Coverage, Read, SecretName, Watched},
     secrets::TIMEOUT,
     watch::chain,
 };
 
-/// How often a Secret that no established watch covers is looked at.
-const REREAD: Duration = Duration::from_secs(30);
-/// Looks at the same time.
+/// How often a Secret that no established watch covers is read, in steps.
+const ROUND: usize = 30;
+/// The length of a step.
+const STEP: Duration = Duration::from_secs(1);
+/// Reads of one step, at most.
+const READS_A_STEP: usize = 20;
+/// Reads at the same time.
 const REREADS_AT_ONCE: usize = 8;
+/// Changes of what is named are gathered for this long.
+const GATHER: Duration = Duration::from_millis(100);
 /// Pause before a forbidden watch is tried again: somebody has to change RBAC first.
 const AFTER_FORBIDDEN: Duration = Duration::from_mins(5);
 /// The longest pause before a watch that failed otherwise is begun anew.
 const AFTER_FAILURE: Duration = Duration::from_secs(30);
 
-/// A Workspace names these Secrets: sees to it that their changes are noticed.
-pub fn follow(ctx: &Arc<Context>, workspace: &Key, secrets: BTreeSet<SecretName>) {
-    if ctx.secrets.name(workspace, secrets) {
-        settle(ctx);
+/// Keeps the watches and reads what none of them covers, until shutdown.
+pub async fn run(ctx: Arc<Context>) {
+    let reread = tokio::spawn(reread_in_turn(Arc::clone(&ctx)));
+    loop {
+        tokio::select! {
+            () = ctx.secrets.changed.notified() => {
+                settle(&ctx);
+                tokio::time::sleep(GATHER).await;
+            }
+            () = ctx.shutdown.cancelled() => break,
+        }
+    }
+    // An API server that hangs is not to hold up the end.
+    reread.abort();
+}
+
+async fn reread_in_turn(ctx: Arc<Context>) {
+    let mut steps = interval_at(Instant::now() + STEP, STEP);
+    steps.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut last = None;
+    let mut left = 0;
+    loop {
+        steps.tick().await;
+        let due;
+        (due, left) = due_reads(left, ctx.secrets.uncovered());
+        let next = ctx.secrets.next_uncovered(last.as_ref(), due);
+        last = next.last().cloned().or(last);
+        let reads = futures::stream::iter(next);
+        reads
+            .for_each_concurrent(REREADS_AT_ONCE, |secret| reread(&ctx, secret))
+            .await;
     }
 }
 
-/// Looks at the Secrets that no watch covers, until shutdown.
-pub async fn run(ctx: Arc<Context>) {
-    let mut round = interval_at(Instant::now() + REREAD, REREAD);
-    round.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    loop {
-        tokio::select! {
-            _ = round.tick() => {
-                let uncovered = futures::stream::iter(ctx.secrets.uncovered());
-                let reread = uncovered.for_each_concurrent(REREADS_AT_ONCE, |secret| reread(&ctx, secret));
-                // An API server that hangs is not to hold up the end.
-                tokio::select! {
-                    () = reread => {}
-                    () = ctx.shutdown.cancelled() => return,
-                }
-            }
-            () = ctx.secrets.unnamed.notified() => settle(&ctx),
-            () = ctx.shutdown.cancelled() => return,
-        }
+/// How many of so many Secrets are read in this step, and the thirtieths of a read that are left for the next.
+fn due_reads(left: usize, secrets: usize) -> (usize, usize) {
+    let due = left + secrets;
+    let reads = due / ROUND;
+    if reads > READS_A_STEP {
+        (READS_A_STEP, 0)
+    } else {
+        (reads, due % ROUND)
     }
 }
 
@@ -119,7 +145,7 @@ async fn watch(ctx: Arc<Context>, watched: Watched) {
             report(&watched, before, coverage, failures, &error);
         }
         let pause = if forbidden {
-            settle(&ctx);
+            ctx.secrets.changed.notify_one();
             AFTER_FORBIDDEN
         } else {
             let seed = backoff::seed(&watched.name, failures);
@@ -174,7 +200,7 @@ fn established(ctx: &Arc<Context>, watched: &Watched, listed: &HashSet<SecretNam
     if before == Some(Coverage::Forbidden) {
         tracing::info!(secret.name = %watched.name, scope = ?watched.scope, "the watch of a Secret is allowed now");
         // Watches of single namespaces are not needed any more.
-        settle(ctx);
+        ctx.secrets.changed.notify_one();
     }
 }
 
@@ -194,11 +220,35 @@ fn report(
     if now == Coverage::Forbidden {
         if before != Coverage::Forbidden {
             tracing::warn!(
-                secret.name = %name, scope = ?scope, reread_seconds = REREAD.as_secs(),
+                secret.name = %name, scope = ?scope, reread_seconds = ROUND,
                 "RBAC forbids the watch of a Secret, so it is read again and again instead; allow the verbs list and watch on the resource secrets with this resourceName"
             );
         }
         return;
     }
     tracing::warn!(secret.name = %name, scope = ?scope, failures, error = %chain(error), "the watch of a Secret failed; beginning anew");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The steps between the reads of one Secret, where so many are read in turn.
+    fn steps_of_a_round(secrets: usize) -> usize {
+        let (mut left, mut read, mut steps) = (0, 0, 0);
+        while read < secrets {
+            let (now, rest) = due_reads(left, secrets);
+            (left, read, steps) = (rest, read + now, steps + 1);
+        }
+        steps
+    }
+
+    #[test]
+    fn each_secret_is_read_every_half_minute_and_the_reads_are_bounded() {
+        for secrets in [1, 7, 30, 600] {
+            assert_eq!(steps_of_a_round(secrets), ROUND, "{secrets}");
+        }
+        assert_eq!(steps_of_a_round(2000), 100);
+        assert_eq!(due_reads(0, 0), (0, 0));
+    }
 }

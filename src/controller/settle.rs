@@ -5,9 +5,12 @@ use std::time::Duration;
 
 use kube::ResourceExt;
 
-use crate::api::{WorkspaceStatus, status::ResolvedWorkspace};
+use crate::api::{ConditionType, Reason, WorkspaceStatus, conditions, status::ResolvedWorkspace};
 use crate::decide::{
-    Session, WorkspaceView, backoff, transitions,
+    Session, WorkspaceView,
+    recheck::{self, Standing},
+    situation::Why,
+    transitions,
     workspace::{Assessment, Check, Obstacle},
 };
 
@@ -25,8 +28,6 @@ use super::{
 /// How often a Ready Workspace is checked: a change of the service's version or of the token's workspace
 /// is noticed within this time without a call that fails.
 const RECHECK: Duration = Duration::from_mins(5);
-/// The longest pause of the one prober of a Workspace that is not Ready.
-const PROBE_MAX: Duration = Duration::from_secs(30);
 
 /// Tells the Runs what they may do. Returns when to check again.
 pub(super) fn settle<K: Kind>(
@@ -39,11 +40,11 @@ pub(super) fn settle<K: Kind>(
 ) -> Duration {
     let asked = check.obstacle.as_ref().and_then(Obstacle::retry_after);
     let slot = match (&assessment.usable, live) {
-        (Ok(()), Some(prepared)) => ready_slot(ctx, workspace, key, check, prepared, assessment),
-        (Err(why), _) => Slot::closed(WorkspaceView::NotReady {
-            reason: why.reason,
-            message: assessment.message(),
-        }),
+        (Ok(()), Some(prepared)) => {
+            ctx.checks.untroubled(key);
+            ready_slot(ctx, workspace, key, check, prepared, assessment)
+        }
+        (Err(why), _) => not_ready_slot(ctx, workspace, key, &check, why, assessment),
         (Ok(()), None) => Slot::closed(WorkspaceView::Unknown),
     };
     if ctx.registry.set(key, slot) {
@@ -53,9 +54,73 @@ pub(super) fn settle<K: Kind>(
         return RECHECK;
     }
     let attempt = ctx.checks.failures(key).saturating_add(1);
-    let seed = backoff::seed(&workspace.uid().unwrap_or_default(), attempt);
-    let own = backoff::delay(attempt, None, seed).min(PROBE_MAX);
-    own.max(backoff::asked(asked))
+    recheck::pause(&workspace.uid().unwrap_or_default(), attempt, asked)
+}
+
+/// The standing before a check. What an earlier process verified counts as long as this one has not looked.
+pub(super) fn standing<K: Kind>(ctx: &Context, workspace: &K, key: &Key) -> Standing {
+    let slot = ctx.registry.slot(key);
+    let uid = workspace.uid().unwrap_or_default();
+    let verified = match (&slot.view, &slot.place) {
+        (WorkspaceView::NotReady { .. }, _) => false,
+        (_, Some(place)) => place.uid == uid,
+        (_, None) => workspace
+            .stored()
+            .is_some_and(|status| conditions::is_true(&status.conditions, ConditionType::Ready)),
+    };
+    Standing {
+        verified,
+        passed_over: ctx.checks.passed_over(key),
+    }
+}
+
+/// A check failed and is passed over: session and streams go on, and no status is written. Only what holds new
+/// submissions holds them from now on. Returns when to check again.
+pub(super) fn pass_over<K: Kind>(
+    ctx: &Context,
+    workspace: &K,
+    key: &Key,
+    check: &Check,
+    assessment: &Assessment,
+) -> Duration {
+    ctx.checks.troubled(key, now());
+    let mut slot = ctx.registry.slot(key);
+    if let WorkspaceView::Ready(session) = &mut slot.view {
+        session.holds = recheck::holds(session.holds.take(), assessment.holds.clone());
+        if ctx.registry.set(key, slot) {
+            wake::runs_of(ctx, key);
+        }
+    }
+    let asked = check.obstacle.as_ref().and_then(Obstacle::retry_after);
+    recheck::soon(&workspace.uid().unwrap_or_default(), asked)
+}
+
+/// Streams that are open stay open as long as the trouble may pass; the Runs repeat an outage in the words that
+/// it began with.
+fn not_ready_slot<K: Kind>(
+    ctx: &Context,
+    workspace: &K,
+    key: &Key,
+    check: &Check,
+    why: &Why,
+    assessment: &Assessment,
+) -> Slot {
+    let current = ctx.registry.slot(key);
+    let since = ctx.checks.troubled(key, now());
+    let uid = workspace.uid().unwrap_or_default();
+    let may_pass = check.obstacle.as_ref().is_some_and(Obstacle::may_pass);
+    let place = current.place.filter(|place| may_pass && place.uid == uid);
+    let outage = |view: &WorkspaceView| matches!(view, WorkspaceView::NotReady { reason, .. } if *reason == Reason::ServiceUnavailable);
+    let view = if why.reason == Reason::ServiceUnavailable && outage(&current.view) {
+        current.view
+    } else {
+        WorkspaceView::NotReady {
+            reason: why.reason,
+            message: assessment.message(),
+            since,
+        }
+    };
+    Slot::paused(view, place)
 }
 
 /// The same token at the same place goes on with its session, unless a call with it was rejected. A token
@@ -102,14 +167,12 @@ fn ready_slot<K: Kind>(
         number,
         gate,
     });
-    Slot {
-        view: WorkspaceView::Ready(Session {
-            number,
-            resolved,
-            holds: assessment.holds.clone(),
-        }),
-        live: Some(live),
-    }
+    let session = Session {
+        number,
+        resolved,
+        holds: assessment.holds.clone(),
+    };
+    Slot::ready(session, live)
 }
 
 /// Writes the status, if it differs from the stored one, and tells of the turn that it took. `waits` says

@@ -13,8 +13,8 @@ use crate::decide::{
     workspace::{Check, Obstacle},
 };
 use crate::service::{
-    BaseUrl, BaseUrlError, CallError, Client, ClientConfig, ConfigError, Credentials, Observer,
-    Token, TokenError, WorkspaceId,
+    BaseUrl, BaseUrlError, Client, ClientConfig, ConfigError, Credentials, Observer, Token,
+    TokenError, WorkspaceId,
 };
 
 use super::{
@@ -49,19 +49,27 @@ pub(super) async fn check<K: Kind>(
             return (check, None);
         }
     };
-    match prepared.client.version().await {
+    let namespace = &key.namespace;
+    let version = ctx.versions.ask(&prepared.client, &ctx.places, namespace);
+    match version.await {
         Ok(reply) => {
             check.version = Some(reply.version);
             check.request_id = reply.request_id;
         }
-        Err(error) => {
-            log_failure(key, "getVersion", &error);
-            check.obstacle = Some(Obstacle::Version(Failure::from(&error)));
+        Err(failure) => {
+            log_failure(key, "getVersion", &failure);
+            check.obstacle = Some(Obstacle::Version(failure));
             return (check, None);
         }
     }
-    let answer = prepared.client.current_workspace(&prepared.credentials);
-    match answer.await {
+    let origin = prepared.client.base_url().origin();
+    let place = ctx.places.enter(origin, namespace).await;
+    let answer = prepared
+        .client
+        .current_workspace(&prepared.credentials)
+        .await;
+    drop(place);
+    match answer {
         Ok(reply) => {
             check.identity = Some(reply.identity);
             check.record = Some(reply.record);
@@ -69,17 +77,18 @@ pub(super) async fn check<K: Kind>(
             (check, Some(prepared))
         }
         Err(error) => {
-            log_failure(key, "getCurrentWorkspace", &error);
-            check.obstacle = Some(Obstacle::Identity(Failure::from(&error)));
+            let failure = Failure::from(&error);
+            log_failure(key, "getCurrentWorkspace", &failure);
+            check.obstacle = Some(Obstacle::Identity(failure));
             (check, None)
         }
     }
 }
 
-fn log_failure(key: &Key, call: &'static str, error: &CallError) {
+fn log_failure(key: &Key, call: &'static str, failure: &Failure) {
     tracing::warn!(
         k8s.namespace.name = %key.namespace, workspace.name = %key.name, call,
-        http.status = error.http_status(), request.id = error.request_id(), error = %chain(error),
+        http.status = failure.http_status, request.id = failure.request_id, error = failure.message,
         "a Workspace's check failed"
     );
 }
@@ -214,12 +223,12 @@ fn client(
         user_agent: concat!("run-operator/", env!("CARGO_PKG_VERSION")).to_owned(),
         observer: Arc::clone(&ctx.metrics) as Arc<dyn Observer>,
     };
-    let client = Client::new(config).map_err(|error| {
+    let client = Client::shared(config, &ctx.http).map_err(|error| {
         let todo = match error {
-            ConfigError::ReadCa(_) | ConfigError::EmptyCa => {
+            ConfigError::ReadCa(_) | ConfigError::EmptyCa | ConfigError::BuildClient(_) => {
                 "Correct the Secret that spec.caSecretRef names."
             }
-            ConfigError::BuildClient(_) => "Name a CA bundle in spec.caSecretRef.",
+            ConfigError::NoSystemRoots => "Name a CA bundle in spec.caSecretRef.",
             ConfigError::UserAgent(_) | ConfigError::NoTlsProvider => {
                 "This is a bug of the operator; please report it."
             }

@@ -12,6 +12,7 @@ use crate::api::Reason;
 use crate::decide::{
     self, WorkspaceView, backoff,
     memory::later,
+    recheck,
     workspace::{Obstacle, assess},
 };
 
@@ -24,7 +25,7 @@ use super::{
     metrics::ReconcileResult,
     registry::{Key, Slot},
     secret_table::SecretName,
-    secret_watch, settle, undecodable, verify, wake,
+    settle, undecodable, verify, wake,
     watch::chain,
     writes::{self, WriteError},
 };
@@ -124,6 +125,7 @@ fn tell_runs(ctx: &Context, key: &Key) {
         message:
             "its fields can't be read; correct them, or apply the CRDs of this operator's version."
                 .to_owned(),
+        since: ctx.checks.troubled(key, now()),
     };
     if ctx.registry.set(key, Slot::closed(view)) {
         wake::runs_of(ctx, key);
@@ -166,6 +168,7 @@ fn unheld<K: Kind>(
             reason: Reason::Checking,
             message: "its finalizer could not be written; the operator's log says why, and it is tried again."
                 .to_owned(),
+            since: ctx.checks.troubled(key, now()),
         };
         ctx.registry.set(key, Slot::closed(view));
         wake::runs_of(ctx, key);
@@ -180,7 +183,7 @@ fn in_vain<K: Kind>(ctx: &Context, workspace: &K, key: &Key) -> Duration {
     backoff::delay(times, None, seed).clamp(IN_VAIN, AFTER_REFUSAL)
 }
 
-fn follow_secrets<K: Kind>(ctx: &Arc<Context>, workspace: &K, key: &Key) {
+fn follow_secrets<K: Kind>(ctx: &Context, workspace: &K, key: &Key) {
     let spec = workspace.common();
     let ca = spec.ca_secret().map(|(name, _)| name);
     let names = ca.into_iter().chain([spec.token_secret().0]);
@@ -188,7 +191,7 @@ fn follow_secrets<K: Kind>(ctx: &Arc<Context>, workspace: &K, key: &Key) {
         namespace: K::secret_namespace(ctx, key),
         name: name.to_owned(),
     });
-    secret_watch::follow(ctx, key, secrets.collect());
+    ctx.secrets.name(key, secrets.collect());
 }
 
 fn due<K: Kind>(ctx: &Context, workspace: &K, key: &Key) -> Verdict {
@@ -198,23 +201,29 @@ fn due<K: Kind>(ctx: &Context, workspace: &K, key: &Key) -> Verdict {
     ctx.checks.due(key, &uid, generation, suspected, now())
 }
 
-/// Checks the Workspace and tells everybody. Returns when the next check is due.
+/// Checks the Workspace and applies the result. Returns when the next check is due.
 async fn examine<K: Kind>(ctx: &Context, workspace: &K, key: &Key) -> (Duration, ReconcileResult) {
     ctx.registry.clear_suspicion(key);
-    let (mut check, live) = verify::check(ctx, workspace, key).await;
+    // A check may wait for others.
+    let checked = tokio::select! {
+        checked = verify::check(ctx, workspace, key) => checked,
+        () = ctx.shutdown.cancelled() => return (AFTER_SILENCE, ReconcileResult::success),
+    };
+    let (mut check, live) = checked;
     if check.obstacle.as_ref().is_some_and(Obstacle::no_file) {
         // This process's own trouble: the Workspace is what it was.
         ctx.short_of_files();
         ctx.checks.secret_changed(key);
         return (AFTER_SILENCE, ReconcileResult::error);
     }
-    if check.learnt_nothing() && ctx.registry.slot(key).live.is_some() {
+    let standing = settle::standing(ctx, workspace, key);
+    if check.learnt_nothing() && standing.verified {
         // The API server didn't answer; the token in use is as good as it was.
         ctx.checks.secret_changed(key);
         return (AFTER_SILENCE, ReconcileResult::error);
     }
     if workspace.meta().deletion_timestamp.is_some() {
-        check.waits_for = Some(departure::needed_by(ctx, key));
+        check.waits_for = Some(departure::needed_by(ctx, workspace, key));
     }
     let generation = workspace.meta().generation.unwrap_or_default();
     let attempts = ctx.checks.failures(key).saturating_add(1);
@@ -231,22 +240,21 @@ async fn examine<K: Kind>(ctx: &Context, workspace: &K, key: &Key) -> (Duration,
         .waits_for
         .as_ref()
         .is_some_and(|runs| !runs.is_empty());
-    // First what holds, then the word of it: whoever reads it may rely on it.
-    let pause = settle::settle(ctx, workspace, key, check, live, &assessment);
-    let result = settle::write_status(ctx, workspace, key, &assessment.status, waits).await;
-    let pause = match result {
-        ReconcileResult::conflict | ReconcileResult::error => {
-            pause.min(in_vain(ctx, workspace, key))
-        }
-        ReconcileResult::success | ReconcileResult::requeue_after | ReconcileResult::panic => {
-            ctx.checks.wrote(key);
-            pause
-        }
+    let passed_over = recheck::passed_over(&check, standing);
+    let (pause, result) = if passed_over {
+        let pause = settle::pass_over(ctx, workspace, key, &check, &assessment);
+        (pause, ReconcileResult::requeue_after)
+    } else {
+        // The session first, then the status: whoever reads it may rely on it.
+        let pause = settle::settle(ctx, workspace, key, check, live, &assessment);
+        let result = settle::write_status(ctx, workspace, key, &assessment.status, waits).await;
+        (after_write(ctx, workspace, key, result, pause), result)
     };
     let checked = Checked {
         uid: workspace.uid().unwrap_or_default(),
         generation,
         ready: assessment.ready,
+        passed_over,
         next: later(now(), pause),
     };
     if ctx.checks.done(key, checked, now()) {
@@ -254,4 +262,23 @@ async fn examine<K: Kind>(ctx: &Context, workspace: &K, key: &Key) -> (Duration,
         wake::runs_of(ctx, key);
     }
     (pause, result)
+}
+
+/// The pause before the next check, after the write of the status.
+fn after_write<K: Kind>(
+    ctx: &Context,
+    workspace: &K,
+    key: &Key,
+    result: ReconcileResult,
+    pause: Duration,
+) -> Duration {
+    match result {
+        ReconcileResult::conflict | ReconcileResult::error => {
+            pause.min(in_vain(ctx, workspace, key))
+        }
+        ReconcileResult::success | ReconcileResult::requeue_after | ReconcileResult::panic => {
+            ctx.checks.wrote(key);
+            pause
+        }
+    }
 }

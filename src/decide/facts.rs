@@ -17,6 +17,7 @@ use super::{
     Held, Observed, Session, WorkspaceView, backoff, body,
     classify::{self, Class},
     memory::{Memory, Trouble, later},
+    recheck,
     rules::{Rule, holds},
     situation::Why,
     text::cut,
@@ -314,6 +315,13 @@ impl<'a> Facts<'a> {
             return None;
         }
         wording::stale_as_said(self)
+    }
+
+    /// When a trouble of the Workspace that began at `since` is said, if it is too early now: most troubles are
+    /// over before.
+    pub(super) fn not_said_yet(&self, since: Timestamp) -> Option<Timestamp> {
+        let said_at = recheck::said_at(self.uid, since);
+        (said_at > self.o.now).then_some(said_at)
     }
 
     /// When to look again where the Workspace's calls are paused: spread, or all its Runs would come at

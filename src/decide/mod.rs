@@ -32,6 +32,7 @@ pub mod notes;
 mod outlook;
 mod pace;
 pub mod place;
+pub mod recheck;
 mod report;
 pub mod rules;
 pub mod situation;
@@ -110,6 +111,8 @@ pub enum WorkspaceView {
         reason: Reason,
         /// Its Ready condition's message.
         message: String,
+        /// When the trouble began, in the process's time: its Runs say so only when it lasts.
+        since: Timestamp,
     },
     /// The service answered `/workspaces/current` for the very token in use.
     Ready(Session),
@@ -151,6 +154,13 @@ pub struct Session {
     pub resolved: ResolvedWorkspace,
     /// Why first submissions are held, if they are.
     pub holds: Option<(Reason, String)>,
+}
+
+impl Session {
+    /// The base URL that the token was verified at.
+    pub fn base_url(&self) -> Option<&str> {
+        Some(&self.resolved.base_url)
+    }
 }
 
 /// What happens next.

@@ -35,6 +35,8 @@ pub(super) struct Outlook {
     pub(super) unusable: bool,
     /// By the wall clock.
     deadline: Option<Timestamp>,
+    /// When the mirror is stale by a trouble of the Workspace that is not said yet.
+    said_at: Option<Timestamp>,
 }
 
 /// Why the run should end.
@@ -81,7 +83,11 @@ impl Outlook {
             None if lost && !f.deleting() => Some(wording::run_lost(f)),
             None => None,
         };
-        let (why_stale, unusable) = staleness(f);
+        let Staleness {
+            why: why_stale,
+            unusable,
+            said_at,
+        } = staleness(f);
         Self {
             class,
             wish,
@@ -89,6 +95,7 @@ impl Outlook {
             stale: why_stale,
             unusable,
             deadline,
+            said_at,
         }
     }
 
@@ -107,6 +114,12 @@ impl Outlook {
     pub(super) fn deadline_ahead(&self, f: &Facts<'_>) -> Option<Timestamp> {
         let ahead = self.deadline.filter(|at| *at > f.o.wall);
         ahead.map(|at| f.when(at))
+    }
+
+    /// When to look again where no call can be made.
+    pub(super) fn look_ahead(&self, f: &Facts<'_>) -> Option<Timestamp> {
+        let deadline = self.deadline_ahead(f);
+        self.said_at.into_iter().chain(deadline).min()
     }
 
     fn situation(&self, f: &Facts<'_>) -> Situation {
@@ -197,25 +210,57 @@ fn deadline(f: &Facts<'_>, status: &RunStatus) -> Option<Timestamp> {
     Some(after_stored(submitted, seconds))
 }
 
-/// Why the mirror is stale, and whether that forbids every call.
-fn staleness(f: &Facts<'_>) -> (Option<Why>, bool) {
+/// Why the mirror is stale.
+struct Staleness {
+    why: Option<Why>,
+    /// No call can be made.
+    unusable: bool,
+    /// When the reason is said that is not said yet.
+    said_at: Option<Timestamp>,
+}
+
+impl Staleness {
+    fn of(why: Option<Why>, unusable: bool) -> Self {
+        Self {
+            why,
+            unusable,
+            said_at: None,
+        }
+    }
+}
+
+fn staleness(f: &Facts<'_>) -> Staleness {
     match f.o.workspace {
-        WorkspaceView::Unknown => (None, true),
-        WorkspaceView::Missing => (Some(wording::workspace_missing(f)), true),
-        WorkspaceView::NotReady { reason, message } => (
-            Some(wording::workspace_not_ready(f, *reason, message)),
-            holds(Rule::VerifiedToken),
-        ),
+        WorkspaceView::Unknown => Staleness::of(None, true),
+        WorkspaceView::Missing => Staleness::of(Some(wording::workspace_missing(f)), true),
+        WorkspaceView::NotReady {
+            reason,
+            message,
+            since,
+        } => {
+            let unusable = holds(Rule::VerifiedToken);
+            match f.not_said_yet(*since) {
+                // What the status says stands until then.
+                Some(said_at) => Staleness {
+                    said_at: Some(said_at),
+                    ..Staleness::of(wording::stale_as_said(f), unusable)
+                },
+                None => {
+                    let why = wording::workspace_not_ready(f, *reason, message);
+                    Staleness::of(Some(why), unusable)
+                }
+            }
+        }
         WorkspaceView::Ready(session) => {
             if let Some((reason, pinned)) = place::moved(f, session) {
-                return (Some(wording::elsewhere(f, reason, pinned, session)), true);
+                return Staleness::of(Some(wording::elsewhere(f, reason, pinned, session)), true);
             }
             let trouble = f.trouble(Call::Get).filter(|t| !t.passing());
             let why = match trouble {
                 Some(trouble) => Some(wording::stale(trouble)),
                 None => f.still_stale(),
             };
-            (why, f.unauthorized())
+            Staleness::of(why, f.unauthorized())
         }
     }
 }

@@ -157,7 +157,7 @@ fn mirror(f: &Facts<'_>, run_id: &str) -> Decision {
         return Decision::quiet();
     }
     let next = if outlook.unusable {
-        Step::Wait(outlook.deadline_ahead(f))
+        Step::Wait(outlook.look_ahead(f))
     } else {
         next_step(f, &outlook)
     };

@@ -116,11 +116,23 @@ fn with_workspace(f: &Facts<'_>) -> Decision {
         // A namespace is told nothing of a Workspace before it is known to be allowed; but of one
         // that can't be read nobody knows whom it allows.
         view if f.o.namespace_allowed.is_none() && !invalid(view) => return Decision::quiet(),
-        WorkspaceView::NotReady { reason, message } => {
-            let again = doubted.map(|i| f.when(f.key_forgotten_at(i)));
+        WorkspaceView::NotReady {
+            reason,
+            message,
+            since,
+        } => {
+            let forgotten = doubted.map(|i| f.when(f.key_forgotten_at(i)));
+            // A Run that has said nothing yet costs no further write.
+            let said_at = f
+                .not_said_yet(*since)
+                .filter(|_| f.status().phase.is_some());
+            let decision = match said_at {
+                Some(_) => Decision::quiet(),
+                None => pending(f, wording::workspace_not_ready(f, *reason, message)),
+            };
             return Decision {
-                again,
-                ..pending(f, wording::workspace_not_ready(f, *reason, message))
+                again: forgotten.into_iter().chain(said_at).min(),
+                ..decision
             };
         }
         WorkspaceView::Ready(session) => session,
@@ -214,7 +226,7 @@ fn held_back(f: &Facts<'_>, session: &Session) -> Option<Why> {
     let held = session.holds.as_ref().filter(|_| holds(Rule::HoldsFirst));
     let (reason, message) = held?;
     let awaited = *reason == Reason::WorkspaceDeleting
-        && needs_workspace(f.o.run)
+        && needs_workspace(f.o.run, session.base_url())
         && holds(Rule::AwaitedGoOn);
     let first = f.not_created() || !holds(Rule::HoldsOnlyFirst);
     (first && !awaited).then(|| Why::new(*reason, message.clone()))

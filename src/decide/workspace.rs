@@ -387,6 +387,10 @@ fn call_failed(failure: &Failure, call: &str, secret: Option<&str>) -> Why {
         return Why::new(Reason::Unauthorized, format!("{call}: {what} {todo}"));
     }
     let (reason, todo) = match (failure.kind, failure.http_status) {
+        (FailureKind::Bare, Some(403)) => (
+            Reason::ServiceUnavailable,
+            "That is not the service's own answer: check the base URL and the proxies on the way. It is asked again by itself.",
+        ),
         (_, Some(403)) if secret.is_some() => (
             Reason::WorkspaceMismatch,
             "The token may not act for this workspace; check spec.workspaceId and the token.",

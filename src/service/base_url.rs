@@ -121,6 +121,19 @@ impl BaseUrl {
         &self.text
     }
 
+    /// An address as [`Self::as_str`] would give it back, whether it is allowed or not; `None` if it is no base URL.
+    pub fn normalised(text: &str) -> Option<String> {
+        Self::read(text, true).ok().map(|url| url.text)
+    }
+
+    /// Scheme, host and port.
+    pub fn origin(&self) -> &str {
+        let path: usize = self.segments.iter().map(|segment| segment.len() + 1).sum();
+        self.text
+            .get(..self.text.len().saturating_sub(path))
+            .unwrap_or(&self.text)
+    }
+
     /// Whether connections are encrypted.
     pub fn is_https(&self) -> bool {
         self.scheme == Scheme::Https

@@ -10,11 +10,13 @@ use reqwest::Response;
 use tokio::time::{Instant, timeout_at};
 
 use crate::api::contract::Contract;
-use crate::decide::answer::RunView;
+use crate::decide::answer::{Failure, RunView};
+use crate::decide::body::sha256;
 
 use super::answer::{Answer, Head, Unread, VersionReply, WorkspaceReply, body};
 use super::error::{BareAnswer, BodyError};
 use super::http_client::HttpClients;
+use super::http_pool::HttpPool;
 use super::problem::{PROBLEM_BYTES, Problem};
 use super::redact::Redactor;
 use super::request::{Request, can_be_sent};
@@ -30,8 +32,10 @@ pub struct Client {
 }
 
 pub(super) struct Inner {
-    pub(super) http: HttpClients,
+    pub(super) http: Arc<HttpClients>,
     base_url: BaseUrl,
+    /// The hash of the CA bundle, if one was given.
+    ca: Option<String>,
     pub(super) contract: Arc<Contract>,
     observer: Arc<dyn Observer>,
     redactor: Arc<Redactor>,
@@ -41,18 +45,58 @@ pub(super) struct Inner {
 pub(super) type Answered<T> = Result<(StatusCode, T), CallError>;
 
 impl Client {
-    /// Reads the CA certificates and sets up TLS. Makes no connection.
+    /// A client with connections of its own. Reads the CA certificates and sets up TLS; makes no connection.
     pub fn new(config: ClientConfig) -> Result<Self, ConfigError> {
-        let http = HttpClients::build(&config)?;
-        Ok(Self {
+        let http = Arc::new(HttpClients::build(&config)?);
+        Ok(Self::with(config, http))
+    }
+
+    /// A client that shares its connections with every other one of the same origin and CA. What it knows of
+    /// tokens stays its own: see [`Client::hide`].
+    pub fn shared(config: ClientConfig, pool: &HttpPool) -> Result<Self, ConfigError> {
+        let http = pool.clients(&config)?;
+        Ok(Self::with(config, http))
+    }
+
+    fn with(config: ClientConfig, http: Arc<HttpClients>) -> Self {
+        let ca = config.ca_pem.as_deref().map(sha256);
+        Self {
             inner: Arc::new(Inner {
                 http,
                 base_url: config.base_url,
+                ca,
                 redactor: Arc::new(Redactor::new(Arc::clone(&config.contract))),
                 contract: config.contract,
                 observer: config.observer,
             }),
-        })
+        }
+    }
+
+    /// The SHA-256 of the CA bundle in hexadecimal, if one was given.
+    pub fn ca(&self) -> Option<&str> {
+        self.inner.ca.as_deref()
+    }
+
+    /// An answer to `GET /version` that another client received, without the tokens that this one knows (rule 7).
+    pub fn hidden_in_version(&self, reply: &VersionReply) -> VersionReply {
+        VersionReply {
+            version: reply.version.as_deref().map(|v| self.hidden(v)),
+            request_id: reply.request_id.as_deref().map(|id| self.hidden(id)),
+        }
+    }
+
+    /// A failure that another client met, without the tokens that this one knows (rule 7).
+    pub fn hidden_in_failure(&self, failure: &Failure) -> Failure {
+        Failure {
+            code: failure.code.as_deref().map(|code| self.hidden(code)),
+            request_id: failure.request_id.as_deref().map(|id| self.hidden(id)),
+            message: self.hidden(&failure.message),
+            ..failure.clone()
+        }
+    }
+
+    fn hidden(&self, text: &str) -> String {
+        self.inner.redactor.text(text)
     }
 
     /// Where the service is.
@@ -69,7 +113,8 @@ impl Client {
     /// `GET /version`, without a token (rule 3): called first, to verify the API version (rule 13).
     pub async fn version(&self) -> Result<VersionReply, CallError> {
         self.observed(Operation::Version, async {
-            let answer = self.call(Request::version(self.base_url())?).await?;
+            let request = Request::version(self.base_url())?;
+            let answer = self.check(request).await?;
             Ok((answer.head.status, answer.version()?))
         })
         .await
@@ -79,7 +124,7 @@ impl Client {
     pub async fn current_workspace(&self, who: &Credentials) -> Result<WorkspaceReply, CallError> {
         self.observed(Operation::CurrentWorkspace, async {
             let request = Request::current_workspace(self.base_url(), who)?;
-            let answer = self.call(request).await?;
+            let answer = self.check(request).await?;
             Ok((answer.head.status, answer.workspace()?))
         })
         .await
@@ -140,7 +185,7 @@ impl Client {
             let resumed = last_event_id.filter(|id| can_be_sent(id));
             let request = Request::run_events(self.base_url(), who, run_id, resumed)?;
             let (head, response) = self
-                .accepted(&self.inner.http.streams, request, self.deadline())
+                .accepted(&self.inner.http.streams, request, self.limit())
                 .await?;
             if !head.is_media_type("text/event-stream") {
                 return Err(CallError::unreadable(
@@ -157,15 +202,36 @@ impl Client {
         .await
     }
 
-    /// Sends a request and reads a success to its end.
+    /// Sends a request for a Run and reads a success to its end.
     async fn call(&self, request: Request) -> Result<Answer, CallError> {
-        let deadline = self.deadline();
-        let (head, mut response) = self
-            .accepted(&self.inner.http.calls, request, deadline)
-            .await?;
-        let limit = self.inner.contract.limits().body_bytes;
-        let Some(body) = self.body(&head, &mut response, limit, deadline).await? else {
-            let reason = UnreadableReason::TooLarge { limit };
+        let http = &self.inner.http.calls;
+        self.answer(http, request, self.limit()).await
+    }
+
+    /// Sends a request of a Workspace's check and reads a success to its end: on a connection of its own, apart
+    /// from the calls of all Runs, and within 10 s.
+    async fn check(&self, request: Request) -> Result<Answer, CallError> {
+        let limit = Limit::of(
+            self.inner
+                .contract
+                .timeouts()
+                .request_seconds
+                .min(CHECK_SECONDS),
+        );
+        let http = &self.inner.http.checks;
+        self.answer(http, request, limit).await
+    }
+
+    async fn answer(
+        &self,
+        http: &reqwest::Client,
+        request: Request,
+        limit: Limit,
+    ) -> Result<Answer, CallError> {
+        let (head, mut response) = self.accepted(http, request, limit).await?;
+        let bytes = self.inner.contract.limits().body_bytes;
+        let Some(body) = self.body(&head, &mut response, bytes, limit).await? else {
+            let reason = UnreadableReason::TooLarge { limit: bytes };
             return Err(CallError::unreadable(&head, reason));
         };
         Ok(Answer {
@@ -181,9 +247,9 @@ impl Client {
         &self,
         http: &reqwest::Client,
         request: Request,
-        deadline: Instant,
+        limit: Limit,
     ) -> Result<(Head, Response), CallError> {
-        let (head, response) = self.send(http, request, deadline).await?;
+        let (head, response) = self.send(http, request, limit).await?;
         let status = head.status;
         if status.is_success() {
             if head.compressed {
@@ -192,7 +258,7 @@ impl Client {
             return Ok((head, response));
         }
         if status.is_client_error() || status.is_server_error() {
-            return Err(self.refusal(head, response, deadline).await);
+            return Err(self.refusal(head, response, limit).await);
         }
         let reason = if status.is_redirection() {
             UnreadableReason::Redirect
@@ -207,7 +273,7 @@ impl Client {
         &self,
         http: &reqwest::Client,
         request: Request,
-        deadline: Instant,
+        limit: Limit,
     ) -> Result<(Head, Response), CallError> {
         if let Some(token) = &request.token {
             self.hide(token);
@@ -218,14 +284,15 @@ impl Client {
         if let Some(body) = request.body {
             builder = builder.body(body);
         }
-        let seconds = self.inner.contract.timeouts().request_seconds;
         #[cfg(not(feature = "proofs"))]
         let sent = builder.send();
         #[cfg(feature = "proofs")]
         let sent = crate::points::calls::send(builder);
-        let response = timeout_at(deadline, sent)
+        let response = timeout_at(limit.at, sent)
             .await
-            .map_err(|_| CallError::AwaitAnswer { seconds })?
+            .map_err(|_| CallError::AwaitAnswer {
+                seconds: limit.seconds,
+            })?
             .map_err(CallError::send)?;
         let head = Head::read(&response, &self.inner.redactor);
         Ok((head, response))
@@ -233,10 +300,10 @@ impl Client {
 
     /// Reads an error status (rule 8). A body that is no problem is not read: nothing may be
     /// concluded from it.
-    async fn refusal(&self, head: Head, mut response: Response, deadline: Instant) -> CallError {
+    async fn refusal(&self, head: Head, mut response: Response, limit: Limit) -> CallError {
         let mut named = None;
         if Problem::is_named_by(&head) {
-            let body = self.body(&head, &mut response, PROBLEM_BYTES, deadline);
+            let body = self.body(&head, &mut response, PROBLEM_BYTES, limit);
             match body.await {
                 // None is too large to be the service's.
                 Ok(body) => named = body,
@@ -246,27 +313,30 @@ impl Client {
         refused(head, named.as_deref(), &self.inner.redactor)
     }
 
-    /// Reads a body before the deadline; `None` where it is larger than `limit` bytes.
+    /// Reads a body in time; `None` where it is larger than `bytes`.
     pub(super) async fn body(
         &self,
         head: &Head,
         response: &mut Response,
-        limit: usize,
-        deadline: Instant,
+        bytes: usize,
+        limit: Limit,
     ) -> Result<Option<Bytes>, CallError> {
-        match timeout_at(deadline, body(response, limit)).await {
+        match timeout_at(limit.at, body(response, bytes)).await {
             Ok(Ok(body)) => Ok(Some(body)),
             Ok(Err(Unread::TooLarge)) => Ok(None),
             Ok(Err(Unread::Cut(error))) => Err(CallError::body(head, BodyError::Cut(error))),
-            Err(_) => {
-                let seconds = self.inner.contract.timeouts().request_seconds;
-                Err(CallError::body(head, BodyError::TimedOut { seconds }))
-            }
+            Err(_) => Err(CallError::body(
+                head,
+                BodyError::TimedOut {
+                    seconds: limit.seconds,
+                },
+            )),
         }
     }
 
-    pub(super) fn deadline(&self) -> Instant {
-        after(self.inner.contract.timeouts().request_seconds)
+    /// The contract file's `requestSeconds`, from now on.
+    pub(super) fn limit(&self) -> Limit {
+        Limit::of(self.inner.contract.timeouts().request_seconds)
     }
 
     /// Tells the observer and the log how a call went.
@@ -308,6 +378,26 @@ pub(super) fn refused(head: Head, problem: Option<&[u8]>, redactor: &Redactor) -
         })),
     }
 }
+
+/// The end of a call.
+#[derive(Clone, Copy)]
+pub(super) struct Limit {
+    at: Instant,
+    seconds: u64,
+}
+
+impl Limit {
+    fn of(seconds: u64) -> Self {
+        Self {
+            at: after(seconds),
+            seconds,
+        }
+    }
+}
+
+/// A call of a Workspace's check takes no longer, whatever the contract file's `requestSeconds`: two that hang must
+/// be over within 30 s.
+const CHECK_SECONDS: u64 = 10;
 
 /// The longest wait that is counted, 30 days: a contract file may name any number of seconds.
 const FAR: Duration = Duration::from_hours(720);

@@ -1,13 +1,13 @@
 //! The HTTP machinery: connection pools, TLS, and everything that is switched off.
 
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use http::HeaderValue;
 use http::header::InvalidHeaderValue;
 use reqwest::{Certificate, ClientBuilder, redirect, retry};
-use rustls::crypto::CryptoProvider;
+use rustls::{RootCertStore, crypto::CryptoProvider};
 
 use crate::api::contract::Contract;
 
@@ -48,17 +48,21 @@ pub enum ConfigError {
     /// PEM without a certificate.
     #[error("failed to find a certificate in the CA's PEM text")]
     EmptyCa,
-    /// No TLS configuration; most often a system without CA certificates.
-    #[error(
-        "failed to set up TLS; where the system has no CA certificates, configure the service's CA"
-    )]
+    /// A system without CA certificates.
+    #[error("failed to find the system's CA certificates; configure the service's CA")]
+    NoSystemRoots,
+    /// No TLS configuration.
+    #[error("failed to set up TLS")]
     BuildClient(#[source] reqwest::Error),
 }
 
-/// One client for calls, one for event streams.
+/// One client for the calls of Runs, one for the checks of Workspaces, one for event streams.
 pub(super) struct HttpClients {
     /// HTTP/2 where the service offers it, HTTP/1.1 else.
     pub(super) calls: reqwest::Client,
+    /// The same, apart from `calls`: calls that hang can use up a connection's limit of concurrent requests, and
+    /// the checks of all Workspaces would wait behind them. Those are bounded below it.
+    pub(super) checks: reqwest::Client,
     /// HTTP/1.1 alone, a connection for each stream. On one HTTP/2 connection the streams would use
     /// up its limit of concurrent requests (100 is common), behind which calls would wait, and a
     /// stream that is read slowly would hold up the window that all share.
@@ -73,20 +77,45 @@ impl HttpClients {
         let user_agent =
             HeaderValue::from_str(&config.user_agent).map_err(ConfigError::UserAgent)?;
         let roots = roots(config)?;
-        let client = |adapt: fn(ClientBuilder) -> ClientBuilder| {
+        let client = |alpn: &[&str], adapt: fn(ClientBuilder) -> ClientBuilder| {
             let builder = base(&config.base_url, config.contract.timeouts().connect_seconds)
                 .user_agent(user_agent.clone());
             let builder = match &roots {
                 Some(roots) => builder.tls_certs_only(roots.clone()),
-                None => builder,
+                None => builder.tls_backend_preconfigured(system_tls(alpn)?),
             };
             adapt(builder).build().map_err(ConfigError::BuildClient)
         };
         Ok(Self {
-            calls: client(|builder| builder)?,
-            streams: client(ClientBuilder::http1_only)?,
+            calls: client(&["h2", "http/1.1"], |builder| builder)?,
+            checks: client(&["h2", "http/1.1"], |builder| builder)?,
+            streams: client(&["http/1.1"], ClientBuilder::http1_only)?,
         })
     }
+}
+
+/// TLS that trusts the system's certificates. They are read and parsed once: each client would keep them anew.
+fn system_tls(alpn: &[&str]) -> Result<rustls::ClientConfig, ConfigError> {
+    static ROOTS: Mutex<Option<Arc<RootCertStore>>> = Mutex::new(None);
+    let mut known = ROOTS.lock().unwrap_or_else(PoisonError::into_inner);
+    let roots = match &*known {
+        Some(roots) => Arc::clone(roots),
+        None => {
+            let mut roots = RootCertStore::empty();
+            // What can't be parsed is left out, as it is by every other program.
+            roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+            if roots.is_empty() {
+                return Err(ConfigError::NoSystemRoots);
+            }
+            Arc::clone(known.insert(Arc::new(roots)))
+        }
+    };
+    drop(known);
+    let mut tls = rustls::ClientConfig::builder()
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    tls.alpn_protocols = alpn.iter().map(|name| name.as_bytes().to_vec()).collect();
+    Ok(tls)
 }
 
 /// The certificates to trust alone; `None` means the system's. Plain http trusts none, and so works

@@ -30,6 +30,7 @@ mod credentials;
 mod error;
 mod events;
 mod http_client;
+mod http_pool;
 mod ids;
 mod observer;
 mod problem;
@@ -50,6 +51,7 @@ pub use credentials::{Credentials, Token, TokenError, WorkspaceId, WorkspaceIdEr
 pub use error::{BareAnswer, BodyError, BoxError, CallError, UnreadableReason};
 pub use events::{EventStream, StreamItem};
 pub use http_client::{ClientConfig, ConfigError};
+pub use http_pool::HttpPool;
 pub use ids::{IdempotencyKey, IdempotencyKeyError, RunId, RunIdError};
 pub use observer::{Observer, Operation, Outcome};
 pub use problem::Problem;

@@ -74,11 +74,11 @@ impl Client {
         &self,
         request: fn(&BaseUrl) -> Result<Request, CallError>,
     ) -> Answered<RawAnswer> {
-        let deadline = self.deadline();
+        let limit = self.limit();
         let request = request(self.base_url())?;
-        let (head, mut response) = self.send(&self.inner.http.calls, request, deadline).await?;
-        let limit = self.inner.contract.limits().body_bytes;
-        let body = self.body(&head, &mut response, limit, deadline).await?;
+        let (head, mut response) = self.send(&self.inner.http.checks, request, limit).await?;
+        let bytes = self.inner.contract.limits().body_bytes;
+        let body = self.body(&head, &mut response, bytes, limit).await?;
         Ok((head.status, RawAnswer::new(head, body)))
     }
 }

@@ -32,6 +32,7 @@ mod mended;
 mod mirror;
 mod places;
 mod properties;
+mod recheck;
 #[cfg(feature = "proofs")]
 mod rules;
 mod sentences;

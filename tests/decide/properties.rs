@@ -222,7 +222,7 @@ proptest! {
         prop_assert!(size(&status) < 32 * 1024, "{}", size(&status));
         let refused = Case::new().mine().posted(Err(failure)).settled();
         prop_assert!(size(&refused) < 32 * 1024);
-        let blocked = Case::new().view(WorkspaceView::NotReady { reason: Reason::Unauthorized, message: huge.clone() });
+        let blocked = Case::new().view(WorkspaceView::NotReady { reason: Reason::Unauthorized, message: huge.clone(), since: at(-60) });
         prop_assert!(size(&blocked.settled()) < 32 * 1024);
         // A runId that can't be kept is no runId.
         let ids = Case::new().mine().posted(Ok(RunView { run_id: Some("r".repeat(65_536)), ..view("running") }));

@@ -6,7 +6,7 @@ use run_operator::{
     decide::{WorkspaceView, need::needs_workspace},
 };
 
-use crate::support::{Case, condition, lost, not_ready, problem, view};
+use crate::support::{BASE_URL, Case, at, condition, lost, not_ready, problem, view};
 
 const NOT_ALLOWED: Option<bool> = Some(false);
 
@@ -60,6 +60,7 @@ fn a_workspace_that_cannot_be_read_says_so_though_its_selector_cannot_be_read_ei
     let unreadable = WorkspaceView::NotReady {
         reason: Reason::WorkspaceInvalid,
         message: "its fields can't be read".to_owned(),
+        since: at(-60),
     };
     let case = Case::new().allowed(None).view(unreadable);
     let ready = condition(&case.settled(), "Ready").unwrap();
@@ -136,7 +137,7 @@ fn a_workspace_waits_for_the_runs_that_are_at_the_service_or_may_be(
     #[case] case: Case,
     #[case] needs: bool,
 ) {
-    assert_eq!(needs_workspace(&case.run), needs);
+    assert_eq!(needs_workspace(&case.run, Some(BASE_URL)), needs);
 }
 
 #[test]
@@ -148,7 +149,7 @@ fn a_run_that_the_service_denies_needs_its_workspace_until_it_is_let_go() {
         "lastTransitionTime": "2026-01-01T00:00:00Z",
     });
     status.conditions = vec![serde_json::from_value(finished).unwrap()];
-    assert!(needs_workspace(&case.run));
+    assert!(needs_workspace(&case.run, Some(BASE_URL)));
     case.run.metadata.finalizers = None;
-    assert!(!needs_workspace(&case.run));
+    assert!(!needs_workspace(&case.run, Some(BASE_URL)));
 }

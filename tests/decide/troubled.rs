@@ -11,7 +11,7 @@ use run_operator::{
 
 use crate::{
     histories::{self, Answer, Forgery, Sight, Turn, apply, see, standing, turns, wait},
-    support::{Case, condition, session},
+    support::{BASE_URL, Case, condition, session},
     world::{Fate, World},
 };
 
@@ -232,7 +232,7 @@ proptest! {
         }
         play(&mut world, 1300)?;
         one_run_at_most(&world)?;
-        let needs = !world.gone && needs_workspace(&world.case.run);
+        let needs = !world.gone && needs_workspace(&world.case.run, Some(BASE_URL));
         prop_assert!(!needs || says_what_to_do(&world), "{:?} {:#?}", world.log, status(&world).conditions);
     }
 

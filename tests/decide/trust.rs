@@ -8,7 +8,7 @@ use run_operator::{
 
 use crate::{
     histories::{self, Answer, Forgery, Sight, Turn, act, apply, see, standing, turns},
-    support::{Case, INTENT, condition, name},
+    support::{BASE_URL, Case, INTENT, condition, name},
 };
 
 /// Steps of one reconcile in the controller.
@@ -61,7 +61,11 @@ fn check(case: &Case) -> Result<(), TestCaseError> {
     let decision = case.decide();
     let effect = decision.effect.as_ref();
     let status = case.run.status.clone().unwrap_or_default();
-    let needs = needs_workspace(&case.run);
+    let here = match &case.view {
+        WorkspaceView::Ready(session) => session.base_url(),
+        _ => Some(BASE_URL),
+    };
+    let needs = needs_workspace(&case.run, here);
     let does = name(effect);
 
     if is_call(effect) {
@@ -131,7 +135,7 @@ fn held(case: &Case) -> Option<Reason> {
 
 /// What a process that knows nothing but the object would do, given everything that it waits for.
 fn check_afresh(case: &Case) -> Result<(), TestCaseError> {
-    if needs_workspace(&case.run) || case.vanished || gone(case) {
+    if needs_workspace(&case.run, Some(BASE_URL)) || case.vanished || gone(case) {
         return Ok(());
     }
     for sight in [Sight::Ready, Sight::Holds(Reason::WorkspaceDeleting)] {

@@ -13,7 +13,7 @@ use run_operator::{
     },
 };
 
-use crate::support::{CONTRACT, Case, at, condition, lost, place, problem, session};
+use crate::support::{BASE_URL, CONTRACT, Case, at, condition, lost, place, problem, session};
 
 fn gone() -> Why {
     Why::new(
@@ -169,7 +169,7 @@ fn a_workspace_that_is_being_deleted_holds_nobody_for_whom_it_waits(
 ) {
     let case = case.view(holding(Reason::WorkspaceDeleting)).settle();
     assert_eq!(case.does(), does);
-    assert_eq!(needs_workspace(&case.run), does == "intent");
+    assert_eq!(needs_workspace(&case.run, Some(BASE_URL)), does == "intent");
 }
 
 #[test]

@@ -72,14 +72,17 @@ async fn a_workspace_that_hangs_on_every_call_slows_no_other() {
 async fn workspaces_whose_checks_hang_hold_up_the_check_of_no_other() {
     let (world, other, _scratch) = narrow().await;
     other
-        .lasting_fault(json!({}), json!({"type": "hang", "forMs": 600_000}))
+        .lasting_fault(
+            json!({"operation": "getWorkspace"}),
+            json!({"type": "hang", "forMs": 600_000}),
+        )
         .await;
     for n in 0..6 {
         let spec = json!({"baseUrl": other.base_url()});
         world.create_workspace(&format!("hanging-{n}"), spec).await;
     }
     eventually("more checks hang than the loop has places", async || {
-        let checks = other.requests("getVersion").await;
+        let checks = other.requests("getWorkspace").await;
         if checks.len() >= 6 {
             Ok(())
         } else {
@@ -94,7 +97,7 @@ async fn workspaces_whose_checks_hang_hold_up_the_check_of_no_other() {
     });
     world.create_run("train", spec).await;
     world.phase("train", Phase::Succeeded).await;
-    assert!(unanswered(&other.requests("getVersion").await) >= 6);
+    assert!(unanswered(&other.requests("getWorkspace").await) >= 6);
 }
 
 #[tokio::test]

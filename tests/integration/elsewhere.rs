@@ -155,3 +155,54 @@ async fn without_an_identity_in_the_contract_file_a_run_is_pinned_to_its_base_ur
     world.state("early", "running").await;
     world.one_run_each().await;
 }
+
+#[tokio::test]
+async fn a_workspace_goes_without_runs_pinned_elsewhere_and_its_next_takes_them_up() {
+    let mut world = World::new().await;
+    let scratch = Scratch::new("identity").unwrap();
+    let elsewhere = Service::start(&scratch, &[]).await;
+    let names = ["one", "two"];
+    for name in names {
+        let never = json!({"runId": name, "outcome": "never"});
+        world.simulate(name, never).await;
+        world.state(name, "running").await;
+    }
+    let old = world.service.base_url();
+    world
+        .restart_operator_with(&["--allowed-base-url", &old])
+        .await;
+    world.restart_operator_at(&elsewhere.base_url()).await;
+    for name in names {
+        let run = world
+            .condition(name, Type::Synced, "False", "WorkspaceChanged")
+            .await;
+        says(
+            &told(&run, Type::Synced),
+            &[&old, "creating the Workspace anew"],
+        );
+    }
+    let api = world.workspaces();
+    api.delete("default", &DeleteParams::default())
+        .await
+        .unwrap();
+    eventually("the Workspace is gone by itself", async || {
+        match api.get_opt("default").await {
+            Ok(None) => Ok(()),
+            other => Err(format!("{other:?}")),
+        }
+    })
+    .await;
+    world
+        .create_workspace("default", json!({"baseUrl": old}))
+        .await;
+    for name in names {
+        world
+            .condition(name, Type::Synced, "True", "Mirrored")
+            .await;
+        let end = json!({"state": "succeeded"});
+        world.service.post(&format!("runs/{name}/state"), end).await;
+        world.phase(name, Phase::Succeeded).await;
+    }
+    world.one_run_each().await;
+    assert_eq!(elsewhere.run_calls().await, 0);
+}

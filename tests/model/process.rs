@@ -9,6 +9,7 @@ mod writes;
 use std::sync::Arc;
 use std::time::Duration;
 
+use jiff::Timestamp;
 use run_operator::{
     api::{RunStatus, intent::IntentRecord},
     decide::{
@@ -55,6 +56,8 @@ impl Proc {
             View::NotReady(reason) => WorkspaceView::NotReady {
                 reason,
                 message: "it isn't".into(),
+                // It lasts already.
+                since: Timestamp::UNIX_EPOCH,
             },
             View::Ready {
                 token,

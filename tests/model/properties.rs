@@ -7,7 +7,7 @@ mod status;
 use run_operator::api::{intent::IntentRecord, run::DeletionPolicy};
 use run_operator::decide::answer::{Failure, FailureKind, RunView};
 
-use crate::object::Object;
+use crate::object::{MOVED, Object};
 use crate::service;
 use crate::state::{Call, Packet, RunState, State};
 pub(crate) use rest::{held, retried, told};
@@ -96,7 +96,11 @@ const PATIENCE: i64 = 300;
 
 /// A request that creates, on its way, may make a run for this object yet.
 fn may_come(s: &State, uid: u8) -> bool {
-    let creates = |c: &&Packet| c.uid == uid && matches!(c.call, Call::Create { .. });
+    may_come_of(s, |packet| packet.uid == uid)
+}
+
+fn may_come_of(s: &State, wanted: impl Fn(&Packet) -> bool) -> bool {
+    let creates = |c: &&Packet| wanted(c) && matches!(c.call, Call::Create { .. });
     !s.service.refuses
         && s.calls
             .iter()
@@ -145,9 +149,11 @@ pub(crate) fn nothing_left(s: &mut State, uid: u8) {
 
 /// A Workspace goes that was deleted.
 pub(crate) fn outlived(s: &mut State) {
+    let moved = s.world.workspace == Some(MOVED);
     let needs = |o: &Object| {
         let mut runs = s.service.runs.iter();
-        let live = runs.any(|r| r.uid == o.uid && r.live()) || may_come(s, o.uid);
+        let live = runs.any(|r| r.uid == o.uid && r.home.moved == moved && r.live())
+            || may_come_of(s, |p| p.uid == o.uid && p.moved == moved);
         live && !s.ghosts[usize::from(o.uid) - 1].forced
     };
     if s.live.iter().flatten().any(|o| needs(o)) {

@@ -26,6 +26,8 @@ pub(crate) use self::answers::{bare, hopeless, lost, no_file, problem, unreadabl
 pub(crate) use self::decided::{condition, intent_of, name};
 
 pub(crate) const UID: &str = "6f1f0c0e-0000-4000-8000-000000000001";
+/// Where [`place`] is.
+pub(crate) const BASE_URL: &str = "https://runs.example.com/api/v1";
 pub(crate) const INTENT: &str = "run-operator.dev/intent";
 pub(crate) const RETRY: &str = "run-operator.dev/retry";
 pub(crate) const FINALIZER: &str = "run-operator.dev/cancel";
@@ -78,7 +80,7 @@ pub(crate) fn place() -> ResolvedWorkspace {
         kind: WorkspaceKind::Workspace,
         name: "default".into(),
         uid: "w1".into(),
-        base_url: "https://runs.example.com/api/v1".into(),
+        base_url: BASE_URL.into(),
         identity: Some("ws-123".into()),
     }
 }
@@ -95,6 +97,7 @@ pub(crate) fn not_ready() -> WorkspaceView {
     WorkspaceView::NotReady {
         reason: Reason::ServiceUnavailable,
         message: "no answer".into(),
+        since: at(-60),
     }
 }
 

@@ -107,6 +107,11 @@ impl History {
         versions.iter().filter(of_this).cloned().collect()
     }
 
+    /// How many versions of all Runs were seen until now.
+    pub(crate) fn versions(&self) -> usize {
+        self.seen.lock().unwrap().versions.len()
+    }
+
     /// Waits for a version of a Run, without asking the API server.
     pub(crate) async fn until(&self, name: &str, what: &str, wanted: impl Fn(&Run) -> bool) -> Run {
         eventually(&format!("the Run {name} {what}"), async || {

@@ -60,12 +60,14 @@ impl Operator {
         command
             .arg("controller")
             .args(["--listen", &format!("127.0.0.1:{port}")])
-            .args(["--poll-min", "500ms"])
             .args(&recipe.args)
             .env("KUBECONFIG", &recipe.kubeconfig)
             .envs(recipe.variables.iter().cloned());
         if !recipe.namespace.is_empty() {
             command.args(["--namespace", &recipe.namespace]);
+        }
+        if !recipe.args.iter().any(|arg| arg == "--poll-min") {
+            command.args(["--poll-min", "500ms"]);
         }
         if !recipe.args.iter().any(|arg| arg == "--log-filter") {
             command.args(["--log-filter", "trace"]);

@@ -3,6 +3,7 @@
 use run_operator::{api::Reason, decide::need::needs_workspace};
 
 use super::look_all;
+use crate::object::place;
 use crate::properties;
 use crate::state::{Proc, State, View};
 
@@ -39,7 +40,12 @@ fn truth(s: &State, proc: &Proc) -> View {
 /// Whether a Workspace that is being deleted may go: by a list of the objects as they are, and by the objects
 /// that vanished.
 pub(crate) fn may_leave(s: &State) -> bool {
-    let needed = s.live.iter().flatten().any(|o| needs_workspace(&o.run));
+    let here = s
+        .world
+        .workspace
+        .map(|workspace| place(0, workspace).base_url);
+    let mut live = s.live.iter().flatten();
+    let needed = live.any(|o| needs_workspace(&o.run, here.as_deref()));
     let entries = s.procs.iter().flatten().flat_map(|p| &p.entries);
     let vanishing = entries.into_iter().any(|e| e.vanishing.is_some());
     s.world.leaving && s.world.workspace.is_some() && !needed && !vanishing

@@ -1,0 +1,79 @@
+//! Connections shared by the Workspaces of one service.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use crate::decide::body::sha256;
+
+use super::http_client::{ClientConfig, ConfigError, HttpClients};
+
+/// Origin, and the hash of the CA bundle.
+type Service = (String, Option<String>);
+
+/// The HTTP clients in use, one set for each origin and CA, however many Workspaces name them. One that no Workspace
+/// uses any more is closed. Holds no token: what is taken out of answers is known by each
+/// [`Client`](super::Client) alone.
+#[derive(Default)]
+pub struct HttpPool {
+    clients: Mutex<HashMap<Service, Weak<HttpClients>>>,
+}
+
+impl HttpPool {
+    /// How many sets are in use.
+    pub fn in_use(&self) -> usize {
+        let clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
+        clients.values().filter(|c| c.strong_count() > 0).count()
+    }
+
+    /// The set for this origin and CA; made, if there is none. `config.contract` and `config.user_agent` are the
+    /// same for the whole process.
+    pub(super) fn clients(&self, config: &ClientConfig) -> Result<Arc<HttpClients>, ConfigError> {
+        let origin = config.base_url.origin().to_owned();
+        let service = (origin, config.ca_pem.as_deref().map(sha256));
+        let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = clients.get(&service).and_then(Weak::upgrade) {
+            return Ok(known);
+        }
+        let made = Arc::new(HttpClients::build(config)?);
+        clients.retain(|_, known| known.strong_count() > 0);
+        clients.insert(service, Arc::downgrade(&made));
+        Ok(made)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::api::contract::Contract;
+    use crate::service::{AllowList, BaseUrl, Client};
+
+    use super::*;
+
+    fn client(pool: &HttpPool, url: &str) -> Client {
+        // Another test of this process may have installed it.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let allowed = AllowList::parse([url], false).unwrap();
+        let config = ClientConfig {
+            base_url: BaseUrl::parse(url, &allowed).unwrap(),
+            ca_pem: None,
+            contract: Arc::new(Contract::builtin().unwrap()),
+            user_agent: "test".to_owned(),
+            observer: Arc::new(()),
+        };
+        Client::shared(config, pool).unwrap()
+    }
+
+    #[test]
+    fn a_thousand_workspaces_of_one_service_share_its_connections() {
+        let pool = HttpPool::default();
+        let one: Vec<Client> = (0..1000)
+            .map(|n| client(&pool, &format!("http://localhost:1/{n}/api/v1")))
+            .collect();
+        assert_eq!(pool.in_use(), 1);
+        let other = client(&pool, "http://localhost:2/api/v1");
+        assert_eq!(pool.in_use(), 2);
+        drop(one);
+        assert_eq!(pool.in_use(), 1, "closed with the last one");
+        drop(other);
+        assert_eq!(pool.in_use(), 0);
+    }
+}

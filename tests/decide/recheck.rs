@@ -1,0 +1,200 @@
+//! One failed check of a Workspace is no outage.
+
+use std::time::Duration;
+
+use rstest::rstest;
+use run_operator::{
+    api::{ConditionType as Type, Reason, conditions},
+    decide::{
+        WorkspaceView,
+        answer::{Failure, FailureKind},
+        need::needs_workspace,
+        recheck::{Standing, holds, passed_over, pause, soon},
+        situation::Why,
+        workspace::{Check, Obstacle},
+    },
+};
+
+use crate::support::{BASE_URL, Case, at, bare, condition, lost, problem, unreadable};
+
+const VERIFIED: Standing = Standing {
+    verified: true,
+    passed_over: false,
+};
+
+fn stopped_by(obstacle: Obstacle) -> Check {
+    Check {
+        obstacle: Some(obstacle),
+        ..Check::default()
+    }
+}
+
+fn not_sent() -> Failure {
+    Failure {
+        kind: FailureKind::NotSent,
+        ..lost()
+    }
+}
+
+#[rstest]
+#[case::lost(lost(), true)]
+#[case::unreadable(unreadable(), true)]
+#[case::a_proxy_without_a_route(bare(404), true)]
+#[case::a_proxy_that_forbids(bare(403), true)]
+#[case::a_proxy_that_has_no_backend(bare(502), true)]
+#[case::too_slow(problem(408, "timeout"), true)]
+#[case::too_early(problem(425, "early"), true)]
+#[case::too_many(problem(429, "slow_down"), true)]
+#[case::out_of_order(problem(503, "busy"), true)]
+#[case::a_rejected_token(problem(401, "unauthenticated"), true)]
+#[case::another_workspace(problem(403, "forbidden"), false)]
+#[case::no_such_path(problem(404, "no_route"), false)]
+#[case::not_sent(not_sent(), false)]
+fn a_first_failure_that_may_pass_is_passed_over(#[case] failure: Failure, #[case] over: bool) {
+    for obstacle in [
+        Obstacle::Version(failure.clone()),
+        Obstacle::Identity(failure),
+    ] {
+        assert_eq!(passed_over(&stopped_by(obstacle), VERIFIED), over);
+    }
+}
+
+#[rstest]
+#[case::never_verified(Standing { verified: false, passed_over: false })]
+#[case::the_second_in_a_row(Standing { verified: true, passed_over: true })]
+fn a_failure_without_a_good_check_before_it_is_no_passing_one(#[case] standing: Standing) {
+    let check = stopped_by(Obstacle::Version(lost()));
+    assert!(!passed_over(&check, standing));
+}
+
+#[rstest]
+#[case(Reason::SecretNotFound)]
+#[case(Reason::SecretKeyNotFound)]
+#[case(Reason::TokenIsProviderKey)]
+#[case(Reason::BaseUrlNotAllowed)]
+fn what_an_edit_did_counts_at_once(#[case] reason: Reason) {
+    let check = stopped_by(Obstacle::Config(Why::new(reason, "It is wrong.")));
+    assert!(!passed_over(&check, VERIFIED));
+    assert!(!passed_over(&Check::default(), VERIFIED), "a good check");
+}
+
+#[test]
+fn the_next_check_comes_soon_and_not_before_the_service_asks() {
+    for uid in ["w1", "w2", "w3"] {
+        let soon = soon(uid, None);
+        assert!((Duration::from_secs(1)..Duration::from_secs(2)).contains(&soon));
+        assert!((1..100).all(|n| pause(uid, n, None) <= Duration::from_secs(30)));
+    }
+    assert_ne!(soon("w1", None), soon("w2", None), "all at once");
+    let asked = Some(Duration::from_mins(1));
+    assert_eq!(soon("w1", asked), Duration::from_mins(1));
+    assert_eq!(pause("w1", 1, asked), Duration::from_mins(1));
+}
+
+#[test]
+fn a_hold_that_a_failed_check_could_not_look_at_stands() {
+    let hold = |reason| Some((reason, "held".to_owned()));
+    for unseen in [Reason::VersionNotAccepted, Reason::SecretNotFound] {
+        assert_eq!(holds(hold(unseen), None), hold(unseen));
+    }
+    let suspended = hold(Reason::WorkspaceSuspended);
+    assert_eq!(holds(suspended.clone(), None), None, "it was lifted");
+    assert_eq!(holds(None, suspended.clone()), suspended);
+}
+
+/// Nothing is written and no call is made.
+fn at_rest(case: &Case) -> bool {
+    let decision = case.decide();
+    let stands = |status| case.run.status.as_ref() == Some(status);
+    decision.effect.is_none() && decision.status.as_ref().is_none_or(stands)
+}
+
+/// Down since second 0.
+fn down() -> WorkspaceView {
+    WorkspaceView::NotReady {
+        reason: Reason::ServiceUnavailable,
+        message: "no answer".into(),
+        since: at(0),
+    }
+}
+
+/// The second at which the Run says that its Workspace is not Ready.
+fn said_at(case: &Case) -> i64 {
+    let says = |second: &i64| {
+        let status = case.clone().at(*second).settled();
+        let synced = conditions::find(&status.conditions, Type::Synced);
+        synced.is_some_and(|c| c.reason == Reason::WorkspaceNotReady.as_str())
+    };
+    (0..=60).find(says).expect("it is said")
+}
+
+#[test]
+fn an_active_run_says_that_its_workspace_is_down_when_that_lasts() {
+    let case = Case::new().submitted("running").settle().view(down());
+    assert!(at_rest(&case.clone().at(1)));
+    let early = case.clone().at(1).decide();
+    let again = early.again.expect("it is looked at again");
+    assert!((at(5)..=at(15)).contains(&again), "{again}");
+    assert!(!at_rest(&case.clone().at(16)));
+    // The Runs of one Workspace say so one after the other.
+    let said: Vec<i64> = (0..20)
+        .map(|n| {
+            let mut case = case.clone();
+            let uid = format!("6f1f0c0e-0000-4000-8000-0000000000{n:02}");
+            let intent = case.run.metadata.annotations.as_mut().unwrap();
+            for text in intent.values_mut() {
+                *text = text.replace(crate::support::UID, &uid);
+            }
+            case.run.metadata.uid = Some(uid);
+            said_at(&case)
+        })
+        .collect();
+    assert!(
+        said.iter().all(|second| (5..=15).contains(second)),
+        "{said:?}"
+    );
+    assert!(said.iter().any(|second| *second != said[0]), "all at once");
+}
+
+#[test]
+fn a_waiting_run_says_it_at_once_only_where_it_has_said_nothing_yet() {
+    let fresh = Case::new().view(down()).at(1);
+    let ready = condition(&fresh.settled(), "Ready").expect("told");
+    assert_eq!(ready.1, "WorkspaceNotReady");
+    let retrying = Case::new().mine().posted(Err(lost())).settle().view(down());
+    assert!(at_rest(&retrying.clone().at(1)));
+    let early = retrying.clone().at(1).decide();
+    assert!(early.again.is_some_and(|again| again <= at(15)));
+    let ready = condition(&retrying.at(16).settled(), "Ready").expect("told");
+    assert_eq!(ready.1, "WorkspaceNotReady");
+}
+
+#[test]
+fn another_session_alone_makes_no_run_read_or_write() {
+    let mut session = crate::support::session(2);
+    session.number = 7;
+    let case = Case::new()
+        .submitted("running")
+        .got(Ok(crate::support::view("running")))
+        .settle();
+    let mut case = case.view(WorkspaceView::Ready(session)).at(1);
+    case.streaming = true;
+    assert!(at_rest(&case));
+}
+
+#[rstest]
+#[case::here(Some(BASE_URL), true)]
+#[case::elsewhere(Some("https://other.example.com/api/v1"), false)]
+#[case::nowhere(None, false)]
+fn a_workspace_is_not_needed_by_what_is_pinned_to_another_base_url(
+    #[case] base_url: Option<&str>,
+    #[case] needed: bool,
+) {
+    for case in [
+        Case::new().submitted("running"),
+        Case::new().mine().posted(Err(lost())),
+        Case::new().submitted("running").deleting(),
+    ] {
+        assert_eq!(needs_workspace(&case.run, base_url), needed);
+    }
+}

@@ -1,0 +1,135 @@
+//! Many Workspaces, each with a Secret of its own, at several services: watches, calls and connections are bounded,
+//! and a service that hangs holds up no other's.
+
+use std::collections::BTreeMap;
+
+use kube::api::ListParams;
+use serde_json::{Value, json};
+
+use run_operator::api::{ConditionType as Type, conditions};
+
+use crate::cluster::Scratch;
+use crate::support::{Service, Setup, TOKEN, World, eventually, own_control_plane};
+
+const WORKSPACES: usize = 300;
+const SERVICES: usize = 10;
+/// Of these, the first ones hang.
+const HANG: usize = 3;
+/// Watches of Secrets at the same time.
+const WATCHES: f64 = 32.0;
+
+/// The watches of Secrets that the API server serves now.
+async fn open_watches(world: &World) -> f64 {
+    let text = world.control_plane.metrics().await.unwrap();
+    let of_secrets = |line: &&str| {
+        line.starts_with("apiserver_longrunning_requests{")
+            && line.contains("resource=\"secrets\"")
+            && line.contains("verb=\"WATCH\"")
+    };
+    let values = text.lines().filter(of_secrets);
+    values
+        .map(|line| line.rsplit(' ').next().unwrap().parse::<f64>().unwrap())
+        .sum()
+}
+
+/// How many Workspaces of each service are Ready.
+async fn ready(world: &World) -> BTreeMap<usize, usize> {
+    let all = world.workspaces().list(&ListParams::default()).await;
+    let mut ready = BTreeMap::new();
+    for workspace in all.unwrap().items {
+        let number: usize = workspace.metadata.name.unwrap()[2..].parse().unwrap();
+        let status = workspace.status.unwrap_or_default();
+        if conditions::is_true(&status.conditions, Type::Ready) {
+            *ready.entry(number % SERVICES).or_default() += 1;
+        }
+    }
+    ready
+}
+
+async fn create(world: &World, services: &[Service]) {
+    for number in 0..WORKSPACES {
+        let (name, secret) = (format!("w-{number}"), format!("token-{number:04}"));
+        world.secret(&secret, json!({"token": TOKEN})).await;
+        let spec = json!({
+            "baseUrl": services[number % SERVICES].base_url(),
+            "tokenSecretRef": {"name": secret},
+        });
+        world.create_workspace(&name, spec).await;
+    }
+}
+
+async fn all_ready_at(world: &World, services: impl Iterator<Item = usize>) {
+    let wanted: BTreeMap<usize, usize> = services.map(|n| (n, WORKSPACES / SERVICES)).collect();
+    eventually("the Workspaces of these services are Ready", async || {
+        let mut found = ready(world).await;
+        found.retain(|service, _| wanted.contains_key(service));
+        if found == wanted {
+            Ok(())
+        } else {
+            Err(format!("{found:?}"))
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn many_workspaces_share_watches_and_calls_and_one_service_stops_no_other() {
+    let own = own_control_plane().await;
+    let mut world = World::unattended(Setup {
+        control_plane: Some(own),
+        bare: true,
+        operator: vec!["--log-filter", "info"],
+        ..Setup::default()
+    })
+    .await;
+    let scratch: Vec<Scratch> = (0..SERVICES)
+        .map(|_| Scratch::new("many").unwrap())
+        .collect();
+    let starting = scratch.iter().map(|scratch| Service::start(scratch, &[]));
+    let services = futures::future::join_all(starting).await;
+    create(&world, &services).await;
+    let before = open_watches(&world).await;
+    let hang = json!({"type": "hang", "forMs": 60_000});
+    for service in &services[..HANG] {
+        let version = json!({"operation": "getVersion"});
+        service.lasting_fault(version, hang.clone()).await;
+    }
+    let urls: Vec<String> = services.iter().map(Service::base_url).collect();
+    let allowed: Vec<&str> = urls
+        .iter()
+        .flat_map(|url| ["--allowed-base-url", url])
+        .collect();
+    world.restart_operator_with(&allowed).await;
+    // All others, while those hang.
+    all_ready_at(&world, HANG..SERVICES).await;
+    for service in &services[..HANG] {
+        let asked = service.requests("getVersion").await.len();
+        assert!(
+            asked <= 12,
+            "{asked} calls for {} Workspaces",
+            WORKSPACES / SERVICES
+        );
+    }
+    let watches = open_watches(&world).await - before;
+    assert!((1.0..=WATCHES).contains(&watches), "{watches} watches");
+
+    for service in &services[..HANG] {
+        service.delete("faults").await;
+    }
+    all_ready_at(&world, 0..SERVICES).await;
+    let watches = open_watches(&world).await - before;
+    assert!((1.0..=WATCHES).contains(&watches), "{watches} watches");
+
+    // A change of a Secret that no watch covers is noticed all the same.
+    let last = WORKSPACES - 1;
+    let service = &services[last % SERVICES];
+    let token = json!({"token": "canary-of-many-7c1e"});
+    let made: Value = service.post("tokens", token.clone()).await;
+    world.secret(&format!("token-{last:04}"), token).await;
+    eventually("the new token is in use", async || {
+        let checks = service.requests("getWorkspace").await;
+        let new = checks.iter().any(|c| c["token"] == made["fingerprint"]);
+        if new { Ok(()) } else { Err("no check with it") }
+    })
+    .await;
+}
