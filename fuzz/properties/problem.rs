@@ -94,14 +94,20 @@ fn is_right(class: Class, failure: &Failure, call: Call) {
     let code = CONTRACT.code(failure.code.as_deref().unwrap_or_default());
     match class {
         Class::Retry => {
-            assert!(status == 429 || status >= 500);
+            let passing = [408, 425, 429].contains(&status) || status >= 500;
+            assert!(!problem || passing);
             assert_ne!(failure.retryable, Some(false));
+        }
+        Class::InProgress => {
+            assert!(call == Call::Create && status == 409);
+            assert_eq!(code, CodeClass::IdempotencyInProgress);
         }
         Class::Unauthorized => assert_eq!(status, 401),
         Class::Violation => panic!("an error is no violation"),
-        Class::Final(Reason::RunNotFound) => {
-            assert!(call != Call::Create && status == 404 && code == CodeClass::RunNotFound);
+        Class::Refused(Reason::RunNotFound) => {
+            assert!(status == 404 && code == CodeClass::RunNotFound);
         }
+        Class::Refused(_) => assert_ne!(call, Call::Create),
         Class::Final(Reason::CreateRefused) => {
             assert!(call == Call::Create && CONTRACT.refuses_create(status));
         }
@@ -110,10 +116,15 @@ fn is_right(class: Class, failure: &Failure, call: Call) {
         }
         Class::Final(_) => assert!(status < 500 || failure.retryable == Some(false)),
     }
+    // A proxy's answer ends nothing.
+    let ends = matches!(class, Class::Final(_));
+    assert!(!ends || problem && call == Call::Create);
     // Nothing but a problem proves anything of a run.
     if answers_not_created(failure, class) {
         assert!(problem && (400..500).contains(&status));
+        assert!(![408, 425].contains(&status));
         assert!(status != 409 || code != CodeClass::IdempotencyConflict);
+        assert!(status != 409 || code != CodeClass::IdempotencyInProgress);
     }
     if refuses_the_bytes(failure, class) {
         assert!(answers_not_created(failure, class) && CONTRACT.refuses_create(status));

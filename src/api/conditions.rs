@@ -95,7 +95,7 @@ reasons! {
     RateLimited,
     /// The service gave a runId.
     Submitted,
-    /// The service refused the create for good.
+    /// The service refused exactly this create for good; the Run has ended.
     CreateRefused,
     /// The service answered 403.
     Forbidden,
@@ -105,6 +105,8 @@ reasons! {
     VersionConflict,
     /// 409: the key was used for another request (rules 1 and 9).
     IdempotencyConflict,
+    /// 409: the service still works on an earlier create with the key (rules 1 and 9).
+    SubmissionInProgress,
     /// 409 with a code that the contract file doesn't know.
     UnknownConflict,
     /// Another final answer of the service.

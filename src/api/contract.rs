@@ -65,8 +65,10 @@ pub enum CodeClass {
     ApprovalConflict,
     /// 409: a version differs.
     VersionConflict,
-    /// 409: the key was used for another request, or that request is still being worked on.
+    /// 409: the key was used for another request.
     IdempotencyConflict,
+    /// 409: an earlier request with the key is still being worked on.
+    IdempotencyInProgress,
     /// 404: this run does not exist.
     RunNotFound,
     /// Not in the contract file.
@@ -114,6 +116,7 @@ impl Contract {
                 (&c.approval_conflict, CodeClass::ApprovalConflict),
                 (&c.version_conflict, CodeClass::VersionConflict),
                 (&c.idempotency_conflict, CodeClass::IdempotencyConflict),
+                (&c.idempotency_in_progress, CodeClass::IdempotencyInProgress),
                 (&c.run_not_found, CodeClass::RunNotFound),
             ],
             str::to_owned,

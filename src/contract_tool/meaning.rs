@@ -106,7 +106,17 @@ fn word(from: Option<Field>, to: Option<Field>) -> Sentence {
     if is_state(from) || is_state(to) {
         return state_meaning(from.and_then(state), to.and_then(state));
     }
-    let sentences = [from.and_then(left), to.and_then(entered)];
+    let sentences = match (from, to) {
+        // Neither list holds proofs.
+        (Some(Field::IdempotencyConflict), Some(Field::IdempotencyInProgress)) => {
+            [None, to.and_then(entered)]
+        }
+        (Some(Field::IdempotencyInProgress), Some(Field::IdempotencyConflict)) => [
+            Some("A create refused with this code is not asked again: the Run is Stalled."),
+            None,
+        ],
+        _ => [from.and_then(left), to.and_then(entered)],
+    };
     let sentences: Vec<&str> = sentences.into_iter().flatten().collect();
     if sentences.is_empty() {
         return "Only the reason of a refused create changes.".into();
@@ -170,8 +180,11 @@ fn left(field: Field) -> Option<&'static str> {
         Field::IdempotencyConflict => Some(
             "A create refused with this code counts as proof that no run was made: if one was, it is left behind.",
         ),
+        Field::IdempotencyInProgress => Some(
+            "A create refused with this code is not asked again, and counts as proof that no run was made: if one is being made, it is left behind.",
+        ),
         Field::RunNotFound => Some(
-            "A 404 with this code proves nothing any more: a run that is gone is asked for at the slowest pace, and its deleted object stays.",
+            "A 404 with this code proves nothing any more: a run that is gone is asked for up to every --poll-max, and its deleted object stays.",
         ),
         Field::RefusedFor => Some(
             "A create in doubt that is answered so is repeated with the same key, and is not given up.",
@@ -189,11 +202,14 @@ fn entered(field: Field) -> Option<&'static str> {
         Field::IdempotencyConflict => Some(
             "A create refused with this code is no proof any more that no run was made: it stays in doubt.",
         ),
+        Field::IdempotencyInProgress => Some(
+            "A create refused with this code is repeated with the same key until it is answered otherwise, and proves nothing.",
+        ),
         Field::RunNotFound => Some(
             "A 404 with this code says that the run doesn't exist: said three times it fails the Run (RunNotFound), and a deleted object goes.",
         ),
         Field::RefusedFor => Some(
-            "A create answered so is given up for good: if the service can make the run all the same, it is left behind.",
+            "A create answered so ends the Run as Failed: if the service can make the run all the same, it is left behind.",
         ),
         Field::ProviderKeyPrefixes => {
             Some("A token that begins so is refused before it is sent (TokenIsProviderKey).")

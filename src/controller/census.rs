@@ -189,7 +189,7 @@ mod tests {
     #[test]
     fn a_run_waits_for_a_person_as_long_as_it_is_stalled_and_not_finished() {
         let mut runs = Runs::default();
-        let refused = condition("Stalled", "CreateRefused");
+        let refused = condition("Stalled", "Forbidden");
         runs.add(&run("Pending", &json!([refused])));
         runs.add(&run("Pending", &json!([condition("Stalled", "made-up")])));
         let finished = condition("Finished", "Failed");
@@ -197,10 +197,7 @@ mod tests {
             "Failed",
             &json!([condition("Stalled", "Failed"), finished]),
         ));
-        assert_eq!(
-            runs.stalled,
-            Counts::from([("CreateRefused", 1), (OTHER, 1)])
-        );
+        assert_eq!(runs.stalled, Counts::from([("Forbidden", 1), (OTHER, 1)]));
         assert_eq!(runs.phases, Counts::from([("Pending", 2), ("Failed", 1)]));
         // The one that has ended is in no doubt.
         assert_eq!(runs.in_doubt, 2);
@@ -212,7 +209,7 @@ mod tests {
         let mut runs = Runs::default();
         let mut refused = run("Pending", &json!([]));
         if let Some(status) = &mut refused.status {
-            let refusal = json!({"reason": "CreateRefused", "notCreated": true, "epoch": 1});
+            let refusal = json!({"reason": "Forbidden", "notCreated": true, "epoch": 1});
             status.refusal = serde_json::from_value(refusal).ok();
             assert!(status.refusal.is_some());
         }

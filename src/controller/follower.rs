@@ -256,7 +256,7 @@ impl Follower {
             }
             let newer = self
                 .usable(&current)
-                .filter(|newer| newer.credentials.token != live.credentials.token);
+                .filter(|newer| !newer.same_token(live));
             let due = newer.as_ref().map(|_| {
                 let spread = || Instant::now() + self.spread(MOVES);
                 *moves.get_or_insert_with(spread)
@@ -343,7 +343,7 @@ impl Follower {
             // Only a stream that can't be opened says something about the Workspace.
             End::Refused(failure) => {
                 self.ctx.suspect(&self.key, live.number, &failure);
-                let last = if self.refused_for_good(&failure) {
+                let last = if self.is_refusal(&failure) {
                     StreamEnd::Refused
                 } else {
                     StreamEnd::Broken
@@ -370,8 +370,10 @@ impl Follower {
         let own = match failure {
             None if complete => AFTER_LAST.max(backoff),
             None if first => AFTER_END,
-            Some(failure) if self.refused_for_good(failure) => {
-                backoff.max(self.ctx.config.settings.poll_max)
+            Some(failure) if self.is_refusal(failure) => {
+                let settings = &self.ctx.config.settings;
+                let polls = (settings.poll_min, settings.poll_max);
+                backoff::after_refusal(self.failures, polls, retry_after, seed)
             }
             _ => backoff,
         };
@@ -385,10 +387,10 @@ impl Follower {
         }
     }
 
-    /// A stream that the service refuses for good is asked for at the slowest pace; the Run is polled.
-    fn refused_for_good(&self, failure: &Failure) -> bool {
+    /// Whether the service refused the stream. It is asked for again at the pace of polls; the Run is polled.
+    fn is_refusal(&self, failure: &Failure) -> bool {
         let class = classify(failure, Call::Get, &self.ctx.config.contract);
-        matches!(class, Class::Final(_))
+        matches!(class, Class::Refused(_))
     }
 
     fn reading_on(&self) -> bool {

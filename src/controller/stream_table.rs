@@ -2,8 +2,8 @@
 //! in turn where more wait than there are places. No I/O and no clock: the caller brings the time.
 //!
 //! # Rules
-//! - A namespace's share is the number of places by the number of namespaces that want any, at least one.
-//! - A namespace below its share gets a place at once, from the one most above its own.
+//! - A namespace that wants a place gets one at once from the namespace with the most, as long as that has
+//!   two more than it: each has its share, and what one doesn't want is shared by the others.
 //! - While others wait, a stream that has had its place for [`TURN`] gives it to one that waits: of its own
 //!   namespace, or of one with fewer places. At most a [`TURN`]th of the places goes over in a second, so
 //!   that rotation costs the service a bounded number of calls.
@@ -43,7 +43,7 @@ pub(super) struct Table {
     seats: HashMap<Ticket, Seat>,
     /// By namespace; none is without both seats and waiters.
     lanes: BTreeMap<String, Lane>,
-    /// Counts the places given.
+    /// Counts the places given, and the namespaces that began to wait.
     given: u64,
     /// When files were last short, or the places last grew back.
     short_at: Option<Timestamp>,
@@ -61,7 +61,7 @@ struct Lane {
     held: usize,
     /// How many of them were asked to leave.
     leaving: usize,
-    /// The number of the last place given to it.
+    /// When it was last given a place, or began to wait for its first: counted, not timed.
     given: u64,
 }
 
@@ -92,8 +92,17 @@ impl Table {
 
     /// Somebody of this namespace wants a place.
     pub(super) fn enter(&mut self, ticket: Ticket, namespace: &str, now: Timestamp) -> Vec<Order> {
-        let lane = self.lanes.entry(namespace.to_owned()).or_default();
-        lane.waiting.push_back(ticket);
+        if !self.lanes.contains_key(namespace) {
+            self.given += 1;
+            let lane = Lane {
+                given: self.given,
+                ..Lane::default()
+            };
+            self.lanes.insert(namespace.to_owned(), lane);
+        }
+        if let Some(lane) = self.lanes.get_mut(namespace) {
+            lane.waiting.push_back(ticket);
+        }
         self.settle(now)
     }
 
@@ -173,18 +182,41 @@ impl Table {
         {
             orders.push(Order::Take(ticket));
         }
-        let share = self.share();
-        let due = |lane: &Lane| lane.waiting.len().min(share.saturating_sub(lane.keeps()));
         let surplus = self.seats.len().saturating_sub(self.most);
-        let mut missing = self.lanes.values().map(due).sum::<usize>() + surplus;
-        missing = missing.saturating_sub(self.leaving());
-        while missing > 0
-            && let Some(ticket) = self.longest_above(if surplus > 0 { 0 } else { share })
+        for _ in self.leaving()..surplus {
+            orders.extend(self.longest_of_richest(0));
+        }
+        let mut expected = self.expected(surplus);
+        while let Some((poorest, keeps)) = self.poorest(&expected)
+            && let Some(order) = self.longest_of_richest(keeps + 2)
         {
-            orders.extend(self.ask_to_leave(ticket));
-            missing -= 1;
+            *expected.entry(poorest).or_default() += 1;
+            orders.push(order);
         }
         orders
+    }
+
+    /// To whom the places go that are about to be given back, `surplus` of them to nobody.
+    fn expected(&self, surplus: usize) -> BTreeMap<String, usize> {
+        let mut expected = BTreeMap::new();
+        for _ in surplus..self.leaving() {
+            if let Some((poorest, _)) = self.poorest(&expected) {
+                *expected.entry(poorest).or_default() += 1;
+            }
+        }
+        expected
+    }
+
+    /// The namespace that has the fewest places, of those that want more than they can expect, and how many
+    /// it has with these.
+    fn poorest(&self, expected: &BTreeMap<String, usize>) -> Option<(String, usize)> {
+        let lanes = self.lanes.iter().filter_map(|(namespace, lane)| {
+            let coming = expected.get(namespace).copied().unwrap_or_default();
+            let wants = lane.waiting.len() > coming;
+            wants.then_some((lane.keeps() + coming, lane.given, namespace))
+        });
+        let (keeps, _, namespace) = lanes.min()?;
+        Some((namespace.clone(), keeps))
     }
 
     /// Gives a place to the longest waiting of the namespace that keeps the fewest; of several to the one
@@ -205,11 +237,6 @@ impl Table {
         Some(ticket)
     }
 
-    /// The places that each namespace may have at least.
-    fn share(&self) -> usize {
-        (self.most / self.lanes.len().max(1)).max(1)
-    }
-
     fn waiting(&self) -> usize {
         self.lanes.values().map(|lane| lane.waiting.len()).sum()
     }
@@ -218,15 +245,16 @@ impl Table {
         self.lanes.values().map(|lane| lane.leaving).sum()
     }
 
-    /// Who has had a place for longest in the namespace that keeps the most, if those are more than `most`.
-    fn longest_above(&self, most: usize) -> Option<Ticket> {
-        let above = self.lanes.iter().filter(|(_, lane)| lane.keeps() > most);
-        let (namespace, _) = above.max_by_key(|(_, lane)| (lane.keeps(), Reverse(lane.given)))?;
+    /// Asks the longest seated of the namespace that keeps the most to leave, if those are so many `at_least`.
+    fn longest_of_richest(&mut self, at_least: usize) -> Option<Order> {
+        let lanes = self.lanes.iter();
+        let rich = lanes.filter(|(_, lane)| lane.keeps() >= at_least.max(1));
+        let (namespace, _) = rich.max_by_key(|(_, lane)| (lane.keeps(), Reverse(lane.given)))?;
         let seats = self.seats.iter();
         let theirs = seats.filter(|(_, seat)| !seat.leaving && seat.namespace == *namespace);
-        theirs
-            .min_by_key(|(ticket, seat)| (seat.since, **ticket))
-            .map(|(ticket, _)| *ticket)
+        let longest = theirs.min_by_key(|(ticket, seat)| (seat.since, **ticket));
+        let ticket = longest.map(|(ticket, _)| *ticket)?;
+        self.ask_to_leave(ticket)
     }
 
     /// Whether somebody waits to whom the place of this ticket may go.

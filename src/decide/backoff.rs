@@ -47,6 +47,17 @@ pub fn poll_interval(quiet_polls: u32, min: Duration, max: Duration, seed: u64) 
     base + tenth * spread / 1000
 }
 
+/// The wait after the `attempt`th refusal in a row (from 1) of what is asked again all the same: from `min`, doubling
+/// to `max`, jittered by `seed`, and never shorter than the answer's `Retry-After`.
+pub fn after_refusal(
+    attempt: u32,
+    (min, max): (Duration, Duration),
+    retry_after: Option<Duration>,
+    seed: u64,
+) -> Duration {
+    poll_interval(attempt.saturating_sub(1), min, max, seed).max(asked(retry_after))
+}
+
 /// A seed from what identifies an object, stable over restarts.
 pub fn seed(uid: &str, salt: u32) -> u64 {
     // FNV-1a: std's hasher is allowed to change between releases, and a decision must not.

@@ -270,15 +270,28 @@ impl<'a> Facts<'a> {
 
     /// When the next attempt of a failed call is due, by process time. A 401 waits for another session besides, see
     /// [`Facts::unauthorized`]: the first one is worth a try at once, those after it back off, or a
-    /// service that verifies a token and refuses its calls would be asked in circles.
+    /// service that verifies a token and refuses its calls would be asked in circles. What the service refused is
+    /// asked again at the polls' pace, and so is a create in doubt.
     pub(super) fn next_attempt(&self, trouble: &Trouble) -> Timestamp {
+        let refused = || later(trouble.at, self.after_refusal(trouble));
         match trouble.class {
             Class::Unauthorized if trouble.count <= 1 => trouble.at,
-            Class::Unauthorized | Class::Retry | Class::Violation => trouble.next,
-            Class::Final(_) => trouble
-                .next
-                .max(later(trouble.at, self.o.settings.poll_max)),
+            Class::Refused(_) | Class::Final(_) => refused(),
+            Class::Violation if trouble.call == classify::Call::Get => refused(),
+            Class::Unauthorized | Class::Retry | Class::InProgress | Class::Violation => {
+                trouble.next
+            }
         }
+    }
+
+    fn after_refusal(&self, trouble: &Trouble) -> Duration {
+        let settings = self.o.settings;
+        backoff::after_refusal(
+            trouble.count,
+            (settings.poll_min, settings.poll_max),
+            trouble.failure.retry_after,
+            backoff::seed(self.uid, trouble.count),
+        )
     }
 
     /// Whether a failure is the business of the Workspace, which will say so itself.

@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use jiff::Timestamp;
 
 use crate::api::{
-    limits::{MAX_EVENT_DATA, MAX_EVENT_ID, MAX_EVENT_TYPE, MAX_EVENTS},
+    limits::{MAX_EVENT_DATA, MAX_EVENT_ID, MAX_EVENT_TYPE, MAX_EVENTS, MAX_STATE},
     status::{EventRecord, RunStatus, whole_seconds},
 };
 
@@ -36,6 +36,8 @@ pub struct Feed {
     marked: u64,
     /// The number of the latest hint.
     hinted: u64,
+    /// The state that an event named last.
+    named: Option<String>,
     /// Ids of late, and the place of their events; 0 for those of an earlier process.
     recent: VecDeque<(String, usize)>,
     /// Where the stream resumes.
@@ -90,6 +92,9 @@ impl Feed {
         if state.is_none() || state != mirrored {
             self.hinted = self.received;
         }
+        if let Some(state) = state {
+            self.named = Some(cut(state, MAX_STATE).to_owned());
+        }
         if self.waiting.len() >= MAX_EVENTS {
             self.waiting.pop_front();
         }
@@ -134,6 +139,16 @@ impl Feed {
     /// Whether a hint waits for a GET.
     pub fn refresh_wanted(&self) -> bool {
         self.hinted > self.covered
+    }
+
+    /// Whether a hint came since a GET was last started.
+    pub fn fresh_hint(&self) -> bool {
+        self.hinted > self.marked
+    }
+
+    /// The state that the latest event that names one names.
+    pub fn named(&self) -> Option<&str> {
+        self.named.as_deref()
     }
 
     /// Takes over from the status where the stream resumes, and the ids that it already shows, so that a

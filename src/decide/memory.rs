@@ -1,11 +1,14 @@
 //! What one process knows of one object beyond the object itself. Lost with the process: everything
 //! that must outlive it stands in the object.
 
+use std::time::Duration;
+
 use jiff::Timestamp;
 
 use crate::api::{Contract, Intent, Reason, contract::StateClass, limits::MAX_RUN_ID};
 
 use super::{
+    allowance::{Allowance, Bounds},
     answer::{Failure, FailureKind, RunView},
     backoff,
     classify::{self, Call, Class},
@@ -41,6 +44,10 @@ pub struct Memory {
     pub not_found: NotFound,
     /// Polls in a row that showed nothing new.
     pub quiet_polls: u32,
+    /// GETs in a row that denied the end that the latest event names: they are answered by a replica that lags.
+    pub lagging: u32,
+    /// The GETs that hints may lead to.
+    hints: Allowance,
     /// When this process last wrote the status, by process time.
     pub written_at: Option<Timestamp>,
     /// What was said of it in Events.
@@ -110,6 +117,12 @@ pub struct Trouble {
 /// Failed GETs in a row that are not worth a write: a restart of the service is over by then.
 const SILENT_FAILURES: u32 = 2;
 
+/// The GETs of one run that hints may lead to.
+const HINTS: Bounds = Bounds {
+    burst: 3,
+    refill: Duration::from_secs(1),
+};
+
 impl Trouble {
     /// A hiccup of the mirror that will most likely be gone at the next try. A first 401 is one too:
     /// the Workspace is about to say what is wrong with the token.
@@ -117,7 +130,7 @@ impl Trouble {
         let worth = match self.class {
             Class::Retry => SILENT_FAILURES,
             Class::Unauthorized => 1,
-            Class::Violation | Class::Final(_) => 0,
+            Class::InProgress | Class::Violation | Class::Refused(_) | Class::Final(_) => 0,
         };
         self.call == Call::Get && self.count <= worth
     }
@@ -132,7 +145,7 @@ pub struct Cancel {
     pub answered_at: Option<Timestamp>,
     /// How many were answered.
     pub count: u32,
-    /// The last answer was final and no acceptance; what it means.
+    /// The last answer refused it; what it means.
     pub refused: Option<Reason>,
     /// A GET after the last answer showed what became of the run.
     pub looked_since: bool,
@@ -198,6 +211,13 @@ pub struct Learning<'a> {
     pub wall: Timestamp,
 }
 
+impl Learning<'_> {
+    /// Whether a run in this state has ended.
+    fn ends(&self, state: &str) -> bool {
+        self.contract.state(state).terminal().is_some()
+    }
+}
+
 impl Memory {
     /// Takes in what an effect came to.
     pub fn learn(&mut self, news: Learned, with: Learning<'_>) {
@@ -211,7 +231,12 @@ impl Memory {
                 submission.open = holds(Rule::GivenUpProvesNothing);
             }
             Learned::Submitted(answer) => self.submitted(answer, with),
-            Learned::RefreshStarted => self.feed.mark(),
+            Learned::RefreshStarted => {
+                if self.feed.refresh_wanted() {
+                    self.hints.take(HINTS, with.now);
+                }
+                self.feed.mark();
+            }
             Learned::Refreshed(answer) => self.refreshed(answer, with),
             Learned::CancelAnswered(answer) => self.cancel_answered(answer, with),
             Learned::StatusWritten => self.written_at = Some(with.now),
@@ -282,8 +307,14 @@ impl Memory {
         match answer {
             Ok(view) => {
                 self.went_well(Call::Get);
-                let state = view.state.as_deref().map(|s| with.contract.state(s));
-                if state.and_then(StateClass::terminal).is_some() {
+                let ended = view.state.as_deref().is_some_and(|s| with.ends(s));
+                let told = self.feed.named().is_some_and(|s| with.ends(s));
+                self.lagging = if told && !ended {
+                    self.lagging.saturating_add(1)
+                } else {
+                    0
+                };
+                if ended {
                     // A run that has ended needs no cancellation any more.
                     self.went_well(Call::Cancel);
                     self.ended = true;
@@ -302,7 +333,7 @@ impl Memory {
             }
             Err(failure) => {
                 let class = classify::classify(&failure, Call::Get, with.contract);
-                if class == Class::Final(Reason::RunNotFound) {
+                if class == Class::Refused(Reason::RunNotFound) {
                     self.cancel.looked_since = true;
                     self.cancel.denied_since = true;
                     let counts = self
@@ -338,7 +369,7 @@ impl Memory {
             }
             Err(failure) => {
                 let class = classify::classify(&failure, Call::Cancel, with.contract);
-                if let Class::Final(reason) = class {
+                if let Class::Refused(reason) = class {
                     self.cancel.refused = Some(reason);
                     self.cancel_ended(with.now);
                     self.feed.hint();
@@ -371,6 +402,11 @@ impl Memory {
             by_get,
             session: with.session,
         });
+    }
+
+    /// When the next GET for a hint may start; `now` or later.
+    pub(super) fn hint_due(&self, now: Timestamp) -> Timestamp {
+        self.hints.next(HINTS, now)
     }
 
     /// The failures in a row of `call`.
@@ -423,7 +459,7 @@ pub fn seconds_since(then: Timestamp, now: Timestamp) -> i64 {
 }
 
 /// `at` plus `wait`, or the end of time.
-pub fn later(at: Timestamp, wait: std::time::Duration) -> Timestamp {
+pub fn later(at: Timestamp, wait: Duration) -> Timestamp {
     at.checked_add(wait).unwrap_or(Timestamp::MAX)
 }
 

@@ -16,6 +16,7 @@
 //!   is what gets stored. When the wall clock has stepped, whoever waits for [`Decision::again`] asks again.
 //! - No request outlives the contract file's `keyRetentionSeconds`.
 
+mod allowance;
 pub mod answer;
 pub mod backoff;
 pub mod body;
@@ -94,7 +95,7 @@ pub struct Settings {
     pub process: String,
     /// The shortest poll interval.
     pub poll_min: Duration,
-    /// The longest poll interval, and the pace of whatever is asked again without hope.
+    /// The longest poll interval, and the longest between two tries of what the service refused.
     pub poll_max: Duration,
 }
 

@@ -139,27 +139,12 @@ impl Outlook {
         let mirror = Mirror {
             why,
             stale: self.stale.clone(),
-            polled: self.polled(f),
+            polled: polled(f),
         };
         if cancelling {
             Situation::Cancelling(mirror)
         } else {
             Situation::Active(mirror)
-        }
-    }
-
-    /// Whether the status says that the run is polled because the places for streams are taken. Once said it
-    /// stays until something else is to be written while a stream is open: rotation costs no write.
-    fn polled(&self, f: &Facts<'_>) -> bool {
-        match f.o.stream {
-            Stream::Waiting { .. } => true,
-            Stream::Closed => wording::polled_as_said(f),
-            Stream::Open => {
-                let seen = f.memory().seen.as_ref().and_then(|s| s.state.as_deref());
-                let same =
-                    seen.is_none_or(|s| f.status().state.as_deref() == Some(cut(s, MAX_STATE)));
-                same && wording::polled_as_said(f)
-            }
         }
     }
 
@@ -199,6 +184,20 @@ impl Outlook {
                 }]
             }
             _ => Vec::new(),
+        }
+    }
+}
+
+/// Whether the status says that the run is polled because the places for streams are taken. Once said it
+/// stays until something else is to be written while a stream is open: rotation costs no write.
+fn polled(f: &Facts<'_>) -> bool {
+    match f.o.stream {
+        Stream::Waiting { .. } => true,
+        Stream::Closed => wording::polled_as_said(f),
+        Stream::Open => {
+            let seen = f.memory().seen.as_ref().and_then(|s| s.state.as_deref());
+            let same = seen.is_none_or(|s| f.status().state.as_deref() == Some(cut(s, MAX_STATE)));
+            same && wording::polled_as_said(f)
         }
     }
 }

@@ -10,13 +10,11 @@ use super::{
     Note, Stream, backoff,
     classify::{Call, Class},
     facts::Facts,
-    memory::{CONFIRM_APART, Seen, later},
+    memory::{CONFIRM_APART, Seen, Trouble, later},
     outlook::{Outlook, Wish},
     rules::{Rule, holds},
 };
 
-/// Hints of one run lead to at most one GET in this time.
-const REFRESH_APART: Duration = Duration::from_secs(1);
 /// A Run without a stream because the places are taken is read at least this often, up to a tenth of jitter
 /// included.
 const UNSTREAMED: Duration = Duration::from_secs(27);
@@ -74,7 +72,7 @@ fn deletion_done(f: &Facts<'_>, outlook: &Outlook) -> Option<Vec<Note>> {
 /// When a GET last said that the run doesn't exist, if the last one said so.
 fn denied_at(f: &Facts<'_>) -> Option<Timestamp> {
     f.trouble(Call::Get)
-        .filter(|t| t.class == Class::Final(Reason::RunNotFound))
+        .filter(|t| t.class == Class::Refused(Reason::RunNotFound))
         .map(|t| t.at)
 }
 
@@ -84,12 +82,18 @@ fn cancel_at(f: &Facts<'_>, outlook: &Outlook) -> Option<Timestamp> {
     let stored = f.status().cancel_accepted_time.as_ref().map(|t| t.0);
     let retry = f
         .trouble(Call::Cancel)
-        .filter(|t| !matches!(t.class, Class::Final(_)));
+        .filter(|t| !matches!(t.class, Class::Refused(_)));
     let allowed = retry.map_or(f.o.now, |t| f.next_attempt(t));
-    let again = match (memory.cancel.answered_at, stored) {
-        (Some(answered), _) => later(answered, gap(f)),
-        (None, Some(accepted)) => later(f.o.now, gap(f).saturating_sub(f.since(accepted))),
-        (None, None) => return Some(allowed),
+    let refused = f
+        .trouble(Call::Cancel)
+        .filter(|_| memory.cancel.refused.is_some());
+    let again = match (refused, memory.cancel.answered_at, stored) {
+        (Some(refused), _, _) => f.next_attempt(refused),
+        (None, Some(answered), _) => later(answered, gap(f)),
+        (None, None, Some(accepted)) => {
+            later(f.o.now, gap(f).saturating_sub(f.since(accepted)))
+        }
+        (None, None, None) => return Some(allowed),
     };
     // What was seen of a run that the service denies since shows nothing any more.
     let under_way = holds(Rule::CancelOnce)
@@ -104,21 +108,16 @@ fn cancel_at(f: &Facts<'_>, outlook: &Outlook) -> Option<Timestamp> {
     Some(again.max(allowed))
 }
 
-/// A cancellation that was accepted and left the run plainly active is repeated with growing gaps; one
-/// that was refused at `--poll-max`.
+/// How far apart the repetitions of a cancellation are that was accepted and left the run plainly active.
 fn gap(f: &Facts<'_>) -> Duration {
     let settings = f.o.settings;
-    let cancel = &f.memory().cancel;
-    if cancel.refused.is_some() {
-        settings.poll_max
-    } else {
-        backoff::poll_interval(
-            cancel.count,
-            settings.poll_min,
-            settings.poll_max,
-            backoff::seed(f.uid, cancel.count),
-        )
-    }
+    let count = f.memory().cancel.count;
+    backoff::poll_interval(
+        count,
+        settings.poll_min,
+        settings.poll_max,
+        backoff::seed(f.uid, count),
+    )
 }
 
 /// Five minutes after the later of deletion and the latest accepted cancel, a GET later than that showed
@@ -146,26 +145,31 @@ fn patience_over(f: &Facts<'_>, outlook: &Outlook) -> bool {
     cancelling && f.memory().seen.as_ref().is_some_and(seen_since)
 }
 
-/// When the run is read next.
+/// When the run is read next: at its regular time, or before that for a hint.
 fn refresh_at(f: &Facts<'_>) -> Timestamp {
+    let regular = regular_at(f);
+    hinted_at(f).map_or(regular, |at| at.min(regular))
+}
+
+/// When a hint leads to a GET. A GET that fails doesn't hold up the next hint, but for what asks to be left alone.
+fn hinted_at(f: &Facts<'_>) -> Option<Timestamp> {
+    let memory = f.memory();
+    let due = memory.hint_due(f.o.now);
+    let Some(trouble) = f.trouble(Call::Get) else {
+        return memory.feed.refresh_wanted().then_some(due);
+    };
+    let waits = trouble.class == Class::Unauthorized
+        || trouble.failure.http_status == Some(429)
+        || trouble.failure.retry_after.is_some();
+    (memory.feed.fresh_hint() && !waits).then_some(due)
+}
+
+/// When the run is read where no hint says that it changed.
+fn regular_at(f: &Facts<'_>) -> Timestamp {
     let memory = f.memory();
     let settings = f.o.settings;
     if let Some(trouble) = f.trouble(Call::Get) {
-        // A final answer to a GET is not retried as such: the next regular poll is a new request.
-        let confirm = Duration::from_secs(CONFIRM_APART.unsigned_abs());
-        let denied = trouble.class == Class::Final(Reason::RunNotFound);
-        if denied
-            && f.deleting()
-            && memory.cancel.answered_at.is_some()
-            && !memory.cancel.denied_since
-        {
-            // The look after the cancel settles a deletion; only a failure waits to be confirmed.
-            return f.o.now;
-        }
-        return match trouble.class {
-            Class::Final(Reason::RunNotFound) => later(trouble.at, confirm),
-            _ => f.next_attempt(trouble),
-        };
+        return again_at(f, trouble);
     }
     let Some(seen) = memory
         .seen
@@ -177,18 +181,14 @@ fn refresh_at(f: &Facts<'_>) -> Timestamp {
     if f.still_stale().is_some() {
         return f.o.now;
     }
-    if memory.feed.refresh_wanted() {
-        // What the answer to the create showed was no GET: the first one comes at once.
-        return if seen.by_get {
-            later(seen.at, REFRESH_APART)
-        } else {
-            f.o.now
-        };
-    }
-    let quiet = memory.quiet_polls;
+    let quiet = match memory.lagging {
+        0 => memory.quiet_polls,
+        // The end that an event names is on its way.
+        lagging => lagging.saturating_sub(1),
+    };
     let (since, quiet, longest) = match f.o.stream {
-        Stream::Open => (seen.at, u32::MAX, settings.poll_max),
-        Stream::Closed => (seen.at, quiet, settings.poll_max),
+        Stream::Open if memory.lagging == 0 => (seen.at, u32::MAX, settings.poll_max),
+        Stream::Open | Stream::Closed => (seen.at, quiet, settings.poll_max),
         // Up to then the stream brought what was new.
         Stream::Waiting { since } => (
             since.max(seen.at),
@@ -201,4 +201,20 @@ fn refresh_at(f: &Facts<'_>) -> Timestamp {
         since,
         backoff::poll_interval(quiet, settings.poll_min, longest, jitter),
     )
+}
+
+/// When a GET that failed is made again: whatever was answered, no later than `--poll-max`, unless the answer asked
+/// for more.
+fn again_at(f: &Facts<'_>, trouble: &Trouble) -> Timestamp {
+    let asked = backoff::asked(trouble.failure.retry_after);
+    let latest = later(trouble.at, f.o.settings.poll_max.max(asked));
+    let at = f.next_attempt(trouble).min(latest);
+    let confirms = Duration::from_secs(CONFIRM_APART.unsigned_abs());
+    match f.memory().not_found.at {
+        // The next 404 that counts is not waited for longer than it has to be.
+        Some(counted) if trouble.class == Class::Refused(Reason::RunNotFound) => {
+            at.min(later(counted, confirms).max(later(trouble.at, asked)))
+        }
+        _ => at,
+    }
 }

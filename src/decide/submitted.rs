@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
 use crate::api::{
     Intent, RunStatus,
@@ -23,7 +24,7 @@ use super::{
     wording,
 };
 
-/// Writes that carry events alone are at least this far apart.
+/// Writes that carry events alone, or another try of what failed before, are at least this far apart.
 const EVENT_WRITES_APART: Duration = Duration::from_secs(10);
 
 pub(super) fn decide(f: &Facts<'_>, run_id: &str) -> Decision {
@@ -232,17 +233,22 @@ fn synced(f: &Facts<'_>, mut full: RunStatus) -> RunStatus {
     full
 }
 
-/// Holds back a write that carries events alone until enough time has passed. Returns what to write now
-/// and when to look again for the rest.
+/// Holds back a write that carries nothing but events, or another try of a call that failed before, until enough time
+/// has passed. Returns what to write now and when to look again for the rest.
 fn coalesce(f: &Facts<'_>, full: RunStatus) -> (Option<RunStatus>, Option<Timestamp>) {
     let stored = f.status();
-    let without_events = RunStatus {
+    let mut rest = RunStatus {
         events: stored.events.clone(),
         event_count: stored.event_count,
         last_event_id: stored.last_event_id.clone(),
         ..full.clone()
     };
-    if without_events != *stored || full == *stored {
+    if full.last_error.is_some() && same_trouble(stored, &full) {
+        rest.last_error.clone_from(&stored.last_error);
+        rest.request_id.clone_from(&stored.request_id);
+        rest.conditions.clone_from(&stored.conditions);
+    }
+    if rest != *stored || full == *stored {
         return (Some(synced(f, full)), None);
     }
     let due = f
@@ -254,4 +260,19 @@ fn coalesce(f: &Facts<'_>, full: RunStatus) -> (Option<RunStatus>, Option<Timest
     } else {
         (None, Some(due))
     }
+}
+
+/// Whether two statuses tell of the same sort of failure, and draw the same from it.
+fn same_trouble(a: &RunStatus, b: &RunStatus) -> bool {
+    let error = |s: &RunStatus| {
+        s.last_error
+            .as_ref()
+            .map(|e| (e.code.clone(), e.http_status))
+    };
+    let same = |(a, b): (&Condition, &Condition)| {
+        (&a.type_, &a.status, &a.reason) == (&b.type_, &b.status, &b.reason)
+    };
+    error(a) == error(b)
+        && a.conditions.len() == b.conditions.len()
+        && a.conditions.iter().zip(&b.conditions).all(same)
 }

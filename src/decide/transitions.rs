@@ -206,9 +206,9 @@ fn cancelling(status: &RunStatus) -> Option<Fact> {
 fn in_trouble(status: &RunStatus, now: Timestamp) -> Option<Fact> {
     let reconciling = find(&status.conditions, Type::Reconciling).filter(|c| c.status == "True");
     let refused = reconciling.filter(|c| c.reason == Reason::CancelRefused.as_str());
-    let retrying = reconciling.filter(|c| c.reason == Reason::Retrying.as_str());
+    let retrying = reconciling.filter(|c| is_retried(&c.reason) || met_a_429(c, status));
     let stale = find(&status.conditions, Type::Synced)
-        .filter(|c| c.status == "False" && by_a_call(&c.reason))
+        .filter(|c| c.status == "False" && (by_a_call(&c.reason) || met_a_429(c, status)))
         .filter(|_| !is_true(&status.conditions, Type::Stalled));
     let (reason, condition) = match (refused, retrying.or(stale)) {
         (Some(refused), _) => (EventReason::CancelRefused, refused),
@@ -244,6 +244,20 @@ fn nowhere(status: &RunStatus, now: Timestamp) -> Option<Fact> {
     };
     let message = format!("{}: {}{}", told.reason, sentence(told), ids(status));
     Some(Fact::new(reason, message, &told.reason).at(hour))
+}
+
+/// Whether a call failed and is made again.
+fn is_retried(reason: &str) -> bool {
+    [Reason::Retrying, Reason::SubmissionInProgress]
+        .iter()
+        .any(|r| r.as_str() == reason)
+}
+
+/// Whether the Run's own call was answered 429: a Run that only waits in a pause tells of nothing.
+fn met_a_429(condition: &Condition, status: &RunStatus) -> bool {
+    let error = status.last_error.as_ref();
+    condition.reason == Reason::RateLimited.as_str()
+        && error.is_some_and(|e| e.http_status == Some(429))
 }
 
 /// Whether a mirror is stale for an answer to a call of the Run itself. What the Workspace is in the way of

@@ -45,10 +45,14 @@ pub(super) fn decide(f: &Facts<'_>) -> Decision {
     if suspended(f) {
         return Decision::tell(f.say(&Situation::Suspended));
     }
-    if let Some(refusal) = standing_refusal(f)
-        && !f.new_retry()
-    {
-        return refused(f, refusal);
+    if let Some(refusal) = standing_refusal(f) {
+        let ends = refusal.reason == Reason::CreateRefused && refusal.not_created && !foreign;
+        if ends {
+            return ended_by(f, refusal);
+        }
+        if !f.new_retry() {
+            return refused(f, refusal);
+        }
     }
     with_workspace(f)
 }
@@ -363,7 +367,7 @@ fn judge(f: &Facts<'_>, intent: &Intent, trouble: &Trouble) -> Option<Refusal> {
         && submission.attempts == 1
         && trouble.class == Class::Final(Reason::IdempotencyConflict);
     let ends = match trouble.class {
-        Class::Retry | Class::Unauthorized => None,
+        Class::Retry | Class::InProgress | Class::Unauthorized | Class::Refused(_) => None,
         Class::Violation => (trouble.count >= VIOLATIONS && holds(Rule::ViolationStalls))
             .then_some(Reason::ContractViolation),
         Class::Final(Reason::ServerError) => {
@@ -388,12 +392,29 @@ fn repeats_conflict(f: &Facts<'_>, intent: &Intent) -> bool {
 }
 
 fn refused(f: &Facts<'_>, refusal: Refusal) -> Decision {
-    let trouble = f.trouble(Call::Create);
-    let why = trouble
-        .map(|t| wording::refused(f, &refusal, t))
-        .or_else(|| wording::as_said(f).filter(|why| why.reason == refusal.reason))
-        .unwrap_or_else(|| wording::refused_before(&refusal));
-    let mut status = f.say(&Situation::Blocked(why));
+    let situation = Situation::Blocked(why_refused(f, &refusal));
+    tell_refusal(f, &situation, refusal)
+}
+
+/// The service refused these bytes, and nothing can change them: the Run has ended, and a retry would be answered
+/// the same.
+fn ended_by(f: &Facts<'_>, refusal: Refusal) -> Decision {
+    let situation = Situation::Ended {
+        phase: Phase::Failed,
+        why: why_refused(f, &refusal),
+    };
+    tell_refusal(f, &situation, refusal)
+}
+
+fn tell_refusal(f: &Facts<'_>, situation: &Situation, refusal: Refusal) -> Decision {
+    let mut status = f.say(situation);
     status.refusal = Some(refusal).filter(|_| holds(Rule::RefusalKept));
     Decision::tell(status)
+}
+
+fn why_refused(f: &Facts<'_>, refusal: &Refusal) -> Why {
+    f.trouble(Call::Create)
+        .map(|t| wording::refused(f, refusal, t))
+        .or_else(|| wording::as_said(f).filter(|why| why.reason == refusal.reason))
+        .unwrap_or_else(|| wording::refused_before(refusal))
 }

@@ -8,20 +8,27 @@ use jiff::Timestamp;
 use crate::api::EventReason;
 
 use super::{
+    allowance::{Allowance, Bounds},
     backoff,
     memory::later,
     notes::{News, Note},
 };
 
-/// Events of one object at once; as many as kubelet allows itself.
-const BURST: u32 = 25;
-/// Events of the service among them, counted apart.
-const HEARD_BURST: u32 = 5;
-/// After that there is one in this time, of each of the two sorts.
+/// After the first ones there is one in this time, of each of the two sorts.
 const REFILL: Duration = Duration::from_mins(5);
+/// Events of one object; as many at once as kubelet allows itself.
+const TURNS: Bounds = Bounds {
+    burst: 25,
+    refill: REFILL,
+};
+/// Events of the service among them, counted apart.
+const HEARD: Bounds = Bounds {
+    burst: 5,
+    refill: REFILL,
+};
 /// Two Events about the service's own events are at least this far apart.
 const HEARD_APART: Duration = Duration::from_secs(10);
-/// What was said last; more than [`BURST`], so that what may be said again is never forgotten before.
+/// What was said last; more than [`TURNS`], so that what may be said again is never forgotten before.
 const REMEMBERED: usize = 64;
 
 /// What one process said of one object. Lost with the process: the Events' names, which the API server
@@ -42,25 +49,6 @@ pub struct Speech {
     pub news: Vec<News>,
     /// Those that were too many.
     pub unsaid: u64,
-}
-
-/// A bucket that fills by one in [`REFILL`].
-#[derive(Clone, Copy, Debug, Default)]
-struct Allowance {
-    /// When it is full again.
-    full_at: Option<Timestamp>,
-}
-
-impl Allowance {
-    fn take(&mut self, burst: u32, now: Timestamp) -> bool {
-        let full_at = self.full_at.map_or(now, |at| at.max(now));
-        let next = later(full_at, REFILL);
-        let enough = next <= later(now, REFILL * burst);
-        if enough {
-            self.full_at = Some(next);
-        }
-        enough
-    }
 }
 
 impl Voice {
@@ -91,7 +79,7 @@ impl Voice {
     /// Whether one of the service's events may be told of now.
     pub fn may_hear(&self, now: Timestamp) -> bool {
         self.heard_at.is_none_or(|at| later(at, HEARD_APART) <= now) && { self.heard }
-            .take(HEARD_BURST, now)
+            .take(HEARD, now)
     }
 
     /// Up to which place the service's events were told of, or else were there before.
@@ -113,9 +101,9 @@ impl Voice {
             }
             self.heard_at = Some(now);
             self.heard_count = Some(heard.nth);
-            return self.heard.take(HEARD_BURST, now);
+            return self.heard.take(HEARD, now);
         }
-        once_in_a_life(reason) || self.turns.take(BURST, now)
+        once_in_a_life(reason) || self.turns.take(TURNS, now)
     }
 }
 

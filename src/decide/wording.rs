@@ -124,20 +124,31 @@ pub(super) fn retrying(f: &Facts<'_>, trouble: &Trouble) -> Why {
     } else {
         ""
     };
+    let what = what_happened(&trouble.failure);
+    let works = match trouble.class {
+        Class::InProgress => " It still works on an earlier request with this key.",
+        _ => "",
+    };
     Why::new(
-        Reason::Retrying,
-        format!(
-            "{} The same request is sent again with the same key.{suffix}",
-            what_happened(&trouble.failure)
-        ),
+        reason_to_retry(trouble),
+        format!("{what}{works} The same request is sent again with the same key.{suffix}"),
     )
+}
+
+/// Why a call is made again that was not refused.
+fn reason_to_retry(trouble: &Trouble) -> Reason {
+    match (trouble.class, trouble.failure.http_status) {
+        (Class::InProgress, _) => Reason::SubmissionInProgress,
+        (Class::Retry, Some(429)) => Reason::RateLimited,
+        _ => Reason::Retrying,
+    }
 }
 
 /// What a final answer to a create means, and what to do about it.
 pub(super) fn refused(f: &Facts<'_>, refusal: &Refusal, trouble: &Trouble) -> Why {
     let what = what_happened(&trouble.failure);
     let todo = match refusal.reason {
-        Reason::CreateRefused => "Correct the spec in a new Run.".to_owned(),
+        Reason::CreateRefused => "No run was made. Correct the spec in a new Run.".to_owned(),
         Reason::Forbidden => format!(
             "The token of the {} may not create this run; have it allowed there, then {RETRY}.",
             workspace_name(f)
@@ -165,10 +176,12 @@ pub(super) fn refused(f: &Facts<'_>, refusal: &Refusal, trouble: &Trouble) -> Wh
 
 /// After a restart, where the status no longer holds the sentence.
 pub(super) fn refused_before(refusal: &Refusal) -> Why {
-    Why::new(
-        refusal.reason,
-        format!("The service refused the run before. When the cause is gone, {RETRY}."),
-    )
+    let todo = match refusal.reason {
+        Reason::CreateRefused => "Correct the spec in a new Run.".to_owned(),
+        _ => format!("When the cause is gone, {RETRY}."),
+    };
+    let message = format!("The service refused the run before. {todo}");
+    Why::new(refusal.reason, message)
 }
 
 /// After a restart: why the mirror is stale, as the status says it.
@@ -248,8 +261,8 @@ pub(super) fn at_the_service(f: &Facts<'_>, wish: Option<Wish>, cancelling: bool
         && let Some(trouble) = f.trouble(Call::Cancel)
     {
         let reason = match trouble.class {
-            Class::Final(_) => Reason::CancelRefused,
-            Class::Retry | Class::Unauthorized | Class::Violation => Reason::Retrying,
+            Class::Refused(_) => Reason::CancelRefused,
+            _ => reason_to_retry(trouble),
         };
         return Why::new(
             reason,
@@ -282,10 +295,11 @@ pub(super) fn at_the_service(f: &Facts<'_>, wish: Option<Wish>, cancelling: bool
 
 pub(super) fn stale(trouble: &Trouble) -> Why {
     let reason = match trouble.class {
-        Class::Retry => Reason::ServiceUnavailable,
+        Class::Retry if trouble.failure.http_status == Some(429) => Reason::RateLimited,
+        Class::Retry | Class::InProgress => Reason::ServiceUnavailable,
         Class::Unauthorized => Reason::Unauthorized,
         Class::Violation => Reason::ContractViolation,
-        Class::Final(reason) => reason,
+        Class::Refused(reason) | Class::Final(reason) => reason,
     };
     Why::new(
         reason,

@@ -25,102 +25,71 @@ fn unsent() -> Failure {
     }
 }
 
-/// Answer, what it means for a create, and for a GET or a cancel.
+/// What a create, and what a GET or a cancel, makes of a problem document.
+fn ends(reason: Reason) -> (Class, Class) {
+    (Class::Final(reason), Class::Refused(reason))
+}
+
+/// The same, where the two have reasons of their own.
+fn differs(create: Reason, other: Reason) -> (Class, Class) {
+    (Class::Final(create), Class::Refused(other))
+}
+
+const RETRIED: (Class, Class) = (Class::Retry, Class::Retry);
+
+/// Answer, and what it means for a create, and for a GET or a cancel.
 #[rstest]
-#[case(lost(), Class::Retry, Class::Retry)]
-#[case(no_file(), Class::Retry, Class::Retry)]
-#[case(unsent(), Class::Final(Reason::Refused), Class::Final(Reason::Refused))]
-#[case(unreadable(), Class::Violation, Class::Violation)]
-#[case(problem(401, "expired"), Class::Unauthorized, Class::Unauthorized)]
-#[case(bare(401), Class::Unauthorized, Class::Unauthorized)]
-#[case(
-    problem(403, "no"),
-    Class::Final(Reason::Forbidden),
-    Class::Final(Reason::Forbidden)
-)]
+#[case(lost(), RETRIED)]
+#[case(no_file(), RETRIED)]
+#[case(unsent(), ends(Reason::Refused))]
+#[case(unreadable(), (Class::Violation, Class::Violation))]
+#[case(problem(401, "expired"), (Class::Unauthorized, Class::Unauthorized))]
+#[case(bare(401), (Class::Unauthorized, Class::Unauthorized))]
+#[case(problem(403, "no"), ends(Reason::Forbidden))]
 #[case(
     problem(404, "run_not_found"),
-    Class::Final(Reason::Refused),
-    Class::Final(Reason::RunNotFound)
+    differs(Reason::Refused, Reason::RunNotFound)
 )]
-#[case(
-    problem(404, "no_such_route"),
-    Class::Final(Reason::Refused),
-    Class::Final(Reason::Refused)
-)]
-#[case(
-    bare(404),
-    Class::Final(Reason::Refused),
-    Class::Final(Reason::Refused)
-)]
-#[case(
-    problem(400, "bad"),
-    Class::Final(Reason::CreateRefused),
-    Class::Final(Reason::Refused)
-)]
-#[case(
-    problem(413, "big"),
-    Class::Final(Reason::CreateRefused),
-    Class::Final(Reason::Refused)
-)]
-#[case(
-    problem(422, "bad"),
-    Class::Final(Reason::CreateRefused),
-    Class::Final(Reason::Refused)
-)]
+#[case(problem(404, "no_such_route"), ends(Reason::Refused))]
+#[case(problem(400, "bad"), differs(Reason::CreateRefused, Reason::Refused))]
+#[case(problem(413, "big"), differs(Reason::CreateRefused, Reason::Refused))]
+#[case(problem(422, "bad"), differs(Reason::CreateRefused, Reason::Refused))]
 #[case(
     retryable(true, problem(422, "bad")),
-    Class::Final(Reason::CreateRefused),
-    Class::Final(Reason::Refused)
+    differs(Reason::CreateRefused, Reason::Refused)
 )]
-#[case(
-    problem(409, "approval_required"),
-    Class::Final(Reason::ApprovalConflict),
-    Class::Final(Reason::ApprovalConflict)
-)]
-#[case(
-    problem(409, "version_conflict"),
-    Class::Final(Reason::VersionConflict),
-    Class::Final(Reason::VersionConflict)
-)]
+#[case(problem(409, "approval_required"), ends(Reason::ApprovalConflict))]
+#[case(problem(409, "version_conflict"), ends(Reason::VersionConflict))]
 #[case(
     problem(409, "idempotency_conflict"),
-    Class::Final(Reason::IdempotencyConflict),
-    Class::Final(Reason::IdempotencyConflict)
+    ends(Reason::IdempotencyConflict)
 )]
 #[case(
-    problem(409, "new_kind"),
-    Class::Final(Reason::UnknownConflict),
-    Class::Final(Reason::UnknownConflict)
+    problem(409, "idempotency_in_progress"),
+    (Class::InProgress, Class::Refused(Reason::UnknownConflict))
 )]
-#[case(
-    bare(409),
-    Class::Final(Reason::UnknownConflict),
-    Class::Final(Reason::UnknownConflict)
-)]
-#[case(problem(429, "slow"), Class::Retry, Class::Retry)]
-#[case(bare(429), Class::Retry, Class::Retry)]
-#[case(
-    retryable(false, problem(429, "quota")),
-    Class::Final(Reason::Refused),
-    Class::Final(Reason::Refused)
-)]
-#[case(retryable(true, problem(503, "busy")), Class::Retry, Class::Retry)]
-#[case(bare(502), Class::Retry, Class::Retry)]
-#[case(
-    hopeless(),
-    Class::Final(Reason::ServerError),
-    Class::Final(Reason::ServerError)
-)]
-#[case(
-    problem(418, "teapot"),
-    Class::Final(Reason::Refused),
-    Class::Final(Reason::Refused)
-)]
+#[case(problem(409, "new_kind"), ends(Reason::UnknownConflict))]
+#[case(problem(408, "slow_client"), RETRIED)]
+#[case(problem(425, "too_early"), RETRIED)]
+#[case(problem(429, "slow"), RETRIED)]
+#[case(retryable(false, problem(408, "slow_client")), ends(Reason::Refused))]
+#[case(retryable(false, problem(429, "quota")), ends(Reason::Refused))]
+#[case(retryable(true, problem(503, "busy")), RETRIED)]
+#[case(hopeless(), ends(Reason::ServerError))]
+#[case(problem(418, "teapot"), ends(Reason::Refused))]
+// A proxy speaks, and not the service.
+#[case(bare(400), RETRIED)]
+#[case(bare(403), RETRIED)]
+#[case(bare(404), RETRIED)]
+#[case(bare(408), RETRIED)]
+#[case(bare(409), RETRIED)]
+#[case(bare(422), RETRIED)]
+#[case(bare(425), RETRIED)]
+#[case(bare(429), RETRIED)]
+#[case(bare(502), RETRIED)]
 fn an_answer_is_judged_by_status_and_code(
     #[case] failure: Failure,
-    #[case] create: Class,
-    #[case] other: Class,
+    #[case] (create, other): (Class, Class),
 ) {
     assert_eq!(classify(&failure, Call::Create, &CONTRACT), create);
     assert_eq!(classify(&failure, Call::Get, &CONTRACT), other);
@@ -142,6 +111,9 @@ fn an_answer_is_judged_by_status_and_code(
 #[case(problem(429, "slow"), true, false)]
 #[case(problem(409, "approval_required"), true, false)]
 #[case(problem(409, "idempotency_conflict"), false, false)]
+#[case(problem(409, "idempotency_in_progress"), false, false)]
+#[case(problem(408, "slow_client"), false, false)]
+#[case(problem(425, "too_early"), false, false)]
 #[case(bare(422), false, false)]
 #[case(bare(403), false, false)]
 #[case(hopeless(), false, false)]

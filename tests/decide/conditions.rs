@@ -72,7 +72,11 @@ pub(crate) fn lost_run() -> Case {
 #[case::held(Case::new().view(held()), "Pending FF--FT-", "VersionNotAccepted")]
 #[case::retrying(Case::new().mine().posted(Err(lost())), "Pending FF--FT-", "Retrying")]
 #[case::suspended(Case::new().spec(|s| s.suspend = Some(true)), "Pending FF--F--", "Suspended")]
-#[case::refused(Case::new().mine().posted(Err(problem(422, "bad"))), "Pending FF--F-T", "CreateRefused")]
+#[case::refused(Case::new().mine().posted(Err(problem(422, "bad"))), "Failed FT-TF-T", "CreateRefused")]
+#[case::forbidden(Case::new().mine().posted(Err(problem(403, "no"))), "Pending FF--F-T", "Forbidden")]
+#[case::in_progress(
+    Case::new().mine().posted(Err(problem(409, "idempotency_in_progress"))), "Pending FF--FT-", "SubmissionInProgress")]
+#[case::too_many(Case::new().mine().posted(Err(problem(429, "slow"))), "Pending FF--FT-", "RateLimited")]
 #[case::unknown(Case::new().intent("x", 1).at(86_400), "Pending FF--F-T", "SubmissionUnknown")]
 #[case::unreadable_intent(Case::new().annotate("run-operator.dev/intent", "?"), "Pending FF--F-T", "SubmissionUnknown")]
 #[case::forged_run_id(

@@ -236,7 +236,7 @@ fn states_are_compared_without_case_and_never_guessed(
 #[case("RUN_NOT_FOUND", CodeClass::Unknown)]
 #[case("approval_required", CodeClass::ApprovalConflict)]
 #[case("version_conflict", CodeClass::VersionConflict)]
-#[case("idempotency_in_progress", CodeClass::IdempotencyConflict)]
+#[case("idempotency_in_progress", CodeClass::IdempotencyInProgress)]
 #[case("", CodeClass::Unknown)]
 fn codes_are_compared_exactly(#[case] code: &str, #[case] class: CodeClass) {
     assert_eq!(CONTRACT.code(code), class);

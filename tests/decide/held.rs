@@ -74,7 +74,10 @@ fn the_sentence_names_the_status_and_the_workspace_and_stays_the_same() {
 fn the_run_that_met_the_429_itself_keeps_saying_what_it_met() {
     let case = Case::new().mine().posted(Err(bare(429)));
     let case = paused(case, 60);
-    assert_eq!(says(&case, "Ready"), "False Retrying");
+    let status = case.settled();
+    let ready = conditions::find(&status.conditions, Type::Ready).expect("Ready");
+    assert!(ready.message.contains("answered 429"), "{}", ready.message);
+    assert_eq!(says(&case, "Ready"), "False RateLimited");
 }
 
 #[test]

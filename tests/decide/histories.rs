@@ -117,7 +117,7 @@ pub(crate) fn answers() -> impl Strategy<Value = Answer> {
         6 => prop::sample::select(vec![
             lost(), unreadable(), hopeless(), bare(502), bare(404), problem(401, "expired"),
             problem(403, "no"), problem(404, "run_not_found"), problem(409, "idempotency_conflict"),
-            problem(409, "approval_required"), problem(422, "invalid"), problem(429, "slow"),
+            problem(409, "approval_required"), problem(409, "idempotency_in_progress"), problem(422, "invalid"), problem(429, "slow"),
             Failure { retryable: Some(true), ..problem(503, "busy") },
             Failure { retry_after: Some(Duration::from_secs(9999)), ..problem(429, "slow") },
         ]).prop_map(Answer::Fails),

@@ -32,7 +32,9 @@ mod mended;
 mod mirror;
 mod places;
 mod properties;
+mod reads;
 mod recheck;
+mod refused;
 #[cfg(feature = "proofs")]
 mod rules;
 mod sentences;

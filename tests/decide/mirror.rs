@@ -84,17 +84,22 @@ fn the_first_event_after_the_create_that_may_change_the_state_leads_to_a_get_at_
 }
 
 #[test]
-fn an_event_that_may_change_the_state_leads_to_one_get_a_second() {
+fn hints_lead_to_three_gets_at_once_and_then_to_one_a_second() {
     let mut case = streaming();
-    event(&mut case, "1", Some("done"));
-    assert_eq!(case.does(), "nothing", "read this very second");
-    assert_eq!(case.decide().again, Some(at(1)));
-    let mut case = case.at(1);
-    assert_eq!(case.does(), "refresh");
-    event(&mut case, "2", None);
-    let case = case.got(Ok(view("running")));
-    assert_eq!(case.does(), "nothing", "both are covered");
-    assert_eq!(case.at(20).settled().last_event_id.as_deref(), Some("2"));
+    let mut gets = Vec::new();
+    for tenth in 0..100 {
+        case.now = at(0) + Duration::from_millis(100 * tenth);
+        event(&mut case, &tenth.to_string(), None);
+        case = case.settle();
+        if case.does() == "refresh" {
+            gets.push(tenth);
+            case = case.got(Ok(view("running")));
+        }
+    }
+    assert_eq!(gets.len(), 3 + 9, "{gets:?}");
+    assert_eq!(gets[..3], [0, 1, 2]);
+    assert_eq!(gets[4] - gets[3], 10);
+    assert_eq!(case.at(30).does(), "refresh", "the last one is covered too");
 }
 
 #[test]
@@ -183,12 +188,12 @@ fn that_a_run_is_polled_for_want_of_a_place_is_written_once() {
 }
 
 #[rstest]
-#[case::final_answer(problem(403, "no"), 59, "nothing")]
-#[case::final_answer_later(problem(403, "no"), 60, "refresh")]
+#[case::refused(problem(403, "no"), 1, "nothing")]
+#[case::refused_later(problem(403, "no"), 3, "refresh")]
 #[case::retried(bare(502), 2, "refresh")]
 #[case::retry_after(Failure { retry_after: Some(Duration::from_secs(30)), ..bare(503) }, 29, "nothing")]
-#[case::not_found(problem(404, "run_not_found"), 59, "nothing")]
-#[case::not_found_confirmed(problem(404, "run_not_found"), 60, "refresh")]
+#[case::not_found(problem(404, "run_not_found"), 1, "nothing")]
+#[case::not_found_later(problem(404, "run_not_found"), 3, "refresh")]
 fn a_get_that_failed_is_made_again_by_its_class(
     #[case] failure: Failure,
     #[case] seconds: i64,
@@ -196,17 +201,6 @@ fn a_get_that_failed_is_made_again_by_its_class(
 ) {
     let case = Case::new().submitted("running").got(Err(failure));
     assert_eq!(case.at(seconds).does(), does);
-}
-
-#[test]
-fn a_run_that_is_denied_is_asked_for_a_minute_later_whatever_the_longest_poll() {
-    for seconds in [10, 600] {
-        let mut case = Case::new().submitted("running");
-        case.settings.poll_max = Duration::from_secs(seconds);
-        let case = case.got(Err(problem(404, "run_not_found")));
-        assert_eq!(case.clone().at(59).does(), "nothing", "{seconds}");
-        assert_eq!(case.at(60).does(), "refresh", "{seconds}");
-    }
 }
 
 #[test]

@@ -120,7 +120,10 @@ fn may_exist(before: bool, turn: &Turn) -> bool {
     };
     let refused = failure.kind == run_operator::decide::answer::FailureKind::Problem
         && failure.http_status.is_some_and(|s| (400..500).contains(&s))
-        && failure.code.as_deref() != Some("idempotency_conflict");
+        && !matches!(
+            failure.code.as_deref(),
+            Some("idempotency_conflict" | "idempotency_in_progress")
+        );
     // A refusal of the bytes speaks for every request with them, any other for itself.
     let of_the_bytes = refused && failure.http_status == Some(422);
     !of_the_bytes && (before || !refused)

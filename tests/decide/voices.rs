@@ -138,7 +138,7 @@ fn a_text_is_as_long_as_an_event_holds_and_no_longer() {
 
 #[test]
 fn a_stalled_run_that_is_cancelled_has_not_recovered() {
-    let case = Case::new().mine().posted(Err(problem(422, "bad"))).settle();
+    let case = Case::new().mine().posted(Err(problem(403, "no"))).settle();
     let case = cancelled(case).at(10).settle();
     assert_eq!(case.reasons(), ["Stalled", "Cancelled"]);
 }

@@ -115,7 +115,7 @@ async fn a_429_pauses_every_call_of_its_workspace_for_as_long_as_it_asks() {
         .await;
     world.create_run("first", json!({})).await;
     world
-        .condition("first", Type::Ready, "False", "Retrying")
+        .condition("first", Type::Ready, "False", "RateLimited")
         .await;
     let before = world.service.run_calls().await;
     for n in 0..30 {

@@ -182,7 +182,7 @@ async fn a_restart_in_any_phase_makes_no_second_event() {
     let busy = json!({"type": "answer", "status": 503, "code": "busy"});
     let create = |image: &str| json!({"operation": "createRun", "image": image});
     world.service.lasting_fault(create("retrying"), busy).await;
-    let refusal = json!({"type": "answer", "status": 422, "code": "validation_failed"});
+    let refusal = json!({"type": "answer", "status": 403, "code": "forbidden"});
     world
         .service
         .lasting_fault(create("stalled"), refusal)

@@ -200,7 +200,6 @@ async fn retry_after_is_told_and_honoured() {
 #[case::a_429_that_is_not_to_be_retried(json!({"status": 429, "retryable": false}), "Refused", "429 injected_429")]
 #[case::a_403(json!({"status": 403, "code": "forbidden"}), "Forbidden", "token of the Workspace default")]
 #[case::a_404(json!({"status": 404, "code": "region_not_found"}), "Refused", "404 region_not_found")]
-#[case::a_413(json!({"status": 413, "code": "too_large"}), "CreateRefused", "Correct the spec in a new Run")]
 #[tokio::test]
 async fn a_final_answer_to_a_create_has_its_own_reason_and_waits_for_a_retry(
     #[case] mut action: Value,

@@ -52,6 +52,7 @@ mod namespaces;
 mod one_failure;
 mod outage;
 mod reach;
+mod reads;
 mod requests;
 mod restart;
 mod rights;

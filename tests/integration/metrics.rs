@@ -237,13 +237,13 @@ async fn a_token_that_is_refused_shows_as_a_workspace_that_is_not_ready() {
 #[tokio::test]
 async fn a_run_that_waits_for_a_person_and_one_in_doubt_are_seen_as_long_as_they_are() {
     let world = World::new().await;
-    let refusal = json!({"type": "answer", "status": 422, "code": "validation_failed"});
+    let refusal = json!({"type": "answer", "status": 403, "code": "forbidden"});
     world
         .service
         .fault(json!({"operation": "createRun"}), refusal)
         .await;
     world.create_run("refused", json!({})).await;
-    let stalled = r#"run_operator_runs_stalled{reason="CreateRefused"}"#;
+    let stalled = r#"run_operator_runs_stalled{reason="Forbidden"}"#;
     shows(&world, stalled, 1.0).await;
     // What was refused is in no doubt.
     assert_eq!(

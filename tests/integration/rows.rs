@@ -55,7 +55,7 @@ async fn retrying_is_pending_and_reconciling_and_names_the_request() {
 }
 
 #[tokio::test]
-async fn a_create_refused_for_good_is_pending_and_stalled_until_a_retry_is_asked_for() {
+async fn a_create_refused_for_good_is_failed_and_takes_no_retry() {
     let world = World::new().await;
     let history = world.history().await;
     world
@@ -69,8 +69,15 @@ async fn a_create_refused_for_good_is_pending_and_stalled_until_a_retry_is_asked
     let run = world
         .condition("train", Type::Stalled, "True", "CreateRefused")
         .await;
-    assert_eq!(row(&run), "Pending: !Accepted !Finished !Ready Stalled");
+    assert_eq!(
+        row(&run),
+        "Failed: !Accepted Finished Failed !Ready Stalled"
+    );
+    for kind in [Type::Accepted, Type::Finished, Type::Failed, Type::Ready] {
+        assert_eq!(reason(&run, kind), "CreateRefused");
+    }
     let status = run.status.unwrap();
+    assert!(status.completion_time.is_some() && status.run_id.is_none());
     let stalled = conditions::find(&status.conditions, Type::Stalled).unwrap();
     assert!(
         stalled.message.contains("No such image"),
@@ -82,6 +89,33 @@ async fn a_create_refused_for_good_is_pending_and_stalled_until_a_retry_is_asked
             .message
             .contains(status.request_id.as_deref().unwrap())
     );
+    world.released("train").await;
+    let retry = json!({"metadata": {"annotations": {"run-operator.dev/retry": "1"}}});
+    world.patch_run("train", retry).await;
+    // What comes after it is served, and by then the retry was seen too.
+    world.create_run("next", json!({})).await;
+    world.phase("next", Phase::Succeeded).await;
+    assert_eq!(world.service.requests("createRun").await.len(), 2);
+    assert_eq!(world.service.runs().await.len(), 1);
+    assert_eq!(
+        world.run("train").await.status.unwrap().phase,
+        Some(Phase::Failed)
+    );
+    history.holds().await;
+}
+
+#[tokio::test]
+async fn a_refusal_that_can_be_mended_is_stalled_until_a_retry() {
+    let world = World::new().await;
+    let history = world.history().await;
+    let refusal = json!({"type": "answer", "status": 403, "code": "forbidden"});
+    let creates = json!({"operation": "createRun"});
+    world.service.fault(creates, refusal).await;
+    world.create_run("train", json!({})).await;
+    let run = world
+        .condition("train", Type::Stalled, "True", "Forbidden")
+        .await;
+    assert_eq!(row(&run), "Pending: !Accepted !Finished !Ready Stalled");
     let retry = json!({"metadata": {"annotations": {"run-operator.dev/retry": "1"}}});
     world.patch_run("train", retry).await;
     let run = world.phase("train", Phase::Succeeded).await;

@@ -121,7 +121,12 @@ async fn create_text(world: &World, name: &str, more: &str) {
         .header("content-type", "application/json")
         .body(text.into_bytes())
         .unwrap();
-    world.client.request_text(request).await.unwrap();
+    match world.client.request_text(request).await {
+        Ok(_) => {}
+        // The client repeats a create whose answer took too long.
+        Err(kube::Error::Api(status)) if status.code == 409 => {}
+        Err(error) => panic!("{error}"),
+    }
 }
 
 fn nested(levels: usize) -> String {
@@ -135,6 +140,8 @@ fn nested_maps(levels: usize) -> String {
 #[tokio::test]
 async fn a_deep_workload_is_submitted_and_stops_nobody() {
     let mut world = World::new().await;
+    // The document's validator makes a tree of each body, and a tree has no such depth.
+    world.service.will_differ("the body is no JSON: recursion limit exceeded");
     world.kill_operator();
     create_text(&world, "lists", &nested(130)).await;
     create_text(&world, "maps", &nested_maps(130)).await;

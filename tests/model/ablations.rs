@@ -20,8 +20,8 @@ const ENOUGH: usize = 200_000;
 /// Why the model can't miss a rule. Each is missed by tests of `decide`.
 fn unseen(rule: Rule) -> Option<&'static str> {
     (rule == Rule::NotFoundApart).then_some(
-        "policy itself asks no sooner than a minute after it was told so (`pace.rs`), but for an object that is \
-         being deleted or gone, which doesn't end so; in the model none that is gone comes back",
+        "in the model a poll is a minute, so that nothing is asked sooner after it was told so, but for an object that \
+         is being cancelled, deleted or gone, and none that is gone comes back",
     )
 }
 

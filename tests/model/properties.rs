@@ -173,7 +173,9 @@ pub(crate) fn heard(s: &mut State, uid: u8, process: u8, answer: &Result<RunView
         let hopeless = failure.http_status == Some(500) && failure.retryable == Some(false);
         // Nobody but this process ever asked, and nobody else can have.
         let lone = ghost.first && ghost.owners == 1 << process;
-        hopeless || lone && failure.http_status == Some(409)
+        let works = failure.code.as_deref() == Some("idempotency_in_progress");
+        let conflict = failure.http_status == Some(409) && !works;
+        hopeless || lone && conflict
     });
     ghost.answered = (ends || ghost.unreadable >= VIOLATIONS).then_some(process);
 }

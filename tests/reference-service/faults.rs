@@ -1,6 +1,7 @@
 //! Faults on request: which requests they meet, how often, and what they do.
 
 use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -24,6 +25,9 @@ pub(crate) struct Fault {
     /// How many requests it meets; 0 is without end, until it is cleared.
     #[serde(default = "one")]
     pub(crate) times: u64,
+    /// It ends so many milliseconds after it was added; without, only with `times`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) for_ms: Option<u64>,
     /// 0 to 1: the share of the matching requests that it meets.
     #[serde(default = "certain")]
     pub(crate) probability: f64,
@@ -207,6 +211,9 @@ pub(crate) struct Rule {
     fired: u64,
     #[serde(skip)]
     random: Random,
+    /// When it is over.
+    #[serde(skip)]
+    until: Option<Instant>,
 }
 
 /// The rules in force, in the order in which they were added.
@@ -220,12 +227,15 @@ impl FaultBook {
     pub(crate) fn add(&mut self, fault: Fault) -> u64 {
         self.last_id += 1;
         let random = Random::seeded(fault.seed);
+        let lasts = fault.for_ms.map(Duration::from_millis);
+        let until = lasts.and_then(|lasts| Instant::now().checked_add(lasts));
         self.rules.push(Rule {
             id: self.last_id,
             fault,
             seen: 0,
             fired: 0,
             random,
+            until,
         });
         self.last_id
     }
@@ -237,7 +247,8 @@ impl FaultBook {
                 continue;
             }
             rule.seen += 1;
-            let spent = rule.fault.times != 0 && rule.fired >= rule.fault.times;
+            let over = rule.until.is_some_and(|until| Instant::now() >= until);
+            let spent = over || rule.fault.times != 0 && rule.fired >= rule.fault.times;
             let early = rule.seen < rule.fault.matches.nth.unwrap_or(1);
             if !spent && !early && rule.random.chance(rule.fault.probability) {
                 rule.fired += 1;
@@ -302,6 +313,15 @@ mod tests {
             })
             .is_none()
         );
+    }
+
+    #[test]
+    fn a_fault_ends_when_its_time_is_over() {
+        let mut book = book(json!({"action": {"type": "loseBefore"}, "times": 0, "forMs": 0}));
+        assert!(book.pick(&create("k")).is_none());
+        let lasting = json!({"action": {"type": "loseBefore"}, "times": 0, "forMs": 60_000});
+        book.add(serde_json::from_value(lasting).expect("a valid fault"));
+        assert!(book.pick(&create("k")).is_some());
     }
 
     #[test]

@@ -190,11 +190,12 @@ fn state_lists(states: &States) -> [(Field, Leaf<'_>); 6] {
     ]
 }
 
-fn code_lists(codes: &Codes) -> [(Field, Leaf<'_>); 4] {
+fn code_lists(codes: &Codes) -> [(Field, Leaf<'_>); 5] {
     let Codes {
         approval_conflict,
         version_conflict,
         idempotency_conflict,
+        idempotency_in_progress,
         run_not_found,
     } = codes;
     [
@@ -209,6 +210,10 @@ fn code_lists(codes: &Codes) -> [(Field, Leaf<'_>); 4] {
         (
             Field::IdempotencyConflict,
             Leaf::Words(Kind::Code, idempotency_conflict),
+        ),
+        (
+            Field::IdempotencyInProgress,
+            Leaf::Words(Kind::Code, idempotency_in_progress),
         ),
         (Field::RunNotFound, Leaf::Words(Kind::Code, run_not_found)),
     ]

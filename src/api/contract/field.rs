@@ -33,6 +33,8 @@ pub enum Field {
     VersionConflict,
     /// `codes.idempotencyConflict`
     IdempotencyConflict,
+    /// `codes.idempotencyInProgress`
+    IdempotencyInProgress,
     /// `codes.runNotFound`
     RunNotFound,
     /// `create.refusedFor`
@@ -74,6 +76,7 @@ impl Field {
             Self::ApprovalConflict => "codes.approvalConflict",
             Self::VersionConflict => "codes.versionConflict",
             Self::IdempotencyConflict => "codes.idempotencyConflict",
+            Self::IdempotencyInProgress => "codes.idempotencyInProgress",
             Self::RunNotFound => "codes.runNotFound",
             Self::RefusedFor => "create.refusedFor",
             Self::KeyRetentionSeconds => "keyRetentionSeconds",

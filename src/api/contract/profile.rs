@@ -79,6 +79,8 @@ pub(super) struct Codes {
     #[serde(deserialize_with = "list")]
     pub(super) idempotency_conflict: Vec<String>,
     #[serde(deserialize_with = "list")]
+    pub(super) idempotency_in_progress: Vec<String>,
+    #[serde(deserialize_with = "list")]
     pub(super) run_not_found: Vec<String>,
 }
 

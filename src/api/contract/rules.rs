@@ -86,6 +86,11 @@ fn words(p: &Profile) -> Result<(), ContractError> {
         ("codes.approvalConflict", &c.approval_conflict, false),
         ("codes.versionConflict", &c.version_conflict, false),
         ("codes.idempotencyConflict", &c.idempotency_conflict, false),
+        (
+            "codes.idempotencyInProgress",
+            &c.idempotency_in_progress,
+            false,
+        ),
         ("codes.runNotFound", &c.run_not_found, false),
         ("providerKeyPrefixes", &p.provider_key_prefixes, false),
     ] {
@@ -114,13 +119,13 @@ fn blank(word: &str) -> bool {
 fn statuses(refused_for: &[u16]) -> Result<(), ContractError> {
     match refused_for
         .iter()
-        .find(|s| !(400..500).contains(*s) || [401, 403, 409, 429].contains(*s))
+        .find(|s| !(400..500).contains(*s) || [401, 403, 408, 409, 425, 429].contains(*s))
     {
         None => Ok(()),
         Some(status) => invalid(
             "create.refusedFor",
             format!(
-                "{status} can't refuse a create for good; use 4xx other than 401, 403, 409 and 429"
+                "{status} can't refuse a create for good; use 4xx other than 401, 403, 408, 409, 425 and 429"
             ),
         ),
     }

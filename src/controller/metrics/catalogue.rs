@@ -108,7 +108,6 @@ pub const STALLED: &[&str] = &[
     "WorkspaceNotFound",
     "RunInvalid",
     "NamespaceNotAllowed",
-    "CreateRefused",
     "Forbidden",
     "ApprovalConflict",
     "VersionConflict",

@@ -29,12 +29,12 @@ fn an_event_names_run_key_and_request() {
     );
     let refused = Case::new()
         .mine()
-        .posted(Err(problem(422, "bad_image")))
+        .posted(Err(problem(403, "bad_image")))
         .settle();
     let said = message(&refused, EventReason::Stalled);
     for part in [
-        "CreateRefused: ",
-        "422 bad_image",
+        "Forbidden: ",
+        "403 bad_image",
         "Request id req-9",
         "idempotency key 6f1f",
     ] {

@@ -128,6 +128,7 @@ async fn argo_cd_and_flux_read_every_row_of_the_conditions_of_runs() {
         world.state(name, "cancelling").await;
     }
     for (name, phase) in [
+        ("create-refused", Phase::Failed),
         ("succeeded", Phase::Succeeded),
         ("failed", Phase::Failed),
         ("deadline-exceeded", Phase::Failed),
@@ -150,10 +151,11 @@ async fn argo_cd_and_flux_read_every_row_of_the_conditions_of_runs() {
     world.start_operator().await;
 }
 
-/// A Run that is refused for good and one whose create is tried again and again; told apart by their images.
+/// A Run that is refused for good, one that is refused until somebody acts, and one whose create is tried again and again; told apart by their images.
 async fn refused_and_retrying(world: &World) {
     for (name, status, title) in [
-        ("refused", 422, "No such image"),
+        ("create-refused", 422, "No such image"),
+        ("refused", 403, "Not allowed"),
         ("retrying", 503, "Maintenance"),
     ] {
         let image = format!("ghcr.io/acme/{name}:1");
@@ -165,7 +167,7 @@ async fn refused_and_retrying(world: &World) {
             .await;
     }
     world
-        .condition("refused", Type::Stalled, "True", "CreateRefused")
+        .condition("refused", Type::Stalled, "True", "Forbidden")
         .await;
     world
         .condition("retrying", Type::Ready, "False", "Retrying")

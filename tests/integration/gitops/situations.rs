@@ -82,6 +82,7 @@ pub(super) const RUNS: &[Situation] = &[
     run("waiting", "InProgress", "Progressing", RECONCILING, "InProgress", &["cancel", "suspend"]),
     run("retrying", "InProgress", "Progressing", RECONCILING, "InProgress", &["cancel"]),
     run("suspended", "InProgress", "Suspended", READY, "Current", &["cancel", "resume"]),
+    run("create-refused", "Failed", "Degraded", STALLED, "Failed", &[]),
     run("refused", "Failed", "Degraded", STALLED, "Failed", &["cancel", "retry"]),
     run("active", "InProgress", "Progressing", RECONCILING, "InProgress", &["cancel"]),
     run("accepted", "Current", "Healthy", READY, "Current", &["cancel"]),

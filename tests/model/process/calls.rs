@@ -2,7 +2,7 @@
 
 use run_operator::decide::{
     Effect, Learned,
-    answer::{Failure, RunView},
+    answer::{Failure, FailureKind, RunView},
 };
 
 use super::{knows_better, look, names_an_end, sight::part};
@@ -146,10 +146,14 @@ impl Cancelled {
     /// After this call was answered so.
     fn after(self, call: &Call, answer: &Result<RunView, Failure>) -> Self {
         let denied = matches!(answer, Err(f) if f.http_status == Some(404));
-        let is_final = |f: &Failure| matches!(f.http_status, Some(403 | 404 | 409 | 500));
+        // A proxy refuses nothing.
+        let refuses = |f: &Failure| {
+            let status = matches!(f.http_status, Some(403 | 404 | 409 | 500));
+            status && f.kind == FailureKind::Problem
+        };
         match (call, answer) {
             (Call::Cancel(_), Ok(_)) => Self::Unlooked { accepted: true },
-            (Call::Cancel(_), Err(f)) if is_final(f) => Self::Unlooked { accepted: false },
+            (Call::Cancel(_), Err(f)) if refuses(f) => Self::Unlooked { accepted: false },
             (Call::Get(_), Ok(view)) => match self {
                 Self::Unlooked { accepted: true } | Self::UnderWay
                     if view.state.as_deref() == Some(RunState::Cancelling.word()) =>

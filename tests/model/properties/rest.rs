@@ -37,8 +37,9 @@ pub(crate) fn retried(s: &State, object: &Object) -> bool {
     let own = matches!(object.intent(), IntentRecord::Own(_));
     let ghost = &s.ghosts[usize::from(object.uid) - 1];
     let in_doubt = ["ServerError", "IdempotencyConflict", "ContractViolation"];
-    object.deleting()
-        || !own
+    // An end takes no retry.
+    let over = object.deleting() || object.run.ended();
+    over || !own
         || !finally(&status) && !stalled(&status, &in_doubt)
         || object
             .wish()

@@ -28,7 +28,7 @@ pub(super) enum Scenario {
     Ttl,
     /// Deleted while it is running, with `deletionPolicy: Orphan`.
     Orphaned,
-    /// Refused, corrected at the service, and told to try again.
+    /// Refused for good, and told to try again in vain.
     Refused,
     /// Its Workspace gets another token while it is running.
     Rotated,
@@ -212,8 +212,6 @@ async fn refused(trial: &mut Trial) -> Told {
     trial
         .patch(json!({"metadata": {"annotations": {"run-operator.dev/retry": "1"}}}))
         .await;
-    to_running(trial).await?;
-    trial.advance().await?;
     trial.released().await
 }
 

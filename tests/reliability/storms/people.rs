@@ -20,7 +20,7 @@ impl Stage {
     pub(crate) async fn live(&self, index: usize, life: &Life, began: Instant) {
         if let Some(image) = &life.refused {
             let fits = json!({"operation": "createRun", "image": image});
-            let refusal = json!({"type": "answer", "status": 422, "code": "validation_failed"});
+            let refusal = json!({"type": "answer", "status": 403, "code": "forbidden"});
             self.world.service.fault(fits, refusal).await;
         }
         let mut births = 0;

@@ -1,0 +1,228 @@
+//! A read that was answered by an error is made again: nothing that is answered to it is final.
+
+use std::time::Duration;
+
+use rstest::rstest;
+use run_operator::{
+    api::Phase,
+    decide::{Learned, answer::Failure, backoff, feed::Received},
+};
+
+use crate::support::{Case, at, bare, condition, hopeless, lost, problem, unreadable, view};
+
+fn running() -> Case {
+    let mut case = Case::new()
+        .submitted("running")
+        .got(Ok(view("running")))
+        .settle();
+    case.streaming = true;
+    case
+}
+
+/// An event that names this state.
+fn event(case: &mut Case, id: &str, state: &str) {
+    let event = Received {
+        id: Some(id.into()),
+        kind: "state".into(),
+        data: "{}".into(),
+    };
+    let now = case.now;
+    case.memory
+        .feed
+        .receive(&event, Some(state), Some("running"), now);
+}
+
+/// Plays second by second. Each call of this kind fails; gives back when they were made.
+fn calls(mut case: Case, call: &str, failure: &Failure, seconds: i64) -> (Case, Vec<i64>) {
+    let mut made = Vec::new();
+    for second in 0..seconds {
+        case = case.at(second).settle();
+        if case.does() == call {
+            made.push(second);
+            let failed = Err(failure.clone());
+            case = match call {
+                "refresh" => case.got(failed),
+                "cancel" => case.learn(Learned::CancelAnswered(failed)),
+                _ => case.posted(failed),
+            };
+        } else if case.does() == "refresh" {
+            case = case.got(Ok(view("running")));
+        }
+    }
+    (case, made)
+}
+
+#[rstest]
+#[case::a_page_of_a_proxy(bare(404))]
+#[case::a_bare_408(bare(408))]
+#[case::a_bare_425(bare(425))]
+#[case::a_hopeless_one(hopeless())]
+#[case::forbidden(problem(403, "no"))]
+#[case::not_found(problem(404, "run_not_found"))]
+#[case::unreadable(unreadable())]
+#[case::no_answer(lost())]
+fn whatever_a_read_is_answered_it_is_made_again_soon(#[case] failure: Failure) {
+    let mut case = running().at(0);
+    event(&mut case, "1", "succeeded");
+    let (case, gets) = calls(case, "refresh", &failure, 110);
+    assert!(gets.len() > 3 && gets.len() < 12, "{gets:?}");
+    assert!(gets[1] <= 3, "{gets:?}");
+    assert!(gets.windows(2).all(|w| w[1] - w[0] <= 66), "{gets:?}");
+    let synced = condition(&case.settled(), "Synced").expect("Synced");
+    assert_eq!(synced.0, "False");
+    assert_eq!(case.settled().phase, Some(Phase::Active));
+    // After a few seconds of it, it is over soon.
+    let (case, _) = calls(running(), "refresh", &failure, 4);
+    let over = case.got(Ok(view("succeeded")));
+    assert_eq!(over.settled().phase, Some(Phase::Succeeded));
+}
+
+#[test]
+fn a_hint_is_followed_while_reads_fail_and_an_old_one_is_not() {
+    let mut case = running();
+    event(&mut case, "1", "succeeded");
+    let failed = (0..6).fold(case, |case, _| case.got(Err(problem(403, "no"))));
+    let mut case = failed.at(2).settle();
+    assert_eq!(case.does(), "nothing", "that hint had its GET");
+    event(&mut case, "2", "succeeded");
+    assert_eq!(case.does(), "refresh");
+    let case = case.got(Err(problem(403, "no"))).settle();
+    assert_eq!(case.does(), "nothing");
+    assert_eq!(
+        case.got(Ok(view("succeeded"))).settled().state.as_deref(),
+        Some("succeeded")
+    );
+}
+
+#[rstest]
+#[case::too_many(problem(429, "slow"))]
+#[case::later(Failure { retry_after: Some(Duration::from_secs(30)), ..bare(503) })]
+#[case::token(problem(401, "expired"))]
+fn a_hint_waits_where_the_answer_asked_to_wait(#[case] failure: Failure) {
+    let mut case = running()
+        .got(Err(failure.clone()))
+        .got(Err(failure))
+        .settle();
+    event(&mut case, "1", "succeeded");
+    assert_eq!(case.does(), "nothing");
+}
+
+#[test]
+fn an_end_that_a_lagging_replica_denies_is_looked_for_soon() {
+    let mut case = running();
+    event(&mut case, "1", "succeeded");
+    let mut gets = Vec::new();
+    for second in 0..100 {
+        case = case.at(second).settle();
+        if case.does() == "refresh" {
+            gets.push(second);
+            case = case.got(Ok(view("running")));
+        }
+    }
+    assert_eq!(gets[..3], [0, 3, 8], "2 s, then 4 s, with jitter: {gets:?}");
+    assert!(gets.len() <= 6, "{gets:?}");
+    // An event that names no end any more ends it.
+    event(&mut case, "2", "running");
+    let case = case.got(Ok(view("running")));
+    assert_eq!(case.at(150).does(), "nothing", "the stream tells");
+}
+
+#[test]
+fn a_denied_run_is_read_on_and_fails_at_the_third_minute() {
+    for poll_max in [10, 600] {
+        let mut case = running();
+        case.settings.poll_max = Duration::from_secs(poll_max);
+        event(&mut case, "1", "succeeded");
+        let (case, gets) = calls(case, "refresh", &problem(404, "run_not_found"), 125);
+        for mark in [0, 60, 120] {
+            assert!(gets.contains(&mark), "{mark} is not in {gets:?}");
+        }
+        assert!(gets.len() > 5, "{gets:?}");
+        let status = case.settled();
+        assert_eq!(status.phase, Some(Phase::Failed), "{gets:?}");
+        let finished = condition(&status, "Finished").expect("Finished");
+        assert_eq!(finished.1, "RunNotFound");
+    }
+}
+
+#[rstest]
+#[case(problem(403, "no"), "CancelRefused")]
+#[case(problem(404, "run_not_found"), "CancelRefused")]
+#[case(bare(404), "Retrying")]
+#[case(problem(429, "slow"), "RateLimited")]
+fn a_cancellation_is_asked_for_again_soon(#[case] failure: Failure, #[case] reason: &str) {
+    let asked = running().spec(|s| s.cancel = Some(true));
+    let (case, cancels) = calls(asked, "cancel", &failure, 110);
+    assert!(cancels.len() > 3 && cancels.len() < 12, "{cancels:?}");
+    assert!(cancels[1] <= 5, "{cancels:?}");
+    let ready = condition(&case.settled(), "Ready").expect("Ready");
+    assert_eq!(ready.1, reason);
+}
+
+#[test]
+fn the_look_after_a_cancel_that_fails_is_repeated_soon() {
+    let deleted = running().deleting();
+    let case = deleted.learn(Learned::CancelAnswered(Ok(view("cancelling"))));
+    let (case, gets) = calls(case, "refresh", &problem(403, "no"), 8);
+    assert!(gets.len() >= 2, "{gets:?}");
+    assert_eq!(case.got(Ok(view("cancelled"))).does(), "release");
+}
+
+#[test]
+fn a_create_in_progress_is_asked_for_again_with_backoff() {
+    let works = problem(409, "idempotency_in_progress");
+    for begun in [Case::new().mine(), Case::new().taken_over()] {
+        let (case, posts) = calls(begun, "submit", &works, 60);
+        assert_eq!(case.stalled(), None);
+        assert_eq!(posts[0], 0);
+        assert!(
+            posts[1] <= 1 && posts.len() > 4 && posts.len() < 12,
+            "{posts:?}"
+        );
+        let message = &case.settled().conditions[0].message;
+        assert!(
+            message.contains("still works on an earlier request"),
+            "{message}"
+        );
+        // Nothing is proved: a deletion asks on, at the same pace.
+        let deleted = case.clone().deleting().at(200);
+        assert_eq!(deleted.does(), "submit");
+        let made = case.posted(Ok(view("running")));
+        assert_eq!(made.settled().run_id.as_deref(), Some("run-1"));
+    }
+}
+
+#[test]
+fn another_try_of_the_same_failure_costs_no_write_of_its_own() {
+    let failed = |n: u32| Failure {
+        request_id: Some(format!("req-{n}")),
+        ..problem(403, "no")
+    };
+    let case = running().got(Err(failed(1))).settle();
+    let again = case.at(3).got(Err(failed(2)));
+    let decision = again.decide();
+    assert_eq!((decision.status, decision.again.is_some()), (None, true));
+    let told = again.at(10).settled().last_error.expect("an error");
+    assert_eq!(told.attempts, 2);
+    let other = case_of_another_code(&told.code);
+    assert!(other.decide().status.is_some());
+}
+
+fn case_of_another_code(code: &str) -> Case {
+    assert_eq!(code, "no");
+    let case = running().got(Err(problem(403, "no"))).settle();
+    case.at(3).got(Err(problem(403, "never")))
+}
+
+#[test]
+fn pauses_after_refusals_grow_within_the_polls_bounds() {
+    let bounds = (Duration::from_secs(5), Duration::from_secs(300));
+    let pause = |attempt, asked| backoff::after_refusal(attempt, bounds, asked, 7);
+    let pauses: Vec<_> = (1..20).map(|n| pause(n, None)).collect();
+    assert!(pauses.is_sorted());
+    assert!(pauses[0] >= bounds.0 && pauses[0] <= bounds.0 * 11 / 10);
+    assert!(pauses[18] >= bounds.1 && pauses[18] <= bounds.1 * 11 / 10);
+    let minute = Some(Duration::from_mins(1));
+    assert_eq!(pause(1, minute), Duration::from_mins(1));
+    assert_eq!(at(0) + pause(1, minute), at(60));
+}
