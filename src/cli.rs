@@ -25,11 +25,12 @@ pub enum Command {
     Controller(Box<ControllerArgs>),
     /// Prints the custom resource definitions and the admission policy, for `kubectl apply -f -`.
     Crds,
-    /// Says whether Runs can be submitted from here: cluster, CRDs, rights, service. Changes nothing.
+    /// Says what stands in the way of Runs: cluster, CRDs, permissions, Workspaces, operator, service. Changes nothing.
     ///
     /// Asks the API server for its version and for the CRDs' fields, applies a Run without storing it
-    /// (server-side dry run), and sends GET /version to the service, without a token.
-    /// Exit code: 0 all is well, 1 something is not, 2 it can't be tried.
+    /// (server-side dry run), reads the namespace's Workspaces and the operator's Lease, and sends GET /version to
+    /// the service, without a token. What the credentials may not read is reported as not tried.
+    /// Exit code: 0 nothing wrong was found, 1 something is wrong, 2 it can't be tried.
     Doctor(DoctorArgs),
     /// Prints, compares and tries contract files: what the service's names and numbers are taken to be.
     #[command(subcommand, arg_required_else_help = false)]
@@ -73,7 +74,7 @@ pub struct DiffArgs {
 #[derive(Debug, Args)]
 pub struct CheckArgs {
     /// Base URL of the service, version segment included.
-    #[arg(long, env = "RUN_OPERATOR_BASE_URL", value_name = "URL")]
+    #[arg(long, env = "RUN_OPERATOR_BASE_URL", value_parser = given, value_name = "URL")]
     pub base_url: String,
 
     /// Against what, and how.
@@ -89,12 +90,26 @@ pub struct CheckArgs {
 /// tries what the controller uses.
 #[derive(Debug, Args)]
 pub struct DoctorArgs {
-    /// The namespace in which a Run is applied without being stored; the current one, if unset.
-    #[arg(long, value_name = "NAME")]
+    /// The namespace whose Workspaces are read, and in which a Run is applied without being stored; the current
+    /// one, if unset.
+    #[arg(long, value_parser = given, value_name = "NAME")]
     pub namespace: Option<String>,
 
+    /// Applies no Run, not even without storing it, and so needs no permission to create any. A namespace without
+    /// a Workspace is then reported and is not an error.
+    #[arg(long)]
+    pub read_only: bool,
+
+    /// The operator's namespace, where its Lease and its Deployment are.
+    #[arg(long, env = "RUN_OPERATOR_LEADER_ELECT_NAMESPACE", default_value = "run-operator", value_parser = given, value_name = "NAME")]
+    pub operator_namespace: String,
+
+    /// The name of the operator's Lease and of its Deployment.
+    #[arg(long, env = "RUN_OPERATOR_LEADER_ELECT_NAME", default_value = "run-operator", value_parser = given, value_name = "NAME")]
+    pub operator_name: String,
+
     /// Base URL of the service, version segment included. Unset: the service is not tried.
-    #[arg(long, env = "RUN_OPERATOR_BASE_URL", value_name = "URL")]
+    #[arg(long, env = "RUN_OPERATOR_BASE_URL", value_parser = given, value_name = "URL")]
     pub base_url: Option<String>,
 
     /// Against what the service is tried, and how.
@@ -131,7 +146,7 @@ pub enum OutputFormat {
 #[derive(Debug, Args)]
 pub struct ControllerArgs {
     /// Base URL of the service, version segment included, for Workspaces that name none.
-    #[arg(long, env = "RUN_OPERATOR_BASE_URL", value_name = "URL")]
+    #[arg(long, env = "RUN_OPERATOR_BASE_URL", value_parser = given, value_name = "URL")]
     pub base_url: Option<String>,
 
     /// A base URL that a Workspace may name; the tokens of Workspaces go nowhere else. Repeatable.
@@ -140,6 +155,7 @@ pub struct ControllerArgs {
         long = "allowed-base-url",
         env = "RUN_OPERATOR_ALLOWED_BASE_URL",
         value_delimiter = ',',
+        value_parser = given,
         value_name = "URL"
     )]
     pub allowed_base_urls: Vec<String>,
@@ -157,6 +173,7 @@ pub struct ControllerArgs {
         long = "namespace",
         env = "RUN_OPERATOR_NAMESPACE",
         value_delimiter = ',',
+        value_parser = given,
         value_name = "NAME"
     )]
     pub namespaces: Vec<String>,
@@ -176,6 +193,7 @@ pub struct ControllerArgs {
     #[arg(
         long,
         env = "RUN_OPERATOR_CLUSTER_RESOURCE_NAMESPACE",
+        value_parser = given,
         value_name = "NAME"
     )]
     pub cluster_resource_namespace: Option<String>,
@@ -203,6 +221,7 @@ pub struct ControllerArgs {
         long,
         env = "RUN_OPERATOR_LOG_FILTER",
         default_value = "info",
+        value_parser = given,
         value_name = "DIRECTIVES"
     )]
     pub log_filter: String,
@@ -264,6 +283,7 @@ pub struct LeaderElectionArgs {
     #[arg(
         long = "leader-elect-namespace",
         env = "RUN_OPERATOR_LEADER_ELECT_NAMESPACE",
+        value_parser = given,
         value_name = "NAME"
     )]
     pub namespace: Option<String>,
@@ -273,6 +293,7 @@ pub struct LeaderElectionArgs {
         long = "leader-elect-name",
         env = "RUN_OPERATOR_LEADER_ELECT_NAME",
         default_value = "run-operator",
+        value_parser = given,
         value_name = "NAME"
     )]
     pub name: String,
@@ -285,6 +306,16 @@ pub enum LogFormat {
     Text,
     /// One JSON object a line.
     Json,
+}
+
+/// Refuses an empty value: it comes from a variable that is not set, and the default that it would mean is
+/// often the wider one, such as all namespaces.
+fn given(text: &str) -> Result<String, String> {
+    if text.trim().is_empty() {
+        let wrong = "the value is empty, as of a variable that is not set; leave the flag out for its default";
+        return Err(wrong.to_owned());
+    }
+    Ok(text.to_owned())
 }
 
 /// Reads `127.0.0.1:8081` or `[::1]:8081`.

@@ -27,7 +27,6 @@ pub(crate) fn wanted(args: &LeaderElectionArgs) -> Result<Option<Wanted>, StartE
         .map_err(StartError::LeaseTiming)?;
     let namespace = args.namespace.as_deref();
     let namespace = namespace
-        .filter(|name| !name.is_empty())
         .map(|name| start::namespace(name, "--leader-elect-namespace"))
         .transpose()?;
     let name = args.name.clone();

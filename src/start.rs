@@ -201,7 +201,6 @@ fn config(args: &ControllerArgs) -> Result<Config, StartError> {
         cluster_resource_namespace: args
             .cluster_resource_namespace
             .as_deref()
-            .filter(|name| !name.is_empty())
             .map(|name| namespace(name, "--cluster-resource-namespace"))
             .transpose()?
             .unwrap_or_default(),
@@ -212,14 +211,10 @@ fn config(args: &ControllerArgs) -> Result<Config, StartError> {
     })
 }
 
-/// The namespaces, each once. An empty value is none: a chart renders an unset variable so.
+/// The namespaces, each once. Empty values are refused when the flags are read.
 fn namespaces(given: &[String]) -> Result<Vec<String>, StartError> {
     let mut names = std::collections::BTreeSet::new();
-    for name in given
-        .iter()
-        .map(|name| name.trim())
-        .filter(|name| !name.is_empty())
-    {
+    for name in given.iter().map(|name| name.trim()) {
         names.insert(namespace(name, "--namespace")?);
     }
     Ok(names.into_iter().collect())

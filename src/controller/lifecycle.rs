@@ -218,6 +218,7 @@ impl Probe {
         if self.ctx.leading.holds() {
             census::take(&self.ctx);
         }
+        self.ctx.metrics.in_sync.set(i64::from(self.ready()));
         self.ctx.metrics.encode(format)
     }
 }

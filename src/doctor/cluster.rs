@@ -1,19 +1,16 @@
 //! What the API server says: that it is there, that it has the CRDs of this version, and that it would
 //! take a Run.
 
-use std::time::Duration;
-
 use kube::api::{ApiResource, DynamicObject, Patch, PatchParams};
 use kube::{Api, Client};
 use serde_json::{Value, json};
 
 use run_operator::api::{Run, names};
 
+use super::ask::{Refused, bounded};
 use super::served;
 use crate::contract_tool::statements::{Finding, Statement};
 
-/// Somebody waits for the command.
-const LONGEST_CALL: Duration = Duration::from_secs(30);
 /// Name of the Run that is applied and not stored, and the field manager that does it.
 const NAME: &str = "run-operator-doctor";
 /// Fields that are named of those that are missing.
@@ -33,8 +30,8 @@ const TAKEN: Statement = Statement {
 };
 const APPLY: &str = "Apply them: `run-operator crds | kubectl apply --server-side -f -`, or `helm upgrade` with crds.enabled.";
 
-/// Three findings, in this order: each means little without the one before it.
-pub(super) async fn findings(client: &Client, namespace: &str) -> Vec<Finding> {
+/// What was found, in this order: each means little without the one before it. Without `apply` no Run is tried.
+pub(super) async fn findings(client: &Client, namespace: &str, apply: bool) -> Vec<Finding> {
     let version = match bounded(client.apiserver_version()).await {
         Ok(version) => version.git_version,
         Err(Refused { why, code }) => {
@@ -43,16 +40,16 @@ pub(super) async fn findings(client: &Client, namespace: &str) -> Vec<Finding> {
                 None => "Check the kubeconfig, or the Pod's network.",
             };
             let reached = REACHED.fail(why, todo);
-            let rest = [&CRDS, &TAKEN].map(|s| s.not_tried("there was no answer"));
+            let rest = [&CRDS, &TAKEN].map(|s| s.not_tried(super::UNHEARD));
             return std::iter::once(reached).chain(rest).collect();
         }
     };
     let reached = REACHED.ok(format!("It is Kubernetes {version}."));
     let (crds, known) = crds(client).await;
-    let taken = if known {
-        taken(client, namespace).await
-    } else {
-        TAKEN.not_tried("the cluster doesn't know Runs")
+    let taken = match (known, apply) {
+        (false, _) => TAKEN.not_tried("the cluster doesn't know Runs"),
+        (true, false) => TAKEN.not_tried("--read-only applies none"),
+        (true, true) => taken(client, namespace).await,
     };
     vec![reached, crds, taken]
 }
@@ -71,11 +68,10 @@ async fn crds(client: &Client) -> (Finding, bool) {
     let document = match bounded(client.request::<Value>(request)).await {
         Ok(document) => document,
         Err(Refused {
-            why,
-            code: Some(404),
+            code: Some(404), ..
         }) => {
             let why = format!(
-                "The cluster doesn't know {}/{}: {why}",
+                "The cluster doesn't know {}/{}: it has none of the CRDs.",
                 names::GROUP,
                 names::VERSION
             );
@@ -127,27 +123,4 @@ fn what_to_do(code: Option<u16>) -> &'static str {
         Some(_) => "The API server refuses the Run: its message says why.",
         None => "Check the kubeconfig, or the Pod's network.",
     }
-}
-
-/// Why there is no answer, or none that helps: a sentence, and the API server's code.
-struct Refused {
-    why: String,
-    code: Option<u16>,
-}
-
-async fn bounded<T>(call: impl Future<Output = Result<T, kube::Error>>) -> Result<T, Refused> {
-    let (why, code) = match tokio::time::timeout(LONGEST_CALL, call).await {
-        Ok(Ok(answer)) => return Ok(answer),
-        Ok(Err(kube::Error::Api(status))) => (sentence(&status.message), Some(status.code)),
-        Ok(Err(error)) => (sentence(&run_operator::controller::chain(&error)), None),
-        Err(_) => (
-            format!("No answer within {} s.", LONGEST_CALL.as_secs()),
-            None,
-        ),
-    };
-    Err(Refused { why, code })
-}
-
-fn sentence(text: &str) -> String {
-    format!("{}.", text.trim().trim_end_matches('.'))
 }

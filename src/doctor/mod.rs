@@ -1,7 +1,10 @@
-//! `run-operator doctor`: whether Runs can be submitted from here. It is what `helm test` runs.
+//! `run-operator doctor`: what stands in the way of Runs. It is what `helm test` runs.
 
+mod ask;
 mod cluster;
+mod operator;
 mod served;
+mod workspaces;
 
 use std::fmt::Write;
 use std::process::ExitCode;
@@ -18,6 +21,9 @@ const SERVICE: Statement = Statement {
     check: "service",
     title: "the service answers",
 };
+
+/// Why the rest is not asked.
+const UNHEARD: &str = "there was no answer";
 
 /// Why nothing can be tried.
 #[derive(Debug, thiserror::Error)]
@@ -56,7 +62,14 @@ fn examine(args: &DoctorArgs) -> Result<Vec<Finding>, DoctorError> {
         let client = start::plain_client().await?;
         let namespace = args.namespace.as_deref();
         let namespace = namespace.unwrap_or_else(|| client.default_namespace());
-        let mut findings = cluster::findings(&client, namespace).await;
+        let mut findings = cluster::findings(&client, namespace, !args.read_only).await;
+        if findings.first().is_some_and(|f| f.verdict == Verdict::Ok) {
+            findings.push(workspaces::finding(&client, namespace, args.read_only).await);
+            let (place, name) = (&args.operator_namespace, &args.operator_name);
+            findings.push(operator::finding(&client, place, name).await);
+        } else {
+            findings.extend([workspaces::not_tried, operator::not_tried].map(|f| f(UNHEARD)));
+        }
         match &target {
             Some(target) => findings.extend(check::version(target).await),
             None => findings.push(SERVICE.not_tried("there is no --base-url")),
@@ -77,18 +90,15 @@ fn text(findings: &[Finding]) -> String {
     for finding in findings {
         let _ = writeln!(text, "{}", finding.line());
     }
-    let failed = findings
-        .iter()
-        .filter(|f| f.verdict == Verdict::Fail)
-        .count();
-    let service_tried = findings.iter().all(|f| f.check != SERVICE.check);
-    let _ = match (failed, service_tried) {
-        (0, true) => writeln!(text, "Runs can be submitted from here."),
-        (0, false) => writeln!(
+    let count = |verdict| findings.iter().filter(|f| f.verdict == verdict).count();
+    let _ = match (count(Verdict::Fail), count(Verdict::Note)) {
+        (0, 0) => writeln!(
             text,
-            "The cluster is as it should be. For the service, give --base-url."
+            "All is as it should be: Runs can be submitted from here."
         ),
-        (failed, _) => writeln!(text, "Not as it should be: {failed}."),
+        (0, untried) => writeln!(text, "Nothing wrong was found. Not tried: {untried}."),
+        (failed, 0) => writeln!(text, "Not as it should be: {failed}."),
+        (failed, untried) => writeln!(text, "Not as it should be: {failed}. Not tried: {untried}."),
     };
     text
 }

@@ -85,27 +85,112 @@ async fn service(scratch: &Scratch) -> (Process, String) {
     }
 }
 
+/// An operator that leads in the space, which it serves.
+fn operator(space: &Space, scratch: &Scratch, base_url: &str) -> Process {
+    let namespace = space.namespace.as_str();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_run-operator"));
+    command.env("KUBECONFIG", space.control_plane.kubeconfig());
+    command.args(["controller", "--cluster-workspaces=false"]);
+    command.args(["--namespace", namespace, "--base-url", base_url]);
+    command.args(["--listen", "127.0.0.1:0", "--leader-elect"]);
+    command.args(["--leader-elect-namespace", namespace]);
+    command.args(["--leader-elect-lease-duration", "2s"]);
+    command.args(["--leader-elect-renew-deadline", "1s"]);
+    command.args(["--leader-elect-retry-period", "300ms"]);
+    Process::spawn(&command, Output::File(scratch.path().join("operator.log"))).unwrap()
+}
+
+/// The Workspace that a Run without `workspaceRef` uses, and its token.
+fn workspace(space: &Space, token: &str) {
+    let token = format!("--from-literal=token={token}");
+    let secret = ["create", "secret", "generic", "run-operator-token", &token];
+    let dry_run = [&secret[..], &["--dry-run=client", "-o", "yaml"]].concat();
+    let secret = space.kubectl(&dry_run, "").unwrap();
+    let apply = ["apply", "--server-side", "-f", "-"];
+    space.kubectl(&apply, &secret).unwrap();
+    let workspace = r#"{"apiVersion": "run-operator.dev/v1alpha1", "kind": "Workspace",
+        "metadata": {"name": "default"}, "spec": {}}"#;
+    space.kubectl(&apply, workspace).unwrap();
+}
+
+/// Asks until the answer has these words.
+async fn until(told: impl Fn() -> (String, i32), words: &str) -> (String, i32) {
+    let deadline = Instant::now() + START_TIMEOUT;
+    loop {
+        let (text, code) = told();
+        if text.contains(words) {
+            return (text, code);
+        }
+        assert!(Instant::now() < deadline, "{words:?} is not in {text}");
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+}
+
 #[tokio::test]
-async fn with_the_rights_of_helm_test_all_is_found_well_and_nothing_is_stored() {
+async fn all_is_well_only_where_all_was_looked_at() {
     let space = Space::new().await;
     let scratch = Scratch::new("doctor").unwrap();
-    let kubeconfig = of_the_test_pod(&space, &scratch);
     let (_service, base_url) = service(&scratch).await;
-    let args = ["--namespace", &space.namespace, "--base-url", &base_url];
-    let (told, code) = doctor(&kubeconfig, &args);
+    let of_the_operator = ["--operator-namespace", &space.namespace];
+    let with = ["--namespace", &space.namespace, "--base-url", &base_url];
+    let with = [&with[..], &of_the_operator].concat();
+    let admin = space.control_plane.kubeconfig();
+    workspace(&space, "secret");
+    let mut running = operator(&space, &scratch, &base_url);
+    let asked = || doctor(admin, &with);
+    let (told, code) = until(asked, "All is as it should be").await;
     assert_eq!(code, 0, "{told}");
     assert!(!told.contains("FAIL") && !told.contains("note"), "{told}");
-    assert_eq!(
-        told.lines().filter(|l| l.starts_with("ok ")).count(),
-        8,
-        "{told}"
-    );
+    let well = told.lines().filter(|l| l.starts_with("ok ")).count();
+    assert_eq!(well, 10, "{told}");
     assert!(
         told.ends_with("Runs can be submitted from here.\n"),
         "{told}"
     );
     let stored = space.kubectl(&["get", "runs", "-o", "name"], "").unwrap();
     assert_eq!(stored, "");
+
+    // As `helm test` asks, with its rights and no other.
+    let kubeconfig = of_the_test_pod(&space, &scratch);
+    let read_only = [&["--read-only"], &with[..]].concat();
+    let (told, code) = doctor(&kubeconfig, &read_only);
+    assert_eq!(code, 0, "{told}");
+    assert!(
+        told.contains("Not tried: --read-only applies none."),
+        "{told}"
+    );
+    assert!(
+        told.ends_with("Nothing wrong was found. Not tried: 1.\n"),
+        "{told}"
+    );
+
+    // A token that the service refuses.
+    workspace(&space, "dead");
+    let (told, code) = until(asked, "default: Unauthorized").await;
+    assert_eq!(code, 1, "{told}");
+
+    // An operator that is gone, whose Lease is there.
+    running.kill9();
+    let (told, code) = until(asked, "has not renewed it for").await;
+    assert_eq!(code, 1, "{told}");
+    assert!(!told.contains("can be submitted"), "{told}");
+}
+
+#[tokio::test]
+async fn a_missing_workspace_and_a_missing_operator_are_named() {
+    let space = Space::new().await;
+    let args = ["--namespace", &space.namespace];
+    let with = [&args[..], &["--operator-namespace", &space.namespace]].concat();
+    let (told, code) = doctor(space.control_plane.kubeconfig(), &with);
+    assert_eq!(code, 1, "{told}");
+    assert!(told.contains("FAIL  the Workspaces are Ready"), "{told}");
+    assert!(told.contains("There is none in the namespace"), "{told}");
+    assert!(told.contains("FAIL  an operator is at work"), "{told}");
+    assert!(told.contains("and no Lease"), "{told}");
+    assert!(
+        told.ends_with("Not as it should be: 2. Not tried: 1.\n"),
+        "{told}"
+    );
 }
 
 #[tokio::test]
@@ -130,7 +215,13 @@ async fn a_missing_right_and_a_silent_service_are_named() {
         "{right}"
     );
     assert!(service.contains("Check the base URL"), "{service}");
-    assert!(told.ends_with("Not as it should be: 2.\n"), "{told}");
+    for unread in ["may not list the Workspaces", "may not read the Lease"] {
+        assert!(told.contains(unread), "{told}");
+    }
+    assert!(
+        told.contains("\nNot as it should be: 2. Not tried: "),
+        "{told}"
+    );
 }
 
 #[tokio::test]
@@ -160,18 +251,6 @@ async fn a_missing_namespace_and_wrong_credentials_are_told_from_a_missing_right
 }
 
 #[tokio::test]
-async fn a_service_that_was_not_tried_is_not_called_well() {
-    let space = Space::new().await;
-    let args = ["--namespace", &space.namespace];
-    let (told, code) = doctor(space.control_plane.kubeconfig(), &args);
-    assert_eq!(code, 0, "{told}");
-    assert!(
-        told.ends_with("For the service, give --base-url.\n"),
-        "{told}"
-    );
-}
-
-#[tokio::test]
 async fn missing_and_older_crds_are_told_from_those_of_this_version() {
     let own = ControlPlane::start(Options::default()).await.unwrap();
     let (told, code) = doctor(own.kubeconfig(), &[]);
@@ -180,10 +259,11 @@ async fn missing_and_older_crds_are_told_from_those_of_this_version() {
         told.contains("FAIL  the CRDs are of this version"),
         "{told}"
     );
-    assert!(
-        told.contains("Not tried: the cluster doesn't know Runs."),
-        "{told}"
-    );
+    assert!(told.contains("it has none of the CRDs."), "{told}");
+    for untried in ["Runs", "Workspaces"] {
+        let words = format!("Not tried: the cluster doesn't know {untried}.");
+        assert!(told.contains(&words), "{told}");
+    }
 
     let yaml = run_operator::api::crd::yaml().unwrap();
     let mut crds = documents(&yaml);

@@ -4,7 +4,7 @@ use rstest::rstest;
 use serde_json::json;
 
 use crate::cluster::Scratch;
-use crate::helm;
+use crate::helm::{self, ci};
 
 #[rstest]
 #[case::a_misspelt_one(&["--set", "bsaeUrl=https://a.example/v1"], &["bsaeUrl", "not allowed"])]
@@ -42,6 +42,13 @@ use crate::helm;
 #[case::plain_http_to_what_only_looks_like_this_machine(&["--set", "allowedBaseUrls={http://127.0.0.1.example.com/v1}"], &["allowedBaseUrls", "plain http"])]
 #[case::a_path_where_the_contract_s_content_belongs(&["--set", "contract=profile.yaml"], &["contract", "--set-file"])]
 #[case::a_workspace_that_nobody_would_serve(&["--set", "watchNamespaces={a},defaultWorkspace.enabled=true"], &["defaultWorkspace.namespace", "watchNamespaces"])]
+#[case::an_account_that_every_pod_has(&["--set", "serviceAccount.create=false"], &["serviceAccount.create is false", "set serviceAccount.name"])]
+#[case::that_account_by_its_name(&["--set", "serviceAccount.create=false,serviceAccount.name=default"], &["serviceAccount.name is default", "account of the operator's own"])]
+#[case::that_account_as_the_chart_s(&["--set", "serviceAccount.name=default"], &["serviceAccount.name is default"])]
+#[case::a_network_without_the_api_server(&["--set", "networkPolicy.enabled=true"], &["networkPolicy.egress.apiServerTo", "endpointslices"])]
+#[case::a_network_without_the_service(&["--set-json", r#"networkPolicy={"enabled":true,"egress":{"apiServerTo":[{"ipBlock":{"cidr":"10.0.0.1/32"}}]}}"#], &["networkPolicy.egress.serviceTo"])]
+#[case::a_peer_that_is_everybody(&["--set-json", r#"networkPolicy.ingress.from=[{}]"#], &["/networkPolicy/ingress/from/0", "minProperties"])]
+#[case::a_monitor_that_is_not_let_in(&["-f", &ci("shared"), "--set", "metrics.serviceMonitor.enabled=true"], &["networkPolicy.ingress.from", "Prometheus could not scrape"])]
 #[case::two_bounds_of_one_budget(&["--set", "podDisruptionBudget.enabled=true,podDisruptionBudget.minAvailable=1,podDisruptionBudget.maxUnavailable=1"], &["podDisruptionBudget", "not both"])]
 fn a_wrong_value_is_refused_by_its_name(#[case] args: &[&str], #[case] words: &[&str]) {
     let told = helm::refused(args);

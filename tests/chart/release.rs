@@ -215,6 +215,20 @@ async fn an_uninstall_leaves_what_it_says_it_leaves() {
 }
 
 #[tokio::test]
+async fn a_failed_test_leaves_its_pod_and_no_rights() {
+    let own = empty().await;
+    let release = release(&own);
+    release.put("install", &chart(), &["--create-namespace"]);
+    // There is no node: the Pod never runs.
+    let failed = release.run("test", &["--timeout", "2s"]);
+    assert!(!failed.status.success());
+    assert_eq!(left(&own, "pod"), ["pod/run-operator-test"]);
+    let mut rights = left(&own, "serviceaccount,role,rolebinding,clusterrolebinding");
+    rights.retain(|name| name.ends_with("-test"));
+    assert_eq!(rights, Vec::<String>::new());
+}
+
+#[tokio::test]
 async fn without_keep_the_crds_go_with_every_run() {
     let own = empty().await;
     let release = release(&own);

@@ -73,8 +73,10 @@ fn every_rule_about_secrets_and_leases_names_them_but_for_the_creation_of_a_leas
         for rule in roles.flat_map(|role| role["rules"].as_array().unwrap()) {
             let resources = texts(&rule["resources"]);
             let lease = resources.contains(&"leases") && texts(&rule["verbs"]) != ["create"];
+            // What `helm test` reads.
+            let deployment = resources.contains(&"deployments");
             assert_eq!(
-                resources.contains(&"secrets") || lease,
+                resources.contains(&"secrets") || lease || deployment,
                 rule.get("resourceNames").is_some(),
                 "{values}: {rule}"
             );
@@ -270,6 +272,104 @@ fn crds_stay_when_the_release_goes_unless_told_otherwise() {
 }
 
 #[test]
+fn the_workload_policy_has_a_switch_of_its_own() {
+    let policies = |set: &str| -> usize {
+        let objects = objects(&["--set", set]);
+        let policies = of_kind(&objects, "ValidatingAdmissionPolicy").len();
+        let bindings = of_kind(&objects, "ValidatingAdmissionPolicyBinding").len();
+        assert_eq!(policies, bindings);
+        policies
+    };
+    assert_eq!(policies("crds.enabled=true"), 1);
+    assert_eq!(policies("crds.enabled=false"), 0);
+    assert_eq!(policies("workloadPolicy.enabled=false"), 0);
+    assert_eq!(
+        policies("crds.enabled=false,workloadPolicy.enabled=true"),
+        1
+    );
+}
+
+/// What Helm knows of a cluster of which it knows nothing has no `APIService`; every cluster has.
+#[test]
+fn the_workspace_is_a_hook_only_for_a_cluster_without_its_kind() {
+    let hook = |further: &[&str]| -> bool {
+        let with = ["--set", "defaultWorkspace.enabled=true"];
+        let objects = objects(&[&with[..], further].concat());
+        let workspace = the(&objects, "Workspace");
+        let annotations = &workspace["metadata"]["annotations"];
+        assert_eq!(annotations["helm.sh/resource-policy"], "keep");
+        annotations.get("helm.sh/hook").is_some()
+    };
+    let cluster = ["--api-versions", "apiregistration.k8s.io/v1/APIService"];
+    let known = ["--api-versions", "run-operator.dev/v1alpha1/Workspace"];
+    assert!(hook(&cluster));
+    assert!(!hook(&[]), "rendered without a cluster");
+    assert!(!hook(&[&cluster[..], &known[..]].concat()));
+    for off in ["crds.enabled=false", "defaultWorkspace.hook=false"] {
+        assert!(!hook(&[&cluster[..], &["--set", off]].concat()), "{off}");
+    }
+}
+
+/// Peers and ports of each rule of a network policy.
+fn rules<'a>(policy: &'a Value, way: &str, peers: &str) -> Vec<(&'a Value, String)> {
+    let rules = policy["spec"][way].as_array().into_iter().flatten();
+    let ports = |rule: &Value| -> String {
+        let ports = rule["ports"].as_array().into_iter().flatten();
+        let ports: Vec<String> = ports.map(|p| p["port"].to_string()).collect();
+        ports.join(" ")
+    };
+    rules.map(|rule| (&rule[peers], ports(rule))).collect()
+}
+
+#[test]
+fn the_network_policy_names_who_comes_in_and_where_it_goes() {
+    let full = objects(&["-f", &ci("full")]);
+    let policy = the(&full, "NetworkPolicy");
+    assert_eq!(policy["spec"]["policyTypes"], json!(["Ingress", "Egress"]));
+    let monitoring = json!([{"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "monitoring"}}}]);
+    let ingress = rules(policy, "ingress", "from");
+    assert_eq!(ingress[0], (&monitoring, "\"http\"".to_owned()));
+    let egress = rules(policy, "egress", "to");
+    let ports: Vec<&str> = egress.iter().map(|(_, ports)| ports.as_str()).collect();
+    assert_eq!(ports, ["53 53 5353 5353", "443 6443", "443 8443", ""]);
+    assert!(egress.iter().all(|(to, _)| to.is_array()), "{egress:?}");
+    assert_eq!(
+        egress[0].0[0]["podSelector"]["matchLabels"]["k8s-app"],
+        "kube-dns"
+    );
+    assert_eq!(*egress[1].0, json!([{"ipBlock": {"cidr": "10.0.0.1/32"}}]));
+    assert_eq!(*egress[2].0, json!([{"ipBlock": {"cidr": "192.0.2.0/24"}}]));
+
+    // Nobody is named: nobody comes in. A rule without peers would be everybody.
+    let shared = objects(&["-f", &ci("shared")]);
+    let policy = the(&shared, "NetworkPolicy");
+    assert_eq!(rules(policy, "ingress", "from"), []);
+    assert_eq!(rules(policy, "egress", "to").len(), 2, "without DNS");
+}
+
+#[test]
+fn the_test_of_the_release_may_only_read() {
+    for values in ["default", "full", "namespaced", "shared", "ha"] {
+        let objects = objects(&["-f", &ci(values)]);
+        let of_the_test = |o: &&&Value| {
+            let name = o["metadata"]["name"].as_str().unwrap_or_default();
+            name.ends_with("-test")
+        };
+        let roles = of_kind(&objects, "Role");
+        let roles: Vec<_> = roles.iter().filter(of_the_test).collect();
+        assert!(!roles.is_empty(), "{values}");
+        for rule in roles.iter().flat_map(|r| r["rules"].as_array().unwrap()) {
+            let verbs = texts(&rule["verbs"]);
+            assert!(verbs.iter().all(|v| ["get", "list"].contains(v)), "{rule}");
+        }
+        let bound = of_kind(&objects, "ClusterRoleBinding");
+        assert_eq!(bound.iter().filter(of_the_test).count(), 0, "{values}");
+        let pod = the(&objects, "Pod");
+        assert!(texts(&pod["spec"]["containers"][0]["args"]).contains(&"--read-only"));
+    }
+}
+
+#[test]
 fn the_crds_of_the_chart_are_those_of_the_program() {
     let objects = objects(&[]);
     let rendered = of_kind(&objects, "CustomResourceDefinition");
@@ -324,6 +424,18 @@ fn the_notes_say_what_is_missing() {
     assert!(notes(&["--set", "crds.keep=false"]).contains("deletes every Run"));
     let unread = "defaultWorkspace.enabled=true,defaultWorkspace.spec.tokenSecretRef.name=other";
     assert!(notes(&["--set", unread]).contains("MISSING: other is not one of tokenSecretNames"));
+    assert!(notes(&[]).contains("workloadPolicy   refuses a change"));
+    let off = notes(&["--set", "workloadPolicy.enabled=false"]);
+    assert!(
+        off.contains("workloadPolicy   not in this release"),
+        "{off}"
+    );
+    assert!(!off.contains("statusPolicy") && !off.contains("finalizerPolicy"));
+    let fenced = notes(&["--set", "statusPolicy.enabled=true"]);
+    assert!(
+        fenced.contains("statusPolicy     only the operator"),
+        "{fenced}"
+    );
     assert!(notes(&["--set-json", "tokenSecretNames=[]"]).contains("MISSING: run-operator-token"));
 }
 
@@ -345,7 +457,9 @@ fn the_commands_of_the_notes_fit_the_values() {
     // Other namespaces may be another operator's.
     let few = notes(&["--set", "watchNamespaces={a,b}"]);
     for namespace in ["a", "b"] {
-        let delete = format!("kubectl -n {namespace} delete runs,workspaces --all\n");
+        let delete = format!(
+            "kubectl -n {namespace} delete runs.run-operator.dev,workspaces.run-operator.dev --all\n"
+        );
         assert!(few.contains(&delete), "{few}");
     }
     assert!(
@@ -354,7 +468,8 @@ fn the_commands_of_the_notes_fit_the_values() {
     );
     let all = notes(&[]);
     assert!(
-        all.contains("--all-namespaces") && all.contains("delete clusterworkspaces"),
+        all.contains("--all-namespaces")
+            && all.contains("delete clusterworkspaces.run-operator.dev"),
         "{all}"
     );
 }

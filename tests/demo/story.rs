@@ -124,7 +124,9 @@ async fn restart(stage: &mut Stage) -> Result<(), Failure> {
 async fn delete(stage: &Stage) -> Result<(), Failure> {
     step(6, "Delete a Run whose run goes on");
     note("The object stays until the service has said that its run has ended.");
-    stage.kubectl(&["delete", "run", "sweep"]).await?;
+    stage
+        .kubectl(&["delete", "runs.run-operator.dev", "sweep"])
+        .await?;
     stage
         .board
         .until("sweep is gone", |seen| !seen.rows.contains_key("run/sweep"))

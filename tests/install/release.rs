@@ -64,7 +64,11 @@ async fn the_releases_own_test_passes_and_fails_when_the_service_is_away() {
         .helm_test()
         .await
         .unwrap_or_else(|error| panic!("{error}"));
-    assert!(passed.contains("a Run would be taken"), "{passed}");
+    assert!(passed.contains("ok    an operator is at work"), "{passed}");
+    assert!(
+        passed.contains("ok    the Workspaces are Ready"),
+        "{passed}"
+    );
     let runs = installation.runs().list(&ListParams::default()).await;
     assert!(runs.unwrap().items.is_empty());
 

@@ -8,17 +8,25 @@ use crate::support::contract_file;
 
 /// Runs the program without a cluster: what is wrong must be found before one is looked for.
 fn run_operator(args: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_run-operator"))
-        .args(args)
-        .env_clear()
-        .env("KUBECONFIG", "/nonexistent/kubeconfig")
-        .output()
-        .unwrap()
+    program().args(args).output().unwrap()
 }
 
+fn program() -> Command {
+    let mut program = Command::new(env!("CARGO_BIN_EXE_run-operator"));
+    program
+        .env_clear()
+        .env("KUBECONFIG", "/nonexistent/kubeconfig");
+    program
+}
+
+#[track_caller]
 fn refused(args: &[&str], words: &[&str]) {
-    let output = run_operator(args);
-    let told = String::from_utf8(output.stderr).unwrap();
+    told_in_one_line(&run_operator(args), words);
+}
+
+#[track_caller]
+fn told_in_one_line(output: &Output, words: &[&str]) {
+    let told = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(2), "{told}");
     assert_eq!(told.lines().count(), 1, "not one line: {told}");
     assert!(told.starts_with("run-operator: "), "{told}");
@@ -60,9 +68,43 @@ fn what_ships_has_no_crash_points() {
 #[case::with_no_room_to_renew_again(&["--leader-elect", "--leader-elect-retry-period", "9s"], &["--leader-elect-retry-period", "1.2 times the retry period (9s)"])]
 #[case::with_a_lease_that_can_t_be_named_so(&["--leader-elect-name", "Mine"], &["--leader-elect-name", "Mine", "lower-case"])]
 #[case::with_a_lease_in_a_namespace_that_can_t_be(&["--leader-elect-namespace", "Team_A"], &["--leader-elect-namespace", "Team_A"])]
+#[case::with_an_empty_namespace(&["--namespace", ""], &["--namespace", "value is empty", "not set"])]
+#[case::with_an_empty_one_of_several_namespaces(&["--namespace", "a,,b"], &["--namespace", "value is empty"])]
+#[case::with_a_blank_namespace(&["--namespace", " "], &["--namespace", "value is empty"])]
+#[case::with_an_empty_base_url(&["--base-url", ""], &["--base-url", "value is empty"])]
+#[case::with_an_empty_allowed_base_url(&["--allowed-base-url="], &["--allowed-base-url", "value is empty"])]
+#[case::with_an_empty_namespace_of_secrets(&["--cluster-resource-namespace", ""], &["--cluster-resource-namespace", "value is empty"])]
+#[case::with_an_empty_namespace_of_the_lease(&["--leader-elect-namespace="], &["--leader-elect-namespace", "value is empty"])]
+#[case::with_an_empty_name_of_the_lease(&["--leader-elect-name="], &["--leader-elect-name", "value is empty"])]
+#[case::with_an_empty_filter(&["--log-filter="], &["--log-filter", "value is empty"])]
+#[case::with_an_empty_path(&["--contract="], &["--contract", "value"])]
 #[case::with_no_contract_file(&["--contract", "/nonexistent/profile.yaml"], &["failed to read the contract file /nonexistent/profile.yaml", "No such file"])]
 fn a_flag_is_refused_in_one_line(#[case] args: &[&str], #[case] words: &[&str]) {
     refused(&[&["controller"], args].concat(), words);
+}
+
+/// Kubernetes sets a variable whose value is empty.
+#[rstest]
+#[case("RUN_OPERATOR_NAMESPACE", "--namespace")]
+#[case("RUN_OPERATOR_BASE_URL", "--base-url")]
+#[case("RUN_OPERATOR_ALLOWED_BASE_URL", "--allowed-base-url")]
+#[case(
+    "RUN_OPERATOR_CLUSTER_RESOURCE_NAMESPACE",
+    "--cluster-resource-namespace"
+)]
+#[case("RUN_OPERATOR_LEADER_ELECT_NAMESPACE", "--leader-elect-namespace")]
+fn an_empty_variable_is_refused_in_one_line(#[case] name: &str, #[case] flag: &str) {
+    let mut command = program();
+    let output = command.arg("controller").env(name, "").output().unwrap();
+    told_in_one_line(&output, &[flag, "value is empty"]);
+}
+
+#[test]
+fn doctor_refuses_an_empty_namespace_too() {
+    refused(
+        &["doctor", "--namespace="],
+        &["--namespace", "value is empty"],
+    );
 }
 
 #[rstest]

@@ -8,6 +8,7 @@
     reason = "a test, its helpers too, may stop at what it did not expect"
 )]
 
+mod commands;
 mod conformance;
 mod files;
 mod layers;

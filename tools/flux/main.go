@@ -3,7 +3,8 @@
 //
 //	flux kstatus                  objects (a JSON list on stdin) -> their kstatus, by both libraries that there are
 //	flux health KUSTOMIZATION     the same by the file's healthCheckExprs
-//	flux manifests FILE…          reads Flux's manifests with Flux's own types; an unknown field is an error
+//	flux manifests FILE…          reads Flux's manifests with Flux's own types; an unknown field is an error, and so is
+//	                              a HelmRelease that is uninstalled as a remedy
 //	flux apply --kubeconfig … [--force] [--timeout D]   applies manifests (stdin) as the kustomize-controller does
 //	flux diff --kubeconfig …      its drift detection: what differs
 //	flux delete --kubeconfig …    its garbage collection of manifests that are gone from Git

@@ -61,10 +61,28 @@ func documents(path string, take func(any) error) error {
 	}
 }
 
+// keeps refuses a HelmRelease that Flux may uninstall because an action failed.
+func keeps(value any) error {
+	release, ok := value.(*helmv2.HelmRelease)
+	if !ok {
+		return nil
+	}
+	install, upgrade := release.GetInstall(), release.GetUpgrade()
+	remediation := install.GetRemediation()
+	if install.GetRetry(false) == nil && (remediation.GetRetries() != 0 || remediation.MustRemediateLastFailure()) {
+		return fmt.Errorf("%s: a failed install is uninstalled before it is tried again", release.Name)
+	}
+	remedy := upgrade.GetRemediation()
+	if upgrade.GetRetry(false) == nil && remedy.GetStrategy() == helmv2.UninstallRemediationStrategy {
+		return fmt.Errorf("%s: a failed upgrade is remedied by an uninstall", release.Name)
+	}
+	return nil
+}
+
 func manifests(paths []string) error {
 	count := 0
 	for _, path := range paths {
-		if err := documents(path, func(any) error { count++; return nil }); err != nil {
+		if err := documents(path, func(value any) error { count++; return keeps(value) }); err != nil {
 			return err
 		}
 	}

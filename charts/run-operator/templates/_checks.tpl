@@ -8,6 +8,24 @@
 {{- end }}
 {{- end }}
 {{- end }}
+{{- if and (not .Values.serviceAccount.create) (not .Values.serviceAccount.name) }}
+{{- fail "serviceAccount.create is false, and serviceAccount.name is not set: the operator's roles would be bound to the namespace's account default, and so to every Pod that names no other; set serviceAccount.name to the account that you made for the operator" }}
+{{- end }}
+{{- if eq (toString .Values.serviceAccount.name) "default" }}
+{{- fail "serviceAccount.name is default: every Pod of the namespace that names no other account would have the operator's rights; name an account of the operator's own" }}
+{{- end }}
+{{- with .Values.networkPolicy }}
+{{- if and .enabled (not .egress.apiServerTo) }}
+{{- fail "networkPolicy.enabled needs networkPolicy.egress.apiServerTo, the addresses of the API server: `kubectl -n default get endpointslices -l kubernetes.io/service-name=kubernetes` shows them; for any, [{ipBlock: {cidr: 0.0.0.0/0}}]" }}
+{{- end }}
+{{- if and .enabled (not .egress.serviceTo) }}
+{{- fail "networkPolicy.enabled needs networkPolicy.egress.serviceTo, the addresses of the service: [{ipBlock: {cidr: 192.0.2.0/24}}]; for any, [{ipBlock: {cidr: 0.0.0.0/0}}]" }}
+{{- end }}
+{{- $metrics := $.Values.metrics }}
+{{- if and .enabled (not .ingress.from) (not .extraIngress) $metrics.enabled (or $metrics.serviceMonitor.enabled $metrics.podMonitor.enabled) }}
+{{- fail "networkPolicy.ingress.from is empty, and a ServiceMonitor or PodMonitor is enabled: Prometheus could not scrape; name it in networkPolicy.ingress.from" }}
+{{- end }}
+{{- end }}
 {{- if and .Values.finalizerPolicy.enabled (semverCompare "<1.36.0-0" .Capabilities.KubeVersion.Version) }}
 {{- fail (printf "finalizerPolicy.enabled needs Kubernetes 1.36, which has MutatingAdmissionPolicy; this is %s" .Capabilities.KubeVersion.Version) }}
 {{- end }}

@@ -59,11 +59,7 @@ app.kubernetes.io/component: controller
 {{- end }}
 
 {{- define "run-operator.serviceAccountName" -}}
-{{- if .Values.serviceAccount.create }}
 {{- .Values.serviceAccount.name | default (include "run-operator.fullname" .) }}
-{{- else }}
-{{- .Values.serviceAccount.name | default "default" }}
-{{- end }}
 {{- end }}
 
 {{/* The image; a digest wins over a tag. */}}
@@ -84,10 +80,19 @@ app.kubernetes.io/component: controller
 {{- .Values.clusterWorkspaces.namespace | default .Release.Namespace }}
 {{- end }}
 
-{{/* The namespace in which `helm test` applies a Run without storing it. */}}
+{{/* Whether the policy that keeps workloads as they are is part of the release: "true" or "false". */}}
+{{- define "run-operator.workloadPolicy" -}}
+{{- $enabled := .Values.workloadPolicy.enabled }}
+{{- if kindIs "bool" $enabled }}{{ $enabled }}{{ else }}{{ .Values.crds.enabled }}{{ end }}
+{{- end }}
+
+{{/* The namespace whose Workspaces `helm test` looks at. */}}
 {{- define "run-operator.testNamespace" -}}
-{{- $first := first .Values.watchNamespaces | default .Release.Namespace }}
-{{- .Values.test.namespace | default $first }}
+{{- $namespace := first .Values.watchNamespaces | default .Release.Namespace }}
+{{- if .Values.defaultWorkspace.enabled }}
+{{- $namespace = .Values.defaultWorkspace.namespace | default .Release.Namespace }}
+{{- end }}
+{{- .Values.test.namespace | default $namespace }}
 {{- end }}
 
 {{/* What an admission policy's binding matches: these namespaces. */}}

@@ -76,6 +76,34 @@
   verbs: [get, update]
 {{- end }}
 
+{{/* For `helm test`, in the namespace that it looks at. */}}
+{{- define "run-operator.testWorkspaceRules" -}}
+# Whether its Workspaces are Ready, and why not.
+- apiGroups: [run-operator.dev]
+  resources: [workspaces]
+  verbs: [list]
+{{- end }}
+
+{{/* For `helm test`, in the release's namespace. */}}
+{{- define "run-operator.testOperatorRules" -}}
+# Whether an operator is at work: its Lease, and without an election its Deployment.
+- apiGroups: [coordination.k8s.io]
+  resources: [leases]
+  resourceNames: [{{ include "run-operator.fullname" . }}]
+  verbs: [get]
+- apiGroups: [apps]
+  resources: [deployments]
+  resourceNames: [{{ include "run-operator.fullname" . }}]
+  verbs: [get]
+{{- end }}
+
+{{/* Annotations of the objects that give `helm test` its rights. */}}
+{{- define "run-operator.testHook" -}}
+helm.sh/hook: test
+helm.sh/hook-weight: "-1"
+helm.sh/hook-delete-policy: before-hook-creation,hook-succeeded,hook-failed
+{{- end }}
+
 {{/* A binding's subject: the operator. */}}
 {{- define "run-operator.subjects" -}}
 - kind: ServiceAccount

@@ -281,6 +281,8 @@ catalogue! {
         REST_SECONDS: Kind::Histogram(REST_BUCKETS), "rest_client_request_duration_seconds",
             [Label { name: "verb", known: METHODS, others: "" }, HOST],
             "Time from a request to the head of its answer, or until it was given up, by method and host";
+        IN_SYNC: Kind::Gauge, "run_operator_in_sync", [],
+            "1 if the caches are in sync with the API server, as /readyz says; 0 if not, and then nothing is served";
         EVENTS_DROPPED: Kind::Counter, "run_operator_events_dropped_total", [],
             "Kubernetes Events not published: too many, refused or not answered";
     }

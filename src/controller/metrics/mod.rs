@@ -75,6 +75,8 @@ pub struct Metrics {
     pub cancel_unconfirmed: Counter,
     /// Workspaces that went over to another token.
     pub token_changes: Counter,
+    /// Whether the caches are in sync: 1 or 0.
+    pub in_sync: Gauge,
     /// Kubernetes Events that were not published.
     pub events_dropped: Counter,
 }
@@ -146,6 +148,7 @@ impl Metrics {
             conflicts: Family::new(of, &catalogue::CONFLICTS),
             backlogs: CONTROLLERS.iter().map(backlog).collect(),
             kubernetes: kubernetes::Families::new(of),
+            in_sync: single(of, &catalogue::IN_SYNC),
             events_dropped: single(of, &catalogue::EVENTS_DROPPED),
             leader: Family::new(of, &catalogue::LEADER),
             tasks: single(of, &catalogue::TASKS),

@@ -13,6 +13,8 @@ use crate::{Generated, Outcome, root};
 pub(crate) use manifests::manifests;
 
 const CHART: &str = "charts/run-operator";
+/// The file of the admission policy, which has a switch of its own.
+const POLICY: &str = "policy.yaml";
 
 /// What a CRD lacks as part of a release.
 const METADATA: &str = r#"  labels:
@@ -27,12 +29,19 @@ const METADATA: &str = r#"  labels:
 pub(crate) fn templates() -> Outcome<Vec<Generated>> {
     let directory = Path::new(CHART).join("templates/crds");
     let files = run_operator::api::crd::files()?.into_iter();
-    let files = files.map(|(name, text)| Generated::new(directory.join(name), template(&text)));
+    let files = files.map(|(name, text)| {
+        let text = template(name, &text);
+        Generated::new(directory.join(name), text)
+    });
     Ok(files.collect())
 }
 
-fn template(text: &str) -> String {
-    let mut template = "{{- if .Values.crds.enabled }}\n".to_owned();
+fn template(name: &str, text: &str) -> String {
+    let switch = match name {
+        POLICY => r#"eq (include "run-operator.workloadPolicy" .) "true""#,
+        _ => ".Values.crds.enabled",
+    };
+    let mut template = format!("{{{{- if {switch} }}}}\n");
     let mut in_metadata = false;
     for line in text.lines() {
         // Descriptions and rules are text, whatever they look like.

@@ -20,6 +20,21 @@ async fn the_manifests_for_flux_and_argo_cd_are_what_these_read() {
     assert_eq!(read, 2);
 }
 
+/// Whatever a registry offers next is installed when Git says so.
+#[test]
+fn the_examples_pin_this_version_and_name_a_registry() {
+    let version = env!("CARGO_PKG_VERSION");
+    for (file, pinned) in [
+        ("deploy/flux/operator.yaml", "tag"),
+        ("deploy/argocd/applications.yaml", "targetRevision"),
+    ] {
+        let text = text_of(file);
+        assert!(text.contains(&format!("{pinned}: {version}\n")), "{file}");
+        assert!(!text.contains("semver") && !text.contains(">="), "{file}");
+        assert!(text.contains("registry: registry.example.com\n"), "{file}");
+    }
+}
+
 #[tokio::test]
 async fn the_examples_for_gitops_are_accepted_as_they_are() {
     let world = World::new().await;

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use tokio::sync::OnceCell;
 
-use super::tools::{endless, text_of};
+use super::tools::{endless, file, text_of, tool};
 use crate::cluster::{ControlPlane, Options};
 use crate::support::{Setup, World, eventually, holds_for_a_while};
 
@@ -312,4 +312,47 @@ async fn a_run_that_git_suspends_is_not_submitted_before_git_releases_it() {
     assert_eq!(world.service.run_calls().await, 0);
     sync(&world, &[], &manifests).await;
     world.phase("train", Phase::Succeeded).await;
+}
+
+/// The chart's Workspace for a cluster that serves these versions, and another one.
+async fn workspaces(world: &World, rate: i32, versions: &[&str]) -> String {
+    let chart = file("charts/run-operator").display().to_string();
+    let spec = json!({"rateLimit": {"requestsPerSecond": rate}});
+    let value = format!(
+        "defaultWorkspace={}",
+        json!({"enabled": true, "spec": spec})
+    );
+    let mut args = vec!["template", "run-operator", &chart];
+    args.extend(["--namespace", &world.namespace, "--set-json", &value]);
+    args.extend(["--show-only", "templates/workspace.yaml"]);
+    for version in versions {
+        args.extend(["--api-versions", version]);
+    }
+    let rendered = tool("helm", &args, "").await.unwrap();
+    let other = WORKSPACE.replace("name: default", "name: other");
+    let other = other.replace("spec: {}", &format!("spec: {spec}"));
+    format!("{rendered}---\n{other}")
+}
+
+/// As Argo CD renders it before and after the cluster knows the kind, and as it is rendered without a cluster.
+#[tokio::test]
+async fn the_chart_s_workspace_outlives_every_sync() {
+    let world = bare().await;
+    let cluster = "apiregistration.k8s.io/v1/APIService";
+    let manifests = workspaces(&world, 1, &[cluster]).await;
+    assert!(manifests.contains("helm.sh/hook:"), "{manifests}");
+    sync(&world, &[], &manifests).await;
+    let first = world.workspaces().get("default").await.unwrap();
+    let known: &[&str] = &[cluster, "run-operator.dev/v1alpha1/Workspace"];
+    let unknown: &[&str] = &[];
+    for (rate, versions) in [(2, known), (3, unknown), (4, unknown), (5, known)] {
+        let manifests = workspaces(&world, rate, versions).await;
+        assert!(!manifests.contains("helm.sh/hook:"), "{manifests}");
+        sync(&world, &["--prune"], &manifests).await;
+        let now = world.workspaces().get("default").await.unwrap();
+        assert_eq!(now.uid(), first.uid());
+        assert!(now.metadata.deletion_timestamp.is_none());
+        let limit = now.spec.rate_limit.as_ref().unwrap();
+        assert_eq!(limit.requests_per_second, Some(rate));
+    }
 }

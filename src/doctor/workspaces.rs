@@ -1,0 +1,151 @@
+//! The Workspaces of a namespace, as their status says: whether a Run there has one that is Ready.
+
+use std::time::Duration;
+
+use kube::api::{ApiResource, DynamicObject, ListParams};
+use kube::{Api, Client, ResourceExt};
+use serde_json::Value;
+
+use run_operator::api::{ConditionType, Reason, Workspace};
+
+use super::ask::{Refused, bounded};
+use crate::contract_tool::statements::{Finding, Statement};
+
+/// What the list of the API server is cut off at.
+const MOST: u32 = 500;
+/// Workspaces that are named of those that are not Ready.
+const NAMED: usize = 5;
+/// The Workspace of a Run that names none.
+const DEFAULT: &str = "default";
+/// A new Workspace's first check: how often and for how long it is waited for.
+const LOOKS: usize = 20;
+const BETWEEN: Duration = Duration::from_secs(1);
+
+const READY: Statement = Statement {
+    check: "workspaces.ready",
+    title: "the Workspaces are Ready",
+};
+
+/// Not asked: nothing was heard from the API server.
+pub(super) fn not_tried(why: &str) -> Finding {
+    READY.not_tried(why)
+}
+
+/// The finding for a namespace. One without a Workspace fails, unless `may_lack` one. A Workspace that is still
+/// being checked is waited for, for 20 s at most.
+pub(super) async fn finding(client: &Client, namespace: &str, may_lack: bool) -> Finding {
+    let kind = ApiResource::erase::<Workspace>(&());
+    let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), namespace, &kind);
+    let params = ListParams::default().limit(MOST);
+    let mut looks = 0;
+    loop {
+        looks += 1;
+        let seen = match bounded(api.list(&params)).await {
+            Ok(list) => list.items.iter().map(Seen::of).collect::<Vec<_>>(),
+            Err(refused) => return unread(refused, namespace),
+        };
+        if looks == LOOKS || !seen.iter().any(|one| one.unchecked) {
+            return judged(&seen, namespace, may_lack);
+        }
+        tokio::time::sleep(BETWEEN).await;
+    }
+}
+
+/// A Workspace, and why it is not Ready.
+struct Seen {
+    name: String,
+    trouble: Option<String>,
+    /// The operator has not written yet what it found.
+    unchecked: bool,
+}
+
+impl Seen {
+    fn of(workspace: &DynamicObject) -> Self {
+        let data = &workspace.data;
+        let conditions = data["status"]["conditions"].as_array();
+        let wanted = |c: &&Value| c["type"] == ConditionType::Ready.as_str();
+        let ready = conditions.into_iter().flatten().find(wanted);
+        let current =
+            data["status"]["observedGeneration"].as_i64() == workspace.metadata.generation;
+        let trouble = match ready {
+            None => Some("no operator has looked at it".to_owned()),
+            Some(_) if !current => Some("no operator has looked at its latest spec".to_owned()),
+            Some(_) if data["spec"]["suspend"] == true => {
+                Some("spec.suspend holds new Runs".to_owned())
+            }
+            Some(ready) if ready["status"] == "True" => None,
+            Some(ready) => {
+                let word = |field: &str| ready[field].as_str().unwrap_or_default().to_owned();
+                Some(format!("{}: {}", word("reason"), word("message")))
+            }
+        };
+        let checking = ready.is_some_and(|c| c["reason"] == Reason::Checking.as_str());
+        Self {
+            name: workspace.name_any(),
+            trouble,
+            unchecked: ready.is_none() || !current || checking,
+        }
+    }
+}
+
+fn unread(refused: Refused, namespace: &str) -> Finding {
+    match refused.code {
+        Some(403) => READY.not_tried(&format!(
+            "these credentials may not list the Workspaces of {namespace}"
+        )),
+        Some(404) => READY.not_tried("the cluster doesn't know Workspaces"),
+        _ => READY.fail(refused.why, "Check the kubeconfig, or the Pod's network."),
+    }
+}
+
+fn judged(seen: &[Seen], namespace: &str, may_lack: bool) -> Finding {
+    if seen.is_empty() && may_lack {
+        return READY.not_tried(&format!("there is none in the namespace {namespace} yet"));
+    }
+    if seen.is_empty() {
+        let none = format!(
+            "There is none in the namespace {namespace}: a Run without workspaceRef waits."
+        );
+        let todo = "Make one, or name another namespace with --namespace; a ClusterWorkspace is not looked at.";
+        return READY.fail(none, todo);
+    }
+    let troubled = seen
+        .iter()
+        .filter_map(|one| Some((&one.name, one.trouble.as_ref()?)));
+    let mut troubled: Vec<String> = troubled
+        .map(|(name, trouble)| format!("{name}: {trouble}"))
+        .collect();
+    if troubled.is_empty() {
+        let names: Vec<&str> = seen
+            .iter()
+            .map(|one| one.name.as_str())
+            .take(NAMED)
+            .collect();
+        let mut ok = format!(
+            "In the namespace {namespace}, when the operator last looked: {}.",
+            list(&names, seen.len())
+        );
+        if !seen.iter().any(|one| one.name == DEFAULT) {
+            ok.push_str(" None is called default: a Run has to name its own.");
+        }
+        return READY.ok(ok);
+    }
+    let all = troubled.len();
+    troubled.truncate(NAMED);
+    let named: Vec<&str> = troubled.iter().map(String::as_str).collect();
+    READY.fail(
+        format!(
+            "Not so in the namespace {namespace}: {}.",
+            list(&named, all).trim_end_matches('.')
+        ),
+        "docs/reasons.md says what to do about each reason.",
+    )
+}
+
+fn list(named: &[&str], all: usize) -> String {
+    let text = named.join(", ");
+    match all.saturating_sub(named.len()) {
+        0 => text,
+        more => format!("{text} and {more} more"),
+    }
+}

@@ -1,0 +1,78 @@
+//! Commands that somebody may copy from a document, a note or a comment.
+
+use crate::files;
+
+/// Names of our resources that other operators' resources have too, such as `workspaces.app.terraform.io` and
+/// `runs.tekton.dev`: which of them kubectl takes is not known beforehand.
+const SHARED: [&str; 6] = [
+    "run",
+    "runs",
+    "workspace",
+    "workspaces",
+    "clusterworkspace",
+    "clusterworkspaces",
+];
+
+/// The resources that the `kubectl … delete` commands of a text name without their group.
+fn ungrouped(text: &str) -> Vec<String> {
+    // A command goes on in the next line of a paragraph.
+    let text = text.replace("\n  ", " ").replace("\n#", " ");
+    let mut found = Vec::new();
+    for line in text.lines() {
+        for command in line.split("kubectl ").skip(1) {
+            let command = command
+                .split(['`', '|', ';', '&', '"'])
+                .next()
+                .unwrap_or_default();
+            let mut words = command.split_whitespace();
+            if !words.any(|word| word == "delete") {
+                continue;
+            }
+            let resources = resources(words).unwrap_or_default().split(',');
+            let resources = resources.map(|word| word.split('/').next().unwrap_or_default());
+            let shared = resources.filter(|word| SHARED.contains(word));
+            found.extend(shared.map(|word| format!("kubectl {}: {word}", command.trim())));
+        }
+    }
+    found
+}
+
+/// What is deleted: the first word that belongs to no flag.
+fn resources<'a>(mut words: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    loop {
+        match words.next()? {
+            "-n" | "--namespace" | "-l" | "--selector" => drop(words.next()),
+            flag if flag.starts_with('-') => {}
+            resources => return Some(resources),
+        }
+    }
+}
+
+#[test]
+fn commands_that_delete_name_the_api_group() {
+    let mut found = Vec::new();
+    for file in files::ALL.iter() {
+        // The tests' own clusters know no other operator.
+        let told = !file.starts_with("tests/") && file != "CHANGELOG.md";
+        let Ok(text) = std::fs::read_to_string(files::root().join(file)) else {
+            continue;
+        };
+        if told {
+            found.extend(
+                ungrouped(&text)
+                    .iter()
+                    .map(|what| format!("{file}: {what}")),
+            );
+        }
+    }
+    assert!(found.is_empty(), "{}", found.join("\n"));
+}
+
+#[test]
+fn a_planted_delete_without_a_group_is_found() {
+    let planted = "`kubectl -n a delete runs,workspaces.run-operator.dev --all` and\n#   kubectl delete -n a --wait=false run/train";
+    assert_eq!(ungrouped(planted).len(), 2);
+    let fine = "kubectl delete runs.run-operator.dev,workspaces.run-operator.dev --all --all-namespaces\n\
+                `kubectl get runs` before `kubectl delete -f runs.yaml`";
+    assert_eq!(ungrouped(fine), Vec::<String>::new());
+}
