@@ -1,50 +1,172 @@
-//! `/healthz`, `/readyz` and `/metrics`.
+//! `/healthz`, `/readyz` and `/metrics`, on a thread of their own: however many ask, the loops and the
+//! Lease keep theirs.
 
-use axum::{
-    Router,
-    extract::State,
-    http::header::{ACCEPT, CONTENT_TYPE},
-    http::{HeaderMap, StatusCode},
-    response::IntoResponse,
-    routing::get,
-};
-use tokio::net::TcpListener;
+use std::convert::Infallible;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use axum::body::Body;
+use http::header::{ACCEPT, CONTENT_TYPE, RETRY_AFTER};
+use http::{HeaderMap, Method, Request, Response, StatusCode};
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
 use run_operator::controller::{Probe, metrics::Format};
 
-/// Serves until shutdown.
-pub(crate) async fn serve(
-    listener: TcpListener,
+/// Connections that are sent `/metrics` at the same time.
+const SCRAPES: usize = 8;
+/// A scrape beyond them waits for so long, and is then answered 503.
+const PATIENCE: Duration = Duration::from_secs(1);
+/// When it may be tried again, in seconds.
+const TRY_AGAIN: &str = "1";
+/// A connection is for one request, and ends after this time at the latest.
+const CONNECTION: Duration = Duration::from_secs(10);
+/// Pause after a connection could not be accepted: the process is out of files, most likely.
+const AFTER_ERROR: Duration = Duration::from_millis(100);
+/// The content type of what is no metrics.
+const PLAIN: &str = "text/plain; charset=utf-8";
+
+/// What the connections share.
+#[derive(Clone)]
+struct Server {
+    probe: Probe,
+    scrapes: Arc<Semaphore>,
+}
+
+/// Held by a connection that is sent `/metrics`, to its end.
+type Place = Arc<OnceLock<OwnedSemaphorePermit>>;
+
+/// Serves until shutdown, on a thread of its own.
+///
+/// # Errors
+/// The thread or its runtime could not be made.
+pub(crate) fn start(
+    listener: std::net::TcpListener,
     probe: Probe,
     shutdown: CancellationToken,
 ) -> std::io::Result<()> {
-    let router = Router::new()
-        .route("/healthz", get(|| async { "ok\n" }))
-        .route("/readyz", get(readyz))
-        .route("/metrics", get(metrics))
-        .with_state(probe);
-    axum::serve(listener, router)
-        .with_graceful_shutdown(shutdown.cancelled_owned())
-        .await
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    let serve = move || {
+        runtime.block_on(async {
+            match TcpListener::from_std(listener) {
+                Ok(listener) => accept(listener, probe, shutdown).await,
+                Err(error) => tracing::error!(error = %error, "failed to serve /healthz"),
+            }
+        });
+    };
+    std::thread::Builder::new()
+        .name("health".to_owned())
+        .spawn(serve)
+        .map(drop)
 }
 
-async fn readyz(State(probe): State<Probe>) -> (StatusCode, &'static str) {
-    if probe.ready() {
-        (StatusCode::OK, "ok\n")
-    } else {
-        (
-            StatusCode::SERVICE_UNAVAILABLE,
-            "the caches are not in sync yet\n",
-        )
+async fn accept(listener: TcpListener, probe: Probe, shutdown: CancellationToken) {
+    let server = Server {
+        probe,
+        scrapes: Arc::new(Semaphore::new(SCRAPES)),
+    };
+    loop {
+        let accepted = tokio::select! {
+            accepted = listener.accept() => accepted,
+            () = shutdown.cancelled() => return,
+        };
+        match accepted {
+            Ok((stream, _)) => drop(tokio::spawn(connection(server.clone(), stream))),
+            Err(error) => {
+                tracing::debug!(error = %error, "failed to accept a connection");
+                sleep(AFTER_ERROR).await;
+            }
+        }
     }
 }
 
-async fn metrics(State(probe): State<Probe>, headers: HeaderMap) -> impl IntoResponse {
-    let accept = headers.get(ACCEPT).and_then(|value| value.to_str().ok());
-    let format = Format::asked_for(accept);
-    match probe.metrics(format) {
-        Ok(text) => ([(CONTENT_TYPE, format.content_type())], text).into_response(),
-        Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()).into_response(),
+/// One connection, which is one request: a scraper that reads slowly keeps its place for a bounded time.
+async fn connection(server: Server, stream: TcpStream) {
+    let place = Place::default();
+    let service = service_fn(|request| {
+        let (server, place) = (server.clone(), Arc::clone(&place));
+        async move { Ok::<_, Infallible>(server.answer(&request, &place).await) }
+    });
+    let served = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .keep_alive(false)
+        .serve_connection(TokioIo::new(stream), service);
+    if !matches!(timeout(CONNECTION, served).await, Ok(Ok(()))) {
+        tracing::trace!("a connection to the health server ended early");
     }
+}
+
+impl Server {
+    async fn answer(&self, request: &Request<Incoming>, place: &Place) -> Response<Body> {
+        if !matches!(*request.method(), Method::GET | Method::HEAD) {
+            return text(StatusCode::METHOD_NOT_ALLOWED, "only GET\n");
+        }
+        match request.uri().path() {
+            "/healthz" => self.healthz().await,
+            "/readyz" => self.readyz(),
+            "/metrics" => self.metrics(request.headers(), place).await,
+            _ => text(StatusCode::NOT_FOUND, "not found\n"),
+        }
+    }
+
+    async fn healthz(&self) -> Response<Body> {
+        if self.probe.alive().await {
+            text(StatusCode::OK, "ok\n")
+        } else {
+            text(
+                StatusCode::SERVICE_UNAVAILABLE,
+                "the controller has ended\n",
+            )
+        }
+    }
+
+    fn readyz(&self) -> Response<Body> {
+        if self.probe.ready() {
+            text(StatusCode::OK, "ok\n")
+        } else {
+            let not_yet = "the caches are not in sync yet\n";
+            text(StatusCode::SERVICE_UNAVAILABLE, not_yet)
+        }
+    }
+
+    async fn metrics(&self, headers: &HeaderMap, place: &Place) -> Response<Body> {
+        let free = timeout(PATIENCE, Arc::clone(&self.scrapes).acquire_owned()).await;
+        let Ok(Ok(permit)) = free else {
+            let mut busy = text(StatusCode::SERVICE_UNAVAILABLE, "too many scrapes\n");
+            let again = http::HeaderValue::from_static(TRY_AGAIN);
+            busy.headers_mut().insert(RETRY_AFTER, again);
+            return busy;
+        };
+        // One request a connection: nothing is in it yet.
+        let _ = place.set(permit);
+        let accept = headers.get(ACCEPT).and_then(|value| value.to_str().ok());
+        let format = Format::asked_for(accept);
+        match self.probe.metrics(format) {
+            Ok(rendered) => answer(StatusCode::OK, format.content_type(), rendered.into()),
+            Err(error) => {
+                tracing::error!(error = %error, "failed to render the metrics");
+                text(StatusCode::INTERNAL_SERVER_ERROR, "failed to render\n")
+            }
+        }
+    }
+}
+
+fn text(status: StatusCode, said: &'static str) -> Response<Body> {
+    answer(status, PLAIN, said.into())
+}
+
+fn answer(status: StatusCode, kind: &'static str, body: Body) -> Response<Body> {
+    let mut response = Response::new(body);
+    *response.status_mut() = status;
+    let kind = http::HeaderValue::from_static(kind);
+    response.headers_mut().insert(CONTENT_TYPE, kind);
+    response
 }

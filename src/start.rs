@@ -61,6 +61,8 @@ pub(crate) enum StartError {
         address: SocketAddr,
         source: std::io::Error,
     },
+    #[error("failed to start the health server")]
+    Health(#[source] std::io::Error),
     #[error("failed to find a cluster: no kubeconfig and no service account")]
     Kubeconfig(#[source] kube::config::InferConfigError),
     #[error("failed to set up the Kubernetes client")]
@@ -103,21 +105,12 @@ pub(crate) async fn controller(args: ControllerArgs) -> Result<(), StartError> {
             .default_namespace()
             .clone_into(&mut config.cluster_resource_namespace);
     }
-    let listener = TcpListener::bind(args.listen)
-        .await
-        .map_err(|source| StartError::Listen {
-            address: args.listen,
-            source,
-        })?;
+    let listener = listen(args.listen).await?;
     let shutdown = CancellationToken::new();
     let identity = &config.settings.process;
     let (mut election, leading) = leader::begin(wanted, identity, &metrics).await?;
     let controller = Controller::new(client, config, metrics, leading, shutdown.clone());
-    let server = tokio::spawn(health::serve(
-        listener,
-        controller.probe(),
-        shutdown.clone(),
-    ));
+    health::start(listener, controller.probe(), shutdown.clone()).map_err(StartError::Health)?;
     end_on_signal(shutdown.clone())?;
     tracing::info!(version = env!("CARGO_PKG_VERSION"), listen = %args.listen, "run-operator starts");
     let running = tokio::spawn(controller.run());
@@ -130,12 +123,17 @@ pub(crate) async fn controller(args: ControllerArgs) -> Result<(), StartError> {
     if ended.is_some() {
         election.resign().await;
     }
-    server.abort();
     tracing::info!("run-operator has ended");
     match ended {
         Some(asked_for) if !asked_for => Err(StartError::LoopEnded),
         _ => Ok(()),
     }
+}
+
+async fn listen(address: SocketAddr) -> Result<std::net::TcpListener, StartError> {
+    let bound = TcpListener::bind(address).await;
+    let listener = bound.and_then(TcpListener::into_std);
+    listener.map_err(|source| StartError::Listen { address, source })
 }
 
 /// Waits for a signal, then for what is under way. Returns whether the end was asked for; nothing, if

@@ -67,7 +67,7 @@ pub(super) async fn act(
             // got no answer may stand.
             let written = written.inspect_err(|error| {
                 if first && !error.fate_unknown() {
-                    ctx.claims.forget(&entry.uid);
+                    ctx.claims.release(&entry.uid);
                 }
             })?;
             learn(

@@ -116,7 +116,7 @@ impl Task {
         }
         ctx.runs.wake(&entry.namespace, &entry.name);
         if !reaper::present(ctx, entry) {
-            ctx.gone.notify_one();
+            ctx.absent.tell(&entry.uid);
         }
     }
 }

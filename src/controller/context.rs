@@ -10,7 +10,7 @@ use kube::{
         reflector::{Lookup, ObjectRef, Store},
     },
 };
-use tokio::sync::{Notify, Semaphore};
+use tokio::sync::Semaphore;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::api::{
@@ -26,10 +26,12 @@ pub use super::apiserver::Guarded;
 pub use crate::clock::{now, wall};
 
 use super::{
+    absent::Absent,
     check_places::CheckPlaces,
     checks::Checks,
     departure::Doors,
     gate::Gate,
+    index::{RunIndex, WorkspaceIndex},
     leader::Leading,
     metrics::Metrics,
     namespaces::Labelled,
@@ -41,6 +43,7 @@ use super::{
     secret_table::SecretTable,
     stream_places::Places,
     versions::Versions,
+    wake,
 };
 
 /// Reads of Secrets at the same time: the API server serves others too.
@@ -128,8 +131,12 @@ pub struct Context {
     pub streams: Arc<Places>,
     /// Publishes Kubernetes Events.
     pub recorder: Arc<Recorder>,
-    /// Told when objects may have gone.
-    pub gone: Notify,
+    /// Remembered Runs whose object is absent, or may be.
+    pub absent: Absent,
+    /// What is known of every Run in the stores.
+    pub run_index: RunIndex,
+    /// The same of Workspaces, and of ClusterWorkspaces.
+    workspace_indexes: [WorkspaceIndex; 2],
     /// The calls to the service that are under way for Runs.
     pub calls: TaskTracker,
 }
@@ -165,7 +172,9 @@ impl Context {
             http: HttpPool::default(),
             secret_reads: Semaphore::new(SECRET_READS),
             secrets: SecretTable::default(),
-            gone: Notify::new(),
+            absent: Absent::default(),
+            run_index: RunIndex::default(),
+            workspace_indexes: Default::default(),
             calls: TaskTracker::new(),
             unfilled: AtomicUsize::new(
                 shared.run_stores.len()
@@ -204,6 +213,15 @@ impl Context {
         })
     }
 
+    /// The index of the Workspaces of a kind.
+    pub fn workspace_index(&self, kind: WorkspaceKind) -> &WorkspaceIndex {
+        let [own, shared] = &self.workspace_indexes;
+        match kind {
+            WorkspaceKind::Workspace => own,
+            WorkspaceKind::ClusterWorkspace => shared,
+        }
+    }
+
     /// Whether a Workspace is in a store.
     pub fn has_workspace(&self, key: &Key) -> bool {
         match key.kind {
@@ -238,12 +256,7 @@ impl Context {
             return;
         }
         tracing::info!("caches are in sync");
-        for run in self.run_stores().flat_map(Store::state) {
-            let meta = run.meta();
-            let namespace = meta.namespace.as_deref().unwrap_or_default();
-            self.runs
-                .wake(namespace, meta.name.as_deref().unwrap_or_default());
-        }
+        wake::waiting(self);
     }
 
     /// A call with the session `number` failed: has the Workspace checked where that calls for it.

@@ -5,16 +5,17 @@ use std::collections::HashMap;
 use std::sync::Mutex;
 use std::time::Duration;
 
-use kube::{Api, Resource, ResourceExt, runtime::reflector::Store};
+use kube::{Api, Resource, ResourceExt};
 
 use crate::api::Run;
-use crate::decide::need::needs_workspace;
+use crate::decide::{need::needs_workspace, workspace::LISTED_RUNS};
 use crate::service::BaseUrl;
 
 use super::{
     apiserver,
     context::{Context, Guarded, lock},
     kinds::Kind,
+    queue::reference,
     reaper,
     registry::Key,
     scope::Scope,
@@ -76,7 +77,7 @@ impl Doors {
     }
 
     /// Whether the Workspace is about to go.
-    fn closed(&self, key: &Key) -> bool {
+    pub fn closed(&self, key: &Key) -> bool {
         lock(&self.0).get(key).is_some_and(|door| door.closed)
     }
 }
@@ -105,19 +106,31 @@ pub(super) enum Departure {
     Failed,
 }
 
-/// The Runs that need this Workspace, as far as the stores know, in the order of their names, and those
-/// that vanished and whose runs are still to be cancelled; of a `ClusterWorkspace` with their namespaces.
+/// One more than a message names, so that it can say that there are others.
+const NAMED: usize = LISTED_RUNS + 1;
+
+/// The first of the Runs that need this Workspace, as far as the index knows, in the order of their names,
+/// and those that vanished and whose runs are still to be cancelled; of a `ClusterWorkspace` with their
+/// namespaces. Empty where there are none.
 pub(super) fn needed_by<K: Kind>(ctx: &Context, workspace: &K, key: &Key) -> Vec<String> {
     let base_url = base_url(ctx, workspace);
     let base_url = base_url.as_deref();
-    let mut names: Vec<String> = ctx
-        .run_stores()
-        .flat_map(Store::state)
-        .filter(|run| needs(run, key, base_url))
-        .map(|run| key.naming(&run.namespace().unwrap_or_default(), &run.name_any()))
+    let stored = |namespace: &str, name: &str| {
+        let object = reference(namespace, name);
+        ctx.run_stores().find_map(|store| store.get(&object))
+    };
+    let needing = ctx.run_index.needing(key, usize::MAX).into_iter();
+    let mut names: Vec<String> = needing
+        .filter(|(namespace, name)| {
+            // The index doesn't know what a Workspace's base URL is.
+            stored(namespace, name).is_none_or(|run| needs(&run, key, base_url))
+        })
+        .map(|(namespace, name)| key.naming(&namespace, &name))
+        .take(NAMED)
         .chain(reaper::owing(ctx, key, base_url))
         .collect();
     names.sort();
+    names.truncate(NAMED);
     names
 }
 

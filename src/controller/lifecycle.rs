@@ -1,13 +1,16 @@
 //! Starts the loops, says when they are ready, and ends them in good order.
 
 use std::sync::Arc;
+use std::time::Instant;
 
+use bytes::Bytes;
 use futures::FutureExt;
 use futures::future::{BoxFuture, join_all};
 use kube::{
     Api,
     runtime::reflector::{store, store::Writer},
 };
+use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 
 use crate::api::{ClusterWorkspace, Run, Workspace};
@@ -15,14 +18,15 @@ use crate::api::{ClusterWorkspace, Run, Workspace};
 use super::{
     calls, census,
     context::{Config, Context, Shared},
+    handlers,
     leader::Leading,
     loops::Loop,
-    metrics::{Format, Metrics},
+    metrics::{Format, Metrics, Rendered},
     namespaces::{self, Labelled},
     queue::Queue,
     reaper, reconcile,
     scope::Scope,
-    secret_watch, stream_places, wake, wall_clock, workspaces,
+    secret_watch, stream_places, wall_clock, workspaces,
 };
 
 /// Concurrency of the checks of Workspaces, in kube's terms no bound: each waits for its own service, and
@@ -40,10 +44,13 @@ pub struct Controller {
     namespaces: Vec<(Scope, Writer<Labelled>)>,
 }
 
-/// Answers the health server.
+/// Answers the health server, from whatever thread it runs on.
 #[derive(Clone)]
 pub struct Probe {
     ctx: Arc<Context>,
+    /// Where the controller runs.
+    runtime: Handle,
+    rendered: Arc<Rendered>,
 }
 
 impl Controller {
@@ -61,10 +68,11 @@ impl Controller {
         metrics.set_max_workers("run", each * scopes.len());
         let (run_queue, run_wakes) = Queue::new(&scopes);
         let (workspace_queue, workspace_wakes) = Queue::new(&scopes);
-        let runs: Vec<_> = run_wakes.into_iter().map(|w| Loop::new("run", w)).collect();
-        let workspaces: Vec<_> = workspace_wakes
-            .into_iter()
-            .map(|w| Loop::new("workspace", w))
+        let runs: Vec<_> = (scopes.iter().cloned().zip(run_wakes))
+            .map(|(scope, wakes)| Loop::new("run", scope, wakes))
+            .collect();
+        let workspaces: Vec<_> = (scopes.iter().cloned().zip(workspace_wakes))
+            .map(|(scope, wakes)| Loop::new("workspace", scope, wakes))
             .collect();
         let served = config.cluster_workspaces;
         let (cluster_workspace_queue, cluster_wakes) = Queue::new(&[Scope::All]);
@@ -72,7 +80,7 @@ impl Controller {
             .into_iter()
             .next()
             .filter(|_| served)
-            .map(|wakes| Loop::new("clusterworkspace", wakes));
+            .map(|wakes| Loop::new("clusterworkspace", Scope::All, wakes));
         let (labels, namespaces): (Vec<_>, Vec<_>) = scopes
             .iter()
             .filter(|_| served)
@@ -109,10 +117,12 @@ impl Controller {
         }
     }
 
-    /// Answers for the health server.
+    /// Answers for the health server. To be called on the runtime that the controller is to run on.
     pub fn probe(&self) -> Probe {
         Probe {
             ctx: Arc::clone(&self.ctx),
+            runtime: Handle::current(),
+            rendered: Arc::default(),
         }
     }
 
@@ -139,7 +149,7 @@ impl Controller {
                 Arc::clone(&ctx),
                 concurrency,
                 reconcile::reconcile,
-                reaper::gone,
+                handlers::runs,
             );
             run_loops.push(served.boxed());
             let api = scope.api::<Workspace>(ctx.client.clone());
@@ -148,7 +158,7 @@ impl Controller {
                 Arc::clone(&ctx),
                 UNBOUNDED,
                 workspaces::reconcile,
-                |ctx, _| wake::missing_workspaces(ctx),
+                handlers::workspaces,
             );
             tasks.push(served.boxed());
         }
@@ -158,7 +168,7 @@ impl Controller {
                 Arc::clone(&ctx),
                 UNBOUNDED,
                 workspaces::reconcile,
-                |ctx, _| wake::missing_workspaces(ctx),
+                handlers::workspaces,
             );
             tasks.push(served.boxed());
         }
@@ -212,13 +222,22 @@ impl Probe {
         self.ctx.synced()
     }
 
-    /// The metrics as Prometheus scrapes them.
-    pub fn metrics(&self, format: Format) -> Result<String, std::fmt::Error> {
-        // Counted by the leader alone: the sum over all operators is then what there is.
-        if self.ctx.leading.holds() {
-            census::take(&self.ctx);
-        }
-        self.ctx.metrics.in_sync.set(i64::from(self.ready()));
-        self.ctx.metrics.encode(format)
+    /// Waits until the controller's own runtime has run a task: the process does not only listen.
+    pub async fn alive(&self) -> bool {
+        self.runtime.spawn(async {}).await.is_ok()
+    }
+
+    /// The metrics as Prometheus scrapes them, at most a second old.
+    pub fn metrics(&self, format: Format) -> Result<Bytes, std::fmt::Error> {
+        self.rendered.text(format, Instant::now(), || {
+            // Counted by the leader alone: the sum over all operators is then what there is.
+            if self.ctx.leading.holds() {
+                census::take(&self.ctx);
+            }
+            let metrics = &self.ctx.metrics;
+            metrics.in_sync.set(i64::from(self.ready()));
+            metrics.set_tasks(self.runtime.metrics().num_alive_tasks());
+            metrics.encode(format)
+        })
     }
 }

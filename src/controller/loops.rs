@@ -23,6 +23,7 @@ use super::{
     context::{Context, Guarded},
     leader::Leading,
     metrics::{Backlog, ReconcileResult},
+    scope::Scope,
 };
 
 /// When an object is looked at again. kube's own type doesn't tell what it says.
@@ -43,8 +44,8 @@ impl Action {
     }
 }
 
-/// Told when objects may have gone, with the last version of the one that has.
-type Gone<K> = fn(&Context, Option<&Guarded<K>>);
+/// Takes in each event of a watch, once the store has it.
+type Handler<K> = fn(&Context, &Scope, &Event<Guarded<K>>);
 
 /// One scope's store and wake-ups.
 pub(super) struct Loop<K>
@@ -53,6 +54,7 @@ where
 {
     /// Its name in the metrics.
     controller: &'static str,
+    scope: Scope,
     writer: Writer<Guarded<K>>,
     /// What the watch fills.
     pub(super) reader: Store<Guarded<K>>,
@@ -66,11 +68,13 @@ where
     /// An empty store, and what wakes its objects.
     pub(super) fn new(
         controller: &'static str,
+        scope: Scope,
         wakes: UnboundedReceiver<ObjectRef<Guarded<K>>>,
     ) -> Self {
         let (reader, writer) = store();
         Self {
             controller,
+            scope,
             writer,
             reader,
             wakes,
@@ -84,7 +88,7 @@ where
         ctx: Arc<Context>,
         concurrency: u16,
         reconcile: R,
-        gone: Gone<K>,
+        handler: Handler<K>,
     ) where
         R: Fn(Arc<Guarded<K>>, Arc<Context>) -> F + Send + 'static,
         F: Future<Output = (Action, ReconcileResult)> + Send + 'static,
@@ -96,7 +100,8 @@ where
             reflector(self.writer, events),
             self.reader.clone(),
             Arc::clone(&ctx),
-            gone,
+            self.scope,
+            handler,
         );
         let shutdown = ctx.shutdown.clone();
         let controller = self.controller;
@@ -215,7 +220,8 @@ fn touched<K>(
     events: impl Stream<Item = watcher::Result<Event<Guarded<K>>>> + Send,
     reader: Store<Guarded<K>>,
     ctx: Arc<Context>,
-    gone: Gone<K>,
+    scope: Scope,
+    handler: Handler<K>,
 ) -> impl Stream<Item = ObjectRef<Guarded<K>>> + Send
 where
     K: Resource<DynamicType = ()> + Clone + Send + Sync + 'static,
@@ -223,20 +229,18 @@ where
 {
     let mut filled = false;
     events.flat_map(move |event| {
+        if let Ok(event) = &event {
+            handler(&ctx, &scope, event);
+        }
         let refs: Vec<_> = match event {
             Ok(Event::Apply(object)) => vec![ObjectRef::from_obj(&object)],
             Ok(Event::InitDone) => {
                 if !std::mem::replace(&mut filled, true) {
                     ctx.store_filled();
                 }
-                gone(&ctx, None);
                 stored(&reader)
             }
-            Ok(Event::Delete(object)) => {
-                gone(&ctx, Some(&object));
-                Vec::new()
-            }
-            Ok(Event::Init | Event::InitApply(_)) | Err(_) => Vec::new(),
+            Ok(Event::Init | Event::InitApply(_) | Event::Delete(_)) | Err(_) => Vec::new(),
         };
         stream::iter(refs)
     })

@@ -14,6 +14,7 @@
 //! - Of several operators with an election one acts: the others fill their caches, and nothing else.
 //! - An object that can't be decoded, or whose reconcile panics, stops no other.
 
+mod absent;
 mod act;
 mod afresh;
 mod apiserver;
@@ -26,6 +27,8 @@ mod departure;
 mod files;
 mod follower;
 mod gate;
+mod handlers;
+mod index;
 mod kinds;
 mod lanes;
 pub mod leader;

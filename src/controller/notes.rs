@@ -17,7 +17,7 @@ use crate::decide::{backoff, notes::News, text::cut, voice::Speech};
 
 use super::{
     context::{lock, wall},
-    metrics::Metrics,
+    metrics::{DropCause, Metrics},
     watch::chain,
 };
 
@@ -25,7 +25,8 @@ use super::{
 const TIMEOUT: Duration = Duration::from_secs(10);
 /// Tries of one Event, where the API server doesn't answer as it should.
 const TRIES: u32 = 3;
-/// Events that wait to be sent; more are dropped, and counted.
+/// Events that wait to be sent; more are dropped, and counted. What was published before, most likely, takes up
+/// half of them: a start repeats what is recent, and must not crowd out what is new.
 const QUEUE: usize = 4096;
 /// Two Events are sent at least this far apart: 50 a second, as kubelet allows itself.
 const APART: Duration = Duration::from_millis(20);
@@ -73,11 +74,13 @@ impl Recorder {
     where
         K: Resource<DynamicType = ()>,
     {
-        self.metrics.events_dropped.inc_by(speech.unsaid);
+        self.metrics
+            .events_dropped(DropCause::TooMany, speech.unsaid);
         for news in &speech.news {
-            let event = self.event(object, news);
-            if self.letters.try_send(event).is_err() {
-                self.metrics.events_dropped.inc();
+            if news.again && self.letters.capacity() < QUEUE / 2 {
+                self.metrics.events_dropped(DropCause::Repeated, 1);
+            } else if self.letters.try_send(self.event(object, news)).is_err() {
+                self.metrics.events_dropped(DropCause::QueueFull, 1);
             }
         }
     }
@@ -130,6 +133,7 @@ impl Recorder {
         let namespace = event.metadata.namespace.as_deref().unwrap_or_default();
         let api: Api<Event> = Api::namespaced(self.client.clone(), namespace);
         let params = PostParams::default();
+        let mut cause = DropCause::NoAnswer;
         for attempt in 1..=TRIES {
             let again = match timeout(TIMEOUT, api.create(&params, event)).await {
                 Ok(Ok(_)) => return,
@@ -137,6 +141,7 @@ impl Recorder {
                 Ok(Err(error)) => {
                     let again = worth_another_try(&error) && attempt < TRIES;
                     if !again {
+                        cause = cause_of(&error);
                         self.failed(event, namespace, &error);
                     }
                     again
@@ -157,7 +162,7 @@ impl Recorder {
             }
             sleep(backoff::delay(attempt, None, u64::from(attempt))).await;
         }
-        self.metrics.events_dropped.inc();
+        self.metrics.events_dropped(cause, 1);
     }
 
     /// What has no cure is told of once: rights that are missing would fill the log, and in a namespace that
@@ -214,6 +219,17 @@ impl Recorder {
             involved_object: reference,
             ..Event::default()
         }
+    }
+}
+
+/// Why an Event was given up.
+fn cause_of(error: &kube::Error) -> DropCause {
+    if in_vain(error) {
+        DropCause::NamespaceGone
+    } else if worth_another_try(error) {
+        DropCause::NoAnswer
+    } else {
+        DropCause::Refused
     }
 }
 

@@ -1,12 +1,13 @@
-//! Objects that are gone. A relist swaps the store without a Delete event, so what this process
-//! remembers is compared with the store; an object that vanished unreleased has its run cancelled from
-//! the last seen version. Before that it is looked for once more: the store may be behind, and what a live
-//! object asked for must not be cancelled.
+//! Objects that are gone. A Delete event names its object; of a relist, which has none, the index says what
+//! it lacks. An object that vanished unreleased has its run cancelled from the last seen version. Before
+//! that it is looked for once more: the store may be behind, and what a live object asked for must not be
+//! cancelled.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use kube::ResourceExt;
+use tokio::time::{MissedTickBehavior, interval};
 
 use crate::api::Run;
 use crate::decide::{Effect, need::pinned_elsewhere};
@@ -20,55 +21,65 @@ use super::{
     objects::{Entry, Hold, Parting, State, Whereabouts},
     reconcile::{decide, publish},
     registry::{Key, Slot},
-    rivals,
 };
 
-/// The comparison is repeated at this pace, in case a notice was missed.
+/// All uids are compared with the index at this pace. That finds again what was told and could not be settled
+/// then.
 const PACE: Duration = Duration::from_secs(15);
-/// Notices are gathered for this long: each look compares everything, 3 ms for 1,000 Runs.
-const GATHER: Duration = Duration::from_millis(50);
 /// The longest pause of a vanished object's cancellation, which also picks up a Workspace that is Ready
 /// again.
 const PAUSE: Duration = Duration::from_secs(5);
 
-/// Compares memory with the stores until shutdown.
+/// Looks at what is absent until shutdown.
 pub(super) async fn run(ctx: Arc<Context>) {
+    let mut pace = interval(PACE);
+    pace.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         tokio::select! {
-            () = ctx.gone.notified() => {}
-            () = tokio::time::sleep(PACE) => {}
+            uids = ctx.absent.due() => uids.iter().for_each(|uid| look(&ctx, uid)),
+            _ = pace.tick() => compare(&ctx),
             () = ctx.shutdown.cancelled() => return,
         }
-        // Where many go at once, one look sees many of them.
-        tokio::time::sleep(GATHER).await;
-        sweep(&ctx);
     }
 }
 
-/// Objects may have gone: this one, in its last version, or some that a list lacks.
-pub(super) fn gone(ctx: &Context, last: Option<&Guarded<Run>>) {
-    if let Some(run) = last.and_then(|last| last.0.as_ref().ok())
+/// An object was deleted, and this was its last version.
+pub(super) fn last_seen(ctx: &Context, last: &Guarded<Run>) {
+    if let Ok(run) = &last.0
         && let Some(entry) = run.uid().and_then(|uid| ctx.objects.get(&uid))
     {
         // Its owner's last word on what is to become of the run may have come with nothing before.
         entry.newest(Arc::new(run.clone()));
     }
-    ctx.gone.notify_one();
 }
 
-fn sweep(ctx: &Arc<Context>) {
-    for entry in ctx.objects.all() {
-        if present(ctx, &entry) {
-            continue;
-        }
-        match entry.with(State::part) {
-            Parting::Busy => {}
-            Parting::Settled => let_go(ctx, &entry),
-            Parting::Owes(run) => {
-                if entry.with(State::vanish) {
-                    // Among the calls: one that is under way at shutdown ends.
-                    ctx.calls.spawn(vanish(Arc::clone(ctx), entry, run));
-                }
+fn compare(ctx: &Arc<Context>) {
+    let absent = |entry: &Arc<Entry>| {
+        entry.with(|state| state.departed()) || !ctx.run_index.contains(&entry.uid)
+    };
+    for entry in ctx.objects.all().into_iter().filter(absent) {
+        ctx.absent.expect(&entry.uid);
+        look(ctx, &entry.uid);
+    }
+}
+
+fn look(ctx: &Arc<Context>, uid: &str) {
+    let Some(entry) = ctx.objects.get(uid) else {
+        ctx.absent.settled(uid);
+        return;
+    };
+    if present(ctx, &entry) {
+        ctx.absent.settled(uid);
+        return;
+    }
+    match entry.with(State::part) {
+        // Its end tells of it again.
+        Parting::Busy => {}
+        Parting::Settled => let_go(ctx, &entry),
+        Parting::Owes(run) => {
+            if entry.with(State::vanish) {
+                // Among the calls: one that is under way at shutdown ends.
+                ctx.calls.spawn(vanish(Arc::clone(ctx), entry, run));
             }
         }
     }
@@ -126,9 +137,9 @@ async fn vanish(ctx: Arc<Context>, entry: Arc<Entry>, run: Arc<Run>) {
 fn forget(ctx: &Context, entry: &Entry) {
     let last_seen = entry.with(|state| state.latest.clone());
     ctx.objects.forget(&entry.uid);
-    ctx.claims.forget(&entry.uid);
+    ctx.claims.release(&entry.uid);
+    ctx.absent.settled(&entry.uid);
     if let Some(run) = last_seen {
-        rivals::wake_waiting(ctx, &run);
         departure::run_ended(ctx, &run);
     }
 }
@@ -143,8 +154,9 @@ pub(super) fn owing(ctx: &Context, key: &Key, base_url: Option<&str>) -> Vec<Str
                 && !pinned_elsewhere(&run, base_url)
         }) && !present(ctx, entry)
     };
-    let entries = ctx.objects.all().into_iter();
-    entries
+    let absent = ctx.absent.all().into_iter();
+    absent
+        .filter_map(|uid| ctx.objects.get(&uid))
         .filter(owes)
         .map(|e| key.naming(&e.namespace, &e.name))
         .collect()

@@ -17,11 +17,11 @@ use super::{
     act::{self, Acted},
     afresh::{self, Found},
     context::{Context, Guarded, now, wall},
-    departure,
     loops::Action,
     metrics::ReconcileResult,
     namespaces,
     objects::{Doing, Entry, Hold, State},
+    reaper,
     registry::{Key, Slot},
     rivals,
     scope::Scope,
@@ -116,6 +116,10 @@ async fn look(ctx: &Arc<Context>, entry: &Arc<Entry>, run: Arc<Run>) -> (Action,
             state.doing = Doing::Nothing;
         }
     });
+    if !reaper::present(ctx, entry) {
+        // It went meanwhile; the reaper left it alone.
+        ctx.absent.tell(&entry.uid);
+    }
     match steps {
         Ok(Ok(Next::Awaited)) => (Action::await_change(), ReconcileResult::success),
         Ok(Ok(Next::Look(again))) => {
@@ -155,7 +159,7 @@ async fn contradicted(ctx: &Context, entry: &Entry, there: bool) -> (Action, Rec
             // What is left of it is the reaper's.
             Found::Gone => {
                 entry.with(State::depart);
-                ctx.gone.notify_one();
+                ctx.absent.tell(&entry.uid);
             }
             Found::There(None) | Found::Unknown => {}
         }
@@ -223,10 +227,6 @@ async fn steps(ctx: &Arc<Context>, entry: &Arc<Entry>, run: Arc<Run>) -> Result<
             entry.with(|state| state.memory.feed.written(decision.shown));
             publish(ctx, entry, &run, &decision);
             log_transition(entry, &run);
-            if run.ended() {
-                rivals::wake_waiting(ctx, &run);
-                departure::run_ended(ctx, &run);
-            }
             continue;
         }
         publish(ctx, entry, &run, &decision);

@@ -3,123 +3,130 @@
 use std::collections::HashMap;
 use std::sync::Mutex;
 
-use kube::{ResourceExt, runtime::reflector::Store};
+use kube::ResourceExt;
 
-use crate::api::{Run, intent::IntentRecord, names};
+use crate::api::Run;
 
 use super::context::{Context, lock};
 
-/// Who of this process's Runs has the right to a key: by namespace and key, the uid. The stores show an
-/// intent only after it was written, and two reconciles at the same time would both find the key free.
-#[derive(Default)]
-pub struct Claims(Mutex<HashMap<(String, String), String>>);
+/// Namespace and key.
+type Place = (String, String);
 
-impl Claims {
-    /// Forgets a Run.
-    pub fn forget(&self, uid: &str) {
-        lock(&self.0).retain(|_, holder| holder != uid);
-    }
+/// Who of this process's Runs has the right to a key, by uid. The index shows an intent only after it was
+/// written, and two reconciles at the same time would both find the key free. A claim is released when the
+/// write failed, or its Run has ended or is gone.
+#[derive(Default)]
+pub struct Claims(Mutex<Held>);
+
+#[derive(Default)]
+struct Held {
+    by_key: HashMap<Place, String>,
+    by_uid: HashMap<String, Place>,
 }
 
-/// Wakes the Runs that wait for the key that this one held.
-pub(super) fn wake_waiting(ctx: &Context, run: &Run) {
-    let Some(key) = &run.spec.idempotency_key else {
-        return;
-    };
-    let namespace = run.namespace().unwrap_or_default();
-    for other in ctx.run_stores().flat_map(Store::state) {
-        if let Ok(other) = &other.0
-            && other.spec.idempotency_key.as_ref() == Some(key)
-            && other.namespace().as_ref() == Some(&namespace)
-            && !other.ended()
-        {
-            ctx.runs.wake(&namespace, &other.name_any());
+impl Claims {
+    /// Releases the claim of a Run, if it has one.
+    pub fn release(&self, uid: &str) {
+        let mut held = lock(&self.0);
+        if let Some(place) = held.by_uid.remove(uid) {
+            held.by_key.remove(&place);
         }
+    }
+
+    /// Takes a key for a Run. False: another one holds it that is `live`.
+    fn take(&self, place: Place, uid: &str, live: impl FnOnce(&str) -> bool) -> bool {
+        let mut held = lock(&self.0);
+        let holder = held.by_key.get(&place).filter(|holder| *holder != uid);
+        if let Some(holder) = holder.cloned() {
+            if live(&holder) {
+                return false;
+            }
+            held.by_uid.remove(&holder);
+        }
+        held.by_uid.insert(uid.to_owned(), place.clone());
+        held.by_key.insert(place, uid.to_owned());
+        true
+    }
+
+    /// The uid of the Run that holds a key.
+    fn holder(&self, place: &Place) -> Option<String> {
+        lock(&self.0).by_key.get(place).cloned()
     }
 }
 
 /// Takes the key for this Run before its intent is written. False: another live Run was quicker.
 pub(super) fn claim(ctx: &Context, run: &Run) -> bool {
-    let Some(key) = &run.spec.idempotency_key else {
+    let Some(place) = place(run) else {
         return true;
     };
-    let place = (run.namespace().unwrap_or_default(), key.clone());
     let uid = run.uid().unwrap_or_default();
-    let mut claims = lock(&ctx.claims.0);
-    if claims
-        .get(&place)
-        .is_some_and(|holder| *holder != uid && live_name(ctx, holder).is_some())
-    {
-        return false;
-    }
-    claims.insert(place, uid);
-    true
-}
-
-/// The name of the live Run that holds the key, if that is another one.
-fn claimant(ctx: &Context, run: &Run, key: &str) -> Option<String> {
-    let place = (run.namespace().unwrap_or_default(), key.to_owned());
-    let holder = lock(&ctx.claims.0).get(&place).cloned()?;
-    (Some(&holder) != run.uid().as_ref())
-        .then(|| live_name(ctx, &holder))
-        .flatten()
-}
-
-fn live_name(ctx: &Context, uid: &str) -> Option<String> {
-    let found = ctx.run_stores().find_map(|store| {
-        store.find(|other| {
-            let Ok(other) = &other.0 else {
-                return false;
-            };
-            other.metadata.uid.as_deref() == Some(uid) && !other.ended()
-        })
-    })?;
-    Some(found.name_any())
+    let live = |holder: &str| ctx.run_index.live_name(holder).is_some();
+    ctx.claims.take(place, &uid, live)
 }
 
 /// The name of the Run that has the older claim to this Run's key, if there is one. Nearly every Run's
-/// key is its uid, and then nobody is asked.
+/// key is its uid, and then nothing is looked up.
 pub(super) fn of(ctx: &Context, run: &Run) -> Option<String> {
-    let key = run.spec.idempotency_key.as_ref()?;
-    let namespace = run.namespace();
-    let rival = ctx.run_stores().find_map(|store| {
-        store.find(|other| {
-            let Ok(other) = &other.0 else {
-                return false;
-            };
-            // First what nearly every other Run fails, and costs nothing to look at.
-            other.spec.idempotency_key.as_ref() == Some(key)
-                && other.namespace() == namespace
-                && other.uid() != run.uid()
-                && !other.ended()
-                && before(other, run)
-        })
+    let place = place(run)?;
+    let rival = ctx.run_index.rival(run).or_else(|| {
+        let holder = ctx.claims.holder(&place)?;
+        let other = Some(&holder) != run.uid().as_ref();
+        other.then(|| ctx.run_index.live_name(&holder)).flatten()
     });
-    match rival {
-        Some(rival) => Some(rival.name_any()),
-        None => claimant(ctx, run, key),
+    rival.map(|name| name.to_string())
+}
+
+fn place(run: &Run) -> Option<Place> {
+    let key = run.spec.idempotency_key.clone()?;
+    Some((run.namespace().unwrap_or_default(), key))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn place(key: &str) -> Place {
+        ("team".to_owned(), key.to_owned())
     }
-}
 
-/// Whether `other` goes before `run`. One with an intent of its own holds the key. A copy of another object
-/// holds nothing: it waits for a person, and would block whoever waits for it for good; asked to submit, it
-/// takes the key as it writes its own intent.
-fn before(other: &Run, run: &Run) -> bool {
-    let annotation = other.annotations().get(names::INTENT_ANNOTATION);
-    let uid = other.uid().unwrap_or_default();
-    match IntentRecord::read(annotation.map(String::as_str), &uid) {
-        IntentRecord::Own(_) | IntentRecord::Unreadable => true,
-        IntentRecord::Absent => submitted(other) || elder(other, run),
-        IntentRecord::Foreign => false,
+    #[test]
+    fn a_key_is_taken_once_and_again_when_its_claim_is_released() {
+        let claims = Claims::default();
+        assert!(claims.take(place("k"), "a", |_| true));
+        assert!(claims.take(place("k"), "a", |_| true), "it is its own");
+        assert!(!claims.take(place("k"), "b", |_| true));
+        assert!(claims.take(place("other"), "b", |_| true));
+        claims.release("a");
+        assert_eq!(claims.holder(&place("k")), None);
+        assert!(claims.take(place("k"), "c", |_| true));
     }
-}
 
-/// Somebody stripped its intent; it is about to be put back.
-fn submitted(run: &Run) -> bool {
-    run.status.as_ref().is_some_and(|s| s.run_id.is_some())
-}
+    #[test]
+    fn a_claim_of_one_that_is_not_live_passes_on_and_nothing_is_left_of_it() {
+        let claims = Claims::default();
+        assert!(claims.take(place("k"), "a", |_| true));
+        assert!(claims.take(place("k"), "b", |_| false));
+        claims.release("a");
+        assert_eq!(claims.holder(&place("k")).as_deref(), Some("b"));
+        claims.release("b");
+        let held = lock(&claims.0);
+        assert!(held.by_key.is_empty() && held.by_uid.is_empty());
+    }
 
-fn elder(other: &Run, run: &Run) -> bool {
-    let age = |run: &Run| (run.metadata.creation_timestamp.clone(), run.uid());
-    age(other) < age(run)
+    #[test]
+    fn a_claim_asks_about_one_holder_however_many_there_are() {
+        let claims = Claims::default();
+        let mut asked = 0;
+        for n in 0..100_000 {
+            let key = place(&n.to_string());
+            assert!(claims.take(key, &format!("uid-{n}"), |_| true));
+        }
+        assert!(!claims.take(place("7"), "late", |holder| {
+            asked += 1;
+            holder == "uid-7"
+        }));
+        assert_eq!(asked, 1);
+        (0..100_000).for_each(|n| claims.release(&format!("uid-{n}")));
+        assert!(lock(&claims.0).by_key.is_empty());
+    }
 }

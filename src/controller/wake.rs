@@ -1,40 +1,38 @@
 //! Wakes the Runs of a Workspace when what they may do has changed.
 
-use kube::{ResourceExt, runtime::reflector::Store};
-
-use crate::api::{Run, run::WorkspaceKind};
 use crate::decide::WorkspaceView;
 
 use super::{
     context::Context,
+    index::RunRef,
     registry::{Key, Slot},
 };
 
 /// Wakes every Run that refers to the Workspace and has not ended.
 pub(super) fn runs_of(ctx: &Context, key: &Key) {
-    waiting(ctx, |run, namespace| {
-        Key::of(&run.spec.workspace_ref(), namespace) == *key
-    });
+    all(ctx, &ctx.run_index.of_workspace(key));
 }
 
 /// Wakes the Runs that use a ClusterWorkspace and have not ended: all, or those of one namespace.
 pub(super) fn tenants(ctx: &Context, of: Option<&str>) {
-    waiting(ctx, |run, namespace| {
-        let kind = run.spec.workspace_ref().kind();
-        kind == WorkspaceKind::ClusterWorkspace && of.is_none_or(|of| of == namespace)
-    });
+    all(ctx, &ctx.run_index.tenants(of));
 }
 
-fn waiting(ctx: &Context, concerns: impl Fn(&Run, &str) -> bool) {
-    for run in ctx.run_stores().flat_map(Store::state) {
-        let Ok(run) = &run.0 else {
-            continue;
-        };
-        let namespace = run.namespace().unwrap_or_default();
-        let waits = !run.ended() || run.metadata.deletion_timestamp.is_some();
-        if waits && concerns(run, &namespace) {
-            ctx.runs.wake(&namespace, &run.name_any());
-        }
+/// Wakes every Run that has not ended.
+pub(super) fn waiting(ctx: &Context) {
+    all(ctx, &ctx.run_index.waiting());
+}
+
+/// Wakes the Runs that share an idempotency key: the one that held it holds it no more.
+pub(super) fn sharing(ctx: &Context, namespace: &str, key: &str) {
+    for name in ctx.run_index.of_key(namespace, key) {
+        ctx.runs.wake(namespace, &name);
+    }
+}
+
+fn all(ctx: &Context, runs: &[RunRef]) {
+    for (namespace, name) in runs {
+        ctx.runs.wake(namespace, name);
     }
 }
 

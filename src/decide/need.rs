@@ -17,7 +17,12 @@ use super::{
 /// one that the service denies is asked for once more when it is deleted. One that is pinned to another base
 /// URL is not served here: it needs a Workspace that is created again with its own, and a base URL is immutable.
 pub fn needs_workspace(run: &Run, base_url: Option<&str>) -> bool {
-    if !holds(Rule::WorkspaceOutlives) || pinned_elsewhere(run, base_url) {
+    needs_any(run) && !pinned_elsewhere(run, base_url)
+}
+
+/// Whether a Run needs a Workspace, whatever its base URL.
+pub fn needs_any(run: &Run) -> bool {
+    if !holds(Rule::WorkspaceOutlives) {
         return false;
     }
     if run.ended() {

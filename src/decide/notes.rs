@@ -54,6 +54,8 @@ pub struct News {
     pub message: String,
     /// What makes it this Event: the same object, reason and `once` is the same Event, said once.
     pub once: String,
+    /// The stored status has it already: whoever wrote that has published it, most likely.
+    pub again: bool,
 }
 
 /// One of the service's events, for those that came with it.
@@ -78,6 +80,7 @@ impl News {
             reason,
             message: escaped(message.as_ref(), MAX_NOTE),
             once: once.into(),
+            again: false,
         }
     }
 }

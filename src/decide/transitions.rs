@@ -87,12 +87,13 @@ pub(super) fn of_run(
 }
 
 fn unsaid(before: &[Fact], after: Vec<Fact>, voice: &Voice, wall: Timestamp) -> Vec<Note> {
-    let news = |fact: &Fact| {
+    let news = |mut fact: Fact| {
         let recent = fact.since.is_some_and(|at| wall < later(at, RECENT));
-        (recent || !before.iter().any(|b| b.same(fact))) && !voice.said(&fact.news)
+        fact.news.again = before.iter().any(|b| b.same(&fact));
+        let unsaid = (recent || !fact.news.again) && !voice.said(&fact.news);
+        unsaid.then_some(Note::Turned(fact.news))
     };
-    let news = after.into_iter().filter(news);
-    news.map(|fact| Note::Turned(fact.news)).collect()
+    after.into_iter().filter_map(news).collect()
 }
 
 fn run_facts(status: &RunStatus, now: Timestamp) -> Vec<Fact> {

@@ -236,7 +236,7 @@ fn authenticated(check: &Check, usable: &Result<(), Why>) -> Option<Result<Why, 
 }
 
 /// The Runs that a message names; there may be thousands.
-const LISTED_RUNS: usize = 3;
+pub const LISTED_RUNS: usize = 3;
 
 fn being_deleted(waits_for: &[String]) -> Why {
     let listed = waits_for.get(..LISTED_RUNS).unwrap_or(waits_for).join(", ");

@@ -231,7 +231,7 @@ async fn a_restart_in_any_phase_makes_no_second_event() {
     }
     let ready = reasons(&world, "default").await;
     assert_eq!(ready, BTreeMap::from([("Ready".to_owned(), 1)]));
-    assert!(world.operator().metric(DROPPED).await == 0.0);
+    assert!(world.operator().total(DROPPED).await == 0.0);
 }
 
 #[tokio::test]
@@ -338,13 +338,16 @@ async fn what_could_not_be_told_is_logged_once_and_told_by_the_next_process() {
     world.create_run("train", json!({})).await;
     world.phase("train", Phase::Succeeded).await;
     eventually("its Events are refused", async || {
-        match world.operator().metric(DROPPED).await {
+        match world.operator().total(DROPPED).await {
             refused if refused >= 2.0 => Ok(()),
             refused => Err(refused),
         }
     })
     .await;
     assert_eq!(reasons(&world, "train").await, BTreeMap::new());
+    let of = |cause: &str| format!("{DROPPED}{{cause=\"{cause}\"}}");
+    assert!(world.operator().metric(&of("refused")).await >= 2.0);
+    assert!(world.operator().metric(&of("no_answer")).await == 0.0);
     let log = world.operator_log();
     assert_eq!(
         log.matches("failed to publish an Event").count(),
@@ -413,5 +416,5 @@ async fn an_operator_that_comes_back_to_many_runs_tells_of_each_at_a_pace() {
     let last = told.iter().map(seconds).max().unwrap();
     println!("{RUNS} Events within {} s", last - first);
     assert!(last - first >= (RUNS - 1) / 50 - 1, "{} s", last - first);
-    assert!(world.operator().metric(DROPPED).await == 0.0);
+    assert!(world.operator().total(DROPPED).await == 0.0);
 }

@@ -98,6 +98,29 @@ async fn runs_are_counted_by_phase_and_streams_while_they_are_open() {
     assert_eq!(world.operator().metric(panics).await, 0.0);
 }
 
+/// More of them than there are places for scrapes; a probe needs none.
+#[tokio::test]
+async fn a_scraper_that_reads_nothing_holds_up_no_probe() {
+    const SCRAPERS: usize = 50;
+    let world = World::new().await;
+    let mut silent = Vec::new();
+    for _ in 0..SCRAPERS {
+        silent.push(world.operator().ask_and_read_nothing("metrics").await);
+        silent.push(world.operator().ask_and_read_nothing("metrics").await);
+        let healthz = world.operator().fetch("healthz").await.unwrap();
+        assert_eq!(healthz, (200, "ok\n".to_owned()));
+    }
+    assert_eq!(world.operator().fetch("readyz").await.unwrap().0, 200);
+    // Each of them loses its place in time.
+    eventually("it is scraped again", async || {
+        match world.operator().fetch("metrics").await {
+            Ok((200, _)) => Ok(()),
+            other => Err(other.map(|(status, _)| status)),
+        }
+    })
+    .await;
+}
+
 #[tokio::test]
 async fn it_is_ready_though_the_service_is_down() {
     let mut world = World::new().await;

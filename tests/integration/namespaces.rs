@@ -99,7 +99,8 @@ async fn a_namespace_that_is_deleted_takes_its_secret_first_and_still_every_run_
     // No Event can be made there any more, and that is no news.
     let log = world.operator_log();
     assert!(!log.contains("failed to publish an Event"), "{log}");
-    let dropped = world.operator().metric("run_operator_events_dropped_total");
+    let gone = r#"run_operator_events_dropped_total{cause="namespace_gone"}"#;
+    let dropped = world.operator().metric(gone);
     assert!(dropped.await >= 5.0, "each Run ended, and nobody was told");
 }
 

@@ -2,8 +2,7 @@
 //! rules are followed here: it holds an object once, for the earliest time that was asked for; one that is
 //! asked for while its reconcile is under way comes after it.
 
-use std::collections::HashMap;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use prometheus_client::metrics::counter::Counter;
@@ -17,9 +16,7 @@ use super::catalogue::{
     ACTIVE_WORKERS, LONGEST, QUEUE_ADDS, QUEUE_DEPTH, QUEUE_SECONDS, UNFINISHED, WORK_SECONDS,
 };
 use super::family::{Family, Seconds};
-
-/// Namespace and name.
-type Name = (String, String);
+use super::queue::{Item, Name, Queue};
 
 /// The families that the backlogs of all controllers share.
 pub(super) struct Families {
@@ -46,9 +43,10 @@ impl Families {
     }
 }
 
-/// The objects of one controller that wait or are worked on.
+/// The objects of one controller that wait or are worked on. Its gauges are kept as objects come and go: to
+/// measure them looks at no object but those whose time has come since.
 pub struct Backlog {
-    items: Mutex<HashMap<Name, Item>>,
+    queue: Mutex<Queue>,
     depth: Gauge,
     adds: Counter,
     waited: Histogram,
@@ -58,30 +56,11 @@ pub struct Backlog {
     active: Gauge,
 }
 
-/// One object.
-#[derive(Default)]
-struct Item {
-    /// Since when it is asked for.
-    asked: Option<Instant>,
-    /// When it is looked at again by itself.
-    timer: Option<Instant>,
-    /// Since when it is worked on.
-    begun: Option<Instant>,
-}
-
-impl Item {
-    /// Since when it could be worked on.
-    fn ready_since(&self, now: Instant) -> Option<Instant> {
-        let due = self.timer.filter(|at| *at <= now);
-        self.asked.into_iter().chain(due).min()
-    }
-}
-
 impl Backlog {
     pub(super) fn new(families: &Families, controller: &str) -> Self {
         let queue = [controller, controller];
         Self {
-            items: Mutex::default(),
+            queue: Mutex::default(),
             depth: families.depth.of(&queue),
             adds: families.adds.of(&queue),
             waited: families.waited.of(&queue),
@@ -98,10 +77,12 @@ impl Backlog {
     }
 
     fn ask_at(&self, name: Name, now: Instant) {
-        let mut items = lock(&self.items);
-        let item = items.entry(name).or_default();
-        if item.ready_since(now).is_none() {
-            item.asked = Some(now);
+        let mut queue = lock(&self.queue);
+        queue.advance(now);
+        let item = queue.item(&name);
+        if item.ready_since().is_none() {
+            let asked = Some(now);
+            queue.change(&Arc::new(name), Some(Item { asked, ..item }));
             self.adds.inc();
         }
     }
@@ -112,18 +93,20 @@ impl Backlog {
     }
 
     fn begin_at(&self, name: Name, now: Instant) {
-        let mut items = lock(&self.items);
-        let item = items.entry(name).or_default();
-        let since = item.ready_since(now).unwrap_or(now);
+        let mut queue = lock(&self.queue);
+        queue.advance(now);
+        let item = queue.item(&name);
+        let since = item.ready_since().unwrap_or(now);
         if item.asked.is_none() {
             // Its time has come.
             self.adds.inc();
         }
         self.waited.observe((now - since).as_secs_f64());
-        *item = Item {
+        let begun = Item {
             begun: Some(now),
             ..Item::default()
         };
+        queue.change(&Arc::new(name), Some(begun));
     }
 
     /// The object's reconcile has ended; it is looked at again after this time, if it is not asked for.
@@ -132,27 +115,26 @@ impl Backlog {
     }
 
     fn end_at(&self, name: &Name, again: Option<Duration>, now: Instant) -> Duration {
-        let mut items = lock(&self.items);
-        let Some(item) = items.get_mut(name) else {
+        let mut queue = lock(&self.queue);
+        let Some((name, mut item)) = queue.find(name) else {
             return Duration::ZERO;
         };
-        let took = item
-            .begun
-            .take()
-            .map_or(Duration::ZERO, |begun| now - begun);
+        let begun = item.begun.take();
+        let took = begun.map_or(Duration::ZERO, |begun| now - begun);
         self.worked.observe(took.as_secs_f64());
         if item.asked.is_none() {
             item.timer = again.and_then(|wait| now.checked_add(wait));
-            if item.timer.is_none() {
-                items.remove(name);
-            }
+            item.due = false;
         }
+        let left = item.asked.is_some() || item.timer.is_some();
+        queue.change(&name, left.then_some(item));
         took
     }
 
     /// The object was asked for and is not there any more.
     pub fn missing(&self, namespace: Option<&str>, name: &str) {
-        lock(&self.items).remove(&key(namespace, name));
+        let name = Arc::new(key(namespace, name));
+        lock(&self.queue).change(&name, None);
     }
 
     /// Brings the gauges up to date.
@@ -161,23 +143,13 @@ impl Backlog {
     }
 
     fn measure_at(&self, now: Instant) {
-        let items = lock(&self.items);
-        let waiting = items
-            .values()
-            .filter(|item| item.begun.is_none() && item.ready_since(now).is_some())
-            .count();
-        let under_way: Vec<Duration> = items
-            .values()
-            .filter_map(|item| item.begun)
-            .map(|begun| now.saturating_duration_since(begun))
-            .collect();
+        let mut queue = lock(&self.queue);
+        queue.advance(now);
         let count = |n: usize| i64::try_from(n).unwrap_or(i64::MAX);
-        self.depth.set(count(waiting));
-        self.active.set(count(under_way.len()));
-        self.unfinished
-            .set(under_way.iter().sum::<Duration>().as_secs_f64());
-        let longest = under_way.into_iter().max().unwrap_or_default();
-        self.longest.set(longest.as_secs_f64());
+        self.depth.set(count(queue.waiting()));
+        self.active.set(count(queue.active()));
+        self.unfinished.set(queue.unfinished(now));
+        self.longest.set(queue.longest(now).as_secs_f64());
     }
 }
 
@@ -244,7 +216,7 @@ mod tests {
         assert_eq!(backlog.depth.get(), 1);
         backlog.begin_at(name("a"), start + 2 * SECOND);
         backlog.end_at(&name("a"), None, start + 2 * SECOND);
-        assert!(lock(&backlog.items).is_empty());
+        assert!(lock(&backlog.queue).is_empty());
     }
 
     #[test]

@@ -94,6 +94,8 @@ pub const PHASES: &[&str] = &[
     "Failed",
     "Cancelled",
 ];
+/// The statuses of a condition.
+pub const READY: &[&str] = &["True", "False", "Unknown"];
 /// The operations of the service, as in its document.
 pub const OPERATIONS: &[&str] = &[
     "getVersion",
@@ -145,6 +147,18 @@ pub const NOT_READY: &[&str] = &[
     OTHER,
 ];
 
+/// Why a Kubernetes Event is not published: its object's allowance is used up; 4096 wait already; 2048 wait and
+/// it was published before a restart, most likely; the API server refused it; its namespace is gone or being
+/// deleted; three tries got no answer that helps.
+pub const DROPPED: &[&str] = &[
+    "too_many",
+    "queue_full",
+    "repeated",
+    "refused",
+    "namespace_gone",
+    "no_answer",
+];
+
 const CONTROLLER: Label = label("controller", CONTROLLERS);
 const QUEUE: Label = label("name", CONTROLLERS);
 const RESULT: Label = label("result", &["success", "error", "requeue", "requeue_after"]);
@@ -176,7 +190,7 @@ const SERVICE_BUCKETS: &[f64] = &[
 
 catalogue! {
     group "Runs and Workspaces",
-    "Counted in the operator's caches, at the moment of the scrape.";
+    "Kept as the operator's caches change: a scrape looks at no object. A rendering is handed out for up to a second.";
     {
         RUNS: Kind::Gauge, "run_operator_runs", [label("phase", PHASES)],
             "Run objects by phase; one without a status counts as Pending";
@@ -189,7 +203,7 @@ catalogue! {
         REMEMBERED: Kind::Gauge, "run_operator_remembered_runs", [],
             "Run objects that this process keeps something of beside its cache; those that are gone are forgotten within seconds";
         WORKSPACES: Kind::Gauge, "run_operator_workspaces",
-            [label("kind", &["Workspace", "ClusterWorkspace"]), label("ready", &["True", "False", "Unknown"])],
+            [label("kind", &["Workspace", "ClusterWorkspace"]), label("ready", READY)],
             "Workspace objects of either kind by their Ready condition; one without it counts as Unknown";
         WORKSPACES_NOT_READY: Kind::Gauge, "run_operator_workspaces_not_ready", [label("reason", NOT_READY)],
             "Workspace objects of either kind that are not Ready, by the condition's reason";
@@ -283,8 +297,8 @@ catalogue! {
             "Time from a request to the head of its answer, or until it was given up, by method and host";
         IN_SYNC: Kind::Gauge, "run_operator_in_sync", [],
             "1 if the caches are in sync with the API server, as /readyz says; 0 if not, and then nothing is served";
-        EVENTS_DROPPED: Kind::Counter, "run_operator_events_dropped_total", [],
-            "Kubernetes Events not published: too many, refused or not answered";
+        EVENTS_DROPPED: Kind::Counter, "run_operator_events_dropped_total", [label("cause", DROPPED)],
+            "Kubernetes Events not published, by cause; a crash loses Events that nobody counts";
     }
     group "Leader election",
     "With `--leader-elect` alone. The name is component-base's. A standby counts no Runs and no Workspaces: the sum over \

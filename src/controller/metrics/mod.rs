@@ -17,6 +17,8 @@ mod exposition;
 mod family;
 mod kubernetes;
 mod process;
+mod queue;
+mod rendered;
 #[cfg(test)]
 mod tests;
 
@@ -25,6 +27,7 @@ use catalogue::{CONTROLLERS, NO_ANSWER, NO_STATUS};
 pub use exposition::Format;
 use family::{Family, single};
 pub use kubernetes::CountRequests;
+pub use rendered::Rendered;
 
 /// Every metric, registered once.
 pub struct Metrics {
@@ -77,8 +80,7 @@ pub struct Metrics {
     pub token_changes: Counter,
     /// Whether the caches are in sync: 1 or 0.
     pub in_sync: Gauge,
-    /// Kubernetes Events that were not published.
-    pub events_dropped: Counter,
+    events_dropped: Family<Counter>,
 }
 
 /// How a reconcile ended.
@@ -107,6 +109,36 @@ pub enum PauseCause {
     TooManyRequests,
     /// Several calls in a row got no answer.
     NoAnswer,
+}
+
+/// Why a Kubernetes Event was not published.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DropCause {
+    /// Its object had used up its allowance.
+    TooMany,
+    /// Too many waited to be sent.
+    QueueFull,
+    /// Half as many waited, and it was published before, most likely.
+    Repeated,
+    /// The API server refused it.
+    Refused,
+    /// Its namespace is gone, or is being deleted.
+    NamespaceGone,
+    /// The API server gave no answer, or none that helps, to any of the tries.
+    NoAnswer,
+}
+
+impl DropCause {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::TooMany => "too_many",
+            Self::QueueFull => "queue_full",
+            Self::Repeated => "repeated",
+            Self::Refused => "refused",
+            Self::NamespaceGone => "namespace_gone",
+            Self::NoAnswer => "no_answer",
+        }
+    }
 }
 
 impl Metrics {
@@ -149,7 +181,7 @@ impl Metrics {
             backlogs: CONTROLLERS.iter().map(backlog).collect(),
             kubernetes: kubernetes::Families::new(of),
             in_sync: single(of, &catalogue::IN_SYNC),
-            events_dropped: single(of, &catalogue::EVENTS_DROPPED),
+            events_dropped: Family::new(of, &catalogue::EVENTS_DROPPED),
             leader: Family::new(of, &catalogue::LEADER),
             tasks: single(of, &catalogue::TASKS),
             process: process::Process::new(of),
@@ -209,6 +241,11 @@ impl Metrics {
         self.pauses.of(&[cause]).inc();
     }
 
+    /// So many Kubernetes Events were not published.
+    pub fn events_dropped(&self, cause: DropCause, count: u64) {
+        self.events_dropped.of(&[cause.as_str()]).inc_by(count);
+    }
+
     /// Whether this process leads, by the Lease of this name. Without an election there is no such series.
     pub fn set_leader(&self, lease: &str, leads: bool) {
         self.leader.of(&[lease]).set(i64::from(leads));
@@ -234,13 +271,15 @@ impl Metrics {
         self.workspaces_not_ready.of(&[reason]).set(gauge(count));
     }
 
+    /// The number of asynchronous tasks that have begun and not ended.
+    pub fn set_tasks(&self, count: usize) {
+        self.tasks.set(gauge(count));
+    }
+
     /// The text that Prometheus scrapes.
     pub fn encode(&self, format: Format) -> Result<String, std::fmt::Error> {
         for (_, backlog) in &self.backlogs {
             backlog.measure();
-        }
-        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
-            self.tasks.set(gauge(runtime.metrics().num_alive_tasks()));
         }
         self.process.measure();
         let mut text = String::new();

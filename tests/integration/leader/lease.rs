@@ -68,6 +68,39 @@ async fn a_deleted_lease_is_made_again_and_one_leads() {
     assert_eq!(world.service.runs().await.len(), 1);
 }
 
+/// What a hundred scrapers are answered is all of it, or that they come again.
+#[tokio::test]
+async fn a_leader_that_a_hundred_scrape_keeps_its_lease_and_goes_on() {
+    const SCRAPERS: usize = 100;
+    const EACH: usize = 30;
+    let world = elected(SHORT).await;
+    let leader = world.operator();
+    until_it_leads(leader).await;
+    let before = record(&world).await;
+    let scrape = async |_| {
+        let mut whole = 0;
+        for _ in 0..EACH {
+            let (status, text) = leader.fetch("metrics").await.unwrap();
+            assert!(matches!(status, 200 | 503), "{status}: {text}");
+            whole += usize::from(status == 200 && text.contains("process_start_time_seconds"));
+        }
+        whole
+    };
+    let scraped = futures::future::join_all((0..SCRAPERS).map(scrape));
+    let live = async {
+        world.create_run("train", json!({})).await;
+        world.phase("train", Phase::Succeeded).await;
+    };
+    let (whole, ()) = tokio::join!(scraped, live);
+    let whole: usize = whole.iter().sum();
+    println!("{whole} of {} scrapes were answered", SCRAPERS * EACH);
+    assert!(whole > 0);
+    assert!(leads(leader).await);
+    let after = record(&world).await;
+    assert_eq!(after.lease_transitions, before.lease_transitions);
+    assert_eq!(after.holder_identity, before.holder_identity);
+}
+
 /// The thief's clock is far ahead: were it believed, nobody would lead for two hundred years.
 #[tokio::test]
 async fn a_leader_whose_lease_names_another_ends_and_what_nobody_renews_is_taken_over() {

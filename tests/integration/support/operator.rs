@@ -4,6 +4,10 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
+use tokio::io::AsyncWriteExt;
+use tokio::net::TcpStream;
+
+use super::series::series;
 use super::wait::eventually;
 use crate::cluster::{Output, Process};
 
@@ -133,6 +137,22 @@ impl Operator {
         });
         let line = line.unwrap_or_else(|| panic!("no series {series} in {text}"));
         line.rsplit(' ').next().unwrap().parse().unwrap()
+    }
+
+    /// The sum of all series of a metric.
+    pub(crate) async fn total(&self, metric: &str) -> f64 {
+        let (_, text) = self.fetch("metrics").await.unwrap();
+        let all = series(&text).into_iter().filter(|one| one.name == metric);
+        all.map(|one| one.value).sum()
+    }
+
+    /// Sends a request for a path and reads nothing of the answer: the connection stays open.
+    pub(crate) async fn ask_and_read_nothing(&self, path: &str) -> TcpStream {
+        let address = self.origin.strip_prefix("http://").unwrap();
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        let request = format!("GET /{path} HTTP/1.1\r\nHost: {address}\r\n\r\n");
+        stream.write_all(request.as_bytes()).await.unwrap();
+        stream
     }
 
     /// The pid of the operator itself.
