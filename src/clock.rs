@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn process_time_goes_by_the_monotonic_clock_alone() {
+    fn process_time_follows_only_the_monotonic_clock() {
         let start = Start {
             wall: at(0),
             at: Instant::now(),

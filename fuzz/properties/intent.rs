@@ -85,6 +85,7 @@ fn decided(run: &Run, now: Timestamp) -> Decision {
             poll_max: Duration::from_mins(1),
         },
         now,
+        wall: now,
     })
 }
 

@@ -46,8 +46,8 @@ use super::{
     wake,
 };
 
-/// Reads of Secrets at the same time: the API server serves others too.
-const SECRET_READS: usize = 32;
+/// Reads of Secrets, and writes of Workspaces, at the same time.
+const API_REQUESTS: usize = 32;
 
 /// What the operator was told at its start.
 #[derive(Clone, Debug)]
@@ -123,8 +123,8 @@ pub struct Context {
     pub versions: Versions,
     /// The connections to services.
     pub http: HttpPool,
-    /// Bounds the reads of Secrets at the same time.
-    pub secret_reads: Semaphore,
+    /// Bounds the requests for Workspaces to the API server at the same time, each a connection.
+    pub api_requests: Semaphore,
     /// The Secrets that Workspaces name.
     pub secrets: SecretTable,
     /// The places for event streams.
@@ -170,7 +170,7 @@ impl Context {
             places: Arc::default(),
             versions: Versions::default(),
             http: HttpPool::default(),
-            secret_reads: Semaphore::new(SECRET_READS),
+            api_requests: Semaphore::new(API_REQUESTS),
             secrets: SecretTable::default(),
             absent: Absent::default(),
             run_index: RunIndex::default(),

@@ -116,13 +116,14 @@ impl Follower {
     /// Until shutdown, or until it is aborted.
     pub(super) async fn follow(mut self) {
         let ctx = Arc::clone(&self.ctx);
+        let hurry = Arc::clone(&self.hurry);
         tokio::select! {
-            () = self.streams() => {}
+            () = self.streams(&hurry) => {}
             () = ctx.shutdown.cancelled() => {}
         }
     }
 
-    async fn streams(&mut self) {
+    async fn streams(&mut self, hurry: &Notify) {
         if self.failures > 0 {
             let seed = backoff::seed(&self.entry.uid, self.failures);
             sleep(backoff::delay(self.failures, None, seed)).await;
@@ -145,10 +146,12 @@ impl Follower {
                 end = self.connect(&live, permit, &place).await;
             }
             drop(place);
+            // Made before the pause is decided: whoever hurries after that is heard, nobody before.
+            let hurried = hurry.notified();
             let pause = self.ended(&live, end);
             tokio::select! {
                 () = sleep(pause) => {}
-                () = self.hurry.notified() => {}
+                () = hurried => {}
             }
         }
     }
@@ -251,7 +254,7 @@ impl Follower {
         let mut moves: Option<Instant> = None;
         loop {
             let current = slot.borrow_and_update().clone();
-            if !current.keeps(&self.place) || !current.view.keeps_streams(&self.place) {
+            if !current.keeps(&self.place) {
                 return End::Unusable;
             }
             let newer = self

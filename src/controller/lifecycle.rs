@@ -29,8 +29,8 @@ use super::{
     secret_watch, stream_places, wall_clock, workspaces,
 };
 
-/// Concurrency of the checks of Workspaces, in kube's terms no bound: each waits for its own service, and
-/// those that hang must not hold up the others.
+/// Concurrency of the reconciles of Workspaces, in kube's terms no bound: the calls of their checks are bounded by
+/// `check_places`, fairly, and whoever waits there must hold up no other.
 const UNBOUNDED: u16 = 0;
 
 /// The controller, ready to run.

@@ -35,7 +35,7 @@ pub(super) async fn follow(ctx: Arc<Context>, scope: Scope, writer: Writer<Label
         Scope::Namespace(name) => source.fields(format!("metadata.name={name}")),
     };
     // Nothing in it can be undecodable: it is metadata alone.
-    let events = apiserver::watch(source).filter_map(async |event| readable(event));
+    let events = apiserver::watch(source).filter_map(|event| std::future::ready(readable(event)));
     let events = events.map(Ok::<_, watcher::Error>);
     let mut events = Box::pin(reflector(writer, events));
     let mut filled = false;

@@ -30,8 +30,8 @@ pub async fn read(
     let SecretName { namespace, name } = secret;
     let api: Api<Secret> = Api::namespaced(ctx.client.clone(), namespace);
     let note = |read| ctx.secrets.note(workspace, secret, read);
-    // Closed never.
-    let _one = ctx.secret_reads.acquire().await.ok();
+    // The semaphore is never closed.
+    let _one = ctx.api_requests.acquire().await.ok();
     let found = match tokio::time::timeout(TIMEOUT, api.get_opt(name)).await {
         Ok(Ok(Some(found))) => found,
         Ok(Ok(None)) => {

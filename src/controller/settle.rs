@@ -188,6 +188,7 @@ pub(super) async fn write_status<K: Kind>(
         publish(ctx, workspace, key, status, waits);
         return ReconcileResult::requeue_after;
     }
+    let _one = ctx.api_requests.acquire().await.ok();
     let api = K::api(ctx.client.clone(), &key.namespace);
     match writes::write_status(&api, workspace, status).await {
         Ok(_) => {

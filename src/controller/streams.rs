@@ -89,7 +89,7 @@ pub(super) fn follow(
         Follow::Finish => {
             if entry.with(|state| !state.memory.last_events.reading_on()) {
                 learn(ctx, entry, slot, Learned::ReadingOn);
-                entry.with(|state| state.stream.hurry.notify_one());
+                entry.with(|state| state.stream.hurry.notify_waiters());
             }
             // After a start the Workspace is not known yet; the status says where the run lives.
             let place = status.and_then(|s| s.workspace.as_ref());

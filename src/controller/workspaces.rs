@@ -137,6 +137,7 @@ async fn hold<K: Kind>(ctx: &Context, workspace: &K, key: &Key) -> Result<Option
     if workspace.meta().deletion_timestamp.is_some() || writes::held(workspace) {
         return Ok(None);
     }
+    let _one = ctx.api_requests.acquire().await.ok();
     let api = K::api(ctx.client.clone(), &key.namespace);
     writes::write_finalizer(&api, workspace, true)
         .await
@@ -217,8 +218,10 @@ async fn examine<K: Kind>(ctx: &Context, workspace: &K, key: &Key) -> (Duration,
         return (AFTER_SILENCE, ReconcileResult::error);
     }
     let standing = settle::standing(ctx, workspace, key);
-    if check.learnt_nothing() && standing.verified {
-        // The API server didn't answer; the token in use is as good as it was.
+    let view = ctx.registry.slot(key).view;
+    let said = standing.verified || matches!(view, WorkspaceView::NotReady { .. });
+    if check.learnt_nothing() && said {
+        // The API server didn't answer; what is known of the Workspace stands.
         ctx.checks.secret_changed(key);
         return (AFTER_SILENCE, ReconcileResult::error);
     }

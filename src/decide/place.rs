@@ -43,21 +43,6 @@ impl WorkspaceView {
         }
     }
 
-    /// Whether an event stream of what is pinned to `place` may stay open. It was opened with a verified token;
-    /// while that is not rejected and the place is not known to be another, trouble with a check or with a
-    /// token that came later closes nothing.
-    pub fn keeps_streams(&self, place: &ResolvedWorkspace) -> bool {
-        match self {
-            Self::Unknown => true,
-            Self::Missing => false,
-            Self::NotReady { reason, .. } => matches!(
-                reason,
-                Reason::ServiceUnavailable | Reason::ContractViolation | Reason::Checking
-            ),
-            Self::Ready(_) => self.serves(place),
-        }
-    }
-
     /// Whether calls for what is pinned to `place` may be made.
     pub fn serves(&self, place: &ResolvedWorkspace) -> bool {
         self.place()

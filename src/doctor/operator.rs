@@ -34,7 +34,7 @@ pub(super) async fn finding(client: &Client, namespace: &str, name: &str) -> Fin
     let leases: Api<Lease> = Api::namespaced(client.clone(), namespace);
     let place = format!("{namespace}/{name}");
     match bounded(leases.get_opt(name)).await {
-        Ok(Some(lease)) => renewed(&leases, lease, name, &place).await,
+        Ok(Some(lease)) => renewed(&leases, &lease, name, &place).await,
         Ok(None) => deployed(client, namespace, name, true).await,
         Err(Refused {
             code: Some(403), ..
@@ -48,7 +48,7 @@ fn holder(lease: &Lease) -> Option<&str> {
     holder.filter(|holder| !holder.is_empty())
 }
 
-async fn renewed(leases: &Api<Lease>, first: Lease, name: &str, place: &str) -> Finding {
+async fn renewed(leases: &Api<Lease>, first: &Lease, name: &str, place: &str) -> Finding {
     let spec = first.spec.as_ref();
     let seconds = spec.and_then(|spec| spec.lease_duration_seconds);
     let duration = Duration::from_secs(seconds.and_then(|s| s.try_into().ok()).unwrap_or_default());
@@ -65,7 +65,7 @@ async fn renewed(leases: &Api<Lease>, first: Lease, name: &str, place: &str) -> 
             }
         }
         if let Some(holder) = holder(&last)
-            && renewed_at(&last) != renewed_at(&first)
+            && renewed_at(&last) != renewed_at(first)
         {
             return AT_WORK.ok(format!("{holder} renews the Lease {place}."));
         }

@@ -32,7 +32,7 @@ fn event(id: &str) -> Received {
 
 fn streaming(mut case: Case, id: &str, state: Option<&str>) -> Case {
     let wall = case.wall();
-    case.streaming = true;
+    case.stream = run_operator::decide::Stream::Open;
     let feed = &mut case.memory.feed;
     feed.receive(&event(id), state, Some("running"), wall);
     case
@@ -49,7 +49,7 @@ fn paced() -> Vec<(&'static str, Case)> {
         ..problem(429, "slow")
     };
     let mut followed = running();
-    followed.streaming = true;
+    followed.stream = run_operator::decide::Stream::Open;
     let mut paused = running();
     paused.held = Some(Held::Paused { until: at(600) });
     let mut paused_create = Case::new();

@@ -80,12 +80,17 @@ fn changed(from: &str, to: &str) -> Result<Contract, ContractError> {
 #[case(
     "refusedFor: [400, 413, 422]",
     "refusedFor: [500]",
-    "the contract file is wrong at create.refusedFor: 500 can't refuse a create for good; use 4xx other than 401, 403, 409 and 429"
+    "the contract file is wrong at create.refusedFor: 500 can't refuse a create for good; use 4xx other than 401, 403, 408, 409, 425 and 429"
 )]
 #[case(
     "refusedFor: [400, 413, 422]",
     "refusedFor: [422, 409]",
-    "the contract file is wrong at create.refusedFor: 409 can't refuse a create for good; use 4xx other than 401, 403, 409 and 429"
+    "the contract file is wrong at create.refusedFor: 409 can't refuse a create for good; use 4xx other than 401, 403, 408, 409, 425 and 429"
+)]
+#[case(
+    "refusedFor: [400, 413, 422]",
+    "refusedFor: [422, 408]",
+    "the contract file is wrong at create.refusedFor: 408 can't refuse a create for good; use 4xx other than 401, 403, 408, 409, 425 and 429"
 )]
 #[case(
     "keyRetentionSeconds: 86400",

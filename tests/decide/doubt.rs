@@ -205,7 +205,7 @@ fn a_retry_withdraws_the_proof_with_a_new_epoch(#[case] case: Case, #[case] prov
     assert_eq!(case.clone().restarted().deleting().does(), "intent");
     let refused = case.posted(Err(problem(403, "no"))).settle();
     assert_eq!(
-        refused.at(20).deleting().does(),
+        refused.at(11).deleting().does(),
         if proved { "release" } else { "nothing" }
     );
 }

@@ -51,27 +51,6 @@ fn without_a_verified_token_no_place_is_served() {
     }
 }
 
-#[rstest]
-#[case::being_checked(WorkspaceView::Unknown, true)]
-#[case::away(not_ready(), true)]
-#[case::another_session(WorkspaceView::Ready(session(7)), true)]
-#[case::gone(WorkspaceView::Missing, false)]
-#[case::rejected(why(Reason::Unauthorized), false)]
-#[case::another_workspace_s_token(why(Reason::WorkspaceMismatch), false)]
-#[case::not_allowed_any_more(why(Reason::BaseUrlNotAllowed), false)]
-#[case::another_place(other_url(), false)]
-#[case::another_identity(other_identity(), false)]
-fn what_closes_an_open_stream(#[case] view: WorkspaceView, #[case] stays: bool) {
-    assert_eq!(view.keeps_streams(&place()), stays);
-}
-
-fn why(reason: Reason) -> WorkspaceView {
-    WorkspaceView::NotReady {
-        reason,
-        message: "no".into(),
-    }
-}
-
 fn in_doubt() -> Case {
     Case::new().mine().posted(Err(lost())).at(700)
 }

@@ -15,7 +15,7 @@ fn running() -> Case {
         .submitted("running")
         .got(Ok(view("running")))
         .settle();
-    case.streaming = true;
+    case.stream = run_operator::decide::Stream::Open;
     case
 }
 

@@ -178,7 +178,7 @@ fn another_session_alone_makes_no_run_read_or_write() {
         .got(Ok(crate::support::view("running")))
         .settle();
     let mut case = case.view(WorkspaceView::Ready(session)).at(1);
-    case.streaming = true;
+    case.stream = run_operator::decide::Stream::Open;
     assert!(at_rest(&case));
 }
 

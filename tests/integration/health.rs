@@ -115,7 +115,7 @@ async fn a_scraper_that_reads_nothing_holds_up_no_probe() {
     eventually("it is scraped again", async || {
         match world.operator().fetch("metrics").await {
             Ok((200, _)) => Ok(()),
-            other => Err(other.map(|(status, _)| status)),
+            other => Err(format!("{:?}", other.map(|(status, _)| status))),
         }
     })
     .await;

@@ -169,7 +169,7 @@ async fn killed_while_it_cancels_it_goes_on_cancelling() {
 }
 
 #[tokio::test]
-async fn killed_between_the_end_and_the_release_it_takes_the_finalizer_off_without_a_call() {
+async fn killed_between_end_and_release_it_reads_one_stream_only() {
     let mut world = World::new().await;
     let history = world.history().await;
     world.create_run("train", json!({})).await;
@@ -185,10 +185,13 @@ async fn killed_between_the_end_and_the_release_it_takes_the_finalizer_off_witho
         .patch_run("train", json!({"metadata": metadata}))
         .await;
     let calls = world.service.run_calls().await;
+    let streams = world.service.requests("streamEvents").await.len();
     world.start_operator().await;
     let released = world.released("train").await;
     assert_eq!(intent_of(&released).unwrap()["end"]["phase"], "Succeeded");
-    assert_eq!(world.service.run_calls().await, calls);
+    assert_eq!(world.service.run_calls().await, calls + 1);
+    let opened = world.service.requests("streamEvents").await.len();
+    assert_eq!(opened, streams + 1, "for the last events");
     history.holds().await;
 }
 

@@ -13,7 +13,9 @@ use tokio::sync::watch;
 use tokio::time::{sleep_until, timeout_at};
 use tokio_util::sync::CancellationToken;
 
-use super::{context::wall, metrics::Metrics, watch::chain};
+use crate::clock::wall;
+
+use super::{metrics::Metrics, watch::chain};
 
 mod election;
 #[cfg(test)]

@@ -160,8 +160,14 @@ async fn a_step_of_the_wall_clock_delays_no_check() {
 }
 
 #[tokio::test]
-async fn a_deadline_is_seen_when_the_wall_clock_steps_past_it() {
+async fn a_deadline_and_a_ttl_are_seen_when_the_clock_passes_them() {
     let (world, clock) = world().await;
+    // Nothing but the clock wakes it: it has ended.
+    let short = json!({"image": "i", "simulate": {"runTimeMs": 100}});
+    let spec = json!({"ttlSecondsAfterFinished": 1800, "workload": short});
+    world.create_run("ended", spec).await;
+    world.phase("ended", Phase::Succeeded).await;
+    world.released("ended").await;
     let endless = json!({"image": "i", "simulate": {"outcome": "never"}});
     let spec = json!({"activeDeadlineSeconds": 1800, "workload": endless});
     world.create_run("train", spec).await;
@@ -172,6 +178,7 @@ async fn a_deadline_is_seen_when_the_wall_clock_steps_past_it() {
     })
     .await;
     clock.is_wrong_by(3600);
+    world.gone("ended").await;
     let run = world.phase("train", Phase::Failed).await;
     let failed = crate::support::condition_of(&run, Type::Failed).unwrap();
     assert_eq!(failed.reason, "DeadlineExceeded");

@@ -26,7 +26,7 @@ const COLUMNS: [Type; 7] = [
 ];
 
 /// The rows of the design's table "Conditions, by situation". `!` is False; what is not named is absent.
-const ROWS: [&str; 13] = [
+const ROWS: [&str; 14] = [
     "Pending: !Accepted !Finished !Ready Reconciling",
     "Pending: !Accepted !Finished !Ready",
     "Pending: !Accepted !Finished !Ready Stalled",
@@ -37,6 +37,8 @@ const ROWS: [&str; 13] = [
     "Cancelling: Accepted !Finished !Ready Reconciling",
     "Succeeded: Accepted Finished Complete Ready",
     "Failed: Accepted Finished Failed !Ready Stalled",
+    // Refused for good: it never was at the service.
+    "Failed: !Accepted Finished Failed !Ready Stalled",
     "Cancelled: !Accepted Finished Ready",
     "Cancelled: Accepted Finished Ready",
     "Cancelled: Accepted Finished Failed !Ready Stalled",

@@ -46,10 +46,11 @@ pub(crate) enum Kind {
     TwinKey,
     OwnKeyAgain,
     Heavy,
+    Deep,
 }
 
 impl Kind {
-    pub(crate) const ALL: [Self; 24] = [
+    pub(crate) const ALL: [Self; 25] = [
         Self::Succeeds,
         Self::Fails,
         Self::Cancelled,
@@ -74,6 +75,7 @@ impl Kind {
         Self::TwinKey,
         Self::OwnKeyAgain,
         Self::Heavy,
+        Self::Deep,
     ];
 }
 
@@ -177,7 +179,7 @@ fn story(kind: Kind, image: &str, random: &mut Rng) -> (Act, Vec<(u64, Act)>) {
     let change = |after, patch: Value| vec![(after, Act::Change(patch))];
     let retry = json!({"metadata": {"annotations": {"run-operator.dev/retry": "first"}}});
     match kind {
-        Kind::Succeeds | Kind::OwnKey | Kind::Copied | Kind::Heavy => {
+        Kind::Succeeds | Kind::OwnKey | Kind::Copied | Kind::Heavy | Kind::Deep => {
             let birth = of(json!({}), ends("succeeded"));
             (copied(kind, laden(kind, birth)), vec![])
         }
@@ -263,6 +265,8 @@ fn laden(kind: Kind, mut birth: Act) -> Act {
     let load: Value = match kind {
         // Some 200 KB.
         Kind::Heavy => vec![json!({"a": 0}); 25_000].into(),
+        // More levels than most readers of JSON take.
+        Kind::Deep => (0..200).fold(json!(0), |inner, _| json!([inner])),
         _ => return birth,
     };
     if let Act::Create(spec) = &mut birth {
@@ -310,7 +314,8 @@ impl Kind {
             | Self::OwnKey
             | Self::TwinKey
             | Self::OwnKeyAgain
-            | Self::Heavy => ends(Phase::Succeeded, Runs::One),
+            | Self::Heavy
+            | Self::Deep => ends(Phase::Succeeded, Runs::One),
             Self::Fails => ends(Phase::Failed, Runs::One),
             // Cancelled before it was submitted it has no run.
             Self::Cancelled => ends(Phase::Cancelled, Runs::AtMostOne),

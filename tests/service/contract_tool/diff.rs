@@ -208,6 +208,13 @@ fn meanings(name: &str, from: &str, to: &str) -> [String; 2] {
     "\"1.*\" accepted it before",
     "\"1.*\" still accepts it"
 )]
+#[case::in_progress(
+    "in-progress",
+    "[idempotency_in_progress]",
+    "[]",
+    "counts as proof",
+    "repeated with the same key"
+)]
 #[case::version_pointers(
     "version-pointers",
     "[/version, ",
