@@ -77,8 +77,9 @@ fn its_ttl_counts() {
         .posted(Err(problem(422, "bad")))
         .settle();
     case.run.metadata.finalizers = None;
-    assert_eq!(case.decide().again, Some(at(30)));
-    assert_eq!(case.at(30).does(), "delete");
+    // The stored time may be up to a second early.
+    assert_eq!(case.decide().again, Some(at(31)));
+    assert_eq!(case.at(31).does(), "delete");
 }
 
 #[test]

@@ -10,6 +10,8 @@ mod request;
 mod watcher;
 
 pub use list::list;
+#[cfg(test)]
+pub use object::decode;
 pub use object::{Guarded, Object};
 pub use request::{delete, read_status, send};
 pub use watcher::{Source, WatchError, watch, watch_once};

@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::api::{Run, Workspace, names, run::WorkspaceKind};
+use crate::controller::apiserver::decode;
 use crate::controller::metrics::catalogue::{NOT_READY, OTHER, PHASES, STALLED};
 use crate::controller::registry::{Key, key};
 
@@ -40,7 +41,8 @@ fn run(name: &str, fields: Value) -> DeserializeGuard<Run> {
         "metadata": {"name": name, "namespace": "team", "uid": name},
         "spec": {"workload": {"image": "a"}},
     });
-    serde_json::from_value(merged(run, fields)).unwrap()
+    let raw = serde_json::value::to_raw_value(&merged(run, fields)).unwrap();
+    decode(&raw).unwrap()
 }
 
 fn record(name: &str, fields: Value) -> Record {
@@ -359,12 +361,12 @@ fn a_run_that_has_ended_is_a_small_record() {
 }
 
 fn workspace(namespace: &str, name: &str, ready: &Value) -> DeserializeGuard<Workspace> {
-    serde_json::from_value(json!({
+    let workspace = json!({
         "apiVersion": "run-operator.dev/v1alpha1", "kind": "Workspace",
         "metadata": {"name": name, "namespace": namespace, "uid": name}, "spec": {},
         "status": {"conditions": ready},
-    }))
-    .unwrap()
+    });
+    decode(&serde_json::value::to_raw_value(&workspace).unwrap()).unwrap()
 }
 
 #[test]

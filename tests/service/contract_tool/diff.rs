@@ -168,7 +168,7 @@ fn meanings(name: &str, from: &str, to: &str) -> [String; 2] {
 )]
 #[case::idempotency(
     "idempotency",
-    ", idempotency_in_progress]",
+    ", idempotency_key_reused]",
     "]",
     "counts as proof that no run was made",
     "it stays in doubt"
@@ -185,7 +185,7 @@ fn meanings(name: &str, from: &str, to: &str) -> [String; 2] {
     "[400, 413, 422]",
     "[400, 413]",
     "is not given up",
-    "is given up for good"
+    "ends the Run as Failed"
 )]
 #[case::prefix(
     "prefix",
