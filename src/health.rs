@@ -95,11 +95,11 @@ async fn connection(server: Server, stream: TcpStream) {
         let (server, place) = (server.clone(), Arc::clone(&place));
         async move { Ok::<_, Infallible>(server.answer(&request, &place).await) }
     });
-    let served = http1::Builder::new()
+    let exchange = http1::Builder::new()
         .timer(TokioTimer::new())
         .keep_alive(false)
         .serve_connection(TokioIo::new(stream), service);
-    if !matches!(timeout(CONNECTION, served).await, Ok(Ok(()))) {
+    if !matches!(timeout(CONNECTION, exchange).await, Ok(Ok(()))) {
         tracing::trace!("a connection to the health server ended early");
     }
 }

@@ -96,7 +96,6 @@ pub(crate) async fn controller(args: ControllerArgs) -> Result<(), StartError> {
     #[cfg(feature = "proofs")]
     run_operator::points::check().map_err(StartError::Points)?;
     let mut config = config(&args)?;
-    config.max_streams = OpenFiles::raise().streams(config.max_streams);
     let wanted = leader::wanted(&args.leader_election)?;
     let metrics = Arc::new(Metrics::new());
     let client = client(&metrics, args.watch_timeout + SILENCE).await?;
@@ -106,6 +105,8 @@ pub(crate) async fn controller(args: ControllerArgs) -> Result<(), StartError> {
             .clone_into(&mut config.cluster_resource_namespace);
     }
     let listener = listen(args.listen).await?;
+    // Behind all that can be wrong: an error stands on one line.
+    config.max_streams = OpenFiles::raise().streams(config.max_streams);
     let shutdown = CancellationToken::new();
     let identity = &config.settings.process;
     let (mut election, leading) = leader::begin(wanted, identity, &metrics).await?;

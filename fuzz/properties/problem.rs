@@ -69,7 +69,8 @@ fn has_a_code(body: &[u8]) -> bool {
     let seen = |c: char| !c.is_control() && !c.is_whitespace();
     let body = text(body);
     let fields: Option<HashMap<String, &RawValue>> = serde_json::from_str(&body).ok();
-    let code = fields.and_then(|fields| serde_json::from_str::<String>(fields.get("code")?.get()).ok());
+    let code =
+        fields.and_then(|fields| serde_json::from_str::<String>(fields.get("code")?.get()).ok());
     code.is_some_and(|code| code.chars().take(129).any(seen))
 }
 

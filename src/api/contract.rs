@@ -20,8 +20,8 @@ pub use field::Field;
 pub use profile::{Limits, Timeouts};
 
 use error::invalid;
-use profile::Profile;
 use pointer::text_at;
+use profile::Profile;
 use rules::check;
 
 /// The contract file that is compiled in, with its comments.

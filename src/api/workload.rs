@@ -95,9 +95,6 @@ mod tests {
         assert!(Arc::ptr_eq(&next.0, &first.0));
         next.share(&other);
         assert!(Arc::ptr_eq(&next.0, &first.0));
-        assert_eq!(
-            serde_json::to_value(&next).unwrap(),
-            json!({"image": "a"})
-        );
+        assert_eq!(serde_json::to_value(&next).unwrap(), json!({"image": "a"}));
     }
 }

@@ -6,9 +6,7 @@ use std::time::Duration;
 
 use kube::{
     Resource,
-    runtime::{
-        reflector::{Lookup, ObjectRef, Store},
-    },
+    runtime::reflector::{Lookup, ObjectRef, Store},
 };
 use tokio::sync::Semaphore;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};

@@ -24,11 +24,13 @@ pub(super) fn runs(ctx: &Context, scope: &Scope, event: &Event<Guarded<Run>>) {
         Event::InitDone => {
             let missing = |uids: &[Arc<str>]| uids.iter().for_each(|uid| ctx.absent.expect(uid));
             let changes = index.listed(scope, missing);
-            changes.into_iter().for_each(|change| follow(ctx, change));
+            for change in &changes {
+                follow(ctx, change);
+            }
         }
         Event::Apply(run) => {
             if let Some(change) = index.apply(Record::of(run)) {
-                follow(ctx, change);
+                follow(ctx, &change);
             }
         }
         Event::Delete(run) => {
@@ -38,7 +40,7 @@ pub(super) fn runs(ctx: &Context, scope: &Scope, event: &Event<Guarded<Run>>) {
             ctx.absent.expect(&text(&meta.uid));
             let change = index.delete(&text(&meta.namespace), &text(&meta.name));
             if let Some(change) = change {
-                follow(ctx, change);
+                follow(ctx, &change);
             }
             ctx.absent.tell(&text(&meta.uid));
         }
@@ -46,7 +48,7 @@ pub(super) fn runs(ctx: &Context, scope: &Scope, event: &Event<Guarded<Run>>) {
 }
 
 /// Carries out the consequences of a change.
-fn follow(ctx: &Context, change: Change) {
+fn follow(ctx: &Context, change: &Change) {
     if let Some(uid) = &change.ended {
         ctx.claims.release(uid);
     }

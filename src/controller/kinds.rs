@@ -10,9 +10,7 @@ use crate::api::{ClusterWorkspace, Workspace, workspace::AnyWorkspace};
 use super::{apiserver::Object, context::Context, registry::Key};
 
 /// A kind of Workspace with its place in the cluster.
-pub trait Kind:
-    AnyWorkspace + Object + Debug + Serialize
-{
+pub trait Kind: AnyWorkspace + Object + Debug + Serialize {
     /// The kind's API where an object with this key lives.
     fn api(client: kube::Client, namespace: &str) -> Api<Self>;
 

@@ -7,6 +7,13 @@ use std::hash::Hash;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::{
+    apiserver::{self, Object, Source},
+    context::{Context, Guarded},
+    leader::Leading,
+    metrics::{Backlog, ReconcileResult},
+    scope::Scope,
+};
 use futures::channel::mpsc::UnboundedReceiver;
 use futures::{FutureExt, Stream, StreamExt, stream};
 use kube::{
@@ -17,13 +24,6 @@ use kube::{
         reflector::{ObjectRef, Store, reflector, store, store::Writer},
         watcher::{self, Event},
     },
-};
-use super::{
-    apiserver::{self, Object, Source},
-    context::{Context, Guarded},
-    leader::Leading,
-    metrics::{Backlog, ReconcileResult},
-    scope::Scope,
 };
 
 /// When an object is looked at again. kube's own type doesn't tell what it says.

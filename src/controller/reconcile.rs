@@ -43,21 +43,11 @@ const AFTER_REFUSAL: Duration = Duration::from_mins(1);
 
 /// Reconciles one object. Never fails: what goes wrong decides when to look again.
 pub async fn reconcile(object: Arc<Guarded<Run>>, ctx: Arc<Context>) -> (Action, ReconcileResult) {
-    let run = match &object.0 {
-        Ok(run) => Arc::new(run.clone()),
-        Err(_) => {
-            let meta = object.meta();
-            if let Some(entry) = meta.uid.as_deref().and_then(|uid| ctx.objects.get(uid)) {
-                entry.leave_queue();
-            }
-            let namespace = meta.namespace.clone().unwrap_or_default();
-            let api = Scope::Namespace(namespace).api::<Run>(ctx.client.clone());
-            let generation = meta.generation.unwrap_or_default();
-            let told = |status, what: &str| decide::undecodable::run(status, what, generation, wall());
-            undecodable::show(&ctx, &api, &object, told).await;
-            return (Action::await_change(), ReconcileResult::error);
-        }
+    let Ok(run) = &object.0 else {
+        show_undecodable(&ctx, &object).await;
+        return (Action::await_change(), ReconcileResult::error);
     };
+    let run = Arc::new(run.clone());
     let entry = ctx.objects.entry(&run);
     let begun = entry.with(|state| {
         let quarantined = state.quarantined.is_some();
@@ -80,6 +70,19 @@ pub async fn reconcile(object: Arc<Guarded<Run>>, ctx: Arc<Context>) -> (Action,
             (Action::await_change(), ReconcileResult::success)
         }
     }
+}
+
+/// A Run that can't be decoded is left alone until it changes, and says so.
+async fn show_undecodable(ctx: &Context, object: &Guarded<Run>) {
+    let meta = object.meta();
+    if let Some(entry) = meta.uid.as_deref().and_then(|uid| ctx.objects.get(uid)) {
+        entry.leave_queue();
+    }
+    let namespace = meta.namespace.clone().unwrap_or_default();
+    let api = Scope::Namespace(namespace).api::<Run>(ctx.client.clone());
+    let generation = meta.generation.unwrap_or_default();
+    let told = |status, what: &str| decide::undecodable::run(status, what, generation, wall());
+    undecodable::show(ctx, &api, object, told).await;
 }
 
 /// After the loop has ended: what a call taught is written, and nothing more is begun.

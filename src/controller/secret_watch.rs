@@ -11,11 +11,7 @@ use std::time::Duration;
 
 use futures::StreamExt;
 use k8s_openapi::api::core::v1::Secret;
-use kube::{
-    Api, Resource, ResourceExt,
-    core::PartialObjectMeta,
-    runtime::watcher::Event,
-};
+use kube::{Api, Resource, ResourceExt, core::PartialObjectMeta, runtime::watcher::Event};
 use tokio::time::{Instant, MissedTickBehavior, interval_at};
 
 use crate::decide::backoff;
@@ -209,13 +205,7 @@ fn forbids(error: &WatchError) -> bool {
 }
 
 /// A forbidden watch is told of once, until something else comes of it.
-fn report(
-    watched: &Watched,
-    before: Coverage,
-    now: Coverage,
-    failures: u32,
-    error: &WatchError,
-) {
+fn report(watched: &Watched, before: Coverage, now: Coverage, failures: u32, error: &WatchError) {
     let Watched { scope, name } = watched;
     if now == Coverage::Forbidden {
         if before != Coverage::Forbidden {

@@ -256,7 +256,7 @@ mod tests {
         let (gone, mut went) = mpsc::channel::<()>(1);
         assert!(begin(&entry, &tell, async move {
             let _gone = gone;
-            pending().await
+            pending::<()>().await;
         }));
         entry.close_stream();
         assert!(begin(&entry, &tell, pending()));

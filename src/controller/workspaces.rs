@@ -67,18 +67,14 @@ async fn look<K: Kind>(
     ctx: &Arc<Context>,
     key: &Key,
 ) -> (Action, ReconcileResult) {
-    let workspace = match &object.0 {
-        Ok(workspace) => workspace,
-        Err(_) => {
-            tell_runs(ctx, key);
-            let api = K::api(ctx.client.clone(), &key.namespace);
-            let generation = object.meta().generation.unwrap_or_default();
-            let told = |status, what: &str| {
-                decide::undecodable::workspace(status, what, generation, wall())
-            };
-            undecodable::show(ctx, &api, object, told).await;
-            return (Action::await_change(), ReconcileResult::error);
-        }
+    let Ok(workspace) = &object.0 else {
+        tell_runs(ctx, key);
+        let api = K::api(ctx.client.clone(), &key.namespace);
+        let generation = object.meta().generation.unwrap_or_default();
+        let told =
+            |status, what: &str| decide::undecodable::workspace(status, what, generation, wall());
+        undecodable::show(ctx, &api, object, told).await;
+        return (Action::await_change(), ReconcileResult::error);
     };
     follow_secrets(ctx, workspace, key);
     let leaving = workspace.meta().deletion_timestamp.is_some();

@@ -199,7 +199,13 @@ pub async fn delete(api: &Api<Run>, run: &Run) -> Result<(), WriteError> {
         ..DeleteParams::default()
     };
     let client = api.clone().into_client();
-    bounded(apiserver::delete(client, api.resource_url(), &run.name_any(), &params)).await
+    bounded(apiserver::delete(
+        client,
+        api.resource_url(),
+        &run.name_any(),
+        &params,
+    ))
+    .await
 }
 
 /// The effect's name, for logs.
@@ -268,7 +274,9 @@ async fn answered<K: Object>(
     bounded(apiserver::send(client, request)).await
 }
 
-pub(super) async fn bounded<T>(write: impl Future<Output = kube::Result<T>>) -> Result<T, WriteError> {
+pub(super) async fn bounded<T>(
+    write: impl Future<Output = kube::Result<T>>,
+) -> Result<T, WriteError> {
     match tokio::time::timeout(TIMEOUT, write).await {
         Ok(Ok(answer)) => Ok(answer),
         Ok(Err(error)) => Err(classify(error)),

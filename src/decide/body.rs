@@ -1,6 +1,8 @@
 //! The create's body and key: a pure function of the immutable spec, byte for byte the same in every
 //! retry (rule 1).
 
+use std::fmt::Write;
+
 use serde_json::json;
 use sha2::{Digest, Sha256};
 
@@ -25,7 +27,11 @@ fn compact_with_sorted_keys(spec: &RunSpec) -> Vec<u8> {
     let workload = spec.workload.as_str();
     let (provider, region) = (json!(spec.provider()), json!(spec.region()));
     let mut body = String::with_capacity(workload.len() + 512);
-    body.push_str(&format!(r#"{{"provider":{provider},"region":{region},"workload":"#));
+    // Writing to a String can't fail.
+    let _ = write!(
+        body,
+        r#"{{"provider":{provider},"region":{region},"workload":"#
+    );
     canonical::write(workload, &mut body);
     body.push('}');
     body.into_bytes()
@@ -33,7 +39,6 @@ fn compact_with_sorted_keys(spec: &RunSpec) -> Vec<u8> {
 
 /// SHA-256 in hexadecimal.
 pub fn sha256(bytes: &[u8]) -> String {
-    use std::fmt::Write;
     Sha256::digest(bytes)
         .iter()
         .fold(String::with_capacity(64), |mut hex, byte| {

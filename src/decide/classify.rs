@@ -97,8 +97,8 @@ fn refusal(call: Call, reason: Reason) -> Class {
 /// Whether an answer to a create proves on its own that this very request made no run: a 4xx problem
 /// other than 408, 425 (given up on, or put off) and a conflict of keys, in which another request may have made one.
 pub fn answers_not_created(failure: &Failure, class: Class) -> bool {
-    let refuses = |s| (400..500).contains(&s) && ![408, 425].contains(&s);
-    let refused = failure.http_status.is_some_and(refuses);
+    let says_no = |s| (400..500).contains(&s) && ![408, 425].contains(&s);
+    let refused = failure.http_status.is_some_and(says_no);
     let proof = match failure.kind {
         FailureKind::Problem => refused || !holds(Rule::RefusalProves),
         FailureKind::Bare => refused && !holds(Rule::ProblemProves),

@@ -238,16 +238,14 @@ fn staleness(f: &Facts<'_>) -> Staleness {
             since,
         } => {
             let unusable = holds(Rule::VerifiedToken);
-            match f.not_said_yet(*since) {
-                // What the status says stands until then.
-                Some(said_at) => Staleness {
-                    said_at: Some(said_at),
-                    ..Staleness::of(wording::stale_as_said(f), unusable)
-                },
-                None => {
-                    let why = wording::workspace_not_ready(f, *reason, message);
-                    Staleness::of(Some(why), unusable)
-                }
+            let Some(said_at) = f.not_said_yet(*since) else {
+                let why = wording::workspace_not_ready(f, *reason, message);
+                return Staleness::of(Some(why), unusable);
+            };
+            // What the status says stands until then.
+            Staleness {
+                said_at: Some(said_at),
+                ..Staleness::of(wording::stale_as_said(f), unusable)
             }
         }
         WorkspaceView::Ready(session) => {

@@ -90,9 +90,7 @@ fn cancel_at(f: &Facts<'_>, outlook: &Outlook) -> Option<Timestamp> {
     let again = match (refused, memory.cancel.answered_at, stored) {
         (Some(refused), _, _) => f.next_attempt(refused),
         (None, Some(answered), _) => later(answered, gap(f)),
-        (None, None, Some(accepted)) => {
-            later(f.o.now, gap(f).saturating_sub(f.since(accepted)))
-        }
+        (None, None, Some(accepted)) => later(f.o.now, gap(f).saturating_sub(f.since(accepted))),
         (None, None, None) => return Some(allowed),
     };
     // What was seen of a run that the service denies since shows nothing any more.

@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 
 use crate::api::{
-    ConditionType as Type, Reason, RunStatus, WorkspaceStatus,
+    ConditionType as Type, Phase, Reason, RunStatus, WorkspaceStatus,
     conditions::{self, ConditionUpdate},
     run::ReadyWhen,
 };
@@ -18,12 +18,14 @@ const TODO: &str = "Correct it, or apply the CRDs of this operator's version.";
 /// The status of a Run that can't be decoded. `what` names the part, never what stands in it. A Run that has ended
 /// stays as it is.
 pub fn run(mut status: RunStatus, what: &str, generation: i64, now: Timestamp) -> RunStatus {
-    if status.phase.is_some_and(|phase| phase.terminal()) {
+    if status.phase.is_some_and(Phase::terminal) {
         return status;
     }
     let why = Why::new(
         Reason::RunInvalid,
-        format!("The operator can't read this Run: {what}. Nothing is done for it until it changes. {TODO}"),
+        format!(
+            "The operator can't read this Run: {what}. Nothing is done for it until it changes. {TODO}"
+        ),
     );
     let blocked = Situation::Blocked(why);
     situation::apply(&mut status, &blocked, ReadyWhen::default(), generation, now);
@@ -37,8 +39,7 @@ pub fn workspace(
     generation: i64,
     now: Timestamp,
 ) -> WorkspaceStatus {
-    let message =
-        format!("The operator can't read this Workspace: {what}. Its Runs wait. {TODO}");
+    let message = format!("The operator can't read this Workspace: {what}. Its Runs wait. {TODO}");
     status.observed_generation = Some(generation);
     for (kind, holds) in [
         (Type::Ready, Some(false)),

@@ -98,17 +98,16 @@ impl HttpClients {
 fn system_tls(alpn: &[&str]) -> Result<rustls::ClientConfig, ConfigError> {
     static ROOTS: Mutex<Option<Arc<RootCertStore>>> = Mutex::new(None);
     let mut known = ROOTS.lock().unwrap_or_else(PoisonError::into_inner);
-    let roots = match &*known {
-        Some(roots) => Arc::clone(roots),
-        None => {
-            let mut roots = RootCertStore::empty();
-            // What can't be parsed is left out, as it is by every other program.
-            roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
-            if roots.is_empty() {
-                return Err(ConfigError::NoSystemRoots);
-            }
-            Arc::clone(known.insert(Arc::new(roots)))
+    let roots = if let Some(roots) = &*known {
+        Arc::clone(roots)
+    } else {
+        let mut roots = RootCertStore::empty();
+        // What can't be parsed is left out, as it is by every other program.
+        roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+        if roots.is_empty() {
+            return Err(ConfigError::NoSystemRoots);
         }
+        Arc::clone(known.insert(Arc::new(roots)))
     };
     drop(known);
     let mut tls = rustls::ClientConfig::builder()

@@ -134,14 +134,20 @@ fn nested(levels: usize) -> String {
 }
 
 fn nested_maps(levels: usize) -> String {
-    format!(r#""a":{}1{}"#, r#"{"a":"#.repeat(levels), "}".repeat(levels))
+    format!(
+        r#""a":{}1{}"#,
+        r#"{"a":"#.repeat(levels),
+        "}".repeat(levels)
+    )
 }
 
 #[tokio::test]
 async fn a_deep_workload_is_submitted_and_stops_nobody() {
     let mut world = World::new().await;
     // The document's validator makes a tree of each body, and a tree has no such depth.
-    world.service.will_differ("the body is no JSON: recursion limit exceeded");
+    world
+        .service
+        .will_differ("the body is no JSON: recursion limit exceeded");
     world.kill_operator();
     create_text(&world, "lists", &nested(130)).await;
     create_text(&world, "maps", &nested_maps(130)).await;
@@ -154,7 +160,9 @@ async fn a_deep_workload_is_submitted_and_stops_nobody() {
     let runs = world.service.runs().await;
     assert_eq!(runs.len(), 4);
     // As it is: what is too deep for the service's tree stands there as the text that it was.
-    let lists = runs.iter().find(|run| run["body"]["workload"]["image"] == "example/lists");
+    let lists = runs
+        .iter()
+        .find(|run| run["body"]["workload"]["image"] == "example/lists");
     let sent = &lists.unwrap()["body"]["workload"]["a"];
     assert_eq!(sent.as_str().unwrap(), "[".repeat(130) + &"]".repeat(130));
     // Edited while the operator watches.
@@ -173,8 +181,13 @@ async fn released_raw(world: &World, name: &str) {
     eventually(&format!("{name} has succeeded"), async || {
         let request = http::Request::get(&url).body(Vec::new()).unwrap();
         let text = world.client.request_text(request).await.unwrap();
-        let ended = text.contains(r#""phase":"Succeeded""#) && !text.contains("run-operator.dev/cancel\"");
-        if ended { Ok(()) } else { Err(text.chars().take(2000).collect::<String>()) }
+        let ended =
+            text.contains(r#""phase":"Succeeded""#) && !text.contains("run-operator.dev/cancel\"");
+        if ended {
+            Ok(())
+        } else {
+            Err(text.chars().take(2000).collect::<String>())
+        }
     })
     .await;
 }
@@ -183,7 +196,10 @@ async fn released_raw(world: &World, name: &str) {
 fn resident(world: &World) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{}/status", world.operator().pid()));
     let status = status.unwrap();
-    let line = status.lines().find(|line| line.starts_with("VmHWM:")).unwrap();
+    let line = status
+        .lines()
+        .find(|line| line.starts_with("VmHWM:"))
+        .unwrap();
     let kib: u64 = line.split_whitespace().nth(1).unwrap().parse().unwrap();
     kib * 1024
 }
@@ -208,7 +224,11 @@ async fn ten_heavy_objects_cost_what_they_weigh() {
     }
     posted(&world, 10).await;
     let ten = resident(&world) - before;
-    println!("heavy objects: 1 costs {} KiB at the peak, 10 cost {} KiB", one / 1024, ten / 1024);
+    println!(
+        "heavy objects: 1 costs {} KiB at the peak, 10 cost {} KiB",
+        one / 1024,
+        ten / 1024
+    );
     assert!(one < 32 << 20, "one costs {one} bytes");
     assert!(ten < 64 << 20, "ten cost {ten} bytes");
     // In the list of a new process too.
@@ -217,7 +237,10 @@ async fn ten_heavy_objects_cost_what_they_weigh() {
     world.create_run("last", json!({})).await;
     world.released("last").await;
     let listed = resident(&world);
-    println!("heavy objects: a process that lists ten has {} KiB at the peak", listed / 1024);
+    println!(
+        "heavy objects: a process that lists ten has {} KiB at the peak",
+        listed / 1024
+    );
     assert!(listed < before + (64 << 20), "listed: {listed} bytes");
 }
 

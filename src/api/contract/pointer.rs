@@ -68,16 +68,35 @@ mod tests {
             "a/b": {"m~n": [0, {"x": "y"}]}, "": 1, "list": ["z"], "01": true, "text": "t",
         });
         for pointer in [
-            "", "/", "/a~1b/m~0n/1/x", "/a~1b/m~0n/01", "/list/0", "/list/00", "/list/-", "/list/+0", "/list/1",
-            "/01", "/text/0", "/none", "/a~1b",
+            "",
+            "/",
+            "/a~1b/m~0n/1/x",
+            "/a~1b/m~0n/01",
+            "/list/0",
+            "/list/00",
+            "/list/-",
+            "/list/+0",
+            "/list/1",
+            "/01",
+            "/text/0",
+            "/none",
+            "/a~1b",
         ] {
-            assert_eq!(found(&document, pointer).as_ref(), document.pointer(pointer), "{pointer}");
+            assert_eq!(
+                found(&document, pointer).as_ref(),
+                document.pointer(pointer),
+                "{pointer}"
+            );
         }
     }
 
     #[test]
     fn what_is_deep_beside_it_is_no_obstacle() {
-        let text = format!(r#"{{"workload":{}{},"runId":"r"}}"#, "[".repeat(5000), "]".repeat(5000));
+        let text = format!(
+            r#"{{"workload":{}{},"runId":"r"}}"#,
+            "[".repeat(5000),
+            "]".repeat(5000)
+        );
         let raw: &RawValue = serde_json::from_str(&text).unwrap();
         assert_eq!(text_at(raw, &["/runId".to_owned()]).as_deref(), Some("r"));
     }

@@ -113,7 +113,11 @@ pub async fn list<K: Object>(
     fields: Option<&str>,
     mut enough: impl FnMut(Guarded<K>) -> bool,
 ) -> kube::Result<()> {
-    let mut pages = Pages::new(api.clone().into_client(), api.resource_url().to_owned(), fields);
+    let mut pages = Pages::new(
+        api.clone().into_client(),
+        api.resource_url().to_owned(),
+        fields,
+    );
     loop {
         let page = pages.next().await?;
         if page.items.into_iter().any(&mut enough) || page.last {

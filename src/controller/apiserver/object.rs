@@ -9,9 +9,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 
-use crate::api::{
-    ClusterWorkspace, ClusterWorkspaceSpec, Run, Workspace, WorkspaceSpec,
-};
+use crate::api::{ClusterWorkspace, ClusterWorkspaceSpec, Run, Workspace, WorkspaceSpec};
 
 /// An object as the API server holds it, which may not be what the schema promises: then its metadata, and why.
 pub type Guarded<K> = DeserializeGuard<K>;
@@ -80,7 +78,10 @@ fn part<T: DeserializeOwned>(name: &'static str, raw: &RawValue) -> Result<T, Un
 impl Undecodable {
     fn new(part: &'static str, raw: &RawValue, error: &serde_json::Error) -> Self {
         let lines = raw.get().split_inclusive('\n');
-        let before: usize = lines.take(error.line().saturating_sub(1)).map(str::len).sum();
+        let before: usize = lines
+            .take(error.line().saturating_sub(1))
+            .map(str::len)
+            .sum();
         let what = match error.classify() {
             serde_json::error::Category::Data => "a value of another type",
             serde_json::error::Category::Eof => "an early end",
@@ -247,7 +248,11 @@ mod tests {
     }
 
     fn nested(levels: usize) -> String {
-        format!("{}{}", r#"{"f:a":"#.repeat(levels), format_args!("{{}}{}", "}".repeat(levels)))
+        format!(
+            "{}{}",
+            r#"{"f:a":"#.repeat(levels),
+            format_args!("{{}}{}", "}".repeat(levels))
+        )
     }
 
     #[test]
@@ -264,16 +269,24 @@ mod tests {
 
     #[test]
     fn a_bad_item_keeps_its_name_and_says_where_without_saying_what() {
-        let run = decoded(r#"{"metadata":{"name":"train"},"spec":{"workload":{"image":"i"},"suspend":"hunter2"}}"#);
+        let run = decoded(
+            r#"{"metadata":{"name":"train"},"spec":{"workload":{"image":"i"},"suspend":"hunter2"}}"#,
+        );
         let invalid = run.0.unwrap_err();
         assert_eq!(invalid.metadata.name.as_deref(), Some("train"));
-        assert!(invalid.error.starts_with("its spec can't be decoded: a value of another type at byte"));
+        assert!(
+            invalid
+                .error
+                .starts_with("its spec can't be decoded: a value of another type at byte")
+        );
         assert!(!invalid.error.contains("hunter2"));
     }
 
     #[test]
     fn kubectls_copy_of_the_object_is_not_kept_but_its_annotation_is_there() {
-        let text = format!(r#"{{"metadata":{{"name":"a","annotations":{{"{LAST_APPLIED}":"{{}}","a":"b"}}}},"spec":{{"workload":{{}}}}}}"#);
+        let text = format!(
+            r#"{{"metadata":{{"name":"a","annotations":{{"{LAST_APPLIED}":"{{}}","a":"b"}}}},"spec":{{"workload":{{}}}}}}"#
+        );
         let run = decoded(&text).0.unwrap();
         assert_eq!(run.annotations()[LAST_APPLIED], "");
         assert_eq!(run.annotations()["a"], "b");

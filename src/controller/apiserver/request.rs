@@ -20,7 +20,12 @@ pub async fn send<K: Object>(client: Client, request: http::Request<Vec<u8>>) ->
 }
 
 /// Deletes an object. What the API server answers beside success is not read.
-pub async fn delete(client: Client, url: &str, name: &str, params: &DeleteParams) -> kube::Result<()> {
+pub async fn delete(
+    client: Client,
+    url: &str,
+    name: &str,
+    params: &DeleteParams,
+) -> kube::Result<()> {
     let request = Request::new(url)
         .delete(name, params)
         .map_err(kube::Error::BuildRequest)?;

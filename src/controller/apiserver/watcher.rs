@@ -196,7 +196,11 @@ impl Trouble {
     fn pause(&mut self, kind: &str, relist: bool, now: Instant) -> Duration {
         if relist {
             let lasted = now.saturating_duration_since(self.since) >= LASTING;
-            self.relists = if lasted { 1 } else { self.relists.saturating_add(1) };
+            self.relists = if lasted {
+                1
+            } else {
+                self.relists.saturating_add(1)
+            };
         }
         let attempt = self.failures.max(self.relists);
         let pause = backoff::delay(attempt, None, backoff::seed(kind, attempt)).min(LONGEST);
@@ -329,7 +333,11 @@ impl<K: Object> Watcher<K> {
 
     fn pages(&self) -> Pages<K> {
         let source = &self.source;
-        Pages::new(source.client.clone(), source.url.clone(), source.fields.as_deref())
+        Pages::new(
+            source.client.clone(),
+            source.url.clone(),
+            source.fields.as_deref(),
+        )
     }
 
     /// The request that begins a watch, and the client that sends it.

@@ -56,7 +56,8 @@ fn event(text: &str, version: &mut String) -> Result<Option<Event<Guarded<Run>>>
 #[test]
 fn a_line_that_nobody_can_decode_is_one_bad_item_and_the_watch_goes_on() {
     let mut version = "1".to_owned();
-    let bad = r#"{"type":"ADDED","object":{"metadata":{"name":"bad","resourceVersion":"5"},"spec":[]}}"#;
+    let bad =
+        r#"{"type":"ADDED","object":{"metadata":{"name":"bad","resourceVersion":"5"},"spec":[]}}"#;
     let seen = event(bad, &mut version).unwrap();
     let Some(Event::Apply(object)) = seen else {
         panic!("{seen:?}");

@@ -293,8 +293,8 @@ fn refs<'a>(
     names: impl Iterator<Item = (&'a Arc<str>, &'a BTreeSet<Arc<str>>)>,
 ) -> impl Iterator<Item = RunRef> {
     names.flat_map(|(namespace, names)| {
-        let named = |name: &Arc<str>| (Arc::clone(namespace), Arc::clone(name));
-        names.iter().map(named).collect::<Vec<_>>()
+        let in_full = |name: &Arc<str>| (Arc::clone(namespace), Arc::clone(name));
+        names.iter().map(in_full).collect::<Vec<_>>()
     })
 }
 

@@ -102,7 +102,7 @@ fn count(words: &[&str], counts: &[usize], word: &str) -> usize {
 #[test]
 fn a_run_waits_for_a_person_as_long_as_it_is_stalled_and_not_finished() {
     let with = |phase: &str, conditions: Value| json!({"status": {"phase": phase, "conditions": conditions}});
-    let refused = condition("Stalled", "CreateRefused");
+    let refused = condition("Stalled", "Forbidden");
     let finished = json!([
         condition("Stalled", "Failed"),
         condition("Finished", "Failed")
@@ -117,7 +117,7 @@ fn a_run_waits_for_a_person_as_long_as_it_is_stalled_and_not_finished() {
     ]);
     let counts = index.counts();
     assert_eq!(counts.stalled.iter().sum::<usize>(), 2);
-    assert_eq!(count(STALLED, &counts.stalled, "CreateRefused"), 1);
+    assert_eq!(count(STALLED, &counts.stalled, "Forbidden"), 1);
     assert_eq!(count(STALLED, &counts.stalled, OTHER), 1);
     assert_eq!(count(PHASES, &counts.phases, "Pending"), 2);
     assert_eq!(count(PHASES, &counts.phases, "Failed"), 1);

@@ -66,7 +66,9 @@ impl WorkspaceIndex {
             Scope::Namespace(namespace) => {
                 let here = table.shown.keys().filter(|name| name.0 == *namespace);
                 let here: Vec<Name> = here.cloned().collect();
-                here.iter().for_each(|name| table.remove(name));
+                for name in &here {
+                    table.remove(name);
+                }
             }
         }
         for (name, shown) in listed {

@@ -120,7 +120,12 @@ fn what_a_crash_kept_from_being_said_the_next_process_says() {
     unsaid.tell(&notes);
     assert_eq!(unsaid.reasons(), ["Submitted", "Active"]);
     let told = unsaid.events.into_iter();
-    let told: Vec<News> = told.map(|news| News { again: false, ..news }).collect();
+    let told: Vec<News> = told
+        .map(|news| News {
+            again: false,
+            ..news
+        })
+        .collect();
     assert_eq!(told, case.events, "by the same names");
     let late = case.restarted().at(300);
     assert_eq!(late.decide().notes, [], "five minutes later it is old");

@@ -60,7 +60,10 @@ pub(crate) fn act(s: &mut State, user: User, spec: &serde_json::Value) {
         User::Orphan => run.spec.deletion_policy = Some(DeletionPolicy::Orphan),
         User::Deadline => run.spec.active_deadline_seconds = Some(60),
         User::Workload if !ended => {
-            let swapped = [("image".to_owned(), "i".into()), ("swapped".to_owned(), true.into())];
+            let swapped = [
+                ("image".to_owned(), "i".into()),
+                ("swapped".to_owned(), true.into()),
+            ];
             run.spec.workload = serde_json::Map::from_iter(swapped).into();
         }
         User::Retry(n) => {

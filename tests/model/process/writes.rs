@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use run_operator::{
     api::{
-        Intent, Phase, RunStatus,
+        Intent, Phase,
         intent::{End, IntentRecord},
         run::DeletionPolicy,
     },
