@@ -3,7 +3,7 @@
 use run_operator::api::{ConditionType as Type, Phase, Run};
 use serde_json::{Value, json};
 
-use crate::support::{TOKEN, World, condition_of, holds_for_a_while, row};
+use crate::support::{TOKEN, World, condition_of, holds_for_a_while, phase_of, row};
 
 /// About two seconds of looks.
 const A_WHILE: u32 = 80;
@@ -122,9 +122,12 @@ async fn a_deadline_that_passes_while_no_call_can_be_made_cancels_when_one_can()
         .workspace_ready("default", "False", "Unauthorized")
         .await;
     move_to(&world, "train", json!(1)).await;
-    let run = world.phase("train", Phase::Cancelling).await;
+    // The Run says it once the trouble has lasted.
+    let run = world
+        .condition("train", Type::Ready, "False", "WorkspaceNotReady")
+        .await;
+    assert_eq!(phase_of(&run), Some(Phase::Cancelling));
     let ready = condition_of(&run, Type::Ready).unwrap();
-    assert_eq!(ready.reason, "WorkspaceNotReady");
     assert!(
         ready.message.contains("not cancelled yet"),
         "{}",

@@ -163,6 +163,7 @@ pub(crate) fn look(s: &mut State, slot: usize, number: u8) {
         Follow::Finish => {
             entry.streaming = false;
             for news in [
+                Learned::ReadingOn,
                 Learned::StreamOpened,
                 Learned::StreamEnded(StreamEnd::Closed),
             ] {

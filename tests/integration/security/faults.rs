@@ -35,7 +35,7 @@ pub(super) fn of_any_answer(mark: &str, secret: &str, elsewhere: u16) -> Vec<Ech
     let actions = [
         ("refusal", refused(403)),
         ("conflict", refused(409)),
-        ("invalid", refused(422)),
+        ("invalid", refused(418)),
         ("unauthorized", refused(401)),
         ("throttled", refused(429)),
         ("failing", refused(503)),
