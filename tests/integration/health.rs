@@ -31,8 +31,8 @@ async fn every_family_is_there_from_the_start_and_at_zero() {
     for metric in GROUPS[0].metrics.iter().chain(GROUPS[2].metrics) {
         // A limit is no count of what has happened.
         let counts = metric.name != "run_operator_stream_limit";
-        let of_runs = counts && metric.labels.is_empty()
-            || metric.name.starts_with("run_operator_runs");
+        let of_runs =
+            counts && metric.labels.is_empty() || metric.name.starts_with("run_operator_runs");
         let shown = text.lines().filter(|line| line.starts_with(metric.name));
         for line in shown.filter(|_| of_runs) {
             assert!(line.ends_with(" 0"), "{line}");

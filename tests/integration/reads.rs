@@ -17,8 +17,9 @@ const RUNS: usize = 40;
 const OTHERS: usize = 5;
 /// How long the answers are wrong, in milliseconds.
 const WRONG: u64 = 4000;
-/// An end, or a cancellation, is seen within this time.
-const SOON: Duration = Duration::from_secs(15);
+/// An end is seen within 15 s on a machine that has nothing else to do. The tests share theirs: three times as long,
+/// and a sixth of `--poll-max`, at which a wrong answer was followed by the next look before.
+const SOON: Duration = Duration::from_secs(45);
 /// Calls of one kind for one Run meanwhile.
 const CALLS: usize = 10;
 
@@ -88,7 +89,10 @@ async fn ends_are_seen_soon_after_four_seconds_of_wrong_answers(#[case] kinds: V
             let creates = json!({"operation": "createRun", "image": name});
             let lost = json!({"type": "doThenLose"});
             world.service.fault(creates.clone(), lost).await;
-            fault(&world, creates, answer).await;
+            // A 5xx that the service calls hopeless ends a create, and no read.
+            if *kind != "hopeless" {
+                fault(&world, creates, answer).await;
+            }
         }
         for operation in ["getRun", "streamEvents", "cancelRun"] {
             // A run that both cancel and GET deny is let go.
