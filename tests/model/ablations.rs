@@ -114,7 +114,9 @@ fn scenario(rule: Rule) -> Scenario {
         Rule::AnswerProves | Rule::DoubtHolds => people(&[Delete]).lossy(),
         Rule::RefusalProves => people(&[Delete]).answered(&[Hopeless { done: true }]),
         Rule::ProblemProves => people(&[Delete]).answered(&[Bare { done: true }]),
-        Rule::ConflictProvesNothing | Rule::LoneConflict => QUIET.lossy(),
+        Rule::ConflictProvesNothing | Rule::LoneConflict => {
+            QUIET.lossy().with(|b| b.one_word = true)
+        }
         Rule::GivenUpProvesNothing => people(&[Delete]).answered(&[GivenUp]),
         Rule::HopelessIsFinal => QUIET.answered(&[Hopeless { done: false }]),
         Rule::ViolationStalls => QUIET

@@ -99,6 +99,7 @@ pub(crate) const NONE: Budget = Budget {
     minutes: 0,
     patience: 0,
     days: 0,
+    one_word: false,
 };
 
 /// The smallest part of the world, in which nothing happens by itself.

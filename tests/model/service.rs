@@ -234,6 +234,9 @@ fn create(
             Some(_) if kept.bytes != bytes => return Err(problem(409, "idempotency_conflict")),
             // What the key made is known, whatever became of it since.
             Some(run) => return Ok(shown(run, s.service.runs[run].state())),
+            None if !packet.begun && s.left.one_word => {
+                return Err(problem(409, "idempotency_conflict"));
+            }
             None if !packet.begun => return Err(problem(409, "idempotency_in_progress")),
             None => {}
         }

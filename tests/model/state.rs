@@ -116,6 +116,8 @@ pub(crate) struct Budget {
     pub(crate) minutes: u8,
     pub(crate) patience: u8,
     pub(crate) days: u8,
+    /// The service has one word for a key that is in use by a request under way and one that was used for another.
+    pub(crate) one_word: bool,
 }
 
 /// What the model alone knows of an object.
