@@ -144,10 +144,6 @@ fn nested_maps(levels: usize) -> String {
 #[tokio::test]
 async fn a_deep_workload_is_submitted_and_stops_nobody() {
     let mut world = World::new().await;
-    // The document's validator makes a tree of each body, and a tree has no such depth.
-    world
-        .service
-        .will_differ("the body is no JSON: recursion limit exceeded");
     world.kill_operator();
     create_text(&world, "lists", &nested(130)).await;
     create_text(&world, "maps", &nested_maps(130)).await;
