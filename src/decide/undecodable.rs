@@ -13,7 +13,7 @@ use super::{
     text::{MAX_SENTENCES, cut},
 };
 
-const TODO: &str = "Correct it, or apply the CRDs of this operator's version.";
+const REMEDY: &str = "Correct it, or apply the CRDs of this operator's version.";
 
 /// The status of a Run that can't be decoded. `what` names the part, never what stands in it. A Run that has ended
 /// stays as it is.
@@ -24,7 +24,7 @@ pub fn run(mut status: RunStatus, what: &str, generation: i64, now: Timestamp) -
     let why = Why::new(
         Reason::RunInvalid,
         format!(
-            "The operator can't read this Run: {what}. Nothing is done for it until it changes. {TODO}"
+            "The operator can't read this Run: {what}. Nothing is done for it until it changes. {REMEDY}"
         ),
     );
     let blocked = Situation::Blocked(why);
@@ -39,7 +39,8 @@ pub fn workspace(
     generation: i64,
     now: Timestamp,
 ) -> WorkspaceStatus {
-    let message = format!("The operator can't read this Workspace: {what}. Its Runs wait. {TODO}");
+    let message =
+        format!("The operator can't read this Workspace: {what}. Its Runs wait. {REMEDY}");
     status.observed_generation = Some(generation);
     for (kind, holds) in [
         (Type::Ready, Some(false)),
