@@ -160,13 +160,8 @@ pub async fn write_status<K>(
 where
     K: Object + Serialize,
 {
-    let mut patch = guards(object.meta());
-    patch.push(json!({"op": "add", "path": "/status", "value": status}));
-    let patch = to_patch(patch)?;
-    let patch = Patch::Json::<()>(patch);
-    let request = Request::new(api.resource_url());
-    let request = request.patch_subresource("status", &object.name_any(), &params(), &patch);
-    answered(api, request).await
+    let request = status_request(api, object.meta(), status)?;
+    bounded(apiserver::send(api.clone().into_client(), request)).await
 }
 
 /// Writes the whole status of an object of which only the metadata is known.
@@ -175,17 +170,25 @@ pub async fn write_status_of<K: Object>(
     meta: &ObjectMeta,
     status: &impl Serialize,
 ) -> Result<(), WriteError> {
+    let request = status_request(api, meta, status)?;
+    bounded(api.clone().into_client().request_text(request))
+        .await
+        .map(drop)
+}
+
+/// The guarded patch of a whole status.
+fn status_request<K: Object>(
+    api: &Api<K>,
+    meta: &ObjectMeta,
+    status: &impl Serialize,
+) -> Result<http::Request<Vec<u8>>, WriteError> {
     let mut patch = guards(meta);
     patch.push(json!({"op": "add", "path": "/status", "value": status}));
     let patch = Patch::Json::<()>(to_patch(patch)?);
     let name = meta.name.as_deref().unwrap_or_default();
-    let request = Request::new(api.resource_url());
-    let request = request
+    Request::new(api.resource_url())
         .patch_subresource("status", name, &params(), &patch)
-        .map_err(|error| WriteError::Failed(kube::Error::BuildRequest(error)))?;
-    bounded(api.clone().into_client().request_text(request))
-        .await
-        .map(drop)
+        .map_err(|error| WriteError::Failed(kube::Error::BuildRequest(error)))
 }
 
 /// Deletes the object.
