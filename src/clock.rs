@@ -1,18 +1,17 @@
-//! The two clocks. Nowhere else is the wall clock read: `clippy.toml` sees to that.
+//! The two clocks. Only this file reads the wall clock: `clippy.toml` forbids it elsewhere.
 //!
 //! # Guarantees
-//! - [`now`] never steps, whatever is done to the wall clock. It paces: polls, retries, checks, pauses.
-//! - [`wall`] is what people and other machines agree on. It goes into what is stored, and is compared with what
-//!   was stored.
+//! - [`now`] never steps, whatever happens to the wall clock. It paces polls, retries, checks and pauses.
+//! - [`wall`] is the time shared with people and other machines. It is stored, and compared with stored times.
 //!
-//! The two are alike at the start of the process and never compared with each other, except by [`Steps`].
+//! The two are equal at the start of the process. Only [`Steps`] compares them later.
 
 use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
 use jiff::{SignedDuration, Timestamp};
 
-/// Until it differs by so much the wall clock has not stepped: the clocks are read one after the other.
+/// A smaller difference is no step: the clocks are read one after the other.
 const TOLERANCE: SignedDuration = SignedDuration::from_millis(500);
 
 static START: LazyLock<Start> = LazyLock::new(|| Start {
@@ -33,8 +32,8 @@ impl Start {
     }
 }
 
-/// Process time: what the wall clock showed when the process first asked, and what has passed since by the
-/// monotonic clock. Never stored: it means nothing to another process.
+/// Process time: the wall clock at the first call, plus the time since by the monotonic clock. Never stored: it means
+/// nothing to another process.
 pub fn now() -> Timestamp {
     START.process_time(Instant::now())
 }
@@ -51,27 +50,27 @@ pub fn wall() -> Timestamp {
     shown
 }
 
-/// How long to wait, by process time; nothing if it is past.
+/// Time left until `at` by process time; zero if it is past.
 pub fn until(at: Timestamp) -> Duration {
     Duration::try_from(at.duration_since(now())).unwrap_or_default()
 }
 
-/// Notices steps of the wall clock.
+/// Detects steps of the wall clock.
 #[derive(Debug)]
 pub struct Steps {
-    /// What the wall clock was ahead of process time.
+    /// The wall clock's lead over process time.
     ahead: SignedDuration,
 }
 
 impl Steps {
-    /// Steps are those from these times on.
+    /// Detects the steps after these times.
     pub fn new(now: Timestamp, wall: Timestamp) -> Self {
         Self {
             ahead: wall.duration_since(now),
         }
     }
 
-    /// By how much the wall clock has stepped since it was last asked; negative if it went back.
+    /// The wall clock's step since the last call; negative if it went back.
     pub fn taken(&mut self, now: Timestamp, wall: Timestamp) -> Option<SignedDuration> {
         let ahead = wall.duration_since(now);
         let step = ahead.saturating_sub(self.ahead);

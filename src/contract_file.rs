@@ -1,4 +1,4 @@
-//! Contract files as they come: from a file, from standard input, or compiled in.
+//! Contract files by source: a file, standard input, or compiled in.
 
 use std::fmt;
 use std::io::{self, Read};
@@ -9,7 +9,7 @@ use run_operator::api::{Contract, contract::ContractError};
 /// Bytes of a contract file; the one that is compiled in has about 3,000.
 const LARGEST: u64 = 1 << 20;
 
-/// Where a contract file comes from.
+/// Source of a contract file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Source {
     /// Compiled in.
@@ -21,12 +21,12 @@ pub(crate) enum Source {
 }
 
 impl Source {
-    /// Unset is the one compiled in.
+    /// The file, or the compiled-in one if unset.
     pub(crate) fn file_or_builtin(path: Option<&Path>) -> Self {
         path.map_or(Self::Builtin, |path| Self::File(path.to_owned()))
     }
 
-    /// As [`Source::file_or_builtin`], where `-` is standard input.
+    /// As [`Source::file_or_builtin`], but `-` is standard input.
     pub(crate) fn named(path: Option<&Path>) -> Self {
         match path {
             Some(path) if path == Path::new("-") => Self::Stdin,
@@ -45,7 +45,7 @@ impl fmt::Display for Source {
     }
 }
 
-/// Why a contract file can't be used.
+/// Reason why a contract file can't be used.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ContractFileError {
     #[error("failed to read the contract file {from}")]

@@ -1,5 +1,5 @@
-//! `/healthz`, `/readyz` and `/metrics`, on a thread of their own: however many ask, the loops and the
-//! Lease keep theirs.
+//! `/healthz`, `/readyz` and `/metrics`, on a thread of their own: many requests don't delay the controller's loops or
+//! the Lease.
 
 use std::convert::Infallible;
 use std::sync::{Arc, OnceLock};
@@ -19,27 +19,27 @@ use tokio_util::sync::CancellationToken;
 
 use run_operator::controller::{Probe, metrics::Format};
 
-/// Connections that are sent `/metrics` at the same time.
+/// Connections served `/metrics` at the same time.
 const SCRAPES: usize = 8;
-/// A scrape beyond them waits for so long, and is then answered 503.
+/// Wait of a further scrape before it is answered 503.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// When it may be tried again, in seconds.
+/// `Retry-After` of that answer, in seconds.
 const TRY_AGAIN: &str = "1";
-/// A connection is for one request, and ends after this time at the latest.
+/// Longest life of a connection, which serves one request.
 const CONNECTION: Duration = Duration::from_secs(10);
-/// Pause after a connection could not be accepted: the process is out of files, most likely.
+/// Pause after a connection could not be accepted, most likely for lack of file descriptors.
 const AFTER_ERROR: Duration = Duration::from_millis(100);
-/// The content type of what is no metrics.
+/// Content type of every answer but the metrics.
 const PLAIN: &str = "text/plain; charset=utf-8";
 
-/// What the connections share.
+/// State that the connections share.
 #[derive(Clone)]
 struct Server {
     probe: Probe,
     scrapes: Arc<Semaphore>,
 }
 
-/// Held by a connection that is sent `/metrics`, to its end.
+/// Scrape permit, held to the end of the connection.
 type Place = Arc<OnceLock<OwnedSemaphorePermit>>;
 
 /// Serves until shutdown, on a thread of its own.
@@ -88,7 +88,7 @@ async fn accept(listener: TcpListener, probe: Probe, shutdown: CancellationToken
     }
 }
 
-/// One connection, which is one request: a scraper that reads slowly keeps its place for a bounded time.
+/// Serves one connection with one request. A slow scraper keeps its permit for a bounded time.
 async fn connection(server: Server, stream: TcpStream) {
     let place = Place::default();
     let service = service_fn(|request| {
@@ -145,7 +145,7 @@ impl Server {
             busy.headers_mut().insert(RETRY_AFTER, again);
             return busy;
         };
-        // One request a connection: nothing is in it yet.
+        // One request per connection: no permit is set yet.
         let _ = place.set(permit);
         let accept = headers.get(ACCEPT).and_then(|value| value.to_str().ok());
         let format = Format::asked_for(accept);

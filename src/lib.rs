@@ -8,7 +8,7 @@
 //! 4. [`controller`]: observe, decide, act, write the status. The only place where both sides meet.
 //! 5. the binary: flags, health, metrics, logs.
 //!
-//! Beside them stands [`clock`], which layers 3 to 5 read.
+//! Beside them stand [`clock`], which layers 3 to 5 read, and [`util`].
 //!
 //! The feature `proofs` adds `points`: where layers 3 and 5 meet the world, a proof can stop them.
 
@@ -19,3 +19,4 @@ pub mod decide;
 #[cfg(feature = "proofs")]
 pub mod points;
 pub mod service;
+pub mod util;

@@ -1,11 +1,11 @@
-//! Layer 5: the binary. Flags in, exit code out: 0 for a good end, 1 for a lost lease, 2 for wrong flags or files.
+//! Layer 5: the binary. Reads flags and returns an exit code: 0 for success, 1 for a lost lease, 2 for wrong flags or
+//! files.
 
 mod cli;
 mod contract_file;
 mod contract_tool;
 mod doctor;
 mod health;
-mod leader;
 mod start;
 
 use std::process::ExitCode;
@@ -13,9 +13,9 @@ use std::process::ExitCode;
 use clap::Parser;
 
 use cli::{Cli, Command};
-use run_operator::controller::chain;
+use run_operator::util::error_chain;
 
-/// This process led and leads no more: whoever runs it starts it anew.
+/// The process lost its Lease after it had led. Its supervisor restarts it.
 const LEASE_LOST: u8 = 1;
 /// A wrong flag, an unreadable contract file, a bad URL; clap uses the same code.
 const WRONG_USAGE: u8 = 2;
@@ -40,8 +40,8 @@ fn main() -> ExitCode {
     }
 }
 
-/// Help and version go to standard output as they are. Of an error clap prints a page; a container's log
-/// needs the line that says what is wrong.
+/// Prints help and version to standard output. Of an error it prints only the line that names it: clap's page doesn't
+/// suit a container's log.
 fn usage(error: &clap::Error) -> ExitCode {
     if !error.use_stderr() {
         return match error.print() {
@@ -79,12 +79,12 @@ fn run(future: impl Future<Output = Result<(), start::StartError>>) -> ExitCode 
         }
     };
     let result = runtime.block_on(future);
-    // Tasks that are left, such as open streams, have nothing to finish.
+    // Remaining tasks, such as open streams, have nothing to finish.
     runtime.shutdown_background();
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("run-operator: {}", chain(&error));
+            eprintln!("run-operator: {}", error_chain(&error));
             ExitCode::from(match error {
                 start::StartError::LeaseLost(_) => LEASE_LOST,
                 _ => WRONG_USAGE,
@@ -100,7 +100,7 @@ fn print_crds() -> ExitCode {
             ExitCode::SUCCESS
         }
         Err(error) => {
-            eprintln!("run-operator: {}", chain(&error));
+            eprintln!("run-operator: {}", error_chain(&error));
             ExitCode::FAILURE
         }
     }

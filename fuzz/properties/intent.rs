@@ -6,13 +6,14 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use super::said::CONTRACT;
+use crate::api::WorkspaceKind;
 use crate::api::intent::IntentRecord;
 use crate::api::names::{FINALIZER, INTENT_ANNOTATION};
-use crate::api::run::WorkspaceKind;
 use crate::api::status::ResolvedWorkspace;
 use crate::api::{Run, RunSpec};
 use crate::decide::{
-    Decision, Effect, Memory, Observed, Session, Settings, Stream, WorkspaceView, body, decide,
+    Decision, Effect, Memory, Observed, Session, Settings, Stream, WorkspaceView, decide,
+    request::body,
 };
 
 /// This process.

@@ -9,12 +9,15 @@ use serde_json::value::RawValue;
 use super::said::{CONTRACT, REDACTOR, Said, fit, hides_the_token, request_id};
 use crate::api::Reason;
 use crate::api::contract::CodeClass;
-use crate::decide::answer::{Failure, FailureKind};
 use crate::decide::backoff;
-use crate::decide::classify::{Call, Class, answers_not_created, classify, refuses_the_bytes};
-use crate::service::answer::{Head, text};
+use crate::decide::response::answer::{Failure, FailureKind};
+use crate::decide::response::classify::{
+    Call, Class, answers_not_created, classify, refuses_the_bytes,
+};
 use crate::service::client::refused;
+use crate::service::head::Head;
 use crate::service::problem::{PROBLEM_BYTES, Problem};
+use crate::service::text::lossy;
 
 pub fn problem(input: &[u8]) {
     let Some(said) = Said::read(input) else {
@@ -40,7 +43,7 @@ pub fn problem(input: &[u8]) {
     waits_within_bounds(&failure);
 
     // The title is never branched on (rule 8), and neither are unknown fields or the media type's parameters.
-    if let Ok(Value::Object(mut said)) = serde_json::from_str(&text(said.body)) {
+    if let Ok(Value::Object(mut said)) = serde_json::from_str(&lossy(said.body)) {
         said.insert("title".to_owned(), "Already retried; not found".into());
         said.insert("x-unknown".to_owned(), "retryable".into());
         let body = Value::Object(said).to_string();
@@ -67,7 +70,7 @@ fn failure(head: Head, body: &[u8]) -> Failure {
 /// Whether a body is an object with a code, of which something is left on one line within its bounds.
 fn has_a_code(body: &[u8]) -> bool {
     let seen = |c: char| !c.is_control() && !c.is_whitespace();
-    let body = text(body);
+    let body = lossy(body);
     let fields: Option<HashMap<String, &RawValue>> = serde_json::from_str(&body).ok();
     let code =
         fields.and_then(|fields| serde_json::from_str::<String>(fields.get("code")?.get()).ok());

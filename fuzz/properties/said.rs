@@ -7,7 +7,7 @@ use reqwest::Response;
 
 use crate::api::Contract;
 use crate::service::Token;
-use crate::service::answer::Head;
+use crate::service::head::Head;
 use crate::service::redact::Redactor;
 
 /// The token in use, which the service may know and repeat; and one from before a rotation, whose forms in JSON,

@@ -4,7 +4,11 @@
 
 #[path = "../../src/api/mod.rs"]
 pub mod api;
+#[path = "../../src/clock.rs"]
+pub mod clock;
 #[path = "../../src/decide/mod.rs"]
 pub mod decide;
 #[path = "../../src/service/mod.rs"]
 pub mod service;
+#[path = "../../src/util.rs"]
+pub mod util;

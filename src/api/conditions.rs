@@ -5,7 +5,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::status::whole_seconds;
+use super::time::whole_seconds;
 
 /// The conditions of a Run and of a Workspace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

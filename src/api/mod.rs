@@ -1,5 +1,6 @@
 //! Layer 1: the custom resources and the contract file. Plain data, no I/O and no Kubernetes client.
 
+pub mod any_workspace;
 pub mod cluster_workspace;
 pub mod conditions;
 pub mod contract;
@@ -12,8 +13,10 @@ pub mod policy;
 pub mod run;
 mod schema;
 pub mod status;
+pub mod time;
 pub mod workload;
 pub mod workspace;
+pub mod workspace_ref;
 
 pub use cluster_workspace::{ClusterWorkspace, ClusterWorkspaceSpec};
 pub use conditions::{ConditionType, Reason};
@@ -24,3 +27,4 @@ pub use run::{Run, RunSpec};
 pub use status::{Phase, RunStatus};
 pub use workload::Workload;
 pub use workspace::{Workspace, WorkspaceSpec, WorkspaceStatus};
+pub use workspace_ref::{WorkspaceKey, WorkspaceKind, WorkspaceRef};

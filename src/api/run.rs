@@ -1,5 +1,6 @@
 //! The `Run` resource: what a user asks for.
 
+use super::workspace_ref::WorkspaceRef;
 use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -117,31 +118,6 @@ pub struct RunSpec {
     pub idempotency_key: Option<String>,
 }
 
-/// Names the Workspace of a Run.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Deserialize, Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-#[schemars(extend("x-kubernetes-map-type" = "atomic"))]
-pub struct WorkspaceRef {
-    /// `Workspace`, which is what unset means: one of the Run's own namespace. `ClusterWorkspace`: one
-    /// that namespaces share.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "WorkspaceKind")]
-    pub kind: Option<WorkspaceKind>,
-    /// Name of the Workspace.
-    #[schemars(length(min = 1, max = limits::MAX_NAME), regex(pattern = schema::DNS_SUBDOMAIN))]
-    pub name: String,
-}
-
-/// The kinds that a Run can refer to.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Deserialize, Serialize, JsonSchema)]
-pub enum WorkspaceKind {
-    /// A Workspace in the Run's namespace.
-    #[default]
-    Workspace,
-    /// A `ClusterWorkspace`, shared by namespaces.
-    ClusterWorkspace,
-}
-
 /// What happens to the run when its object is deleted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 pub enum DeletionPolicy {
@@ -207,21 +183,5 @@ impl Run {
     pub fn ended(&self) -> bool {
         let phase = self.status.as_ref().and_then(|status| status.phase);
         phase.is_some_and(Phase::terminal)
-    }
-}
-
-impl WorkspaceRef {
-    /// The kind in force.
-    pub fn kind(&self) -> WorkspaceKind {
-        self.kind.unwrap_or_default()
-    }
-}
-
-impl std::fmt::Display for WorkspaceKind {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            Self::Workspace => "Workspace",
-            Self::ClusterWorkspace => "ClusterWorkspace",
-        })
     }
 }

@@ -1,12 +1,11 @@
 //! The status of a `Run`: what the operator knows of its run.
 
-use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use super::limits::{MAX_EVENT_DATA, MAX_EVENTS};
-use super::run::WorkspaceKind;
+use super::workspace_ref::WorkspaceKind;
 use super::{limits, schema};
 
 /// What is known of the run.
@@ -213,10 +212,4 @@ pub struct Refusal {
     // An intent of another epoch is not refused.
     #[schemars(range(min = 0))]
     pub epoch: i64,
-}
-
-/// A timestamp as the API server stores it: whole seconds, so that what is written compares equal to
-/// what is read back.
-pub fn whole_seconds(at: Timestamp) -> Time {
-    Time(Timestamp::from_second(at.as_second()).unwrap_or(at))
 }

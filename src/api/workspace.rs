@@ -1,14 +1,11 @@
 //! The `Workspace` resource: where Runs are submitted and with which token.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
-use kube::{CustomResource, Resource};
+use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{
-    cluster_workspace::ClusterWorkspace, limits, names, run::WorkspaceKind, schema,
-    status::LastError,
-};
+use super::{limits, names, schema, status::LastError};
 
 /// Where the Runs of a namespace are submitted, and the Secret that holds the token.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
@@ -145,42 +142,6 @@ pub struct WorkspaceStatus {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "schema::conditions")]
     pub conditions: Vec<Condition>,
-}
-
-/// What both kinds of Workspace have in common.
-pub trait AnyWorkspace: Resource<DynamicType = ()> {
-    /// The kind, as a Run refers to it.
-    const KIND: WorkspaceKind;
-
-    /// The fields that both kinds have.
-    fn common(&self) -> &WorkspaceSpec;
-
-    /// What is stored of the last check.
-    fn stored(&self) -> Option<&WorkspaceStatus>;
-}
-
-impl AnyWorkspace for Workspace {
-    const KIND: WorkspaceKind = WorkspaceKind::Workspace;
-
-    fn common(&self) -> &WorkspaceSpec {
-        &self.spec
-    }
-
-    fn stored(&self) -> Option<&WorkspaceStatus> {
-        self.status.as_ref()
-    }
-}
-
-impl AnyWorkspace for ClusterWorkspace {
-    const KIND: WorkspaceKind = WorkspaceKind::ClusterWorkspace;
-
-    fn common(&self) -> &WorkspaceSpec {
-        &self.spec.workspace
-    }
-
-    fn stored(&self) -> Option<&WorkspaceStatus> {
-        self.status.as_ref()
-    }
 }
 
 impl WorkspaceSpec {

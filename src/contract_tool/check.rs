@@ -1,4 +1,4 @@
-//! `run-operator contract check`: two requests without a token, and what their answers say.
+//! `run-operator contract check`: two requests without a token, and the findings from their answers.
 
 use std::fmt::Write;
 use std::io::{self, Read};
@@ -9,7 +9,7 @@ use std::time::Duration;
 use serde_json::json;
 
 use run_operator::api::Contract;
-use run_operator::decide::answer::Failure;
+use run_operator::decide::response::answer::Failure;
 use run_operator::service::{
     AllowList, BaseUrl, BaseUrlError, CallError, Client, ClientConfig, ConfigError, RawAnswer,
 };
@@ -17,16 +17,16 @@ use run_operator::service::{
 use crate::cli::{CheckArgs, OutputFormat, TrialArgs};
 use crate::contract_file::{ContractFileError, Source, load};
 
-use super::Report;
 use super::findings::{self, Answer};
+use super::report::Report;
 use super::statements::{Finding, Verdict};
 
-/// A call's length where the contract file allows more: somebody waits for the command.
+/// Time limit of a call, even if the contract file allows more: a person waits for the command.
 const LONGEST_CALL: Duration = Duration::from_mins(1);
 /// Bytes of a file of CA certificates; the system's own bundle has about 200 KiB.
 const LARGEST_CA: u64 = 4 << 20;
 
-/// Why a service can't be tried.
+/// Reason why a service can't be tried.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum CheckError {
     #[error(transparent)]
@@ -43,7 +43,7 @@ pub(crate) enum CheckError {
     Runtime(#[source] io::Error),
 }
 
-/// The service that is tried, and what against.
+/// The service that is tried, and the contract to compare it with.
 pub(crate) struct Target {
     base_url: BaseUrl,
     source: Source,
@@ -110,7 +110,7 @@ fn read_ca(path: &Path) -> Result<Vec<u8>, CheckError> {
     Ok(pem)
 }
 
-/// What the answer to `GET /version` says of the service.
+/// Findings from the answer to `GET /version`.
 pub(crate) async fn version(target: &Target) -> Vec<Finding> {
     let version = bounded(target.client.version_as_it_comes()).await;
     findings::of_version(&version, &target.contract)
@@ -118,7 +118,7 @@ pub(crate) async fn version(target: &Target) -> Vec<Finding> {
 
 async fn ask(client: &Client, contract: &Contract) -> Vec<Finding> {
     let version = bounded(client.version_as_it_comes()).await;
-    // Without an answer to the first there is none to the second.
+    // The second request is made only if the first one was answered.
     let workspace = match &version {
         Answer::None(_) => None,
         Answer::Came(_) => Some(bounded(client.current_workspace_without_token()).await),

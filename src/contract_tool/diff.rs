@@ -1,4 +1,4 @@
-//! `run-operator contract diff`: what changes for Runs when one contract file takes another's place.
+//! `run-operator contract diff`: the changes for Runs when one contract file replaces another.
 
 use std::fmt::Write;
 
@@ -10,9 +10,9 @@ use run_operator::api::contract::{Change, Difference};
 use crate::cli::{DiffArgs, OutputFormat};
 use crate::contract_file::{ContractFileError, Source, load};
 
-use super::{Report, meaning};
+use super::{meaning, report::Report};
 
-/// Why two files can't be compared.
+/// Reason why two files can't be compared.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum DiffError {
     #[error(transparent)]
@@ -21,7 +21,7 @@ pub(super) enum DiffError {
     StdinTwice,
 }
 
-/// Two contract files, and where they came from.
+/// Two contract files with their sources.
 struct Pair {
     old: (Source, Contract),
     new: (Source, Contract),

@@ -1,10 +1,10 @@
-//! What the answers to two requests without a token say of a service: pure, one finding a statement.
+//! Findings from the answers to two requests without a token: pure, one finding per statement.
 
 use serde_json::Value;
 
 use run_operator::api::Contract;
-use run_operator::decide::text::cut;
-use run_operator::decide::workspace::version_verdict;
+use run_operator::decide::truncate::cut;
+use run_operator::decide::workspace::verdict::version_verdict;
 use run_operator::service::RawAnswer;
 
 use super::statements::{
@@ -12,21 +12,21 @@ use super::statements::{
     VERSION_ID, Verdict, WORKSPACE_ID,
 };
 
-/// Fields of an answer that are named, and bytes of each.
+/// Maximum number of fields of an answer that are named, and bytes of each.
 const NAMED_FIELDS: usize = 8;
 const SHOWN: usize = 64;
 
 const PROBLEM: &str = "application/problem+json";
 
-/// What came back.
+/// Result of a request.
 pub(super) enum Answer {
     /// An answer.
     Came(RawAnswer),
-    /// None, and why.
+    /// No answer, and the reason.
     None(String),
 }
 
-/// What the answer to `GET /version` says (rules 3, 11 and 13).
+/// Findings from the answer to `GET /version` (rules 3, 11 and 13).
 pub(super) fn of_version(answer: &Answer, contract: &Contract) -> Vec<Finding> {
     let answer = match answer {
         Answer::Came(answer) => answer,
@@ -95,8 +95,8 @@ fn of_document(answer: &RawAnswer, contract: &Contract) -> Vec<Finding> {
     findings
 }
 
-/// What the answer to `GET /workspaces/current` without a token says (rules 3, 8 and 11); `None` if it was
-/// not asked for.
+/// Findings from the answer to `GET /workspaces/current` without a token (rules 3, 8 and 11); `None` if it was not
+/// requested.
 pub(super) fn of_workspace(answer: Option<&Answer>) -> Vec<Finding> {
     let answer = match answer {
         Some(Answer::Came(answer)) => answer,
@@ -211,7 +211,7 @@ fn came(answer: &RawAnswer) -> String {
     }
 }
 
-/// What a document holds, by name alone.
+/// The fields of a document, only by name.
 fn shape(document: &Value) -> String {
     let Value::Object(fields) = document else {
         return "It is no JSON object.".to_owned();

@@ -1,4 +1,4 @@
-//! What a change of the contract file means for Runs, in a sentence or two.
+//! Meaning of a contract file's change for Runs, in a sentence or two.
 
 use std::borrow::Cow;
 
@@ -7,7 +7,7 @@ use run_operator::api::contract::{Change, Difference, Field};
 
 type Sentence = Cow<'static, str>;
 
-/// What a change means for Runs.
+/// Meaning of a change for Runs.
 pub(super) fn of(change: &Change, old: &Contract, new: &Contract) -> Sentence {
     let field = change.field;
     match &change.what {
@@ -39,7 +39,7 @@ fn not_accepted(version: &str, new: &Contract) -> Sentence {
     }
 }
 
-/// An entry that accepts everything that `version` does.
+/// An entry that accepts every version that `version` accepts.
 fn covering<'a>(version: &str, contract: &'a Contract) -> Option<&'a String> {
     let accepts = |entry: &&String| match entry.strip_suffix('*') {
         Some(prefix) => version
@@ -124,7 +124,7 @@ fn word(from: Option<Field>, to: Option<Field>) -> Sentence {
     sentences.join(" ").into()
 }
 
-/// What a list of states stands for.
+/// Meaning of a list of states.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum State {
     Pending,
@@ -174,7 +174,7 @@ fn state_meaning(from: Option<State>, to: Option<State>) -> Sentence {
     }
 }
 
-/// What it means that a word is in this list no more.
+/// Meaning of a word's removal from this list.
 fn left(field: Field) -> Option<&'static str> {
     match field {
         Field::IdempotencyConflict => Some(
@@ -196,7 +196,7 @@ fn left(field: Field) -> Option<&'static str> {
     }
 }
 
-/// What it means that a word is in this list now.
+/// Meaning of a word's addition to this list.
 fn entered(field: Field) -> Option<&'static str> {
     match field {
         Field::IdempotencyConflict => Some(

@@ -1,11 +1,11 @@
-//! What the contract says of a service's public part, a statement each, and how it fared.
+//! Statements of the contract about a service's public part, and their verdicts.
 
-/// How a statement of the contract fared.
+/// Verdict on a statement of the contract.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    /// It holds.
+    /// It is true.
     Ok,
-    /// It doesn't.
+    /// It is false.
     Fail,
     /// It could not be tried.
     Note,
@@ -21,7 +21,7 @@ impl Verdict {
     }
 }
 
-/// One statement of the contract, tried.
+/// One statement of the contract with its verdict.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Finding {
     /// Its stable name.
@@ -29,9 +29,9 @@ pub(crate) struct Finding {
     /// The statement.
     pub(crate) title: &'static str,
     pub(crate) verdict: Verdict,
-    /// What was seen.
+    /// The observation.
     pub(crate) saw: String,
-    /// What to do about it.
+    /// The remedy.
     pub(crate) todo: Option<&'static str>,
 }
 

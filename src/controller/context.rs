@@ -1,53 +1,60 @@
-//! What every part of the controller shares.
+//! State that all parts of the controller share.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use k8s_openapi::api::core::v1::Namespace;
 use kube::{
     Resource,
+    core::PartialObjectMeta,
     runtime::reflector::{Lookup, ObjectRef, Store},
 };
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, mpsc::UnboundedSender};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::api::{
-    ClusterWorkspace, Contract, Reason, Run, Workspace, run::WorkspaceKind, workspace::RateLimit,
+    ClusterWorkspace, Contract, Reason, Run, Workspace, WorkspaceKey, workspace::RateLimit,
+    workspace_ref::WorkspaceKind,
 };
+use crate::clock::now;
 use crate::decide::{
     Settings, WorkspaceView,
-    answer::{Failure, FailureKind},
+    response::answer::{Failure, FailureKind},
+    workspace::in_use::pinned_elsewhere,
 };
 use crate::service::{AllowList, HttpPool};
 
-pub use super::apiserver::Guarded;
-pub use crate::clock::{now, wall};
-
 use super::{
-    absent::Absent,
-    check_places::CheckPlaces,
-    checks::Checks,
-    departure::Doors,
-    gate::Gate,
-    index::{RunIndex, WorkspaceIndex},
+    apiserver::{
+        Guarded,
+        event_recorder::Recorder,
+        trigger::{Trigger, reference},
+    },
+    flowcontrol::{
+        gate::Gate, probe_slots::ProbeSlots, shared_version::Versions, stream_slots::StreamSlots,
+    },
     leader::Leading,
     metrics::Metrics,
-    namespaces::Labelled,
-    notes::Recorder,
-    objects::Objects,
-    queue::{Queue, reference},
-    registry::{Key, Registry, Slot, Suspicion},
-    rivals::Claims,
-    secret_table::SecretTable,
-    stream_places::Places,
-    versions::Versions,
-    wake,
+    state::{
+        absent::Absent,
+        claims::IdempotencyClaims,
+        index::{RunIndex, WorkspaceIndex},
+        runs::{CallEvent, RunEntry, TrackedRuns},
+        secrets::SecretTable,
+        workspaces::{ProbeTrigger, WorkspaceState, Workspaces},
+    },
 };
 
-/// Reads of Secrets, and writes of Workspaces, at the same time.
+/// Reads of Secrets and writes of Workspaces at the same time.
 const API_REQUESTS: usize = 32;
+/// Workspaces released at the same time: each lists all Runs that could need it.
+const DEPARTURES: usize = 4;
 
-/// What the operator was told at its start.
+/// Metadata of a namespace.
+pub type NamespaceMeta = PartialObjectMeta<Namespace>;
+
+/// The operator's configuration, fixed at its start.
 #[derive(Clone, Debug)]
 pub struct Config {
     /// Base URL of Workspaces that name none.
@@ -56,87 +63,84 @@ pub struct Config {
     pub allow_list: AllowList,
     /// The contract in force.
     pub contract: Arc<Contract>,
-    /// The namespaces to watch; none means all.
+    /// The namespaces to watch; an empty list means all.
     pub namespaces: Vec<String>,
-    /// Whether ClusterWorkspaces are served, for which all of them and the namespaces are watched.
+    /// Whether ClusterWorkspaces are served. If so, all of them and the namespaces are watched.
     pub cluster_workspaces: bool,
-    /// Where the Secrets of ClusterWorkspaces are.
+    /// Namespace of the Secrets of ClusterWorkspaces.
     pub cluster_resource_namespace: String,
-    /// What decisions depend on.
+    /// Settings that decisions depend on.
     pub settings: Settings,
     /// Reconciles at the same time, for each watched scope.
     pub max_concurrent_reconciles: u16,
-    /// Event streams open at the same time; Runs beyond it are polled.
+    /// Event streams open at the same time; further Runs are polled.
     pub max_streams: usize,
-    /// How long a watch of the API server lasts; at most 290 s.
+    /// Length of a watch of the API server; at most 290 s.
     pub watch_timeout: Duration,
 }
 
-/// What the context is made from.
+/// Inputs of the context.
 pub struct Shared {
-    /// The Kubernetes client.
     pub client: kube::Client,
-    /// What the operator was told.
     pub config: Config,
     /// Wakes Runs.
-    pub runs: Queue<Guarded<Run>>,
+    pub run_trigger: Trigger<Guarded<Run>>,
     /// Wakes Workspaces.
-    pub workspaces: Queue<Guarded<Workspace>>,
+    pub workspace_trigger: Trigger<Guarded<Workspace>>,
     /// Wakes ClusterWorkspaces.
-    pub cluster_workspace_queue: Queue<Guarded<ClusterWorkspace>>,
-    /// The Runs, a store for each watched scope.
+    pub cluster_workspace_trigger: Trigger<Guarded<ClusterWorkspace>>,
+    /// The Runs; one store per watched scope.
     pub run_stores: Vec<Store<Guarded<Run>>>,
-    /// The Workspaces, a store for each watched scope.
+    /// The Workspaces; one store per watched scope.
     pub workspace_stores: Vec<Store<Guarded<Workspace>>>,
-    /// The ClusterWorkspaces: one store, or none where they are not served.
+    /// The ClusterWorkspaces; one store, or none if they are not served.
     pub cluster_stores: Vec<Store<Guarded<ClusterWorkspace>>>,
-    /// The namespaces' labels, a store for each watched scope; none without ClusterWorkspaces.
-    pub namespaces: Vec<Store<Labelled>>,
-    /// Counts.
+    /// The namespaces' labels; one store per watched scope, none without ClusterWorkspaces.
+    pub namespaces: Vec<Store<NamespaceMeta>>,
     pub metrics: Arc<Metrics>,
-    /// Nothing is done for an object while another operator leads.
+    /// Leadership: nothing is done for an object while another process leads.
     pub leading: Leading,
-    /// Cancelled when the process is asked to end: no new call is started.
+    /// Cancelled at shutdown: no new call is started.
     pub shutdown: CancellationToken,
 }
 
-/// Shared by everything that runs.
+/// Context shared by all loops and tasks.
 pub struct Context {
     shared: Shared,
-    /// Stores that wait for their first list.
+    /// Stores that have no first list yet.
     unfilled: AtomicUsize,
-    /// What this process remembers, by Run.
-    pub objects: Objects,
-    /// Who has the right to a key.
-    pub claims: Claims,
+    /// The tracked Runs.
+    pub tracked_runs: TrackedRuns,
+    /// Claims on idempotency keys.
+    pub claims: IdempotencyClaims,
     /// Verified Workspaces.
-    pub registry: Registry,
-    /// Where first intents are written.
-    pub doors: Doors,
-    /// When Workspaces are checked.
-    pub checks: Checks,
+    pub workspaces: Workspaces,
     /// Who may make a call for a check.
-    pub places: Arc<CheckPlaces>,
-    /// The services' versions, as they are asked for.
+    pub probe_slots: Arc<ProbeSlots>,
+    /// Calls for the services' versions.
     pub versions: Versions,
     /// The connections to services.
     pub http: HttpPool,
-    /// Bounds the requests for Workspaces to the API server at the same time, each a connection.
+    /// Limit on requests for Workspaces to the API server at the same time; each takes a connection.
     pub api_requests: Semaphore,
+    /// Limit on Workspaces released at the same time.
+    pub departures: Semaphore,
     /// The Secrets that Workspaces name.
     pub secrets: SecretTable,
-    /// The places for event streams.
-    pub streams: Arc<Places>,
+    /// The slots for event streams.
+    pub streams: Arc<StreamSlots>,
     /// Publishes Kubernetes Events.
     pub recorder: Arc<Recorder>,
-    /// Remembered Runs whose object is absent, or may be.
+    /// Tracked Runs whose object is absent, or may be.
     pub absent: Absent,
-    /// What is known of every Run in the stores.
+    /// Index of the Runs in the stores.
     pub run_index: RunIndex,
-    /// The same of Workspaces, and of ClusterWorkspaces.
+    /// Index of the Workspaces, and of the ClusterWorkspaces.
     workspace_indexes: [WorkspaceIndex; 2],
-    /// The calls to the service that are under way for Runs.
+    /// The calls to the service in flight for Runs.
     pub calls: TaskTracker,
+    /// Channel from the tasks of calls to the manager.
+    pub call_events: UnboundedSender<CallEvent>,
 }
 
 impl std::ops::Deref for Context {
@@ -148,10 +152,10 @@ impl std::ops::Deref for Context {
 }
 
 impl Context {
-    /// A context that remembers nothing yet.
-    pub fn new(shared: Shared) -> Self {
+    /// A context with empty state.
+    pub fn new(shared: Shared, call_events: UnboundedSender<CallEvent>) -> Self {
         Self {
-            streams: Arc::new(Places::new(
+            streams: Arc::new(StreamSlots::new(
                 shared.config.max_streams,
                 shared.metrics.stream_limit.clone(),
             )),
@@ -160,20 +164,20 @@ impl Context {
                 &shared.config.settings.process,
                 Arc::clone(&shared.metrics),
             )),
-            objects: Objects::default(),
-            claims: Claims::default(),
-            registry: Registry::default(),
-            doors: Doors::default(),
-            checks: Checks::default(),
-            places: Arc::default(),
+            tracked_runs: TrackedRuns::default(),
+            claims: IdempotencyClaims::default(),
+            workspaces: Workspaces::default(),
+            probe_slots: Arc::default(),
             versions: Versions::default(),
             http: HttpPool::default(),
             api_requests: Semaphore::new(API_REQUESTS),
+            departures: Semaphore::new(DEPARTURES),
             secrets: SecretTable::default(),
             absent: Absent::default(),
             run_index: RunIndex::default(),
             workspace_indexes: Default::default(),
             calls: TaskTracker::new(),
+            call_events,
             unfilled: AtomicUsize::new(
                 shared.run_stores.len()
                     + shared.workspace_stores.len()
@@ -184,12 +188,12 @@ impl Context {
         }
     }
 
-    /// The stores of Runs, one a scope.
+    /// The stores of Runs, one per scope.
     pub fn run_stores(&self) -> impl Iterator<Item = &Store<Guarded<Run>>> {
         self.shared.run_stores.iter()
     }
 
-    /// This very Run, as a store has it.
+    /// The Run with this uid, if a store has it.
     pub fn run(&self, namespace: &str, name: &str, uid: &str) -> Option<Arc<Guarded<Run>>> {
         let object = ObjectRef::new(name).within(namespace);
         self.run_stores()
@@ -197,18 +201,24 @@ impl Context {
             .find(|run| run.meta().uid.as_deref() == Some(uid))
     }
 
-    /// Whether this very Run is in a store.
+    /// Whether a store has the Run with this uid.
     pub fn has_run(&self, namespace: &str, name: &str, uid: &str) -> bool {
         self.run(namespace, name, uid).is_some()
     }
 
     /// The gate of a Workspace, with this rate limit.
-    pub fn gate(&self, key: &Key, limit: Option<RateLimit>) -> Arc<Gate> {
-        self.checks.gate(key, limit, || {
-            let runs = self.runs.clone();
-            let wake = move |namespace: &str, name: &str| runs.wake(namespace, name);
-            Gate::new(key.clone(), Box::new(wake), Arc::clone(&self.metrics))
-        })
+    pub fn gate(&self, key: &WorkspaceKey, limit: Option<RateLimit>) -> Arc<Gate> {
+        let new = || Gate::new(key.clone(), Arc::clone(&self.metrics));
+        let entry = self.workspaces.entry(key);
+        let gate = entry.probe(|probe| probe.gate(new));
+        gate.limit(limit);
+        gate
+    }
+
+    /// Whether a Workspace is being deleted and admits no first submission.
+    pub fn submissions_closed(&self, key: &WorkspaceKey) -> bool {
+        let entry = self.workspaces.get(key);
+        entry.is_some_and(|entry| entry.submissions_closed())
     }
 
     /// The index of the Workspaces of a kind.
@@ -221,100 +231,116 @@ impl Context {
     }
 
     /// Whether a Workspace is in a store.
-    pub fn has_workspace(&self, key: &Key) -> bool {
+    pub fn has_workspace(&self, key: &WorkspaceKey) -> bool {
         match key.kind {
             WorkspaceKind::Workspace => holds(&self.workspace_stores, key),
             WorkspaceKind::ClusterWorkspace => holds(&self.cluster_stores, key),
         }
     }
 
-    /// Whether something new may be begun: not when the process is asked to end, nor when its term as the
-    /// leader has passed.
+    /// Whether a new effect may begin: not during shutdown, nor after this process's term as the leader has passed.
     pub fn may_begin(&self) -> bool {
         !self.shutdown.is_cancelled() && self.leading.holds()
     }
 
-    /// Asks for a reconcile of a Workspace.
-    pub fn wake_workspace(&self, key: &Key) {
+    /// Requests a reconcile of a Workspace.
+    pub fn wake_workspace(&self, key: &WorkspaceKey) {
         match key.kind {
-            WorkspaceKind::Workspace => self.workspaces.wake(&key.namespace, &key.name),
-            WorkspaceKind::ClusterWorkspace => self.cluster_workspace_queue.wake("", &key.name),
+            WorkspaceKind::Workspace => self.workspace_trigger.wake(&key.namespace, &key.name),
+            WorkspaceKind::ClusterWorkspace => self.cluster_workspace_trigger.wake("", &key.name),
         }
     }
 
-    /// Whether every store is filled.
+    /// Whether every store has its first list.
     pub fn synced(&self) -> bool {
         self.unfilled.load(Ordering::Acquire) == 0
     }
 
-    /// A store has its first list. With the last one, the Runs that were held until every Workspace is
-    /// known are woken. (kube's `wait_until_ready` wakes one waiter alone, and its own loop is one.)
-    pub fn store_filled(&self) {
-        if self.unfilled.fetch_sub(1, Ordering::AcqRel) != 1 {
-            return;
-        }
-        tracing::info!("caches are in sync");
-        wake::waiting(self);
+    /// Counts a store that has its first list. Returns whether it was the last one. (kube's `wait_until_ready` wakes
+    /// only one waiter, and its own loop is one.)
+    pub fn store_filled(&self) -> bool {
+        self.unfilled.fetch_sub(1, Ordering::AcqRel) == 1
     }
 
-    /// A call with the session `number` failed: has the Workspace checked where that calls for it.
-    pub fn suspect(&self, key: &Key, number: u64, failure: &Failure) {
+    /// Whether the object exists, as far as this process knows.
+    pub fn present(&self, entry: &RunEntry) -> bool {
+        !entry.with(|state| state.run.deleted())
+            && self.has_run(&entry.namespace, &entry.name, &entry.uid)
+    }
+
+    /// Names of the Runs that were deleted without release and whose runs must still be cancelled with this Workspace
+    /// and base URL.
+    pub fn owing(&self, key: &WorkspaceKey, base_url: Option<&str>) -> Vec<String> {
+        let owes = |entry: &Arc<RunEntry>| {
+            let run = entry.with(|state| state.run.owed());
+            run.is_some_and(|run| {
+                WorkspaceKey::of(&run.spec.workspace_ref(), &entry.namespace) == *key
+                    && !pinned_elsewhere(&run, base_url)
+            }) && !self.present(entry)
+        };
+        let absent = self.absent.all().into_iter();
+        absent
+            .filter_map(|uid| self.tracked_runs.get(&uid))
+            .filter(owes)
+            .map(|e| key.naming(&e.namespace, &e.name))
+            .collect()
+    }
+
+    /// Handles a failed call with the session `number`: has the Workspace checked if the failure requires it.
+    pub fn suspect(&self, key: &WorkspaceKey, number: u64, failure: &Failure) {
         if failure.kind == FailureKind::NoFile {
             self.short_of_files();
         }
-        if let Some(suspicion) = Suspicion::of(failure)
-            && self.registry.suspect(key, number, suspicion)
+        if let Some(suspicion) = ProbeTrigger::of(failure)
+            && let Some(entry) = self.workspaces.get(key)
+            && entry.suspect(number, suspicion)
         {
             self.wake_workspace(key);
         }
     }
 
-    /// A call failed because this process may open no more files: that is nobody's outage. There are fewer
-    /// streams for a while.
+    /// Handles a call that failed because this process may open no more files. That is no outage of the service. Fewer
+    /// streams are kept open for a while.
     pub fn short_of_files(&self) {
         self.metrics.no_file.inc();
         if let Some(streams) = self.streams.short_of_files() {
             tracing::warn!(
                 streams,
-                "no file was left for a call to a service; fewer event streams are kept open for a while"
+                "no file was left for a call to a service; keeping fewer event streams open for a while"
             );
         }
     }
 
-    /// An event stream is opened anew after a break: has the Workspace checked soon, once for all streams.
-    pub fn reconnects(&self, key: &Key) {
-        if self.checks.reconnected(key, now()) {
+    /// Handles an event stream that reopens after a break: has the Workspace checked soon, once for all streams.
+    pub fn reconnects(&self, key: &WorkspaceKey) {
+        let entry = self.workspaces.get(key);
+        if entry.is_some_and(|entry| entry.probe(|probe| probe.reconnected(now()))) {
             self.wake_workspace(key);
         }
     }
 
-    /// What a Run may do. Missing is said only when every Workspace is known.
-    pub fn slot(&self, key: &Key) -> Slot {
+    /// State of a Workspace for its Runs. `Missing` only after every store has its first list.
+    pub fn slot(&self, key: &WorkspaceKey) -> WorkspaceState {
         if key.kind == WorkspaceKind::ClusterWorkspace && !self.config.cluster_workspaces {
-            return Slot::closed(WorkspaceView::NotReady {
+            return WorkspaceState::closed(WorkspaceView::NotReady {
                 reason: Reason::WorkspaceNotFound,
                 message: "this operator was started without ClusterWorkspaces (--cluster-workspaces=false)."
                     .to_owned(),
                 since: jiff::Timestamp::MIN,
             });
         }
-        let slot = self.registry.slot(key);
+        let slot = self.workspaces.state(key);
         if slot.view == WorkspaceView::Unknown && self.synced() && !self.has_workspace(key) {
-            return Slot::closed(WorkspaceView::Missing);
+            return WorkspaceState::closed(WorkspaceView::Missing);
         }
         slot
     }
 }
 
-fn holds<K>(stores: &[Store<K>], key: &Key) -> bool
+fn holds<K>(stores: &[Store<K>], key: &WorkspaceKey) -> bool
 where
     K: Lookup<DynamicType = ()> + Clone + 'static,
 {
     let object = reference(&key.namespace, &key.name);
     stores.iter().any(|store| store.get(&object).is_some())
-}
-
-/// Locks a mutex whose holder never leaves it half-changed, so that a panic elsewhere doesn't spread.
-pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,28 +1,38 @@
-//! Objects that can't be decoded: counted, logged by name, and shown on the object where its status can be written.
+//! Objects that can't be decoded: counted, logged by name, and shown in the object's status where it can be written.
+
+use std::time::Duration;
 
 use kube::{Api, Resource, ResourceExt};
 use serde::{Serialize, de::DeserializeOwned};
 
+use crate::util::error_chain;
+
 use super::{
-    apiserver::{self, Guarded, Object},
+    apiserver::{
+        self, Guarded, Object,
+        controller::Action,
+        patch::{self, WriteError},
+    },
     context::Context,
-    watch::chain,
-    writes,
 };
 
-/// Counts and logs an object that can't be decoded, and shows it on the object. `told` is the status that says so, made
-/// from the present one, which is read live: the watch's version has none that could be decoded.
-pub(super) async fn show<K, S>(
+/// Pause before a failed write of the status is retried: the watch may deliver no event meanwhile.
+const AGAIN: Duration = Duration::from_mins(1);
+
+/// Counts and logs an object that can't be decoded, and writes its status. `told` makes that status from the present
+/// one. The present status is read live, since the watch's version can't be decoded. Returns when to requeue.
+pub(crate) async fn show<K, S>(
     ctx: &Context,
     api: &Api<K>,
     object: &Guarded<K>,
     told: impl FnOnce(S, &str) -> S,
-) where
+) -> Action
+where
     K: Object,
     S: Serialize + DeserializeOwned + Default + Clone + PartialEq,
 {
     let Err(invalid) = &object.0 else {
-        return;
+        return Action::await_change();
     };
     ctx.metrics.undecodable.inc();
     let meta = object.meta();
@@ -31,13 +41,26 @@ pub(super) async fn show<K, S>(
         error = %invalid.error, "failed to decode an object; it is left alone until it changes"
     );
     if !ctx.may_begin() || meta.deletion_timestamp.is_some() && meta.finalizers.is_none() {
-        return;
+        return Action::await_change();
     }
-    if let Err(error) = write(api, object, &invalid.error, told).await {
+    let written = write(api, object, &invalid.error, told).await;
+    let again = again(&written);
+    if let Err(error) = written
+        && again != Action::await_change()
+    {
         tracing::warn!(
             k8s.kind = %K::kind(&()), k8s.namespace.name = meta.namespace.as_deref(), k8s.name = meta.name.as_deref(),
-            error = %chain(&error), "failed to show on an object that it can't be decoded"
+            error = %error_chain(&error), "failed to write the status of an object that can't be decoded; requeueing"
         );
+    }
+    again
+}
+
+/// Time of the next attempt, by the result of the write. After a conflict the watch delivers a newer version.
+fn again(written: &Result<(), WriteError>) -> Action {
+    match written {
+        Ok(()) | Err(WriteError::Conflict | WriteError::Gone) => Action::await_change(),
+        Err(_) => Action::requeue(AGAIN),
     }
 }
 
@@ -46,22 +69,68 @@ async fn write<K, S>(
     object: &Guarded<K>,
     what: &str,
     told: impl FnOnce(S, &str) -> S,
-) -> Result<(), writes::WriteError>
+) -> Result<(), WriteError>
 where
     K: Object,
     S: Serialize + DeserializeOwned + Default + Clone + PartialEq,
 {
     let name = object.name_any();
     let read = apiserver::read_status::<K, S>(api, &name);
-    let Some((meta, stored)) = writes::bounded(read).await? else {
+    let Some((meta, stored)) = patch::bounded(read).await? else {
         return Ok(());
     };
     let status = told(stored.clone(), what);
     if meta.uid != object.meta().uid || status == stored {
         return Ok(());
     }
-    match writes::write_status_of(api, &meta, &status).await {
-        Ok(()) | Err(writes::WriteError::Conflict | writes::WriteError::Gone) => Ok(()),
-        Err(error) => Err(error),
+    patch::write_status_of(api, &meta, &status).await
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+    use serde_json::json;
+
+    use super::*;
+    use crate::api::{Run, RunStatus};
+    use crate::clock::wall;
+    use crate::controller::apiserver::{answer, decode, loopback};
+
+    const REFUSED: &str = r#"{"kind": "Status", "status": "Failure", "message": "no", "code": 0}"#;
+
+    fn refused(code: u16) -> String {
+        answer(&code.to_string(), &REFUSED.replace('0', &code.to_string()))
+    }
+
+    #[rstest]
+    #[case::written(&[200, 200], false)]
+    #[case::gone_before_it_is_read(&[404], false)]
+    #[case::no_answer_to_the_read(&[500], true)]
+    #[case::changed_meanwhile(&[200, 409], false)]
+    #[case::gone_meanwhile(&[200, 404], false)]
+    #[case::no_answer_to_the_write(&[200, 500], true)]
+    #[case::refused(&[200, 422], true)]
+    #[tokio::test]
+    async fn what_could_not_be_shown_is_tried_again(#[case] codes: &[u16], #[case] again: bool) {
+        let text = json!({
+            "metadata": {"name": "odd", "namespace": "team", "uid": "u", "resourceVersion": "1"},
+            "spec": {"workload": {}, "suspend": "perhaps"},
+        })
+        .to_string();
+        let object = decode::<Run>(serde_json::from_str(&text).unwrap()).unwrap();
+        let answers = codes.iter().map(|code| match code {
+            200 => answer("200", &text),
+            code => refused(*code),
+        });
+        let api = Api::namespaced(loopback(answers.collect()), "team");
+        let told = |status: RunStatus, what: &str| {
+            crate::decide::undecodable::run(status, what, 1, wall())
+        };
+        let written = write(&api, &object, "its spec", told).await;
+        assert_eq!(
+            super::again(&written) == Action::requeue(AGAIN),
+            again,
+            "{written:?}"
+        );
     }
 }

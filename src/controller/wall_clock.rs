@@ -1,5 +1,5 @@
-//! Steps of the wall clock. Deadlines and TTLs are stored as times of the wall clock and waited for by process
-//! time, so that a step brings them nearer than the wait knows.
+//! Steps of the wall clock. Deadlines and TTLs are stored as wall clock times but awaited by process time. A forward
+//! step makes them due before the wait ends.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,16 +7,15 @@ use std::time::Duration;
 use jiff::SignedDuration;
 use kube::runtime::reflector::Store;
 
-use crate::clock::Steps;
+use crate::clock::{Steps, now, wall};
 
-use super::context::{Context, now, wall};
+use super::context::Context;
 
-/// How often the two clocks are compared. A step is noticed within this time at no cost for each Run, which
-/// shorter waits would have.
+/// Interval at which the two clocks are compared: a step is detected within this time, at no cost for each Run.
 const PACE: Duration = Duration::from_secs(5);
 
 /// Compares the clocks until shutdown.
-pub(super) async fn run(ctx: Arc<Context>) {
+pub(crate) async fn run(ctx: Arc<Context>) {
     let mut steps = Steps::new(now(), wall());
     loop {
         tokio::select! {
@@ -30,7 +29,7 @@ pub(super) async fn run(ctx: Arc<Context>) {
             seconds = step.as_secs(),
             "the wall clock has stepped; deadlines, TTLs and key retention follow it"
         );
-        // Back: what is waited for comes later, and is looked at too early.
+        // After a step back, deadlines come later: the Runs are only woken too early.
         if step > SignedDuration::ZERO {
             wake_those_that_wait(&ctx);
         }
@@ -45,7 +44,7 @@ fn wake_those_that_wait(ctx: &Context) {
             continue;
         }
         let namespace = run.metadata.namespace.as_deref().unwrap_or_default();
-        ctx.runs
+        ctx.run_trigger
             .wake(namespace, run.metadata.name.as_deref().unwrap_or_default());
     }
 }

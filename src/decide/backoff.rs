@@ -1,21 +1,24 @@
-//! How long to wait: pure, so that the same attempt of the same object always waits equally long.
+//! Delays: pure, so that the same attempt of the same object always waits equally long.
 
 use std::time::Duration;
 
 use backon::{BackoffBuilder, ExponentialBuilder};
 
-/// The first wait. Long enough that a restarting service isn't hammered, short enough that a lost
-/// packet goes unnoticed.
+use super::response::answer::{Failure, FailureKind};
+
+/// The first delay. Long enough not to overload a restarting service, short enough for a lost packet to go unnoticed.
 const FIRST: Duration = Duration::from_millis(500);
-/// The longest wait of one's own accord: a person who mends the service should not have to wait longer.
+/// The longest delay without a `Retry-After`: after the service is repaired, nothing should wait longer.
 const LONGEST: Duration = Duration::from_mins(5);
-/// After this many doublings the wait no longer grows.
+/// After this many doublings the delay no longer grows.
 const DOUBLINGS: usize = 10;
 /// `Retry-After` is honoured within these bounds (docs/design.md, failure rules).
 const RETRY_AFTER: (Duration, Duration) = (Duration::from_secs(1), Duration::from_mins(10));
+/// Maximum `Retry-After` of an answer that may not be the service's.
+const RETRY_AFTER_UNKNOWN: Duration = Duration::from_secs(30);
 
-/// The wait after the `attempt`th consecutive failure (from 1), jittered by `seed`: between the
-/// exponential step and twice that, and never shorter than the answer's `Retry-After`.
+/// The delay after the `attempt`th consecutive failure (from 1), jittered by `seed`: between the exponential step and
+/// twice that, and never shorter than the answer's `Retry-After`.
 pub fn delay(attempt: u32, retry_after: Option<Duration>, seed: u64) -> Duration {
     let nth = usize::try_from(attempt.saturating_sub(1))
         .unwrap_or(DOUBLINGS)
@@ -33,13 +36,25 @@ pub fn delay(attempt: u32, retry_after: Option<Duration>, seed: u64) -> Duration
     own.max(asked(retry_after))
 }
 
-/// The wait that an answer asks for, within bounds; none without a `Retry-After`.
+/// The delay that an answer asks for, within bounds; zero without a `Retry-After`.
 pub fn asked(retry_after: Option<Duration>) -> Duration {
     retry_after.map_or(Duration::ZERO, |d| d.clamp(RETRY_AFTER.0, RETRY_AFTER.1))
 }
 
-/// The wait before the next poll: doubles from `min` to `max` while nothing changes, with up to a tenth
-/// of jitter so that Runs applied together drift apart.
+/// The `Retry-After` for frequent calls such as reads: at most 30 s of an answer without a problem body, which may be a
+/// proxy's and not the service's. That of a 429 is honoured from any sender.
+pub fn heeded(failure: &Failure) -> Option<Duration> {
+    let unknown = failure.kind == FailureKind::Bare && failure.http_status != Some(429);
+    let most = if unknown {
+        RETRY_AFTER_UNKNOWN
+    } else {
+        RETRY_AFTER.1
+    };
+    failure.retry_after.map(|asked| asked.min(most))
+}
+
+/// The delay before the next poll: doubles from `min` to `max` while nothing changes, with up to a tenth of jitter so
+/// that Runs applied together drift apart.
 pub fn poll_interval(quiet_polls: u32, min: Duration, max: Duration, seed: u64) -> Duration {
     let base = min.saturating_mul(1 << quiet_polls.min(16)).min(max);
     let tenth = base / 10;
@@ -47,8 +62,8 @@ pub fn poll_interval(quiet_polls: u32, min: Duration, max: Duration, seed: u64) 
     base + tenth * spread / 1000
 }
 
-/// The wait after the `attempt`th refusal in a row (from 1) of what is asked again all the same: from `min`, doubling
-/// to `max`, jittered by `seed`, and never shorter than the answer's `Retry-After`.
+/// The delay after the `attempt`th consecutive refusal (from 1) of a call that is repeated all the same: from `min`,
+/// doubling to `max`, jittered by `seed`, and never shorter than the answer's `Retry-After`.
 pub fn after_refusal(
     attempt: u32,
     (min, max): (Duration, Duration),
@@ -58,7 +73,7 @@ pub fn after_refusal(
     poll_interval(attempt.saturating_sub(1), min, max, seed).max(asked(retry_after))
 }
 
-/// A seed from what identifies an object, stable over restarts.
+/// A seed from the object's uid, stable over restarts.
 pub fn seed(uid: &str, salt: u32) -> u64 {
     // FNV-1a: std's hasher is allowed to change between releases, and a decision must not.
     uid.bytes()

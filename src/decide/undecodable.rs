@@ -1,4 +1,4 @@
-//! What an object says that the operator can't decode: nothing is done for it until it changes.
+//! Status of an object that the operator can't decode: nothing is done for it until it changes.
 
 use jiff::Timestamp;
 
@@ -9,14 +9,14 @@ use crate::api::{
 };
 
 use super::{
-    situation::{self, Situation, Why},
-    text::{MAX_SENTENCES, cut},
+    conditions::{Situation, Why, apply},
+    truncate::{MAX_SENTENCES, cut},
 };
 
 const REMEDY: &str = "Correct it, or apply the CRDs of this operator's version.";
 
-/// The status of a Run that can't be decoded. `what` names the part, never what stands in it. A Run that has ended
-/// stays as it is.
+/// The status of a Run that can't be decoded. `what` names the part, never its content. A Run that has ended stays as
+/// it is.
 pub fn run(mut status: RunStatus, what: &str, generation: i64, now: Timestamp) -> RunStatus {
     if status.phase.is_some_and(Phase::terminal) {
         return status;
@@ -28,7 +28,7 @@ pub fn run(mut status: RunStatus, what: &str, generation: i64, now: Timestamp) -
         ),
     );
     let blocked = Situation::Blocked(why);
-    situation::apply(&mut status, &blocked, ReadyWhen::default(), generation, now);
+    apply(&mut status, &blocked, ReadyWhen::default(), generation, now);
     status
 }
 

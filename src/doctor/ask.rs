@@ -1,11 +1,14 @@
-//! One question to the API server: bounded, and with a sentence where there is no answer.
+//! One request to the API server: bounded, and with a message if there is no answer.
 
 use std::time::Duration;
 
-/// Somebody waits for the command.
+/// Reason why the other requests are not made.
+pub(super) const UNHEARD: &str = "there was no answer";
+
+/// A person waits for the command.
 const LONGEST_CALL: Duration = Duration::from_secs(30);
 
-/// Why there is no answer, or none that helps: a sentence, and the API server's code.
+/// The message for a missing or refused answer, and the API server's code.
 pub(super) struct Refused {
     pub(super) why: String,
     pub(super) code: Option<u16>,
@@ -18,7 +21,7 @@ pub(super) async fn bounded<T>(
     let (why, code) = match tokio::time::timeout(LONGEST_CALL, call).await {
         Ok(Ok(answer)) => return Ok(answer),
         Ok(Err(kube::Error::Api(status))) => (sentence(&status.message), Some(status.code)),
-        Ok(Err(error)) => (sentence(&run_operator::controller::chain(&error)), None),
+        Ok(Err(error)) => (sentence(&run_operator::util::error_chain(&error)), None),
         Err(_) => (
             format!("No answer within {} s.", LONGEST_CALL.as_secs()),
             None,

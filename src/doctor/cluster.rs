@@ -1,5 +1,4 @@
-//! What the API server says: that it is there, that it has the CRDs of this version, and that it would
-//! take a Run.
+//! Checks of the API server: it answers, it has the CRDs of this version, and it would accept a Run.
 
 use kube::api::{ApiResource, DynamicObject, Patch, PatchParams};
 use kube::{Api, Client};
@@ -11,9 +10,9 @@ use super::ask::{Refused, bounded};
 use super::served;
 use crate::contract_tool::statements::{Finding, Statement};
 
-/// Name of the Run that is applied and not stored, and the field manager that does it.
+/// Name of the Run that is applied and not stored, and its field manager.
 const NAME: &str = "run-operator-doctor";
-/// Fields that are named of those that are missing.
+/// Number of missing fields that are named.
 const NAMED_FIELDS: usize = 5;
 
 const REACHED: Statement = Statement {
@@ -30,7 +29,7 @@ const TAKEN: Statement = Statement {
 };
 const APPLY: &str = "Apply them: `run-operator crds | kubectl apply --server-side -f -`, or `helm upgrade` with crds.enabled.";
 
-/// What was found, in this order: each means little without the one before it. Without `apply` no Run is tried.
+/// The findings, in this order: each means little without the one before it. Without `apply` no Run is tried.
 pub(super) async fn findings(client: &Client, namespace: &str, apply: bool) -> Vec<Finding> {
     let version = match bounded(client.apiserver_version()).await {
         Ok(version) => version.git_version,
@@ -40,7 +39,7 @@ pub(super) async fn findings(client: &Client, namespace: &str, apply: bool) -> V
                 None => "Check the kubeconfig, or the Pod's network.",
             };
             let reached = REACHED.fail(why, todo);
-            let rest = [&CRDS, &TAKEN].map(|s| s.not_tried(super::UNHEARD));
+            let rest = [&CRDS, &TAKEN].map(|s| s.not_tried(super::ask::UNHEARD));
             return std::iter::once(reached).chain(rest).collect();
         }
     };
@@ -54,8 +53,8 @@ pub(super) async fn findings(client: &Client, namespace: &str, apply: bool) -> V
     vec![reached, crds, taken]
 }
 
-/// What is lacking, and whether the cluster knows Runs at all. By the document that every authenticated user may
-/// read: the CRDs themselves need a right of their own.
+/// The finding on missing fields, and whether the cluster serves Runs at all. Uses the document that every
+/// authenticated user may read: reading the CRDs needs a permission of its own.
 async fn crds(client: &Client) -> (Finding, bool) {
     let path = format!("/openapi/v3/apis/{}/{}", names::GROUP, names::VERSION);
     let request = match http::Request::get(path).body(Vec::new()) {
@@ -95,7 +94,7 @@ async fn crds(client: &Client) -> (Finding, bool) {
     (lacking, known)
 }
 
-/// Admission, validation and rights as for a real one; nothing is stored.
+/// Checks admission, validation and permissions as for a real Run; nothing is stored.
 async fn taken(client: &Client, namespace: &str) -> Finding {
     let kind = ApiResource::erase::<Run>(&());
     let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), namespace, &kind);

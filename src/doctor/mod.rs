@@ -1,4 +1,4 @@
-//! `run-operator doctor`: what stands in the way of Runs. It is what `helm test` runs.
+//! `run-operator doctor`: obstacles to running Runs. `helm test` runs it.
 
 mod ask;
 mod cluster;
@@ -9,7 +9,7 @@ mod workspaces;
 use std::fmt::Write;
 use std::process::ExitCode;
 
-use run_operator::controller::chain;
+use run_operator::util::error_chain;
 
 use crate::cli::DoctorArgs;
 use crate::contract_tool::check::{self, CheckError};
@@ -22,10 +22,7 @@ const SERVICE: Statement = Statement {
     title: "the service answers",
 };
 
-/// Why the rest is not asked.
-const UNHEARD: &str = "there was no answer";
-
-/// Why nothing can be tried.
+/// Reason why nothing can be tried.
 #[derive(Debug, thiserror::Error)]
 enum DoctorError {
     #[error(transparent)]
@@ -38,7 +35,7 @@ enum DoctorError {
 
 /// Runs the command.
 pub(crate) fn run(args: &DoctorArgs) -> ExitCode {
-    let told = examine(args).map_err(|error| chain(&error));
+    let told = examine(args).map_err(|error| error_chain(&error));
     match told.and_then(|findings| print(&text(&findings)).map(|()| good(&findings))) {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::from(DIFFERENT),
@@ -68,7 +65,7 @@ fn examine(args: &DoctorArgs) -> Result<Vec<Finding>, DoctorError> {
             let (place, name) = (&args.operator_namespace, &args.operator_name);
             findings.push(operator::finding(&client, place, name).await);
         } else {
-            findings.extend([workspaces::not_tried, operator::not_tried].map(|f| f(UNHEARD)));
+            findings.extend([workspaces::not_tried, operator::not_tried].map(|f| f(ask::UNHEARD)));
         }
         match &target {
             Some(target) => findings.extend(check::version(target).await),

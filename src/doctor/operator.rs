@@ -1,5 +1,5 @@
-//! Whether an operator is at work: by its Lease, which a leader renews every few seconds, or, without an election,
-//! by its Deployment.
+//! Checks that an operator is active: by its Lease, which a leader renews every few seconds, or, without an election,
+//! by its Deployment. A Lease may be left from an election that was turned off since.
 
 use std::time::Duration;
 
@@ -10,12 +10,16 @@ use kube::{Api, Client};
 use super::ask::{Refused, bounded};
 use crate::contract_tool::statements::{Finding, Statement};
 
-/// How often the Lease is looked at while it is waited for.
+/// Interval of reading the Lease while waiting for its renewal.
 const BETWEEN: Duration = Duration::from_millis(500);
-/// How long after its duration a Lease may be renewed: a slow API server.
+/// Time after its duration in which a Lease may still be renewed: a slow API server.
 const MARGIN: Duration = Duration::from_secs(5);
-/// How long a Lease is waited for, whatever its duration.
+/// Longest wait for a Lease, whatever its duration.
 const LONGEST: Duration = Duration::from_mins(1);
+
+/// The flag by which an operator takes part in an election, and its variable.
+const LEADER_ELECT: &str = "--leader-elect";
+const LEADER_ELECT_ENV: &str = "RUN_OPERATOR_LEADER_ELECT";
 
 const AT_WORK: Statement = Statement {
     check: "operator.atWork",
@@ -23,18 +27,23 @@ const AT_WORK: Statement = Statement {
 };
 const LOG: &str = "Look at its Pods and their log; docs/alerts.md says more.";
 
-/// Not asked: nothing was heard from the API server.
+/// Not checked: the API server did not answer.
 pub(super) fn not_tried(why: &str) -> Finding {
     AT_WORK.not_tried(why)
 }
 
-/// The finding for the operator of this namespace and name. A Lease is waited for, for its duration and 5 s at most:
-/// whether it is renewed is seen by its change, so that no clock is compared.
+/// The finding for the operator of this namespace and name. Waits for the renewal of a Lease, for its duration and 5 s,
+/// a minute at most: a renewal is detected by its change, so that no clocks are compared.
 pub(super) async fn finding(client: &Client, namespace: &str, name: &str) -> Finding {
     let leases: Api<Lease> = Api::namespaced(client.clone(), namespace);
     let place = format!("{namespace}/{name}");
     match bounded(leases.get_opt(name)).await {
-        Ok(Some(lease)) => renewed(&leases, &lease, name, &place).await,
+        Ok(Some(lease)) => match renewed(&leases, &lease, name, &place).await {
+            Renewed::Not(finding) => without_election(client, namespace, name)
+                .await
+                .unwrap_or(finding),
+            Renewed::Found(finding) => finding,
+        },
         Ok(None) => deployed(client, namespace, name, true).await,
         Err(Refused {
             code: Some(403), ..
@@ -48,11 +57,19 @@ fn holder(lease: &Lease) -> Option<&str> {
     holder.filter(|holder| !holder.is_empty())
 }
 
-async fn renewed(leases: &Api<Lease>, first: &Lease, name: &str, place: &str) -> Finding {
+/// Result of watching a Lease.
+enum Renewed {
+    Found(Finding),
+    /// It was not renewed; the finding if there is an election.
+    Not(Finding),
+}
+
+async fn renewed(leases: &Api<Lease>, first: &Lease, name: &str, place: &str) -> Renewed {
     let spec = first.spec.as_ref();
     let seconds = spec.and_then(|spec| spec.lease_duration_seconds);
     let duration = Duration::from_secs(seconds.and_then(|s| s.try_into().ok()).unwrap_or_default());
-    let wait = (duration + MARGIN).min(LONGEST);
+    let due = duration + MARGIN;
+    let wait = due.min(LONGEST);
     let looks = wait.as_millis() / BETWEEN.as_millis();
     let renewed_at = |lease: &Lease| lease.spec.as_ref().and_then(|spec| spec.renew_time.clone());
     let mut last = first.clone();
@@ -61,23 +78,50 @@ async fn renewed(leases: &Api<Lease>, first: &Lease, name: &str, place: &str) ->
         match bounded(leases.get(name)).await {
             Ok(lease) => last = lease,
             Err(refused) => {
-                return AT_WORK.fail(refused.why, "Check the kubeconfig, or the Pod's network.");
+                let todo = "Check the kubeconfig, or the Pod's network.";
+                return Renewed::Found(AT_WORK.fail(refused.why, todo));
             }
         }
         if let Some(holder) = holder(&last)
             && renewed_at(&last) != renewed_at(first)
         {
-            return AT_WORK.ok(format!("{holder} renews the Lease {place}."));
+            return Renewed::Found(AT_WORK.ok(format!("{holder} renews the Lease {place}.")));
         }
     }
-    let nobody = match holder(&last) {
-        Some(holder) => format!(
-            "{holder} holds the Lease {place}, and has not renewed it for {} s.",
-            wait.as_secs()
+    let waited = wait.as_secs();
+    Renewed::Not(match holder(&last) {
+        Some(holder) if wait < due => AT_WORK.not_tried(&format!(
+            "{holder} holds the Lease {place} for {} s, and it was looked at for {waited} s",
+            duration.as_secs()
+        )),
+        Some(holder) => AT_WORK.fail(
+            format!("{holder} holds the Lease {place}, and has not renewed it for {waited} s."),
+            LOG,
         ),
-        None => format!("Nobody holds the Lease {place}."),
+        None => AT_WORK.fail(format!("Nobody holds the Lease {place}."), LOG),
+    })
+}
+
+/// The finding by the Deployment, if there is one that is known to run without an election.
+async fn without_election(client: &Client, namespace: &str, name: &str) -> Option<Finding> {
+    let deployments: Api<Deployment> = Api::namespaced(client.clone(), namespace);
+    let deployment = bounded(deployments.get_opt(name)).await.ok().flatten()?;
+    let place = format!("{namespace}/{name}");
+    (!elects(&deployment)).then(|| available(&deployment, &place))
+}
+
+/// Whether the Pods of a Deployment are configured to elect a leader. True without a Pod specification, since it may
+/// be.
+fn elects(deployment: &Deployment) -> bool {
+    let spec = deployment.spec.as_ref();
+    let Some(pod) = spec.and_then(|spec| spec.template.spec.as_ref()) else {
+        return true;
     };
-    AT_WORK.fail(nobody, LOG)
+    pod.containers.iter().any(|container| {
+        let args = container.args.iter().chain(&container.command).flatten();
+        let mut env = container.env.iter().flatten();
+        args.into_iter().any(|arg| arg == LEADER_ELECT) || env.any(|v| v.name == LEADER_ELECT_ENV)
+    })
 }
 
 async fn deployed(client: &Client, namespace: &str, name: &str, lease_read: bool) -> Finding {
@@ -108,9 +152,12 @@ async fn deployed(client: &Client, namespace: &str, name: &str, lease_read: bool
             "Install the operator, or name it with --operator-namespace and --operator-name.",
         );
     };
-    let available = deployment
-        .status
-        .and_then(|status| status.available_replicas);
+    available(&deployment, &place)
+}
+
+fn available(deployment: &Deployment, place: &str) -> Finding {
+    let status = deployment.status.as_ref();
+    let available = status.and_then(|status| status.available_replicas);
     match available.unwrap_or_default() {
         0 => AT_WORK.fail(
             format!("The Deployment {place} has no Pod that is Ready."),

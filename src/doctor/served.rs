@@ -1,4 +1,4 @@
-//! Fields of our types that the cluster's CRDs don't have: those that it would drop, or refuse.
+//! Fields of our types that the cluster's CRDs don't have: the API server would drop or refuse them.
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
     JSONSchemaProps, JSONSchemaPropsOrArray,
@@ -25,7 +25,7 @@ pub(super) fn missing(document: &Value) -> Vec<String> {
     missing
 }
 
-/// The schema of a kind, by what the document says of itself and not by its key.
+/// The schema of a kind, found by the kind that it declares and not by its key.
 fn schema_of<'a>(document: &'a Value, kind: &str) -> Option<&'a Value> {
     let schemas = document["components"]["schemas"].as_object()?;
     schemas.values().find(|schema| {

@@ -1,4 +1,4 @@
-//! The Workspaces of a namespace, as their status says: whether a Run there has one that is Ready.
+//! The Workspaces of a namespace, by their status: whether a Run there has one that is Ready.
 
 use std::time::Duration;
 
@@ -11,13 +11,13 @@ use run_operator::api::{ConditionType, Reason, Workspace};
 use super::ask::{Refused, bounded};
 use crate::contract_tool::statements::{Finding, Statement};
 
-/// What the list of the API server is cut off at.
+/// Limit of the list from the API server.
 const MOST: u32 = 500;
-/// Workspaces that are named of those that are not Ready.
+/// Number of not Ready Workspaces that are named.
 const NAMED: usize = 5;
 /// The Workspace of a Run that names none.
 const DEFAULT: &str = "default";
-/// A new Workspace's first check: how often and for how long it is waited for.
+/// Attempts and interval of the wait for a new Workspace's first check.
 const LOOKS: usize = 20;
 const BETWEEN: Duration = Duration::from_secs(1);
 
@@ -26,13 +26,13 @@ const READY: Statement = Statement {
     title: "the Workspaces are Ready",
 };
 
-/// Not asked: nothing was heard from the API server.
+/// Not checked: the API server did not answer.
 pub(super) fn not_tried(why: &str) -> Finding {
     READY.not_tried(why)
 }
 
-/// The finding for a namespace. One without a Workspace fails, unless `may_lack` one. A Workspace that is still
-/// being checked is waited for, for 20 s at most.
+/// The finding for a namespace. A namespace without a Workspace fails, unless it `may_lack` one. Waits for a Workspace
+/// that is still being checked, for 20 s at most.
 pub(super) async fn finding(client: &Client, namespace: &str, may_lack: bool) -> Finding {
     let kind = ApiResource::erase::<Workspace>(&());
     let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), namespace, &kind);
@@ -51,11 +51,11 @@ pub(super) async fn finding(client: &Client, namespace: &str, may_lack: bool) ->
     }
 }
 
-/// A Workspace, and why it is not Ready.
+/// A Workspace, and the reason why it is not Ready.
 struct Seen {
     name: String,
     trouble: Option<String>,
-    /// The operator has not written yet what it found.
+    /// The operator has not written its result yet.
     unchecked: bool,
 }
 

@@ -1,4 +1,4 @@
-//! Where the service's client sends.
+//! Crash points of the service client's requests.
 
 use bytes::Bytes;
 use futures::stream;
@@ -17,7 +17,7 @@ pub async fn send(request: RequestBuilder) -> reqwest::Result<Response> {
     super::pass(name, Call { http, request }).await
 }
 
-/// By what is sent: the path of each of the six operations ends otherwise.
+/// Name by method and path: the path of each of the six operations ends differently.
 fn name(method: &Method, path: &str) -> &'static str {
     if path.ends_with("/workspaces/current") {
         "service.workspace"
@@ -39,7 +39,7 @@ struct Call {
     request: Request,
 }
 
-/// Every body is in memory, so that a request can be had again.
+/// Every body is in memory, so that a request can be sent again.
 impl Clone for Call {
     fn clone(&self) -> Self {
         let request = self.request.try_clone().unwrap_or_else(|| {
@@ -60,7 +60,7 @@ impl Effect for Call {
         self.http.execute(self.request).await
     }
 
-    /// A socket of our own takes the request and closes without an answer.
+    /// A local socket takes the request and closes without an answer.
     async fn lost(self) -> reqwest::Result<Response> {
         let mut request = self.request;
         if let Some(address) = dead_end().await {
@@ -86,7 +86,7 @@ impl Effect for Call {
     }
 }
 
-/// A body that breaks behind these bytes.
+/// A body that breaks after these bytes.
 fn broken(bytes: Bytes) -> Body {
     let cut = std::io::Error::from(std::io::ErrorKind::ConnectionReset);
     Body::wrap_stream(stream::iter([Ok(bytes), Err(cut)]))

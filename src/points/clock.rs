@@ -4,12 +4,12 @@ use std::sync::OnceLock;
 
 use jiff::{SignedDuration, Timestamp};
 
-/// The file that holds by how many seconds the wall clock is wrong; without one it is right.
+/// The file with the error of the wall clock in seconds; without it the clock is right.
 const CLOCK: &str = "RUN_OPERATOR_CLOCK";
 
 static FILE: OnceLock<Option<std::ffi::OsString>> = OnceLock::new();
 
-/// What a clock shows that is as wrong as the file says. A file that is just being written counts as empty.
+/// The time `shown`, shifted by the seconds in the file. A file that is just being written counts as empty.
 pub fn shifted(shown: Timestamp) -> Timestamp {
     let Some(file) = FILE.get_or_init(|| std::env::var_os(CLOCK)) else {
         return shown;

@@ -1,4 +1,4 @@
-//! Where requests to the API server pass: a layer of the client, nearest to the wire. Each attempt is one.
+//! Crash points of requests to the API server: a layer of the client, nearest to the wire. Each attempt is one.
 
 use std::future::poll_fn;
 use std::io;
@@ -55,7 +55,7 @@ where
     type Future = BoxFuture<'static, Result<Answer, BoxError>>;
 
     fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
-        // Each effect waits for its own place, since it may be had twice.
+        // Each effect waits for its own slot, since it may be sent twice.
         Poll::Ready(Ok(()))
     }
 
@@ -90,7 +90,7 @@ struct Write<F> {
     body: Bytes,
 }
 
-// Not derived: that would ask for a future that can be cloned.
+// Not derived: that would require a future that can be cloned.
 impl<F: Send + 'static> Clone for Write<F> {
     fn clone(&self) -> Self {
         Self {
@@ -127,13 +127,13 @@ where
     }
 }
 
-/// How a connection that breaks is seen.
+/// The error of a connection that breaks.
 fn broken() -> io::Error {
     io::Error::from(io::ErrorKind::ConnectionReset)
 }
 
-/// By what is sent: resource and subresource by the path, an intent and a release by the finalizers, a Lease
-/// that is given back by its holder.
+/// Name by content: resource and subresource by the path, an intent and a release by the finalizers, the release of a
+/// Lease by its holder.
 fn name(method: &Method, path: &str, body: &[u8]) -> String {
     let mut segments = path.split('/').filter(|segment| !segment.is_empty());
     // /api/VERSION or /apis/GROUP/VERSION
@@ -155,7 +155,7 @@ fn name(method: &Method, path: &str, body: &[u8]) -> String {
     let what = match subresource {
         Some(subresource) => subresource,
         None if method == Method::DELETE => "delete",
-        // A PUT does nothing else.
+        // A PUT has no other use.
         None if method == Method::PUT || releases(body) => "release",
         None if kind == "run" => "intent",
         None => "finalizer",
@@ -163,7 +163,7 @@ fn name(method: &Method, path: &str, body: &[u8]) -> String {
     format!("kube.{kind}.{what}")
 }
 
-/// Whether a JSON patch takes the operator's finalizer off.
+/// Whether a JSON patch removes the operator's finalizer.
 fn releases(patch: &[u8]) -> bool {
     let Ok(Value::Array(operations)) = serde_json::from_slice(patch) else {
         return false;
@@ -175,7 +175,7 @@ fn releases(patch: &[u8]) -> bool {
         .any(|finalizers| !finalizers.iter().any(|f| f == names::FINALIZER))
 }
 
-/// Whether a Lease names nobody.
+/// Whether a Lease names no holder.
 fn resigns(lease: &[u8]) -> bool {
     let lease: Value = serde_json::from_slice(lease).unwrap_or_default();
     lease["spec"]["holderIdentity"] == ""

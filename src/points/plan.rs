@@ -1,4 +1,4 @@
-//! What is to happen where, and what has been passed so far.
+//! The planned fault, and the points passed so far.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -10,25 +10,25 @@ use tokio::sync::watch;
 
 /// One fault at one point.
 const FAULT: &str = "RUN_OPERATOR_FAULT";
-/// Where the points that are passed are written.
+/// The file to which passed points are written.
 const POINTS: &str = "RUN_OPERATOR_POINTS";
 
-/// What happens to an effect.
+/// Fault of an effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// SIGKILL before it is sent; of an event, before it is taken in.
+    /// SIGKILL before it is sent; for an event, before it is processed.
     KillBefore,
-    /// SIGKILL when its answer has begun, or the event was taken in.
+    /// SIGKILL when its answer has begun, or the event was processed.
     KillAfter,
     /// Not sent, as if the connection had broken before; the stream breaks before the event.
     LoseRequest,
-    /// Carried out, and no answer is seen; the stream breaks behind the event.
+    /// Carried out without a visible answer; the stream breaks after the event.
     LoseAnswer,
-    /// Carried out twice, one after the other, and the second answer is seen; the event comes twice.
+    /// Carried out twice, one after the other, and the second answer is returned; the event comes twice.
     Double,
-    /// Carried out, its answer seen, and carried out once more when others have overtaken.
+    /// Carried out, its answer returned, and carried out once more when others have overtaken.
     DoubleLate,
-    /// Held until others have overtaken.
+    /// Delayed until others have overtaken.
     Delay,
     /// Carried out, and the answer breaks in the middle of its body; the stream breaks within the event.
     Cut,
@@ -47,7 +47,7 @@ impl Fault {
         Self::Cut,
     ];
 
-    /// Its word in the variable.
+    /// Its name in the variable.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::KillBefore => "kill-before",
@@ -62,7 +62,7 @@ impl Fault {
     }
 }
 
-/// Where the fault is to happen.
+/// The point of the planned fault.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Wanted {
     name: String,
@@ -110,7 +110,7 @@ pub(super) struct Passing {
 /// Reads the plan.
 ///
 /// # Errors
-/// With a sentence, where it can't be read: a fault that never happens would prove nothing.
+/// With a message if it can't be read: a fault that never happens would prove nothing.
 pub fn check() -> Result<(), String> {
     let wanted = match std::env::var(FAULT) {
         Ok(text) => Some(text.parse()?),
@@ -136,7 +136,7 @@ impl Plan {
         }
     }
 
-    /// The plan as read; none, where [`check`] was not asked first.
+    /// The plan as read; empty if [`check`] was not called first.
     fn of_process() -> &'static Self {
         PLAN.get_or_init(|| Self::new(None, None))
     }
@@ -162,7 +162,7 @@ impl Plan {
         }
     }
 
-    /// One write a line: what stands in the file is whole, however the process ends.
+    /// One write per line: the lines in the file are complete, however the process ends.
     fn note(&self, line: &str) {
         let Some(mut file) = self.trace.as_ref() else {
             return;
@@ -173,18 +173,18 @@ impl Plan {
     }
 }
 
-/// Counts and notes a point that is about to be passed.
+/// Counts and records a point that is about to be passed.
 pub(super) fn pass(name: &str) -> Passing {
     Plan::of_process().pass(name)
 }
 
-/// How many points have been passed.
+/// Number of points passed.
 pub(super) fn passed() -> watch::Receiver<u64> {
     Plan::of_process().passed.subscribe()
 }
 
 impl Passing {
-    /// Notes that the fault happens.
+    /// Records that the fault happens.
     pub(super) fn happens(&self) {
         if let Some(fault) = self.fault {
             let line = format!("! {} {} {}", self.name, self.number, fault.as_str());
@@ -192,7 +192,7 @@ impl Passing {
         }
     }
 
-    /// Notes that what happens later has happened.
+    /// Records that the late part of the fault has happened.
     pub(super) fn over(&self) {
         Plan::of_process().note(&format!(". {} {}", self.name, self.number));
     }

@@ -1,36 +1,47 @@
-//! Where a stream's reader takes an event out of what it has received.
+//! Crash points of the events that a stream's reader takes from the received bytes.
 
 use bytes::Bytes;
 use reqwest::Response;
-
-use crate::service::StreamItem;
-use crate::service::sse::{Decoder, Item};
 
 use super::calls::broken_off;
 use super::plan::{self, Passing};
 use super::{Fault, kill, overtaken};
 
-/// The points of one stream.
-#[derive(Default)]
-pub struct Events {
-    /// The next event has been met; a reader that is dropped meanwhile doesn't meet it again.
+/// The points of one stream of items.
+pub struct Events<I> {
+    /// The next event has passed its point; a reader that is dropped meanwhile doesn't pass it again.
     met: bool,
-    /// Its reader dies here when it asks for more.
+    /// The process is killed here when the reader asks for more.
     dies: Option<Passing>,
     /// The event comes twice.
     twice: bool,
-    again: Option<StreamItem>,
+    again: Option<I>,
 }
 
-impl Events {
-    /// Meets the event that `received` completes, if there is one. Gives back what the rest of the stream is
-    /// now, where it breaks.
-    pub async fn meet(&mut self, decoder: &Decoder, received: &mut Bytes) -> Option<Response> {
+impl<I> Default for Events<I> {
+    fn default() -> Self {
+        Self {
+            met: false,
+            dies: None,
+            twice: false,
+            again: None,
+        }
+    }
+}
+
+impl<I: Clone> Events<I> {
+    /// Passes the point of the event that `received` completes, if there is one; `end_of_next` returns its end. If the
+    /// stream breaks, returns its new rest.
+    pub async fn meet(
+        &mut self,
+        end_of_next: impl FnOnce(&[u8]) -> Option<usize>,
+        received: &mut Bytes,
+    ) -> Option<Response> {
         if let Some(here) = &self.dies {
             here.happens();
             kill();
         }
-        let end = end_of_next(decoder, received)?;
+        let end = end_of_next(received)?;
         if std::mem::replace(&mut self.met, true) {
             return None;
         }
@@ -62,12 +73,12 @@ impl Events {
     }
 
     /// An event that comes once more.
-    pub fn again(&mut self) -> Option<StreamItem> {
+    pub fn again(&mut self) -> Option<I> {
         self.again.take()
     }
 
-    /// An item is handed on, if there was one.
-    pub fn hand(&mut self, item: Option<&StreamItem>) {
+    /// An item is returned to the reader, if there was one.
+    pub fn hand(&mut self, item: Option<&I>) {
         let Some(item) = item else {
             return;
         };
@@ -75,14 +86,5 @@ impl Events {
         if std::mem::take(&mut self.twice) {
             self.again = Some(item.clone());
         }
-    }
-}
-
-/// Where the next event ends.
-fn end_of_next(decoder: &Decoder, received: &[u8]) -> Option<usize> {
-    let mut rest = received;
-    match decoder.clone().step(&mut rest)? {
-        Item::Event(_) => Some(received.len() - rest.len()),
-        Item::Discarded => None,
     }
 }

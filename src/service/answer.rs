@@ -1,85 +1,40 @@
-//! Reading an answer: its head, its body under a cap, and what of it is kept.
+//! Reads an answer: its head, and its body up to a limit.
 
+use super::head::Head;
+use super::text::lossy;
 use std::borrow::Cow;
 use std::sync::Arc;
-use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use http::StatusCode;
-use http::header::{CONTENT_ENCODING, CONTENT_TYPE};
 use reqwest::Response;
 use serde_json::value::RawValue;
 
 use crate::api::contract::Contract;
 use crate::api::limits::{MAX_RECORD, MAX_SERVICE_VERSION, MAX_STATE};
-use crate::clock;
-use crate::decide::{answer::RunView, canonical};
+use crate::decide::{request::canonical, response::answer::RunView};
 
 use super::redact::Redactor;
-use super::text::{one_line, request_id};
-use super::{CallError, RunId, UnreadableReason, retry_after};
+use super::text::one_line;
+use super::{CallError, RunId, UnreadableReason};
 
-/// The header that names a request (rule 11).
-const REQUEST_ID: &str = "x-request-id";
-
-/// What `GET /version` taught.
+/// Answer to `GET /version`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VersionReply {
-    /// The version, where the contract file's pointers find one. At most 128 bytes.
+    /// The version, if the contract file's pointers find one. At most 128 bytes.
     pub version: Option<String>,
     /// The answer's request id (rule 11).
     pub request_id: Option<String>,
 }
 
-/// What `GET /workspaces/current` taught.
+/// Answer to `GET /workspaces/current`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WorkspaceReply {
-    /// Who the token acts for, where the contract file's pointers find it. Compared, so never cut.
+    /// The workspace that the token acts for, if the contract file's pointers find it. Compared, so never cut.
     pub identity: Option<String>,
-    /// The record as the service returned it: compact JSON, cut at 1024 bytes.
+    /// The record as the service returned it: compact JSON unless it is nested beyond 128 levels, cut at 1024 bytes.
     pub record: String,
     /// The answer's request id (rule 11).
     pub request_id: Option<String>,
-}
-
-/// What is kept of an answer's status line and headers.
-#[derive(Debug)]
-pub(super) struct Head {
-    pub(super) status: StatusCode,
-    pub(super) request_id: Option<String>,
-    pub(super) retry_after: Option<Duration>,
-    pub(super) media_type: Option<String>,
-    /// Whether the body is packed, whatever was asked for.
-    pub(super) compressed: bool,
-}
-
-impl Head {
-    pub(super) fn read(response: &Response, redactor: &Redactor) -> Self {
-        let headers = response.headers();
-        let media_type = headers
-            .get(CONTENT_TYPE)
-            .and_then(|value| value.to_str().ok())
-            .and_then(|value| value.split(';').next())
-            .map(|name| name.trim().to_ascii_lowercase());
-        Self {
-            status: response.status(),
-            request_id: headers
-                .get(REQUEST_ID)
-                .and_then(|value| request_id(value.as_bytes()))
-                .filter(|id| !redactor.is_in(id)),
-            retry_after: retry_after::read(headers, clock::wall()),
-            media_type,
-            compressed: headers
-                .get_all(CONTENT_ENCODING)
-                .iter()
-                .any(|coding| !coding.as_bytes().eq_ignore_ascii_case(b"identity")),
-        }
-    }
-
-    /// Whether the body is of this media type, whatever its parameters.
-    pub(super) fn is_media_type(&self, name: &str) -> bool {
-        self.media_type.as_deref() == Some(name)
-    }
 }
 
 /// A body that was not read.
@@ -88,8 +43,7 @@ pub(super) enum Unread {
     Cut(reqwest::Error),
 }
 
-/// Reads a body of at most `limit` bytes. What arrives is counted: a `Content-Length` may lie or be
-/// absent.
+/// Reads a body of at most `limit` bytes. The received bytes are counted: a `Content-Length` may be wrong or absent.
 pub(super) async fn body(response: &mut Response, limit: usize) -> Result<Bytes, Unread> {
     let announced = response.content_length().unwrap_or(0);
     if usize::try_from(announced).map_or(true, |bytes| bytes > limit) {
@@ -109,20 +63,13 @@ pub(super) async fn body(response: &mut Response, limit: usize) -> Result<Bytes,
     Ok(body.freeze())
 }
 
-/// The text of a body whatever charset its header named: JSON is UTF-8, and a stray byte in one text is no
-/// reason to lose the rest.
-pub(super) fn text(body: &[u8]) -> Cow<'_, str> {
-    let body = body.strip_prefix("\u{feff}".as_bytes()).unwrap_or(body);
-    String::from_utf8_lossy(body)
-}
-
 /// The version that an answer names, fit to be shown.
 pub(super) fn version_in(value: &RawValue, contract: &Contract) -> Option<String> {
     let version = contract.version_of(value)?;
     Some(one_line(&version, MAX_SERVICE_VERSION))
 }
 
-/// A whole answer that is a success.
+/// A complete successful answer.
 pub(super) struct Answer {
     pub(super) head: Head,
     pub(super) body: Bytes,
@@ -152,12 +99,15 @@ impl Answer {
         }
         Ok(WorkspaceReply {
             identity,
-            record: one_line(&self.redactor.text(&canonical::of(value)), MAX_RECORD),
+            record: one_line(
+                &self.redactor.text(&canonical::of_answer(value)),
+                MAX_RECORD,
+            ),
             request_id: self.head.request_id,
         })
     }
 
-    /// The created Run. Without a runId nothing is known of it.
+    /// The created run. An answer without a runId is an error.
     pub(super) fn created(self) -> Result<RunView, CallError> {
         let text = self.text();
         let value = self.json(&text)?;
@@ -168,14 +118,14 @@ impl Answer {
         Ok(view)
     }
 
-    /// The Run that was asked for.
+    /// The requested run.
     pub(super) fn run(self, asked: &RunId) -> Result<RunView, CallError> {
         let text = self.text();
         let value = self.json(&text)?;
         self.view(value, Some(asked))
     }
 
-    /// A cancellation that was taken on. Its body is not known: none at all is as good as any JSON.
+    /// An accepted cancellation. The form of its body is not known: an empty body counts as much as any JSON.
     pub(super) fn cancelled(self, asked: &RunId) -> Result<RunView, CallError> {
         if self.body.trim_ascii().is_empty() {
             return Ok(RunView {
@@ -209,7 +159,7 @@ impl Answer {
     }
 
     fn text(&self) -> Cow<'_, str> {
-        text(&self.body)
+        lossy(&self.body)
     }
 
     /// The document, as text: an answer may echo a workload of any depth.

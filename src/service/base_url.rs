@@ -1,4 +1,4 @@
-//! Where the service is, checked against the operator's allow-list before anything is sent.
+//! Address of the service, checked against the operator's allow-list before anything is sent.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -26,7 +26,7 @@ enum Scheme {
     Https,
 }
 
-/// Why an address is refused. Names no part of it that could hold a secret.
+/// Reason why an address is refused. Names no part of it that could hold a secret.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BaseUrlError {
     /// Not an absolute URL.
@@ -59,7 +59,7 @@ pub enum BaseUrlError {
     /// Plain http to another machine.
     #[error("the base URL is plain http to {host}, which would send the token readable; use https")]
     InsecureHttp {
-        /// The host as it was read.
+        /// The host as parsed.
         host: String,
     },
     /// Not on the allow-list.
@@ -72,8 +72,8 @@ pub enum BaseUrlError {
 
 /// The addresses that tokens may be sent to: `--base-url` and every `--allowed-base-url`.
 ///
-/// An entry allows itself and every path below it, compared by whole segments; scheme, host and
-/// port must be equal.
+/// An entry allows its own path and every path below it, compared by whole segments; scheme, host and port must be
+/// equal.
 #[derive(Clone, Debug, Default)]
 pub struct AllowList {
     entries: Vec<BaseUrl>,
@@ -81,7 +81,7 @@ pub struct AllowList {
 }
 
 impl AllowList {
-    /// Reads the entries. With `allow_insecure_http`, plain http is accepted to other machines too.
+    /// Reads the entries. With `allow_insecure_http`, plain http to other machines is accepted, too.
     pub fn parse<S: AsRef<str>>(
         entries: impl IntoIterator<Item = S>,
         allow_insecure_http: bool,
@@ -121,7 +121,7 @@ impl BaseUrl {
         &self.text
     }
 
-    /// An address as [`Self::as_str`] would give it back, whether it is allowed or not; `None` if it is no base URL.
+    /// An address as returned by [`Self::as_str`], allowed or not; `None` if it is no base URL.
     pub fn normalised(text: &str) -> Option<String> {
         Self::read(text, true).ok().map(|url| url.text)
     }
@@ -140,7 +140,7 @@ impl BaseUrl {
     }
 
     fn read(text: &str, allow_insecure_http: bool) -> Result<Self, BaseUrlError> {
-        // The parser drops tabs and newlines and turns a backslash into a slash without a word.
+        // The parser silently drops tabs and newlines and turns a backslash into a slash.
         if text
             .chars()
             .any(|c| c.is_control() || c.is_whitespace() || c == '\\')
@@ -174,7 +174,7 @@ impl BaseUrl {
                 host: host.to_string(),
             });
         }
-        // Encoded, a character may take nine: what the status shows is this text.
+        // An encoded character may take nine bytes, and this text is shown in the status.
         let text = format!("{}{path}", url.origin().ascii_serialization());
         if text.len() > MAX_BASE_URL {
             return Err(BaseUrlError::TooLong);
@@ -201,8 +201,8 @@ impl fmt::Debug for BaseUrl {
     }
 }
 
-/// Whether servers may disagree on what a segment is: some decode before they split, some take `..;x` for
-/// `..`. Plain dot segments, encoded or not, are resolved by the URL parser before.
+/// Whether servers may disagree on a segment: some decode before they split, some take `..;x` for `..`. Plain dot
+/// segments, encoded or not, were resolved by the URL parser before.
 fn is_ambiguous(segment: &str) -> bool {
     let decoded = percent_decode_str(segment);
     segment.starts_with("..")
@@ -212,8 +212,8 @@ fn is_ambiguous(segment: &str) -> bool {
                 .any(|byte| matches!(byte, b'/' | b'\\' | b'%') || byte.is_ascii_control())
 }
 
-/// 127.0.0.0/8, `::1` and the exact name `localhost`, which the client resolves by itself. No other
-/// name counts: whoever answers for it decides where it leads.
+/// 127.0.0.0/8, `::1` and the exact name `localhost`, which the client resolves without a resolver. No other name
+/// counts: its DNS server decides where it leads.
 fn is_loopback(host: &Host<&str>) -> bool {
     match host {
         Host::Domain(name) => *name == "localhost",

@@ -1,8 +1,8 @@
 //! The six operations, one attempt each.
 
+use super::deadline::after;
 use std::future::Future;
 use std::sync::Arc;
-use std::time::Duration;
 
 use bytes::Bytes;
 use http::StatusCode;
@@ -10,10 +10,9 @@ use reqwest::Response;
 use tokio::time::{Instant, timeout_at};
 
 use crate::api::contract::Contract;
-use crate::decide::answer::{Failure, RunView};
-use crate::decide::body::sha256;
+use crate::decide::request::body::sha256;
+use crate::decide::response::answer::{Failure, RunView};
 
-use super::answer::{Answer, Head, Unread, VersionReply, WorkspaceReply, body};
 use super::error::{BareAnswer, BodyError};
 use super::http_client::HttpClients;
 use super::http_pool::HttpPool;
@@ -23,6 +22,10 @@ use super::request::{Request, can_be_sent};
 use super::{
     BaseUrl, CallError, ClientConfig, ConfigError, Credentials, EventStream, IdempotencyKey,
     Observer, Operation, Outcome, RunId, Token, UnreadableReason,
+};
+use super::{
+    answer::{Answer, Unread, VersionReply, WorkspaceReply, body},
+    head::Head,
 };
 
 /// The service at one base URL. Clones share its connections.
@@ -41,7 +44,7 @@ pub(super) struct Inner {
     redactor: Arc<Redactor>,
 }
 
-/// A success and the status that it came with.
+/// A success with its HTTP status.
 pub(super) type Answered<T> = Result<(StatusCode, T), CallError>;
 
 impl Client {
@@ -51,8 +54,8 @@ impl Client {
         Ok(Self::with(config, http))
     }
 
-    /// A client that shares its connections with every other one of the same origin and CA. What it knows of
-    /// tokens stays its own: see [`Client::hide`].
+    /// A client that shares its connections with every other one of the same origin and CA. Its list of tokens is not
+    /// shared: see [`Client::hide`].
     pub fn shared(config: ClientConfig, pool: &HttpPool) -> Result<Self, ConfigError> {
         let http = pool.clients(&config)?;
         Ok(Self::with(config, http))
@@ -77,7 +80,7 @@ impl Client {
         self.inner.ca.as_deref()
     }
 
-    /// An answer to `GET /version` that another client received, without the tokens that this one knows (rule 7).
+    /// An answer to `GET /version` that another client received, without the tokens of this one (rule 7).
     pub fn hidden_in_version(&self, reply: &VersionReply) -> VersionReply {
         VersionReply {
             version: reply.version.as_deref().map(|v| self.hidden(v)),
@@ -85,7 +88,7 @@ impl Client {
         }
     }
 
-    /// A failure that another client met, without the tokens that this one knows (rule 7).
+    /// A failure of another client's call, without the tokens of this one (rule 7).
     pub fn hidden_in_failure(&self, failure: &Failure) -> Failure {
         Failure {
             code: failure.code.as_deref().map(|code| self.hidden(code)),
@@ -99,13 +102,13 @@ impl Client {
         self.inner.redactor.text(text)
     }
 
-    /// Where the service is.
+    /// Address of the service.
     pub fn base_url(&self) -> &BaseUrl {
         &self.inner.base_url
     }
 
-    /// Takes this token out of what the service says from now on (rule 7). Every call that is made with one
-    /// does so by itself; this is for the one without, the check of the version, which comes first.
+    /// Removes this token from all later answers of the service (rule 7). Every call with a token does so
+    /// automatically; this is for the check of the version, which comes first and has none.
     pub fn hide(&self, token: &Token) {
         self.inner.redactor.remember(token);
     }
@@ -120,7 +123,7 @@ impl Client {
         .await
     }
 
-    /// `GET /workspaces/current`: whom the token acts for.
+    /// `GET /workspaces/current`: the workspace that the token acts for.
     pub async fn current_workspace(&self, who: &Credentials) -> Result<WorkspaceReply, CallError> {
         self.observed(Operation::CurrentWorkspace, async {
             let request = Request::current_workspace(self.base_url(), who)?;
@@ -130,8 +133,8 @@ impl Client {
         .await
     }
 
-    /// `POST /runs`. Every attempt of one logical create passes the same key and the same bytes
-    /// (rule 1). A success without a runId is [`CallError::Unreadable`].
+    /// `POST /runs`. Every attempt of one logical create passes the same key and the same bytes (rule 1). A success
+    /// without a runId is [`CallError::Unreadable`].
     pub async fn create_run(
         &self,
         who: &Credentials,
@@ -146,8 +149,8 @@ impl Client {
         .await
     }
 
-    /// `GET /runs/{runId}`: the truth about a run. An answer about another run is
-    /// [`CallError::Unreadable`]; one that names no run, or no state, leaves these fields empty.
+    /// `GET /runs/{runId}`: the truth about a run. An answer about another run is [`CallError::Unreadable`]; one that
+    /// names no run, or no state, leaves these fields empty.
     pub async fn get_run(&self, who: &Credentials, run_id: &RunId) -> Result<RunView, CallError> {
         self.observed(Operation::GetRun, async {
             let request = Request::get_run(self.base_url(), who, run_id)?;
@@ -157,8 +160,8 @@ impl Client {
         .await
     }
 
-    /// `POST /runs/{runId}:cancel`. A success says that the cancellation was taken on, not that the
-    /// run ended; its body may be empty.
+    /// `POST /runs/{runId}:cancel`. A success means that the cancellation was accepted, not that the run ended; its
+    /// body may be empty.
     pub async fn cancel_run(
         &self,
         who: &Credentials,
@@ -172,9 +175,9 @@ impl Client {
         .await
     }
 
-    /// `GET /runs/{runId}/events`, from behind `last_event_id` on (rule 2); from the beginning where there is
-    /// none, or one that no header can carry, which the service never gave. Returns once the service
-    /// accepted; from then on only silence ends the stream, not its length.
+    /// `GET /runs/{runId}/events`, from the event after `last_event_id` on (rule 2). Starts at the beginning if there
+    /// is none, or one that no header can carry, which the service never issued. Returns once the service has accepted;
+    /// from then on only silence ends the stream, not its length.
     pub async fn run_events(
         &self,
         who: &Credentials,
@@ -208,8 +211,8 @@ impl Client {
         self.answer(http, request, self.limit()).await
     }
 
-    /// Sends a request of a Workspace's check and reads a success to its end: on a connection of its own, apart
-    /// from the calls of all Runs, and within 10 s.
+    /// Sends a request of a Workspace's check and reads a success to its end: on a connection separate from the calls
+    /// of all Runs, and within 10 s.
     async fn check(&self, request: Request) -> Result<Answer, CallError> {
         let limit = Limit::of(
             self.inner
@@ -242,7 +245,7 @@ impl Client {
         })
     }
 
-    /// Sends a request; anything but a 2xx is an error.
+    /// Sends a request; any status but a 2xx is an error.
     async fn accepted(
         &self,
         http: &reqwest::Client,
@@ -298,14 +301,13 @@ impl Client {
         Ok((head, response))
     }
 
-    /// Reads an error status (rule 8). A body that is no problem is not read: nothing may be
-    /// concluded from it.
+    /// Reads an error status (rule 8). A body that is no problem is not read: nothing may be concluded from it.
     async fn refusal(&self, head: Head, mut response: Response, limit: Limit) -> CallError {
         let mut named = None;
         if Problem::is_named_by(&head) {
             let body = self.body(&head, &mut response, PROBLEM_BYTES, limit);
             match body.await {
-                // None is too large to be the service's.
+                // `None` is too large to be the service's.
                 Ok(body) => named = body,
                 Err(error) => return error,
             }
@@ -313,7 +315,7 @@ impl Client {
         refused(head, named.as_deref(), &self.inner.redactor)
     }
 
-    /// Reads a body in time; `None` where it is larger than `bytes`.
+    /// Reads a body in time; `None` if it is larger than `bytes`.
     pub(super) async fn body(
         &self,
         head: &Head,
@@ -339,7 +341,7 @@ impl Client {
         Limit::of(self.inner.contract.timeouts().request_seconds)
     }
 
-    /// Tells the observer and the log how a call went.
+    /// Reports the result of a call to the observer and the log.
     pub(super) async fn observed<T>(
         &self,
         operation: Operation,
@@ -367,7 +369,7 @@ impl Client {
     }
 }
 
-/// What an error status means, by the body of the answer that calls itself a problem, if there is one.
+/// Error of an error status, by the body of the answer if that is a problem.
 pub(super) fn refused(head: Head, problem: Option<&[u8]>, redactor: &Redactor) -> CallError {
     match problem.and_then(|body| Problem::read(&head, body, redactor)) {
         Some(problem) => CallError::Problem(Box::new(problem)),
@@ -379,7 +381,7 @@ pub(super) fn refused(head: Head, problem: Option<&[u8]>, redactor: &Redactor) -
     }
 }
 
-/// The end of a call.
+/// Time limit of a call.
 #[derive(Clone, Copy)]
 pub(super) struct Limit {
     at: Instant,
@@ -395,14 +397,6 @@ impl Limit {
     }
 }
 
-/// A call of a Workspace's check takes no longer, whatever the contract file's `requestSeconds`: two that hang must
-/// be over within 30 s.
+/// Maximum for a call of a Workspace's check, whatever the contract file's `requestSeconds`: two that hang must be over
+/// within 30 s.
 const CHECK_SECONDS: u64 = 10;
-
-/// The longest wait that is counted, 30 days: a contract file may name any number of seconds.
-const FAR: Duration = Duration::from_hours(720);
-
-/// The instant so many seconds from now, 30 days at most.
-pub(super) fn after(seconds: u64) -> Instant {
-    Instant::now() + Duration::from_secs(seconds).min(FAR)
-}

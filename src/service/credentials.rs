@@ -1,4 +1,4 @@
-//! What a call is made with: the token and the workspace that it is meant for.
+//! Credentials of a call: the token and the workspace that it is meant for.
 
 use http::HeaderValue;
 use secrecy::zeroize::Zeroizing;
@@ -14,10 +14,10 @@ const TOKEN_BYTES: usize = 8 * 1024;
 #[derive(Clone)]
 pub struct Token(SecretString);
 
-/// Why the content of a Secret is no token. Holds no part of it.
+/// Reason why the content of a Secret is no token. Holds no part of it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TokenError {
-    /// Nothing but white space.
+    /// Only white space.
     #[error("the token is empty")]
     Empty,
     /// More than one line.
@@ -29,7 +29,7 @@ pub enum TokenError {
         /// Its length after trimming.
         bytes: usize,
     },
-    /// The scheme's name stands before the token.
+    /// The name of the scheme precedes the token.
     #[error("the token begins with \"Bearer \"; store what follows it alone")]
     HasScheme,
     /// A byte that is not visible ASCII.
@@ -47,8 +47,8 @@ pub enum TokenError {
 }
 
 impl Token {
-    /// Reads a token as it stands in a Secret: white space around it is dropped, everything else is
-    /// checked before it could be sent (rules 3 and 6).
+    /// Reads a token from the content of a Secret: white space around it is dropped, everything else is checked before
+    /// it could be sent (rules 3 and 6).
     pub fn parse(bytes: &[u8], contract: &Contract) -> Result<Self, TokenError> {
         let bytes = bytes.trim_ascii();
         if bytes.is_empty() {
@@ -91,7 +91,7 @@ impl Token {
         Ok(value)
     }
 
-    /// What must not be shown, for the search in what the service says.
+    /// The token itself, to search for it in the service's answers.
     pub(super) fn exposed(&self) -> &str {
         self.0.expose_secret()
     }
@@ -103,7 +103,7 @@ impl std::fmt::Debug for Token {
     }
 }
 
-/// Tells whether a Secret's token changed, so that a refused one is not sent again.
+/// Compares tokens, so that a refused one is not sent again.
 impl PartialEq for Token {
     fn eq(&self, other: &Self) -> bool {
         self.0.expose_secret() == other.0.expose_secret()
@@ -122,7 +122,7 @@ pub struct WorkspaceId(String);
 pub struct WorkspaceIdError;
 
 impl WorkspaceId {
-    /// Checks that the identifier can stand in a header: 1 to 255 visible ASCII characters.
+    /// Checks that the identifier fits into a header: 1 to 255 visible ASCII characters.
     pub fn parse(text: &str) -> Result<Self, WorkspaceIdError> {
         let fits = (1..=MAX_WORKSPACE_ID).contains(&text.len());
         if fits && text.bytes().all(|b| b.is_ascii_graphic()) {
@@ -138,12 +138,12 @@ impl WorkspaceId {
     }
 }
 
-/// What a call is made with.
+/// Credentials of a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Credentials {
     /// Sent as `Authorization: Bearer` (rule 3).
     pub token: Token,
-    /// Sent as `X-Service-Workspace-ID` where given (rule 4).
+    /// Sent as `X-Service-Workspace-ID` if given (rule 4).
     pub workspace_id: Option<WorkspaceId>,
 }
 

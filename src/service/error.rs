@@ -1,11 +1,11 @@
-//! How a call fails, and what of it is handed to policy.
+//! Errors of a call, and their conversion for policy.
 
 use std::io;
 use std::time::Duration;
 
-use crate::decide::answer::{Failure, FailureKind};
+use crate::decide::response::answer::{Failure, FailureKind};
 
-use super::answer::Head;
+use super::head::Head;
 use super::problem::Problem;
 use super::text::{MESSAGE_BYTES, one_line, with_causes};
 use super::{CallError as E, RunIdError};
@@ -13,10 +13,10 @@ use super::{CallError as E, RunIdError};
 /// `ENFILE` and `EMFILE`, on every Unix.
 const NO_FILE: [i32; 2] = [23, 24];
 
-/// A cause of a type that is nobody's business.
+/// A cause whose type is private.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
-/// How one attempt of a call failed. Holds no token, no body and no URL.
+/// Error of one attempt of a call. Holds no token, no body and no URL.
 #[derive(Debug, thiserror::Error)]
 pub enum CallError {
     /// The request can't be written: nothing was sent.
@@ -25,10 +25,10 @@ pub enum CallError {
     /// No connection: name not found, refused, TLS not agreed on, timeout.
     #[error("failed to connect to the service")]
     Connect(#[source] reqwest::Error),
-    /// Connected, but no answer: the request's fate is unknown.
+    /// Connected, but no answer: the request's outcome is unknown.
     #[error("failed to get an answer from the service")]
     Exchange(#[source] reqwest::Error),
-    /// No answer in time: the request's fate is unknown.
+    /// No answer in time: the request's outcome is unknown.
     #[error("failed to get an answer from the service within {seconds} s")]
     AwaitAnswer {
         /// The contract file's `requestSeconds`.
@@ -41,7 +41,7 @@ pub enum CallError {
         status: u16,
         /// Its request id (rule 11).
         request_id: Option<String>,
-        /// What happened.
+        /// The cause.
         source: BodyError,
     },
     /// An answer with a problem body (rule 8).
@@ -50,14 +50,14 @@ pub enum CallError {
     /// An error status without a problem body, a proxy's own page for example.
     #[error(transparent)]
     Bare(Box<BareAnswer>),
-    /// An answer that is no error, but not what the contract says.
+    /// An answer that is no error, but doesn't follow the contract.
     #[error("failed to read the service's answer (HTTP {status})")]
     Unreadable {
         /// The answer's status.
         status: u16,
         /// Its request id (rule 11).
         request_id: Option<String>,
-        /// What is wrong with it.
+        /// The cause.
         #[source]
         reason: UnreadableReason,
     },
@@ -75,7 +75,7 @@ pub struct BareAnswer {
     pub retry_after: Option<Duration>,
 }
 
-/// Why a body was not read to its end.
+/// Reason why a body was not read to its end.
 #[derive(Debug, thiserror::Error)]
 pub enum BodyError {
     /// The connection was cut.
@@ -95,7 +95,7 @@ pub enum BodyError {
     },
 }
 
-/// What is wrong with an answer that is no error.
+/// Defect of an answer that is no error.
 #[derive(Debug, thiserror::Error)]
 pub enum UnreadableReason {
     /// 3xx.
@@ -110,8 +110,8 @@ pub enum UnreadableReason {
         /// The contract file's `bodyBytes`.
         limit: usize,
     },
-    /// Compressed, though the request asked for an answer that is not. Nothing is unpacked: a few bytes may
-    /// stand for any number.
+    /// Compressed, though the request asked for an uncompressed answer. Nothing is decompressed: a few bytes may expand
+    /// to any number.
     #[error(
         "it is compressed, which the request does not allow (Accept-Encoding: identity); have what stands \
          before the service leave its answers as they are"
@@ -120,7 +120,7 @@ pub enum UnreadableReason {
     /// Not JSON.
     #[error("it is not JSON")]
     NotJson(#[source] serde_json::Error),
-    /// No runId where the contract file says.
+    /// No runId at the contract file's pointers.
     #[error("it names no runId")]
     NoRunId,
     /// A runId that can't be used.
@@ -129,13 +129,13 @@ pub enum UnreadableReason {
     /// The runId repeats the token, and would bring it into URLs (rule 7).
     #[error("its runId repeats the token")]
     TokenInRunId,
-    /// The workspace's identity repeats the token. Taken out it would be the same for every workspace, and
-    /// no mistake would be found by it any more (rules 4 and 7).
+    /// The workspace's identity repeats the token. With the token removed it would be the same for every workspace and
+    /// detect no mistake any more (rules 4 and 7).
     #[error(
         "its identity of the workspace repeats the token; correct the contract file's pointers to it"
     )]
     TokenInIdentity,
-    /// Another run than the one that was asked for.
+    /// Another run than the requested one.
     #[error("it names another runId than the one asked for")]
     OtherRunId,
     /// Not `text/event-stream`.
@@ -160,7 +160,7 @@ impl CallError {
         }
     }
 
-    /// Says where it failed; the URL, which reqwest keeps, is dropped.
+    /// Error of sending, by its cause; the URL, which reqwest keeps, is dropped.
     pub(super) fn send(error: reqwest::Error) -> Self {
         let error = error.without_url();
         if error.is_builder() {
@@ -172,7 +172,7 @@ impl CallError {
         }
     }
 
-    /// What kind of failure it is.
+    /// Kind of the failure.
     pub fn kind(&self) -> FailureKind {
         match self {
             E::BuildRequest(_) => FailureKind::NotSent,
@@ -186,7 +186,7 @@ impl CallError {
         }
     }
 
-    /// The HTTP status, where there was an answer.
+    /// The HTTP status, if there was an answer.
     pub fn http_status(&self) -> Option<u16> {
         match self {
             E::BuildRequest(_) | E::Connect(_) | E::Exchange(_) | E::AwaitAnswer { .. } => None,
@@ -196,7 +196,7 @@ impl CallError {
         }
     }
 
-    /// The request's id, where there was an answer that named it (rule 11).
+    /// The request's id, if an answer named it (rule 11).
     pub fn request_id(&self) -> Option<&str> {
         match self {
             E::BuildRequest(_) | E::Connect(_) | E::Exchange(_) | E::AwaitAnswer { .. } => None,
@@ -208,7 +208,7 @@ impl CallError {
         }
     }
 
-    /// The problem, where there is one (rule 8).
+    /// The problem, if there is one (rule 8).
     pub fn problem(&self) -> Option<&Problem> {
         match self {
             E::Problem(problem) => Some(problem),

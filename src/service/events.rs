@@ -1,5 +1,6 @@
-//! A run's event stream as it is received.
+//! A run's event stream as received.
 
+use super::stream_item::StreamItem;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,40 +12,29 @@ use tokio::time::{Instant, timeout_at};
 use crate::api::contract::Contract;
 use crate::api::limits::{MAX_EVENT_ID, MAX_EVENT_TYPE};
 
-use super::answer::Head;
-use super::client::after;
+use super::deadline::after;
 use super::error::BodyError;
+use super::head::Head;
 use super::redact::Redactor;
 use super::sse::{Caps, Decoder, Event, ID_BYTES, Item};
 use super::{CallError, text};
 
-// An id that the decoder keeps must fit where it is kept to resume from.
+// An id that the decoder keeps must fit where it is stored as resume position.
 const _: () = assert!(ID_BYTES <= MAX_EVENT_ID);
-
-/// What a stream brings.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum StreamItem {
-    /// An event. A hint: what it says of the run is learnt for certain by `GET`.
-    Event(Event),
-    /// An event or a line was larger than the contract file allows and is lost: refresh by `GET`.
-    Discarded,
-}
 
 /// An open event stream (rule 2).
 ///
 /// # Flow
-/// [`next`](Self::next) until `Ok(None)` or an error, then open another from
-/// [`last_event_id`](Self::last_event_id), after [`retry`](Self::retry) where the service named it.
+/// [`next`](Self::next) until `Ok(None)` or an error, then open another from [`last_event_id`](Self::last_event_id),
+/// after [`retry`](Self::retry) if the service named it.
 ///
 /// # Guarantees
-/// - `next` may be dropped at any time, in a `select!` say: no event is lost by it, and the idle
-///   time goes on counting.
-/// - The id to resume from is never ahead of the items that were returned.
+/// - `next` may be dropped at any time, for example in a `select!`: no event is lost, and the idle time continues.
+/// - The id to resume from is never ahead of the returned items.
 /// - After the end or an error, `next` is `Ok(None)`.
 ///
 /// # Errors
-/// A connection that is cut, and silence of the contract file's `streamIdleSeconds`: not one byte,
-/// not even a comment.
+/// A connection that is cut, and silence of the contract file's `streamIdleSeconds`: not one byte, not even a comment.
 pub struct EventStream {
     /// `None` after the end.
     response: Option<Response>,
@@ -55,7 +45,7 @@ pub struct EventStream {
     idle_seconds: u64,
     idle_at: Instant,
     #[cfg(feature = "proofs")]
-    points: crate::points::stream::Events,
+    points: crate::points::stream::Events<StreamItem>,
 }
 
 impl EventStream {
@@ -85,11 +75,18 @@ impl EventStream {
         }
     }
 
-    /// The next item; `None` at the stream's end, which drops an event that is not whole.
+    /// The next item; `None` at the stream's end, where an incomplete event is dropped.
     pub async fn next(&mut self) -> Result<Option<StreamItem>, CallError> {
         loop {
             #[cfg(feature = "proofs")]
-            if let Some(rest) = self.points.meet(&self.decoder, &mut self.received).await {
+            if let Some(rest) = self
+                .points
+                .meet(
+                    |received| end_of_next(&self.decoder, received),
+                    &mut self.received,
+                )
+                .await
+            {
                 self.response = Some(rest);
             }
             if let Some(item) = self.decode() {
@@ -118,12 +115,12 @@ impl EventStream {
         }
     }
 
-    /// What to resume from, by the items returned so far; `None` means from the beginning.
+    /// The id to resume from, by the items returned so far; `None` means from the beginning.
     pub fn last_event_id(&self) -> Option<&str> {
         self.decoder.last_event_id()
     }
 
-    /// The wait before a reconnect that the service asked for, clamped to 1 s to 5 min.
+    /// The delay before a reconnect that the service asked for, clamped to 1 s to 5 min.
     pub fn retry(&self) -> Option<Duration> {
         self.decoder.retry()
     }
@@ -152,8 +149,7 @@ impl EventStream {
         Some(match item? {
             Item::Discarded => StreamItem::Discarded,
             Item::Event(event) => StreamItem::Event(Event {
-                // An id that repeats the token is left out of what may be shown; the stream still
-                // resumes from it.
+                // An id that repeats the token is not shown; the stream still resumes from it.
                 id: event.id.filter(|id| !self.redactor.is_in(id)),
                 kind: text::one_line(&self.redactor.text(&event.kind), MAX_EVENT_TYPE),
                 data: self.redactor.text(&event.data),
@@ -169,5 +165,15 @@ impl fmt::Debug for EventStream {
             .field("request_id", &self.head.request_id)
             .field("open", &self.response.is_some())
             .finish_non_exhaustive()
+    }
+}
+
+/// End of the next event.
+#[cfg(feature = "proofs")]
+fn end_of_next(decoder: &Decoder, received: &[u8]) -> Option<usize> {
+    let mut rest = received;
+    match decoder.clone().step(&mut rest)? {
+        Item::Event(_) => Some(received.len() - rest.len()),
+        Item::Discarded => None,
     }
 }

@@ -1,4 +1,4 @@
-//! The HTTP machinery: connection pools, TLS, and everything that is switched off.
+//! HTTP setup: connection pools, TLS, and the features that are switched off.
 
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,27 +13,27 @@ use crate::api::contract::Contract;
 
 use super::{BaseUrl, Observer};
 
-/// Proxies commonly close an idle connection after 60 s: it is given up before, so that a request
-/// seldom goes into one that is being closed.
+/// Proxies commonly close an idle connection after 60 s. It is dropped earlier, so that a request seldom uses a
+/// connection that is being closed.
 const POOL_IDLE: Duration = Duration::from_secs(50);
 
-/// What a client is made from.
+/// Configuration of a client.
 #[derive(Clone)]
 pub struct ClientConfig {
-    /// Where the service is.
+    /// Address of the service.
     pub base_url: BaseUrl,
-    /// The CA certificates that vouch for it, PEM. They **replace** the system's; unset means the
-    /// system's, of which there must be some. Plain http needs neither.
+    /// The CA certificates to trust for it, PEM. They **replace** the system's; unset means the system's, of which
+    /// there must be some. Plain http needs neither.
     pub ca_pem: Option<Vec<u8>>,
     /// Limits, timeouts and names.
     pub contract: Arc<Contract>,
     /// The `User-Agent` header.
     pub user_agent: String,
-    /// Is told of every call.
+    /// Called for every call.
     pub observer: Arc<dyn Observer>,
 }
 
-/// Why no client can be made.
+/// Reason why a client can't be made.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
     /// Not fit for a header.
@@ -58,14 +58,14 @@ pub enum ConfigError {
 
 /// One client for the calls of Runs, one for the checks of Workspaces, one for event streams.
 pub(super) struct HttpClients {
-    /// HTTP/2 where the service offers it, HTTP/1.1 else.
+    /// HTTP/2 if the service offers it, else HTTP/1.1.
     pub(super) calls: reqwest::Client,
-    /// The same, apart from `calls`: calls that hang can use up a connection's limit of concurrent requests, and
-    /// the checks of all Workspaces would wait behind them. Those are bounded below it.
+    /// The same, separate from `calls`: calls that hang can use up a connection's limit of concurrent requests, and the
+    /// checks of all Workspaces would wait behind them. The number of checks is bounded below that limit.
     pub(super) checks: reqwest::Client,
-    /// HTTP/1.1 alone, a connection for each stream. On one HTTP/2 connection the streams would use
-    /// up its limit of concurrent requests (100 is common), behind which calls would wait, and a
-    /// stream that is read slowly would hold up the window that all share.
+    /// Only HTTP/1.1, one connection for each stream. On one HTTP/2 connection the streams would use up its limit of
+    /// concurrent requests (100 is common), and calls would wait behind them. A stream that is read slowly would also
+    /// block the flow control window that all share.
     pub(super) streams: reqwest::Client,
 }
 
@@ -94,7 +94,7 @@ impl HttpClients {
     }
 }
 
-/// TLS that trusts the system's certificates. They are read and parsed once: each client would keep them anew.
+/// TLS that trusts the system's certificates. They are read and parsed once, and shared by all clients.
 fn system_tls(alpn: &[&str]) -> Result<rustls::ClientConfig, ConfigError> {
     static ROOTS: Mutex<Option<Arc<RootCertStore>>> = Mutex::new(None);
     let mut known = ROOTS.lock().unwrap_or_else(PoisonError::into_inner);
@@ -102,7 +102,7 @@ fn system_tls(alpn: &[&str]) -> Result<rustls::ClientConfig, ConfigError> {
         Arc::clone(roots)
     } else {
         let mut roots = RootCertStore::empty();
-        // What can't be parsed is left out, as it is by every other program.
+        // Certificates that can't be parsed are left out, as in every other program.
         roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
         if roots.is_empty() {
             return Err(ConfigError::NoSystemRoots);
@@ -117,8 +117,8 @@ fn system_tls(alpn: &[&str]) -> Result<rustls::ClientConfig, ConfigError> {
     Ok(tls)
 }
 
-/// The certificates to trust alone; `None` means the system's. Plain http trusts none, and so works
-/// where the system has none; a bundle that can't be read is a mistake there too.
+/// The only certificates to trust; `None` means the system's. Plain http trusts none, and so works on a system without
+/// any; a bundle that can't be read is an error there, too.
 fn roots(config: &ClientConfig) -> Result<Option<Vec<Certificate>>, ConfigError> {
     let given = config.ca_pem.as_deref().map(bundle).transpose()?;
     if config.base_url.is_https() {
@@ -136,25 +136,25 @@ fn bundle(pem: &[u8]) -> Result<Vec<Certificate>, ConfigError> {
     Ok(roots)
 }
 
-/// What each client has in common. The call's own time limit is set where it is made.
+/// Settings common to all clients. The call's own time limit is set by the caller.
 fn base(base_url: &BaseUrl, connect_seconds: u64) -> ClientBuilder {
     reqwest::Client::builder()
         .https_only(base_url.is_https())
         .connect_timeout(Duration::from_secs(connect_seconds))
         .pool_idle_timeout(POOL_IDLE)
-        // One attempt a call: trying again is policy.
+        // One attempt per call: retries are policy.
         .retry(retry::never())
-        // A redirect would carry the token to wherever an answer says.
+        // A redirect would send the token to any address that an answer names.
         .redirect(redirect::Policy::none())
         .referer(false)
-        // A proxy would be one more reader of the token; none is taken up from the environment.
+        // A proxy would be one more reader of the token; proxies from the environment are ignored.
         .no_proxy()
-        // Sizes are counted on the wire: nothing unpacks behind the count.
+        // Sizes are counted on the wire: nothing is decompressed after the count.
         .no_gzip()
         .no_brotli()
         .no_zstd()
         .no_deflate()
-        // Plain http is allowed to this name, so no resolver may say where it leads.
+        // Plain http is allowed to this name, so no resolver may decide its address.
         .resolve_to_addrs(
             "localhost",
             &[

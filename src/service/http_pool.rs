@@ -3,30 +3,30 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-use crate::decide::body::sha256;
+use crate::decide::request::body::sha256;
 
 use super::http_client::{ClientConfig, ConfigError, HttpClients};
 
 /// Origin, and the hash of the CA bundle.
 type Service = (String, Option<String>);
 
-/// The HTTP clients in use, one set for each origin and CA, however many Workspaces name them. One that no Workspace
-/// uses any more is closed. Holds no token: what is taken out of answers is known by each
-/// [`Client`](super::Client) alone.
+/// The HTTP clients in use, one set for each origin and CA, however many Workspaces name them. A set that no Workspace
+/// uses any more is closed. Holds no token: each [`Client`](super::Client) has its own list of tokens to remove from
+/// answers.
 #[derive(Default)]
 pub struct HttpPool {
     clients: Mutex<HashMap<Service, Weak<HttpClients>>>,
 }
 
 impl HttpPool {
-    /// How many sets are in use.
+    /// Number of sets in use.
     pub fn in_use(&self) -> usize {
         let clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
         clients.values().filter(|c| c.strong_count() > 0).count()
     }
 
-    /// The set for this origin and CA; made, if there is none. `config.contract` and `config.user_agent` are the
-    /// same for the whole process.
+    /// The set for this origin and CA; made if there is none. `config.contract` and `config.user_agent` are the same
+    /// for the whole process.
     pub(super) fn clients(&self, config: &ClientConfig) -> Result<Arc<HttpClients>, ConfigError> {
         let origin = config.base_url.origin().to_owned();
         let service = (origin, config.ca_pem.as_deref().map(sha256));

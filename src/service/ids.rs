@@ -1,4 +1,4 @@
-//! The two identifiers that a call carries: which run, and which logical create.
+//! The two identifiers of a call: that of the run, and that of the logical create.
 
 use std::fmt;
 
@@ -7,15 +7,15 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 use crate::api::limits::{MAX_RUN_ID, MAX_SENT_KEY};
 
-/// RFC 3986 unreserved characters stay; all else is encoded, the colon too, so that an identifier
-/// that ends in `:cancel` is never taken for a cancellation.
+/// Keeps RFC 3986 unreserved characters and encodes all others. The colon is encoded too, so that an identifier ending
+/// in `:cancel` is never taken for a cancellation.
 const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'-')
     .remove(b'.')
     .remove(b'_')
     .remove(b'~');
 
-/// A run's identifier as the service gave it, fit to be one segment of a path.
+/// A run's identifier as issued by the service, fit to be one segment of a path.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct RunId(String);
 
@@ -27,8 +27,8 @@ pub struct RunId(String);
 pub struct RunIdError;
 
 impl RunId {
-    /// Checks an identifier: 1 to 512 bytes, no control characters, not `.` or `..`, which every
-    /// URL parser on the way would resolve.
+    /// Checks an identifier: 1 to 512 bytes, no control characters, not `.` or `..`, which every URL parser on the way
+    /// would resolve.
     pub fn parse(text: &str) -> Result<Self, RunIdError> {
         let fits = (1..=MAX_RUN_ID).contains(&text.len());
         if !fits || text.chars().any(char::is_control) || text == "." || text == ".." {
@@ -58,7 +58,7 @@ impl fmt::Display for RunId {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct IdempotencyKey(String);
 
-/// The key can't stand in a header.
+/// The key doesn't fit into a header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("an idempotency key has 1 to {MAX_SENT_KEY} visible ASCII characters")]
 pub struct IdempotencyKeyError;

@@ -1,4 +1,4 @@
-//! A hook to count calls by.
+//! A hook for counting calls.
 
 use std::time::Duration;
 
@@ -45,18 +45,18 @@ impl Operation {
     }
 }
 
-/// How one call went.
+/// Outcome of one call.
 #[derive(Clone, Copy, Debug)]
 pub struct Outcome<'a> {
-    /// The HTTP status, where there was an answer.
+    /// The HTTP status, if there was an answer.
     pub http_status: Option<u16>,
-    /// Why it failed; `None` for a success.
+    /// The error; `None` for a success.
     pub error: Option<&'a CallError>,
     /// From the call to its end. For an event stream, to its opening.
     pub elapsed: Duration,
 }
 
-/// Is told of every call, once, when it is over. Must not block.
+/// Called once for every call, when it is over. Must not block.
 pub trait Observer: Send + Sync {
     /// A call is over.
     fn on_answer(&self, operation: Operation, outcome: &Outcome<'_>);

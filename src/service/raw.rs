@@ -1,27 +1,26 @@
-//! Two requests without a token, and their answers as they came: for whoever judges the service and not a
-//! Run.
+//! Two requests without a token, and their unprocessed answers: for checks of the service instead of a Run.
 
 use bytes::Bytes;
 use serde_json::Value;
 
 use crate::api::contract::Contract;
 
-use super::answer::{Head, text, version_in};
 use super::client::Answered;
 use super::request::Request;
 use super::{BaseUrl, CallError, Client, Operation};
+use super::{answer::version_in, head::Head, text::lossy};
 
-/// An answer to a request that carried no token, whatever its status. Bounded by the contract file's
-/// `bodyBytes`; what the service says in it is not made fit to be shown.
+/// An answer to a request that carried no token, whatever its status. Bounded by the contract file's `bodyBytes`; its
+/// texts are not made fit to be shown.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RawAnswer {
     /// Its status.
     pub status: u16,
     /// The `Content-Type` without its parameters, in lower case.
     pub media_type: Option<String>,
-    /// Its `X-Request-ID`, where it is one that can be shown (rule 11).
+    /// Its `X-Request-ID`, if it can be shown (rule 11).
     pub request_id: Option<String>,
-    /// Its body; `None` where it is larger than the contract file's `bodyBytes`.
+    /// Its body; `None` if it is larger than the contract file's `bodyBytes`.
     pub body: Option<Bytes>,
 }
 
@@ -40,13 +39,12 @@ impl RawAnswer {
         (200..300).contains(&self.status)
     }
 
-    /// The body as JSON, read as every other answer is; `None` where it is none, or too large.
+    /// The body as JSON, read like every other answer; `None` if it is none, or too large.
     pub fn json(&self) -> Option<Value> {
-        serde_json::from_str(&text(self.body.as_ref()?)).ok()
+        serde_json::from_str(&lossy(self.body.as_ref()?)).ok()
     }
 
-    /// The version that a `/version` document names, as [`Client::version`](super::Client::version)
-    /// would report it.
+    /// The version that a `/version` document names, as [`Client::version`](super::Client::version) would return it.
     pub fn version(document: &Value, contract: &Contract) -> Option<String> {
         let document = serde_json::value::to_raw_value(document).ok()?;
         version_in(&document, contract)
@@ -54,7 +52,7 @@ impl RawAnswer {
 }
 
 impl Client {
-    /// `GET /version` as [`Client::version`] sends it, and the answer as it came.
+    /// `GET /version` as sent by [`Client::version`], with the unprocessed answer.
     pub async fn version_as_it_comes(&self) -> Result<RawAnswer, CallError> {
         self.observed(Operation::Version, self.raw(Request::version))
             .await

@@ -1,20 +1,19 @@
-//! What the service says, without the secrets that it echoes (rule 7).
+//! Removes secrets that the service echoes from its texts (rule 7).
 //!
 //! # Flow
-//! A [`Client`](super::Client) has one [`Redactor`]. It is told every token that a call is made with, and
-//! every text of an answer passes it at the place where bytes become text, before anything is cut: half a
-//! token is found no more.
+//! A [`Client`](super::Client) has one [`Redactor`]. Every token that a call uses is added to it. Every text of an
+//! answer passes it where bytes become text, before anything is cut: half a token would no longer be found.
 //!
 //! # Guarantees
 //! - The latest eight tokens of a client are found: the one in use, and those before a rotation.
-//! - Each is found as it is, percent-encoded, escaped as in JSON, and in base64 (both alphabets, wherever in
-//!   the encoded text it begins, `Bearer` before it or not).
-//! - In texts for a person, what looks like a model provider's key is taken out too.
+//! - Each is found verbatim, percent-encoded, escaped as in JSON, and in base64 (both alphabets, at any position of the
+//!   encoded text, with or without `Bearer` before it).
+//! - From texts for a person, strings that look like a model provider's key are removed, too.
 //!
 //! # Caveats
-//! A part of a token, and one that is encoded otherwise (hexadecimal, reversed, spread over two events), is
-//! not found: whoever holds a secret and means to show it can. A client that is made anew, at a start or for
-//! another CA, does not know the tokens before it.
+//! A part of a token is not found, nor one in another encoding (hexadecimal, reversed, spread over two events): a
+//! holder of a secret who intends to show it can. A new client, after a start or for another CA, does not have the
+//! tokens of the previous one.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -27,19 +26,19 @@ use crate::api::contract::Contract;
 
 use super::credentials::Token;
 
-/// Tokens that are looked for. A rotation every hour is so covered for a working day.
+/// Number of tokens searched for. With a rotation every hour this covers a working day.
 const REMEMBERED: usize = 8;
-/// A shorter token is not looked for in what the service says: it would be found in innocent words,
-/// and in runIds, which it would make unusable. No token that protects anything is so short.
+/// A shorter token is not searched for in the service's answers: it would be found in innocent words, and in runIds,
+/// which it would make unusable. No token that protects anything is so short.
 const FINDABLE_BYTES: usize = 8;
-/// Bytes of a provider's key behind its prefix, at least; the shortest known has 16.
+/// Minimum bytes of a provider's key after its prefix; the shortest known has 16.
 const PROVIDER_KEY_BYTES: usize = 16;
 const REDACTED: &str = "[redacted]";
 
 /// Finds the tokens of one client in texts of the service.
 ///
-/// Of one client, not of the process: else whoever may write one namespace's Secret could have a word of
-/// their choice taken out of every other namespace's answers.
+/// One per client, not per process: otherwise anyone with permission to write one namespace's Secret could have a word
+/// of their choice removed from every other namespace's answers.
 pub(super) struct Redactor {
     contract: Arc<Contract>,
     known: Mutex<Arc<Known>>,
@@ -49,7 +48,7 @@ pub(super) struct Redactor {
 struct Known {
     /// The latest first.
     tokens: Vec<Token>,
-    /// Every form of every token, the longest first: one that begins with another is taken out whole.
+    /// Every form of every token, the longest first: one that begins with another is removed completely.
     forms: Vec<SecretString>,
 }
 
@@ -61,7 +60,7 @@ impl Redactor {
         }
     }
 
-    /// Looks for this token from now on.
+    /// Searches for this token from now on.
     pub(super) fn remember(&self, token: &Token) {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         if known.tokens.first() == Some(token) {
@@ -81,14 +80,14 @@ impl Redactor {
         *known = Arc::new(Known { tokens, forms });
     }
 
-    /// Whether an identifier repeats a token. It can't be changed as a text can: it is dropped or refused.
+    /// Whether an identifier repeats a token. It can't be changed like a text: it is dropped or refused.
     pub(super) fn is_in(&self, text: &str) -> bool {
         let known = self.known();
         let mut forms = known.forms.iter();
         forms.any(|form| text.contains(form.expose_secret()))
     }
 
-    /// A text for a person, without tokens and without what looks like a provider's key.
+    /// A text for a person, without tokens and without strings that look like a provider's key.
     pub(super) fn text(&self, text: &str) -> String {
         let mut text = self.without_provider_keys(text);
         for form in &self.known().forms {
@@ -99,13 +98,13 @@ impl Redactor {
         text
     }
 
-    /// Taken out, so that no lock is held while long texts are searched.
+    /// Cloned, so that the lock is not kept while long texts are searched.
     fn known(&self) -> Arc<Known> {
         Arc::clone(&self.known.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// A key begins a word with one of the contract file's prefixes, goes on for 16 characters or more, and
-    /// has a digit among them: few words for people do.
+    /// A key begins a word with one of the contract file's prefixes, continues for 16 characters or more, and has a
+    /// digit among them, as few words for people do.
     fn without_provider_keys(&self, text: &str) -> String {
         let prefixes = self.contract.provider_key_prefixes();
         let mut kept = String::with_capacity(text.len());
@@ -137,7 +136,7 @@ fn is_key_char(c: char) -> bool {
     c.is_ascii_alphanumeric() || matches!(c, '-' | '_')
 }
 
-/// How a token may stand in a text.
+/// Forms that a token may have in a text.
 fn forms(token: &str) -> Vec<SecretString> {
     let escaped = token.replace('\\', "\\\\").replace('"', "\\\"");
     let mut forms: Vec<Zeroizing<String>> = [
@@ -172,12 +171,12 @@ fn percent_encoded(token: &str, escape: fn(u8) -> String) -> String {
     token.bytes().map(encode).collect()
 }
 
-/// The characters of base64, in both alphabets, that say a token and nothing beside it, where it begins at a
-/// byte whose number leaves `offset` when divided by three.
+/// The characters of base64, in both alphabets, that encode only bytes of the token, if it begins at a byte whose
+/// number leaves `offset` when divided by three.
 fn base64_within(token: &str, offset: usize) -> [Zeroizing<String>; 2] {
     let mut bytes = Zeroizing::new(vec![0; offset]);
     bytes.extend_from_slice(token.as_bytes());
-    // Six bits a character: those that the bytes before and behind have a share in are left out.
+    // Six bits a character: characters that also encode bytes before or after the token are left out.
     let whole = (offset * 8).div_ceil(6)..bytes.len() * 8 / 6;
     let within = |text: String| {
         let text = Zeroizing::new(text);
@@ -254,7 +253,7 @@ mod tests {
         for (n, token) in tokens.iter().enumerate() {
             assert_eq!(redactor.is_in(token), n >= 2, "{token}");
         }
-        // One that is used again is the latest again.
+        // A token that is used again becomes the latest.
         let contract = Contract::builtin().unwrap();
         for token in [&tokens[2], &tokens[0]] {
             redactor.remember(&Token::parse(token.as_bytes(), &contract).unwrap());

@@ -1,4 +1,4 @@
-//! Writing a request: path, headers, body.
+//! Builds a request: path, headers, body.
 
 use bytes::Bytes;
 use http::header::{ACCEPT, ACCEPT_ENCODING, AUTHORIZATION, CONTENT_LENGTH, CONTENT_TYPE};
@@ -9,7 +9,7 @@ use super::credentials::Token;
 use super::{BaseUrl, BoxError, CallError, Credentials, IdempotencyKey, RunId};
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
-/// Errors are problems (rule 8), so they are asked for as well.
+/// Errors are problems (rule 8), so they are accepted as well.
 const ACCEPT_JSON: HeaderValue =
     HeaderValue::from_static("application/json, application/problem+json");
 const ACCEPT_EVENTS: HeaderValue =
@@ -27,7 +27,7 @@ pub(super) struct Request {
     pub(super) url: Url,
     pub(super) headers: HeaderMap,
     pub(super) body: Option<Bytes>,
-    /// Kept so that it can be taken out of what comes back (rule 7).
+    /// Kept so that it can be removed from the answer (rule 7).
     pub(super) token: Option<Token>,
 }
 
@@ -76,12 +76,12 @@ impl Request {
     ) -> Result<Self, CallError> {
         let path = format!("/runs/{}:cancel", run_id.segment());
         let mut request = Self::new(base, Method::POST, &path)?.authorized(who)?;
-        // Said, not left out: a POST without a length is refused (411) by some proxies.
+        // Sent explicitly: a POST without a length is refused (411) by some proxies.
         request.headers.insert(CONTENT_LENGTH, NONE);
         Ok(request)
     }
 
-    /// An empty `last_event_id` is sent as none: it is what an empty `id:` line resets it to.
+    /// An empty `last_event_id` is not sent: an empty `id:` line resets it to that.
     pub(super) fn run_events(
         base: &BaseUrl,
         who: &Credentials,
@@ -125,7 +125,7 @@ impl Request {
     }
 }
 
-/// Whether a header can carry an event's id. UTF-8 can stand in one, control characters can't.
+/// Whether a header can carry an event's id. UTF-8 is allowed in one, control characters are not.
 pub(super) fn can_be_sent(id: &str) -> bool {
     HeaderValue::from_bytes(id.as_bytes()).is_ok()
 }

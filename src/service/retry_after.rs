@@ -9,17 +9,15 @@ use jiff::civil::DateTime;
 use jiff::fmt::rfc2822::DateTimeParser;
 use jiff::tz::TimeZone;
 
-/// The preferred form of a date, `Sun, 06 Nov 1994 08:49:37 GMT`. A wrong weekday is no reason to
-/// retry at once.
+/// The preferred form of a date, `Sun, 06 Nov 1994 08:49:37 GMT`. A wrong weekday is no reason to retry at once.
 static PREFERRED: DateTimeParser = DateTimeParser::new().relaxed_weekday(true);
 /// The obsolete forms, which a recipient must still understand (RFC 9110, 5.6.7).
 const OBSOLETE: [&str; 2] = ["%A, %d-%b-%y %H:%M:%S GMT", "%a %b %e %H:%M:%S %Y"];
 
-/// How long the service asks to wait, unclamped; a date in the past is zero. What can't be read is
-/// as good as absent.
+/// The delay that the service asks for, unclamped; zero for a date in the past. An unreadable value counts as absent.
 ///
-/// A date is one of the service's clock, and so it is compared with the answer's own `Date`; with `wall`, the
-/// wall clock of this side, where there is none.
+/// A date is from the service's clock, and so it is compared with the answer's own `Date`; without one, with `wall`,
+/// the local wall clock.
 pub(super) fn read(headers: &HeaderMap, wall: Timestamp) -> Option<Duration> {
     let text = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
     if !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit()) {

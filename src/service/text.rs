@@ -1,16 +1,16 @@
-//! What the service says, made fit to be shown: bounded, on one line, and free of the token.
+//! Makes texts of the service fit to be shown: bounded, on one line, and with a safe request id.
 
+use std::borrow::Cow;
 use std::error::Error;
 
 /// Bytes of a message for a person.
 pub(super) const MESSAGE_BYTES: usize = 512;
-/// Characters of a request id that are believed; a longer one is dropped.
+/// Maximum characters of a request id; a longer one is dropped.
 pub(super) const REQUEST_ID_BYTES: usize = 128;
 
 const MARK: char = '…';
 
-/// Cuts at a character's boundary so that the text, with an ellipsis in place of what was cut,
-/// has at most `max` bytes.
+/// Cuts at a character boundary so that the text has at most `max` bytes, with an ellipsis for the rest.
 pub(super) fn cut(mut text: String, max: usize) -> String {
     if text.len() <= max {
         return text;
@@ -41,8 +41,8 @@ pub(super) fn with_causes(error: &dyn Error) -> String {
     let mut cause = error.source();
     while let Some(error) = cause {
         let said = error.to_string();
-        // reqwest's own words ("error sending request") say less than the layers around it, and some
-        // libraries repeat their cause in their own text.
+        // reqwest's own texts ("error sending request") are less specific than the layers around it, and some libraries
+        // repeat their cause in their own text.
         let says_less = error.is::<reqwest::Error>() && error.source().is_some();
         if !says_less && !text.contains(&said) {
             text.push_str(": ");
@@ -53,13 +53,20 @@ pub(super) fn with_causes(error: &dyn Error) -> String {
     one_line(&text, MESSAGE_BYTES)
 }
 
-/// A request id as it may be shown and logged: visible ASCII, 1 to 128 characters (rule 11).
+/// A request id fit to be shown and logged: visible ASCII, 1 to 128 characters (rule 11).
 pub(super) fn request_id(text: &[u8]) -> Option<String> {
     let fits = (1..=REQUEST_ID_BYTES).contains(&text.len());
     if !fits || !text.iter().all(u8::is_ascii_graphic) {
         return None;
     }
     String::from_utf8(text.to_vec()).ok()
+}
+
+/// The text of a body, whatever charset its header names: JSON is UTF-8, and one invalid byte is no reason to lose the
+/// rest.
+pub(super) fn lossy(body: &[u8]) -> Cow<'_, str> {
+    let body = body.strip_prefix("\u{feff}".as_bytes()).unwrap_or(body);
+    String::from_utf8_lossy(body)
 }
 
 #[cfg(test)]

@@ -4,6 +4,8 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+use serde_json::json;
+
 use crate::cluster::{ControlPlane, Options, Output, Process, Scratch};
 use crate::helm::{documents, manifests, of_kind};
 use crate::space::{Space, kubectl};
@@ -174,6 +176,83 @@ async fn all_is_well_only_where_all_was_looked_at() {
     let (told, code) = until(asked, "has not renewed it for").await;
     assert_eq!(code, 1, "{told}");
     assert!(!told.contains("can be submitted"), "{told}");
+}
+
+/// A Lease of the operator, as one that ended has left it, or one that is renewed rarely.
+fn lease(space: &Space, holder: &str, seconds: u32) {
+    let lease = json!({
+        "apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "run-operator"},
+        "spec": {"holderIdentity": holder, "leaseDurationSeconds": seconds},
+    });
+    let apply = ["apply", "--server-side", "-f", "-"];
+    space.kubectl(&apply, &lease.to_string()).unwrap();
+}
+
+/// The chart's Deployment with these values, as if so many of its Pods were Ready.
+fn deployment(space: &Space, values: &[&str], ready: u32) {
+    let objects = documents(&manifests(&space.namespace, values));
+    space.apply(&objects, &["Deployment"]);
+    let status =
+        json!({"status": {"replicas": 1, "readyReplicas": ready, "availableReplicas": ready}});
+    let status = status.to_string();
+    let patch = [
+        "patch",
+        "deployment",
+        "run-operator",
+        "--subresource=status",
+    ];
+    let patch = [&patch[..], &["--type=merge", "-p", &status]].concat();
+    space.kubectl(&patch, "").unwrap();
+}
+
+#[tokio::test]
+async fn a_lease_that_is_left_from_an_election_says_nothing_where_there_is_none() {
+    let space = Space::new().await;
+    let scratch = Scratch::new("doctor").unwrap();
+    let kubeconfig = of_the_test_pod(&space, &scratch);
+    let space_args = ["--namespace", &space.namespace, "--read-only"];
+    let with = [&space_args[..], &["--operator-namespace", &space.namespace]].concat();
+    let of_the_operator = || {
+        let (told, _) = doctor(&kubeconfig, &with);
+        let line = told.lines().find(|l| l.contains("an operator is at work"));
+        line.unwrap_or_else(|| panic!("{told}")).to_owned()
+    };
+    lease(&space, "", 1);
+    let told = of_the_operator();
+    assert!(told.starts_with("FAIL"), "{told}");
+    assert!(told.contains("Nobody holds the Lease"), "{told}");
+
+    deployment(&space, &["--set", "leaderElection.enabled=true"], 1);
+    let told = of_the_operator();
+    assert!(told.contains("Nobody holds the Lease"), "{told}");
+
+    // Turned off since: by its holder, or by one that crashed.
+    deployment(&space, &["--set", "leaderElection.enabled=false"], 1);
+    for holder in ["", "crashed"] {
+        lease(&space, holder, 1);
+        let told = of_the_operator();
+        assert!(told.starts_with("ok "), "{told}");
+        assert!(told.contains("has 1 Pods that are Ready"), "{told}");
+    }
+    deployment(&space, &["--set", "leaderElection.enabled=false"], 0);
+    let told = of_the_operator();
+    assert!(told.starts_with("FAIL"), "{told}");
+    assert!(told.contains("has no Pod that is Ready"), "{told}");
+}
+
+#[tokio::test]
+async fn a_lease_that_may_be_renewed_later_than_it_is_looked_at_is_not_tried() {
+    let space = Space::new().await;
+    lease(&space, "slow", 3600);
+    let args = ["--namespace", &space.namespace, "--read-only"];
+    let with = [&args[..], &["--operator-namespace", &space.namespace]].concat();
+    let (told, _) = doctor(space.control_plane.kubeconfig(), &with);
+    let words = "Not tried: slow holds the Lease";
+    assert!(told.contains(words), "{told}");
+    assert!(
+        told.contains("for 3600 s, and it was looked at for 60 s."),
+        "{told}"
+    );
 }
 
 #[tokio::test]

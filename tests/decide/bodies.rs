@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, time::Duration};
 use rstest::rstest;
 use run_operator::decide::{
     backoff,
-    body::{body, idempotency_key, sha256},
+    request::body::{body, idempotency_key, sha256},
 };
 use serde_json::json;
 

@@ -6,9 +6,12 @@ use rstest::rstest;
 use run_operator::{
     api::Reason,
     decide::{
-        answer::Failure,
-        situation::Why,
-        workspace::{Assessment, Check, Obstacle, assess},
+        conditions::Why,
+        response::answer::Failure,
+        workspace::{
+            check::{Check, Obstacle},
+            probe::{Assessment, assess},
+        },
     },
 };
 
@@ -75,6 +78,19 @@ fn a_call_that_fails_is_shown_with_its_request_and_asked_again_when_the_service_
             (&*shown.code, shown.http_status, shown.attempts),
             ("busy", Some(503), 3)
         );
+    }
+    for (answer, heeded) in [
+        (bare(503), 30),
+        (bare(429), 600),
+        (problem(503, "busy"), 600),
+    ] {
+        let slow = Failure {
+            retry_after: Some(Duration::from_mins(10)),
+            ..answer
+        };
+        let heeded = Some(Duration::from_secs(heeded));
+        assert_eq!(Obstacle::Version(slow.clone()).retry_after(), heeded);
+        assert_eq!(Obstacle::Identity(slow).retry_after(), heeded);
     }
     let unasked = Obstacle::Config(Why::new(Reason::SecretNotFound, "It is not there."));
     assert_eq!(unasked.retry_after(), None);

@@ -3,7 +3,7 @@
 use rstest::rstest;
 use run_operator::{
     api::Reason,
-    decide::{
+    decide::response::{
         answer::{Failure, FailureKind},
         classify::{Call, Class, answers_not_created, classify, refuses_the_bytes},
     },

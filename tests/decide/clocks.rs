@@ -6,7 +6,7 @@ use jiff::SignedDuration;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use run_operator::{
     api::{Phase, Reason},
-    decide::{Decision, Held, Learned, answer::Failure, feed::Received},
+    decide::{Decision, Held, Learned, event_buffer::Received, response::answer::Failure},
 };
 
 use crate::support::{Case, UID, at, bare, hopeless, lost, name, problem, view};
@@ -33,7 +33,7 @@ fn event(id: &str) -> Received {
 fn streaming(mut case: Case, id: &str, state: Option<&str>) -> Case {
     let wall = case.wall();
     case.stream = run_operator::decide::Stream::Open;
-    let feed = &mut case.memory.feed;
+    let feed = &mut case.memory.event_buffer;
     feed.receive(&event(id), state, Some("running"), wall);
     case
 }

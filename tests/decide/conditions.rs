@@ -2,8 +2,8 @@
 
 use rstest::rstest;
 use run_operator::{
-    api::{Phase, Reason, run::ReadyWhen, status::whole_seconds},
-    decide::{Learned, WorkspaceView, answer::RunView},
+    api::{Phase, Reason, run::ReadyWhen, time::whole_seconds},
+    decide::{Learned, WorkspaceView, response::answer::RunView},
 };
 
 use crate::support::{

@@ -12,7 +12,7 @@ use crate::support::{
 
 const DAY: i64 = 86_400;
 
-fn conflict() -> run_operator::decide::answer::Failure {
+fn conflict() -> run_operator::decide::response::answer::Failure {
     problem(409, "idempotency_conflict")
 }
 
@@ -82,7 +82,7 @@ fn a_deletion_lets_go_at_once_only_of_what_is_proved_never_created(
 #[case(problem(409, "idempotency_in_progress"), None)]
 #[case(problem(429, "slow"), None)]
 fn a_lone_first_answer_is_final_or_asked_again(
-    #[case] failure: run_operator::decide::answer::Failure,
+    #[case] failure: run_operator::decide::response::answer::Failure,
     #[case] stalled: Option<&str>,
 ) {
     let case = Case::new().mine().posted(Err(failure));
@@ -110,7 +110,7 @@ fn a_lone_first_answer_is_final_or_asked_again(
 #[case(conflict())]
 #[case(problem(409, "approval_required"))]
 fn in_doubt_a_refusal_answers_only_its_own_request(
-    #[case] failure: run_operator::decide::answer::Failure,
+    #[case] failure: run_operator::decide::response::answer::Failure,
 ) {
     for case in [
         Case::new().taken_over(),

@@ -7,10 +7,13 @@ use run_operator::api::{
     ConditionType as Type, Contract, Reason, RunStatus, WorkspaceStatus, conditions,
     status::ResolvedWorkspace,
 };
-use run_operator::decide::answer::Failure;
-use run_operator::decide::feed::{Feed, Received};
-use run_operator::decide::situation::Why;
-use run_operator::decide::workspace::{Assessment, Check, Obstacle, assess};
+use run_operator::decide::conditions::Why;
+use run_operator::decide::event_buffer::{EventBuffer, Received};
+use run_operator::decide::response::answer::Failure;
+use run_operator::decide::workspace::{
+    check::{Check, Obstacle},
+    probe::{Assessment, assess},
+};
 use run_operator::decide::{Follow, Learned, Note, Session, WorkspaceView};
 
 use crate::support::{
@@ -140,7 +143,7 @@ fn an_accepted_run_says_under_which_name() {
 
 #[test]
 fn events_that_are_stored_are_shown_no_more_whether_they_have_an_id_or_not() {
-    let mut feed = Feed::default();
+    let mut feed = EventBuffer::default();
     let mut status = RunStatus::default();
     for id in [Some("1"), None] {
         let event = Received {

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use run_operator::{
     api::RunStatus,
-    decide::feed::{Feed, Received},
+    decide::event_buffer::{EventBuffer, Received},
 };
 
 use crate::support::at;
@@ -17,16 +17,16 @@ fn event(id: &str) -> Received {
 }
 
 /// An event that changes nothing.
-fn silent(feed: &mut Feed, id: &str) -> bool {
+fn silent(feed: &mut EventBuffer, id: &str) -> bool {
     feed.receive(&event(id), Some("running"), Some("running"), at(0))
 }
 
 /// An event that may change the state.
-fn hint(feed: &mut Feed, id: &str) -> bool {
+fn hint(feed: &mut EventBuffer, id: &str) -> bool {
     feed.receive(&event(id), None, Some("running"), at(0))
 }
 
-fn folded(feed: &Feed, status: &RunStatus) -> RunStatus {
+fn folded(feed: &EventBuffer, status: &RunStatus) -> RunStatus {
     let mut status = status.clone();
     feed.fold(&mut status);
     status
@@ -42,7 +42,7 @@ fn ids(status: &RunStatus) -> Vec<&str> {
 
 #[test]
 fn an_event_that_names_the_mirrored_state_is_shown_without_a_get() {
-    let mut feed = Feed::default();
+    let mut feed = EventBuffer::default();
     assert!(silent(&mut feed, "1"));
     assert!(!feed.refresh_wanted());
     let status = folded(&feed, &RunStatus::default());
@@ -52,7 +52,7 @@ fn an_event_that_names_the_mirrored_state_is_shown_without_a_get() {
 
 #[test]
 fn an_event_that_may_change_the_state_waits_for_a_get() {
-    let mut feed = Feed::default();
+    let mut feed = EventBuffer::default();
     hint(&mut feed, "1");
     assert!(feed.refresh_wanted());
     assert_eq!(folded(&feed, &RunStatus::default()), RunStatus::default());
@@ -65,11 +65,11 @@ fn an_event_that_may_change_the_state_waits_for_a_get() {
 
 #[test]
 fn a_replayed_event_is_counted_once_also_after_a_restart() {
-    let mut feed = Feed::default();
+    let mut feed = EventBuffer::default();
     assert!(silent(&mut feed, "1"));
     assert!(!silent(&mut feed, "1"));
     let status = folded(&feed, &RunStatus::default());
-    let mut later = Feed::default();
+    let mut later = EventBuffer::default();
     later.remember(&status);
     assert_eq!(
         later.cursor(),
@@ -84,7 +84,7 @@ fn a_replayed_event_is_counted_once_also_after_a_restart() {
 
 #[test]
 fn an_event_without_an_id_is_no_replay_and_moves_no_cursor() {
-    let mut feed = Feed::default();
+    let mut feed = EventBuffer::default();
     silent(&mut feed, "1");
     for id in [None, Some(String::new()), Some("x".repeat(257))] {
         let event = Received { id, ..event("") };
@@ -98,7 +98,7 @@ fn an_event_without_an_id_is_no_replay_and_moves_no_cursor() {
 
 #[test]
 fn events_that_arrive_during_a_write_are_neither_lost_nor_shown_twice() {
-    let mut feed = Feed::default();
+    let mut feed = EventBuffer::default();
     for n in 0..10 {
         silent(&mut feed, &format!("a{n}"));
     }
@@ -117,7 +117,7 @@ fn events_that_arrive_during_a_write_are_neither_lost_nor_shown_twice() {
 
 #[test]
 fn a_write_whose_answer_was_lost_shows_its_events_once() {
-    let mut feed = Feed::default();
+    let mut feed = EventBuffer::default();
     silent(&mut feed, "1");
     silent(&mut feed, "2");
     let status = folded(&feed, &RunStatus::default());
@@ -131,7 +131,7 @@ fn a_write_whose_answer_was_lost_shows_its_events_once() {
 
 #[test]
 fn data_and_type_are_cut_at_a_character() {
-    let mut feed = Feed::default();
+    let mut feed = EventBuffer::default();
     let long = Received {
         id: Some("1".into()),
         kind: "k".repeat(500),
@@ -167,7 +167,7 @@ proptest! {
             Turn::Silent, Turn::Silent, Turn::Hint, Turn::Replay, Turn::Big, Turn::Start, Turn::Answer,
             Turn::Decide, Turn::Written, Turn::LostWrite,
         ]), 0..60)) {
-        let mut feed = Feed::default();
+        let mut feed = EventBuffer::default();
         let mut status = RunStatus::default();
         // Of each event: whether it may have changed the state.
         let mut events: Vec<bool> = Vec::new();

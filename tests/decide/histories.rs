@@ -12,9 +12,9 @@ use run_operator::{
     },
     decide::{
         Effect, Held, Learned, Session, Stream, WorkspaceView,
-        answer::{Failure, RunView},
-        feed::Received,
-        memory::later,
+        event_buffer::Received,
+        response::answer::{Failure, RunView},
+        time::later,
     },
 };
 
@@ -244,7 +244,7 @@ pub(crate) fn apply(mut case: Case, turn: &Turn) -> Case {
             let state = (n % 3 == 0).then_some("running");
             let wall = case.wall();
             case.memory
-                .feed
+                .event_buffer
                 .receive(&event, state, Some("running"), wall);
         }
         Turn::Streaming(true) => case.stream = Stream::Open,

@@ -1,7 +1,7 @@
 //! The last events of a run that has ended: waited for with the finalizer, within a bound.
 
 use run_operator::decide::{
-    Follow, Learned, Stream, WorkspaceView, feed::Received, last_events::StreamEnd,
+    Follow, Learned, Stream, WorkspaceView, event_buffer::Received, last_events::StreamEnd,
 };
 
 use crate::support::{CONTRACT, Case, at, not_ready, session, view};
@@ -151,7 +151,7 @@ fn a_process_that_finds_an_end_with_its_finalizer_reads_on_from_the_cursor() {
     for view in [WorkspaceView::Unknown, WorkspaceView::Ready(session(1))] {
         assert!(waits(&case.clone().view(view)));
     }
-    assert_eq!(case.memory.feed.cursor(), Some("1"));
+    assert_eq!(case.memory.event_buffer.cursor(), Some("1"));
     let mut case = case.learn(Learned::ReadingOn).learn(Learned::StreamOpened);
     assert!(!event(&mut case, "1", Some("running")), "a replay");
     event(&mut case, "2", Some("succeeded"));

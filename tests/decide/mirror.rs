@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use rstest::rstest;
 use run_operator::decide::{
-    Follow, Learned, Note, Stream, WorkspaceView, answer::Failure, feed::Received,
+    Follow, Learned, Note, Stream, WorkspaceView, event_buffer::Received, response::answer::Failure,
 };
 
 use crate::support::{Case, at, bare, condition, lost, not_ready, problem, session, view};
@@ -17,7 +17,7 @@ fn event(case: &mut Case, id: &str, state: Option<&str>) {
     };
     let now = case.now;
     case.memory
-        .feed
+        .event_buffer
         .receive(&event, state, Some("running"), now);
 }
 

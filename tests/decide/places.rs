@@ -3,8 +3,8 @@
 
 use rstest::rstest;
 use run_operator::{
-    api::{Intent, Phase, Reason, run::WorkspaceKind, status::ResolvedWorkspace},
-    decide::{Follow, WorkspaceView, place::elsewhere},
+    api::{Intent, Phase, Reason, status::ResolvedWorkspace, workspace_ref::WorkspaceKind},
+    decide::{Follow, WorkspaceView, run::pinning::elsewhere},
 };
 
 use crate::support::{

@@ -5,8 +5,8 @@ use run_operator::{
     api::{Phase, Reason, RunStatus},
     decide::{
         Effect, Follow, Learned, WorkspaceView,
-        answer::{Failure, RunView},
-        feed::Received,
+        event_buffer::Received,
+        response::answer::{Failure, RunView},
     },
 };
 
@@ -38,7 +38,7 @@ fn blocked_or_waits_for_a_watch(case: &Case, status: &RunStatus) -> bool {
         .memory
         .troubles
         .iter()
-        .any(|t| t.class == run_operator::decide::classify::Class::Unauthorized);
+        .any(|t| t.class == run_operator::decide::response::classify::Class::Unauthorized);
     stalled
         || says("Ready")
         || says("Synced")
@@ -118,7 +118,7 @@ fn may_exist(before: bool, turn: &Turn) -> bool {
     let Turn::Act(Answer::Fails(failure)) = turn else {
         return true;
     };
-    let refused = failure.kind == run_operator::decide::answer::FailureKind::Problem
+    let refused = failure.kind == run_operator::decide::response::answer::FailureKind::Problem
         && failure.http_status.is_some_and(|s| (400..500).contains(&s))
         && !matches!(
             failure.code.as_deref(),
@@ -213,7 +213,7 @@ proptest! {
         })).settle();
         for n in 0..12 {
             let event = Received { id: Some(format!("{n}{}", text.repeat(length.min(40)))), kind: huge.clone(), data: huge.clone() };
-            case.memory.feed.receive(&event, None, None, at(n));
+            case.memory.event_buffer.receive(&event, None, None, at(n));
         }
         case = case.got(Ok(RunView { run_id: None, ..view(&huge) })).at(20).settle();
         case = case.got(Err(failure.clone())).learn(Learned::CancelAnswered(Err(failure.clone())));

@@ -5,7 +5,7 @@ use std::time::Duration;
 use rstest::rstest;
 use run_operator::{
     api::Phase,
-    decide::{Learned, answer::Failure, backoff, feed::Received},
+    decide::{Learned, backoff, event_buffer::Received, response::answer::Failure},
 };
 
 use crate::support::{Case, at, bare, condition, hopeless, lost, problem, unreadable, view};
@@ -28,7 +28,7 @@ fn event(case: &mut Case, id: &str, state: &str) {
     };
     let now = case.now;
     case.memory
-        .feed
+        .event_buffer
         .receive(&event, Some(state), Some("running"), now);
 }
 
@@ -157,6 +157,27 @@ fn a_cancellation_is_asked_for_again_soon(#[case] failure: Failure, #[case] reas
     assert!(cancels[1] <= 5, "{cancels:?}");
     let ready = condition(&case.settled(), "Ready").expect("Ready");
     assert_eq!(ready.1, reason);
+}
+
+#[rstest]
+#[case::a_page_of_a_proxy(bare(503), 30)]
+#[case::its_429(bare(429), 600)]
+#[case::the_service(problem(503, "busy"), 600)]
+fn what_may_be_a_proxy_s_wish_puts_off_a_read_or_a_cancel_for_half_a_minute(
+    #[case] answer: Failure,
+    #[case] pause: i64,
+) {
+    let failure = Failure {
+        retry_after: Some(Duration::from_mins(10)),
+        ..answer
+    };
+    let (_, gets) = calls(running().at(0), "refresh", &failure, 700);
+    assert_eq!(gets[1] - gets[0], pause, "{gets:?}");
+    let asked = running().spec(|s| s.cancel = Some(true));
+    let (_, cancels) = calls(asked, "cancel", &failure, 700);
+    assert_eq!(cancels[1] - cancels[0], pause, "{cancels:?}");
+    let (_, posts) = calls(Case::new().mine(), "submit", &failure, 700);
+    assert_eq!(posts[1] - posts[0], 600, "{posts:?}");
 }
 
 #[test]

@@ -7,11 +7,13 @@ use run_operator::{
     api::{ConditionType as Type, Reason, conditions},
     decide::{
         WorkspaceView,
-        answer::{Failure, FailureKind},
-        need::needs_workspace,
-        recheck::{Standing, holds, passed_over, pause, soon},
-        situation::Why,
-        workspace::{Check, Obstacle},
+        conditions::Why,
+        response::answer::{Failure, FailureKind},
+        workspace::{
+            check::{Check, Obstacle},
+            in_use::needs_workspace,
+            recheck::{Standing, passed_over, pause, soon, still_held},
+        },
     },
 };
 
@@ -95,11 +97,11 @@ fn the_next_check_comes_soon_and_not_before_the_service_asks() {
 fn a_hold_that_a_failed_check_could_not_look_at_stands() {
     let hold = |reason| Some((reason, "held".to_owned()));
     for unseen in [Reason::VersionNotAccepted, Reason::SecretNotFound] {
-        assert_eq!(holds(hold(unseen), None), hold(unseen));
+        assert_eq!(still_held(hold(unseen), None), hold(unseen));
     }
     let suspended = hold(Reason::WorkspaceSuspended);
-    assert_eq!(holds(suspended.clone(), None), None, "it was lifted");
-    assert_eq!(holds(None, suspended.clone()), suspended);
+    assert_eq!(still_held(suspended.clone(), None), None, "it was lifted");
+    assert_eq!(still_held(None, suspended.clone()), suspended);
 }
 
 /// Nothing is written and no call is made.

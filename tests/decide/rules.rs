@@ -2,7 +2,7 @@
 
 use std::{process::Command, sync::Once};
 
-use run_operator::decide::rules::{Rule, without};
+use run_operator::decide::invariants::{Rule, without};
 
 use crate::figures::Figures;
 

@@ -2,11 +2,11 @@
 
 use rstest::rstest;
 use run_operator::{
-    api::run::{WorkspaceKind, WorkspaceRef},
+    api::workspace_ref::{WorkspaceKind, WorkspaceRef},
     decide::{
         WorkspaceView,
-        answer::{Failure, FailureKind},
-        text::cut,
+        response::answer::{Failure, FailureKind},
+        truncate::cut,
     },
 };
 

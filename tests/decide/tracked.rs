@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use rstest::rstest;
 use run_operator::{
     api::{Phase, Run},
-    decide::{Effect, Note, answer::RunView, tracked::tracked_by},
+    decide::{Effect, Note, gitops::tracked_by, response::answer::RunView},
 };
 
 use crate::{

@@ -6,7 +6,10 @@ use std::time::Duration;
 use proptest::prelude::*;
 use run_operator::{
     api::{Phase, Reason, RunStatus, run::DeletionPolicy},
-    decide::{Note, WorkspaceView, answer::Failure, memory::later, need::needs_workspace},
+    decide::{
+        Note, WorkspaceView, response::answer::Failure, time::later,
+        workspace::in_use::needs_workspace,
+    },
 };
 
 use crate::{

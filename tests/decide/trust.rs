@@ -3,7 +3,9 @@
 use proptest::prelude::*;
 use run_operator::{
     api::{Intent, Reason, status::ResolvedWorkspace},
-    decide::{Effect, Session, WorkspaceView, need::needs_workspace, place::elsewhere},
+    decide::{
+        Effect, Session, WorkspaceView, run::pinning::elsewhere, workspace::in_use::needs_workspace,
+    },
 };
 
 use crate::{

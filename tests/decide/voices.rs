@@ -4,11 +4,16 @@ use run_operator::{
     api::{EventReason, Reason},
     decide::{
         Learned, Note, WorkspaceView,
-        notes::{Heard, News},
-        situation::Why,
-        transitions::of_workspace,
-        voice::Voice,
-        workspace::{Check, Obstacle, assess},
+        conditions::Why,
+        events::{
+            correlator::Correlator,
+            event::{Draft, Heard},
+            transitions::of_workspace,
+        },
+        workspace::{
+            check::{Check, Obstacle},
+            probe::assess,
+        },
     },
 };
 
@@ -22,11 +27,11 @@ const BURST: usize = 25;
 const REMEMBERED: u32 = 64;
 
 fn turn(n: u32) -> Note {
-    Note::Turned(News::new(EventReason::Retrying, "again", n.to_string()))
+    Note::Turned(Draft::new(EventReason::Retrying, "again", n.to_string()))
 }
 
 fn end() -> Note {
-    Note::Turned(News::new(EventReason::Succeeded, "The run ended.", ""))
+    Note::Turned(Draft::new(EventReason::Succeeded, "The run ended.", ""))
 }
 
 fn heard(nth: i64) -> Note {
@@ -45,7 +50,7 @@ fn count(case: &Case, reason: &str) -> usize {
 
 #[test]
 fn a_long_silence_saves_up_no_more_than_a_burst_and_an_end_is_told_all_the_same() {
-    let mut voice = Voice::default();
+    let mut voice = Correlator::default();
     assert_eq!(voice.tell(&[turn(0)], at(0)).news.len(), 1);
     let many: Vec<Note> = (1..=40).map(turn).chain([end()]).collect();
     let speech = voice.tell(&many, at(86_400));
@@ -55,7 +60,7 @@ fn a_long_silence_saves_up_no_more_than_a_burst_and_an_end_is_told_all_the_same(
 
 #[test]
 fn what_was_told_is_remembered_as_far_as_memory_has_a_bound() {
-    let mut voice = Voice::default();
+    let mut voice = Correlator::default();
     for n in 0..=REMEMBERED {
         voice.tell(&[turn(n)], at(0));
     }
@@ -65,7 +70,7 @@ fn what_was_told_is_remembered_as_far_as_memory_has_a_bound() {
 
 #[test]
 fn two_of_the_services_events_are_told_of_ten_seconds_apart() {
-    let mut voice = Voice::default();
+    let mut voice = Correlator::default();
     for (second, nth, told) in [(0, 1, true), (9, 2, false), (10, 3, true)] {
         assert_eq!(voice.may_hear(at(second)), told, "{second}");
         let news = voice.tell(&[heard(nth)], at(second)).news;
@@ -102,13 +107,15 @@ fn the_services_events_that_no_event_tells_of_are_counted_by_the_next_that_does(
     let receive = |mut case: Case, ids: std::ops::Range<u32>| {
         let now = case.now;
         for n in ids {
-            let event = run_operator::decide::feed::Received {
+            let event = run_operator::decide::event_buffer::Received {
                 id: Some(format!("e{n}")),
                 kind: "log".into(),
                 data: String::new(),
             };
             let running = Some("running");
-            case.memory.feed.receive(&event, running, running, now);
+            case.memory
+                .event_buffer
+                .receive(&event, running, running, now);
         }
         case.settle()
     };
@@ -132,7 +139,7 @@ fn the_services_events_that_no_event_tells_of_are_counted_by_the_next_that_does(
 
 #[test]
 fn a_text_is_as_long_as_an_event_holds_and_no_longer() {
-    let news = News::new(EventReason::Retrying, "a".repeat(4000), "");
+    let news = Draft::new(EventReason::Retrying, "a".repeat(4000), "");
     assert_eq!(news.message.len(), 1024);
 }
 
@@ -188,7 +195,7 @@ fn another_reason_why_a_workspace_is_not_ready_is_another_event() {
         Some(&down),
         Obstacle::Config(Why::new(Reason::SecretNotFound, "It is not there.")),
     );
-    let mut voice = Voice::default();
+    let mut voice = Correlator::default();
     for (before, after) in [(None, &down), (Some(&down), &strange)] {
         let notes = of_workspace(before, after, false, &voice, at(0));
         let news = voice.tell(&notes, at(0)).news;

@@ -5,11 +5,14 @@ use run_operator::{
     api::{ConditionType as Type, Reason, WorkspaceStatus, conditions, limits::MAX_IDENTITY},
     decide::{
         WorkspaceView,
-        answer::Failure,
-        last_token::outlives,
-        need::needs_workspace,
-        situation::Why,
-        workspace::{Assessment, Check, Obstacle, assess},
+        conditions::Why,
+        response::answer::Failure,
+        workspace::{
+            cached_token::outlives,
+            check::{Check, Obstacle},
+            in_use::needs_workspace,
+            probe::{Assessment, assess},
+        },
     },
 };
 

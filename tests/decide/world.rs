@@ -9,7 +9,7 @@ use run_operator::{
     api::{Intent, RunStatus, intent::IntentRecord, status::ResolvedWorkspace},
     decide::{
         Effect, Follow, Learned, Note, WorkspaceView,
-        answer::{Failure, RunView},
+        response::answer::{Failure, RunView},
     },
 };
 
@@ -83,7 +83,7 @@ impl World {
         {
             self.write_status(status);
             self.tell(decision.notes);
-            self.case.memory.feed.written(decision.shown);
+            self.case.memory.event_buffer.written(decision.shown);
             return Ok(());
         }
         self.tell(decision.notes);
@@ -215,7 +215,10 @@ impl World {
         };
         assert_eq!(intent.owner, self.case.settings.process);
         assert_eq!(intent.key, key);
-        assert_eq!(intent.sha256, run_operator::decide::body::sha256(body));
+        assert_eq!(
+            intent.sha256,
+            run_operator::decide::request::body::sha256(body)
+        );
         assert!(self.case.run.metadata.finalizers.is_some(), "unguarded");
     }
 

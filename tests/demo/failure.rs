@@ -46,6 +46,6 @@ pub(crate) enum Failure {
 impl Failure {
     /// The error and everything behind it in one line.
     pub(crate) fn chain(&self) -> String {
-        run_operator::controller::chain(self)
+        run_operator::util::error_chain(self)
     }
 }

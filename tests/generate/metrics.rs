@@ -47,11 +47,10 @@ const QUERIES: [(&str, &str); 6] = [
 
 const NOT_HERE: &str = "
 ## What is not here
-- `leader_election_master_status`: there is no leader election yet.
 - `workqueue_retries_total`: see [Work queues](#work-queues).
 - `controller_runtime_terminal_reconcile_errors_total` and `_reconcile_timeouts_total`: kube-rs has no such errors.
 - `certwatcher_*` and `controller_runtime_webhook_*`: there is no webhook.
-- How long Runs take: their statuses have the times, and a histogram of them would begin anew with each restart.
+- How long Runs take: their statuses have the times, and a histogram of them would start again with each restart.
 ";
 
 /// The page.

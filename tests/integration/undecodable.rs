@@ -33,8 +33,10 @@ async fn a_run_that_cannot_be_read_is_told_of_and_the_others_go_on() {
         ..Setup::default()
     })
     .await;
-    world.simulate("before", json!({"outcome": "never"})).await;
-    world.state("before", "running").await;
+    for name in ["before", "torn"] {
+        world.simulate(name, json!({"outcome": "never"})).await;
+        world.state(name, "running").await;
+    }
     loosen(&world).await;
     let kind = GroupVersionKind::gvk("run-operator.dev", "v1alpha1", "Run");
     let any: Api<DynamicObject> = Api::namespaced_with(
@@ -53,6 +55,7 @@ async fn a_run_that_cannot_be_read_is_told_of_and_the_others_go_on() {
     .await;
     told(&world).await;
     shown(&any).await;
+    stops_streaming(&world, &any).await;
     world.create_run("after", json!({})).await;
     world.phase("after", Phase::Succeeded).await;
 
@@ -70,7 +73,26 @@ async fn a_run_that_cannot_be_read_is_told_of_and_the_others_go_on() {
         .await
         .unwrap();
     world.phase("odd", Phase::Succeeded).await;
-    assert_eq!(world.service.runs().await.len(), 4);
+    assert_eq!(world.service.runs().await.len(), 5);
+}
+
+/// A run whose object can't be read any more is not followed, and again when it can be read.
+async fn stops_streaming(world: &World, any: &Api<DynamicObject>) {
+    for (suspend, streams) in [(json!("perhaps"), 1.0), (json!(false), 2.0)] {
+        let edit = Patch::Merge(json!({"spec": {"suspend": suspend}}));
+        any.patch("torn", &PatchParams::default(), &edit)
+            .await
+            .unwrap();
+        eventually("the streams are those of the readable Runs", async || {
+            let open = world.operator().metric("run_operator_open_streams").await;
+            if (open - streams).abs() < 0.5 {
+                Ok(())
+            } else {
+                Err(open)
+            }
+        })
+        .await;
+    }
 }
 
 /// The log names the object, and a metric counts it.

@@ -4,7 +4,7 @@
 use std::collections::HashSet;
 use std::sync::{MutexGuard, PoisonError};
 
-use run_operator::decide::rules::{Rule, without};
+use run_operator::decide::invariants::{Rule, without};
 use serde_json::json;
 
 use crate::figures::Figures;

@@ -11,7 +11,7 @@ use crate::object::{FINALIZER, INTENT, Object, RETRY, at};
 use crate::process::doubts_the_end;
 use crate::properties::{self, Broken};
 use crate::rules::{Fence, Fences};
-use crate::state::{Ghost, Hold, Op, State, View, Write};
+use crate::state::{Ghost, Op, State, View, Write};
 pub(crate) use people::act;
 
 /// Why the API server did nothing.
@@ -161,15 +161,10 @@ fn gone(s: &mut State, name: usize) {
 /// Of an object that went by force, its run is owed to be cancelled as long as a process lives that knows it.
 pub(crate) fn owed(s: &mut State, uid: u8) {
     let knows = s.procs.iter().flatten().any(|p| {
-        let entry = p
-            .entries
-            .iter()
-            .find(|e| e.uid == uid && e.hold == Hold::Held);
+        let entry = p.entries.iter().find(|e| e.uid == uid && e.held());
         entry.is_some_and(|e| {
-            e.memory.run_id.is_some()
-                || e.latest
-                    .as_ref()
-                    .is_some_and(|o| o.run_id().is_some() && !o.run.ended())
+            let stored = |o: &Arc<Object>| o.run_id().is_some() && !o.run.ended();
+            e.run.memory.run_id.is_some() || e.run.latest().is_some_and(stored)
         })
     });
     let ghost = s.ghost(uid);
@@ -179,11 +174,16 @@ pub(crate) fn owed(s: &mut State, uid: u8) {
 }
 
 /// A person creates an object.
-pub(crate) fn create(s: &mut State, name: usize, mut run: Run) {
+pub(crate) fn create(s: &mut State, name: usize, run: Run) {
+    create_born(s, name, run, s.now);
+}
+
+/// The same, of an object that was born at this second.
+pub(crate) fn create_born(s: &mut State, name: usize, mut run: Run, born: i64) {
     s.ghosts.push(Ghost::default());
     let uid = u8::try_from(s.ghosts.len()).unwrap();
     run.metadata.uid = Some(crate::object::uid(uid));
-    run.metadata.creation_timestamp = Some(Time(at(s.now)));
+    run.metadata.creation_timestamp = Some(Time(at(born)));
     s.version += 1;
     s.live[name] = Some(Arc::new(Object::new(run, uid, s.version)));
 }

@@ -166,7 +166,7 @@ fn due(m: &Model, s: &mut State) -> Option<String> {
     let entries = s.procs[0].iter().flat_map(|p| &p.entries);
     let awake = entries
         .into_iter()
-        .find(|e| e.wake == Wake::Now && !e.calling);
+        .find(|e| e.wake == Wake::Now && !e.calling());
     if let Some(uid) = awake.map(|e| e.uid) {
         let what = process::plan(s, 0, uid);
         process::step(s, m.fences, 0, uid, Fate::Done);

@@ -4,12 +4,16 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, LazyLock};
 
 use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use run_operator::{
     api::{
-        Contract, Run, RunSpec, RunStatus, intent::IntentRecord, run::WorkspaceKind,
-        status::ResolvedWorkspace,
+        Contract, Run, RunSpec, RunStatus, intent::IntentRecord, status::ResolvedWorkspace,
+        workspace_ref::WorkspaceKind,
     },
-    decide::{Learned, Learning, Memory},
+    decide::{
+        Learned, Learning, Memory,
+        tracked_run::{Remembers, Version},
+    },
 };
 use serde_json::json;
 
@@ -93,6 +97,11 @@ impl Object {
         IntentRecord::read(text.map(String::as_str), &uid(self.uid))
     }
 
+    /// What decides which of two is the elder.
+    pub(crate) fn born(&self) -> (Option<&Time>, u8) {
+        (self.run.metadata.creation_timestamp.as_ref(), self.uid)
+    }
+
     /// The retry that a person asks for.
     pub(crate) fn wish(&self) -> Option<&String> {
         self.run.metadata.annotations.as_ref()?.get(RETRY)
@@ -139,6 +148,45 @@ impl std::ops::Deref for Remembered {
     }
 }
 
+impl Version for Object {
+    fn run(&self) -> &Run {
+        &self.run
+    }
+
+    fn newer_than(&self, other: &Self) -> bool {
+        self.version > other.version
+    }
+}
+
+impl Remembers for Remembered {
+    fn memory(&self) -> &Memory {
+        &self.memory
+    }
+
+    fn change<T>(&mut self, change: impl FnOnce(&mut Memory) -> T) -> T {
+        let mut memory = Memory::clone(&self.memory);
+        let result = change(&mut memory);
+        *self = Self::new(memory);
+        result
+    }
+}
+
+/// What a process needs to learn something of an object.
+pub(crate) fn learning<T>(
+    number: u8,
+    session: u64,
+    now: i64,
+    learn: impl FnOnce(Learning<'_>) -> T,
+) -> T {
+    learn(Learning {
+        contract: &CONTRACT,
+        uid: &uid(number),
+        session,
+        now: at(now),
+        wall: at(now),
+    })
+}
+
 impl Remembered {
     pub(crate) fn new(memory: Memory) -> Self {
         let mark = mark(&format!("{memory:?}"));
@@ -148,22 +196,10 @@ impl Remembered {
         }
     }
 
-    pub(crate) fn change<T>(&mut self, change: impl FnOnce(&mut Memory) -> T) -> T {
-        let mut memory = Memory::clone(&self.memory);
-        let result = change(&mut memory);
-        *self = Self::new(memory);
-        result
-    }
-
     pub(crate) fn learn(&mut self, news: Learned, number: u8, session: u64, now: i64) {
-        let with = Learning {
-            contract: &CONTRACT,
-            uid: &uid(number),
-            session,
-            now: at(now),
-            wall: at(now),
-        };
-        self.change(|memory| memory.learn(news, with));
+        learning(number, session, now, |with| {
+            self.change(|memory| memory.learn(news, with));
+        });
     }
 }
 

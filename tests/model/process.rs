@@ -22,7 +22,7 @@ use crate::cluster;
 use crate::object::{CONTRACT, Object, at, place, second};
 use crate::properties;
 pub(crate) use crate::state::Proc;
-use crate::state::{Entry, Hold, State, View, Wake, Write};
+use crate::state::{Entry, State, View, Wake, Write};
 pub(crate) use calls::{answered, given_up};
 pub(crate) use sight::{event, watch};
 pub(crate) use workspace::{leave, may_leave, verify};
@@ -86,9 +86,12 @@ impl Proc {
             let live = self.store.iter().flatten().filter(|o| !o.run.ended());
             live.filter(|o| o.uid != object.uid)
         };
+        let claimed = self.claim == Some(object.uid);
         let before = |other: &Object| match other.intent() {
             IntentRecord::Own(_) | IntentRecord::Unreadable => true,
-            IntentRecord::Absent => other.run_id().is_some() || other.uid < object.uid,
+            IntentRecord::Absent => {
+                other.run_id().is_some() || !claimed && other.born() < object.born()
+            }
             IntentRecord::Foreign => false,
         };
         let same = |o: &&Arc<Object>| o.run.spec.idempotency_key.as_ref() == Some(key);
@@ -102,8 +105,8 @@ impl Proc {
 fn ask(s: &State, slot: usize, number: u8) -> Option<(Arc<Object>, Decision)> {
     let proc = s.procs[slot].as_ref()?;
     let entry = proc.entries.iter().find(|e| e.uid == number)?;
-    let vanished = entry.vanishing.is_some();
-    let object = entry.vanishing.clone().or_else(|| entry.latest.clone())?;
+    let deleted = entry.deleted();
+    let object = entry.run.latest().cloned()?;
     let workspace = proc.workspace(s);
     let rival = proc.rival(&object);
     let settings = Settings {
@@ -115,9 +118,9 @@ fn ask(s: &State, slot: usize, number: u8) -> Option<(Arc<Object>, Decision)> {
         run: &object.run,
         workspace: &workspace,
         namespace_allowed: (proc.view != View::Unknown).then_some(s.world.allowed),
-        memory: &entry.memory,
+        memory: &entry.run.memory,
         key_rival: rival.as_deref(),
-        vanished,
+        vanished: deleted,
         stream: if entry.streaming {
             Stream::Open
         } else {
@@ -145,14 +148,16 @@ pub(crate) fn look(s: &mut State, slot: usize, number: u8) {
     let Some(entry) = s.procs[slot].as_mut().and_then(|p| p.entry(number)) else {
         return;
     };
-    if entry.calling {
+    if !entry.run.begin_reconcile() {
         return;
     }
-    let Some((object, decision)) = asked.filter(|_| entry.hold != Hold::Gone) else {
+    entry.run.end_reconcile();
+    let tracked = entry.run.reconcilable() || entry.deleted();
+    let Some((object, decision)) = asked.filter(|_| tracked) else {
         entry.wake = Wake::Never;
         return;
     };
-    let vanished = entry.vanishing.is_some();
+    let vanished = entry.deleted();
     entry.ended |= object.run.ended();
     let believes = names_an_end(&object) && !knows_better(entry);
     match decision.follow {
@@ -167,7 +172,7 @@ pub(crate) fn look(s: &mut State, slot: usize, number: u8) {
                 Learned::StreamOpened,
                 Learned::StreamEnded(StreamEnd::Closed),
             ] {
-                entry.memory.learn(news, number, 0, now);
+                entry.run.memory.learn(news, number, 0, now);
             }
         }
     }
@@ -189,7 +194,7 @@ pub(crate) fn look(s: &mut State, slot: usize, number: u8) {
 
 /// It knows of a submission itself and has seen no end: it believes no intent that speaks of one.
 fn knows_better(entry: &Entry) -> bool {
-    let memory = &entry.memory;
+    let memory = &entry.run.memory;
     !memory.ended && (memory.run_id.is_some() || memory.submission.epoch > 0)
 }
 
@@ -247,9 +252,7 @@ pub(crate) fn crash(s: &mut State, slot: usize) {
 
 fn object_is_vanishing(s: &State, slot: usize, number: u8) -> bool {
     let entries = s.procs[slot].iter().flat_map(|p| &p.entries);
-    entries
-        .into_iter()
-        .any(|e| e.uid == number && e.vanishing.is_some())
+    entries.into_iter().any(|e| e.uid == number && e.deleted())
 }
 
 /// Time passes.

@@ -37,6 +37,8 @@ pub(crate) enum User {
     Recreate,
     /// Creates another object beside the first.
     Second,
+    /// The same, of one that goes first by its birth although it comes later.
+    Elder,
     /// A copy of the object by another name, as a restored backup makes it.
     Copy {
         status: bool,

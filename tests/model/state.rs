@@ -11,7 +11,7 @@ use run_operator::api::RunStatus;
 
 use crate::object::Object;
 use crate::properties::Broken;
-pub(crate) use process::{Cancelled, Entry, Hold, Proc, View, Wake};
+pub(crate) use process::{Cancelled, Entry, Proc, View, Wake};
 pub(crate) use service::{Call, Home, Key, Packet, RunState, Service, ServiceRun};
 
 /// The world at one moment.
@@ -180,10 +180,9 @@ impl Hash for State {
             proc.claim.hash(h);
             proc.store.iter().for_each(|o| object(o, h));
             for e in &proc.entries {
-                (e.uid, &e.memory, e.hold, e.calling).hash(h);
+                (e.uid, &e.run.memory, e.run.presence(), e.run.activity()).hash(h);
                 (e.streaming, e.wake, e.ended).hash(h);
-                object(&e.latest, h);
-                object(&e.vanishing, h);
+                object(&e.run.latest().cloned(), h);
             }
         }
         (self.started, &self.service, &self.calls).hash(h);
@@ -207,9 +206,8 @@ impl State {
     fn versions(&self) -> Vec<u32> {
         let procs = self.procs.iter().flatten();
         let kept = procs.flat_map(|p| {
-            let entries = p.entries.iter();
-            let entries = entries.flat_map(|e| [&e.latest, &e.vanishing]);
-            entries.chain(&p.store).flatten().map(|o| o.version)
+            let entries = p.entries.iter().filter_map(|e| e.run.latest());
+            entries.chain(p.store.iter().flatten()).map(|o| o.version)
         });
         let live = self.live.iter().flatten().map(|o| o.version);
         let writes = self.writes.iter().map(|w| w.version);

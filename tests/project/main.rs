@@ -8,12 +8,14 @@
     reason = "a test, its helpers too, may stop at what it did not expect"
 )]
 
+mod circles;
 mod commands;
 mod conformance;
 mod files;
 mod layers;
 mod lua;
 mod paths;
+mod predicates;
 mod prose;
 mod suites;
 mod tables;

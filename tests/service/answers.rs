@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use rstest::rstest;
 use run_operator::api::{contract::Contract, limits::MAX_STATE};
-use run_operator::decide::answer::{Failure, FailureKind, RunView};
+use run_operator::decide::response::answer::{Failure, FailureKind, RunView};
 use run_operator::service::{CallError, Client, UnreadableReason};
 
 use crate::support::*;

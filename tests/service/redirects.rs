@@ -4,7 +4,7 @@ use std::net::TcpListener;
 
 use bytes::Bytes;
 use rstest::rstest;
-use run_operator::decide::answer::{Failure, FailureKind};
+use run_operator::decide::response::answer::{Failure, FailureKind};
 use run_operator::service::{CallError, Client, Operation};
 
 use crate::support::*;

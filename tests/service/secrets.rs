@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use base64::Engine as _;
 use bytes::Bytes;
 use run_operator::api::contract::Contract;
-use run_operator::decide::answer::Failure;
+use run_operator::decide::response::answer::Failure;
 use run_operator::service::{CallError, Credentials, StreamItem, Token, UnreadableReason};
 
 use crate::support::*;

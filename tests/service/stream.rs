@@ -2,7 +2,7 @@
 
 use rstest::rstest;
 use run_operator::api::contract::Contract;
-use run_operator::decide::answer::{Failure, FailureKind};
+use run_operator::decide::response::answer::{Failure, FailureKind};
 use run_operator::service::{
     BodyError, CallError, Event, EventStream, StreamItem, UnreadableReason,
 };

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use proptest::prelude::*;
 use rstest::rstest;
 use run_operator::api::contract::Contract;
-use run_operator::decide::answer::{Failure, FailureKind};
+use run_operator::decide::response::answer::{Failure, FailureKind};
 use run_operator::service::{CallError, Client};
 use tokio::net::TcpSocket;
 

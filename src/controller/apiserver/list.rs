@@ -1,19 +1,22 @@
-//! Lists in pages that are bounded by their size in bytes, not by their number of items alone.
+//! Lists in pages that are bounded by their size in bytes, not only by their number of items.
 
 use std::marker::PhantomData;
+use std::time::Duration;
 
 use kube::core::Request;
 use kube::{Api, Client, api::ListParams};
 use serde::Deserialize;
+use serde::de::Error as _;
 use serde_json::value::RawValue;
+use tokio::time::timeout;
 
 use super::object::{Guarded, Object, decode, unreadable};
 
-/// Items of the first page. The size of the items is not known then, and each may have 1.5 MiB.
+/// Items of the first page. The size of the items is not known yet; each may have 1.5 MiB.
 const FIRST_PAGE: u32 = 16;
-/// Items of a page at most, as client-go's.
+/// Maximum number of items of a page, as in client-go.
 const LARGEST_PAGE: u32 = 500;
-/// Bytes of a page that the next one is to come near to.
+/// Target size of a page in bytes.
 const PAGE_BYTES: usize = 2 * 1024 * 1024;
 
 /// A list that is read page by page.
@@ -28,8 +31,10 @@ pub struct Pages<K> {
 
 /// One page.
 pub struct Page<K> {
-    /// Its items, each decoded by itself.
+    /// Its items, each decoded separately.
     pub items: Vec<Guarded<K>>,
+    /// Whether there were others, whose metadata can't be read.
+    pub lacking: bool,
     /// The version of the whole list.
     pub resource_version: String,
     /// Whether it is the last one.
@@ -40,7 +45,8 @@ pub struct Page<K> {
 struct RawPage<'a> {
     #[serde(default)]
     metadata: PageMetadata,
-    #[serde(borrow, default)]
+    /// Null if there are none: Go writes a nil slice so. If the field is missing, this is no list.
+    #[serde(borrow, deserialize_with = "Option::deserialize")]
     items: Option<Vec<&'a RawValue>>,
 }
 
@@ -52,7 +58,7 @@ struct PageMetadata {
 }
 
 impl<K: Object> Pages<K> {
-    /// A list that has not begun.
+    /// A list before its first page.
     pub fn new(client: Client, url: String, fields: Option<&str>) -> Self {
         let params = ListParams {
             field_selector: fields.map(str::to_owned),
@@ -83,17 +89,28 @@ impl<K: Object> Pages<K> {
         let token = page.metadata.r#continue;
         let last = token.is_empty();
         self.params.continue_token = (!last).then_some(token);
-        let items = page.items.unwrap_or_default();
+        let resource_version = page.metadata.resource_version;
+        if last && resource_version.is_empty() {
+            return Err(no_list("a list without a resourceVersion"));
+        }
+        let there = page.items.unwrap_or_default();
+        let items: Vec<Guarded<K>> = there.iter().filter_map(|raw| item(raw)).collect();
         Ok(Page {
-            items: items.into_iter().filter_map(item).collect(),
-            resource_version: page.metadata.resource_version,
+            lacking: items.len() < there.len(),
+            items,
+            resource_version,
             last,
         })
     }
 }
 
-/// Items of the page after one of `limit` items that had so many bytes: more where they are small, and fewer where
-/// they are large.
+/// Error for a success with an unexpected body: something on the way answered.
+fn no_list(why: &str) -> kube::Error {
+    kube::Error::SerdeError(serde_json::Error::custom(why))
+}
+
+/// Number of items of the next page, after one of `limit` items with so many bytes. It grows for small items and
+/// shrinks for large ones.
 fn next_limit(limit: u32, bytes: usize) -> u32 {
     let fitting = u64::from(limit).saturating_mul(PAGE_BYTES as u64) / (bytes.max(1) as u64);
     let fitting = u32::try_from(fitting).unwrap_or(u32::MAX);
@@ -106,21 +123,43 @@ fn item<K: Object>(raw: &RawValue) -> Option<Guarded<K>> {
         .ok()
 }
 
-/// Lists everything that the API covers, as it is now. `fields` selects; what the callback says `true` of ends the
-/// list.
+/// Error of a list.
+#[derive(Debug, thiserror::Error)]
+pub enum ListError {
+    /// A page could not be read.
+    #[error("failed to read a page of a list")]
+    Page(#[source] kube::Error),
+    /// A page took too long.
+    #[error("failed to read a page of a list within {} s", .0.as_secs())]
+    Timeout(Duration),
+}
+
+/// Lists all objects that the API covers, read live. `a_page` is the time limit of each page, however many there are.
+/// `fields` selects. The list ends early when the callback returns `true`. Otherwise it fails if an item's metadata
+/// can't be read: a missing object might be that item.
 pub async fn list<K: Object>(
     api: &Api<K>,
     fields: Option<&str>,
+    a_page: Duration,
     mut enough: impl FnMut(Guarded<K>) -> bool,
-) -> kube::Result<()> {
+) -> Result<(), ListError> {
     let mut pages = Pages::new(
         api.clone().into_client(),
         api.resource_url().to_owned(),
         fields,
     );
     loop {
-        let page = pages.next().await?;
-        if page.items.into_iter().any(&mut enough) || page.last {
+        let page = timeout(a_page, pages.next()).await;
+        let page = page.map_err(|_| ListError::Timeout(a_page))?;
+        let page = page.map_err(ListError::Page)?;
+        if page.items.into_iter().any(&mut enough) {
+            return Ok(());
+        }
+        if page.lacking {
+            let why = no_list("a list with an item whose metadata can't be read");
+            return Err(ListError::Page(why));
+        }
+        if page.last {
             return Ok(());
         }
     }
@@ -128,7 +167,65 @@ pub async fn list<K: Object>(
 
 #[cfg(test)]
 mod tests {
+    use kube::ResourceExt;
+    use rstest::rstest;
+
     use super::*;
+    use crate::api::Run;
+    use crate::controller::apiserver::{answer, loopback, silent};
+
+    const A: &str = r#"{"metadata":{"name":"a"},"spec":{"workload":{}}}"#;
+    const NAMELESS: &str = r#"{"metadata":{"name":7}}"#;
+
+    fn page(items: &str) -> String {
+        format!(r#"{{"metadata":{{"resourceVersion":"5"}},"items":{items}}}"#)
+    }
+
+    /// The names up to `last` in a list of one page.
+    async fn names(body: &str, last: &str) -> Result<Vec<String>, ListError> {
+        let api: Api<Run> = Api::all(loopback(vec![answer("200", body)]));
+        let mut names = Vec::new();
+        let listed = list(&api, None, Duration::from_mins(1), |run| {
+            names.push(run.name_any());
+            run.name_any() == last
+        });
+        listed.await.map(|()| names)
+    }
+
+    #[tokio::test]
+    async fn an_empty_list_is_a_list_however_it_is_written() {
+        for items in ["[]", "null"] {
+            assert!(names(&page(items), "").await.unwrap().is_empty());
+        }
+        assert_eq!(names(&page(&format!("[{A}]")), "").await.unwrap(), ["a"]);
+    }
+
+    #[rstest]
+    #[case::something_else("{}")]
+    #[case::no_items(r#"{"metadata":{"resourceVersion":"5"}}"#)]
+    #[case::no_version(r#"{"metadata":{},"items":[]}"#)]
+    #[case::a_page_of_a_proxy("<html>")]
+    #[tokio::test]
+    async fn a_success_that_is_no_list_is_an_error(#[case] body: &str) {
+        assert!(names(body, "").await.is_err());
+        let api: Api<Run> = Api::all(loopback(vec![answer("200", body)]));
+        let mut pages = Pages::<Run>::new(api.clone().into_client(), "/runs".to_owned(), None);
+        assert!(pages.next().await.is_err(), "nor for a watch");
+    }
+
+    #[tokio::test]
+    async fn a_page_has_so_much_time_and_not_the_whole_list() {
+        let api: Api<Run> = Api::all(silent());
+        let listed = list(&api, None, Duration::ZERO, |_| false).await;
+        assert!(matches!(listed, Err(ListError::Timeout(_))), "{listed:?}");
+    }
+
+    #[tokio::test]
+    async fn what_is_not_found_beside_an_item_without_a_name_is_not_known_to_be_missing() {
+        let body = page(&format!("[{NAMELESS},{A}]"));
+        assert!(names(&body, "b").await.is_err());
+        assert_eq!(names(&body, "a").await.unwrap(), ["a"]);
+    }
 
     #[test]
     fn pages_grow_while_they_are_small_and_shrink_when_they_are_large() {

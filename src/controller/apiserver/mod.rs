@@ -1,17 +1,32 @@
-//! Objects as the API server gives them: read item by item, so that one that can't be decoded is one bad item and never
-//! a failed list, watch or write. Knows no Run.
+//! Objects of the API server, decoded item by item: one that can't be decoded never fails a list, watch or write.
+//! Uses leadership and metrics of the controller, and none of its other state.
 //!
-//! kube's own typed lists and watches decode a page or a line as a whole, through a tree that bounds the depth, and log
-//! the text of what they can't decode. Here an item stays text until it is looked at by itself.
+//! kube's typed lists and watches decode a page or a line as a whole, through a tree with limited depth, and log the
+//! text of what they can't decode. Here an item stays text until it is decoded separately.
 
+pub(crate) mod controller;
+mod count_requests;
+pub(crate) mod event_recorder;
 mod list;
+#[cfg(test)]
+mod loopback;
 mod object;
+pub(crate) mod patch;
 mod request;
+mod retry;
+pub(crate) mod scope;
+mod secret;
+pub(crate) mod trigger;
 mod watcher;
 
-pub use list::list;
+pub use count_requests::CountRequests;
+pub use list::{ListError, list};
+#[cfg(test)]
+pub use loopback::{answer, loopback, silent};
 #[cfg(test)]
 pub use object::decode;
 pub use object::{Guarded, Object};
 pub use request::{delete, read_status, send};
+pub use retry::{PaceWatches, Patience};
+pub use secret::{read_entry, read_metadata};
 pub use watcher::{Source, WatchError, watch, watch_once};

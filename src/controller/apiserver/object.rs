@@ -1,4 +1,4 @@
-//! One object, decoded by itself and in parts.
+//! One object, decoded separately and in parts.
 
 use std::collections::BTreeMap;
 
@@ -11,27 +11,27 @@ use serde_json::value::RawValue;
 
 use crate::api::{ClusterWorkspace, ClusterWorkspaceSpec, Run, Workspace, WorkspaceSpec};
 
-/// An object as the API server holds it, which may not be what the schema promises: then its metadata, and why.
+/// An object of the API server. If it doesn't fit the schema: its metadata, and the error.
 pub type Guarded<K> = DeserializeGuard<K>;
 
-/// An annotation in which kubectl keeps a copy of the whole object. Nothing here reads it.
+/// Annotation in which kubectl keeps a copy of the whole object. It is not used here.
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
-/// A kind that is read in parts.
+/// A kind that is decoded in parts.
 pub trait Object: Resource<DynamicType = ()> + Clone + Send + Sync + 'static {
-    /// Whether the API server is asked for the metadata alone.
+    /// Whether only the metadata are requested from the API server.
     const METADATA_ONLY: bool = false;
 
-    /// Uses what `older`, another version of this object, holds already.
+    /// Shares data with `older`, another version of this object.
     fn share(&mut self, older: &Self) {
         let _ = older;
     }
 
-    /// Puts an object together; names the part that can't be decoded.
+    /// Builds an object from its parts. An error names the part that can't be decoded.
     fn from_parts(metadata: ObjectMeta, parts: &Parts<'_>) -> Result<Self, Undecodable>;
 }
 
-/// The parts of an object beside its metadata, as text.
+/// The parts of an object as text.
 #[derive(Default, Deserialize)]
 pub struct Parts<'a> {
     #[serde(borrow)]
@@ -42,7 +42,7 @@ pub struct Parts<'a> {
     status: Option<&'a RawValue>,
 }
 
-/// A part that can't be decoded, by its name and the place in it. Never what stands there: it is the user's.
+/// A part that can't be decoded: its name and the position in it. Never its content, which is the user's.
 #[derive(Debug, thiserror::Error)]
 #[error("its {part} can't be decoded: {what} at byte {at} of {size}")]
 pub struct Undecodable {
@@ -53,7 +53,7 @@ pub struct Undecodable {
 }
 
 impl Parts<'_> {
-    /// Decodes the spec, which must be there.
+    /// Decodes the spec, which is required.
     pub fn spec<T: DeserializeOwned>(&self) -> Result<T, Undecodable> {
         let missing = Undecodable {
             part: "spec",
@@ -64,14 +64,18 @@ impl Parts<'_> {
         part("spec", self.spec.ok_or(missing)?)
     }
 
-    /// Decodes the status, which may be missing.
+    /// Decodes the status, which is optional.
     pub fn status<T: DeserializeOwned>(&self) -> Result<Option<T>, Undecodable> {
         let there = self.status.filter(|raw| raw.get() != "null");
         there.map(|raw| part("status", raw)).transpose()
     }
 }
 
-fn part<T: DeserializeOwned>(name: &'static str, raw: &RawValue) -> Result<T, Undecodable> {
+/// Decodes the part of this name.
+pub fn part<'a, T: Deserialize<'a>>(
+    name: &'static str,
+    raw: &'a RawValue,
+) -> Result<T, Undecodable> {
     serde_json::from_str(raw.get()).map_err(|error| Undecodable::new(name, raw, &error))
 }
 
@@ -96,7 +100,7 @@ impl Undecodable {
     }
 }
 
-/// What is kept of an object's metadata: all but `managedFields`, which may be as deep and as large as the object.
+/// The kept fields of an object's metadata: all but `managedFields`, which may be as deep and as large as the object.
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct Metadata {
@@ -118,7 +122,7 @@ struct Metadata {
 impl From<Metadata> for ObjectMeta {
     fn from(read: Metadata) -> Self {
         let annotations = read.annotations.map(|mut annotations| {
-            // The key stays: a write that puts the first annotation of all must not take it for absent.
+            // The key stays: otherwise a write would assume that there are no annotations, and replace them all.
             if let Some(copy) = annotations.get_mut(LAST_APPLIED) {
                 *copy = String::new();
             }
@@ -144,7 +148,7 @@ impl From<Metadata> for ObjectMeta {
     }
 }
 
-/// Decodes one item. An error says that not even its metadata can be read, so that nobody knows which object it is.
+/// Decodes one item. An error means that not even its metadata can be read, so that the object is unknown.
 pub fn decode<K: Object>(item: &RawValue) -> Result<Guarded<K>, Undecodable> {
     let parts: Parts<'_> = serde_json::from_str(item.get())
         .map_err(|error| Undecodable::new("outline", item, &error))?;
@@ -170,7 +174,7 @@ pub fn decode<K: Object>(item: &RawValue) -> Result<Guarded<K>, Undecodable> {
     })))
 }
 
-/// Decodes the metadata and the status of an item whose spec can't be decoded; nothing where these can't be either.
+/// Decodes the metadata and the status of an item whose spec can't be decoded; `None` if these can't be decoded either.
 pub fn status_of<T: DeserializeOwned + Default>(item: &RawValue) -> Option<(ObjectMeta, T)> {
     let parts: Parts<'_> = serde_json::from_str(item.get()).ok()?;
     let metadata = part::<Metadata>("metadata", parts.metadata?).ok()?;
@@ -178,7 +182,7 @@ pub fn status_of<T: DeserializeOwned + Default>(item: &RawValue) -> Option<(Obje
     Some((metadata.into(), status.unwrap_or_default()))
 }
 
-/// Logs an item that can't even be named, without its content.
+/// Logs an item whose metadata can't be read, without its content.
 pub fn unreadable<K: Object>(item: &RawValue, error: &Undecodable) {
     tracing::error!(
         k8s.kind = %K::kind(&()), bytes = item.get().len(), error = %error,
@@ -187,7 +191,7 @@ pub fn unreadable<K: Object>(item: &RawValue, error: &Undecodable) {
 }
 
 impl Object for Run {
-    /// A workload is immutable, and may have a megabyte.
+    /// Shares the workload, which is immutable and may have a megabyte.
     fn share(&mut self, older: &Self) {
         self.spec.workload.share(&older.spec.workload);
     }

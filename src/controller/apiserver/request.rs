@@ -1,4 +1,4 @@
-//! Writes, whose answers are read as items are.
+//! Writes. Their answers are decoded like list items.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::{DeleteParams, GetParams};
@@ -9,7 +9,7 @@ use serde_json::value::RawValue;
 
 use super::object::{Object, decode, status_of};
 
-/// Sends a request that is answered by the object as it is now. An object that can't be decoded was written all the same:
+/// Sends a request that is answered with the object. If the answer can't be decoded the object was still written:
 /// [`kube::Error::SerdeError`].
 pub async fn send<K: Object>(client: Client, request: http::Request<Vec<u8>>) -> kube::Result<K> {
     let text = client.request_text(request).await?;
@@ -19,7 +19,7 @@ pub async fn send<K: Object>(client: Client, request: http::Request<Vec<u8>>) ->
     object.0.map_err(|invalid| unreadable(invalid.error))
 }
 
-/// Deletes an object. What the API server answers beside success is not read.
+/// Deletes an object. The body of a success is not read.
 pub async fn delete(
     client: Client,
     url: &str,
@@ -32,7 +32,7 @@ pub async fn delete(
     client.request_text(request).await.map(drop)
 }
 
-/// Reads the metadata and the status of an object whose spec can't be decoded; nothing where these can't be either.
+/// Reads the metadata and the status of an object whose spec can't be decoded; `None` if these can't be decoded either.
 pub async fn read_status<K: Object, S: DeserializeOwned + Default>(
     api: &Api<K>,
     name: &str,

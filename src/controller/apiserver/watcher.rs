@@ -1,11 +1,13 @@
-//! A list and then a watch, for good: errors are logged and retried with backoff, and where a watch makes no progress the
+//! A list and then an endless watch. Errors are logged and retried with backoff; if the watch makes no progress the
 //! list begins again.
 //!
 //! # Flow
-//! List page by page, watch from the list's version, and watch again from the last version seen whenever the watch ends.
-//! The API server answers 410 where it has forgotten that version, in a watch or as its HTTP status: then a list again.
+//! List page by page and watch from the list's version. When a watch ends, watch again from the last version seen. The
+//! API server answers 410 if it no longer has that version, in a watch or as its HTTP status: then list again.
 
 use std::collections::VecDeque;
+use std::error::Error;
+use std::io;
 use std::marker::PhantomData;
 use std::pin::Pin;
 use std::time::Duration;
@@ -21,23 +23,30 @@ use serde_json::value::RawValue;
 use tokio::time::{Instant, timeout};
 
 use crate::decide::backoff;
+use crate::util::error_chain;
 
-use super::list::Pages;
-use super::object::{Guarded, Object, decode, unreadable};
-use crate::controller::chain;
+use super::{
+    list::Pages,
+    object::{Guarded, Object, decode, unreadable},
+};
 
-/// Failures in a row after which the list begins again, whatever the failure says.
+/// Failures in a row after which the list begins again, whatever the error.
 const FAILURES: u32 = 5;
-/// The longest pause.
+/// Longest pause.
 const LONGEST: Duration = Duration::from_secs(30);
-/// A list that was good for so long is repeated as if it were the first one.
+/// Time after which a repeated list counts as the first one again.
 const LASTING: Duration = Duration::from_mins(2);
-/// The API server ends a watch after its timeout; one that is silent for so much longer hangs.
+/// Silence beyond a watch's timeout after which it counts as hung. The API server ends the watch at that timeout.
 const SILENCE: Duration = Duration::from_secs(5);
-/// A line's buffer that is larger is not kept for the next line.
+/// Size above which a line's buffer is not kept for the next line.
 const KEPT_BUFFER: usize = 64 * 1024;
 
-/// What is watched.
+/// hyper's message for a connection that ends within a chunk.
+const CUT_CHUNK: &str = "unexpected EOF during chunk";
+/// Type of a line that advances the version and has no object.
+const BOOKMARK: &str = "BOOKMARK";
+
+/// Source of a watch.
 pub struct Source<K> {
     client: Client,
     url: String,
@@ -58,7 +67,7 @@ impl<K: Object> Source<K> {
         }
     }
 
-    /// Only those that this field selector selects.
+    /// Restricts the watch with this field selector.
     #[must_use]
     pub fn fields(mut self, selector: String) -> Self {
         self.fields = Some(selector);
@@ -66,7 +75,7 @@ impl<K: Object> Source<K> {
     }
 }
 
-/// Why a list or a watch failed.
+/// Error of a list or a watch.
 #[derive(Debug, thiserror::Error)]
 pub enum WatchError {
     /// A page could not be read.
@@ -75,22 +84,19 @@ pub enum WatchError {
     /// The watch was refused.
     #[error("failed to begin the watch")]
     Begin(#[source] kube::Error),
-    /// The API server ended the watch by an error.
+    /// The API server ended the watch with an error.
     #[error("the watch was ended")]
     Ended(#[source] Box<Status>),
     /// The connection broke.
     #[error("failed to read the watch")]
-    Read(#[source] std::io::Error),
-    /// A line that is no watch event.
+    Read(#[source] io::Error),
+    /// A line was no watch event.
     #[error("failed to read a line of the watch")]
     Line(#[source] serde_json::Error),
-    /// The list had no version to watch from.
-    #[error("failed to find the list's resourceVersion")]
-    NoVersion,
 }
 
 impl WatchError {
-    /// The HTTP status of the API server's answer, where it was one.
+    /// HTTP status of the API server's answer, if there was one.
     pub fn code(&self) -> Option<u16> {
         match self {
             Self::List(kube::Error::Api(status))
@@ -100,18 +106,18 @@ impl WatchError {
         }
     }
 
-    /// The version that was asked for is forgotten.
+    /// Whether the requested version is no longer available.
     fn is_gone(&self) -> bool {
         self.code() == Some(410)
     }
 
-    /// A list or a watch is answered by a bare 404 where its resource does not exist, or exists no more.
+    /// Whether the resource doesn't exist: a list or a watch is then answered with a bare 404.
     fn is_unknown_kind(&self) -> bool {
         self.code() == Some(404) && !matches!(self, Self::Ended(_))
     }
 }
 
-/// Watches for good.
+/// Watches endlessly.
 pub fn watch<K: Object>(source: Source<K>) -> impl Stream<Item = Event<Guarded<K>>> + Send {
     stream::unfold(Retried::new(source), |mut retried| async move {
         let event = retried.next().await;
@@ -119,7 +125,7 @@ pub fn watch<K: Object>(source: Source<K>) -> impl Stream<Item = Event<Guarded<K
     })
 }
 
-/// Watches until something fails, which is the last item.
+/// Watches until something fails; the error is the last item.
 pub fn watch_once<K: Object>(
     source: Source<K>,
 ) -> impl Stream<Item = Result<Event<Guarded<K>>, WatchError>> + Send {
@@ -132,7 +138,7 @@ pub fn watch_once<K: Object>(
     })
 }
 
-/// A watcher that is retried.
+/// A watcher with retries.
 struct Retried<K> {
     watcher: Watcher<K>,
     trouble: Trouble,
@@ -148,38 +154,53 @@ impl<K: Object> Retried<K> {
 
     async fn next(&mut self) -> Event<Guarded<K>> {
         loop {
-            match self.watcher.next().await {
-                Ok(event) => {
-                    // A list begins with Init also where it then fails.
-                    if !matches!(event, Event::Init) {
-                        self.trouble.failures = 0;
-                    }
-                    return event;
-                }
-                Err(error) => self.bear::<K>(&error).await,
+            let seen = self.watcher.next().await;
+            match self.weigh(seen) {
+                Ok(event) => return event,
+                Err(pause) => tokio::time::sleep(pause).await,
             }
         }
     }
 
-    async fn bear<L: Resource<DynamicType = ()>>(&mut self, error: &WatchError) {
-        let kind = L::kind(&());
+    /// Counts failures. Returns an event, or the pause after an error.
+    fn weigh(
+        &mut self,
+        seen: Result<Event<Guarded<K>>, WatchError>,
+    ) -> Result<Event<Guarded<K>>, Duration> {
+        if std::mem::take(&mut self.watcher.bookmarked) {
+            self.trouble.failures = 0;
+        }
+        match seen {
+            Ok(event) => {
+                // A list that fails later also begins and yields its first pages.
+                if !matches!(event, Event::Init | Event::InitApply(_)) {
+                    self.trouble.failures = 0;
+                }
+                Ok(event)
+            }
+            Err(error) => Err(self.bear(&error)),
+        }
+    }
+
+    fn bear(&mut self, error: &WatchError) -> Duration {
+        let kind = K::kind(&());
         self.trouble.failures = self.trouble.failures.saturating_add(1);
         report(&kind, error, self.trouble.failures);
         let relist = self.trouble.failures >= FAILURES || error.is_gone();
         if relist {
             self.watcher.state = State::Empty;
         }
-        tokio::time::sleep(self.trouble.pause(&kind, relist, Instant::now())).await;
+        self.trouble.pause(&kind, relist, Instant::now())
     }
 }
 
-/// What a watch went through.
+/// Failures of a watch.
 struct Trouble {
     /// Errors in a row.
     failures: u32,
-    /// Lists in a row that had to be repeated soon.
+    /// Lists in a row that were repeated soon.
     relists: u32,
-    /// When the present list began.
+    /// Start of the present list.
     since: Instant,
 }
 
@@ -192,7 +213,7 @@ impl Trouble {
         }
     }
 
-    /// How long to wait after an error.
+    /// Pause after an error.
     fn pause(&mut self, kind: &str, relist: bool, now: Instant) -> Duration {
         if relist {
             let lasted = now.saturating_duration_since(self.since) >= LASTING;
@@ -214,9 +235,9 @@ impl Trouble {
 
 fn report(kind: &str, error: &WatchError, failures: u32) {
     if !error.is_unknown_kind() {
-        tracing::warn!(k8s.kind = kind, failures, error = %chain(error), "watch failed; retrying");
+        tracing::warn!(k8s.kind = kind, failures, error = %error_chain(error), "watch failed; retrying");
     } else if failures == 1 {
-        // Once a round of failures, not once a list: they may be applied later.
+        // Logged once per series of failures, not per list: the CRDs may be applied later.
         tracing::warn!(
             k8s.kind = kind,
             "the API server doesn't know this kind; apply the CRDs: run-operator crds | kubectl apply --server-side -f -"
@@ -226,20 +247,20 @@ fn report(kind: &str, error: &WatchError, failures: u32) {
 
 type Lines = Pin<Box<dyn AsyncBufRead + Send>>;
 
-/// Where a watcher stands.
+/// State of a watcher.
 enum State<K> {
-    /// The list begins.
+    /// The list must begin.
     Empty,
-    /// Pages arrive.
+    /// Pages are being read.
     Listing {
         pages: Box<Pages<K>>,
         items: VecDeque<Guarded<K>>,
-        /// The version to watch from, once the last page is there.
+        /// The version to watch from, after the last page.
         complete: Option<String>,
     },
-    /// The watch begins.
+    /// The watch must begin.
     Listed { version: String },
-    /// The watch goes on.
+    /// The watch is running.
     Watching { version: String, lines: Lines },
 }
 
@@ -247,6 +268,8 @@ struct Watcher<K> {
     source: Source<K>,
     state: State<K>,
     line: Vec<u8>,
+    /// Whether a bookmark arrived, which is no event.
+    bookmarked: bool,
 }
 
 #[derive(Deserialize)]
@@ -275,13 +298,14 @@ impl<K: Object> Watcher<K> {
             source,
             state: State::Empty,
             line: Vec::new(),
+            bookmarked: false,
         }
     }
 
-    /// The next event. After an error it goes on where that makes sense: a list begins again, a watch is resumed.
+    /// The next event. After an error the next call continues: a list begins again, a watch resumes.
     async fn next(&mut self) -> Result<Event<Guarded<K>>, WatchError> {
         loop {
-            // What fails in the middle begins a list again, unless it says otherwise.
+            // An early return restarts the list unless it sets another state.
             match std::mem::replace(&mut self.state, State::Empty) {
                 State::Empty => {
                     self.state = State::Listing {
@@ -357,7 +381,7 @@ impl<K: Object> Watcher<K> {
         Ok((self.source.client.clone(), request))
     }
 
-    /// Reads one line. Without the lines given back the watch has ended.
+    /// Reads one line. If no lines are returned the watch has ended.
     async fn follow(
         &mut self,
         version: &mut String,
@@ -369,15 +393,13 @@ impl<K: Object> Watcher<K> {
         match timeout(bound, lines.read_until(b'\n', &mut self.line)).await {
             Ok(Ok(0)) => return (Ok(None), None),
             Ok(Ok(_)) => {}
-            // How a watch of some minutes commonly ends.
-            Ok(Err(error)) if error.kind() == std::io::ErrorKind::UnexpectedEof => {
-                return (Ok(None), None);
-            }
+            // The usual end of a watch after some minutes.
+            Ok(Err(error)) if cut_short(&error) => return (Ok(None), None),
             Ok(Err(error)) => return (Err(WatchError::Read(error)), None),
             Err(_) => {
                 tracing::warn!(
                     k8s.kind = %K::kind(&()), seconds = bound.as_secs(),
-                    "a watch is silent; beginning it again"
+                    "a watch is silent; restarting it"
                 );
                 return (Ok(None), None);
             }
@@ -388,11 +410,35 @@ impl<K: Object> Watcher<K> {
             Err(error) if error.is_eof() => return (Ok(None), None),
             Err(error) => return (Err(WatchError::Line(error)), None),
         };
+        self.bookmarked |= line.r#type == BOOKMARK;
         match read(&line, version) {
             Ok(event) => (Ok(event), Some(lines)),
             Err(error) => (Err(error), None),
         }
     }
+}
+
+/// Whether a body ended early. The client wraps the cause, and each kind of early end has its own form.
+fn cut_short(error: &io::Error) -> bool {
+    let mut cause: Option<&(dyn Error + 'static)> = Some(error);
+    while let Some(error) = cause {
+        let met = error.downcast_ref::<io::Error>();
+        let incomplete = error.downcast_ref::<hyper::Error>();
+        if met.is_some_and(|met| met.kind() == io::ErrorKind::UnexpectedEof)
+            || incomplete.is_some_and(hyper::Error::is_incomplete_message)
+            || error.to_string().contains(CUT_CHUNK)
+        {
+            return true;
+        }
+        cause = match met {
+            // Its inner error is not among its sources.
+            Some(met) => met
+                .get_ref()
+                .map(|inner| -> &(dyn Error + 'static) { inner }),
+            None => error.source(),
+        };
+    }
+    false
 }
 
 async fn begin(start: kube::Result<(Client, http::Request<Vec<u8>>)>) -> kube::Result<Lines> {
@@ -402,9 +448,6 @@ async fn begin(start: kube::Result<(Client, http::Request<Vec<u8>>)>) -> kube::R
 
 async fn page<K: Object>(mut pages: Box<Pages<K>>) -> Result<State<K>, WatchError> {
     let page = pages.next().await.map_err(WatchError::List)?;
-    if page.last && page.resource_version.is_empty() {
-        return Err(WatchError::NoVersion);
-    }
     Ok(State::Listing {
         pages,
         items: page.items.into(),
@@ -412,7 +455,7 @@ async fn page<K: Object>(mut pages: Box<Pages<K>>) -> Result<State<K>, WatchErro
     })
 }
 
-/// What a line says. Moves the version on.
+/// The event of a line. Advances the version.
 fn read<K: Object>(
     line: &Line<'_>,
     version: &mut String,
@@ -421,7 +464,7 @@ fn read<K: Object>(
         let status = serde_json::from_str::<Status>(line.object.get()).map_err(WatchError::Line)?;
         return Err(WatchError::Ended(Box::new(status)));
     }
-    if line.r#type == "BOOKMARK" {
+    if line.r#type == BOOKMARK {
         let bookmark = serde_json::from_str::<Bookmark>(line.object.get()).unwrap_or_default();
         move_on(version, Some(bookmark.metadata.resource_version));
         return Ok(None);
@@ -448,5 +491,4 @@ fn move_on(version: &mut String, seen: Option<String>) {
 }
 
 #[cfg(test)]
-#[path = "watcher_tests.rs"]
 mod tests;

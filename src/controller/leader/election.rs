@@ -1,13 +1,13 @@
-//! Who leads, as a state machine without I/O: from what this process has seen of the Lease, and when, to what
-//! it does next.
+//! The election as a state machine without I/O: derives the next step from the Lease, and the times at which this
+//! process observed it.
 //!
 //! # Guarantees
-//! - A record that somebody else holds is taken over only when this process has seen it unchanged for as long
-//!   as the record says it is valid. That is measured by the own monotonic clock: what the holder's clock said
-//!   when it wrote (`renewTime`) is shown to people and never compared.
-//! - A leader leads for the renew deadline, counted from the moment when it *sent* its last successful write.
-//!   Whoever saw that write saw it later and waits longer, so that the two never overlap.
-//! - Every write names the version that it replaces. Of two that take over at the same time one is refused.
+//! - A record held by another process is taken over only after this process has seen it unchanged for the record's own
+//!   duration. That is measured by this process's monotonic clock. The holder's `renewTime` is shown to people and
+//!   never compared.
+//! - A leader leads for the renew deadline, counted from the moment when it *sent* its last successful write. Another
+//!   process saw that write later and waits longer, so that two terms never overlap.
+//! - Every write names the version that it replaces. Of two concurrent takeovers one is refused.
 
 use std::time::{Duration, Instant};
 
@@ -17,10 +17,10 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 
 use crate::decide::backoff;
 
-/// A renewal may fail once and be tried again before the deadline; client-go's factor.
+/// Leaves room for a failed renewal and one retry before the deadline; client-go's factor.
 const RETRY_ROOM: f64 = 1.2;
 
-/// How long a Lease is valid, and how often it is looked at.
+/// Validity of a Lease, and the intervals of its renewal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timing {
     lease: Duration,
@@ -32,10 +32,10 @@ pub struct Timing {
 /// Durations that don't fit together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TimingError {
-    /// A Lease holds whole seconds.
+    /// A Lease stores whole seconds.
     #[error("a lease duration must be whole seconds, at least 1s: {0:?}")]
     NotSeconds(Duration),
-    /// A leader must have given up before somebody else may begin.
+    /// A leader must have stopped before another process may begin.
     #[error("the lease duration ({lease:?}) must be longer than the renew deadline ({renew:?})")]
     LeaseTooShort {
         /// The lease duration.
@@ -43,7 +43,7 @@ pub enum TimingError {
         /// The renew deadline.
         renew: Duration,
     },
-    /// A renewal that failed must be tried again before the leader gives up.
+    /// A failed renewal must be retried before the leader gives up.
     #[error(
         "the renew deadline ({renew:?}) must be longer than 1.2 times the retry period ({retry:?})"
     )]
@@ -56,7 +56,7 @@ pub enum TimingError {
 }
 
 impl Timing {
-    /// How long a record is valid after it was last seen to change, how long a leader leads after its last
+    /// Arguments: validity of a record after it was last seen to change, length of a leader's term after its last
     /// renewal, and the pause between two attempts.
     pub fn new(lease: Duration, renew: Duration, retry: Duration) -> Result<Self, TimingError> {
         let seconds = i32::try_from(lease.as_secs()).ok().filter(|s| *s > 0);
@@ -77,80 +77,80 @@ impl Timing {
         })
     }
 
-    /// How long a call about the Lease may take: one that hangs leaves time for another.
+    /// Time limit of a call for the Lease; a hanging call leaves time for another.
     pub fn call(&self) -> Duration {
         self.renew / 2
     }
 }
 
-/// What is done next.
+/// Next step of the election.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Step {
-    /// Nothing before this instant.
+    /// Wait until this instant.
     Wait(Instant),
     /// Read the Lease.
     Look,
-    /// Write it: with a resourceVersion, in place of that very version; without, as a new one.
+    /// Write it: with a resourceVersion, replace that version; without, create it.
     Write(Box<Lease>),
-    /// This process leads no more, and does nothing any more.
+    /// This process no longer leads, and must stop acting.
     GiveUp(Lost),
-    /// The Lease is somebody else's to take; this process doesn't want it any more.
+    /// The Lease is free for others; this process no longer wants it.
     Released,
 }
 
-/// Why a leader leads no more.
+/// Reason for which a leader lost the Lease.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Lost {
     /// By this process's own clock.
     #[error("it could not be renewed within {0:?}")]
     NotRenewed(Duration),
-    /// Somebody else took it, or a person edited it.
+    /// Another process took it, or a person edited it.
     #[error("{by:?} holds it now")]
     Taken {
         /// The holder; empty if there is none.
         by: String,
     },
-    /// A bug: nobody looks after the Lease any more.
+    /// A bug: the election's task has ended.
     #[error("the election ended by itself")]
     Ended,
 }
 
-/// What the next write builds on.
+/// State on which the next write builds.
 #[derive(Debug)]
 enum Known {
-    /// It has to be read first.
+    /// The Lease must be read first.
     Nothing,
-    /// As the API server has it, or nothing where there is none.
+    /// The stored Lease; `None` if there is none.
     Stored(Option<Box<Lease>>),
 }
 
-/// A record, and since when this process has seen it as it is.
+/// A record, and the time since which this process has seen it unchanged.
 #[derive(Debug)]
 struct Observed {
     record: LeaseSpec,
     since: Instant,
 }
 
-/// One process's part in the election.
+/// One process's state in the election.
 #[derive(Debug)]
 pub struct Election {
     name: String,
     identity: String,
     timing: Timing,
-    /// When the last successful write was sent, if this process leads.
+    /// Sending time of the last successful write, if this process leads.
     renewed: Option<Instant>,
     resigns: bool,
     released: bool,
     known: Known,
     observed: Option<Observed>,
-    /// Nothing is done before.
+    /// Time of the next step.
     due: Instant,
-    /// A refused write was followed by another look at once; the next is not.
+    /// Whether a refused write was already followed by an immediate read; the next is not.
     hurried: bool,
 }
 
 impl Election {
-    /// A candidate, who begins with a look. `identity` must be this very process's.
+    /// A candidate, which begins with a read. `identity` must be unique to this process.
     pub fn new(name: &str, identity: &str, timing: Timing, now: Instant) -> Self {
         Self {
             name: name.to_owned(),
@@ -166,23 +166,23 @@ impl Election {
         }
     }
 
-    /// Until when this process leads, if nothing more is heard of the Lease.
+    /// End of this process's term, unless it is renewed.
     pub fn leads_until(&self) -> Option<Instant> {
         self.renewed.map(|sent| sent + self.timing.renew)
     }
 
-    /// Who holds the Lease, as last seen.
+    /// Holder of the Lease, as last seen.
     pub fn holder(&self) -> Option<&str> {
         self.observed.as_ref().and_then(|o| holder(&o.record))
     }
 
-    /// Gives the Lease back, if this process holds it. To be called when it does nothing any more.
+    /// Releases the Lease, if this process holds it. The process must have stopped acting.
     pub fn resign(&mut self, now: Instant) {
         self.resigns = true;
         self.due = now;
     }
 
-    /// What to do at this moment; `clock` is what the record shows to people.
+    /// The next step; `clock` is the time that the record shows to people.
     pub fn next(&mut self, now: Instant, clock: Timestamp) -> Step {
         let until = self.leads_until();
         if self.released || self.resigns && until.is_none_or(|until| now >= until) {
@@ -222,18 +222,18 @@ impl Election {
         }
     }
 
-    /// The Lease was read, and is this.
+    /// Records the Lease that was read.
     pub fn looked(&mut self, now: Instant, found: Option<Lease>) {
         self.observe(now, found.as_ref());
         self.known = Known::Stored(found.map(Box::new));
     }
 
-    /// The Lease could not be read.
+    /// Records a failed read.
     pub fn not_looked(&mut self, now: Instant) {
         self.due = now + self.pace();
     }
 
-    /// A write that was sent then has succeeded, and the Lease is this.
+    /// Records a successful write, its sending time and the stored Lease.
     pub fn written(&mut self, sent: Instant, now: Instant, lease: Lease) {
         self.observe(now, Some(&lease));
         self.known = Known::Stored(Some(Box::new(lease)));
@@ -247,7 +247,8 @@ impl Election {
         self.due = sent + self.timing.retry;
     }
 
-    /// A write was refused, or nobody knows what became of it. `conflict`: the Lease is another than was seen.
+    /// Records a write that was refused or whose outcome is unknown. `conflict`: the Lease has changed since it was
+    /// read.
     pub fn not_written(&mut self, now: Instant, conflict: bool) {
         self.known = Known::Nothing;
         let at_once = conflict && !self.hurried;
@@ -260,13 +261,13 @@ impl Election {
             self.observed = None;
             return;
         };
-        // Labels and the like say nothing of the holder: the record has to change.
+        // Only a changed record counts: labels and other metadata are no evidence about the holder.
         if self.observed.as_ref().is_none_or(|o| o.record != record) {
             self.observed = Some(Observed { record, since: now });
         }
     }
 
-    /// Until when the record as seen keeps others out. Its own duration counts, since its holder goes by it.
+    /// End of the record's validity as last seen. Its own duration applies, since its holder uses it.
     fn valid_until(&self) -> Option<Instant> {
         let observed = self.observed.as_ref()?;
         let seconds = observed.record.lease_duration_seconds.unwrap_or_default();
@@ -275,14 +276,14 @@ impl Election {
         observed.since.checked_add(valid)
     }
 
-    /// The pause of a process that waits: half the retry period at most, so that a Lease that was given back is
-    /// taken soon, and its own, so that several don't ask in step.
+    /// Pause of a waiting process. At most half the retry period, so that a released Lease is taken soon. It depends on
+    /// the identity, so that several processes don't ask at the same time.
     fn pace(&self) -> Duration {
         let spread = u32::try_from(backoff::seed(&self.identity, 0) % 200).unwrap_or_default();
         self.timing.retry * (1000 - spread) / 2000
     }
 
-    /// The Lease as it is to be, all else in it left alone: created, taken over, renewed or given back.
+    /// The Lease to write, with all other fields unchanged: created, taken over, renewed or released.
     fn write(&self, mut lease: Lease, clock: Timestamp) -> Step {
         let now = Some(MicroTime(clock));
         let before = lease.spec.take().unwrap_or_default();
@@ -318,7 +319,7 @@ impl Election {
     }
 }
 
-/// Who holds a record; an empty name is nobody.
+/// Holder of a record; `None` for an empty name.
 fn holder(record: &LeaseSpec) -> Option<&str> {
     record
         .holder_identity

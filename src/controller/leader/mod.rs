@@ -1,8 +1,8 @@
-//! Leader election by a Lease, as client-go does it: of several operators one acts, the others keep their
-//! caches warm and wait. What is decided is [`election`]'s; here it is carried out.
+//! Leader election by a Lease, as in client-go: one operator acts, the others fill their caches and wait. [`election`]
+//! decides; this module does the I/O.
 //!
-//! The election saves calls and writes. That a Run has at most one run doesn't rest on it: only the owner of
-//! an intent POSTs, and every write names the version that it replaces (docs/design.md).
+//! The election saves calls and writes. It is not needed for a Run to have at most one run: only the owner of an intent
+//! POSTs, and every write names the version that it replaces (docs/design.md).
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -14,39 +14,45 @@ use tokio::time::{sleep_until, timeout_at};
 use tokio_util::sync::CancellationToken;
 
 use crate::clock::wall;
+use crate::util::error_chain;
 
-use super::{metrics::Metrics, watch::chain};
+use super::metrics::Metrics;
 
 mod election;
+
 #[cfg(test)]
 mod tests;
 
 use election::{Election, Step};
 pub use election::{Lost, Timing, TimingError};
 
+/// Pause before leadership is checked again. A term that has passed may be renewed, and nothing wakes a waiting task
+/// then.
+pub(super) const AGAIN: Duration = Duration::from_secs(1);
+
 /// Whether this process leads.
 #[derive(Clone, Copy, Debug)]
 enum Term {
     /// There is no election.
     Unlimited,
-    /// Somebody else does, or nobody.
+    /// Another process leads, or none.
     Standby,
-    /// It does, until then at least.
+    /// This process leads, at least until then.
     Until(Instant),
 }
 
-/// What the rest of the program sees of the election.
+/// Leadership of this process, for the rest of the program.
 #[derive(Clone, Debug)]
 pub struct Leading(watch::Receiver<Term>);
 
 impl Leading {
-    /// Without an election this process acts from its start.
+    /// Leadership without an election: this process acts from its start.
     pub fn always() -> Self {
         Self(watch::channel(Term::Unlimited).1)
     }
 
-    /// Whether this process may begin something now. A leader that was stopped for a while, and goes on
-    /// before it has looked at its Lease, sees it here: its term has passed.
+    /// Whether this process may begin an effect. If a leader was stopped for a while and continues, this shows that its
+    /// term has passed, even before it reads its Lease.
     pub fn holds(&self) -> bool {
         match *self.0.borrow() {
             Term::Unlimited => true,
@@ -55,7 +61,7 @@ impl Leading {
         }
     }
 
-    /// Waits until this process leads; for ever, if the program ends before.
+    /// Waits until this process leads; forever if the election ends before.
     pub async fn begun(mut self) {
         let led = self.0.wait_for(|term| !matches!(term, Term::Standby));
         if led.await.is_err() {
@@ -64,21 +70,21 @@ impl Leading {
     }
 }
 
-/// What to be elected takes.
+/// Inputs of the election.
 pub struct Candidate {
-    /// A client that repeats nothing: each attempt is decided anew.
+    /// A client that retries nothing: the election decides on each attempt.
     pub client: kube::Client,
-    /// Where the Lease is.
+    /// Namespace of the Lease.
     pub namespace: String,
-    /// Its name.
+    /// Name of the Lease.
     pub name: String,
-    /// This very process.
+    /// Unique name of this process.
     pub identity: String,
-    /// How long, how often.
+    /// Durations of the election.
     pub timing: Timing,
 }
 
-/// Takes part in the election.
+/// A candidate's election, with its calls to the API server.
 pub struct Elector {
     api: Api<Lease>,
     election: Election,
@@ -86,14 +92,14 @@ pub struct Elector {
     term: watch::Sender<Term>,
     metrics: Arc<Metrics>,
     name: String,
-    /// Attempts in a row that failed.
+    /// Failed attempts in a row.
     failures: u32,
-    /// The holder that the log has told of.
+    /// The last holder that was logged.
     told: Option<String>,
 }
 
 impl Elector {
-    /// Stands for election; nothing is asked before [`Elector::run`].
+    /// A candidate; no request is made before [`Elector::run`].
     pub fn new(candidate: Candidate, metrics: Arc<Metrics>) -> (Self, Leading) {
         let Candidate {
             client,
@@ -117,9 +123,9 @@ impl Elector {
         (elector, Leading(seen))
     }
 
-    /// Looks, takes over and renews until the lease is lost, which is an error, or until `resign`; then the
-    /// Lease is given back, so that the next leader need not wait for its end. What resigns must have done
-    /// its last.
+    /// Reads, takes over and renews the Lease until it is lost, which is an error, or until `resign`. Then the Lease is
+    /// released, so that the next leader doesn't wait for its expiry. Before `resign` the process must have stopped
+    /// acting.
     pub async fn run(mut self, resign: CancellationToken) -> Result<(), Lost> {
         let mut resigned = false;
         loop {
@@ -189,7 +195,7 @@ impl Elector {
         }
     }
 
-    /// This process leads, or goes on leading.
+    /// Starts or extends this process's term.
     fn lead(&mut self) {
         let Some(until) = self.election.leads_until() else {
             return;
@@ -197,11 +203,11 @@ impl Elector {
         let before = self.term.send_replace(Term::Until(until));
         if matches!(before, Term::Standby) {
             self.metrics.set_leader(&self.name, true);
-            tracing::info!(lease.name = %self.name, "leading");
+            tracing::info!(lease.name = %self.name, "leading; reconciling begins");
         }
     }
 
-    /// A call ends in time for another, and before this process's term does.
+    /// Limits a call so that it leaves time for another, and ends before this process's term.
     async fn within<T>(
         &self,
         sent: Instant,
@@ -215,30 +221,30 @@ impl Elector {
         }
     }
 
-    /// Each holder once.
+    /// Logs each holder once.
     fn tell_holder(&mut self) {
         if self.election.leads_until().is_some() {
             return;
         }
         let holder = self.election.holder().map(str::to_owned);
         if let Some(name) = holder.as_deref().filter(|_| holder != self.told) {
-            tracing::info!(lease.name = %self.name, lease.holder = %name, "standing by");
+            tracing::info!(lease.name = %self.name, lease.holder = %name, "standing by; waiting for the Lease");
         }
         self.told = holder;
     }
 
-    /// A leader has few attempts left, so each is told; a standby's first of a row.
+    /// Logs a failed attempt. A leader logs each, since it has few left; a standby logs the first in a row.
     fn report(&mut self, error: &LeaseError, what: &'static str) {
         self.failures = self.failures.saturating_add(1);
         if self.failures == 1 || self.election.leads_until().is_some() {
             tracing::warn!(
-                lease.name = %self.name, failures = self.failures, error = %chain(error), "{what}"
+                lease.name = %self.name, failures = self.failures, error = %error_chain(error), "{what}"
             );
         }
     }
 }
 
-/// Why a call about the Lease failed.
+/// Error of a call for the Lease.
 #[derive(Debug, thiserror::Error)]
 enum LeaseError {
     #[error("the API server did not do it")]
@@ -248,7 +254,7 @@ enum LeaseError {
 }
 
 impl LeaseError {
-    /// Whether the Lease is another than was seen: changed, gone, or there already.
+    /// Whether the Lease has changed since it was read: updated, deleted or already created.
     fn conflict(&self) -> bool {
         matches!(self, Self::Failed(kube::Error::Api(status)) if matches!(status.code, 404 | 409))
     }

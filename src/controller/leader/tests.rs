@@ -30,7 +30,7 @@ fn clock() -> Timestamp {
     "2026-01-01T00:00:00Z".parse().unwrap()
 }
 
-/// The API server's part: one Lease, each write a new version.
+/// The API server with one Lease; each write gives a new version.
 #[derive(Default)]
 struct Server {
     lease: Option<Lease>,
@@ -88,7 +88,7 @@ impl Process {
         }
     }
 
-    /// Does what there is to do at this instant; the step at which it stops.
+    /// Takes all steps due at this instant; returns the step that waits or ends.
     fn act(&mut self, server: &mut Server, now: Instant) -> Step {
         loop {
             match self.election.next(now, self.clock) {
@@ -102,7 +102,7 @@ impl Process {
         }
     }
 
-    /// Goes on until this instant.
+    /// Continues until this instant.
     fn run(&mut self, server: &mut Server, mut now: Instant, until: Instant) -> Step {
         loop {
             match self.act(server, now) {
@@ -165,7 +165,7 @@ fn a_standby_takes_over_when_it_has_seen_no_change_for_as_long_as_the_record_say
     assert_eq!(record.lease_transitions, Some(1));
 }
 
-/// A record of the year 1970 is not expired, and one of the year 2199 expires.
+/// A record from 1970 is not expired, and one from 2199 expires.
 #[test]
 fn the_holder_s_clock_does_not_matter() {
     for wrong in ["1970-01-01T00:00:00Z", "2199-01-01T00:00:00Z"] {
@@ -192,7 +192,7 @@ fn a_label_is_no_sign_of_life() {
     assert!(b.leads(now + LEASE));
 }
 
-/// A person may write anything; the other's own duration then counts.
+/// A person may write any record; without a duration the own lease duration applies.
 #[test]
 fn a_record_that_does_not_say_how_long_it_is_valid_is_so_for_the_lease_duration() {
     for seconds in [None, Some(0), Some(-1)] {
@@ -307,7 +307,7 @@ fn a_standby_that_resigns_leaves_the_lease_alone() {
     assert_eq!(server.version, before);
 }
 
-/// Its takeover was carried out, and the answer got lost.
+/// The takeover was stored, and its answer was lost.
 #[test]
 fn a_standby_that_finds_itself_the_holder_leads_after_a_renewal() {
     let (mut server, now) = (Server::default(), Instant::now());

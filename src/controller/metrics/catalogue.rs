@@ -1,29 +1,29 @@
-//! Every metric: its name, type, labels and meaning. What is registered, what is at zero from the start and
-//! what `docs/metrics.md` says all come from here.
+//! Declaration of every metric: name, type, labels and description. The registration, the series at zero from the start
+//! and `docs/metrics.md` are derived from it.
 //!
 //! # Guarantees
-//! - No label's value is the name, the namespace or the uid of an object, nor anything else that a user or
-//!   the service can make up: the number of series has a bound.
+//! - No label's value is the name, the namespace or the uid of an object, nor any text that a user or the service can
+//!   choose: the number of series is bounded.
 
 /// One metric.
 #[derive(Debug)]
 pub struct Metric {
-    /// As it is scraped: a counter ends in `_total`.
+    /// Name in the exposition; a counter's ends in `_total`.
     pub name: &'static str,
     /// Its type.
     pub kind: Kind,
-    /// Its labels, in the order in which values are given.
+    /// Its labels, in the order of their values.
     pub labels: &'static [Label],
-    /// What it counts; no full stop at the end.
+    /// Description, without a full stop at the end.
     pub help: &'static str,
 }
 
 /// The type of a metric.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Kind {
-    /// Only grows, until the process ends.
+    /// Only increases, until the process ends.
     Counter,
-    /// Goes up and down.
+    /// Increases and decreases.
     Gauge,
     /// Durations in seconds, with these upper bounds.
     Histogram(&'static [f64]),
@@ -34,28 +34,28 @@ pub enum Kind {
 pub struct Label {
     /// Its name.
     pub name: &'static str,
-    /// The values that are there from the start, at zero.
+    /// The values at zero from the start.
     pub known: &'static [&'static str],
-    /// Which other values there may be; empty where there are none.
+    /// Description of further possible values; empty if there are none.
     pub others: &'static str,
 }
 
-/// Metrics that belong together.
+/// Metrics of one section.
 #[derive(Debug)]
 pub struct Group {
-    /// A heading.
+    /// The section's heading.
     pub title: &'static str,
-    /// What is to be said of all of them, in Markdown.
+    /// Introduction of the section, in Markdown.
     pub about: &'static str,
     /// The metrics.
     pub metrics: &'static [&'static Metric],
 }
 
-/// Declares the metrics, and lists them all.
+/// Declares the metrics, and lists them by group.
 macro_rules! catalogue {
     ($(group $title:literal, $about:expr; { $($id:ident: $kind:expr, $name:literal, [$($label:expr),*], $help:literal;)+ })+) => {
         $($(
-            pub(super) static $id: Metric =
+            pub(crate) static $id: Metric =
                 Metric { name: $name, kind: $kind, labels: &[$($label),*], help: $help };
         )+)+
 
@@ -73,15 +73,15 @@ const fn label(name: &'static str, known: &'static [&'static str]) -> Label {
     }
 }
 
-/// The controllers, one a kind.
+/// The controllers, one per kind.
 pub const CONTROLLERS: &[&str] = &["run", "workspace", "clusterworkspace"];
-/// The code of a call that got no answer.
+/// The code of a call without an answer.
 pub const NO_ANSWER: &str = "none";
-/// The same of a request to the API server, as client-go has it.
+/// The code of a request to the API server without an answer, as in client-go.
 pub const NO_RESPONSE: &str = "<error>";
-/// A status that HTTP doesn't have.
+/// The label of a status that HTTP doesn't define.
 pub const NO_STATUS: &str = "other";
-/// Another reason than the ones that this version knows.
+/// The label of a reason that this version doesn't know.
 pub const OTHER: &str = "Other";
 /// The HTTP methods that the operator uses with the API server.
 pub const METHODS: &[&str] = &["GET", "POST", "PUT", "PATCH", "DELETE"];
@@ -96,7 +96,7 @@ pub const PHASES: &[&str] = &[
 ];
 /// The statuses of a condition.
 pub const READY: &[&str] = &["True", "False", "Unknown"];
-/// The operations of the service, as in its document.
+/// The operations of the service, as in its `OpenAPI` document.
 pub const OPERATIONS: &[&str] = &[
     "getVersion",
     "getCurrentWorkspace",
@@ -105,7 +105,7 @@ pub const OPERATIONS: &[&str] = &[
     "cancelRun",
     "streamRunEvents",
 ];
-/// Why a Run waits for a person.
+/// Reasons for which a Run waits for a person.
 pub const STALLED: &[&str] = &[
     "WorkspaceNotFound",
     "RunInvalid",
@@ -127,7 +127,7 @@ pub const STALLED: &[&str] = &[
     "RunIdConflict",
     OTHER,
 ];
-/// Why a Workspace is not Ready.
+/// Reasons for which a Workspace is not Ready.
 pub const NOT_READY: &[&str] = &[
     "Unauthorized",
     "Forbidden",
@@ -147,9 +147,9 @@ pub const NOT_READY: &[&str] = &[
     OTHER,
 ];
 
-/// Why a Kubernetes Event is not published: its object's allowance is used up; 4096 wait already; 2048 wait and
-/// it was published before a restart, most likely; the API server refused it; its namespace is gone or being
-/// deleted; three tries got no answer that helps.
+/// Causes for which a Kubernetes Event is not published: its object's allowance is used up; 4096 wait already; 2048
+/// wait and it was probably published before a restart; the API server refused it; its namespace is deleted or being
+/// deleted; three attempts got no useful answer.
 pub const DROPPED: &[&str] = &[
     "too_many",
     "queue_full",
@@ -169,21 +169,21 @@ const HOST: Label = Label {
     others: "the API server's address",
 };
 
-/// As controller-runtime has them.
+/// As in controller-runtime.
 const RECONCILE_BUCKETS: &[f64] = &[
     0.005, 0.01, 0.025, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.6, 0.7, 0.8, 0.9,
     1.0, 1.25, 1.5, 1.75, 2.0, 2.5, 3.0, 3.5, 4.0, 4.5, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0, 15.0, 20.0,
     25.0, 30.0, 40.0, 50.0, 60.0,
 ];
-/// As client-go's workqueue has them.
+/// As in client-go's workqueue.
 const QUEUE_BUCKETS: &[f64] = &[
     1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1.0, 10.0, 100.0, 1000.0,
 ];
-/// As client-go has them.
+/// As in client-go.
 const REST_BUCKETS: &[f64] = &[
     0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0,
 ];
-/// A create waits for the service for as long as the contract file lets it: 30 s, most often.
+/// A create waits for the service up to the contract file's limit: usually 30 s.
 const SERVICE_BUCKETS: &[f64] = &[
     0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0,
 ];

@@ -1,5 +1,5 @@
-//! The two text formats of Prometheus. Scrapers ask for the one that they read, and one that doesn't say
-//! gets the older one, which all of them do.
+//! The two text formats of Prometheus. Scrapers ask for their format; without such a request they get the older one,
+//! which all of them read.
 
 use std::fmt::Write as _;
 
@@ -13,7 +13,7 @@ pub enum Format {
 }
 
 impl Format {
-    /// What a request's `Accept` header asks for.
+    /// The format that a request's `Accept` header asks for.
     pub fn asked_for(accept: Option<&str>) -> Self {
         match accept {
             Some(accept) if accept.contains("application/openmetrics-text") => Self::OpenMetrics,
@@ -29,8 +29,8 @@ impl Format {
         }
     }
 
-    /// `OpenMetrics` in this format.
-    pub(super) fn of(self, text: String) -> String {
+    /// Converts `OpenMetrics` to this format.
+    pub(crate) fn of(self, text: String) -> String {
         match self {
             Self::Text => plain(&text),
             Self::OpenMetrics => text,
@@ -38,8 +38,8 @@ impl Format {
     }
 }
 
-/// The older format differs in what this operator uses of them in two things: a counter's head bears the
-/// name of its series, and nothing marks the end.
+/// Converts to the older format. For the features used here, it differs in two ways: a counter's head has the name of
+/// its series, and there is no end mark.
 fn plain(text: &str) -> String {
     let mut plain = String::with_capacity(text.len());
     let mut lines = text.lines().peekable();

@@ -1,5 +1,5 @@
-//! Registers what the catalogue declares, with every known combination of labels at zero, so that a rate
-//! over it is right from the first event on.
+//! Registers the catalogue's metrics, with every known combination of labels at zero, so that a rate is correct from
+//! the first event on.
 
 use std::fmt::Debug;
 
@@ -13,19 +13,19 @@ use prometheus_client::registry::Registry;
 
 use super::catalogue::{Kind, Label, Metric};
 
-/// What a gauge of seconds or a counter of them is kept in.
-pub(super) type Bits = std::sync::atomic::AtomicU64;
+/// Storage of a gauge or a counter of seconds.
+pub(crate) type Bits = std::sync::atomic::AtomicU64;
 /// A gauge of seconds.
-pub(super) type Seconds = Gauge<f64, Bits>;
+pub(crate) type Seconds = Gauge<f64, Bits>;
 /// A counter of seconds.
-pub(super) type CountedSeconds = Counter<f64, Bits>;
+pub(crate) type CountedSeconds = Counter<f64, Bits>;
 
 /// The labels of one series.
 type Labels = Vec<(&'static str, String)>;
 
-/// Makes a metric of a declared type.
+/// Constructor of a declared metric.
 #[derive(Clone, Debug)]
-pub(super) struct New(&'static Metric);
+pub(crate) struct New(&'static Metric);
 
 impl MetricConstructor<Counter> for New {
     fn new_metric(&self) -> Counter {
@@ -62,7 +62,7 @@ impl MetricConstructor<Histogram> for New {
 
 /// The series of one metric with labels.
 #[derive(Clone)]
-pub(super) struct Family<M> {
+pub(crate) struct Family<M> {
     metric: &'static Metric,
     series: Series<Labels, M, New>,
 }
@@ -72,8 +72,8 @@ where
     New: MetricConstructor<M>,
     M: EncodeMetric + TypedMetric + Clone + Debug + Send + Sync + 'static,
 {
-    /// Registers it.
-    pub(super) fn new(registry: &mut Registry, metric: &'static Metric) -> Self {
+    /// Registers the metric and its known series.
+    pub(crate) fn new(registry: &mut Registry, metric: &'static Metric) -> Self {
         let series = Series::new_with_constructor(New(metric));
         registry.register(family_name(metric), metric.help, series.clone());
         let family = Self { metric, series };
@@ -84,8 +84,8 @@ where
         family
     }
 
-    /// The series with these values, in the order of the declaration.
-    pub(super) fn of(&self, values: &[&str]) -> M {
+    /// The series with these label values, in the order of the declaration.
+    pub(crate) fn of(&self, values: &[&str]) -> M {
         self.series.get_or_create_owned(&self.labels(values))
     }
 
@@ -102,7 +102,7 @@ where
 }
 
 /// Registers a metric without labels.
-pub(super) fn single<M>(registry: &mut Registry, metric: &'static Metric) -> M
+pub(crate) fn single<M>(registry: &mut Registry, metric: &'static Metric) -> M
 where
     New: MetricConstructor<M>,
     M: EncodeMetric + Clone + Debug + Send + Sync + 'static,
@@ -120,7 +120,7 @@ fn family_name(metric: &Metric) -> &'static str {
     }
 }
 
-/// Every combination of the values that are known beforehand. A work queue has the name of its controller.
+/// All combinations of the known label values. A work queue has the name of its controller.
 fn combinations(labels: &[Label]) -> Vec<Vec<String>> {
     let all = labels.iter().fold(vec![Vec::new()], |begun, label| {
         let with = |values: &Vec<String>| {

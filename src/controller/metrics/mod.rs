@@ -1,4 +1,4 @@
-//! What is counted. The [`catalogue`] declares it; no object's name is ever a label.
+//! The metrics, as the [`catalogue`] declares them; no object's name is ever a label.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,23 +11,23 @@ use prometheus_client::registry::Registry;
 
 use crate::service::{Observer, Operation, Outcome};
 
-mod backlog;
 pub mod catalogue;
 mod exposition;
 mod family;
-mod kubernetes;
+
 mod process;
-mod queue;
+mod queue_state;
 mod rendered;
+mod rest_client;
 #[cfg(test)]
 mod tests;
+mod workqueue;
 
-pub use backlog::Backlog;
 use catalogue::{CONTROLLERS, NO_ANSWER, NO_STATUS};
 pub use exposition::Format;
 use family::{Family, single};
-pub use kubernetes::CountRequests;
 pub use rendered::Rendered;
+pub use workqueue::Backlog;
 
 /// Every metric, registered once.
 pub struct Metrics {
@@ -41,7 +41,7 @@ pub struct Metrics {
     backlogs: Vec<(&'static str, Arc<Backlog>)>,
     requests: Family<Counter>,
     request_seconds: Family<Histogram>,
-    kubernetes: kubernetes::Families,
+    pub(crate) rest_client: rest_client::Families,
     process: process::Process,
     leader: Family<Gauge>,
     runs: Family<Gauge>,
@@ -49,52 +49,52 @@ pub struct Metrics {
     workspaces: Family<Gauge>,
     workspaces_not_ready: Family<Gauge>,
     pauses: Family<Counter>,
-    /// Runs that may have a run whose id is not known yet.
+    /// Runs in doubt: they may have a run whose `runId` is not known yet.
     pub runs_in_doubt: Gauge,
-    /// The age of the oldest intent among them, in seconds.
+    /// Age of the oldest intent among them, in seconds.
     pub oldest_doubt: Gauge,
-    /// Runs that this process remembers.
+    /// Runs that this process tracks.
     pub remembered: Gauge,
     tasks: Gauge,
     /// Event streams whose connection is open.
     pub open_streams: Gauge,
-    /// Event streams that may be open.
+    /// Limit on open event streams.
     pub stream_limit: Gauge,
     /// Calls that failed for lack of files.
     pub no_file: Counter,
-    /// Calls for Runs that are under way, the opening of event streams included.
+    /// Calls for Runs in flight, including the opening of event streams.
     pub calls_in_flight: Gauge,
     /// Calls that wait at their Workspace's gate.
     pub calls_waiting: Gauge,
-    /// Event streams opened anew after a break.
+    /// Event streams reopened after a break.
     pub stream_reconnects: Counter,
     /// Events received from the service.
     pub stream_events: Counter,
     /// Objects that couldn't be decoded.
     pub undecodable: Counter,
-    /// Objects that vanished without having been released.
+    /// Objects that were deleted without having been released.
     pub vanished: Counter,
-    /// Finalizers taken off although the run was only seen to be cancelling.
+    /// Finalizers removed although the run was only seen to be cancelling.
     pub cancel_unconfirmed: Counter,
-    /// Workspaces that went over to another token.
+    /// Workspaces that moved to another token.
     pub token_changes: Counter,
     /// Whether the caches are in sync: 1 or 0.
     pub in_sync: Gauge,
     events_dropped: Family<Counter>,
 }
 
-/// How a reconcile ended.
+/// Result of a reconcile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(
     non_camel_case_types,
     reason = "the label's values, as dashboards know them"
 )]
 pub enum ReconcileResult {
-    /// Nothing more to do now.
+    /// Nothing to do now.
     success,
-    /// Looks again later.
+    /// Requeued.
     requeue_after,
-    /// The object changed meanwhile; looks again.
+    /// The object changed meanwhile; requeued.
     conflict,
     /// A Kubernetes call failed, or the object can't be decoded.
     error,
@@ -102,7 +102,7 @@ pub enum ReconcileResult {
     panic,
 }
 
-/// Why the calls of a Workspace are paused.
+/// Cause of a pause of a Workspace's calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PauseCause {
     /// The service answered 429.
@@ -111,20 +111,20 @@ pub enum PauseCause {
     NoAnswer,
 }
 
-/// Why a Kubernetes Event was not published.
+/// Cause for which a Kubernetes Event was not published.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DropCause {
-    /// Its object had used up its allowance.
+    /// Its object's allowance was used up.
     TooMany,
-    /// Too many waited to be sent.
+    /// The queue was full.
     QueueFull,
-    /// Half as many waited, and it was published before, most likely.
+    /// The queue was half full, and the Event was probably published before.
     Repeated,
     /// The API server refused it.
     Refused,
-    /// Its namespace is gone, or is being deleted.
+    /// Its namespace is deleted, or being deleted.
     NamespaceGone,
-    /// The API server gave no answer, or none that helps, to any of the tries.
+    /// The API server gave no answer to any attempt, or only temporary errors.
     NoAnswer,
 }
 
@@ -142,11 +142,11 @@ impl DropCause {
 }
 
 impl Metrics {
-    /// Registers everything, and every label value that is known beforehand at zero.
+    /// Registers all metrics, with every label value known beforehand at zero.
     pub fn new() -> Self {
         let mut of = Registry::default();
         let of = &mut of;
-        let queues = backlog::Families::new(of);
+        let queues = workqueue::Families::new(of);
         let backlog = |name: &&'static str| (*name, Arc::new(Backlog::new(&queues, name)));
         let build: Family<Gauge> = Family::new(of, &catalogue::BUILD_INFO);
         build.of(&[env!("CARGO_PKG_VERSION")]).set(1);
@@ -179,7 +179,7 @@ impl Metrics {
             max_workers: Family::new(of, &catalogue::MAX_WORKERS),
             conflicts: Family::new(of, &catalogue::CONFLICTS),
             backlogs: CONTROLLERS.iter().map(backlog).collect(),
-            kubernetes: kubernetes::Families::new(of),
+            rest_client: rest_client::Families::new(of),
             in_sync: single(of, &catalogue::IN_SYNC),
             events_dropped: Family::new(of, &catalogue::EVENTS_DROPPED),
             leader: Family::new(of, &catalogue::LEADER),
@@ -189,7 +189,7 @@ impl Metrics {
         }
     }
 
-    /// A reconcile of `controller` ended so.
+    /// Counts the end of a reconcile of `controller`.
     pub fn reconciled(&self, controller: &'static str, result: ReconcileResult, took: Duration) {
         let label = match result {
             ReconcileResult::success => "success",
@@ -215,24 +215,24 @@ impl Metrics {
         }
     }
 
-    /// A call for an object of `controller` panicked.
+    /// Counts a panic in a reconcile or call of `controller`.
     pub fn panicked(&self, controller: &'static str) {
         self.reconcile_panics.of(&[controller]).inc();
     }
 
-    /// How many reconciles of `controller` may be under way; 0 is no bound.
+    /// Sets the limit on concurrent reconciles of `controller`; 0 means no limit.
     pub fn set_max_workers(&self, controller: &'static str, most: usize) {
         self.max_workers.of(&[controller]).set(gauge(most));
     }
 
-    /// What waits for the reconciles of `controller`.
+    /// The backlog of `controller`.
     pub fn backlog(&self, controller: &'static str) -> Option<Arc<Backlog>> {
         let mut all = self.backlogs.iter();
         let found = all.find(|(name, _)| *name == controller);
         found.map(|(_, backlog)| Arc::clone(backlog))
     }
 
-    /// The calls of a Workspace are paused.
+    /// Counts a pause of a Workspace's calls.
     pub fn paused(&self, cause: PauseCause) {
         let cause = match cause {
             PauseCause::TooManyRequests => "too_many_requests",
@@ -241,37 +241,37 @@ impl Metrics {
         self.pauses.of(&[cause]).inc();
     }
 
-    /// So many Kubernetes Events were not published.
+    /// Counts Kubernetes Events that were not published.
     pub fn events_dropped(&self, cause: DropCause, count: u64) {
         self.events_dropped.of(&[cause.as_str()]).inc_by(count);
     }
 
-    /// Whether this process leads, by the Lease of this name. Without an election there is no such series.
+    /// Sets whether this process leads, by the Lease of this name. Without an election there is no such series.
     pub fn set_leader(&self, lease: &str, leads: bool) {
         self.leader.of(&[lease]).set(i64::from(leads));
     }
 
-    /// The number of Runs in a phase.
+    /// Sets the number of Runs in a phase.
     pub fn set_runs(&self, phase: &str, count: usize) {
         self.runs.of(&[phase]).set(gauge(count));
     }
 
-    /// The number of Runs that wait for a person for this reason.
+    /// Sets the number of Runs that wait for a person for this reason.
     pub fn set_stalled(&self, reason: &str, count: usize) {
         self.runs_stalled.of(&[reason]).set(gauge(count));
     }
 
-    /// The number of Workspaces of a kind with this Ready condition.
+    /// Sets the number of Workspaces of a kind with this Ready condition.
     pub fn set_workspaces(&self, kind: &str, ready: &str, count: usize) {
         self.workspaces.of(&[kind, ready]).set(gauge(count));
     }
 
-    /// The number of Workspaces that are not Ready for this reason.
+    /// Sets the number of Workspaces that are not Ready for this reason.
     pub fn set_not_ready(&self, reason: &str, count: usize) {
         self.workspaces_not_ready.of(&[reason]).set(gauge(count));
     }
 
-    /// The number of asynchronous tasks that have begun and not ended.
+    /// Sets the number of asynchronous tasks that have begun and not ended.
     pub fn set_tasks(&self, count: usize) {
         self.tasks.set(gauge(count));
     }
@@ -306,8 +306,8 @@ impl Observer for Metrics {
     }
 }
 
-/// The label of an HTTP status: a server that makes them up makes no more than 500 series.
-fn code(status: u16) -> String {
+/// Label of an HTTP status. Statuses outside 100 to 599 share one label, which bounds the number of series.
+pub(crate) fn code(status: u16) -> String {
     match status {
         100..=599 => status.to_string(),
         _ => NO_STATUS.to_owned(),

@@ -1,21 +1,19 @@
-//! The process itself, as the client libraries of Prometheus name it. Linux alone tells it in a file.
-
-use prometheus_client::registry::Registry;
+//! Metrics of the process, named as in Prometheus's client libraries. Only available on Linux.
 
 #[cfg(target_os = "linux")]
-pub(super) use linux::Process;
+pub(crate) use linux::Process;
 
-/// Nothing is known of it.
+/// Placeholder without values.
 #[cfg(not(target_os = "linux"))]
-pub(super) struct Process;
+pub(crate) struct Process;
 
 #[cfg(not(target_os = "linux"))]
 impl Process {
-    pub(super) fn new(_: &mut Registry) -> Self {
+    pub(crate) fn new(_: &mut prometheus_client::registry::Registry) -> Self {
         Self
     }
 
-    pub(super) fn measure(&self) {}
+    pub(crate) fn measure(&self) {}
 }
 
 #[cfg(target_os = "linux")]
@@ -26,10 +24,10 @@ mod linux {
 
     use super::super::catalogue::{CPU, MAX_FDS, OPEN_FDS, RESIDENT, START_TIME, VIRTUAL};
     use super::super::family::{CountedSeconds, Seconds, single};
-    use super::Registry;
+    use prometheus_client::registry::Registry;
 
-    /// What the kernel says of this process.
-    pub(in super::super) struct Process {
+    /// The kernel's values for this process.
+    pub(crate) struct Process {
         cpu: CountedSeconds,
         resident: Gauge,
         virtual_memory: Gauge,
@@ -39,7 +37,7 @@ mod linux {
     }
 
     impl Process {
-        pub(in super::super) fn new(registry: &mut Registry) -> Self {
+        pub(crate) fn new(registry: &mut Registry) -> Self {
             let process = Self {
                 cpu: single(registry, &CPU),
                 resident: single(registry, &RESIDENT),
@@ -52,8 +50,8 @@ mod linux {
             process
         }
 
-        /// Brings the values up to date; what can't be read stays as it was.
-        pub(in super::super) fn measure(&self) {
+        /// Updates the values; a value that can't be read stays unchanged.
+        pub(crate) fn measure(&self) {
             let count = |n: u64| i64::try_from(n).unwrap_or(i64::MAX);
             let Ok(this) = This::myself() else {
                 return;

@@ -1,5 +1,5 @@
-//! The exposition as it was last rendered. Whoever asks within a moment gets the same text, so that a
-//! hundred scrapes a second cost one rendering a second.
+//! The last rendered exposition. Scrapes within a second get the same text, so that a hundred scrapes a second cost one
+//! rendering.
 
 use std::fmt;
 use std::sync::Mutex;
@@ -7,14 +7,14 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 
-use crate::controller::context::lock;
+use crate::util::lock;
 
 use super::Format;
 
-/// How long a rendering is handed out.
+/// Time for which a rendering is reused.
 const KEPT: Duration = Duration::from_secs(1);
 
-/// The last renderings, one a format.
+/// The last renderings, one per format.
 #[derive(Default)]
 pub struct Rendered {
     text: Mutex<Option<(Instant, Bytes)>>,
@@ -22,8 +22,8 @@ pub struct Rendered {
 }
 
 impl Rendered {
-    /// The text in this format: what was rendered within the last second, or else what `render` gives now.
-    /// Two never render the same format at the same time.
+    /// The text in this format: the rendering of the last second, or a new one by `render`. Each format is rendered at
+    /// most once at a time.
     pub fn text(
         &self,
         format: Format,

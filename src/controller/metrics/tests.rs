@@ -6,11 +6,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::catalogue::{
-    GROUPS, Kind, METHODS, Metric, NOT_READY, OPERATIONS, OTHER, PHASES, STALLED,
-};
-use super::*;
 use crate::api::{Phase, Reason};
+use crate::controller::CountRequests;
+
+use super::{
+    catalogue::{GROUPS, Kind, METHODS, Metric, NOT_READY, OPERATIONS, OTHER, PHASES, STALLED},
+    *,
+};
 
 fn all() -> impl Iterator<Item = &'static Metric> {
     GROUPS
@@ -18,7 +20,7 @@ fn all() -> impl Iterator<Item = &'static Metric> {
         .flat_map(|group| group.metrics.iter().copied())
 }
 
-/// Name and label names of every series, `le` left out.
+/// Name and label names of every series, without `le`.
 fn series(text: &str) -> Vec<(String, Vec<String>)> {
     let samples = text.lines().filter(|line| !line.starts_with('#'));
     let read = |line: &str| {
@@ -146,7 +148,7 @@ fn a_scraper_gets_the_format_that_it_asks_for() {
     assert_eq!(series(&open), series(&plain));
 }
 
-/// The answer of an API server: this status, or none.
+/// An API server's answer: this status, or none.
 #[derive(Clone)]
 struct Answers(Option<u16>);
 
@@ -180,7 +182,7 @@ async fn a_request_counts_by_its_answer_and_one_that_is_given_up_has_none() {
         let _ = answer.await;
     }
     drop(layer.layer(Answers(Some(200))).call(request()));
-    let count = |code| metrics.kubernetes.count(code, "PATCH", "10.0.0.1:443");
+    let count = |code| metrics.rest_client.count(code, "PATCH", "10.0.0.1:443");
     assert_eq!([count("200"), count("409"), count("<error>")], [1, 1, 2]);
     assert!(METHODS.contains(&"PATCH"));
 }

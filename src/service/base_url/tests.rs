@@ -1,4 +1,4 @@
-//! Addresses as they are written, and what becomes of them.
+//! Addresses as written, and the results of parsing them.
 
 use rstest::rstest;
 
@@ -30,7 +30,7 @@ fn parse(text: &str) -> Result<BaseUrl, BaseUrlError> {
 #[case("http://127.1:8080/api/v1", "http://127.0.0.1:8080/api/v1")]
 #[case("http://LOCALHOST/", "http://localhost")]
 #[case("http://[0:0::1]:9/api", "http://[::1]:9/api")]
-// Other ways to write one and the same address: the address is what counts.
+// Other notations of one and the same address: the address counts.
 #[case("http://2130706433:8080", "http://127.0.0.1:8080")]
 #[case("http://0x7f.1:8080", "http://127.0.0.1:8080")]
 #[case("http://0177.0.0.1:8080", "http://127.0.0.1:8080")]
@@ -60,7 +60,7 @@ fn an_allowed_address_is_normalised(#[case] text: &str, #[case] normal: &str) {
 #[case("https://runs.example.com/API")]
 #[case("https://runs.example.com/ap/i")]
 #[case("https://runs.example.com//api")]
-// Letters that only look alike: Cyrillic "а", and the same name as its punycode.
+// Letters that look alike: Cyrillic "а", and the same name as its punycode.
 #[case("https://runs.ex\u{430}mple.com/api")]
 #[case("https://runs.xn--exmple-4nf.com/api")]
 #[case("https://169.254.169.254/latest/meta-data")]
@@ -199,7 +199,7 @@ fn an_empty_list_allows_nothing() {
     assert!(matches!(url, Err(BaseUrlError::NotAllowed { .. })));
 }
 
-/// Found by fuzzing: the status has no room for it, and its write would be refused.
+/// Found by fuzzing: such an address doesn't fit into the status, and its write would be refused.
 #[test]
 fn an_address_that_is_too_long_once_it_is_normalised_is_refused() {
     let fits = format!("https://h/{}", "\u{20ac}".repeat(55));

@@ -1,4 +1,4 @@
-//! The state machine.
+//! The state machine of the decoder.
 
 use std::time::Duration;
 
@@ -6,23 +6,22 @@ use super::{Caps, Event, ID_BYTES, Item, RETRY_MAX, RETRY_MIN};
 
 const BOM: &[u8] = b"\xEF\xBB\xBF";
 
-/// Where in the stream the next byte stands.
+/// Position of the next byte in the stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     /// At the very beginning; so many bytes of a BOM were seen.
     Beginning(usize),
     /// Before a line's first byte.
     LineStart,
-    /// Behind a CR: an LF belongs to it.
+    /// After a CR: an LF belongs to it.
     AfterCr,
     /// Within a line that is kept.
     Line,
-    /// Within a line of which nothing is kept: a comment, or the rest of a line over the cap.
+    /// Within a line that is dropped: a comment, or the rest of a line over the cap.
     Skipped,
 }
 
-/// Decodes an event stream, whatever the chunks that it comes in. Holds at most one line and one
-/// event, within its [`Caps`].
+/// Decodes an event stream, whatever its chunks. Holds at most one line and one event, within its [`Caps`].
 #[derive(Debug)]
 #[cfg_attr(feature = "proofs", derive(Clone))]
 pub struct Decoder {
@@ -58,8 +57,8 @@ impl Decoder {
         }
     }
 
-    /// Takes bytes off `input` up to the end of the next item. `None` says that all were taken and
-    /// more are needed. A partial event at the stream's end is never returned.
+    /// Consumes `input` up to the end of the next item. `None` means that all bytes were consumed and more are needed.
+    /// A partial event at the stream's end is never returned.
     pub fn step(&mut self, input: &mut &[u8]) -> Option<Item> {
         while let Some(&byte) = input.first() {
             let item = match self.state {
@@ -96,18 +95,18 @@ impl Decoder {
         None
     }
 
-    /// The id to resume from, as of the items returned so far (rule 2); `None` where there was none
-    /// yet, or an empty one reset it.
+    /// The id to resume from, as of the items returned so far (rule 2); `None` if there was none yet, or an empty one
+    /// reset it.
     pub fn last_event_id(&self) -> Option<&str> {
         self.last_event_id.as_deref()
     }
 
-    /// The wait that the service asked for before a reconnect, clamped to 1 s to 5 min.
+    /// The delay that the service asked for before a reconnect, clamped to 1 s to 5 min.
     pub fn retry(&self) -> Option<Duration> {
         self.retry
     }
 
-    /// A BOM is dropped; what only begins like one belongs to the first line.
+    /// A BOM is dropped; bytes that only begin like one belong to the first line.
     fn beginning(&mut self, seen: usize, byte: u8, input: &mut &[u8]) {
         if BOM.get(seen) == Some(&byte) {
             *input = &input[1..];
@@ -141,7 +140,7 @@ impl Decoder {
         } else {
             self.field(&line)
         };
-        // Its room is used again.
+        // Its buffer is used again.
         self.line = line;
         self.line.clear();
         item
@@ -154,13 +153,13 @@ impl Decoder {
             None => (line, &b""[..]),
         };
         let value = value.strip_prefix(b" ").unwrap_or(value);
-        // Also of an event that is being discarded: its id is what leads past it.
+        // Also for an event that is being discarded: its id leads past it.
         if name == b"id" {
             self.id(value);
         } else if name == b"retry" {
             self.retry = wait(value).or(self.retry);
         }
-        // What is left of it is not what the service sent.
+        // The rest of a discarded event is not an event of the service.
         if self.block.discarded {
             return None;
         }
@@ -182,7 +181,7 @@ impl Decoder {
         None
     }
 
-    /// The standard ignores an id with NUL; one that no header can carry back is as useless.
+    /// The standard ignores an id with NUL; an id that no header can carry back is ignored, too.
     fn id(&mut self, value: &[u8]) {
         let id = String::from_utf8_lossy(value);
         if id.len() <= ID_BYTES && !id.chars().any(char::is_control) {
@@ -200,7 +199,7 @@ impl Decoder {
         first.then_some(Item::Discarded)
     }
 
-    /// A blank line: the block is whole. One without data is no event, but its id counts.
+    /// A blank line: the block is complete. A block without data is no event, but its id counts.
     fn dispatch(&mut self) -> Option<Item> {
         let block = std::mem::take(&mut self.block);
         if let Some(id) = &block.id {
@@ -219,7 +218,7 @@ impl Decoder {
     }
 }
 
-/// Takes bytes off `input` up to and with the line's end; the state behind it where there is one.
+/// Consumes `input` up to and including the line's end; returns the state after it, if there is one.
 fn split_line<'a>(input: &mut &'a [u8]) -> (&'a [u8], Option<State>) {
     let all = *input;
     let Some(at) = all.iter().position(|&byte| byte == b'\n' || byte == b'\r') else {

@@ -1,8 +1,8 @@
 //! Server-sent events, decoded without I/O: bytes in, items out.
 //!
 //! # Why not a crate
-//! `sse-stream` 0.3.0 was weighed, by its source, against what the operator needs of a stream that
-//! may be broken or hostile:
+//! `sse-stream` 0.3.0 was compared, by its source, with the requirements of the operator for a stream that may be
+//! broken or hostile:
 //!
 //! | row | sse-stream | this decoder |
 //! |---|---|---|
@@ -18,10 +18,10 @@
 //! | `retry:` digits only, clamped 1 s to 5 min | digits; no clamp, and an overflow is lost | yes |
 //! | the stream's end drops a partial event | yes | yes |
 //! | a cap on a line and on an event | **no**: buffers grow without bound | yes |
-//! | after a cap: discard, go on, report | **no** | yes |
+//! | after a cap: discard, continue, report | **no** | yes |
 //! | idle timeout | no, it is the caller's | in `EventStream` |
 //!
-//! The two failing rows can't be added around it: the line is buffered inside.
+//! The two rows about caps can't be added around it: the line is buffered inside.
 
 mod decoder;
 #[cfg(test)]
@@ -34,25 +34,25 @@ use std::time::Duration;
 /// One event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Event {
-    /// The id that stands in this very block. Not inherited from earlier ones, so that it can be
-    /// used to drop doubles; [`Decoder::last_event_id`] is what resumes a stream (rule 2).
+    /// The id in this same block. Not inherited from earlier ones, so that it can be used to drop duplicates;
+    /// [`Decoder::last_event_id`] resumes a stream (rule 2).
     pub id: Option<String>,
-    /// The kind, `message` where the block names none.
+    /// The kind, `message` if the block names none.
     pub kind: String,
     /// The data, its lines joined by LF.
     pub data: String,
 }
 
-/// What the bytes amount to.
+/// A decoded item.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Item {
-    /// An event, whole.
+    /// A complete event.
     Event(Event),
     /// An event was too large and is lost; reported as soon as that is certain, once for each.
     Discarded,
 }
 
-/// Sizes beyond which an event is discarded.
+/// Sizes above which an event is discarded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Caps {
     /// Bytes of one line, its end not counted.
@@ -61,10 +61,10 @@ pub struct Caps {
     pub event: usize,
 }
 
-/// The least wait that `retry:` can ask for.
+/// The shortest delay that `retry:` can ask for.
 pub const RETRY_MIN: Duration = Duration::from_secs(1);
-/// The longest wait that `retry:` can ask for.
+/// The longest delay that `retry:` can ask for.
 pub const RETRY_MAX: Duration = Duration::from_mins(5);
-/// Bytes of an id that can be kept and sent back as `Last-Event-ID`; a longer one is ignored, as one
-/// with a control character is.
+/// Bytes of an id that can be kept and sent back as `Last-Event-ID`; a longer one is ignored, like one with a control
+/// character.
 pub const ID_BYTES: usize = 256;

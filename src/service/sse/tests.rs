@@ -14,7 +14,7 @@ const REAL: Caps = Caps {
     event: 256 * 1024,
 };
 
-/// All that a stream amounts to: each item with the id that resumes behind it, and what is left.
+/// Result of a stream: each item with the id that resumes after it, and the final state.
 #[derive(Debug, PartialEq)]
 struct Decoded {
     items: Vec<(Item, Option<String>)>,
@@ -201,7 +201,7 @@ fn a_discarded_event_is_reported_at_once_and_once() {
     assert_eq!(items(SMALL, &[b'x'; 100]), [Item::Discarded]);
 }
 
-/// Found by a change to the code that no test noticed: the rest of such an event was taken for a whole one.
+/// Found by a change to the code that no test detected: the rest of such an event was taken for a complete one.
 #[rstest]
 #[case::before("data: b\nevent: x\ndata: 34567890123456\n\n")]
 #[case::behind("data: 34567890123456\nevent: x\ndata: b\n\n")]
@@ -233,7 +233,7 @@ fn an_endless_comment_takes_no_room_and_discards_nothing() {
     assert_eq!(items(SMALL, stream.as_bytes()), [event("message", "a")]);
 }
 
-/// Lines as a stream might hold, and bytes as none should.
+/// Lines that a stream may hold, and bytes that none should.
 fn streams() -> impl Strategy<Value = Vec<u8>> {
     let line = prop_oneof![
         4 => "(data|id|event|retry|x)(: ?|)[a-z0-9 ]{0,20}".prop_map(String::into_bytes),

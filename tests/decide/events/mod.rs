@@ -11,9 +11,9 @@ use run_operator::{
     api::EventReason,
     decide::{
         Learned, WorkspaceView,
-        answer::{Failure, RunView},
-        feed::Received,
-        notes::News,
+        event_buffer::Received,
+        events::event::Draft,
+        response::answer::{Failure, RunView},
     },
 };
 
@@ -120,8 +120,8 @@ fn what_a_crash_kept_from_being_said_the_next_process_says() {
     unsaid.tell(&notes);
     assert_eq!(unsaid.reasons(), ["Submitted", "Active"]);
     let told = unsaid.events.into_iter();
-    let told: Vec<News> = told
-        .map(|news| News {
+    let told: Vec<Draft> = told
+        .map(|news| Draft {
             again: false,
             ..news
         })
@@ -189,11 +189,11 @@ fn a_flood_of_the_services_events_is_told_of_in_a_handful() {
         case = case.at(i64::from(n / 100));
         let now = case.now;
         case.memory
-            .feed
+            .event_buffer
             .receive(&event, Some("running"), Some("running"), now);
         case = case.settle();
     }
-    let heard: Vec<&News> = case
+    let heard: Vec<&Draft> = case
         .events
         .iter()
         .filter(|news| news.reason == EventReason::ServiceEvent)
@@ -279,7 +279,7 @@ proptest! {
             return Ok(());
         }
         // What is known to have made no run is orphaned without a word; the next process may not know it.
-        let told = |case: &Case| -> Vec<News> {
+        let told = |case: &Case| -> Vec<Draft> {
             let news = case.events.iter().filter(|news| news.reason != EventReason::Orphaned);
             news.cloned().collect()
         };

@@ -4,8 +4,8 @@ use run_operator::{
     api::EventReason,
     decide::{
         Note,
-        answer::{Failure, FailureKind},
-        feed::Received,
+        event_buffer::Received,
+        response::answer::{Failure, FailureKind},
     },
 };
 
@@ -52,7 +52,7 @@ fn what_the_service_says_moves_no_cursor_and_fits() {
     };
     let now = case.now;
     case.memory
-        .feed
+        .event_buffer
         .receive(&event, Some("running"), Some("running"), now);
     let said = message(&case.at(10).settle(), EventReason::ServiceEvent);
     assert!(

@@ -4,9 +4,11 @@ use rstest::rstest;
 use run_operator::{
     api::WorkspaceStatus,
     decide::{
-        transitions::of_workspace,
-        voice::Voice,
-        workspace::{Check, Obstacle, assess},
+        events::{correlator::Correlator, transitions::of_workspace},
+        workspace::{
+            check::{Check, Obstacle},
+            probe::assess,
+        },
     },
 };
 
@@ -34,13 +36,13 @@ fn good() -> Check {
 #[case::in_use(Check { waits_for: Some(vec!["train".into()]), ..good() }, &["WorkspaceInUse"])]
 #[case::going(Check { waits_for: Some(vec![]), ..good() }, &[])]
 fn the_events_of_a_workspace(#[case] check: Check, #[case] expected: &[&str]) {
-    let mut voice = Voice::default();
+    let mut voice = Correlator::default();
     let status = workspace(None, &check, 0);
     let waits = check
         .waits_for
         .as_ref()
         .is_some_and(|runs| !runs.is_empty());
-    let told = |voice: &mut Voice, before| {
+    let told = |voice: &mut Correlator, before| {
         let notes = of_workspace(before, &status, waits, voice, at(0));
         let news = voice.tell(&notes, at(0)).news;
         news.iter().map(|n| n.reason.as_str()).collect::<Vec<_>>()
@@ -50,13 +52,19 @@ fn the_events_of_a_workspace(#[case] check: Check, #[case] expected: &[&str]) {
         told(&mut voice, Some(&status)).is_empty(),
         "it is told once"
     );
-    let notes = of_workspace(Some(&status), &status, waits, &Voice::default(), at(300));
+    let notes = of_workspace(
+        Some(&status),
+        &status,
+        waits,
+        &Correlator::default(),
+        at(300),
+    );
     assert_eq!(notes, [], "nor after a restart");
 }
 
 #[test]
 fn a_workspace_that_flaps_is_told_of_within_its_allowance() {
-    let mut voice = Voice::default();
+    let mut voice = Correlator::default();
     let mut status = None;
     let (mut sent, mut unsaid) = (0, 0);
     let down = Check {

@@ -1,6 +1,6 @@
 //! What the service answers.
 
-use run_operator::decide::answer::{Failure, FailureKind, RunView};
+use run_operator::decide::response::answer::{Failure, FailureKind, RunView};
 
 pub(crate) fn view(state: &str) -> RunView {
     RunView {

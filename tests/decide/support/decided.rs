@@ -3,8 +3,8 @@
 use run_operator::{
     api::{Intent, RunStatus},
     decide::{
-        Decision, Effect, Follow, Learned, Note, Observed, decide, last_events::StreamEnd,
-        notes::News,
+        Decision, Effect, Follow, Learned, Note, Observed, decide, events::event::Draft,
+        last_events::StreamEnd,
     },
 };
 
@@ -39,7 +39,7 @@ impl Case {
             self.run.status = Some(status);
             self = self.learn(Learned::StatusWritten);
             self.tell(&decision.notes);
-            self.memory.feed.written(decision.shown);
+            self.memory.event_buffer.written(decision.shown);
         }
         panic!("the status did not settle: {:#?}", self.run.status);
     }
@@ -56,10 +56,10 @@ impl Case {
 
     /// Sends what deserves an Event.
     pub(crate) fn tell(&mut self, notes: &[Note]) {
-        let speech = self.memory.voice.tell(notes, self.now);
+        let speech = self.memory.correlator.tell(notes, self.now);
         for news in speech.news {
             self.sent += 1;
-            let name = |n: &News| (n.reason, n.once.clone());
+            let name = |n: &Draft| (n.reason, n.once.clone());
             if self.events.iter().all(|n| name(n) != name(&news)) {
                 self.events.push(news);
             }

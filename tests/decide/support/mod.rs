@@ -11,14 +11,15 @@ use run_operator::{
     api::{
         Contract, Intent, Phase, Reason, Run, RunSpec, RunStatus,
         intent::End,
-        run::{DeletionPolicy, WorkspaceKind},
+        run::DeletionPolicy,
         status::{Refusal, ResolvedWorkspace},
+        workspace_ref::WorkspaceKind,
     },
     decide::{
         Held, Learned, Learning, Memory, Session, Settings, Stream, WorkspaceView,
-        answer::{Failure, RunView},
-        body,
-        notes::News,
+        events::event::Draft,
+        request::body,
+        response::answer::{Failure, RunView},
     },
 };
 
@@ -69,7 +70,7 @@ pub(crate) struct Case {
     /// Counts the Workspace's sessions.
     pub(crate) sessions: u64,
     /// The Kubernetes Events, as the API server keeps them: each name once.
-    pub(crate) events: Vec<News>,
+    pub(crate) events: Vec<Draft>,
     /// How often one was sent, those included that the API server had already.
     pub(crate) sent: u32,
 }
@@ -323,7 +324,7 @@ impl Case {
         self.memory = Memory::default();
         self.settings.process = format!("{}+", self.settings.process);
         if let Some(status) = &self.run.status {
-            self.memory.feed.remember(status);
+            self.memory.event_buffer.remember(status);
         }
         self
     }

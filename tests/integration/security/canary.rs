@@ -244,6 +244,35 @@ async fn no_fault_brings_a_token_old_or_new_anywhere() {
     assert!(after.is_empty(), "{}", after.join("\n"));
 }
 
+/// A Secret that has one more manager, whose fields are so deep that a tree of them can't be decoded.
+async fn store_deep(world: &World, token: &str) {
+    let levels = 300;
+    let deep = format!("{}{{}}{}", r#"{"f:a":"#.repeat(levels), "}".repeat(levels));
+    let secret = format!(
+        r#"{{"apiVersion":"v1","kind":"Secret","metadata":{{"name":"run-operator-token","managedFields":[{{"manager":"deep","operation":"Update","apiVersion":"v1","fieldsType":"FieldsV1","fieldsV1":{deep}}}]}},"stringData":{{"token":"{token}"}}}}"#
+    );
+    let url = format!("/api/v1/namespaces/{}/secrets", world.namespace);
+    let request = http::Request::post(url).header("content-type", "application/json");
+    let request = request.body(secret.into_bytes()).unwrap();
+    let stored = world.client.request_text(request).await.unwrap();
+    assert!(stored.contains(&r#"{"f:a":"#.repeat(levels)), "{stored}");
+}
+
+#[tokio::test]
+async fn a_secret_whose_managed_fields_are_deep_is_read_and_nothing_of_it_is_logged() {
+    let world = World::with(Setup {
+        bare: true,
+        ..Setup::default()
+    })
+    .await;
+    world.service.post("tokens", json!({"token": FIRST})).await;
+    store_deep(&world, FIRST).await;
+    world.create_workspace("default", json!({})).await;
+    world.workspace_ready("default", "True", "Verified").await;
+    let found = hits(&[("log", world.operator_log())], FIRST);
+    assert!(found.is_empty(), "{}", found.join("\n"));
+}
+
 /// What is no secret is found in each place where an echo gets, so the search looks at the right places.
 #[tokio::test]
 async fn a_canary_that_is_no_token_is_found_in_every_place_that_an_echo_reaches() {

@@ -2,7 +2,7 @@
 
 use kube::ResourceExt;
 use rstest::rstest;
-use run_operator::api::{Phase, Run};
+use run_operator::api::{ConditionType, Phase, Run};
 use serde_json::json;
 
 use super::asked::Asked;
@@ -58,6 +58,40 @@ async fn what_is_refused_twice_is_done_at_the_third_try(
     }
     let all = proxy.asked(|_| true).len() - asked_before;
     assert!(all <= 70, "{all} requests for one Run");
+}
+
+/// The status from before is of no use to a process that has no token.
+#[rstest]
+#[case::after_a_restart(true)]
+#[case::after_a_401(false)]
+#[tokio::test]
+async fn a_secret_that_can_not_be_read_is_told_of_where_no_call_can_be_made(#[case] restart: bool) {
+    let (proxy, mut world) = stage().await;
+    let run = running(&world, "train").await;
+    proxy.lasting(Fault::Answer(500, None), |asked| asked.is("get", "secrets"));
+    if restart {
+        world.kill_operator();
+        world.start_operator().await;
+    } else {
+        let tokens = world.service.get("tokens").await;
+        let token = tokens[0]["fingerprint"].as_str().unwrap().to_owned();
+        world.service.delete(&format!("tokens/{token}")).await;
+    }
+    world.workspace_ready("default", "False", "Checking").await;
+    world
+        .condition("train", ConditionType::Synced, "False", "WorkspaceNotReady")
+        .await;
+    proxy.clear();
+    if !restart {
+        let token = json!({"token": "another"});
+        world.service.post("tokens", token).await;
+        world.token("another").await;
+    }
+    world.workspace_ready("default", "True", "Verified").await;
+    world
+        .condition("train", ConditionType::Synced, "True", "Mirrored")
+        .await;
+    ledger(&world, &[(&run, "running")]).await;
 }
 
 /// By the uid a release is nothing to the next object of the name, whenever it is carried out. Where a PUT is refused,

@@ -57,7 +57,7 @@ fn processes(s: &State, actions: &mut Vec<Action>) {
         for entry in proc
             .entries
             .iter()
-            .filter(|e| e.wake == Wake::Now && !e.calling)
+            .filter(|e| e.wake == Wake::Now && !e.calling())
         {
             let uid = entry.uid;
             actions.push(Action::Step {

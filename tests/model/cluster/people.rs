@@ -8,7 +8,7 @@ use run_operator::api::{
     run::DeletionPolicy,
 };
 
-use super::{create, delete, put};
+use super::{create, create_born, delete, put};
 use crate::object::{INTENT, Object, RETRY, at};
 use crate::scenarios::User;
 use crate::state::State;
@@ -40,6 +40,9 @@ pub(crate) fn act(s: &mut State, user: User, spec: &serde_json::Value) {
         }
         User::Second if s.live[1].is_none() && s.ghosts.len() < 2 => {
             return create(s, 1, Object::fresh(spec, 0, 1));
+        }
+        User::Elder if s.live[1].is_none() && s.ghosts.len() < 2 => {
+            return create_born(s, 1, Object::fresh(spec, 0, 1), s.now - 1);
         }
         _ => {}
     }

@@ -61,6 +61,6 @@ fn pinned(s: &State) -> Option<ResolvedWorkspace> {
     // Whoever wrote the intent knows better than what somebody else made of it.
     let mut entries = s.procs.iter().flatten().flat_map(|p| &p.entries);
     let own = object.and_then(|o| entries.find(|e| e.uid == o.uid));
-    let own = own.and_then(|e| Some(e.memory.intent.as_ref()?.workspace.clone()));
+    let own = own.and_then(|e| Some(e.run.memory.intent.as_ref()?.workspace.clone()));
     stored.or(own).or(intent)
 }

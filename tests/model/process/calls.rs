@@ -2,7 +2,7 @@
 
 use run_operator::decide::{
     Effect, Learned,
-    answer::{Failure, FailureKind, RunView},
+    response::answer::{Failure, FailureKind, RunView},
 };
 
 use super::{knows_better, look, names_an_end, sight::part};
@@ -48,7 +48,7 @@ pub(super) fn send(
     let sending = Sending {
         process: proc.number,
         object,
-        vanished: entry.vanishing.is_some(),
+        vanished: entry.deleted(),
         ended: entry.ended || kept && !knows_better(entry),
         place: place(s.world.tokens[usize::from(token)].identity, workspace),
     };
@@ -88,10 +88,13 @@ pub(super) fn send(
     });
     let now = s.now;
     if let Some(entry) = s.procs[slot].as_mut().and_then(|p| p.entry(number)) {
-        entry.calling = true;
+        entry.run.begin_call();
         entry.wake = Wake::Never;
         if let Some(started) = started {
-            entry.memory.learn(started, number, u64::from(session), now);
+            entry
+                .run
+                .memory
+                .learn(started, number, u64::from(session), now);
         }
     }
 }
@@ -132,8 +135,9 @@ pub(crate) fn answered(s: &mut State, packet: &Packet, answer: Result<RunView, F
             Call::Get(_) => Learned::Refreshed(answer),
             Call::Cancel(_) => Learned::CancelAnswered(answer),
         };
-        entry.calling = false;
+        entry.run.end_call();
         entry
+            .run
             .memory
             .learn(news, number, u64::from(packet.session), now);
     }
@@ -175,7 +179,7 @@ pub(crate) fn given_up(s: &mut State, packet: &Packet) {
     };
     let number = packet.uid;
     if let Some(entry) = s.procs[slot].as_mut().and_then(|p| p.entry(number)) {
-        entry.calling = false;
+        entry.run.drop_call();
     }
     cluster::owed(s, number);
     part(s, slot, number);

@@ -2,11 +2,15 @@
 
 use std::sync::Arc;
 
-use run_operator::decide::{Memory, feed::Received};
+use run_operator::decide::{
+    Memory,
+    event_buffer::Received,
+    tracked_run::{Cleanup, Remembers, TrackedRun},
+};
 
 use super::{look, look_all};
 use crate::object::{Object, Remembered, at};
-use crate::state::{Cancelled, Entry, Hold, Proc, State, Wake};
+use crate::state::{Cancelled, Entry, Proc, State, Wake};
 
 /// The watch brings the newest version of an object, or that it is gone.
 pub(crate) fn watch(s: &mut State, slot: usize, name: usize) -> bool {
@@ -20,7 +24,7 @@ pub(crate) fn watch(s: &mut State, slot: usize, name: usize) -> bool {
     proc.store[name].clone_from(&seen);
     if let Some(seen) = seen {
         match proc.entry(seen.uid) {
-            Some(entry) => newest(entry, seen),
+            Some(entry) => observe(entry, &seen),
             None => proc.entries.push(Entry::new(seen, name)),
         }
     }
@@ -38,17 +42,16 @@ impl Entry {
     fn new(seen: Arc<Object>, name: usize) -> Self {
         let mut memory = Memory::default();
         if let Some(status) = &seen.run.status {
-            memory.feed.remember(status);
+            memory.event_buffer.remember(status);
         }
+        let uid = seen.uid;
+        let mut run = TrackedRun::new(Remembered::new(memory));
+        run.observe(seen);
         Self {
-            uid: seen.uid,
+            uid,
             name,
-            memory: Remembered::new(memory),
-            latest: Some(seen),
-            hold: Hold::Held,
-            calling: false,
+            run,
             streaming: false,
-            vanishing: None,
             wake: Wake::Now,
             ended: false,
             refused: 0,
@@ -57,43 +60,30 @@ impl Entry {
     }
 }
 
-/// `Entry::newest`.
-fn newest(entry: &mut Entry, seen: Arc<Object>) {
-    match entry.latest.take() {
-        Some(own) if own.version > seen.version => {
-            entry.latest = Some(own);
-            return;
-        }
-        Some(own) if own.run.status != seen.run.status => {
-            entry.memory.change(Memory::overtaken);
-            entry.latest = Some(seen);
-        }
-        _ => entry.latest = Some(seen),
+/// A reconcile's view of the object.
+fn observe(entry: &mut Entry, seen: &Arc<Object>) {
+    if entry.run.reconcilable() && entry.run.observe(Arc::clone(seen)) == *seen {
+        // Somebody may have taken the end away.
+        entry.ended = false;
     }
-    // Somebody may have taken the end away.
-    entry.ended = false;
 }
 
-/// `State::part`: of an object that is gone from the store, what is left to be done.
+/// Of an object that the store lacks, what is left to be done. The live read of the controller agrees at once.
 pub(super) fn part(s: &mut State, slot: usize, number: u8) {
     let Some(proc) = s.procs[slot].as_mut() else {
         return;
     };
     let there = proc.store.iter().flatten().any(|o| o.uid == number);
-    let Some(entry) = proc.entry(number).filter(|e| !there && !e.calling) else {
+    let Some(entry) = proc.entry(number).filter(|e| !there && !e.deleted()) else {
         return;
     };
-    if entry.vanishing.is_none() {
-        let held = entry.latest.clone().filter(|_| entry.hold == Hold::Held);
-        let known = |o: &Arc<Object>| {
-            (o.run_id().is_some() || entry.memory.run_id.is_some()) && !o.run.ended()
-        };
-        match held.filter(known) {
-            Some(run) => {
-                entry.vanishing = Some(run);
-                entry.streaming = false;
-            }
-            None => forget(proc, number),
+    match entry.run.cleanup() {
+        Cleanup::Busy => {}
+        Cleanup::Done => forget(proc, number),
+        Cleanup::Owed(_) => {
+            entry.run.begin_cleanup();
+            entry.run.confirm_deleted();
+            entry.streaming = false;
         }
     }
 }
@@ -113,15 +103,16 @@ pub(crate) fn event(s: &mut State, slot: usize, number: u8, replay: bool) -> boo
         return false;
     };
     let run = entry
-        .latest
-        .as_ref()
+        .run
+        .latest()
         .and_then(|o| crate::service::numbered(o.run_id()?));
     let (true, Some(run)) = (entry.streaming, run.and_then(|n| s.service.runs.get(n))) else {
         return false;
     };
     let cursor = entry
+        .run
         .memory
-        .feed
+        .event_buffer
         .cursor()
         .and_then(|c| c.strip_prefix('e')?.parse().ok());
     let next = if replay { 0 } else { cursor.unwrap_or(0_usize) };
@@ -139,10 +130,10 @@ pub(crate) fn event(s: &mut State, slot: usize, number: u8, replay: bool) -> boo
     let Some(entry) = s.procs[slot].as_mut().and_then(|p| p.entry(number)) else {
         return false;
     };
-    entry.memory.change(|memory| {
+    entry.run.memory.change(|memory| {
         let mirrored = memory.seen.as_ref().and_then(|seen| seen.state.clone());
         memory
-            .feed
+            .event_buffer
             .receive(&received, Some(state), mirrored.as_deref(), at(now));
     });
     look(s, slot, number);

@@ -1,6 +1,6 @@
 //! The Workspace as a process checks it, and when one that is being deleted goes.
 
-use run_operator::{api::Reason, decide::need::needs_workspace};
+use run_operator::{api::Reason, decide::workspace::in_use::needs_workspace};
 
 use super::look_all;
 use crate::object::place;
@@ -47,7 +47,7 @@ pub(crate) fn may_leave(s: &State) -> bool {
     let mut live = s.live.iter().flatten();
     let needed = live.any(|o| needs_workspace(&o.run, here.as_deref()));
     let entries = s.procs.iter().flatten().flat_map(|p| &p.entries);
-    let vanishing = entries.into_iter().any(|e| e.vanishing.is_some());
+    let vanishing = entries.into_iter().any(crate::state::Entry::deleted);
     s.world.leaving && s.world.workspace.is_some() && !needed && !vanishing
 }
 

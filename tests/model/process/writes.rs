@@ -8,14 +8,14 @@ use run_operator::{
         intent::{End, IntentRecord},
         run::DeletionPolicy,
     },
-    decide::{Effect, Learned},
+    decide::{Effect, tracked_run::WriteFailure},
 };
 
 use super::{Fate, ask, calls::send, look, news, object_is_vanishing, sight::forget};
 use crate::cluster::{self, Refused};
-use crate::object::Object;
+use crate::object::{Object, learning};
 use crate::rules::{Fence, Fences};
-use crate::state::{Hold, Op, State, Wake, Write};
+use crate::state::{Op, State, Wake, Write};
 
 /// After the API server refused a write.
 const AFTER_REFUSAL: i64 = 60;
@@ -33,7 +33,7 @@ struct Doing {
 struct Deed {
     object: Arc<Object>,
     op: Op,
-    learned: Option<Learned>,
+    intent: Option<(Intent, bool)>,
     /// Events that stand in the status then.
     shown: usize,
 }
@@ -43,7 +43,7 @@ impl Deed {
         Self {
             object,
             op,
-            learned: None,
+            intent: None,
             shown: 0,
         }
     }
@@ -64,7 +64,7 @@ pub(crate) fn step(s: &mut State, fences: Fences, slot: usize, number: u8, fate:
         uid: number,
         fate,
     };
-    let vanished = entry.vanishing.is_some();
+    let vanished = entry.deleted();
     if let Some(status) = news(&object, &decision, vanished) {
         let deed = Deed {
             shown: decision.shown,
@@ -95,7 +95,7 @@ impl Doing {
                 let text = serde_json::to_string(&intent).unwrap();
                 let finalizer = finalizer && !object.held();
                 let deed = Deed {
-                    learned: Some(Learned::IntentWritten { intent, clean }),
+                    intent: Some((intent, clean)),
                     ..Deed::new(object, Op::Intent(text, finalizer))
                 };
                 self.writes(s, deed);
@@ -152,7 +152,7 @@ impl Doing {
             return;
         }
         match answer {
-            Ok(written) => self.succeeds(s, &write.op, deed.learned, deed.shown, written),
+            Ok(written) => self.succeeds(s, &write.op, deed.intent, deed.shown, written),
             Err(why) => self.fails(s, &write.op, why),
         }
     }
@@ -161,7 +161,7 @@ impl Doing {
         self,
         s: &mut State,
         op: &Op,
-        learned: Option<Learned>,
+        intent: Option<(Intent, bool)>,
         shown: usize,
         written: Option<Arc<Object>>,
     ) {
@@ -173,23 +173,22 @@ impl Doing {
         let Some(entry) = proc.entry(self.uid) else {
             return;
         };
-        if let Some(learned) = learned {
+        if let Some((intent, clean)) = intent {
             entry.refused = 0;
-            entry.memory.learn(learned, self.uid, session, now);
+            learning(self.uid, session, now, |with| {
+                entry.run.intent_written(intent, clean, with);
+            });
         }
         match op {
-            Op::Status(_) => {
-                let news = Learned::StatusWritten;
-                entry.memory.learn(news, self.uid, session, now);
-                entry.memory.change(|m| m.feed.written(shown));
-            }
-            Op::Release(_) if written.is_none() => entry.hold = Hold::Gone,
-            Op::Release(_) => entry.hold = Hold::Released,
+            Op::Status(_) => learning(self.uid, session, now, |with| {
+                entry.run.status_written(shown, with);
+            }),
+            Op::Release(_) => entry.run.release_answered(Ok(written.is_none())),
             Op::Intent(..) | Op::Delete => {}
         }
         if let Some(written) = written.filter(|_| self.fences.holds(Fence::OwnWrites)) {
             entry.ended |= written.run.ended();
-            entry.latest = Some(written);
+            entry.run.wrote(written);
         } else if let Op::Status(status) = op {
             entry.ended |= status.phase.is_some_and(Phase::terminal);
         }
@@ -201,7 +200,9 @@ impl Doing {
             return;
         };
         match why {
-            Refused::Gone if matches!(op, Op::Release(_)) => entry.hold = Hold::Released,
+            Refused::Gone if matches!(op, Op::Release(_)) => {
+                entry.run.release_answered(Err(WriteFailure::Deleted));
+            }
             Refused::Gone | Refused::Conflict => {}
             Refused::Invalid => entry.wake = Wake::At(now + AFTER_REFUSAL),
         }

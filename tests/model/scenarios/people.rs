@@ -56,12 +56,26 @@ pub(super) fn of_people(more: u8) -> Vec<Scenario> {
         },
         Scenario {
             spec: json!({"idempotencyKey": "mine"}),
-            users: &[User::Second, User::Delete, User::Recreate],
+            users: &[User::Second, User::Elder, User::Delete, User::Recreate],
             ..scenario(
                 "one key for two",
                 Budget {
                     crashes: 1,
                     users: 2 + more,
+                    runs: 1,
+                    ..NONE
+                },
+            )
+        },
+        // Not with a crash too: a write that outlives its process is not known to the next one (docs/limits.md).
+        Scenario {
+            spec: json!({"idempotencyKey": "mine"}),
+            users: &[User::Second, User::Elder, User::Delete, User::Recreate],
+            ..scenario(
+                "one key for two, and a write that is late",
+                Budget {
+                    writes: 1,
+                    users: 1 + more,
                     runs: 1,
                     ..NONE
                 },

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use run_operator::api::Reason;
+use run_operator::decide::tracked_run::{Activity, Presence, TrackedRun};
 
 use crate::object::{Object, Remembered};
 
@@ -40,19 +41,14 @@ pub(crate) enum View {
     },
 }
 
-/// What a process keeps of an object, as `src/controller/objects.rs` does.
+/// What a process keeps of an object, as `src/controller/state/runs.rs` does.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Entry {
     pub(crate) uid: u8,
     pub(crate) name: usize,
-    pub(crate) memory: Remembered,
-    pub(crate) latest: Option<Arc<Object>>,
-    pub(crate) hold: Hold,
-    /// A call is under way: nothing else is begun.
-    pub(crate) calling: bool,
+    /// The controller's own record.
+    pub(crate) run: TrackedRun<Object, Remembered>,
     pub(crate) streaming: bool,
-    /// The object is gone, and this was last seen of it.
-    pub(crate) vanishing: Option<Arc<Object>>,
     pub(crate) wake: Wake,
     /// It saw or wrote the end.
     pub(crate) ended: bool,
@@ -72,11 +68,21 @@ pub(crate) enum Cancelled {
     UnderWay,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Hold {
-    Held,
-    Released,
-    Gone,
+impl Entry {
+    /// A call is in flight: nothing else is begun.
+    pub(crate) fn calling(&self) -> bool {
+        self.run.activity() == Activity::Call
+    }
+
+    /// The object is deleted without having been released.
+    pub(crate) fn deleted(&self) -> bool {
+        self.run.deleted()
+    }
+
+    /// This process has not released the object.
+    pub(crate) fn held(&self) -> bool {
+        !matches!(self.run.presence(), Presence::Released | Presence::Done)
+    }
 }
 
 /// When an object is looked at next.

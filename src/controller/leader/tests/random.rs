@@ -1,29 +1,29 @@
-//! Several processes, to which anything happens in any order.
+//! Several processes with random events in random order.
 
 use proptest::prelude::*;
 
 use super::*;
 
-/// What happens to one of several processes, or to the time.
+/// An event of one of several processes, or of the time.
 #[derive(Clone, Copy, Debug)]
 enum Happens {
-    /// It does the next thing, if it waits for no answer; by a clock that is wrong by so many seconds.
+    /// The process takes its next step unless it waits for an answer; its clock is wrong by so many seconds.
     Acts(usize, i64),
-    /// Its request is carried out.
+    /// The server carries out its request.
     Reaches(usize),
-    /// It hears what became of its request; a request that was not carried out yet may be so later.
+    /// It receives the answer to its request; a request not carried out yet may be later.
     Answered(usize),
-    /// It hears nothing more of its request.
+    /// It receives no answer to its request.
     Unanswered(usize),
-    /// A request that nobody waits for any more is carried out.
+    /// The server carries out a request that no process waits for.
     ReachesLate(usize),
-    /// It is asked to end.
+    /// The process is asked to end.
     Resigns(usize),
     /// So many milliseconds pass.
     Passes(u64),
 }
 
-/// A process with a request under way.
+/// A process with a request in flight.
 struct Slow {
     process: Process,
     waits: Option<Waits>,
@@ -34,7 +34,7 @@ struct Slow {
 struct Waits {
     sent: Instant,
     write: Option<Lease>,
-    /// What the server answered, once it was reached: of a look the Lease, of a write what is stored.
+    /// The server's answer, once the request was carried out: for a read the Lease, for a write the stored one.
     answer: Option<Option<Lease>>,
 }
 
@@ -112,7 +112,7 @@ fn happens() -> impl Strategy<Value = Happens> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(2000))]
 
-    /// Whatever is lost, late or slow, and whatever the clocks say; and once nothing is any more, somebody leads.
+    /// At most one leads, whatever is lost, late or slow, and whatever the clocks show. Once nothing fails, one leads.
     #[test]
     fn never_do_two_lead_at_once_and_in_the_end_one_does(story in prop::collection::vec(happens(), 0..200)) {
         let mut now = Instant::now();
@@ -134,7 +134,7 @@ proptest! {
             let leading = all.iter().filter(|p| !p.resigned && p.process.leads(now)).count();
             prop_assert!(leading <= 1, "{leading} lead");
         }
-        // The others are gone; a new one comes.
+        // The others have ended; a new one starts.
         let mut last = Process::new("d", now);
         let bound = now + LEASE;
         last.run(&mut server, now, bound);

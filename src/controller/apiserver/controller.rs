@@ -1,0 +1,272 @@
+//! The loop over one kind of object in one scope: the watch feeds a store; objects that changed or were woken are
+//! reconciled.
+
+use std::convert::Infallible;
+use std::fmt::Debug;
+use std::hash::Hash;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio_util::sync::CancellationToken;
+
+use crate::controller::{
+    leader::Leading,
+    metrics::{Backlog, Metrics, ReconcileResult},
+};
+
+use super::{Guarded, Object, Source, scope::Scope};
+
+use futures::channel::mpsc::UnboundedReceiver;
+use futures::{FutureExt, Stream, StreamExt, stream};
+use kube::{
+    Api, Resource,
+    runtime::{
+        applier,
+        controller::{Action as Applied, Config as LoopConfig, Error as LoopError},
+        reflector::{ObjectRef, Store, reflector, store, store::Writer},
+        watcher::{self, Event},
+    },
+};
+
+/// Time of an object's next reconcile. kube's own type can't be inspected.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Action {
+    again: Option<Duration>,
+}
+
+impl Action {
+    /// Reconciles after this time, or earlier if something changes.
+    pub const fn requeue(after: Duration) -> Self {
+        Self { again: Some(after) }
+    }
+
+    /// Reconciles when something changes.
+    pub const fn await_change() -> Self {
+        Self { again: None }
+    }
+
+    /// The pause before the next reconcile, if there is one.
+    pub const fn pause(self) -> Option<Duration> {
+        self.again
+    }
+}
+
+/// Handler of a watch's events, called after the store has applied the event.
+type Handler<C, K> = fn(&C, &Scope, &Event<Guarded<K>>);
+
+/// Interface that the loops need from their context.
+pub(crate) trait Host: Send + Sync + 'static {
+    /// Length of a watch.
+    fn watch_timeout(&self) -> Duration;
+    /// The metrics that count reconciles.
+    fn metrics(&self) -> &Metrics;
+    /// Leadership of this process.
+    fn leading(&self) -> &Leading;
+    /// Cancelled when the loops must end.
+    fn shutdown(&self) -> &CancellationToken;
+    /// Whether every store has its first list.
+    fn synced(&self) -> bool;
+    /// Called when a store has its first list.
+    fn store_filled(&self);
+}
+
+/// One scope's store and wake-ups.
+pub(crate) struct Loop<K>
+where
+    K: Resource<DynamicType = ()> + Clone + 'static,
+{
+    /// The controller's name in the metrics.
+    controller: &'static str,
+    scope: Scope,
+    writer: Writer<Guarded<K>>,
+    /// The store that the watch fills.
+    pub(crate) reader: Store<Guarded<K>>,
+    wakes: UnboundedReceiver<ObjectRef<Guarded<K>>>,
+}
+
+impl<K> Loop<K>
+where
+    K: Object + Debug,
+{
+    /// An empty store, with the wake-ups of its objects.
+    pub(crate) fn new(
+        controller: &'static str,
+        scope: Scope,
+        wakes: UnboundedReceiver<ObjectRef<Guarded<K>>>,
+    ) -> Self {
+        let (reader, writer) = store();
+        Self {
+            controller,
+            scope,
+            writer,
+            reader,
+            wakes,
+        }
+    }
+
+    /// Feeds the store, and reconciles objects that changed or were woken.
+    pub(crate) async fn serve<C, R, F>(
+        self,
+        api: Api<K>,
+        ctx: Arc<C>,
+        concurrency: u16,
+        reconcile: R,
+        handler: Handler<C, K>,
+    ) where
+        C: Host,
+        R: Fn(Arc<Guarded<K>>, Arc<C>) -> F + Send + 'static,
+        F: Future<Output = (Action, ReconcileResult)> + Send + 'static,
+    {
+        let source = Source::new(&api, ctx.watch_timeout());
+        let known = self.reader.clone();
+        let events = super::watch(source).map(move |event| Ok(sharing(event, &known)));
+        let watched = touched(
+            reflector(self.writer, events),
+            self.reader.clone(),
+            Arc::clone(&ctx),
+            self.scope,
+            handler,
+        );
+        let shutdown = ctx.shutdown().clone();
+        let controller = self.controller;
+        let Some(backlog) = ctx.metrics().backlog(controller) else {
+            return;
+        };
+        let asked = Arc::clone(&backlog);
+        let wanted = stream::select(watched, self.wakes);
+        let queue = once_leading(wanted, ctx.leading().clone(), self.reader.clone())
+            .inspect(move |object| asked.ask(object.namespace.as_deref(), &object.name))
+            .map(Ok::<_, Infallible>)
+            .take_until(async move { shutdown.cancelled().await });
+        let policy = |_: Arc<Guarded<K>>, never: &Infallible, _: Arc<C>| match *never {};
+        let config = LoopConfig::default().concurrency(concurrency);
+        let counted = Arc::clone(&backlog);
+        let run = move |object: Arc<Guarded<K>>, ctx: Arc<C>| {
+            let one = ObjectRef::from_obj(object.as_ref());
+            counted.begin(one.namespace.as_deref(), &one.name);
+            let reconciled = reconcile(object, Arc::clone(&ctx));
+            let backlog = Arc::clone(&counted);
+            let told = reconciled.map(move |(action, result)| {
+                let took = backlog.end(one.namespace.as_deref(), &one.name, action.again);
+                ctx.metrics().reconciled(controller, result, took);
+                Ok(applied(action))
+            });
+            told.boxed()
+        };
+        let unfilled = unfilled_at_shutdown(Arc::clone(&ctx));
+        let served =
+            applier(run, policy, ctx, self.reader, Box::pin(queue), config).for_each(|result| {
+                missing(&backlog, &result);
+                async move {
+                    if let Err(error) = result {
+                        // An object that was woken after its deletion; the garbage collector handles the rest.
+                        tracing::debug!(error = %error, "skipped an object");
+                    }
+                }
+            });
+        tokio::select! {
+            () = served => {}
+            () = unfilled => {}
+        }
+    }
+}
+
+fn applied(action: Action) -> Applied {
+    action
+        .again
+        .map_or_else(Applied::await_change, Applied::requeue)
+}
+
+/// Removes an object from the backlog that was deleted before its turn.
+fn missing<A>(backlog: &Backlog, result: &Result<A, LoopError<Infallible, Infallible>>) {
+    if let Err(LoopError::ObjectNotFound(object)) = result {
+        backlog.missing(object.namespace.as_deref(), &object.name);
+    }
+}
+
+/// Ends at a shutdown before every store had its first list. Nothing was reconciled yet, and kube's loop would wait for
+/// the list forever.
+async fn unfilled_at_shutdown(ctx: Arc<impl Host>) {
+    ctx.shutdown().cancelled().await;
+    if ctx.synced() {
+        std::future::pending::<()>().await;
+    }
+}
+
+/// Drops all wake-ups until this process leads; the watch continues to fill its store. Then passes on all stored
+/// objects and all further wake-ups.
+fn once_leading<K>(
+    wanted: impl Stream<Item = ObjectRef<Guarded<K>>> + Send + 'static,
+    leading: Leading,
+    reader: Store<Guarded<K>>,
+) -> impl Stream<Item = ObjectRef<Guarded<K>>> + Send
+where
+    K: Resource<DynamicType = ()> + Clone + Send + Sync + 'static,
+{
+    let begun = async move {
+        let mut wanted = wanted.boxed();
+        let mut led = std::pin::pin!(leading.begun());
+        loop {
+            tokio::select! {
+                biased;
+                () = &mut led => break,
+                passed = wanted.next() => if passed.is_none() { break },
+            }
+        }
+        stream::iter(stored(&reader)).chain(wanted)
+    };
+    stream::once(begun).flatten()
+}
+
+fn stored<K>(reader: &Store<Guarded<K>>) -> Vec<ObjectRef<Guarded<K>>>
+where
+    K: Resource<DynamicType = ()> + Clone + 'static,
+{
+    let objects = reader.state();
+    let refs = objects.iter().map(|o| ObjectRef::from_obj(o.as_ref()));
+    refs.collect()
+}
+
+/// Shares the store's data with a new version of the object.
+fn sharing<K: Object>(event: Event<Guarded<K>>, known: &Store<Guarded<K>>) -> Event<Guarded<K>> {
+    event.modify(|object| {
+        if let Some(older) = known.get(&ObjectRef::from_obj(object))
+            && let (Ok(object), Ok(older)) = (&mut object.0, &older.0)
+        {
+            object.share(older);
+        }
+    })
+}
+
+/// The objects that a watch changed. A list replaces the store at its end, so that its objects are reconciled only
+/// then.
+fn touched<C, K>(
+    events: impl Stream<Item = watcher::Result<Event<Guarded<K>>>> + Send,
+    reader: Store<Guarded<K>>,
+    ctx: Arc<C>,
+    scope: Scope,
+    handler: Handler<C, K>,
+) -> impl Stream<Item = ObjectRef<Guarded<K>>> + Send
+where
+    C: Host,
+    K: Resource<DynamicType = ()> + Clone + Send + Sync + 'static,
+    <K as Resource>::DynamicType: Eq + Hash + Clone,
+{
+    let mut filled = false;
+    events.flat_map(move |event| {
+        if let Ok(event) = &event {
+            handler(&ctx, &scope, event);
+        }
+        let refs: Vec<_> = match event {
+            Ok(Event::Apply(object)) => vec![ObjectRef::from_obj(&object)],
+            Ok(Event::InitDone) => {
+                if !std::mem::replace(&mut filled, true) {
+                    ctx.store_filled();
+                }
+                stored(&reader)
+            }
+            Ok(Event::Init | Event::InitApply(_) | Event::Delete(_)) | Err(_) => Vec::new(),
+        };
+        stream::iter(refs)
+    })
+}

@@ -1,0 +1,254 @@
+//! Kubernetes Events, sent in the background: no reconcile waits for one or fails because of one.
+
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+// Not events.k8s.io/v1: it has no lastTimestamp, and `kubectl describe` orders Events only by that.
+use k8s_openapi::api::core::v1::{Event, EventSource, ObjectReference};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta, Time};
+use kube::{Api, Resource, ResourceExt, api::PostParams};
+use tokio::sync::{Semaphore, mpsc};
+use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+
+use crate::api::names;
+use crate::clock::wall;
+use crate::controller::metrics::{DropCause, Metrics};
+use crate::decide::{
+    backoff,
+    events::{correlator::Batch, event::Draft},
+    truncate::cut,
+};
+use crate::util::{error_chain, lock};
+
+/// Time limit of one attempt to send an Event.
+const TIMEOUT: Duration = Duration::from_secs(10);
+/// Attempts per Event, if the API server gives no answer, a 429 or a 5xx.
+const TRIES: u32 = 3;
+/// Limit on Events waiting to be sent; further ones are dropped and counted. Events that were probably published before
+/// take up at most half: a start repeats recent Events, and must not displace new ones.
+const QUEUE: usize = 4096;
+/// Minimum time between two Events: 50 a second, like kubelet's own limit.
+const APART: Duration = Duration::from_millis(20);
+/// Events in flight at the same time.
+const LANES: usize = 8;
+/// Time for sending the rest at the end of the process.
+const DRAIN: Duration = Duration::from_secs(3);
+/// Namespace of Events about objects without a namespace.
+const CLUSTER_EVENTS: &str = "default";
+/// Maximum length in bytes of the reporting instance.
+const MAX_INSTANCE: usize = 128;
+/// Maximum length of the object's name in an Event's name. The latter has at most 253 characters, including a dot and a
+/// hash.
+const MAX_STEM: usize = 200;
+
+/// Publishes Events. Their names are a hash of the object's uid and the Event's identity, so that a restart never
+/// publishes the same Event twice.
+pub struct Recorder {
+    client: kube::Client,
+    process: String,
+    metrics: Arc<Metrics>,
+    letters: mpsc::Sender<Event>,
+    outbox: Mutex<Option<mpsc::Receiver<Event>>>,
+    closed: CancellationToken,
+    /// Namespaces for which a refusal was logged.
+    refused: Mutex<HashSet<String>>,
+}
+
+impl Recorder {
+    /// A recorder that names `process` as the reporting instance.
+    pub fn new(client: kube::Client, process: &str, metrics: Arc<Metrics>) -> Self {
+        let (letters, outbox) = mpsc::channel(QUEUE);
+        Self {
+            client,
+            process: cut(process, MAX_INSTANCE).to_owned(),
+            metrics,
+            letters,
+            outbox: Mutex::new(Some(outbox)),
+            closed: CancellationToken::new(),
+            refused: Mutex::default(),
+        }
+    }
+
+    /// Queues these Events. Never waits.
+    pub fn publish<K>(&self, object: &K, speech: &Batch)
+    where
+        K: Resource<DynamicType = ()>,
+    {
+        self.metrics
+            .events_dropped(DropCause::TooMany, speech.unsaid);
+        for news in &speech.news {
+            if news.again && self.letters.capacity() < QUEUE / 2 {
+                self.metrics.events_dropped(DropCause::Repeated, 1);
+            } else if self.letters.try_send(self.event(object, news)).is_err() {
+                self.metrics.events_dropped(DropCause::QueueFull, 1);
+            }
+        }
+    }
+
+    /// Sends the queued Events until [`Recorder::close`].
+    pub async fn deliver(self: Arc<Self>) {
+        let Some(mut outbox) = lock(&self.outbox).take() else {
+            return;
+        };
+        let lanes = Arc::new(Semaphore::new(LANES));
+        let under_way = TaskTracker::new();
+        let mut pace = interval(APART);
+        pace.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            let letter = tokio::select! {
+                biased;
+                letter = outbox.recv() => letter,
+                () = self.closed.cancelled(), if !outbox.is_closed() => {
+                    outbox.close();
+                    continue;
+                }
+            };
+            let Some(event) = letter else {
+                break;
+            };
+            pace.tick().await;
+            let Ok(lane) = Arc::clone(&lanes).acquire_owned().await else {
+                break;
+            };
+            let recorder = Arc::clone(&self);
+            under_way.spawn(async move {
+                recorder.send(&event).await;
+                drop(lane);
+            });
+        }
+        under_way.close();
+        under_way.wait().await;
+    }
+
+    /// Ends [`Recorder::deliver`] when the queue is empty, or after [`DRAIN`]. The next process publishes recent Events
+    /// that were not sent.
+    pub async fn close(&self, delivery: impl Future) {
+        self.closed.cancel();
+        if timeout(DRAIN, delivery).await.is_err() {
+            tracing::debug!("shutdown timed out with Kubernetes Events unsent");
+        }
+    }
+
+    async fn send(&self, event: &Event) {
+        let namespace = event.metadata.namespace.as_deref().unwrap_or_default();
+        let api: Api<Event> = Api::namespaced(self.client.clone(), namespace);
+        let params = PostParams::default();
+        let mut cause = DropCause::NoAnswer;
+        for attempt in 1..=TRIES {
+            let again = match timeout(TIMEOUT, api.create(&params, event)).await {
+                Ok(Ok(_)) => return,
+                Ok(Err(kube::Error::Api(status))) if status.code == 409 => return,
+                Ok(Err(error)) => {
+                    let again = worth_another_try(&error) && attempt < TRIES;
+                    if !again {
+                        cause = cause_of(&error);
+                        self.failed(event, namespace, &error);
+                    }
+                    again
+                }
+                Err(_) => {
+                    let again = attempt < TRIES;
+                    if !again {
+                        tracing::warn!(
+                            k8s.namespace.name = %namespace, event.reason = event.reason.as_deref(),
+                            seconds = TIMEOUT.as_secs(), "failed to publish an Event: no answer"
+                        );
+                    }
+                    again
+                }
+            };
+            if !again {
+                break;
+            }
+            sleep(backoff::delay(attempt, None, u64::from(attempt))).await;
+        }
+        self.metrics.events_dropped(cause, 1);
+    }
+
+    /// Logs a failed Event. A refusal is logged once per namespace, since missing permissions would fill the log. In a
+    /// namespace that is being deleted no Event can be created; that is logged at debug level.
+    fn failed(&self, event: &Event, namespace: &str, error: &kube::Error) {
+        let reason = event.reason.as_deref();
+        if in_vain(error) {
+            tracing::debug!(k8s.namespace.name = %namespace, event.reason = reason, "the namespace is being deleted; the Event is dropped");
+            return;
+        }
+        let refused = matches!(error, kube::Error::Api(status) if status.code == 403);
+        if refused && !lock(&self.refused).insert(namespace.to_owned()) {
+            tracing::debug!(k8s.namespace.name = %namespace, event.reason = reason, "not allowed to publish an Event; it is dropped");
+            return;
+        }
+        tracing::warn!(
+            k8s.namespace.name = %namespace, event.reason = reason, error = %error_chain(error),
+            "failed to publish an Event; a refusal is logged once for each namespace"
+        );
+    }
+
+    fn event<K>(&self, object: &K, news: &Draft) -> Event
+    where
+        K: Resource<DynamicType = ()>,
+    {
+        let uid = object.uid().unwrap_or_default();
+        let reason = news.reason.as_str();
+        let hash = backoff::seed(&format!("{uid}/{reason}/{}", news.once), 0);
+        let stem: String = object.name_any().chars().take(MAX_STEM).collect();
+        let reference: ObjectReference = object.object_ref(&());
+        let now = wall();
+        Event {
+            metadata: ObjectMeta {
+                name: Some(format!("{}.{hash:016x}", stem.trim_end_matches(['.', '-']))),
+                namespace: object
+                    .namespace()
+                    .or_else(|| Some(CLUSTER_EVENTS.to_owned())),
+                ..ObjectMeta::default()
+            },
+            event_time: Some(MicroTime(now)),
+            first_timestamp: Some(Time(now)),
+            last_timestamp: Some(Time(now)),
+            count: Some(1),
+            type_: Some(news.reason.kind().as_str().to_owned()),
+            reason: Some(reason.to_owned()),
+            action: Some(news.reason.action().to_owned()),
+            message: Some(news.message.clone()),
+            source: Some(EventSource {
+                component: Some(names::GROUP.to_owned()),
+                ..EventSource::default()
+            }),
+            reporting_component: Some(names::GROUP.to_owned()),
+            reporting_instance: Some(self.process.clone()),
+            involved_object: reference,
+            ..Event::default()
+        }
+    }
+}
+
+/// Cause for dropping an Event.
+fn cause_of(error: &kube::Error) -> DropCause {
+    if in_vain(error) {
+        DropCause::NamespaceGone
+    } else if worth_another_try(error) {
+        DropCause::NoAnswer
+    } else {
+        DropCause::Refused
+    }
+}
+
+/// Whether another attempt may succeed soon.
+fn worth_another_try(error: &kube::Error) -> bool {
+    match error {
+        kube::Error::Api(status) => status.code == 429 || status.code >= 500,
+        _ => true,
+    }
+}
+
+/// Whether the namespace is deleted or being deleted.
+fn in_vain(error: &kube::Error) -> bool {
+    let kube::Error::Api(status) = error else {
+        return false;
+    };
+    let causes = status.details.iter().flat_map(|details| &details.causes);
+    let mut terminating = causes.filter(|cause| cause.reason == "NamespaceTerminating");
+    status.code == 404 || terminating.next().is_some()
+}

@@ -1,0 +1,326 @@
+//! The writes to a Run or a Workspace. Each is guarded by uid and resourceVersion. A write from a stale view is
+//! refused, and an object of the same name that was created later is never overwritten or removed.
+
+use std::time::Duration;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::{
+    Api, Resource, ResourceExt,
+    api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions},
+    core::Request,
+};
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use crate::api::{Intent, Run, names};
+use crate::controller::apiserver;
+use crate::decide::Effect;
+use crate::util::error_chain;
+
+use super::Object;
+
+/// Time limit of a write: kube's client has no read timeout of its own.
+const TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Error of a write.
+#[derive(Debug, thiserror::Error)]
+pub enum WriteError {
+    /// The object changed meanwhile and must be observed again.
+    #[error("the object changed meanwhile")]
+    Conflict,
+    /// The object with this uid no longer exists.
+    #[error("the object is gone")]
+    Gone,
+    /// The API server refused the write: its schema or a policy.
+    #[error("failed to write the object: the API server refused it")]
+    Refused(#[source] kube::Error),
+    /// Any other error; a retry may succeed.
+    #[error("failed to write the object")]
+    Failed(#[source] kube::Error),
+    /// No answer in time.
+    #[error("failed to write the object within {} s", TIMEOUT.as_secs())]
+    Timeout,
+    /// The intent can't be serialised.
+    #[error("failed to serialise the object's intent")]
+    Serialize(#[source] serde_json::Error),
+}
+
+impl WriteError {
+    /// Whether the write certainly had no effect.
+    pub fn not_written(&self) -> bool {
+        match self {
+            Self::Gone | Self::Refused(_) | Self::Serialize(_) => true,
+            Self::Conflict | Self::Failed(_) | Self::Timeout => false,
+        }
+    }
+}
+
+/// Writes finalizer and intent in one patch.
+pub async fn write_intent(
+    api: &Api<Run>,
+    run: &Run,
+    intent: &Intent,
+    finalizer: bool,
+) -> Result<Run, WriteError> {
+    let mut patch = guards(&run.metadata);
+    patch.push(intent_op(run, intent)?);
+    if finalizer && !held(run) {
+        patch.push(finalizer_op(run, true));
+    }
+    send(api, run, patch).await
+}
+
+/// Removes the finalizer; the intent keeps the Run's end.
+pub async fn release(
+    api: &Api<Run>,
+    run: &Run,
+    intent: Option<&Intent>,
+) -> Result<Run, WriteError> {
+    let kept = intent.map(|intent| intent_op(run, intent)).transpose()?;
+    take_off(api, run, kept).await
+}
+
+/// Adds or removes the finalizer.
+pub async fn write_finalizer<K>(api: &Api<K>, object: &K, on: bool) -> Result<K, WriteError>
+where
+    K: Object + Serialize,
+{
+    if !on {
+        return take_off(api, object, None).await;
+    }
+    let mut patch = guards(object.meta());
+    patch.push(finalizer_op(object, true));
+    send(api, object, patch).await
+}
+
+/// Removes the finalizer. `beside` is omitted from the PUT that deletes an object.
+///
+/// The API server may refuse the PUT that removes the last finalizer: the role may be from before the PUT was
+/// introduced, or the object may no longer fit the schema. Then a patch is tried: an object that can't be deleted would
+/// be worse.
+async fn take_off<K>(api: &Api<K>, object: &K, beside: Option<Value>) -> Result<K, WriteError>
+where
+    K: Object + Serialize,
+{
+    if goes(object) {
+        match let_go(api, object).await {
+            Err(WriteError::Refused(error)) => {
+                tracing::warn!(error = %error_chain(&error), "failed to remove the last finalizer by a PUT with the uid; trying a patch");
+            }
+            written => return written,
+        }
+    }
+    let mut patch = guards(object.meta());
+    patch.extend(beside);
+    patch.push(finalizer_op(object, false));
+    send(api, object, patch).await
+}
+
+/// Whether removing the operator's finalizer deletes the object: it is being deleted and has no other finalizer.
+fn goes(object: &impl Resource) -> bool {
+    let mut finalizers = object.finalizers().iter();
+    object.meta().deletion_timestamp.is_some() && finalizers.all(|f| f == names::FINALIZER)
+}
+
+/// Removes the last finalizer of an object that is being deleted, which deletes it. This is a PUT, not a patch. Of two
+/// patches in flight, sent twice or by two processes, the later would remove any object that has the name by then. The
+/// API server removes by name; of the guards it keeps a PUT's uid, but none of a patch. Fields that this version
+/// doesn't know are lost, but the object is deleted anyway.
+async fn let_go<K>(api: &Api<K>, object: &K) -> Result<K, WriteError>
+where
+    K: Object + Serialize,
+{
+    let mut last = object.clone();
+    last.meta_mut().finalizers = None;
+    let params = PostParams {
+        field_manager: params().field_manager,
+        ..PostParams::default()
+    };
+    let data = serde_json::to_vec(&last).map_err(WriteError::Serialize)?;
+    let request = Request::new(api.resource_url()).replace(&object.name_any(), &params, data);
+    answered(api, request).await
+}
+
+/// Whether an object has the finalizer.
+pub fn held(object: &impl Resource) -> bool {
+    object.finalizers().iter().any(|f| f == names::FINALIZER)
+}
+
+fn finalizer_op(object: &impl Resource, on: bool) -> Value {
+    let others = object.finalizers().iter().map(String::as_str);
+    let others = others.filter(|f| *f != names::FINALIZER);
+    let all: Vec<&str> = others.chain(on.then_some(names::FINALIZER)).collect();
+    json!({"op": "add", "path": "/metadata/finalizers", "value": all})
+}
+
+/// Writes the whole status of a Run or a Workspace.
+pub async fn write_status<K>(
+    api: &Api<K>,
+    object: &K,
+    status: &impl Serialize,
+) -> Result<K, WriteError>
+where
+    K: Object + Serialize,
+{
+    let request = status_request(api, object.meta(), status)?;
+    bounded(apiserver::send(api.clone().into_client(), request)).await
+}
+
+/// Writes the whole status of an object of which only the metadata are known.
+pub async fn write_status_of<K: Object>(
+    api: &Api<K>,
+    meta: &ObjectMeta,
+    status: &impl Serialize,
+) -> Result<(), WriteError> {
+    let request = status_request(api, meta, status)?;
+    bounded(api.clone().into_client().request_text(request))
+        .await
+        .map(drop)
+}
+
+/// The guarded patch of a whole status.
+fn status_request<K: Object>(
+    api: &Api<K>,
+    meta: &ObjectMeta,
+    status: &impl Serialize,
+) -> Result<http::Request<Vec<u8>>, WriteError> {
+    let mut patch = guards(meta);
+    patch.push(json!({"op": "add", "path": "/status", "value": status}));
+    let patch = Patch::Json::<()>(to_patch(patch)?);
+    let name = meta.name.as_deref().unwrap_or_default();
+    Request::new(api.resource_url())
+        .patch_subresource("status", name, &params(), &patch)
+        .map_err(|error| WriteError::Failed(kube::Error::BuildRequest(error)))
+}
+
+/// Deletes the object.
+pub async fn delete(api: &Api<Run>, run: &Run) -> Result<(), WriteError> {
+    let preconditions = Preconditions {
+        uid: run.uid(),
+        resource_version: run.resource_version(),
+    };
+    let params = DeleteParams {
+        preconditions: Some(preconditions),
+        ..DeleteParams::default()
+    };
+    let client = api.clone().into_client();
+    bounded(apiserver::delete(
+        client,
+        api.resource_url(),
+        &run.name_any(),
+        &params,
+    ))
+    .await
+}
+
+/// Name of the effect, for logs.
+pub fn effect_name(effect: &Effect) -> &'static str {
+    match effect {
+        Effect::WriteIntent { .. } => "write intent",
+        Effect::Submit { .. } => "submit",
+        Effect::Refresh { .. } => "refresh",
+        Effect::Cancel { .. } => "cancel",
+        Effect::Release { .. } => "release",
+        Effect::Delete => "delete",
+    }
+}
+
+/// Guards of a patch. A failed `test` gives a bare 422, while replacing the resourceVersion with the one that was read
+/// gives a proper 409. The uid comes first. It is redundant, since resourceVersions of different objects differ, but
+/// makes the guard explicit.
+fn guards(meta: &ObjectMeta) -> Vec<Value> {
+    vec![
+        json!({"op": "replace", "path": "/metadata/uid", "value": meta.uid}),
+        json!({"op": "replace", "path": "/metadata/resourceVersion", "value": meta.resource_version}),
+    ]
+}
+
+fn intent_op(run: &Run, intent: &Intent) -> Result<Value, WriteError> {
+    let text = serde_json::to_string(intent).map_err(WriteError::Serialize)?;
+    if run.metadata.annotations.is_none() {
+        let value = json!({names::INTENT_ANNOTATION: text});
+        return Ok(json!({"op": "add", "path": "/metadata/annotations", "value": value}));
+    }
+    let path = format!(
+        "/metadata/annotations/{}",
+        names::INTENT_ANNOTATION.replace('/', "~1")
+    );
+    Ok(json!({"op": "add", "path": path, "value": text}))
+}
+
+fn params() -> PatchParams {
+    PatchParams {
+        field_manager: Some(names::FIELD_MANAGER.to_owned()),
+        ..PatchParams::default()
+    }
+}
+
+fn to_patch(ops: Vec<Value>) -> Result<json_patch::Patch, WriteError> {
+    serde_json::from_value(Value::Array(ops)).map_err(WriteError::Serialize)
+}
+
+async fn send<K>(api: &Api<K>, object: &K, ops: Vec<Value>) -> Result<K, WriteError>
+where
+    K: Object,
+{
+    let patch = to_patch(ops)?;
+    let patch = Patch::Json::<()>(patch);
+    let request = Request::new(api.resource_url()).patch(&object.name_any(), &params(), &patch);
+    answered(api, request).await
+}
+
+/// Sends a write that is answered with the object.
+async fn answered<K: Object>(
+    api: &Api<K>,
+    request: Result<http::Request<Vec<u8>>, kube::core::request::Error>,
+) -> Result<K, WriteError> {
+    let client = api.clone().into_client();
+    let request = request.map_err(|error| WriteError::Failed(kube::Error::BuildRequest(error)))?;
+    bounded(apiserver::send(client, request)).await
+}
+
+pub(crate) async fn bounded<T>(
+    write: impl Future<Output = kube::Result<T>>,
+) -> Result<T, WriteError> {
+    match tokio::time::timeout(TIMEOUT, write).await {
+        Ok(Ok(answer)) => Ok(answer),
+        Ok(Err(error)) => Err(classify(error)),
+        Err(_) => Err(WriteError::Timeout),
+    }
+}
+
+fn classify(error: kube::Error) -> WriteError {
+    match &error {
+        kube::Error::Api(status) => match status.code {
+            409 => WriteError::Conflict,
+            404 => WriteError::Gone,
+            400 | 403 | 422 => WriteError::Refused(error),
+            _ => WriteError::Failed(error),
+        },
+        _ => WriteError::Failed(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kube::core::Status;
+
+    use super::*;
+
+    fn answered_by(code: u16) -> WriteError {
+        let status = Status::failure("no", "").with_code(code);
+        classify(kube::Error::Api(Box::new(status)))
+    }
+
+    #[test]
+    fn what_was_refused_is_not_written_and_what_met_a_conflict_may_be() {
+        for code in [400, 403, 404, 422] {
+            assert!(answered_by(code).not_written(), "{code}");
+        }
+        // After a 504 a PATCH is sent again, and may conflict with its own first copy.
+        for code in [409, 429, 500, 504] {
+            assert!(!answered_by(code).not_written(), "{code}");
+        }
+        assert!(!WriteError::Timeout.not_written());
+    }
+}

@@ -1,0 +1,194 @@
+//! Retries and pauses of the Kubernetes client. They bound the cases that kube's own retry and watcher leave unbounded.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use http::header::RETRY_AFTER;
+use http::{HeaderMap, HeaderValue, Request, Response, Uri};
+use kube::client::{Body, retry::RetryPolicy};
+use tokio::time::Instant;
+use tower::{BoxError, Layer, Service, retry::Policy};
+
+use crate::util::lock;
+
+/// The first pause before a request is repeated.
+const FIRST: Duration = Duration::from_millis(5);
+/// Longest pause before a request is repeated, whatever its answer asks for. A list that sleeps for a proxy's long
+/// `Retry-After` would leave the operator without data. The same limit applies to a watch.
+const LONGEST: Duration = Duration::from_secs(10);
+/// Repetitions of one request; then its caller gets the error.
+const TIMES: u32 = 15;
+/// Minimum time between two watches of one collection.
+const APART: Duration = Duration::from_secs(1);
+
+/// kube's retry of requests answered with 429, 503 or 504, with bounded pauses.
+#[derive(Clone)]
+pub struct Patience(RetryPolicy);
+
+impl Default for Patience {
+    fn default() -> Self {
+        let policy = RetryPolicy::new(FIRST, LONGEST, TIMES, true);
+        Self(policy.unwrap_or_default())
+    }
+}
+
+impl<B> Policy<Request<Body>, Response<B>, BoxError> for Patience {
+    type Future = tokio::time::Sleep;
+
+    fn retry(
+        &mut self,
+        request: &mut Request<Body>,
+        result: &mut Result<Response<B>, BoxError>,
+    ) -> Option<Self::Future> {
+        if let Ok(response) = result {
+            clamp(response.headers_mut());
+        }
+        self.0.retry(request, result)
+    }
+
+    fn clone_request(&mut self, request: &Request<Body>) -> Option<Request<Body>> {
+        Policy::<Request<Body>, Response<B>, BoxError>::clone_request(&mut self.0, request)
+    }
+}
+
+/// Lowers a `Retry-After` to the longest pause. The policy ignores a date, and waits as without the header.
+fn clamp(headers: &mut HeaderMap) {
+    let asked = headers.get(RETRY_AFTER).and_then(|v| v.to_str().ok());
+    let digits = asked.is_some_and(|v| !v.is_empty() && v.bytes().all(|b| b.is_ascii_digit()));
+    // A number with too many digits to parse is long too.
+    let long = |v: &str| v.parse::<u64>().map_or(true, |v| v > LONGEST.as_secs());
+    if digits && asked.is_some_and(long) {
+        headers.insert(RETRY_AFTER, HeaderValue::from(LONGEST.as_secs()));
+    }
+}
+
+/// Delays watches that follow each other too quickly. kube's watcher restarts a watch as soon as it has ended. If each
+/// watch is ended at once, that would be a loop without a pause.
+#[derive(Clone, Default)]
+pub struct PaceWatches {
+    begun: Arc<Mutex<HashMap<String, Instant>>>,
+}
+
+impl PaceWatches {
+    /// Start time of a watch of this collection, if it must wait.
+    fn pause(&self, watched: String, now: Instant) -> Option<Instant> {
+        let mut begun = lock(&self.begun);
+        begun.retain(|_, last| now < *last + APART);
+        let due = begun.get(&watched).map(|last| *last + APART);
+        begun.insert(watched, due.unwrap_or(now));
+        due
+    }
+}
+
+/// Identity of a watch: its address without the resourceVersion. `None` if the request is no watch.
+fn watched(uri: &Uri) -> Option<String> {
+    let parts: Vec<&str> = uri.query()?.split('&').collect();
+    let watches = parts
+        .iter()
+        .any(|part| matches!(*part, "watch=true" | "watch=1"));
+    let same = |part: &&str| !part.starts_with("resourceVersion=");
+    let rest = || parts.into_iter().filter(same).collect::<Vec<_>>().join("&");
+    watches.then(|| format!("{}?{}", uri.path(), rest()))
+}
+
+impl<S> Layer<S> for PaceWatches {
+    type Service = Paced<S>;
+
+    fn layer(&self, inner: S) -> Paced<S> {
+        Paced {
+            inner,
+            pace: self.clone(),
+        }
+    }
+}
+
+/// The paced service.
+#[derive(Clone)]
+pub struct Paced<S> {
+    inner: S,
+    pace: PaceWatches,
+}
+
+impl<S, B> Service<Request<B>> for Paced<S>
+where
+    S: Service<Request<B>> + Clone + Send + 'static,
+    S::Future: Send + 'static,
+    B: Send + 'static,
+{
+    type Response = S::Response;
+    type Error = S::Error;
+    type Future = BoxFuture<'static, Result<S::Response, S::Error>>;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
+        self.inner.poll_ready(cx)
+    }
+
+    fn call(&mut self, request: Request<B>) -> Self::Future {
+        let now = Instant::now();
+        let pause = watched(request.uri()).and_then(|watched| self.pace.pause(watched, now));
+        let Some(due) = pause else {
+            return self.inner.call(request).boxed();
+        };
+        // The ready service stays for the next request; a clone is polled when it is time.
+        let mut inner = self.inner.clone();
+        async move {
+            tokio::time::sleep_until(due).await;
+            std::future::poll_fn(|cx| inner.poll_ready(cx)).await?;
+            inner.call(request).await
+        }
+        .boxed()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_answer_is_waited_for_longer_than_the_longest_pause() {
+        for (asked, waited) in [
+            ("1", "1"),
+            ("10", "10"),
+            ("11", "10"),
+            ("86400", "10"),
+            ("99999999999999999999999", "10"),
+            (
+                "Wed, 21 Oct 2076 07:28:00 GMT",
+                "Wed, 21 Oct 2076 07:28:00 GMT",
+            ),
+            ("-1", "-1"),
+            ("", ""),
+        ] {
+            let mut headers = HeaderMap::new();
+            headers.insert(RETRY_AFTER, HeaderValue::from_static(asked));
+            clamp(&mut headers);
+            assert_eq!(headers[RETRY_AFTER], waited, "{asked}");
+        }
+    }
+
+    #[test]
+    fn watches_of_one_collection_begin_a_second_apart_whatever_their_version() {
+        let pace = PaceWatches::default();
+        let uri = |text: &'static str| watched(&Uri::from_static(text));
+        let one = uri("/runs?&watch=true&resourceVersion=1").unwrap();
+        assert_eq!(
+            uri("/runs?&watch=true&resourceVersion=2").as_ref(),
+            Some(&one)
+        );
+        let other = uri("/runs?&watch=true&fieldSelector=a&resourceVersion=1").unwrap();
+        assert_ne!(other, one);
+        assert_eq!(uri("/runs?limit=500"), None);
+        let now = Instant::now();
+        assert_eq!(pace.pause(one.clone(), now), None);
+        assert_eq!(pace.pause(other, now), None);
+        assert_eq!(pace.pause(one.clone(), now), Some(now + APART));
+        assert_eq!(pace.pause(one.clone(), now), Some(now + 2 * APART));
+        let later = now + 3 * APART;
+        assert_eq!(pace.pause(one, later), None);
+        assert_eq!(lock(&pace.begun).len(), 1, "what is over is not kept");
+    }
+}

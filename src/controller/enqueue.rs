@@ -1,0 +1,64 @@
+//! Wakes Runs when the state of their Workspace or key has changed.
+
+use crate::api::WorkspaceKey;
+use crate::decide::WorkspaceView;
+
+use super::{
+    context::Context,
+    state::{index::RunRef, workspaces::WorkspaceState},
+};
+
+/// Wakes the Runs of the Workspace that have not ended or are being deleted.
+pub(crate) fn runs_of(ctx: &Context, key: &WorkspaceKey) {
+    all(ctx, &ctx.run_index.of_workspace(key));
+}
+
+/// Wakes the Runs of ClusterWorkspaces that have not ended or are being deleted: all, or those of one namespace.
+pub(crate) fn tenants(ctx: &Context, of: Option<&str>) {
+    all(ctx, &ctx.run_index.tenants(of));
+}
+
+/// Wakes all Runs that have not ended or are being deleted.
+pub(crate) fn waiting(ctx: &Context) {
+    all(ctx, &ctx.run_index.waiting());
+}
+
+/// Records that a store has its first list. The last one wakes the Runs that waited until every Workspace is known.
+pub(crate) fn store_filled(ctx: &Context) {
+    if ctx.store_filled() {
+        tracing::info!("caches are in sync; waking the waiting Runs");
+        waiting(ctx);
+    }
+}
+
+/// Wakes the next of the Runs that share an idempotency key, after its holder has released it. Waking the others would
+/// only make them write a new holder; they are requeued later.
+pub(crate) fn sharing(ctx: &Context, namespace: &str, key: &str) {
+    if let Some(name) = ctx.run_index.next_of_key(namespace, key) {
+        ctx.run_trigger.wake(namespace, &name);
+    }
+}
+
+fn all(ctx: &Context, runs: &[RunRef]) {
+    for (namespace, name) in runs {
+        ctx.run_trigger.wake(namespace, name);
+    }
+}
+
+/// Finds Workspaces that no longer exist, after a deletion or a relist, and wakes their Runs.
+pub(crate) fn missing_workspaces(ctx: &Context) {
+    ctx.secrets.forget_all_but(|key| ctx.has_workspace(key));
+    for entry in ctx.workspaces.all() {
+        let key = &entry.key;
+        if !ctx.has_workspace(key) {
+            if entry.set(WorkspaceState::closed(WorkspaceView::Missing)) {
+                runs_of(ctx, key);
+            }
+            ctx.workspaces.forget(key);
+            // Created again meanwhile, and perhaps checked already: what that found was just forgotten.
+            if ctx.has_workspace(key) {
+                ctx.wake_workspace(key);
+            }
+        }
+    }
+}

@@ -1,0 +1,230 @@
+#![allow(clippy::unwrap_used, reason = "a test stops at what it did not expect")]
+
+use super::*;
+
+const MINUTE: Duration = Duration::from_mins(1);
+
+fn too_many(seconds: u64) -> Outcome {
+    Outcome::TooMany(Some(Duration::from_secs(seconds)))
+}
+
+fn start_all(window: &mut Concurrency, now: Instant) -> Vec<CallToken> {
+    (0..window.room(now)).map(|_| window.start()).collect()
+}
+
+#[test]
+fn the_window_is_full_at_its_width_and_a_call_that_ends_makes_room_for_one() {
+    let now = Instant::now();
+    let mut window = Concurrency::new(1);
+    let calls = start_all(&mut window, now);
+    assert_eq!((calls.len(), window.room(now)), (WIDEST as usize, 0));
+    assert_eq!(window.end(calls[0], Outcome::Unknown, now), None);
+    assert_eq!(window.room(now), 1);
+}
+
+#[test]
+fn after_an_outage_it_starts_with_one_call_and_grows_by_one_an_answer() {
+    let now = Instant::now();
+    let mut window = Concurrency::new(1);
+    window.start_slowly();
+    let mut widths = Vec::new();
+    for _ in 0..6 {
+        let calls = start_all(&mut window, now);
+        widths.push(calls.len());
+        for call in calls {
+            window.end(call, Outcome::Served, now);
+        }
+    }
+    assert_eq!(widths, [1, 2, 4, 8, 16, 32]);
+    let call = window.start();
+    window.end(call, Outcome::Served, now);
+    assert_eq!(window.room(now), WIDEST, "it grows no further");
+}
+
+#[test]
+fn what_gets_no_answer_does_not_widen_it() {
+    let now = Instant::now();
+    let mut window = Concurrency::new(1);
+    window.start_slowly();
+    let call = window.start();
+    window.end(call, Outcome::Unknown, now);
+    assert_eq!(window.room(now), 1);
+}
+
+#[test]
+fn a_429_pauses_all_calls_for_as_long_as_it_asks_and_then_one_goes_first() {
+    let now = Instant::now();
+    let mut window = Concurrency::new(1);
+    let call = window.start();
+    assert_eq!(window.end(call, too_many(60), now), Some(Cause::TooMany));
+    let end = now + MINUTE;
+    assert_eq!(window.paused_until(now), Some(end));
+    assert_eq!(window.long_pause(now), Some(end));
+    let before = end.checked_sub(Duration::from_millis(1)).unwrap();
+    assert_eq!((window.room(before), window.room(end)), (0, 1));
+    let first = window.start();
+    assert_eq!(window.room(end), 0, "a second call beside the first one");
+    window.end(first, Outcome::Served, end);
+    assert_eq!(window.room(end), WIDEST / 2 + 1);
+}
+
+#[test]
+fn a_first_call_without_an_answer_is_followed_by_one_more_alone() {
+    let now = Instant::now();
+    let mut window = Concurrency::new(1);
+    let call = window.start();
+    window.end(call, too_many(60), now);
+    let first = window.start();
+    window.end(first, Outcome::Unknown, now + MINUTE);
+    assert_eq!(window.room(now + MINUTE), 1);
+}
+
+#[test]
+fn all_the_429s_of_one_burst_halve_the_window_once() {
+    let now = Instant::now();
+    let mut window = Concurrency::new(1);
+    let calls = start_all(&mut window, now);
+    let begun = calls.into_iter().map(|c| window.end(c, too_many(1), now));
+    assert_eq!(begun.flatten().count(), 1);
+    let later = now + MINUTE;
+    let first = window.start();
+    window.end(first, Outcome::Served, later);
+    assert_eq!(window.room(later), WIDEST / 2 + 1);
+}
+
+#[test]
+fn a_later_429_of_the_burst_that_asks_for_more_is_given_it() {
+    let now = Instant::now();
+    let mut window = Concurrency::new(1);
+    let calls = [window.start(), window.start(), window.start()];
+    window.end(calls[0], too_many(10), now);
+    window.end(calls[1], too_many(60), now);
+    window.end(calls[2], too_many(2), now);
+    assert_eq!(window.paused_until(now), Some(now + MINUTE));
+}
+
+#[test]
+fn calls_from_before_the_pause_neither_end_it_nor_widen_the_window() {
+    let now = Instant::now();
+    let mut window = Concurrency::new(1);
+    let calls = [window.start(), window.start()];
+    window.end(calls[0], too_many(60), now);
+    window.end(calls[1], Outcome::Served, now);
+    assert_eq!(window.room(now), 0);
+    assert_eq!(window.room(now + MINUTE), 1);
+}
+
+#[test]
+fn a_429_that_names_no_time_pauses_longer_each_time_within_bounds() {
+    let mut now = Instant::now();
+    let mut window = Concurrency::new(7);
+    let mut waits = Vec::new();
+    for _ in 0..14 {
+        let call = window.start();
+        window.end(call, Outcome::TooMany(None), now);
+        let until = window.paused_until(now).unwrap();
+        waits.push(until - now);
+        now = until;
+    }
+    assert!(waits[0] < SILENT && waits[6] > waits[0] && waits[13] > waits[6]);
+    assert!(waits.iter().all(|wait| *wait <= Duration::from_mins(5)));
+    assert_eq!(window.size, 1, "it never closes");
+    let call = window.start();
+    window.end(call, Outcome::Served, now);
+    let call = window.start();
+    window.end(call, Outcome::TooMany(None), now);
+    let again = window.paused_until(now).unwrap() - now;
+    assert!(again < SILENT, "what was served is not forgotten");
+    assert_eq!(window.long_pause(now), None);
+}
+
+#[test]
+fn three_calls_in_a_row_without_an_answer_pause_all_for_a_moment_and_then_one_goes_first() {
+    let mut now = Instant::now();
+    let mut window = Concurrency::new(1);
+    let calls = start_all(&mut window, now);
+    let begun: Vec<_> = calls
+        .into_iter()
+        .map(|call| window.end(call, Outcome::Lost, now))
+        .collect();
+    assert_eq!(begun[..3], [None, None, Some(Cause::Lost)]);
+    assert!(begun[3..].iter().all(Option::is_none), "of one burst");
+    for _ in 0..20 {
+        let until = window.paused_until(now).unwrap();
+        assert!(until - now <= Duration::from_secs(2));
+        assert_eq!(window.long_pause(now), None);
+        now = until;
+        assert_eq!(window.room(now), 1);
+        let first = window.start();
+        assert_eq!(
+            window.end(first, Outcome::Lost, now),
+            Some(Cause::Lost),
+            "the first one again"
+        );
+    }
+    now = window.paused_until(now).unwrap();
+    let first = window.start();
+    window.end(first, Outcome::Served, now);
+    assert_eq!(window.room(now), 2, "it starts slowly");
+}
+
+#[test]
+fn calls_without_an_answer_among_others_that_have_one_pause_nothing() {
+    let now = Instant::now();
+    let mut window = Concurrency::new(1);
+    for _ in 0..20 {
+        for outcome in [Outcome::Lost, Outcome::Lost, Outcome::Served] {
+            let call = window.start();
+            assert_eq!(window.end(call, outcome, now), None);
+        }
+    }
+    assert_eq!(window.room(now), WIDEST);
+}
+
+#[test]
+fn an_absurd_retry_after_is_clamped() {
+    let now = Instant::now();
+    let mut window = Concurrency::new(1);
+    let call = window.start();
+    window.end(call, too_many(u64::MAX), now);
+    assert_eq!(
+        window.paused_until(now),
+        Some(now + Duration::from_mins(10))
+    );
+}
+
+#[test]
+fn an_answer_is_judged_by_kind_status_and_the_word_retryable() {
+    let failure = |kind, http_status, retryable| Failure {
+        kind,
+        http_status,
+        code: None,
+        request_id: None,
+        retryable,
+        retry_after: Some(MINUTE),
+        message: String::new(),
+    };
+    let of = |f: Failure| Outcome::of::<()>(Err(&f));
+    let (problem, bare) = (FailureKind::Problem, FailureKind::Bare);
+    let paused = Outcome::TooMany(Some(MINUTE));
+    assert_eq!(Outcome::of(Ok(&())), Outcome::Served);
+    assert_eq!(of(failure(problem, Some(429), Some(true))), paused);
+    assert_eq!(of(failure(bare, Some(429), None)), paused);
+    assert_eq!(
+        of(failure(problem, Some(429), Some(false))),
+        Outcome::Served
+    );
+    assert_eq!(of(failure(problem, Some(422), None)), Outcome::Served);
+    for (kind, status) in [
+        (problem, Some(401)),
+        (problem, Some(503)),
+        (bare, Some(404)),
+        (FailureKind::Unreadable, Some(200)),
+        (FailureKind::NotSent, None),
+    ] {
+        assert_eq!(of(failure(kind, status, None)), Outcome::Unknown);
+    }
+    for (kind, status) in [(bare, Some(502)), (FailureKind::Transport, None)] {
+        assert_eq!(of(failure(kind, status, None)), Outcome::Lost);
+    }
+}

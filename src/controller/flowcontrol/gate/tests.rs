@@ -1,0 +1,128 @@
+#![allow(clippy::unwrap_used, reason = "a test stops at what it did not expect")]
+
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+
+use crate::controller::{flowcontrol::concurrency::WIDEST, state::workspaces::key};
+
+use super::*;
+
+/// Longer than any wait of a test; only a hang reaches it.
+const PATIENCE: Duration = Duration::from_mins(1);
+
+fn gate() -> Arc<Gate> {
+    Arc::new(Gate::new(key(), Arc::new(Metrics::new())))
+}
+
+/// As many permits as the gate allows.
+fn full(gate: &Arc<Gate>) -> Vec<Permit> {
+    let calls: Vec<_> = std::iter::from_fn(|| gate.permit_at_once()).collect();
+    assert_eq!(calls.len(), WIDEST as usize);
+    calls
+}
+
+fn answered_429(permit: Permit, seconds: u64) {
+    permit.ended(Outcome::TooMany(Some(Duration::from_secs(seconds))));
+}
+
+/// Tasks parked on a permit, after the gate has queued each.
+async fn parked(gate: &Arc<Gate>, count: usize) -> Vec<tokio::task::JoinHandle<Permit>> {
+    let before = lock(&gate.state).queue.waiting();
+    let wait = |gate: Arc<Gate>| async move { gate.permit_for("team").await };
+    let tasks = (0..count)
+        .map(|_| tokio::spawn(wait(Arc::clone(gate))))
+        .collect();
+    while lock(&gate.state).queue.waiting() < before + count {
+        tokio::task::yield_now().await;
+    }
+    tasks
+}
+
+#[test]
+fn the_room_of_a_call_is_given_back_however_it_ends() {
+    let gate = gate();
+    let mut calls = full(&gate);
+    // A task that is aborted drops its permit.
+    drop(calls.pop());
+    let call = gate.permit_at_once().unwrap();
+    let panicked = catch_unwind(AssertUnwindSafe(move || {
+        let _call = call;
+        resume_unwind(Box::new("a call panics"));
+    }));
+    assert!(panicked.is_err());
+    calls.push(gate.permit_at_once().unwrap());
+    assert!(gate.permit_at_once().is_none());
+    assert_eq!(gate.metrics.calls_in_flight.get(), i64::from(WIDEST));
+    drop(calls);
+    assert_eq!(gate.metrics.calls_in_flight.get(), 0);
+}
+
+#[tokio::test]
+async fn a_call_that_ends_lets_the_one_go_that_came_first() {
+    let gate = gate();
+    let mut calls = full(&gate);
+    let first = parked(&gate, 1).await.remove(0);
+    let second = parked(&gate, 1).await.remove(0);
+    assert_eq!(gate.metrics.calls_waiting.get(), 2);
+    drop(calls.pop());
+    let granted = tokio::time::timeout(PATIENCE, first)
+        .await
+        .unwrap()
+        .unwrap();
+    assert!(!second.is_finished());
+    drop(granted);
+    assert!(tokio::time::timeout(PATIENCE, second).await.is_ok());
+    assert_eq!(gate.metrics.calls_waiting.get(), 0);
+}
+
+#[tokio::test]
+async fn a_long_pause_is_heard_by_those_that_wait_and_a_short_one_is_not() {
+    for (seconds, long) in [(1, false), (60, true)] {
+        let gate = gate();
+        let mut calls = full(&gate);
+        let heard = gate.next_long_pause();
+        tokio::pin!(heard);
+        heard.as_mut().enable();
+        answered_429(calls.pop().unwrap(), seconds);
+        assert_eq!(futures::poll!(heard).is_ready(), long, "{seconds} s");
+        assert_eq!(gate.long_pause().is_some(), long);
+    }
+}
+
+#[tokio::test]
+async fn one_that_gave_up_keeps_its_turn_from_no_other_and_counts_no_more() {
+    let gate = gate();
+    let mut calls = full(&gate);
+    let mut tasks = parked(&gate, 2).await;
+    let gave_up = tasks.remove(0);
+    gave_up.abort();
+    assert!(gave_up.await.is_err());
+    assert_eq!(gate.metrics.calls_waiting.get(), 1);
+    drop(calls.pop());
+    let next = tasks.remove(0);
+    assert!(tokio::time::timeout(PATIENCE, next).await.is_ok());
+}
+
+#[tokio::test]
+async fn a_permit_that_is_given_back_unused_is_none_to_the_rate_limit() {
+    let gate = gate();
+    gate.limit(Some(RateLimit {
+        requests_per_second: Some(1),
+        burst: Some(1),
+    }));
+    for _ in 0..100 {
+        drop(gate.permit_at_once().unwrap());
+    }
+    let mut used = gate.permit_at_once().unwrap();
+    used.begin();
+    drop(used);
+    assert!(gate.permit_at_once().is_none());
+}
+
+#[tokio::test]
+async fn the_end_of_a_pause_is_noticed_by_itself() {
+    let gate = gate();
+    answered_429(gate.permit_at_once().unwrap(), 1);
+    assert!(gate.permit_at_once().is_none());
+    let granted = tokio::time::timeout(PATIENCE, gate.permit_for("team")).await;
+    assert!(granted.is_ok());
+}

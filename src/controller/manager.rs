@@ -1,0 +1,279 @@
+//! Starts the loops, reports when they are ready, and shuts them down in order.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use futures::FutureExt;
+use futures::future::{BoxFuture, join_all};
+use kube::{
+    Api,
+    runtime::reflector::{store, store::Writer},
+};
+use tokio::runtime::Handle;
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+use tokio_util::sync::CancellationToken;
+
+use crate::api::{ClusterWorkspace, Run, Workspace};
+
+use super::{
+    apiserver::{
+        controller::{Host, Loop},
+        scope::Scope,
+        trigger::Trigger,
+    },
+    context::{Config, Context, NamespaceMeta, Shared},
+    enqueue,
+    flowcontrol::stream_slots,
+    leader::Leading,
+    metrics::{Format, Metrics, Rendered},
+    object_metrics,
+    run::{self, garbage_collector, permits, shutdown},
+    state::runs::CallEvent,
+    wall_clock, watch_events,
+    workspace::{self, namespaces, secret_watcher},
+};
+
+/// Concurrency of the reconciles of Workspaces; in kube, 0 means unlimited. The calls of their checks are limited
+/// fairly by `probe_slots`; a check that waits for a slot must not delay another Workspace.
+const UNBOUNDED: u16 = 0;
+
+/// The controller, ready to run.
+pub struct Controller {
+    ctx: Arc<Context>,
+    scopes: Vec<Scope>,
+    runs: Vec<Loop<Run>>,
+    workspaces: Vec<Loop<Workspace>>,
+    /// One, or none if ClusterWorkspaces are not served; likewise the namespaces of each scope.
+    cluster_workspaces: Option<Loop<ClusterWorkspace>>,
+    namespaces: Vec<(Scope, Writer<NamespaceMeta>)>,
+    call_events: UnboundedReceiver<CallEvent>,
+}
+
+/// Interface for the health server, usable from any thread.
+#[derive(Clone)]
+pub struct Probe {
+    ctx: Arc<Context>,
+    /// The controller's runtime.
+    runtime: Handle,
+    rendered: Arc<Rendered>,
+}
+
+impl Controller {
+    /// Sets everything up; nothing runs before [`Controller::run`]. `shutdown` ends it. Before it leads it only fills
+    /// its caches, so that a takeover begins with filled ones.
+    pub fn new(
+        client: kube::Client,
+        config: Config,
+        metrics: Arc<Metrics>,
+        leading: Leading,
+        shutdown: CancellationToken,
+    ) -> Self {
+        let scopes = Scope::of(&config.namespaces);
+        let each = usize::from(config.max_concurrent_reconciles);
+        metrics.set_max_workers("run", each * scopes.len());
+        let (run_trigger, run_wakes) = Trigger::new(&scopes);
+        let (workspace_trigger, workspace_wakes) = Trigger::new(&scopes);
+        let runs: Vec<_> = (scopes.iter().cloned().zip(run_wakes))
+            .map(|(scope, wakes)| Loop::new("run", scope, wakes))
+            .collect();
+        let workspaces: Vec<_> = (scopes.iter().cloned().zip(workspace_wakes))
+            .map(|(scope, wakes)| Loop::new("workspace", scope, wakes))
+            .collect();
+        let served = config.cluster_workspaces;
+        let (cluster_workspace_trigger, cluster_wakes) = Trigger::new(&[Scope::All]);
+        let cluster_workspaces = cluster_wakes
+            .into_iter()
+            .next()
+            .filter(|_| served)
+            .map(|wakes| Loop::new("clusterworkspace", Scope::All, wakes));
+        let (labels, namespaces): (Vec<_>, Vec<_>) = scopes
+            .iter()
+            .filter(|_| served)
+            .map(|scope| {
+                let (reader, writer) = store();
+                (reader, (scope.clone(), writer))
+            })
+            .unzip();
+        let shared = Shared {
+            client,
+            config,
+            run_trigger,
+            workspace_trigger,
+            cluster_workspace_trigger,
+            cluster_stores: cluster_workspaces
+                .iter()
+                .map(|l| l.reader.clone())
+                .collect(),
+            namespaces: labels,
+            run_stores: runs.iter().map(|l| l.reader.clone()).collect(),
+            workspace_stores: workspaces.iter().map(|l| l.reader.clone()).collect(),
+            metrics,
+            leading,
+            shutdown,
+        };
+        let (sender, call_events) = unbounded_channel();
+        let ctx = Arc::new(Context::new(shared, sender));
+        Self {
+            ctx,
+            scopes,
+            runs,
+            workspaces,
+            cluster_workspaces,
+            namespaces,
+            call_events,
+        }
+    }
+
+    /// Interface for the health server. Must be called on the controller's runtime.
+    pub fn probe(&self) -> Probe {
+        Probe {
+            ctx: Arc::clone(&self.ctx),
+            runtime: Handle::current(),
+            rendered: Arc::default(),
+        }
+    }
+
+    /// Runs until shutdown, then until the reconciles and calls in flight have ended. Returns whether shutdown was
+    /// requested. A loop that ends early shuts down the others.
+    pub async fn run(self) -> bool {
+        let Self {
+            ctx,
+            scopes,
+            runs,
+            workspaces,
+            cluster_workspaces,
+            namespaces,
+            call_events,
+        } = self;
+        let concurrency = ctx.config.max_concurrent_reconciles;
+        let mut run_loops: Vec<BoxFuture<'static, ()>> = Vec::new();
+        let mut tasks: Vec<BoxFuture<'static, ()>> = Vec::new();
+        for (scope, (run_loop, workspace_loop)) in
+            scopes.iter().zip(runs.into_iter().zip(workspaces))
+        {
+            let api = scope.api::<Run>(ctx.client.clone());
+            let served = run_loop.serve(
+                api,
+                Arc::clone(&ctx),
+                concurrency,
+                run::reconcile::reconcile,
+                watch_events::runs,
+            );
+            run_loops.push(served.boxed());
+            let api = scope.api::<Workspace>(ctx.client.clone());
+            let served = workspace_loop.serve(
+                api,
+                Arc::clone(&ctx),
+                UNBOUNDED,
+                workspace::reconcile::reconcile,
+                watch_events::workspaces,
+            );
+            tasks.push(served.boxed());
+        }
+        if let Some(cluster_workspaces) = cluster_workspaces {
+            let served = cluster_workspaces.serve(
+                Api::all(ctx.client.clone()),
+                Arc::clone(&ctx),
+                UNBOUNDED,
+                workspace::reconcile::reconcile,
+                watch_events::workspaces,
+            );
+            tasks.push(served.boxed());
+        }
+        for (scope, writer) in namespaces {
+            tasks.push(namespaces::follow(Arc::clone(&ctx), scope, writer).boxed());
+        }
+        let delivery = tokio::spawn(Arc::clone(&ctx.recorder).deliver());
+        tasks.push(garbage_collector::run(Arc::clone(&ctx)).boxed());
+        tasks.push(stream_slots::run(Arc::clone(&ctx.streams), ctx.shutdown.clone()).boxed());
+        tasks.push(secret_watcher::run(Arc::clone(&ctx)).boxed());
+        tasks.push(wall_clock::run(Arc::clone(&ctx)).boxed());
+        let asked = &ctx.shutdown;
+        // Outcomes of calls are written as soon as no reconcile is in flight, even if the check of a Workspace still
+        // waits.
+        let runs = async {
+            let early = all(run_loops, asked).await;
+            shutdown::end(&ctx).await;
+            early
+        };
+        let serving = tokio::spawn(permits::serve(Arc::clone(&ctx), call_events));
+        let (runs_early, early) = tokio::join!(runs, all(tasks, asked));
+        serving.abort();
+        for entry in ctx.tracked_runs.all() {
+            entry.close_stream();
+        }
+        ctx.recorder.close(delivery).await;
+        !(runs_early || early)
+    }
+}
+
+impl Host for Context {
+    fn watch_timeout(&self) -> Duration {
+        self.config.watch_timeout
+    }
+
+    fn metrics(&self) -> &Metrics {
+        &self.metrics
+    }
+
+    fn leading(&self) -> &Leading {
+        &self.leading
+    }
+
+    fn shutdown(&self) -> &CancellationToken {
+        &self.shutdown
+    }
+
+    fn synced(&self) -> bool {
+        Context::synced(self)
+    }
+
+    fn store_filled(&self) {
+        enqueue::store_filled(self);
+    }
+}
+
+/// Runs the tasks until all have ended. If one ends early, all are shut down: its objects would be served by no loop,
+/// and a restart is better. Returns whether one ended early.
+async fn all(tasks: Vec<BoxFuture<'static, ()>>, shutdown: &CancellationToken) -> bool {
+    let watched = tasks.into_iter().map(|task| async move {
+        let ended = tokio::spawn(task).await;
+        let early = !shutdown.is_cancelled();
+        if early {
+            tracing::error!(
+                panicked = ended.is_err(),
+                "a loop ended unexpectedly; shutting down"
+            );
+            shutdown.cancel();
+        }
+        early
+    });
+    join_all(watched).await.contains(&true)
+}
+
+impl Probe {
+    /// Whether the caches are in sync. The service's state doesn't count: restarting the operator would not help.
+    pub fn ready(&self) -> bool {
+        self.ctx.synced()
+    }
+
+    /// Whether the controller's own runtime runs a task; waits until it has.
+    pub async fn alive(&self) -> bool {
+        self.runtime.spawn(async {}).await.is_ok()
+    }
+
+    /// The metrics in the format that Prometheus scrapes, at most a second old.
+    pub fn metrics(&self, format: Format) -> Result<Bytes, std::fmt::Error> {
+        self.rendered.text(format, Instant::now(), || {
+            // Counted only by the leader, so that the sum over all operators is correct.
+            if self.ctx.leading.holds() {
+                object_metrics::take(&self.ctx);
+            }
+            let metrics = &self.ctx.metrics;
+            metrics.in_sync.set(i64::from(self.ready()));
+            metrics.set_tasks(self.runtime.metrics().num_alive_tasks());
+            metrics.encode(format)
+        })
+    }
+}

@@ -1,0 +1,52 @@
+//! The gauges of Runs and Workspaces, set at scrape time from the indexes' counts, without reading any object.
+
+use crate::api::workspace_ref::WorkspaceKind;
+use crate::clock::wall;
+
+use super::{
+    context::Context,
+    metrics::{
+        Metrics,
+        catalogue::{NOT_READY, PHASES, READY, STALLED},
+    },
+    state::index::{RunCounts, WorkspaceCounts},
+};
+
+pub(crate) fn take(ctx: &Context) {
+    runs(&ctx.metrics, &ctx.run_index.counts());
+    ctx.metrics
+        .remembered
+        .set(i64::try_from(ctx.tracked_runs.count()).unwrap_or(i64::MAX));
+    let own = ctx.workspace_index(WorkspaceKind::Workspace).counts();
+    let shared = ctx
+        .workspace_index(WorkspaceKind::ClusterWorkspace)
+        .counts();
+    workspaces(&ctx.metrics, &own, &shared);
+}
+
+fn runs(metrics: &Metrics, counts: &RunCounts) {
+    for (phase, count) in PHASES.iter().zip(counts.phases) {
+        metrics.set_runs(phase, count);
+    }
+    for (reason, count) in STALLED.iter().zip(counts.stalled) {
+        metrics.set_stalled(reason, count);
+    }
+    metrics
+        .runs_in_doubt
+        .set(i64::try_from(counts.in_doubt).unwrap_or(i64::MAX));
+    // The intent's time was taken from the wall clock.
+    let age = |since| wall().duration_since(since).as_secs().max(0);
+    metrics.oldest_doubt.set(counts.oldest_doubt.map_or(0, age));
+}
+
+fn workspaces(metrics: &Metrics, own: &WorkspaceCounts, shared: &WorkspaceCounts) {
+    for (kind, counts) in [("Workspace", own), ("ClusterWorkspace", shared)] {
+        for (shown, count) in READY.iter().zip(counts.ready) {
+            metrics.set_workspaces(kind, shown, count);
+        }
+    }
+    let both = own.not_ready.iter().zip(shared.not_ready);
+    for (reason, (own, shared)) in NOT_READY.iter().zip(both) {
+        metrics.set_not_ready(reason, own + shared);
+    }
+}

@@ -1,0 +1,280 @@
+//! Calls to the service, each in a task of its own: a hanging service delays no other object and no other Workspace. A
+//! waiting call is a task parked on its permit. Once it has the permit, the Run is decided again
+//! ([`permits`](super::permits)).
+
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use futures::FutureExt;
+use kube::ResourceExt;
+use tokio::time::{Instant, sleep, sleep_until};
+
+use crate::api::WorkspaceKey;
+use crate::controller::{
+    apiserver::patch,
+    context::Context,
+    flowcontrol::{
+        concurrency::Outcome,
+        gate::{Gate, Permit},
+    },
+    leader,
+    state::{
+        runs::{CallEvent, LONG_WAIT, RunEntry, Waiting},
+        workspaces::{ClientSession, WorkspaceState},
+    },
+};
+use crate::decide::{
+    Effect, Learned,
+    response::answer::{Failure, FailureKind, RunView},
+};
+use crate::service::{CallError, IdempotencyKey, RunId};
+
+use super::{pass::Pass, policy::learn};
+
+/// Makes the call of `effect` with the permit of the pass, or as soon as the Workspace's gate gives one.
+pub(crate) fn start(
+    pass: &mut Pass<'_>,
+    key: &WorkspaceKey,
+    slot: &WorkspaceState,
+    effect: &Effect,
+) {
+    let Some(gate) = slot.live.as_ref().map(|live| &live.gate) else {
+        return;
+    };
+    let held = pass.permit.take().filter(|permit| permit.is_of(gate));
+    let Some(permit) = held.or_else(|| first_come(pass.entry, gate)) else {
+        park(pass.ctx, pass.entry, gate);
+        return;
+    };
+    pass.entry.stop_waiting();
+    pass.entry.with(|state| state.run.begin_call());
+    let task = Task {
+        ctx: Arc::clone(pass.ctx),
+        entry: Arc::clone(pass.entry),
+        version: pass.run.resource_version(),
+        key: key.clone(),
+        slot: slot.clone(),
+        effect: effect.clone(),
+    };
+    pass.ctx.calls.spawn(task.run(permit));
+}
+
+/// Permit without waiting. `None` if the Run already waits for one: it keeps its place in the queue.
+fn first_come(entry: &RunEntry, gate: &Arc<Gate>) -> Option<Permit> {
+    if waits_at(entry, gate) {
+        return None;
+    }
+    gate.permit_at_once()
+}
+
+fn waits_at(entry: &RunEntry, gate: &Arc<Gate>) -> bool {
+    entry.with(|state| {
+        let waiting = state.waiting.as_ref();
+        waiting
+            .is_some_and(|waiting| Arc::ptr_eq(&waiting.gate, gate) && !waiting.task.is_finished())
+    })
+}
+
+/// Parks a task on the permit, unless one is already parked.
+fn park(ctx: &Arc<Context>, entry: &Arc<RunEntry>, gate: &Arc<Gate>) {
+    if waits_at(entry, gate) {
+        return;
+    }
+    let since = Instant::now();
+    let parked = wait(Arc::clone(ctx), Arc::clone(entry), Arc::clone(gate), since);
+    // Spawned under the lock: the permit may come at once, and its handler takes this entry.
+    let before = entry.with(|state| {
+        state.waiting.replace(Waiting {
+            gate: Arc::clone(gate),
+            since,
+            task: tokio::spawn(parked).abort_handle(),
+        })
+    });
+    drop(before);
+}
+
+/// Waits for the permit. Meanwhile has the Run reconciled when its status changes: a long pause began, or the wait
+/// became long.
+async fn wait(ctx: Arc<Context>, entry: Arc<RunEntry>, gate: Arc<Gate>, since: Instant) {
+    let permit = gate.permit_for(&entry.namespace);
+    let pause = gate.next_long_pause();
+    tokio::pin!(permit, pause);
+    pause.as_mut().enable();
+    if gate.long_pause().is_some() {
+        enqueue(&ctx, &entry);
+    }
+    let mut shown = false;
+    loop {
+        tokio::select! {
+            permit = &mut permit => {
+                let entry = Arc::clone(&entry);
+                // The receiver is dropped only when no call is wanted.
+                let _ = ctx.call_events.send(CallEvent::Granted { entry, permit });
+                return;
+            }
+            () = &mut pause => {
+                pause.set(gate.next_long_pause());
+                pause.as_mut().enable();
+                enqueue(&ctx, &entry);
+            }
+            () = sleep_until(since + LONG_WAIT), if !shown => {
+                shown = true;
+                enqueue(&ctx, &entry);
+            }
+            () = ctx.shutdown.cancelled() => return,
+        }
+    }
+}
+
+/// Requests a reconcile; for a deleted object, the next pass of its cleanup.
+pub(crate) fn enqueue(ctx: &Context, entry: &RunEntry) {
+    entry.changed.notify_one();
+    ctx.run_trigger.wake(&entry.namespace, &entry.name);
+}
+
+struct Task {
+    ctx: Arc<Context>,
+    entry: Arc<RunEntry>,
+    /// The resourceVersion that policy decided on.
+    version: Option<String>,
+    key: WorkspaceKey,
+    slot: WorkspaceState,
+    effect: Effect,
+}
+
+impl Task {
+    async fn run(self, permit: Permit) {
+        let Self {
+            ctx, entry, slot, ..
+        } = &self;
+        if !ctx.may_begin() {
+            drop(permit);
+            entry.with(|state| state.run.drop_call());
+            if !ctx.shutdown.is_cancelled() {
+                sleep(leader::AGAIN).await;
+                enqueue(ctx, entry);
+            }
+            return;
+        }
+        let made = call(ctx, entry, &self.key, slot, &self.effect, permit);
+        if AssertUnwindSafe(made).catch_unwind().await.is_err() {
+            ctx.metrics.panicked("run");
+            entry.with(|state| state.quarantined.clone_from(&self.version));
+            tracing::error!(
+                k8s.namespace.name = %entry.namespace, run.name = %entry.name, run.uid = %entry.uid,
+                "a call panicked; the Run is left alone until it changes"
+            );
+        }
+        entry.with(|state| state.run.end_call());
+        entry.changed.notify_one();
+        if ctx.shutdown.is_cancelled() {
+            // No loop serves the Run now. The manager ends only after it has handled this event.
+            let _ = ctx.call_events.send(CallEvent::Ended {
+                entry: Arc::clone(entry),
+                counted: ctx.calls.token(),
+            });
+            return;
+        }
+        ctx.run_trigger.wake(&entry.namespace, &entry.name);
+        if !ctx.present(entry) {
+            ctx.absent.tell(&entry.uid);
+        }
+    }
+}
+
+/// Makes one call to the service, and records its outcome with the gate and in memory. Has the Workspace checked if the
+/// answer requires it.
+async fn call(
+    ctx: &Context,
+    entry: &RunEntry,
+    key: &WorkspaceKey,
+    slot: &WorkspaceState,
+    effect: &Effect,
+    mut permit: Permit,
+) {
+    let Some(live) = &slot.live else {
+        return;
+    };
+    permit.begin();
+    let (news, answer) = match effect {
+        Effect::Submit { key, body } => {
+            learn(ctx, entry, slot, Learned::SubmitStarted);
+            let answer = create(live, key, body).await;
+            (Learned::Submitted(answer.clone()), answer)
+        }
+        Effect::Refresh { run_id } => {
+            learn(ctx, entry, slot, Learned::RefreshStarted);
+            let answer = with_run(run_id, async |id| {
+                live.client.get_run(&live.credentials, id).await
+            })
+            .await;
+            (Learned::Refreshed(answer.clone()), answer)
+        }
+        Effect::Cancel { run_id } => {
+            let answer = with_run(run_id, async |id| {
+                live.client.cancel_run(&live.credentials, id).await
+            })
+            .await;
+            (Learned::CancelAnswered(answer.clone()), answer)
+        }
+        Effect::WriteIntent { .. } | Effect::Release { .. } | Effect::Delete => return,
+    };
+    learn(ctx, entry, slot, news);
+    // After `learn`: policy uses the memory to decide on the capacity freed here.
+    permit.ended(Outcome::of(answer.as_ref()));
+    if let Err(failure) = answer {
+        failed(ctx, entry, key, live, effect, &failure);
+    }
+}
+
+async fn create(live: &ClientSession, key: &str, body: &[u8]) -> Result<RunView, Failure> {
+    let key = IdempotencyKey::parse(key).map_err(|error| not_sent(&error))?;
+    let body = Bytes::copy_from_slice(body);
+    live.client
+        .create_run(&live.credentials, &key, body)
+        .await
+        .map_err(|error| Failure::from(&error))
+}
+
+async fn with_run(
+    run_id: &str,
+    call: impl AsyncFnOnce(&RunId) -> Result<RunView, CallError>,
+) -> Result<RunView, Failure> {
+    let run_id = RunId::parse(run_id).map_err(|error| not_sent(&error))?;
+    call(&run_id).await.map_err(|error| Failure::from(&error))
+}
+
+fn not_sent(error: &dyn std::error::Error) -> Failure {
+    Failure {
+        kind: FailureKind::NotSent,
+        http_status: None,
+        code: None,
+        request_id: None,
+        retryable: None,
+        retry_after: None,
+        message: error.to_string(),
+    }
+}
+
+fn failed(
+    ctx: &Context,
+    entry: &RunEntry,
+    key: &WorkspaceKey,
+    live: &ClientSession,
+    effect: &Effect,
+    failure: &Failure,
+) {
+    tracing::warn!(
+        k8s.namespace.name = %entry.namespace,
+        run.name = %entry.name,
+        run.uid = %entry.uid,
+        call = patch::effect_name(effect),
+        http.status = failure.http_status,
+        code = failure.code.as_deref(),
+        request.id = failure.request_id.as_deref(),
+        error = %failure.message,
+        "a call to the service failed"
+    );
+    ctx.suspect(key, live.number, failure);
+}

@@ -1,0 +1,132 @@
+//! Carries out one effect and records its outcome. A call to the service is handed to [`calls`].
+
+use std::sync::Arc;
+
+use kube::ResourceExt;
+
+use crate::api::{
+    Intent, Run, WorkspaceKey,
+    intent::{End, IntentRecord},
+    names,
+};
+use crate::controller::{
+    apiserver::patch::{self, WriteError},
+    state::{runs::RunEntry, workspaces::WorkspaceState},
+};
+use crate::decide::{Effect, tracked_run::WriteFailure, workspace::in_use::needs_workspace};
+
+use super::{calls, idempotency, pass::Pass, policy};
+
+/// Outcome of an effect.
+pub(crate) enum Acted {
+    /// The object as written.
+    Object(Arc<Run>),
+    /// The memory changed, or policy must decide again; the object is unchanged.
+    Learned,
+    /// A call is in flight or waits for its permit.
+    Call,
+    /// The object is released.
+    Released,
+}
+
+/// Carries out `effect`. A call uses the session that policy saw.
+pub(crate) async fn carry_out(
+    pass: &mut Pass<'_>,
+    key: &WorkspaceKey,
+    slot: &WorkspaceState,
+    effect: &Effect,
+) -> Result<Acted, WriteError> {
+    tracing::debug!(run.uid = %pass.entry.uid, effect = patch::effect_name(effect), "acting");
+    match effect {
+        Effect::WriteIntent {
+            intent,
+            finalizer,
+            clean,
+        } => write_intent(pass, key, slot, (intent, *finalizer, *clean)).await,
+        // The object is deleted: nothing can be written.
+        Effect::Release { .. } if pass.deleted => Ok(Acted::Released),
+        Effect::Release { end } => release(pass, end.as_ref()).await,
+        Effect::Delete => match patch::delete(&pass.api, &pass.run).await {
+            Ok(()) | Err(WriteError::Gone) => Ok(Acted::Released),
+            Err(error) => Err(error),
+        },
+        Effect::Submit { .. } | Effect::Refresh { .. } | Effect::Cancel { .. } => {
+            calls::start(pass, key, slot, effect);
+            Ok(Acted::Call)
+        }
+    }
+}
+
+async fn write_intent(
+    pass: &mut Pass<'_>,
+    key: &WorkspaceKey,
+    slot: &WorkspaceState,
+    (intent, finalizer, clean): (&Intent, bool, bool),
+) -> Result<Acted, WriteError> {
+    let Pass {
+        ctx,
+        entry,
+        api,
+        run,
+        ..
+    } = pass;
+    // Only a first intent claims the key; a repair or a takeover already has it.
+    let first = intent.epoch == 1 && clean;
+    // A Workspace about to be deleted admits no submission; the next decision shows that.
+    let base_url = slot.view.place().map(|place| place.base_url.as_str());
+    let permit = (!needs_workspace(run, base_url)).then(|| ctx.workspaces.begin_submission(key));
+    if matches!(permit, Some(None)) {
+        return Ok(Acted::Learned);
+    }
+    if first && !idempotency::claim(ctx, run) {
+        return Ok(Acted::Learned);
+    }
+    let written = patch::write_intent(api, run, intent, finalizer).await;
+    // A claim without an intent would block other Runs. After a write without an answer the intent may stand. So it may
+    // after a conflict: the write may have been sent twice on the way and have met its own first copy.
+    let written = written.inspect_err(|error| {
+        if first && error.not_written() {
+            ctx.claims.release(&entry.uid);
+        }
+    })?;
+    let with = policy::learning(ctx, entry, slot);
+    entry.with(|state| state.run.intent_written(intent.clone(), clean, with));
+    Ok(Acted::Object(entry.wrote(written)))
+}
+
+/// Removes the finalizer; the intent keeps the Run's end.
+async fn release(pass: &Pass<'_>, end: Option<&End>) -> Result<Acted, WriteError> {
+    let Pass { entry, run, .. } = pass;
+    let kept = end.and_then(|end| with_end(run, entry, end));
+    let answer = patch::release(&pass.api, run, kept.as_ref()).await;
+    let last = |written: &Run| {
+        written.finalizers().is_empty() && run.metadata.deletion_timestamp.is_some()
+    };
+    let known = match &answer {
+        Ok(written) => Ok(last(written)),
+        Err(WriteError::Gone) => Err(WriteFailure::Deleted),
+        Err(_) => Err(WriteFailure::Other),
+    };
+    entry.with(|state| state.run.release_answered(known));
+    let written = answer?;
+    Ok(match known {
+        Ok(true) => Acted::Released,
+        _ => Acted::Object(entry.wrote(written)),
+    })
+}
+
+/// The intent with the Run's end, if the object has an intent.
+fn with_end(run: &Run, entry: &RunEntry, end: &End) -> Option<Intent> {
+    let annotation = run
+        .metadata
+        .annotations
+        .as_ref()
+        .and_then(|a| a.get(names::INTENT_ANNOTATION));
+    match IntentRecord::read(annotation.map(String::as_str), &entry.uid) {
+        IntentRecord::Own(intent) => Some(Intent {
+            end: Some(end.clone()),
+            ..*intent
+        }),
+        IntentRecord::Absent | IntentRecord::Foreign | IntentRecord::Unreadable => None,
+    }
+}

@@ -1,0 +1,71 @@
+//! One pass over one Run, whether its object exists or is deleted: the state that its steps share, and its result.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use kube::Api;
+
+use crate::api::{Run, RunStatus};
+use crate::controller::{
+    apiserver::scope::Scope, context::Context, flowcontrol::gate::Permit, state::runs::RunEntry,
+};
+
+/// State that the steps of a pass share.
+pub(crate) struct Pass<'a> {
+    pub(crate) ctx: &'a Arc<Context>,
+    pub(crate) entry: &'a Arc<RunEntry>,
+    pub(crate) api: Api<Run>,
+    /// The newest version of the object.
+    pub(crate) run: Arc<Run>,
+    /// The permit that the pass's call waited for.
+    pub(crate) permit: Option<Permit>,
+    /// The object is deleted without having been released: nothing can be written.
+    pub(crate) deleted: bool,
+    /// The last status that this pass wrote.
+    pub(crate) written: Option<RunStatus>,
+}
+
+/// Result of a pass.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Rest {
+    /// Nothing to do before this time or the next change.
+    Until(Option<Timestamp>),
+    /// A call is in flight or waits for its permit; its end requests a reconcile.
+    Call,
+    /// The object is released.
+    Released,
+}
+
+impl<'a> Pass<'a> {
+    /// A pass over the newest known version of the object.
+    pub(crate) fn new(
+        ctx: &'a Arc<Context>,
+        entry: &'a Arc<RunEntry>,
+        run: Arc<Run>,
+        permit: Option<Permit>,
+    ) -> Self {
+        let scope = Scope::Namespace(entry.namespace.clone());
+        Self {
+            ctx,
+            entry,
+            api: scope.api::<Run>(ctx.client.clone()),
+            run,
+            permit,
+            deleted: false,
+            written: None,
+        }
+    }
+
+    /// A pass over an object that is deleted without having been released.
+    pub(crate) fn over_deleted(
+        ctx: &'a Arc<Context>,
+        entry: &'a Arc<RunEntry>,
+        run: Arc<Run>,
+        permit: Option<Permit>,
+    ) -> Self {
+        Self {
+            deleted: true,
+            ..Self::new(ctx, entry, run, permit)
+        }
+    }
+}

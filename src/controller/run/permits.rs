@@ -1,0 +1,74 @@
+//! Handles the events of call tasks: a granted permit, with which the Run is decided again; and at shutdown the end of
+//! a call, whose outcome no loop would write.
+
+use std::sync::Arc;
+
+use tokio::sync::mpsc::UnboundedReceiver;
+use tokio::time::sleep;
+
+use crate::controller::{
+    context::Context,
+    flowcontrol::gate::Permit,
+    metrics::ReconcileResult,
+    state::runs::{CallEvent, RunEntry},
+};
+use crate::decide::tracked_run::{Activity, Presence};
+
+use super::{calls::enqueue, reconcile};
+
+/// Serves until it is aborted. Each event is handled in a task that counts as a call.
+pub(crate) async fn serve(ctx: Arc<Context>, mut events: UnboundedReceiver<CallEvent>) {
+    while let Some(event) = events.recv().await {
+        match event {
+            CallEvent::Granted { entry, permit } => {
+                ctx.calls.spawn(granted(Arc::clone(&ctx), entry, permit));
+            }
+            CallEvent::Ended { entry, counted } => {
+                let settled = reconcile::settle(Arc::clone(&ctx), entry);
+                ctx.calls.spawn(async move {
+                    settled.await;
+                    drop(counted);
+                });
+            }
+        }
+    }
+}
+
+/// Decides the Run again with the granted permit. A reconcile in flight takes the permit over.
+async fn granted(ctx: Arc<Context>, entry: Arc<RunEntry>, permit: Permit) {
+    let mut permit = Some(permit);
+    let (waited, begun) = entry.with(|state| {
+        let waited = state.waiting.take();
+        let cancelling = state.run.presence() == Presence::Cancelling;
+        if cancelling || state.run.activity() == Activity::Reconcile {
+            state.granted = permit.take();
+        }
+        let run = state.run.latest().cloned();
+        let begins = permit.is_some() && state.run.reconcilable();
+        (
+            waited,
+            run.filter(|_| begins && state.run.begin_reconcile()),
+        )
+    });
+    drop(waited);
+    match begun {
+        Some(run) => {
+            let (action, result) = reconcile::to_rest(&ctx, &entry, run, permit).await;
+            if result == ReconcileResult::panic {
+                ctx.metrics.panicked("run");
+                return;
+            }
+            if entry.with(|state| state.run.activity() == Activity::Call) {
+                return;
+            }
+            // The loop must schedule the next reconcile; after an error not before the pause.
+            let failed = matches!(result, ReconcileResult::conflict | ReconcileResult::error);
+            tokio::select! {
+                () = sleep(action.pause().filter(|_| failed).unwrap_or_default()) => {}
+                () = ctx.shutdown.cancelled() => return,
+            }
+            enqueue(&ctx, &entry);
+        }
+        None => entry.changed.notify_one(),
+    }
+}

@@ -1,0 +1,85 @@
+//! Asks policy, records the outcomes of effects, and publishes Events.
+
+use crate::api::{EventReason, Run, WorkspaceKey};
+use crate::clock::{now, wall};
+use crate::controller::{
+    context::Context,
+    state::{runs::RunEntry, workspaces::WorkspaceState},
+    workspace::namespaces,
+};
+use crate::decide::{self, Decision, Held, Learned, Learning, Observed};
+
+use super::idempotency;
+
+/// Asks policy. `deleted`: the object is deleted without having been released.
+pub(crate) fn decide(
+    ctx: &Context,
+    entry: &RunEntry,
+    key: &WorkspaceKey,
+    run: &Run,
+    slot: &WorkspaceState,
+    deleted: bool,
+) -> Decision {
+    let rival = idempotency::of(ctx, run);
+    let pause = slot.live.as_ref().and_then(|live| live.gate.long_pause());
+    let held = match pause {
+        Some(until) => Some(Held::Paused { until }),
+        None => entry.waits_long().then_some(Held::Queued),
+    };
+    let namespace_allowed = namespaces::allowed(ctx, key, &entry.namespace);
+    entry.with(|state| {
+        let observed = Observed {
+            run,
+            workspace: &slot.view,
+            namespace_allowed,
+            memory: &state.run.memory,
+            key_rival: rival.as_deref(),
+            vanished: deleted,
+            stream: state.streaming,
+            held,
+            contract: &ctx.config.contract,
+            settings: &ctx.config.settings,
+            now: now(),
+            wall: wall(),
+        };
+        decide::decide(&observed)
+    })
+}
+
+/// Inputs for recording something about this Run in memory now.
+pub(crate) fn learning<'a>(
+    ctx: &'a Context,
+    entry: &'a RunEntry,
+    slot: &WorkspaceState,
+) -> Learning<'a> {
+    Learning {
+        contract: &ctx.config.contract,
+        uid: &entry.uid,
+        session: slot.live.as_ref().map_or(0, |live| live.number),
+        now: now(),
+        wall: wall(),
+    }
+}
+
+/// Records the outcome of an effect in memory.
+pub(crate) fn learn(ctx: &Context, entry: &RunEntry, slot: &WorkspaceState, news: Learned) {
+    let with = learning(ctx, entry, slot);
+    entry.with(|state| state.run.memory.learn(news, with));
+}
+
+/// Publishes Events for changes that the status now shows for the first time, and for the coming effect.
+pub(crate) fn publish(ctx: &Context, entry: &RunEntry, run: &Run, decision: &Decision) {
+    if decision.notes.is_empty() {
+        return;
+    }
+    let speech = entry.with(|state| state.run.memory.correlator.tell(&decision.notes, now()));
+    for news in &speech.news {
+        if news.reason == EventReason::CancelUnconfirmed {
+            ctx.metrics.cancel_unconfirmed.inc();
+        }
+        tracing::info!(
+            run.uid = %entry.uid, event.reason = news.reason.as_str(), note = news.message, "publishing Event"
+        );
+    }
+    ctx.recorder.publish(run, &speech);
+}

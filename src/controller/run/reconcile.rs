@@ -1,0 +1,222 @@
+//! The reconcile of a Run: from the watched object to the time of the next reconcile.
+
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::FutureExt;
+use jiff::Timestamp;
+use kube::{Resource, ResourceExt};
+
+use crate::api::Run;
+use crate::clock::{until, wall};
+use crate::controller::{
+    apiserver::{Guarded, controller::Action, patch::WriteError, scope::Scope},
+    context::Context,
+    flowcontrol::gate::Permit,
+    metrics::ReconcileResult,
+    state::runs::{RunEntry, State},
+    undecodable,
+};
+use crate::decide::backoff;
+use crate::util::error_chain;
+
+use super::{
+    live_read::{self, Found},
+    pass::{Pass, Rest},
+};
+
+/// Pause after a first conflict; usually the watch delivers the newer object earlier. If it doesn't, pauses grow up to
+/// `AFTER_REFUSAL`.
+const AFTER_CONFLICT: Duration = Duration::from_millis(500);
+/// Number of conflicts in a row from which the object is read live.
+const CONFLICTS: u32 = 2;
+/// Pause after the API server refused a write.
+const AFTER_REFUSAL: Duration = Duration::from_mins(1);
+
+/// Reconciles one object. Never fails: an error determines when it is requeued.
+pub async fn reconcile(object: Arc<Guarded<Run>>, ctx: Arc<Context>) -> (Action, ReconcileResult) {
+    // 1. An object that can't be decoded is left alone until it changes; its status shows that.
+    let Ok(run) = &object.0 else {
+        let again = show_undecodable(&ctx, &object).await;
+        return (again, ReconcileResult::error);
+    };
+    // 2. The newest version that this process knows: its own last write may be ahead of the watch.
+    let run = Arc::new(run.clone());
+    let entry = ctx.tracked_runs.entry(&run);
+    // 3. One operation at a time: a call in flight requests a reconcile at its end.
+    match entry.with(|state| admit(state, run)) {
+        Admission::Begin(run) => to_rest(&ctx, &entry, run, None).await,
+        Admission::LeftAlone => {
+            entry.stop_waiting();
+            (Action::await_change(), ReconcileResult::success)
+        }
+        Admission::Busy => (Action::await_change(), ReconcileResult::success),
+    }
+}
+
+/// Result of asking to begin a reconcile.
+enum Admission {
+    /// It begins, with this version.
+    Begin(Arc<Run>),
+    /// None begins until the object changes.
+    LeftAlone,
+    /// Something is in flight, which requests another reconcile at its end.
+    Busy,
+}
+
+fn admit(state: &mut State, seen: Arc<Run>) -> Admission {
+    let panicked = state.quarantined.is_some() && state.quarantined == seen.resource_version();
+    if panicked || !state.run.reconcilable() {
+        return Admission::LeftAlone;
+    }
+    match state.run.begin_reconcile_of(seen) {
+        Some(newest) => Admission::Begin(newest),
+        None => Admission::Busy,
+    }
+}
+
+/// Runs passes until nothing is left to do now. A further pass follows if a permit was granted or a reconcile was
+/// requested meanwhile.
+pub(crate) async fn to_rest(
+    ctx: &Arc<Context>,
+    entry: &Arc<RunEntry>,
+    mut run: Arc<Run>,
+    mut permit: Option<Permit>,
+) -> (Action, ReconcileResult) {
+    loop {
+        let ended = one_pass(ctx, entry, run, permit).await;
+        let next = entry.with(|state| {
+            let asked = state.run.end_reconcile();
+            let granted = state.granted.take();
+            let wanted = asked.is_some() || granted.is_some();
+            let begins = wanted && ended.1 != ReconcileResult::panic && state.run.reconcilable();
+            let seen = asked.or_else(|| state.run.latest().cloned());
+            let begun = seen.filter(|_| begins);
+            let begun = begun.and_then(|seen| state.run.begin_reconcile_of(seen));
+            (begun, granted)
+        });
+        let (Some(latest), granted) = next else {
+            if !ctx.present(entry) {
+                // The object was deleted meanwhile, while the garbage collector found it busy.
+                ctx.absent.tell(&entry.uid);
+            }
+            return ended;
+        };
+        (run, permit) = (latest, granted);
+    }
+}
+
+/// One pass. After a panic only this object is left alone.
+async fn one_pass(
+    ctx: &Arc<Context>,
+    entry: &Arc<RunEntry>,
+    run: Arc<Run>,
+    permit: Option<Permit>,
+) -> (Action, ReconcileResult) {
+    let version = run.resource_version();
+    let pass = Pass::new(ctx, entry, run, permit).run();
+    match AssertUnwindSafe(pass).catch_unwind().await {
+        Ok(Ok(Rest::Call)) => (Action::await_change(), ReconcileResult::success),
+        Ok(Ok(Rest::Until(again))) => {
+            entry.stop_waiting();
+            next_look(again)
+        }
+        Ok(Ok(Rest::Released)) => {
+            entry.stop_waiting();
+            next_look(None)
+        }
+        Ok(Err(WriteError::Conflict)) => contradicted(ctx, entry, true).await,
+        Ok(Err(WriteError::Gone)) => contradicted(ctx, entry, false).await,
+        Ok(Err(error)) => after_write_error(entry, &error),
+        Err(_) => {
+            entry.stop_waiting();
+            entry.with(|state| state.quarantined = version);
+            tracing::error!(k8s.namespace.name = %entry.namespace, run.name = %entry.name, run.uid = %entry.uid, "a reconcile panicked; the Run is left alone until it changes");
+            (Action::await_change(), ReconcileResult::panic)
+        }
+    }
+}
+
+/// Writes the outcome of the last call after the loops have ended. No new effect begins.
+pub(crate) async fn settle(ctx: Arc<Context>, entry: Arc<RunEntry>) {
+    let stored = ctx.run(&entry.namespace, &entry.name, &entry.uid);
+    let stored = stored.and_then(|object| object.0.as_ref().ok().cloned().map(Arc::new));
+    let due = entry.with(|state| state.run.unseen());
+    if let Some(run) = stored.filter(|_| due)
+        && let Admission::Begin(run) = entry.with(|state| admit(state, run))
+    {
+        to_rest(&ctx, &entry, run, None).await;
+    }
+}
+
+/// Leaves a Run that can't be decoded alone until it changes, and shows that in its status. Its stream is closed, since
+/// its events can't be processed.
+async fn show_undecodable(ctx: &Context, object: &Guarded<Run>) -> Action {
+    let meta = object.meta();
+    if let Some(entry) = meta
+        .uid
+        .as_deref()
+        .and_then(|uid| ctx.tracked_runs.get(uid))
+    {
+        entry.stop_waiting();
+        entry.close_stream();
+    }
+    let namespace = meta.namespace.clone().unwrap_or_default();
+    let api = Scope::Namespace(namespace).api::<Run>(ctx.client.clone());
+    let generation = meta.generation.unwrap_or_default();
+    let told =
+        |status, what: &str| crate::decide::undecodable::run(status, what, generation, wall());
+    undecodable::show(ctx, &api, object, told).await
+}
+
+fn next_look(again: Option<Timestamp>) -> (Action, ReconcileResult) {
+    match again {
+        Some(at) => (Action::requeue(until(at)), ReconcileResult::requeue_after),
+        None => (Action::await_change(), ReconcileResult::success),
+    }
+}
+
+/// Handles a write that met another version of the object, or none: the watch is behind. Usually it catches up at once;
+/// if it doesn't, the object is read live.
+async fn contradicted(ctx: &Context, entry: &RunEntry, there: bool) -> (Action, ReconcileResult) {
+    let conflicts = entry.with(|state| {
+        state.conflicts = state.conflicts.saturating_add(1);
+        state.conflicts
+    });
+    tracing::debug!(run.uid = %entry.uid, conflicts, "the object changed meanwhile; requeueing");
+    if !there || conflicts >= CONFLICTS {
+        match live_read::look(ctx, entry).await {
+            Found::There(Some(run)) => drop(entry.observe(run)),
+            // The garbage collector handles the rest.
+            Found::Gone => {
+                entry.with(|state| state.run.confirm_deleted());
+                ctx.absent.tell(&entry.uid);
+            }
+            Found::There(None) | Found::Unknown => {}
+        }
+    }
+    let wait = match conflicts {
+        1 => AFTER_CONFLICT,
+        n => backoff::delay(n, None, backoff::seed(&entry.uid, n)).min(AFTER_REFUSAL),
+    };
+    (Action::requeue(wait), ReconcileResult::conflict)
+}
+
+fn after_write_error(entry: &RunEntry, error: &WriteError) -> (Action, ReconcileResult) {
+    let failures = entry.with(|state| {
+        state.write_failures = state.write_failures.saturating_add(1);
+        state.write_failures
+    });
+    let wait = match error {
+        WriteError::Failed(_) | WriteError::Timeout => {
+            backoff::delay(failures, None, backoff::seed(&entry.uid, failures))
+        }
+        _ => AFTER_REFUSAL,
+    };
+    tracing::warn!(
+        k8s.namespace.name = %entry.namespace, run.name = %entry.name, run.uid = %entry.uid, failures,
+        error = %error_chain(error), "failed to write a Run; requeueing"
+    );
+    (Action::requeue(wait), ReconcileResult::error)
+}

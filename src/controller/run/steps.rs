@@ -1,0 +1,141 @@
+//! The steps of a pass: decides and acts until nothing is left to do now. The only executor of a Run's effects.
+
+use std::time::Duration;
+
+use crate::api::{RunStatus, WorkspaceKey};
+use crate::clock::now;
+use crate::controller::{
+    apiserver::patch::{self, WriteError},
+    leader,
+    state::workspaces::WorkspaceState,
+};
+use crate::decide::{Decision, Effect, time::later};
+
+use super::{
+    effects::{self, Acted},
+    pass::{Pass, Rest},
+    policy, streams,
+};
+
+/// Step limit of a pass. A Run's whole life takes fewer; more means that two parts of the policy disagree, and a pause
+/// avoids a loop.
+const STEPS: usize = 24;
+/// Pause after the step limit was reached.
+const AFTER_LIMIT: Duration = Duration::from_mins(1);
+
+/// The Workspace of a step, and the decision made with it.
+struct Decided {
+    key: WorkspaceKey,
+    slot: WorkspaceState,
+    decision: Decision,
+}
+
+impl Pass<'_> {
+    /// Takes steps until nothing is left to do now.
+    pub(crate) async fn run(mut self) -> Result<Rest, WriteError> {
+        for _ in 0..STEPS {
+            if let Some(rest) = self.step().await? {
+                return Ok(rest);
+            }
+        }
+        tracing::error!(run.uid = %self.entry.uid, steps = STEPS, "step limit reached; requeueing");
+        Ok(Rest::Until(Some(later(now(), AFTER_LIMIT))))
+    }
+
+    /// One decision, and its first action. `None`: decide again.
+    async fn step(&mut self) -> Result<Option<Rest>, WriteError> {
+        // 1. A process that doesn't lead changes nothing. At shutdown, outcomes are still written.
+        if !self.ctx.leading.holds() {
+            return Ok(Some(Rest::Until(Some(later(now(), leader::AGAIN)))));
+        }
+        // 2. Decide, by the newest version of the object and the present state of its Workspace.
+        let decided = self.decide();
+        // 3. Open or close the event stream.
+        self.follow(&decided);
+        // 4. Write the status if it differs, before any effect, and publish Events for what it shows now.
+        if self.write_status(&decided).await? {
+            return Ok(None);
+        }
+        self.publish(&decided);
+        // 5. Carry out the effect.
+        let Some(effect) = &decided.decision.effect else {
+            return Ok(Some(Rest::Until(decided.decision.again)));
+        };
+        if !self.ctx.may_begin() {
+            return Ok(Some(Rest::Until(Some(later(now(), leader::AGAIN)))));
+        }
+        match effects::carry_out(self, &decided.key, &decided.slot, effect).await? {
+            Acted::Object(changed) => self.run = changed,
+            Acted::Learned => {}
+            Acted::Call => return Ok(Some(Rest::Call)),
+            Acted::Released => return Ok(Some(Rest::Released)),
+        }
+        Ok(None)
+    }
+
+    fn decide(&self) -> Decided {
+        let key = WorkspaceKey::of(&self.run.spec.workspace_ref(), &self.entry.namespace);
+        let slot = self.ctx.slot(&key);
+        let decision = policy::decide(self.ctx, self.entry, &key, &self.run, &slot, self.deleted);
+        Decided {
+            key,
+            slot,
+            decision,
+        }
+    }
+
+    fn follow(&self, decided: &Decided) {
+        if !self.deleted {
+            let Decided {
+                key,
+                slot,
+                decision,
+            } = decided;
+            streams::follow(self.ctx, self.entry, key, slot, &self.run, decision.follow);
+        }
+    }
+
+    /// Writes the status if it differs from the stored one. A status just written is not written again if the API
+    /// server stores it differently: an older CRD drops fields it doesn't define.
+    async fn write_status(&mut self, decided: &Decided) -> Result<bool, WriteError> {
+        let differs = |status: &&RunStatus| {
+            self.written.as_ref() != Some(*status) && self.run.status.as_ref() != Some(*status)
+        };
+        let wanted = decided.decision.status.as_ref().filter(|_| !self.deleted);
+        let Some(status) = wanted.filter(differs) else {
+            return Ok(false);
+        };
+        let written = patch::write_status(&self.api, &self.run, status).await?;
+        self.written = Some(status.clone());
+        self.run = self.entry.wrote(written);
+        let with = policy::learning(self.ctx, self.entry, &decided.slot);
+        let shown = decided.decision.shown;
+        self.entry
+            .with(|state| state.run.status_written(shown, with));
+        policy::publish(self.ctx, self.entry, &self.run, &decided.decision);
+        self.log_status();
+        Ok(true)
+    }
+
+    /// Publishes Events. For a deleted object, only those of its release.
+    fn publish(&self, decided: &Decided) {
+        let decision = &decided.decision;
+        if !self.deleted || matches!(decision.effect, Some(Effect::Release { .. })) {
+            policy::publish(self.ctx, self.entry, &self.run, decision);
+        }
+    }
+
+    fn log_status(&self) {
+        let status = self.run.status.as_ref();
+        tracing::info!(
+            k8s.namespace.name = %self.entry.namespace,
+            run.name = %self.entry.name,
+            run.uid = %self.entry.uid,
+            run.id = status.and_then(|s| s.run_id.as_deref()),
+            run.phase = status.and_then(|s| s.phase).map(tracing::field::debug),
+            run.state = status.and_then(|s| s.state.as_deref()),
+            request.id = status.and_then(|s| s.request_id.as_deref()),
+            "status written"
+        );
+    }
+}

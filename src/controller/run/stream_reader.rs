@@ -1,0 +1,485 @@
+//! Follows the events of one Run (rule 2): waits for a stream slot, opens the stream, reads it, and reopens it from its
+//! cursor.
+
+use crate::api::{WorkspaceKey, status::ResolvedWorkspace};
+use crate::clock::{now, wall};
+use crate::controller::{
+    context::Context,
+    flowcontrol::{concurrency::Outcome, gate::Permit, stream_slots::StreamSlot},
+    leader,
+    state::{
+        runs::RunEntry,
+        workspaces::{ClientSession, WorkspaceState},
+    },
+};
+use crate::decide::{
+    Learned, Learning, Stream, backoff,
+    event_buffer::Received,
+    last_events::StreamEnd,
+    response::{
+        answer::Failure,
+        classify::{Call, Class, classify},
+    },
+};
+use crate::service::{EventStream, RunId, StreamItem};
+use crate::util::error_chain;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::Notify;
+use tokio::time::{Instant, sleep, sleep_until};
+
+/// Pause after a stream ended normally and the service named no pause. Usually the run has ended, and the stream is not
+/// reopened.
+const AFTER_END: Duration = Duration::from_secs(1);
+/// The same if the stream delivered the run's end: the next `GET` ends the Run.
+const AFTER_LAST: Duration = Duration::from_secs(5);
+/// Longest pause while the last events are read, unless the service asked for a longer one.
+const LAST_EVENTS_APART: Duration = Duration::from_millis(500);
+/// Period over which a Workspace's streams are reopened after they lost their session.
+const SPREAD: Duration = Duration::from_secs(1);
+/// Period over which open streams move to a new token.
+const MOVES: Duration = Duration::from_mins(1);
+/// Pause before a move is tried again if the Workspace's calls are paused or queued.
+const MOVE_AGAIN: Duration = Duration::from_secs(5);
+/// A longer wait for a slot is shown, and the Run is polled more often.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// End of a stream.
+enum End {
+    /// The service closed it.
+    Closed { pause: Option<Duration> },
+    /// The stream broke.
+    Failed(Failure),
+    /// The stream could not be opened.
+    Refused(Failure),
+    /// The stream moves to a newer token; the permit is for opening it there.
+    Moves(Arc<ClientSession>, Permit),
+    /// Another Run needs the slot.
+    PlaceAskedBack,
+    /// The Workspace's token was rejected, or the Workspace now stands for another place.
+    Unusable,
+}
+
+/// Position at which a stream resumes.
+enum Resume {
+    /// The position in memory or in the object's status.
+    AsMirrored,
+    /// After this event; from the beginning, if the service has reset its ids.
+    After(Option<String>),
+}
+
+/// Follows the events of one Run.
+pub(crate) struct Follower {
+    ctx: Arc<Context>,
+    entry: Arc<RunEntry>,
+    key: WorkspaceKey,
+    /// The place of the run; a session of another place is not used.
+    place: ResolvedWorkspace,
+    run_id: RunId,
+    /// Notification that ends a pause.
+    hurry: Arc<Notify>,
+    /// Failures in a row, including those of earlier tasks.
+    failures: u32,
+    opened_before: bool,
+    /// Whether the last stream broke, was closed or was refused.
+    broken: bool,
+    /// Position from which this task's next stream resumes.
+    resume: Resume,
+}
+
+impl Follower {
+    pub(crate) fn new(
+        ctx: Arc<Context>,
+        entry: Arc<RunEntry>,
+        key: WorkspaceKey,
+        place: ResolvedWorkspace,
+        run_id: RunId,
+        hurry: Arc<Notify>,
+        failures: u32,
+    ) -> Self {
+        Self {
+            ctx,
+            entry,
+            key,
+            place,
+            run_id,
+            hurry,
+            failures,
+            opened_before: false,
+            broken: false,
+            resume: Resume::AsMirrored,
+        }
+    }
+
+    /// Runs until shutdown or until it is aborted.
+    pub(crate) async fn follow(mut self) {
+        let ctx = Arc::clone(&self.ctx);
+        let hurry = Arc::clone(&self.hurry);
+        tokio::select! {
+            () = self.streams(&hurry) => {}
+            () = ctx.shutdown.cancelled() => {}
+        }
+    }
+
+    async fn streams(&mut self, hurry: &Notify) {
+        if self.failures > 0 {
+            let seed = backoff::seed(&self.entry.uid, self.failures);
+            sleep(backoff::delay(self.failures, None, seed)).await;
+        }
+        loop {
+            let (place, permit) = self.turn().await;
+            // A term that has passed may still be renewed.
+            if !self.ctx.leading.holds() {
+                drop((place, permit));
+                sleep(leader::AGAIN).await;
+                continue;
+            }
+            // Another token may have come meanwhile, or none that serves: that is not waited for here.
+            let Some(mut live) = self.usable(&self.ctx.workspaces.state(&self.key)) else {
+                continue;
+            };
+            let mut end = self.connect(&live, permit, &place).await;
+            while let End::Moves(newer, permit) = end {
+                live = newer;
+                end = self.connect(&live, permit, &place).await;
+            }
+            drop(place);
+            // Created before the pause is computed: a later hurry ends the pause, an earlier one doesn't.
+            let hurried = hurry.notified();
+            let pause = self.ended(&live, end);
+            tokio::select! {
+                () = sleep(pause) => {}
+                () = hurried => {}
+            }
+        }
+    }
+
+    /// Waits for a stream slot and a permit. A stream that waits for its Workspace or its permit holds no slot:
+    /// otherwise one Workspace's outage would close the streams of all.
+    async fn turn(&self) -> (StreamSlot, Permit) {
+        loop {
+            self.live_session().await;
+            let place = self.a_place().await;
+            let Some(live) = self.usable(&self.ctx.workspaces.state(&self.key)) else {
+                continue;
+            };
+            let gate = Arc::clone(&live.gate);
+            if let Some(permit) = gate.permit_at_once() {
+                return (place, permit);
+            }
+            drop(place);
+            let permit = gate.permit_for(&self.entry.namespace).await;
+            let place = self.ctx.streams.enter(&self.entry.namespace);
+            if place.granted() {
+                return (place, permit);
+            }
+        }
+    }
+
+    /// Waits for a stream slot. Meanwhile the Run is polled, which is shown unless the wait is short. For a Run that
+    /// has ended it is shown at once: its last events can't be read.
+    async fn a_place(&self) -> StreamSlot {
+        let place = self.ctx.streams.enter(&self.entry.namespace);
+        let ended = self
+            .entry
+            .with(|state| state.run.memory.last_events.reading_on());
+        let patience = if ended { Duration::ZERO } else { PATIENCE };
+        if tokio::time::timeout(patience, place.wait()).await.is_err() {
+            self.shows(Stream::Waiting { since: now() });
+            place.wait().await;
+        }
+        place
+    }
+
+    /// Waits for a verified session of the run's place.
+    async fn live_session(&self) {
+        let mut slot = self.ctx.workspaces.subscribe(&self.key);
+        let usable = slot.wait_for(|slot| self.usable(slot).is_some());
+        if usable.await.is_err() {
+            // The sender was dropped: the process ends.
+            std::future::pending::<()>().await;
+        }
+    }
+
+    /// The session, if it is one of the run's place. View and session of a slot change together.
+    fn usable(&self, slot: &WorkspaceState) -> Option<Arc<ClientSession>> {
+        slot.live.clone().filter(|_| slot.view.serves(&self.place))
+    }
+
+    /// Opens the stream and reads it to its end. The Workspace's permit is held only for the opening.
+    async fn connect(
+        &mut self,
+        live: &ClientSession,
+        mut permit: Permit,
+        place: &StreamSlot,
+    ) -> End {
+        permit.begin();
+        if std::mem::take(&mut self.broken) {
+            self.ctx.reconnects(&self.key);
+        }
+        let cursor = self.cursor();
+        let opening = live
+            .client
+            .run_events(&live.credentials, &self.run_id, cursor.as_deref());
+        let opened = tokio::select! {
+            opened = opening => opened.map_err(|error| Failure::from(&error)),
+            () = place.asked_back(), if !self.reading_on() => return End::PlaceAskedBack,
+        };
+        permit.ended(Outcome::of(opened.as_ref()));
+        let stream = match opened {
+            Ok(stream) => stream,
+            Err(failure) => return End::Refused(failure),
+        };
+        if std::mem::replace(&mut self.opened_before, true) {
+            self.ctx.metrics.stream_reconnects.inc();
+        }
+        self.learn(Learned::StreamOpened);
+        self.entry.with(|state| state.streaming = Stream::Open);
+        let ctx = Arc::clone(&self.ctx);
+        let _open = OpenGauge::new(&ctx);
+        self.read(live, stream, place).await
+    }
+
+    /// The last received id (rule 2); at first that of an earlier task or process.
+    fn cursor(&self) -> Option<String> {
+        if let Resume::After(id) = &self.resume {
+            return id.clone();
+        }
+        self.entry.with(|state| {
+            let status = state.run.latest().and_then(|run| run.status.as_ref());
+            let mirrored = status.and_then(|status| status.last_event_id.clone());
+            state
+                .run
+                .memory
+                .event_buffer
+                .cursor()
+                .map(str::to_owned)
+                .or(mirrored)
+        })
+    }
+
+    async fn read(
+        &mut self,
+        live: &ClientSession,
+        mut stream: EventStream,
+        place: &StreamSlot,
+    ) -> End {
+        let mut slot = self.ctx.workspaces.subscribe(&self.key);
+        // Time of the move to a newer token, if there is one.
+        let mut moves: Option<Instant> = None;
+        loop {
+            let current = slot.borrow_and_update().clone();
+            if !current.keeps(&self.place) {
+                return End::Unusable;
+            }
+            let newer = self
+                .usable(&current)
+                .filter(|newer| !newer.same_token(live));
+            let due = newer.as_ref().map(|_| {
+                let spread = || Instant::now() + self.spread(MOVES);
+                *moves.get_or_insert_with(spread)
+            });
+            let item = tokio::select! {
+                item = stream.next() => item,
+                _ = slot.changed() => continue,
+                () = place.asked_back(), if !self.reading_on() => {
+                    // The run may have ended during the wait: then its last events can only be read from this stream.
+                    if self.reading_on() {
+                        continue;
+                    }
+                    return End::PlaceAskedBack;
+                }
+                () = until(due) => {
+                    let permit = newer.as_ref().and_then(|newer| newer.gate.permit_at_once());
+                    if let (Some(newer), Some(permit)) = (newer, permit) {
+                        return End::Moves(newer, permit);
+                    }
+                    moves = Some(Instant::now() + MOVE_AGAIN);
+                    continue;
+                }
+            };
+            self.resume = Resume::After(stream.last_event_id().map(str::to_owned));
+            match item {
+                Ok(Some(item)) => self.take_in(item),
+                Ok(None) => {
+                    return End::Closed {
+                        pause: stream.retry(),
+                    };
+                }
+                Err(error) => {
+                    tracing::debug!(run.uid = %self.entry.uid, error = %error_chain(&error), "event stream broke");
+                    return End::Failed(Failure::from(&error));
+                }
+            }
+        }
+    }
+
+    /// Processes an event. Only a new event is progress: a stream that repeats known events and closes is reopened less
+    /// and less often.
+    fn take_in(&mut self, item: StreamItem) {
+        let StreamItem::Event(event) = item else {
+            tracing::warn!(run.uid = %self.entry.uid, "an event was larger than the contract file allows; getting the run instead");
+            self.entry
+                .with(|state| state.run.memory.event_buffer.hint());
+            self.wake();
+            return;
+        };
+        let received = Received {
+            id: event.id,
+            kind: event.kind,
+            data: event.data,
+        };
+        let contract = &self.ctx.config.contract;
+        let new = self.entry.with(|state| {
+            let new = state.run.memory.received(&received, contract, wall());
+            if new {
+                state.stream.ended = 0;
+            }
+            // Events after the run's end are written when the stream has ended.
+            new.then(|| state.run.memory.last_events.reading_on())
+        });
+        if let Some(reading_on) = new {
+            self.failures = 0;
+            self.ctx.metrics.stream_events.inc();
+            if !reading_on {
+                self.wake();
+            }
+        }
+    }
+
+    /// Records the end of a stream. Returns the pause before the next one. It grows until a new event arrives, even if
+    /// streams open and are closed at once.
+    fn ended(&mut self, live: &ClientSession, end: End) -> Duration {
+        let (failure, asked) = match end {
+            End::Unusable | End::Moves(..) => {
+                self.shows(Stream::Closed);
+                // The streams of all the Workspace's Runs end at the same moment.
+                return self.spread(SPREAD);
+            }
+            End::PlaceAskedBack => {
+                self.shows(Stream::Waiting { since: now() });
+                return Duration::ZERO;
+            }
+            End::Closed { pause } => {
+                self.learn(Learned::StreamEnded(StreamEnd::Closed));
+                (None, pause)
+            }
+            End::Failed(failure) => (Some(failure), None),
+            // Only a stream that can't be opened is evidence about the Workspace.
+            End::Refused(failure) => {
+                self.ctx.suspect(&self.key, live.number, &failure);
+                let last = if self.is_refusal(&failure) {
+                    StreamEnd::Refused
+                } else {
+                    StreamEnd::Broken
+                };
+                self.learn(Learned::StreamEnded(last));
+                (Some(failure), None)
+            }
+        };
+        self.shows(Stream::Closed);
+        self.broken = true;
+        self.pause(failure.as_ref(), asked)
+    }
+
+    fn pause(&mut self, failure: Option<&Failure>, asked: Option<Duration>) -> Duration {
+        let first = self.failures == 0;
+        self.failures = self.failures.saturating_add(1);
+        let retry_after = failure.and_then(|failure| failure.retry_after);
+        let seed = backoff::seed(&self.entry.uid, self.failures);
+        let backoff = backoff::delay(self.failures, retry_after, seed);
+        let (reading_on, complete) = self.entry.with(|state| {
+            let last = &state.run.memory.last_events;
+            (last.reading_on(), last.complete())
+        });
+        let own = match failure {
+            None if complete => AFTER_LAST.max(backoff),
+            None if first => AFTER_END,
+            Some(failure) if self.is_refusal(failure) => {
+                let settings = &self.ctx.config.settings;
+                let polls = (settings.poll_min, settings.poll_max);
+                backoff::after_refusal(self.failures, polls, retry_after, seed)
+            }
+            _ => backoff,
+        };
+        let demanded = backoff::asked(retry_after).max(asked.unwrap_or_default());
+        if reading_on {
+            own.min(LAST_EVENTS_APART).max(demanded)
+        } else if first && failure.is_none() {
+            asked.unwrap_or(own)
+        } else {
+            own.max(demanded)
+        }
+    }
+
+    /// Whether the service refused the stream. It is reopened at the pace of polls; the Run is polled.
+    fn is_refusal(&self, failure: &Failure) -> bool {
+        let class = classify(failure, Call::Get, &self.ctx.config.contract);
+        matches!(class, Class::Refused(_))
+    }
+
+    fn reading_on(&self) -> bool {
+        self.entry
+            .with(|state| state.run.memory.last_events.reading_on())
+    }
+
+    /// Sets the stream's state for policy, and has the Run reconciled.
+    fn shows(&self, stream: Stream) {
+        self.entry.with(|state| {
+            state.streaming = match (state.streaming, stream) {
+                // The mirror was fresh until the first of them.
+                (Stream::Waiting { since }, Stream::Waiting { .. }) => Stream::Waiting { since },
+                (_, stream) => stream,
+            };
+        });
+        self.wake();
+    }
+
+    fn learn(&self, news: Learned) {
+        let with = Learning {
+            contract: &self.ctx.config.contract,
+            uid: &self.entry.uid,
+            session: 0,
+            now: now(),
+            wall: wall(),
+        };
+        self.entry.with(|state| state.run.memory.learn(news, with));
+    }
+
+    /// A part of `over` that depends on the object's uid.
+    fn spread(&self, over: Duration) -> Duration {
+        let thousandths = u32::try_from(backoff::seed(&self.entry.uid, 0) % 1000);
+        over * thousandths.unwrap_or_default() / 1000
+    }
+
+    fn wake(&self) {
+        self.ctx
+            .run_trigger
+            .wake(&self.entry.namespace, &self.entry.name);
+    }
+}
+
+async fn until(due: Option<Instant>) {
+    match due {
+        Some(due) => sleep_until(due).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Counts an open stream until it is dropped.
+struct OpenGauge<'a>(&'a Context);
+
+impl<'a> OpenGauge<'a> {
+    fn new(ctx: &'a Context) -> Self {
+        ctx.metrics.open_streams.inc();
+        Self(ctx)
+    }
+}
+
+impl Drop for OpenGauge<'_> {
+    fn drop(&mut self) {
+        self.0.metrics.open_streams.dec();
+    }
+}

@@ -1,0 +1,212 @@
+//! The event streams: starts and ends one task per followed Run.
+
+use std::sync::Arc;
+
+use crate::api::{Run, WorkspaceKey, status::ResolvedWorkspace};
+use crate::controller::{
+    context::Context,
+    state::{runs::RunEntry, workspaces::WorkspaceState},
+};
+use crate::decide::{Follow, Learned, Stream};
+use crate::service::RunId;
+
+use super::{policy::learn, stream_reader::Follower};
+
+/// Opens, keeps or closes the stream as policy decided. A task uses only sessions of the Run's place.
+pub(crate) fn follow(
+    ctx: &Arc<Context>,
+    entry: &Arc<RunEntry>,
+    key: &WorkspaceKey,
+    slot: &WorkspaceState,
+    run: &Run,
+    wish: Follow,
+) {
+    let status = run.status.as_ref();
+    let run_id = status.and_then(|s| s.run_id.as_deref());
+    match wish {
+        Follow::Keep => {}
+        Follow::Close => entry.close_stream(),
+        // Policy has just found this session to be one of the Run's place.
+        Follow::Open => open(ctx, entry, key, slot.view.place(), run_id),
+        Follow::Finish => {
+            if entry.with(|state| !state.run.memory.last_events.reading_on()) {
+                learn(ctx, entry, slot, Learned::ReadingOn);
+                entry.with(|state| state.stream.hurry.notify_waiters());
+            }
+            // After a start the Workspace is not known yet; the status names the run's place.
+            let place = status.and_then(|s| s.workspace.as_ref());
+            open(ctx, entry, key, place, run_id);
+        }
+    }
+}
+
+fn open(
+    ctx: &Arc<Context>,
+    entry: &Arc<RunEntry>,
+    key: &WorkspaceKey,
+    place: Option<&ResolvedWorkspace>,
+    run_id: Option<&str>,
+) {
+    let (Some(Ok(run_id)), Some(place)) = (run_id.map(RunId::parse), place) else {
+        return;
+    };
+    let begun = entry.with(|state| {
+        let number = state.stream.begin()?;
+        Some((number, Arc::clone(&state.stream.hurry), state.stream.ended))
+    });
+    let Some((number, hurry, ended)) = begun else {
+        return;
+    };
+    let follower = Follower::new(
+        Arc::clone(ctx),
+        Arc::clone(entry),
+        key.clone(),
+        place.clone(),
+        run_id,
+        hurry,
+        ended,
+    );
+    let ctx = Arc::clone(ctx);
+    start(entry, number, follower.follow(), move |entry, panicked| {
+        went(&ctx, entry, panicked);
+    });
+}
+
+/// Handles a task that ended unasked: policy has the Run followed again.
+fn went(ctx: &Context, entry: &RunEntry, panicked: bool) {
+    if ctx.shutdown.is_cancelled() {
+        return;
+    }
+    if panicked {
+        ctx.metrics.panicked("run");
+    }
+    tracing::error!(
+        k8s.namespace.name = %entry.namespace, run.name = %entry.name, run.uid = %entry.uid, panicked,
+        "the task that follows a Run's events ended; restarting it"
+    );
+    ctx.run_trigger.wake(&entry.namespace, &entry.name);
+}
+
+/// Starts a task. Must not be called under the entry's lock, which the task's end takes. `went` is called if the task
+/// ended unasked; its argument is whether it panicked.
+fn start(
+    entry: &Arc<RunEntry>,
+    number: u64,
+    work: impl Future<Output = ()> + Send + 'static,
+    went: impl FnOnce(&RunEntry, bool) + Send + 'static,
+) {
+    let guard = Guard {
+        entry: Arc::clone(entry),
+        number,
+        went: Some(Box::new(went)),
+    };
+    let task = tokio::spawn(async move {
+        let _guard = guard;
+        work.await;
+    });
+    let unwanted = entry.with(|state| state.stream.attach(number, task.abort_handle()));
+    if let Some(task) = unwanted {
+        task.abort();
+    }
+}
+
+/// Updates the state when a task has ended, however it did.
+struct Guard {
+    entry: Arc<RunEntry>,
+    number: u64,
+    went: Option<Went>,
+}
+
+type Went = Box<dyn FnOnce(&RunEntry, bool) + Send>;
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        let by_itself = self.entry.with(|state| {
+            let by_itself = state.stream.end(self.number);
+            if by_itself {
+                state.streaming = Stream::Closed;
+            }
+            by_itself
+        });
+        if let Some(went) = self.went.take().filter(|_| by_itself) {
+            went(&self.entry, std::thread::panicking());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::pending;
+
+    use serde_json::json;
+    use tokio::sync::mpsc;
+
+    use super::*;
+    use crate::controller::state::runs::TrackedRuns;
+
+    fn entry() -> Arc<RunEntry> {
+        let run = json!({
+            "apiVersion": "run-operator.dev/v1alpha1", "kind": "Run",
+            "metadata": {"name": "train", "namespace": "team", "uid": "u"},
+            "spec": {"workload": {"image": "i"}},
+        });
+        TrackedRuns::default().entry(&serde_json::from_value(run).unwrap())
+    }
+
+    /// Starts a task unless one is running; `told` reports a task that ended unasked.
+    fn begin(
+        entry: &Arc<RunEntry>,
+        told: &mpsc::UnboundedSender<bool>,
+        work: impl Future<Output = ()> + Send + 'static,
+    ) -> bool {
+        let Some(number) = entry.with(|state| state.stream.begin()) else {
+            return false;
+        };
+        entry.with(|state| state.streaming = Stream::Open);
+        let told = told.clone();
+        start(entry, number, work, move |_, panicked| {
+            told.send(panicked).unwrap();
+        });
+        true
+    }
+
+    #[tokio::test]
+    async fn a_task_that_panics_or_ends_is_seen_to_have_ended_and_another_begins() {
+        let entry = entry();
+        let (tell, mut told) = mpsc::unbounded_channel();
+        assert!(begin(&entry, &tell, async { panic!("the test's own") }));
+        assert_eq!(told.recv().await, Some(true));
+        assert_eq!(
+            entry.with(|s| (s.streaming, s.stream.ended)),
+            (Stream::Closed, 1)
+        );
+        assert!(begin(&entry, &tell, async {}));
+        assert_eq!(told.recv().await, Some(false));
+        assert_eq!(
+            entry.with(|s| (s.streaming, s.stream.ended)),
+            (Stream::Closed, 2)
+        );
+        assert!(begin(&entry, &tell, pending()));
+        assert!(!begin(&entry, &tell, pending()), "one at a time");
+        assert_eq!(entry.with(|s| s.streaming), Stream::Open);
+    }
+
+    #[tokio::test]
+    async fn the_end_of_a_task_that_was_closed_says_nothing_of_the_next() {
+        let entry = entry();
+        let (tell, mut told) = mpsc::unbounded_channel();
+        let (gone, mut went) = mpsc::channel::<()>(1);
+        assert!(begin(&entry, &tell, async move {
+            let _gone = gone;
+            pending::<()>().await;
+        }));
+        entry.close_stream();
+        assert!(begin(&entry, &tell, pending()));
+        assert_eq!(went.recv().await, None, "the first has ended");
+        assert_eq!(
+            entry.with(|s| (s.streaming, s.stream.ended)),
+            (Stream::Open, 0)
+        );
+        assert!(told.try_recv().is_err());
+    }
+}

@@ -1,0 +1,12 @@
+//! Tables of this process's state. No I/O, and no [`Context`](super::context::Context).
+//!
+//! Imports flow control, the API server's plain types and the metrics' catalogue.
+
+pub(crate) mod absent;
+pub(crate) mod claims;
+pub(crate) mod index;
+pub(crate) mod probes;
+pub(crate) mod runs;
+pub(crate) mod secrets;
+pub(crate) mod stream_task;
+pub(crate) mod workspaces;

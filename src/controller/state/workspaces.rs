@@ -1,0 +1,438 @@
+//! The Workspaces' state for their Runs: verified sessions, in memory only. This state is authoritative, not a
+//! Workspace's status: only this process has the service's answer for its exact token.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+use tokio::sync::watch;
+
+use crate::api::{WorkspaceKey, status::ResolvedWorkspace};
+
+#[cfg(test)]
+use crate::api::workspace_ref::WorkspaceKind;
+use crate::decide::{
+    Session, WorkspaceView,
+    response::answer::{Failure, FailureKind},
+    run::pinning::elsewhere,
+};
+use crate::service::{Client, Credentials};
+
+use crate::{controller::flowcontrol::gate::Gate, util::lock};
+
+use super::probes::Probe;
+
+/// A client and the token that it was verified with.
+pub struct ClientSession {
+    /// The client for the Workspace's base URL.
+    pub client: Client,
+    /// The credentials of its calls.
+    pub credentials: Credentials,
+    /// The session's number.
+    pub number: u64,
+    /// The gate of its calls.
+    pub gate: Arc<Gate>,
+}
+
+/// State of a Workspace, and the session that its Runs use.
+#[derive(Clone)]
+pub struct WorkspaceState {
+    /// View for policy.
+    pub view: WorkspaceView,
+    /// Session for calls; present only while the view is Ready.
+    pub live: Option<Arc<ClientSession>>,
+    /// Place of the last verified session, until a check finds that the Workspace stands for another place or for none.
+    /// Until then a stream open there stays open, even if no call can be made.
+    pub place: Option<ResolvedWorkspace>,
+}
+
+impl WorkspaceState {
+    /// A Workspace with which no call can be made and no stream is kept.
+    pub fn closed(view: WorkspaceView) -> Self {
+        Self::paused(view, None)
+    }
+
+    /// A Workspace with which no call can be made now; the streams of `place` stay open.
+    pub fn paused(view: WorkspaceView, place: Option<ResolvedWorkspace>) -> Self {
+        Self {
+            view,
+            live: None,
+            place,
+        }
+    }
+
+    /// A verified Workspace.
+    pub fn ready(session: Session, live: Arc<ClientSession>) -> Self {
+        Self {
+            place: Some(session.resolved.clone()),
+            view: WorkspaceView::Ready(session),
+            live: Some(live),
+        }
+    }
+
+    /// Whether a stream opened at `place` may stay open, even if the token changes.
+    pub fn keeps(&self, place: &ResolvedWorkspace) -> bool {
+        let now = self.place.as_ref();
+        now.is_some_and(|now| elsewhere(place, now).is_none())
+    }
+}
+
+impl ClientSession {
+    /// Whether calls of both sessions carry the same token.
+    pub fn same_token(&self, other: &Self) -> bool {
+        self.credentials.token == other.credentials.token
+    }
+}
+
+/// Reason to suspect a Workspace after a Run's call failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ProbeTrigger {
+    /// 401: the token is no longer valid.
+    Unauthorized,
+    /// No answer, or a proxy's: the service may be down.
+    Outage,
+}
+
+impl ProbeTrigger {
+    /// The suspicion that a failed call raises.
+    pub fn of(failure: &Failure) -> Option<Self> {
+        match (failure.kind, failure.http_status) {
+            (FailureKind::Transport, _) | (FailureKind::Bare, Some(500..=599)) => {
+                Some(Self::Outage)
+            }
+            (_, Some(401)) => Some(Self::Unauthorized),
+            _ => None,
+        }
+    }
+}
+
+/// The table of Workspaces.
+#[derive(Default)]
+pub struct Workspaces {
+    entries: Mutex<HashMap<WorkspaceKey, Arc<WorkspaceEntry>>>,
+    sessions: AtomicU64,
+}
+
+/// One Workspace in this process: its state for the Runs, its checks, and its deletion.
+pub struct WorkspaceEntry {
+    /// Its name.
+    pub key: WorkspaceKey,
+    state: watch::Sender<WorkspaceState>,
+    probe: Mutex<Probe>,
+    guard: Mutex<DeletionGuard>,
+}
+
+/// Keeps first submissions and the deletion of the Workspace apart.
+#[derive(Default)]
+struct DeletionGuard {
+    closed: bool,
+    /// First intents that are being written.
+    inside: usize,
+}
+
+/// The right to write a first intent; given back when dropped.
+pub struct SubmissionPermit(Arc<WorkspaceEntry>);
+
+impl Drop for SubmissionPermit {
+    fn drop(&mut self) {
+        let mut guard = lock(&self.0.guard);
+        guard.inside = guard.inside.saturating_sub(1);
+    }
+}
+
+impl Workspaces {
+    /// The entry of a Workspace, made if it is new.
+    pub fn entry(&self, key: &WorkspaceKey) -> Arc<WorkspaceEntry> {
+        Arc::clone(entry(&mut lock(&self.entries), key))
+    }
+
+    /// The entry of a Workspace, if there is one.
+    pub fn get(&self, key: &WorkspaceKey) -> Option<Arc<WorkspaceEntry>> {
+        lock(&self.entries).get(key).cloned()
+    }
+
+    /// The state of a Workspace; `Unknown` before its first check.
+    pub fn state(&self, key: &WorkspaceKey) -> WorkspaceState {
+        self.get(key).map_or_else(
+            || WorkspaceState::closed(WorkspaceView::Unknown),
+            |entry| entry.state(),
+        )
+    }
+
+    /// Follows a Workspace.
+    pub fn subscribe(&self, key: &WorkspaceKey) -> watch::Receiver<WorkspaceState> {
+        // Under the lock: an entry that is followed is not forgotten.
+        entry(&mut lock(&self.entries), key).state.subscribe()
+    }
+
+    /// Begins a first submission; `None` where the Workspace is being deleted.
+    pub fn begin_submission(&self, key: &WorkspaceKey) -> Option<SubmissionPermit> {
+        // Under the lock: an entry with a submission is not forgotten.
+        let mut entries = lock(&self.entries);
+        let entry = entry(&mut entries, key);
+        let mut guard = lock(&entry.guard);
+        if guard.closed {
+            return None;
+        }
+        guard.inside += 1;
+        Some(SubmissionPermit(Arc::clone(entry)))
+    }
+
+    /// Number for a new session, larger than all earlier ones.
+    pub fn next_session(&self) -> u64 {
+        self.sessions.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    /// Every Workspace of which something is kept.
+    pub fn all(&self) -> Vec<Arc<WorkspaceEntry>> {
+        lock(&self.entries).values().cloned().collect()
+    }
+
+    /// Forgets a deleted Workspace: all of it, unless a stream waits for one of its name, or a first intent is being
+    /// written.
+    pub fn forget(&self, key: &WorkspaceKey) {
+        let mut entries = lock(&self.entries);
+        let Some(entry) = entries.get(key) else {
+            return;
+        };
+        *lock(&entry.probe) = Probe::default();
+        let mut guard = lock(&entry.guard);
+        guard.closed = false;
+        let wanted = guard.inside > 0 || entry.state.receiver_count() > 0;
+        drop(guard);
+        if !wanted {
+            entries.remove(key);
+        }
+    }
+}
+
+fn entry<'a>(
+    entries: &'a mut HashMap<WorkspaceKey, Arc<WorkspaceEntry>>,
+    key: &WorkspaceKey,
+) -> &'a Arc<WorkspaceEntry> {
+    entries.entry(key.clone()).or_insert_with(|| {
+        Arc::new(WorkspaceEntry {
+            key: key.clone(),
+            state: watch::Sender::new(WorkspaceState::closed(WorkspaceView::Unknown)),
+            probe: Mutex::default(),
+            guard: Mutex::default(),
+        })
+    })
+}
+
+impl WorkspaceEntry {
+    /// What its Runs may do.
+    pub fn state(&self) -> WorkspaceState {
+        self.state.borrow().clone()
+    }
+
+    /// Sets what its Runs may do. Returns whether that changed.
+    pub fn set(&self, state: WorkspaceState) -> bool {
+        self.state.send_if_modified(|current| {
+            let same = current.view == state.view && current.place == state.place;
+            *current = state;
+            !same
+        })
+    }
+
+    /// Looks into or changes its checks. Never call it within itself.
+    pub fn probe<T>(&self, f: impl FnOnce(&mut Probe) -> T) -> T {
+        f(&mut lock(&self.probe))
+    }
+
+    /// A Run's call raised a suspicion about the session `number`. Returns whether the Workspace must be checked for
+    /// it. A rejected token is used for no call until a check has gone well; open streams stay.
+    pub fn suspect(&self, number: u64, suspicion: ProbeTrigger) -> bool {
+        let meant =
+            |state: &WorkspaceState| state.live.as_ref().is_some_and(|l| l.number == number);
+        let current = match suspicion {
+            // In one step: a check that has just ended well must not be undone.
+            ProbeTrigger::Unauthorized => self.state.send_if_modified(|state| {
+                let meant = meant(state);
+                if meant {
+                    *state = WorkspaceState::paused(WorkspaceView::Unknown, state.place.take());
+                }
+                meant
+            }),
+            ProbeTrigger::Outage => meant(&self.state.borrow()),
+        };
+        current && self.probe(Probe::suspect)
+    }
+
+    /// Admits no first submission any more. Returns whether none is in flight.
+    pub fn close_submissions(&self) -> bool {
+        let mut guard = lock(&self.guard);
+        guard.closed = true;
+        guard.inside == 0
+    }
+
+    /// Admits first submissions: the Workspace is not being deleted.
+    pub fn open_submissions(&self) {
+        lock(&self.guard).closed = false;
+    }
+
+    /// Whether first submissions are not admitted.
+    pub fn submissions_closed(&self) -> bool {
+        lock(&self.guard).closed
+    }
+}
+
+/// The Workspace that this layer's tests use.
+#[cfg(test)]
+pub(crate) fn key() -> WorkspaceKey {
+    WorkspaceKey {
+        kind: WorkspaceKind::Workspace,
+        namespace: "team".to_owned(),
+        name: "default".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::api::Contract;
+    use crate::controller::metrics::Metrics;
+    use crate::service::{AllowList, BaseUrl, ClientConfig, Token};
+
+    use super::*;
+
+    /// A verified session with this number.
+    fn ready(number: u64) -> WorkspaceState {
+        // Another test of this process may have installed it.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let url = "http://localhost:1/api/v1";
+        let allowed = AllowList::parse([url], false).unwrap();
+        let contract = Arc::new(Contract::builtin().unwrap());
+        let token = Token::parse(b"canary-of-the-registry", &contract).unwrap();
+        let config = ClientConfig {
+            base_url: BaseUrl::parse(url, &allowed).unwrap(),
+            ca_pem: None,
+            contract,
+            user_agent: "test".to_owned(),
+            observer: Arc::new(()),
+        };
+        let gate = Gate::new(key(), Arc::new(Metrics::new()));
+        let resolved = ResolvedWorkspace {
+            kind: WorkspaceKind::Workspace,
+            name: "default".to_owned(),
+            uid: "w1".to_owned(),
+            base_url: url.to_owned(),
+            identity: None,
+        };
+        let session = Session {
+            number,
+            resolved,
+            holds: None,
+        };
+        let live = ClientSession {
+            client: Client::new(config).unwrap(),
+            credentials: Credentials {
+                token,
+                workspace_id: None,
+            },
+            number,
+            gate: Arc::new(gate),
+        };
+        WorkspaceState::ready(session, Arc::new(live))
+    }
+
+    #[test]
+    fn a_rejected_token_is_used_no_more_and_a_check_is_asked_for_once() {
+        let workspaces = Workspaces::default();
+        let entry = workspaces.entry(&key());
+        entry.set(ready(2));
+        // A call of an earlier session says nothing about the token of this one.
+        assert!(!entry.suspect(1, ProbeTrigger::Unauthorized));
+        assert!(entry.state().live.is_some());
+        assert!(entry.suspect(2, ProbeTrigger::Unauthorized));
+        assert!(entry.state().live.is_none());
+        assert!(!entry.suspect(2, ProbeTrigger::Unauthorized));
+    }
+
+    #[test]
+    fn a_rejected_token_closes_no_stream_of_its_place() {
+        let workspaces = Workspaces::default();
+        let entry = workspaces.entry(&key());
+        entry.set(ready(2));
+        let place = entry.state().place.unwrap();
+        entry.suspect(2, ProbeTrigger::Unauthorized);
+        assert!(entry.state().keeps(&place));
+        let elsewhere = ResolvedWorkspace {
+            base_url: "http://localhost:2/api/v1".to_owned(),
+            ..place.clone()
+        };
+        assert!(!entry.state().keeps(&elsewhere));
+        entry.set(WorkspaceState::closed(WorkspaceView::Missing));
+        assert!(!entry.state().keeps(&place));
+    }
+
+    #[test]
+    fn while_an_outage_is_suspected_the_session_goes_on() {
+        let workspaces = Workspaces::default();
+        let entry = workspaces.entry(&key());
+        entry.set(ready(2));
+        assert!(!entry.suspect(1, ProbeTrigger::Outage), "long ago");
+        assert!(entry.suspect(2, ProbeTrigger::Outage));
+        assert!(!entry.suspect(2, ProbeTrigger::Outage), "no news");
+        assert!(entry.state().live.is_some());
+        entry.probe(Probe::begin);
+        assert!(entry.suspect(2, ProbeTrigger::Outage));
+    }
+
+    #[test]
+    fn a_workspace_that_is_gone_is_kept_only_for_those_who_wait_for_it() {
+        let workspaces = Workspaces::default();
+        assert_eq!(workspaces.state(&key()).view, WorkspaceView::Unknown);
+        assert!(workspaces.all().is_empty(), "a look keeps nothing");
+        let mut waiting = workspaces.subscribe(&key());
+        workspaces.forget(&key());
+        let entry = workspaces.get(&key()).unwrap();
+        assert!(entry.set(WorkspaceState::closed(WorkspaceView::Missing)));
+        assert!(waiting.has_changed().unwrap(), "it was not forgotten");
+        waiting.mark_unchanged();
+        drop(waiting);
+        workspaces.forget(&key());
+        assert!(workspaces.all().is_empty());
+    }
+
+    #[test]
+    fn all_that_is_kept_of_a_workspace_is_forgotten_with_it() {
+        let workspaces = Workspaces::default();
+        let entry = workspaces.entry(&key());
+        let followed = workspaces.subscribe(&key());
+        let gate = |entry: &WorkspaceEntry| {
+            entry.probe(|probe| probe.gate(|| Gate::new(key(), Arc::new(Metrics::new()))))
+        };
+        let before = gate(&entry);
+        assert!(Arc::ptr_eq(&before, &gate(&entry)), "it keeps its gate");
+        let other = WorkspaceKey {
+            namespace: "other".to_owned(),
+            ..key()
+        };
+        assert!(!Arc::ptr_eq(&before, &gate(&workspaces.entry(&other))));
+        entry.probe(Probe::write_failed);
+        entry.close_submissions();
+        workspaces.forget(&other);
+        workspaces.forget(&key());
+        assert_eq!(workspaces.all().len(), 1, "the one that is followed");
+        assert!(!Arc::ptr_eq(&before, &gate(&entry)));
+        assert_eq!(entry.probe(Probe::write_failed), 1);
+        assert!(!entry.submissions_closed());
+        drop(followed);
+    }
+
+    #[test]
+    fn no_submission_begins_during_a_deletion_and_those_in_flight_are_known() {
+        let workspaces = Workspaces::default();
+        let entry = workspaces.entry(&key());
+        let first = workspaces.begin_submission(&key()).unwrap();
+        assert!(!entry.close_submissions(), "one is in flight");
+        assert!(workspaces.begin_submission(&key()).is_none());
+        workspaces.forget(&key());
+        assert!(workspaces.get(&key()).is_some(), "one is in flight");
+        assert!(!entry.close_submissions());
+        drop(first);
+        assert!(entry.close_submissions(), "none is in flight any more");
+        entry.open_submissions();
+        assert!(workspaces.begin_submission(&key()).is_some());
+    }
+}

@@ -1,0 +1,84 @@
+//! Handlers of the watches' events: they update the indexes and wake the objects concerned.
+
+use std::sync::Arc;
+
+use kube::{Resource, runtime::watcher::Event};
+
+use crate::api::Run;
+
+use super::{
+    apiserver::{Guarded, scope::Scope},
+    context::Context,
+    enqueue,
+    run::garbage_collector,
+    state::index::{Change, Record},
+    workspace::kind::Kind,
+};
+
+/// Handles an event of the Runs of a scope, after their store has applied it.
+pub(crate) fn runs(ctx: &Context, scope: &Scope, event: &Event<Guarded<Run>>) {
+    let index = &ctx.run_index;
+    match event {
+        Event::Init => index.begin(scope),
+        Event::InitApply(run) => index.list(scope, Record::of(run)),
+        Event::InitDone => {
+            let missing = |uids: &[Arc<str>]| uids.iter().for_each(|uid| ctx.absent.expect(uid));
+            let changes = index.listed(scope, missing);
+            for change in &changes {
+                follow(ctx, change);
+            }
+        }
+        Event::Apply(run) => {
+            if let Some(change) = index.apply(Record::of(run)) {
+                follow(ctx, &change);
+            }
+        }
+        Event::Delete(run) => {
+            let meta = run.meta();
+            let text = |text: &Option<String>| text.clone().unwrap_or_default();
+            garbage_collector::last_seen(ctx, run);
+            ctx.absent.expect(&text(&meta.uid));
+            let change = index.delete(&text(&meta.namespace), &text(&meta.name));
+            if let Some(change) = change {
+                follow(ctx, &change);
+            }
+            ctx.absent.tell(&text(&meta.uid));
+        }
+    }
+}
+
+/// Carries out the consequences of a change.
+fn follow(ctx: &Context, change: &Change) {
+    if let Some(uid) = &change.ended {
+        ctx.claims.release(uid);
+    }
+    if let Some((namespace, key)) = &change.freed {
+        enqueue::sharing(ctx, namespace, key);
+    }
+    if let Some(key) = &change.unneeded
+        && ctx.submissions_closed(key)
+    {
+        ctx.wake_workspace(key);
+    }
+    if let Some(uid) = &change.gone {
+        ctx.absent.tell(uid);
+    }
+}
+
+/// Handles an event of the Workspaces of one kind in a scope, after their store has applied it.
+pub(crate) fn workspaces<K: Kind>(ctx: &Context, scope: &Scope, event: &Event<Guarded<K>>) {
+    let index = ctx.workspace_index(K::KIND);
+    match event {
+        Event::Init => index.begin(scope),
+        Event::InitApply(workspace) => index.list(scope, workspace),
+        Event::InitDone => {
+            index.listed(scope);
+            enqueue::missing_workspaces(ctx);
+        }
+        Event::Apply(workspace) => index.apply(workspace),
+        Event::Delete(workspace) => {
+            index.delete(workspace);
+            enqueue::missing_workspaces(ctx);
+        }
+    }
+}

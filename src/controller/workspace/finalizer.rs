@@ -1,0 +1,150 @@
+//! A Workspace outlives the Runs that need it: its finalizer is removed when none is left. No Run can begin in between.
+
+use std::time::Duration;
+
+use kube::{Api, Resource, ResourceExt};
+
+use crate::api::{Run, WorkspaceKey};
+use crate::controller::{
+    apiserver::{self, Guarded, patch, scope::Scope, trigger::reference},
+    context::Context,
+};
+use crate::decide::workspace::{in_use::needs_workspace, verdict::LISTED_RUNS};
+use crate::service::BaseUrl;
+use crate::util::error_chain;
+
+use super::kind::Kind;
+
+/// Time limit of one page of a list; a list of everything may have thousands of pages.
+const A_PAGE: Duration = Duration::from_mins(1);
+
+/// Result of trying to release a Workspace that is being deleted.
+pub(crate) enum Deletion {
+    /// Its finalizer is removed.
+    Released,
+    /// Runs need it, or may begin to. Retried when one has ended.
+    Waits,
+    /// The Workspace changed meanwhile.
+    Overtaken,
+    /// The Runs could not be listed, or the finalizer could not be removed.
+    Failed,
+}
+
+/// One more than a message names, so that it can show that there are others.
+const NAMED: usize = LISTED_RUNS + 1;
+
+/// Sorted names of the first Runs that need this Workspace by the index, and of deleted Runs whose runs must still be
+/// cancelled. For a `ClusterWorkspace` with their namespaces. Empty if there are none.
+pub(crate) fn needed_by<K: Kind>(ctx: &Context, workspace: &K, key: &WorkspaceKey) -> Vec<String> {
+    let base_url = base_url(ctx, workspace);
+    let base_url = base_url.as_deref();
+    let stored = |namespace: &str, name: &str| {
+        let object = reference(namespace, name);
+        ctx.run_stores().find_map(|store| store.get(&object))
+    };
+    let needing = ctx.run_index.needing(key, usize::MAX).into_iter();
+    let mut names: Vec<String> = needing
+        .filter(|(namespace, name)| {
+            // The index doesn't contain the base URL of a Workspace.
+            stored(namespace, name).is_none_or(|run| needs(&run, key, base_url))
+        })
+        .map(|(namespace, name)| key.naming(&namespace, &name))
+        .take(NAMED)
+        .chain(ctx.owing(key, base_url))
+        .collect();
+    names.sort();
+    names.truncate(NAMED);
+    names
+}
+
+/// Removes the finalizer of a Workspace that is being deleted, if no Run needs it. The stores are checked first, then a
+/// live list, since a store may be behind.
+pub(crate) async fn depart<K: Kind>(ctx: &Context, workspace: &K, key: &WorkspaceKey) -> Deletion {
+    let nobody_inside = ctx.workspaces.entry(key).close_submissions();
+    if !nobody_inside || !needed_by(ctx, workspace, key).is_empty() {
+        return Deletion::Waits;
+    }
+    // The semaphore is never closed.
+    let _one = ctx.departures.acquire().await.ok();
+    match needed_live(ctx, key, base_url(ctx, workspace).as_deref()).await {
+        Ok(false) => {}
+        Ok(true) => return Deletion::Waits,
+        Err(error) => {
+            tracing::warn!(
+                k8s.namespace.name = %key.namespace, workspace.name = %key.name, error = %error_chain(&error),
+                "failed to list the Runs of a Workspace that is being deleted; requeueing"
+            );
+            return Deletion::Failed;
+        }
+    }
+    let api = K::api(ctx.client.clone(), &key.namespace);
+    match patch::write_finalizer(&api, workspace, false).await {
+        Ok(_) | Err(patch::WriteError::Gone) => Deletion::Released,
+        // Most likely its status was written a moment ago.
+        Err(patch::WriteError::Conflict) => Deletion::Overtaken,
+        Err(error) => {
+            tracing::warn!(
+                k8s.namespace.name = %key.namespace, workspace.name = %key.name, error = %error_chain(&error),
+                "failed to let a Workspace go; requeueing"
+            );
+            Deletion::Failed
+        }
+    }
+}
+
+/// Handles a Run that has ended or was deleted: wakes its Workspace if that is being deleted.
+pub(crate) fn run_ended(ctx: &Context, run: &Run) {
+    let namespace = run.namespace().unwrap_or_default();
+    let key = WorkspaceKey::of(&run.spec.workspace_ref(), &namespace);
+    if ctx.submissions_closed(&key) {
+        ctx.wake_workspace(&key);
+    }
+}
+
+/// The Workspace's base URL, allowed or not, in the form to which Runs are pinned. `None` if neither the Workspace nor
+/// the operator names one.
+fn base_url<K: Kind>(ctx: &Context, workspace: &K) -> Option<String> {
+    let spec = workspace.common();
+    let url = spec
+        .base_url
+        .as_deref()
+        .or(ctx.config.base_url.as_deref())?;
+    Some(BaseUrl::normalised(url).unwrap_or_else(|| url.to_owned()))
+}
+
+async fn needed_live(
+    ctx: &Context,
+    key: &WorkspaceKey,
+    base_url: Option<&str>,
+) -> Result<bool, apiserver::ListError> {
+    let scopes = if key.namespace.is_empty() {
+        Scope::of(&ctx.config.namespaces)
+    } else {
+        vec![Scope::Namespace(key.namespace.clone())]
+    };
+    for scope in scopes {
+        let api: Api<Run> = scope.api(ctx.client.clone());
+        let mut needed = false;
+        let list = apiserver::list(&api, None, A_PAGE, |run| {
+            needed = needs(&run, key, base_url);
+            needed
+        });
+        list.await?;
+        if needed {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// A Run that can't be decoded needs the Workspace while it has the finalizer.
+fn needs(run: &Guarded<Run>, key: &WorkspaceKey, base_url: Option<&str>) -> bool {
+    let namespace = run.meta().namespace.as_deref().unwrap_or_default();
+    match &run.0 {
+        Ok(run) => {
+            WorkspaceKey::of(&run.spec.workspace_ref(), namespace) == *key
+                && needs_workspace(run, base_url)
+        }
+        Err(_) => patch::held(run) && (key.namespace.is_empty() || key.namespace == namespace),
+    }
+}

@@ -1,0 +1,13 @@
+//! Reconciles Workspaces: reads the Secret, checks version and identity, updates the session that the Runs use, and
+//! releases a Workspace that no Run needs.
+//!
+//! Imports the state's tables and everything below them; nothing of [`run`](super::run).
+
+pub(crate) mod finalizer;
+pub(crate) mod kind;
+pub(crate) mod namespaces;
+mod probe;
+mod probe_result;
+pub(crate) mod reconcile;
+mod secret;
+pub(crate) mod secret_watcher;

@@ -1,0 +1,94 @@
+//! Labels of namespaces: they determine which namespaces may use a `ClusterWorkspace`.
+
+use crate::api::{WorkspaceKey, workspace_ref::WorkspaceKind};
+use crate::controller::{
+    apiserver::{self, Guarded, Source, scope::Scope},
+    context::{Context, NamespaceMeta},
+    enqueue,
+};
+
+use std::sync::Arc;
+
+use futures::StreamExt;
+use kube::{
+    Api, ResourceExt,
+    runtime::{
+        reflector::{ObjectRef, Store, reflector, store::Writer},
+        watcher::{self, Event},
+    },
+};
+
+/// Follows the labels of the namespaces in `scope` until shutdown, and wakes the Runs concerned.
+pub(crate) async fn follow(ctx: Arc<Context>, scope: Scope, writer: Writer<NamespaceMeta>) {
+    let api: Api<NamespaceMeta> = Api::all(ctx.client.clone());
+    let source = Source::new(&api, ctx.config.watch_timeout);
+    let source = match &scope {
+        Scope::All => source,
+        Scope::Namespace(name) => source.fields(format!("metadata.name={name}")),
+    };
+    // Metadata can always be decoded.
+    let events = apiserver::watch(source).filter_map(|event| std::future::ready(readable(event)));
+    let events = events.map(Ok::<_, watcher::Error>);
+    let mut events = Box::pin(reflector(writer, events));
+    let mut filled = false;
+    loop {
+        let event = tokio::select! {
+            event = events.next() => event,
+            () = ctx.shutdown.cancelled() => return,
+        };
+        match event {
+            Some(Ok(Event::Apply(namespace))) => {
+                enqueue::tenants(&ctx, Some(&namespace.name_any()));
+            }
+            Some(Ok(Event::InitDone)) => {
+                if !std::mem::replace(&mut filled, true) {
+                    enqueue::store_filled(&ctx);
+                }
+                enqueue::tenants(&ctx, None);
+            }
+            Some(Ok(Event::Init | Event::InitApply(_) | Event::Delete(_)) | Err(_)) => {}
+            None => return,
+        }
+    }
+}
+
+/// Whether the Runs of `namespace` may be submitted by this Workspace. `None` while the namespace's labels are not
+/// known, which may be a moment later than its first Run. `None` also if the store has no such Workspace: its session
+/// may exist a moment longer, and must not be used.
+pub(crate) fn allowed(ctx: &Context, key: &WorkspaceKey, namespace: &str) -> Option<bool> {
+    // If ClusterWorkspaces are not served, their view shows that instead.
+    if key.kind == WorkspaceKind::Workspace || ctx.cluster_stores.is_empty() {
+        return Some(true);
+    }
+    let workspace = ctx
+        .cluster_stores
+        .iter()
+        .find_map(|store| store.get(&ObjectRef::<Guarded<_>>::new(&key.name)))?;
+    let workspace = workspace.0.as_ref().ok()?;
+    let found = known(ctx, namespace)?;
+    Some(workspace.spec.allows(found.labels()).unwrap_or_else(|error| {
+        tracing::warn!(workspace.name = %key.name, error = %error, "failed to read a namespaceSelector; it allows no namespace");
+        false
+    }))
+}
+
+/// Whether a namespace is known to be terminating: nothing can be created in it. False if namespaces are not watched.
+pub(crate) fn terminating(ctx: &Context, namespace: &str) -> bool {
+    known(ctx, namespace).is_some_and(|found| found.metadata.deletion_timestamp.is_some())
+}
+
+fn known(ctx: &Context, namespace: &str) -> Option<Arc<NamespaceMeta>> {
+    let mut stores = ctx.namespaces.iter();
+    stores.find_map(|store: &Store<NamespaceMeta>| store.get(&ObjectRef::new(namespace)))
+}
+
+/// Unwraps an event; an item that can't be decoded is dropped.
+fn readable(event: Event<Guarded<NamespaceMeta>>) -> Option<Event<NamespaceMeta>> {
+    Some(match event {
+        Event::Apply(item) => Event::Apply(item.0.ok()?),
+        Event::Delete(item) => Event::Delete(item.0.ok()?),
+        Event::InitApply(item) => Event::InitApply(item.0.ok()?),
+        Event::Init => Event::Init,
+        Event::InitDone => Event::InitDone,
+    })
+}

@@ -1,0 +1,231 @@
+//! Result of a Workspace's check: its status, and the session that its Runs use.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use kube::ResourceExt;
+
+use crate::api::{ConditionType, Reason, WorkspaceStatus, conditions, status::ResolvedWorkspace};
+use crate::clock::{now, wall};
+use crate::controller::{
+    apiserver::patch::{self, WriteError},
+    context::Context,
+    enqueue,
+    metrics::ReconcileResult,
+    state::{
+        probes::Probe,
+        workspaces::{ClientSession, WorkspaceEntry, WorkspaceState},
+    },
+};
+use crate::decide::{
+    Session, WorkspaceView,
+    conditions::Why,
+    events::transitions,
+    workspace::{
+        check::{Check, Obstacle},
+        probe::Assessment,
+        recheck::{self, Standing},
+    },
+};
+use crate::util::error_chain;
+
+use super::{kind::Kind, probe::Prepared};
+
+/// Interval of the checks of a Ready Workspace. A change of the service's version or of the token's workspace is
+/// detected within this time even if no call fails.
+const RECHECK: Duration = Duration::from_mins(5);
+
+/// Sets the Workspace's state and wakes its Runs. Returns the pause before the next check.
+pub(crate) fn settle<K: Kind>(
+    ctx: &Context,
+    workspace: &K,
+    entry: &WorkspaceEntry,
+    check: Check,
+    live: Option<Prepared>,
+    assessment: &Assessment,
+) -> Duration {
+    let asked = check.obstacle.as_ref().and_then(Obstacle::retry_after);
+    let slot = match (&assessment.usable, live) {
+        (Ok(()), Some(prepared)) => {
+            entry.probe(Probe::untroubled);
+            ready_state(ctx, workspace, entry, check, prepared, assessment)
+        }
+        (Err(why), _) => not_ready_state(workspace, entry, &check, why, assessment),
+        (Ok(()), None) => WorkspaceState::closed(WorkspaceView::Unknown),
+    };
+    if entry.set(slot) {
+        enqueue::runs_of(ctx, &entry.key);
+    }
+    if assessment.ready {
+        return RECHECK;
+    }
+    let attempt = entry.probe(|probe| probe.failures()).saturating_add(1);
+    recheck::pause(&workspace.uid().unwrap_or_default(), attempt, asked)
+}
+
+/// The standing before a check. What an earlier process verified counts as long as this one has not looked.
+pub(crate) fn standing<K: Kind>(workspace: &K, entry: &WorkspaceEntry) -> Standing {
+    let slot = entry.state();
+    let uid = workspace.uid().unwrap_or_default();
+    let verified = match (&slot.view, &slot.place) {
+        (WorkspaceView::NotReady { .. }, _) => false,
+        (_, Some(place)) => place.uid == uid,
+        (_, None) => workspace
+            .stored()
+            .is_some_and(|status| conditions::is_true(&status.conditions, ConditionType::Ready)),
+    };
+    Standing {
+        verified,
+        passed_over: entry.probe(|probe| probe.passed_over()),
+    }
+}
+
+/// Passes over a failed check: session and streams continue, and no status is written. New holds on submissions apply
+/// from now on. Returns the pause before the next check.
+pub(crate) fn pass_over<K: Kind>(
+    ctx: &Context,
+    workspace: &K,
+    entry: &WorkspaceEntry,
+    check: &Check,
+    assessment: &Assessment,
+) -> Duration {
+    entry.probe(|probe| probe.troubled(now()));
+    let mut slot = entry.state();
+    if let WorkspaceView::Ready(session) = &mut slot.view {
+        session.holds = recheck::still_held(session.holds.take(), assessment.holds.clone());
+        if entry.set(slot) {
+            enqueue::runs_of(ctx, &entry.key);
+        }
+    }
+    let asked = check.obstacle.as_ref().and_then(Obstacle::retry_after);
+    recheck::soon(&workspace.uid().unwrap_or_default(), asked)
+}
+
+/// Streams that are open stay open as long as the trouble may pass; the Runs repeat an outage in the words that
+/// it began with.
+fn not_ready_state<K: Kind>(
+    workspace: &K,
+    entry: &WorkspaceEntry,
+    check: &Check,
+    why: &Why,
+    assessment: &Assessment,
+) -> WorkspaceState {
+    let current = entry.state();
+    let since = entry.probe(|probe| probe.troubled(now()));
+    let uid = workspace.uid().unwrap_or_default();
+    let may_pass = check.obstacle.as_ref().is_some_and(Obstacle::may_pass);
+    let place = current.place.filter(|place| may_pass && place.uid == uid);
+    let outage = |view: &WorkspaceView| matches!(view, WorkspaceView::NotReady { reason, .. } if *reason == Reason::ServiceUnavailable);
+    let view = if why.reason == Reason::ServiceUnavailable && outage(&current.view) {
+        current.view
+    } else {
+        WorkspaceView::NotReady {
+            reason: why.reason,
+            message: assessment.message(),
+            since,
+        }
+    };
+    WorkspaceState::paused(view, place)
+}
+
+/// The same token at the same place goes on with its session, unless a call with it was rejected. A token
+/// that suddenly acts for another workspace of the service begins another session.
+fn ready_state<K: Kind>(
+    ctx: &Context,
+    workspace: &K,
+    entry: &WorkspaceEntry,
+    check: Check,
+    prepared: Prepared,
+    assessment: &Assessment,
+) -> WorkspaceState {
+    let Prepared {
+        client,
+        credentials,
+        good,
+    } = prepared;
+    entry.probe(|probe| probe.keep_good(good));
+    let resolved = ResolvedWorkspace {
+        kind: entry.key.kind,
+        name: entry.key.name.clone(),
+        uid: workspace.uid().unwrap_or_default(),
+        base_url: check.base_url.unwrap_or_default(),
+        identity: check.identity.flatten(),
+    };
+    let current = entry.state();
+    let other_token = |live: &Arc<ClientSession>| live.credentials.token != credentials.token;
+    if current.live.as_ref().is_some_and(other_token) {
+        ctx.metrics.token_changes.inc();
+    }
+    let gate = ctx.gate(&entry.key, workspace.common().rate_limit);
+    if matches!(current.view, WorkspaceView::NotReady { .. }) {
+        gate.start_slowly();
+    }
+    let same = current.live.filter(|live| {
+        live.credentials.token == credentials.token && current.view.serves(&resolved)
+    });
+    let number = same
+        .as_ref()
+        .map_or_else(|| ctx.workspaces.next_session(), |live| live.number);
+    let live = Arc::new(ClientSession {
+        client,
+        credentials,
+        number,
+        gate,
+    });
+    let session = Session {
+        number,
+        resolved,
+        holds: assessment.holds.clone(),
+    };
+    WorkspaceState::ready(session, live)
+}
+
+/// Writes the status if it differs from the stored one, and publishes Events for the changes. `waits`: the Workspace is
+/// being deleted and waits for Runs.
+pub(crate) async fn write_status<K: Kind>(
+    ctx: &Context,
+    workspace: &K,
+    entry: &WorkspaceEntry,
+    status: &WorkspaceStatus,
+    waits: bool,
+) -> ReconcileResult {
+    if workspace.stored() == Some(status) {
+        publish(ctx, workspace, entry, status, waits);
+        return ReconcileResult::requeue_after;
+    }
+    let _one = ctx.api_requests.acquire().await.ok();
+    let api = K::api(ctx.client.clone(), &entry.key.namespace);
+    match patch::write_status(&api, workspace, status).await {
+        Ok(_) => {
+            publish(ctx, workspace, entry, status, waits);
+            ReconcileResult::requeue_after
+        }
+        Err(WriteError::Conflict | WriteError::Gone) => ReconcileResult::conflict,
+        Err(error) => {
+            tracing::warn!(k8s.namespace.name = %entry.key.namespace, workspace.name = %entry.key.name, error = %error_chain(&error), "failed to write a Workspace's status");
+            ReconcileResult::error
+        }
+    }
+}
+
+fn publish<K: Kind>(
+    ctx: &Context,
+    workspace: &K,
+    entry: &WorkspaceEntry,
+    status: &WorkspaceStatus,
+    waits: bool,
+) {
+    let speech = entry.probe(|probe| {
+        let before = workspace.stored();
+        let correlator = &mut probe.correlator;
+        let notes = transitions::of_workspace(before, status, waits, correlator, wall());
+        correlator.tell(&notes, now())
+    });
+    for news in &speech.news {
+        tracing::info!(
+            k8s.namespace.name = %entry.key.namespace, workspace.name = %entry.key.name,
+            event.reason = news.reason.as_str(), note = news.message, "publishing Event"
+        );
+    }
+    ctx.recorder.publish(workspace, &speech);
+}

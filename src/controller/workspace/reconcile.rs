@@ -1,0 +1,298 @@
+//! The reconcile of a Workspace of either kind: `/version` without a token, then `/workspaces/current` with it, then
+//! Ready. One check serves all its Runs.
+
+use crate::api::{Reason, WorkspaceKey};
+use crate::clock::{now, wall};
+use crate::controller::{
+    apiserver::{
+        Guarded,
+        controller::Action,
+        patch::{self, WriteError},
+    },
+    context::Context,
+    enqueue, leader,
+    metrics::ReconcileResult,
+    state::{
+        probes::{Probe, ProbeRecord, Verdict},
+        secrets::SecretName,
+        workspaces::{WorkspaceEntry, WorkspaceState},
+    },
+    undecodable,
+};
+use crate::decide::{
+    self, WorkspaceView, backoff,
+    time::later,
+    workspace::{check::Obstacle, probe::assess, recheck},
+};
+use crate::util::error_chain;
+
+use super::{
+    finalizer::{self, Deletion},
+    kind::{Kind, key_of},
+    probe, probe_result,
+};
+
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::FutureExt;
+use kube::{Resource, ResourceExt};
+
+/// Shortest pause after a write that met a conflict or got no answer; usually the watch has delivered a newer object by
+/// then. If it hasn't, pauses grow: each attempt costs the service two calls.
+const IN_VAIN: Duration = Duration::from_secs(1);
+/// Pause after a write was refused: the CRD or a role must be fixed first. Also the longest pause after other failed
+/// writes.
+const AFTER_REFUSAL: Duration = Duration::from_mins(1);
+/// Pause before a Secret is read again after the API server didn't answer, while the Workspace is Ready.
+const AFTER_SILENCE: Duration = Duration::from_secs(5);
+/// Longest pause before the next attempt to release a Workspace that is being deleted.
+const DEPARTURE: Duration = Duration::from_secs(30);
+
+/// Reconciles one Workspace; a panic ends only this reconcile.
+pub async fn reconcile<K: Kind>(
+    object: Arc<Guarded<K>>,
+    ctx: Arc<Context>,
+) -> (Action, ReconcileResult) {
+    if !ctx.leading.holds() {
+        return (Action::requeue(leader::AGAIN), ReconcileResult::success);
+    }
+    let key = key_of::<K>(object.as_ref());
+    let looked = AssertUnwindSafe(look(&object, &ctx, &key)).catch_unwind();
+    looked.await.unwrap_or_else(|_| {
+        tracing::error!(
+            k8s.namespace.name = %key.namespace, workspace.name = %key.name,
+            "the check of a Workspace panicked; requeueing"
+        );
+        (Action::requeue(AFTER_REFUSAL), ReconcileResult::panic)
+    })
+}
+
+/// Reconciles one Workspace. An error determines when it is requeued.
+async fn look<K: Kind>(
+    object: &Guarded<K>,
+    ctx: &Arc<Context>,
+    key: &WorkspaceKey,
+) -> (Action, ReconcileResult) {
+    let entry = ctx.workspaces.entry(key);
+    let Ok(workspace) = &object.0 else {
+        tell_runs(ctx, &entry);
+        let api = K::api(ctx.client.clone(), &key.namespace);
+        let generation = object.meta().generation.unwrap_or_default();
+        let told =
+            |status, what: &str| decide::undecodable::workspace(status, what, generation, wall());
+        let again = undecodable::show(ctx, &api, object, told).await;
+        return (again, ReconcileResult::error);
+    };
+    follow_secrets(ctx, workspace, key);
+    let leaving = workspace.meta().deletion_timestamp.is_some();
+    if !leaving {
+        entry.open_submissions();
+    }
+    // Without the finalizer it could be deleted while its Runs need it.
+    let held = match hold(ctx, workspace, key).await {
+        Ok(held) => held,
+        Err(error) => return unheld(ctx, workspace, &entry, &error),
+    };
+    let workspace = held.as_ref().unwrap_or(workspace);
+    let (pause, result) = match due(workspace, &entry) {
+        Verdict::Now => examine(ctx, workspace, &entry).await,
+        Verdict::NotBefore(at) => {
+            let wait = Duration::try_from(at.duration_since(now())).unwrap_or_default();
+            (wait, ReconcileResult::requeue_after)
+        }
+    };
+    if !ctx.has_workspace(key) {
+        // It was deleted during the check, whose result was just stored.
+        enqueue::missing_workspaces(ctx);
+        return (Action::await_change(), result);
+    }
+    if !leaving || !patch::held(workspace) {
+        return (Action::requeue(pause), result);
+    }
+    match finalizer::depart(ctx, workspace, key).await {
+        Deletion::Released => (Action::await_change(), result),
+        Deletion::Waits => (Action::requeue(pause.min(DEPARTURE)), result),
+        Deletion::Overtaken => {
+            let pause = in_vain(workspace, &entry);
+            (Action::requeue(pause), ReconcileResult::conflict)
+        }
+        // Each attempt lists the Runs.
+        Deletion::Failed => (Action::requeue(DEPARTURE), ReconcileResult::error),
+    }
+}
+
+/// The Runs of a Workspace that can't be decoded wait.
+fn tell_runs(ctx: &Context, entry: &WorkspaceEntry) {
+    let view = WorkspaceView::NotReady {
+        reason: Reason::WorkspaceInvalid,
+        message:
+            "its fields can't be read; correct them, or apply the CRDs of this operator's version."
+                .to_owned(),
+        since: entry.probe(|probe| probe.troubled(now())),
+    };
+    if entry.set(WorkspaceState::closed(view)) {
+        enqueue::runs_of(ctx, &entry.key);
+    }
+}
+
+/// Adds the finalizer if it is missing and can still be added. Returns the written object.
+async fn hold<K: Kind>(
+    ctx: &Context,
+    workspace: &K,
+    key: &WorkspaceKey,
+) -> Result<Option<K>, WriteError> {
+    if workspace.meta().deletion_timestamp.is_some() || patch::held(workspace) {
+        return Ok(None);
+    }
+    let _one = ctx.api_requests.acquire().await.ok();
+    let api = K::api(ctx.client.clone(), &key.namespace);
+    patch::write_finalizer(&api, workspace, true)
+        .await
+        .map(Some)
+}
+
+/// Handles a failed write of the finalizer. Without it no Run is submitted; an unchecked Workspace becomes not Ready.
+fn unheld<K: Kind>(
+    ctx: &Context,
+    workspace: &K,
+    entry: &WorkspaceEntry,
+    error: &WriteError,
+) -> (Action, ReconcileResult) {
+    let pause = match error {
+        WriteError::Conflict => {
+            let pause = in_vain(workspace, entry);
+            return (Action::requeue(pause), ReconcileResult::conflict);
+        }
+        WriteError::Gone => return (Action::await_change(), ReconcileResult::conflict),
+        WriteError::Failed(_) | WriteError::Timeout => in_vain(workspace, entry),
+        WriteError::Refused(_) | WriteError::Serialize(_) => AFTER_REFUSAL,
+    };
+    tracing::warn!(
+        k8s.namespace.name = %entry.key.namespace, workspace.name = %entry.key.name, error = %error_chain(error),
+        "failed to put the finalizer on a Workspace; trying again"
+    );
+    if entry.state().view == WorkspaceView::Unknown {
+        let view = WorkspaceView::NotReady {
+            reason: Reason::Checking,
+            message: "its finalizer could not be written; the operator's log says why, and it is tried again."
+                .to_owned(),
+            since: entry.probe(|probe| probe.troubled(now())),
+        };
+        entry.set(WorkspaceState::closed(view));
+        enqueue::runs_of(ctx, &entry.key);
+    }
+    (Action::requeue(pause), ReconcileResult::error)
+}
+
+/// How long to wait after a write that came to nothing.
+fn in_vain<K: Kind>(workspace: &K, entry: &WorkspaceEntry) -> Duration {
+    let times = entry.probe(Probe::write_failed);
+    let seed = backoff::seed(&workspace.uid().unwrap_or_default(), times);
+    backoff::delay(times, None, seed).clamp(IN_VAIN, AFTER_REFUSAL)
+}
+
+fn follow_secrets<K: Kind>(ctx: &Context, workspace: &K, key: &WorkspaceKey) {
+    let spec = workspace.common();
+    let ca = spec.ca_secret().map(|(name, _)| name);
+    let names = ca.into_iter().chain([spec.token_secret().0]);
+    let secrets = names.map(|name| SecretName {
+        namespace: K::secret_namespace(ctx, key),
+        name: name.to_owned(),
+    });
+    ctx.secrets.name(key, secrets.collect());
+}
+
+fn due<K: Kind>(workspace: &K, entry: &WorkspaceEntry) -> Verdict {
+    let generation = workspace.meta().generation.unwrap_or_default();
+    let uid = workspace.uid().unwrap_or_default();
+    entry.probe(|probe| probe.due(&uid, generation, now()))
+}
+
+/// Checks the Workspace and applies the result. Returns the pause before the next check.
+async fn examine<K: Kind>(
+    ctx: &Context,
+    workspace: &K,
+    entry: &WorkspaceEntry,
+) -> (Duration, ReconcileResult) {
+    entry.probe(Probe::begin);
+    // A check may wait for others.
+    let checked = tokio::select! {
+        checked = probe::check(ctx, workspace, entry) => checked,
+        () = ctx.shutdown.cancelled() => return (AFTER_SILENCE, ReconcileResult::success),
+    };
+    let (mut check, live) = checked;
+    if check.obstacle.as_ref().is_some_and(Obstacle::no_file) {
+        // A lack of files in this process; the Workspace keeps its state.
+        ctx.short_of_files();
+        entry.probe(Probe::secret_changed);
+        return (AFTER_SILENCE, ReconcileResult::error);
+    }
+    let standing = probe_result::standing(workspace, entry);
+    let slot = entry.state();
+    // After a start or a 401 no call can be made although the status is good: that is said.
+    let said = slot.live.is_some() || matches!(slot.view, WorkspaceView::NotReady { .. });
+    if check.learnt_nothing() && said {
+        // The API server didn't answer; what is known of the Workspace stands.
+        entry.probe(Probe::secret_changed);
+        return (AFTER_SILENCE, ReconcileResult::error);
+    }
+    if workspace.meta().deletion_timestamp.is_some() {
+        check.waits_for = Some(finalizer::needed_by(ctx, workspace, &entry.key));
+    }
+    let generation = workspace.meta().generation.unwrap_or_default();
+    let attempts = entry.probe(|probe| probe.failures()).saturating_add(1);
+    let contract = &ctx.config.contract;
+    let assessment = assess(
+        workspace.stored(),
+        &check,
+        generation,
+        attempts,
+        contract,
+        wall(),
+    );
+    let waits = check
+        .waits_for
+        .as_ref()
+        .is_some_and(|runs| !runs.is_empty());
+    let passed_over = recheck::passed_over(&check, standing);
+    let (pause, result) = if passed_over {
+        let pause = probe_result::pass_over(ctx, workspace, entry, &check, &assessment);
+        (pause, ReconcileResult::requeue_after)
+    } else {
+        // The session first, then the status: whoever reads it may rely on it.
+        let pause = probe_result::settle(ctx, workspace, entry, check, live, &assessment);
+        let result =
+            probe_result::write_status(ctx, workspace, entry, &assessment.status, waits).await;
+        (after_write(workspace, entry, result, pause), result)
+    };
+    let checked = ProbeRecord {
+        uid: workspace.uid().unwrap_or_default(),
+        generation,
+        ready: assessment.ready,
+        passed_over,
+        next: later(now(), pause),
+    };
+    if entry.probe(|probe| probe.done(checked, now())) {
+        // The namespaceSelector is the Runs' business.
+        enqueue::runs_of(ctx, &entry.key);
+    }
+    (pause, result)
+}
+
+/// Pause before the next check, by the result of writing the status.
+fn after_write<K: Kind>(
+    workspace: &K,
+    entry: &WorkspaceEntry,
+    result: ReconcileResult,
+    pause: Duration,
+) -> Duration {
+    match result {
+        ReconcileResult::conflict | ReconcileResult::error => pause.min(in_vain(workspace, entry)),
+        ReconcileResult::success | ReconcileResult::requeue_after | ReconcileResult::panic => {
+            entry.probe(Probe::written);
+            pause
+        }
+    }
+}

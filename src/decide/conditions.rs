@@ -1,0 +1,238 @@
+//! The table "Conditions, by situation" of the design, one row per variant.
+
+use jiff::Timestamp;
+
+use crate::api::{
+    ConditionType as Type, Phase, Reason,
+    conditions::{self, ConditionUpdate},
+    run::ReadyWhen,
+    status::RunStatus,
+};
+
+use super::truncate::{MAX_SENTENCES, cut};
+
+const STREAMED: &str = "The status shows what the service last said.";
+/// Without times and counters: it is written once, however often slots rotate.
+pub(crate) const POLLED: &str = "The status shows what the service last said. More runs are followed than event streams may be open, so it has a stream in turn with others and is polled in between.";
+
+/// Situation of a Run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Situation {
+    /// Waiting for its Workspace, submitting or retrying.
+    Pending(Why),
+    /// Held by `spec.suspend`.
+    Suspended,
+    /// Refused for good, of unknown outcome, restored, or its key is in use: a person has to act.
+    Blocked(Why),
+    /// At the service.
+    Active(Mirror),
+    /// A cancellation was requested and the run was not seen to end.
+    Cancelling(Mirror),
+    /// Ended.
+    Ended {
+        /// The terminal phase.
+        phase: Phase,
+        /// Reason of the end.
+        why: Why,
+    },
+}
+
+/// A reason and a message that a person can act on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Why {
+    /// From the closed list.
+    pub reason: Reason,
+    /// One or two sentences, without times or counters.
+    pub message: String,
+}
+
+impl Why {
+    /// A reason and its message.
+    pub fn new(reason: Reason, message: impl Into<String>) -> Self {
+        Self {
+            reason,
+            message: message.into(),
+        }
+    }
+}
+
+/// A run at the service, and the freshness of its mirror.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mirror {
+    /// The run's activity, for the Ready condition.
+    pub why: Why,
+    /// Reason why the mirror is stale, if it is.
+    pub stale: Option<Why>,
+    /// All stream slots are taken: the run is polled.
+    pub polled: bool,
+}
+
+/// Writes phase, conditions and observed generation of `situation` into `status`.
+pub fn apply(
+    status: &mut RunStatus,
+    situation: &Situation,
+    ready_when: ReadyWhen,
+    generation: i64,
+    wall: Timestamp,
+) {
+    let row = Row::of(status, situation, ready_when);
+    status.phase = Some(row.phase);
+    status.observed_generation = Some(generation);
+    let submitted = status.run_id.clone();
+    let accepted = match (&submitted, row.accepted) {
+        (Some(id), Some(true)) => Why::new(
+            Reason::Submitted,
+            format!("The service accepted the run as {}.", cut(id, 512)),
+        ),
+        _ => row.why.clone(),
+    };
+    let mut set = |kind, holds: Option<bool>, why: &Why| {
+        let update = ConditionUpdate {
+            kind,
+            status: holds,
+            reason: why.reason,
+            message: cut(&why.message, MAX_SENTENCES).to_owned(),
+        };
+        conditions::set(&mut status.conditions, update, generation, wall);
+    };
+    if row.accepted.is_some() {
+        set(Type::Accepted, row.accepted, &accepted);
+    }
+    set(
+        Type::Synced,
+        row.synced.as_ref().map(|s| s.0),
+        row.synced.as_ref().map_or(&row.why, |s| &s.1),
+    );
+    set(Type::Finished, Some(row.finished), &row.why);
+    set(Type::Complete, row.complete.then_some(true), &row.why);
+    set(Type::Failed, row.failed.then_some(true), &row.why);
+    set(Type::Ready, Some(row.ready), &row.why);
+    set(Type::Reconciling, row.reconciling.then_some(true), &row.why);
+    set(Type::Stalled, row.stalled.then_some(true), &row.why);
+}
+
+fn mirrored(polled: bool) -> &'static str {
+    if polled { POLLED } else { STREAMED }
+}
+
+/// One row of the table.
+#[allow(
+    clippy::struct_excessive_bools,
+    reason = "each is a condition: a column of the table"
+)]
+struct Row {
+    phase: Phase,
+    /// `None` leaves the condition as it was.
+    accepted: Option<bool>,
+    synced: Option<(bool, Why)>,
+    finished: bool,
+    complete: bool,
+    failed: bool,
+    ready: bool,
+    reconciling: bool,
+    stalled: bool,
+    why: Why,
+}
+
+impl Row {
+    fn of(status: &RunStatus, situation: &Situation, ready_when: ReadyWhen) -> Self {
+        match situation {
+            Situation::Pending(why) => Self {
+                reconciling: true,
+                ..Self::pending(why)
+            },
+            Situation::Suspended => Self::pending(&Why::new(
+                Reason::Suspended,
+                "Held by spec.suspend; set it to false to submit the run.",
+            )),
+            Situation::Blocked(why) => Self {
+                stalled: true,
+                ..Self::blocked(status, why)
+            },
+            Situation::Active(mirror) => {
+                let accepted = ready_when == ReadyWhen::Accepted;
+                Self {
+                    ready: accepted,
+                    reconciling: !accepted,
+                    ..Self::at_the_service(Phase::Active, mirror)
+                }
+            }
+            Situation::Cancelling(mirror) => Self {
+                reconciling: true,
+                ..Self::at_the_service(Phase::Cancelling, mirror)
+            },
+            Situation::Ended { phase, why } => Self::ended(status, *phase, why),
+        }
+    }
+
+    fn pending(why: &Why) -> Self {
+        Self {
+            phase: Phase::Pending,
+            accepted: Some(false),
+            synced: None,
+            finished: false,
+            complete: false,
+            failed: false,
+            ready: false,
+            reconciling: false,
+            stalled: false,
+            why: why.clone(),
+        }
+    }
+
+    /// A submitted Run can be blocked, too (the service returned another runId): its phase stays.
+    fn blocked(status: &RunStatus, why: &Why) -> Self {
+        // The runId of a restored status is another object's.
+        if status.run_id.is_none() || why.reason == Reason::Restored {
+            return Self::pending(why);
+        }
+        let phase = status.phase.filter(|p| *p != Phase::Pending);
+        Self {
+            phase: phase.unwrap_or(Phase::Active),
+            accepted: Some(true),
+            synced: Some((false, why.clone())),
+            ..Self::pending(why)
+        }
+    }
+
+    fn at_the_service(phase: Phase, mirror: &Mirror) -> Self {
+        let synced = match &mirror.stale {
+            Some(why) => (false, why.clone()),
+            None => (true, Why::new(Reason::Mirrored, mirrored(mirror.polled))),
+        };
+        Self {
+            phase,
+            accepted: Some(true),
+            synced: Some(synced),
+            ..Self::pending(&mirror.why)
+        }
+    }
+
+    fn ended(status: &RunStatus, phase: Phase, why: &Why) -> Self {
+        let submitted = status.run_id.is_some();
+        let failed = phase == Phase::Failed || why.reason == Reason::CancelledElsewhere;
+        let synced = if why.reason == Reason::RunNotFound {
+            (false, why.clone())
+        } else {
+            (
+                true,
+                Why::new(
+                    Reason::Mirrored,
+                    "The run has ended; its last state is mirrored.",
+                ),
+            )
+        };
+        Self {
+            phase,
+            // "As it was": a Run cancelled before its submission never was accepted.
+            accepted: Some(submitted),
+            synced: submitted.then_some(synced),
+            finished: true,
+            complete: phase == Phase::Succeeded,
+            failed,
+            ready: !failed,
+            stalled: failed,
+            ..Self::pending(why)
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! Result of a decision: a status, at most one effect, and the time of the next decision.
+
+use jiff::Timestamp;
+
+use crate::api::{Intent, RunStatus, intent::End};
+
+use super::events::event::Note;
+
+/// The next actions for a Run.
+#[derive(Clone, Debug)]
+pub struct Decision {
+    /// The next status; the controller writes it before the effect, if it differs.
+    pub status: Option<RunStatus>,
+    /// At most one effect.
+    pub effect: Option<Effect>,
+    /// Requeue time, by process time, if nothing happens before.
+    pub again: Option<Timestamp>,
+    /// Change of the event stream.
+    pub follow: Follow,
+    /// Number of the events received by this process that the status shows once it is written.
+    pub shown: usize,
+    /// Kubernetes Events to publish after the status is written; none that this process published before.
+    pub notes: Vec<Note>,
+}
+
+/// Change of the event stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Follow {
+    /// Unchanged.
+    Keep,
+    /// It should be open.
+    Open,
+    /// The run has ended: it should be read until the service closes it.
+    Finish,
+    /// It should be closed: no more events are needed.
+    Close,
+}
+
+/// The effects, one at a time. An effect on the object is guarded by its uid and resourceVersion.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(
+    clippy::large_enum_variant,
+    reason = "one effect a decision, moved once: a box would buy nothing"
+)]
+pub enum Effect {
+    /// Write the intent and, unless the object is being deleted, the finalizer, in one patch.
+    WriteIntent {
+        /// The intent to write.
+        intent: Intent,
+        /// The finalizer is written, too.
+        finalizer: bool,
+        /// No POST before it can have made a run.
+        clean: bool,
+    },
+    /// `POST /runs` with this key and body.
+    Submit {
+        /// The idempotency key.
+        key: String,
+        /// The body.
+        body: Vec<u8>,
+    },
+    /// `GET /runs/{runId}`.
+    Refresh {
+        /// The run.
+        run_id: String,
+    },
+    /// `POST /runs/{runId}:cancel`.
+    Cancel {
+        /// The run.
+        run_id: String,
+    },
+    /// Remove the finalizer; the intent keeps the end of the Run.
+    Release {
+        /// The end to keep in the intent, if the object stays.
+        end: Option<End>,
+    },
+    /// Delete the object: its TTL has passed, and no tool would re-create it.
+    Delete,
+}
+
+impl Decision {
+    /// No status, effect or note.
+    pub(crate) fn quiet() -> Self {
+        Self {
+            status: None,
+            effect: None,
+            again: None,
+            follow: Follow::Keep,
+            shown: 0,
+            notes: Vec::new(),
+        }
+    }
+
+    pub(crate) fn act(effect: Effect) -> Self {
+        Self {
+            effect: Some(effect),
+            ..Self::quiet()
+        }
+    }
+
+    pub(crate) fn tell(status: RunStatus) -> Self {
+        Self {
+            status: Some(status),
+            ..Self::quiet()
+        }
+    }
+
+    pub(crate) fn at(self, again: Timestamp) -> Self {
+        Self {
+            again: Some(again),
+            ..self
+        }
+    }
+}

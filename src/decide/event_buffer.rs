@@ -1,0 +1,249 @@
+//! The service's events on their way into the status (rule 2). Events are hints, the GET is the truth: an event that
+//! may change the state is shown only after a GET that started later. So the cursor is never ahead of the mirror.
+
+use std::collections::VecDeque;
+
+use jiff::Timestamp;
+
+use crate::api::{
+    limits::{MAX_EVENT_DATA, MAX_EVENT_ID, MAX_EVENT_TYPE, MAX_EVENTS, MAX_STATE},
+    status::{EventRecord, RunStatus},
+    time::whole_seconds,
+};
+
+use super::{
+    invariants::{Rule, holds},
+    truncate::cut,
+};
+
+/// Ids remembered to distinguish a replayed event from a new one.
+const REMEMBERED: usize = 64;
+
+/// Events received and not yet written.
+#[derive(Clone, Debug, Default)]
+pub struct EventBuffer {
+    /// The last few; those dropped at the front still count.
+    waiting: VecDeque<Waiting>,
+    /// Number of events received.
+    events: usize,
+    /// Number of events stored.
+    stored: usize,
+    /// Number of events and other hints received.
+    received: u64,
+    /// The number up to which hints are answered by a GET.
+    covered: u64,
+    /// The number at the start of the GET in flight.
+    marked: u64,
+    /// The number of the latest hint.
+    hinted: u64,
+    /// The state that an event named last.
+    named: Option<String>,
+    /// Recent ids with the position of their events; 0 for those of an earlier process.
+    recent: VecDeque<(String, usize)>,
+    /// The id at which the stream resumes.
+    cursor: Option<String>,
+}
+
+#[derive(Clone, Debug)]
+struct Waiting {
+    number: u64,
+    /// Its position among the events, from 1.
+    nth: usize,
+    record: EventRecord,
+}
+
+/// An event as received from the stream.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Received {
+    /// The id in this same event: an inherited one would make it look like a replay.
+    pub id: Option<String>,
+    /// Its type.
+    pub kind: String,
+    /// Its data.
+    pub data: String,
+}
+
+impl EventBuffer {
+    /// Records an event. `state` is the state that it names, `mirrored` the one last read; `wall` is its time of
+    /// arrival. Returns whether the event is new.
+    pub fn receive(
+        &mut self,
+        event: &Received,
+        state: Option<&str>,
+        mirrored: Option<&str>,
+        wall: Timestamp,
+    ) -> bool {
+        let id = event
+            .id
+            .as_deref()
+            .filter(|id| !id.is_empty() && cut(id, MAX_EVENT_ID).len() == id.len());
+        if let Some(id) = id {
+            if self.is_replay(id) {
+                return false;
+            }
+            if self.recent.len() >= REMEMBERED {
+                self.recent.pop_front();
+            }
+            self.recent.push_back((id.to_owned(), self.events + 1));
+            self.cursor = Some(id.to_owned());
+        }
+        self.received += 1;
+        self.events += 1;
+        if state.is_none() || state != mirrored {
+            self.hinted = self.received;
+        }
+        if let Some(state) = state {
+            self.named = Some(cut(state, MAX_STATE).to_owned());
+        }
+        if self.waiting.len() >= MAX_EVENTS {
+            self.waiting.pop_front();
+        }
+        let data = cut(&event.data, MAX_EVENT_DATA);
+        self.waiting.push_back(Waiting {
+            number: self.received,
+            nth: self.events,
+            record: EventRecord {
+                id: id.map(str::to_owned),
+                kind: cut(&event.kind, MAX_EVENT_TYPE).to_owned(),
+                time: whole_seconds(wall),
+                data: (!data.is_empty()).then(|| data.to_owned()),
+            },
+        });
+        true
+    }
+
+    /// Records a hint without a readable event: an event was too large, or a cancel was answered.
+    pub fn hint(&mut self) {
+        self.received += 1;
+        self.hinted = self.received;
+    }
+
+    /// A GET starts: it will cover the hints received until now.
+    pub fn mark(&mut self) {
+        self.marked = self.received;
+    }
+
+    /// The GET was answered.
+    pub fn covered(&mut self) {
+        self.covered = self.marked;
+    }
+
+    /// Discards earlier reads: waiting events are shown only after the next GET.
+    pub fn uncover(&mut self) {
+        self.covered = 0;
+        self.marked = 0;
+        self.hint();
+    }
+
+    /// Whether a hint waits for a GET.
+    pub fn refresh_wanted(&self) -> bool {
+        self.hinted > self.covered
+    }
+
+    /// Whether a hint came since a GET was last started.
+    pub fn fresh_hint(&self) -> bool {
+        self.hinted > self.marked
+    }
+
+    /// The state named by the latest event that names one.
+    pub fn named(&self) -> Option<&str> {
+        self.named.as_deref()
+    }
+
+    /// Takes the resume position and the ids already shown from the status, so that a replay after a restart is not
+    /// counted twice.
+    pub fn remember(&mut self, status: &RunStatus) {
+        for id in status
+            .events
+            .iter()
+            .filter_map(|e| e.id.as_ref())
+            .chain(&status.last_event_id)
+        {
+            if self.place(id).is_none() {
+                self.recent.push_back((id.clone(), 0));
+            }
+        }
+        if self.cursor.is_none() {
+            self.cursor.clone_from(&status.last_event_id);
+        }
+    }
+
+    /// The id at which the stream resumes: the last received one (rule 2), else the mirrored one.
+    pub fn cursor(&self) -> Option<&str> {
+        self.cursor.as_deref()
+    }
+
+    /// Adds the events that may be shown to `status`. [`EventBuffer::written`] is called once it is stored.
+    pub fn fold(&self, status: &mut RunStatus) {
+        self.fold_up_to(self.shown(), status);
+    }
+
+    /// Adds all received events, for a Run that has ended.
+    pub fn fold_all(&self, status: &mut RunStatus) {
+        self.fold_up_to(self.received(), status);
+    }
+
+    fn fold_up_to(&self, shown: usize, status: &mut RunStatus) {
+        let stored = self.stored_in(status);
+        if shown <= stored {
+            return;
+        }
+        for event in self
+            .waiting
+            .iter()
+            .filter(|w| w.nth > stored && w.nth <= shown)
+        {
+            status.events.push(event.record.clone());
+            if event.record.id.is_some() {
+                status.last_event_id.clone_from(&event.record.id);
+            }
+        }
+        let surplus = status.events.len().saturating_sub(MAX_EVENTS);
+        status.events.drain(..surplus);
+        let news = i64::try_from(shown - stored).unwrap_or(i64::MAX);
+        let count = status.event_count.unwrap_or_default();
+        status.event_count = Some(count.saturating_add(news));
+    }
+
+    /// Number of events stored, also if the answer to the write that stored them was lost.
+    fn stored_in(&self, status: &RunStatus) -> usize {
+        let last = status.last_event_id.as_deref();
+        let place = last.and_then(|id| self.place(id)).unwrap_or_default();
+        place.max(self.stored)
+    }
+
+    /// Whether the event of this id was received before: shown and counted once (`Rule::ReplayOnce`).
+    fn is_replay(&self, id: &str) -> bool {
+        self.place(id).is_some() && holds(Rule::ReplayOnce)
+    }
+
+    fn place(&self, id: &str) -> Option<usize> {
+        let known = self.recent.iter().rfind(|(r, _)| r == id);
+        known.map(|(_, nth)| *nth)
+    }
+
+    /// Forgets the events that [`EventBuffer::fold`] put into the status, since it is stored. `shown` is the result of
+    /// [`EventBuffer::shown`] at the time of the decision; later events stay, whatever was dropped meanwhile.
+    pub fn written(&mut self, shown: usize) {
+        self.stored = self.stored.max(shown.min(self.events));
+        let stored = self.stored;
+        self.waiting.retain(|w| w.nth > stored);
+    }
+
+    /// Number of the last event, counted from the first, that [`EventBuffer::fold`] shows now; 0 if there is nothing
+    /// new.
+    pub fn shown(&self) -> usize {
+        let last = self.waiting.iter().take_while(|w| self.may_show(w)).last();
+        last.map_or(0, |w| w.nth)
+    }
+
+    /// Number of events received.
+    pub fn received(&self) -> usize {
+        self.events
+    }
+
+    /// Whether an event may be shown: one that may change the state waits for a GET (`Rule::CursorWaits`).
+    fn may_show(&self, event: &Waiting) -> bool {
+        !self.refresh_wanted() || event.number <= self.covered || !holds(Rule::CursorWaits)
+    }
+}

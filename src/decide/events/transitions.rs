@@ -1,0 +1,327 @@
+//! Changes of a status that deserve an Event. A status is reduced to a few facts; a fact that is not in the stored
+//! status is news.
+//!
+//! The Event is published after the write. A process that ends in between never publishes it, so the next process
+//! publishes facts younger than [`RECENT`] again. The Event then has the same name, and the API server rejects the
+//! duplicate.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+
+use crate::api::{
+    ConditionType as Type, EventReason, Phase, Reason, RunStatus,
+    conditions::{find, is_true},
+    status::LastError,
+};
+use crate::decide::{time::later, truncate::escaped};
+
+use super::{
+    correlator::Correlator,
+    event::{Draft, Heard, Note},
+};
+
+mod workspace;
+
+pub use workspace::of_workspace;
+
+/// Time after a change in which another process still publishes it. Far less than the hour for which the API server
+/// keeps an Event.
+pub(crate) const RECENT: Duration = Duration::from_mins(5);
+/// A failure that comes and goes is published once in this time, for which the API server keeps an Event. The hours are
+/// of process time: the Events of an hour that the wall clock shows twice would be dropped.
+const TROUBLE_APART: i64 = 3600;
+/// Bytes of a condition's message in an Event, so that the ids after it are never cut. Counted after escaping, which
+/// makes a character up to three times longer.
+const MAX_SENTENCE: usize = 600;
+/// Bytes of an id there, counted after escaping.
+const MAX_ID: usize = 128;
+
+/// A fact of a status that deserves an Event.
+struct Fact {
+    news: Draft,
+    /// Distinguishes it from other facts of its reason; contains nothing that changes while the fact stays.
+    gist: String,
+    /// Time since which it is true, if the status holds that.
+    since: Option<Timestamp>,
+}
+
+impl Fact {
+    fn new(reason: EventReason, message: impl AsRef<str>, gist: &str) -> Self {
+        Self {
+            news: Draft::new(reason, message, gist),
+            gist: gist.to_owned(),
+            since: None,
+        }
+    }
+
+    fn since(self, since: Option<Timestamp>) -> Self {
+        Self { since, ..self }
+    }
+
+    /// Makes it another Event although its gist is the same.
+    fn at(mut self, occasion: impl std::fmt::Display) -> Self {
+        self.news.once = format!("{}@{occasion}", self.news.once);
+        self
+    }
+
+    fn same(&self, other: &Self) -> bool {
+        (self.news.reason, &self.gist) == (other.news.reason, &other.gist)
+    }
+}
+
+/// Events for the change of a status from `before` to `after`.
+pub(crate) fn of_run(
+    before: &RunStatus,
+    after: &RunStatus,
+    voice: &Correlator,
+    now: Timestamp,
+    wall: Timestamp,
+) -> Vec<Note> {
+    let mut notes = unsaid(&run_facts(before, now), run_facts(after, now), voice, wall);
+    notes.extend(recovered(before, after));
+    notes.extend(heard(before, after, voice, now));
+    notes
+}
+
+fn unsaid(before: &[Fact], after: Vec<Fact>, voice: &Correlator, wall: Timestamp) -> Vec<Note> {
+    let news = |mut fact: Fact| {
+        let recent = fact.since.is_some_and(|at| wall < later(at, RECENT));
+        fact.news.again = before.iter().any(|b| b.same(&fact));
+        let unsaid = (recent || !fact.news.again) && !voice.said(&fact.news);
+        unsaid.then_some(Note::Turned(fact.news))
+    };
+    after.into_iter().filter_map(news).collect()
+}
+
+fn run_facts(status: &RunStatus, now: Timestamp) -> Vec<Fact> {
+    let mut facts = Vec::new();
+    // A copied status shows the outcome of another object.
+    if is_true(&status.conditions, Type::Accepted) {
+        facts.extend(submitted(status));
+        facts.extend(started(status));
+    }
+    facts.extend(ended(status));
+    if is_true(&status.conditions, Type::Finished) {
+        return facts;
+    }
+    facts.extend(stalled(status));
+    facts.extend(cancelling(status));
+    facts.extend(in_trouble(status, now));
+    facts.extend(nowhere(status, now));
+    facts
+}
+
+fn submitted(status: &RunStatus) -> Option<Fact> {
+    let run_id = status.run_id.as_deref()?;
+    let key = status.idempotency_key.as_deref().unwrap_or("unknown");
+    let message = format!(
+        "The service accepted the run as {} (idempotency key {}{}).",
+        escaped(run_id, MAX_ID),
+        escaped(key, MAX_ID),
+        request(status)
+    );
+    let since = status.submission_time.as_ref().map(|t| t.0);
+    Some(Fact::new(EventReason::Submitted, message, run_id).since(since))
+}
+
+fn started(status: &RunStatus) -> Option<Fact> {
+    let since = status.start_time.as_ref()?.0;
+    let run_id = status.run_id.as_deref()?;
+    let message = format!(
+        "The run is running (run {}{}).",
+        escaped(run_id, MAX_ID),
+        request(status)
+    );
+    Some(Fact::new(EventReason::Active, message, run_id).since(Some(since)))
+}
+
+fn ended(status: &RunStatus) -> Option<Fact> {
+    let finished = find(&status.conditions, Type::Finished).filter(|c| c.status == "True")?;
+    let reason = match finished.reason.as_str() {
+        "CancelledElsewhere" => EventReason::CancelledElsewhere,
+        "DeadlineExceeded" => EventReason::DeadlineExceeded,
+        "RunNotFound" => EventReason::RunNotFound,
+        // The reason of the phase, or one of another version.
+        _ => match status.phase {
+            Some(Phase::Succeeded) => EventReason::Succeeded,
+            Some(Phase::Cancelled) => EventReason::Cancelled,
+            _ => EventReason::Failed,
+        },
+    };
+    let ids = match &status.run_id {
+        Some(run_id) => format!(" (run {}{})", escaped(run_id, MAX_ID), request(status)),
+        None => String::new(),
+    };
+    // The message of Finished also holds the TTL notice.
+    let told = find(&status.conditions, Type::Ready).filter(|c| c.reason == finished.reason);
+    let message = format!("{}{ids}", sentence(told.unwrap_or(finished)));
+    let since = status.completion_time.as_ref().map(|t| t.0);
+    Some(Fact::new(reason, message, "").since(since))
+}
+
+/// Each refusal is a new fact, even if the Run stayed stalled.
+fn stalled(status: &RunStatus) -> Option<Fact> {
+    let stalled = find(&status.conditions, Type::Stalled).filter(|c| c.status == "True")?;
+    let epoch = status.refusal.as_ref().map_or(0, |r| r.epoch);
+    let since = stalled.last_transition_time.0;
+    let message = format!("{}: {}{}", stalled.reason, sentence(stalled), ids(status));
+    let gist = format!("{}/{epoch}", stalled.reason);
+    let fact = Fact::new(EventReason::Stalled, message, &gist);
+    Some(fact.since(Some(since)).at(since))
+}
+
+fn recovered(before: &RunStatus, after: &RunStatus) -> Option<Note> {
+    let was = find(&before.conditions, Type::Stalled).filter(|c| c.status == "True")?;
+    let over =
+        !is_true(&after.conditions, Type::Stalled) && !is_true(&after.conditions, Type::Finished);
+    let message = format!(
+        "Not stalled by {} any more; it goes on{}.",
+        was.reason,
+        ids(after)
+    );
+    let once = format!("{}@{}", was.reason, was.last_transition_time.0);
+    over.then(|| Note::Turned(Draft::new(EventReason::Recovered, message, once)))
+}
+
+/// The Ready condition of a Run that is suspended or being cancelled.
+fn cancelling(status: &RunStatus) -> Option<Fact> {
+    let ready = find(&status.conditions, Type::Ready)?;
+    if ready.reason == Reason::Suspended.as_str() {
+        let generation = status.observed_generation.unwrap_or_default();
+        let fact = Fact::new(EventReason::Suspended, sentence(ready), "");
+        return Some(fact.at(generation));
+    }
+    if status.phase != Some(Phase::Cancelling) {
+        return None;
+    }
+    let message = format!("{}{}", sentence(ready), ids(status));
+    let since = status.cancel_accepted_time.as_ref().map(|t| t.0);
+    Some(Fact::new(EventReason::Cancelling, message, "").since(since))
+}
+
+/// A call that fails and is repeated. Each kind of failure is published once an hour, however often it comes and goes.
+fn in_trouble(status: &RunStatus, now: Timestamp) -> Option<Fact> {
+    let reconciling = find(&status.conditions, Type::Reconciling).filter(|c| c.status == "True");
+    let refused = reconciling.filter(|c| c.reason == Reason::CancelRefused.as_str());
+    let retrying = reconciling.filter(|c| is_retried(&c.reason) || met_a_429(c, status));
+    let stale = find(&status.conditions, Type::Synced)
+        .filter(|c| c.status == "False" && (by_a_call(&c.reason) || met_a_429(c, status)))
+        .filter(|_| !is_true(&status.conditions, Type::Stalled));
+    let (reason, condition) = match (refused, retrying.or(stale)) {
+        (Some(refused), _) => (EventReason::CancelRefused, refused),
+        (None, Some(failed)) => (EventReason::Retrying, failed),
+        (None, None) => return None,
+    };
+    let gist = format!(
+        "{}/{}",
+        condition.reason,
+        sort_of(status.last_error.as_ref())
+    );
+    let message = format!("{}{}", sentence(condition), ids(status));
+    let hour = now.as_second().div_euclid(TROUBLE_APART);
+    Some(Fact::new(reason, message, &gist).at(hour))
+}
+
+/// Facts about the Workspace that only the Run can show: it doesn't exist, or is a different one now.
+fn nowhere(status: &RunStatus, now: Timestamp) -> Option<Fact> {
+    let waits = find(&status.conditions, Type::Reconciling).filter(|c| c.status == "True");
+    let stale = find(&status.conditions, Type::Synced).filter(|c| c.status == "False");
+    let is = |c: &Condition, reasons: &[Reason]| reasons.iter().any(|r| r.as_str() == c.reason);
+    let missing = |c: &&Condition| is(c, &[Reason::WorkspaceNotFound]);
+    let moved = |c: &&Condition| is(c, &[Reason::WorkspaceChanged, Reason::IdentityChanged]);
+    let stalled = is_true(&status.conditions, Type::Stalled);
+    let hour = now.as_second().div_euclid(TROUBLE_APART);
+    let (reason, told) = if let Some(missing) = waits.filter(missing).or(stale.filter(missing)) {
+        (EventReason::WorkspaceNotFound, missing)
+    } else {
+        (
+            EventReason::NotSynced,
+            stale.filter(moved).filter(|_| !stalled)?,
+        )
+    };
+    let message = format!("{}: {}{}", told.reason, sentence(told), ids(status));
+    Some(Fact::new(reason, message, &told.reason).at(hour))
+}
+
+/// Whether a call failed and is repeated.
+fn is_retried(reason: &str) -> bool {
+    [Reason::Retrying, Reason::SubmissionInProgress]
+        .iter()
+        .any(|r| r.as_str() == reason)
+}
+
+/// Whether the Run's own call was answered 429: a Run that only waits in a pause publishes nothing.
+fn met_a_429(condition: &Condition, status: &RunStatus) -> bool {
+    let error = status.last_error.as_ref();
+    condition.reason == Reason::RateLimited.as_str()
+        && error.is_some_and(|e| e.http_status == Some(429))
+}
+
+/// Whether a mirror is stale because of an answer to a call of the Run itself. A failure of the Workspace is published
+/// once, by the Workspace.
+fn by_a_call(reason: &str) -> bool {
+    [
+        Reason::ServiceUnavailable,
+        Reason::Unauthorized,
+        Reason::Forbidden,
+        Reason::Refused,
+        Reason::ServerError,
+        Reason::ContractViolation,
+        Reason::RunNotFound,
+    ]
+    .iter()
+    .any(|r| r.as_str() == reason)
+}
+
+fn sort_of(error: Option<&LastError>) -> String {
+    error.map_or_else(String::new, |e| {
+        format!("{}/{}", e.code, e.http_status.unwrap_or_default())
+    })
+}
+
+/// The service's latest event, for all those that this write adds. At most one in a while: the status keeps the last
+/// ten, the service all of them.
+fn heard(
+    before: &RunStatus,
+    after: &RunStatus,
+    voice: &Correlator,
+    now: Timestamp,
+) -> Option<Note> {
+    let known = before.event_count.unwrap_or_default();
+    let nth = after.event_count.unwrap_or_default();
+    let event = after
+        .events
+        .last()
+        .filter(|_| nth > known && voice.may_hear(now))?;
+    let told = voice.heard_count().unwrap_or(known).min(known);
+    Some(Note::Heard(Heard {
+        id: event.id.clone(),
+        kind: event.kind.clone(),
+        data: event.data.clone(),
+        nth,
+        more: nth.saturating_sub(told).saturating_sub(1),
+    }))
+}
+
+fn sentence(condition: &Condition) -> String {
+    escaped(&condition.message, MAX_SENTENCE)
+}
+
+/// The run or the key, for support.
+fn ids(status: &RunStatus) -> String {
+    match (&status.run_id, &status.idempotency_key) {
+        (Some(run_id), _) => format!(" (run {})", escaped(run_id, MAX_ID)),
+        (None, Some(key)) => format!(" (idempotency key {})", escaped(key, MAX_ID)),
+        (None, None) => String::new(),
+    }
+}
+
+/// The request that showed it.
+fn request(status: &RunStatus) -> String {
+    let id = status.request_id.as_deref();
+    id.map_or_else(String::new, |id| {
+        format!(", request {}", escaped(id, MAX_ID))
+    })
+}

@@ -1,0 +1,49 @@
+//! Changes of a Workspace that deserve an Event.
+
+use jiff::Timestamp;
+
+use crate::api::{ConditionType as Type, EventReason, Reason, WorkspaceStatus, conditions::find};
+use crate::decide::events::{correlator::Correlator, event::Note};
+
+use super::{Fact, sentence, unsaid};
+
+/// Events for the change of a status from `before` to `after`. `waits`: the Workspace is being deleted and waits for
+/// Runs; `wall` is the wall clock.
+pub fn of_workspace(
+    before: Option<&WorkspaceStatus>,
+    after: &WorkspaceStatus,
+    waits: bool,
+    voice: &Correlator,
+    wall: Timestamp,
+) -> Vec<Note> {
+    let before = before.and_then(|status| workspace_fact(status, waits));
+    let after = workspace_fact(after, waits).into_iter().collect();
+    unsaid(before.as_slice(), after, voice, wall)
+}
+
+fn workspace_fact(status: &WorkspaceStatus, waits: bool) -> Option<Fact> {
+    let ready = find(&status.conditions, Type::Ready)?;
+    let since = ready.last_transition_time.0;
+    if ready.status == "True" {
+        let fact = Fact::new(EventReason::Ready, sentence(ready), "");
+        return Some(fact.since(Some(since)).at(since));
+    }
+    let is = |reason: Reason| ready.reason == reason.as_str();
+    let reason = if is(Reason::Checking) {
+        return None;
+    } else if is(Reason::Unauthorized) || is(Reason::WorkspaceMismatch) {
+        EventReason::CredentialsRejected
+    } else if is(Reason::VersionNotAccepted) {
+        EventReason::VersionNotAccepted
+    } else if is(Reason::WorkspaceDeleting) {
+        if !waits {
+            return None;
+        }
+        EventReason::WorkspaceInUse
+    } else {
+        EventReason::NotReady
+    };
+    let message = format!("{}: {}", ready.reason, sentence(ready));
+    let fact = Fact::new(reason, message, &ready.reason);
+    Some(fact.since(Some(since)).at(since))
+}

@@ -1,0 +1,66 @@
+//! Detects objects that a GitOps tool keeps in sync with a source. Argo CD, Flux or Helm would re-create a deleted one
+//! under a new uid, and so run and pay for it again. Such an object is not deleted by its TTL.
+//!
+//! Detected by the marks that these tools leave on applied objects. A mark that only looks like theirs keeps an object
+//! that could be deleted, which costs nothing; the opposite mistake costs a run.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+
+use crate::api::names;
+
+/// A tool that would re-create the object, and the mark that shows it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Tracker {
+    /// The tool's usual name.
+    pub tool: &'static str,
+    /// The label or annotation.
+    pub mark: &'static str,
+}
+
+/// The tool that would re-create this object if it were deleted.
+///
+/// Hooks are excluded: their tool creates them at each sync or upgrade in any case, and at no other time. Deleting one
+/// runs nothing that would not run anyway. Flux applies a manifest even if it is a hook for Argo CD or Helm.
+pub fn tracked_by(meta: &ObjectMeta) -> Option<Tracker> {
+    let label = |name: &str| meta.labels.as_ref().is_some_and(|l| l.contains_key(name));
+    let annotation = |name: &str| {
+        meta.annotations
+            .as_ref()
+            .is_some_and(|a| a.contains_key(name))
+    };
+    let found = |tool, mark, there: bool| there.then_some(Tracker { tool, mark });
+
+    let helm_hook = annotation(names::HELM_HOOK);
+    let argo_hook = annotation(names::ARGO_HOOK) || helm_hook;
+    let argo = |mark, there| found("Argo CD", mark, there && !argo_hook);
+    let of_helm = !helm_hook;
+    found(
+        "Flux",
+        names::FLUX_KUSTOMIZATION,
+        label(names::FLUX_KUSTOMIZATION),
+    )
+    .or_else(|| found("Flux", names::FLUX_HELM, label(names::FLUX_HELM) && of_helm))
+    .or_else(|| argo(names::ARGO_TRACKING, annotation(names::ARGO_TRACKING)))
+    .or_else(|| argo(names::ARGO_INSTANCE, label(names::ARGO_INSTANCE)))
+    .or_else(|| {
+        found(
+            "Helm",
+            names::HELM_RELEASE,
+            annotation(names::HELM_RELEASE) && of_helm,
+        )
+    })
+    .or_else(|| argo(names::INSTANCE, label(names::INSTANCE)))
+}
+
+/// Begins the notice in the Finished condition, so that it can be removed together with the marks.
+pub(crate) const NOTICE: &str = "spec.ttlSecondsAfterFinished doesn't apply: ";
+
+impl Tracker {
+    /// The notice for an ended Run that outlives its TTL.
+    pub fn sentence(&self) -> String {
+        format!(
+            "{NOTICE}{} would create this object again, as a new Run (it carries {}). To delete it, remove it there.",
+            self.tool, self.mark
+        )
+    }
+}

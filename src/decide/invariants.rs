@@ -1,0 +1,217 @@
+//! The rules on which the promise depends, each with its sentence of the design (docs/design.md).
+//!
+//! Each rule is asked in one predicate, next to the data it reads and named after its meaning; [`holds`] is called only
+//! there. Without the feature `proofs` every rule is in force, [`holds`] is a constant, and nothing of this is left in
+//! the program. With it one rule at a time can be disabled ([`without`]), to see that a test fails: a rule that no test
+//! misses is untested, or not needed.
+
+macro_rules! rules {
+    ($($(#[doc = $says:literal])+ $name:ident,)+) => {
+        /// The rules on which the promise depends.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        pub enum Rule {
+            $($(#[doc = $says])+ $name,)+
+        }
+
+        #[cfg(feature = "proofs")]
+        impl Rule {
+            /// Every rule.
+            pub const ALL: &'static [Self] = &[$(Self::$name,)+];
+
+            /// Its name.
+            pub fn name(self) -> &'static str {
+                match self {
+                    $(Self::$name => stringify!($name),)+
+                }
+            }
+
+            /// Its sentence.
+            pub fn says(self) -> &'static str {
+                match self {
+                    $(Self::$name => concat!($($says,)+).trim_ascii(),)+
+                }
+            }
+        }
+    };
+}
+
+rules! {
+    // The intent.
+    /// No POST without an intent in the object.
+    IntentFirst,
+    /// An intent goes with its finalizer: what a POST may go out for is held.
+    FinalizerFirst,
+    /// Only the intent's owner POSTs; another process takes it over first.
+    OwnerPosts,
+    /// An intent whose write was never answered is not this process's to use.
+    AnsweredWrite,
+    /// Taking over withdraws the proof: what was known of an epoch proves nothing of the next.
+    TakeoverWithdraws,
+    /// A retry withdraws the proof: it begins an epoch of its own, which no earlier refusal answers.
+    RetryWithdraws,
+    /// A retry is acted on once.
+    RetryOnce,
+    /// An intent of another uid never POSTs by itself.
+    ForeignWaits,
+    /// An intent of another uid deletes freely: it is no reason for doubt.
+    ForeignFrees,
+    /// What a status says that came with another object's intent is not of this object.
+    ForeignStatus,
+    /// An intent that can't be read is neither followed nor replaced.
+    UnreadableWaits,
+    /// An intent that was stripped is remembered by the process that wrote it.
+    IntentRemembered,
+    /// An edit of the intent makes no key younger.
+    AgeAsWritten,
+    /// An edit of the intent moves no submission.
+    PlaceAsWritten,
+    /// Another object's key is waited for: of the live Runs with one key one is submitted.
+    KeyInUse,
+    /// A Run of a namespace that is not allowed is not submitted; an intent grants nothing.
+    NamespaceAllowed,
+
+    // What is sent, and where.
+    /// The body is that of the intent, byte for byte.
+    SameBytes,
+    /// The key is that of the intent.
+    SameKey,
+    /// A Run is served by the Workspace, by kind and name, that it is pinned to.
+    SameWorkspace,
+    /// A Run is served at the base URL that it is pinned to.
+    SameBaseUrl,
+    /// A Run is served under the identity that it is pinned to.
+    SameIdentity,
+    /// No call is made while the Workspace is not Ready: a token serves after it was verified.
+    VerifiedToken,
+    /// After a 401 a call waits for another session.
+    NewSession,
+    /// Past `keyRetention` no POST goes out again.
+    KeyRetention,
+
+    // Proof and doubt.
+    /// Proof is the word of the intent's only owner.
+    SoleOwner,
+    /// An attempt without an answer proves nothing.
+    AnswerProves,
+    /// A 5xx proves nothing.
+    RefusalProves,
+    /// A refusal without a problem body proves nothing.
+    ProblemProves,
+    /// An idempotency conflict proves nothing.
+    ConflictProvesNothing,
+    /// An attempt that was given up in the middle proves nothing.
+    GivenUpProvesNothing,
+    /// A 2xx without a readable `runId` is no success, and no proof.
+    UnreadableProvesNothing,
+    /// A refusal that the contract file counts as final, of exactly the pinned bytes, is proof.
+    BytesRefused,
+    /// The proof is kept with the refusal in the status.
+    RefusalKept,
+    /// A refusal answers for its own epoch alone.
+    RefusalOfEpoch,
+    /// While in doubt a refusal answers only its own request, and the same POST is asked again.
+    DoubtAsksAgain,
+    /// A lone idempotency conflict, the first answer of all or to its retry, is final.
+    LoneConflict,
+    /// A 5xx with `retryable: false` is asked again only by a deletion or a retry.
+    HopelessIsFinal,
+    /// A 2xx that can't be read is tried a few times, then a person looks.
+    ViolationStalls,
+
+    // What a person asked for.
+    /// From the intent on `suspend` is ignored.
+    SuspendTooLate,
+    /// `cancel: true` on a Run proved unsubmitted makes no call.
+    CancelUnsubmitted,
+    /// What holds first submissions (the version, `suspend` of the Workspace, its deletion) holds them.
+    HoldsFirst,
+    /// What holds first submissions holds nothing else.
+    HoldsOnlyFirst,
+    /// A Workspace that is being deleted doesn't hold those for whom it waits.
+    AwaitedGoOn,
+    /// A Workspace outlives the Runs that need it.
+    WorkspaceOutlives,
+
+    // At the service.
+    /// `runId` and workspace go to the status at once, before any other call.
+    RunIdAtOnce,
+    /// An answer whose `runId` differs from a known one stalls the Run, and neither is cancelled.
+    RunIdConflict,
+    /// A replace that strips finalizer and intent from an active Run is mended.
+    Mended,
+    /// The cursor is never ahead of what was mirrored: an event that may change the state waits for a GET.
+    CursorWaits,
+    /// Replayed events are shown and counted once.
+    ReplayOnce,
+    /// What this process read is not written over what somebody else mirrored since.
+    Overtaken,
+    /// Not found counts when it was said three times.
+    NotFoundThrice,
+    /// Not found counts at least a minute apart.
+    NotFoundApart,
+    /// A run that the service denies keeps its finalizer.
+    DeniedKept,
+
+    // The end.
+    /// Terminal is absorbing: no call ever after.
+    Terminal,
+    /// A status lost after the end is rebuilt from the intent, without a call.
+    EndKept,
+    /// An end in an intent that would lead to a call is not believed.
+    EndDoubted,
+
+    // Deletion.
+    /// In doubt the finalizer stays.
+    DoubtHolds,
+    /// `Orphan` lets go at once, and cancels nothing.
+    Orphan,
+    /// After a cancel comes a GET, before it is cancelled again or let go.
+    LookAfterCancel,
+    /// A run that is plainly active after its cancellation is cancelled again.
+    CancelAgain,
+    /// A cancellation that is under way is not repeated.
+    CancelOnce,
+    /// A run is let go without an end only if it is seen cancelling.
+    SeenCancelling,
+    /// That look is five minutes after the later of deletion and accepted cancel.
+    Patience,
+    /// The five minutes begin with the deletion where that is later than the cancel.
+    PatienceFromDeletion,
+    /// Not found lets go if the cancel says so.
+    CancelDenies,
+    /// Not found lets go if a GET after it says so too.
+    GetDenies,
+    /// An object that vanishes unreleased has its known run cancelled.
+    VanishedCancelled,
+}
+
+/// Whether a rule is in force.
+#[cfg(not(feature = "proofs"))]
+#[inline]
+pub(crate) const fn holds(_: Rule) -> bool {
+    true
+}
+
+#[cfg(feature = "proofs")]
+pub use switch::{holds, without};
+
+#[cfg(feature = "proofs")]
+mod switch {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use crate::decide::invariants::Rule;
+
+    /// Stands for no rule.
+    const NONE: usize = usize::MAX;
+    static AWAY: AtomicUsize = AtomicUsize::new(NONE);
+
+    /// Whether a rule is in force.
+    pub fn holds(rule: Rule) -> bool {
+        AWAY.load(Ordering::Relaxed) != rule as usize
+    }
+
+    /// Disables this rule, and no other, in the whole process.
+    pub fn without(rule: Option<Rule>) {
+        AWAY.store(rule.map_or(NONE, |rule| rule as usize), Ordering::Relaxed);
+    }
+}

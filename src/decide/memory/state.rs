@@ -1,0 +1,122 @@
+//! The memory of one object.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+use crate::api::{Contract, Intent, contract::StateClass};
+use crate::decide::{
+    event_buffer::{EventBuffer, Received},
+    events::correlator::Correlator,
+    invariants::{Rule, holds},
+    last_events::LastEvents,
+    response::classify::{self, Call},
+    token_bucket::{Allowance, Bounds},
+};
+
+use super::{
+    remote::{Cancel, NotFound, Seen},
+    submission::Submission,
+    trouble::Trouble,
+};
+
+/// Limit of the GETs that hints cause for one run.
+const HINTS: Bounds = Bounds {
+    burst: 3,
+    refill: Duration::from_secs(1),
+};
+
+/// The memory of one object, kept by uid.
+#[derive(Clone, Debug, Default)]
+pub struct Memory {
+    /// The intent as this process last wrote it; used to restore an annotation that a replace stripped.
+    pub intent: Option<Intent>,
+    /// Knowledge about the POSTs under this intent.
+    pub submission: Submission,
+    /// The runId, from the answer until it is in the status.
+    pub run_id: Option<String>,
+    /// The latest reading of the run.
+    pub seen: Option<Seen>,
+    /// A GET has shown that the run has ended.
+    pub ended: bool,
+    /// The consecutive failures, at most one entry per kind of call.
+    pub troubles: Vec<Trouble>,
+    /// The service's events, until they are in the status.
+    pub event_buffer: EventBuffer,
+    /// Progress of the streams.
+    pub last_events: LastEvents,
+    /// Results of the cancellation.
+    pub cancel: Cancel,
+    /// Consecutive 404s of GETs, a minute apart.
+    pub not_found: NotFound,
+    /// Consecutive polls without a change.
+    pub quiet_polls: u32,
+    /// Consecutive GETs that did not show the end that the latest event names: a lagging replica answers them.
+    pub lagging: u32,
+    /// Remaining allowance of GETs for hints.
+    hints: Allowance,
+    /// Time at which this process last wrote the status, by process time.
+    pub written_at: Option<Timestamp>,
+    /// Events published about this object.
+    pub correlator: Correlator,
+}
+
+impl Memory {
+    /// Records an event of the stream. Returns whether it is new.
+    pub fn received(&mut self, event: &Received, contract: &Contract, wall: Timestamp) -> bool {
+        let named = contract.event_state_of(&event.data);
+        let mirrored = self.seen.as_ref().and_then(|seen| seen.state.as_deref());
+        let new = self
+            .event_buffer
+            .receive(event, named.as_deref(), mirrored, wall);
+        if new {
+            let class = named.map(|state| contract.state(&state));
+            self.last_events
+                .received(class.and_then(StateClass::terminal).is_some());
+        }
+        new
+    }
+
+    /// Called when another process or a person wrote the status. This process's reading may be older than the one
+    /// mirrored there and must not overwrite it.
+    pub fn overtaken(&mut self) {
+        if anothers_mirror_stands() {
+            self.seen = None;
+            self.cancel.looked_since = false;
+            self.event_buffer.uncover();
+        }
+    }
+
+    /// Whether it is proved by this process's own POSTs, or by a refusal of the bytes, that no run was made.
+    pub(crate) fn knows_none_made(&self) -> bool {
+        let refused_bytes = self
+            .trouble(Call::Create)
+            .is_some_and(|t| classify::refuses_the_bytes(&t.failure, t.class));
+        self.submission.made_none() || refused_bytes
+    }
+
+    /// Earliest time of the next GET for a hint; `now` or later.
+    pub(crate) fn hint_due(&self, now: Timestamp) -> Timestamp {
+        self.hints.next(HINTS, now)
+    }
+
+    /// A GET for a hint starts.
+    pub(super) fn hint_taken(&mut self, now: Timestamp) {
+        self.hints.take(HINTS, now);
+    }
+
+    /// The consecutive failures of `call`.
+    pub fn trouble(&self, call: Call) -> Option<&Trouble> {
+        self.troubles.iter().find(|t| t.call == call)
+    }
+
+    pub(super) fn went_well(&mut self, call: Call) {
+        self.troubles.retain(|t| t.call != call);
+    }
+}
+
+/// Whether a status mirrored since by another process or a person takes precedence over this process's reading
+/// (`Rule::Overtaken`).
+fn anothers_mirror_stands() -> bool {
+    holds(Rule::Overtaken)
+}

@@ -1,0 +1,74 @@
+//! The Run's runId and end, and the records that they are read from.
+
+use crate::api::{ConditionType, Reason, RunStatus, conditions, intent::End, status::Phase};
+use crate::decide::invariants::{Rule, holds};
+
+use super::{Observation, intent::Known};
+
+impl Observation<'_> {
+    /// The runId: from the status, else from the answer that is not stored yet, else from the intent.
+    pub(crate) fn run_id(&self) -> Option<&str> {
+        self.trusted_status()
+            .and_then(|s| s.run_id.as_deref())
+            .or(self.o.memory.run_id.as_deref())
+            .or(self.kept_end().and_then(|e| e.run_id.as_deref()))
+    }
+
+    /// The end stored in the intent in case the status is lost. Not used while the status has a runId and a phase. Not
+    /// believed if this process wrote an intent or knows of a run, and has seen no end: anyone with permission to edit
+    /// the object can write one.
+    fn kept_end(&self) -> Option<&End> {
+        let memory = self.memory();
+        let knows = memory.run_id.is_some() || memory.submission.epoch > 0;
+        let status = self.status();
+        let lost = status.run_id.is_none() || status.phase.is_none();
+        let end = self.own_intent()?.end.as_ref();
+        end.filter(|_| lost && (memory.ended || !knows))
+    }
+
+    /// The status, unless it came with an intent that belongs to another object.
+    fn trusted_status(&self) -> Option<&RunStatus> {
+        if self.status_is_anothers() {
+            None
+        } else {
+            Some(self.status())
+        }
+    }
+
+    /// Whether the status came with another object's intent, and so is not of this object (`Rule::ForeignStatus`).
+    fn status_is_anothers(&self) -> bool {
+        matches!(self.intent(), Known::Foreign) && holds(Rule::ForeignStatus)
+    }
+
+    /// Whether the Run has ended, by its status or, if that was lost, by its intent.
+    pub(crate) fn ended(&self) -> bool {
+        self.ended_by_status() || self.cancelled_copy() || self.ended_by_intent()
+    }
+
+    /// Whether the status is terminal, which is absorbing (`Rule::Terminal`).
+    fn ended_by_status(&self) -> bool {
+        let phase = self.trusted_status().and_then(|s| s.phase);
+        phase.is_some_and(Phase::terminal) && holds(Rule::Terminal)
+    }
+
+    /// Whether the intent keeps an end that the status lost (`Rule::EndKept`).
+    fn ended_by_intent(&self) -> bool {
+        self.kept_end().is_some() && holds(Rule::EndKept)
+    }
+
+    /// Whether this is a copy of another object that was cancelled before its own submission.
+    fn cancelled_copy(&self) -> bool {
+        matches!(self.intent(), Known::Foreign)
+            && self.spec().cancelled()
+            && self.status().phase == Some(Phase::Cancelled)
+    }
+
+    /// The reason of the Finished condition.
+    pub(crate) fn end_reason(&self) -> Option<Reason> {
+        let finished = conditions::find(&self.status().conditions, ConditionType::Finished)?;
+        Reason::ALL
+            .iter()
+            .copied()
+            .find(|r| r.as_str() == finished.reason)
+    }
+}

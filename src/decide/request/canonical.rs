@@ -1,0 +1,302 @@
+//! Canonical JSON text: no white space, the keys of each object in byte order, numbers and strings as `serde_json`
+//! writes them.
+//!
+//! Works only on the text, with its own stack: no depth overflows it, and it needs no more memory than the text and the
+//! keys of the open objects.
+
+use std::borrow::Cow;
+use std::fmt::Write as _;
+use std::ops::Range;
+
+use serde_json::Number;
+use serde_json::value::RawValue;
+
+/// Maximum depth of objects and arrays in an answer that is made canonical.
+const ANSWER_LEVELS: usize = 128;
+
+/// An open object: the start of its first member in the output, and its members so far.
+struct Open {
+    begin: usize,
+    members: Vec<Member>,
+}
+
+struct Member {
+    key: String,
+    /// Key and value in the output, without a comma.
+    at: Range<usize>,
+}
+
+/// One level of nesting.
+enum Level {
+    Object(Open),
+    Array,
+}
+
+/// A document in canonical form.
+pub fn of(document: &RawValue) -> String {
+    let mut out = String::with_capacity(document.get().len());
+    write(document.get(), &mut out);
+    out
+}
+
+/// An answer of the service in canonical form; unchanged if it is nested deeper than 128 levels, which no record is. An
+/// object whose keys are out of order is copied once for each object around it, so unlimited depth would cost time that
+/// grows with the square of the size.
+pub fn of_answer(document: &RawValue) -> Cow<'_, str> {
+    if deeper_than(document.get(), ANSWER_LEVELS) {
+        return Cow::Borrowed(document.get());
+    }
+    Cow::Owned(of(document))
+}
+
+fn deeper_than(json: &str, most: usize) -> bool {
+    let bytes = json.as_bytes();
+    let (mut at, mut levels) = (0, 0_usize);
+    while let Some(&byte) = bytes.get(at) {
+        match byte {
+            b'{' | b'[' => levels += 1,
+            b'}' | b']' => levels = levels.saturating_sub(1),
+            _ => {}
+        }
+        if levels > most {
+            return true;
+        }
+        at = if byte == b'"' {
+            string_end(bytes, at)
+        } else {
+            at + 1
+        };
+    }
+    false
+}
+
+/// Appends `json`, which must be valid, to `out` in canonical form. Of members with the same key the last one is kept.
+pub(crate) fn write(json: &str, out: &mut String) {
+    let bytes = json.as_bytes();
+    let mut levels: Vec<Level> = Vec::new();
+    let mut at = 0;
+    while let Some(&byte) = bytes.get(at) {
+        let end = match byte {
+            b'"' => string_end(bytes, at),
+            b'{' | b'}' | b'[' | b']' | b',' | b':' | b' ' | b'\t' | b'\n' | b'\r' => at + 1,
+            _ => scalar_end(bytes, at),
+        };
+        let token = json.get(at..end).unwrap_or_default();
+        match byte {
+            b'{' => {
+                out.push('{');
+                levels.push(Level::Object(Open {
+                    begin: out.len(),
+                    members: Vec::new(),
+                }));
+            }
+            b'[' => {
+                out.push('[');
+                levels.push(Level::Array);
+            }
+            b'}' | b']' => {
+                if let Some(Level::Object(open)) = levels.pop() {
+                    close(open, out);
+                }
+                out.push(char::from(byte));
+            }
+            b',' => {
+                end_member(&mut levels, out);
+                out.push(',');
+            }
+            b':' => out.push(':'),
+            b'"' => text(token, &mut levels, out),
+            b' ' | b'\t' | b'\n' | b'\r' => {}
+            _ => scalar(token, out),
+        }
+        at = end;
+    }
+}
+
+/// Records the end of the member that ends here.
+fn end_member(levels: &mut [Level], out: &str) {
+    if let Some(Level::Object(open)) = levels.last_mut()
+        && let Some(last) = open.members.last_mut()
+    {
+        last.at.end = out.len();
+    }
+}
+
+/// Writes a string, and records it as a key if its object expects one.
+fn text(token: &str, levels: &mut [Level], out: &mut String) {
+    let read = serde_json::from_str::<String>(token);
+    let begin = out.len();
+    match &read {
+        Ok(read) => out.push_str(&serde_json::to_string(read).unwrap_or_else(|_| token.to_owned())),
+        // Half of a surrogate pair, which no API server stores: copied unchanged.
+        Err(_) => out.push_str(token),
+    }
+    if let Some(Level::Object(open)) = levels.last_mut()
+        && open.waits_for_key(out.as_bytes(), begin)
+    {
+        open.members.push(Member {
+            key: read.unwrap_or_else(|_| token.to_owned()),
+            at: begin..begin,
+        });
+    }
+}
+
+impl Open {
+    /// Whether the token that begins here is a key: it is the first in its object, or follows a comma.
+    fn waits_for_key(&self, out: &[u8], begin: usize) -> bool {
+        begin == self.begin || out.get(begin.wrapping_sub(1)) == Some(&b',')
+    }
+}
+
+/// Ends an object: sorts its members by key. The API server stores them sorted, so usually nothing moves.
+fn close(mut open: Open, out: &mut String) {
+    if let Some(last) = open.members.last_mut() {
+        last.at.end = out.len();
+    }
+    let sorted = open.members.is_sorted_by(|a, b| a.key < b.key);
+    if sorted {
+        return;
+    }
+    let written = out.split_off(open.begin);
+    let mut members = open.members;
+    // Stable: of members with the same key the last one stays last.
+    members.sort_by(|a, b| a.key.cmp(&b.key));
+    let mut members = members.iter().peekable();
+    while let Some(member) = members.next() {
+        if members.peek().is_some_and(|next| next.key == member.key) {
+            continue;
+        }
+        if out.len() > open.begin {
+            out.push(',');
+        }
+        let at = member.at.start - open.begin..member.at.end - open.begin;
+        out.push_str(written.get(at).unwrap_or_default());
+    }
+}
+
+/// Writes a number or one of the three literals.
+fn scalar(token: &str, out: &mut String) {
+    match serde_json::from_str::<Number>(token) {
+        // Writing to a String can't fail.
+        Ok(number) => drop(write!(out, "{number}")),
+        Err(_) => out.push_str(token),
+    }
+}
+
+/// Position after the quotation mark that ends the string at `begin`.
+fn string_end(bytes: &[u8], begin: usize) -> usize {
+    let mut at = begin + 1;
+    while let Some(byte) = bytes.get(at) {
+        match byte {
+            b'"' => return at + 1,
+            b'\\' => at += 2,
+            _ => at += 1,
+        }
+    }
+    bytes.len()
+}
+
+fn scalar_end(bytes: &[u8], begin: usize) -> usize {
+    let rest = bytes.get(begin..).unwrap_or_default();
+    let ends = |byte: &u8| matches!(byte, b',' | b'}' | b']' | b' ' | b'\t' | b'\n' | b'\r');
+    begin + rest.iter().position(ends).unwrap_or(rest.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::{Map, Value, json};
+
+    use super::*;
+
+    fn canonical(json: &str) -> String {
+        let mut out = String::new();
+        write(json, &mut out);
+        out
+    }
+
+    fn values() -> impl Strategy<Value = Value> {
+        let leaf = prop_oneof![
+            Just(Value::Null),
+            any::<bool>().prop_map(Value::from),
+            any::<i64>().prop_map(Value::from),
+            any::<u64>().prop_map(Value::from),
+            any::<f64>().prop_map(|float| json!(float)),
+            ".{0,8}".prop_map(Value::from),
+        ];
+        leaf.prop_recursive(5, 64, 6, |inner| {
+            let members = proptest::collection::vec((".{0,4}", inner.clone()), 0..6);
+            prop_oneof![
+                proptest::collection::vec(inner, 0..6).prop_map(Value::from),
+                members.prop_map(|members| Value::Object(members.into_iter().collect())),
+            ]
+        })
+    }
+
+    proptest! {
+        /// Equals a sorted tree for any document and any white space.
+        #[test]
+        fn it_is_what_a_sorted_tree_gives(value in values()) {
+            let mut tree: Value = serde_json::from_str(&value.to_string()).unwrap();
+            tree.sort_all_objects();
+            prop_assert_eq!(canonical(&value.to_string()), tree.to_string());
+            let pretty = serde_json::to_string_pretty(&value).unwrap();
+            prop_assert_eq!(canonical(&pretty), tree.to_string());
+        }
+    }
+
+    #[test]
+    fn keys_are_sorted_at_every_level_and_the_last_of_two_stays() {
+        let text = r#" { "b" : [ { "d":1 , "c" : {"z":{},"y":[]} } ] , "a\u0062" : "\/\u003c" , "b": 2 } "#;
+        assert_eq!(canonical(text), r#"{"ab":"/<","b":2}"#);
+        assert_eq!(
+            canonical(r#"{"b":[{"d":1,"c":{"z":{},"y":[]}}],"a":{}}"#),
+            r#"{"a":{},"b":[{"c":{"y":[],"z":{}},"d":1}]}"#
+        );
+    }
+
+    #[test]
+    fn numbers_are_written_as_a_tree_would_write_them() {
+        for (read, written) in [
+            ("-0", "-0.0"),
+            ("1E3", "1000.0"),
+            ("1e300", "1e+300"),
+            ("18446744073709551616", "1.8446744073709552e+19"),
+            ("0.1", "0.1"),
+            ("true", "true"),
+        ] {
+            let tree: Value = serde_json::from_str(read).unwrap();
+            assert_eq!(tree.to_string(), written);
+            assert_eq!(canonical(&format!("[{read}]")), format!("[{written}]"));
+        }
+    }
+
+    #[test]
+    fn a_deep_answer_stays_as_it_came_and_any_other_gets_its_one_form() {
+        let nested = |levels: usize| {
+            let begin = r#"{"b": "{[", "a": "#.repeat(levels);
+            format!("{begin}[]{}", "}".repeat(levels))
+        };
+        let answer = |text: &str| {
+            let document: &RawValue = serde_json::from_str(text).unwrap();
+            of_answer(document).into_owned()
+        };
+        // The innermost array is one more level.
+        let most = nested(ANSWER_LEVELS - 1);
+        assert_eq!(answer(&most), canonical(&most));
+        assert!(answer(&most).starts_with(r#"{"a":{"a":"#));
+        let more = nested(ANSWER_LEVELS);
+        assert_eq!(answer(&more), more);
+        let flat = format!("[{}1]", "{},[],".repeat(1000));
+        assert_eq!(answer(&flat), canonical(&flat));
+    }
+
+    #[test]
+    fn no_depth_and_no_width_is_too_much() {
+        let deep = format!("{}1{}", r#"{"b":[0,"#.repeat(20_000), "]}".repeat(20_000));
+        assert_eq!(canonical(&deep), deep);
+        let wide: Map<String, Value> = (0..50_000).map(|n| (format!("{n:06}"), json!(n))).collect();
+        let wide = Value::Object(wide).to_string();
+        assert_eq!(canonical(&wide), wide);
+    }
+}

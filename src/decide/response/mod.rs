@@ -1,0 +1,6 @@
+//! The service's answers and their meaning.
+//!
+//! Imports the API and the invariants.
+
+pub mod answer;
+pub mod classify;

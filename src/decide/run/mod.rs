@@ -1,0 +1,65 @@
+//! Policy of one Run: from the observed state to a status and one effect.
+//!
+//! Imports the inputs of a decision (observation, memory, conditions, messages, events, request and response) and the
+//! rules of the Run's Workspace. Nothing below imports it.
+
+mod intent;
+pub mod pinning;
+mod refusal;
+mod remote_state;
+mod schedule;
+mod staleness;
+mod status;
+mod step;
+mod submit;
+mod submitted;
+mod terminal;
+mod ttl;
+mod unsubmitted;
+mod waiting;
+
+use super::{
+    decision::Decision, events::transitions, observation::Observation, observed::Observed,
+};
+use crate::api::RunStatus;
+
+/// Decides the next status and effect for one Run.
+pub fn decide(observed: &Observed<'_>) -> Decision {
+    let facts = Observation::gather(observed);
+    let mut decision = next(&facts);
+    let kept = ttl::note(&facts, decision.status.as_ref());
+    decision.notes.extend(kept);
+    let (before, voice) = (facts.status(), &observed.memory.correlator);
+    // No status is written for a deleted object.
+    if !observed.vanished {
+        let after = decision.status.as_ref().unwrap_or(before);
+        let turned = transitions::of_run(before, after, voice, observed.now, observed.wall);
+        decision.notes.extend(turned);
+    }
+    decision.notes.retain(|note| !voice.said(&note.news()));
+    let counted = |s: &RunStatus| s.event_count;
+    if decision
+        .status
+        .as_ref()
+        .map_or_else(|| counted(before), counted)
+        != counted(before)
+    {
+        let feed = &observed.memory.event_buffer;
+        decision.shown = if facts.ended() {
+            feed.received()
+        } else {
+            feed.shown()
+        };
+    }
+    decision
+}
+
+fn next(facts: &Observation<'_>) -> Decision {
+    if facts.ended() {
+        return terminal::decide(facts);
+    }
+    match facts.run_id() {
+        Some(run_id) => submitted::decide(facts, run_id),
+        None => unsubmitted::decide(facts),
+    }
+}

@@ -1,0 +1,125 @@
+//! Decides if an answer ends the submission, and the status that follows.
+
+use crate::api::{Intent, Phase, Reason, status::Refusal};
+use crate::decide::{
+    Decision,
+    conditions::{Situation, Why},
+    invariants::{Rule, holds},
+    memory::Trouble,
+    messages,
+    observation::{Known, Observation, refusal_is_for_this_epoch},
+    response::classify::{Call, Class},
+};
+
+/// Unreadable answers to the POST before the Run stalls for a person: enough for a rolling upgrade of the service, few
+/// enough not to hide a wrong base URL.
+const VIOLATIONS: u32 = 5;
+
+/// The answer that ended the submission: the one just received, or the one in the status, which survives a restart.
+pub(crate) fn standing_refusal(f: &Observation<'_>) -> Option<Refusal> {
+    let intent = match f.intent() {
+        Known::Own(intent) => intent,
+        // The intent was removed by an edit: the refusal in the status still counts.
+        Known::Nothing | Known::Foreign => return f.status().refusal.clone(),
+        Known::Unreadable => return None,
+    };
+    if f.owned_by_this_process(intent)
+        && let Some(trouble) = f.trouble(Call::Create)
+    {
+        let refusal = judge(f, intent, trouble)?;
+        return Some(Refusal {
+            epoch: intent.epoch,
+            ..refusal
+        });
+    }
+    let stored = f.status().refusal.clone();
+    stored.filter(|refusal| refusal_is_for_this_epoch(refusal, intent))
+}
+
+/// Returns the refusal if the last answer ends the submission.
+fn judge(f: &Observation<'_>, intent: &Intent, trouble: &Trouble) -> Option<Refusal> {
+    let ends = match trouble.class {
+        Class::Retry | Class::InProgress | Class::Unauthorized | Class::Refused(_) => None,
+        Class::Violation => violation_stalls(trouble).then_some(Reason::ContractViolation),
+        Class::Final(Reason::ServerError) => hopeless_is_final().then_some(Reason::ServerError),
+        Class::Final(reason) => {
+            let ends = is_lone_conflict(f, intent, trouble) || !is_asked_again(f);
+            ends.then_some(reason)
+        }
+    };
+    ends.map(|reason| Refusal {
+        reason,
+        not_created: f.not_created(),
+        epoch: 0,
+    })
+}
+
+/// Whether an unreadable answer came often enough to stall the Run for a person (`Rule::ViolationStalls`).
+fn violation_stalls(trouble: &Trouble) -> bool {
+    trouble.count >= VIOLATIONS && holds(Rule::ViolationStalls)
+}
+
+/// Whether a 5xx with `retryable: false` is asked again only by a deletion or a retry (`Rule::HopelessIsFinal`).
+fn hopeless_is_final() -> bool {
+    holds(Rule::HopelessIsFinal)
+}
+
+/// Whether a refusal answers only its own request, so that the same POST is repeated: true while in doubt
+/// (`Rule::DoubtAsksAgain`).
+fn is_asked_again(f: &Observation<'_>) -> bool {
+    !f.not_created() && holds(Rule::DoubtAsksAgain)
+}
+
+/// Whether this is a lone idempotency conflict, which is final (`Rule::LoneConflict`).
+///
+/// It is no proof: a request that was duplicated in transit conflicts with itself. It is final all the same as the
+/// first answer of all, and as the first answer to a retry of one. Any other refusal of such a retry leaves the doubt
+/// as it was.
+fn is_lone_conflict(f: &Observation<'_>, intent: &Intent, trouble: &Trouble) -> bool {
+    let submission = &f.memory().submission;
+    (submission.sole || repeats_conflict(f, intent))
+        && submission.attempts == 1
+        && trouble.class == Class::Final(Reason::IdempotencyConflict)
+        && holds(Rule::LoneConflict)
+}
+
+/// Whether the epoch before this one ended with an idempotency conflict, which only a lone conflict does, and this
+/// epoch has no other refusal yet.
+fn repeats_conflict(f: &Observation<'_>, intent: &Intent) -> bool {
+    f.status().refusal.as_ref().is_some_and(|told| {
+        let this_or_before = [told.epoch, told.epoch.saturating_add(1)];
+        told.reason == Reason::IdempotencyConflict && this_or_before.contains(&intent.epoch)
+    })
+}
+
+pub(crate) fn refused(f: &Observation<'_>, refusal: Refusal) -> Decision {
+    let situation = Situation::Blocked(why_refused(f, &refusal));
+    tell_refusal(f, &situation, refusal)
+}
+
+/// Ends the Run: the service refused these bytes, and they can't change. A retry would get the same answer.
+pub(crate) fn ended_by(f: &Observation<'_>, refusal: Refusal) -> Decision {
+    let situation = Situation::Ended {
+        phase: Phase::Failed,
+        why: why_refused(f, &refusal),
+    };
+    tell_refusal(f, &situation, refusal)
+}
+
+fn tell_refusal(f: &Observation<'_>, situation: &Situation, refusal: Refusal) -> Decision {
+    let mut status = f.say(situation);
+    status.refusal = refusal_is_kept().then_some(refusal);
+    Decision::tell(status)
+}
+
+/// Whether a refusal goes into the status, and the proof with it (`Rule::RefusalKept`).
+fn refusal_is_kept() -> bool {
+    holds(Rule::RefusalKept)
+}
+
+fn why_refused(f: &Observation<'_>, refusal: &Refusal) -> Why {
+    f.trouble(Call::Create)
+        .map(|t| messages::refused(f, refusal, t))
+        .or_else(|| messages::as_said(f).filter(|why| why.reason == refusal.reason))
+        .unwrap_or_else(|| messages::refused_before(refusal))
+}

@@ -1,0 +1,236 @@
+//! Times at which a run at the service is read, cancelled, cancelled again, or released.
+
+use crate::api::{Reason, contract::StateClass};
+use crate::decide::{
+    Note, Stream, backoff,
+    cancel_cause::CancelCause,
+    invariants::{Rule, holds},
+    memory::{CONFIRM_APART, Seen, Trouble},
+    observation::Observation,
+    response::classify::{Call, Class},
+    time::later,
+};
+
+use super::{remote_state::RemoteState, staleness, step::Step};
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+/// A Run that has no stream because all slots are taken is read at least this often, up to a tenth of jitter included.
+const UNSTREAMED: Duration = Duration::from_secs(27);
+/// Time an accepted cancellation may take to show before the finalizer is removed all the same.
+const CANCEL_PATIENCE: Duration = Duration::from_mins(5);
+
+/// The step that is due, or the time at which the next one is.
+pub(crate) fn next_step(f: &Observation<'_>, outlook: &RemoteState) -> Step {
+    let refresh = refresh_at(f);
+    let cancel = match outlook.wish {
+        Some(CancelCause::Deletion) => match deletion_done(f, outlook) {
+            Some(notes) => return Step::Release(notes),
+            None => cancel_at(f, outlook),
+        },
+        Some(CancelCause::Request | CancelCause::Deadline) => cancel_at(f, outlook),
+        None => None,
+    };
+    if cancel.is_some_and(|at| at <= f.o.now) {
+        return Step::Cancel;
+    }
+    if refresh <= f.o.now {
+        return Step::Refresh;
+    }
+    Step::Wait(
+        [Some(refresh), cancel, outlook.deadline_ahead(f)]
+            .into_iter()
+            .flatten()
+            .min(),
+    )
+}
+
+/// Notes for the release if a run that was not seen to end may be released: cancel and GET both deny it, or it was seen
+/// cancelling for long enough.
+fn deletion_done(f: &Observation<'_>, outlook: &RemoteState) -> Option<Vec<Note>> {
+    if denied_by_cancel(f) && denied_by_get(f) {
+        return Some(Vec::new());
+    }
+    let run_id = f.run_id().filter(|_| patience_over(f, outlook))?;
+    Some(vec![Note::CancelUnconfirmed {
+        run_id: run_id.to_owned(),
+    }])
+}
+
+/// Whether the answer to the last cancel denies the run's existence (`Rule::CancelDenies`).
+fn denied_by_cancel(f: &Observation<'_>) -> bool {
+    f.memory().cancel.refused == Some(Reason::RunNotFound) || !holds(Rule::CancelDenies)
+}
+
+/// Whether a GET after the last cancel denies the run's existence, too (`Rule::GetDenies`).
+fn denied_by_get(f: &Observation<'_>) -> bool {
+    denied_at(f).is_some() && f.memory().cancel.denied_since || !holds(Rule::GetDenies)
+}
+
+/// Time of the last GET, if it denied the run's existence.
+fn denied_at(f: &Observation<'_>) -> Option<Timestamp> {
+    f.trouble(Call::Get)
+        .filter(|t| t.class == Class::Refused(Reason::RunNotFound))
+        .map(|t| t.at)
+}
+
+/// Time at which the run is cancelled or cancelled again; `None` while a cancellation is in progress.
+fn cancel_at(f: &Observation<'_>, outlook: &RemoteState) -> Option<Timestamp> {
+    let memory = f.memory();
+    let stored = f.status().cancel_accepted_time.as_ref().map(|t| t.0);
+    let retry = f
+        .trouble(Call::Cancel)
+        .filter(|t| !matches!(t.class, Class::Refused(_)));
+    let allowed = retry.map_or(f.o.now, |t| f.next_attempt(t));
+    let refused = f
+        .trouble(Call::Cancel)
+        .filter(|_| memory.cancel.refused.is_some());
+    let again = match (refused, memory.cancel.answered_at, stored) {
+        (Some(refused), _, _) => f.next_attempt(refused),
+        (None, Some(answered), _) => later(answered, gap(f)),
+        (None, None, Some(accepted)) => later(f.o.now, gap(f).saturating_sub(f.since(accepted))),
+        (None, None, None) => return Some(allowed),
+    };
+    let repeats = !is_under_way(f, outlook) && effect_was_seen(f) && cancelled_until_it_shows();
+    repeats.then(|| again.max(allowed))
+}
+
+/// Whether the run was seen cancelling; such a cancellation is not repeated (`Rule::CancelOnce`).
+fn is_under_way(f: &Observation<'_>, outlook: &RemoteState) -> bool {
+    // A state seen before the service denied the run no longer counts.
+    outlook.class == Some(StateClass::Cancelling)
+        && f.memory().cancel.refused.is_none()
+        && denied_at(f).is_none()
+        && holds(Rule::CancelOnce)
+}
+
+/// Whether a GET has read the run since the last cancellation: the GET is the truth (`Rule::LookAfterCancel`).
+fn effect_was_seen(f: &Observation<'_>) -> bool {
+    f.memory().cancel.looked_since || !holds(Rule::LookAfterCancel)
+}
+
+/// Whether a run that is plainly active after its cancellation is cancelled again (`Rule::CancelAgain`).
+fn cancelled_until_it_shows() -> bool {
+    holds(Rule::CancelAgain)
+}
+
+/// Interval between repeated cancellations of a run that stays plainly active after an accepted one.
+fn gap(f: &Observation<'_>) -> Duration {
+    let settings = f.o.settings;
+    let count = f.memory().cancel.count;
+    backoff::poll_interval(
+        count,
+        settings.poll_min,
+        settings.poll_max,
+        backoff::seed(f.uid, count),
+    )
+}
+
+/// Whether a GET showed the run cancelling at least five minutes after the later of deletion and latest accepted
+/// cancel. Two of these times are stored, so all are compared by the wall clock. In the process that cancelled, five
+/// minutes of process time must have passed as well.
+fn patience_over(f: &Observation<'_>, outlook: &RemoteState) -> bool {
+    let stored = f.status().cancel_accepted_time.as_ref().map(|t| t.0);
+    let Some(accepted) = stored.max(f.memory().cancel.accepted_at) else {
+        return false;
+    };
+    let answered = f.memory().cancel.answered_at;
+    let waited = |s: &Seen| answered.is_none_or(|at| long_enough(at, s.at));
+    let seen_since = |s: &Seen| {
+        s.by_get && long_enough(accepted, s.wall) && long_enough_deleted(f, s) && waited(s)
+    };
+    is_cancelling(outlook) && f.memory().seen.as_ref().is_some_and(seen_since)
+}
+
+/// Whether a GET came five minutes after the time it waited for (`Rule::Patience`).
+fn long_enough(since: Timestamp, look: Timestamp) -> bool {
+    look >= since && (look >= later(since, CANCEL_PATIENCE) || !holds(Rule::Patience))
+}
+
+/// Whether the GET came five minutes after the deletion, too (`Rule::PatienceFromDeletion`).
+fn long_enough_deleted(f: &Observation<'_>, look: &Seen) -> bool {
+    let over = |deleted| long_enough(deleted, look.wall);
+    f.deletion_requested_at().is_none_or(over) || !holds(Rule::PatienceFromDeletion)
+}
+
+/// Whether the run was seen cancelling; without that it is not released before its end (`Rule::SeenCancelling`).
+fn is_cancelling(outlook: &RemoteState) -> bool {
+    outlook.class == Some(StateClass::Cancelling) || !holds(Rule::SeenCancelling)
+}
+
+/// Time of the next read: the regular time, or earlier for a hint.
+fn refresh_at(f: &Observation<'_>) -> Timestamp {
+    let regular = regular_at(f);
+    hinted_at(f).map_or(regular, |at| at.min(regular))
+}
+
+/// Time at which a hint leads to a GET. A failed GET doesn't delay the next hint, except after a 401, a 429 or a
+/// Retry-After.
+fn hinted_at(f: &Observation<'_>) -> Option<Timestamp> {
+    let memory = f.memory();
+    let due = memory.hint_due(f.o.now);
+    let Some(trouble) = f.trouble(Call::Get) else {
+        return memory.event_buffer.refresh_wanted().then_some(due);
+    };
+    let waits = trouble.class == Class::Unauthorized
+        || trouble.failure.http_status == Some(429)
+        || trouble.failure.retry_after.is_some();
+    (memory.event_buffer.fresh_hint() && !waits).then_some(due)
+}
+
+/// Time of the next read without a hint.
+fn regular_at(f: &Observation<'_>) -> Timestamp {
+    let memory = f.memory();
+    let settings = f.o.settings;
+    if let Some(trouble) = f.trouble(Call::Get) {
+        return again_at(f, trouble);
+    }
+    let Some(seen) = memory
+        .seen
+        .as_ref()
+        .filter(|s| s.by_get || s.state.is_some())
+    else {
+        return f.o.now;
+    };
+    if staleness::still_stale(f).is_some() {
+        return f.o.now;
+    }
+    let quiet = match memory.lagging {
+        0 => memory.quiet_polls,
+        // The end that an event names will show soon.
+        lagging => lagging.saturating_sub(1),
+    };
+    let (since, quiet, longest) = match f.o.stream {
+        Stream::Open if memory.lagging == 0 => (seen.at, u32::MAX, settings.poll_max),
+        Stream::Open | Stream::Closed => (seen.at, quiet, settings.poll_max),
+        // Until then the stream delivered the changes.
+        Stream::Waiting { since } => (
+            since.max(seen.at),
+            quiet,
+            settings.poll_max.min(UNSTREAMED).max(settings.poll_min),
+        ),
+    };
+    let jitter = backoff::seed(f.uid, memory.quiet_polls);
+    later(
+        since,
+        backoff::poll_interval(quiet, settings.poll_min, longest, jitter),
+    )
+}
+
+/// Time at which a failed GET is repeated: after any answer within `--poll-max`, unless the answer asked for a longer
+/// wait.
+fn again_at(f: &Observation<'_>, trouble: &Trouble) -> Timestamp {
+    let asked = backoff::asked(trouble.failure.retry_after);
+    let latest = later(trouble.at, f.o.settings.poll_max.max(asked));
+    let at = f.next_attempt(trouble).min(latest);
+    let confirms = Duration::from_secs(CONFIRM_APART.unsigned_abs());
+    match f.memory().not_found.at {
+        // The next 404 that counts is requested as early as it can count.
+        Some(counted) if trouble.class == Class::Refused(Reason::RunNotFound) => {
+            at.min(later(counted, confirms).max(later(trouble.at, asked)))
+        }
+        _ => at,
+    }
+}

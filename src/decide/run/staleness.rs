@@ -1,0 +1,99 @@
+//! Reason why the mirror of a run is stale, and the time at which that is written.
+
+use jiff::Timestamp;
+
+use crate::api::Reason;
+use crate::decide::{
+    WorkspaceView,
+    conditions::Why,
+    invariants::{Rule, holds},
+    messages,
+    observation::Observation,
+    response::classify::Call,
+    workspace::recheck,
+};
+
+use super::pinning;
+
+/// Result of the staleness check.
+pub(crate) struct Staleness {
+    pub(crate) why: Option<Why>,
+    /// No call can be made.
+    pub(crate) unusable: bool,
+    /// Time at which a reason that is not in the status yet is written.
+    pub(crate) said_at: Option<Timestamp>,
+}
+
+impl Staleness {
+    fn of(why: Option<Why>, unusable: bool) -> Self {
+        Self {
+            why,
+            unusable,
+            said_at: None,
+        }
+    }
+}
+
+pub(crate) fn staleness(f: &Observation<'_>) -> Staleness {
+    match f.o.workspace {
+        WorkspaceView::Unknown => Staleness::of(None, true),
+        WorkspaceView::Missing => Staleness::of(Some(messages::workspace_missing(f)), true),
+        WorkspaceView::NotReady {
+            reason,
+            message,
+            since,
+        } => {
+            let unusable = verified_token_required();
+            let Some(said_at) = not_said_yet(f, *since) else {
+                let why = messages::workspace_not_ready(f, *reason, message);
+                return Staleness::of(Some(why), unusable);
+            };
+            // Until then the status stays as it is.
+            Staleness {
+                said_at: Some(said_at),
+                ..Staleness::of(messages::stale_as_said(f), unusable)
+            }
+        }
+        WorkspaceView::Ready(session) => {
+            if let Some((reason, pinned)) = pinning::moved(f, session) {
+                return Staleness::of(Some(messages::elsewhere(f, reason, pinned, session)), true);
+            }
+            let trouble = f.trouble(Call::Get).filter(|t| !t.passing());
+            let why = match trouble {
+                Some(trouble) => Some(messages::stale(trouble)),
+                None => still_stale(f),
+            };
+            Staleness::of(why, f.awaits_another_session())
+        }
+    }
+}
+
+/// Whether calls wait until the Workspace is Ready: a token is used only after it was verified (`Rule::VerifiedToken`).
+fn verified_token_required() -> bool {
+    holds(Rule::VerifiedToken)
+}
+
+/// The reason for staleness in the status, until something was read with the current session.
+pub(crate) fn still_stale(f: &Observation<'_>) -> Option<Why> {
+    let session = f.session().map(|s| s.number);
+    let seen = f.memory().seen.as_ref().map(|s| s.session);
+    if seen.is_some() && seen == session {
+        return None;
+    }
+    messages::stale_as_said(f)
+}
+
+/// Time at which a Workspace failure that began at `since` is written, if that is still ahead: most failures are over
+/// before.
+pub(crate) fn not_said_yet(f: &Observation<'_>, since: Timestamp) -> Option<Timestamp> {
+    let said_at = recheck::said_at(f.uid, since);
+    (said_at > f.o.now).then_some(said_at)
+}
+
+/// Reason for staleness while a due call has to wait. The reason in the status stays until the call was made.
+pub(crate) fn held_back(f: &Observation<'_>) -> Option<Why> {
+    match f.o.held {
+        Some(held) => Some(messages::held_back(f, held)),
+        None => messages::stale_as_said(f).filter(|why| why.reason == Reason::RateLimited),
+    }
+}

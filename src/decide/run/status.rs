@@ -1,0 +1,112 @@
+//! Writes a situation into the status: conditions, values in force, latest error.
+
+use crate::api::{RunStatus, limits::MAX_REQUEST_ID, status::LastError, time::whole_seconds};
+use crate::decide::{
+    conditions::{self, Situation},
+    memory::Trouble,
+    observation::{Observation, refusal_is_for_this_epoch},
+    response::{answer::FailureKind, classify::Class},
+    time::later,
+    truncate::{MAX_ERROR, cut},
+};
+
+use super::ttl;
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+impl<'a> Observation<'a> {
+    /// The stored status with `situation` and the values in force.
+    pub(crate) fn say(&self, situation: &Situation) -> RunStatus {
+        self.say_from(self.status().clone(), situation)
+    }
+
+    pub(crate) fn say_from(&self, mut status: RunStatus, situation: &Situation) -> RunStatus {
+        let spec = self.spec();
+        status.provider = Some(spec.provider().to_owned());
+        status.region = Some(spec.region().to_owned());
+        let intent = self.own_intent();
+        status.idempotency_key = Some(intent.map_or_else(|| self.key(), |i| i.key.clone()));
+        // At the service there is nothing left to retry, and the annotation counts as handled.
+        let retry = intent.and_then(|i| i.retry.as_ref());
+        if let Some(retry) = retry.filter(|_| status.run_id.is_none()) {
+            status.handled_retry = Some(retry.clone());
+        }
+        status.refusal = status
+            .refusal
+            .filter(|r| intent.is_none_or(|i| refusal_is_for_this_epoch(r, i)));
+        status.last_error = self.last_error();
+        if let Some(id) = self.worst().and_then(|t| t.failure.request_id.as_ref()) {
+            status.request_id = Some(cut(id, MAX_REQUEST_ID).to_owned());
+        }
+        if matches!(situation, Situation::Ended { .. }) {
+            status.completion_time = status
+                .completion_time
+                .or_else(|| Some(whole_seconds(self.o.wall)));
+        }
+        conditions::apply(
+            &mut status,
+            situation,
+            spec.ready_when(),
+            self.generation(),
+            self.o.wall,
+        );
+        ttl::tell(self, &mut status);
+        status
+    }
+
+    /// The latest failure that is worth showing.
+    fn worst(&self) -> Option<&'a Trouble> {
+        self.memory()
+            .troubles
+            .iter()
+            .filter(|t| !t.passing())
+            .max_by_key(|t| t.at)
+    }
+
+    /// The next attempt by the wall clock as it was at the failure, so that the text is the same in each reconcile.
+    fn next_attempt_shown(&self, trouble: &Trouble) -> Timestamp {
+        let wait = self.next_attempt(trouble).duration_since(trouble.at);
+        later(trouble.wall, Duration::try_from(wait).unwrap_or_default())
+    }
+
+    fn last_error(&self) -> Option<LastError> {
+        // Memory is empty after a restart: the error in the status stays until a call succeeds.
+        let Some(trouble) = self.worst() else {
+            let keeps = self.memory().seen.is_none() && self.memory().run_id.is_none();
+            return self.status().last_error.clone().filter(|_| keeps);
+        };
+        let retries = !matches!(trouble.class, Class::Final(_));
+        let failure = &trouble.failure;
+        Some(LastError {
+            code: failure
+                .code
+                .as_deref()
+                .map_or_else(|| own_code(trouble), |c| cut(c, 128).to_owned()),
+            http_status: failure.http_status.map(i32::from),
+            request_id: failure
+                .request_id
+                .as_ref()
+                .map(|id| cut(id, MAX_REQUEST_ID).to_owned()),
+            retryable: failure.retryable.unwrap_or(retries),
+            message: cut(&failure.message, MAX_ERROR).to_owned(),
+            time: whole_seconds(trouble.wall),
+            attempts: i64::from(trouble.count),
+            next_attempt: (retries && trouble.class != Class::Unauthorized)
+                .then(|| whole_seconds(self.next_attempt_shown(trouble))),
+        })
+    }
+}
+
+/// The operator's code for an error to which the service gave none.
+fn own_code(trouble: &Trouble) -> String {
+    match trouble.failure.kind {
+        FailureKind::NotSent => "not_sent",
+        FailureKind::NoFile => "no_file",
+        FailureKind::Transport => "no_answer",
+        FailureKind::Problem | FailureKind::Bare => "no_problem_body",
+        FailureKind::Unreadable => "unreadable_answer",
+    }
+    .to_owned()
+}

@@ -1,0 +1,153 @@
+//! The submission: its intent, the bytes and the key, and the POST.
+
+use crate::api::Intent;
+use crate::decide::{
+    Decision, Effect, Session,
+    invariants::{Rule, holds},
+    memory::Trouble,
+    messages,
+    observation::Observation,
+    request::body::{self, CURRENT_SERIALIZER},
+    response::classify::Call,
+    time::later,
+};
+
+use super::{
+    intent::next_epoch,
+    pinning,
+    waiting::{blocked, held, paused, retrying},
+};
+
+/// Writes a new intent, pinned to the present session. Called only if no earlier POST can have made a run.
+pub(crate) fn afresh(f: &Observation<'_>, session: &Session) -> Decision {
+    if let Some(rival) = f.o.key_rival
+        && rivals_go_first()
+    {
+        return blocked(f, messages::key_in_use(f, rival))
+            .at(later(f.o.now, f.o.settings.poll_max));
+    }
+    if let Some(paused) = paused(f) {
+        // As long as there is no intent, the Run can still be suspended.
+        return paused;
+    }
+    let body = body::body(f.spec(), CURRENT_SERIALIZER).unwrap_or_default();
+    let intent = Intent {
+        uid: f.uid.to_owned(),
+        workspace: session.resolved.clone(),
+        key: f.key(),
+        sha256: body::sha256(&body),
+        serializer: CURRENT_SERIALIZER,
+        time: f.o.wall,
+        owner: f.o.settings.process.clone(),
+        epoch: next_epoch(f),
+        retry: f.retry_annotation(),
+        end: None,
+    };
+    if intent_required() {
+        write_intent(f, intent, true)
+    } else {
+        post(intent.key, body)
+    }
+}
+
+/// Whether another live Run with the same key goes first (`Rule::KeyInUse`).
+fn rivals_go_first() -> bool {
+    holds(Rule::KeyInUse)
+}
+
+/// Whether a POST needs an intent in the object (`Rule::IntentFirst`).
+fn intent_required() -> bool {
+    holds(Rule::IntentFirst)
+}
+
+fn write_intent(f: &Observation<'_>, intent: Intent, clean: bool) -> Decision {
+    Decision::act(Effect::WriteIntent {
+        intent,
+        finalizer: finalizer_required(f),
+        clean,
+    })
+}
+
+/// Whether the intent is written together with its finalizer (`Rule::FinalizerFirst`). An object that is being deleted
+/// accepts no new finalizer.
+fn finalizer_required(f: &Observation<'_>) -> bool {
+    !f.deleting() && holds(Rule::FinalizerFirst)
+}
+
+fn post(key: String, body: Vec<u8>) -> Decision {
+    Decision::act(Effect::Submit { key, body })
+}
+
+pub(crate) fn submit(f: &Observation<'_>, intent: &Intent, session: &Session) -> Decision {
+    let retry = f.new_retry();
+    if f.not_created() && (retry || f.key_may_be_forgotten(intent)) {
+        return afresh(f, session);
+    }
+    if let Some((reason, pinned)) = pinning::moved(f, session) {
+        let why = messages::elsewhere(f, reason, pinned, session);
+        let forgotten = (!f.not_created()).then(|| f.when(f.key_forgotten_at(intent)));
+        return Decision {
+            again: forgotten,
+            ..blocked(f, why)
+        };
+    }
+    let body = body::body(f.spec(), intent.serializer)
+        .filter(|body| same_bytes(body, intent) && same_key(f, intent));
+    let Some(body) = body else {
+        return blocked(f, messages::body_changed(f));
+    };
+    let unheld = finalizer_required(f) && !f.has_finalizer();
+    if retry || unheld || !this_process_may_post(f, intent) {
+        return take_over(f, intent);
+    }
+    match due(f) {
+        Due::Now => paused(f).unwrap_or_else(|| Decision {
+            status: held(f),
+            ..post(intent.key.clone(), body)
+        }),
+        Due::Wait(trouble) => retrying(f, trouble),
+    }
+}
+
+/// Whether the body is that of the intent, byte for byte (`Rule::SameBytes`).
+fn same_bytes(body: &[u8], intent: &Intent) -> bool {
+    body::sha256(body) == intent.sha256 || !holds(Rule::SameBytes)
+}
+
+/// Whether the Run's key is that of the intent (`Rule::SameKey`).
+fn same_key(f: &Observation<'_>, intent: &Intent) -> bool {
+    f.key() == intent.key || !holds(Rule::SameKey)
+}
+
+/// Whether this process may POST: only the intent's owner does (`Rule::OwnerPosts`).
+fn this_process_may_post(f: &Observation<'_>, intent: &Intent) -> bool {
+    f.owned_by_this_process(intent) || !holds(Rule::OwnerPosts)
+}
+
+/// Writes the same submission under a new epoch, which withdraws the proof of an earlier one; or the same intent once
+/// more if only the finalizer is missing. An intent that was removed by an edit is written back as a takeover, too:
+/// another process may have taken its turn meanwhile.
+fn take_over(f: &Observation<'_>, intent: &Intent) -> Decision {
+    let kept = f.owned_by_this_process(intent) && !f.new_retry();
+    let next = Intent {
+        owner: f.o.settings.process.clone(),
+        epoch: if kept { intent.epoch } else { next_epoch(f) },
+        retry: f.retry_annotation(),
+        ..intent.clone()
+    };
+    write_intent(f, next, kept && f.not_created())
+}
+
+enum Due<'a> {
+    Now,
+    Wait(&'a Trouble),
+}
+
+fn due<'a>(f: &Observation<'a>) -> Due<'a> {
+    match f.trouble(Call::Create) {
+        Some(trouble) if f.next_attempt(trouble) > f.o.now || f.awaits_another_session() => {
+            Due::Wait(trouble)
+        }
+        _ => Due::Now,
+    }
+}

@@ -1,0 +1,263 @@
+//! A Run whose runId is known: mirrors it, cancels it on request, records its end.
+
+use crate::api::{Intent, RunStatus, time::whole_seconds};
+use crate::decide::{
+    Decision, Effect, Follow, Note, WorkspaceView,
+    conditions::Situation,
+    invariants::{Rule, holds},
+    messages,
+    observation::Observation,
+    time::later,
+};
+
+use super::{
+    intent::{next_epoch, rebuilt_intent},
+    pinning,
+    remote_state::RemoteState,
+    schedule::next_step,
+    step::{Step, release},
+};
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+
+/// Minimum interval between writes that carry only events, or only another attempt of a failed call.
+const EVENT_WRITES_APART: Duration = Duration::from_secs(10);
+
+pub(crate) fn decide(f: &Observation<'_>, run_id: &str) -> Decision {
+    if f.o.vanished {
+        return if vanished_is_cancelled() {
+            teardown(f, run_id)
+        } else {
+            release(f, Vec::new())
+        };
+    }
+    if run_id_is_unwritten(f) {
+        return accept(f, run_id);
+    }
+    if f.orphaned() {
+        return orphan(f, run_id);
+    }
+    if pinning::pins(f).next().is_none() {
+        return nowhere(f, run_id);
+    }
+    if let Some(other) = rival_run(f, run_id) {
+        let why = messages::run_id_conflict(f, run_id, other);
+        return Decision::tell(f.say(&Situation::Blocked(why)));
+    }
+    if was_stripped(f) {
+        return mend(f, run_id);
+    }
+    mirror(f, run_id)
+}
+
+/// Whether the run of an object that vanished unreleased is cancelled (`Rule::VanishedCancelled`).
+fn vanished_is_cancelled() -> bool {
+    holds(Rule::VanishedCancelled)
+}
+
+/// Whether the runId is not in the status yet; it is written before any other call (`Rule::RunIdAtOnce`).
+fn run_id_is_unwritten(f: &Observation<'_>) -> bool {
+    f.status().run_id.is_none() && holds(Rule::RunIdAtOnce)
+}
+
+/// Whether a replace stripped finalizer or intent from an active Run, which is mended (`Rule::Mended`).
+fn was_stripped(f: &Observation<'_>) -> bool {
+    let guarded = f.has_finalizer() && f.intent_stands();
+    !f.deleting() && !guarded && holds(Rule::Mended)
+}
+
+/// A different runId that the service returned for this object.
+fn rival_run<'a>(f: &Observation<'a>, run_id: &str) -> Option<&'a str> {
+    let answered = f.memory().run_id.as_deref();
+    answered.filter(|answered| conflicts(answered, run_id))
+}
+
+/// Whether a returned runId differs from the known one, which stalls the Run (`Rule::RunIdConflict`).
+fn conflicts(answered: &str, known: &str) -> bool {
+    answered != known && holds(Rule::RunIdConflict)
+}
+
+/// A runId without a record of its place: any call would be a guess.
+fn nowhere(f: &Observation<'_>, run_id: &str) -> Decision {
+    if f.deleting() {
+        return release(f, Vec::new());
+    }
+    Decision::tell(f.say(&Situation::Blocked(messages::nowhere(run_id))))
+}
+
+fn orphan(f: &Observation<'_>, run_id: &str) -> Decision {
+    // The end was seen and is not in the status yet: no run is left behind.
+    if f.memory().ended {
+        return release(f, Vec::new());
+    }
+    let key = f.status().idempotency_key.clone();
+    let note = Note::Orphaned {
+        key: key.or_else(|| f.own_intent().map(|i| i.key.clone())),
+        run_id: Some(run_id.to_owned()),
+    };
+    release(f, vec![note])
+}
+
+/// Writes runId and workspace to the status before any other call.
+fn accept(f: &Observation<'_>, run_id: &str) -> Decision {
+    let mut status = f.status().clone();
+    status.run_id = Some(run_id.to_owned());
+    status.workspace = status
+        .workspace
+        .or_else(|| pinning::pins(f).next().cloned());
+    status.submission_time = status
+        .submission_time
+        .or_else(|| Some(whole_seconds(f.o.wall)));
+    status.refusal = None;
+    let outlook = RemoteState::of(f, &status);
+    Decision {
+        notes: outlook.notes(f),
+        ..Decision::tell(synced(f, outlook.status(f, status)))
+    }
+}
+
+/// Puts finalizer and intent back after a replace stripped them. The intent is written back as a takeover: another
+/// process may have taken its turn meanwhile, so this process's proof for its own epoch no longer counts.
+fn mend(f: &Observation<'_>, run_id: &str) -> Decision {
+    let Some(workspace) = pinning::pins(f).next() else {
+        return nowhere(f, run_id);
+    };
+    let intent = match f.own_intent() {
+        Some(intent) if f.intent_stands() => intent.clone(),
+        Some(intent) => Intent {
+            // This process is the owner: memory holds only intents of its own.
+            epoch: next_epoch(f),
+            ..intent.clone()
+        },
+        None => rebuilt_intent(f, workspace),
+    };
+    Decision::act(Effect::WriteIntent {
+        intent,
+        finalizer: true,
+        clean: false,
+    })
+}
+
+fn mirror(f: &Observation<'_>, run_id: &str) -> Decision {
+    let mut outlook = RemoteState::of(f, f.status());
+    if outlook.ended.is_some() {
+        let full = outlook.status(f, f.status().clone());
+        return Decision {
+            notes: outlook.notes(f),
+            ..Decision::tell(synced(f, full))
+        };
+    }
+    if *f.o.workspace == WorkspaceView::Unknown {
+        // Nothing is known beyond the status, nor if the status is still true.
+        return Decision::quiet();
+    }
+    let next = if outlook.unusable {
+        Step::Wait(outlook.look_ahead(f))
+    } else {
+        next_step(f, &outlook)
+    };
+    let next = outlook.held_back(f, next);
+    let full = outlook.status(f, f.status().clone());
+    let (status, write_at) = coalesce(f, full);
+    let mut decision = step(f, next, run_id);
+    decision.notes.extend(outlook.notes(f));
+    decision.again = decision.again.into_iter().chain(write_at).min();
+    decision.status = status;
+    if !outlook.unusable {
+        decision.follow = Follow::Open;
+    }
+    decision
+}
+
+/// Cancels the run of a deleted object, or a run that the service denied: only effects, no status.
+pub(crate) fn teardown(f: &Observation<'_>, run_id: &str) -> Decision {
+    if f.orphaned() {
+        return orphan(f, run_id);
+    }
+    if pinning::pins(f).next().is_none() {
+        return nowhere(f, run_id);
+    }
+    let outlook = RemoteState::of(f, f.status());
+    // Of two runIds neither is cancelled.
+    if outlook.ended.is_some() || rival_run(f, run_id).is_some() {
+        return release(f, Vec::new());
+    }
+    if outlook.unusable {
+        // No watch event wakes a deleted object.
+        return Decision::quiet().at(later(f.o.now, f.o.settings.poll_max));
+    }
+    step(f, next_step(f, &outlook), run_id)
+}
+
+fn step(f: &Observation<'_>, next: Step, run_id: &str) -> Decision {
+    match next {
+        Step::Release(notes) => release(f, notes),
+        Step::Cancel => Decision::act(Effect::Cancel {
+            run_id: run_id.to_owned(),
+        }),
+        Step::Refresh => Decision::act(Effect::Refresh {
+            run_id: run_id.to_owned(),
+        }),
+        Step::Wait(at) => Decision {
+            again: at,
+            ..Decision::quiet()
+        },
+    }
+}
+
+/// The time of the last read is written along with a change; it is no change of its own.
+fn synced(f: &Observation<'_>, mut full: RunStatus) -> RunStatus {
+    if full != *f.status()
+        && let Some(seen) = &f.memory().seen
+    {
+        full.last_sync_time = Some(whole_seconds(seen.wall));
+    }
+    full
+}
+
+/// Delays a write that carries only events, or only another attempt of a failed call, until enough time has passed.
+/// Returns the status to write now and the requeue time for the rest.
+fn coalesce(f: &Observation<'_>, full: RunStatus) -> (Option<RunStatus>, Option<Timestamp>) {
+    let stored = f.status();
+    let mut rest = RunStatus {
+        events: stored.events.clone(),
+        event_count: stored.event_count,
+        last_event_id: stored.last_event_id.clone(),
+        ..full.clone()
+    };
+    if full.last_error.is_some() && same_trouble(stored, &full) {
+        rest.last_error.clone_from(&stored.last_error);
+        rest.request_id.clone_from(&stored.request_id);
+        rest.conditions.clone_from(&stored.conditions);
+    }
+    if rest != *stored || full == *stored {
+        return (Some(synced(f, full)), None);
+    }
+    let due = f
+        .memory()
+        .written_at
+        .map_or(f.o.now, |at| later(at, EVENT_WRITES_APART));
+    if due <= f.o.now {
+        (Some(synced(f, full)), None)
+    } else {
+        (None, Some(due))
+    }
+}
+
+/// Whether two statuses show the same kind of failure and the same conditions.
+fn same_trouble(a: &RunStatus, b: &RunStatus) -> bool {
+    let error = |s: &RunStatus| {
+        s.last_error
+            .as_ref()
+            .map(|e| (e.code.clone(), e.http_status))
+    };
+    let same = |(a, b): (&Condition, &Condition)| {
+        (&a.type_, &a.status, &a.reason) == (&b.type_, &b.status, &b.reason)
+    };
+    error(a) == error(b)
+        && a.conditions.len() == b.conditions.len()
+        && a.conditions.iter().zip(&b.conditions).all(same)
+}

@@ -1,0 +1,186 @@
+//! A Run whose runId is not known: from the first reconcile to the answer of the create.
+
+use crate::api::{Phase, Reason};
+use crate::decide::{
+    Decision, Effect, Note, WorkspaceView,
+    conditions::{Situation, Why},
+    invariants::{Rule, holds},
+    messages,
+    observation::{Known, Observation},
+};
+
+use super::{
+    refusal::{ended_by, refused, standing_refusal},
+    staleness::not_said_yet,
+    step::release,
+    submit::{afresh, submit},
+    waiting::{blocked, held_back, pending},
+};
+
+pub(crate) fn decide(f: &Observation<'_>) -> Decision {
+    if f.o.vanished {
+        // No run is known, and no object is left for the intent of another POST.
+        return Decision::act(Effect::Release { end: None });
+    }
+    if f.deleting() {
+        return deleting(f);
+    }
+    if cancelled_unsubmitted(f) {
+        let why = Why::new(
+            Reason::Cancelled,
+            "Cancelled before it was submitted; no run was made.",
+        );
+        return Decision::tell(f.say(&Situation::Ended {
+            phase: Phase::Cancelled,
+            why,
+        }));
+    }
+    if is_waiting_copy(f) {
+        return restored(f);
+    }
+    if suspended(f) {
+        return Decision::tell(f.say(&Situation::Suspended));
+    }
+    if let Some(refusal) = standing_refusal(f) {
+        let copied = matches!(f.intent(), Known::Foreign);
+        let ends = refusal.reason == Reason::CreateRefused && refusal.not_created && !copied;
+        if ends {
+            return ended_by(f, refusal);
+        }
+        if !f.new_retry() {
+            return refused(f, refusal);
+        }
+    }
+    with_workspace(f)
+}
+
+/// Whether the Run was cancelled and is proved unsubmitted, so that no call is made (`Rule::CancelUnsubmitted`).
+fn cancelled_unsubmitted(f: &Observation<'_>) -> bool {
+    f.spec().cancelled() && f.not_created() && holds(Rule::CancelUnsubmitted)
+}
+
+/// Whether this is a copy of another object without a request to run it: its intent never leads to a POST automatically
+/// (`Rule::ForeignWaits`).
+fn is_waiting_copy(f: &Observation<'_>) -> bool {
+    let copied = matches!(f.intent(), Known::Foreign);
+    copied && !retried_afresh(f) && holds(Rule::ForeignWaits)
+}
+
+/// Whether a person asked for a copy of another object to be submitted as a new run. False if the status came with the
+/// other's runId: it is immutable, and the new run would be mistaken for it.
+fn retried_afresh(f: &Observation<'_>) -> bool {
+    f.new_retry() && !f.spec().suspended() && f.status().run_id.is_none()
+}
+
+/// A copy of another object is not submitted. A retry annotation that was copied with it is not a new one.
+fn restored(f: &Observation<'_>) -> Decision {
+    let mut status = f.say(&Situation::Blocked(messages::restored(f)));
+    if !f.new_retry() {
+        status.handled_retry = f.retry_annotation();
+    }
+    Decision::tell(status)
+}
+
+fn suspended(f: &Observation<'_>) -> bool {
+    suspend_is_in_time(f) && f.spec().suspended()
+}
+
+/// Whether `suspend` still counts. Once there is an intent it is ignored, since the present proof may be unknown after
+/// a restart (`Rule::SuspendTooLate`).
+fn suspend_is_in_time(f: &Observation<'_>) -> bool {
+    match f.intent() {
+        Known::Nothing => true,
+        Known::Own(_) => !holds(Rule::SuspendTooLate),
+        Known::Foreign | Known::Unreadable => false,
+    }
+}
+
+fn deleting(f: &Observation<'_>) -> Decision {
+    // Checked before `Orphan`: if no run was made, none is left behind.
+    if may_go(f) {
+        return release(f, Vec::new());
+    }
+    if f.orphaned() {
+        let note = Note::Orphaned {
+            key: f.own_intent().map(|i| i.key.clone()),
+            run_id: None,
+        };
+        return release(f, vec![note]);
+    }
+    with_workspace(f)
+}
+
+/// Whether the finalizer may be removed without a call: in doubt it stays (`Rule::DoubtHolds`).
+fn may_go(f: &Observation<'_>) -> bool {
+    f.not_created() || !holds(Rule::DoubtHolds)
+}
+
+fn with_workspace(f: &Observation<'_>) -> Decision {
+    if intent_is_unreadable(f) {
+        return blocked(f, messages::unreadable_intent());
+    }
+    let doubted = f.own_intent().filter(|_| !f.not_created());
+    if let Some(intent) = doubted.filter(|i| f.key_may_be_forgotten(i)) {
+        return blocked(f, messages::outcome_unknown(f, intent));
+    }
+    let session = match f.o.workspace {
+        WorkspaceView::Unknown => return Decision::quiet(),
+        WorkspaceView::Missing if f.deleting() => return blocked(f, messages::workspace_gone(f)),
+        WorkspaceView::Missing => return pending(f, messages::workspace_missing(f)),
+        _ if f.o.namespace_allowed.is_some() && !namespace_may_post(f) => {
+            let again = doubted.map(|i| f.when(f.key_forgotten_at(i)));
+            return Decision {
+                again,
+                ..blocked(f, messages::namespace_not_allowed(f))
+            };
+        }
+        // No Workspace detail is shown in a namespace before that namespace is known to be allowed. Except a
+        // Workspace that can't be read: it doesn't show whom it allows.
+        view if f.o.namespace_allowed.is_none() && !invalid(view) => return Decision::quiet(),
+        WorkspaceView::NotReady {
+            reason,
+            message,
+            since,
+        } => {
+            let forgotten = doubted.map(|i| f.when(f.key_forgotten_at(i)));
+            // A Run without any status yet costs no additional write.
+            let said_at = not_said_yet(f, *since).filter(|_| f.status().phase.is_some());
+            let decision = match said_at {
+                Some(_) => Decision::quiet(),
+                None => pending(f, messages::workspace_not_ready(f, *reason, message)),
+            };
+            return Decision {
+                again: forgotten.into_iter().chain(said_at).min(),
+                ..decision
+            };
+        }
+        WorkspaceView::Ready(session) => session,
+    };
+    if let Some(why) = held_back(f, session) {
+        return pending(f, why);
+    }
+    match f.intent() {
+        Known::Own(intent) => submit(f, intent, session),
+        Known::Nothing | Known::Foreign | Known::Unreadable => afresh(f, session),
+    }
+}
+
+/// Whether the intent can't be read: it is neither followed nor replaced (`Rule::UnreadableWaits`).
+fn intent_is_unreadable(f: &Observation<'_>) -> bool {
+    matches!(f.intent(), Known::Unreadable) && holds(Rule::UnreadableWaits)
+}
+
+fn invalid(view: &WorkspaceView) -> bool {
+    matches!(view, WorkspaceView::NotReady { reason, .. } if *reason == Reason::WorkspaceInvalid)
+}
+
+/// Whether a POST may be made from the object's namespace (`Rule::NamespaceAllowed`).
+///
+/// An intent grants nothing: anyone with permission to edit the object can write one. Only a deletion asks once more
+/// for the outcome of a POST, and only if this process made the intent itself while the namespace was allowed.
+fn namespace_may_post(f: &Observation<'_>) -> bool {
+    let asks_once_more = || f.own_intent().is_some_and(|i| f.owned_by_this_process(i));
+    f.o.namespace_allowed == Some(true)
+        || f.deleting() && asks_once_more()
+        || !holds(Rule::NamespaceAllowed)
+}

@@ -1,0 +1,75 @@
+//! A submission that waits: for its turn, for its Workspace, for a person.
+
+use crate::api::{Reason, RunStatus};
+use crate::decide::{
+    Decision, Session,
+    conditions::{Situation, Why},
+    invariants::{Rule, holds},
+    memory::Trouble,
+    messages,
+    observation::Observation,
+    response::classify::Class,
+    workspace::in_use::needs_workspace,
+};
+
+pub(crate) fn pending(f: &Observation<'_>, why: Why) -> Decision {
+    Decision::tell(f.say(&Situation::Pending(why)))
+}
+
+/// Blocks until a person acts. A retry that can't be carried out now stays unhandled: marked as handled, it would hide
+/// the reason from the next reconcile and be lost once the obstacle is removed.
+pub(crate) fn blocked(f: &Observation<'_>, why: Why) -> Decision {
+    Decision::tell(f.say(&Situation::Blocked(why)))
+}
+
+/// Reason why a first submission waits, with or without an intent.
+pub(crate) fn held_back(f: &Observation<'_>, session: &Session) -> Option<Why> {
+    let (reason, message) = session.holds.as_ref()?;
+    let held = first_submissions_are_held() && is_first(f) && !is_awaited(f, session, *reason);
+    held.then(|| Why::new(*reason, message.clone()))
+}
+
+/// Whether a hold on first submissions applies (`Rule::HoldsFirst`).
+fn first_submissions_are_held() -> bool {
+    holds(Rule::HoldsFirst)
+}
+
+/// Whether this is a first submission: no other is held back (`Rule::HoldsOnlyFirst`).
+fn is_first(f: &Observation<'_>) -> bool {
+    f.not_created() || !holds(Rule::HoldsOnlyFirst)
+}
+
+/// Whether a Workspace that is being deleted waits for this Run and so doesn't hold it back: the two would wait for
+/// each other (`Rule::AwaitedGoOn`).
+fn is_awaited(f: &Observation<'_>, session: &Session, reason: Reason) -> bool {
+    reason == Reason::WorkspaceDeleting
+        && needs_workspace(f.o.run, session.base_url())
+        && holds(Rule::AwaitedGoOn)
+}
+
+/// The decision while a call is due and the Workspace's calls are paused.
+pub(crate) fn paused(f: &Observation<'_>) -> Option<Decision> {
+    let over = f.pause_over()?;
+    Some(Decision {
+        status: held(f),
+        ..Decision::quiet().at(over)
+    })
+}
+
+/// The status for a call that waits longer than a moment.
+pub(crate) fn held(f: &Observation<'_>) -> Option<RunStatus> {
+    let why = messages::held_back(f, f.o.held?);
+    Some(f.say(&Situation::Pending(why)))
+}
+
+pub(crate) fn retrying(f: &Observation<'_>, trouble: &Trouble) -> Decision {
+    if trouble.class == Class::Unauthorized && trouble.count <= 1 {
+        // The Workspace's own status is about to show the error of the token.
+        return Decision::quiet();
+    }
+    let again = Some(f.next_attempt(trouble)).filter(|at| *at > f.o.now);
+    Decision {
+        again,
+        ..pending(f, messages::retrying(f, trouble))
+    }
+}

@@ -1,0 +1,450 @@
+//! A process's record of one Run, and its changes with the results of effects. Shared by the controller and by the
+//! models that prove it.
+
+use std::sync::Arc;
+
+use crate::api::{Intent, Run};
+
+use super::memory::{Learned, Learning, Memory};
+
+/// A version of an object.
+pub trait Version {
+    /// The object.
+    fn run(&self) -> &Run;
+
+    /// Whether this version is newer than another of the same object.
+    fn newer_than(&self, other: &Self) -> bool;
+}
+
+impl Version for Run {
+    fn run(&self) -> &Run {
+        self
+    }
+
+    fn newer_than(&self, other: &Self) -> bool {
+        resource_version(self) > resource_version(other)
+    }
+}
+
+/// The resourceVersion as a number: documented as one since Kubernetes 1.35 (KEP-5504), and a number before that on
+/// every server that stores in etcd. 0 if it is none; then the watch is trusted.
+fn resource_version(run: &Run) -> u64 {
+    run.metadata
+        .resource_version
+        .as_deref()
+        .and_then(|v| v.parse().ok())
+        .unwrap_or_default()
+}
+
+/// Holds the memory of one Run.
+pub trait Remembers {
+    /// The memory.
+    fn memory(&self) -> &Memory;
+
+    /// Changes the memory.
+    fn change<T>(&mut self, change: impl FnOnce(&mut Memory) -> T) -> T;
+}
+
+impl Remembers for Memory {
+    fn memory(&self) -> &Memory {
+        self
+    }
+
+    fn change<T>(&mut self, change: impl FnOnce(&mut Memory) -> T) -> T {
+        change(self)
+    }
+}
+
+/// Presence of the object, and the cleanup that it still needs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Presence {
+    /// Present, as far as this process knows.
+    #[default]
+    Present,
+    /// Present, and this process removed the finalizer: no cleanup is needed any more.
+    Released,
+    /// Missing from the watch's cache: a live read decides if it is deleted.
+    Missing,
+    /// Deleted by the API server's answer, without having been released.
+    Deleted,
+    /// The same, and its run is being cancelled.
+    Cancelling,
+    /// Deleted, and no cleanup is needed any more, whatever an older view of it shows.
+    Done,
+}
+
+/// The operation in flight for a Run; at most one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Activity {
+    /// Nothing.
+    #[default]
+    Idle,
+    /// A reconcile.
+    Reconcile,
+    /// A call to the service; no other operation begins before it ends.
+    Call,
+}
+
+/// Cleanup for an object that the watch's cache lacks.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Cleanup<V> {
+    /// An operation is in flight: a POST may still return a runId. The check is repeated when it ends.
+    Busy,
+    /// None, and no operation begins any more.
+    Done,
+    /// Its run may be alive; this is the last known version of the object.
+    Owed(Arc<V>),
+}
+
+/// Failure of a write to the API server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WriteFailure {
+    /// The object is deleted.
+    Deleted,
+    /// It was refused, or its outcome is unknown.
+    Other,
+}
+
+/// One Run as this process tracks it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TrackedRun<V, M = Memory> {
+    /// The memory of policy.
+    pub memory: M,
+    latest: Option<Arc<V>>,
+    presence: Presence,
+    activity: Activity,
+    /// A call has a result that no reconcile has processed yet.
+    unseen: bool,
+    /// The version for which a reconcile was requested while one was in flight.
+    asked: Option<Arc<V>>,
+}
+
+impl<V: Version, M: Remembers> TrackedRun<V, M> {
+    /// A Run of which nothing is known yet.
+    pub fn new(memory: M) -> Self {
+        Self {
+            memory,
+            latest: None,
+            presence: Presence::Present,
+            activity: Activity::Idle,
+            unseen: false,
+            asked: None,
+        }
+    }
+
+    /// The newest version that this process saw: a write's answer is ahead of the watch.
+    pub fn latest(&self) -> Option<&Arc<V>> {
+        self.latest.as_ref()
+    }
+
+    /// Presence of the object.
+    pub fn presence(&self) -> Presence {
+        self.presence
+    }
+
+    /// The operation in flight.
+    pub fn activity(&self) -> Activity {
+        self.activity
+    }
+
+    /// Whether a call has a result that no reconcile has processed yet.
+    pub fn unseen(&self) -> bool {
+        self.unseen
+    }
+
+    /// Records a version that was read, and returns the newest. A status written by somebody else withdraws this
+    /// process's earlier readings.
+    pub fn observe(&mut self, seen: Arc<V>) -> Arc<V> {
+        let newest = match self.latest.take() {
+            Some(own) if own.newer_than(&seen) => own,
+            Some(own) if own.run().status != seen.run().status => {
+                self.memory.change(Memory::overtaken);
+                seen
+            }
+            _ => seen,
+        };
+        self.latest = Some(Arc::clone(&newest));
+        newest
+    }
+
+    /// A write was answered with this version.
+    pub fn wrote(&mut self, written: Arc<V>) {
+        self.latest = Some(written);
+    }
+
+    /// The status was written, with so many of the service's events in it.
+    pub fn status_written(&mut self, events: usize, with: Learning<'_>) {
+        self.memory.change(|memory| {
+            memory.learn(Learned::StatusWritten, with);
+            memory.event_buffer.written(events);
+        });
+    }
+
+    /// The intent was written. `clean`: no POST before it can have made a run.
+    pub fn intent_written(&mut self, intent: Intent, clean: bool, with: Learning<'_>) {
+        let news = Learned::IntentWritten { intent, clean };
+        self.memory.change(|memory| memory.learn(news, with));
+    }
+
+    /// The removal of the finalizer was answered; `true`: the object is deleted by it.
+    pub fn release_answered(&mut self, answer: Result<bool, WriteFailure>) {
+        self.presence = match answer {
+            Ok(true) => Presence::Done,
+            // An object that another process released needs no cleanup.
+            Ok(false) | Err(WriteFailure::Deleted) => Presence::Released,
+            Err(WriteFailure::Other) => return,
+        };
+    }
+
+    /// Whether a reconcile of the watched object may begin.
+    pub fn reconcilable(&self) -> bool {
+        matches!(
+            self.presence,
+            Presence::Present | Presence::Released | Presence::Missing
+        )
+    }
+
+    /// Begins a reconcile, which processes all results so far. False while another is in flight, or a call, which
+    /// requests a reconcile when it ends.
+    pub fn begin_reconcile(&mut self) -> bool {
+        if self.activity != Activity::Idle {
+            return false;
+        }
+        self.activity = Activity::Reconcile;
+        self.unseen = false;
+        self.asked = None;
+        true
+    }
+
+    /// Begins a reconcile of a version that was read; returns the newest. The version is recorded only if the reconcile
+    /// begins: the answer of a call in flight may be older than it. If another reconcile is in flight, one more follows
+    /// it.
+    pub fn begin_reconcile_of(&mut self, seen: Arc<V>) -> Option<Arc<V>> {
+        if self.begin_reconcile() {
+            return Some(self.observe(seen));
+        }
+        if self.activity == Activity::Reconcile {
+            self.asked = Some(seen);
+        }
+        None
+    }
+
+    /// The reconcile has ended; a call that it began stays in flight. Returns the version for which another reconcile
+    /// was requested meanwhile.
+    pub fn end_reconcile(&mut self) -> Option<Arc<V>> {
+        if self.activity == Activity::Reconcile {
+            self.activity = Activity::Idle;
+        }
+        self.asked.take()
+    }
+
+    /// A call begins.
+    pub fn begin_call(&mut self) {
+        self.activity = Activity::Call;
+    }
+
+    /// The call has ended, and its result must be processed.
+    pub fn end_call(&mut self) {
+        self.activity = Activity::Idle;
+        self.unseen = true;
+    }
+
+    /// The call was not begun after all.
+    pub fn drop_call(&mut self) {
+        self.activity = Activity::Idle;
+    }
+
+    /// Called when the watch's cache lacks the object. Decided in one step: a reconcile that still has the
+    /// object must not begin a call whose answer would be lost.
+    pub fn cleanup(&mut self) -> Cleanup<V> {
+        if self.activity != Activity::Idle {
+            return Cleanup::Busy;
+        }
+        if let Some(run) = self.held().filter(|run| self.unfinished(run.run())) {
+            return Cleanup::Owed(run);
+        }
+        self.presence = Presence::Done;
+        Cleanup::Done
+    }
+
+    /// The last known version of a deleted object that still needs its Workspace: its run must be cancelled, or a call
+    /// in flight may return one.
+    pub fn owed(&self) -> Option<Arc<V>> {
+        let calling = self.activity == Activity::Call;
+        self.held()
+            .filter(|run| calling || self.unfinished(run.run()))
+    }
+
+    /// The latest version of an object that was not released.
+    fn held(&self) -> Option<Arc<V>> {
+        let released = matches!(self.presence, Presence::Released | Presence::Done);
+        self.latest.clone().filter(|_| !released)
+    }
+
+    /// Whether a run may be left at the service.
+    fn unfinished(&self, run: &Run) -> bool {
+        let stored = run.status.as_ref().is_some_and(|s| s.run_id.is_some());
+        (stored || self.memory.memory().run_id.is_some()) && !run.ended()
+    }
+
+    /// Whether the API server reports the object as deleted and cleanup is not finished.
+    pub fn deleted(&self) -> bool {
+        matches!(self.presence, Presence::Deleted | Presence::Cancelling)
+    }
+
+    /// Starts cleanup; false if it is already running.
+    pub fn begin_cleanup(&mut self) -> bool {
+        self.presence = match self.presence {
+            Presence::Present => Presence::Missing,
+            Presence::Deleted => Presence::Cancelling,
+            Presence::Released | Presence::Missing | Presence::Cancelling | Presence::Done => {
+                return false;
+            }
+        };
+        true
+    }
+
+    /// A live read shows that the object exists.
+    pub fn found(&mut self) {
+        if self.presence == Presence::Missing {
+            self.presence = Presence::Present;
+        }
+    }
+
+    /// The API server reports the object as deleted.
+    pub fn confirm_deleted(&mut self) {
+        self.presence = match self.presence {
+            Presence::Present => Presence::Deleted,
+            Presence::Missing => Presence::Cancelling,
+            Presence::Released => Presence::Done,
+            deleted @ (Presence::Deleted | Presence::Cancelling | Presence::Done) => deleted,
+        };
+    }
+
+    /// No cleanup is needed any more.
+    pub fn finish(&mut self) {
+        self.presence = Presence::Done;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn run(version: u64, status: &serde_json::Value) -> Arc<Run> {
+        let run = json!({
+            "apiVersion": "run-operator.dev/v1alpha1", "kind": "Run",
+            "metadata": {"name": "train", "namespace": "team", "uid": "u", "resourceVersion": version.to_string()},
+            "spec": {"workload": {"image": "i"}}, "status": status,
+        });
+        Arc::new(serde_json::from_value(run).unwrap())
+    }
+
+    fn tracked(status: &serde_json::Value) -> TrackedRun<Run> {
+        let mut tracked = TrackedRun::new(Memory::default());
+        tracked.observe(run(1, status));
+        tracked
+    }
+
+    #[test]
+    fn the_newest_version_stands_whoever_read_or_wrote_it() {
+        let mut tracked = tracked(&json!({}));
+        tracked.wrote(run(3, &json!({"runId": "r"})));
+        assert_eq!(
+            *tracked.observe(run(2, &json!({}))),
+            *run(3, &json!({"runId": "r"}))
+        );
+        assert_eq!(*tracked.observe(run(4, &json!({}))), *run(4, &json!({})));
+    }
+
+    #[test]
+    fn of_an_object_that_is_deleted_nothing_begins_any_more_and_what_is_in_flight_ends_first() {
+        let mut tracked = tracked(&json!({}));
+        assert!(tracked.begin_reconcile() && !tracked.begin_reconcile());
+        assert_eq!(tracked.cleanup(), Cleanup::Busy);
+        tracked.begin_call();
+        assert_eq!(tracked.end_reconcile(), None);
+        assert_eq!(
+            (tracked.activity(), tracked.cleanup()),
+            (Activity::Call, Cleanup::Busy)
+        );
+        assert!(tracked.reconcilable());
+        tracked.end_call();
+        assert_eq!(tracked.cleanup(), Cleanup::Done);
+        assert!(!tracked.reconcilable());
+    }
+
+    #[test]
+    fn a_reconcile_that_is_asked_for_while_one_is_in_flight_follows_it_with_its_version() {
+        let mut tracked = tracked(&json!({}));
+        let newer = run(2, &json!({}));
+        assert!(tracked.begin_reconcile_of(run(1, &json!({}))).is_some());
+        assert!(tracked.begin_reconcile_of(Arc::clone(&newer)).is_none());
+        assert_eq!(tracked.end_reconcile(), Some(Arc::clone(&newer)));
+        assert_eq!(tracked.begin_reconcile_of(Arc::clone(&newer)), Some(newer));
+        assert_eq!(tracked.end_reconcile(), None);
+    }
+
+    #[test]
+    fn what_is_seen_during_a_call_is_taken_in_after_it() {
+        let mut tracked = tracked(&json!({}));
+        assert!(tracked.begin_reconcile());
+        tracked.begin_call();
+        tracked.end_reconcile();
+        let other = run(2, &json!({"runId": "r"}));
+        assert!(tracked.begin_reconcile_of(Arc::clone(&other)).is_none());
+        assert_eq!(tracked.latest(), Some(&run(1, &json!({}))));
+        tracked.end_call();
+        assert_eq!(tracked.end_reconcile(), None);
+        assert_eq!(tracked.begin_reconcile_of(Arc::clone(&other)), Some(other));
+    }
+
+    #[test]
+    fn a_missing_object_is_looked_for_and_cleaned_up_once_however_it_was_missed() {
+        // By the watch.
+        let mut missed = tracked(&json!({"runId": "r"}));
+        assert!(missed.begin_cleanup() && !missed.begin_cleanup() && !missed.deleted());
+        missed.confirm_deleted();
+        assert_eq!(missed.presence(), Presence::Cancelling);
+        assert!(!missed.begin_cleanup());
+        // By a write.
+        let mut written = tracked(&json!({"runId": "r"}));
+        written.confirm_deleted();
+        assert!(written.deleted() && !written.reconcilable());
+        assert!(written.begin_cleanup() && !written.begin_cleanup());
+        // And exists after all.
+        let mut found = tracked(&json!({"runId": "r"}));
+        assert!(found.begin_cleanup());
+        found.found();
+        assert!(found.reconcilable() && found.begin_cleanup());
+    }
+
+    #[test]
+    fn a_deleted_object_needs_its_workspace_until_its_run_is_settled() {
+        let mut tracked = self::tracked(&json!({"runId": "r"}));
+        assert!(matches!(tracked.cleanup(), Cleanup::Owed(_)));
+        assert!(tracked.owed().is_some());
+        tracked.release_answered(Ok(false));
+        assert!(tracked.owed().is_none(), "it was released in good order");
+        let mut posting = self::tracked(&json!({}));
+        assert!(posting.owed().is_none());
+        posting.begin_call();
+        assert!(posting.owed().is_some(), "the POST may bring a runId");
+    }
+
+    #[test]
+    fn what_a_release_comes_to_is_kept() {
+        for (answer, presence) in [
+            (Ok(true), Presence::Done),
+            (Ok(false), Presence::Released),
+            (Err(WriteFailure::Deleted), Presence::Released),
+            (Err(WriteFailure::Other), Presence::Present),
+        ] {
+            let mut tracked = tracked(&json!({"runId": "r"}));
+            tracked.release_answered(answer);
+            assert_eq!(tracked.presence(), presence);
+        }
+    }
+}

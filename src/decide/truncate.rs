@@ -1,0 +1,46 @@
+//! Cuts text to a size, so that a status stays small whatever the service sends.
+
+/// Bytes of a condition's message: up to three sentences, so that a status of eight conditions stays small.
+pub const MAX_SENTENCES: usize = 768;
+/// Bytes of an error's message in a status.
+pub const MAX_ERROR: usize = 512;
+
+/// Cuts `text` at a character boundary so that it takes at most `max` bytes as JSON (a control character takes six).
+pub fn cut(text: &str, max: usize) -> &str {
+    let mut size = 0;
+    for (at, c) in text.char_indices() {
+        size += match c {
+            '"' | '\\' | '\n' | '\r' | '\t' => 2,
+            c if c.is_control() => 6,
+            c => c.len_utf8(),
+        };
+        if size > max {
+            return text.get(..at).unwrap_or_default();
+        }
+    }
+    text
+}
+
+/// `text` made safe for a terminal, in at most `max` bytes: characters that would move the cursor, colour the screen or
+/// change the direction of writing are replaced by their codes.
+pub fn escaped(text: &str, max: usize) -> String {
+    let mut out = String::new();
+    for c in text.chars() {
+        let code = hidden(c).then(|| c.escape_unicode().to_string());
+        let size = code.as_ref().map_or(c.len_utf8(), String::len);
+        if out.len() + size > max {
+            break;
+        }
+        match code {
+            Some(code) => out.push_str(&code),
+            None => out.push(c),
+        }
+    }
+    out
+}
+
+/// Control characters, line ends of every kind, and marks of the writing's direction.
+fn hidden(c: char) -> bool {
+    c.is_control()
+        || matches!(c, '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
+}

@@ -1,0 +1,40 @@
+//! The last good token: the last content of a Secret that was deleted. The deletion of a namespace removes the Secret
+//! first, and the runs of that namespace must still be cancelled.
+
+use crate::api::Reason;
+use crate::decide::conditions::Why;
+
+/// The Workspace and base URL that a token was verified for; it is used for no other.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Verified {
+    /// The Workspace's uid.
+    pub uid: String,
+    /// The base URL that verified it.
+    pub base_url: String,
+}
+
+/// Whether the last good token may be used instead of the Secret: only if the Secret was deleted. An existing Secret
+/// without a good token was changed on purpose.
+pub fn outlives(why: &Why) -> bool {
+    why.reason == Reason::SecretNotFound
+}
+
+/// Message of a Workspace that uses the last good token.
+pub(crate) fn goes_on(secret_gone: &Why) -> Why {
+    let what = &secret_gone.message;
+    Why::new(
+        secret_gone.reason,
+        format!("{what} Submitted Runs go on with the last good token; new submissions are held."),
+    )
+}
+
+/// Reason why a check stopped. If the service rejected the last good token, the message adds that it was that one.
+pub(crate) fn rejected(why: Why, secret_gone: Option<&Why>) -> Why {
+    match secret_gone {
+        Some(gone) if why.reason == Reason::Unauthorized => Why::new(
+            why.reason,
+            format!("{} It was the last good one. {}", why.message, gone.message),
+        ),
+        _ => why,
+    }
+}

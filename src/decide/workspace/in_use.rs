@@ -1,0 +1,84 @@
+//! The Runs that a Workspace must outlive.
+
+use crate::api::{
+    ConditionType, Reason, Run, conditions, intent::IntentRecord, names, status::ResolvedWorkspace,
+};
+use crate::decide::{
+    invariants::{Rule, holds},
+    observation::refusal_is_for_this_epoch,
+};
+
+/// Whether a Run still needs the Workspace that it refers to, whose base URL is this one (`None`: it has none): it was
+/// submitted, or may have been, and has not ended. Judged only by the object, since this process may know nothing else.
+///
+/// A Run that waits for its first submission needs no Workspace, nor one that was refused and proved to have made no
+/// run. A run that the service denies is asked for once more when its Run is deleted. A Run pinned to another base URL
+/// is not served here: a base URL is immutable, so the Run needs a Workspace re-created with its own.
+pub fn needs_workspace(run: &Run, base_url: Option<&str>) -> bool {
+    needs_any(run) && !pinned_elsewhere(run, base_url)
+}
+
+/// Whether a Run needs a Workspace, at any base URL: a Workspace outlives the Runs that need it
+/// (`Rule::WorkspaceOutlives`).
+pub fn needs_any(run: &Run) -> bool {
+    has_business(run) && holds(Rule::WorkspaceOutlives)
+}
+
+/// Whether a call to the service may still be needed for a Run.
+fn has_business(run: &Run) -> bool {
+    if run.ended() {
+        return denied(run);
+    }
+    let status = run.status.as_ref();
+    let submitted = status.is_some_and(|s| s.run_id.is_some());
+    match intent_of(run) {
+        IntentRecord::Own(intent) => {
+            let refused = status
+                .and_then(|s| s.refusal.as_ref())
+                .is_some_and(|r| r.not_created && refusal_is_for_this_epoch(r, &intent));
+            // The operator removes the finalizer when it writes an end; an end beside a finalizer was written by
+            // somebody else.
+            let over = intent.end.is_some() && !has_finalizer(run);
+            !over && (submitted || !refused)
+        }
+        IntentRecord::Absent => submitted,
+        // It never leads to a POST automatically, and the status belongs to another object.
+        IntentRecord::Foreign => false,
+        IntentRecord::Unreadable => true,
+    }
+}
+
+fn intent_of(run: &Run) -> IntentRecord {
+    let uid = run.metadata.uid.as_deref().unwrap_or_default();
+    let annotations = run.metadata.annotations.as_ref();
+    let annotation = annotations.and_then(|a| a.get(names::INTENT_ANNOTATION));
+    IntentRecord::read(annotation.map(String::as_str), uid)
+}
+
+/// Whether a Run is pinned to another base URL than this one (`None`: there is none), by the record that decides (see
+/// [`place`](crate::decide::run::pinning)).
+pub fn pinned_elsewhere(run: &Run, base_url: Option<&str>) -> bool {
+    let status = run.status.as_ref().filter(|s| s.run_id.is_some());
+    let elsewhere = |pinned: &ResolvedWorkspace| !same_base_url(pinned, base_url);
+    match status.and_then(|s| s.workspace.as_ref()) {
+        Some(pinned) => elsewhere(pinned),
+        None => matches!(intent_of(run), IntentRecord::Own(intent) if elsewhere(&intent.workspace)),
+    }
+}
+
+/// Whether a Run pinned to `pinned` may be served at this base URL: only at its own (`Rule::SameBaseUrl`).
+pub(crate) fn same_base_url(pinned: &ResolvedWorkspace, base_url: Option<&str>) -> bool {
+    base_url == Some(pinned.base_url.as_str()) || !holds(Rule::SameBaseUrl)
+}
+
+fn has_finalizer(run: &Run) -> bool {
+    let finalizers = run.metadata.finalizers.as_deref().unwrap_or_default();
+    finalizers.iter().any(|f| f == names::FINALIZER)
+}
+
+fn denied(run: &Run) -> bool {
+    let conditions = run.status.as_ref().map(|s| s.conditions.as_slice());
+    has_finalizer(run)
+        && conditions::find(conditions.unwrap_or_default(), ConditionType::Finished)
+            .is_some_and(|finished| finished.reason == Reason::RunNotFound.as_str())
+}

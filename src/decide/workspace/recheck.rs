@@ -1,0 +1,100 @@
+//! Rechecks of a Workspace: the failures that are passed over, the time of the next check, and the time at which a Run
+//! shows that its Workspace is not Ready. One failed check is no outage.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+use crate::api::Reason;
+use crate::decide::{
+    backoff,
+    response::answer::{Failure, FailureKind},
+    time::later,
+};
+
+use super::check::{Check, Obstacle};
+
+/// The delay after a check that was passed over, without the jitter.
+const SOON: Duration = Duration::from_secs(1);
+/// The jitter of that delay, in milliseconds.
+const SOON_MILLIS: u64 = 1000;
+/// The longest delay between the checks of a Workspace that is not Ready.
+const PROBE_MAX: Duration = Duration::from_secs(30);
+/// A failure that is over within this time is not worth a write of every Run.
+const LASTING: Duration = Duration::from_secs(5);
+/// Time over which the Runs of a Workspace are spread when they show its failure, in milliseconds.
+const SAID_OVER_MILLIS: u64 = 10_000;
+
+/// The standing of a Workspace before a check.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Standing {
+    /// A check of this same Workspace succeeded, in this process or, by its status, in the previous one; and its status
+    /// has not shown not Ready since.
+    pub verified: bool,
+    /// The check before this one was passed over.
+    pub passed_over: bool,
+}
+
+/// Whether a check changes only the time of the next one: true for the first failure after a good check, if its cause
+/// may pass by then.
+pub fn passed_over(check: &Check, standing: Standing) -> bool {
+    let passing = check.obstacle.as_ref().is_some_and(Obstacle::may_pass);
+    passing && standing.verified && !standing.passed_over
+}
+
+/// The delay before the next check after one that was passed over. `asked` is the answer's `Retry-After`.
+pub fn soon(uid: &str, asked: Option<Duration>) -> Duration {
+    let jitter = Duration::from_millis(backoff::seed(uid, 0) % SOON_MILLIS);
+    (SOON + jitter).max(backoff::asked(asked))
+}
+
+/// The delay before the next check of a Workspace that is not Ready, after so many consecutive failures; at most 30 s
+/// unless the answer's `Retry-After` (`asked`) is longer.
+pub fn pause(uid: &str, failures: u32, asked: Option<Duration>) -> Duration {
+    let own = backoff::delay(failures, None, backoff::seed(uid, failures)).min(PROBE_MAX);
+    own.max(backoff::asked(asked))
+}
+
+/// Reason why first submissions stay held after a check that was passed over: the one it found, or the earlier one that
+/// it did not get to check.
+pub fn still_held(
+    before: Option<(Reason, String)>,
+    found: Option<(Reason, String)>,
+) -> Option<(Reason, String)> {
+    let unseen = |(reason, _): &(Reason, String)| {
+        matches!(reason, Reason::VersionNotAccepted | Reason::SecretNotFound)
+    };
+    found.or_else(|| before.filter(unseen))
+}
+
+/// Time at which a Run shows that its Workspace is not Ready, if the failure that began at `since` lasts: after 5 to 15
+/// s, different for each Run.
+pub(crate) fn said_at(uid: &str, since: Timestamp) -> Timestamp {
+    let spread = Duration::from_millis(backoff::seed(uid, 1) % SAID_OVER_MILLIS);
+    later(since, LASTING + spread)
+}
+
+impl Obstacle {
+    /// Whether the obstacle may pass before the next check. An error in the Workspace's own fields or its Secret does
+    /// not: an edit fixes it, and the edit is watched.
+    pub fn may_pass(&self) -> bool {
+        match self {
+            Self::Config(_) => false,
+            Self::Version(failure) | Self::Identity(failure) => failure_may_pass(failure),
+        }
+    }
+}
+
+/// An answer without a problem body is not the service's, whatever its status.
+fn failure_may_pass(failure: &Failure) -> bool {
+    match failure.kind {
+        FailureKind::Transport
+        | FailureKind::NoFile
+        | FailureKind::Bare
+        | FailureKind::Unreadable => true,
+        FailureKind::Problem => {
+            matches!(failure.http_status, Some(401 | 408 | 425 | 429 | 500..=599))
+        }
+        FailureKind::NotSent => false,
+    }
+}

@@ -1,0 +1,98 @@
+//! From flags to the controller's configuration.
+
+use std::sync::Arc;
+
+use run_operator::controller::Config;
+use run_operator::decide::Settings;
+use run_operator::service::{AllowList, BaseUrl};
+
+use crate::cli::ControllerArgs;
+use crate::contract_file::{self, Source};
+
+use super::error::StartError;
+
+/// The base URLs that a token may be sent to. Each `--allowed-base-url` is first parsed separately, so that an error
+/// names the wrong one.
+fn allow_list(args: &ControllerArgs) -> Result<AllowList, StartError> {
+    let insecure = args.allow_insecure_http;
+    AllowList::parse(&args.base_url, insecure).map_err(StartError::BaseUrl)?;
+    for (before, url) in args.allowed_base_urls.iter().enumerate() {
+        AllowList::parse([url], insecure).map_err(|source| StartError::AllowedBaseUrl {
+            number: before + 1,
+            source,
+        })?;
+    }
+    let all = args.base_url.iter().chain(&args.allowed_base_urls);
+    AllowList::parse(all, insecure).map_err(StartError::BaseUrl)
+}
+
+pub(super) fn config(args: &ControllerArgs) -> Result<Config, StartError> {
+    if args.poll_min > args.poll_max {
+        return Err(StartError::PollOrder {
+            min: args.poll_min,
+            max: args.poll_max,
+        });
+    }
+    let source = Source::file_or_builtin(args.contract.as_deref());
+    let contract = Arc::new(contract_file::load(&source)?);
+    let allow_list = allow_list(args)?;
+    let base_url = match &args.base_url {
+        Some(url) => Some(
+            BaseUrl::parse(url, &allow_list)
+                .map_err(StartError::BaseUrl)?
+                .as_str()
+                .to_owned(),
+        ),
+        None => None,
+    };
+    let settings = Settings {
+        process: process_name(),
+        poll_min: args.poll_min,
+        poll_max: args.poll_max,
+    };
+    Ok(Config {
+        base_url,
+        allow_list,
+        contract,
+        namespaces: namespaces(&args.namespaces)?,
+        cluster_workspaces: args.cluster_workspaces,
+        // If unset, the caller fills in the namespace of the cluster's configuration.
+        cluster_resource_namespace: args
+            .cluster_resource_namespace
+            .as_deref()
+            .map(|name| namespace(name, "--cluster-resource-namespace"))
+            .transpose()?
+            .unwrap_or_default(),
+        settings,
+        max_concurrent_reconciles: args.max_concurrent_reconciles,
+        max_streams: usize::try_from(args.max_streams).unwrap_or(usize::MAX),
+        watch_timeout: args.watch_timeout,
+    })
+}
+
+/// The namespaces without duplicates. Empty values are refused when the flags are read.
+fn namespaces(given: &[String]) -> Result<Vec<String>, StartError> {
+    let mut names = std::collections::BTreeSet::new();
+    for name in given.iter().map(|name| name.trim()) {
+        names.insert(namespace(name, "--namespace")?);
+    }
+    Ok(names.into_iter().collect())
+}
+
+pub(super) fn namespace(name: &str, flag: &'static str) -> Result<String, StartError> {
+    let legal = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+    if name.len() > 63 || !name.chars().all(legal) || name.starts_with('-') || name.ends_with('-') {
+        return Err(StartError::Namespace {
+            flag,
+            name: name.to_owned(),
+        });
+    }
+    Ok(name.to_owned())
+}
+
+/// Unique name of this process. The Pod's name lets a person find it; the random part differs after a restart of the
+/// container, which keeps the Pod's name but loses the memory.
+fn process_name() -> String {
+    let host = std::env::var("HOSTNAME").unwrap_or_else(|_| "local".to_owned());
+    format!("{host}/{}", uuid::Uuid::new_v4())
+}

@@ -1,0 +1,60 @@
+//! Errors that prevent the start of the controller or end it.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use run_operator::controller::leader::{Lost, TimingError};
+use run_operator::service::BaseUrlError;
+
+use crate::contract_file::ContractFileError;
+
+/// Error that prevents the start of the controller or ends it.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum StartError {
+    #[error(transparent)]
+    Contract(#[from] ContractFileError),
+    #[error("failed to use --base-url")]
+    BaseUrl(#[source] BaseUrlError),
+    /// Names the value by its position: it may contain a password.
+    #[error("failed to use --allowed-base-url number {number}")]
+    AllowedBaseUrl { number: usize, source: BaseUrlError },
+    #[error("failed to use --log-filter {filter:?}")]
+    LogFilter {
+        filter: String,
+        source: tracing_subscriber::filter::ParseError,
+    },
+    #[error("failed to use --poll-min and --poll-max: {min:?} is longer than {max:?}")]
+    PollOrder { min: Duration, max: Duration },
+    #[error("failed to listen on {address}")]
+    Listen {
+        address: SocketAddr,
+        source: std::io::Error,
+    },
+    #[error("failed to start the health server")]
+    Health(#[source] std::io::Error),
+    #[error("failed to find a cluster: no kubeconfig and no service account")]
+    Kubeconfig(#[source] kube::config::InferConfigError),
+    #[error("failed to set up the Kubernetes client")]
+    Client(#[source] kube::Error),
+    #[error("a loop of the controller ended by itself; its log says which")]
+    LoopEnded,
+    #[error(
+        "failed to use {flag} {name:?}: a namespace has 1 to 63 lower-case letters, digits and dashes"
+    )]
+    Namespace { flag: &'static str, name: String },
+    #[error(
+        "failed to use --leader-elect-lease-duration, --leader-elect-renew-deadline and --leader-elect-retry-period"
+    )]
+    LeaseTiming(#[source] TimingError),
+    #[error(
+        "failed to use --leader-elect-name {name:?}: a Lease has at most 253 lower-case letters, digits, dashes and dots"
+    )]
+    LeaseName { name: String },
+    #[error("lost the lease, and ended at once")]
+    LeaseLost(#[source] Lost),
+    #[error("failed to handle signals")]
+    Signals(#[source] std::io::Error),
+    #[cfg(feature = "proofs")]
+    #[error("{0}")]
+    Points(String),
+}

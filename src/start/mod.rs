@@ -1,0 +1,122 @@
+//! Starts the controller from flags. Wrong flags are reported before anything runs.
+
+mod clients;
+mod config;
+mod election;
+mod error;
+
+use std::io::IsTerminal;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::net::TcpListener;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+use tracing_subscriber::EnvFilter;
+
+use run_operator::controller::{Controller, OpenFiles, metrics::Metrics};
+
+use crate::cli::{ControllerArgs, LogFormat};
+use crate::health;
+
+pub(crate) use clients::plain_client;
+use clients::{SILENCE, client};
+use config::config;
+pub(crate) use error::StartError;
+
+/// Time for the shutdown. Kubernetes kills the process after 30 s by default. A POST that takes longer counts as one
+/// whose answer was lost: the next process repeats it and obtains its run.
+const GRACE: Duration = Duration::from_secs(25);
+/// Runs the controller until a signal.
+pub(crate) async fn controller(args: ControllerArgs) -> Result<(), StartError> {
+    start_logging(&args)?;
+    #[cfg(feature = "proofs")]
+    run_operator::points::check().map_err(StartError::Points)?;
+    let mut config = config(&args)?;
+    let wanted = election::wanted(&args.leader_election)?;
+    let metrics = Arc::new(Metrics::new());
+    let client = client(&metrics, args.watch_timeout + SILENCE).await?;
+    if config.cluster_resource_namespace.is_empty() {
+        client
+            .default_namespace()
+            .clone_into(&mut config.cluster_resource_namespace);
+    }
+    let listener = listen(args.listen).await?;
+    // After every check of the flags, so that an error is the only line logged.
+    config.max_streams = OpenFiles::raise().streams(config.max_streams);
+    let shutdown = CancellationToken::new();
+    let identity = &config.settings.process;
+    let (mut election, leading) = election::begin(wanted, identity, &metrics).await?;
+    let controller = Controller::new(client, config, metrics, leading, shutdown.clone());
+    health::start(listener, controller.probe(), shutdown.clone()).map_err(StartError::Health)?;
+    end_on_signal(shutdown.clone())?;
+    tracing::info!(version = env!("CARGO_PKG_VERSION"), listen = %args.listen, "run-operator is starting");
+    let running = tokio::spawn(controller.run());
+    let ended = tokio::select! {
+        // Ends without waiting: another process may already lead.
+        lost = election.lost() => return Err(StartError::LeaseLost(lost)),
+        ended = until_the_end(&shutdown, running) => ended,
+    };
+    // If it didn't end in time it may still act: the next leader then waits for the lease to expire.
+    if ended.is_some() {
+        election.resign().await;
+    }
+    tracing::info!("run-operator has ended");
+    match ended {
+        Some(asked_for) if !asked_for => Err(StartError::LoopEnded),
+        _ => Ok(()),
+    }
+}
+
+async fn listen(address: SocketAddr) -> Result<std::net::TcpListener, StartError> {
+    let bound = TcpListener::bind(address).await;
+    let listener = bound.and_then(TcpListener::into_std);
+    listener.map_err(|source| StartError::Listen { address, source })
+}
+
+/// Waits for a signal, then for what is in flight. Returns whether the end was requested; `None` if something is still
+/// in flight or panicked.
+async fn until_the_end(shutdown: &CancellationToken, running: JoinHandle<bool>) -> Option<bool> {
+    shutdown.cancelled().await;
+    tracing::info!("shutting down; no new call is started");
+    let ended = tokio::time::timeout(GRACE, running).await;
+    if ended.is_err() {
+        tracing::warn!(
+            seconds = GRACE.as_secs(),
+            "shutdown timed out with reconciles in flight; the next process determines their outcome"
+        );
+    }
+    ended.ok()?.ok()
+}
+
+fn start_logging(args: &ControllerArgs) -> Result<(), StartError> {
+    let filter = EnvFilter::try_new(&args.log_filter).map_err(|source| StartError::LogFilter {
+        filter: args.log_filter.clone(),
+        source,
+    })?;
+    let log = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_ansi(std::io::stderr().is_terminal());
+    match args.log_format {
+        LogFormat::Text => log.init(),
+        // Only the innermost span: the span list would repeat it.
+        LogFormat::Json => log.json().flatten_event(true).with_span_list(false).init(),
+    }
+    Ok(())
+}
+
+fn end_on_signal(shutdown: CancellationToken) -> Result<(), StartError> {
+    let mut terminate = signal(SignalKind::terminate()).map_err(StartError::Signals)?;
+    let mut interrupt = signal(SignalKind::interrupt()).map_err(StartError::Signals)?;
+    tokio::spawn(async move {
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+        shutdown.cancel();
+    });
+    Ok(())
+}
