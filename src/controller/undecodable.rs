@@ -1,4 +1,4 @@
-//! Objects that can't be decoded: counted, logged by name, and shown in the object's status where it can be written.
+//! Objects that can't be decoded: counted, and shown in the object's status where it can be written.
 
 use std::time::Duration;
 
@@ -10,8 +10,8 @@ use crate::util::error_chain;
 use super::{
     apiserver::{
         self, Guarded, Object,
-        controller::Action,
         patch::{self, WriteError},
+        reconciled::{Action, ReconcileError, Reconciled},
     },
     context::Context,
 };
@@ -19,29 +19,26 @@ use super::{
 /// Pause before a failed write of the status is retried: the watch may deliver no event meanwhile.
 const AGAIN: Duration = Duration::from_mins(1);
 
-/// Counts and logs an object that can't be decoded, and writes its status. `told` makes that status from the present
-/// one. The present status is read live, since the watch's version can't be decoded. Returns when to requeue.
+/// Counts an object that can't be decoded, and writes its status. `told` makes that status from the present one. The
+/// present status is read live, since the watch's version can't be decoded. Fails the reconcile.
 pub(crate) async fn show<K, S>(
     ctx: &Context,
     api: &Api<K>,
     object: &Guarded<K>,
     told: impl FnOnce(S, &str) -> S,
-) -> Action
+) -> Reconciled
 where
     K: Object,
     S: Serialize + DeserializeOwned + Default + Clone + PartialEq,
 {
     let Err(invalid) = &object.0 else {
-        return Action::await_change();
+        return Ok(Action::await_change());
     };
     ctx.metrics.undecodable.inc();
+    let failed = ReconcileError::Undecodable(invalid.error.clone());
     let meta = object.meta();
-    tracing::error!(
-        k8s.kind = %K::kind(&()), k8s.namespace.name = meta.namespace.as_deref(), k8s.name = meta.name.as_deref(),
-        error = %invalid.error, "failed to decode an object; it is left alone until it changes"
-    );
     if !ctx.may_begin() || meta.deletion_timestamp.is_some() && meta.finalizers.is_none() {
-        return Action::await_change();
+        return Err(failed.again(Action::await_change()));
     }
     let written = write(api, object, &invalid.error, told).await;
     let again = again(&written);
@@ -53,7 +50,7 @@ where
             error = %error_chain(&error), "failed to write the status of an object that can't be decoded; requeueing"
         );
     }
-    again
+    Err(failed.again(again))
 }
 
 /// Time of the next attempt, by the result of the write. After a conflict the watch delivers a newer version.

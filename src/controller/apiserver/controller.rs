@@ -11,10 +11,14 @@ use tokio_util::sync::CancellationToken;
 
 use crate::controller::{
     leader::Leading,
-    metrics::{Backlog, Metrics, ReconcileResult},
+    metrics::{Backlog, Metrics},
 };
 
-use super::{Guarded, Object, Source, scope::Scope};
+use super::{
+    Guarded, Object, Source,
+    reconciled::{Action, Reconciled, again, counted},
+    scope::Scope,
+};
 
 use futures::channel::mpsc::UnboundedReceiver;
 use futures::{FutureExt, Stream, StreamExt, stream};
@@ -27,29 +31,6 @@ use kube::{
         watcher::{self, Event},
     },
 };
-
-/// Time of an object's next reconcile. kube's own type can't be inspected.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Action {
-    again: Option<Duration>,
-}
-
-impl Action {
-    /// Reconciles after this time, or earlier if something changes.
-    pub const fn requeue(after: Duration) -> Self {
-        Self { again: Some(after) }
-    }
-
-    /// Reconciles when something changes.
-    pub const fn await_change() -> Self {
-        Self { again: None }
-    }
-
-    /// The pause before the next reconcile, if there is one.
-    pub const fn pause(self) -> Option<Duration> {
-        self.again
-    }
-}
 
 /// Handler of a watch's events, called after the store has applied the event.
 type Handler<C, K> = fn(&C, &Scope, &Event<Guarded<K>>);
@@ -115,7 +96,7 @@ where
     ) where
         C: Host,
         R: Fn(Arc<Guarded<K>>, Arc<C>) -> F + Send + 'static,
-        F: Future<Output = (Action, ReconcileResult)> + Send + 'static,
+        F: Future<Output = Reconciled> + Send + 'static,
     {
         let source = Source::new(&api, ctx.watch_timeout());
         let known = self.reader.clone();
@@ -140,18 +121,23 @@ where
             .take_until(async move { shutdown.cancelled().await });
         let policy = |_: Arc<Guarded<K>>, never: &Infallible, _: Arc<C>| match *never {};
         let config = LoopConfig::default().concurrency(concurrency);
-        let counted = Arc::clone(&backlog);
+        let queued = Arc::clone(&backlog);
         let run = move |object: Arc<Guarded<K>>, ctx: Arc<C>| {
             let one = ObjectRef::from_obj(object.as_ref());
-            counted.begin(one.namespace.as_deref(), &one.name);
+            queued.begin(one.namespace.as_deref(), &one.name);
             let reconciled = reconcile(object, Arc::clone(&ctx));
-            let backlog = Arc::clone(&counted);
-            let told = reconciled.map(move |(action, result)| {
-                let took = backlog.end(one.namespace.as_deref(), &one.name, action.again);
-                ctx.metrics().reconciled(controller, result, took);
+            let backlog = Arc::clone(&queued);
+            let ended = reconciled.map(move |result| {
+                let namespace = one.namespace.as_deref();
+                let action = again(&result);
+                let took = backlog.end(namespace, &one.name, action.pause());
+                ctx.metrics().reconciled(controller, counted(&result), took);
+                if let Err(failed) = result {
+                    failed.log(&K::kind(&()), namespace, &one.name);
+                }
                 Ok(applied(action))
             });
-            told.boxed()
+            ended.boxed()
         };
         let unfilled = unfilled_at_shutdown(Arc::clone(&ctx));
         let served =
@@ -173,7 +159,7 @@ where
 
 fn applied(action: Action) -> Applied {
     action
-        .again
+        .pause()
         .map_or_else(Applied::await_change, Applied::requeue)
 }
 

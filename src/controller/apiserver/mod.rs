@@ -12,6 +12,7 @@ mod list;
 mod loopback;
 mod object;
 pub(crate) mod patch;
+pub(crate) mod reconciled;
 mod request;
 mod retry;
 pub(crate) mod scope;

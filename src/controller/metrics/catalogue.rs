@@ -159,9 +159,28 @@ pub const DROPPED: &[&str] = &[
     "no_answer",
 ];
 
+/// Reason of a reconcile that panicked.
+pub const PANIC: &str = "panic";
+
+/// Reasons for which a reconcile fails: the object can't be decoded; the API server refused a write, failed it, or did
+/// not answer it in time; the intent can't be serialised; a list of Runs failed; a read was not answered; the process
+/// can open no more files; the code panicked.
+pub const REASONS: &[&str] = &[
+    "undecodable",
+    "write_refused",
+    "write_failed",
+    "write_timeout",
+    "write_invalid",
+    "list_failed",
+    "no_answer",
+    "no_file",
+    PANIC,
+];
+
 const CONTROLLER: Label = label("controller", CONTROLLERS);
 const QUEUE: Label = label("name", CONTROLLERS);
 const RESULT: Label = label("result", &["success", "error", "requeue", "requeue_after"]);
+const REASON: Label = label("reason", REASONS);
 const OPERATION: Label = label("operation", OPERATIONS);
 const HOST: Label = Label {
     name: "host",
@@ -253,8 +272,8 @@ catalogue! {
     {
         RECONCILES: Kind::Counter, "controller_runtime_reconcile_total", [CONTROLLER, RESULT],
             "Reconciles by controller and result";
-        RECONCILE_ERRORS: Kind::Counter, "controller_runtime_reconcile_errors_total", [CONTROLLER],
-            "Reconciles that failed: a write to the API server, or an object that can't be decoded";
+        RECONCILE_ERRORS: Kind::Counter, "controller_runtime_reconcile_errors_total", [CONTROLLER, REASON],
+            "Reconciles that failed, by reason; controller-runtime's metric has no such label";
         RECONCILE_PANICS: Kind::Counter, "controller_runtime_reconcile_panics_total", [CONTROLLER],
             "Panics in a reconcile or in a call to the service; each is a bug of the operator";
         RECONCILE_SECONDS: Kind::Histogram(RECONCILE_BUCKETS), "controller_runtime_reconcile_time_seconds", [CONTROLLER],

@@ -85,21 +85,15 @@ pub struct Metrics {
 
 /// Result of a reconcile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(
-    non_camel_case_types,
-    reason = "the label's values, as dashboards know them"
-)]
 pub enum ReconcileResult {
     /// Nothing to do now.
-    success,
+    Success,
     /// Requeued.
-    requeue_after,
+    RequeueAfter,
     /// The object changed meanwhile; requeued.
-    conflict,
-    /// A Kubernetes call failed, or the object can't be decoded.
-    error,
-    /// The code panicked.
-    panic,
+    Conflict,
+    /// It failed, for this reason; one of [`catalogue::REASONS`].
+    Error(&'static str),
 }
 
 /// Cause of a pause of a Workspace's calls.
@@ -192,25 +186,29 @@ impl Metrics {
     /// Counts the end of a reconcile of `controller`.
     pub fn reconciled(&self, controller: &'static str, result: ReconcileResult, took: Duration) {
         let label = match result {
-            ReconcileResult::success => "success",
-            ReconcileResult::requeue_after | ReconcileResult::conflict => "requeue_after",
-            ReconcileResult::error | ReconcileResult::panic => "error",
+            ReconcileResult::Success => "success",
+            ReconcileResult::RequeueAfter | ReconcileResult::Conflict => "requeue_after",
+            ReconcileResult::Error(_) => "error",
         };
         self.reconciles.of(&[controller, label]).inc();
         self.reconcile_seconds
             .of(&[controller])
             .observe(took.as_secs_f64());
+        self.failed(controller, result);
+    }
+
+    /// Counts what failed in a reconcile of `controller`, whoever began it.
+    pub fn failed(&self, controller: &'static str, result: ReconcileResult) {
         match result {
-            ReconcileResult::success | ReconcileResult::requeue_after => {}
-            ReconcileResult::conflict => {
+            ReconcileResult::Success | ReconcileResult::RequeueAfter => {}
+            ReconcileResult::Conflict => {
                 self.conflicts.of(&[controller]).inc();
             }
-            ReconcileResult::error => {
-                self.reconcile_errors.of(&[controller]).inc();
-            }
-            ReconcileResult::panic => {
-                self.reconcile_errors.of(&[controller]).inc();
-                self.panicked(controller);
+            ReconcileResult::Error(reason) => {
+                self.reconcile_errors.of(&[controller, reason]).inc();
+                if reason == catalogue::PANIC {
+                    self.panicked(controller);
+                }
             }
         }
     }

@@ -10,7 +10,9 @@ use crate::api::{Phase, Reason};
 use crate::controller::CountRequests;
 
 use super::{
-    catalogue::{GROUPS, Kind, METHODS, Metric, NOT_READY, OPERATIONS, OTHER, PHASES, STALLED},
+    catalogue::{
+        GROUPS, Kind, METHODS, Metric, NOT_READY, OPERATIONS, OTHER, PANIC, PHASES, STALLED,
+    },
     *,
 };
 
@@ -109,18 +111,20 @@ fn the_known_values_of_labels_are_those_of_the_code() {
 fn a_panic_is_an_error_and_a_conflict_looks_again() {
     let metrics = Metrics::new();
     for result in [
-        ReconcileResult::success,
-        ReconcileResult::requeue_after,
-        ReconcileResult::conflict,
-        ReconcileResult::error,
-        ReconcileResult::panic,
+        ReconcileResult::Success,
+        ReconcileResult::RequeueAfter,
+        ReconcileResult::Conflict,
+        ReconcileResult::Error("no_answer"),
+        ReconcileResult::Error(PANIC),
     ] {
         metrics.reconciled("run", result, Duration::from_millis(1));
     }
     let results = ["success", "requeue_after", "error", "requeue"];
     let counts = results.map(|result| metrics.reconciles.of(&["run", result]).get());
     assert_eq!(counts, [1, 2, 2, 0]);
-    assert_eq!(metrics.reconcile_errors.of(&["run"]).get(), 2);
+    for reason in ["no_answer", PANIC] {
+        assert_eq!(metrics.reconcile_errors.of(&["run", reason]).get(), 1);
+    }
     assert_eq!(metrics.reconcile_panics.of(&["run"]).get(), 1);
     assert_eq!(metrics.conflicts.of(&["run"]).get(), 1);
     assert_eq!(metrics.reconcile_seconds.of(&["run"]).count(), 5);

@@ -7,9 +7,9 @@ use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::sleep;
 
 use crate::controller::{
+    apiserver::reconciled::counted,
     context::Context,
     flowcontrol::gate::Permit,
-    metrics::ReconcileResult,
     state::runs::{CallEvent, RunEntry},
 };
 use crate::decide::tracked_run::{Activity, Presence};
@@ -53,18 +53,21 @@ async fn granted(ctx: Arc<Context>, entry: Arc<RunEntry>, permit: Permit) {
     drop(waited);
     match begun {
         Some(run) => {
-            let (action, result) = reconcile::to_rest(&ctx, &entry, run, permit).await;
-            if result == ReconcileResult::panic {
-                ctx.metrics.panicked("run");
-                return;
+            let result = reconcile::to_rest(&ctx, &entry, run, permit).await;
+            if let Err(failed) = &result {
+                ctx.metrics.failed("run", counted(&result));
+                failed.log("Run", Some(&entry.namespace), &entry.name);
+                if failed.panicked() {
+                    return;
+                }
             }
             if entry.with(|state| state.run.activity() == Activity::Call) {
                 return;
             }
             // The loop must schedule the next reconcile; after an error not before the pause.
-            let failed = matches!(result, ReconcileResult::conflict | ReconcileResult::error);
+            let pause = result.err().and_then(|failed| failed.again.pause());
             tokio::select! {
-                () = sleep(action.pause().filter(|_| failed).unwrap_or_default()) => {}
+                () = sleep(pause.unwrap_or_default()) => {}
                 () = ctx.shutdown.cancelled() => return,
             }
             enqueue(&ctx, &entry);

@@ -5,21 +5,23 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::FutureExt;
-use jiff::Timestamp;
 use kube::{Resource, ResourceExt};
 
 use crate::api::Run;
 use crate::clock::{until, wall};
 use crate::controller::{
-    apiserver::{Guarded, controller::Action, patch::WriteError, scope::Scope},
+    apiserver::{
+        Guarded,
+        patch::WriteError,
+        reconciled::{Action, Failed, ReconcileError, Reconciled},
+        scope::Scope,
+    },
     context::Context,
     flowcontrol::gate::Permit,
-    metrics::ReconcileResult,
     state::runs::{RunEntry, State},
     undecodable,
 };
 use crate::decide::backoff;
-use crate::util::error_chain;
 
 use super::{
     live_read::{self, Found},
@@ -34,12 +36,11 @@ const CONFLICTS: u32 = 2;
 /// Pause after the API server refused a write.
 const AFTER_REFUSAL: Duration = Duration::from_mins(1);
 
-/// Reconciles one object. Never fails: an error determines when it is requeued.
-pub async fn reconcile(object: Arc<Guarded<Run>>, ctx: Arc<Context>) -> (Action, ReconcileResult) {
+/// Reconciles one object.
+pub async fn reconcile(object: Arc<Guarded<Run>>, ctx: Arc<Context>) -> Reconciled {
     // 1. An object that can't be decoded is left alone until it changes; its status shows that.
     let Ok(run) = &object.0 else {
-        let again = show_undecodable(&ctx, &object).await;
-        return (again, ReconcileResult::error);
+        return show_undecodable(&ctx, &object).await;
     };
     // 2. The newest version that this process knows: its own last write may be ahead of the watch.
     let run = Arc::new(run.clone());
@@ -49,9 +50,9 @@ pub async fn reconcile(object: Arc<Guarded<Run>>, ctx: Arc<Context>) -> (Action,
         Admission::Begin(run) => to_rest(&ctx, &entry, run, None).await,
         Admission::LeftAlone => {
             entry.stop_waiting();
-            (Action::await_change(), ReconcileResult::success)
+            Ok(Action::await_change())
         }
-        Admission::Busy => (Action::await_change(), ReconcileResult::success),
+        Admission::Busy => Ok(Action::await_change()),
     }
 }
 
@@ -83,14 +84,15 @@ pub(crate) async fn to_rest(
     entry: &Arc<RunEntry>,
     mut run: Arc<Run>,
     mut permit: Option<Permit>,
-) -> (Action, ReconcileResult) {
+) -> Reconciled {
     loop {
         let ended = one_pass(ctx, entry, run, permit).await;
         let next = entry.with(|state| {
             let asked = state.run.end_reconcile();
             let granted = state.granted.take();
             let wanted = asked.is_some() || granted.is_some();
-            let begins = wanted && ended.1 != ReconcileResult::panic && state.run.reconcilable();
+            let panicked = ended.as_ref().is_err_and(Failed::panicked);
+            let begins = wanted && !panicked && state.run.reconcilable();
             let seen = asked.or_else(|| state.run.latest().cloned());
             let begun = seen.filter(|_| begins);
             let begun = begun.and_then(|seen| state.run.begin_reconcile_of(seen));
@@ -113,27 +115,31 @@ async fn one_pass(
     entry: &Arc<RunEntry>,
     run: Arc<Run>,
     permit: Option<Permit>,
-) -> (Action, ReconcileResult) {
+) -> Reconciled {
     let version = run.resource_version();
     let pass = Pass::new(ctx, entry, run, permit).run();
     match AssertUnwindSafe(pass).catch_unwind().await {
-        Ok(Ok(Rest::Call)) => (Action::await_change(), ReconcileResult::success),
+        Ok(Ok(Rest::Call)) => Ok(Action::await_change()),
         Ok(Ok(Rest::Until(again))) => {
             entry.stop_waiting();
-            next_look(again)
+            Ok(again.map_or(Action::await_change(), |at| Action::requeue(until(at))))
         }
         Ok(Ok(Rest::Released)) => {
             entry.stop_waiting();
-            next_look(None)
+            Ok(Action::await_change())
         }
-        Ok(Err(WriteError::Conflict)) => contradicted(ctx, entry, true).await,
-        Ok(Err(WriteError::Gone)) => contradicted(ctx, entry, false).await,
-        Ok(Err(error)) => after_write_error(entry, &error),
+        Ok(Err(error @ (WriteError::Conflict | WriteError::Gone))) => {
+            let pause = after_conflict(ctx, entry, &error).await;
+            Err(ReconcileError::Write(error).again(Action::requeue(pause)))
+        }
+        Ok(Err(error)) => {
+            let pause = after_write_error(entry, &error);
+            Err(ReconcileError::Write(error).again(Action::requeue(pause)))
+        }
         Err(_) => {
             entry.stop_waiting();
             entry.with(|state| state.quarantined = version);
-            tracing::error!(k8s.namespace.name = %entry.namespace, run.name = %entry.name, run.uid = %entry.uid, "a reconcile panicked; the Run is left alone until it changes");
-            (Action::await_change(), ReconcileResult::panic)
+            Err(ReconcileError::Panicked.again(Action::await_change()))
         }
     }
 }
@@ -146,13 +152,15 @@ pub(crate) async fn settle(ctx: Arc<Context>, entry: Arc<RunEntry>) {
     if let Some(run) = stored.filter(|_| due)
         && let Admission::Begin(run) = entry.with(|state| admit(state, run))
     {
-        to_rest(&ctx, &entry, run, None).await;
+        if let Err(failed) = to_rest(&ctx, &entry, run, None).await {
+            failed.log("Run", Some(&entry.namespace), &entry.name);
+        }
     }
 }
 
 /// Leaves a Run that can't be decoded alone until it changes, and shows that in its status. Its stream is closed, since
 /// its events can't be processed.
-async fn show_undecodable(ctx: &Context, object: &Guarded<Run>) -> Action {
+async fn show_undecodable(ctx: &Context, object: &Guarded<Run>) -> Reconciled {
     let meta = object.meta();
     if let Some(entry) = meta
         .uid
@@ -170,22 +178,14 @@ async fn show_undecodable(ctx: &Context, object: &Guarded<Run>) -> Action {
     undecodable::show(ctx, &api, object, told).await
 }
 
-fn next_look(again: Option<Timestamp>) -> (Action, ReconcileResult) {
-    match again {
-        Some(at) => (Action::requeue(until(at)), ReconcileResult::requeue_after),
-        None => (Action::await_change(), ReconcileResult::success),
-    }
-}
-
 /// Handles a write that met another version of the object, or none: the watch is behind. Usually it catches up at once;
-/// if it doesn't, the object is read live.
-async fn contradicted(ctx: &Context, entry: &RunEntry, there: bool) -> (Action, ReconcileResult) {
+/// if it doesn't, the object is read live. Returns the pause before the next reconcile.
+async fn after_conflict(ctx: &Context, entry: &RunEntry, error: &WriteError) -> Duration {
     let conflicts = entry.with(|state| {
         state.conflicts = state.conflicts.saturating_add(1);
         state.conflicts
     });
-    tracing::debug!(run.uid = %entry.uid, conflicts, "the object changed meanwhile; requeueing");
-    if !there || conflicts >= CONFLICTS {
+    if matches!(error, WriteError::Gone) || conflicts >= CONFLICTS {
         match live_read::look(ctx, entry).await {
             Found::There(Some(run)) => drop(entry.observe(run)),
             // The garbage collector handles the rest.
@@ -196,27 +196,22 @@ async fn contradicted(ctx: &Context, entry: &RunEntry, there: bool) -> (Action, 
             Found::There(None) | Found::Unknown => {}
         }
     }
-    let wait = match conflicts {
+    match conflicts {
         1 => AFTER_CONFLICT,
         n => backoff::delay(n, None, backoff::seed(&entry.uid, n)).min(AFTER_REFUSAL),
-    };
-    (Action::requeue(wait), ReconcileResult::conflict)
+    }
 }
 
-fn after_write_error(entry: &RunEntry, error: &WriteError) -> (Action, ReconcileResult) {
+/// Pause after a write that failed or was refused.
+fn after_write_error(entry: &RunEntry, error: &WriteError) -> Duration {
     let failures = entry.with(|state| {
         state.write_failures = state.write_failures.saturating_add(1);
         state.write_failures
     });
-    let wait = match error {
+    match error {
         WriteError::Failed(_) | WriteError::Timeout => {
             backoff::delay(failures, None, backoff::seed(&entry.uid, failures))
         }
         _ => AFTER_REFUSAL,
-    };
-    tracing::warn!(
-        k8s.namespace.name = %entry.namespace, run.name = %entry.name, run.uid = %entry.uid, failures,
-        error = %error_chain(error), "failed to write a Run; requeueing"
-    );
-    (Action::requeue(wait), ReconcileResult::error)
+    }
 }

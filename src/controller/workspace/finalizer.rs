@@ -6,28 +6,29 @@ use kube::{Api, Resource, ResourceExt};
 
 use crate::api::{Run, WorkspaceKey};
 use crate::controller::{
-    apiserver::{self, Guarded, patch, scope::Scope, trigger::reference},
+    apiserver::{
+        self, Guarded,
+        patch::{self, WriteError},
+        reconciled::ReconcileError,
+        scope::Scope,
+        trigger::reference,
+    },
     context::Context,
 };
 use crate::decide::workspace::{in_use::needs_workspace, verdict::LISTED_RUNS};
 use crate::service::BaseUrl;
-use crate::util::error_chain;
 
 use super::kind::Kind;
 
 /// Time limit of one page of a list; a list of everything may have thousands of pages.
 const A_PAGE: Duration = Duration::from_mins(1);
 
-/// Result of trying to release a Workspace that is being deleted.
-pub(crate) enum Deletion {
-    /// Its finalizer is removed.
-    Released,
-    /// Runs need it, or may begin to. Retried when one has ended.
-    Waits,
-    /// The Workspace changed meanwhile.
-    Overtaken,
-    /// The Runs could not be listed, or the finalizer could not be removed.
-    Failed,
+/// Whether the finalizer of a Workspace that is being deleted was removed.
+pub(crate) enum Removal {
+    /// It was.
+    Removed,
+    /// Runs need the Workspace, or may begin to. Retried when one has ended.
+    Needed,
 }
 
 /// One more than a message names, so that it can show that there are others.
@@ -59,36 +60,25 @@ pub(crate) fn needed_by<K: Kind>(ctx: &Context, workspace: &K, key: &WorkspaceKe
 
 /// Removes the finalizer of a Workspace that is being deleted, if no Run needs it. The stores are checked first, then a
 /// live list, since a store may be behind.
-pub(crate) async fn depart<K: Kind>(ctx: &Context, workspace: &K, key: &WorkspaceKey) -> Deletion {
-    let nobody_inside = ctx.workspaces.entry(key).close_submissions();
-    if !nobody_inside || !needed_by(ctx, workspace, key).is_empty() {
-        return Deletion::Waits;
+pub(crate) async fn remove_if_unused<K: Kind>(
+    ctx: &Context,
+    workspace: &K,
+    key: &WorkspaceKey,
+) -> Result<Removal, ReconcileError> {
+    let no_submission = ctx.workspaces.entry(key).close_submissions();
+    if !no_submission || !needed_by(ctx, workspace, key).is_empty() {
+        return Ok(Removal::Needed);
     }
     // The semaphore is never closed.
     let _one = ctx.departures.acquire().await.ok();
-    match needed_live(ctx, key, base_url(ctx, workspace).as_deref()).await {
-        Ok(false) => {}
-        Ok(true) => return Deletion::Waits,
-        Err(error) => {
-            tracing::warn!(
-                k8s.namespace.name = %key.namespace, workspace.name = %key.name, error = %error_chain(&error),
-                "failed to list the Runs of a Workspace that is being deleted; requeueing"
-            );
-            return Deletion::Failed;
-        }
+    if needed_live(ctx, key, base_url(ctx, workspace).as_deref()).await? {
+        return Ok(Removal::Needed);
     }
     let api = K::api(ctx.client.clone(), &key.namespace);
     match patch::write_finalizer(&api, workspace, false).await {
-        Ok(_) | Err(patch::WriteError::Gone) => Deletion::Released,
-        // Most likely its status was written a moment ago.
-        Err(patch::WriteError::Conflict) => Deletion::Overtaken,
-        Err(error) => {
-            tracing::warn!(
-                k8s.namespace.name = %key.namespace, workspace.name = %key.name, error = %error_chain(&error),
-                "failed to let a Workspace go; requeueing"
-            );
-            Deletion::Failed
-        }
+        Ok(_) | Err(WriteError::Gone) => Ok(Removal::Removed),
+        // After a conflict, most likely its status was written a moment ago.
+        Err(error) => Err(error.into()),
     }
 }
 

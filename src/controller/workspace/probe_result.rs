@@ -11,7 +11,6 @@ use crate::controller::{
     apiserver::patch::{self, WriteError},
     context::Context,
     enqueue,
-    metrics::ReconcileResult,
     state::{
         probes::Probe,
         workspaces::{ClientSession, WorkspaceEntry, WorkspaceState},
@@ -27,7 +26,6 @@ use crate::decide::{
         recheck::{self, Standing},
     },
 };
-use crate::util::error_chain;
 
 use super::{kind::Kind, probe::Prepared};
 
@@ -188,24 +186,16 @@ pub(crate) async fn write_status<K: Kind>(
     entry: &WorkspaceEntry,
     status: &WorkspaceStatus,
     waits: bool,
-) -> ReconcileResult {
+) -> Result<(), WriteError> {
     if workspace.stored() == Some(status) {
         publish(ctx, workspace, entry, status, waits);
-        return ReconcileResult::requeue_after;
+        return Ok(());
     }
     let _one = ctx.api_requests.acquire().await.ok();
     let api = K::api(ctx.client.clone(), &entry.key.namespace);
-    match patch::write_status(&api, workspace, status).await {
-        Ok(_) => {
-            publish(ctx, workspace, entry, status, waits);
-            ReconcileResult::requeue_after
-        }
-        Err(WriteError::Conflict | WriteError::Gone) => ReconcileResult::conflict,
-        Err(error) => {
-            tracing::warn!(k8s.namespace.name = %entry.key.namespace, workspace.name = %entry.key.name, error = %error_chain(&error), "failed to write a Workspace's status");
-            ReconcileResult::error
-        }
-    }
+    patch::write_status(&api, workspace, status).await?;
+    publish(ctx, workspace, entry, status, waits);
+    Ok(())
 }
 
 fn publish<K: Kind>(

@@ -2,16 +2,15 @@
 //! Ready. One check serves all its Runs.
 
 use crate::api::{Reason, WorkspaceKey};
-use crate::clock::{now, wall};
+use crate::clock::{now, until, wall};
 use crate::controller::{
     apiserver::{
         Guarded,
-        controller::Action,
         patch::{self, WriteError},
+        reconciled::{Action, ReconcileError, Reconciled},
     },
     context::Context,
     enqueue, leader,
-    metrics::ReconcileResult,
     state::{
         probes::{Probe, ProbeRecord, Verdict},
         secrets::SecretName,
@@ -24,10 +23,9 @@ use crate::decide::{
     time::later,
     workspace::{check::Obstacle, probe::assess, recheck},
 };
-use crate::util::error_chain;
 
 use super::{
-    finalizer::{self, Deletion},
+    finalizer::{self, Removal},
     kind::{Kind, key_of},
     probe, probe_result,
 };
@@ -41,86 +39,85 @@ use kube::{Resource, ResourceExt};
 
 /// Shortest pause after a write that met a conflict or got no answer; usually the watch has delivered a newer object by
 /// then. If it hasn't, pauses grow: each attempt costs the service two calls.
-const IN_VAIN: Duration = Duration::from_secs(1);
+const AFTER_CONFLICT: Duration = Duration::from_secs(1);
 /// Pause after a write was refused: the CRD or a role must be fixed first. Also the longest pause after other failed
 /// writes.
 const AFTER_REFUSAL: Duration = Duration::from_mins(1);
 /// Pause before a Secret is read again after the API server didn't answer, while the Workspace is Ready.
 const AFTER_SILENCE: Duration = Duration::from_secs(5);
 /// Longest pause before the next attempt to release a Workspace that is being deleted.
-const DEPARTURE: Duration = Duration::from_secs(30);
+const BEING_DELETED: Duration = Duration::from_secs(30);
 
 /// Reconciles one Workspace; a panic ends only this reconcile.
-pub async fn reconcile<K: Kind>(
-    object: Arc<Guarded<K>>,
-    ctx: Arc<Context>,
-) -> (Action, ReconcileResult) {
+pub async fn reconcile<K: Kind>(object: Arc<Guarded<K>>, ctx: Arc<Context>) -> Reconciled {
+    // 1. A process that doesn't lead changes nothing.
     if !ctx.leading.holds() {
-        return (Action::requeue(leader::AGAIN), ReconcileResult::success);
+        return Ok(Action::requeue(leader::AGAIN));
     }
     let key = key_of::<K>(object.as_ref());
-    let looked = AssertUnwindSafe(look(&object, &ctx, &key)).catch_unwind();
-    looked.await.unwrap_or_else(|_| {
-        tracing::error!(
-            k8s.namespace.name = %key.namespace, workspace.name = %key.name,
-            "the check of a Workspace panicked; requeueing"
-        );
-        (Action::requeue(AFTER_REFUSAL), ReconcileResult::panic)
-    })
+    let entry = ctx.workspaces.entry(&key);
+    // 2. An object that can't be decoded is left alone until it changes; its status and its Runs show that.
+    let Ok(workspace) = &object.0 else {
+        return show_undecodable(&ctx, &object, &entry).await;
+    };
+    let steps = AssertUnwindSafe(steps(&ctx, workspace, &entry));
+    let panicked = |_| Err(ReconcileError::Panicked.again(Action::requeue(AFTER_REFUSAL)));
+    steps.catch_unwind().await.unwrap_or_else(panicked)
 }
 
-/// Reconciles one Workspace. An error determines when it is requeued.
-async fn look<K: Kind>(
-    object: &Guarded<K>,
-    ctx: &Arc<Context>,
-    key: &WorkspaceKey,
-) -> (Action, ReconcileResult) {
-    let entry = ctx.workspaces.entry(key);
-    let Ok(workspace) = &object.0 else {
-        tell_runs(ctx, &entry);
-        let api = K::api(ctx.client.clone(), &key.namespace);
-        let generation = object.meta().generation.unwrap_or_default();
-        let told =
-            |status, what: &str| decide::undecodable::workspace(status, what, generation, wall());
-        let again = undecodable::show(ctx, &api, object, told).await;
-        return (again, ReconcileResult::error);
-    };
+/// The steps over one Workspace that can be decoded.
+async fn steps<K: Kind>(ctx: &Context, workspace: &K, entry: &WorkspaceEntry) -> Reconciled {
+    let key = &entry.key;
+    // 3. Watch the Secrets that it names.
     follow_secrets(ctx, workspace, key);
     let leaving = workspace.meta().deletion_timestamp.is_some();
     if !leaving {
         entry.open_submissions();
     }
-    // Without the finalizer it could be deleted while its Runs need it.
+    // 4. Add the finalizer: without it the Workspace could be deleted while its Runs need it.
     let held = match hold(ctx, workspace, key).await {
         Ok(held) => held,
-        Err(error) => return unheld(ctx, workspace, &entry, &error),
+        Err(error) => return unheld(ctx, workspace, entry, error),
     };
     let workspace = held.as_ref().unwrap_or(workspace);
-    let (pause, result) = match due(workspace, &entry) {
-        Verdict::Now => examine(ctx, workspace, &entry).await,
-        Verdict::NotBefore(at) => {
-            let wait = Duration::try_from(at.duration_since(now())).unwrap_or_default();
-            (wait, ReconcileResult::requeue_after)
-        }
+    // 5. Check it, if that is due.
+    let (pause, error) = match due(workspace, entry) {
+        Verdict::Now => examine(ctx, workspace, entry).await,
+        Verdict::NotBefore(at) => (until(at), None),
     };
+    let ended = |again: Action| error.map_or(Ok(again), |error| Err(error.again(again)));
     if !ctx.has_workspace(key) {
         // It was deleted during the check, whose result was just stored.
         enqueue::missing_workspaces(ctx);
-        return (Action::await_change(), result);
+        return ended(Action::await_change());
     }
+    // 6. If it is being deleted and no Run needs it, remove the finalizer.
     if !leaving || !patch::held(workspace) {
-        return (Action::requeue(pause), result);
+        return ended(Action::requeue(pause));
     }
-    match finalizer::depart(ctx, workspace, key).await {
-        Deletion::Released => (Action::await_change(), result),
-        Deletion::Waits => (Action::requeue(pause.min(DEPARTURE)), result),
-        Deletion::Overtaken => {
-            let pause = in_vain(workspace, &entry);
-            (Action::requeue(pause), ReconcileResult::conflict)
+    match finalizer::remove_if_unused(ctx, workspace, key).await {
+        Ok(Removal::Removed) => ended(Action::await_change()),
+        Ok(Removal::Needed) => ended(Action::requeue(pause.min(BEING_DELETED))),
+        Err(error @ ReconcileError::Write(WriteError::Conflict)) => {
+            Err(error.again(Action::requeue(write_retry(workspace, entry))))
         }
         // Each attempt lists the Runs.
-        Deletion::Failed => (Action::requeue(DEPARTURE), ReconcileResult::error),
+        Err(error) => Err(error.again(Action::requeue(BEING_DELETED))),
     }
+}
+
+/// Shows in the status of a Workspace that it can't be decoded. Its Runs wait.
+async fn show_undecodable<K: Kind>(
+    ctx: &Context,
+    object: &Guarded<K>,
+    entry: &WorkspaceEntry,
+) -> Reconciled {
+    tell_runs(ctx, entry);
+    let api = K::api(ctx.client.clone(), &entry.key.namespace);
+    let generation = object.meta().generation.unwrap_or_default();
+    let status =
+        |stored, what: &str| decide::undecodable::workspace(stored, what, generation, wall());
+    undecodable::show(ctx, &api, object, status).await
 }
 
 /// The Runs of a Workspace that can't be decoded wait.
@@ -158,22 +155,17 @@ fn unheld<K: Kind>(
     ctx: &Context,
     workspace: &K,
     entry: &WorkspaceEntry,
-    error: &WriteError,
-) -> (Action, ReconcileResult) {
-    let pause = match error {
-        WriteError::Conflict => {
-            let pause = in_vain(workspace, entry);
-            return (Action::requeue(pause), ReconcileResult::conflict);
+    error: WriteError,
+) -> Reconciled {
+    let again = match error {
+        WriteError::Gone => Action::await_change(),
+        WriteError::Conflict | WriteError::Failed(_) | WriteError::Timeout => {
+            Action::requeue(write_retry(workspace, entry))
         }
-        WriteError::Gone => return (Action::await_change(), ReconcileResult::conflict),
-        WriteError::Failed(_) | WriteError::Timeout => in_vain(workspace, entry),
-        WriteError::Refused(_) | WriteError::Serialize(_) => AFTER_REFUSAL,
+        WriteError::Refused(_) | WriteError::Serialize(_) => Action::requeue(AFTER_REFUSAL),
     };
-    tracing::warn!(
-        k8s.namespace.name = %entry.key.namespace, workspace.name = %entry.key.name, error = %error_chain(error),
-        "failed to put the finalizer on a Workspace; trying again"
-    );
-    if entry.state().view == WorkspaceView::Unknown {
+    let contradicted = matches!(error, WriteError::Conflict | WriteError::Gone);
+    if !contradicted && entry.state().view == WorkspaceView::Unknown {
         let view = WorkspaceView::NotReady {
             reason: Reason::Checking,
             message: "its finalizer could not be written; the operator's log says why, and it is tried again."
@@ -183,14 +175,14 @@ fn unheld<K: Kind>(
         entry.set(WorkspaceState::closed(view));
         enqueue::runs_of(ctx, &entry.key);
     }
-    (Action::requeue(pause), ReconcileResult::error)
+    Err(ReconcileError::Write(error).again(again))
 }
 
-/// How long to wait after a write that came to nothing.
-fn in_vain<K: Kind>(workspace: &K, entry: &WorkspaceEntry) -> Duration {
+/// Pause after a write that met a conflict or got no answer. It grows with each.
+fn write_retry<K: Kind>(workspace: &K, entry: &WorkspaceEntry) -> Duration {
     let times = entry.probe(Probe::write_failed);
     let seed = backoff::seed(&workspace.uid().unwrap_or_default(), times);
-    backoff::delay(times, None, seed).clamp(IN_VAIN, AFTER_REFUSAL)
+    backoff::delay(times, None, seed).clamp(AFTER_CONFLICT, AFTER_REFUSAL)
 }
 
 fn follow_secrets<K: Kind>(ctx: &Context, workspace: &K, key: &WorkspaceKey) {
@@ -215,19 +207,19 @@ async fn examine<K: Kind>(
     ctx: &Context,
     workspace: &K,
     entry: &WorkspaceEntry,
-) -> (Duration, ReconcileResult) {
+) -> (Duration, Option<ReconcileError>) {
     entry.probe(Probe::begin);
     // A check may wait for others.
     let checked = tokio::select! {
         checked = probe::check(ctx, workspace, entry) => checked,
-        () = ctx.shutdown.cancelled() => return (AFTER_SILENCE, ReconcileResult::success),
+        () = ctx.shutdown.cancelled() => return (AFTER_SILENCE, None),
     };
     let (mut check, live) = checked;
     if check.obstacle.as_ref().is_some_and(Obstacle::no_file) {
         // A lack of files in this process; the Workspace keeps its state.
         ctx.short_of_files();
         entry.probe(Probe::secret_changed);
-        return (AFTER_SILENCE, ReconcileResult::error);
+        return (AFTER_SILENCE, Some(ReconcileError::NoFile));
     }
     let standing = probe_result::standing(workspace, entry);
     let slot = entry.state();
@@ -236,7 +228,7 @@ async fn examine<K: Kind>(
     if check.learnt_nothing() && said {
         // The API server didn't answer; what is known of the Workspace stands.
         entry.probe(Probe::secret_changed);
-        return (AFTER_SILENCE, ReconcileResult::error);
+        return (AFTER_SILENCE, Some(ReconcileError::NoAnswer));
     }
     if workspace.meta().deletion_timestamp.is_some() {
         check.waits_for = Some(finalizer::needed_by(ctx, workspace, &entry.key));
@@ -257,15 +249,19 @@ async fn examine<K: Kind>(
         .as_ref()
         .is_some_and(|runs| !runs.is_empty());
     let passed_over = recheck::passed_over(&check, standing);
-    let (pause, result) = if passed_over {
+    let (pause, error) = if passed_over {
         let pause = probe_result::pass_over(ctx, workspace, entry, &check, &assessment);
-        (pause, ReconcileResult::requeue_after)
+        (pause, None)
     } else {
         // The session first, then the status: whoever reads it may rely on it.
         let pause = probe_result::settle(ctx, workspace, entry, check, live, &assessment);
-        let result =
+        let written =
             probe_result::write_status(ctx, workspace, entry, &assessment.status, waits).await;
-        (after_write(workspace, entry, result, pause), result)
+        let error = written.err();
+        (
+            after_write(workspace, entry, error.as_ref(), pause),
+            error.map(ReconcileError::Write),
+        )
     };
     let checked = ProbeRecord {
         uid: workspace.uid().unwrap_or_default(),
@@ -278,21 +274,19 @@ async fn examine<K: Kind>(
         // The namespaceSelector is the Runs' business.
         enqueue::runs_of(ctx, &entry.key);
     }
-    (pause, result)
+    (pause, error)
 }
 
 /// Pause before the next check, by the result of writing the status.
 fn after_write<K: Kind>(
     workspace: &K,
     entry: &WorkspaceEntry,
-    result: ReconcileResult,
+    error: Option<&WriteError>,
     pause: Duration,
 ) -> Duration {
-    match result {
-        ReconcileResult::conflict | ReconcileResult::error => pause.min(in_vain(workspace, entry)),
-        ReconcileResult::success | ReconcileResult::requeue_after | ReconcileResult::panic => {
-            entry.probe(Probe::written);
-            pause
-        }
+    if error.is_some() {
+        return pause.min(write_retry(workspace, entry));
     }
+    entry.probe(Probe::written);
+    pause
 }
