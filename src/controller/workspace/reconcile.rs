@@ -171,12 +171,12 @@ fn unheld<K: Kind>(
     };
     tracing::warn!(
         k8s.namespace.name = %entry.key.namespace, workspace.name = %entry.key.name, error = %error_chain(error),
-        "failed to put the finalizer on a Workspace; trying again"
+        "failed to add the finalizer to a Workspace; retrying"
     );
     if entry.state().view == WorkspaceView::Unknown {
         let view = WorkspaceView::NotReady {
             reason: Reason::Checking,
-            message: "its finalizer could not be written; the operator's log says why, and it is tried again."
+            message: "its finalizer could not be written; the operator's log has the error, and the write is retried."
                 .to_owned(),
             since: entry.probe(|probe| probe.troubled(now())),
         };
@@ -186,7 +186,7 @@ fn unheld<K: Kind>(
     (Action::requeue(pause), ReconcileResult::error)
 }
 
-/// How long to wait after a write that came to nothing.
+/// Pause after a write without a result.
 fn in_vain<K: Kind>(workspace: &K, entry: &WorkspaceEntry) -> Duration {
     let times = entry.probe(Probe::write_failed);
     let seed = backoff::seed(&workspace.uid().unwrap_or_default(), times);
@@ -231,10 +231,10 @@ async fn examine<K: Kind>(
     }
     let standing = probe_result::standing(workspace, entry);
     let slot = entry.state();
-    // After a start or a 401 no call can be made although the status is good: that is said.
+    // After a start or a 401 no call can be made although the stored status is good: the status shows that.
     let said = slot.live.is_some() || matches!(slot.view, WorkspaceView::NotReady { .. });
     if check.learnt_nothing() && said {
-        // The API server didn't answer; what is known of the Workspace stands.
+        // The API server didn't answer; the Workspace's state is unchanged.
         entry.probe(Probe::secret_changed);
         return (AFTER_SILENCE, ReconcileResult::error);
     }
@@ -261,7 +261,7 @@ async fn examine<K: Kind>(
         let pause = probe_result::pass_over(ctx, workspace, entry, &check, &assessment);
         (pause, ReconcileResult::requeue_after)
     } else {
-        // The session first, then the status: whoever reads it may rely on it.
+        // The session first, then the status: a reader of the status can rely on it.
         let pause = probe_result::settle(ctx, workspace, entry, check, live, &assessment);
         let result =
             probe_result::write_status(ctx, workspace, entry, &assessment.status, waits).await;
