@@ -38,7 +38,7 @@ where
     let meta = object.meta();
     tracing::error!(
         k8s.kind = %K::kind(&()), k8s.namespace.name = meta.namespace.as_deref(), k8s.name = meta.name.as_deref(),
-        error = %invalid.error, "failed to decode an object; it is left alone until it changes"
+        error = %invalid.error, "failed to decode an object; it is not reconciled until it changes"
     );
     if !ctx.may_begin() || meta.deletion_timestamp.is_some() && meta.finalizers.is_none() {
         return Action::await_change();

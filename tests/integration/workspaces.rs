@@ -221,7 +221,8 @@ async fn a_workspace_whose_release_is_refused_is_not_tried_every_second() {
     delete_workspace(&world, "default").await;
     let tries = || {
         let log = world.operator_log();
-        log.matches("failed to let a Workspace go").count()
+        log.matches("failed to remove the finalizer of a Workspace")
+            .count()
     };
     eventually("the release is refused", async || match tries() {
         0 => Err("not yet"),

@@ -36,7 +36,7 @@ const AFTER_REFUSAL: Duration = Duration::from_mins(1);
 
 /// Reconciles one object. Never fails: an error determines when it is requeued.
 pub async fn reconcile(object: Arc<Guarded<Run>>, ctx: Arc<Context>) -> (Action, ReconcileResult) {
-    // 1. An object that can't be decoded is left alone until it changes; its status shows that.
+    // 1. An object that can't be decoded is not reconciled until it changes; its status shows that.
     let Ok(run) = &object.0 else {
         let again = show_undecodable(&ctx, &object).await;
         return (again, ReconcileResult::error);
@@ -107,7 +107,7 @@ pub(crate) async fn to_rest(
     }
 }
 
-/// One pass. After a panic only this object is left alone.
+/// One pass. After a panic only this object is no longer reconciled.
 async fn one_pass(
     ctx: &Arc<Context>,
     entry: &Arc<RunEntry>,
@@ -132,7 +132,7 @@ async fn one_pass(
         Err(_) => {
             entry.stop_waiting();
             entry.with(|state| state.quarantined = version);
-            tracing::error!(k8s.namespace.name = %entry.namespace, run.name = %entry.name, run.uid = %entry.uid, "a reconcile panicked; the Run is left alone until it changes");
+            tracing::error!(k8s.namespace.name = %entry.namespace, run.name = %entry.name, run.uid = %entry.uid, "a reconcile panicked; the Run is not reconciled until it changes");
             (Action::await_change(), ReconcileResult::panic)
         }
     }
@@ -150,7 +150,7 @@ pub(crate) async fn settle(ctx: Arc<Context>, entry: Arc<RunEntry>) {
     }
 }
 
-/// Leaves a Run that can't be decoded alone until it changes, and shows that in its status. Its stream is closed, since
+/// Skips a Run that can't be decoded until it changes, and shows that in its status. Its stream is closed, since
 /// its events can't be processed.
 async fn show_undecodable(ctx: &Context, object: &Guarded<Run>) -> Action {
     let meta = object.meta();

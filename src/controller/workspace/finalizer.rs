@@ -85,14 +85,14 @@ pub(crate) async fn depart<K: Kind>(ctx: &Context, workspace: &K, key: &Workspac
         Err(error) => {
             tracing::warn!(
                 k8s.namespace.name = %key.namespace, workspace.name = %key.name, error = %error_chain(&error),
-                "failed to let a Workspace go; requeueing"
+                "failed to remove the finalizer of a Workspace; requeueing"
             );
             Deletion::Failed
         }
     }
 }
 
-/// Handles a Run that has ended or was deleted: wakes its Workspace if that is being deleted.
+/// Handles a Run that has ended or was deleted: enqueues its Workspace if that is being deleted.
 pub(crate) fn run_ended(ctx: &Context, run: &Run) {
     let namespace = run.namespace().unwrap_or_default();
     let key = WorkspaceKey::of(&run.spec.workspace_ref(), &namespace);
