@@ -1,5 +1,5 @@
-//! Assignment of the slots for event streams: fair by namespace, FIFO within one, and in turn if more wait than there
-//! are slots. No I/O and no clock: the caller brings the time.
+//! Assignment of the slots for event streams: fair by namespace, FIFO within one, and by rotation if more wait than
+//! there are slots. No I/O and no clock: the caller brings the time.
 //!
 //! # Rules
 //! - A namespace that wants a slot gets one at once from the namespace with the most slots, as long as that has at

@@ -112,7 +112,7 @@ fn tell_refusal(f: &Observation<'_>, situation: &Situation, refusal: Refusal) ->
     Decision::tell(status)
 }
 
-/// Whether a refusal goes into the status, and the proof with it (`Rule::RefusalKept`).
+/// Whether a refusal is kept in the status, together with its proof (`Rule::RefusalKept`).
 fn refusal_is_kept() -> bool {
     holds(Rule::RefusalKept)
 }
