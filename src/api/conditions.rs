@@ -107,7 +107,7 @@ reasons! {
     IdempotencyConflict,
     /// 409: the service still works on an earlier create with the key (rules 1 and 9).
     SubmissionInProgress,
-    /// 409 with a code that the contract file doesn't know.
+    /// 409 with a code that is not in the contract file.
     UnknownConflict,
     /// Another final answer of the service.
     Refused,

@@ -162,7 +162,7 @@ impl RunSpec {
         self.suspend.unwrap_or_default()
     }
 
-    /// Whether the user asked for the run's cancellation.
+    /// Whether the user requested the run's cancellation.
     pub fn cancelled(&self) -> bool {
         self.cancel.unwrap_or_default()
     }

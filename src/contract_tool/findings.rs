@@ -183,7 +183,7 @@ fn of_problem(answer: &RawAnswer) -> [Finding; 2] {
                 missing.join(", "),
                 shape(&Value::Object(problem))
             ),
-            "Runs branch on the code, and retryable decides what is tried again (rules 8 and 10): ask the service's operators.",
+            "Runs branch on the code, and retryable decides about retries (rules 8 and 10): ask the service's operators.",
         )
     };
     [body, fields]

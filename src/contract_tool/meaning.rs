@@ -77,7 +77,7 @@ fn number(field: Field, larger: bool) -> &'static str {
             "A create in doubt is repeated for longer: if the service forgets its key sooner, a second run is possible."
         }
         (Field::KeyRetentionSeconds, false) => {
-            "A create in doubt is repeated for a shorter time, then a person is asked (SubmissionUnknown), also for Runs that are in doubt already."
+            "A create in doubt is repeated for a shorter time, then a person has to decide (SubmissionUnknown), also for Runs that are in doubt already."
         }
         (Field::BodyBytes, true) => {
             "Larger answers are read; every call in flight may take so much memory."

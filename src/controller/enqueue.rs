@@ -55,7 +55,7 @@ pub(crate) fn missing_workspaces(ctx: &Context) {
                 runs_of(ctx, key);
             }
             ctx.workspaces.forget(key);
-            // Created again meanwhile, and perhaps checked already: what that found was just forgotten.
+            // Created again meanwhile, and perhaps checked already: the result of that check was just dropped.
             if ctx.has_workspace(key) {
                 ctx.wake_workspace(key);
             }

@@ -230,7 +230,7 @@ pub(crate) fn ended(
         ),
         (Phase::Cancelled, Some(CancelCause::Request | CancelCause::Deletion)) => (
             Phase::Cancelled,
-            Why::new(Reason::Cancelled, "The run was cancelled as asked."),
+            Why::new(Reason::Cancelled, "The run was cancelled as requested."),
         ),
         (Phase::Cancelled, None) => (
             Phase::Cancelled,

@@ -46,7 +46,7 @@ pub(super) async fn findings(client: &Client, namespace: &str, apply: bool) -> V
     let reached = REACHED.ok(format!("It is Kubernetes {version}."));
     let (crds, known) = crds(client).await;
     let taken = match (known, apply) {
-        (false, _) => TAKEN.not_tried("the cluster doesn't know Runs"),
+        (false, _) => TAKEN.not_tried("the cluster doesn't serve Runs"),
         (true, false) => TAKEN.not_tried("--read-only applies none"),
         (true, true) => taken(client, namespace).await,
     };
@@ -73,7 +73,7 @@ async fn crds(client: &Client) -> (Finding, bool) {
             code: Some(404), ..
         }) => {
             let why = format!(
-                "The cluster doesn't know {}/{}: it has none of the CRDs.",
+                "The cluster doesn't serve {}/{}: it has none of the CRDs.",
                 names::GROUP,
                 names::VERSION
             );
@@ -84,7 +84,7 @@ async fn crds(client: &Client) -> (Finding, bool) {
     let missing = served::missing(&document);
     let known = !missing.iter().any(|field| field == "Run");
     if missing.is_empty() {
-        let ok = CRDS.ok("The cluster has every field that this version knows.");
+        let ok = CRDS.ok("The cluster has every field of this version.");
         return (ok, known);
     }
     let named = missing.iter().take(NAMED_FIELDS).cloned();

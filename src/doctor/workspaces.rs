@@ -93,7 +93,7 @@ fn unread(refused: Refused, namespace: &str) -> Finding {
         Some(403) => READY.not_tried(&format!(
             "these credentials may not list the Workspaces of {namespace}"
         )),
-        Some(404) => READY.not_tried("the cluster doesn't know Workspaces"),
+        Some(404) => READY.not_tried("the cluster doesn't serve Workspaces"),
         _ => READY.fail(refused.why, "Check the kubeconfig, or the Pod's network."),
     }
 }

@@ -331,7 +331,7 @@ async fn missing_and_older_crds_are_told_from_those_of_this_version() {
     );
     assert!(told.contains("it has none of the CRDs."), "{told}");
     for untried in ["Runs", "Workspaces"] {
-        let words = format!("Not tried: the cluster doesn't know {untried}.");
+        let words = format!("Not tried: the cluster doesn't serve {untried}.");
         assert!(told.contains(&words), "{told}");
     }
 

@@ -2,7 +2,7 @@
 //! there are slots. No I/O and no clock: the caller brings the time.
 //!
 //! # Rules
-//! - A namespace that wants a slot gets one at once from the namespace with the most slots, as long as that has at
+//! - A namespace that requests a slot gets one at once from the namespace with the most slots, as long as that has at
 //!   least two more. So each has its share, and the others divide the part of a share that is not wanted.
 //! - While others wait, a stream that has had its slot for [`TURN`] gives it to a waiting one: of its own namespace, or
 //!   of one with fewer slots. At most a [`TURN`]th of the slots moves in a second, so that rotation costs the service a

@@ -59,7 +59,7 @@ fn violation_stalls(trouble: &Trouble) -> bool {
     trouble.count >= VIOLATIONS && holds(Rule::ViolationStalls)
 }
 
-/// Whether a 5xx with `retryable: false` is asked again only by a deletion or a retry (`Rule::HopelessIsFinal`).
+/// Whether a 5xx with `retryable: false` is repeated only for a deletion or a retry (`Rule::HopelessIsFinal`).
 fn hopeless_is_final() -> bool {
     holds(Rule::HopelessIsFinal)
 }

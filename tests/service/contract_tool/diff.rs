@@ -27,7 +27,7 @@ fn differences_are_told_field_by_field_with_what_they_mean() {
          states.succeeded\n  \"completed\" -> states.failed\n      \
          A run that ends in this state makes its Run Failed and not Succeeded; Runs that have ended stay as they are.\n\n\
          keyRetentionSeconds\n  86400 -> 3600\n      \
-         A create in doubt is repeated for a shorter time, then a person is asked (SubmissionUnknown), also for Runs that are in doubt already.\n"
+         A create in doubt is repeated for a shorter time, then a person has to decide (SubmissionUnknown), also for Runs that are in doubt already.\n"
     );
     assert_eq!(done.out, expected);
 }
@@ -249,7 +249,7 @@ fn meanings(name: &str, from: &str, to: &str) -> [String; 2] {
     ": 86400",
     ": 90000",
     "a second run is possible",
-    "a person is asked"
+    "a person has to decide"
 )]
 #[case::body(
     "body",
