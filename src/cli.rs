@@ -13,7 +13,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 // Without a command: one line and exit code 2, as for every other mistake.
 #[command(arg_required_else_help = false)]
 pub struct Cli {
-    /// What to do.
+    /// The command.
     #[command(subcommand)]
     pub command: Command,
 }
@@ -25,24 +25,24 @@ pub enum Command {
     Controller(Box<ControllerArgs>),
     /// Prints the custom resource definitions and the admission policy, for `kubectl apply -f -`.
     Crds,
-    /// Says what stands in the way of Runs: cluster, CRDs, permissions, Workspaces, operator, service. Changes nothing.
+    /// Finds what prevents Runs: cluster, CRDs, permissions, Workspaces, operator, service. Changes nothing.
     ///
     /// Asks the API server for its version and for the CRDs' fields, applies a Run without storing it
     /// (server-side dry run), reads the namespace's Workspaces and the operator's Lease, and sends GET /version to
-    /// the service, without a token. What the credentials may not read is reported as not tried.
-    /// Exit code: 0 nothing wrong was found, 1 something is wrong, 2 it can't be tried.
+    /// the service, without a token. A resource that the credentials may not read is reported as not tried.
+    /// Exit code: 0 no check failed, 1 a check failed, 2 the checks can't be made.
     Doctor(DoctorArgs),
-    /// Prints, compares and tries contract files: what the service's names and numbers are taken to be.
+    /// Prints, compares and tries contract files, which contain the service's names and numbers.
     #[command(subcommand, arg_required_else_help = false)]
     Contract(ContractCommand),
 }
 
-/// What can be done with contract files.
+/// The subcommands for contract files.
 #[derive(Debug, Subcommand)]
 pub enum ContractCommand {
-    /// Prints the contract file that is compiled in, with its comments, to begin an own one from.
+    /// Prints the contract file that is compiled in, with its comments, as a template.
     Show,
-    /// Says what changes for Runs when NEW takes OLD's place.
+    /// Lists what changes for Runs when NEW replaces OLD.
     ///
     /// Compares as the operator reads: lists have no order, pointers have one, states have no case.
     /// With one FILE, the built-in file is OLD; `-` is standard input.
@@ -53,14 +53,14 @@ pub enum ContractCommand {
     ///
     /// GET /version must be answered with an accepted version, and GET /workspaces/current without a
     /// token be refused with a 401 problem. Makes these two requests and no other.
-    /// Exit code: 0 as the contract says, 1 not so, 2 it can't be tried.
+    /// Exit code: 0 matches the contract, 1 differs from it, 2 it can't be tried.
     Check(CheckArgs),
 }
 
-/// Which files to compare.
+/// The files to compare.
 #[derive(Debug, Args)]
 pub struct DiffArgs {
-    /// OLD and NEW, or NEW alone.
+    /// OLD and NEW, or only NEW.
     #[arg(value_name = "FILE", required = true, num_args = 1..=2)]
     pub files: Vec<PathBuf>,
 
@@ -69,15 +69,15 @@ pub struct DiffArgs {
     pub output: OutputFormat,
 }
 
-/// Which service to try against what. The environment is the controller's, so that in its container the
-/// command alone tries what the controller uses.
+/// The service and the contract file. The environment is the controller's, so that in its container the
+/// command without flags tries what the controller uses.
 #[derive(Debug, Args)]
 pub struct CheckArgs {
     /// Base URL of the service, version segment included.
     #[arg(long, env = "RUN_OPERATOR_BASE_URL", value_parser = given, value_name = "URL")]
     pub base_url: String,
 
-    /// Against what, and how.
+    /// The contract file, and the connection.
     #[command(flatten)]
     pub trial: TrialArgs,
 
@@ -86,7 +86,7 @@ pub struct CheckArgs {
     pub output: OutputFormat,
 }
 
-/// What to look at. The environment is the controller's, so that in its container the command alone
+/// The parts to check. The environment is the controller's, so that in its container the command without flags
 /// tries what the controller uses.
 #[derive(Debug, Args)]
 pub struct DoctorArgs {
@@ -112,12 +112,12 @@ pub struct DoctorArgs {
     #[arg(long, env = "RUN_OPERATOR_BASE_URL", value_parser = given, value_name = "URL")]
     pub base_url: Option<String>,
 
-    /// Against what the service is tried, and how.
+    /// The contract file and the connection for the service.
     #[command(flatten)]
     pub trial: TrialArgs,
 }
 
-/// Against what a service is tried, and how.
+/// The contract file and the connection for a service.
 #[derive(Debug, Args)]
 pub struct TrialArgs {
     /// The contract file; the one that is compiled in, if unset.
@@ -128,12 +128,12 @@ pub struct TrialArgs {
     #[arg(long, env = "RUN_OPERATOR_ALLOW_INSECURE_HTTP")]
     pub allow_insecure_http: bool,
 
-    /// The CA certificates that vouch for the service, PEM, in place of the system's.
+    /// The CA certificates to trust for the service, PEM, instead of the system's.
     #[arg(long, value_name = "FILE")]
     pub ca_file: Option<PathBuf>,
 }
 
-/// Forms of what a command prints.
+/// Forms of a command's output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum OutputFormat {
     /// For people.
@@ -142,14 +142,14 @@ pub enum OutputFormat {
     Json,
 }
 
-/// How the controller runs.
+/// Configuration of the controller.
 #[derive(Debug, Args)]
 pub struct ControllerArgs {
     /// Base URL of the service, version segment included, for Workspaces that name none.
     #[arg(long, env = "RUN_OPERATOR_BASE_URL", value_parser = given, value_name = "URL")]
     pub base_url: Option<String>,
 
-    /// A base URL that a Workspace may name; the tokens of Workspaces go nowhere else. Repeatable.
+    /// A base URL that a Workspace may name; tokens are sent to no other. Repeatable.
     /// --base-url is always allowed.
     #[arg(
         long = "allowed-base-url",
@@ -178,8 +178,8 @@ pub struct ControllerArgs {
     )]
     pub namespaces: Vec<String>,
 
-    /// Whether ClusterWorkspaces are served. They need the right to watch ClusterWorkspaces in the whole
-    /// cluster, and the labels of the watched namespaces.
+    /// Whether ClusterWorkspaces are served. They need the permission to watch ClusterWorkspaces
+    /// in the whole cluster, and the labels of the watched namespaces.
     #[arg(
         long,
         env = "RUN_OPERATOR_CLUSTER_WORKSPACES",
@@ -198,7 +198,7 @@ pub struct ControllerArgs {
     )]
     pub cluster_resource_namespace: Option<String>,
 
-    /// Where /healthz, /readyz and /metrics are served.
+    /// The address at which /healthz, /readyz and /metrics are served.
     #[arg(
         long,
         env = "RUN_OPERATOR_LISTEN",
@@ -216,7 +216,7 @@ pub struct ControllerArgs {
     )]
     pub log_format: LogFormat,
 
-    /// What is logged, as tracing directives.
+    /// Filter of the log, as tracing directives.
     #[arg(
         long,
         env = "RUN_OPERATOR_LOG_FILTER",
@@ -231,7 +231,7 @@ pub struct ControllerArgs {
           value_parser = clap::value_parser!(u16).range(1..))]
     pub max_concurrent_reconciles: u16,
 
-    /// Event streams open at the same time; the Runs beyond it have one in turn, and are polled.
+    /// Event streams open at the same time; further Runs take turns for a stream, and are polled.
     #[arg(
         long,
         env = "RUN_OPERATOR_MAX_STREAMS",
@@ -244,38 +244,38 @@ pub struct ControllerArgs {
     #[arg(long, env = "RUN_OPERATOR_POLL_MIN", default_value = "5s", value_parser = duration, value_name = "DURATION")]
     pub poll_min: Duration,
 
-    /// The longest interval between two polls, and the pace of whatever is asked again without hope.
+    /// The longest interval between two polls, and between two attempts of a refused call.
     #[arg(long, env = "RUN_OPERATOR_POLL_MAX", default_value = "5m", value_parser = duration, value_name = "DURATION")]
     pub poll_max: Duration,
 
-    /// How long a watch of the API server lasts before it is begun anew, 1s to 290s; one that is silent for
-    /// 5 s longer hangs.
+    /// Duration of a watch of the API server before it is restarted, 1s to 290s; one that is silent for 5 s
+    /// longer is restarted as hung.
     #[arg(long, env = "RUN_OPERATOR_WATCH_TIMEOUT", default_value = "2m", value_parser = watch_timeout, value_name = "DURATION")]
     pub watch_timeout: Duration,
 
-    /// Which of several operators acts.
+    /// Leader election.
     #[command(flatten)]
     pub leader_election: LeaderElectionArgs,
 }
 
-/// Which of several operators acts.
+/// Leader election among several operators.
 #[derive(Debug, Args)]
 pub struct LeaderElectionArgs {
-    /// Of several operators one acts, the one that holds a Lease; the others wait, with warm caches. One that
-    /// loses the Lease ends with exit code 1, to be started anew.
+    /// Of several operators only the holder of a Lease acts; the others wait, with warm caches. One that loses
+    /// the Lease ends with exit code 1, to be restarted.
     #[arg(long = "leader-elect", env = "RUN_OPERATOR_LEADER_ELECT")]
     pub enabled: bool,
 
-    /// How long after its last sign of life a leader is taken for dead; whole seconds.
+    /// Time after its last renewal at which the Lease expires and another operator may take over; whole seconds.
     #[arg(long = "leader-elect-lease-duration", env = "RUN_OPERATOR_LEADER_ELECT_LEASE_DURATION", default_value = "15s", value_parser = duration, value_name = "DURATION")]
     pub lease_duration: Duration,
 
-    /// How long a leader that can't renew the Lease goes on; shorter than the lease duration.
+    /// Time for which a leader that can't renew the Lease continues; shorter than the lease duration.
     #[arg(long = "leader-elect-renew-deadline", env = "RUN_OPERATOR_LEADER_ELECT_RENEW_DEADLINE", default_value = "10s", value_parser = duration, value_name = "DURATION")]
     pub renew_deadline: Duration,
 
-    /// How often the Lease is renewed; those that wait look at it twice as often. 1.2 times of it are shorter than
-    /// the renew deadline.
+    /// Interval at which the Lease is renewed; waiting operators read it twice as often. 1.2 times the interval must
+    /// be shorter than the renew deadline.
     #[arg(long = "leader-elect-retry-period", env = "RUN_OPERATOR_LEADER_ELECT_RETRY_PERIOD", default_value = "2s", value_parser = duration, value_name = "DURATION")]
     pub retry_period: Duration,
 
@@ -308,11 +308,12 @@ pub enum LogFormat {
     Json,
 }
 
-/// Refuses an empty value: it comes from a variable that is not set, and the default that it would mean is
-/// often the wider one, such as all namespaces.
+/// Refuses an empty value: it comes from a variable that is not set, and the default would often be the wider
+/// one, such as all namespaces.
 fn given(text: &str) -> Result<String, String> {
     if text.trim().is_empty() {
-        let wrong = "the value is empty, as of a variable that is not set; leave the flag out for its default";
+        let wrong =
+            "the value is empty, as of a variable that is not set; omit the flag for its default";
         return Err(wrong.to_owned());
     }
     Ok(text.to_owned())
@@ -326,7 +327,7 @@ fn address(text: &str) -> Result<SocketAddr, String> {
     text.parse().map_err(wrong)
 }
 
-/// Reads a duration of whole seconds, within what an API server and kube's watcher take.
+/// Reads a duration of whole seconds, within the limits of the API server and kube's watcher.
 fn watch_timeout(text: &str) -> Result<Duration, String> {
     let whole = Duration::from_secs(duration(text)?.as_secs());
     if !(1..=290).contains(&whole.as_secs()) {

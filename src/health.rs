@@ -39,7 +39,7 @@ struct Server {
     scrapes: Arc<Semaphore>,
 }
 
-/// Scrape permit, held to the end of the connection.
+/// Scrape permit, kept to the end of the connection.
 type Place = Arc<OnceLock<OwnedSemaphorePermit>>;
 
 /// Serves until shutdown, on a thread of its own.

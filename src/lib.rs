@@ -8,9 +8,9 @@
 //! 4. [`controller`]: observe, decide, act, write the status. The only place where both sides meet.
 //! 5. the binary: flags, health, metrics, logs.
 //!
-//! Beside them stand [`clock`], which layers 3 to 5 read, and [`util`].
+//! Outside of the layers are [`clock`], which layers 3 to 5 read, and [`util`].
 //!
-//! The feature `proofs` adds `points`: where layers 3 and 5 meet the world, a proof can stop them.
+//! The feature `proofs` adds `points`: a proof can stop layers 3 and 5 at their external effects.
 
 pub mod api;
 pub mod clock;

@@ -1,4 +1,4 @@
-//! What both kinds of Workspace have in common.
+//! The interface that both kinds of Workspace share.
 
 use kube::Resource;
 
@@ -8,7 +8,7 @@ use super::{
     workspace_ref::WorkspaceKind,
 };
 
-/// What both kinds of Workspace have in common.
+/// The interface that both kinds of Workspace share.
 pub trait AnyWorkspace: Resource<DynamicType = ()> {
     /// The kind, as a Run refers to it.
     const KIND: WorkspaceKind;
@@ -16,7 +16,7 @@ pub trait AnyWorkspace: Resource<DynamicType = ()> {
     /// The fields that both kinds have.
     fn common(&self) -> &WorkspaceSpec;
 
-    /// What is stored of the last check.
+    /// The stored result of the last check.
     fn stored(&self) -> Option<&WorkspaceStatus>;
 }
 

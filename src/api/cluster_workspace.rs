@@ -24,24 +24,24 @@ use super::{
     derive = "PartialEq",
     shortname = "rcws",
     category = "run-operator",
-    doc = "Where the Runs of several namespaces are submitted. It is a Workspace whose Secrets are in the \
-           operator's namespace; namespaceSelector says which namespaces may use it. A Run names it in \
+    doc = "The service that the Runs of several namespaces are submitted to. It is a Workspace whose Secrets are \
+           in the operator's namespace; namespaceSelector selects the namespaces that may use it. A Run names it in \
            spec.workspaceRef with kind: ClusterWorkspace.",
     printcolumn = r#"{"name": "Ready", "type": "string",
         "jsonPath": ".status.conditions[?(@.type==\"Ready\")].status",
         "description": "Whether Runs can be submitted."}"#,
     printcolumn = r#"{"name": "Reason", "type": "string",
         "jsonPath": ".status.conditions[?(@.type==\"Ready\")].reason",
-        "description": "Why the ClusterWorkspace is Ready or not."}"#,
+        "description": "Reason of the Ready condition."}"#,
     printcolumn = r#"{"name": "Version", "type": "string",
         "jsonPath": ".status.serviceVersion",
         "description": "The API version that the service reports."}"#,
     printcolumn = r#"{"name": "Suspended", "type": "boolean", "priority": 1,
         "jsonPath": ".spec.suspend",
-        "description": "Whether spec.suspend holds new submissions."}"#,
+        "description": "Whether spec.suspend blocks new submissions."}"#,
     printcolumn = r#"{"name": "Identity", "type": "string", "priority": 1,
         "jsonPath": ".status.identity",
-        "description": "Who the service says that the token acts for."}"#,
+        "description": "The workspace that the token acts for, as reported by the service."}"#,
     printcolumn = r#"{"name": "Age", "type": "date",
         "jsonPath": ".metadata.creationTimestamp",
         "description": "Time since the object was created."}"#
@@ -52,7 +52,7 @@ use super::{
 ]))]
 #[serde(rename_all = "camelCase")]
 pub struct ClusterWorkspaceSpec {
-    /// What it shares with a Workspace.
+    /// The fields that it shares with a Workspace.
     #[serde(flatten)]
     pub workspace: WorkspaceSpec,
     /// The namespaces whose Runs may use it, by their labels. Unset: none. `{}`: all. A Run of a
@@ -64,11 +64,11 @@ pub struct ClusterWorkspaceSpec {
 }
 
 impl ClusterWorkspaceSpec {
-    /// Whether the Runs of a namespace with these labels may be submitted. No selector allows nobody, an
-    /// empty one everybody.
+    /// Whether the Runs of a namespace with these labels may be submitted. No selector allows none, an
+    /// empty one all.
     ///
     /// # Errors
-    /// A selector that can't be read, which the schema refuses, allows nobody.
+    /// The selector can't be read, which the schema refuses; such a selector allows no namespace.
     pub fn allows(&self, labels: &BTreeMap<String, String>) -> Result<bool, ParseExpressionError> {
         match &self.namespace_selector {
             None => Ok(false),

@@ -10,9 +10,9 @@ use super::time::whole_seconds;
 /// The conditions of a Run and of a Workspace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ConditionType {
-    /// The service gave a runId.
+    /// The service returned a runId.
     Accepted,
-    /// The mirror of the run is fresh.
+    /// The mirror of the run is up to date.
     Synced,
     /// The run has ended, in whatever way.
     Finished,
@@ -20,11 +20,11 @@ pub enum ConditionType {
     Complete,
     /// The run failed, as in a batch/v1 Job.
     Failed,
-    /// What GitOps health waits for.
+    /// The requirement of GitOps health.
     Ready,
     /// The operator is working towards Ready.
     Reconciling,
-    /// The operator can do nothing more by itself.
+    /// Nothing more happens until a person acts.
     Stalled,
     /// The service's API version is one that the contract file accepts.
     VersionVerified,
@@ -52,7 +52,7 @@ impl ConditionType {
 
 macro_rules! reasons {
     ($($(#[$doc:meta])+ $name:ident,)+) => {
-        /// Why a condition holds or not: a closed list, so that people and alerts can rely on it.
+        /// Reason of a condition: a closed list, so that people and alerts can rely on it.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Deserialize, Serialize)]
         pub enum Reason {
             $($(#[$doc])+ $name,)+
@@ -73,27 +73,27 @@ macro_rules! reasons {
 }
 
 reasons! {
-    /// `spec.suspend` holds the submission.
+    /// `spec.suspend` delays the submission.
     Suspended,
     /// The Workspace that the Run refers to doesn't exist.
     WorkspaceNotFound,
-    /// The Workspace is not Ready; its own status says why.
+    /// The Workspace is not Ready; its own status has the reason.
     WorkspaceNotReady,
     /// The Workspace is being deleted and takes no new Runs.
     WorkspaceDeleting,
-    /// The Workspace's `spec.suspend` holds new submissions.
+    /// The Workspace's `spec.suspend` blocks new submissions.
     WorkspaceSuspended,
-    /// The Workspace can't be read as its schema says.
+    /// The Workspace can't be read by its schema.
     WorkspaceInvalid,
-    /// The Run can't be read as its schema says.
+    /// The Run can't be read by its schema.
     RunInvalid,
     /// The ClusterWorkspace's `namespaceSelector` doesn't allow the Run's namespace.
     NamespaceNotAllowed,
     /// A call failed in a way that is retried with the same key.
     Retrying,
-    /// The Workspace's calls are held back: after a 429, by `spec.rateLimit`, or by the many under way.
+    /// The Workspace's calls are delayed: after a 429, by `spec.rateLimit`, or by the limit of calls in flight.
     RateLimited,
-    /// The service gave a runId.
+    /// The service returned a runId.
     Submitted,
     /// The service refused exactly this create for good; the Run has ended.
     CreateRefused,
@@ -107,31 +107,31 @@ reasons! {
     IdempotencyConflict,
     /// 409: the service still works on an earlier create with the key (rules 1 and 9).
     SubmissionInProgress,
-    /// 409 with a code that the contract file doesn't know.
+    /// 409 with a code that is not in the contract file.
     UnknownConflict,
     /// Another final answer of the service.
     Refused,
-    /// A 5xx that the service says not to retry.
+    /// A 5xx with `retryable: false`.
     ServerError,
-    /// A 2xx that can't be read as the contract says.
+    /// A 2xx that can't be read by the contract.
     ContractViolation,
-    /// Whether a run exists can't be learnt any more.
+    /// It can no longer be determined whether a run exists.
     SubmissionUnknown,
     /// The intent on the object belongs to another uid: a restored backup or a copied manifest.
     Restored,
     /// Another live Run holds the same `spec.idempotencyKey`.
     KeyInUse,
-    /// The Workspace stands for another base URL than the one that the Run is pinned to.
+    /// The Workspace has another base URL than the one that the Run is pinned to.
     WorkspaceChanged,
     /// The token acts for another workspace of the service than the one that the Run is pinned to.
     IdentityChanged,
-    /// The spec gives another body than the one of the intent.
+    /// The spec yields another body than that of the intent.
     BodyChanged,
-    /// The service gave another runId than the known one.
+    /// The service returned another runId than the known one.
     RunIdConflict,
     /// The run is at the service.
     Active,
-    /// A cancellation was asked for.
+    /// A cancellation was requested.
     Cancelling,
     /// The service refused the cancellation.
     CancelRefused,
@@ -139,15 +139,15 @@ reasons! {
     Succeeded,
     /// The run failed.
     Failed,
-    /// The run was cancelled as asked.
+    /// The run was cancelled as requested.
     Cancelled,
     /// The run was cancelled, and not by this object.
     CancelledElsewhere,
     /// `activeDeadlineSeconds` passed and the run was cancelled.
     DeadlineExceeded,
-    /// The service doesn't know the run any more.
+    /// The service no longer knows the run.
     RunNotFound,
-    /// The mirror is fresh.
+    /// The mirror is up to date.
     Mirrored,
     /// The service can't be reached, or answers with errors.
     ServiceUnavailable,
@@ -159,7 +159,7 @@ reasons! {
     SecretKeyNotFound,
     /// The operator may not read the Secret.
     SecretForbidden,
-    /// The token is empty, has several lines, or can't stand in a header.
+    /// The token is empty, has several lines, or doesn't fit into a header.
     TokenMalformed,
     /// The token looks like the key of a model provider (rule 6).
     TokenIsProviderKey,
@@ -177,7 +177,7 @@ reasons! {
     WorkspaceMismatch,
     /// The Workspace answered for its token.
     Verified,
-    /// The check is under way.
+    /// The check is in progress.
     Checking,
 }
 
@@ -202,16 +202,16 @@ impl JsonSchema for Reason {
     }
 }
 
-/// What a condition says, before it is merged into a status.
+/// Content of a condition, before it is merged into a status.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConditionUpdate {
-    /// Which condition.
+    /// The condition.
     pub kind: ConditionType,
-    /// `None` takes the condition away: absent is the field's way of saying "does not apply".
+    /// `None` removes the condition: by Kubernetes' convention, absent means that it does not apply.
     pub status: Option<bool>,
-    /// Why.
+    /// The reason.
     pub reason: Reason,
-    /// One sentence that a person can act on. No times or counters: they would make a write each.
+    /// One sentence that a person can act on. No times or counters: each change of one would cost a write.
     pub message: String,
 }
 
@@ -249,12 +249,12 @@ pub fn set(
     }
 }
 
-/// The condition `kind`, if it is there.
+/// The condition `kind`, if it is present.
 pub fn find(conditions: &[Condition], kind: ConditionType) -> Option<&Condition> {
     conditions.iter().find(|c| c.type_ == kind.as_str())
 }
 
-/// Whether the condition `kind` is there and True.
+/// Whether the condition `kind` is present and True.
 pub fn is_true(conditions: &[Condition], kind: ConditionType) -> bool {
     find(conditions, kind).is_some_and(|c| c.status == "True")
 }

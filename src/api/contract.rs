@@ -27,18 +27,18 @@ use rules::check;
 /// The contract file that is compiled in, with its comments.
 pub const BUILTIN: &str = include_str!("../../contract/profile.yaml");
 
-/// What a state of the service means.
+/// Meaning of a state of the service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StateClass {
     /// Waiting to run.
     Pending,
     /// Running.
     Active,
-    /// A cancellation is under way at the service.
+    /// A cancellation is in progress at the service.
     Cancelling,
-    /// Ended well.
+    /// Ended with success.
     Succeeded,
-    /// Ended badly.
+    /// Ended with a failure.
     Failed,
     /// Cancelled.
     Cancelled,
@@ -47,7 +47,7 @@ pub enum StateClass {
 }
 
 impl StateClass {
-    /// The terminal phase that this state stands for, if it is an end.
+    /// The terminal phase of this state, if it is an end.
     pub fn terminal(self) -> Option<Phase> {
         match self {
             Self::Succeeded => Some(Phase::Succeeded),
@@ -58,7 +58,7 @@ impl StateClass {
     }
 }
 
-/// What a problem's code means (rules 8 and 9).
+/// Meaning of a problem's code (rules 8 and 9).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CodeClass {
     /// 409: an approval is missing.
@@ -67,7 +67,7 @@ pub enum CodeClass {
     VersionConflict,
     /// 409: the key was used for another request.
     IdempotencyConflict,
-    /// 409: an earlier request with the key is still being worked on.
+    /// 409: an earlier request with the key is still in progress.
     IdempotencyInProgress,
     /// 404: this run does not exist.
     RunNotFound,
@@ -128,7 +128,7 @@ impl Contract {
         })
     }
 
-    /// What a state means; compared without case.
+    /// Meaning of a state; compared without case.
     pub fn state(&self, state: &str) -> StateClass {
         self.states
             .get(&state.to_lowercase())
@@ -136,7 +136,7 @@ impl Contract {
             .unwrap_or(StateClass::Unmapped)
     }
 
-    /// What a problem's code means (rule 8: codes are compared exactly).
+    /// Meaning of a problem's code (rule 8: codes are compared exactly).
     pub fn code(&self, code: &str) -> CodeClass {
         self.codes.get(code).copied().unwrap_or(CodeClass::Unknown)
     }
@@ -158,17 +158,17 @@ impl Contract {
             })
     }
 
-    /// What changes when `new` takes this file's place, in the order of the file's fields.
+    /// Changes when `new` replaces this file, in the order of the file's fields.
     pub fn changes_to(&self, new: &Self) -> Vec<Change> {
         diff::changes(&self.profile, &new.profile)
     }
 
-    /// The accepted versions, as the file lists them.
+    /// The accepted versions, in the file's order.
     pub fn accepted_versions(&self) -> &[String] {
         &self.profile.version.accepted
     }
 
-    /// Where an answer to `GET /version` names the version.
+    /// Pointers to the version in an answer to `GET /version`.
     pub fn version_pointers(&self) -> &[String] {
         &self.profile.version.pointers
     }
@@ -194,17 +194,17 @@ impl Contract {
         text_at(value, &self.profile.event.state_pointers)
     }
 
-    /// Who the token acts for, in an answer to `GET /workspaces/current`.
+    /// The workspace that the token acts for, in an answer to `GET /workspaces/current`.
     pub fn identity_of(&self, answer: &RawValue) -> Option<String> {
         text_at(answer, &self.profile.workspace.identity_pointers)
     }
 
-    /// Whether the file says where the workspace's identity stands.
+    /// Whether the file has pointers to the workspace's identity.
     pub fn knows_identity(&self) -> bool {
         !self.profile.workspace.identity_pointers.is_empty()
     }
 
-    /// How long the service remembers a key, in seconds.
+    /// Time for which the service remembers a key, in seconds.
     pub fn key_retention_seconds(&self) -> u64 {
         self.profile.key_retention_seconds
     }
@@ -214,12 +214,12 @@ impl Contract {
         self.profile.limits
     }
 
-    /// Bounds of a call's length.
+    /// Limits of a call's duration.
     pub fn timeouts(&self) -> Timeouts {
         self.profile.timeouts
     }
 
-    /// What the keys of model providers begin with (rule 6).
+    /// Prefixes of the keys of model providers (rule 6).
     pub fn provider_key_prefixes(&self) -> &[String] {
         &self.profile.provider_key_prefixes
     }
@@ -237,10 +237,7 @@ fn index<C: Copy + PartialEq, const N: usize>(
                 .insert(normal(word), class)
                 .is_some_and(|earlier| earlier != class)
             {
-                return invalid(
-                    field,
-                    format!("{word:?} stands in two lists; keep it in one"),
-                );
+                return invalid(field, format!("{word:?} is in two lists; keep it in one"));
             }
         }
     }

@@ -1,5 +1,5 @@
-//! What a cluster needs before it can hold Runs: the CRDs and the admission policy, as objects and as
-//! YAML. `crds/` is this, written by `make generate`; a test fails when the two differ.
+//! The CRDs and the admission policy that a cluster needs for Runs, as objects and as YAML. `crds/` is
+//! written from this by `make generate`; a test fails if the two differ.
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
     CustomResourceConversion, CustomResourceDefinition, JSON, JSONSchemaProps,
@@ -14,24 +14,24 @@ use super::{ClusterWorkspace, Run, Workspace, policy};
 /// The first line of every generated file.
 const HEADER: &str = "# Generated from src/api by `make generate`. Do not edit.\n";
 
-/// Why the objects can't be printed.
+/// Error of printing the objects.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// An object has no JSON form.
     #[error("failed to read the fields of {object}")]
     ReadFields {
-        /// Which object.
+        /// The object.
         object: &'static str,
-        /// What the JSON library said.
+        /// The error of the JSON library.
         #[source]
         source: serde_json::Error,
     },
     /// An object has no YAML form.
     #[error("failed to print {object} as YAML")]
     PrintYaml {
-        /// Which object.
+        /// The object.
         object: &'static str,
-        /// What the YAML library said.
+        /// The error of the YAML library.
         #[source]
         source: serde_saphyr::ser::Error,
     },
@@ -84,7 +84,7 @@ fn document<T: Serialize>(object: &'static str, value: &T) -> Result<String, Err
     let mut value =
         serde_json::to_value(value).map_err(|source| Error::ReadFields { object, source })?;
     whole_numbers(&mut value);
-    // One line a text, long or not: a changed word is a changed line.
+    // Each text on one line, however long: a changed word is a changed line.
     let options = serde_saphyr::ser_options! { prefer_block_scalars: false };
     serde_saphyr::to_string_with_options(&value, options)
         .map_err(|source| Error::PrintYaml { object, source })
@@ -96,7 +96,7 @@ fn whole_numbers(value: &mut Value) {
         Value::Object(fields) => fields.values_mut().for_each(whole_numbers),
         Value::Array(items) => items.iter_mut().for_each(whole_numbers),
         Value::Number(number) if number.is_f64() => {
-            // `{:.0}` of a whole float is that number, and rounds any other: only a whole one is taken.
+            // `{:.0}` of a whole float is that number, and rounds any other: only a whole one is converted.
             let whole = number.as_f64().filter(|float| float.fract() == 0.0);
             if let Some(whole) = whole.and_then(|float| format!("{float:.0}").parse::<i64>().ok()) {
                 *value = whole.into();
@@ -110,9 +110,9 @@ fn headed(text: &str) -> String {
     format!("{HEADER}{text}")
 }
 
-/// What the derived CRD still lacks.
+/// Adds the parts that the derived CRD lacks.
 fn finish(mut crd: CustomResourceDefinition) -> CustomResourceDefinition {
-    // What the server would put there: GitOps tools see no difference.
+    // The server's defaults: GitOps tools see no difference.
     crd.spec.names.list_kind = Some(format!("{}List", crd.spec.names.kind));
     crd.spec.conversion = Some(CustomResourceConversion {
         strategy: "None".to_owned(),
@@ -133,10 +133,10 @@ fn finish(mut crd: CustomResourceDefinition) -> CustomResourceDefinition {
     crd
 }
 
-/// Takes `nullable` and titles off, everywhere, and line breaks out of descriptions.
+/// Removes `nullable` and titles everywhere, and line breaks from descriptions.
 ///
-/// An `Option` is a field that may be absent. Were null a value of its own, "unset" would have two
-/// forms, and a rule of immutability would tell one from the other.
+/// An `Option` is a field that may be absent. If null were a value of its own, "unset" would have two
+/// forms, and a rule of immutability would distinguish them.
 fn tidy(schema: &mut JSONSchemaProps) {
     schema.nullable = None;
     schema.title = None;

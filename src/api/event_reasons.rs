@@ -1,8 +1,8 @@
-//! The reasons of the Kubernetes Events that the operator publishes: a closed list, as that of the conditions.
+//! The reasons of the Kubernetes Events that the operator publishes: a closed list, like that of the conditions.
 
 macro_rules! event_reasons {
     ($($(#[$doc:meta])+ $name:ident: $kind:ident, $action:ident,)+) => {
-        /// Why a Kubernetes Event was published. Where a condition says the same it has the same word.
+        /// Reason of a Kubernetes Event. A condition with the same meaning has the same reason.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         pub enum EventReason {
             $($(#[$doc])+ $name,)+
@@ -26,7 +26,7 @@ macro_rules! event_reasons {
                 }
             }
 
-            /// The Event's action: what the operator was about.
+            /// The Event's action.
             pub fn action(self) -> &'static str {
                 match self {
                     $(Self::$name => stringify!($action),)+
@@ -39,9 +39,9 @@ macro_rules! event_reasons {
 /// The two types that an Event can have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum EventKind {
-    /// As it should be.
+    /// Expected.
     Normal,
-    /// Somebody may have to look.
+    /// A person may have to act.
     Warning,
 }
 
@@ -56,23 +56,23 @@ impl EventKind {
 }
 
 event_reasons! {
-    /// `spec.suspend` holds the submission.
+    /// `spec.suspend` delays the submission.
     Suspended: Normal, Submit,
     /// The Workspace that the Run refers to doesn't exist.
     WorkspaceNotFound: Warning, Submit,
-    /// The service gave a runId.
+    /// The service returned a runId.
     Submitted: Normal, Submit,
     /// The run was first seen running.
     Active: Normal, Mirror,
-    /// A call failed in a way that is tried again.
+    /// A call failed and is retried.
     Retrying: Warning, Call,
-    /// The Workspace is another one than that which the run is at: it can't be read or cancelled.
+    /// The Workspace is a different one now, so that the run can't be read or cancelled.
     NotSynced: Warning, Mirror,
-    /// Nothing more happens until somebody acts.
+    /// Nothing more happens until a person acts.
     Stalled: Warning, Reconcile,
-    /// What the Run was stalled by is over.
+    /// The Run is no longer stalled.
     Recovered: Normal, Reconcile,
-    /// A cancellation is under way.
+    /// A cancellation is in progress.
     Cancelling: Normal, Cancel,
     /// The service refused the cancellation.
     CancelRefused: Warning, Cancel,
@@ -80,27 +80,27 @@ event_reasons! {
     Succeeded: Normal, Mirror,
     /// The run failed.
     Failed: Warning, Mirror,
-    /// The run was cancelled as asked.
+    /// The run was cancelled as requested.
     Cancelled: Normal, Cancel,
     /// The run was cancelled, and not by this object.
     CancelledElsewhere: Warning, Mirror,
     /// `activeDeadlineSeconds` passed and the run was cancelled.
     DeadlineExceeded: Warning, Cancel,
-    /// The service doesn't know the run any more.
+    /// The service no longer knows the run.
     RunNotFound: Warning, Mirror,
     /// The service names a state that the contract file doesn't map.
     UnmappedState: Warning, Mirror,
-    /// The object goes and its run stays.
+    /// The finalizer is removed and the run continues.
     Orphaned: Warning, Delete,
-    /// The object goes though its run was only seen to be cancelling.
+    /// The finalizer is removed although the run was only seen cancelling.
     CancelUnconfirmed: Warning, Delete,
-    /// The object has ended and outlives its TTL: it would be created again.
+    /// The object has ended and outlives its TTL: a tool would re-create it.
     TtlIgnored: Normal, Keep,
     /// One of the service's own events.
     ServiceEvent: Normal, Mirror,
     /// The Workspace answered for its token.
     Ready: Normal, Check,
-    /// The Workspace can't be used as it is.
+    /// The Workspace can't be used.
     NotReady: Warning, Check,
     /// The service rejected the Workspace's token.
     CredentialsRejected: Warning, Check,

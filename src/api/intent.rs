@@ -1,4 +1,4 @@
-//! The intent: what a Run's POST will be, written into the object before the first POST.
+//! The intent: the record of a Run's POST, written into the object before the first POST.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -12,7 +12,7 @@ use super::status::{Phase, ResolvedWorkspace};
 pub struct Intent {
     /// The Run that this intent was written for.
     pub uid: String,
-    /// Where the run is submitted.
+    /// The Workspace that the run is submitted to.
     pub workspace: ResolvedWorkspace,
     /// The idempotency key (rule 1).
     pub key: String,
@@ -20,25 +20,25 @@ pub struct Intent {
     pub sha256: String,
     /// The version of the serializer that makes the body.
     pub serializer: u32,
-    /// When the first POST of this key became possible; `keyRetention` counts from here.
+    /// Time at which the first POST of this key became possible; `keyRetention` counts from it.
     pub time: Timestamp,
-    /// The process that alone may POST.
+    /// The only process that may POST.
     pub owner: String,
-    /// Counts takeovers and retries. A refusal speaks of one epoch only.
+    /// Counts takeovers and retries. A refusal belongs to one epoch only.
     pub epoch: i64,
-    /// The retry annotation's value that this epoch serves.
+    /// The retry annotation's value that began this epoch.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry: Option<String>,
-    /// What is left once the Run has ended; a lost status is rebuilt from it without a call.
+    /// The end of the Run; a lost status is rebuilt from it without a call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub end: Option<End>,
 }
 
-/// How a Run ended.
+/// The end of a Run.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct End {
-    /// The service's identifier; absent when the Run ended without a run.
+    /// The service's identifier; absent if the Run ended without a run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run_id: Option<String>,
     /// The terminal phase.
@@ -47,16 +47,16 @@ pub struct End {
     pub reason: super::Reason,
 }
 
-/// The annotation as it stands on an object.
+/// The annotation as stored in an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum IntentRecord {
-    /// No annotation: no POST was ever made for this object, unless somebody took it off.
+    /// No annotation: no POST was ever made for this object, unless it was removed by an edit.
     Absent,
-    /// Written for this very object.
+    /// Written for this same object.
     Own(Box<Intent>),
     /// Written for another uid: a restored backup or a copied manifest.
     Foreign,
-    /// Not readable: edited by somebody.
+    /// Made unreadable by an edit.
     Unreadable,
 }
 

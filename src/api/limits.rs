@@ -1,17 +1,17 @@
-//! How much a field may hold, in the schema and so at most in what the operator writes.
+//! Maximum sizes of fields, in the schema and in the operator's writes.
 //!
-//! The schema counts characters and the operator cuts by bytes, at these figures or below: what it writes
-//! is then never refused, and a Run's status stays under 32 KiB.
+//! The schema counts characters and the operator cuts by bytes, at these figures or below: its writes
+//! are then never refused, and a Run's status stays under 32 KiB.
 
 /// Events kept in the status; the service keeps the rest.
 pub const MAX_EVENTS: usize = 10;
 /// Bytes of an event's data that the status keeps.
 pub const MAX_EVENT_DATA: usize = 512;
-/// Bytes of an event's id. A longer one can't be kept, and so not be resumed from.
+/// Bytes of an event's id. A longer one can't be stored, so a stream can't resume from it.
 pub const MAX_EVENT_ID: usize = 256;
 /// Bytes of an event's type.
 pub const MAX_EVENT_TYPE: usize = 128;
-/// Bytes of the service's word for a state.
+/// Bytes of the service's name of a state.
 pub const MAX_STATE: usize = 256;
 /// Bytes of a runId. It is an identifier: a longer one is refused, not cut.
 pub const MAX_RUN_ID: usize = 512;
@@ -55,6 +55,6 @@ pub const MAX_UID: usize = 64;
 pub const MAX_CONDITIONS: usize = 10;
 /// Characters of a condition's reason.
 pub const MAX_REASON: usize = 64;
-/// Seconds of the longest deadline and of the longest time to live: 100 years, far inside what a
-/// timestamp can hold.
+/// Seconds of the longest deadline and of the longest time to live: 100 years, far below the
+/// maximum of a timestamp.
 pub const MAX_SECONDS: i64 = 100 * 365 * 24 * 3600;

@@ -1,7 +1,7 @@
-//! The `ValidatingAdmissionPolicy` installed beside the CRDs: the second fence around
+//! The `ValidatingAdmissionPolicy` installed with the CRDs: the second check that protects
 //! `spec.workload`.
 //!
-//! A CRD's rule sees the keys of an object as far as its schema names them, and `workload` is open:
+//! A CRD's rule compares only the keys that its schema names, and `workload` is open:
 //! `{image, a: 1}` and `{image, b: 1}` are equal to it. A policy compares the objects as they are.
 
 use k8s_openapi::api::admissionregistration::v1::{
@@ -33,7 +33,7 @@ pub fn policy() -> ValidatingAdmissionPolicy {
             match_constraints: Some(MatchResources {
                 match_policy: Some("Equivalent".to_owned()),
                 resource_rules: Some(vec![updates_of_runs]),
-                // What the server would put there: GitOps tools see no difference.
+                // The server's defaults: GitOps tools see no difference.
                 namespace_selector: Some(LabelSelector::default()),
                 object_selector: Some(LabelSelector::default()),
                 exclude_resource_rules: None,
@@ -51,7 +51,7 @@ pub fn policy() -> ValidatingAdmissionPolicy {
     }
 }
 
-/// What puts the policy in force, in every namespace.
+/// The binding that puts the policy in force in every namespace.
 pub fn binding() -> ValidatingAdmissionPolicyBinding {
     ValidatingAdmissionPolicyBinding {
         metadata: named(),

@@ -1,4 +1,4 @@
-//! The `Run` resource: what a user asks for.
+//! The `Run` resource: one run, as requested by a user.
 
 use super::workspace_ref::WorkspaceRef;
 use kube::CustomResource;
@@ -11,9 +11,9 @@ use super::{
     workload::Workload,
 };
 
-/// What to run, where, and what to do when it ends or is deleted.
-// No field has a schema default: GitOps tools would report it as drift. The methods below supply what
-// an unset field means, and the status shows what is in force.
+/// The workload, the Workspace, and the handling of the end and of a deletion.
+// No field has a schema default: GitOps tools would report it as drift. The methods below return the
+// defaults of unset fields, and the status shows the values in force.
 #[derive(CustomResource, Clone, Debug, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[kube(
     group = "run-operator.dev",
@@ -40,13 +40,13 @@ use super::{
         "description": "The state as the service names it."}"#,
     printcolumn = r#"{"name": "Ready", "type": "string",
         "jsonPath": ".status.conditions[?(@.type==\"Ready\")].status",
-        "description": "Whether the run got as far as spec.readyWhen says."}"#,
+        "description": "Whether the run has reached the point that spec.readyWhen names."}"#,
     printcolumn = r#"{"name": "Reason", "type": "string",
         "jsonPath": ".status.conditions[?(@.type==\"Ready\")].reason",
-        "description": "Why the Run is Ready or not."}"#,
+        "description": "Reason of the Ready condition."}"#,
     printcolumn = r#"{"name": "Synced", "type": "string",
         "jsonPath": ".status.conditions[?(@.type==\"Synced\")].status",
-        "description": "Whether State is what the service last said; False: it is older, and the condition says why."}"#,
+        "description": "Whether State is up to date. False: it is older; the Synced condition has the reason."}"#,
     printcolumn = r#"{"name": "Run ID", "type": "string", "priority": 1,
         "jsonPath": ".status.runId",
         "description": "The service's identifier of the run."}"#,
@@ -68,8 +68,8 @@ pub struct RunSpec {
     /// same namespace. Immutable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workspace_ref: Option<WorkspaceRef>,
-    /// What to run, handed to the service as it is. `image` is required; other fields are the
-    /// service's. Its size is bounded by the API server (1.5 MiB for the whole object) and by the
+    /// The workload, sent to the service unchanged. `image` is required; other fields are defined by the
+    /// service. Its size is bounded by the API server (1.5 MiB for the whole object) and by the
     /// service. The API server rounds whole numbers beyond 64 bits and makes 1.0 a 1: write such
     /// values as strings. Immutable.
     #[schemars(schema_with = "schema::workload")]
@@ -82,11 +82,10 @@ pub struct RunSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = limits::MAX_PLACE), regex(pattern = schema::NO_CONTROL))]
     pub region: Option<String>,
-    /// Holds the submission while it is true. Once the Run is submitted it can't be set to true.
+    /// Delays the submission while it is true. Once the Run is submitted it can't be set to true.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub suspend: Option<bool>,
-    /// Cancels the run and keeps the object. One-way: true can't be taken back. Leave it out
-    /// otherwise.
+    /// Cancels the run and keeps the object. Can't be changed once it is true; otherwise leave it unset.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cancel: Option<bool>,
     /// Seconds after the submission at which the run is cancelled and the Run fails with
@@ -95,40 +94,41 @@ pub struct RunSpec {
     #[schemars(range(min = 1, max = limits::MAX_SECONDS))]
     pub active_deadline_seconds: Option<i64>,
     /// Seconds after its end at which the object is deleted; 0 is at once. Unset: never. An object that
-    /// Argo CD, Flux or Helm would create again, and so run again, stays and says so.
+    /// Argo CD, Flux or Helm would re-create, and so run again, is not deleted; its Finished condition
+    /// shows that.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0))]
     pub ttl_seconds_after_finished: Option<i32>,
-    /// What a deletion of the object does to its run. `Cancel`, which is what unset means: the run is
-    /// cancelled, and the object stays until the run is seen to have ended. `Orphan`: the object goes
-    /// at once and the run goes on.
+    /// Effect of the object's deletion on its run. `Cancel`, the default: the run is cancelled, and the
+    /// object stays until the run is seen to have ended. `Orphan`: the object is deleted at once and the
+    /// run continues.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "DeletionPolicy")]
     pub deletion_policy: Option<DeletionPolicy>,
-    /// What the Ready condition, and so GitOps health, waits for. `Succeeded`, which is what unset
-    /// means: the run has succeeded. `Accepted`: the service has accepted the run.
+    /// Requirement of the Ready condition, and so of GitOps health. `Succeeded`, the default: the run has
+    /// succeeded. `Accepted`: the service has accepted the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "ReadyWhen")]
     pub ready_when: Option<ReadyWhen>,
     /// The idempotency key, scoped by namespace: visible ASCII, at most 255 characters. Unset: the
-    /// object's uid. With a key of one's own, an object that is created again finds its earlier run,
-    /// whatever became of it, for as long as the service remembers the key. Immutable.
+    /// object's uid. If set, an object that is created again gets its earlier run, in whatever state,
+    /// for as long as the service remembers the key. Immutable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = limits::MAX_KEY), regex(pattern = schema::VISIBLE_ASCII))]
     pub idempotency_key: Option<String>,
 }
 
-/// What happens to the run when its object is deleted.
+/// Effect of an object's deletion on its run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 pub enum DeletionPolicy {
     /// The run is cancelled, and the object stays until it is seen to have ended.
     #[default]
     Cancel,
-    /// The object goes at once and the run goes on.
+    /// The object is deleted at once and the run continues.
     Orphan,
 }
 
-/// What the Ready condition waits for.
+/// Requirement of the Ready condition.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 pub enum ReadyWhen {
     /// Ready when the run has succeeded.
@@ -157,29 +157,29 @@ impl RunSpec {
         self.region.as_deref().unwrap_or(names::AUTO)
     }
 
-    /// Whether the submission is held.
+    /// Whether the submission is suspended.
     pub fn suspended(&self) -> bool {
         self.suspend.unwrap_or_default()
     }
 
-    /// Whether the user asked for the run's cancellation.
+    /// Whether the user requested the run's cancellation.
     pub fn cancelled(&self) -> bool {
         self.cancel.unwrap_or_default()
     }
 
-    /// What a deletion does, as in force.
+    /// The deletion policy in force.
     pub fn deletion_policy(&self) -> DeletionPolicy {
         self.deletion_policy.unwrap_or_default()
     }
 
-    /// What Ready waits for, as in force.
+    /// The requirement of Ready in force.
     pub fn ready_when(&self) -> ReadyWhen {
         self.ready_when.unwrap_or_default()
     }
 }
 
 impl Run {
-    /// Whether the stored status says that the Run has ended.
+    /// Whether the Run has ended, by its stored status.
     pub fn ended(&self) -> bool {
         let phase = self.status.as_ref().and_then(|status| status.phase);
         phase.is_some_and(Phase::terminal)

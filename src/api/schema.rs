@@ -1,4 +1,4 @@
-//! The parts of the CRDs' schema that attributes can't say: CEL rules, patterns, and two fields
+//! The parts of the CRDs' schema that attributes can't express: CEL rules, patterns, and two fields
 //! written by hand.
 
 use kube::core::{Reason, Rule};
@@ -6,7 +6,7 @@ use schemars::{Schema, SchemaGenerator, json_schema};
 
 use super::limits;
 
-/// Visible ASCII: what can stand in a header's value without a doubt.
+/// Visible ASCII: safe in every header's value.
 pub(super) const VISIBLE_ASCII: &str = "^[!-~]+$";
 /// Anything but control characters.
 pub(super) const NO_CONTROL: &str = r"^[^\x00-\x1F\x7F]+$";
@@ -20,7 +20,7 @@ pub(super) const SECRET_KEY: &str = r"^[-._a-zA-Z0-9]+$";
 pub(super) const BASE_URL: &str = r"^https?://([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?(/[A-Za-z0-9._~!$&'()*+,;=:@%-]*)*$";
 
 /// `field` keeps its value, and an unset one stays unset: without the `has` forms a transition rule
-/// would let unset → set pass. `instead` says what to do.
+/// would let unset → set pass. `instead` is the remedy.
 pub(super) fn immutable(field: &str, instead: &str) -> Rule {
     let rule = format!(
         "has(self.{field}) == has(oldSelf.{field}) && (!has(self.{field}) || self.{field} == oldSelf.{field})"
@@ -32,8 +32,8 @@ pub(super) fn immutable(field: &str, instead: &str) -> Rule {
     )
 }
 
-/// The first of the three fences around `workload`. It can't see an unknown key swapped for another;
-/// the [admission policy](super::policy) can, and the body's hash in the intent has the last word.
+/// The first of the three checks that protect `workload`. It can't detect an unknown key swapped for another;
+/// the [admission policy](super::policy) can, and the body's hash in the intent is checked last.
 pub(super) fn immutable_workload() -> Rule {
     refuse(
         "workload",
@@ -42,11 +42,11 @@ pub(super) fn immutable_workload() -> Rule {
     )
 }
 
-/// What both fences around `workload` say.
+/// Message of both admission checks of `workload`.
 pub(super) const WORKLOAD_MESSAGE: &str =
     "workload is immutable: create a new Run, with another name, for another workload";
 
-/// `cancel` goes from unset or false to true, and never back.
+/// `cancel` changes from unset or false to true, and never back.
 pub(super) fn one_way_cancel() -> Rule {
     refuse(
         "cancel",
@@ -55,8 +55,8 @@ pub(super) fn one_way_cancel() -> Rule {
     )
 }
 
-/// `suspend` can't be set once there is a runId. A rule of the root, for it looks at the status; and
-/// a transition, for else the write of the runId to a Run created suspended would be refused too.
+/// `suspend` can't be set once there is a runId. A rule of the root, since it reads the status; and
+/// a transition, since otherwise the write of the runId to a Run created suspended would be refused too.
 pub(super) fn suspend_before_submission() -> Rule {
     refuse(
         "spec.suspend",
@@ -64,13 +64,13 @@ pub(super) fn suspend_before_submission() -> Rule {
          || !(has(self.spec.suspend) && self.spec.suspend) \
          || (has(oldSelf.spec.suspend) && oldSelf.spec.suspend)"
             .to_owned(),
-        "suspend is immutable once the Run is submitted, for it only holds the submission: \
+        "suspend is immutable once the Run is submitted, since it only delays the submission: \
          set cancel: true to end the run",
     )
 }
 
-/// `field` of the status, once written, stays. It leans on the status default: a write that drops the
-/// whole status has one again, without the field, and is refused.
+/// `field` of the status, once written, stays. Depends on the status default: a write that drops the
+/// whole status gets the default, without the field, and is refused.
 pub(super) fn write_once(field: &str, instead: &str) -> Rule {
     let rule =
         format!("!has(oldSelf.{field}) || (has(self.{field}) && self.{field} == oldSelf.{field})");
@@ -88,14 +88,14 @@ fn refuse(field: &str, rule: String, message: &str) -> Rule {
         .reason(Reason::FieldValueForbidden)
 }
 
-/// `spec.workload`: an image, and whatever else the service takes.
+/// `spec.workload`: an image, and any other fields of the service.
 pub(super) fn workload(_: &mut SchemaGenerator) -> Schema {
     json_schema!({
         "type": "object",
         "required": ["image"],
         "properties": {
             "image": {
-                "description": "The image to run, as the service takes it. At most 2048 characters.",
+                "description": "The image to run, in the service's notation. At most 2048 characters.",
                 "type": "string",
                 "minLength": 1,
                 "maxLength": limits::MAX_IMAGE,
@@ -105,7 +105,7 @@ pub(super) fn workload(_: &mut SchemaGenerator) -> Schema {
     })
 }
 
-/// metav1.LabelSelector with texts and sizes of our own, and with what can't be meant refused.
+/// metav1.LabelSelector with our own texts and sizes, and with meaningless values refused.
 pub(super) fn label_selector(_: &mut SchemaGenerator) -> Schema {
     json_schema!({
         "type": "object",
@@ -143,7 +143,7 @@ pub(super) fn label_selector(_: &mut SchemaGenerator) -> Schema {
                             "enum": ["In", "NotIn", "Exists", "DoesNotExist"],
                         },
                         "values": {
-                            "description": "What In and NotIn compare with. At most 32.",
+                            "description": "Values that In and NotIn compare with. At most 32.",
                             "type": "array",
                             "maxItems": limits::MAX_SELECTOR_TERMS,
                             "x-kubernetes-list-type": "atomic",
@@ -158,7 +158,7 @@ pub(super) fn label_selector(_: &mut SchemaGenerator) -> Schema {
                         "values",
                         "(self.operator in ['In', 'NotIn']) == (has(self.values) && size(self.values) > 0)"
                             .to_owned(),
-                        "values can't be so: In and NotIn need values, Exists and DoesNotExist take none",
+                        "values don't fit the operator: In and NotIn need values, Exists and DoesNotExist take none",
                     )],
                 },
             },
@@ -166,7 +166,7 @@ pub(super) fn label_selector(_: &mut SchemaGenerator) -> Schema {
     })
 }
 
-/// The conditions of either kind: metav1.Condition with texts and sizes of our own.
+/// The conditions of either kind: metav1.Condition with our own texts and sizes.
 pub(super) fn conditions(_: &mut SchemaGenerator) -> Schema {
     json_schema!({
         "type": "array",
@@ -174,43 +174,42 @@ pub(super) fn conditions(_: &mut SchemaGenerator) -> Schema {
         "x-kubernetes-list-type": "map",
         "x-kubernetes-list-map-keys": ["type"],
         "items": {
-            "description": "One thing that holds, does not hold, or is not known.",
+            "description": "A condition that is true, false or unknown.",
             "type": "object",
             "required": ["type", "status", "lastTransitionTime", "reason", "message"],
             "properties": {
                 "type": {
-                    "description": "What the condition is about, a CamelCase word.",
+                    "description": "Type of the condition, a CamelCase word.",
                     "type": "string",
                     "minLength": 1,
                     "maxLength": limits::MAX_REASON,
                 },
                 "status": {
-                    "description": "True: it holds. False: it does not. Unknown: it can't be told.",
+                    "description": "True, False or Unknown.",
                     "type": "string",
                     "enum": ["True", "False", "Unknown"],
                 },
                 "observedGeneration": {
-                    "description": "The generation of the spec that the condition speaks of. Older than \
-                                    metadata.generation: not yet looked at again.",
+                    "description": "The generation of the spec that the condition is based on. Older than \
+                                    metadata.generation: the present spec is not yet reconciled.",
                     "type": "integer",
                     "format": "int64",
                     "minimum": 0,
                 },
                 "lastTransitionTime": {
-                    "description": "When the status last changed.",
+                    "description": "Time of the last change of the status.",
                     "type": "string",
                     "format": "date-time",
                 },
                 "reason": {
-                    "description": "Why, a CamelCase word of a fixed list that alerts can rely on.",
+                    "description": "Reason, a CamelCase word of a fixed list that alerts can rely on.",
                     "type": "string",
                     "minLength": 1,
                     "maxLength": limits::MAX_REASON,
                     "pattern": "^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$",
                 },
                 "message": {
-                    "description": "Why, one sentence for a person, with what to do where there is \
-                                    something to do.",
+                    "description": "Explanation for a person, with the remedy if a person has to act.",
                     "type": "string",
                     "maxLength": limits::MAX_MESSAGE,
                 },

@@ -1,4 +1,4 @@
-//! The status of a `Run`: what the operator knows of its run.
+//! The status of a `Run`: the observed state of its run.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use schemars::JsonSchema;
@@ -8,7 +8,7 @@ pub use super::limits::{MAX_EVENT_DATA, MAX_EVENTS};
 use super::workspace_ref::WorkspaceKind;
 use super::{limits, schema};
 
-/// What is known of the run.
+/// Observed state of the run.
 // Bounded: under 32 KiB whatever the service sends (`limits`).
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -17,14 +17,14 @@ use super::{limits, schema};
     schema::write_once("workspace", "create a new Run for another Workspace")
 ]))]
 pub struct RunStatus {
-    /// The generation of the spec that this status speaks of; -1 before the first look.
+    /// The generation of the spec that this status is based on; -1 before the first reconcile.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = -1))]
     pub observed_generation: Option<i64>,
     /// The operator's summary. `Pending`: the service has not accepted the run yet. `Active`: the run is
-    /// at the service. `Cancelling`: a cancellation was asked for and the run is not seen to have
-    /// ended. `Succeeded`, `Failed`, `Cancelled`: the run has ended so; `Failed` also when the service
-    /// does not know it any more.
+    /// at the service. `Cancelling`: a cancellation was requested and the run is not seen to have
+    /// ended. `Succeeded`, `Failed`, `Cancelled`: the run has ended in this way; `Failed` also if the
+    /// service no longer knows it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Phase")]
     pub phase: Option<Phase>,
@@ -48,29 +48,29 @@ pub struct RunStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = limits::MAX_PLACE))]
     pub region: Option<String>,
-    /// Where the run was submitted. Written once.
+    /// The Workspace that the run was submitted to. Written once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workspace: Option<ResolvedWorkspace>,
-    /// When the service accepted the run.
+    /// Time at which the service accepted the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub submission_time: Option<Time>,
-    /// When the run was first seen to be running.
+    /// Time at which the run was first seen running.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub start_time: Option<Time>,
-    /// When the run was seen to have ended.
+    /// Time at which the run was seen to have ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub completion_time: Option<Time>,
-    /// When the service last accepted a cancellation.
+    /// Time at which the service last accepted a cancellation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cancel_accepted_time: Option<Time>,
-    /// When the service was last read; written along with a change, never alone.
+    /// Time at which the run was last read; written only along with a change.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_sync_time: Option<Time>,
-    /// The value of the annotation `run-operator.dev/retry` that was last acted on.
+    /// The value of the annotation `run-operator.dev/retry` that was last handled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = limits::MAX_RETRY))]
     pub handled_retry: Option<String>,
-    /// The `X-Request-ID` of the latest answer that mattered, for support.
+    /// The `X-Request-ID` of the latest relevant answer, for support.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = limits::MAX_REQUEST_ID))]
     pub request_id: Option<String>,
@@ -78,24 +78,24 @@ pub struct RunStatus {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = limits::MAX_EVENTS), extend("x-kubernetes-list-type" = "atomic"))]
     pub events: Vec<EventRecord>,
-    /// How many events were received in all.
+    /// Number of events received in total.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0))]
     pub event_count: Option<i64>,
-    /// The id of the last event received: where the event stream resumes.
+    /// The id of the last event received; the event stream resumes after it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = limits::MAX_EVENT_ID))]
     pub last_event_id: Option<String>,
-    /// The latest error; absent when the last call went well.
+    /// The latest error; absent if the last call succeeded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_error: Option<LastError>,
-    /// The answer that ended the submission, if one did. A retry withdraws it.
+    /// The answer that ended the submission, if one did. A retry removes it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub refusal: Option<Refusal>,
-    /// What holds: Accepted (the service gave a runId), Synced (this status is fresh), Finished (the run
-    /// has ended, in whatever way), Complete (it succeeded), Failed (it failed), Ready (what GitOps
-    /// health waits for), Reconciling (the operator is working towards Ready), Stalled (it can do
-    /// nothing more by itself).
+    /// The conditions: Accepted (the service returned a runId), Synced (this status is up to date), Finished
+    /// (the run has ended, in whatever way), Complete (it succeeded), Failed (it failed), Ready (the
+    /// requirement of GitOps health), Reconciling (the operator is working towards Ready), Stalled (a
+    /// person has to act).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "schema::conditions")]
     pub conditions: Vec<Condition>,
@@ -108,11 +108,11 @@ pub enum Phase {
     Pending,
     /// The run is at the service. A state that the contract file does not map is Active too.
     Active,
-    /// A cancellation was asked for and the run is not seen to have ended.
+    /// A cancellation was requested and the run is not seen to have ended.
     Cancelling,
     /// The run succeeded.
     Succeeded,
-    /// The run failed, or the service does not know it any more.
+    /// The run failed, or the service no longer knows it.
     Failed,
     /// The run was cancelled.
     Cancelled,
@@ -128,7 +128,7 @@ impl Phase {
     }
 }
 
-/// Where a Run is or was submitted.
+/// The Workspace that a Run is or was submitted to.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ResolvedWorkspace {
@@ -143,7 +143,7 @@ pub struct ResolvedWorkspace {
     /// The base URL in force, version segment included.
     #[schemars(length(max = limits::MAX_BASE_URL))]
     pub base_url: String,
-    /// Who the service says that the token acts for; absent when it does not say.
+    /// The workspace of the service that the token acts for; absent if the service doesn't report it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = limits::MAX_IDENTITY))]
     pub identity: Option<String>,
@@ -160,7 +160,7 @@ pub struct EventRecord {
     #[serde(rename = "type")]
     #[schemars(length(max = limits::MAX_EVENT_TYPE))]
     pub kind: String,
-    /// When the operator received it.
+    /// Time at which the operator received it.
     pub time: Time,
     /// The first 512 bytes of its data.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -172,11 +172,11 @@ pub struct EventRecord {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct LastError {
-    /// The service's stable code for the error, or the operator's word for an error without one.
+    /// The service's stable code for the error, or the operator's code for an error without one.
     // Rule 8.
     #[schemars(length(max = limits::MAX_CODE))]
     pub code: String,
-    /// The HTTP status, where there was an answer.
+    /// The HTTP status, if there was an answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 100, max = 999))]
     pub http_status: Option<i32>,
@@ -184,17 +184,17 @@ pub struct LastError {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = limits::MAX_REQUEST_ID))]
     pub request_id: Option<String>,
-    /// Whether the operator tries again by itself.
+    /// Whether the operator retries automatically.
     pub retryable: bool,
-    /// What went wrong, for a person.
+    /// Description of the error, for a person.
     #[schemars(length(max = limits::MAX_MESSAGE))]
     pub message: String,
-    /// When it happened.
+    /// Time of the error.
     pub time: Time,
     /// Consecutive failed attempts.
     #[schemars(range(min = 0))]
     pub attempts: i64,
-    /// When the next attempt is due; absent when none is planned.
+    /// Time of the next attempt; absent if none is planned.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next_attempt: Option<Time>,
 }
@@ -203,12 +203,12 @@ pub struct LastError {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Refusal {
-    /// Why, one of the reasons of the conditions.
+    /// One of the reasons of the conditions.
     pub reason: super::Reason,
     /// Whether it is proved that the service made no run for this object.
     pub not_created: bool,
-    /// Which attempt at a submission it answers: a retry, or another process that takes over, starts
-    /// the next one.
+    /// Number of the submission that it answers: a retry, or another process that takes over, starts the
+    /// next one.
     // An intent of another epoch is not refused.
     #[schemars(range(min = 0))]
     pub epoch: i64,

@@ -1,7 +1,8 @@
-//! `spec.workload` as the API server gave it: text, not a tree.
+//! `spec.workload` as received from the API server: text, not a tree.
 //!
-//! A workload may nest as deep as the API server takes, and hold a million small values. As a tree it would cost a
-//! hundred times its text, and a parser that bounds the depth would refuse it; nothing here needs more than the text.
+//! A workload may be nested as deeply as the API server accepts, and contain a million small values. As a tree it would
+//! cost a hundred times its text, and a parser that bounds the depth would refuse it; nothing here needs more than the
+//! text.
 
 use std::fmt;
 use std::sync::Arc;
@@ -21,7 +22,7 @@ impl Workload {
         &self.0
     }
 
-    /// Uses the text of `other` where both say the same, so that many versions of one object hold it once.
+    /// Uses the text of `other` if both are equal, so that many versions of one object store it once.
     pub fn share(&mut self, other: &Self) {
         if self == other {
             self.0 = Arc::clone(&other.0);
@@ -35,7 +36,7 @@ impl From<Map<String, Value>> for Workload {
     }
 }
 
-/// Takes a JSON object of any depth, without decoding it.
+/// Accepts a JSON object of any depth, without decoding it.
 impl<'de> Deserialize<'de> for Workload {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let raw = Box::<RawValue>::deserialize(deserializer)?;
@@ -54,7 +55,7 @@ impl Serialize for Workload {
     }
 }
 
-/// Shows its size alone: what is in it is the user's.
+/// Shows only its size: the content is the user's.
 impl fmt::Debug for Workload {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Workload({} bytes)", self.0.len())

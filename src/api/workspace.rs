@@ -1,4 +1,4 @@
-//! The `Workspace` resource: where Runs are submitted and with which token.
+//! The `Workspace` resource: the service that Runs are submitted to, and the token.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::CustomResource;
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{limits, names, schema, status::LastError};
 
-/// Where the Runs of a namespace are submitted, and the Secret that holds the token.
+/// The service that the Runs of a namespace are submitted to, and the Secret with the token.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[kube(
     group = "run-operator.dev",
@@ -19,23 +19,23 @@ use super::{limits, names, schema, status::LastError};
     derive = "PartialEq",
     shortname = "rws",
     category = "run-operator",
-    doc = "Where the Runs of a namespace are submitted, and the Secret that holds the token for it. \
+    doc = "The service that the Runs of a namespace are submitted to, and the Secret with the token. \
            Runs wait until their Workspace is Ready.",
     printcolumn = r#"{"name": "Ready", "type": "string",
         "jsonPath": ".status.conditions[?(@.type==\"Ready\")].status",
         "description": "Whether Runs can be submitted."}"#,
     printcolumn = r#"{"name": "Reason", "type": "string",
         "jsonPath": ".status.conditions[?(@.type==\"Ready\")].reason",
-        "description": "Why the Workspace is Ready or not."}"#,
+        "description": "Reason of the Ready condition."}"#,
     printcolumn = r#"{"name": "Version", "type": "string",
         "jsonPath": ".status.serviceVersion",
         "description": "The API version that the service reports."}"#,
     printcolumn = r#"{"name": "Suspended", "type": "boolean", "priority": 1,
         "jsonPath": ".spec.suspend",
-        "description": "Whether spec.suspend holds new submissions."}"#,
+        "description": "Whether spec.suspend blocks new submissions."}"#,
     printcolumn = r#"{"name": "Identity", "type": "string", "priority": 1,
         "jsonPath": ".status.identity",
-        "description": "Who the service says that the token acts for."}"#,
+        "description": "The workspace that the token acts for, as reported by the service."}"#,
     printcolumn = r#"{"name": "Age", "type": "date",
         "jsonPath": ".metadata.creationTimestamp",
         "description": "Time since the object was created."}"#
@@ -59,25 +59,25 @@ pub struct WorkspaceSpec {
     // Rule 4.
     #[schemars(length(min = 1, max = limits::MAX_WORKSPACE_ID), regex(pattern = schema::VISIBLE_ASCII))]
     pub workspace_id: Option<String>,
-    /// The Secret that holds the token: of a Workspace in its own namespace, of a ClusterWorkspace in the
+    /// The Secret with the token: of a Workspace in its own namespace, of a ClusterWorkspace in the
     /// operator's. Unset: `run-operator-token`, key `token`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub token_secret_ref: Option<SecretKeyRef>,
     /// A Secret, in the same namespace as the token's, with a CA bundle in PEM, for a service with a
-    /// private CA. Unset: the certificate authorities that the operator trusts anyway.
+    /// private CA. Unset: the certificate authorities that the operator trusts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ca_secret_ref: Option<SecretKeyRef>,
-    /// Bounds the calls made for this Workspace. Unset: 32 at the same time, and the service's own bound,
-    /// which is heeded (429 and `Retry-After`).
+    /// Limits the rate of the calls for this Workspace's Runs, in addition to 32 calls in flight and to the
+    /// service's own limit (429 and `Retry-After`). Unset: only those two apply.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate_limit: Option<RateLimit>,
-    /// Holds every submission of this Workspace; runs already submitted go on being mirrored.
+    /// Blocks every submission of this Workspace; runs already submitted are still mirrored.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub suspend: Option<bool>,
 }
 
 /// A key of a Secret.
-// There is no namespace field, on purpose: a Workspace can't reach into another namespace.
+// There is no namespace field, on purpose: a Workspace can't refer to another namespace.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-map-type" = "atomic"))]
@@ -99,17 +99,17 @@ pub struct RateLimit {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 1000))]
     pub requests_per_second: Option<i32>,
-    /// Requests that may be made at once after a quiet time, 1 to 10000. Unset: 40.
+    /// Requests that may be made at once after an idle time, 1 to 10000. Unset: 40.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 10000))]
     pub burst: Option<i32>,
 }
 
-/// What is known of the Workspace.
+/// Observed state of the Workspace.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct WorkspaceStatus {
-    /// The generation of the spec that this status speaks of; -1 before the first look.
+    /// The generation of the spec that this status is based on; -1 before the first reconcile.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = -1))]
     pub observed_generation: Option<i64>,
@@ -121,7 +121,7 @@ pub struct WorkspaceStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = limits::MAX_SERVICE_VERSION))]
     pub service_version: Option<String>,
-    /// Who the service says that the token acts for.
+    /// The workspace of the service that the token acts for, as reported by the service.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = limits::MAX_IDENTITY))]
     pub identity: Option<String>,
@@ -129,16 +129,16 @@ pub struct WorkspaceStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = limits::MAX_RECORD))]
     pub record: Option<String>,
-    /// The latest error; absent when the last check went well.
+    /// The latest error; absent if the last check succeeded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_error: Option<LastError>,
-    /// The `X-Request-ID` of the latest answer that mattered, for support.
+    /// The `X-Request-ID` of the latest relevant answer, for support.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = limits::MAX_REQUEST_ID))]
     pub request_id: Option<String>,
-    /// What holds: `VersionVerified` (the service's API version is accepted), Authenticated (it accepted
-    /// the token and named its workspace), Ready (Runs can be submitted), Reconciling (the operator is
-    /// working towards Ready), Stalled (it can do nothing more by itself).
+    /// The conditions: `VersionVerified` (the service's API version is accepted), Authenticated (the service
+    /// accepted the token and named its workspace), Ready (Runs can be submitted), Reconciling (the operator
+    /// is working towards Ready), Stalled (a person has to act).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "schema::conditions")]
     pub conditions: Vec<Condition>,

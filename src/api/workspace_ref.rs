@@ -1,4 +1,4 @@
-//! Which Workspace a Run refers to, and its name in the process.
+//! The Workspace that a Run refers to, and its name in the process.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -10,8 +10,7 @@ use super::{limits, schema};
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-map-type" = "atomic"))]
 pub struct WorkspaceRef {
-    /// `Workspace`, which is what unset means: one of the Run's own namespace. `ClusterWorkspace`: one
-    /// that namespaces share.
+    /// `Workspace`, the default: one in the Run's own namespace. `ClusterWorkspace`: one that namespaces share.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "WorkspaceKind")]
     pub kind: Option<WorkspaceKind>,
@@ -58,7 +57,7 @@ pub struct WorkspaceKey {
 }
 
 impl WorkspaceKey {
-    /// How a message about this Workspace names an object of `namespace`: in full where several use it.
+    /// Name of an object of `namespace` in a message about this Workspace: with its namespace if several use it.
     pub fn naming(&self, namespace: &str, name: &str) -> String {
         if self.namespace.is_empty() {
             format!("{namespace}/{name}")

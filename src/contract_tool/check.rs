@@ -147,11 +147,11 @@ fn for_people(base_url: &BaseUrl, source: &Source, findings: &[Finding]) -> Stri
     let count = |verdict| findings.iter().filter(|f| f.verdict == verdict).count();
     let (failed, untried) = (count(Verdict::Fail), count(Verdict::Note));
     let _ = match (failed, untried) {
-        (0, _) => writeln!(text, "The public part is as the contract says."),
-        (failed, 0) => writeln!(text, "Not as the contract says: {failed}."),
+        (0, _) => writeln!(text, "The public part matches the contract."),
+        (failed, 0) => writeln!(text, "Against the contract: {failed}."),
         (failed, untried) => writeln!(
             text,
-            "Not as the contract says: {failed}. Not tried: {untried}."
+            "Against the contract: {failed}. Not tried: {untried}."
         ),
     };
     text

@@ -56,9 +56,9 @@ fn reached(answer: &RawAnswer) -> Finding {
             "Redirects are not followed: name the address that it leads to in the base URL, or correct the scheme."
         }
         401 | 403 => {
-            "It must be public (rule 3): ask the service's operators, or whoever runs the proxy before it."
+            "It must be public (rule 3): ask the service's operators, or those of a proxy in front of it."
         }
-        404 | 405 => "Check the base URL: it must hold the version segment, such as /api/v1.",
+        404 | 405 => "Check the base URL: it must contain the version segment, such as /api/v1.",
         429 | 500..=599 => "Try again later; then ask the service's operators.",
         _ => "Check the base URL.",
     };
@@ -81,7 +81,7 @@ fn of_document(answer: &RawAnswer, contract: &Contract) -> Vec<Finding> {
     let Some(version) = version else {
         let places = contract.version_pointers().join(", ");
         findings.push(NAMED.fail(
-            format!("Nothing stands at {places}. {}", shape(&document)),
+            format!("There is nothing at {places}. {}", shape(&document)),
             "Correct version.pointers in the contract file.",
         ));
         findings.push(ACCEPTED.not_tried("there is no version"));
@@ -109,7 +109,7 @@ pub(super) fn of_workspace(answer: Option<&Answer>) -> Vec<Finding> {
                 None => REFUSED.not_tried(why),
                 Some(_) => REFUSED.fail(
                     sentence(why),
-                    "GET /version was answered, so look at what stands between.",
+                    "GET /version was answered, so check the proxies in between.",
                 ),
             };
             let rest = [&PROBLEM_BODY, &PROBLEM_FIELDS, &WORKSPACE_ID];
@@ -132,12 +132,12 @@ fn refused(answer: &RawAnswer) -> Finding {
     let todo = match answer.status {
         401 => return REFUSED.ok(came(answer)),
         200..=299 => {
-            "It answers whoever asks (rule 3). Tell the service's operators, and whoever runs the proxy before it."
+            "It answers without a token (rule 3). Report it to the service's operators, and to those of a proxy in front of it."
         }
         300..=399 => {
             "A program can't follow a login page: name the API's own address in the base URL."
         }
-        404 | 405 => "Check the base URL: it must hold the version segment, such as /api/v1.",
+        404 | 405 => "Check the base URL: it must contain the version segment, such as /api/v1.",
         429 | 500..=599 => "Try again later; then ask the service's operators.",
         _ => {
             "A token that expired must be a 401 (rule 3): with another status Runs don't wait for a new one."
@@ -147,7 +147,7 @@ fn refused(answer: &RawAnswer) -> Finding {
 }
 
 fn of_problem(answer: &RawAnswer) -> [Finding; 2] {
-    let todo = "Errors are application/problem+json (rule 8); without it codes can't be told apart. A proxy may have answered.";
+    let todo = "Errors are application/problem+json (rule 8); without it codes can't be distinguished. A proxy may have answered.";
     let body = if answer.media_type.as_deref() == Some(PROBLEM) {
         PROBLEM_BODY.ok(came(answer))
     } else {
@@ -183,7 +183,7 @@ fn of_problem(answer: &RawAnswer) -> [Finding; 2] {
                 missing.join(", "),
                 shape(&Value::Object(problem))
             ),
-            "Runs branch on the code, and retryable decides what is tried again (rules 8 and 10): ask the service's operators.",
+            "Runs branch on the code, and retryable decides about retries (rules 8 and 10): ask the service's operators.",
         )
     };
     [body, fields]

@@ -54,10 +54,10 @@ fn covering<'a>(version: &str, contract: &'a Contract) -> Option<&'a String> {
 fn pointers(field: Field) -> &'static str {
     match field {
         Field::VersionPointers => {
-            "The version is read elsewhere: where none is found, Workspaces say VersionNotAccepted, and new submissions stop."
+            "The version is read elsewhere: where none is found, Workspaces become VersionNotAccepted, and new submissions stop."
         }
         Field::RunIdPointers => {
-            "The runId is read elsewhere: a create whose answer holds none is repeated with the same key, five times, then ContractViolation. Where another id is found, submitted Runs can't be read any more."
+            "The runId is read elsewhere: a create whose answer has none is repeated with the same key, five times, then ContractViolation. Where another id is found, submitted Runs can no longer be read."
         }
         Field::RunStatePointers => {
             "The state is read elsewhere: where none is found, Runs stay as they are and never end."
@@ -66,7 +66,7 @@ fn pointers(field: Field) -> &'static str {
             "An event's state is read elsewhere: an event without one costs a GET, and nothing else."
         }
         _ => {
-            "The identity is read elsewhere: where another one is found, submitted Runs are pinned to the old one, make no call and say IdentityChanged until it is back."
+            "The identity is read elsewhere: where another one is found, submitted Runs are pinned to the old one, make no call and show IdentityChanged until it is back."
         }
     }
 }
@@ -77,10 +77,10 @@ fn number(field: Field, larger: bool) -> &'static str {
             "A create in doubt is repeated for longer: if the service forgets its key sooner, a second run is possible."
         }
         (Field::KeyRetentionSeconds, false) => {
-            "A create in doubt is repeated for a shorter time, then a person is asked (SubmissionUnknown), also for Runs that are in doubt already."
+            "A create in doubt is repeated for a shorter time, then a person has to decide (SubmissionUnknown), also for Runs that are in doubt already."
         }
         (Field::BodyBytes, true) => {
-            "Larger answers are read; every call under way may take so much memory."
+            "Larger answers are read; every call in flight may take so much memory."
         }
         (Field::BodyBytes, false) => "Answers between the two sizes become ContractViolation.",
         (Field::EventLineBytes | Field::EventBytes, true) => {
@@ -112,7 +112,7 @@ fn word(from: Option<Field>, to: Option<Field>) -> Sentence {
             [None, to.and_then(entered)]
         }
         (Some(Field::IdempotencyInProgress), Some(Field::IdempotencyConflict)) => [
-            Some("A create refused with this code is not asked again: the Run is Stalled."),
+            Some("A create refused with this code is not repeated: the Run is Stalled."),
             None,
         ],
         _ => [from.and_then(left), to.and_then(entered)],
@@ -152,25 +152,25 @@ fn state_meaning(from: Option<State>, to: Option<State>) -> Sentence {
         )
         .into(),
         (Some(State::End(_)), Some(_)) => {
-            "A run in this state counts as going on: its Run never ends, and a deleted object waits for another end.".into()
+            "A run in this state counts as active: its Run never ends, and a deleted object waits for another end.".into()
         }
         (Some(State::End(_)), None) => {
-            "A run in this state counts as going on: its Run never ends, an Event notes the state (UnmappedState), and a deleted object waits for another end.".into()
+            "A run in this state counts as active: its Run never ends, an Event notes the state (UnmappedState), and a deleted object waits for another end.".into()
         }
         (_, Some(State::End(to))) => format!(
-            "A run in this state counts as ended: its Run is {to}, no further call is made, and a deleted object goes. If a run can leave this state again, it is left behind."
+            "A run in this state counts as ended: its Run is {to}, no further call is made, and a deleted object loses its finalizer. If a run can leave this state again, it is left behind."
         )
         .into(),
         (_, Some(State::Cancelling)) => {
-            "A deleted object whose cancellation was accepted may go five minutes later, once its run is seen in this state.".into()
+            "A deleted object whose cancellation was accepted may lose its finalizer five minutes later, once its run is seen in this state.".into()
         }
         (Some(State::Cancelling), _) => {
-            "A deletion cancels again and again while the run is in this state, until an end is seen.".into()
+            "A deletion repeats the cancellation while the run is in this state, until an end is seen.".into()
         }
         (Some(_), None) => "It counts as active as before, and an Event notes it (UnmappedState).".into(),
         (Some(State::Active), _) => "It no longer sets status.startTime.".into(),
-        (Some(_), _) => "The first look at it sets status.startTime.".into(),
-        (None, _) => "It counts as active as before, and no Event notes it any more.".into(),
+        (Some(_), _) => "The first read that shows it sets status.startTime.".into(),
+        (None, _) => "It counts as active as before, and an Event no longer notes it.".into(),
     }
 }
 
@@ -181,13 +181,13 @@ fn left(field: Field) -> Option<&'static str> {
             "A create refused with this code counts as proof that no run was made: if one was, it is left behind.",
         ),
         Field::IdempotencyInProgress => Some(
-            "A create refused with this code is not asked again, and counts as proof that no run was made: if one is being made, it is left behind.",
+            "A create refused with this code is not repeated, and counts as proof that no run was made: if one is being made, it is left behind.",
         ),
         Field::RunNotFound => Some(
-            "A 404 with this code proves nothing any more: a run that is gone is asked for up to every --poll-max, and its deleted object stays.",
+            "A 404 with this code no longer proves anything: a run that no longer exists is polled up to every --poll-max, and its deleted object stays.",
         ),
         Field::RefusedFor => Some(
-            "A create in doubt that is answered so is repeated with the same key, and is not given up.",
+            "A create in doubt with this answer is repeated with the same key, and is not given up.",
         ),
         Field::ProviderKeyPrefixes => Some(
             "A provider's key that begins so, and with no other prefix, would be sent as a token.",
@@ -200,16 +200,16 @@ fn left(field: Field) -> Option<&'static str> {
 fn entered(field: Field) -> Option<&'static str> {
     match field {
         Field::IdempotencyConflict => Some(
-            "A create refused with this code is no proof any more that no run was made: it stays in doubt.",
+            "A create refused with this code no longer proves that no run was made: it stays in doubt.",
         ),
         Field::IdempotencyInProgress => Some(
             "A create refused with this code is repeated with the same key until it is answered otherwise, and proves nothing.",
         ),
         Field::RunNotFound => Some(
-            "A 404 with this code says that the run doesn't exist: said three times it fails the Run (RunNotFound), and a deleted object goes.",
+            "A 404 with this code means that the run doesn't exist: three of them fail the Run (RunNotFound), and a deleted object loses its finalizer.",
         ),
         Field::RefusedFor => Some(
-            "A create answered so ends the Run as Failed: if the service can make the run all the same, it is left behind.",
+            "A create with this answer ends the Run as Failed: if the service can make the run all the same, it is left behind.",
         ),
         Field::ProviderKeyPrefixes => {
             Some("A token that begins so is refused before it is sent (TokenIsProviderKey).")

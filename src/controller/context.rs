@@ -83,11 +83,11 @@ pub struct Config {
 pub struct Shared {
     pub client: kube::Client,
     pub config: Config,
-    /// Wakes Runs.
+    /// Enqueues Runs.
     pub run_trigger: Trigger<Guarded<Run>>,
-    /// Wakes Workspaces.
+    /// Enqueues Workspaces.
     pub workspace_trigger: Trigger<Guarded<Workspace>>,
-    /// Wakes ClusterWorkspaces.
+    /// Enqueues ClusterWorkspaces.
     pub cluster_workspace_trigger: Trigger<Guarded<ClusterWorkspace>>,
     /// The Runs; one store per watched scope.
     pub run_stores: Vec<Store<Guarded<Run>>>,
@@ -115,7 +115,7 @@ pub struct Context {
     pub claims: IdempotencyClaims,
     /// Verified Workspaces.
     pub workspaces: Workspaces,
-    /// Who may make a call for a check.
+    /// Slots for the calls of checks.
     pub probe_slots: Arc<ProbeSlots>,
     /// Calls for the services' versions.
     pub versions: Versions,
@@ -306,7 +306,7 @@ impl Context {
         if let Some(streams) = self.streams.short_of_files() {
             tracing::warn!(
                 streams,
-                "no file was left for a call to a service; keeping fewer event streams open for a while"
+                "the limit of open files blocked a call to a service; keeping fewer event streams open for a while"
             );
         }
     }

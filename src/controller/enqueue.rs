@@ -1,4 +1,4 @@
-//! Wakes Runs when the state of their Workspace or key has changed.
+//! Enqueues Runs when the state of their Workspace or key has changed.
 
 use crate::api::WorkspaceKey;
 use crate::decide::WorkspaceView;
@@ -8,31 +8,31 @@ use super::{
     state::{index::RunRef, workspaces::WorkspaceState},
 };
 
-/// Wakes the Runs of the Workspace that have not ended or are being deleted.
+/// Enqueues the Runs of the Workspace that have not ended or are being deleted.
 pub(crate) fn runs_of(ctx: &Context, key: &WorkspaceKey) {
     all(ctx, &ctx.run_index.of_workspace(key));
 }
 
-/// Wakes the Runs of ClusterWorkspaces that have not ended or are being deleted: all, or those of one namespace.
+/// Enqueues the Runs of ClusterWorkspaces that have not ended or are being deleted: all, or those of one namespace.
 pub(crate) fn tenants(ctx: &Context, of: Option<&str>) {
     all(ctx, &ctx.run_index.tenants(of));
 }
 
-/// Wakes all Runs that have not ended or are being deleted.
+/// Enqueues all Runs that have not ended or are being deleted.
 pub(crate) fn waiting(ctx: &Context) {
     all(ctx, &ctx.run_index.waiting());
 }
 
-/// Records that a store has its first list. The last one wakes the Runs that waited until every Workspace is known.
+/// Records that a store has its first list. The last one enqueues the Runs that waited until every Workspace is known.
 pub(crate) fn store_filled(ctx: &Context) {
     if ctx.store_filled() {
-        tracing::info!("caches are in sync; waking the waiting Runs");
+        tracing::info!("caches are in sync; requeueing the waiting Runs");
         waiting(ctx);
     }
 }
 
-/// Wakes the next of the Runs that share an idempotency key, after its holder has released it. Waking the others would
-/// only make them write a new holder; they are requeued later.
+/// Enqueues the next of the Runs that share an idempotency key, after its holder has released it. Enqueueing the others
+/// would only make them write a new holder; they are requeued later.
 pub(crate) fn sharing(ctx: &Context, namespace: &str, key: &str) {
     if let Some(name) = ctx.run_index.next_of_key(namespace, key) {
         ctx.run_trigger.wake(namespace, &name);
@@ -45,7 +45,7 @@ fn all(ctx: &Context, runs: &[RunRef]) {
     }
 }
 
-/// Finds Workspaces that no longer exist, after a deletion or a relist, and wakes their Runs.
+/// Finds Workspaces that no longer exist, after a deletion or a relist, and enqueues their Runs.
 pub(crate) fn missing_workspaces(ctx: &Context) {
     ctx.secrets.forget_all_but(|key| ctx.has_workspace(key));
     for entry in ctx.workspaces.all() {
@@ -55,7 +55,7 @@ pub(crate) fn missing_workspaces(ctx: &Context) {
                 runs_of(ctx, key);
             }
             ctx.workspaces.forget(key);
-            // Created again meanwhile, and perhaps checked already: what that found was just forgotten.
+            // Created again meanwhile, and perhaps checked already: the result of that check was just dropped.
             if ctx.has_workspace(key) {
                 ctx.wake_workspace(key);
             }

@@ -44,7 +44,7 @@ impl OpenFiles {
                 wanted,
                 streams = left,
                 limit,
-                "the limit of open files leaves fewer event streams than --max-streams; the other Runs are polled in turn"
+                "the limit of open files leaves fewer event streams than --max-streams; the other Runs are polled"
             );
         }
         wanted.min(left)

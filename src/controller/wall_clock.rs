@@ -29,14 +29,14 @@ pub(crate) async fn run(ctx: Arc<Context>) {
             seconds = step.as_secs(),
             "the wall clock has stepped; deadlines, TTLs and key retention follow it"
         );
-        // After a step back, deadlines come later: the Runs are only woken too early.
+        // After a step back, deadlines come later: the Runs are only enqueued too early.
         if step > SignedDuration::ZERO {
             wake_those_that_wait(&ctx);
         }
     }
 }
 
-/// Wakes the Runs that may wait for a time of the wall clock.
+/// Enqueues the Runs that may wait for a time of the wall clock.
 fn wake_those_that_wait(ctx: &Context) {
     for object in ctx.run_stores().flat_map(Store::state) {
         let Ok(run) = &object.0 else { continue };

@@ -36,7 +36,7 @@ pub fn delay(attempt: u32, retry_after: Option<Duration>, seed: u64) -> Duration
     own.max(asked(retry_after))
 }
 
-/// The delay that an answer asks for, within bounds; zero without a `Retry-After`.
+/// The delay that an answer requests, within bounds; zero without a `Retry-After`.
 pub fn asked(retry_after: Option<Duration>) -> Duration {
     retry_after.map_or(Duration::ZERO, |d| d.clamp(RETRY_AFTER.0, RETRY_AFTER.1))
 }

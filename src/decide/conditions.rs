@@ -13,14 +13,14 @@ use super::truncate::{MAX_SENTENCES, cut};
 
 const STREAMED: &str = "The status shows what the service last said.";
 /// Without times and counters: it is written once, however often slots rotate.
-pub(crate) const POLLED: &str = "The status shows what the service last said. More runs are followed than event streams may be open, so it has a stream in turn with others and is polled in between.";
+pub(crate) const POLLED: &str = "The status shows what the service last said. More runs are followed than event streams may be open, so this run takes turns for a stream and is polled in between.";
 
 /// Situation of a Run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Situation {
     /// Waiting for its Workspace, submitting or retrying.
     Pending(Why),
-    /// Held by `spec.suspend`.
+    /// Suspended by `spec.suspend`.
     Suspended,
     /// Refused for good, of unknown outcome, restored, or its key is in use: a person has to act.
     Blocked(Why),
@@ -143,7 +143,7 @@ impl Row {
             },
             Situation::Suspended => Self::pending(&Why::new(
                 Reason::Suspended,
-                "Held by spec.suspend; set it to false to submit the run.",
+                "Suspended by spec.suspend; set it to false to submit the run.",
             )),
             Situation::Blocked(why) => Self {
                 stalled: true,

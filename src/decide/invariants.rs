@@ -39,7 +39,7 @@ rules! {
     // The intent.
     /// No POST without an intent in the object.
     IntentFirst,
-    /// An intent goes with its finalizer: what a POST may go out for is held.
+    /// An intent is written with its finalizer: no object is deleted while a POST for it may be sent.
     FinalizerFirst,
     /// Only the intent's owner POSTs; another process takes it over first.
     OwnerPosts,
@@ -51,11 +51,11 @@ rules! {
     RetryWithdraws,
     /// A retry is acted on once.
     RetryOnce,
-    /// An intent of another uid never POSTs by itself.
+    /// An intent of another uid never leads to a POST automatically.
     ForeignWaits,
     /// An intent of another uid deletes freely: it is no reason for doubt.
     ForeignFrees,
-    /// What a status says that came with another object's intent is not of this object.
+    /// A status that came with another object's intent is not of this object.
     ForeignStatus,
     /// An intent that can't be read is neither followed nor replaced.
     UnreadableWaits,
@@ -65,7 +65,7 @@ rules! {
     AgeAsWritten,
     /// An edit of the intent moves no submission.
     PlaceAsWritten,
-    /// Another object's key is waited for: of the live Runs with one key one is submitted.
+    /// Of the live Runs with one key only one is submitted; the others wait.
     KeyInUse,
     /// A Run of a namespace that is not allowed is not submitted; an intent grants nothing.
     NamespaceAllowed,
@@ -81,15 +81,15 @@ rules! {
     SameBaseUrl,
     /// A Run is served under the identity that it is pinned to.
     SameIdentity,
-    /// No call is made while the Workspace is not Ready: a token serves after it was verified.
+    /// No call is made while the Workspace is not Ready: a token is used only after it was verified.
     VerifiedToken,
     /// After a 401 a call waits for another session.
     NewSession,
-    /// Past `keyRetention` no POST goes out again.
+    /// After `keyRetention` no POST is sent again.
     KeyRetention,
 
     // Proof and doubt.
-    /// Proof is the word of the intent's only owner.
+    /// A proof counts only from the intent's only owner.
     SoleOwner,
     /// An attempt without an answer proves nothing.
     AnswerProves,
@@ -107,15 +107,15 @@ rules! {
     BytesRefused,
     /// The proof is kept with the refusal in the status.
     RefusalKept,
-    /// A refusal answers for its own epoch alone.
+    /// A refusal answers only for its own epoch.
     RefusalOfEpoch,
-    /// While in doubt a refusal answers only its own request, and the same POST is asked again.
+    /// While in doubt a refusal answers only its own request, and the same POST is sent again.
     DoubtAsksAgain,
     /// A lone idempotency conflict, the first answer of all or to its retry, is final.
     LoneConflict,
-    /// A 5xx with `retryable: false` is asked again only by a deletion or a retry.
+    /// A 5xx with `retryable: false` is repeated only for a deletion or a retry.
     HopelessIsFinal,
-    /// A 2xx that can't be read is tried a few times, then a person looks.
+    /// A 2xx that can't be read is retried a few times; then the Run stalls for a person.
     ViolationStalls,
 
     // What a person asked for.
@@ -123,31 +123,31 @@ rules! {
     SuspendTooLate,
     /// `cancel: true` on a Run proved unsubmitted makes no call.
     CancelUnsubmitted,
-    /// What holds first submissions (the version, `suspend` of the Workspace, its deletion) holds them.
+    /// First submissions are blocked by an unaccepted version, by the Workspace's `suspend` and by its deletion.
     HoldsFirst,
-    /// What holds first submissions holds nothing else.
+    /// The obstacles of first submissions block nothing else.
     HoldsOnlyFirst,
-    /// A Workspace that is being deleted doesn't hold those for whom it waits.
+    /// A Workspace that is being deleted doesn't block the Runs that it waits for.
     AwaitedGoOn,
     /// A Workspace outlives the Runs that need it.
     WorkspaceOutlives,
 
     // At the service.
-    /// `runId` and workspace go to the status at once, before any other call.
+    /// `runId` and workspace are written to the status at once, before any other call.
     RunIdAtOnce,
     /// An answer whose `runId` differs from a known one stalls the Run, and neither is cancelled.
     RunIdConflict,
-    /// A replace that strips finalizer and intent from an active Run is mended.
+    /// A replace that strips finalizer and intent from an active Run is repaired.
     Mended,
     /// The cursor is never ahead of what was mirrored: an event that may change the state waits for a GET.
     CursorWaits,
     /// Replayed events are shown and counted once.
     ReplayOnce,
-    /// What this process read is not written over what somebody else mirrored since.
+    /// A reading of this process doesn't overwrite a status that another writer mirrored since.
     Overtaken,
-    /// Not found counts when it was said three times.
+    /// Not found counts after three answers.
     NotFoundThrice,
-    /// Not found counts at least a minute apart.
+    /// Not-found answers count at least a minute apart.
     NotFoundApart,
     /// A run that the service denies keeps its finalizer.
     DeniedKept,
@@ -163,25 +163,25 @@ rules! {
     // Deletion.
     /// In doubt the finalizer stays.
     DoubtHolds,
-    /// `Orphan` lets go at once, and cancels nothing.
+    /// `Orphan` removes the finalizer at once, and cancels nothing.
     Orphan,
-    /// After a cancel comes a GET, before it is cancelled again or let go.
+    /// After a cancel comes a GET, before another cancel or the release.
     LookAfterCancel,
     /// A run that is plainly active after its cancellation is cancelled again.
     CancelAgain,
-    /// A cancellation that is under way is not repeated.
+    /// A cancellation that is in progress is not repeated.
     CancelOnce,
-    /// A run is let go without an end only if it is seen cancelling.
+    /// A Run is released without an end only if its run is seen cancelling.
     SeenCancelling,
-    /// That look is five minutes after the later of deletion and accepted cancel.
+    /// That GET is five minutes after the later of deletion and accepted cancel.
     Patience,
-    /// The five minutes begin with the deletion where that is later than the cancel.
+    /// The five minutes begin with the deletion if that is later than the cancel.
     PatienceFromDeletion,
-    /// Not found lets go if the cancel says so.
+    /// Not found allows the release if the cancel is answered so.
     CancelDenies,
-    /// Not found lets go if a GET after it says so too.
+    /// Not found allows the release if a GET after the cancel is answered so, too.
     GetDenies,
-    /// An object that vanishes unreleased has its known run cancelled.
+    /// The known run of an object that was deleted without a release is cancelled.
     VanishedCancelled,
 }
 

@@ -29,19 +29,19 @@ pub(crate) fn restored(f: &Observation<'_>) -> Why {
     let own_key = f.spec().idempotency_key.is_some();
     let fresh = match (f.status().run_id.is_some(), own_key) {
         (true, true) => {
-            "A new Run with the same spec.idempotencyKey finds its run again, one with another key runs it again."
+            "A new Run with the same spec.idempotencyKey gets the same run; one with another key gets a new run."
                 .to_owned()
         }
         (true, false) => run_again(f),
         (false, true) => format!(
-            "To have its run found again by spec.idempotencyKey, or made anew where the service has forgotten the key, {RETRY}."
+            "To get its run by spec.idempotencyKey, or a new run if the service has forgotten the key, {RETRY}."
         ),
         (false, false) => format!("To submit it as a new run, {RETRY}."),
     };
     Why::new(
         Reason::Restored,
         format!(
-            "This object carries the intent of another one (a restored backup or a copied manifest), so it is not submitted by itself. {fresh}"
+            "This object carries the intent of another one (a restored backup or a copied manifest), so it is not submitted automatically. {fresh}"
         ),
     )
 }
@@ -69,7 +69,7 @@ pub(crate) fn nowhere(run_id: &str) -> Why {
     Why::new(
         Reason::SubmissionUnknown,
         format!(
-            "The status names the run {}, but neither it nor the annotation run-operator.dev/intent says where it was submitted, so no call is made. Look for the run at the service, and create a new Run; this one can be deleted.",
+            "The status names the run {}, but neither the status nor the annotation run-operator.dev/intent records where it was submitted, so no call is made. Look for the run at the service, and create a new Run; this one can be deleted.",
             cut(run_id, MAX_QUOTE)
         ),
     )
@@ -79,7 +79,7 @@ pub(crate) fn outcome_unknown(f: &Observation<'_>, intent: &Intent) -> Why {
     let next = if f.deleting() {
         ORPHAN.to_owned()
     } else {
-        format!("create a new Run, and {ORPHAN} when you delete this one")
+        "create a new Run, and set spec.deletionPolicy: Orphan when you delete this one".to_owned()
     };
     Why::new(
         Reason::SubmissionUnknown,
@@ -94,7 +94,7 @@ pub(crate) fn body_changed(f: &Observation<'_>) -> Why {
     Why::new(
         Reason::BodyChanged,
         format!(
-            "The spec no longer gives the request that was announced in the object's intent; nothing is sent. Create a new Run.{}",
+            "The spec no longer yields the request that is recorded in the object's intent; nothing is sent. Create a new Run.{}",
             beside(f)
         ),
     )
@@ -118,7 +118,7 @@ pub(crate) fn retrying(f: &Observation<'_>, trouble: &Trouble) -> Why {
     } else if f.spec().cancelled() {
         " It is cancelled as soon as the outcome is known."
     } else if f.deleting() {
-        " The object goes as soon as the outcome is known, or at once with spec.deletionPolicy: Orphan."
+        " The deletion continues as soon as the outcome is known, or at once with spec.deletionPolicy: Orphan."
     } else {
         ""
     };
@@ -148,7 +148,7 @@ pub(crate) fn refused(f: &Observation<'_>, refusal: &Refusal, trouble: &Trouble)
     let todo = match refusal.reason {
         Reason::CreateRefused => "No run was made. Correct the spec in a new Run.".to_owned(),
         Reason::Forbidden => format!(
-            "The token of the {} may not create this run; have it allowed there, then {RETRY}.",
+            "The token of the {} lacks the permission to create this run; grant it at the service, then {RETRY}.",
             workspace_name(f)
         ),
         Reason::ApprovalConflict => {
@@ -162,12 +162,12 @@ pub(crate) fn refused(f: &Observation<'_>, refusal: &Refusal, trouble: &Trouble)
                 .to_owned()
         }
         Reason::ServerError => {
-            format!("The service says not to try again; ask its support, then {RETRY}.")
+            format!("The service answered not to retry; ask its support, then {RETRY}.")
         }
         Reason::ContractViolation => {
             format!("Check the base URL and the contract file, then {RETRY}.")
         }
-        _ => format!("When the cause is gone, {RETRY}."),
+        _ => format!("When the cause is resolved, {RETRY}."),
     };
     Why::new(refusal.reason, format!("{what} {todo}"))
 }
@@ -176,7 +176,7 @@ pub(crate) fn refused(f: &Observation<'_>, refusal: &Refusal, trouble: &Trouble)
 pub(crate) fn refused_before(refusal: &Refusal) -> Why {
     let todo = match refusal.reason {
         Reason::CreateRefused => "Correct the spec in a new Run.".to_owned(),
-        _ => format!("When the cause is gone, {RETRY}."),
+        _ => format!("When the cause is resolved, {RETRY}."),
     };
     let message = format!("The service refused the run before. {todo}");
     Why::new(refusal.reason, message)
@@ -230,7 +230,7 @@ pub(crate) fn ended(
         ),
         (Phase::Cancelled, Some(CancelCause::Request | CancelCause::Deletion)) => (
             Phase::Cancelled,
-            Why::new(Reason::Cancelled, "The run was cancelled as asked."),
+            Why::new(Reason::Cancelled, "The run was cancelled as requested."),
         ),
         (Phase::Cancelled, None) => (
             Phase::Cancelled,
@@ -252,7 +252,7 @@ pub(crate) fn run_lost(f: &Observation<'_>) -> (Phase, Why) {
         Why::new(
             Reason::RunNotFound,
             format!(
-                "The service answered several times that this run doesn't exist. Nothing is submitted again. {} Deleting this object asks once more; {ORPHAN} without.",
+                "The service answered several times that this run doesn't exist. Nothing is submitted again. {} When this object is deleted, the service is asked once more; with spec.deletionPolicy: Orphan it is not.",
                 run_again(f)
             ),
         ),
@@ -274,7 +274,7 @@ pub(crate) fn at_the_service(
         return Why::new(
             reason,
             format!(
-                "The cancellation is asked for again. {}",
+                "The cancellation is retried. {}",
                 what_happened(&trouble.failure)
             ),
         );
@@ -286,7 +286,7 @@ pub(crate) fn at_the_service(
         ),
         Some(CancelCause::Request) => Why::new(
             Reason::Cancelling,
-            "Cancelling the run as spec.cancel asks.",
+            "Cancelling the run as requested by spec.cancel.",
         ),
         Some(CancelCause::Deadline) => Why::new(
             Reason::DeadlineExceeded,
@@ -311,7 +311,7 @@ pub(crate) fn stale(trouble: &Trouble) -> Why {
     Why::new(
         reason,
         format!(
-            "The run can't be read; it is asked for again. {}",
+            "The run can't be read; the read is retried. {}",
             what_happened(&trouble.failure)
         ),
     )
@@ -327,7 +327,7 @@ pub(crate) fn what_happened(failure: &Failure) -> String {
     let mut sentence = match (failure.kind, &failure.code) {
         (FailureKind::Transport, _) => format!("The service gave no answer: {said}"),
         (FailureKind::NoFile, _) => {
-            "The request was not sent: the operator may open no more files; raise its limit or lower --max-streams."
+            "The request was not sent: the operator has reached its limit of open files; raise the limit or lower --max-streams."
                 .to_owned()
         }
         (FailureKind::NotSent, _) => format!("The request was not sent: {said}"),

@@ -68,7 +68,7 @@ pub enum WorkspaceView {
     Ready(Session),
 }
 
-/// Reason why the calls of a Workspace are held back for longer than a moment.
+/// Reason why the calls of a Workspace are delayed for longer than a moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Held {
     /// The service answered 429; no call of the Workspace starts before this time (rule 10).
@@ -102,7 +102,7 @@ pub struct Session {
     pub number: u64,
     /// The place that a Run submitted now is pinned to.
     pub resolved: ResolvedWorkspace,
-    /// Reason why first submissions are held, if they are.
+    /// Reason why first submissions are blocked, if they are.
     pub holds: Option<(Reason, String)>,
 }
 

@@ -61,7 +61,7 @@ pub enum Presence {
     /// Present, as far as this process knows.
     #[default]
     Present,
-    /// Present, and this process removed the finalizer: no cleanup is needed any more.
+    /// Present, and this process removed the finalizer: no cleanup is needed.
     Released,
     /// Missing from the watch's cache: a live read decides if it is deleted.
     Missing,
@@ -69,7 +69,7 @@ pub enum Presence {
     Deleted,
     /// The same, and its run is being cancelled.
     Cancelling,
-    /// Deleted, and no cleanup is needed any more, whatever an older view of it shows.
+    /// Deleted, and no further cleanup is needed, whatever an older view of it shows.
     Done,
 }
 
@@ -90,7 +90,7 @@ pub enum Activity {
 pub enum Cleanup<V> {
     /// An operation is in flight: a POST may still return a runId. The check is repeated when it ends.
     Busy,
-    /// None, and no operation begins any more.
+    /// None, and no further operation begins.
     Done,
     /// Its run may be alive; this is the last known version of the object.
     Owed(Arc<V>),
@@ -152,7 +152,7 @@ impl<V: Version, M: Remembers> TrackedRun<V, M> {
         self.unseen
     }
 
-    /// Records a version that was read, and returns the newest. A status written by somebody else withdraws this
+    /// Records a version that was read, and returns the newest. A status written by another writer withdraws this
     /// process's earlier readings.
     pub fn observe(&mut self, seen: Arc<V>) -> Arc<V> {
         let newest = match self.latest.take() {
@@ -167,12 +167,12 @@ impl<V: Version, M: Remembers> TrackedRun<V, M> {
         newest
     }
 
-    /// A write was answered with this version.
+    /// Records a write that was answered with this version.
     pub fn wrote(&mut self, written: Arc<V>) {
         self.latest = Some(written);
     }
 
-    /// The status was written, with so many of the service's events in it.
+    /// Records that the status was written, with so many of the service's events in it.
     pub fn status_written(&mut self, events: usize, with: Learning<'_>) {
         self.memory.change(|memory| {
             memory.learn(Learned::StatusWritten, with);
@@ -180,13 +180,13 @@ impl<V: Version, M: Remembers> TrackedRun<V, M> {
         });
     }
 
-    /// The intent was written. `clean`: no POST before it can have made a run.
+    /// Records that the intent was written. `clean`: no POST before it can have made a run.
     pub fn intent_written(&mut self, intent: Intent, clean: bool, with: Learning<'_>) {
         let news = Learned::IntentWritten { intent, clean };
         self.memory.change(|memory| memory.learn(news, with));
     }
 
-    /// The removal of the finalizer was answered; `true`: the object is deleted by it.
+    /// Records the answer to the removal of the finalizer; `true`: the object is deleted by it.
     pub fn release_answered(&mut self, answer: Result<bool, WriteFailure>) {
         self.presence = match answer {
             Ok(true) => Presence::Done,
@@ -229,8 +229,8 @@ impl<V: Version, M: Remembers> TrackedRun<V, M> {
         None
     }
 
-    /// The reconcile has ended; a call that it began stays in flight. Returns the version for which another reconcile
-    /// was requested meanwhile.
+    /// Records the end of the reconcile; a call that it began stays in flight. Returns the version for which another
+    /// reconcile was requested meanwhile.
     pub fn end_reconcile(&mut self) -> Option<Arc<V>> {
         if self.activity == Activity::Reconcile {
             self.activity = Activity::Idle;
@@ -238,18 +238,18 @@ impl<V: Version, M: Remembers> TrackedRun<V, M> {
         self.asked.take()
     }
 
-    /// A call begins.
+    /// Records the start of a call.
     pub fn begin_call(&mut self) {
         self.activity = Activity::Call;
     }
 
-    /// The call has ended, and its result must be processed.
+    /// Records the end of the call; its result must be processed.
     pub fn end_call(&mut self) {
         self.activity = Activity::Idle;
         self.unseen = true;
     }
 
-    /// The call was not begun after all.
+    /// Records that the call was not begun after all.
     pub fn drop_call(&mut self) {
         self.activity = Activity::Idle;
     }
@@ -304,14 +304,14 @@ impl<V: Version, M: Remembers> TrackedRun<V, M> {
         true
     }
 
-    /// A live read shows that the object exists.
+    /// Records a live read that shows that the object exists.
     pub fn found(&mut self) {
         if self.presence == Presence::Missing {
             self.presence = Presence::Present;
         }
     }
 
-    /// The API server reports the object as deleted.
+    /// Records that the API server reports the object as deleted.
     pub fn confirm_deleted(&mut self) {
         self.presence = match self.presence {
             Presence::Present => Presence::Deleted,
@@ -321,7 +321,7 @@ impl<V: Version, M: Remembers> TrackedRun<V, M> {
         };
     }
 
-    /// No cleanup is needed any more.
+    /// Records that no further cleanup is needed.
     pub fn finish(&mut self) {
         self.presence = Presence::Done;
     }

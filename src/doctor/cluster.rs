@@ -25,11 +25,11 @@ const CRDS: Statement = Statement {
 };
 const TAKEN: Statement = Statement {
     check: "cluster.run",
-    title: "a Run would be taken",
+    title: "a Run would be accepted",
 };
 const APPLY: &str = "Apply them: `run-operator crds | kubectl apply --server-side -f -`, or `helm upgrade` with crds.enabled.";
 
-/// The findings, in this order: each means little without the one before it. Without `apply` no Run is tried.
+/// The findings, in this order: each depends on the one before it. Without `apply` no Run is tried.
 pub(super) async fn findings(client: &Client, namespace: &str, apply: bool) -> Vec<Finding> {
     let version = match bounded(client.apiserver_version()).await {
         Ok(version) => version.git_version,
@@ -46,7 +46,7 @@ pub(super) async fn findings(client: &Client, namespace: &str, apply: bool) -> V
     let reached = REACHED.ok(format!("It is Kubernetes {version}."));
     let (crds, known) = crds(client).await;
     let taken = match (known, apply) {
-        (false, _) => TAKEN.not_tried("the cluster doesn't know Runs"),
+        (false, _) => TAKEN.not_tried("the cluster doesn't serve Runs"),
         (true, false) => TAKEN.not_tried("--read-only applies none"),
         (true, true) => taken(client, namespace).await,
     };
@@ -60,7 +60,10 @@ async fn crds(client: &Client) -> (Finding, bool) {
     let request = match http::Request::get(path).body(Vec::new()) {
         Ok(request) => request,
         Err(error) => {
-            let fault = CRDS.fail(error.to_string(), "This is a fault of the program.");
+            let fault = CRDS.fail(
+                error.to_string(),
+                "This is a bug of the program; please report it.",
+            );
             return (fault, false);
         }
     };
@@ -70,7 +73,7 @@ async fn crds(client: &Client) -> (Finding, bool) {
             code: Some(404), ..
         }) => {
             let why = format!(
-                "The cluster doesn't know {}/{}: it has none of the CRDs.",
+                "The cluster doesn't serve {}/{}: it has none of the CRDs.",
                 names::GROUP,
                 names::VERSION
             );
@@ -81,7 +84,7 @@ async fn crds(client: &Client) -> (Finding, bool) {
     let missing = served::missing(&document);
     let known = !missing.iter().any(|field| field == "Run");
     if missing.is_empty() {
-        let ok = CRDS.ok("The cluster has every field that this version knows.");
+        let ok = CRDS.ok("The cluster has every field of this version.");
         return (ok, known);
     }
     let named = missing.iter().take(NAMED_FIELDS).cloned();
@@ -116,10 +119,10 @@ async fn taken(client: &Client, namespace: &str) -> Finding {
 fn what_to_do(code: Option<u16>) -> &'static str {
     match code {
         Some(403) => {
-            "Whoever applies a Run needs create and patch on runs; or an admission policy is against it."
+            "Applying a Run needs the permissions create and patch on runs; or an admission policy denies it."
         }
-        Some(404) => "Make the namespace, or name another with --namespace.",
-        Some(_) => "The API server refuses the Run: its message says why.",
+        Some(404) => "Create the namespace, or name another with --namespace.",
+        Some(_) => "The API server refuses the Run: its message has the reason.",
         None => "Check the kubeconfig, or the Pod's network.",
     }
 }

@@ -89,13 +89,10 @@ fn text(findings: &[Finding]) -> String {
     }
     let count = |verdict| findings.iter().filter(|f| f.verdict == verdict).count();
     let _ = match (count(Verdict::Fail), count(Verdict::Note)) {
-        (0, 0) => writeln!(
-            text,
-            "All is as it should be: Runs can be submitted from here."
-        ),
-        (0, untried) => writeln!(text, "Nothing wrong was found. Not tried: {untried}."),
-        (failed, 0) => writeln!(text, "Not as it should be: {failed}."),
-        (failed, untried) => writeln!(text, "Not as it should be: {failed}. Not tried: {untried}."),
+        (0, 0) => writeln!(text, "All checks passed: Runs can be submitted from here."),
+        (0, untried) => writeln!(text, "No check failed. Not tried: {untried}."),
+        (failed, 0) => writeln!(text, "Failed: {failed}."),
+        (failed, untried) => writeln!(text, "Failed: {failed}. Not tried: {untried}."),
     };
     text
 }

@@ -23,9 +23,9 @@ const LEADER_ELECT_ENV: &str = "RUN_OPERATOR_LEADER_ELECT";
 
 const AT_WORK: Statement = Statement {
     check: "operator.atWork",
-    title: "an operator is at work",
+    title: "an operator is active",
 };
-const LOG: &str = "Look at its Pods and their log; docs/alerts.md says more.";
+const LOG: &str = "Check its Pods and their log; docs/alerts.md has more.";
 
 /// Not checked: the API server did not answer.
 pub(super) fn not_tried(why: &str) -> Finding {
@@ -91,14 +91,14 @@ async fn renewed(leases: &Api<Lease>, first: &Lease, name: &str, place: &str) ->
     let waited = wait.as_secs();
     Renewed::Not(match holder(&last) {
         Some(holder) if wait < due => AT_WORK.not_tried(&format!(
-            "{holder} holds the Lease {place} for {} s, and it was looked at for {waited} s",
+            "{holder} holds the Lease {place} for {} s, and it was watched for {waited} s",
             duration.as_secs()
         )),
         Some(holder) => AT_WORK.fail(
             format!("{holder} holds the Lease {place}, and has not renewed it for {waited} s."),
             LOG,
         ),
-        None => AT_WORK.fail(format!("Nobody holds the Lease {place}."), LOG),
+        None => AT_WORK.fail(format!("The Lease {place} has no holder."), LOG),
     })
 }
 

@@ -68,10 +68,10 @@ impl Seen {
         let current =
             data["status"]["observedGeneration"].as_i64() == workspace.metadata.generation;
         let trouble = match ready {
-            None => Some("no operator has looked at it".to_owned()),
-            Some(_) if !current => Some("no operator has looked at its latest spec".to_owned()),
+            None => Some("no operator has checked it".to_owned()),
+            Some(_) if !current => Some("no operator has checked its latest spec".to_owned()),
             Some(_) if data["spec"]["suspend"] == true => {
-                Some("spec.suspend holds new Runs".to_owned())
+                Some("spec.suspend blocks new Runs".to_owned())
             }
             Some(ready) if ready["status"] == "True" => None,
             Some(ready) => {
@@ -93,7 +93,7 @@ fn unread(refused: Refused, namespace: &str) -> Finding {
         Some(403) => READY.not_tried(&format!(
             "these credentials may not list the Workspaces of {namespace}"
         )),
-        Some(404) => READY.not_tried("the cluster doesn't know Workspaces"),
+        Some(404) => READY.not_tried("the cluster doesn't serve Workspaces"),
         _ => READY.fail(refused.why, "Check the kubeconfig, or the Pod's network."),
     }
 }
@@ -106,7 +106,7 @@ fn judged(seen: &[Seen], namespace: &str, may_lack: bool) -> Finding {
         let none = format!(
             "There is none in the namespace {namespace}: a Run without workspaceRef waits."
         );
-        let todo = "Make one, or name another namespace with --namespace; a ClusterWorkspace is not looked at.";
+        let todo = "Create one, or name another namespace with --namespace; ClusterWorkspaces are not checked.";
         return READY.fail(none, todo);
     }
     let troubled = seen
@@ -122,7 +122,7 @@ fn judged(seen: &[Seen], namespace: &str, may_lack: bool) -> Finding {
             .take(NAMED)
             .collect();
         let mut ok = format!(
-            "In the namespace {namespace}, when the operator last looked: {}.",
+            "In the namespace {namespace}, at the operator's last check: {}.",
             list(&names, seen.len())
         );
         if !seen.iter().any(|one| one.name == DEFAULT) {
@@ -135,10 +135,10 @@ fn judged(seen: &[Seen], namespace: &str, may_lack: bool) -> Finding {
     let named: Vec<&str> = troubled.iter().map(String::as_str).collect();
     READY.fail(
         format!(
-            "Not so in the namespace {namespace}: {}.",
+            "Not Ready in the namespace {namespace}: {}.",
             list(&named, all).trim_end_matches('.')
         ),
-        "docs/reasons.md says what to do about each reason.",
+        "docs/reasons.md lists a remedy for each reason.",
     )
 }
 

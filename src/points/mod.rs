@@ -8,7 +8,7 @@
 //! counted from one. `RUN_OPERATOR_FAULT=NAME:NUMBER:FAULT` triggers one [`Fault`] at one of them;
 //! `RUN_OPERATOR_POINTS=FILE` appends every point to a file as it is passed.
 //!
-//! In addition, [`clock`] moves the wall clock: `RUN_OPERATOR_CLOCK=FILE`, which holds seconds.
+//! In addition, [`clock`] moves the wall clock: `RUN_OPERATOR_CLOCK=FILE`, which contains seconds.
 //!
 //! # Guarantees
 //! - Names are derived from the request that is about to be sent, so that no writer or caller has to name itself, and

@@ -30,10 +30,12 @@ enum Scheme {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BaseUrlError {
     /// Not an absolute URL.
-    #[error("failed to parse the base URL (write it whole, as in https://runs.example.com/api/v1)")]
+    #[error(
+        "failed to parse the base URL (write it in full, as in https://runs.example.com/api/v1)"
+    )]
     Parse(#[source] url::ParseError),
     /// White space, a control character or a backslash, which URL parsers read in different ways.
-    #[error("the base URL holds white space, a control character or a backslash; remove it")]
+    #[error("the base URL contains white space, a control character or a backslash; remove it")]
     IllegalCharacter,
     /// Longer than a status can keep.
     #[error("the base URL has more than {MAX_BASE_URL} characters")]
@@ -45,14 +47,14 @@ pub enum BaseUrlError {
     #[error("the base URL names no host")]
     NoHost,
     /// A user name or a password.
-    #[error("the base URL holds a user name or password; the token is configured apart from it")]
+    #[error("the base URL contains a user name or password; the token is configured separately")]
     UserInfo,
     /// A query or a fragment.
-    #[error("the base URL holds a query or a fragment; end it after the path, as in /api/v1")]
+    #[error("the base URL contains a query or a fragment; end it after the path, as in /api/v1")]
     QueryOrFragment,
     /// A path that servers read in different ways, so that it may lead out of an allowed one.
     #[error(
-        "the base URL's path holds a percent-encoded slash, backslash, per cent or control character, \
+        "the base URL's path contains a percent-encoded slash, backslash, per cent or control character, \
          or a segment that begins with \"..\"; write the path plainly"
     )]
     AmbiguousPath,

@@ -21,7 +21,7 @@ pub enum TokenError {
     #[error("the token is empty")]
     Empty,
     /// More than one line.
-    #[error("the token has more than one line; store the token alone")]
+    #[error("the token has more than one line; store only the token")]
     MultiLine,
     /// More bytes than a header can carry.
     #[error("the token has {bytes} bytes, more than the {TOKEN_BYTES} that a header carries")]
@@ -30,10 +30,10 @@ pub enum TokenError {
         bytes: usize,
     },
     /// The name of the scheme precedes the token.
-    #[error("the token begins with \"Bearer \"; store what follows it alone")]
+    #[error("the token begins with \"Bearer \"; store only what follows it")]
     HasScheme,
     /// A byte that is not visible ASCII.
-    #[error("the token holds a character that a header can't carry (white space or non-ASCII)")]
+    #[error("the token contains a character that a header can't carry (white space or non-ASCII)")]
     IllegalCharacter,
     /// A key of a model provider (rule 6).
     #[error(

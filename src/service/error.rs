@@ -130,7 +130,7 @@ pub enum UnreadableReason {
     #[error("its runId repeats the token")]
     TokenInRunId,
     /// The workspace's identity repeats the token. With the token removed it would be the same for every workspace and
-    /// detect no mistake any more (rules 4 and 7).
+    /// no longer detect a mistake (rules 4 and 7).
     #[error(
         "its identity of the workspace repeats the token; correct the contract file's pointers to it"
     )]

@@ -11,7 +11,7 @@ use super::http_client::{ClientConfig, ConfigError, HttpClients};
 type Service = (String, Option<String>);
 
 /// The HTTP clients in use, one set for each origin and CA, however many Workspaces name them. A set that no Workspace
-/// uses any more is closed. Holds no token: each [`Client`](super::Client) has its own list of tokens to remove from
+/// uses is closed. Holds no token: each [`Client`](super::Client) has its own list of tokens to remove from
 /// answers.
 #[derive(Default)]
 pub struct HttpPool {

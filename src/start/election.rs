@@ -107,7 +107,7 @@ impl Election {
         if let Some(running) = self.running
             && let Ok(Err(lost)) = running.await
         {
-            tracing::debug!(error = %lost, "the lease was lost already; nothing to release");
+            tracing::debug!(error = %lost, "the lease was already lost; nothing to release");
         }
     }
 }

@@ -36,7 +36,7 @@ pub(crate) enum StartError {
     Kubeconfig(#[source] kube::config::InferConfigError),
     #[error("failed to set up the Kubernetes client")]
     Client(#[source] kube::Error),
-    #[error("a loop of the controller ended by itself; its log says which")]
+    #[error("a loop of the controller ended unexpectedly; the log names it")]
     LoopEnded,
     #[error(
         "failed to use {flag} {name:?}: a namespace has 1 to 63 lower-case letters, digits and dashes"

@@ -162,7 +162,7 @@ fn every_rule_says_where_why_and_what_to_do(#[case] crd: CustomResourceDefinitio
             let expected = if rule.rule.contains("oldSelf") {
                 "is immutable"
             } else {
-                "can't be so"
+                "don't fit the operator"
             };
             assert!(
                 fact.contains(expected) && !instead.is_empty(),

@@ -154,16 +154,19 @@ async fn kubectl_finds_objects_by_short_name_and_category(#[case] word: &str, #[
 
 #[rstest]
 #[case::run("run", "One Run object is one run")]
-#[case::run_spec("run.spec", "What to run, handed to the service as it is.")]
+#[case::run_spec("run.spec", "The workload, sent to the service unchanged.")]
 #[case::run_workload("run.spec.workload", "The image to run")]
 #[case::run_workspace("run.spec.workspaceRef", "`ClusterWorkspace`: one that namespaces")]
 #[case::run_status("run.status", "The service's identifier of the run.")]
 #[case::run_status_workspace("run.status.workspace", "The base URL in force")]
 #[case::run_events("run.status.events", "The first 512 bytes of its data.")]
-#[case::run_error("run.status.lastError", "What went wrong, for a person.")]
+#[case::run_error("run.status.lastError", "Description of the error, for a person.")]
 #[case::run_refusal("run.status.refusal", "Whether it is proved")]
-#[case::run_conditions("run.status.conditions", "When the status last changed.")]
-#[case::workspace("workspace", "Where the Runs of a namespace are submitted")]
+#[case::run_conditions("run.status.conditions", "Time of the last change of the status.")]
+#[case::workspace(
+    "workspace",
+    "The service that the Runs of a namespace are submitted to"
+)]
 #[case::workspace_spec("workspace.spec", "The service's base URL")]
 #[case::workspace_secret("workspace.spec.tokenSecretRef", "Name of the Secret.")]
 #[case::workspace_rate("workspace.spec.rateLimit", "Sustained requests a second")]

@@ -37,19 +37,19 @@ fn stopped_by(obstacle: Obstacle) -> Assessment {
 #[case::in_trouble(
     problem(503, "busy"),
     Reason::ServiceUnavailable,
-    "asked again by itself"
+    "retried automatically"
 )]
-#[case::none(lost(), Reason::ServiceUnavailable, "asked again by itself")]
+#[case::none(lost(), Reason::ServiceUnavailable, "retried automatically")]
 // No token goes with this call, so nothing is wrong with it.
 #[case::forbidden(
     problem(403, "no"),
     Reason::ServiceUnavailable,
-    "asked again by itself"
+    "retried automatically"
 )]
 #[case::without_a_token(
     problem(401, "no"),
     Reason::ServiceUnavailable,
-    "asked again by itself"
+    "retried automatically"
 )]
 fn an_answer_to_the_question_for_the_version_says_where_to_look(
     #[case] answer: Failure,

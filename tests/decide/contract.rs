@@ -70,12 +70,12 @@ fn changed(from: &str, to: &str) -> Result<Contract, ContractError> {
 #[case(
     "pending: [pending,",
     "pending: [DONE,",
-    "the contract file is wrong at states: \"done\" stands in two lists; keep it in one"
+    "the contract file is wrong at states: \"done\" is in two lists; keep it in one"
 )]
 #[case(
     "runNotFound: [run_not_found,",
     "runNotFound: [version_conflict,",
-    "the contract file is wrong at codes: \"version_conflict\" stands in two lists; keep it in one"
+    "the contract file is wrong at codes: \"version_conflict\" is in two lists; keep it in one"
 )]
 #[case(
     "refusedFor: [400, 413, 422]",
@@ -162,10 +162,10 @@ fn told(error: &ContractError) -> String {
 }
 
 #[rstest]
-#[case::a_star_in_the_middle(r#"accepted: ["1","#, r#"accepted: ["1.*.2","#, &["version.accepted: \"1.*.2\"", "a * stands for the rest of a version", "write it last"])]
+#[case::a_star_in_the_middle(r#"accepted: ["1","#, r#"accepted: ["1.*.2","#, &["version.accepted: \"1.*.2\"", "a * matches the rest of a version", "write it last"])]
 #[case::two_stars(r#"accepted: ["1","#, r#"accepted: ["1.**","#, &["\"1.**\"", "write it last"])]
 #[case::every_version(r#"accepted: ["1","#, r#"accepted: ["*","#, &["accepts every version", "such as \"2.*\""])]
-#[case::an_empty_version(r#"accepted: ["1","#, r#"accepted: ["","#, &["version.accepted: \"\"", "no version reads so"])]
+#[case::an_empty_version(r#"accepted: ["1","#, r#"accepted: ["","#, &["version.accepted: \"\"", "no version has white space"])]
 #[case::a_version_with_space(r#"accepted: ["1","#, r#"accepted: ["1 ","#, &["\"1 \"", "white space"])]
 #[case::an_escape_that_is_none("idPointers: [/runId]", "idPointers: [/run~Id]", &["run.idPointers", "\"/run~Id\" is no JSON pointer", "~0"])]
 #[case::an_escape_at_the_end("idPointers: [/runId]", "idPointers: [/run~]", &["\"/run~\" is no JSON pointer"])]

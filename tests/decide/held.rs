@@ -63,7 +63,11 @@ fn the_sentence_names_the_status_and_the_workspace_and_stays_the_same() {
     let case = paused(Case::new().mine(), 60);
     let status = case.settled();
     let ready = conditions::find(&status.conditions, Type::Ready).expect("Ready");
-    for word in ["429", "Workspace default in namespace team", "by itself"] {
+    for word in [
+        "429",
+        "Workspace default in namespace team",
+        "automatically",
+    ] {
         assert!(ready.message.contains(word), "{}", ready.message);
     }
     let later = paused(case.settle().at(30), 400);

@@ -23,7 +23,7 @@ fn says(case: &Case, kind: &str) -> String {
 #[case::of_the_spec(problem(422, "bad"), "Correct the spec in a new Run.")]
 #[case::of_the_token(
     problem(403, "no"),
-    "The token of the Workspace default in namespace team may not create this run; have it allowed there, then set"
+    "The token of the Workspace default in namespace team lacks the permission to create this run; grant it at the service, then set"
 )]
 #[case::for_an_approval(
     problem(409, "approval_required"),
@@ -37,8 +37,8 @@ fn says(case: &Case, kind: &str) -> String {
     problem(409, "idempotency_conflict"),
     "use another spec.idempotencyKey in a new Run"
 )]
-#[case::by_a_broken_service(hopeless(), "says not to try again; ask its support, then set")]
-#[case::for_no_known_reason(problem(409, "new_kind"), "When the cause is gone, set")]
+#[case::by_a_broken_service(hopeless(), "answered not to retry; ask its support, then set")]
+#[case::for_no_known_reason(problem(409, "new_kind"), "When the cause is resolved, set")]
 fn a_refusal_says_what_happened_and_what_to_do_about_it(
     #[case] answer: Failure,
     #[case] todo: &str,

@@ -59,7 +59,7 @@ fn without_its_secret_a_workspace_goes_on_for_submitted_runs_and_holds_new_ones(
     assert_eq!(reason, Reason::SecretNotFound);
     for part in [
         "The Secret run-operator-token doesn't exist in namespace team; create it",
-        "Submitted Runs go on with the last good token; new submissions are held.",
+        "Submitted Runs continue with the last good token; new submissions are blocked.",
     ] {
         assert!(message.contains(part), "{part:?} is not in {message:?}");
     }

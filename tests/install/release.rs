@@ -64,7 +64,7 @@ async fn the_releases_own_test_passes_and_fails_when_the_service_is_away() {
         .helm_test()
         .await
         .unwrap_or_else(|error| panic!("{error}"));
-    assert!(passed.contains("ok    an operator is at work"), "{passed}");
+    assert!(passed.contains("ok    an operator is active"), "{passed}");
     assert!(
         passed.contains("ok    the Workspaces are Ready"),
         "{passed}"

@@ -79,7 +79,7 @@ async fn a_missing_key_is_named_and_adding_it_is_enough() {
 #[case::empty("", "TokenMalformed", "the token is empty")]
 #[case::white_space(" \n\t", "TokenMalformed", "the token is empty")]
 #[case::of_several_lines("canary-one\ncanary-two", "TokenMalformed", "more than one line")]
-#[case::with_its_scheme("Bearer canary-three", "TokenMalformed", "store what follows it alone")]
+#[case::with_its_scheme("Bearer canary-three", "TokenMalformed", "store only what follows it")]
 #[case::with_a_letter_that_no_header_carries(
     "canary-tökén",
     "TokenMalformed",
@@ -134,7 +134,7 @@ async fn a_base_url_off_the_allow_list_gets_no_request_until_the_list_holds_it()
     let words = [
         "base URL",
         "is not on the operator's list of allowed base URLs",
-        "Create the Workspace anew",
+        "Re-create the Workspace",
         "--allowed-base-url",
     ];
     world
@@ -157,7 +157,11 @@ async fn without_any_base_url_the_two_places_for_one_are_named() {
     })
     .await;
     world.create_run("train", json!({})).await;
-    let words = ["No base URL", "anew with spec.baseUrl", "--base-url"];
+    let words = [
+        "No base URL",
+        "Re-create the Workspace with spec.baseUrl",
+        "--base-url",
+    ];
     world
         .held_by_workspace("BaseUrlNotAllowed", true, &words)
         .await;
@@ -275,7 +279,7 @@ async fn a_service_that_is_down_is_told_and_its_start_is_enough() {
     let words = [
         "GET /version",
         "The service gave no answer",
-        "It is asked again by itself",
+        "The call is retried automatically",
     ];
     let told = world.workspace_condition("default", Type::Ready, "False", "ServiceUnavailable");
     says(&told.await, &words);
@@ -332,7 +336,7 @@ async fn a_proxys_error_page_before_the_service_is_told_with_its_request_id() {
     let words = [
         "502 without a problem body",
         "Request id",
-        "asked again by itself",
+        "retried automatically",
     ];
     world
         .held_by_workspace("ServiceUnavailable", false, &words)

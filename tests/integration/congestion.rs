@@ -125,7 +125,7 @@ async fn a_429_pauses_every_call_of_its_workspace_for_as_long_as_it_asks() {
         .condition("train-0", Type::Ready, "False", "RateLimited")
         .await;
     let told = condition_of(&held, Type::Ready).unwrap().message;
-    says(&told, &["429", "Workspace default", "by itself"]);
+    says(&told, &["429", "Workspace default", "automatically"]);
     // Its poll is due in the pause; its stream stays open.
     world
         .condition("running", Type::Synced, "False", "RateLimited")
@@ -261,7 +261,7 @@ async fn a_run_that_waits_long_for_the_rate_limit_says_so_and_goes_on_when_it_is
     for n in 0..30 {
         world.create_run(&format!("train-{n}"), json!({})).await;
     }
-    let run = eventually("a Run says that it waits for its turn", async || {
+    let run = eventually("a Run shows that it is queued", async || {
         let all = world.runs().list(&kube::api::ListParams::default()).await;
         let waits = |run: &run_operator::api::Run| {
             condition_of(run, Type::Ready).is_some_and(|ready| ready.reason == "RateLimited")

@@ -16,7 +16,7 @@ const REFUSED: &str = "VersionNotAccepted";
 fn words(version: &str) -> [String; 3] {
     [
         format!("reports version {version}; the contract file accepts 1, v1, 1.*, v1.*"),
-        "New Runs are held, submitted ones go on".to_owned(),
+        "New Runs are not submitted; submitted Runs continue".to_owned(),
         "Review the change of contract, then add the version to the contract file".to_owned(),
     ]
 }

@@ -178,7 +178,7 @@ async fn a_workspace_goes_without_runs_pinned_elsewhere_and_its_next_takes_them_
             .await;
         says(
             &told(&run, Type::Synced),
-            &[&old, "creating the Workspace anew"],
+            &[&old, "re-creating the Workspace"],
         );
     }
     let api = world.workspaces();

@@ -332,7 +332,7 @@ async fn whatever_befalls_a_cancellation_it_is_asked_for_until_the_run_has_ended
     }
     for fault in &faults {
         world.phase(fault.name, Phase::Cancelled).await;
-        let words = [&["cancellation is asked for again"], fault.words].concat();
+        let words = [&["cancellation is retried"], fault.words].concat();
         was_told(&history, fault.name, Type::Reconciling, "True", &words);
     }
     let runs = world.service.runs().await;

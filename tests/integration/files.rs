@@ -45,7 +45,7 @@ async fn a_lack_of_files_is_no_outage_of_the_service() {
     }
     eventually("calls fail for lack of files", async || {
         let log = world.operator_log();
-        let failed = log.contains("no file was left for a call");
+        let failed = log.contains("the limit of open files blocked a call");
         if failed { Ok(()) } else { Err("none did") }
     })
     .await;

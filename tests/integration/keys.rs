@@ -155,7 +155,7 @@ async fn restored_backups_wait_for_a_person_and_a_retry_finds_their_run_again() 
         says(
             &told,
             &[
-                "found again by spec.idempotencyKey",
+                "get its run by spec.idempotencyKey",
                 "run-operator.dev/retry",
             ],
         );

@@ -38,7 +38,7 @@ async fn without_its_secret_submitted_runs_go_on_with_the_last_good_token_and_ne
         "Secret run-operator-token doesn't exist",
         "create it",
         "last good token",
-        "are held",
+        "are blocked",
     ];
     says(&told.await, &words);
     world

@@ -1,5 +1,5 @@
-//! What differs between two contract files, compared as the operator reads them: lists of words have no
-//! order and no doubles, pointers do have an order, and states have no case.
+//! Differences between two contract files, compared as the operator reads them: lists of words have no
+//! order and no duplicates, pointers do have an order, and states have no case.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,30 +9,30 @@ use super::profile::{
     WorkspaceFields,
 };
 
-/// One thing that differs.
+/// One difference.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Change {
-    /// Where. Of a word that moved: the list that it left.
+    /// The field. Of a word that moved: the list that it left.
     pub field: Field,
-    /// What.
+    /// The difference.
     pub what: Difference,
 }
 
-/// How a field differs.
+/// Difference of a field.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Difference {
     /// A word that was in no list of its kind.
     Added(String),
-    /// A word that is in no list of its kind any more.
+    /// A word that is no longer in any list of its kind.
     Removed(String),
-    /// A state or a code that means something else now.
+    /// A state or a code with a new meaning.
     Moved {
-        /// The word, as the new file writes it.
+        /// The word as written in the new file.
         word: String,
-        /// The list that it stands in now.
+        /// The list that it is in now.
         to: Field,
     },
-    /// Pointers, of which the first that leads somewhere counts.
+    /// Pointers; the first one that finds a value counts.
     Pointers {
         /// Before.
         old: Vec<String>,
@@ -48,12 +48,12 @@ pub enum Difference {
     },
 }
 
-/// What a field holds.
+/// Content of a field.
 enum Leaf<'a> {
     Pointers(&'a [String]),
-    /// Words that each stand for themselves.
+    /// Words that are independent of each other.
     Set(BTreeSet<String>),
-    /// Words of which each stands in one list of its kind.
+    /// Words that are each in one list of their kind.
     Words(Kind, &'a [String]),
     Number(u64),
 }
@@ -77,7 +77,7 @@ impl Kind {
 
 type Leaves<'a> = Vec<(Field, Leaf<'a>)>;
 
-/// The words of a kind, in the form in which they are compared, each with its list and as it is written.
+/// The words of a kind, in the form in which they are compared, each with its list and its spelling.
 type Places<'a> = BTreeMap<(Kind, String), (Field, &'a str)>;
 
 pub(super) fn changes(old: &Profile, new: &Profile) -> Vec<Change> {
@@ -104,7 +104,7 @@ pub(super) fn changes(old: &Profile, new: &Profile) -> Vec<Change> {
     changes
 }
 
-/// Every field, once. A field that is new in the profile doesn't compile until it stands here.
+/// Every field, once. A field that is new in the profile doesn't compile until it is listed here.
 fn leaves(profile: &Profile) -> Leaves<'_> {
     let Profile {
         version: Version { pointers, accepted },
@@ -236,7 +236,7 @@ fn places<'a>(leaves: &Leaves<'a>) -> Places<'a> {
     places
 }
 
-/// A pointer that stands twice counts where it stands first.
+/// A duplicate pointer counts at its first position.
 fn pointers(old: &[String], new: &[String]) -> Vec<Difference> {
     let effective = |pointers: &[String]| {
         let mut seen = BTreeSet::new();
@@ -256,7 +256,7 @@ fn set(old: &BTreeSet<String>, new: &BTreeSet<String>) -> Vec<Difference> {
     removed.chain(added).collect()
 }
 
-/// The words that left this list, then those that are new in it; a word that moved is told of once.
+/// The words that left this list, then those that are new in it; a word that moved is reported once.
 fn words(field: Field, was: &Places<'_>, is: &Places<'_>) -> Vec<Difference> {
     let in_list = |(_, (at, _)): &(_, &(Field, &str))| *at == field;
     let left = was

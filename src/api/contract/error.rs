@@ -1,4 +1,4 @@
-//! Why a contract file is refused, in one line.
+//! Errors of a contract file, each in one line.
 
 use std::fmt;
 
@@ -9,29 +9,29 @@ use serde_saphyr::UserMessageFormatter;
 /// Characters of a line that are repeated.
 const QUOTED: usize = 80;
 
-/// Why a contract file is refused.
+/// Reason why a contract file is refused.
 #[derive(Debug, thiserror::Error)]
 pub enum ContractError {
     /// Not YAML, a field is missing, unknown or of the wrong type.
     #[error("failed to read the contract file")]
     Parse(#[source] Misread),
-    /// The transcription of the API, not the file of names and numbers beside it.
+    /// The `OpenAPI` document of the API, not the file of names and numbers.
     #[error(
-        "this is an OpenAPI document, not a contract file: take its names and numbers over into one; \
+        "this is an OpenAPI document, not a contract file: copy its names and numbers into one; \
          `run-operator contract show` prints one to begin from"
     )]
     OpenApi,
-    /// Readable, but what it says can't be meant.
+    /// Readable, but meaningless.
     #[error("the contract file is wrong at {field}: {problem}")]
     Invalid {
         /// Path of the field.
         field: String,
-        /// What is wrong, and what would be right.
+        /// The mistake, and its correction.
         problem: String,
     },
 }
 
-/// What the YAML reader met, and the line that it stands in.
+/// The YAML reader's error, and its line.
 #[derive(Debug)]
 pub struct Misread {
     said: String,
@@ -53,7 +53,7 @@ impl std::error::Error for Misread {}
 #[derive(Deserialize)]
 struct OpenApi {
     #[serde(alias = "swagger")]
-    #[expect(dead_code, reason = "that it is there is all that counts")]
+    #[expect(dead_code, reason = "only its presence counts")]
     openapi: IgnoredAny,
 }
 

@@ -1,4 +1,4 @@
-//! JSON pointers (RFC 6901) into text. No tree is made of it: an answer may echo a workload of any depth and size.
+//! JSON pointers (RFC 6901) into text. No tree is built: an answer may echo a workload of any depth and size.
 
 use std::collections::HashMap;
 
@@ -23,7 +23,7 @@ fn text(value: &RawValue) -> Option<String> {
     }
 }
 
-/// What a pointer names; of members with the same key the last one.
+/// The value that a pointer names; of members with the same key the last one.
 fn at<'a>(document: &'a RawValue, pointer: &str) -> Option<&'a RawValue> {
     let names = pointer.split('/').skip(1);
     names.map(unescaped).try_fold(document, |value, name| {

@@ -103,7 +103,7 @@ pub struct Limits {
     pub event_bytes: usize,
 }
 
-/// Bounds of a call's length, in seconds.
+/// Limits of a call's duration, in seconds.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Timeouts {
@@ -111,11 +111,11 @@ pub struct Timeouts {
     pub connect_seconds: u64,
     /// From the request's first byte to the answer's last.
     pub request_seconds: u64,
-    /// Silence after which an event stream is opened anew.
+    /// Silence after which an event stream is reopened.
     pub stream_idle_seconds: u64,
 }
 
-/// A list. YAML reads a name without a value as nothing at all, which would pass for an empty list.
+/// A list. YAML reads a name without a value as null, which would pass for an empty list.
 fn list<'de, D: Deserializer<'de>, T: Deserialize<'de>>(from: D) -> Result<Vec<T>, D::Error> {
     Option::deserialize(from)?
         .ok_or_else(|| Error::custom("a list without a value; write [] for an empty one"))

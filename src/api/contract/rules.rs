@@ -1,5 +1,5 @@
-//! What is checked before a contract file is used: everything that would be obeyed without effect, or with
-//! another effect than was meant, is refused here.
+//! Checks of a contract file before it is used: an entry without effect, or with an unintended effect, is
+//! refused.
 
 use super::error::{ContractError, invalid};
 use super::profile::Profile;
@@ -62,9 +62,9 @@ fn versions(accepted: &[String]) -> Result<(), ContractError> {
         let problem = if version == "*" {
             "it accepts every version, so none would be reviewed; name the part that you reviewed, such as \"2.*\""
         } else if prefix.contains('*') {
-            "a * stands for the rest of a version and for nothing before its end; write it last, such as \"1.*\""
+            "a * matches the rest of a version and nothing before its end; write it last, such as \"1.*\""
         } else if blank(version) {
-            "no version reads so; take the white space away, or the whole entry"
+            "no version has white space; remove it, or the whole entry"
         } else {
             continue;
         };
@@ -103,9 +103,7 @@ fn words(p: &Profile) -> Result<(), ContractError> {
         if let Some(word) = words.iter().find(|word| blank(word)) {
             return invalid(
                 field,
-                format!(
-                    "{word:?} is empty or has white space around it; correct it or take it out"
-                ),
+                format!("{word:?} is empty or has white space around it; correct or remove it"),
             );
         }
     }

@@ -1,4 +1,4 @@
-//! The loop over one kind of object in one scope: the watch feeds a store; objects that changed or were woken are
+//! The loop over one kind of object in one scope: the watch feeds a store; objects that changed or were enqueued are
 //! reconciled.
 
 use std::convert::Infallible;
@@ -51,7 +51,7 @@ pub(crate) trait Host: Send + Sync + 'static {
     fn store_filled(&self);
 }
 
-/// One scope's store and wake-ups.
+/// One scope's store and triggers.
 pub(crate) struct Loop<K>
 where
     K: Resource<DynamicType = ()> + Clone + 'static,
@@ -69,7 +69,7 @@ impl<K> Loop<K>
 where
     K: Object + Debug,
 {
-    /// An empty store, with the wake-ups of its objects.
+    /// An empty store, with the triggers of its objects.
     pub(crate) fn new(
         controller: &'static str,
         scope: Scope,
@@ -85,7 +85,7 @@ where
         }
     }
 
-    /// Feeds the store, and reconciles objects that changed or were woken.
+    /// Feeds the store, and reconciles objects that changed or were enqueued.
     pub(crate) async fn serve<C, R, F>(
         self,
         api: Api<K>,
@@ -145,8 +145,8 @@ where
                 missing(&backlog, &result);
                 async move {
                     if let Err(error) = result {
-                        // An object that was woken after its deletion; the garbage collector handles the rest.
-                        tracing::debug!(error = %error, "skipped an object");
+                        // An object that was enqueued after its deletion; the garbage collector handles the rest.
+                        tracing::debug!(error = %error, "an object to reconcile is missing from the store; skipped");
                     }
                 }
             });
@@ -179,8 +179,8 @@ async fn unfilled_at_shutdown(ctx: Arc<impl Host>) {
     }
 }
 
-/// Drops all wake-ups until this process leads; the watch continues to fill its store. Then passes on all stored
-/// objects and all further wake-ups.
+/// Drops all triggers until this process leads; the watch continues to fill its store. Then passes on all stored
+/// objects and all further triggers.
 fn once_leading<K>(
     wanted: impl Stream<Item = ObjectRef<Guarded<K>>> + Send + 'static,
     leading: Leading,

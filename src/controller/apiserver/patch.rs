@@ -29,7 +29,7 @@ pub enum WriteError {
     #[error("the object changed meanwhile")]
     Conflict,
     /// The object with this uid no longer exists.
-    #[error("the object is gone")]
+    #[error("the object no longer exists")]
     Gone,
     /// The API server refused the write: its schema or a policy.
     #[error("failed to write the object: the API server refused it")]

@@ -33,7 +33,7 @@ impl Action {
 /// Error of a reconcile. Its variant is the label `reason` of `controller_runtime_reconcile_errors_total`.
 #[derive(Debug, thiserror::Error)]
 pub enum ReconcileError {
-    /// The object can't be decoded; it is left alone until it changes.
+    /// The object can't be decoded; it is not reconciled until it changes.
     #[error("the object can't be decoded: {0}")]
     Undecodable(String),
     /// A write to the API server failed.
@@ -110,14 +110,14 @@ impl Failed {
                 k8s.name = name,
                 requeue_after,
                 error,
-                "failed to decode an object; it is left alone until it changes"
+                "failed to decode an object; it is not reconciled until it changes"
             ),
             (ReconcileError::Panicked, _) => tracing::error!(
                 k8s.kind = kind,
                 k8s.namespace.name = namespace,
                 k8s.name = name,
                 requeue_after,
-                "the reconcile panicked; the object is left alone until it changes or is requeued"
+                "the reconcile panicked; the object is not reconciled until it changes or is requeued"
             ),
             (_, Some(reason)) => tracing::warn!(
                 k8s.kind = kind,

@@ -1,4 +1,4 @@
-//! Wakes objects: requests for reconciles that don't come from the object's own watch.
+//! Enqueues objects: requests for reconciles that don't come from the object's own watch.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use kube::runtime::reflector::{Lookup, ObjectRef};
 
 use super::scope::Scope;
 
-/// Sends wake-ups to the loop that serves an object's namespace. The loop's scheduler merges wake-ups of an object that
+/// Sends triggers to the loop that serves an object's namespace. The loop's scheduler merges triggers of an object that
 /// already waits.
 pub struct Trigger<K: Lookup<DynamicType = ()> + 'static> {
     senders: Arc<HashMap<Scope, UnboundedSender<ObjectRef<K>>>>,
@@ -44,7 +44,7 @@ impl<K: Lookup<DynamicType = ()> + 'static> Trigger<K> {
             .get(&one)
             .or_else(|| self.senders.get(&Scope::All))
         {
-            // The loop has ended only at shutdown, when no wake-up is needed.
+            // The loop has ended only at shutdown, when no trigger is needed.
             let _ = sender.unbounded_send(reference(namespace, name));
         }
     }

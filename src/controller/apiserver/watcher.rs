@@ -240,7 +240,7 @@ fn report(kind: &str, error: &WatchError, failures: u32) {
         // Logged once per series of failures, not per list: the CRDs may be applied later.
         tracing::warn!(
             k8s.kind = kind,
-            "the API server doesn't know this kind; apply the CRDs: run-operator crds | kubectl apply --server-side -f -"
+            "the API server doesn't serve this kind; apply the CRDs: run-operator crds | kubectl apply --server-side -f -"
         );
     }
 }

@@ -117,7 +117,7 @@ impl<T> FairQueue<T> {
         }
     }
 
-    /// Removes waiters that gave up from the front; no namespace loses its turn by that.
+    /// Removes waiters that gave up from the front; no namespace loses its position by that.
     fn discard_abandoned(&mut self) {
         while self.queue.front().is_some_and(self.gave_up) {
             self.queue.discard_front();

@@ -1,8 +1,8 @@
-//! Assignment of the slots for event streams: fair by namespace, FIFO within one, and in turn if more wait than there
-//! are slots. No I/O and no clock: the caller brings the time.
+//! Assignment of the slots for event streams: fair by namespace, FIFO within one, and by rotation if more wait than
+//! there are slots. No I/O and no clock: the caller brings the time.
 //!
 //! # Rules
-//! - A namespace that wants a slot gets one at once from the namespace with the most slots, as long as that has at
+//! - A namespace that requests a slot gets one at once from the namespace with the most slots, as long as that has at
 //!   least two more. So each has its share, and the others divide the part of a share that is not wanted.
 //! - While others wait, a stream that has had its slot for [`TURN`] gives it to a waiting one: of its own namespace, or
 //!   of one with fewer slots. At most a [`TURN`]th of the slots moves in a second, so that rotation costs the service a

@@ -94,7 +94,7 @@ pub enum Step {
     Write(Box<Lease>),
     /// This process no longer leads, and must stop acting.
     GiveUp(Lost),
-    /// The Lease is free for others; this process no longer wants it.
+    /// The Lease is free for others; this process is no longer a candidate.
     Released,
 }
 
@@ -105,13 +105,13 @@ pub enum Lost {
     #[error("it could not be renewed within {0:?}")]
     NotRenewed(Duration),
     /// Another process took it, or a person edited it.
-    #[error("{by:?} holds it now")]
+    #[error("its holder is now {by:?}")]
     Taken {
         /// The holder; empty if there is none.
         by: String,
     },
     /// A bug: the election's task has ended.
-    #[error("the election ended by itself")]
+    #[error("the election ended unexpectedly")]
     Ended,
 }
 

@@ -162,7 +162,7 @@ impl Elector {
                 self.tell_holder();
             }
             Err(error) => {
-                self.report(&error, "failed to read the Lease; trying again");
+                self.report(&error, "failed to read the Lease; retrying");
                 self.election.not_looked(Instant::now());
             }
         }
@@ -188,7 +188,7 @@ impl Elector {
             Err(error) => {
                 let conflict = error.conflict();
                 if !conflict {
-                    self.report(&error, "failed to write the Lease; trying again");
+                    self.report(&error, "failed to write the Lease; retrying");
                 }
                 self.election.not_written(Instant::now(), conflict);
             }
@@ -247,7 +247,7 @@ impl Elector {
 /// Error of a call for the Lease.
 #[derive(Debug, thiserror::Error)]
 enum LeaseError {
-    #[error("the API server did not do it")]
+    #[error("the request to the API server failed")]
     Failed(#[source] kube::Error),
     #[error("no answer within {0:?}")]
     NoAnswer(Duration),

@@ -209,7 +209,7 @@ const SERVICE_BUCKETS: &[f64] = &[
 
 catalogue! {
     group "Runs and Workspaces",
-    "Kept as the operator's caches change: a scrape looks at no object. A rendering is handed out for up to a second.";
+    "Updated with the operator's caches: a scrape reads no object. A rendering is reused for up to a second.";
     {
         RUNS: Kind::Gauge, "run_operator_runs", [label("phase", PHASES)],
             "Run objects by phase; one without a status counts as Pending";
@@ -218,20 +218,20 @@ catalogue! {
         RUNS_IN_DOUBT: Kind::Gauge, "run_operator_runs_in_doubt", [],
             "Run objects that may have a run at the service whose id is not known yet: the intent is written, no runId is";
         OLDEST_DOUBT: Kind::Gauge, "run_operator_oldest_doubt_seconds", [],
-            "Age of the oldest intent of such a Run; 0 where there is none";
+            "Age of the oldest intent of such a Run; 0 if there is none";
         REMEMBERED: Kind::Gauge, "run_operator_remembered_runs", [],
-            "Run objects that this process keeps something of beside its cache; those that are gone are forgotten within seconds";
+            "Run objects that this process tracks in addition to its cache; deleted ones are forgotten within seconds";
         WORKSPACES: Kind::Gauge, "run_operator_workspaces",
             [label("kind", &["Workspace", "ClusterWorkspace"]), label("ready", READY)],
             "Workspace objects of either kind by their Ready condition; one without it counts as Unknown";
         WORKSPACES_NOT_READY: Kind::Gauge, "run_operator_workspaces_not_ready", [label("reason", NOT_READY)],
             "Workspace objects of either kind that are not Ready, by the condition's reason";
         UNDECODABLE: Kind::Counter, "run_operator_undecodable_objects_total", [],
-            "Objects that could not be decoded; each is left alone until it changes";
+            "Objects that could not be decoded; each is not reconciled until it changes";
         VANISHED: Kind::Counter, "run_operator_vanished_runs_total", [],
-            "Run objects that vanished without having been released; their runs are cancelled";
+            "Run objects that were deleted without having been released; their runs are cancelled";
         CANCEL_UNCONFIRMED: Kind::Counter, "run_operator_cancel_unconfirmed_total", [],
-            "Finalizers taken off while the run was only seen to be cancelling";
+            "Finalizers removed while the run was only seen cancelling";
     }
     group "Calls to the service",
     "A call that is repeated counts each time.";
@@ -242,33 +242,33 @@ catalogue! {
         REQUEST_SECONDS: Kind::Histogram(SERVICE_BUCKETS), "run_operator_service_request_duration_seconds", [OPERATION],
             "Time from a call to its end; of an event stream, to its opening";
         IN_FLIGHT: Kind::Gauge, "run_operator_calls_in_flight", [],
-            "Calls for Runs that are under way, the opening of event streams included";
+            "Calls for Runs in flight, including the opening of event streams";
         WAITING: Kind::Gauge, "run_operator_calls_waiting", [],
-            "Calls for Runs that wait for their Workspace's turn";
+            "Calls for Runs that wait in their Workspace's queue";
         PAUSES: Kind::Counter, "run_operator_workspace_pauses_total",
             [label("cause", &["too_many_requests", "no_answer"])],
             "Pauses of a Workspace's calls by cause: too_many_requests is 429, no_answer several calls in a row without one";
         TOKEN_CHANGES: Kind::Counter, "run_operator_token_changes_total", [],
-            "Workspaces whose calls went over to another token, once it was verified";
+            "Workspaces whose calls moved to another token, after it was verified";
     }
     group "Event streams",
-    "One for each Run at the service, up to `--max-streams`; beyond it they have one in turn, and are polled.";
+    "One for each Run at the service, up to `--max-streams`; further Runs take turns for a stream, and are polled.";
     {
         OPEN_STREAMS: Kind::Gauge, "run_operator_open_streams", [],
             "Event streams whose connection is open";
         STREAM_LIMIT: Kind::Gauge, "run_operator_stream_limit", [],
-            "Event streams that may be open: `--max-streams`, or fewer where the files that the process may open don't suffice";
+            "Event streams that may be open: `--max-streams`, or fewer if the process's limit of open files is too low";
         NO_FILE: Kind::Counter, "run_operator_out_of_files_total", [],
-            "Calls to the service that were not made because the process could open no more files";
+            "Calls to the service that were not made because the process had reached its limit of open files";
         STREAM_RECONNECTS: Kind::Counter, "run_operator_stream_reconnects_total", [],
-            "Event streams opened anew after a break";
+            "Event streams reopened after a break";
         STREAM_EVENTS: Kind::Counter, "run_operator_stream_events_total", [],
             "Events received from the service, repetitions not counted";
     }
     group "Reconciles",
-    "Names and buckets are controller-runtime's, so that its dashboards fit. `requeue` is always zero: an object that is \
-     looked at again is given a time. A panic is caught; it counts as an error and as a panic, and leaves its object alone. \
-     A call to the service is a task of its own and not part of a reconcile's time.";
+    "Names and buckets are controller-runtime's, so that its dashboards fit. `requeue` is always zero: an object is always \
+     requeued for a certain time. A panic is caught; it counts as an error and as a panic, and its object is not \
+     reconciled until it changes. A call to the service is a task of its own and not part of a reconcile's time.";
     {
         RECONCILES: Kind::Counter, "controller_runtime_reconcile_total", [CONTROLLER, RESULT],
             "Reconciles by controller and result";
@@ -277,35 +277,35 @@ catalogue! {
         RECONCILE_PANICS: Kind::Counter, "controller_runtime_reconcile_panics_total", [CONTROLLER],
             "Panics in a reconcile or in a call to the service; each is a bug of the operator";
         RECONCILE_SECONDS: Kind::Histogram(RECONCILE_BUCKETS), "controller_runtime_reconcile_time_seconds", [CONTROLLER],
-            "Time that a reconcile took";
+            "Duration of a reconcile";
         ACTIVE_WORKERS: Kind::Gauge, "controller_runtime_active_workers", [CONTROLLER],
-            "Reconciles under way";
+            "Reconciles in flight";
         MAX_WORKERS: Kind::Gauge, "controller_runtime_max_concurrent_reconciles", [CONTROLLER],
-            "Reconciles that may be under way at the same time; 0 is no bound";
+            "Maximum of reconciles in flight; 0 is no limit";
         CONFLICTS: Kind::Counter, "run_operator_write_conflicts_total", [CONTROLLER],
-            "Reconciles that met a newer version of their object, or none, and look again; they count as requeue_after";
+            "Reconciles that met a newer version of their object, or none, and are requeued; they count as requeue_after";
     }
     group "Work queues",
-    "Names and buckets are client-go's. The queue is kube-rs's scheduler: it holds an object once, and so do these. There \
-     is no `workqueue_retries_total`: an object that failed is scheduled for a time of its own, and nothing tells such a \
-     time from another.";
+    "Names and buckets are client-go's. The queue is kube-rs's scheduler: it contains an object once, and so do these. There \
+     is no `workqueue_retries_total`: an object that failed is scheduled for a certain time, like any other scheduled \
+     object.";
     {
         QUEUE_DEPTH: Kind::Gauge, "workqueue_depth", [QUEUE, CONTROLLER],
-            "Objects that wait for a reconcile, those whose time has come included";
+            "Objects that wait for a reconcile, including those whose scheduled time has come";
         QUEUE_ADDS: Kind::Counter, "workqueue_adds_total", [QUEUE, CONTROLLER],
             "Objects put into the queue; one that waits already is not counted again";
         QUEUE_SECONDS: Kind::Histogram(QUEUE_BUCKETS), "workqueue_queue_duration_seconds", [QUEUE, CONTROLLER],
-            "Time that an object waited for its reconcile";
+            "Time for which an object waited for its reconcile";
         WORK_SECONDS: Kind::Histogram(QUEUE_BUCKETS), "workqueue_work_duration_seconds", [QUEUE, CONTROLLER],
-            "Time that an object's reconcile took";
+            "Duration of an object's reconcile";
         UNFINISHED: Kind::Gauge, "workqueue_unfinished_work_seconds", [QUEUE, CONTROLLER],
-            "How long the reconciles under way have taken so far, all together";
+            "Total duration of the reconciles in flight so far";
         LONGEST: Kind::Gauge, "workqueue_longest_running_processor_seconds", [QUEUE, CONTROLLER],
-            "How long the longest of the reconciles under way has taken so far";
+            "Duration of the longest reconcile in flight so far";
     }
     group "Requests to the API server",
-    "Names and buckets are client-go's. Each attempt counts, those that the client repeats after a 429, 503 or 504 \
-     included; a watch counts once, when it is opened.";
+    "Names and buckets are client-go's. Each attempt counts, including those that the client repeats after a 429, 503 \
+     or 504; a watch counts once, when it is opened.";
     {
         REST_REQUESTS: Kind::Counter, "rest_client_requests_total",
             [Label { name: "code", known: &["200", NO_RESPONSE], others: "any HTTP status; `other`" },
@@ -313,22 +313,22 @@ catalogue! {
             "Requests to the API server by HTTP status, method and host; <error> is no answer";
         REST_SECONDS: Kind::Histogram(REST_BUCKETS), "rest_client_request_duration_seconds",
             [Label { name: "verb", known: METHODS, others: "" }, HOST],
-            "Time from a request to the head of its answer, or until it was given up, by method and host";
+            "Time from a request to the head of its answer, or to its timeout, by method and host";
         IN_SYNC: Kind::Gauge, "run_operator_in_sync", [],
-            "1 if the caches are in sync with the API server, as /readyz says; 0 if not, and then nothing is served";
+            "1 if the caches are in sync with the API server, as for /readyz; 0 if not, and then nothing is reconciled";
         EVENTS_DROPPED: Kind::Counter, "run_operator_events_dropped_total", [label("cause", DROPPED)],
-            "Kubernetes Events not published, by cause; a crash loses Events that nobody counts";
+            "Kubernetes Events not published, by cause; Events lost in a crash are not counted";
     }
     group "Leader election",
-    "With `--leader-elect` alone. The name is component-base's. A standby counts no Runs and no Workspaces: the sum over \
-     all operators is what there is.";
+    "Only with `--leader-elect`. The name is component-base's. A standby counts no Runs and no Workspaces, so that the \
+     sum over all operators is correct.";
     {
         LEADER: Kind::Gauge, "leader_election_master_status",
             [Label { name: "name", known: &[], others: "the Lease's name" }],
-            "1 if this process leads, 0 if it stands by";
+            "1 if this process leads, 0 if it is a standby";
     }
     group "The process",
-    "On Linux alone, except for the first two.";
+    "Only on Linux, except for the first two.";
     {
         BUILD_INFO: Kind::Gauge, "run_operator_build_info",
             [Label { name: "version", known: &[env!("CARGO_PKG_VERSION")], others: "" }],
@@ -346,6 +346,6 @@ catalogue! {
         MAX_FDS: Kind::Gauge, "process_max_fds", [],
             "File descriptors that may be open";
         START_TIME: Kind::Gauge, "process_start_time_seconds", [],
-            "When the process started, in seconds since 1970";
+            "Start time of the process, in seconds since 1970";
     }
 }

@@ -163,7 +163,7 @@ impl Task {
             entry.with(|state| state.quarantined.clone_from(&self.version));
             tracing::error!(
                 k8s.namespace.name = %entry.namespace, run.name = %entry.name, run.uid = %entry.uid,
-                "a call panicked; the Run is left alone until it changes"
+                "a call panicked; the Run is not reconciled until it changes"
             );
         }
         entry.with(|state| state.run.end_call());

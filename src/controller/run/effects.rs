@@ -82,8 +82,8 @@ async fn write_intent(
         return Ok(Acted::Learned);
     }
     let written = patch::write_intent(api, run, intent, finalizer).await;
-    // A claim without an intent would block other Runs. After a write without an answer the intent may stand. So it may
-    // after a conflict: the write may have been sent twice on the way and have met its own first copy.
+    // A claim without an intent would block other Runs. After a write without an answer the intent may be stored. So it
+    // may after a conflict: the write may have been sent twice on the way and have met its own first copy.
     let written = written.inspect_err(|error| {
         if first && error.not_written() {
             ctx.claims.release(&entry.uid);

@@ -87,7 +87,7 @@ fn stored(ctx: &Context, entry: &RunEntry) -> bool {
     ctx.has_run(&entry.namespace, &entry.name, &entry.uid)
 }
 
-/// Ends the tracking of a Run: nothing is owed for it. While the store still shows it, nothing new begins.
+/// Ends the tracking of a Run that needs no cleanup. While the store still shows it, nothing new begins.
 fn finish(ctx: &Context, entry: &RunEntry) {
     if stored(ctx, entry) {
         entry.with(|state| state.run.finish());
@@ -152,7 +152,7 @@ async fn confirmed(ctx: &Context, entry: &RunEntry) -> bool {
             Found::There(_) => {
                 tracing::warn!(
                     k8s.namespace.name = %entry.namespace, run.name = %entry.name, run.uid = %entry.uid,
-                    "the watch lacks a Run that exists; waiting for the watch"
+                    "a Run that exists is missing from the watch; waiting for the watch"
                 );
                 entry.with(|state| state.run.found());
                 return false;

@@ -39,7 +39,7 @@ pub(crate) async fn look(ctx: &Context, entry: &RunEntry) -> Found {
     if let Err(error) = list.await {
         tracing::warn!(
             k8s.namespace.name = %entry.namespace, run.name = %entry.name, run.uid = %entry.uid,
-            error = %error_chain(&error), "failed to look for a Run"
+            error = %error_chain(&error), "failed to read a Run live"
         );
         return Found::Unknown;
     }

@@ -38,7 +38,7 @@ const AFTER_REFUSAL: Duration = Duration::from_mins(1);
 
 /// Reconciles one object.
 pub async fn reconcile(object: Arc<Guarded<Run>>, ctx: Arc<Context>) -> Reconciled {
-    // 1. An object that can't be decoded is left alone until it changes; its status shows that.
+    // 1. An object that can't be decoded is not reconciled until it changes; its status shows that.
     let Ok(run) = &object.0 else {
         return show_undecodable(&ctx, &object).await;
     };
@@ -109,7 +109,7 @@ pub(crate) async fn to_rest(
     }
 }
 
-/// One pass. After a panic only this object is left alone.
+/// One pass. After a panic only this object is no longer reconciled.
 async fn one_pass(
     ctx: &Arc<Context>,
     entry: &Arc<RunEntry>,
@@ -158,7 +158,7 @@ pub(crate) async fn settle(ctx: Arc<Context>, entry: Arc<RunEntry>) {
     }
 }
 
-/// Leaves a Run that can't be decoded alone until it changes, and shows that in its status. Its stream is closed, since
+/// Skips a Run that can't be decoded until it changes, and shows that in its status. Its stream is closed, since
 /// its events can't be processed.
 async fn show_undecodable(ctx: &Context, object: &Guarded<Run>) -> Reconciled {
     let meta = object.meta();

@@ -58,7 +58,7 @@ enum End {
     Moves(Arc<ClientSession>, Permit),
     /// Another Run needs the slot.
     PlaceAskedBack,
-    /// The Workspace's token was rejected, or the Workspace now stands for another place.
+    /// The Workspace's token was rejected, or the Workspace now has another place.
     Unusable,
 }
 

@@ -1,4 +1,4 @@
-//! The checks of one Workspace: when the next one is due, and what they keep.
+//! The checks of one Workspace: the time of the next one, and the values that they keep.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -69,7 +69,7 @@ pub struct LastGood {
 }
 
 impl Probe {
-    /// Whether the Workspace is to be checked now.
+    /// Whether the Workspace must be checked now.
     pub fn due(&mut self, uid: &str, generation: i64, now: Timestamp) -> Verdict {
         let secret_changed = std::mem::take(&mut self.secret_changed);
         let Some((last, at)) = &self.last else {
@@ -86,18 +86,18 @@ impl Probe {
         }
     }
 
-    /// A call raised a suspicion. Returns whether it is the first since the last check began.
+    /// Records a suspicion raised by a call. Returns whether it is the first since the last check began.
     pub fn suspect(&mut self) -> bool {
         !std::mem::replace(&mut self.suspected, true)
     }
 
-    /// A check begins: a suspicion from now on is another one.
+    /// Records the start of a check: a suspicion from now on is a new one.
     pub fn begin(&mut self) {
         self.suspected = false;
     }
 
-    /// A check ended. Returns whether it was the first of this spec: what the check itself doesn't look at
-    /// may have changed too.
+    /// Records the end of a check. Returns whether it was the first of this spec: fields that the check doesn't read
+    /// may have changed, too.
     pub fn done(&mut self, checked: ProbeRecord, now: Timestamp) -> bool {
         self.failures = if checked.ready {
             0
@@ -111,8 +111,8 @@ impl Probe {
         !same
     }
 
-    /// An event stream is reopened after a break. A service that was upgraded drops its streams, so the next check
-    /// is rescheduled: to now, or to 30 s after the last one. Returns whether the schedule changed.
+    /// Records that an event stream is reopened after a break. A service that was upgraded drops its streams, so the
+    /// next check is rescheduled: to now, or to 30 s after the last one. Returns whether the schedule changed.
     pub fn reconnected(&mut self, now: Timestamp) -> bool {
         let Some((last, at)) = &mut self.last else {
             return false;
@@ -130,44 +130,44 @@ impl Probe {
         self.last.as_ref().is_some_and(|(last, _)| last.passed_over)
     }
 
-    /// A check found that no call can be made. Returns since when that is so.
+    /// Records that a check found that no call can be made. Returns the time since which that is so.
     pub fn troubled(&mut self, now: Timestamp) -> Timestamp {
         *self.trouble.get_or_insert(now)
     }
 
-    /// A check found that calls can be made.
+    /// Records that a check found that calls can be made.
     pub fn untroubled(&mut self) {
         self.trouble = None;
     }
 
-    /// Checks in a row that failed.
+    /// Number of failed checks in a row.
     pub fn failures(&self) -> u32 {
         self.failures
     }
 
-    /// A write of the Workspace met another version or got no answer. Returns how many did in a row.
+    /// Records a write of the Workspace that met another version or got no answer. Returns the number in a row.
     pub fn write_failed(&mut self) -> u32 {
         self.failed_writes = self.failed_writes.saturating_add(1);
         self.failed_writes
     }
 
-    /// What is to be written of the Workspace is stored.
+    /// Records that the Workspace's status is stored.
     pub fn written(&mut self) {
         self.failed_writes = 0;
     }
 
-    /// A Secret that the Workspace names has changed: it is checked at once.
+    /// Records a change of a Secret that the Workspace names: the Workspace is checked at once.
     pub fn secret_changed(&mut self) {
         self.secret_changed = true;
     }
 
-    /// What the last good check was made with, if it was of this very Workspace at this base URL.
+    /// The values of the last successful check, if it was of this same Workspace at this base URL.
     pub fn last_good(&self, verified: &Verified) -> Option<LastGood> {
         let last = self.last_good.as_ref()?;
         (last.verified == *verified).then(|| last.clone())
     }
 
-    /// A check with these went well.
+    /// Records a successful check with these values.
     pub fn keep_good(&mut self, good: LastGood) {
         self.last_good = Some(good);
     }

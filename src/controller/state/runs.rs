@@ -31,7 +31,7 @@ pub struct RunEntry {
     pub uid: String,
     pub namespace: String,
     pub name: String,
-    /// Wakes the garbage collector's cleanup of this Run before its pause ends.
+    /// Ends the pause of the garbage collector's cleanup of this Run.
     pub changed: Notify,
     state: Mutex<State>,
 }

@@ -41,7 +41,7 @@ pub struct WorkspaceState {
     pub view: WorkspaceView,
     /// Session for calls; present only while the view is Ready.
     pub live: Option<Arc<ClientSession>>,
-    /// Place of the last verified session, until a check finds that the Workspace stands for another place or for none.
+    /// Place of the last verified session, until a check finds that the Workspace has another place or none.
     /// Until then a stream open there stays open, even if no call can be made.
     pub place: Option<ResolvedWorkspace>,
 }
@@ -122,7 +122,7 @@ pub struct WorkspaceEntry {
     guard: Mutex<DeletionGuard>,
 }
 
-/// Keeps first submissions and the deletion of the Workspace apart.
+/// Prevents first submissions during the deletion of the Workspace.
 #[derive(Default)]
 struct DeletionGuard {
     closed: bool,
@@ -130,7 +130,7 @@ struct DeletionGuard {
     inside: usize,
 }
 
-/// The right to write a first intent; given back when dropped.
+/// Permit to write a first intent; released when dropped.
 pub struct SubmissionPermit(Arc<WorkspaceEntry>);
 
 impl Drop for SubmissionPermit {
@@ -141,7 +141,7 @@ impl Drop for SubmissionPermit {
 }
 
 impl Workspaces {
-    /// The entry of a Workspace, made if it is new.
+    /// The entry of a Workspace; created if missing.
     pub fn entry(&self, key: &WorkspaceKey) -> Arc<WorkspaceEntry> {
         Arc::clone(entry(&mut lock(&self.entries), key))
     }
@@ -159,13 +159,13 @@ impl Workspaces {
         )
     }
 
-    /// Follows a Workspace.
+    /// Subscribes to the state of a Workspace.
     pub fn subscribe(&self, key: &WorkspaceKey) -> watch::Receiver<WorkspaceState> {
-        // Under the lock: an entry that is followed is not forgotten.
+        // Under the lock: an entry with a subscriber is not forgotten.
         entry(&mut lock(&self.entries), key).state.subscribe()
     }
 
-    /// Begins a first submission; `None` where the Workspace is being deleted.
+    /// Begins a first submission; `None` if the Workspace is being deleted.
     pub fn begin_submission(&self, key: &WorkspaceKey) -> Option<SubmissionPermit> {
         // Under the lock: an entry with a submission is not forgotten.
         let mut entries = lock(&self.entries);
@@ -183,13 +183,12 @@ impl Workspaces {
         self.sessions.fetch_add(1, Ordering::Relaxed) + 1
     }
 
-    /// Every Workspace of which something is kept.
+    /// Every Workspace with an entry.
     pub fn all(&self) -> Vec<Arc<WorkspaceEntry>> {
         lock(&self.entries).values().cloned().collect()
     }
 
-    /// Forgets a deleted Workspace: all of it, unless a stream waits for one of its name, or a first intent is being
-    /// written.
+    /// Forgets a deleted Workspace, unless a stream waits for one of its name, or a first intent is being written.
     pub fn forget(&self, key: &WorkspaceKey) {
         let mut entries = lock(&self.entries);
         let Some(entry) = entries.get(key) else {
@@ -221,12 +220,12 @@ fn entry<'a>(
 }
 
 impl WorkspaceEntry {
-    /// What its Runs may do.
+    /// The state for its Runs.
     pub fn state(&self) -> WorkspaceState {
         self.state.borrow().clone()
     }
 
-    /// Sets what its Runs may do. Returns whether that changed.
+    /// Sets the state for its Runs. Returns whether it changed.
     pub fn set(&self, state: WorkspaceState) -> bool {
         self.state.send_if_modified(|current| {
             let same = current.view == state.view && current.place == state.place;
@@ -235,18 +234,18 @@ impl WorkspaceEntry {
         })
     }
 
-    /// Looks into or changes its checks. Never call it within itself.
+    /// Reads or changes its checks. Must not be nested.
     pub fn probe<T>(&self, f: impl FnOnce(&mut Probe) -> T) -> T {
         f(&mut lock(&self.probe))
     }
 
-    /// A Run's call raised a suspicion about the session `number`. Returns whether the Workspace must be checked for
-    /// it. A rejected token is used for no call until a check has gone well; open streams stay.
+    /// Records a suspicion about the session `number`, raised by a Run's call. Returns whether it requires a check of
+    /// the Workspace. A rejected token is used for no call until a check succeeds; open streams stay open.
     pub fn suspect(&self, number: u64, suspicion: ProbeTrigger) -> bool {
         let meant =
             |state: &WorkspaceState| state.live.as_ref().is_some_and(|l| l.number == number);
         let current = match suspicion {
-            // In one step: a check that has just ended well must not be undone.
+            // In one step: the result of a check that has just succeeded must not be undone.
             ProbeTrigger::Unauthorized => self.state.send_if_modified(|state| {
                 let meant = meant(state);
                 if meant {
@@ -259,7 +258,7 @@ impl WorkspaceEntry {
         current && self.probe(Probe::suspect)
     }
 
-    /// Admits no first submission any more. Returns whether none is in flight.
+    /// Stops admitting first submissions. Returns whether none is in flight.
     pub fn close_submissions(&self) -> bool {
         let mut guard = lock(&self.guard);
         guard.closed = true;
@@ -340,7 +339,7 @@ mod tests {
         let workspaces = Workspaces::default();
         let entry = workspaces.entry(&key());
         entry.set(ready(2));
-        // A call of an earlier session says nothing about the token of this one.
+        // A call of an earlier session is no evidence about the token of this one.
         assert!(!entry.suspect(1, ProbeTrigger::Unauthorized));
         assert!(entry.state().live.is_some());
         assert!(entry.suspect(2, ProbeTrigger::Unauthorized));
@@ -372,7 +371,10 @@ mod tests {
         entry.set(ready(2));
         assert!(!entry.suspect(1, ProbeTrigger::Outage), "long ago");
         assert!(entry.suspect(2, ProbeTrigger::Outage));
-        assert!(!entry.suspect(2, ProbeTrigger::Outage), "no news");
+        assert!(
+            !entry.suspect(2, ProbeTrigger::Outage),
+            "it is raised already"
+        );
         assert!(entry.state().live.is_some());
         entry.probe(Probe::begin);
         assert!(entry.suspect(2, ProbeTrigger::Outage));
@@ -431,7 +433,7 @@ mod tests {
         assert!(workspaces.get(&key()).is_some(), "one is in flight");
         assert!(!entry.close_submissions());
         drop(first);
-        assert!(entry.close_submissions(), "none is in flight any more");
+        assert!(entry.close_submissions(), "none is in flight now");
         entry.open_submissions();
         assert!(workspaces.begin_submission(&key()).is_some());
     }

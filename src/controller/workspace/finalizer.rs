@@ -82,7 +82,7 @@ pub(crate) async fn remove_if_unused<K: Kind>(
     }
 }
 
-/// Handles a Run that has ended or was deleted: wakes its Workspace if that is being deleted.
+/// Handles a Run that has ended or was deleted: enqueues its Workspace if that is being deleted.
 pub(crate) fn run_ended(ctx: &Context, run: &Run) {
     let namespace = run.namespace().unwrap_or_default();
     let key = WorkspaceKey::of(&run.spec.workspace_ref(), &namespace);

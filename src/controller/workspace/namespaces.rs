@@ -18,7 +18,7 @@ use kube::{
     },
 };
 
-/// Follows the labels of the namespaces in `scope` until shutdown, and wakes the Runs concerned.
+/// Follows the labels of the namespaces in `scope` until shutdown, and enqueues the Runs concerned.
 pub(crate) async fn follow(ctx: Arc<Context>, scope: Scope, writer: Writer<NamespaceMeta>) {
     let api: Api<NamespaceMeta> = Api::all(ctx.client.clone());
     let source = Source::new(&api, ctx.config.watch_timeout);

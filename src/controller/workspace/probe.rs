@@ -114,7 +114,7 @@ async fn prepare<K: Kind>(
         .ok_or_else(|| {
             Why::new(
                 Reason::BaseUrlNotAllowed,
-                "No base URL: create the Workspace anew with spec.baseUrl, or start the operator with --base-url.",
+                "No base URL. Re-create the Workspace with spec.baseUrl, or start the operator with --base-url.",
             )
         })?;
     let base_url = BaseUrl::parse(url, &ctx.config.allow_list).map_err(|error| {
@@ -150,7 +150,7 @@ async fn prepare<K: Kind>(
         }
     };
     let workspace_id = spec.workspace_id.as_deref().map(WorkspaceId::parse).transpose().map_err(|error| {
-        Why::new(Reason::WorkspaceMismatch, format!("spec.workspaceId can't be sent: {error}. Create the Workspace anew with a correct one."))
+        Why::new(Reason::WorkspaceMismatch, format!("spec.workspaceId can't be sent: {error}. Re-create the Workspace with a correct one."))
     })?;
     let ca_pem = match spec.ca_secret() {
         Some((name, entry)) => match secret::read(ctx, key, &named(name), entry).await {
@@ -181,12 +181,12 @@ async fn prepare<K: Kind>(
 fn another_url(error: &BaseUrlError) -> &'static str {
     match error {
         BaseUrlError::NotAllowed { .. } => {
-            "Create the Workspace anew with one that is, or have the operator started with it as --allowed-base-url."
+            "Re-create the Workspace with one that is, or start the operator with this one as --allowed-base-url."
         }
         BaseUrlError::InsecureHttp { .. } => {
-            "Create the Workspace anew with it, or have the operator started with --allow-insecure-http."
+            "Re-create the Workspace with it, or start the operator with --allow-insecure-http."
         }
-        _ => "Create the Workspace anew with a correct one.",
+        _ => "Re-create the Workspace with a correct one.",
     }
 }
 
@@ -196,7 +196,7 @@ fn parse_token(ctx: &Context, bytes: &[u8], secret: &str, entry: &str) -> Result
             TokenError::ProviderKey { .. } => Reason::TokenIsProviderKey,
             _ => Reason::TokenMalformed,
         };
-        Why::new(reason, format!("The token in the Secret {secret}, key {entry}, is not used: {error}. Correct the Secret; it is picked up by itself."))
+        Why::new(reason, format!("The token in the Secret {secret}, key {entry}, is not used: {error}. Correct the Secret; it is picked up automatically."))
     })
 }
 

@@ -33,7 +33,7 @@ use super::{kind::Kind, probe::Prepared};
 /// detected within this time even if no call fails.
 const RECHECK: Duration = Duration::from_mins(5);
 
-/// Sets the Workspace's state and wakes its Runs. Returns the pause before the next check.
+/// Sets the Workspace's state and enqueues its Runs. Returns the pause before the next check.
 pub(crate) fn settle<K: Kind>(
     ctx: &Context,
     workspace: &K,
@@ -61,7 +61,7 @@ pub(crate) fn settle<K: Kind>(
     recheck::pause(&workspace.uid().unwrap_or_default(), attempt, asked)
 }
 
-/// The standing before a check. What an earlier process verified counts as long as this one has not looked.
+/// The standing before a check. An earlier process's verification counts until this one has checked.
 pub(crate) fn standing<K: Kind>(workspace: &K, entry: &WorkspaceEntry) -> Standing {
     let slot = entry.state();
     let uid = workspace.uid().unwrap_or_default();
@@ -78,7 +78,7 @@ pub(crate) fn standing<K: Kind>(workspace: &K, entry: &WorkspaceEntry) -> Standi
     }
 }
 
-/// Passes over a failed check: session and streams continue, and no status is written. New holds on submissions apply
+/// Passes over a failed check: session and streams continue, and no status is written. New blocks on submissions apply
 /// from now on. Returns the pause before the next check.
 pub(crate) fn pass_over<K: Kind>(
     ctx: &Context,
@@ -99,7 +99,7 @@ pub(crate) fn pass_over<K: Kind>(
     recheck::soon(&workspace.uid().unwrap_or_default(), asked)
 }
 
-/// Streams that are open stay open as long as the trouble may pass; the Runs repeat an outage in the words that
+/// Open streams stay open as long as the failure may pass; the Runs repeat an outage in the words that
 /// it began with.
 fn not_ready_state<K: Kind>(
     workspace: &K,
@@ -126,7 +126,7 @@ fn not_ready_state<K: Kind>(
     WorkspaceState::paused(view, place)
 }
 
-/// The same token at the same place goes on with its session, unless a call with it was rejected. A token
+/// The same token at the same place continues with its session, unless a call with it was rejected. A token
 /// that suddenly acts for another workspace of the service begins another session.
 fn ready_state<K: Kind>(
     ctx: &Context,

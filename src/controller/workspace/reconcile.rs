@@ -56,7 +56,7 @@ pub async fn reconcile<K: Kind>(object: Arc<Guarded<K>>, ctx: Arc<Context>) -> R
     }
     let key = key_of::<K>(object.as_ref());
     let entry = ctx.workspaces.entry(&key);
-    // 2. An object that can't be decoded is left alone until it changes; its status and its Runs show that.
+    // 2. An object that can't be decoded is not reconciled until it changes; its status and its Runs show that.
     let Ok(workspace) = &object.0 else {
         return show_undecodable(&ctx, &object, &entry).await;
     };
@@ -168,7 +168,7 @@ fn unheld<K: Kind>(
     if !contradicted && entry.state().view == WorkspaceView::Unknown {
         let view = WorkspaceView::NotReady {
             reason: Reason::Checking,
-            message: "its finalizer could not be written; the operator's log says why, and it is tried again."
+            message: "its finalizer could not be written; the operator's log has the error, and the write is retried."
                 .to_owned(),
             since: entry.probe(|probe| probe.troubled(now())),
         };
@@ -223,10 +223,10 @@ async fn examine<K: Kind>(
     }
     let standing = probe_result::standing(workspace, entry);
     let slot = entry.state();
-    // After a start or a 401 no call can be made although the status is good: that is said.
+    // After a start or a 401 no call can be made although the stored status is good: the status shows that.
     let said = slot.live.is_some() || matches!(slot.view, WorkspaceView::NotReady { .. });
     if check.learnt_nothing() && said {
-        // The API server didn't answer; what is known of the Workspace stands.
+        // The API server didn't answer; the Workspace's state is unchanged.
         entry.probe(Probe::secret_changed);
         return (AFTER_SILENCE, Some(ReconcileError::NoAnswer));
     }
@@ -253,7 +253,7 @@ async fn examine<K: Kind>(
         let pause = probe_result::pass_over(ctx, workspace, entry, &check, &assessment);
         (pause, None)
     } else {
-        // The session first, then the status: whoever reads it may rely on it.
+        // The session first, then the status: a reader of the status can rely on it.
         let pause = probe_result::settle(ctx, workspace, entry, check, live, &assessment);
         let written =
             probe_result::write_status(ctx, workspace, entry, &assessment.status, waits).await;

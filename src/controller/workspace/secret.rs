@@ -83,7 +83,7 @@ fn unread(name: &str) -> Why {
     Why::new(
         Reason::Checking,
         format!(
-            "The Secret {name} could not be read from the API server; it is read again by itself."
+            "The Secret {name} could not be read from the API server; the read is retried automatically."
         ),
     )
 }

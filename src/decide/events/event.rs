@@ -1,4 +1,4 @@
-//! News for people, and their text as Kubernetes Events.
+//! Notes for people, and their text as Kubernetes Events.
 
 use crate::api::EventReason;
 use crate::decide::{gitops::Tracker, truncate::escaped};
@@ -13,7 +13,7 @@ const MAX_HEARD: usize = 512;
 /// For Events that occur once for an object.
 const ONCE_IN_A_LIFE: &str = "";
 
-/// News for people, as Kubernetes Events and log lines.
+/// Notes for people, as Kubernetes Events and log lines.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Note {
     /// The service named a state that the contract file doesn't map.
@@ -57,7 +57,7 @@ pub struct Draft {
     pub again: bool,
 }
 
-/// One of the service's events; it stands for those that came with it.
+/// One of the service's events; it represents those that came with it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Heard {
     /// Its id, if it has one.
@@ -98,7 +98,7 @@ impl Note {
             Self::Orphaned { key, run_id } => Draft::new(
                 EventReason::Orphaned,
                 format!(
-                    "spec.deletionPolicy is Orphan: the object goes and its run, if there is one, goes on (run {}, idempotency key {}).",
+                    "spec.deletionPolicy is Orphan: the finalizer is removed and the run, if there is one, continues (run {}, idempotency key {}).",
                     escaped(run_id.as_deref().unwrap_or("unknown"), MAX_ID),
                     escaped(key.as_deref().unwrap_or("none"), MAX_ID)
                 ),
@@ -111,7 +111,7 @@ impl Note {
             Self::CancelUnconfirmed { run_id } => Draft::new(
                 EventReason::CancelUnconfirmed,
                 format!(
-                    "The service accepted the cancellation of the run {} and shows it as cancelling, but not as ended; the object goes.",
+                    "The service accepted the cancellation of the run {} and shows it as cancelling, but not as ended; the finalizer is removed.",
                     escaped(run_id, MAX_ID)
                 ),
                 ONCE_IN_A_LIFE,

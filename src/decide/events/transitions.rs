@@ -1,5 +1,5 @@
 //! Changes of a status that deserve an Event. A status is reduced to a few facts; a fact that is not in the stored
-//! status is news.
+//! status is new.
 //!
 //! The Event is published after the write. A process that ends in between never publishes it, so the next process
 //! publishes facts younger than [`RECENT`] again. The Event then has the same name, and the API server rejects the
@@ -29,7 +29,7 @@ pub use workspace::of_workspace;
 /// Time after a change in which another process still publishes it. Far less than the hour for which the API server
 /// keeps an Event.
 pub(crate) const RECENT: Duration = Duration::from_mins(5);
-/// A failure that comes and goes is published once in this time, for which the API server keeps an Event. The hours are
+/// An intermittent failure is published once in this time, for which the API server keeps an Event. The hours are
 /// of process time: the Events of an hour that the wall clock shows twice would be dropped.
 const TROUBLE_APART: i64 = 3600;
 /// Bytes of a condition's message in an Event, so that the ids after it are never cut. Counted after escaping, which
@@ -43,7 +43,7 @@ struct Fact {
     news: Draft,
     /// Distinguishes it from other facts of its reason; contains nothing that changes while the fact stays.
     gist: String,
-    /// Time since which it is true, if the status holds that.
+    /// Time since which it is true, if the status has that.
     since: Option<Timestamp>,
 }
 
@@ -154,7 +154,7 @@ fn ended(status: &RunStatus) -> Option<Fact> {
         Some(run_id) => format!(" (run {}{})", escaped(run_id, MAX_ID), request(status)),
         None => String::new(),
     };
-    // The message of Finished also holds the TTL notice.
+    // The message of Finished also contains the TTL notice.
     let told = find(&status.conditions, Type::Ready).filter(|c| c.reason == finished.reason);
     let message = format!("{}{ids}", sentence(told.unwrap_or(finished)));
     let since = status.completion_time.as_ref().map(|t| t.0);
@@ -176,11 +176,7 @@ fn recovered(before: &RunStatus, after: &RunStatus) -> Option<Note> {
     let was = find(&before.conditions, Type::Stalled).filter(|c| c.status == "True")?;
     let over =
         !is_true(&after.conditions, Type::Stalled) && !is_true(&after.conditions, Type::Finished);
-    let message = format!(
-        "Not stalled by {} any more; it goes on{}.",
-        was.reason,
-        ids(after)
-    );
+    let message = format!("Recovered from {}{}.", was.reason, ids(after));
     let once = format!("{}@{}", was.reason, was.last_transition_time.0);
     over.then(|| Note::Turned(Draft::new(EventReason::Recovered, message, once)))
 }
@@ -201,7 +197,7 @@ fn cancelling(status: &RunStatus) -> Option<Fact> {
     Some(Fact::new(EventReason::Cancelling, message, "").since(since))
 }
 
-/// A call that fails and is repeated. Each kind of failure is published once an hour, however often it comes and goes.
+/// A call that fails and is repeated. Each kind of failure is published once an hour, however often it recurs.
 fn in_trouble(status: &RunStatus, now: Timestamp) -> Option<Fact> {
     let reconciling = find(&status.conditions, Type::Reconciling).filter(|c| c.status == "True");
     let refused = reconciling.filter(|c| c.reason == Reason::CancelRefused.as_str());

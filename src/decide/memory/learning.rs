@@ -141,7 +141,7 @@ impl Memory {
                     0
                 };
                 if ended {
-                    // A run that has ended needs no cancellation any more.
+                    // A run that has ended needs no cancellation.
                     self.went_well(Call::Cancel);
                     self.ended = true;
                 }

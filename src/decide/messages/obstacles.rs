@@ -1,4 +1,4 @@
-//! Obstacles between a Run and its calls: its Workspace, its place, its turn.
+//! Obstacles between a Run and its calls: its Workspace, its pinned place, the queue.
 
 use crate::api::{Reason, status::ResolvedWorkspace, workspace_ref::WorkspaceKind};
 use crate::decide::{
@@ -21,10 +21,11 @@ pub(crate) fn workspace_name(f: &Observation<'_>) -> String {
     }
 }
 
-/// Advice in addition to an obstacle: `suspend` comes too late, or the way to delete an object that the obstacle keeps.
+/// Advice in addition to an obstacle: `suspend` comes too late, or the way to delete an object that the obstacle
+/// blocks.
 pub(crate) fn beside(f: &Observation<'_>) -> String {
     if f.deleting() {
-        format!(" To delete this object without waiting, {ORPHAN}.")
+        " To delete this object without waiting, set spec.deletionPolicy: Orphan.".to_owned()
     } else if f.spec().suspended() && f.own_intent().is_some() && f.status().run_id.is_none() {
         " spec.suspend is ignored, since the submission has begun.".to_owned()
     } else {
@@ -47,10 +48,10 @@ pub(crate) fn workspace_missing(f: &Observation<'_>) -> Why {
 pub(crate) fn namespace_not_allowed(f: &Observation<'_>) -> Why {
     let namespace = f.o.run.metadata.namespace.as_deref().unwrap_or_default();
     let next = if f.not_created() {
-        "Nothing is submitted. Have the namespace labelled so that it is, or create a new Run with another Workspace.".to_owned()
+        "Nothing is submitted. Label the namespace to match, or create a new Run with another Workspace.".to_owned()
     } else {
         format!(
-            "Whether the service made a run is unknown, and it is not asked from here. Have the namespace allowed again, or {ORPHAN}."
+            "Whether the service made a run is unknown, and the service is not called for this namespace. Allow the namespace again, or {ORPHAN}."
         )
     };
     Why::new(
@@ -66,7 +67,7 @@ pub(crate) fn workspace_gone(f: &Observation<'_>) -> Why {
     Why::new(
         Reason::WorkspaceNotFound,
         format!(
-            "Whether the service made a run is unknown, and the {} is gone, so it can't be asked. Create the Workspace again, or {ORPHAN}.",
+            "Whether the service made a run is unknown, and the {} no longer exists, so the service can't be asked. Create the Workspace again, or {ORPHAN}.",
             workspace_name(f)
         ),
     )
@@ -91,13 +92,13 @@ pub(crate) fn held_back(f: &Observation<'_>, held: Held) -> Why {
             "The service answered 429 (too many requests) to the {workspace}, so all its calls are paused."
         ),
         Held::Queued => format!(
-            "The {workspace} has as many calls under way as it may, by its spec.rateLimit or the operator's own bound, and others go first."
+            "The calls of the {workspace} have reached a limit, its spec.rateLimit or the operator's own, and other calls are ahead in the queue."
         ),
     };
     Why::new(
         Reason::RateLimited,
         format!(
-            "{what} This Run waits for its turn and goes on by itself.{}",
+            "{what} This Run is queued and resumes automatically.{}",
             beside(f)
         ),
     )
@@ -107,7 +108,7 @@ pub(crate) fn key_in_use(f: &Observation<'_>, rival: &str) -> Why {
     Why::new(
         Reason::KeyInUse,
         format!(
-            "The Run {rival} of this namespace holds the idempotency key {}; it is submitted when that one has ended or is deleted.",
+            "The Run {rival} of this namespace holds the idempotency key {}; this Run is submitted when that one has ended or is deleted.",
             cut(
                 f.spec().idempotency_key.as_deref().unwrap_or_default(),
                 MAX_QUOTE
@@ -129,7 +130,7 @@ pub(crate) fn elsewhere(
         other_identity(pinned, now, &workspace)
     } else {
         format!(
-            "This Run is pinned to {}, by the {} {}, but the {workspace} now stands for {}, so nothing is sent there. Put the base URL back: in the operator's --base-url, or by creating the Workspace anew with it.",
+            "This Run is pinned to {}, by the {} {}, but the {workspace} now has the base URL {}, so nothing is sent there. Restore the former base URL: in the operator's --base-url, or by re-creating the Workspace with it.",
             cut(&pinned.base_url, 128),
             pinned.kind,
             cut(&pinned.name, 64),
@@ -137,7 +138,7 @@ pub(crate) fn elsewhere(
         )
     };
     let otherwise = if !f.deleting() && f.run_id().is_none() && f.not_created() {
-        format!(" No run was made yet; to submit it where the Workspace stands now, {RETRY}.")
+        format!(" No run was made yet; to submit it at the new base URL or identity, {RETRY}.")
     } else {
         beside(f)
     };

@@ -68,9 +68,9 @@ impl Observation<'_> {
         intent.epoch == self.memory().submission.epoch || !holds(Rule::AnsweredWrite)
     }
 
-    /// The intent as this process wrote it, if it counts beside the one in the object: both have the same epoch, or a
-    /// run may have been made under it. Another process never moves a submission in doubt, so any difference is then an
-    /// edit.
+    /// The intent as this process wrote it, if it counts in addition to the one in the object: both have the same
+    /// epoch, or a run may have been made under it. Another process never moves a submission in doubt, so any
+    /// difference is then an edit.
     pub(crate) fn written(&self) -> Option<&Intent> {
         let stands = self.own_intent()?;
         self.memory().intent.as_ref().filter(|own| {

@@ -30,7 +30,7 @@ pub enum Call {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Class {
     /// Repeated with backoff, a create with the same key: there was no answer, or a proxy's, or one of the service that
-    /// asks for a retry (rule 10 and the decisions of docs/service.md beside it).
+    /// asks for a retry (rule 10, and the decisions on it in docs/service.md).
     Retry,
     /// The service still works on an earlier create with this key: repeated with backoff and the same key.
     InProgress,

@@ -59,7 +59,7 @@ fn violation_stalls(trouble: &Trouble) -> bool {
     trouble.count >= VIOLATIONS && holds(Rule::ViolationStalls)
 }
 
-/// Whether a 5xx with `retryable: false` is asked again only by a deletion or a retry (`Rule::HopelessIsFinal`).
+/// Whether a 5xx with `retryable: false` is repeated only for a deletion or a retry (`Rule::HopelessIsFinal`).
 fn hopeless_is_final() -> bool {
     holds(Rule::HopelessIsFinal)
 }
@@ -112,7 +112,7 @@ fn tell_refusal(f: &Observation<'_>, situation: &Situation, refusal: Refusal) ->
     Decision::tell(status)
 }
 
-/// Whether a refusal goes into the status, and the proof with it (`Rule::RefusalKept`).
+/// Whether a refusal is kept in the status, together with its proof (`Rule::RefusalKept`).
 fn refusal_is_kept() -> bool {
     holds(Rule::RefusalKept)
 }

@@ -219,7 +219,7 @@ fn regular_at(f: &Observation<'_>) -> Timestamp {
     )
 }
 
-/// Time at which a failed GET is repeated: after any answer within `--poll-max`, unless the answer asked for a longer
+/// Time at which a failed GET is repeated: after any answer within `--poll-max`, unless the answer requests a longer
 /// wait.
 fn again_at(f: &Observation<'_>, trouble: &Trouble) -> Timestamp {
     let asked = backoff::asked(trouble.failure.retry_after);

@@ -50,7 +50,7 @@ pub(crate) fn afresh(f: &Observation<'_>, session: &Session) -> Decision {
     }
 }
 
-/// Whether another live Run with the same key goes first (`Rule::KeyInUse`).
+/// Whether another live Run with the same key has priority (`Rule::KeyInUse`).
 fn rivals_go_first() -> bool {
     holds(Rule::KeyInUse)
 }
@@ -126,7 +126,7 @@ fn this_process_may_post(f: &Observation<'_>, intent: &Intent) -> bool {
 
 /// Writes the same submission under a new epoch, which withdraws the proof of an earlier one; or the same intent once
 /// more if only the finalizer is missing. An intent that was removed by an edit is written back as a takeover, too:
-/// another process may have taken its turn meanwhile.
+/// another process may have been the owner meanwhile.
 fn take_over(f: &Observation<'_>, intent: &Intent) -> Decision {
     let kept = f.owned_by_this_process(intent) && !f.new_retry();
     let next = Intent {

@@ -53,7 +53,7 @@ pub(crate) fn decide(f: &Observation<'_>, run_id: &str) -> Decision {
     mirror(f, run_id)
 }
 
-/// Whether the run of an object that vanished unreleased is cancelled (`Rule::VanishedCancelled`).
+/// Whether the run of an object that was deleted without a release is cancelled (`Rule::VanishedCancelled`).
 fn vanished_is_cancelled() -> bool {
     holds(Rule::VanishedCancelled)
 }
@@ -63,7 +63,7 @@ fn run_id_is_unwritten(f: &Observation<'_>) -> bool {
     f.status().run_id.is_none() && holds(Rule::RunIdAtOnce)
 }
 
-/// Whether a replace stripped finalizer or intent from an active Run, which is mended (`Rule::Mended`).
+/// Whether a replace stripped finalizer or intent from an active Run, which is repaired (`Rule::Mended`).
 fn was_stripped(f: &Observation<'_>) -> bool {
     let guarded = f.has_finalizer() && f.intent_stands();
     !f.deleting() && !guarded && holds(Rule::Mended)
@@ -120,7 +120,7 @@ fn accept(f: &Observation<'_>, run_id: &str) -> Decision {
 }
 
 /// Puts finalizer and intent back after a replace stripped them. The intent is written back as a takeover: another
-/// process may have taken its turn meanwhile, so this process's proof for its own epoch no longer counts.
+/// process may have been the owner meanwhile, so this process's proof for its own epoch no longer counts.
 fn mend(f: &Observation<'_>, run_id: &str) -> Decision {
     let Some(workspace) = pinning::pins(f).next() else {
         return nowhere(f, run_id);
@@ -186,7 +186,7 @@ pub(crate) fn teardown(f: &Observation<'_>, run_id: &str) -> Decision {
         return release(f, Vec::new());
     }
     if outlook.unusable {
-        // No watch event wakes a deleted object.
+        // No watch event enqueues a deleted object.
         return Decision::quiet().at(later(f.o.now, f.o.settings.poll_max));
     }
     step(f, next_step(f, &outlook), run_id)

@@ -1,4 +1,4 @@
-//! A Run that has ended. Terminal is absorbing: no call is made any more, also after a restart. There are two
+//! A Run that has ended. Terminal is absorbing: no further call is made, also after a restart. There are two
 //! exceptions: the stream is read for the last events while the finalizer is there, and a run that the service denied
 //! is asked for once more when its object is deleted.
 

@@ -66,7 +66,7 @@ fn is_waiting_copy(f: &Observation<'_>) -> bool {
     copied && !retried_afresh(f) && holds(Rule::ForeignWaits)
 }
 
-/// Whether a person asked for a copy of another object to be submitted as a new run. False if the status came with the
+/// Whether a person requested that a copy of another object be submitted as a new run. False if the status came with the
 /// other's runId: it is immutable, and the new run would be mistaken for it.
 fn retried_afresh(f: &Observation<'_>) -> bool {
     f.new_retry() && !f.spec().suspended() && f.status().run_id.is_none()

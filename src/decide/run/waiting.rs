@@ -1,4 +1,4 @@
-//! A submission that waits: for its turn, for its Workspace, for a person.
+//! A submission that waits: in the queue, for its Workspace, or for a person.
 
 use crate::api::{Reason, RunStatus};
 use crate::decide::{
@@ -29,17 +29,17 @@ pub(crate) fn held_back(f: &Observation<'_>, session: &Session) -> Option<Why> {
     held.then(|| Why::new(*reason, message.clone()))
 }
 
-/// Whether a hold on first submissions applies (`Rule::HoldsFirst`).
+/// Whether a block on first submissions applies (`Rule::HoldsFirst`).
 fn first_submissions_are_held() -> bool {
     holds(Rule::HoldsFirst)
 }
 
-/// Whether this is a first submission: no other is held back (`Rule::HoldsOnlyFirst`).
+/// Whether this is a first submission: no other is blocked (`Rule::HoldsOnlyFirst`).
 fn is_first(f: &Observation<'_>) -> bool {
     f.not_created() || !holds(Rule::HoldsOnlyFirst)
 }
 
-/// Whether a Workspace that is being deleted waits for this Run and so doesn't hold it back: the two would wait for
+/// Whether a Workspace that is being deleted waits for this Run and so doesn't block it: the two would wait for
 /// each other (`Rule::AwaitedGoOn`).
 fn is_awaited(f: &Observation<'_>, session: &Session, reason: Reason) -> bool {
     reason == Reason::WorkspaceDeleting

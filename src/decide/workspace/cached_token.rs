@@ -24,7 +24,9 @@ pub(crate) fn goes_on(secret_gone: &Why) -> Why {
     let what = &secret_gone.message;
     Why::new(
         secret_gone.reason,
-        format!("{what} Submitted Runs go on with the last good token; new submissions are held."),
+        format!(
+            "{what} Submitted Runs continue with the last good token; new submissions are blocked."
+        ),
     )
 }
 

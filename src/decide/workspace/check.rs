@@ -110,13 +110,13 @@ impl Obstacle {
 fn call_failed(failure: &Failure, call: &str, secret: Option<&str>) -> Why {
     let what = messages::what_happened(failure);
     if let (Some(secret), Some(401)) = (secret, failure.http_status) {
-        let todo = format!("Put a valid token into the {secret}; it is picked up by itself.");
+        let todo = format!("Put a valid token into the {secret}; it is picked up automatically.");
         return Why::new(Reason::Unauthorized, format!("{call}: {what} {todo}"));
     }
     let (reason, todo) = match (failure.kind, failure.http_status) {
         (FailureKind::Bare, Some(403)) => (
             Reason::ServiceUnavailable,
-            "That is not the service's own answer: check the base URL and the proxies on the way. It is asked again by itself.",
+            "That is not the service's own answer: check the base URL and the proxies on the way. The call is retried automatically.",
         ),
         (_, Some(403)) if secret.is_some() => (
             Reason::WorkspaceMismatch,
@@ -128,9 +128,12 @@ fn call_failed(failure: &Failure, call: &str, secret: Option<&str>) -> Why {
         ),
         (FailureKind::Problem | FailureKind::Bare, Some(404)) => (
             Reason::ContractViolation,
-            "Check the base URL: it must hold the version segment, such as /api/v1.",
+            "Check the base URL: it must contain the version segment, such as /api/v1.",
         ),
-        _ => (Reason::ServiceUnavailable, "It is asked again by itself."),
+        _ => (
+            Reason::ServiceUnavailable,
+            "The call is retried automatically.",
+        ),
     };
     Why::new(reason, format!("{call}: {what} {todo}"))
 }

@@ -36,8 +36,8 @@ fn has_business(run: &Run) -> bool {
             let refused = status
                 .and_then(|s| s.refusal.as_ref())
                 .is_some_and(|r| r.not_created && refusal_is_for_this_epoch(r, &intent));
-            // The operator removes the finalizer when it writes an end; an end beside a finalizer was written by
-            // somebody else.
+            // The operator removes the finalizer when it writes an end; an end together with a finalizer comes
+            // from another writer.
             let over = intent.end.is_some() && !has_finalizer(run);
             !over && (submitted || !refused)
         }

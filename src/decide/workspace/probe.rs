@@ -24,7 +24,7 @@ pub struct Assessment {
     pub status: WorkspaceStatus,
     /// Runs may make calls, or the reason why not.
     pub usable: Result<(), Why>,
-    /// Reason why first submissions are held although calls may be made.
+    /// Reason why first submissions are blocked although calls may be made.
     pub holds: Option<(Reason, String)>,
     /// Every part of the check succeeded.
     pub ready: bool,

@@ -55,8 +55,8 @@ pub fn pause(uid: &str, failures: u32, asked: Option<Duration>) -> Duration {
     own.max(backoff::asked(asked))
 }
 
-/// Reason why first submissions stay held after a check that was passed over: the one it found, or the earlier one that
-/// it did not get to check.
+/// Reason why first submissions stay blocked after a check that was passed over: the one it found, or the earlier one
+/// that it did not get to check.
 pub fn still_held(
     before: Option<(Reason, String)>,
     found: Option<(Reason, String)>,

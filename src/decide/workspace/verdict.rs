@@ -1,4 +1,4 @@
-//! Verdicts on the parts of a check: version, identity, the hold on first submissions, and the need for a person to
+//! Verdicts on the parts of a check: version, identity, the block on first submissions, and the need for a person to
 //! act.
 
 use crate::api::{Contract, Reason, limits::MAX_IDENTITY};
@@ -30,7 +30,7 @@ pub fn version_verdict(version: Option<&str>, contract: &Contract) -> Result<Why
         Some(v) => Err(Why::new(
             Reason::VersionNotAccepted,
             format!(
-                "The service reports version {}; the contract file accepts {listed}. New Runs are held, submitted ones go on. Review the change of contract, then add the version to the contract file.",
+                "The service reports version {}; the contract file accepts {listed}. New Runs are not submitted; submitted Runs continue. Review the change of contract, then add the version to the contract file.",
                 cut(v, 64)
             ),
         )),
@@ -60,7 +60,7 @@ pub(super) fn identity_verdict(check: &Check, contract: &Contract) -> Result<(),
     }
 }
 
-/// Reason why first submissions are held. The deletion of the Workspace comes first, since it waits for the Runs
+/// Reason why first submissions are blocked. The deletion of the Workspace comes first, since it waits for the Runs
 /// already submitted.
 pub(super) fn why_held(check: &Check, trouble: Option<Why>) -> Option<(Reason, String)> {
     let leaving = check.waits_for.as_ref().map(|_| {
@@ -72,7 +72,7 @@ pub(super) fn why_held(check: &Check, trouble: Option<Why>) -> Option<(Reason, S
     let suspended = check.suspended.then(|| {
         Why::new(
             Reason::WorkspaceSuspended,
-            "The Workspace's spec.suspend holds new submissions; set it to false to go on.",
+            "The Workspace's spec.suspend blocks new submissions; set it to false to continue.",
         )
     });
     let why = leaving.or(suspended).or(trouble)?;
@@ -87,10 +87,10 @@ pub(super) fn being_deleted(waits_for: &[String]) -> Why {
         ""
     };
     let message = if waits_for.is_empty() {
-        "Being deleted: it takes no new Runs, and goes.".to_owned()
+        "Being deleted: it takes no new Runs, and its finalizer is removed.".to_owned()
     } else {
         format!(
-            "Being deleted: it takes no new Runs, and waits for the submitted ones to end: {listed}{others}. Delete them to let it go sooner."
+            "Being deleted: it takes no new Runs, and waits for the submitted ones to end: {listed}{others}. Delete them to complete its deletion sooner."
         )
     };
     Why::new(Reason::WorkspaceDeleting, message)

@@ -114,7 +114,7 @@ async fn a_leader_whose_lease_names_another_ends_and_what_nobody_renews_is_taken
     edit(&world, stolen).await;
     let mut leader = world.operator.take().unwrap();
     assert_eq!(leader.ends().await, Some(1));
-    let told = "run-operator: lost the lease, and ended at once: \"thief\" holds it now";
+    let told = "run-operator: lost the lease, and ended at once: its holder is now \"thief\"";
     assert_eq!(leader.log().lines().last(), Some(told));
     until_it_leads(&other).await;
     assert_eq!(record(&world).await.lease_transitions, Some(1));

@@ -94,12 +94,12 @@ async fn for_people_each_statement_is_a_line_and_the_last_one_sums_up() {
     for word in [
         "reports version 2.0.0",
         "accepts 1, v1, 1.*, v1.*",
-        "New Runs are held",
+        "New Runs are not submitted",
         "add the version to the contract file",
     ] {
         assert!(fails[0].contains(word), "{word:?} is not in {fails:?}");
     }
-    assert_eq!(lines[10], "Not as the contract says: 1.");
+    assert_eq!(lines[10], "Against the contract: 1.");
 }
 
 #[tokio::test]
@@ -136,12 +136,12 @@ const JSON: &str = "application/json";
 #[case::a_cut_answer("getVersion", json!({"type": "truncatedBody"}), &["version.answered"], &["to its end"])]
 #[case::an_answer_too_large("getVersion", json!({"type": "hugeBody", "bytes": 3_000_000}), &["version.json"], &["limits.bodyBytes"])]
 #[case::a_redirect("getVersion", json!({"type": "redirect", "location": "http://127.0.0.1:9/"}), &["version.answered"], &["HTTP 30", "Redirects are not followed"])]
-#[case::a_version_elsewhere("getVersion", json!({"type": "mergeBody", "merge": {"version": null, "release": "1"}}), &["version.named"], &["Nothing stands at /version, /apiVersion", "\"release\"", "version.pointers"])]
+#[case::a_version_elsewhere("getVersion", json!({"type": "mergeBody", "merge": {"version": null, "release": "1"}}), &["version.named"], &["There is nothing at /version, /apiVersion", "\"release\"", "version.pointers"])]
 #[case::a_version_that_wants_a_token("getVersion", json!({"type": "answer", "status": 401, "code": "unauthenticated"}), &["version.answered"], &["HTTP 401", "must be public (rule 3)"])]
-#[case::a_wrong_path("getVersion", json!({"type": "answer", "status": 404, "body": "no", "contentType": "text/plain"}), &["version.answered"], &["HTTP 404, text/plain", "must hold the version segment"])]
+#[case::a_wrong_path("getVersion", json!({"type": "answer", "status": 404, "body": "no", "contentType": "text/plain"}), &["version.answered"], &["HTTP 404, text/plain", "must contain the version segment"])]
 #[case::an_outage("getVersion", json!({"type": "answer", "status": 503}), &["version.answered"], &["HTTP 503", "Try again later"])]
 #[case::a_connection_that_is_cut("getVersion", json!({"type": "loseBefore"}), &["version.answered"], &["Failed to get an answer"])]
-#[case::a_workspace_for_everybody("getWorkspace", json!({"type": "answer", "status": 200, "body": "{\"id\":\"ws-1\"}", "contentType": JSON}), &["workspace.refused"], &["HTTP 200", "whoever asks (rule 3)"])]
+#[case::a_workspace_for_everybody("getWorkspace", json!({"type": "answer", "status": 200, "body": "{\"id\":\"ws-1\"}", "contentType": JSON}), &["workspace.refused"], &["HTTP 200", "without a token (rule 3)"])]
 #[case::a_login_page("getWorkspace", json!({"type": "redirect", "location": "http://127.0.0.1:9/"}), &["workspace.refused"], &["login page"])]
 #[case::a_refusal_that_is_none_of_a_token("getWorkspace", json!({"type": "answer", "status": 403, "code": "forbidden"}), &["workspace.refused"], &["HTTP 403", "must be a 401"])]
 #[case::a_proxy_s_refusal("getWorkspace", json!({"type": "answer", "status": 401, "body": "<h1>401</h1>", "contentType": "text/html"}), &["workspace.problem", "workspace.problemFields"], &["application/problem+json (rule 8)"])]

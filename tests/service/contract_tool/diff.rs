@@ -27,7 +27,7 @@ fn differences_are_told_field_by_field_with_what_they_mean() {
          states.succeeded\n  \"completed\" -> states.failed\n      \
          A run that ends in this state makes its Run Failed and not Succeeded; Runs that have ended stay as they are.\n\n\
          keyRetentionSeconds\n  86400 -> 3600\n      \
-         A create in doubt is repeated for a shorter time, then a person is asked (SubmissionUnknown), also for Runs that are in doubt already.\n"
+         A create in doubt is repeated for a shorter time, then a person has to decide (SubmissionUnknown), also for Runs that are in doubt already.\n"
     );
     assert_eq!(done.out, expected);
 }
@@ -142,22 +142,22 @@ fn meanings(name: &str, from: &str, to: &str) -> [String; 2] {
     "cancelling",
     ", terminating]",
     "]",
-    "cancels again and again",
-    "may go five minutes later"
+    "repeats the cancellation",
+    "may lose its finalizer five minutes later"
 )]
 #[case::active(
     "active",
     ", processing]",
     "]",
     "an Event notes it",
-    "no Event notes it any more"
+    "an Event no longer notes it"
 )]
 #[case::pending(
     "pending",
     ", waiting]",
     "]",
     "an Event notes it",
-    "no Event notes it any more"
+    "an Event no longer notes it"
 )]
 #[case::approval(
     "approval",
@@ -177,8 +177,8 @@ fn meanings(name: &str, from: &str, to: &str) -> [String; 2] {
     "not-found",
     ", not_found]",
     "]",
-    "proves nothing any more",
-    "fails the Run (RunNotFound)"
+    "no longer proves anything",
+    "fail the Run (RunNotFound)"
 )]
 #[case::refused(
     "refused",
@@ -249,7 +249,7 @@ fn meanings(name: &str, from: &str, to: &str) -> [String; 2] {
     ": 86400",
     ": 90000",
     "a second run is possible",
-    "a person is asked"
+    "a person has to decide"
 )]
 #[case::body(
     "body",
@@ -310,14 +310,14 @@ fn a_state_that_moves_says_what_it_means_between_its_lists() {
             "stops",
             "starting",
             "cancelling",
-            "may go five minutes later",
+            "may lose its finalizer five minutes later",
         ),
-        ("goes", "stopping", "active", "cancels again and again"),
+        ("goes", "stopping", "active", "repeats the cancellation"),
         (
             "starts",
             "waiting",
             "active",
-            "The first look at it sets status.startTime",
+            "The first read that shows it sets status.startTime",
         ),
         (
             "waits",

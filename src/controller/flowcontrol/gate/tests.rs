@@ -13,7 +13,7 @@ fn gate() -> Arc<Gate> {
     Arc::new(Gate::new(key(), Arc::new(Metrics::new())))
 }
 
-/// As many permits as the gate allows.
+/// The permits that the gate allows now.
 fn full(gate: &Arc<Gate>) -> Vec<Permit> {
     let calls: Vec<_> = std::iter::from_fn(|| gate.permit_at_once()).collect();
     assert_eq!(calls.len(), WIDEST as usize);

@@ -205,7 +205,7 @@ fn as_long_as_files_are_short_no_place_grows_back() {
     let least = room.table.most();
     assert!(
         least < 25,
-        "shortages that go on are not those of others alone: {least}"
+        "shortages that continue are not only those of others: {least}"
     );
     room.seconds(19);
     assert_eq!(room.table.most(), least);

@@ -50,7 +50,7 @@ pub(crate) struct Details {
     pub(crate) doubt: Option<Timestamp>,
     /// Whether it has not ended.
     pub(crate) live: bool,
-    /// Whether it has not ended, or is being deleted: changes of its Workspace wake it.
+    /// Whether it has not ended, or is being deleted: changes of its Workspace enqueue it.
     pub(crate) waits: bool,
     /// Whether the Workspace must outlive it.
     pub(crate) needs: bool,

@@ -36,7 +36,7 @@ impl<T> Staged<T> {
     }
 }
 
-/// Position of a word in the metrics' catalogue; the last position stands for all other words.
+/// Position of a word in the metrics' catalogue; the last position is for all other words.
 pub(crate) fn place_of(words: &[&str], word: &str) -> u8 {
     let last = words.len().saturating_sub(1);
     let place = words.iter().position(|w| *w == word).unwrap_or(last);

@@ -74,7 +74,11 @@ async fn what_no_workspace_names_is_neither_watched_nor_kept() {
     let table = table(&["a"]);
     assert_eq!(settled(&table, true), ["All token".to_owned()].into());
     table.name(&workspace("a"), [secret("a", "new")].into());
-    assert_eq!(settled(&table, true), [].into(), "nobody has read it yet");
+    assert_eq!(
+        settled(&table, true),
+        [].into(),
+        "no Workspace has read it yet"
+    );
     table.note(&workspace("a"), &secret("a", "new"), version("1"));
     assert_eq!(settled(&table, true), ["All new".to_owned()].into());
     table.forget_all_but(|_| false);
