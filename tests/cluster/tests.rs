@@ -1,4 +1,4 @@
-//! What the tests' control plane promises.
+//! Tests of the tests' control plane.
 
 #![allow(
     clippy::unwrap_used,

@@ -1,4 +1,4 @@
-//! The demo, step by step. Each step does something, says so, and goes on when a condition holds: never
+//! The demo, step by step. Each step does something, prints it, and continues when a condition holds: never
 //! because time has passed.
 
 use crate::board::Seen;
