@@ -159,7 +159,7 @@ fn scenario(rule: Rule) -> Scenario {
     }
 }
 
-/// The same for what stands outside of `decide`.
+/// The scenario for a guard outside of `decide`.
 fn scenario_of(fence: Fence) -> Scenario {
     use User::{Delete, Recreate};
     match fence {
@@ -254,7 +254,7 @@ fn without_any_one_of_its_rules_the_model_fails() {
     assert!(unmissed.is_empty(), "nothing misses {unmissed:?}");
 }
 
-/// The same small worlds with every rule in force: else a failure would say nothing of the rule.
+/// The same small worlds with every rule in force: else a failure would prove nothing about the rule.
 #[test]
 fn with_all_of_its_rules_the_model_holds_in_each_of_these_worlds() {
     let _alone = alone();

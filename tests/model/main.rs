@@ -1,10 +1,10 @@
-//! Every state that faults, people and two processes can lead to, each decided by the very `decide` that
+//! Every state that faults, people and two processes can lead to, each decided by the same `decide` that
 //! ships (docs/reliability.md).
 //!
-//! The world keeps to the assumptions of docs/limits.md and to no more: what may go wrong in it stands in
-//! `scenarios`, what must never happen in `properties`. It is enumerated by stateright; that an object comes to its
-//! end is seen by going the way there from each state (`fair`). `RUN_OPERATOR_PROVE=full` has larger budgets,
-//! `RUN_OPERATOR_SCENARIO` names the one that is looked at alone.
+//! The world keeps to the assumptions of docs/limits.md and to no more: the possible faults are in
+//! `scenarios`, the properties in `properties`. It is enumerated by stateright. Each state's way to an end of
+//! the object is followed in `fair`. `RUN_OPERATOR_PROVE=full` has larger budgets, `RUN_OPERATOR_SCENARIO`
+//! names the only scenario to search.
 
 #![allow(
     clippy::unwrap_used,

@@ -6,7 +6,7 @@ use crate::process::{self, Fate};
 use crate::service::{self, Answer};
 use crate::state::{Call, RunState, State, Wake};
 
-/// Every action that may be taken; some come to nothing.
+/// Every action that may be taken; some have no effect.
 pub(crate) fn possible(m: &Model, s: &State, actions: &mut Vec<Action>) {
     processes(s, actions);
     requests(m, s, actions);
@@ -136,8 +136,8 @@ fn requests(m: &Model, s: &State, actions: &mut Vec<Action>) {
                 }
             }
             let fits = |a: &&Answer| match a {
-                // What is being worked on is not refused any more.
-                // Nor one of two copies of a request: a refusal says that this request made no run.
+                // A request that is in progress is no longer refused. Nor is one of two copies of a request:
+                // a refusal means that this request made no run.
                 a if (packet.begun || packet.doubled) && !a.done() => false,
                 Answer::NotFound => !create,
                 Answer::Anonymous | Answer::GivenUp => create,

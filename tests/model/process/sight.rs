@@ -1,4 +1,4 @@
-//! What a process sees of the objects, and of what the service's stream brings.
+//! A process's view of the objects, and of the events of the service's stream.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use super::{look, look_all};
 use crate::object::{Object, Remembered, at};
 use crate::state::{Cancelled, Entry, Proc, State, Wake};
 
-/// The watch brings the newest version of an object, or that it is gone.
+/// The watch delivers the newest version of an object, or its deletion.
 pub(crate) fn watch(s: &mut State, slot: usize, name: usize) -> bool {
     let seen = s.live[name].clone();
     let Some(proc) = s.procs[slot].as_mut() else {
