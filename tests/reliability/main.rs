@@ -28,7 +28,7 @@ mod soak;
 mod storms;
 mod wire;
 
-/// Whether everything is to be tried, and not only what fits into a minute.
+/// True for the full proofs, and not only the part that fits into a minute.
 fn full() -> bool {
     std::env::var("RUN_OPERATOR_PROVE").is_ok_and(|much| much == "full")
 }

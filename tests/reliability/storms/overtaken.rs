@@ -1,6 +1,6 @@
-//! A deletion that began before the finalizer was written may remove the object although it stands by then
-//! (kubernetes/kubernetes#77988). Some storms show it, and count what comes of it; in the others each Run has its
-//! finalizer from its creation, and nothing is excused.
+//! A deletion that began before the finalizer was written may remove the object although it has the finalizer
+//! by then (kubernetes/kubernetes#77988). Some storms show it, and count the results; in the others each Run
+//! has its finalizer from its creation, and nothing is excused.
 
 use std::collections::HashSet;
 use std::fs::File;
@@ -59,8 +59,8 @@ impl Stage {
     }
 }
 
-/// What the API server's own audit log says of the Runs of a namespace. It is read on from where it was left: it
-/// grows to hundreds of megabytes.
+/// The entries of the API server's own audit log about the Runs of a namespace. It is read from where the
+/// last reading ended: it grows to hundreds of megabytes.
 #[derive(Debug, Default)]
 pub(crate) struct Removals {
     /// Bytes of the log.

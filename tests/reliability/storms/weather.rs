@@ -1,4 +1,4 @@
-//! What befalls the programs: five sequences of faults beside each other, all from numbers of a seed.
+//! The faults of the programs: five concurrent sequences, all from numbers of a seed.
 
 use fastrand::Rng;
 use serde_json::{Value, json};
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 pub(crate) enum Blow {
     /// SIGKILL, and a new process after so many milliseconds.
     Kill { place: usize, down: u64 },
-    /// SIGSTOP for so many milliseconds: then it goes on with what it knew.
+    /// SIGSTOP for so many milliseconds: then it continues with its old knowledge.
     Hold { place: usize, length: u64 },
     /// A second operator beside the first.
     Join,
@@ -51,7 +51,7 @@ pub(crate) enum Outage {
 pub(crate) struct Rotation {
     /// The old one is rejected before the Secret has the new one.
     pub(crate) late: bool,
-    /// How far the two are apart, in milliseconds.
+    /// Time between the two, in milliseconds.
     pub(crate) gap: u64,
 }
 
@@ -180,8 +180,7 @@ fn outages(length: u64, random: &mut Rng) -> Vec<(u64, u64, Outage)> {
     outages
 }
 
-/// What the reference service does wrong. Nothing that would end a Run by rights: what is asked again must
-/// heal by itself.
+/// A fault of the reference service. None of them may end a Run: repeated requests must succeed in the end.
 fn fault(random: &mut Rng) -> Value {
     let page = |status: u16| json!({"type": "answer", "status": status, "body": "<html>", "contentType": "text/html"});
     let answer = |status: u16| json!({"type": "answer", "status": status});
@@ -212,7 +211,7 @@ fn fault(random: &mut Rng) -> Value {
             json!({"type": "answer", "status": 503, "execute": true}),
         ),
         (Some("createRun"), json!({"type": "doThenLose"})),
-        // The effect comes late, also when nobody waits for it any more.
+        // The effect comes late, even after the client has given up.
         (Some("createRun"), json!({"type": "delay", "forMs": slow})),
         (
             Some("createRun"),
@@ -244,8 +243,8 @@ fn fault(random: &mut Rng) -> Value {
     json!({"match": fits, "action": action, "times": 0, "probability": chance, "seed": random.u32(..)})
 }
 
-/// It steps every two seconds or so. At last it is as far ahead as it ever was: what was stored under any of these
-/// clocks has come to its time then.
+/// Steps every two seconds or so. The last one sets the clock as far ahead as it ever was: every time that
+/// was stored under any of these clocks has then passed.
 fn clocks(length: u64, random: &mut Rng) -> Vec<(u64, i64)> {
     let mut clocks = Vec::new();
     let mut at = 0;
