@@ -61,7 +61,7 @@ fn another_refusal_of_the_retry_of_a_conflict_is_no_word_about_the_first_request
     let case = retried(case, "1")
         .posted(Err(problem(status, code)))
         .settle();
-    // A copy of the first request may be carried out yet: nobody is told that it waits for an approval.
+    // A copy of the first request may still be carried out: no status shows that it waits for an approval.
     assert_eq!(case.stalled(), None);
     assert_eq!(case.at(700).does(), "submit");
 }
