@@ -1,5 +1,5 @@
-//! The figures of docs/reliability.md: between its marks stand tables of what the last `make prove` counted,
-//! a file for each proof in docs/reliability/.
+//! The figures of docs/reliability.md: between its marks are tables of the counts of the last `make prove`, a
+//! file for each proof in docs/reliability/.
 
 use std::fmt::Write as _;
 use std::path::Path;

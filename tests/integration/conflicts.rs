@@ -64,7 +64,7 @@ async fn nothing_more(world: &World, posts: usize) {
     .await;
 }
 
-/// What a person reads of a refusal, without times.
+/// The refusal as a person reads it, without times.
 fn shown(run: &Run) -> (String, Option<String>, String) {
     let status = run.status.as_ref().unwrap();
     let stalled = condition_of(run, Type::Stalled).unwrap();
@@ -220,7 +220,7 @@ async fn a_code_that_the_contract_file_maps_moves_to_its_reason() {
         ("signed", "wants_a_signature", "ApprovalConflict"),
         ("stale", "stale_catalogue", "VersionConflict"),
         ("seen", "seen_before", "IdempotencyConflict"),
-        // Codes are told apart by every character, and never by the title.
+        // Codes are compared by every character, and never by the title.
         ("shouted", "WANTS_A_SIGNATURE", "UnknownConflict"),
         ("longer", "wants_a_signature_too", "UnknownConflict"),
     ] {

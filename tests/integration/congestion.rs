@@ -144,7 +144,7 @@ async fn a_429_pauses_every_call_of_its_workspace_for_as_long_as_it_asks() {
     world.one_run_each().await;
 }
 
-/// When the service got a request.
+/// The time at which the service got a request.
 fn when(request: &Value) -> jiff::Timestamp {
     request["at"].as_str().unwrap().parse().unwrap()
 }
@@ -204,13 +204,13 @@ async fn when_the_service_is_back_its_waiting_runs_come_one_after_another() {
     until_all(&world, crowd, "Succeeded").await;
     let stats = world.service.get("stats").await;
     let most = stats["maxInFlight"].as_u64().unwrap();
-    // Beside the Runs' calls one check may be under way.
+    // In addition to the Runs' calls one check may be in flight.
     assert!(
         (WIDEST / 2..=WIDEST + 1).contains(&most),
         "{most} requests at the same time"
     );
     one_goes_first(&world).await;
-    // Some were under way when the service went, and a few more tried it before the check had said so.
+    // Some were in flight when the service stopped, and a few more were tried before the check had failed.
     let creates = world.service.requests("createRun").await;
     let lost = creates.iter().filter(|create| create["cut"] == true);
     let lost = u64::try_from(lost.count()).unwrap();

@@ -122,7 +122,7 @@ async fn a_deadline_that_passes_while_no_call_can_be_made_cancels_when_one_can()
         .workspace_ready("default", "False", "Unauthorized")
         .await;
     move_to(&world, "train", json!(1)).await;
-    // The Run says it once the trouble has lasted.
+    // The Run shows it once the failure has lasted.
     let run = world
         .condition("train", Type::Ready, "False", "WorkspaceNotReady")
         .await;

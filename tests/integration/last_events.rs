@@ -34,7 +34,7 @@ fn shows_all(run: &Run) {
     );
 }
 
-/// Whether the versions after the end are few: the end, the last events, the release.
+/// Asserts that the versions after the end are few: the end, the last events, the release.
 fn few_writes_after_the_end(versions: &[Run]) {
     let ended = versions
         .iter()

@@ -33,7 +33,7 @@ fn granted(rule: &PolicyRule) -> Vec<Right> {
     rights
 }
 
-/// What a request asked for; `None` where it was not about a resource.
+/// The permission that a request needed; `None` where it was not about a resource.
 fn asked_for(request: &Value) -> Option<Right> {
     let object = &request["objectRef"];
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();

@@ -51,7 +51,7 @@ async fn open_watches(world: &World) -> f64 {
         .sum()
 }
 
-/// How many Workspaces of each service are Ready.
+/// The number of Ready Workspaces of each service.
 async fn ready(world: &World, services: usize) -> BTreeMap<usize, usize> {
     let all = world.workspaces().list(&ListParams::default()).await;
     let mut ready = BTreeMap::new();

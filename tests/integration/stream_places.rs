@@ -1,5 +1,5 @@
-//! More Runs than places for streams: places are shared by namespace and go round, and who has none is
-//! polled and says so once.
+//! More Runs than places for streams: places are shared by namespace and rotate, and a Run without one is
+//! polled and shows it once.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use run_operator::api::{ConditionType as Type, Run, Workspace, conditions};
 
 use crate::support::{Setup, TOKEN, World, condition_of, eventually, eventually_after};
 
-/// How often each run's stream was opened.
+/// The number of times that each run's stream was opened.
 async fn streams(world: &World) -> HashMap<String, u64> {
     let runs = world.service.runs().await;
     let of = |run: &Value| {

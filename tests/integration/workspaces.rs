@@ -122,7 +122,7 @@ async fn a_deleted_workspace_waits_for_a_run_in_doubt_and_learns_what_became_of_
     assert_eq!(world.service.runs().await.len(), 1);
 }
 
-/// The operator may list Runs and not watch them, so that it knows of none that was made after its start.
+/// The operator may list Runs and not watch them, so that it sees none that was made after its start.
 #[tokio::test]
 async fn a_workspace_waits_for_a_run_that_only_a_live_list_shows() {
     let rules = json!([{

@@ -10,7 +10,7 @@ use run_operator::service::{Client, Operation};
 
 use crate::support::*;
 
-/// How the operator sees one answer to a GET.
+/// The operator's view of one answer to a GET.
 async fn failure(step: Step) -> Failure {
     let server = Server::start([vec![step]]).await;
     Failure::from(&get_failure(&client(&server)).await)

@@ -12,7 +12,7 @@ use crate::support::*;
 
 #[tokio::test]
 async fn a_refused_connection_is_a_transport_failure_with_its_cause() {
-    // A port that is taken and not listened at: no other test can come to it meanwhile.
+    // A port that is taken and has no listener: no other test can get it meanwhile.
     let taken = TcpSocket::new_v4().unwrap();
     taken.bind("127.0.0.1:0".parse().unwrap()).unwrap();
     let port = taken.local_addr().unwrap().port();
