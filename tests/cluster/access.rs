@@ -60,12 +60,12 @@ impl ControlPlane {
         self.apply(&["-f", "-"], yaml).await
     }
 
-    /// As [`Self::apply_yaml`], with a namespace for the documents that name none.
+    /// Like [`Self::apply_yaml`], with a namespace for the documents that name none.
     pub(crate) async fn apply_yaml_in(&self, namespace: &str, yaml: &str) -> Result<String, Error> {
         self.apply(&["-n", namespace, "-f", "-"], yaml).await
     }
 
-    /// As [`Self::apply_yaml`], for a file or a directory of files.
+    /// Like [`Self::apply_yaml`], for a file or a directory of files.
     pub(crate) async fn apply_file(&self, path: &Path) -> Result<String, Error> {
         self.apply(&["-f", &path.to_string_lossy()], "").await
     }

@@ -12,8 +12,8 @@ const ROOT: &str = "/sys/fs/cgroup";
 /// The controllers without which the kubelet doesn't start.
 const NEEDED: [&str; 4] = ["cpu", "cpuset", "memory", "pids"];
 
-/// Once standard input ends: removes `$@`, directories of cgroups, whose processes are ending at this
-/// moment; for 10 s at most.
+/// Script that removes `$@` once standard input ends: directories of cgroups, whose processes are ending at
+/// this moment; for 10 s at most.
 const SWEEP: &str = r#"
 PATH=$PATH:/usr/bin:/bin
 read -r _

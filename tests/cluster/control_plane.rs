@@ -69,7 +69,7 @@ impl ControlPlane {
     /// whatever runtime it runs on. Or the cluster of `RUN_OPERATOR_TEST_KUBECONFIG`, if that is set.
     ///
     /// # Panics
-    /// When there is none to be had, with the sentence that says what to do.
+    /// When there is none, with a message that names what to do.
     #[expect(
         clippy::panic,
         reason = "a test without a cluster can only fail, and it fails with the reason"

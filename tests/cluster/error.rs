@@ -1,4 +1,4 @@
-//! Why there is no control plane.
+//! Errors of the control plane.
 
 use std::path::PathBuf;
 use std::time::Duration;

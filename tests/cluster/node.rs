@@ -27,7 +27,7 @@ const SCRIPT: &str = include_str!("node.sh");
 #[derive(Debug)]
 pub(super) struct Node {
     scheduler: Process,
-    /// The namespaces' first process: with it go containerd, the kubelet, every shim and every container.
+    /// The namespaces' first process: containerd, the kubelet, every shim and every container end with it.
     inside: Process,
     cgroup: Cgroup,
     socket: PathBuf,

@@ -23,11 +23,11 @@ const PROGRAMS: [&str; 6] = [
 /// The place where a test runs the installed program.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Place {
-    /// As a Pod, on a node of our own.
+    /// A Pod on a node of our own.
     Node,
-    /// As a process.
+    /// A process.
     Process {
-        /// Why not on a node, in a few words.
+        /// Reason against a node, in a few words.
         because: String,
     },
 }

@@ -43,7 +43,7 @@ exit "$code"
 pub(crate) enum Output {
     /// Appended to this file.
     File(PathBuf),
-    /// To our own standard error.
+    /// Our own standard error.
     Inherit,
 }
 

@@ -33,7 +33,7 @@ fn a_retry_of_an_idempotency_conflict_that_meets_it_again_is_stalled_again() {
         assert_eq!(case.stalled().as_deref(), Some("IdempotencyConflict"));
         assert_eq!(case.does(), "nothing");
         assert_eq!(case.settled().handled_retry.as_deref(), Some(value));
-        // No proof all the same: a deletion asks on.
+        // Still no proof: a deletion repeats the request.
         assert_eq!(case.clone().at(700).deleting().does(), "submit");
     }
 }

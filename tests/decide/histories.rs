@@ -254,7 +254,7 @@ pub(crate) fn apply(mut case: Case, turn: &Turn) -> Case {
     case
 }
 
-/// Time passes, and with it a pause.
+/// Lets time pass, and with it a pause.
 pub(crate) fn wait(mut case: Case, seconds: i64) -> Case {
     case.now += jiff::SignedDuration::from_secs(seconds);
     if matches!(case.held, Some(Held::Paused { until }) if until <= case.now) {

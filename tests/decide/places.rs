@@ -248,7 +248,7 @@ fn an_edit_of_the_intents_time_makes_no_key_younger(#[case] epoch: i64) {
     assert_eq!(case.stalled().as_deref(), Some("SubmissionUnknown"));
 }
 
-/// A runId with neither Workspace nor intent: somebody else wrote it.
+/// A runId with neither Workspace nor intent: someone else wrote it.
 #[test]
 fn a_run_id_without_a_place_leads_to_no_call_and_the_object_goes() {
     let forged = Case::new().finalizer().status(|s| {

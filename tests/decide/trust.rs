@@ -128,7 +128,7 @@ fn check(case: &Case) -> Result<(), TestCaseError> {
     Ok(())
 }
 
-/// Why first submissions are held.
+/// Reason for which first submissions are held.
 fn held(case: &Case) -> Option<Reason> {
     match &case.view {
         WorkspaceView::Ready(Session { holds, .. }) => holds.as_ref().map(|(reason, _)| *reason),

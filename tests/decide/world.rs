@@ -323,7 +323,7 @@ impl Service {
         place.split_once('|').map(|(home, _)| home)
     }
 
-    /// Stored as `id=state` beside the body.
+    /// Stored as `id=state` next to the body.
     fn set(&mut self, run_id: &str, state: &str) {
         for (_, run) in self.runs.values_mut() {
             if run.split('=').next() == Some(run_id) {

@@ -1,4 +1,4 @@
-//! Why the demo stops early.
+//! Errors that stop the demo early.
 
 use std::path::PathBuf;
 

@@ -194,7 +194,7 @@ impl Stage {
     }
 }
 
-/// Runs a command to its end beside the runtime.
+/// Runs a command to its end outside the runtime.
 async fn finish(command: Command, stdin: String) -> Result<String, Failure> {
     match tokio::task::spawn_blocking(move || run(command, &stdin)).await {
         Ok(output) => Ok(output?),
@@ -202,7 +202,7 @@ async fn finish(command: Command, stdin: String) -> Result<String, Failure> {
     }
 }
 
-/// A program of this package, beside the directory of the examples that this one is in.
+/// A program of this package, in the folder next to that of the examples, where this one is.
 fn program(name: &str) -> Result<PathBuf, Failure> {
     let own = std::env::current_exe().map_err(Failure::FindDirectory)?;
     let directory = own.ancestors().nth(2).unwrap_or(Path::new("."));

@@ -10,7 +10,7 @@ use crate::terminal::{self, note, step};
 const NIGHTLY: &str = "run/nightly";
 const WORKSPACE: &str = "workspace/default";
 
-/// From an empty cluster to the moment before the summary.
+/// Runs the demo from an empty cluster to the moment before the summary.
 pub(crate) async fn tell(stage: &mut Stage) -> Result<(), Failure> {
     install(stage).await?;
     apply(stage).await?;

@@ -8,7 +8,7 @@ use crate::board::Row;
 
 /// Start of the demo: every line of the table begins with the time since then.
 static STARTED: LazyLock<Instant> = LazyLock::new(Instant::now);
-/// Headings are bold where a person looks and did not ask for plain text (`NO_COLOR`).
+/// True if headings are bold: the output is a terminal, and `NO_COLOR` is not set.
 static BOLD: LazyLock<bool> =
     LazyLock::new(|| std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none());
 

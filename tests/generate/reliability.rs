@@ -12,7 +12,7 @@ const PAGE: &str = "docs/reliability.md";
 const FIGURES: &str = "docs/reliability";
 const END: &str = "<!-- end of figures -->";
 
-/// As `tests/figures` writes it.
+/// The format that `tests/figures` writes.
 #[derive(Deserialize)]
 struct Figures {
     commit: String,

@@ -14,7 +14,7 @@ use crate::wait::eventually;
 pub(crate) enum Operator {
     /// In the Pod of the chart's Deployment.
     Pod,
-    /// As a process with that Pod's service account, arguments and environment; none while it is down.
+    /// A process with that Pod's service account, arguments and environment; none while it is down.
     Process(Option<Process>),
 }
 

@@ -8,7 +8,7 @@ use run_operator::api::{ConditionType as Type, Phase, names};
 
 use crate::support::{Setup, TOKEN, World, condition_of, eventually, holds_for_a_while, says};
 
-/// About three seconds of looks: longer than the first pauses of the operator's own backoff.
+/// Number of checks in about three seconds: longer than the first pauses of the operator's own backoff.
 const A_WHILE: u32 = 120;
 
 /// A world whose Workspace and Secret the test makes itself, and a Run that waits for them.

@@ -10,7 +10,7 @@ use run_operator::api::{ConditionType as Type, Phase, Run, names};
 use crate::support::{Setup, World, condition_of, contract_file, holds_for_a_while, row, says};
 
 const STALLED: &str = "Pending: !Accepted !Finished !Ready Stalled";
-/// About a second and a half of looks; a refusal that was not final is asked again within it.
+/// Number of checks in about a second and a half; a refusal that was not final is repeated within it.
 const A_WHILE: u32 = 60;
 
 async fn answers(world: &World, code: &str) {
@@ -179,7 +179,7 @@ async fn a_key_that_another_request_used_is_never_exchanged_for_a_new_one() {
     for post in world.service.requests("createRun").await {
         assert_eq!(post["idempotencyKey"], key.as_str());
     }
-    // Whether theirs is ours is not known: the object stays until a person lets it go.
+    // It is unknown whether their run is ours: the object stays until a person releases it.
     world.delete_run("train").await;
     world
         .run_until("train", "says how to let it go", |run| {

@@ -149,8 +149,8 @@ fn when(request: &Value) -> jiff::Timestamp {
     request["at"].as_str().unwrap().parse().unwrap()
 }
 
-/// By the service's own log: between the 429 and the end of the pause that it asked for nothing came but
-/// the `before` calls for Runs that came until then.
+/// Asserts by the service's own log that between the 429 and the end of its pause only the `before` calls for
+/// Runs arrived that came until then.
 async fn calls_kept_away(world: &World, seconds: i64, before: usize) {
     let all = world.service.get("requests").await;
     let when =
@@ -221,7 +221,7 @@ async fn when_the_service_is_back_its_waiting_runs_come_one_after_another() {
     world.one_run_each().await;
 }
 
-/// Until the first create was answered there was no other.
+/// Asserts that there was only one create until it was answered.
 async fn one_goes_first(world: &World) {
     let mut creates = world.service.requests("createRun").await;
     // Those from before the outage got no answer.

@@ -8,7 +8,7 @@ use crate::support::{
     Setup, TOKEN, World, condition_of, contract_file, eventually, holds_for_a_while, says,
 };
 
-/// About three seconds of looks.
+/// Number of checks in about three seconds.
 const A_WHILE: u32 = 120;
 const REFUSED: &str = "VersionNotAccepted";
 

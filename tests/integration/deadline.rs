@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use crate::support::{TOKEN, World, condition_of, holds_for_a_while, phase_of, row};
 
-/// About two seconds of looks.
+/// Number of checks in about two seconds.
 const A_WHILE: u32 = 80;
 
 /// A Run with a deadline, or none, whose workload steers the service; its runId is its name.

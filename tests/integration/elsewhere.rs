@@ -35,7 +35,7 @@ async fn after_a_lost_create_another_base_url_at_the_restart_gets_no_call() {
     world.phase("new", Phase::Succeeded).await;
     assert_eq!(elsewhere.requests("createRun").await.len(), 1);
     assert_eq!(world.posts_of(&created).await, posts);
-    // Done with, or it would be looked for at the first service below.
+    // Deleted, or its run would be read at the first service below.
     world.delete_run("new").await;
     world.gone("new").await;
     let back = world.service.base_url();

@@ -9,7 +9,7 @@ use crate::support::{TOKEN, World, condition_of, eventually, holds_for_a_while, 
 
 const OTHERS: &str = "canary-of-another-workspace-2f6a";
 pub(crate) const STALLED: &str = "Pending: !Accepted !Finished !Ready Stalled";
-/// About two seconds of looks: several of the operator's poll intervals.
+/// Number of checks in about two seconds: several of the operator's poll intervals.
 pub(crate) const A_WHILE: u32 = 80;
 
 /// A token of another workspace; its fingerprint in the list of requests.
@@ -214,7 +214,7 @@ async fn a_run_that_vanishes_under_another_workspaces_token_is_cancelled_with_th
     world
         .condition("train", Type::Ready, "False", "IdentityChanged")
         .await;
-    // Somebody loses patience.
+    // A person removes the finalizer.
     let free = json!({"metadata": {"finalizers": null}});
     world.patch_run("train", free).await;
     world.gone("train").await;

@@ -9,10 +9,10 @@ use serde_json::{Value, json};
 
 use crate::support::{Setup, World, condition_of, held, holds_for_a_while, intent_of, row, says};
 
-/// About two seconds of looks.
+/// Number of checks in about two seconds.
 const A_WHILE: u32 = 80;
 
-/// As Git holds it.
+/// The manifest in Git.
 fn nightly(simulate: &Value) -> Value {
     json!({"idempotencyKey": "nightly", "workload": {"image": "i", "simulate": simulate}})
 }

@@ -16,7 +16,7 @@ fn streams() -> Value {
     json!({"operation": "streamEvents"})
 }
 
-/// Of a released Run: all events are counted, and the last ten are shown.
+/// Asserts of a released Run that all events are counted, and the last ten are shown.
 fn shows_all(run: &Run) {
     let name = run.metadata.name.as_deref().unwrap_or_default();
     let status = run.status.as_ref().unwrap();

@@ -114,7 +114,7 @@ async fn a_life_with_one_workspace(world: &World, workspaces: usize) {
     no_more(&world.workspaces(), "default").await;
 }
 
-/// From now on the API server lets only the operator write statuses and intents.
+/// Lets only the operator write statuses and intents from now on.
 async fn fenced_in(world: &World) {
     let policy = concat!(
         env!("CARGO_MANIFEST_DIR"),

@@ -14,7 +14,7 @@ use crate::support::{Service, Setup, TOKEN, World, eventually_after, own_control
 
 /// Workspaces, and services that they are at. By hand more: `RUN_OPERATOR_TEST_WORKSPACES=2000/50`.
 const SIZE: (usize, usize) = (300, 10);
-/// Of these, the first ones hang.
+/// Number of them that hang, the first ones.
 const HANG: usize = 3;
 /// Watches of Secrets at the same time.
 const WATCHES: f64 = 32.0;

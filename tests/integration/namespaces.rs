@@ -112,8 +112,8 @@ async fn after_a_restart_in_a_namespace_without_its_secret_the_runs_say_how_to_l
     secret_gone(&world).await;
     world.start_operator().await;
     for name in NAMES {
-        // At first the operator may not have seen the namespace, nor its own read of the Secret, nor that the
-        // Run is being deleted with them.
+        // At first the operator may have seen neither the namespace, nor its own read of the Secret, nor that
+        // the Run is being deleted with them.
         let run = world
             .run_until(name, "says that it can't be mended here", |run| {
                 condition_of(run, Type::Synced).is_some_and(|synced| {

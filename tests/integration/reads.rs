@@ -89,7 +89,7 @@ async fn ends_are_seen_soon_after_four_seconds_of_wrong_answers(#[case] kinds: V
             let creates = json!({"operation": "createRun", "image": name});
             let lost = json!({"type": "doThenLose"});
             world.service.fault(creates.clone(), lost).await;
-            // A 5xx that the service calls hopeless ends a create, and no read.
+            // A 5xx that the service marks as not to be retried ends a create, and no read.
             if *kind != "hopeless" {
                 fault(&world, creates, answer).await;
             }

@@ -17,7 +17,7 @@ use crate::support::{
 
 const SECOND: &str = "canary-of-the-second-month-91c2";
 const THIRD: &str = "canary-of-the-third-month-02fd";
-/// About three seconds of looks.
+/// Number of checks in about three seconds.
 const A_WHILE: u32 = 120;
 
 /// A control plane with an audit log, one for these tests.

@@ -73,7 +73,7 @@ async fn have_streams(world: &World, names: &[&str]) {
     .await;
 }
 
-/// Places, and Runs of one namespace that want them: `RUN_OPERATOR_TEST_PLACES=20/60` tries more.
+/// The number of places, and of Runs of one namespace: `RUN_OPERATOR_TEST_PLACES=20/60` sets more.
 fn size() -> (usize, usize) {
     let asked = std::env::var("RUN_OPERATOR_TEST_PLACES").unwrap_or_else(|_| "4/12".to_owned());
     let (places, runs) = asked.split_once('/').expect("PLACES/RUNS");
@@ -193,7 +193,7 @@ async fn a_stream_that_only_repeats_itself_is_opened_less_and_less_often() {
         .simulate("train", json!({"runId": "train", "outcome": "never"}))
         .await;
     world.state("train", "running").await;
-    // Polls come every three seconds at last.
+    // Polls are three seconds apart after some time.
     let reads = usize::try_from(world.service.count("getRun").await).unwrap();
     world.asked("getRun", reads + 8).await;
     let opened = world.service.requests("streamEvents").await.len();

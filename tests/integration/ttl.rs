@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::support::{World, condition_of, held, holds_for_a_while, row, says};
 
-/// About two seconds of looks.
+/// Number of checks in about two seconds.
 const A_WHILE: u32 = 80;
 
 /// A tool's marks, and what people call the tool.

@@ -176,7 +176,7 @@ async fn a_deleted_workspace_waits_for_the_run_of_an_object_that_vanished() {
         .await;
     world.delete_run("train").await;
     world.asked("cancelRun", 1).await;
-    // Somebody loses patience with the Run, but not with its Workspace.
+    // A person removes the Run's finalizer, but not the Workspace's.
     let strip = json!({"metadata": {"finalizers": null}});
     world.patch_run("train", strip).await;
     world.gone("train").await;

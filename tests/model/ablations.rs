@@ -17,7 +17,7 @@ use crate::state::Budget;
 /// Distinct states after which a rule counts as not missed.
 const ENOUGH: usize = 200_000;
 
-/// Why the model can't miss a rule. Each is missed by tests of `decide`.
+/// Reason for which the model can't detect the removal of a rule. Tests of `decide` detect each.
 fn unseen(rule: Rule) -> Option<&'static str> {
     (rule == Rule::NotFoundApart).then_some(
         "in the model a poll is a minute, so that nothing is asked sooner after it was told so, but for an object that \

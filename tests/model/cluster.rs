@@ -1,4 +1,4 @@
-//! The API server: guarded writes, and objects that come and go.
+//! The API server: guarded writes, and the creation and removal of objects.
 
 mod people;
 
@@ -14,7 +14,7 @@ use crate::rules::{Fence, Fences};
 use crate::state::{Ghost, Op, State, View, Write};
 pub(crate) use people::act;
 
-/// Why the API server did nothing.
+/// Reason for which the API server did nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Refused {
     Conflict,
@@ -179,7 +179,7 @@ pub(crate) fn create(s: &mut State, name: usize, run: Run) {
     create_born(s, name, run, s.now);
 }
 
-/// The same, of an object that was born at this second.
+/// The same, with this second as the time of creation.
 pub(crate) fn create_born(s: &mut State, name: usize, mut run: Run, born: i64) {
     s.ghosts.push(Ghost::default());
     let uid = u8::try_from(s.ghosts.len()).unwrap();

@@ -1,4 +1,4 @@
-//! The way to rest: the faults have ended, one process is left, and whatever is due is done in turn.
+//! The way to rest: the faults have ended, one process is left, and everything that is due is done in turn.
 
 mod begin;
 mod rest;
@@ -23,7 +23,7 @@ const BOUND: usize = 300;
 /// The violation on the way from a state to rest, if there is one, and the length of the way.
 type Known = (Option<Broken>, usize);
 
-/// Of which states the way to rest is known.
+/// The states whose way to rest is known.
 pub(crate) struct Ways {
     known: Vec<Mutex<HashMap<u64, Known>>>,
     longest: AtomicUsize,

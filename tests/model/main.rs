@@ -37,13 +37,13 @@ use rules::Fences;
 /// Rules are taken away from the whole process: one test at a time.
 static ALONE: Mutex<()> = Mutex::new(());
 
-/// As many as there are cores where the tests are run for every change.
+/// Number of threads: the cores of the machine that runs the tests for every change.
 const THREADS: usize = 2;
 
-/// States of a scenario that are looked at for every change, at most, repeated ones included. More of the largest
-/// scenarios is for `RUN_OPERATOR_PROVE=full`.
+/// Maximum number of states of a scenario that are searched for every change, repeated ones included. More of
+/// the largest scenarios is for `RUN_OPERATOR_PROVE=full`.
 const FOR_A_CHANGE: usize = 400_000;
-/// And in full, where budgets are larger too: some minutes and gigabytes for each scenario.
+/// The same in full, where budgets are larger too: some minutes and gigabytes for each scenario.
 const IN_FULL: usize = 10_000_000;
 
 fn asked(variable: &str) -> String {

@@ -35,7 +35,7 @@ pub(crate) enum User {
     ForgeEnd,
     /// Creates an object by the name of one that was removed.
     Recreate,
-    /// Creates another object beside the first.
+    /// Creates another object in addition to the first.
     Second,
     /// The same, with a time of creation before the other's although it is created later.
     Elder,
@@ -75,7 +75,7 @@ pub(crate) struct Scenario {
     pub(crate) budget: Budget,
     pub(crate) users: &'static [User],
     pub(crate) turns: &'static [Turn],
-    /// The answers that go wrong, beside those that are lost.
+    /// Wrong answers, in addition to lost ones.
     pub(crate) answers: &'static [Answer],
     /// Requests may be lost, late or doubled.
     pub(crate) network: bool,

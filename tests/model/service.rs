@@ -32,7 +32,7 @@ pub(crate) enum Answer {
     OtherRun,
     /// The cancel is accepted, and nothing comes of it.
     Ignored,
-    /// The caller gives up in the middle, and keeps no word of it; the request is on its way.
+    /// The caller gives up in the middle, and gets no part of the answer; the request is on its way.
     GivenUp,
 }
 

@@ -151,9 +151,9 @@ pub(crate) struct Ghost {
     pub(crate) first: bool,
     /// The retry in the intent of the latest POST.
     pub(crate) retried: Option<String>,
-    /// Answers in a row, heard by one process, that could not be read.
+    /// Consecutive answers to one process that could not be read.
     pub(crate) unreadable: u8,
-    /// The process that heard an answer that ends the submission under this epoch.
+    /// The process that got an answer that ends the submission under this epoch.
     pub(crate) answered: Option<u8>,
     /// The operator kept the end in the intent, and removed the finalizer.
     pub(crate) kept: bool,

@@ -40,7 +40,7 @@ pub(crate) struct Fault {
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub(crate) struct Match {
     pub(crate) operation: Option<Operation>,
-    /// From the n-th fitting request on, counted from 1 since the rule was added.
+    /// Number of the first matching request, counted from 1 since the rule was added.
     pub(crate) nth: Option<u64>,
     pub(crate) run_id: Option<String>,
     pub(crate) key: Option<String>,

@@ -26,7 +26,7 @@ pub(crate) struct Entry {
     pub(crate) token: Option<String>,
     pub(crate) headers: BTreeMap<String, String>,
     pub(crate) body_bytes: usize,
-    /// Of the body as it came: equal bytes have equal digests.
+    /// Digest of the body as received: equal bytes have equal digests.
     pub(crate) body_sha256: Option<String>,
     /// Absent until the answer is made, and permanently when the connection was cut.
     pub(crate) status: Option<u16>,
@@ -41,7 +41,7 @@ pub(crate) struct Entry {
 pub(crate) struct Ledger {
     entries: VecDeque<Entry>,
     last: u64,
-    /// By operation, then by status (or `cut`).
+    /// Counts by operation, then by status (or `cut`).
     counts: BTreeMap<Operation, BTreeMap<String, u64>>,
     pub(crate) authorization_on_version: u64,
 }

@@ -51,7 +51,7 @@ pub(crate) fn cut() -> io::Error {
     )
 }
 
-/// Why a stream ends before its run does.
+/// Reason for which a stream ends before its run does.
 #[derive(Debug)]
 enum Stop {
     /// The client has disconnected, or the script has ended the stream.

@@ -40,7 +40,7 @@ pub(crate) struct Table {
     key_retention: Millis,
     random: Random,
     runs: BTreeMap<String, Run>,
-    /// By workspace and key (rule 1).
+    /// Keys by workspace and key (rule 1).
     keys: HashMap<(String, String), KeyRecord>,
     keys_seen: HashSet<(String, String)>,
     /// Every run whose timer runs, soonest first.
@@ -171,7 +171,7 @@ impl Table {
         self.get(id).ok_or_else(|| Problem::run_not_found(id))
     }
 
-    /// Changes one run and keeps the agenda and the list of changes in step with it.
+    /// Changes one run, and updates the agenda and the list of changes accordingly.
     pub(crate) fn change<T>(
         &mut self,
         id: &str,

@@ -20,7 +20,7 @@ mod support;
 #[path = "../tools/mod.rs"]
 mod tools;
 
-// Where `tools` looks for it.
+// `tools` imports it from here.
 use cluster::go_tool;
 
 mod points;
@@ -33,5 +33,5 @@ fn full() -> bool {
     std::env::var("RUN_OPERATOR_PROVE").is_ok_and(|much| much == "full")
 }
 
-/// Storm and soak each want the machine for themselves: one at a time.
+/// Storm and soak each need the whole machine: one at a time.
 static TURN: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());

@@ -1,4 +1,4 @@
-//! Errors by rule 8, and what only looks like them.
+//! Errors by rule 8, and answers that only resemble them.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -65,7 +65,7 @@ pub(crate) struct Case {
     pub(crate) now: Timestamp,
     /// Seconds that the wall clock is ahead of it.
     pub(crate) ahead: i64,
-    /// By how many seconds two times that were stored may be wrong between them.
+    /// Seconds by which the difference of two stored times may be wrong.
     pub(crate) wrong_by: i64,
     /// Counts the Workspace's sessions.
     pub(crate) sessions: u64,

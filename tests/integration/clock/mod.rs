@@ -13,7 +13,7 @@ mod takeover;
 
 /// An hour back, back to the true time, an hour forward: by how much the clock is wrong then, in seconds.
 const WRONG: [i64; 3] = [-3600, 0, 3600];
-/// About two seconds of looks.
+/// Number of checks in about two seconds.
 const A_WHILE: u32 = 80;
 
 /// A wall clock that a test moves.

@@ -122,7 +122,7 @@ async fn a_leader_whose_lease_names_another_ends_and_what_nobody_renews_is_taken
     world.phase("train", Phase::Succeeded).await;
 }
 
-/// As the record of a leader would be whose clock is half a century behind: it is alive all the same.
+/// The record is that of a leader whose clock is half a century behind: it is alive all the same.
 #[tokio::test]
 async fn a_record_of_long_ago_takes_nothing_from_a_leader_that_renews() {
     let world = elected(USUAL).await;

@@ -10,7 +10,7 @@ use super::fault::Fault;
 use super::{cancels, eventually_writes, ledger, stage, writes};
 use crate::support::{eventually, held};
 
-/// The write that is done and not heard of any more.
+/// The write that is carried out and whose answer is lost.
 #[derive(Clone, Copy, Debug)]
 enum Last {
     Intent,

@@ -12,7 +12,7 @@ use super::{eventually_lists, lists, running, stage, writes};
 use crate::figures::Figures;
 use crate::support::{World, holds_for_a_while, phase_of};
 
-/// A few looks, in which what the old view leads to begins.
+/// Number of checks in which the effects of the old view would begin.
 const LOOKS: u32 = 16;
 
 /// The service's runs, without the number of their reads.

@@ -55,7 +55,7 @@ pub(super) struct Proxy {
 }
 
 impl Proxy {
-    /// One before this control plane. It lets everything through.
+    /// Starts a proxy for this control plane, which passes everything.
     pub(super) async fn start(control_plane: &ControlPlane) -> Self {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let scratch = Scratch::new("stale").unwrap();
@@ -209,7 +209,7 @@ impl Shared {
         table.views.get(resource).cloned().unwrap_or_default()
     }
 
-    /// Writes a request down, and finds out what is to be done with it.
+    /// Records a request, and returns its fault.
     fn begin(&self, asked: &Asked) -> (usize, Option<Fault>) {
         let mut table = self.table.lock().unwrap();
         table.asked.push(asked.clone());

@@ -127,7 +127,7 @@ pub(crate) struct Audit<'a> {
 }
 
 impl<'a> Audit<'a> {
-    /// Of this world, whose operator is restricted and whose control plane is our own.
+    /// The audit of this world, whose operator is restricted and whose control plane is our own.
     pub(crate) fn of(world: &World, log: &'a Path) -> Self {
         Self {
             log,
@@ -135,7 +135,7 @@ impl<'a> Audit<'a> {
         }
     }
 
-    /// Of an operator with the rights that `deploy/` gives.
+    /// The audit of an operator with the permissions of `deploy/`.
     pub(crate) fn of_deployed(log: &'a Path) -> Self {
         Self {
             log,
@@ -168,7 +168,7 @@ impl<'a> Audit<'a> {
         let fits = |entry: &&Value| {
             entry["verb"] == verb
                 && entry["responseStatus"]["code"] == status
-                // A watch is written down when it begins, and once more when it ends.
+                // A watch is logged when it begins, and again when it ends.
                 && !(verb == "watch" && entry["stage"] == "ResponseComplete")
         };
         requests.iter().filter(fits).count()

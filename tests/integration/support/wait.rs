@@ -50,8 +50,8 @@ async fn within<T, E: std::fmt::Display>(
     }
 }
 
-/// Looks `looks` times whether `check` still holds. For "nothing happens", which no condition can show:
-/// pass a count that covers the operator's own pace in the test.
+/// Checks `looks` times that `check` still holds. For "nothing happens", which no condition can show: pass a
+/// count that covers the operator's own pauses in the test.
 pub(crate) async fn holds_for_a_while(looks: u32, mut check: impl AsyncFnMut()) {
     for _ in 0..looks {
         check().await;

@@ -176,7 +176,7 @@ impl World {
         self.start_operator().await;
     }
 
-    /// A second operator beside the first, as a stale leader would be.
+    /// Starts a second operator, as a stale leader would be.
     pub(crate) async fn another_operator(&self) -> Operator {
         self.another_operator_through(&self.recipe.kubeconfig).await
     }

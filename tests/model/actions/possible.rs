@@ -47,7 +47,7 @@ fn processes(s: &State, actions: &mut Vec<Action>) {
     let up = s.procs.iter().flatten().count();
     for (slot, proc) in s.procs.iter().enumerate() {
         let Some(proc) = proc else {
-            // A lease that is taken over while its holder still believes in it.
+            // A lease is taken over while its holder still acts as the leader.
             let first_free = s.procs.iter().position(Option::is_none) == Some(slot);
             if first_free && (up == 0 || s.left.leases > 0) {
                 actions.push(Action::Start { slot });

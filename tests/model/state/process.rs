@@ -36,7 +36,7 @@ pub(crate) enum View {
         session: u8,
         /// The uid of the Workspace.
         workspace: u8,
-        /// Why first submissions are held, if they are.
+        /// Reason for which first submissions are held, if they are.
         holds: Option<Reason>,
     },
 }

@@ -10,7 +10,7 @@ use super::trial::Trial;
 /// The number of effects by their point.
 pub(super) type Counts = BTreeMap<String, usize>;
 
-/// By the lines of a trace, without the events of streams, which are no requests.
+/// Counts by the lines of a trace, without the events of streams, which are no requests.
 pub(super) fn passed(trace: &[String]) -> Counts {
     let names = trace.iter().filter_map(|line| line.split(' ').next());
     count(
@@ -20,7 +20,8 @@ pub(super) fn passed(trace: &[String]) -> Counts {
     )
 }
 
-/// By what was seen elsewhere. None where the cluster is not ours, and has no audit log to be read.
+/// Counts by the records of both servers. None where the cluster is not ours, and has no audit log to be
+/// read.
 pub(super) async fn seen(trial: &Trial) -> Option<Counts> {
     let log = trial.world.control_plane.audit_log()?;
     let text = std::fs::read_to_string(log).unwrap();

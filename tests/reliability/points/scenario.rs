@@ -34,7 +34,7 @@ pub(super) enum Scenario {
     Rotated,
     /// Its Workspace is deleted while it is running.
     WorkspaceDeleted,
-    /// As one that succeeds, under an operator that has to be elected, and that gives its Lease back.
+    /// Like one that succeeds, under an operator that has to be elected, and that releases its Lease.
     Elected,
 }
 

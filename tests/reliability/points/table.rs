@@ -32,9 +32,9 @@ impl fmt::Display for Case {
 
 /// The result of a life with a fault.
 pub(super) enum Verdict {
-    /// As the one without.
+    /// Ended as the life without the fault.
     Same,
-    /// As the one without, and the point was not passed so often this time.
+    /// Ended as the life without the fault, and passed the point fewer times than needed.
     NotReached,
     /// Otherwise.
     Differs(Vec<String>),

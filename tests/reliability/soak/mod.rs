@@ -124,7 +124,7 @@ async fn one_wave(pond: &Pond, wave: u64, runs: u64) -> Sample {
     sample
 }
 
-/// By how many percent the memory of the last third of the waves lies above that of the second, each at its most.
+/// Growth in percent of the largest memory in the last third of the waves over that in the second.
 fn growth(samples: &[Sample]) -> i64 {
     let most = |part: &[Sample]| {
         let most = part.iter().map(|sample| sample.memory).max();

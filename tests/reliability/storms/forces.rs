@@ -193,7 +193,7 @@ impl Stage {
         }
     }
 
-    /// Tokens that come and go.
+    /// Rotates tokens.
     pub(crate) async fn rotate_all(&self, rotations: &[(u64, Rotation)]) {
         for (pause, rotation) in rotations {
             sleep(millis(*pause)).await;

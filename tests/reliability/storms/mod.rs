@@ -1,8 +1,8 @@
 //! Storms: everything at once, from a seed. People create, edit, cancel, delete and create again, while the
-//! operators are killed, API server and etcd restarted, the service is away, tokens come and go, clocks step.
+//! operators are killed, API server and etcd restarted, the service is down, tokens are rotated, clocks step.
 //!
-//! The seed is printed; `RUN_OPERATOR_SEED` gives it again. What is the same then is what is done to whom and
-//! when; how the programs interleave is theirs.
+//! The seed is printed; `RUN_OPERATOR_SEED` sets it. It determines the actions, their targets and their
+//! times, but not how the programs interleave.
 
 mod forces;
 mod lives;

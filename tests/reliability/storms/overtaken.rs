@@ -19,7 +19,7 @@ const PROBE: &str = r#"{"apiVersion": "run-operator.dev/v1alpha1", "kind": "Run"
     "spec": {"workload": {"image": "a"}}}"#;
 
 impl Stage {
-    /// From now on each Run of this namespace has its finalizer from its creation on.
+    /// Gives each Run of this namespace its finalizer at its creation from now on.
     pub(crate) async fn hold_from_birth(&mut self) {
         self.held_from_birth = true;
         let namespace = &self.world.namespace;
@@ -65,7 +65,7 @@ impl Stage {
 pub(crate) struct Removals {
     /// Bytes of the log.
     read: u64,
-    /// The uids of objects with a finalizer that was not taken off.
+    /// The uids of objects with a finalizer that was not removed.
     held: HashSet<String>,
     /// Those whose deletion was answered by a Status, and not by the object that waits for its finalizer.
     removed: HashSet<String>,

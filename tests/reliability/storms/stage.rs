@@ -130,7 +130,7 @@ impl Stage {
         one(&self.counts.rotations);
     }
 
-    /// As [`World::token`], where the API server may be away.
+    /// Like [`World::token`], where the API server may be down.
     async fn put_token(&self, token: &str) {
         use kube::api::{Patch, PatchParams};
         let secret = json!({

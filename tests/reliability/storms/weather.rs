@@ -3,20 +3,20 @@
 use fastrand::Rng;
 use serde_json::{Value, json};
 
-/// To the operators. There are places for two.
+/// A blow to the operators. There are places for two.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Blow {
     /// SIGKILL, and a new process after so many milliseconds.
     Kill { place: usize, down: u64 },
     /// SIGSTOP for so many milliseconds: then it continues with its old knowledge.
     Hold { place: usize, length: u64 },
-    /// A second operator beside the first.
+    /// A second operator starts.
     Join,
     /// SIGKILL to the second, which stays away.
     Leave,
 }
 
-/// To the API server and etcd.
+/// A fault of the API server and etcd.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Quake {
     /// SIGKILL to the API server, which comes back after so many milliseconds.
@@ -29,7 +29,7 @@ pub(crate) enum Quake {
     Silence { length: u64 },
 }
 
-/// To the service, for so many milliseconds.
+/// A fault of the service, for so many milliseconds.
 #[derive(Clone, Debug)]
 pub(crate) enum Outage {
     /// SIGSTOP.
@@ -58,8 +58,8 @@ pub(crate) struct Rotation {
 /// A blow, and when it falls.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Struck {
-    /// Only when the operators have found everything and do something, which on a busy machine takes its time: else none would ever
-    /// get to do anything.
+    /// True: only when the operators have found everything and act, which on a busy machine takes some time.
+    /// Else no operator would ever act.
     pub(crate) ready: bool,
     pub(crate) pause: u64,
     pub(crate) blow: Blow,
@@ -72,7 +72,7 @@ pub(crate) struct Weather {
     pub(crate) quakes: Vec<(u64, Quake)>,
     pub(crate) outages: Vec<(u64, u64, Outage)>,
     pub(crate) rotations: Vec<(u64, Rotation)>,
-    /// By how many seconds the operators' wall clock is wrong from then on.
+    /// Seconds by which the operators' wall clock is wrong from then on.
     pub(crate) clocks: Vec<(u64, i64)>,
 }
 
@@ -97,7 +97,7 @@ fn blows(length: u64, random: &mut Rng) -> Vec<Struck> {
     let mut at = 0;
     let mut two = false;
     while at < length {
-        // Now and then long enough for everything that waits to be taken up again.
+        // Some pauses are long enough for everything that waits to be resumed.
         let pause = if random.u8(0..4) == 0 {
             random.u64(1500..3000)
         } else {
