@@ -12,7 +12,7 @@ use crate::space::{Space, kubectl};
 
 const START_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// What it printed, and its exit code.
+/// Its output and exit code.
 fn doctor(kubeconfig: &std::path::Path, args: &[&str]) -> (String, i32) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_run-operator"));
     command
@@ -168,7 +168,7 @@ async fn all_is_well_only_where_all_was_looked_at() {
     let (told, code) = until(asked, "default: Unauthorized").await;
     assert_eq!(code, 1, "{told}");
 
-    // An operator that is gone, whose Lease is there.
+    // The operator is killed, and its Lease still exists.
     running.kill9();
     let (told, code) = until(asked, "has not renewed it for").await;
     assert_eq!(code, 1, "{told}");

@@ -41,7 +41,7 @@ pub(crate) fn command() -> Command {
     command
 }
 
-/// What a program printed; it has to succeed.
+/// The output of a program, which has to succeed.
 #[track_caller]
 pub(crate) fn done(output: &Output) -> String {
     let told = String::from_utf8_lossy(&output.stderr);
@@ -49,7 +49,7 @@ pub(crate) fn done(output: &Output) -> String {
     String::from_utf8(output.stdout.clone()).unwrap()
 }
 
-/// What Helm says of values that it refuses.
+/// Helm's message about values that it refuses.
 #[track_caller]
 pub(crate) fn refused(args: &[&str]) -> String {
     let output = template(&chart(), "release", "release", args);

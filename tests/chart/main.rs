@@ -1,9 +1,9 @@
-//! The chart and what is rendered from it: by the real Helm, on a real API server. No node is needed: what
-//! the operator does in a Pod is the suite `install`'s.
+//! The chart and what is rendered from it: by the real Helm, on a real API server. No node is needed: the
+//! operator in a Pod is tested by the suite `install`.
 //!
-//! A new value is a line of `values.yaml`; what it must not be is a row of `refusals`, and what it comes to
-//! a sentence in `rendered`. A new way to install is a file in `charts/run-operator/ci`: `admission` applies
-//! each.
+//! A new value is a line of `values.yaml`. A value that must be refused is a row of `refusals`, and its
+//! effect a sentence in `rendered`. A new way to install is a file in `charts/run-operator/ci`: `admission`
+//! applies each.
 
 #![allow(
     clippy::unwrap_used,

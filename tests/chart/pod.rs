@@ -1,4 +1,4 @@
-//! What a Pod of the chart is to the cluster, whatever the values.
+//! The Pod of the chart as the cluster sees it, whatever the values.
 
 use rstest::rstest;
 use serde_json::{Value, json};

@@ -88,7 +88,7 @@ async fn the_policy_lets_only_the_operator_write_status_and_intent() {
     patch(&space, INTENT, &[&operator]).unwrap();
 }
 
-/// What `kubectl create --dry-run=server` would store.
+/// The object that `kubectl create --dry-run=server` would store.
 fn would_be(space: &Space) -> Result<Value, String> {
     let create = ["create", "--dry-run=server", "-o", "json", "-f", "-"];
     let stored = space.kubectl(&create, RUN)?;

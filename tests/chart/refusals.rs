@@ -1,4 +1,4 @@
-//! What the schema refuses, in words that name the value. And what it has to let pass.
+//! Values that the schema refuses, with a message that names the value, and values that it must accept.
 
 use rstest::rstest;
 use serde_json::json;

@@ -270,7 +270,7 @@ async fn the_plain_manifest_installs_by_kubectl_and_applies_twice_without_a_chan
     assert_eq!(version(&own), first, "the second apply changed something");
 }
 
-/// As docs/install.md has it.
+/// The commands of docs/install.md.
 #[tokio::test]
 async fn the_plain_manifest_takes_image_and_url_upgrades_and_goes_over_to_helm() {
     let own = empty().await;

@@ -1,4 +1,4 @@
-//! What the values come to.
+//! The effect of the values on the rendered objects.
 
 use std::collections::BTreeSet;
 
@@ -289,7 +289,7 @@ fn the_workload_policy_has_a_switch_of_its_own() {
     );
 }
 
-/// What Helm knows of a cluster of which it knows nothing has no `APIService`; every cluster has.
+/// Without a cluster Helm's list of API versions has no `APIService`; every cluster has it.
 #[test]
 fn the_workspace_is_a_hook_only_for_a_cluster_without_its_kind() {
     let hook = |further: &[&str]| -> bool {
@@ -340,7 +340,7 @@ fn the_network_policy_names_who_comes_in_and_where_it_goes() {
     assert_eq!(*egress[1].0, json!([{"ipBlock": {"cidr": "10.0.0.1/32"}}]));
     assert_eq!(*egress[2].0, json!([{"ipBlock": {"cidr": "192.0.2.0/24"}}]));
 
-    // Nobody is named: nobody comes in. A rule without peers would be everybody.
+    // No peer is named, so none is allowed in. A rule without peers would allow all.
     let shared = objects(&["-f", &ci("shared")]);
     let policy = the(&shared, "NetworkPolicy");
     assert_eq!(rules(policy, "ingress", "from"), []);

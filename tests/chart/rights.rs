@@ -1,4 +1,4 @@
-//! What the API server lets the operator's service account do, as the chart binds it.
+//! The API server's answers to the operator's service account, as the chart binds it.
 
 use rstest::rstest;
 
@@ -20,7 +20,7 @@ fn can(space: &Space, question: &str) -> bool {
         .into_iter()
         .chain(question.split(' '))
         .collect();
-    // It says no by its exit code, and by a warning for what is in no namespace.
+    // It refuses by its exit code, and by a warning for objects without a namespace.
     match space.kubectl(&words, "") {
         Ok(said) => said.trim() == "yes",
         Err(_) => false,

@@ -42,7 +42,7 @@ fn values() -> BTreeSet<String> {
     found
 }
 
-/// What the templates name below `.Values`.
+/// The names below `.Values` in the templates.
 fn used() -> BTreeSet<String> {
     let mut text = String::new();
     let folders = ["templates", "templates/crds", "templates/tests"];
@@ -70,7 +70,7 @@ fn every_value_is_used_and_every_used_one_is_there() {
     let (values, used) = (values(), used());
     let within =
         |inner: &str, outer: &str| inner == outer || inner.starts_with(&format!("{outer}."));
-    // For parent charts alone; and reached by `.Values.global | default dict`.
+    // Only for parent charts; and reached by `.Values.global | default dict`.
     let unread = ["enabled"];
     let unused: Vec<_> = values
         .iter()

@@ -10,7 +10,7 @@ use super::control_plane::ControlPlane;
 use super::error::Error;
 use super::process;
 
-/// How long one look at the API server may take.
+/// Time limit of one request to the API server.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(5);
 
 impl ControlPlane {
@@ -26,14 +26,14 @@ impl ControlPlane {
     }
 
     pub(super) async fn client_of(kubeconfig: &Path) -> Result<kube::Client, Error> {
-        // With two TLS providers in the tree, and none of them chosen, the first connection panics. An
-        // error says that it was chosen before.
+        // With two TLS providers in the tree, and none of them chosen, the first connection panics. An error
+        // means that it was chosen before.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let kubeconfig = Kubeconfig::read_from(kubeconfig).map_err(Error::ReadKubeconfig)?;
         let options = KubeConfigOptions::default();
         let config = Config::from_custom_kubeconfig(kubeconfig, &options).await;
         let mut config = config.map_err(Error::ReadKubeconfig)?;
-        // kube sends none by itself, and the audit log couldn't tell the tests from the operator.
+        // kube sends none, and the audit log couldn't distinguish the tests from the operator.
         let name = http::HeaderValue::from_static("run-operator-tests");
         config.headers.push((http::header::USER_AGENT, name));
         kube::Client::try_from(config).map_err(Error::Request)
@@ -60,18 +60,18 @@ impl ControlPlane {
         self.apply(&["-f", "-"], yaml).await
     }
 
-    /// As [`Self::apply_yaml`], with a namespace for the documents that name none.
+    /// Like [`Self::apply_yaml`], with a namespace for the documents that name none.
     pub(crate) async fn apply_yaml_in(&self, namespace: &str, yaml: &str) -> Result<String, Error> {
         self.apply(&["-n", namespace, "-f", "-"], yaml).await
     }
 
-    /// As [`Self::apply_yaml`], for a file or a directory of files.
+    /// Like [`Self::apply_yaml`], for a file or a directory of files.
     pub(crate) async fn apply_file(&self, path: &Path) -> Result<String, Error> {
         self.apply(&["-f", &path.to_string_lossy()], "").await
     }
 
-    /// Whether the API server answers `path` with 200, now. A new client each time: its certificate may
-    /// not have been there a moment ago.
+    /// True if the API server answers `path` with 200 now. A new client each time: its certificate may have
+    /// been created only a moment ago.
     pub(super) async fn answers(&self, path: &str) -> bool {
         let attempt = async { get(&self.client().await?, path).await };
         let answer = tokio::time::timeout(PROBE_TIMEOUT, attempt).await;
@@ -107,7 +107,7 @@ pub(super) async fn get(client: &kube::Client, path: &str) -> Result<String, Err
     client.request_text(request).await.map_err(Error::Request)
 }
 
-/// Runs what blocks beside the runtime, so that a test's other tasks go on.
+/// Runs blocking work outside the runtime, so that a test's other tasks continue.
 pub(super) async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
     match tokio::task::spawn_blocking(work).await {
         Ok(result) => result,

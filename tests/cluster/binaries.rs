@@ -13,7 +13,7 @@ use super::scratch::Scratch;
 
 const GO_MOD: &str = include_str!("go.mod");
 
-/// How often a build says that it is still at work.
+/// Interval of the progress messages of a build.
 const PROGRESS: Duration = Duration::from_secs(15);
 
 /// A program of the control plane.
@@ -53,7 +53,7 @@ impl Tool {
     }
 }
 
-/// Where the programs are: `KUBEBUILDER_ASSETS`, if set, and the cache behind it.
+/// The folders with the programs: `KUBEBUILDER_ASSETS`, if set, and then the cache.
 #[derive(Debug, Clone)]
 pub(crate) struct Binaries {
     assets: Option<PathBuf>,
@@ -61,8 +61,8 @@ pub(crate) struct Binaries {
 }
 
 impl Binaries {
-    /// Finds each of `tools`, in `KUBEBUILDER_ASSETS` first and in the cache second, and builds what is
-    /// in neither. Blocks, for minutes when it builds; says on standard error what it does.
+    /// Finds each of `tools`, in `KUBEBUILDER_ASSETS` first and in the cache second, and builds the rest.
+    /// Blocks, for minutes when it builds; reports on standard error.
     ///
     /// Fails with one sentence where there is neither the programs nor Go.
     pub(crate) fn find_or_build(tools: &[Tool]) -> Result<Self, Error> {
@@ -150,7 +150,7 @@ impl Binaries {
         Ok(file)
     }
 
-    /// What a killed build has left. Called with the lock held, so that none of it is in use.
+    /// Removes the leftovers of a killed build. Called with the lock held, so that none of them is in use.
     fn remove_leftovers(&self) -> Result<(), Error> {
         let entries = fs::read_dir(&self.cache).map_err(Error::file("read", &self.cache))?;
         for path in entries.flatten().map(|entry| entry.path()) {
@@ -265,6 +265,6 @@ fn count(programs: usize) -> String {
 
 /// A line on the real standard error: the test harness would hold back what `eprintln!` prints.
 fn say(line: &str) {
-    // Nobody reads it when standard error is closed.
+    // Fails when standard error is closed.
     let _ = writeln!(std::io::stderr(), "{line}");
 }

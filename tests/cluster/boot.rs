@@ -1,4 +1,4 @@
-//! What a control plane of our own is started with: ports, files and flags.
+//! Ports, files and flags of a control plane of our own.
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -47,12 +47,12 @@ impl Layout {
         self.api_port
     }
 
-    /// What the API server writes down about requests, one JSON object a line.
+    /// The API server's audit log, one JSON object a line.
     pub(crate) fn audit_log(&self) -> PathBuf {
         self.file("audit.log")
     }
 
-    /// Where `program` writes its log.
+    /// The log file of `program`.
     pub(crate) fn log(&self, program: Tool) -> PathBuf {
         self.file(&format!("{}.log", program.name()))
     }
@@ -106,7 +106,7 @@ impl Layout {
             .arg(self.flag("--root-ca-file", "certs/apiserver.crt"))
             .arg("--use-service-account-credentials")
             .arg("--leader-elect=false")
-            // It has nothing to say over HTTP that a test needs, and would listen on every address.
+            // No test needs its HTTP server, which would listen on every address.
             .arg("--secure-port=0")
             // The defaults (20 and 30) make dozens of namespaces wait for each other.
             .args(["--kube-api-qps=200", "--kube-api-burst=400"]);
@@ -157,12 +157,12 @@ impl Layout {
     }
 }
 
-/// Who asked for what, without bodies unless they are asked for: our own resources, Secrets, Events and Leases but for
-/// the cluster's own, whoever asks; and whatever else a service account outside kube-system asks for, since that is
-/// what RBAC must allow and no more.
+/// The audit policy: who made which request, without bodies unless `bodies`. It covers our own resources,
+/// Secrets, Events and Leases (except the cluster's own), whoever makes the request. It also covers every
+/// other request of a service account outside kube-system, since that is what RBAC must allow and no more.
 fn audit_policy(bodies: bool) -> Value {
     let level = if bodies { "Request" } else { "Metadata" };
-    // Whether a deletion removed an object at once, or waits for finalizers, only the answer says.
+    // Only the answer shows whether a deletion removed an object at once or waits for finalizers.
     let answers = if bodies {
         "RequestResponse"
     } else {
@@ -190,10 +190,10 @@ fn audit_policy(bodies: bool) -> Value {
     })
 }
 
-/// A port of 127.0.0.1 that nobody listens on.
+/// A port of 127.0.0.1 without a listener.
 ///
-/// It lies below the ports that systems give to outgoing connections (from 32768 on Linux): else any of
-/// those could take it before the program binds it, or while the API server is down for an outage test.
+/// It lies below the ports that systems give to outgoing connections (from 32768 on Linux): else any of those
+/// could take it before the program binds it, or while the API server is down for an outage test.
 pub(crate) fn free_port() -> Result<u16, Error> {
     const FIRST: u16 = 10_240;
     const COUNT: u16 = 19_760;

@@ -1,4 +1,4 @@
-//! A cgroup that goes with the process that made it, however that one ends.
+//! A cgroup that is removed with the process that made it, however that one ends.
 
 use std::fs;
 use std::io::Write;
@@ -12,8 +12,8 @@ const ROOT: &str = "/sys/fs/cgroup";
 /// The controllers without which the kubelet doesn't start.
 const NEEDED: [&str; 4] = ["cpu", "cpuset", "memory", "pids"];
 
-/// Once standard input ends: removes `$@`, directories of cgroups, whose processes are ending at this
-/// moment; for 10 s at most.
+/// Script that removes `$@` once standard input ends: directories of cgroups, whose processes are ending at
+/// this moment; for 10 s at most.
 const SWEEP: &str = r#"
 PATH=$PATH:/usr/bin:/bin
 read -r _
@@ -97,7 +97,7 @@ impl Cgroup {
 impl Drop for Cgroup {
     fn drop(&mut self) {
         if let Some(mut stdin) = self.sweeper.stdin.take() {
-            // Were the sweeper gone, its cgroup would be too.
+            // If the sweeper had ended, its cgroup would already be removed.
             let _ = writeln!(stdin, "now");
         }
         let _ = self.sweeper.wait();

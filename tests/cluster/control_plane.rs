@@ -14,13 +14,13 @@ use super::node::Node;
 use super::process::{Output, POLL, Process};
 use super::scratch::Scratch;
 
-/// How long a program may take until it is ready: seconds as a rule, more on a machine that is busy
-/// compiling. One that ends early is noticed at once.
+/// Time limit until a program is ready: seconds as a rule, more on a machine that is busy compiling. One that
+/// ends early is noticed at once.
 pub(super) const START_TIMEOUT: Duration = Duration::from_mins(2);
-/// How often a boot is tried again with other ports when one was taken in the meantime.
+/// Attempts of a boot, each with other ports when one was taken in the meantime.
 const PORT_ATTEMPTS: u32 = 4;
 
-/// What runs beside etcd and the API server.
+/// The programs in addition to etcd and the API server.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Options {
     /// kube-controller-manager: deletion of namespaces, garbage collection, service accounts.
@@ -52,7 +52,7 @@ pub(crate) struct ControlPlane {
     pub(super) ours: Option<Ours>,
 }
 
-/// What belongs to a control plane that we started. Dropped from top to bottom.
+/// The parts of a control plane that we started. Dropped from top to bottom.
 #[derive(Debug)]
 pub(super) struct Ours {
     pub(super) node: Option<Node>,
@@ -69,7 +69,7 @@ impl ControlPlane {
     /// whatever runtime it runs on. Or the cluster of `RUN_OPERATOR_TEST_KUBECONFIG`, if that is set.
     ///
     /// # Panics
-    /// When there is none to be had, with the sentence that says what to do.
+    /// When there is none, with a message that names what to do.
     #[expect(
         clippy::panic,
         reason = "a test without a cluster can only fail, and it fails with the reason"

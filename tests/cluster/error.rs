@@ -1,9 +1,9 @@
-//! Why there is no control plane.
+//! Errors of the control plane.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// What can go wrong on the way to a control plane, and while one is used.
+/// Errors of starting and using a control plane.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Error {
     /// There is nothing to run on, and no way to make it.
@@ -79,7 +79,7 @@ pub(crate) enum Error {
 }
 
 impl Error {
-    /// Turns an I/O error into one that says what was done to which file; made for `map_err`.
+    /// Makes an error of an I/O error, with the operation and the file; for `map_err`.
     pub(crate) fn file(
         action: &'static str,
         path: impl Into<PathBuf>,

@@ -122,13 +122,13 @@ async fn stop_requested() -> Result<(), Error> {
 
 /// A line on standard error.
 fn say(line: &str) {
-    // Nobody reads it when standard error is closed.
+    // Fails when standard error is closed.
     let _ = writeln!(std::io::stderr(), "cluster: {line}");
 }
 
 /// A line on standard output, at once.
 fn print(line: &str) {
     let mut stdout = std::io::stdout();
-    // Nobody reads it when standard output is closed.
+    // Fails when standard output is closed.
     let _ = writeln!(stdout, "{line}").and_then(|()| stdout.flush());
 }

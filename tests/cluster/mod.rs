@@ -4,7 +4,7 @@
 //! A suite includes it with `#[path = "../cluster/mod.rs"] mod cluster;` and asks for
 //! [`ControlPlane::shared`], which boots once a process, in seconds. Where the programs come from, in
 //! this order: `RUN_OPERATOR_TEST_KUBECONFIG` names a cluster to use as it is (plain `KUBECONFIG` is not
-//! taken: nobody wants tests in production by accident); `KUBEBUILDER_ASSETS` names a directory that
+//! taken: tests must not run in production by accident); `KUBEBUILDER_ASSETS` names a directory that
 //! holds them; else they are built once with Go, at the version in go.mod, and kept in
 //! `${XDG_CACHE_HOME:-~/.cache}/run-operator/`.
 //!

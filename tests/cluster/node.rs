@@ -27,7 +27,7 @@ const SCRIPT: &str = include_str!("node.sh");
 #[derive(Debug)]
 pub(super) struct Node {
     scheduler: Process,
-    /// The namespaces' first process: with it go containerd, the kubelet, every shim and every container.
+    /// The namespaces' first process: containerd, the kubelet, every shim and every container end with it.
     inside: Process,
     cgroup: Cgroup,
     socket: PathBuf,
@@ -138,7 +138,7 @@ fn prepare(directory: &Path, cgroup: &Cgroup) -> Result<(), Error> {
         .arg(PAUSE_IMAGE)
         .arg(directory.join("pause.tar"));
     run(pause, "")?;
-    // Whoever asks for a name beyond loopback is told that there is none.
+    // A lookup of a name beyond loopback fails.
     write("resolv.conf", "nameserver 127.0.0.1\n")?;
     write("containerd.toml", &containerd_config(directory))?;
     let kubelet = kubelet_config(directory, &cgroup.path(), free_port()?);
@@ -192,7 +192,7 @@ fn kubelet_config(directory: &Path, cgroup: &str, port: u16) -> Value {
         "port": port,
         "readOnlyPort": 0,
         "healthzPort": 0,
-        // It listens on loopback alone, and lives as long as a test.
+        // It listens only on loopback, and lives as long as a test.
         "authentication": {"anonymous": {"enabled": true}, "webhook": {"enabled": false}},
         "authorization": {"mode": "AlwaysAllow"},
         "containerRuntimeEndpoint": format!("unix://{}", file("containerd.sock").display()),

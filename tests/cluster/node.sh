@@ -1,19 +1,19 @@
 # A Kubernetes node: containerd and a kubelet, as the first process of its own PID and mount namespaces.
-# With this shell ends every process that was started in here, whoever its parent is by then, and with the
-# last of them goes every mount: nothing has to be found and cleared away. Arguments: the node's directory,
-# the kubelet, the kubeconfig.
+# When this shell ends, every process that was started in here ends, whatever its parent is by then, and with
+# the last of them every mount: nothing has to be found and removed. Arguments: the node's directory, the
+# kubelet, the kubeconfig.
 set -eu
 directory=$1
 kubelet=$2
 kubeconfig=$3
 PATH=$PATH:/usr/sbin:/sbin
 
-# What containerd, its shims and the kubelet keep outside their own directories, and can't be told not to.
+# Directories that containerd, its shims and the kubelet use outside their own, without a setting for it.
 for place in /run /var/lib /var/log; do
     mount -t tmpfs -o mode=755 tmpfs "$place"
 done
 
-# The kubelet would set these for the whole machine. In here it finds them set, and leaves them alone.
+# The kubelet would set these for the whole machine. In here it finds them set, and doesn't change them.
 mkdir "$directory/sysctl"
 while read -r name value; do
     [ -e "/proc/sys/$name" ] || continue

@@ -1,4 +1,4 @@
-//! Whether this machine can run a node, and what the tests do where it can't.
+//! The check whether this machine can run a node, and the tests' alternative where it can't.
 
 use std::env;
 use std::fs;
@@ -10,7 +10,7 @@ use super::binaries::set_variable;
 use super::cgroup::Cgroup;
 use super::error::Error;
 
-/// What a node is made of, beside the kubelet: the packages containerd, runc, util-linux and mount.
+/// The programs of a node in addition to the kubelet: the packages containerd, runc, util-linux and mount.
 const PROGRAMS: [&str; 6] = [
     "containerd",
     "containerd-shim-runc-v2",
@@ -20,14 +20,14 @@ const PROGRAMS: [&str; 6] = [
     "mount",
 ];
 
-/// Where a test runs what is installed.
+/// The place where a test runs the installed program.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Place {
-    /// As a Pod, on a node of our own.
+    /// A Pod on a node of our own.
     Node,
-    /// As a process.
+    /// A process.
     Process {
-        /// Why not on a node, in a few words.
+        /// Reason against a node, in a few words.
         because: String,
     },
 }
@@ -54,7 +54,7 @@ impl Place {
     }
 }
 
-/// What keeps a node from running here; none where one can.
+/// The obstacle to running a node here, if there is one.
 pub(super) fn obstacle() -> Option<String> {
     if !cfg!(target_os = "linux") {
         return Some("this is not Linux".to_owned());

@@ -12,13 +12,13 @@ use super::cluster::{ControlPlane, Options, PAUSE_IMAGE, Place, Scratch, Tool};
 
 const POLL: Duration = Duration::from_millis(50);
 
-/// Whether a node can run here; says so where it can't.
+/// True if a node can run here; prints the reason where it can't.
 pub(super) fn can_run() -> bool {
     match Place::choose().unwrap() {
         Place::Node => true,
         Place::Process { because } => {
             use std::io::Write;
-            // The harness would hold back what `eprintln!` prints. Nobody reads it when it is closed.
+            // The harness would hold back the output of `eprintln!`. Fails when standard error is closed.
             let _ = writeln!(std::io::stderr(), "cluster: left out, no node: {because}");
             false
         }

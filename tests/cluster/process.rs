@@ -1,9 +1,9 @@
 //! Processes that end with the one that started them, however that one ends.
 //!
-//! A destructor doesn't run when a test binary is killed, and none runs for a static. So every process
-//! here has a small shell for a parent, which holds a pipe from us as its standard input. When we are
-//! gone, for whatever reason, the pipe ends, and the shell kills its child by pid. The shell also is the
-//! way to send a signal: it knows whether the pid still is its child's, which we could only guess.
+//! A destructor doesn't run when a test binary is killed, and none runs for a static. So every process here
+//! has a small shell for a parent, which holds a pipe from us as its standard input. When we end, for
+//! whatever reason, the pipe ends, and the shell kills its child by pid. Signals are sent through the shell
+//! too: only it can be sure that the pid is still its child's.
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use super::error::Error;
 
-/// How often a condition that can't be waited for is looked at.
+/// Interval of checking a condition that can't be waited for.
 pub(crate) const POLL: Duration = Duration::from_millis(20);
 
 /// Runs `"$@"`, prints its pid, and ends with its exit code. Each line on standard input is a signal for
@@ -38,19 +38,19 @@ kill -s KILL "$watch" 2>/dev/null
 exit "$code"
 "#;
 
-/// Where a process writes its standard output and standard error, both of them.
+/// Target of a process's standard output and standard error, both of them.
 #[derive(Debug, Clone)]
 pub(crate) enum Output {
     /// Appended to this file.
     File(PathBuf),
-    /// To our own standard error.
+    /// Our own standard error.
     Inherit,
 }
 
-/// A supervised process: killed when this is dropped, and when the process that holds this dies.
+/// A supervised process: killed when this is dropped, and when the process that holds this ends.
 ///
-/// Its standard input is empty. It runs in a process group of its own, so that Ctrl-C in a terminal
-/// reaches us alone and we end it in order.
+/// Its standard input is empty. It runs in a process group of its own, so that Ctrl-C in a terminal reaches
+/// only us, and we end it in order.
 #[derive(Debug)]
 pub(crate) struct Process {
     supervisor: Child,
@@ -113,7 +113,7 @@ impl Process {
         self.log.as_deref()
     }
 
-    /// What it has written up to now; empty when it shares our standard error.
+    /// Its output up to now; empty when it shares our standard error.
     pub(crate) fn output(&self) -> String {
         let bytes = self.log.as_ref().and_then(|path| fs::read(path).ok());
         String::from_utf8_lossy(&bytes.unwrap_or_default()).into_owned()
@@ -221,7 +221,7 @@ fn shell(script: &str) -> Command {
     command
 }
 
-/// A [`shell`] that says nothing and removes what is named, at the latest when we die.
+/// A [`shell`] without output that removes the given path, at the latest when we end.
 pub(super) fn sweeper(
     script: &str,
     named: impl IntoIterator<Item = impl AsRef<OsStr>>,
@@ -255,7 +255,7 @@ pub(crate) fn run(mut command: Command, input: &str) -> Result<String, Error> {
         .stderr(Stdio::piped());
     let output = command.spawn().and_then(|mut child| {
         if let Some(mut stdin) = child.stdin.take() {
-            // A command that ends without reading says why on its standard error.
+            // A command that ends without reading reports the reason on its standard error.
             let _ = stdin.write_all(input.as_bytes());
         }
         child.wait_with_output()

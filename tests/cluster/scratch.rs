@@ -9,8 +9,8 @@ use std::process::Child;
 use super::error::Error;
 use super::process::sweeper;
 
-/// Removes `$1` once standard input ends. A line before the end says that nobody writes to it any more.
-/// Without one the owner was killed, and those who write are being killed at this very moment: the
+/// Removes `$1` once standard input ends. A line before the end means that no process writes to it any more.
+/// Without one the owner was killed, and the processes that write are being killed at the same moment: the
 /// removal is repeated until the directory stays away, 10 s at most.
 const SWEEP: &str = r#"
 PATH=$PATH:/usr/bin:/bin
@@ -44,7 +44,7 @@ impl Scratch {
         Ok(scratch)
     }
 
-    /// Where it is.
+    /// Its path.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
@@ -53,7 +53,7 @@ impl Scratch {
 impl Drop for Scratch {
     fn drop(&mut self) {
         if let Some(mut stdin) = self.sweeper.stdin.take() {
-            // Were the sweeper gone, its directory would be too.
+            // If the sweeper had ended, its directory would already be removed.
             let _ = writeln!(stdin, "now");
         }
         let _ = self.sweeper.wait();

@@ -1,4 +1,4 @@
-//! What the tests' control plane promises.
+//! Tests of the tests' control plane.
 
 #![allow(
     clippy::unwrap_used,
@@ -53,8 +53,8 @@ kind: Note
 metadata: {name: first}
 ";
 
-/// One for the tests that neither break it nor need it empty. Not the shared one: that may be a given
-/// cluster, and these tests look into our own.
+/// A control plane for the tests that neither break it nor need it empty. Not the shared one: that may be a
+/// given cluster, and these tests inspect our own.
 async fn our_own() -> &'static ControlPlane {
     static OURS: OnceCell<ControlPlane> = OnceCell::const_new();
     let start = || async { ControlPlane::start(Options::default()).await.unwrap() };

@@ -1,4 +1,4 @@
-//! `crds/` is what the types say, every field is explained, and the server changes nothing in it.
+//! `crds/` is generated from the types, every field is explained, and the server changes nothing in it.
 
 use std::path::Path;
 

@@ -1,8 +1,7 @@
-//! The CRDs and the admission policy: generated from the types, and on a real API server doing what they
-//! say.
+//! The CRDs and the admission policy: generated from the types, and in force on a real API server.
 //!
 //! A new rule is a new row: of `immutable::…` for an immutable field, of `updates::…` for a transition, of
-//! `values::…` for what a field may hold.
+//! `values::…` for the values of a field.
 
 #![allow(
     clippy::unwrap_used,

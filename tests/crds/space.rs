@@ -1,4 +1,4 @@
-//! A namespace of a test's own, and requests to it as they stand on the wire.
+//! A namespace for one test, and requests to it exactly as they are on the wire.
 
 use std::time::{Duration, Instant};
 
@@ -16,7 +16,7 @@ const APPLY_PATCH: &str = "application/apply-patch+yaml";
 /// A policy counts from when the API server's own watch has seen it: a second or two as a rule.
 const IN_FORCE_TIMEOUT: Duration = Duration::from_mins(2);
 
-/// What the API server answered.
+/// An answer of the API server.
 pub(crate) type Answer = Result<Value, Box<Status>>;
 
 /// A namespace on a control plane that has the CRDs and the policy.
@@ -196,7 +196,7 @@ impl<'a> Space<'a> {
         }
     }
 
-    /// What is cluster-scoped is seen by every test: each has names of its own.
+    /// Cluster-scoped objects are seen by every test: each test has names of its own.
     pub(crate) fn name(&self, kind: &str, name: &str) -> String {
         if cluster_scoped(kind) {
             format!("{}.{name}", self.namespace)
@@ -227,7 +227,7 @@ fn answer(result: Result<Value, kube::Error>) -> Answer {
     }
 }
 
-/// Asserts a refusal as Invalid that says `message` of the field at `path`.
+/// Asserts a refusal as Invalid with `message` about the field at `path`.
 #[track_caller]
 pub(crate) fn assert_refused(answer: Answer, path: &str, message: &str) {
     let status = match answer {
@@ -250,7 +250,7 @@ pub(crate) fn assert_refused(answer: Answer, path: &str, message: &str) {
     assert!(said, "no cause says {message:?} of {path:?}: {causes:#?}");
 }
 
-/// Asserts a refusal that says that `path` is immutable, and what to do instead.
+/// Asserts a refusal whose message contains that `path` is immutable, and what to do instead.
 #[track_caller]
 pub(crate) fn assert_immutable(answer: Answer, path: &str, instead: &str) {
     if let Err(status) = &answer {

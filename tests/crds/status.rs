@@ -147,7 +147,7 @@ fn merged(base: &Value, over: &Value) -> Value {
     Value::Object(all)
 }
 
-/// The largest value that a schema admits, with `index` to tell the items of a list apart.
+/// The largest value that a schema admits, with `index` to distinguish the items of a list.
 fn largest(path: &str, schema: &JSONSchemaProps, index: usize) -> Value {
     let bound = |limit: Option<i64>| {
         let limit = limit.unwrap_or_else(|| panic!("{path} has no upper bound"));

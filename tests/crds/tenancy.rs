@@ -1,11 +1,11 @@
-//! No object can name one of another namespace: there is no field for it, and no name that says it.
+//! No object can name an object of another namespace: there is no field for it, and no name that does so.
 
 use rstest::rstest;
 use serde_json::{Value, json};
 
 use crate::space::{Space, assert_refused};
 
-/// Every reference of every kind, with a namespace that nobody may name.
+/// Every reference of every kind, with a namespace, which is not allowed.
 fn references() -> [(&'static str, Value, &'static str); 5] {
     let to = json!({"name": "a", "namespace": "kube-system"});
     [
@@ -54,7 +54,7 @@ async fn a_reference_with_a_namespace_is_refused_where_fields_are_checked() {
         let told = format!("unknown field \"{path}\"");
         assert_eq!(status.code, 400);
         assert!(status.message.contains(&told), "{}", status.message);
-        // Server-side apply knows the schema, and drops nothing in silence.
+        // Server-side apply uses the schema, and drops nothing silently.
         let applied = space.apply(kind, &name, spec).await;
         let status = applied.unwrap_err();
         let told = format!(".spec.{field}.namespace: field not declared in schema");
@@ -62,7 +62,7 @@ async fn a_reference_with_a_namespace_is_refused_where_fields_are_checked() {
     }
 }
 
-/// Who may create Runs and nothing more can't begin with a runId of their choice.
+/// A user who may only create Runs can't start with a runId of their choice.
 #[tokio::test]
 async fn a_status_that_comes_with_an_object_is_dropped() {
     let space = Space::new().await;
@@ -120,7 +120,7 @@ async fn a_key_that_could_lead_elsewhere_is_refused(#[case] key: &str) {
     }
 }
 
-/// What goes into a header comes from these two fields, and from the Secret.
+/// Header values come from these two fields, and from the Secret.
 #[rstest]
 #[case::another_header("a\r\nX-Injected: 1", "should match")]
 #[case::a_line_feed("a\nb", "should match")]

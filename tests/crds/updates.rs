@@ -157,8 +157,8 @@ async fn applying_the_same_manifest_again_writes_nothing(#[case] kind: &str, #[c
     assert_eq!(version(&again), version(&written));
 }
 
-/// Why the test above looks at an object that was written to: before that, one apply stores the status
-/// default, and no more than one.
+/// The test above needs an object that was written to: before that, one apply stores the status default, and
+/// no more than one.
 #[tokio::test]
 async fn the_second_apply_of_an_object_that_nobody_wrote_to_stores_the_status_default() {
     let space = Space::new().await;

@@ -1,4 +1,4 @@
-//! What a field may hold when an object is created.
+//! Values of fields when an object is created.
 
 use rstest::rstest;
 use serde_json::{Value, json};

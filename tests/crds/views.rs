@@ -1,4 +1,4 @@
-//! What people see: the table, the selectors, `kubectl explain`.
+//! Views for people: the table, the selectors, `kubectl explain`.
 
 use std::process::Command;
 

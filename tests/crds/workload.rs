@@ -86,7 +86,8 @@ async fn the_policy_leaves_the_operator_s_writes_and_other_fields_alone() {
         .unwrap();
 }
 
-/// Why there is a policy: what CEL in the CRD sees of an open object, on a server without it.
+/// The reason for the policy: the part of an open object that CEL in the CRD sees, on a server without the
+/// policy.
 #[tokio::test]
 async fn cel_alone_sees_a_changed_workload_but_no_swapped_key() {
     let control_plane = ControlPlane::start(Options::default()).await.unwrap();

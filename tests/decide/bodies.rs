@@ -11,7 +11,7 @@ use serde_json::json;
 
 use crate::support::{Case, UID};
 
-/// Serializer 1 for ever: an intent in a cluster somewhere names the hash of these bytes.
+/// Serializer 1 must never change: an intent in a cluster somewhere has the hash of these bytes.
 #[test]
 fn serializer_1_gives_these_bytes() {
     let case = Case::new().spec(|s| {

@@ -1,4 +1,4 @@
-//! What the failed check of a Workspace says, and when it is made again.
+//! The result of a Workspace's failed check, and the time of the next one.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ use run_operator::{
 
 use crate::support::{CONTRACT, at, bare, lost, problem, unreadable};
 
-/// The third check in a row that came to nothing.
+/// The third failed check in a row.
 fn stopped_by(obstacle: Obstacle) -> Assessment {
     let check = Check {
         obstacle: Some(obstacle),
@@ -40,7 +40,7 @@ fn stopped_by(obstacle: Obstacle) -> Assessment {
     "retried automatically"
 )]
 #[case::none(lost(), Reason::ServiceUnavailable, "retried automatically")]
-// No token goes with this call, so nothing is wrong with it.
+// No token is sent with this call, so nothing is wrong with it.
 #[case::forbidden(
     problem(403, "no"),
     Reason::ServiceUnavailable,

@@ -1,4 +1,4 @@
-//! What a failed call means, answer by answer and call by call.
+//! The classification of a failed call, answer by answer and call by call.
 
 use rstest::rstest;
 use run_operator::{
@@ -25,7 +25,7 @@ fn unsent() -> Failure {
     }
 }
 
-/// What a create, and what a GET or a cancel, makes of a problem document.
+/// The class of a problem document for a create, and for a GET or a cancel.
 fn ends(reason: Reason) -> (Class, Class) {
     (Class::Final(reason), Class::Refused(reason))
 }

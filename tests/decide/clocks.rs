@@ -1,4 +1,4 @@
-//! The wall clock steps: what is paced goes on as before, and what is stored as a time follows it.
+//! Steps of the wall clock: pauses are not affected, and stored times follow it.
 
 use std::time::Duration;
 
@@ -100,7 +100,7 @@ fn paced() -> Vec<(&'static str, Case)> {
     ]
 }
 
-/// What is done and said, and when it is looked again.
+/// The effect, the status and the time of the next reconcile.
 fn gist(decision: &Decision) -> impl PartialEq + std::fmt::Debug + use<> {
     (
         name(decision.effect.as_ref()),
@@ -206,7 +206,7 @@ fn three_404s_a_minute_apart_count_under_any_wall_clock() {
     }
 }
 
-/// What this process knows of a cancellation is lost, and of its time only what was stored is left.
+/// This process's knowledge of a cancellation is lost; of its time only the stored one is left.
 #[test]
 fn a_cancel_is_repeated_though_the_clock_went_back() {
     let accepted = cancelled()

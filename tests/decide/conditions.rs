@@ -156,7 +156,7 @@ fn the_conditions_of_a_situation(#[case] case: Case, #[case] expected: &str, #[c
     );
 }
 
-/// Synced says that the mirror is stale, and why.
+/// Synced shows that the mirror is stale, and why.
 #[rstest]
 #[case::fresh(at_the_service("running"), "True", "Mirrored")]
 #[case::a_hiccup(at_the_service("running").got(Err(lost())), "True", "Mirrored")]
@@ -285,7 +285,7 @@ fn an_error_is_shown_until_a_call_goes_well_also_after_a_restart() {
     assert_eq!(accepted.settled().last_error, None);
 }
 
-/// Whatever the answer names.
+/// Whatever the content of the answer.
 #[test]
 fn an_error_of_an_earlier_process_is_gone_once_the_run_was_read() {
     let failed = (0..3).fold(at_the_service("running"), |c, _| c.got(Err(bare(502))));

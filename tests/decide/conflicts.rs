@@ -33,7 +33,7 @@ fn a_retry_of_an_idempotency_conflict_that_meets_it_again_is_stalled_again() {
         assert_eq!(case.stalled().as_deref(), Some("IdempotencyConflict"));
         assert_eq!(case.does(), "nothing");
         assert_eq!(case.settled().handled_retry.as_deref(), Some(value));
-        // No proof all the same: a deletion asks on.
+        // Still no proof: a deletion repeats the request.
         assert_eq!(case.clone().at(700).deleting().does(), "submit");
     }
 }
@@ -61,7 +61,7 @@ fn another_refusal_of_the_retry_of_a_conflict_is_no_word_about_the_first_request
     let case = retried(case, "1")
         .posted(Err(problem(status, code)))
         .settle();
-    // A copy of the first request may be carried out yet: nobody is told that it waits for an approval.
+    // A copy of the first request may still be carried out: no status shows that it waits for an approval.
     assert_eq!(case.stalled(), None);
     assert_eq!(case.at(700).does(), "submit");
 }

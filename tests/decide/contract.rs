@@ -1,4 +1,4 @@
-//! The contract file: what it says, and every way in which it can be wrong.
+//! The contract file: its content, and every way in which it can be wrong.
 
 use rstest::rstest;
 use run_operator::api::{

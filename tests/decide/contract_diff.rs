@@ -1,4 +1,4 @@
-//! What differs between two contract files: everything that the operator reads differently, and nothing else.
+//! Differences between two contract files: everything that the operator reads differently, and nothing else.
 
 use proptest::prelude::*;
 use rstest::rstest;

@@ -1,4 +1,4 @@
-//! The deletion table of the design, beyond what doubt.rs says of unknown outcomes.
+//! The deletion table of the design, except for unknown outcomes, which are in doubt.rs.
 
 use rstest::rstest;
 use run_operator::{
@@ -83,7 +83,7 @@ fn a_run_seen_cancelling_is_let_go_five_minutes_after_the_later_of_deletion_and_
     assert_eq!(case.does(), does);
 }
 
-/// A cancellation that was accepted and came to nothing uses up no time of the next one.
+/// A cancellation that was accepted and had no effect uses up no time of the next one.
 #[rstest]
 #[case::by_the_process_that_cancelled(false)]
 #[case::by_the_one_after_it(true)]
@@ -97,7 +97,7 @@ fn the_five_minutes_begin_anew_with_each_accepted_cancellation(#[case] restarted
     assert_eq!(seen(611).does(), "release");
 }
 
-/// An accepted cancellation alone lets go of nothing, however old it is.
+/// An accepted cancellation on its own releases nothing, however old it is.
 #[rstest]
 #[case("running")]
 #[case("weird")]
@@ -156,7 +156,7 @@ fn an_orphan_in_doubt_is_named_with_its_key() {
     assert_eq!(case.does(), "release");
 }
 
-/// No run goes on that somebody would have to see to.
+/// No run continues that a person would have to handle.
 #[rstest]
 #[case::never_submitted(Case::new().finalizer())]
 #[case::refused(Case::new().mine().posted(Err(problem(422, "bad_image"))).settle())]

@@ -1,4 +1,5 @@
-//! "In doubt", row by row: whether a deletion may let go at once, and whether the submission goes on.
+//! "In doubt", row by row: whether a deletion may release the object at once, and whether the submission
+//! continues.
 
 use rstest::rstest;
 use run_operator::{
@@ -16,7 +17,7 @@ fn conflict() -> run_operator::decide::response::answer::Failure {
     problem(409, "idempotency_conflict")
 }
 
-/// What a deletion, a minute later, does to what came before.
+/// The effect of a deletion, a minute later, on the earlier state.
 #[rstest]
 #[case::no_intent(Case::new(), "nothing")]
 #[case::no_intent_but_a_finalizer(Case::new().finalizer(), "release")]
@@ -201,7 +202,7 @@ fn a_retry_withdraws_the_proof_with_a_new_epoch(#[case] case: Case, #[case] prov
         .stands(&intent)
         .learn(Learned::IntentWritten { intent, clean });
     assert_eq!(case.does(), "submit");
-    // Now somebody else can't tell.
+    // Another process has no proof.
     assert_eq!(case.clone().restarted().deleting().does(), "intent");
     let refused = case.posted(Err(problem(403, "no"))).settle();
     assert_eq!(

@@ -1,5 +1,5 @@
-//! The sides of each condition that no other test tells apart: what a change of one operator in src/decide would
-//! otherwise leave unnoticed (`make mutants`).
+//! The sides of each condition that no other test distinguishes: without these tests a change of one operator
+//! in src/decide would not be noticed (`make mutants`).
 
 use rstest::rstest;
 use run_operator::api::contract::BUILTIN;
@@ -117,7 +117,7 @@ fn what_was_written_under_an_epoch_that_made_no_run_pins_nothing_under_the_next(
     assert_eq!(case.stalled(), None);
     assert_eq!(next_intent(&case).0, 3);
 
-    // Of the same epoch, the word of the one who wrote it stands beside the object's.
+    // In the same epoch the writer's knowledge supplements the object's.
     let case = Case::new().mine();
     let mut edited = case.an_intent("me", 1);
     edited.workspace.identity = Some("ws-other".into());

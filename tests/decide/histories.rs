@@ -22,7 +22,7 @@ use crate::support::{
     Case, INTENT, bare, hopeless, lost, not_ready, problem, session, unreadable, view,
 };
 
-/// So many histories, or as many as the environment variable `PROPTEST_CASES` says.
+/// So many histories, or the number in the environment variable `PROPTEST_CASES`.
 pub(crate) fn config(cases: u32) -> ProptestConfig {
     let asked = std::env::var("PROPTEST_CASES").ok();
     ProptestConfig {
@@ -37,7 +37,7 @@ pub(crate) fn config(cases: u32) -> ProptestConfig {
 pub(crate) enum Turn {
     /// Act on what is decided, with this answer if it is a call.
     Act(Answer),
-    /// The patch or the call is carried out, and the process never hears of it.
+    /// The patch or the call is carried out, and the process never gets the answer.
     Unheard,
     Wait(i64),
     /// The wall clock steps by so many seconds.
@@ -50,14 +50,14 @@ pub(crate) enum Turn {
     Retry(u8),
     ReadyWhenAccepted,
     View(Sight),
-    /// What the namespace's labels say.
+    /// The answer of the namespace's labels.
     Allowed(Option<bool>),
     /// Calls go again.
     Flowing,
     Queued,
     /// For so many seconds.
     Paused(u64),
-    /// Somebody edits the intent that stands in the object.
+    /// Someone edits the intent in the object.
     Forge(Forgery),
     Strip,
     Scribble,
@@ -68,7 +68,7 @@ pub(crate) enum Turn {
     Vanish,
 }
 
-/// How the Workspace is seen.
+/// The view of the Workspace.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Sight {
     Unknown,
@@ -254,7 +254,7 @@ pub(crate) fn apply(mut case: Case, turn: &Turn) -> Case {
     case
 }
 
-/// Time passes, and with it a pause.
+/// Lets time pass, and with it a pause.
 pub(crate) fn wait(mut case: Case, seconds: i64) -> Case {
     case.now += jiff::SignedDuration::from_secs(seconds);
     if matches!(case.held, Some(Held::Paused { until }) if until <= case.now) {
@@ -263,7 +263,7 @@ pub(crate) fn wait(mut case: Case, seconds: i64) -> Case {
     case
 }
 
-/// The Workspace is seen anew: another look at another place is another session.
+/// Sets another view of the Workspace: another check of another place is another session.
 pub(crate) fn see(mut case: Case, sight: Sight) -> Case {
     let number = match &case.view {
         WorkspaceView::Ready(session) => session.number.max(case.sessions),
@@ -293,7 +293,7 @@ pub(crate) fn see(mut case: Case, sight: Sight) -> Case {
     case
 }
 
-/// The intent that stands in the object, if it is this object's.
+/// The intent in the object, if it is this object's.
 pub(crate) fn standing(case: &Case) -> Option<Intent> {
     let annotations = case.run.metadata.annotations.as_ref()?;
     let intent: Intent = serde_json::from_str(annotations.get(INTENT)?).ok()?;

@@ -1,4 +1,4 @@
-//! Intents of this object, of others and of nobody; what else may hold a submission back.
+//! Intents of this object, of others and of unknown uids; other reasons that hold a submission.
 
 use rstest::rstest;
 use run_operator::{
@@ -43,7 +43,7 @@ fn an_annotation_is_read_for_what_it_is(
     assert_eq!(IntentRecord::read(text, UID), expected);
 }
 
-/// What holds a first submission, and what an intent in doubt does in the same place.
+/// Reasons that hold a first submission, and the decision for an intent in doubt in the same situation.
 #[rstest]
 #[case::unknown(WorkspaceView::Unknown, "nothing", "nothing", "nothing")]
 #[case::missing(WorkspaceView::Missing, "nothing", "nothing", "nothing")]

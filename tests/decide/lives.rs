@@ -50,7 +50,7 @@ fn a_lost_answer_is_retried_with_the_same_key_and_bytes() {
     );
 }
 
-/// Kills the process before step `n` of a life with every kind of trouble, and lets the next one go on.
+/// Kills the process before step `n` of a life with every kind of fault, and continues with the next process.
 #[rstest]
 fn a_crash_at_any_step_leaves_one_run(
     #[values(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10)] crash_at: usize,

@@ -1,4 +1,4 @@
-//! Intents that were stripped or scribbled on, and the ends that stand in them.
+//! Intents that were stripped or edited, and the ends that they record.
 
 use rstest::rstest;
 use run_operator::{
@@ -133,7 +133,7 @@ fn the_end_is_left_in_the_intent() {
     assert_eq!(case.effect(), Some(Effect::Release { end: Some(end) }));
 }
 
-/// Such an end leads to calls when the object goes, so the operator writes none, and believes none.
+/// Such an end leads to calls when the object is deleted, so the operator writes none, and believes none.
 #[test]
 fn an_end_in_an_intent_that_would_lead_to_a_call_leads_to_none() {
     let intent = Case::new().an_ended_intent(
@@ -167,6 +167,6 @@ fn an_end_that_somebody_wrote_into_the_intent_ends_nothing_for_who_knows_better(
     }
     let phase = forged.decide().status.and_then(|s| s.phase);
     assert_ne!(phase, Some(Phase::Failed));
-    // One that knows of none can't tell.
+    // A process that knows of no run can't detect it.
     assert_eq!(forged.restarted().settled().phase, Some(Phase::Failed));
 }

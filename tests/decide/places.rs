@@ -11,7 +11,7 @@ use crate::support::{
     Case, at, bare, condition, hopeless, intent_of, lost, not_ready, place, session, view,
 };
 
-/// A later session that stands for another place.
+/// A later session of another place.
 fn moved(change: impl FnOnce(&mut ResolvedWorkspace)) -> WorkspaceView {
     let mut session = session(2);
     change(&mut session.resolved);
@@ -26,7 +26,7 @@ fn other_url() -> WorkspaceView {
     moved(|w| w.base_url = "https://other.example.com/api/v1".into())
 }
 
-/// What differs, if something does.
+/// The difference, if there is one.
 #[rstest]
 #[case::kind(|w: &mut ResolvedWorkspace| w.kind = WorkspaceKind::ClusterWorkspace, Some(Reason::WorkspaceChanged))]
 #[case::name(|w: &mut ResolvedWorkspace| w.name = "other".into(), Some(Reason::WorkspaceChanged))]
@@ -67,8 +67,7 @@ fn ready(case: &Case) -> (String, String) {
     (ready.reason.clone(), ready.message.clone())
 }
 
-/// What a Run does at its own place, and that it does nothing at any other: phase, and the reason that
-/// Ready shows.
+/// A Run's decision at its own place, and none at any other: phase, and the reason of Ready.
 #[rstest]
 #[case::announced(Case::new().mine(), "submit", Phase::Pending, true)]
 #[case::announced_by_an_earlier_process(Case::new().mine().restarted(), "intent", Phase::Pending, true)]
@@ -212,7 +211,7 @@ fn an_edited_intent_is_no_way_to_another_place(#[case] identity: Option<&str>) {
     let case = in_doubt().stands(&intent).view(other_identity());
     assert_eq!(case.stalled().as_deref(), Some("IdentityChanged"));
     assert_eq!(case.does(), "nothing");
-    // At the service the status has the word: nobody can change it.
+    // At the service the status determines the place: it can't be changed.
     let mut intent = Case::new().an_intent("earlier", 1);
     edit(&mut intent);
     let submitted = active().stands(&intent).deleting();
@@ -249,7 +248,7 @@ fn an_edit_of_the_intents_time_makes_no_key_younger(#[case] epoch: i64) {
     assert_eq!(case.stalled().as_deref(), Some("SubmissionUnknown"));
 }
 
-/// A runId with neither Workspace nor intent: somebody else wrote it.
+/// A runId with neither Workspace nor intent: someone else wrote it.
 #[test]
 fn a_run_id_without_a_place_leads_to_no_call_and_the_object_goes() {
     let forged = Case::new().finalizer().status(|s| {

@@ -1,4 +1,4 @@
-//! What holds whatever is observed: random histories, then random observations of what they left.
+//! Properties of every observation: random histories, then random observations of their ends.
 
 use proptest::prelude::*;
 use run_operator::{
@@ -63,7 +63,7 @@ fn check(case: &Case) -> Result<(), TestCaseError> {
     if before.run_id.is_some() {
         prop_assert_eq!(&before.run_id, &status.run_id);
     }
-    // A later look at an unchanged world writes nothing, unless time itself has something to say.
+    // A later reconcile of an unchanged world writes nothing, unless the time itself requires it.
     if let Some(again) = decision.again {
         prop_assert!(again > case.now, "looks again in the past");
     }
@@ -105,7 +105,7 @@ fn check(case: &Case) -> Result<(), TestCaseError> {
     Ok(())
 }
 
-/// The epoch of the intent that stands in the object; 0 if none does.
+/// The epoch of the intent in the object; 0 if there is none.
 fn epoch(case: &Case) -> i64 {
     let annotations = case.run.metadata.annotations.as_ref();
     let text = annotations.and_then(|a| a.get(crate::support::INTENT));
@@ -113,7 +113,7 @@ fn epoch(case: &Case) -> i64 {
     intent.map_or(0, |i| i["epoch"].as_i64().expect("a number"))
 }
 
-/// Whether a run may exist after this POST, by what a request of this fate may have done.
+/// True if a run may exist after this POST, by what a request of this fate may have done.
 fn may_exist(before: bool, turn: &Turn) -> bool {
     let Turn::Act(Answer::Fails(failure)) = turn else {
         return true;
@@ -141,7 +141,7 @@ proptest! {
         }
     }
 
-    /// Nobody meddles with the object here: what a strip and a crash can do is a limit that is documented.
+    /// No one edits the object here: the effect of a strip and a crash is a limit that is documented.
     #[test]
     fn what_counts_as_never_created_never_was(turns in turns()) {
         let meddled = |t: &Turn| matches!(t, Turn::Strip | Turn::Scribble | Turn::Foreign | Turn::Forge(_) | Turn::Vanish);

@@ -120,7 +120,7 @@ fn down() -> WorkspaceView {
     }
 }
 
-/// The second at which the Run says that its Workspace is not Ready.
+/// The second at which the Run shows that its Workspace is not Ready.
 fn said_at(case: &Case) -> i64 {
     let says = |second: &i64| {
         let status = case.clone().at(*second).settled();
@@ -138,7 +138,7 @@ fn an_active_run_says_that_its_workspace_is_down_when_that_lasts() {
     let again = early.again.expect("it is looked at again");
     assert!((at(5)..=at(15)).contains(&again), "{again}");
     assert!(!at_rest(&case.clone().at(16)));
-    // The Runs of one Workspace say so one after the other.
+    // The Runs of one Workspace show it one after the other.
     let said: Vec<i64> = (0..20)
         .map(|n| {
             let mut case = case.clone();

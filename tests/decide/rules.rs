@@ -1,4 +1,4 @@
-//! Each rule of the design taken away in turn: this suite, run once more without it, must fail.
+//! Each rule of the design removed in turn: this suite, run again without it, must fail.
 
 use std::{process::Command, sync::Once};
 

@@ -1,4 +1,4 @@
-//! What a condition tells a person to do.
+//! The instructions to a person in a condition's message.
 
 use rstest::rstest;
 use run_operator::{
@@ -68,7 +68,7 @@ fn what_the_service_said_ends_with_one_full_stop() {
     assert!(said.contains("bad: It went wrong. Request id"), "{said}");
 }
 
-/// Where the service gave no code of its own.
+/// Answers without a code of the service's own.
 #[rstest]
 #[case::no_answer(lost(), "no_answer")]
 #[case::no_request(Failure { kind: FailureKind::NotSent, ..lost() }, "not_sent")]

@@ -1,4 +1,4 @@
-//! Which namespaces may submit, and which Runs a Workspace must outlive.
+//! Namespaces that may submit, and Runs that a Workspace must outlive.
 
 use rstest::rstest;
 use run_operator::{

@@ -76,7 +76,7 @@ fn what_the_service_says_of_the_end_goes_before_the_deadline() {
 fn the_longest_deadline_and_the_longest_ttl_are_in_a_future_that_can_be_named() {
     let far = running().spec(|s| s.active_deadline_seconds = Some(i64::MAX));
     assert_ne!(far.at(1).does(), "cancel");
-    // The schema lets no such thing in; an older one may have.
+    // The schema refuses these; an older one may have accepted them.
     for odd in [0, -1, i64::MIN] {
         let case = running().spec(|s| s.active_deadline_seconds = Some(odd));
         case.at(1).settled();

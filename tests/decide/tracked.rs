@@ -12,7 +12,7 @@ use crate::{
     support::{Case, view},
 };
 
-/// What a tool leaves on an object: `@` begins an annotation, all else is a label.
+/// Sets a tool's marks on an object: `@` begins an annotation, all else is a label.
 fn mark(run: &mut Run, marks: &[&str]) {
     let meta = &mut run.metadata;
     for mark in marks {
@@ -35,7 +35,7 @@ fn unmark(run: &mut Run, marks: &[&str]) {
     }
 }
 
-/// A Run that succeeded at second 0 and was let go, with a TTL of ten seconds.
+/// A Run that succeeded at second 0 and was released, with a TTL of ten seconds.
 fn succeeded(marks: &[&str]) -> Case {
     let mut case = Case::new().spec(|s| s.ttl_seconds_after_finished = Some(10));
     mark(&mut case.run, marks);
@@ -47,7 +47,7 @@ fn succeeded(marks: &[&str]) -> Case {
     case
 }
 
-/// What the Finished condition says.
+/// The message of the Finished condition.
 fn said(case: &Case) -> String {
     let conditions = case.settled().conditions;
     let finished = conditions.iter().find(|c| c.type_ == "Finished");
@@ -132,7 +132,7 @@ fn of_the_ttl(note: &Note) -> bool {
     matches!(note, Note::TtlIgnored { .. })
 }
 
-/// The write of the end says so, and no other write is needed for it.
+/// The write of the end shows it, and no other write is needed for it.
 #[test]
 fn why_the_ttl_does_not_apply_goes_along_with_the_end_and_is_news_once() {
     let mut case = Case::new().spec(|s| s.ttl_seconds_after_finished = Some(10));
@@ -150,7 +150,7 @@ fn why_the_ttl_does_not_apply_goes_along_with_the_end_and_is_news_once() {
         "{next:?}"
     );
     assert!(next.status.is_none() && next.notes.is_empty(), "{next:?}");
-    // A process that died before it could say so is made up for by the next, under the same name.
+    // If a process ended before it could publish it, the next one does, under the same name.
     let restarted = case.restarted();
     let soon = restarted.decide();
     assert!(soon.status.is_none());
@@ -179,7 +179,7 @@ fn marks_and_ttls_that_come_and_go_after_the_end_are_followed() {
     let mut marked = marked.settle();
     assert!(said(&marked).starts_with(&plain) && said(&marked) != plain);
     assert_eq!(marked.clone().at(1000).does(), "nothing");
-    // Another tool takes over: another sentence, and no more news than that.
+    // Another tool takes over: another message, and no Event.
     mark(&mut marked.run, &[TRACKING]);
     unmark(&mut marked.run, &[KUSTOMIZATION]);
     assert!(marked.decide().notes.is_empty());
@@ -225,7 +225,7 @@ fn without_a_ttl_nothing_is_said_of_it() {
     assert!(!said(&case).contains("ttlSecondsAfterFinished"));
 }
 
-/// The message has a bound, and the service has a say in it.
+/// The message has a bound, and contains text of the service.
 #[test]
 fn a_state_that_imitates_the_sentence_leads_to_no_writes_in_circles() {
     let state = "done. spec.ttlSecondsAfterFinished doesn't apply: ".repeat(40);

@@ -1,5 +1,5 @@
-//! Random lives in the simulated world, with a service that keeps its rules: what a life comes to once its
-//! troubles have ended.
+//! Random lives in the simulated world, with a service that keeps its rules: the end of a life once its
+//! faults have ended.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ use crate::{
 /// Steps that a life may take until it is quiet.
 const STEPS: u32 = 3000;
 
-/// Why a life may stand still until a person acts, beside a refusal by the service.
+/// Reasons for which a life may stop until a person acts, in addition to a refusal by the service.
 const NEEDS_A_PERSON: [&str; 14] = [
     "ApprovalConflict",
     "BodyChanged",
@@ -82,12 +82,12 @@ fn breaks_a_rule(world: &World, failure: &Failure) -> bool {
     denies || failure.http_status == Some(422) && !world.service.runs.is_empty()
 }
 
-/// What makes the object another's, ends it by a lie or takes it away, is a limit that is documented; so is
-/// an edit of the intent together with a crash.
+/// Actions that replace the object, end it by a false record or remove it are a limit that is documented; so
+/// is an edit of the intent together with a crash.
 fn within_the_promise(turns: Vec<Turn>) -> Vec<Turn> {
     let forged = turns.iter().any(|t| matches!(t, Turn::Forge(_)));
     let keeps = |turn: &Turn| match turn {
-        // Without an identity a Run is pinned to its base URL alone: a limit too.
+        // Without an identity a Run is pinned only to its base URL: a limit too.
         Turn::View(Sight::NoIdentity)
         | Turn::Strip
         | Turn::Scribble
@@ -150,7 +150,7 @@ fn ended(world: &World) -> bool {
     status(world).phase.is_some_and(Phase::terminal)
 }
 
-/// Whether the object says what a person has to do.
+/// True if the object shows what a person has to do.
 fn says_what_to_do(world: &World) -> bool {
     let ready = condition(&status(world), "Ready").map(|c| c.1);
     ready.is_some_and(|reason| NEEDS_A_PERSON.contains(&reason.as_str()))
@@ -221,7 +221,8 @@ proptest! {
         }
     }
 
-    /// Neither a hold of the Workspace's own making nor anything else keeps it for a Run that goes nowhere.
+    /// Nothing, not even a hold of the Workspace's own, keeps the Workspace for a Run that can't be
+    /// submitted.
     #[test]
     fn a_workspace_that_is_being_deleted_goes_when_its_runs_have_ended_or_say_what_to_do(turns in turns()) {
         let mut world = lived(turns)?;

@@ -1,4 +1,4 @@
-//! What holds of trust whatever happens: to namespaces, tokens, holds, pauses and forged intents.
+//! Properties of trust: of namespaces, tokens, holds, pauses and forged intents.
 
 use proptest::prelude::*;
 use run_operator::{
@@ -27,12 +27,12 @@ fn deleting(case: &Case) -> bool {
     case.vanished || case.run.metadata.deletion_timestamp.is_some()
 }
 
-/// It is deleted and held by nothing: nobody can edit it any more, and no Workspace waits for it.
+/// It is deleted and has no finalizer: it can't be edited any more, and no Workspace waits for it.
 fn gone(case: &Case) -> bool {
     deleting(case) && case.run.metadata.finalizers.is_none()
 }
 
-/// This process wrote the intent that stands in the object.
+/// True if this process wrote the intent in the object.
 fn owned(case: &Case, intent: &Intent) -> bool {
     intent.owner == case.settings.process && intent.epoch == case.memory.submission.epoch
 }
@@ -49,7 +49,7 @@ fn stored(case: &Case) -> bool {
     case.run.status.as_ref().is_some_and(|s| s.run_id.is_some())
 }
 
-/// Every place that the object, or this process, says that it belongs to.
+/// Every place that the object, or this process's memory, names as its own.
 fn pins(case: &Case) -> Vec<ResolvedWorkspace> {
     let status = case.run.status.clone().unwrap_or_default();
     match status.workspace.filter(|_| status.run_id.is_some()) {
@@ -116,10 +116,11 @@ fn check(case: &Case) -> Result<(), TestCaseError> {
         prop_assert!(may || mended, "a submission begins, and it is held");
     }
     if held(&case) == Some(Reason::WorkspaceDeleting) && !meddled(&case) {
-        // The door is closed for it: the controller would ask again at once. Of what is gone a write is refused.
+        // Submissions are not permitted for it: the controller would decide again at once. A write of an
+        // object that no longer exists is refused.
         prop_assert!(needs || gone(&case) || does != "intent");
-        // Each would wait for the other. Until the namespace is known nothing is written or done, and what the
-        // status says may be of before.
+        // Each would wait for the other. Until the namespace is known nothing is written or done, and the
+        // status may be older.
         let waits = condition(&status, "Ready").is_some_and(|c| c.1 == "WorkspaceDeleting");
         let looks = case.namespace_allowed.is_some();
         prop_assert!(gone(&case) || !needs || !waits || !looks || decision.effect.is_some());
@@ -127,7 +128,7 @@ fn check(case: &Case) -> Result<(), TestCaseError> {
     Ok(())
 }
 
-/// Why first submissions are held.
+/// Reason for which first submissions are held.
 fn held(case: &Case) -> Option<Reason> {
     match &case.view {
         WorkspaceView::Ready(Session { holds, .. }) => holds.as_ref().map(|(reason, _)| *reason),
@@ -135,7 +136,7 @@ fn held(case: &Case) -> Option<Reason> {
     }
 }
 
-/// What a process that knows nothing but the object would do, given everything that it waits for.
+/// Checks the decision of a process that knows only the object, given everything that it waits for.
 fn check_afresh(case: &Case) -> Result<(), TestCaseError> {
     if needs_workspace(&case.run, Some(BASE_URL)) || case.vanished || gone(case) {
         return Ok(());
@@ -161,7 +162,7 @@ fn check_afresh(case: &Case) -> Result<(), TestCaseError> {
     Ok(())
 }
 
-/// With the same answer to whatever is asked, the object is left alone before long, and looked at again
+/// With the same answer to every request, the object is soon not written any more, and its next reconcile is
 /// later than now.
 fn check_quiet(case: &Case, answer: &Answer) -> Result<(), TestCaseError> {
     let mut case = case.clone().settle();
@@ -183,7 +184,7 @@ fn check_quiet(case: &Case, answer: &Answer) -> Result<(), TestCaseError> {
     Ok(())
 }
 
-/// Found by the property below, which held the wait for the namespace for a wait for ever.
+/// Found by the property below, which took the wait for the namespace for an endless one.
 #[test]
 fn an_intent_made_while_the_workspace_is_being_deleted_is_served_once_the_namespace_is_known() {
     let held = [

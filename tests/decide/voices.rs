@@ -1,4 +1,4 @@
-//! Which turns make another Event, and what one process says of one object at most.
+//! The changes that make another Event, and the most Events that one process publishes about one object.
 
 use run_operator::{
     api::{EventReason, Reason},
@@ -22,7 +22,7 @@ use crate::{
     support::{CONTRACT, Case, at, lost, not_ready, problem, session, view},
 };
 
-/// Turns of one object that may be told of at once, and the marks of what was told that are kept.
+/// Changes of one object that may be published at once, and the marks of published ones that are kept.
 const BURST: usize = 25;
 const REMEMBERED: u32 = 64;
 
@@ -120,7 +120,7 @@ fn the_services_events_that_no_event_tells_of_are_counted_by_the_next_that_does(
         case.settle()
     };
     let case = receive(at_the_service("running").settle().at(10), 0..1);
-    // A change of the state is written at once, and the events with it: too soon to be told of.
+    // A change of the state is written at once, and the events with it: too soon to be published.
     let case = receive(case.at(12).got(Ok(view("queued"))), 1..3);
     let case = receive(case.at(13).got(Ok(view("running"))), 3..5);
     let case = receive(case.at(30).got(Ok(view("queued"))), 5..6);

@@ -1,4 +1,4 @@
-//! What a check of a Workspace amounts to where its Secret is gone, and which submissions are held.
+//! The result of a Workspace's check where its Secret was deleted, and the submissions that are held.
 
 use rstest::rstest;
 use run_operator::{
@@ -93,7 +93,7 @@ fn the_last_good_token_that_is_rejected_is_used_no_more_and_both_troubles_are_to
     ] {
         assert!(why.message.contains(part), "{part:?} is not in {why:?}");
     }
-    // An outage says nothing about the token.
+    // An outage shows nothing about the token.
     let why = judged(&rejected(lost())).usable.expect_err("an outage");
     assert_eq!(why.reason, Reason::ServiceUnavailable);
     assert!(!why.message.contains("last good"), "{why:?}");
@@ -119,7 +119,7 @@ fn holding(reason: Reason) -> WorkspaceView {
     WorkspaceView::Ready(session)
 }
 
-/// What proves that no run was made, and what doesn't.
+/// Answers that prove that no run was made, and those that don't.
 #[rstest]
 #[case::without_an_intent(Case::new(), true)]
 #[case::announced(Case::new().mine(), true)]

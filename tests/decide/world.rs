@@ -15,7 +15,7 @@ use run_operator::{
 
 use crate::support::{Case, FINALIZER, INTENT, UID, at, lost, name, problem};
 
-/// What becomes of the next call.
+/// The fate of the next call.
 #[derive(Clone, Debug)]
 pub(crate) enum Fate {
     /// Carried out, and the answer is lost.
@@ -30,7 +30,7 @@ pub(crate) enum Fate {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Service {
     pub(crate) runs: BTreeMap<String, (Vec<u8>, String)>,
-    /// When each key was first used; it is forgotten a day later, as the contract file says.
+    /// Time of the first use of each key; it is forgotten a day later, as in the contract file.
     used: BTreeMap<String, Timestamp>,
     pub(crate) posts: Vec<(String, Vec<u8>)>,
     pub(crate) cancels: u32,
@@ -47,7 +47,7 @@ pub(crate) struct World {
     pub(crate) notes: Vec<Note>,
     pub(crate) gone: bool,
     pub(crate) status_writes: u32,
-    /// Where the latest POST went.
+    /// The place of the latest POST.
     pub(crate) posted_to: Option<ResolvedWorkspace>,
 }
 
@@ -74,7 +74,7 @@ impl World {
         self
     }
 
-    /// One decision carried out. Returns whether anything was done, or else when to look again.
+    /// Carries out one decision. Returns whether anything was done, or else the time of the next reconcile.
     pub(crate) fn step(&mut self) -> Result<(), Option<Timestamp>> {
         let decision = self.case.decide();
         if let Some(status) = decision
@@ -222,7 +222,7 @@ impl World {
         assert!(self.case.run.metadata.finalizers.is_some(), "unguarded");
     }
 
-    /// Where a call goes now; each place has keys and runs of its own.
+    /// The place of a call now; each place has keys and runs of its own.
     fn here(&self) -> String {
         let WorkspaceView::Ready(session) = &self.case.view else {
             panic!("a call without a session");
@@ -230,7 +230,7 @@ impl World {
         where_it_is(&session.resolved)
     }
 
-    /// The promise of every other call: it goes where the run is.
+    /// Asserts the promise of every other call: it is sent where the run is.
     fn at_home(&self, run_id: &str) {
         let here = self.here();
         let home = self.service.home(run_id);
@@ -304,7 +304,7 @@ impl World {
     }
 }
 
-/// How long the service remembers a key, in seconds.
+/// Time that the service remembers a key, in seconds.
 const DAY: i64 = 86_400;
 
 fn where_it_is(place: &ResolvedWorkspace) -> String {
@@ -316,14 +316,14 @@ fn where_it_is(place: &ResolvedWorkspace) -> String {
 }
 
 impl Service {
-    /// Where a run was made, unless the test itself put it there.
+    /// The place where a run was made, unless the test itself put it there.
     fn home(&self, run_id: &str) -> Option<&str> {
         let mut runs = self.runs.iter();
         let (place, _) = runs.find(|(_, run)| run.1.split('=').next() == Some(run_id))?;
         place.split_once('|').map(|(home, _)| home)
     }
 
-    /// Stored as `id=state` beside the body.
+    /// Stored as `id=state` next to the body.
     fn set(&mut self, run_id: &str, state: &str) {
         for (_, run) in self.runs.values_mut() {
             if run.split('=').next() == Some(run_id) {

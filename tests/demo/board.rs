@@ -17,7 +17,7 @@ use tokio::task::JoinHandle;
 use crate::failure::Failure;
 use crate::terminal;
 
-/// How long a condition is waited for: seconds as a rule, more on a machine that is busy.
+/// Time limit of waiting for a condition: seconds as a rule, more on a machine that is busy.
 pub(crate) const PATIENCE: Duration = Duration::from_mins(2);
 
 /// An object as the table shows it.
@@ -33,12 +33,12 @@ pub(crate) struct Row {
     pub(crate) reason: String,
 }
 
-/// What was seen up to now.
+/// The state seen up to now.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Seen {
     /// The objects that are there, by `kind/name`.
     pub(crate) rows: BTreeMap<String, Row>,
-    /// Every Run that ever was, gone ones too: its uid by its name.
+    /// Every Run that was ever seen, deleted ones too: its uid by its name.
     pub(crate) runs: BTreeMap<String, String>,
 }
 
@@ -68,7 +68,8 @@ impl Board {
             let mut changes = stream::select(runs, workspaces).boxed();
             while let Some(change) = changes.next().await {
                 let _allowed = may_print.lock().await;
-                // Printed first: who waits for a condition goes on below the line that shows it.
+                // Printed first: output of a task that waits for a condition comes after the line that shows
+                // it.
                 sender.send_modify(|seen| seen.take(change));
             }
         });
@@ -79,7 +80,7 @@ impl Board {
         }
     }
 
-    /// What was seen up to now.
+    /// The state seen up to now.
     pub(crate) fn now(&self) -> Seen {
         self.seen.borrow().clone()
     }
@@ -89,7 +90,7 @@ impl Board {
         self.printing.lock().await
     }
 
-    /// Waits until the objects are as `wanted` says.
+    /// Waits until `wanted` is true of the objects.
     pub(crate) async fn until(
         &self,
         what: &str,
@@ -114,11 +115,11 @@ impl Drop for Board {
     }
 }
 
-/// What a watch tells.
+/// A change reported by a watch.
 enum Change {
     There(Row),
     Gone(String),
-    /// A list was read afresh: of this kind nothing else is there.
+    /// A new list: no other object of this kind exists.
     Listed(&'static str, BTreeSet<String>),
 }
 
@@ -156,7 +157,7 @@ impl Seen {
 trait Shown:
     ResourceExt + Resource<DynamicType = (), Scope = kube::core::NamespaceResourceScope>
 {
-    /// What its rows begin with.
+    /// Prefix of its rows.
     const PREFIX: &'static str;
 
     fn phase_and_state(&self) -> (String, String);
@@ -220,7 +221,7 @@ impl Shown for Workspace {
     }
 }
 
-/// The changes of one kind. A watch that breaks is opened anew and begins with a list.
+/// The changes of one kind. A watch that breaks is restarted and begins with a list.
 fn follow<K>(client: &Client, namespace: &str) -> impl Stream<Item = Change> + use<K>
 where
     K: Shown + Clone + Debug + DeserializeOwned + Send + 'static,

@@ -1,10 +1,10 @@
-//! Why the demo stops early.
+//! Errors that stop the demo early.
 
 use std::path::PathBuf;
 
 use crate::cluster;
 
-/// What can go wrong. A promise that does not hold is no error here: the summary reports it.
+/// Errors of the demo. A promise that does not hold is no error here: the summary reports it.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Failure {
     #[error(transparent)]

@@ -1,8 +1,8 @@
 //! `make demo`: the operator on a real Kubernetes control plane, against the reference service.
 //!
-//! It does what a user would do, kills the operator on the way, and ends with a summary that is read
-//! from the service and the API server. Exit code: 0 when every promise held, 1 when one did not or the
-//! demo could not go on, 130 when it was interrupted. Nothing that it started is left running.
+//! It does what a user would do, kills the operator on the way, and ends with a summary that is read from the
+//! service and the API server. Exit code: 0 when every promise held, 1 when one did not or the demo could not
+//! continue, 130 when it was interrupted. Nothing that it started is left running.
 
 #[path = "../cluster/mod.rs"]
 mod cluster;
@@ -34,14 +34,14 @@ struct Cli {
     keep: bool,
 }
 
-/// How the demo ended.
+/// The end of the demo.
 enum Ending {
     Held,
     Broken,
     Interrupted,
 }
 
-/// What shells report for a program that Ctrl-C has ended.
+/// The exit code that shells report for a program that Ctrl-C has ended.
 const INTERRUPTED: u8 = 130;
 
 fn main() -> ExitCode {
@@ -133,7 +133,7 @@ fn introduce(stage: &Stage) {
     ));
 }
 
-/// What a reader can try while everything stays up.
+/// Prints commands for a reader to try while everything stays up.
 fn invite(stage: &Stage) {
     heading("Everything stays up until Ctrl-C. In another terminal:");
     command(&format!(

@@ -1,4 +1,4 @@
-//! The reference service as a process, and its control API: what it says is what the summary believes.
+//! The reference service as a process, and its control API, from which the summary is made.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -11,7 +11,7 @@ use crate::cluster::{Error, Output, Process, Scratch};
 use crate::failure::Failure;
 use crate::openapi::Record;
 
-/// How often the service is looked at while something is waited for.
+/// Interval of requests to the service while something is waited for.
 const POLL: std::time::Duration = std::time::Duration::from_millis(50);
 
 /// A running reference service.
@@ -35,7 +35,7 @@ pub(crate) struct ServiceRun {
 }
 
 impl ServiceRun {
-    /// Whether nothing more happens to it.
+    /// True when it changes no more.
     pub(crate) fn ended(&self) -> bool {
         matches!(self.state.as_str(), "succeeded" | "failed" | "cancelled")
     }
@@ -87,7 +87,7 @@ impl Service {
         format!("{}/api/v1", self.origin)
     }
 
-    /// Where the control API is.
+    /// URL of the control API.
     pub(crate) fn control(&self) -> String {
         format!("{}/_control", self.origin)
     }
@@ -106,7 +106,7 @@ impl Service {
     pub(crate) async fn expire(&self, token: &str) -> Result<(), Failure> {
         let path = format!("{}/tokens/{token}", self.control());
         let request = self.http.patch(path).body(r#"{"expiresAfterMs": 0}"#);
-        // The path holds the token, and so is not told.
+        // The path has the token, and so is not printed.
         self.send("tokens", request).await?;
         Ok(())
     }
@@ -145,12 +145,12 @@ impl Service {
         Ok(runs.find(|run| run.idempotency_key == uid))
     }
 
-    /// What the service has counted.
+    /// The service's counts.
     pub(crate) async fn stats(&self) -> Result<Value, Failure> {
         self.read("stats").await
     }
 
-    /// Waits until the service's runs are as `wanted` says, and gives them back.
+    /// Waits until `wanted` is true of the service's runs, and returns them.
     pub(crate) async fn until(
         &self,
         what: &str,

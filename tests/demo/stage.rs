@@ -11,7 +11,7 @@ use crate::failure::Failure;
 use crate::service::Service;
 use crate::terminal;
 
-/// Where the examples are, as the demo is told to its reader.
+/// Path of the examples, as the demo prints it.
 const EXAMPLES: &str = "deploy/examples";
 
 /// The parts of the demo. Dropped from top to bottom.
@@ -36,7 +36,7 @@ impl Stage {
         let token = example_token()?;
         let control_plane = ControlPlane::given_or_started().await?;
         let client = control_plane.client().await?;
-        // Nobody's `default` namespace is touched but that of a control plane of our own.
+        // The `default` namespace is used only in a control plane of our own.
         let own = control_plane.directory().is_some();
         let namespace = if own { "default" } else { "run-operator-demo" };
         let scratch = Scratch::new("demo")?;
@@ -55,7 +55,7 @@ impl Stage {
         Ok(stage)
     }
 
-    /// Whether the control plane was started by us, and goes with us.
+    /// True if the control plane was started by us, and ends with us.
     pub(crate) fn own_control_plane(&self) -> bool {
         self.control_plane.directory().is_some()
     }
@@ -68,7 +68,7 @@ impl Stage {
             .args(["--base-url", &self.service.base_url()])
             .args(["--namespace", self.namespace])
             .args(["--listen", &format!("127.0.0.1:{}", self.operator_port)])
-            // Nobody wants to watch a demo at the pace of production, which is 5 s to 5 min.
+            // Shorter than in production (5 s to 5 min), so that the demo is not slow.
             .args(["--poll-min", "1s", "--poll-max", "5s"])
             .env("KUBECONFIG", self.control_plane.kubeconfig());
         let process = Process::spawn(&command, Output::File(self.operator_log_path()))?;
@@ -84,12 +84,12 @@ impl Stage {
         }
     }
 
-    /// Where the operator serves its health and metrics.
+    /// URL of the operator's health and metrics.
     pub(crate) fn metrics_url(&self) -> String {
         format!("http://127.0.0.1:{}/metrics", self.operator_port)
     }
 
-    /// Where both operators have written their log.
+    /// The log file of both operators.
     pub(crate) fn operator_log_path(&self) -> PathBuf {
         self.scratch.path().join("operator.log")
     }
@@ -173,7 +173,7 @@ impl Stage {
         Ok(())
     }
 
-    /// Whether a token stands in what the operators have written.
+    /// True if a token is in the operators' log.
     pub(crate) fn token_in_log(&self) -> bool {
         let log = self.operator_log();
         self.tokens.iter().any(|token| log.contains(token))
@@ -194,7 +194,7 @@ impl Stage {
     }
 }
 
-/// Runs a command to its end beside the runtime.
+/// Runs a command to its end outside the runtime.
 async fn finish(command: Command, stdin: String) -> Result<String, Failure> {
     match tokio::task::spawn_blocking(move || run(command, &stdin)).await {
         Ok(output) => Ok(output?),
@@ -202,7 +202,7 @@ async fn finish(command: Command, stdin: String) -> Result<String, Failure> {
     }
 }
 
-/// A program of this package, beside the directory of the examples that this one is in.
+/// A program of this package, in the folder next to that of the examples, where this one is.
 fn program(name: &str) -> Result<PathBuf, Failure> {
     let own = std::env::current_exe().map_err(Failure::FindDirectory)?;
     let directory = own.ancestors().nth(2).unwrap_or(Path::new("."));

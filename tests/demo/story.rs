@@ -1,4 +1,4 @@
-//! The demo, step by step. Each step does something, says so, and goes on when a condition holds: never
+//! The demo, step by step. Each step does something, prints it, and continues when a condition holds: never
 //! because time has passed.
 
 use crate::board::Seen;
@@ -10,7 +10,7 @@ use crate::terminal::{self, note, step};
 const NIGHTLY: &str = "run/nightly";
 const WORKSPACE: &str = "workspace/default";
 
-/// From an empty cluster to the moment before the summary.
+/// Runs the demo from an empty cluster to the moment before the summary.
 pub(crate) async fn tell(stage: &mut Stage) -> Result<(), Failure> {
     install(stage).await?;
     apply(stage).await?;

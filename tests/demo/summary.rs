@@ -12,7 +12,7 @@ use crate::service::ServiceRun;
 use crate::stage::Stage;
 use crate::terminal::{self, heading, note};
 
-/// What both sides say in the end.
+/// The final state of both sides.
 struct Facts {
     /// Every Run that was ever there: uid by name.
     applied: BTreeMap<String, String>,
@@ -61,7 +61,7 @@ pub(crate) async fn check(stage: &Stage) -> Result<bool, Failure> {
 }
 
 async fn read(stage: &Stage) -> Result<Facts, Failure> {
-    // Streams end by themselves when their run has ended, and finalizers go right after the last status.
+    // Streams end after their run has ended, and finalizers are removed right after the last status.
     stage
         .service
         .until("every run has ended", |runs| {
@@ -151,7 +151,7 @@ impl Facts {
         }
     }
 
-    /// Else the demo has shown less than it says.
+    /// Without this the demo has shown less than it claims.
     fn crash_was_in_a_create(&self) -> Check {
         let posts = self.run_of("nightly").map_or(0, |run| run.posts);
         Check {

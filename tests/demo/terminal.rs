@@ -1,4 +1,4 @@
-//! What the demo prints: plain lines, one after the other, that read the same in a terminal and in a log.
+//! The demo's output: plain lines, one after the other, that read the same in a terminal and in a log.
 
 use std::io::{IsTerminal, Write};
 use std::sync::LazyLock;
@@ -6,9 +6,9 @@ use std::time::Instant;
 
 use crate::board::Row;
 
-/// When the demo began: every line of the table says how long ago that was.
+/// Start of the demo: every line of the table begins with the time since then.
 static STARTED: LazyLock<Instant> = LazyLock::new(Instant::now);
-/// Headings are bold where a person looks and did not ask for plain text (`NO_COLOR`).
+/// True if headings are bold: the output is a terminal, and `NO_COLOR` is not set.
 static BOLD: LazyLock<bool> =
     LazyLock::new(|| std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none());
 
@@ -89,7 +89,7 @@ pub(crate) fn deleted(object: &str) {
     timed(object, ["(gone)", "", "", "", ""]);
 }
 
-/// How long the demo has taken.
+/// Time since the start of the demo.
 pub(crate) fn elapsed() -> String {
     format!("{:.1} s", STARTED.elapsed().as_secs_f32())
 }
@@ -108,6 +108,6 @@ fn row(time: &str, object: &str, [phase, state, synced, ready, reason]: [&str; 5
 /// A line on standard output, at once.
 fn print(line: &str) {
     let mut stdout = std::io::stdout().lock();
-    // Nobody reads it when standard output is closed.
+    // Fails when standard output is closed.
     let _ = writeln!(stdout, "{line}").and_then(|()| stdout.flush());
 }

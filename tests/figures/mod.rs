@@ -1,6 +1,6 @@
-//! What a proof has counted, for docs/reliability.md: always printed, and kept as a file where
-//! `RUN_OPERATOR_FIGURES` names a directory, as `make prove` does. `make generate` makes the document's tables
-//! of these files.
+//! The counts of a proof, for docs/reliability.md: always printed, and kept as a file where
+//! `RUN_OPERATOR_FIGURES` names a directory, as `make prove` does. `make generate` makes the document's
+//! tables of these files.
 
 use std::fmt::Display;
 use std::path::PathBuf;

@@ -45,7 +45,7 @@ pub(crate) fn files() -> Outcome<Vec<Generated>> {
     ])
 }
 
-/// What Argo CD reads under `resource.customizations.actions`: the discovery, and a script for each action.
+/// The content of `resource.customizations.actions` for Argo CD: the discovery, and a script for each action.
 fn actions(folder: &Path) -> Outcome<String> {
     let mut text = block(
         "discovery.lua",

@@ -1,5 +1,5 @@
-//! Writes every generated file of the repository: `make generate`. With `--check` it writes nothing and
-//! fails when one of them is not what the code says.
+//! Writes every generated file of the repository: `make generate`. With `--check` it writes nothing and fails
+//! when one of them differs from the code.
 
 mod argocd;
 mod chart;
@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Parser;
 
-/// Whatever goes wrong is printed, and ends the program.
+/// A result whose error is printed, and ends the program.
 type Outcome<T> = Result<T, Box<dyn Error>>;
 
 #[derive(Parser)]
@@ -72,7 +72,7 @@ fn settle(file: &Generated, check: bool) -> Outcome<()> {
     Ok(())
 }
 
-/// What is written of the types and tables in the code, without another program.
+/// The files that are made from the types and tables in the code, without another program.
 fn of_the_code() -> Outcome<Vec<Generated>> {
     let crds = run_operator::api::crd::files()?.into_iter();
     let crds = crds.map(|(name, text)| Generated::new(Path::new("crds").join(name), text));

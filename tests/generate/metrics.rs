@@ -9,11 +9,11 @@ const HEAD: &str = "\
 # Metrics
 
 `/metrics` on the port of `--listen` (8080) has all of these, without credentials. It is Prometheus's text format, or
-OpenMetrics where the scraper asks for it. Every series whose labels are known beforehand is there from the start, at
-zero. No label is ever the name, namespace or uid of an object, so that the number of series has a bound.
+OpenMetrics where the scraper asks for it. Every series whose labels are known beforehand exists from the start, at
+zero. No label is ever the name, namespace or uid of an object, so the number of series is bounded.
 
-The alert rules over them are in `charts/run-operator/files/rules.yaml`, [alerts.md](alerts.md) says what to do about
-each; a Grafana dashboard is in `charts/run-operator/files/dashboard.json`. Both are checked against this list.
+The alert rules are in `charts/run-operator/files/rules.yaml`; [alerts.md](alerts.md) describes what to do about each. A
+Grafana dashboard is in `charts/run-operator/files/dashboard.json`. Both are checked against this list.
 ";
 
 const QUERIES: [(&str, &str); 6] = [
@@ -50,7 +50,7 @@ const NOT_HERE: &str = "
 - `workqueue_retries_total`: see [Work queues](#work-queues).
 - `controller_runtime_terminal_reconcile_errors_total` and `_reconcile_timeouts_total`: kube-rs has no such errors.
 - `certwatcher_*` and `controller_runtime_webhook_*`: there is no webhook.
-- How long Runs take: their statuses have the times, and a histogram of them would start again with each restart.
+- How long Runs take: their statuses have the times, and a histogram of them would be reset by each restart.
 ";
 
 /// The page.

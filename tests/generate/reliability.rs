@@ -1,5 +1,5 @@
-//! The figures of docs/reliability.md: between its marks stand tables of what the last `make prove` counted,
-//! a file for each proof in docs/reliability/.
+//! The figures of docs/reliability.md: between its marks are tables of the counts of the last `make prove`, a
+//! file for each proof in docs/reliability/.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -12,7 +12,7 @@ const PAGE: &str = "docs/reliability.md";
 const FIGURES: &str = "docs/reliability";
 const END: &str = "<!-- end of figures -->";
 
-/// As `tests/figures` writes it.
+/// The format that `tests/figures` writes.
 #[derive(Deserialize)]
 struct Figures {
     commit: String,

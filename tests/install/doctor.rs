@@ -27,7 +27,7 @@ impl Installation {
         }
     }
 
-    /// What the Pod would do, with the rights that Helm would give it.
+    /// The test as the Pod would run it, with the permissions that Helm would grant.
     async fn test_as_process(&self) -> Result<String, String> {
         let hooks = self.helm(&["get", "hooks", RELEASE]).await.unwrap();
         // The first install has the Workspace for a hook, too.

@@ -5,17 +5,17 @@ use std::time::SystemTime;
 
 use crate::cluster::Place;
 
-/// What the image is made of.
+/// The sources of the image.
 const SOURCES: [&str; 4] = ["src", "contract", "Cargo.toml", "Cargo.lock"];
 
-/// Where the operator runs, and the image that it then runs from.
+/// The place where the operator runs, with the image in the case of a node.
 pub(crate) enum Where {
     Pod { image: PathBuf },
     Process { because: String },
 }
 
 impl Where {
-    /// As `RUN_OPERATOR_TEST_NODE` says; without an image of this source, as if there were no node.
+    /// Chooses by `RUN_OPERATOR_TEST_NODE`; without an image of this source, as if there were no node.
     ///
     /// # Panics
     /// Where a node is required and can't be had.
@@ -58,7 +58,7 @@ fn image() -> Result<PathBuf, String> {
     Ok(image)
 }
 
-/// When a file, or the newest one of a directory, was last changed.
+/// Time of the last change of a file, or of the newest one of a directory.
 fn newest(path: &Path) -> Option<SystemTime> {
     let Ok(entries) = std::fs::read_dir(path) else {
         return std::fs::metadata(path)

@@ -94,7 +94,7 @@ impl Installation {
         self.helm_and_wait(&["rollback", RELEASE, revision]).await;
     }
 
-    /// `helm uninstall`, until the operator is gone.
+    /// `helm uninstall`, until the operator has ended.
     pub(crate) async fn uninstall(&mut self) {
         let args = ["uninstall", RELEASE, "--wait", "--timeout", "2m"];
         self.helm(&args).await.unwrap();
@@ -141,13 +141,13 @@ impl Installation {
         api.get(RELEASE).await.unwrap()
     }
 
-    /// What the Deployment starts the operator with.
+    /// The arguments of the operator in the Deployment.
     pub(crate) async fn arguments(&self) -> Vec<String> {
         let spec = self.deployment().await.spec.unwrap().template.spec.unwrap();
         spec.containers[0].args.clone().unwrap()
     }
 
-    /// What this cluster needs and others don't: everything is on loopback, the image is there already.
+    /// Values for this cluster only: everything is on loopback, and the image is already there.
     fn write_values(&self) {
         let port = self.control_plane.api_port().unwrap().to_string();
         let values = json!({
@@ -189,7 +189,7 @@ impl Installation {
         self.client.request(request).await
     }
 
-    /// What the API server refused to the operator and to the release's test, by its audit log.
+    /// Requests of the operator and of the release's test that the API server refused, by its audit log.
     pub(crate) fn refusals(&self) -> Vec<Value> {
         let log = std::fs::read_to_string(self.control_plane.audit_log().unwrap()).unwrap();
         // Its last line may be half written.
@@ -219,7 +219,7 @@ impl Installation {
 pub(crate) fn say(line: &str) {
     use std::io::Write;
     let test = std::thread::current().name().unwrap_or_default().to_owned();
-    // Nobody reads it when standard error is closed.
+    // Fails when standard error is closed.
     let _ = writeln!(std::io::stderr(), "install: {test}: {line}");
 }
 

@@ -13,15 +13,16 @@ use run_operator::api::{Phase, Run};
 use crate::installation::Installation;
 use crate::runs::create_run;
 
-/// How often a Run is created while something is changed: the load, and nothing that a test waits for.
+/// Interval between the creation of Runs while something is changed: the load, and nothing that a test waits
+/// for.
 const PACE: Duration = Duration::from_millis(150);
 
-/// What is meant to become of a Run.
+/// The intended end of a Run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fate {
-    /// It ends by itself.
+    /// It ends without a cancel.
     Succeeds,
-    /// It would run for ever, and is deleted while it runs.
+    /// It would never end, and is deleted while it runs.
     Deleted,
 }
 
@@ -30,7 +31,7 @@ pub(crate) enum Fate {
 pub(crate) struct Load(Mutex<Vec<(String, String, Fate)>>);
 
 impl Load {
-    /// How many Runs there are.
+    /// Number of Runs.
     pub(crate) fn len(&self) -> usize {
         self.0.lock().unwrap().len()
     }
@@ -154,7 +155,7 @@ impl Load {
     }
 }
 
-/// The lines of a JSON log that somebody should look at.
+/// The lines of a JSON log at level warning or above.
 pub(crate) fn troubles(log: &str) -> Vec<Value> {
     let lines = log.lines().map(|line| {
         serde_json::from_str::<Value>(line).unwrap_or_else(|_| panic!("no JSON: {line}"))

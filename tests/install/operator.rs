@@ -10,11 +10,11 @@ use crate::cluster::Process;
 use crate::installation::{Installation, RELEASED_TO};
 use crate::wait::eventually;
 
-/// Where the operator runs.
+/// The running operator.
 pub(crate) enum Operator {
     /// In the Pod of the chart's Deployment.
     Pod,
-    /// As a process with that Pod's service account, arguments and environment; none while it is down.
+    /// A process with that Pod's service account, arguments and environment; none while it is down.
     Process(Option<Process>),
 }
 
@@ -84,7 +84,7 @@ impl Installation {
         assert_ne!(pod.uid(), next.uid());
     }
 
-    /// After a change of the release: the Pod is what it says by now (`--wait`); a process is started anew.
+    /// After a change of the release: the Pod has already been replaced (`--wait`); a process is restarted.
     pub(crate) async fn operator_follows(&mut self) {
         if let Operator::Process(process) = &mut self.operator {
             // As the Deployment's strategy has it, the old one ends first.
@@ -99,7 +99,7 @@ impl Installation {
         }
     }
 
-    /// After an uninstall, or by kill -9: it is gone.
+    /// Waits until the operator has ended, after an uninstall or by kill -9.
     pub(crate) async fn operator_ends(&mut self) {
         match &mut self.operator {
             Operator::Process(process) => drop(process.take()),

@@ -54,8 +54,8 @@ pub(crate) async fn is_restricted(installation: &Installation) {
     .await;
 }
 
-/// The host's network alone, without which no Pod reaches anything on this node, keeps the Pod out of a
-/// namespace that is `restricted`: without it, the API server takes the very same Pod there.
+/// Only the host's network, without which no Pod reaches anything on this node, keeps the Pod out of a
+/// namespace that is `restricted`: without it, the API server admits the same Pod there.
 async fn admitted(installation: &Installation, pod: &Value, name: &str) {
     let namespace = json!({"metadata": {"name": "restricted", "labels": {
         "pod-security.kubernetes.io/enforce": "restricted",
@@ -79,7 +79,7 @@ async fn admitted(installation: &Installation, pod: &Value, name: &str) {
         "{refused}"
     );
     copy["spec"]["hostNetwork"] = false.into();
-    // Which also is why ports of the host stand in it, and an address at which to ask for its health.
+    // Ports of the host and a host in the probes are needed only with the host's network.
     let container = &mut copy["spec"]["containers"][0];
     for probe in ["livenessProbe", "readinessProbe"] {
         container[probe]["httpGet"]["host"] = Value::Null;

@@ -12,7 +12,7 @@ use crate::operator::Operator;
 use crate::wait::eventually;
 
 impl Installation {
-    /// Starts the operator as the Deployment says, and waits until it is ready.
+    /// Starts the operator with the Deployment's arguments, and waits until it is ready.
     pub(crate) async fn start_process(&mut self) {
         let spec = self.deployment().await.spec.unwrap().template.spec.unwrap();
         let mut command = self.as_pod(&spec).await;
@@ -36,7 +36,7 @@ impl Installation {
         .await;
     }
 
-    /// What a Pod of this kind would run: the arguments and the environment of its container, and a
+    /// The command of a Pod of this kind: the arguments and the environment of its container, and a
     /// kubeconfig with a token of its service account.
     pub(crate) async fn as_pod(&self, spec: &PodSpec) -> Command {
         let account = spec.service_account_name.as_deref().unwrap();

@@ -56,7 +56,7 @@ impl Installation {
         wait::run_until(&self.runs(), name, &format!("is {what}"), wanted).await
     }
 
-    /// Waits until a Run is gone.
+    /// Waits until a Run no longer exists.
     pub(crate) async fn gone(&self, name: &str) {
         wait::gone(&self.runs(), name).await;
     }

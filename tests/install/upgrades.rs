@@ -9,7 +9,7 @@ use crate::load::Load;
 async fn upgrades_rollbacks_and_kills_under_load_lose_no_run_and_make_none_twice() {
     let mut installation = Installation::prepare().await;
     installation.install().await;
-    // The effect at once, its answer late: whoever is killed has some creates in the air.
+    // The effect at once, its answer late: an operator that is killed has some creates in flight.
     let late = json!({"type": "delay", "forMs": 700, "execute": true});
     let creates = json!({"operation": "createRun"});
     installation.service.lasting_fault(creates, late).await;
@@ -27,7 +27,7 @@ async fn upgrades_rollbacks_and_kills_under_load_lose_no_run_and_make_none_twice
     .enumerate()
     {
         let before = load.len();
-        // Some are waiting to be cancelled when the operator goes.
+        // Some wait for their cancellation when the operator ends.
         load.delete(&installation, 2 * nth, 2).await;
         let runs = installation.runs();
         load.create(&runs, 10).await;

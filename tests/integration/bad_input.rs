@@ -1,5 +1,5 @@
-//! Bad input: each gives a precise reason and a sentence to act on, heals by itself when its cause goes,
-//! and neither loses nor doubles a run.
+//! Bad input: each case gives a precise reason and a message that names what to do, resumes automatically
+//! when its cause is removed, and neither loses nor doubles a run.
 
 use rstest::rstest;
 use serde_json::{Value, json};
@@ -8,7 +8,7 @@ use run_operator::api::{ConditionType as Type, Phase, names};
 
 use crate::support::{Setup, TOKEN, World, condition_of, eventually, holds_for_a_while, says};
 
-/// About three seconds of looks: longer than the first pauses of the operator's own backoff.
+/// Number of checks in about three seconds: longer than the first pauses of the operator's own backoff.
 const A_WHILE: u32 = 120;
 
 /// A world whose Workspace and Secret the test makes itself, and a Run that waits for them.
@@ -256,7 +256,7 @@ async fn a_ca_bundle_that_is_none_is_refused_until_the_secret_is_corrected() {
     let ca = include_str!("../service/tls/ca.pem");
     world.secret("ca", json!({"ca.crt": ca})).await;
     world.heals("train").await;
-    // Of a Workspace that is Ready no check is due for minutes: the watch tells.
+    // No check of a Ready Workspace is due for minutes: the watch delivers the change.
     world
         .secret("ca", json!({"ca.crt": "no certificate"}))
         .await;

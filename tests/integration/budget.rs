@@ -1,6 +1,6 @@
-//! What a Run costs: Kubernetes writes from the API server's own counters, calls from the service's. Each
-//! test has a control plane to itself, and watches instead of reading, so that every read and write
-//! counted is the operator's.
+//! The cost of a Run: Kubernetes writes from the API server's own counters, calls from the service's. Each
+//! test has a control plane to itself, and watches instead of reading, so that every read and write counted
+//! is the operator's.
 
 use std::collections::BTreeMap;
 
@@ -54,7 +54,7 @@ async fn requests(world: &World, group: &str, resource: &str) -> Counts {
     counts
 }
 
-/// What was counted since `before`, for these verbs.
+/// The counts since `before`, for these verbs.
 fn since(before: &Counts, after: &Counts, verbs: &[&str]) -> Counts {
     let grown = after.iter().map(|(key, count)| {
         let earlier = before.get(key).copied().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! What is wrong with the flags ends the program at once: one clear line, exit code 2.
+//! Wrong flags end the program at once: one clear line, exit code 2.
 
 use std::process::{Command, Output};
 

@@ -10,7 +10,7 @@ use run_operator::api::{ConditionType as Type, Phase, Run, names};
 use crate::support::{Setup, World, condition_of, contract_file, holds_for_a_while, row, says};
 
 const STALLED: &str = "Pending: !Accepted !Finished !Ready Stalled";
-/// About a second and a half of looks; a refusal that was not final is asked again within it.
+/// Number of checks in about a second and a half; a refusal that was not final is repeated within it.
 const A_WHILE: u32 = 60;
 
 async fn answers(world: &World, code: &str) {
@@ -64,7 +64,7 @@ async fn nothing_more(world: &World, posts: usize) {
     .await;
 }
 
-/// What a person reads of a refusal, without times.
+/// The refusal as a person reads it, without times.
 fn shown(run: &Run) -> (String, Option<String>, String) {
     let status = run.status.as_ref().unwrap();
     let stalled = condition_of(run, Type::Stalled).unwrap();
@@ -179,7 +179,7 @@ async fn a_key_that_another_request_used_is_never_exchanged_for_a_new_one() {
     for post in world.service.requests("createRun").await {
         assert_eq!(post["idempotencyKey"], key.as_str());
     }
-    // Whether theirs is ours is not known: the object stays until a person lets it go.
+    // It is unknown whether their run is ours: the object stays until a person releases it.
     world.delete_run("train").await;
     world
         .run_until("train", "says how to let it go", |run| {
@@ -220,7 +220,7 @@ async fn a_code_that_the_contract_file_maps_moves_to_its_reason() {
         ("signed", "wants_a_signature", "ApprovalConflict"),
         ("stale", "stale_catalogue", "VersionConflict"),
         ("seen", "seen_before", "IdempotencyConflict"),
-        // Codes are told apart by every character, and never by the title.
+        // Codes are compared by every character, and never by the title.
         ("shouted", "WANTS_A_SIGNATURE", "UnknownConflict"),
         ("longer", "wants_a_signature_too", "UnknownConflict"),
     ] {

@@ -144,13 +144,13 @@ async fn a_429_pauses_every_call_of_its_workspace_for_as_long_as_it_asks() {
     world.one_run_each().await;
 }
 
-/// When the service got a request.
+/// The time at which the service got a request.
 fn when(request: &Value) -> jiff::Timestamp {
     request["at"].as_str().unwrap().parse().unwrap()
 }
 
-/// By the service's own log: between the 429 and the end of the pause that it asked for nothing came but
-/// the `before` calls for Runs that came until then.
+/// Asserts by the service's own log that between the 429 and the end of its pause only the `before` calls for
+/// Runs arrived that came until then.
 async fn calls_kept_away(world: &World, seconds: i64, before: usize) {
     let all = world.service.get("requests").await;
     let when =
@@ -204,13 +204,13 @@ async fn when_the_service_is_back_its_waiting_runs_come_one_after_another() {
     until_all(&world, crowd, "Succeeded").await;
     let stats = world.service.get("stats").await;
     let most = stats["maxInFlight"].as_u64().unwrap();
-    // Beside the Runs' calls one check may be under way.
+    // In addition to the Runs' calls one check may be in flight.
     assert!(
         (WIDEST / 2..=WIDEST + 1).contains(&most),
         "{most} requests at the same time"
     );
     one_goes_first(&world).await;
-    // Some were under way when the service went, and a few more tried it before the check had said so.
+    // Some were in flight when the service stopped, and a few more were tried before the check had failed.
     let creates = world.service.requests("createRun").await;
     let lost = creates.iter().filter(|create| create["cut"] == true);
     let lost = u64::try_from(lost.count()).unwrap();
@@ -221,7 +221,7 @@ async fn when_the_service_is_back_its_waiting_runs_come_one_after_another() {
     world.one_run_each().await;
 }
 
-/// Until the first create was answered there was no other.
+/// Asserts that there was only one create until it was answered.
 async fn one_goes_first(world: &World) {
     let mut creates = world.service.requests("createRun").await;
     // Those from before the outage got no answer.

@@ -8,11 +8,11 @@ use crate::support::{
     Setup, TOKEN, World, condition_of, contract_file, eventually, holds_for_a_while, says,
 };
 
-/// About three seconds of looks.
+/// Number of checks in about three seconds.
 const A_WHILE: u32 = 120;
 const REFUSED: &str = "VersionNotAccepted";
 
-/// What a Workspace and its held Runs say of a version.
+/// The words about a version in the messages of a Workspace and its held Runs.
 fn words(version: &str) -> [String; 3] {
     [
         format!("reports version {version}; the contract file accepts 1, v1, 1.*, v1.*"),
@@ -34,7 +34,7 @@ impl World {
             .await;
     }
 
-    /// The service has this version, and the Workspace says that it is not accepted.
+    /// Sets the service's version, and waits until the Workspace shows that it is not accepted.
     async fn refuses(&self, version: &str) {
         self.service_is_upgraded(version).await;
         self.looked_at().await;
@@ -46,7 +46,7 @@ impl World {
         }
     }
 
-    /// So many Runs that go on until they are told to end; their runIds are their names.
+    /// So many Runs that continue until the test ends them; their runIds are their names.
     async fn running(&self, names: &[String]) {
         for name in names {
             let simulate = json!({"runId": name, "outcome": "never"});

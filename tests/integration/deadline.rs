@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use crate::support::{TOKEN, World, condition_of, holds_for_a_while, phase_of, row};
 
-/// About two seconds of looks.
+/// Number of checks in about two seconds.
 const A_WHILE: u32 = 80;
 
 /// A Run with a deadline, or none, whose workload steers the service; its runId is its name.
@@ -122,7 +122,7 @@ async fn a_deadline_that_passes_while_no_call_can_be_made_cancels_when_one_can()
         .workspace_ready("default", "False", "Unauthorized")
         .await;
     move_to(&world, "train", json!(1)).await;
-    // The Run says it once the trouble has lasted.
+    // The Run shows it once the failure has lasted.
     let run = world
         .condition("train", Type::Ready, "False", "WorkspaceNotReady")
         .await;

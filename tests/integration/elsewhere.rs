@@ -1,5 +1,5 @@
-//! A Run whose Workspace stands for another place: another base URL, a Workspace made anew, an identity
-//! that the contract file does not name.
+//! A Run whose Workspace stands for another place: another base URL, a Workspace that was created again, an
+//! identity that the contract file does not name.
 
 use kube::api::{DeleteParams, Patch, PatchParams};
 use serde_json::{Value, json};
@@ -35,7 +35,7 @@ async fn after_a_lost_create_another_base_url_at_the_restart_gets_no_call() {
     world.phase("new", Phase::Succeeded).await;
     assert_eq!(elsewhere.requests("createRun").await.len(), 1);
     assert_eq!(world.posts_of(&created).await, posts);
-    // Done with, or it would be looked for at the first service below.
+    // Deleted, or its run would be read at the first service below.
     world.delete_run("new").await;
     world.gone("new").await;
     let back = world.service.base_url();
@@ -44,7 +44,7 @@ async fn after_a_lost_create_another_base_url_at_the_restart_gets_no_call() {
     assert_eq!(elsewhere.requests("createRun").await.len(), 1);
 }
 
-/// Deletes the Workspace `default`, by force if it is held, and makes it anew.
+/// Deletes the Workspace `default`, by force if it has a finalizer, and creates it again.
 async fn recreate_workspace(world: &World, spec: Value) {
     let workspaces = world.workspaces();
     workspaces
@@ -52,7 +52,7 @@ async fn recreate_workspace(world: &World, spec: Value) {
         .await
         .unwrap();
     let free = Patch::Merge(json!({"metadata": {"finalizers": null}}));
-    // One that was not held is gone already.
+    // One without a finalizer no longer exists.
     let _ = workspaces
         .patch("default", &PatchParams::default(), &free)
         .await;
@@ -100,7 +100,7 @@ async fn a_workspace_made_anew_alike_goes_on_and_one_with_another_base_url_is_no
             .condition(name, Type::Synced, "True", "Mirrored")
             .await;
     }
-    // Once more, alike: nothing but the uid differs, and both go on.
+    // Once more, with the same spec: only the uid differs, and both Runs continue.
     recreate_workspace(&world, json!({})).await;
     for name in ["active", "doubted"] {
         let run_id = world.run(name).await.status.unwrap().run_id.unwrap();
@@ -128,7 +128,7 @@ async fn without_an_identity_in_the_contract_file_a_run_is_pinned_to_its_base_ur
     world.simulate("early", simulate("early")).await;
     let run = world.state("early", "running").await;
     assert_eq!(run.status.unwrap().workspace.unwrap().identity, None);
-    // The pointers are learnt later: what runs is not held up by it.
+    // The contract file gets the pointers later: submitted Runs continue.
     contract_file("identity-unknown", &[]);
     world.kill_operator();
     world.start_operator().await;

@@ -24,7 +24,7 @@ async fn about(world: &World, name: &str) -> Vec<Event> {
     events
 }
 
-/// How many there are of each reason.
+/// The number of Events of each reason.
 async fn reasons(world: &World, name: &str) -> BTreeMap<String, usize> {
     let mut counts = BTreeMap::new();
     for event in about(world, name).await {
@@ -175,7 +175,7 @@ async fn a_failure_a_stall_a_cancellation_and_a_deadline_are_told() {
     );
 }
 
-/// A Run in each phase, and every operator that takes over says what it finds.
+/// A Run in each phase, and operators that take over and publish what they find.
 #[tokio::test]
 async fn a_restart_in_any_phase_makes_no_second_event() {
     let mut world = World::new().await;
@@ -213,7 +213,7 @@ async fn a_restart_in_any_phase_makes_no_second_event() {
     for round in 0..2 {
         world.kill_operator();
         world.start_operator().await;
-        // What the Runs before it had to say is sent by then.
+        // The Events of the Runs before it have been sent by then.
         let last = format!("last-{round}");
         world.create_run(&last, json!({})).await;
         world.event(&last, "Succeeded").await;
@@ -294,8 +294,8 @@ async fn what_is_in_no_namespace_is_told_of_in_the_namespace_default() {
     assert_eq!(events.iter().filter(ours).count(), 1);
 }
 
-/// Adds the right to create Events to the operator's role, or takes it away, and waits until the API server
-/// knows it.
+/// Adds the permission to create Events to the operator's role, or removes it, and waits until it is in
+/// force.
 async fn may_publish(world: &World, may: bool) {
     let get = ["get", "role", &world.namespace, "-o", "json"];
     let role: Value = serde_json::from_str(&world.kubectl(&get, "").await.unwrap()).unwrap();
@@ -321,8 +321,8 @@ async fn may_publish(world: &World, may: bool) {
     .await;
 }
 
-/// Without the right to create Events all else goes on, and the log says so once. What was not told is told
-/// by the next process, as after a crash.
+/// Without the permission to create Events all else works, and this is logged once. The next process
+/// publishes the missing Events, as after a crash.
 #[tokio::test]
 async fn what_could_not_be_told_is_logged_once_and_told_by_the_next_process() {
     let secrets = json!([{
@@ -387,7 +387,8 @@ async fn the_events_of_a_run_that_flaps_are_few() {
     assert_eq!(turns, 2, "the Workspace tells of it: {reasons:?}");
 }
 
-/// All that an operator finds at its start is told of, and not at once: 20 ms lie between two Events.
+/// An operator publishes everything that it finds at its start, and not at once: 20 ms lie between two
+/// Events.
 #[tokio::test]
 async fn an_operator_that_comes_back_to_many_runs_tells_of_each_at_a_pace() {
     const RUNS: i64 = 150;

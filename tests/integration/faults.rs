@@ -1,5 +1,5 @@
 //! Faults of the transport and of the answers, for each operation: one run for each object, under the
-//! object's uid and by the same bytes, the right end, and meanwhile a sentence that says what is wrong.
+//! object's uid and by the same bytes, the right end, and meanwhile a message that names the fault.
 
 use rstest::rstest;
 use serde_json::{Value, json};
@@ -18,7 +18,7 @@ struct Fault {
 const NO_ANSWER: &str = "The service gave no answer";
 const UNREADABLE: &str = "The service's answer can't be read";
 
-/// What may go wrong with any answer, and is tried again.
+/// Faults that any answer may have, after which the request is repeated.
 fn passing() -> Vec<Fault> {
     let fault = |name, action, words| Fault {
         name,
@@ -94,7 +94,7 @@ pub(crate) async fn impatient(stem: &str) -> World {
     .await
 }
 
-/// Whether a version of the Run ever showed this condition with all the words.
+/// Asserts that a version of the Run showed this condition with all the words.
 fn was_told(history: &History, name: &str, kind: Type, status: &str, words: &[&str]) {
     let versions = history.of(name);
     let told = |run: &Run| {

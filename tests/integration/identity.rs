@@ -1,5 +1,5 @@
-//! A Run is served where it was submitted: not with a token of another workspace of the service, whatever
-//! was lost before and whoever restarts in between.
+//! A Run is served where it was submitted: not with a token of another workspace of the service, whatever was
+//! lost before and restarted in between.
 
 use serde_json::{Value, json};
 
@@ -9,7 +9,7 @@ use crate::support::{TOKEN, World, condition_of, eventually, holds_for_a_while, 
 
 const OTHERS: &str = "canary-of-another-workspace-2f6a";
 pub(crate) const STALLED: &str = "Pending: !Accepted !Finished !Ready Stalled";
-/// About two seconds of looks: several of the operator's poll intervals.
+/// Number of checks in about two seconds: several of the operator's poll intervals.
 pub(crate) const A_WHILE: u32 = 80;
 
 /// A token of another workspace; its fingerprint in the list of requests.
@@ -45,7 +45,8 @@ pub(crate) async fn lost(world: &World, name: &str) -> Run {
     created
 }
 
-/// The Run is at the service, alone, under the same key as ever, in the workspace where it began.
+/// Asserts that the Run's run is the only one at the service, under the same key as ever, in the workspace
+/// where it began.
 pub(crate) async fn one_run_in_the_right_place(world: &World, created: &Run) {
     world.state("train", "running").await;
     world.one_run_each().await;
@@ -119,7 +120,7 @@ async fn a_lost_create_that_is_deleted_meanwhile_says_how_to_go_on_and_orphan_le
         .await;
     world.gone("second").await;
     assert_eq!(calls_with(&world, &other).await, Vec::<Value>::new());
-    // The other one is learnt with the right token, cancelled, and gone.
+    // The other one is found with the right token, cancelled, and its object removed.
     world.token(TOKEN).await;
     world.gone("train").await;
     let runs = world.service.runs().await;
@@ -213,7 +214,7 @@ async fn a_run_that_vanishes_under_another_workspaces_token_is_cancelled_with_th
     world
         .condition("train", Type::Ready, "False", "IdentityChanged")
         .await;
-    // Somebody loses patience.
+    // A person removes the finalizer.
     let free = json!({"metadata": {"finalizers": null}});
     world.patch_run("train", free).await;
     world.gone("train").await;
@@ -241,7 +242,7 @@ async fn a_run_that_vanishes_under_another_workspaces_token_is_cancelled_with_th
     assert_eq!(calls_with(&world, &other).await, Vec::<Value>::new());
 }
 
-/// Has the Workspace checked now, by a change of its Secret that leaves the token alone.
+/// Has the Workspace checked now, by a change of its Secret that leaves the token unchanged.
 async fn checked_now(world: &World, note: &str) {
     let asked = world.service.requests("getWorkspace").await.len();
     let secret = json!({"token": TOKEN, "note": note});

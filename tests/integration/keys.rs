@@ -1,4 +1,4 @@
-//! `spec.idempotencyKey`: an object that is created again finds its run again, and nobody pays twice.
+//! `spec.idempotencyKey`: an object that is created again finds its run again, and no second run is paid for.
 
 use kube::{
     ResourceExt,
@@ -9,10 +9,10 @@ use serde_json::{Value, json};
 
 use crate::support::{Setup, World, condition_of, held, holds_for_a_while, intent_of, row, says};
 
-/// About two seconds of looks.
+/// Number of checks in about two seconds.
 const A_WHILE: u32 = 80;
 
-/// As Git holds it.
+/// The manifest in Git.
 fn nightly(simulate: &Value) -> Value {
     json!({"idempotencyKey": "nightly", "workload": {"image": "i", "simulate": simulate}})
 }
@@ -143,8 +143,8 @@ async fn restored_backups_wait_for_a_person_and_a_retry_finds_their_run_again() 
         .patch_run("train", json!({"spec": {"deletionPolicy": "Orphan"}}))
         .await;
     delete(&world, "train").await;
-    // Whether the original lives on in another cluster can't be known from here, and two objects with
-    // one run would cancel it for each other.
+    // Whether the original still exists in another cluster can't be known from here, and two objects with one
+    // run would cancel it for each other.
     for name in ["train", "copy", "with-status"] {
         restore(&world, &backup, name).await;
         let run = world
@@ -188,7 +188,7 @@ async fn restored_backups_wait_for_a_person_and_a_retry_finds_their_run_again() 
     history.holds().await;
 }
 
-/// Two restored copies once waited for each other, and whoever shared their key for both.
+/// Two restored copies once waited for each other, as did every Run with their key.
 #[tokio::test]
 async fn a_restored_copy_that_nobody_asked_for_holds_no_key() {
     let world = World::new().await;

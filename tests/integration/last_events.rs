@@ -16,7 +16,7 @@ fn streams() -> Value {
     json!({"operation": "streamEvents"})
 }
 
-/// Of a released Run: all events are counted, and the last ten are shown.
+/// Asserts of a released Run that all events are counted, and the last ten are shown.
 fn shows_all(run: &Run) {
     let name = run.metadata.name.as_deref().unwrap_or_default();
     let status = run.status.as_ref().unwrap();
@@ -34,7 +34,7 @@ fn shows_all(run: &Run) {
     );
 }
 
-/// Whether the versions after the end are few: the end, the last events, the release.
+/// Asserts that the versions after the end are few: the end, the last events, the release.
 fn few_writes_after_the_end(versions: &[Run]) {
     let ended = versions
         .iter()

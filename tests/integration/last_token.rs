@@ -1,4 +1,4 @@
-//! What a Workspace does when its Secret is gone: it goes on with the last good token, for submitted Runs.
+//! A Workspace whose Secret is deleted: submitted Runs continue with the last good token.
 
 use kube::api::{DeleteParams, Patch, PatchParams};
 use serde_json::{Value, json};
@@ -109,8 +109,8 @@ async fn a_secret_that_is_there_without_a_token_is_not_gone() {
     world
         .condition("train", Type::Synced, "False", "WorkspaceNotReady")
         .await;
-    // Nor does the one before come back when it goes after all: the Workspace was not good in between,
-    // yet the token was verified for this very Workspace and place.
+    // Nor is the one before used again when the Secret is deleted after all: the Workspace was not good in
+    // between, yet the token was verified for this Workspace and place.
     delete_secret(&world).await;
     world
         .workspace_ready("default", "False", "SecretNotFound")

@@ -33,7 +33,7 @@ fn granted(rule: &PolicyRule) -> Vec<Right> {
     rights
 }
 
-/// What a request asked for; `None` where it was not about a resource.
+/// The permission that a request needed; `None` where it was not about a resource.
 fn asked_for(request: &Value) -> Option<Right> {
     let object = &request["objectRef"];
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
@@ -114,7 +114,7 @@ async fn a_life_with_one_workspace(world: &World, workspaces: usize) {
     no_more(&world.workspaces(), "default").await;
 }
 
-/// From now on the API server lets only the operator write statuses and intents.
+/// Lets only the operator write statuses and intents from now on.
 async fn fenced_in(world: &World) {
     let policy = concat!(
         env!("CARGO_MANIFEST_DIR"),

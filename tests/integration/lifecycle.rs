@@ -118,7 +118,8 @@ async fn the_run_id_is_written_at_once_and_in_one_write_with_all_that_belongs_to
 async fn no_version_of_the_object_has_a_cursor_ahead_of_its_state() {
     let world = World::new().await;
     let history = world.history().await;
-    // Each answer is old when it comes: the state changed while it was on its way, and an event said so.
+    // Each answer is old when it arrives: the state changed while it was in flight, and an event reported the
+    // change.
     world
         .service
         .lasting_fault(

@@ -19,7 +19,7 @@ mod support;
 #[path = "../tools/mod.rs"]
 mod tools;
 
-// Where `tools` looks for it.
+// `tools` imports it from here.
 use cluster::go_tool;
 
 mod bad_input;

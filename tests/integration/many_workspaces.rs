@@ -14,7 +14,7 @@ use crate::support::{Service, Setup, TOKEN, World, eventually_after, own_control
 
 /// Workspaces, and services that they are at. By hand more: `RUN_OPERATOR_TEST_WORKSPACES=2000/50`.
 const SIZE: (usize, usize) = (300, 10);
-/// Of these, the first ones hang.
+/// Number of them that hang, the first ones.
 const HANG: usize = 3;
 /// Watches of Secrets at the same time.
 const WATCHES: f64 = 32.0;
@@ -51,7 +51,7 @@ async fn open_watches(world: &World) -> f64 {
         .sum()
 }
 
-/// How many Workspaces of each service are Ready.
+/// The number of Ready Workspaces of each service.
 async fn ready(world: &World, services: usize) -> BTreeMap<usize, usize> {
     let all = world.workspaces().list(&ListParams::default()).await;
     let mut ready = BTreeMap::new();

@@ -39,7 +39,7 @@ fn metric_of(series: &Series) -> Option<&'static Metric> {
     })
 }
 
-/// Whether a label may have this value, whatever objects there are.
+/// True if a label may have this value, whatever objects there are.
 fn foreseen(metric: &Metric, name: &str, value: &str, api_server: &str) -> bool {
     if name == "le" {
         return value == "+Inf" || value.parse::<f64>().is_ok();

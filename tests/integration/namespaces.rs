@@ -12,7 +12,7 @@ use crate::support::{Setup, World, condition_of, eventually, phase_of, says};
 
 const NAMES: [&str; 5] = ["one", "two", "three", "four", "five"];
 
-/// A world with a namespace controller, and Runs that go on until they are cancelled, which takes them a
+/// A world with a namespace controller, and Runs that continue until they are cancelled, which takes them a
 /// few seconds.
 async fn busy() -> World {
     let options = Options {
@@ -96,7 +96,7 @@ async fn a_namespace_that_is_deleted_takes_its_secret_first_and_still_every_run_
         assert_eq!(phase_of(&last), Some(Phase::Cancelled), "{name}");
     }
     history.holds().await;
-    // No Event can be made there any more, and that is no news.
+    // No Event can be created there any more, and that is not logged.
     let log = world.operator_log();
     assert!(!log.contains("failed to publish an Event"), "{log}");
     let gone = r#"run_operator_events_dropped_total{cause="namespace_gone"}"#;
@@ -112,8 +112,8 @@ async fn after_a_restart_in_a_namespace_without_its_secret_the_runs_say_how_to_l
     secret_gone(&world).await;
     world.start_operator().await;
     for name in NAMES {
-        // At first the operator may not have seen the namespace itself, nor its own look at the Secret, nor that the
-        // Run is being deleted with them.
+        // At first the operator may have seen neither the namespace, nor its own read of the Secret, nor that
+        // the Run is being deleted with them.
         let run = world
             .run_until(name, "says that it can't be mended here", |run| {
                 condition_of(run, Type::Synced).is_some_and(|synced| {

@@ -84,7 +84,7 @@ impl AtRest {
         }
     }
 
-    /// Has the Workspace checked, by a change of its Secret that leaves the token alone.
+    /// Has the Workspace checked, by a change of its Secret that leaves the token unchanged.
     async fn check(&self) {
         let secret = json!({"token": TOKEN, "note": "another"});
         self.world.secret("run-operator-token", secret).await;

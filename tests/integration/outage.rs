@@ -71,7 +71,7 @@ async fn an_outage_of_the_api_server_doubles_and_loses_nothing() {
     assert_eq!(runs[0]["state"], "cancelled");
 }
 
-/// A Secret that the API server doesn't give says nothing of the token in use.
+/// A Secret that can't be read from the API server shows nothing about the token in use.
 #[tokio::test]
 async fn a_check_that_can_not_read_the_secret_takes_no_verified_token_away() {
     let own = own_control_plane().await;
@@ -109,7 +109,7 @@ async fn a_check_that_can_not_read_the_secret_takes_no_verified_token_away() {
     assert_eq!(streams.len(), 1, "the stream was closed: {streams:?}");
 }
 
-/// Erases what the schema protects: only an older CRD, or a restore that goes around it, can.
+/// Erases fields that the schema protects: only an older CRD, or a restore that bypasses it, can.
 async fn erase_status(world: &World, name: &str) {
     let status_path =
         "/spec/versions/0/schema/openAPIV3Schema/properties/status/x-kubernetes-validations";

@@ -1,4 +1,5 @@
-//! What the operator touches, read from the API server's audit log on a control plane of the test's own.
+//! The objects that the operator reads and writes, from the API server's audit log on a control plane of the
+//! test's own.
 
 use kube::{Api, ResourceExt, api::PostParams};
 use rstest::rstest;
@@ -26,7 +27,7 @@ fn requests(world: &World) -> Vec<Value> {
     entries.filter(ours).collect()
 }
 
-/// With ClusterWorkspaces it reads these and its own namespaces' labels besides, and nothing else.
+/// With ClusterWorkspaces it also reads these and its own namespaces' labels, and nothing else.
 #[rstest]
 #[case::without_cluster_workspaces("false")]
 #[case::with_cluster_workspaces("true")]

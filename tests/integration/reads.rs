@@ -15,7 +15,7 @@ use crate::support::{Setup, World, condition_of, says};
 const RUNS: usize = 40;
 /// Runs that are deleted meanwhile, and as many that are created.
 const OTHERS: usize = 5;
-/// How long the answers are wrong, in milliseconds.
+/// Duration of the wrong answers, in milliseconds.
 const WRONG: u64 = 4000;
 /// An end is seen within 15 s on a machine that has nothing else to do. The tests share theirs: three times as long,
 /// and a sixth of `--poll-max`, at which a wrong answer was followed by the next look before.
@@ -89,13 +89,13 @@ async fn ends_are_seen_soon_after_four_seconds_of_wrong_answers(#[case] kinds: V
             let creates = json!({"operation": "createRun", "image": name});
             let lost = json!({"type": "doThenLose"});
             world.service.fault(creates.clone(), lost).await;
-            // A 5xx that the service calls hopeless ends a create, and no read.
+            // A 5xx that the service marks as not to be retried ends a create, and no read.
             if *kind != "hopeless" {
                 fault(&world, creates, answer).await;
             }
         }
         for operation in ["getRun", "streamEvents", "cancelRun"] {
-            // A run that both cancel and GET deny is let go.
+            // An object whose run both cancel and GET deny is released.
             if (*kind, operation) != ("absent", "cancelRun") {
                 fault(&world, json!({"operation": operation}), answer).await;
             }

@@ -1,4 +1,5 @@
-//! Every request of every test is held to `contract/openapi.yaml` when its service goes. That this is so:
+//! Every request of every test is checked against `contract/openapi.yaml` when its service is dropped. The
+//! tests of that check:
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! The operator dies at each step of a Run's life: one run, and it ends right.
+//! The operator is killed at each step of a Run's life: there is one run, and it ends right.
 
 use kube::ResourceExt;
 use kube::api::{Patch, PatchParams};
@@ -60,7 +60,7 @@ async fn lift(world: &World) {
     refuses(world, false).await;
 }
 
-/// Waits until the API server does as the policy says; it takes it up on its own time.
+/// Waits until the policy is in force; the API server takes some time.
 async fn refuses(world: &World, wanted: bool) {
     let params = PatchParams {
         dry_run: true,

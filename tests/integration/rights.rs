@@ -1,5 +1,5 @@
-//! What becomes of Secrets under a restricted RBAC: read by name, watched by name, or neither. The
-//! operator runs as a service account; what it asks for is read from the API server's audit log.
+//! Secrets under a restricted RBAC: read by name, watched by name, or neither. The operator runs as a service
+//! account; its requests are read from the API server's audit log.
 
 use std::path::Path;
 
@@ -17,7 +17,7 @@ use crate::support::{
 
 const SECOND: &str = "canary-of-the-second-month-91c2";
 const THIRD: &str = "canary-of-the-third-month-02fd";
-/// About three seconds of looks.
+/// Number of checks in about three seconds.
 const A_WHILE: u32 = 120;
 
 /// A control plane with an audit log, one for these tests.
@@ -81,7 +81,7 @@ async fn where_no_watch_is_allowed_a_rotation_is_noticed_by_reading_again_and_by
     let (world, audit) = with_verbs(&["get"]).await;
     running(&world).await;
     let checks = world.service.requests("getWorkspace").await.len();
-    // No call fails, so that nothing but the read every 30 s can tell.
+    // No call fails, so only the read every 30 s can find it.
     rotate(&world, SECOND).await;
     world.asked("getWorkspace", checks + 1).await;
     streams_with_the_new_token(&world).await;
@@ -129,7 +129,7 @@ async fn a_watch_allowed_by_name_tells_of_a_rotation_at_once_and_ends_with_its_w
     world.service.post("runs/train/state", state).await;
     world.heals("train").await;
     assert_eq!(world.unauthorized().await, 0);
-    // Each check reads the Secret once; nothing else does, so it was the watch that told.
+    // Each check reads the Secret once; nothing else does, so the change came by the watch.
     eventually("one read a check", async || {
         let checks = world.service.requests("getWorkspace").await.len();
         let reads = audit.count("get", 200);

@@ -11,12 +11,12 @@ use crate::support::{Setup, TOKEN, World, condition_of, eventually, phase_of};
 
 const RUNS: usize = 200;
 const ROTATIONS: usize = 6;
-/// How long a token is good, in milliseconds.
+/// Lifetime of a token, in milliseconds.
 const LIFE: u64 = 4000;
-/// Calls that may be refused for each token: those that were under way when it expired, and the probes
-/// until its successor came. However many Runs there are.
+/// Calls that may be refused for each token: those in flight when it expired, and the probes until its
+/// successor came. The number of Runs does not matter.
 const REFUSED_PER_ROTATION: usize = 32;
-/// No test runs for ever.
+/// Bound of the test's length.
 const MOST_ROTATIONS: usize = 40;
 
 /// Plays the issuer of tokens.
@@ -45,7 +45,7 @@ impl Issuer<'_> {
         self.issued.push(fingerprint);
     }
 
-    /// How many requests came with a token.
+    /// The number of requests with a token.
     async fn requests(&self, fingerprint: &str, operation: &str) -> usize {
         let requests = self.world.service.requests(operation).await;
         requests
@@ -54,7 +54,7 @@ impl Issuer<'_> {
             .count()
     }
 
-    /// Waits until the last token has expired and the Workspace says so, or nothing is left to be done.
+    /// Waits until the last token has expired and the Workspace shows it, or nothing is left to be done.
     async fn expired(&self) {
         eventually("the token has expired", async || {
             if self.rejected().await || succeeded(self.world).await == RUNS {
@@ -66,7 +66,7 @@ impl Issuer<'_> {
         .await;
     }
 
-    /// Whether the Workspace says that the last token is no good.
+    /// True if the Workspace shows that the last token was rejected.
     async fn rejected(&self) -> bool {
         let workspace = self.world.workspaces().get("default").await.unwrap();
         let conditions = workspace.status.unwrap_or_default().conditions;
@@ -102,7 +102,7 @@ async fn one_prober(world: &World) {
         let identity = world.service.requests("getWorkspace").await.len();
         (world.service.requests("getVersion").await.len(), identity)
     };
-    // What was under way when the token expired has come in by the next probe.
+    // The calls in flight when the token expired have been answered by the next probe.
     let (_, identity) = probes().await;
     world.asked("getWorkspace", identity + 1).await;
     let (before, calls) = (probes().await, world.service.run_calls().await);
@@ -118,7 +118,7 @@ async fn one_prober(world: &World) {
     assert!(identities <= 3, "{identities} probes in two steps");
 }
 
-/// How many runs were listened to with more than one token.
+/// The number of runs whose stream was opened with more than one token.
 async fn renewed_streams(world: &World) -> usize {
     let mut tokens: HashMap<String, HashSet<String>> = HashMap::new();
     for stream in world.service.requests("streamEvents").await {
@@ -179,7 +179,8 @@ async fn two_hundred_runs_go_through_while_the_token_expires_every_few_seconds()
         refused <= rotations * REFUSED_PER_ROTATION,
         "{refused} calls were refused in {rotations} rotations"
     );
-    // A token that lives for a few seconds may see creates alone: those come first after each pause.
+    // A token with a lifetime of a few seconds may be used only for creates: those come first after each
+    // pause.
     let mut with_streams = 0;
     for fingerprint in &issuer.issued {
         with_streams += usize::from(issuer.requests(fingerprint, "streamEvents").await > 0);

@@ -1,4 +1,5 @@
-//! What the fields of the spec do: `suspend`, `idempotencyKey`, `ttlSecondsAfterFinished`, `provider`, `readyWhen`.
+//! The effect of the fields of the spec: `suspend`, `idempotencyKey`, `ttlSecondsAfterFinished`, `provider`,
+//! `readyWhen`.
 
 use kube::api::{Patch, PatchParams};
 use run_operator::api::{ConditionType as Type, Phase};

@@ -1,5 +1,5 @@
-//! More Runs than places for streams: places are shared by namespace and go round, and who has none is
-//! polled and says so once.
+//! More Runs than places for streams: places are shared by namespace and rotate, and a Run without one is
+//! polled and shows it once.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use run_operator::api::{ConditionType as Type, Run, Workspace, conditions};
 
 use crate::support::{Setup, TOKEN, World, condition_of, eventually, eventually_after};
 
-/// How often each run's stream was opened.
+/// The number of times that each run's stream was opened.
 async fn streams(world: &World) -> HashMap<String, u64> {
     let runs = world.service.runs().await;
     let of = |run: &Value| {
@@ -73,7 +73,7 @@ async fn have_streams(world: &World, names: &[&str]) {
     .await;
 }
 
-/// Places, and Runs of one namespace that want them: `RUN_OPERATOR_TEST_PLACES=20/60` tries more.
+/// The number of places, and of Runs of one namespace: `RUN_OPERATOR_TEST_PLACES=20/60` sets more.
 fn size() -> (usize, usize) {
     let asked = std::env::var("RUN_OPERATOR_TEST_PLACES").unwrap_or_else(|_| "4/12".to_owned());
     let (places, runs) = asked.split_once('/').expect("PLACES/RUNS");
@@ -193,7 +193,7 @@ async fn a_stream_that_only_repeats_itself_is_opened_less_and_less_often() {
         .simulate("train", json!({"runId": "train", "outcome": "never"}))
         .await;
     world.state("train", "running").await;
-    // Polls come every three seconds at last.
+    // Polls are three seconds apart after some time.
     let reads = usize::try_from(world.service.count("getRun").await).unwrap();
     world.asked("getRun", reads + 8).await;
     let opened = world.service.requests("streamEvents").await.len();

@@ -1,4 +1,4 @@
-//! What people, backups and other controllers do to an object behind the operator's back.
+//! Changes of an object by people, backups and other controllers.
 
 use kube::ResourceExt;
 use kube::api::PostParams;
@@ -13,7 +13,7 @@ async fn running(world: &World, name: &str) {
     world.state(name, "running").await;
 }
 
-/// What a user keeps in Git: no annotation, no finalizer.
+/// The manifest that a user keeps in Git: no annotation, no finalizer.
 fn manifest(run: &Run) -> Value {
     json!({
         "apiVersion": "run-operator.dev/v1alpha1", "kind": "Run",

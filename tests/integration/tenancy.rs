@@ -323,7 +323,7 @@ async fn in_doubt_in_a_namespace_that_is_not_allowed_nothing_is_sent_until_it_is
     assert_eq!(runs[0]["state"], "cancelled");
 }
 
-/// An intent is a record, never authority: whoever may edit a Run can write one.
+/// An intent is a record, never authority: anyone who may edit a Run can write one.
 #[tokio::test]
 async fn a_forged_intent_submits_nothing_from_a_namespace_that_is_not_allowed() {
     let world = world(&[]).await;
@@ -420,7 +420,7 @@ async fn an_operator_without_cluster_workspaces_says_so() {
     assert!(world.service.runs().await.is_empty());
 }
 
-/// How many creates the service has got before the one with this key.
+/// The number of creates that the service got before the one with this key.
 async fn creates_before(world: &World, key: &str) -> usize {
     eventually("the service gets its create", async || {
         let creates = world.service.requests("createRun").await;
@@ -459,7 +459,7 @@ async fn one_run_of_a_tenant_is_not_behind_the_many_of_another() {
         before <= asked + 10 && before < 40,
         "{asked} creates when it was applied, {before} before its own"
     );
-    // Nobody is forgotten in the end.
+    // Every Run is submitted in the end.
     let fast = json!({"rateLimit": {"requestsPerSecond": 500, "burst": 500}});
     patch_shared(&world, fast).await;
     small.phase("train", Phase::Succeeded).await;

@@ -7,10 +7,10 @@ use run_operator::api::{ConditionType as Type, Phase, conditions, names};
 use crate::support::{Setup, TOKEN, World, condition_of, eventually, holds_for_a_while, says};
 
 const SECOND: &str = "canary-of-the-rotation-5b1e";
-/// About three seconds of looks.
+/// Number of checks in about three seconds.
 const A_WHILE: u32 = 120;
 
-/// A world with so many Runs that go on until they are told to end; their runIds are their names.
+/// A world with so many Runs that continue until the test ends them; their runIds are their names.
 async fn busy(names: &[&str]) -> World {
     let world = World::new().await;
     for name in names {

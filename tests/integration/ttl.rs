@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::support::{World, condition_of, held, holds_for_a_while, row, says};
 
-/// About two seconds of looks.
+/// Number of checks in about two seconds.
 const A_WHILE: u32 = 80;
 
 /// A tool's marks, and what people call the tool.
@@ -50,7 +50,7 @@ fn tracked() -> [(&'static str, Value, &'static str); 6] {
     ]
 }
 
-/// What a tool's hooks carry; they run at each sync or upgrade in any case.
+/// The marks of a tool's hooks; they run at each sync or upgrade in any case.
 fn hooks() -> [(&'static str, Value); 2] {
     [
         (
@@ -67,7 +67,7 @@ fn hooks() -> [(&'static str, Value); 2] {
     ]
 }
 
-/// A Run that goes as soon as it has ended, but for its marks.
+/// A Run that would be deleted as soon as it has ended, except for its marks.
 async fn create(world: &World, name: &str, mut metadata: Value) -> Run {
     metadata["name"] = json!(name);
     let run = json!({

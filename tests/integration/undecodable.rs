@@ -113,7 +113,7 @@ async fn told(world: &World) {
     assert!(!log.contains("perhaps"), "the log holds what is in it");
 }
 
-/// The object itself says that it can't be read.
+/// Waits until the object itself shows that it can't be read.
 async fn shown(any: &Api<DynamicObject>) {
     eventually("the undecodable Run says so", async || {
         let odd = any.get("odd").await.map_err(|error| error.to_string())?;
@@ -177,7 +177,7 @@ async fn a_deep_workload_is_submitted_and_stops_nobody() {
     }
     let runs = world.service.runs().await;
     assert_eq!(runs.len(), 4);
-    // As it is: what is too deep for the service's tree stands there as the text that it was.
+    // Unchanged: a workload that is too deep for the service's tree is there as the original text.
     let lists = runs
         .iter()
         .find(|run| run["body"]["workload"]["image"] == "example/lists");

@@ -122,7 +122,7 @@ async fn a_deleted_workspace_waits_for_a_run_in_doubt_and_learns_what_became_of_
     assert_eq!(world.service.runs().await.len(), 1);
 }
 
-/// The operator may list Runs and not watch them, so that it knows of none that was made after its start.
+/// The operator may list Runs and not watch them, so that it sees none that was made after its start.
 #[tokio::test]
 async fn a_workspace_waits_for_a_run_that_only_a_live_list_shows() {
     let rules = json!([{
@@ -176,7 +176,7 @@ async fn a_deleted_workspace_waits_for_the_run_of_an_object_that_vanished() {
         .await;
     world.delete_run("train").await;
     world.asked("cancelRun", 1).await;
-    // Somebody loses patience with the Run, but not with its Workspace.
+    // A person removes the Run's finalizer, but not the Workspace's.
     let strip = json!({"metadata": {"finalizers": null}});
     world.patch_run("train", strip).await;
     world.gone("train").await;

@@ -33,7 +33,7 @@ fn strings(value: &Value) -> Vec<String> {
     serde_json::from_value(value.clone()).unwrap()
 }
 
-/// What Prometheus's parser says of each of the expressions.
+/// The result of Prometheus's parser for each of the expressions.
 pub(crate) fn parsed(expressions: &[String]) -> Vec<Value> {
     let lines: Vec<String> = expressions.iter().map(|e| e.replace('\n', " ")).collect();
     let output = tools::run("promql", &[], &(lines.join("\n") + "\n"));

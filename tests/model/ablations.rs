@@ -17,7 +17,7 @@ use crate::state::Budget;
 /// Distinct states after which a rule counts as not missed.
 const ENOUGH: usize = 200_000;
 
-/// Why the model can't miss a rule. Each is missed by tests of `decide`.
+/// Reason for which the model can't detect the removal of a rule. Tests of `decide` detect each.
 fn unseen(rule: Rule) -> Option<&'static str> {
     (rule == Rule::NotFoundApart).then_some(
         "in the model a poll is a minute, so that nothing is asked sooner after it was told so, but for an object that \
@@ -159,7 +159,7 @@ fn scenario(rule: Rule) -> Scenario {
     }
 }
 
-/// The same for what stands outside of `decide`.
+/// The scenario for a guard outside of `decide`.
 fn scenario_of(fence: Fence) -> Scenario {
     use User::{Delete, Recreate};
     match fence {
@@ -254,7 +254,7 @@ fn without_any_one_of_its_rules_the_model_fails() {
     assert!(unmissed.is_empty(), "nothing misses {unmissed:?}");
 }
 
-/// The same small worlds with every rule in force: else a failure would say nothing of the rule.
+/// The same small worlds with every rule in force: else a failure would prove nothing about the rule.
 #[test]
 fn with_all_of_its_rules_the_model_holds_in_each_of_these_worlds() {
     let _alone = alone();

@@ -47,7 +47,7 @@ pub(crate) enum Action {
     LateWrite(usize),
     User(User),
     Turn(Turn),
-    /// The Workspace that is being deleted goes.
+    /// The finalizer of the Workspace that is being deleted is removed.
     WorkspaceGone,
     Run(usize, RunState),
     LoseRun(usize),
@@ -87,7 +87,7 @@ impl Pause {
     }
 }
 
-/// What follows; nothing where the action comes to nothing.
+/// The next state; none where the action has no effect.
 pub(crate) fn take(m: &Model, before: &State, action: Action) -> Option<State> {
     let mut s = before.clone();
     if !apply(m, &mut s, action) {

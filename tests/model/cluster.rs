@@ -1,4 +1,4 @@
-//! The API server: guarded writes, and objects that come and go.
+//! The API server: guarded writes, and the creation and removal of objects.
 
 mod people;
 
@@ -14,7 +14,7 @@ use crate::rules::{Fence, Fences};
 use crate::state::{Ghost, Op, State, View, Write};
 pub(crate) use people::act;
 
-/// Why the API server did nothing.
+/// Reason for which the API server did nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Refused {
     Conflict,
@@ -22,7 +22,7 @@ pub(crate) enum Refused {
     Invalid,
 }
 
-/// Carries out a write of the operator. Returns what stands then, nothing of an object that is gone.
+/// Carries out a write of the operator. Returns the object after it, none if it no longer exists.
 pub(crate) fn execute(
     s: &mut State,
     fences: Fences,
@@ -47,7 +47,7 @@ pub(crate) fn execute(
         Op::Status(status) => {
             properties::status_written(s, &old, status);
             if !status.phase.is_some_and(Phase::terminal) && doubts_the_end(s, write) {
-                // It goes on by the word of one that knew better than the intent.
+                // It acts on the word of a process that knew better than the intent.
                 s.ghost(old.uid).kept = false;
             }
             run.status = Some((**status).clone());
@@ -118,7 +118,7 @@ fn intent_written(s: &mut State, old: &Object, sender: u8, text: &str) {
     }
 }
 
-/// The object stands so now; without a finalizer one that is being deleted is gone.
+/// Stores the object; one that is being deleted and has no finalizer is removed.
 pub(crate) fn put(s: &mut State, name: usize, run: Run) -> Option<Arc<Object>> {
     let old = s.live[name].clone()?;
     s.version += 1;
@@ -158,7 +158,8 @@ fn gone(s: &mut State, name: usize) {
     properties::nothing_left(s, object.uid);
 }
 
-/// Of an object that went by force, its run is owed to be cancelled as long as a process lives that knows it.
+/// After an object was removed by force, its run is owed a cancellation as long as a process lives that knows
+/// it.
 pub(crate) fn owed(s: &mut State, uid: u8) {
     let knows = s.procs.iter().flatten().any(|p| {
         let entry = p.entries.iter().find(|e| e.uid == uid && e.held());
@@ -178,7 +179,7 @@ pub(crate) fn create(s: &mut State, name: usize, run: Run) {
     create_born(s, name, run, s.now);
 }
 
-/// The same, of an object that was born at this second.
+/// The same, with this second as the time of creation.
 pub(crate) fn create_born(s: &mut State, name: usize, mut run: Run, born: i64) {
     s.ghosts.push(Ghost::default());
     let uid = u8::try_from(s.ghosts.len()).unwrap();

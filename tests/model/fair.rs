@@ -1,4 +1,4 @@
-//! The way to rest: the faults have ended, one process is left, and whatever is due is done in turn.
+//! The way to rest: the faults have ended, one process is left, and everything that is due is done in turn.
 
 mod begin;
 mod rest;
@@ -17,13 +17,13 @@ use crate::state::{Fair, RunState, State, Wake};
 use begin::begin;
 use rest::at_rest;
 
-/// Steps in which an object comes to rest, is deleted and goes.
+/// Steps in which an object comes to rest, is deleted and is removed.
 const BOUND: usize = 300;
 
-/// What goes wrong on the way from a state to rest, if anything does, and how long it is.
+/// The violation on the way from a state to rest, if there is one, and the length of the way.
 type Known = (Option<Broken>, usize);
 
-/// Of which states the way to rest is known.
+/// The states whose way to rest is known.
 pub(crate) struct Ways {
     known: Vec<Mutex<HashMap<u64, Known>>>,
     longest: AtomicUsize,
@@ -49,12 +49,12 @@ impl Ways {
         &self.known[usize::try_from(print % 64).unwrap()]
     }
 
-    /// The longest way that was gone.
+    /// The length of the longest way.
     pub(crate) fn longest(&self) -> usize {
         self.longest.load(Ordering::Relaxed)
     }
 
-    /// What goes wrong on the way to rest from here.
+    /// The violation on the way to rest from here, if there is one.
     pub(crate) fn ends(&self, m: &Model, from: &State) -> Option<Broken> {
         let mut passed = Vec::new();
         let mut s = begin(from);
@@ -135,7 +135,7 @@ fn step(m: &Model, before: &State) -> Way {
     }
 }
 
-/// The looks in a row that came to nothing.
+/// The consecutive reconciles without an effect.
 fn idle(s: &mut State) -> Option<&mut u8> {
     let (Fair::Held(n) | Fair::Alone(n) | Fair::Deleted(n) | Fair::Orphaned(n)) =
         s.fair.as_mut()?;

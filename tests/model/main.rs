@@ -1,10 +1,10 @@
-//! Every state that faults, people and two processes can lead to, each decided by the very `decide` that
+//! Every state that faults, people and two processes can lead to, each decided by the same `decide` that
 //! ships (docs/reliability.md).
 //!
-//! The world keeps to the assumptions of docs/limits.md and to no more: what may go wrong in it stands in
-//! `scenarios`, what must never happen in `properties`. It is enumerated by stateright; that an object comes to its
-//! end is seen by going the way there from each state (`fair`). `RUN_OPERATOR_PROVE=full` has larger budgets,
-//! `RUN_OPERATOR_SCENARIO` names the one that is looked at alone.
+//! The world keeps to the assumptions of docs/limits.md and to no more: the possible faults are in
+//! `scenarios`, the properties in `properties`. It is enumerated by stateright. Each state's way to an end of
+//! the object is followed in `fair`. `RUN_OPERATOR_PROVE=full` has larger budgets, `RUN_OPERATOR_SCENARIO`
+//! names the only scenario to search.
 
 #![allow(
     clippy::unwrap_used,
@@ -37,13 +37,13 @@ use rules::Fences;
 /// Rules are taken away from the whole process: one test at a time.
 static ALONE: Mutex<()> = Mutex::new(());
 
-/// As many as there are cores where the tests are run for every change.
+/// Number of threads: the cores of the machine that runs the tests for every change.
 const THREADS: usize = 2;
 
-/// States of a scenario that are looked at for every change, at most, repeated ones included. More of the largest
-/// scenarios is for `RUN_OPERATOR_PROVE=full`.
+/// Maximum number of states of a scenario that are searched for every change, repeated ones included. More of
+/// the largest scenarios is for `RUN_OPERATOR_PROVE=full`.
 const FOR_A_CHANGE: usize = 400_000;
-/// And in full, where budgets are larger too: some minutes and gigabytes for each scenario.
+/// The same in full, where budgets are larger too: some minutes and gigabytes for each scenario.
 const IN_FULL: usize = 10_000_000;
 
 fn asked(variable: &str) -> String {

@@ -48,7 +48,7 @@ impl stateright::Model for Model {
     }
 }
 
-/// What was found in one scenario.
+/// The result of one scenario.
 pub(crate) struct Found {
     /// Distinct states.
     pub(crate) states: usize,
@@ -61,11 +61,11 @@ pub(crate) struct Found {
     pub(crate) violation: Option<Violation>,
 }
 
-/// What went wrong, and how it came to that.
+/// A violation, and the actions that led to it.
 pub(crate) struct Violation {
     pub(crate) what: Broken,
     pub(crate) trace: Vec<String>,
-    /// What happened up to there; the way to rest not counted.
+    /// The number of actions up to there, without the way to rest.
     pub(crate) length: usize,
 }
 

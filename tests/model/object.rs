@@ -1,4 +1,4 @@
-//! What is stored and what is remembered, with a mark by which two of them are the same.
+//! Stored objects and a process's memory, with a mark by which two of them are equal.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, LazyLock};
@@ -97,7 +97,7 @@ impl Object {
         IntentRecord::read(text.map(String::as_str), &uid(self.uid))
     }
 
-    /// What decides which of two is the elder.
+    /// Key of the order of age of two objects.
     pub(crate) fn born(&self) -> (Option<&Time>, u8) {
         (self.run.metadata.creation_timestamp.as_ref(), self.uid)
     }
@@ -121,7 +121,7 @@ impl Object {
     }
 }
 
-/// What one process remembers of one object.
+/// One process's memory of one object.
 #[derive(Clone, Debug)]
 pub(crate) struct Remembered {
     memory: Arc<Memory>,
@@ -171,7 +171,7 @@ impl Remembers for Remembered {
     }
 }
 
-/// What a process needs to learn something of an object.
+/// The context that a process needs for an observation of an object.
 pub(crate) fn learning<T>(
     number: u8,
     session: u64,
@@ -208,7 +208,7 @@ pub(crate) const MOVED: u8 = 3;
 
 pub(crate) const OTHER_URL: &str = "https://elsewhere.example.com/api/v1";
 
-/// The place that a verified token stands for.
+/// The place of a verified token.
 pub(crate) fn place(identity: u8, workspace: u8) -> ResolvedWorkspace {
     ResolvedWorkspace {
         kind: WorkspaceKind::Workspace,

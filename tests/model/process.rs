@@ -1,5 +1,5 @@
-//! A process of the operator, as `src/controller` runs it round `decide`: what it reads is its watch's view or
-//! its own last write; what it remembers is gone with it; a call is one at a time.
+//! A process of the operator, as `src/controller` runs it round `decide`: it reads its watch's view or its
+//! own last write; its memory is lost with it; it makes one call at a time.
 
 mod calls;
 mod sight;
@@ -28,7 +28,7 @@ pub(crate) use sight::{event, watch};
 pub(crate) use workspace::{leave, may_leave, verify};
 pub(crate) use writes::step;
 
-/// What becomes of a write to the API server.
+/// The fate of a write to the API server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Fate {
     Done,
@@ -40,7 +40,7 @@ pub(crate) enum Fate {
 
 /// The pace of whatever waits for a regular look.
 const POLL: Duration = Duration::from_mins(1);
-/// How often a vanished object is looked at.
+/// Interval of reconciling a vanished object.
 const PAUSE: i64 = 5;
 
 impl Proc {
@@ -101,7 +101,7 @@ impl Proc {
     }
 }
 
-/// Asks policy about one entry; nothing where there is nothing to look at.
+/// Calls policy for one entry; none where there is nothing to reconcile.
 fn ask(s: &State, slot: usize, number: u8) -> Option<(Arc<Object>, Decision)> {
     let proc = s.procs[slot].as_ref()?;
     let entry = proc.entries.iter().find(|e| e.uid == number)?;
@@ -135,7 +135,7 @@ fn ask(s: &State, slot: usize, number: u8) -> Option<(Arc<Object>, Decision)> {
     Some((object, decision))
 }
 
-/// The status that is to be written, if it differs from what stands.
+/// The status to be written, if it differs from the stored one.
 fn news(object: &Object, decision: &Decision, vanished: bool) -> Option<RunStatus> {
     let status = decision.status.as_ref().filter(|_| !vanished)?;
     (object.run.status.as_ref() != Some(status)).then(|| status.clone())
@@ -192,13 +192,13 @@ pub(crate) fn look(s: &mut State, slot: usize, number: u8) {
     }
 }
 
-/// It knows of a submission itself and has seen no end: it believes no intent that speaks of one.
+/// True if it knows of a submission itself and has seen no end: it believes no intent that records one.
 fn knows_better(entry: &Entry) -> bool {
     let memory = &entry.run.memory;
     !memory.ended && (memory.run_id.is_some() || memory.submission.epoch > 0)
 }
 
-/// Whether the sender of a write knows better, or did as far as anybody can tell.
+/// True if the sender of a write knows better, or did as far as the model can determine.
 pub(crate) fn doubts_the_end(s: &State, write: &Write) -> bool {
     let proc = s.procs.iter().flatten().find(|p| p.number == write.sender);
     let mut entries = proc.iter().flat_map(|p| &p.entries);
@@ -219,7 +219,7 @@ pub(crate) fn look_all(s: &mut State, slot: usize) {
     }
 }
 
-/// A process starts: it knows nothing.
+/// Starts a process, with an empty memory.
 pub(crate) fn start(s: &mut State, slot: usize) {
     s.started += 1;
     s.procs[slot] = Some(Proc {
@@ -270,7 +270,7 @@ pub(crate) fn tick(s: &mut State, to: i64) {
     }
 }
 
-/// What is done next, for people.
+/// The next step, for people.
 pub(crate) fn plan(s: &State, slot: usize, number: u8) -> String {
     let Some((object, decision)) = ask(s, slot, number) else {
         return "nothing".into();

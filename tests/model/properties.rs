@@ -1,4 +1,4 @@
-//! What must never happen, judged by what is true and not by what the operator believes.
+//! Properties of every state, judged by what is true and not by what the operator believes.
 
 mod rest;
 mod sending;
@@ -108,7 +108,7 @@ fn may_come_of(s: &State, wanted: impl Fn(&Packet) -> bool) -> bool {
             .any(|c| !service::known(s, c))
 }
 
-/// Whether nothing may be left of this object that lives, or the design lets it go all the same.
+/// True if nothing of this object is live at the service, or the design releases the object all the same.
 pub(crate) fn settled(s: &State, uid: u8) -> bool {
     let ghost = &s.ghosts[usize::from(uid) - 1];
     if ghost.orphaned || ghost.misled {
@@ -126,7 +126,7 @@ pub(crate) fn settled(s: &State, uid: u8) -> bool {
         })
 }
 
-/// The finalizer of this object goes.
+/// The finalizer of this object is removed.
 pub(crate) fn released(s: &mut State, object: &Object) {
     let uid = object.uid;
     let orphan = object.run.spec.deletion_policy() == DeletionPolicy::Orphan;
@@ -139,7 +139,7 @@ pub(crate) fn released(s: &mut State, object: &Object) {
     }
 }
 
-/// An object is gone, or a run was made.
+/// An object was removed, or a run was made.
 pub(crate) fn nothing_left(s: &mut State, uid: u8) {
     let ghost = s.ghost(uid).clone();
     if ghost.gone && !ghost.forced && !settled(s, uid) {
@@ -147,7 +147,7 @@ pub(crate) fn nothing_left(s: &mut State, uid: u8) {
     }
 }
 
-/// A Workspace goes that was deleted.
+/// A deleted Workspace is removed.
 pub(crate) fn outlived(s: &mut State) {
     let moved = s.world.workspace == Some(MOVED);
     let needs = |o: &Object| {
@@ -171,7 +171,7 @@ pub(crate) fn heard(s: &mut State, uid: u8, process: u8, answer: &Result<RunView
     ghost.unreadable = if violation { ghost.unreadable + 1 } else { 0 };
     let ends = answer.as_ref().is_err_and(|failure| {
         let hopeless = failure.http_status == Some(500) && failure.retryable == Some(false);
-        // Nobody but this process ever asked, and nobody else can have.
+        // Only this process ever sent the request, and no other can have.
         let lone = ghost.first && ghost.owners == 1 << process;
         let works = failure.code.as_deref() == Some("idempotency_in_progress");
         let conflict = failure.http_status == Some(409) && !works;

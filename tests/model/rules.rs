@@ -1,5 +1,5 @@
-//! What the operator leans on outside of `decide`: how its writes are guarded, what it reads, what it
-//! calls with. Each can be taken away.
+//! Guards that the operator depends on outside of `decide`: the preconditions of its writes, its reads, the
+//! token of its calls. Each can be removed.
 
 macro_rules! fences {
     ($($(#[doc = $says:literal])+ $name:ident,)+) => {
@@ -36,7 +36,7 @@ fences! {
     Session,
 }
 
-/// The fences that stand.
+/// The guards in force.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Fences(pub(crate) Option<Fence>);
 

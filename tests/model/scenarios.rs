@@ -1,4 +1,4 @@
-//! What may happen, and how often: each scenario bounds its own part of the world.
+//! The possible actions and their number: each scenario bounds its own part of the world.
 
 mod faults;
 mod people;
@@ -6,7 +6,7 @@ mod people;
 use crate::service::Answer;
 use crate::state::{Budget, State, World};
 
-/// What a person does to the first object.
+/// An action of a person on the first object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum User {
     Delete,
@@ -31,13 +31,13 @@ pub(crate) enum User {
     ForgePlace,
     ForgeName,
     ForgeKey,
-    /// An end that says that a run of somebody else was not found.
+    /// An end with the outcome that someone else's run was not found.
     ForgeEnd,
-    /// Creates an object by the name of one that is gone.
+    /// Creates an object by the name of one that was removed.
     Recreate,
-    /// Creates another object beside the first.
+    /// Creates another object in addition to the first.
     Second,
-    /// The same, of one that goes first by its birth although it comes later.
+    /// The same, with a time of creation before the other's although it is created later.
     Elder,
     /// A copy of the object by another name, as a restored backup makes it.
     Copy {
@@ -45,7 +45,7 @@ pub(crate) enum User {
     },
 }
 
-/// What happens to token, Workspace and namespace.
+/// An action on token, Workspace or namespace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Turn {
     Expire,
@@ -53,7 +53,7 @@ pub(crate) enum Turn {
     RotateToOther,
     WorkspaceGoes,
     WorkspaceComes,
-    /// It is deleted, and goes when no Run needs it.
+    /// It is deleted, and removed when no Run needs it.
     WorkspaceLeaves,
     /// It is created again at another base URL.
     WorkspaceMoves,
@@ -75,7 +75,7 @@ pub(crate) struct Scenario {
     pub(crate) budget: Budget,
     pub(crate) users: &'static [User],
     pub(crate) turns: &'static [Turn],
-    /// The answers that go wrong, beside those that are lost.
+    /// Wrong answers, in addition to lost ones.
     pub(crate) answers: &'static [Answer],
     /// Requests may be lost, late or doubled.
     pub(crate) network: bool,
@@ -87,7 +87,7 @@ pub(crate) struct Scenario {
     pub(crate) loses: bool,
 }
 
-/// Nothing goes wrong, and nobody does anything.
+/// No fault, and no action of a person.
 pub(crate) const NONE: Budget = Budget {
     calls: 0,
     writes: 0,
@@ -104,7 +104,7 @@ pub(crate) const NONE: Budget = Budget {
     one_word: false,
 };
 
-/// The smallest part of the world, in which nothing happens by itself.
+/// The smallest part of the world, without any event from outside.
 pub(crate) const QUIET: Scenario = Scenario {
     name: "quiet",
     spec: serde_json::Value::Null,

@@ -5,7 +5,7 @@ use run_operator::decide::response::answer::{Failure, FailureKind, RunView};
 use crate::properties;
 use crate::state::{Call, Home, Key, Packet, RunState, ServiceRun, State};
 
-/// How a request is answered, where it is not simply served.
+/// The answer to a request that is not simply served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Answer {
     /// 401.
@@ -32,7 +32,7 @@ pub(crate) enum Answer {
     OtherRun,
     /// The cancel is accepted, and nothing comes of it.
     Ignored,
-    /// The caller gives up in the middle, and keeps no word of it; the request is on its way.
+    /// The caller gives up in the middle, and gets no part of the answer; the request is on its way.
     GivenUp,
 }
 
@@ -57,7 +57,7 @@ fn problem(status: u16, code: &str) -> Failure {
 }
 
 impl Answer {
-    /// Whether the request is carried out first.
+    /// True if the request is carried out first.
     pub(crate) fn done(self) -> bool {
         match self {
             Self::Unavailable { done } | Self::Hopeless { done } | Self::Bare { done } => done,
@@ -132,7 +132,7 @@ fn slot(s: &State, packet: &Packet) -> Option<usize> {
     s.service.keys.iter().position(is)
 }
 
-/// Whether a create would find the run of its key.
+/// True if a create would find the run of its key.
 pub(crate) fn known(s: &State, packet: &Packet) -> bool {
     let slot = slot(s, packet).and_then(|slot| s.service.keys.get(slot));
     slot.is_some_and(|key| key.run.is_some())
@@ -162,7 +162,7 @@ pub(crate) fn serve(s: &mut State, packet: &Packet) -> Result<RunView, Failure> 
         Call::Create { key, bytes } => create(s, packet, key, *bytes),
         Call::Get(run) => {
             let answer = view(s, *run);
-            // What nobody hears counts for nothing.
+            // An answer without a receiver does not count.
             if packet.caller.is_some() {
                 looked(s, packet.uid, *run, &answer);
             }
@@ -173,7 +173,7 @@ pub(crate) fn serve(s: &mut State, packet: &Packet) -> Result<RunView, Failure> 
             if view(s, *run).is_err() {
                 denied(s, packet.uid);
             } else {
-                // An acceptance that nobody hears begins no patience.
+                // An acceptance without a receiver starts no waiting time.
                 let heard = packet.caller.is_some();
                 let run = &mut s.service.runs[*run];
                 let begins = run.state() == RunState::Running;
@@ -278,7 +278,7 @@ pub(crate) fn forget(s: &mut State) {
     s.calls.retain(|c| !matches!(c.call, Call::Create { .. }));
 }
 
-/// Whether the key of a create has a place in the table.
+/// True if the key of a create has a place in the table.
 pub(crate) fn taken(s: &State, packet: &Packet) -> bool {
     slot(s, packet).is_some()
 }
@@ -295,7 +295,7 @@ pub(crate) fn ignored(s: &mut State, packet: &Packet) -> Result<RunView, Failure
     view(s, run)
 }
 
-/// What an answer that is no true one says all the same: the design lets go by it.
+/// Records the denial in an answer that is not true: the design releases the object because of it.
 pub(crate) fn told(s: &mut State, packet: &Packet, answer: &Result<RunView, Failure>) {
     let denies = matches!(answer, Err(f) if f.http_status == Some(404));
     match packet.call {

@@ -30,27 +30,28 @@ pub(crate) struct State {
     pub(crate) service: Service,
     /// Requests to the service that are on their way.
     pub(crate) calls: Vec<Packet>,
-    /// Writes to the API server that nobody waits for any more.
+    /// Writes to the API server whose sender no longer waits.
     pub(crate) writes: Vec<Write>,
     pub(crate) world: World,
     pub(crate) left: Budget,
-    /// What is known of each object to nobody but the model, by uid.
+    /// Facts about each object that only the model knows, by uid.
     pub(crate) ghosts: Vec<Ghost>,
     /// The faults have ended: the way to rest, see `fair`.
     pub(crate) fair: Option<Fair>,
     pub(crate) broken: Option<Broken>,
 }
 
-/// How far the way to rest has come.
+/// The stage on the way to rest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Fair {
-    /// First submissions are still held. Counts, as the others do, the looks in a row that came to nothing.
+    /// First submissions are still held. Counts, as the others do, the consecutive reconciles without an
+    /// effect.
     Held(u8),
-    /// Nobody but the operator does anything.
+    /// Only the operator acts.
     Alone(u8),
     /// The object, at rest, was deleted.
     Deleted(u8),
-    /// It says what it waits for, and was told to leave its run.
+    /// It shows what it waits for, and was set to leave its run.
     Orphaned(u8),
 }
 
@@ -67,14 +68,14 @@ pub(crate) struct Write {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Op {
     Status(Box<RunStatus>),
-    /// The annotation's text, and whether the finalizer goes along.
+    /// The annotation's text, and whether the finalizer is written with it.
     Intent(String, bool),
     /// The annotation's text, if it is changed.
     Release(Option<String>),
     Delete,
 }
 
-/// What the operator has no hand in.
+/// Facts outside of the operator's control.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct World {
     /// Every token that ever was; the Secret holds the last.
@@ -83,7 +84,7 @@ pub(crate) struct World {
     pub(crate) workspace: Option<u8>,
     /// First submissions are held: the service's version is not accepted.
     pub(crate) holds: bool,
-    /// The Workspace is being deleted, and goes when no Run needs it.
+    /// The Workspace is being deleted, and removed when no Run needs it.
     pub(crate) leaving: bool,
     /// The namespace may use the Workspace.
     pub(crate) allowed: bool,
@@ -95,7 +96,7 @@ pub(crate) struct Token {
     pub(crate) valid: bool,
 }
 
-/// What may happen still.
+/// The remaining budget of actions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Budget {
     /// Requests to the service that go wrong.
@@ -109,55 +110,56 @@ pub(crate) struct Budget {
     pub(crate) users: u8,
     /// Things that happen to the token and the Workspace.
     pub(crate) turns: u8,
-    /// Changes of the run at the service that nobody asked for.
+    /// Changes of the run at the service that no request caused.
     pub(crate) runs: u8,
     pub(crate) events: u8,
     pub(crate) moments: u8,
     pub(crate) minutes: u8,
     pub(crate) patience: u8,
     pub(crate) days: u8,
-    /// The service has one word for a key that is in use by a request under way and one that was used for another.
+    /// The service has the same code for a key whose request is in progress and for one that was used for
+    /// another request.
     pub(crate) one_word: bool,
 }
 
-/// What the model alone knows of an object.
+/// Facts about an object that only the model knows.
 #[allow(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Ghost {
     pub(crate) gone: bool,
     /// Somebody took finalizer and intent off, or the object.
     pub(crate) forced: bool,
-    /// A living process knows its run, and it is gone by force.
+    /// A living process knows its run, and it was removed by force.
     pub(crate) owed: bool,
     pub(crate) orphaned: bool,
     pub(crate) deleted: Option<i64>,
     /// Processes that wrote an intent into it: a bit each.
     pub(crate) owners: u16,
     pub(crate) run_id: Option<String>,
-    /// Since its deletion a cancel said that there is no such run.
+    /// Since its deletion a cancel was answered with not found.
     pub(crate) cancel_denied: bool,
-    /// A GET after that said so too.
+    /// A GET after that was answered in the same way.
     pub(crate) both_denied: bool,
-    /// When GETs said that there is no such run.
+    /// Times of the GETs that were answered with not found.
     pub(crate) denials: Vec<i64>,
-    /// When a GET last showed the run cancelling.
+    /// Time of the last GET that showed the run cancelling.
     pub(crate) cancelling: Option<i64>,
     pub(crate) posted: bool,
     /// A mark of the place that the operator last wrote into the intent.
     pub(crate) pinned: Option<u64>,
     /// The latest POST was the first of all, under the first intent.
     pub(crate) first: bool,
-    /// What the intent of the latest POST named as the retry.
+    /// The retry in the intent of the latest POST.
     pub(crate) retried: Option<String>,
-    /// Answers in a row, heard by one process, that could not be read.
+    /// Consecutive answers to one process that could not be read.
     pub(crate) unreadable: u8,
-    /// The process that heard an answer that ends the submission under this epoch.
+    /// The process that got an answer that ends the submission under this epoch.
     pub(crate) answered: Option<u8>,
-    /// The operator kept the end in the intent, and let go.
+    /// The operator kept the end in the intent, and removed the finalizer.
     pub(crate) kept: bool,
     /// Somebody wrote an end into the intent.
     pub(crate) forged: bool,
-    /// A process read that end which knows nothing better (docs/limits.md).
+    /// A process without better knowledge read that end (docs/limits.md).
     pub(crate) misled: bool,
 }
 

@@ -12,7 +12,7 @@ static DOCUMENT: LazyLock<Document> = LazyLock::new(|| {
     Document::of(serde_saphyr::from_str(text).unwrap())
 });
 
-/// Where a parameter stands in a request.
+/// The place of a parameter in a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Place {
     Header,
@@ -42,7 +42,7 @@ pub(crate) struct Operation {
     /// In capitals.
     pub(crate) method: String,
     pub(crate) template: String,
-    /// No token goes along.
+    /// No token is sent.
     pub(crate) public: bool,
     pub(crate) parameters: Vec<Parameter>,
     /// None where no body is known.
@@ -113,7 +113,7 @@ fn read(document: &Value, method: &str, template: &str, operation: &Value) -> Op
     }
 }
 
-/// Media types and what is said of each.
+/// Media types with the description of each.
 fn contents(of: &Value) -> impl Iterator<Item = (String, &Value)> {
     let contents = of["content"].as_object().into_iter().flatten();
     contents.map(|(kind, content)| (kind.clone(), content))

@@ -8,10 +8,10 @@ use serde::Deserialize;
 use super::document::Document;
 use super::request::Request;
 
-/// What a record comes to.
+/// The result of checking a record.
 #[derive(Debug, Default)]
 pub(crate) struct Record {
-    /// How many requests it holds.
+    /// Number of its requests.
     pub(crate) requests: usize,
     /// The document's names of the operations among them.
     pub(crate) operations: BTreeSet<String>,

@@ -12,7 +12,7 @@ use super::schema::Schema;
 /// The part of the base URL that the document's paths follow.
 const BASE: &str = "/api/v1";
 
-/// What HTTP itself needs; the document doesn't list it.
+/// Headers that HTTP itself needs; the document doesn't list them.
 const TRANSPORT: [&str; 5] = [
     "accept",
     "accept-encoding",
@@ -57,7 +57,7 @@ impl Request {
             .ok_or_else(|| format!("{} is not declared for {template}", self.method))
     }
 
-    /// Where it differs from the document; nothing when it keeps to it.
+    /// The differences from the document; none when it conforms.
     pub(crate) fn violations(&self, document: &Document) -> Vec<String> {
         match self.operation(document) {
             Err(why) => vec![why],
@@ -166,13 +166,13 @@ impl Request {
     }
 }
 
-/// Whether a text is a JSON object that nests too deep for a tree only.
+/// True if a text is a JSON object whose only fault is that it is nested too deeply for a tree.
 fn is_deep_json(text: &str) -> bool {
     let members: Result<BTreeMap<String, &RawValue>, _> = serde_json::from_str(text);
     members.is_ok() && text.matches(['[', '{']).count() > 127
 }
 
-/// The values of a template's parameters, as they stand in a path; none when the path is another one.
+/// The values of a template's parameters, as they are in a path; none when the path is another one.
 fn parameters_of<'a>(template: &'a str, path: &'a str) -> Option<BTreeMap<&'a str, &'a str>> {
     let mut values = BTreeMap::new();
     let (mut templates, mut segments) = (template.split('/'), path.split('/'));
@@ -193,7 +193,7 @@ fn parameters_of<'a>(template: &'a str, path: &'a str) -> Option<BTreeMap<&'a st
     }
 }
 
-/// What stands percent-encoded in a path or query. Everything reserved must be encoded.
+/// Decodes a percent-encoded part of a path or query. Everything reserved must be encoded.
 fn decoded(value: &str) -> Result<String, String> {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~%".contains(&byte);
     if !value.bytes().all(plain) {

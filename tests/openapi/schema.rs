@@ -26,7 +26,7 @@ impl Schema {
         Self { schemas, index }
     }
 
-    /// Where a value differs from it: the place in the value, and what is wrong there.
+    /// The differences of a value from it: the place in the value, and the fault there.
     pub(crate) fn differences(&self, value: &Value) -> Vec<String> {
         match self.schemas.validate(value, self.index) {
             Ok(()) => Vec::new(),

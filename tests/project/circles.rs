@@ -6,7 +6,7 @@ use crate::{files, layers::module_of, paths};
 
 /// A file's module.
 type Module = Vec<String>;
-/// Who imports whom, with one place as an example.
+/// The imports from each module, with one place of each as an example.
 type Edges = BTreeMap<Module, BTreeMap<Module, String>>;
 
 /// The imports between the files of `src`. A name that a module only gives out counts as import of where it is
@@ -72,7 +72,7 @@ fn defined_in(
     }
 }
 
-/// The imports between what stands in the folder of this module.
+/// The imports between the members of this module's folder.
 fn between(edges: &Edges, folder: &[String]) -> Edges {
     let within = |module: &Module| {
         let inside = module.len() > folder.len() && module.starts_with(folder);
@@ -92,7 +92,8 @@ fn between(edges: &Edges, folder: &[String]) -> Edges {
     found
 }
 
-/// One circle as a list of places, if there is one: what nobody imports is taken away until nothing changes.
+/// One circle as a list of places, if there is one: modules that none imports are removed until nothing
+/// changes.
 fn circle(edges: &Edges) -> Vec<String> {
     let mut left = edges.clone();
     loop {

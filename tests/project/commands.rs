@@ -15,7 +15,7 @@ const SHARED: [&str; 6] = [
 
 /// The resources that the `kubectl … delete` commands of a text name without their group.
 fn ungrouped(text: &str) -> Vec<String> {
-    // A command goes on in the next line of a paragraph.
+    // A command continues in the next line of a paragraph.
     let text = text.replace("\n  ", " ").replace("\n#", " ");
     let mut found = Vec::new();
     for line in text.lines() {
@@ -37,7 +37,7 @@ fn ungrouped(text: &str) -> Vec<String> {
     found
 }
 
-/// What is deleted: the first word that belongs to no flag.
+/// The resources to delete: the first word that belongs to no flag.
 fn resources<'a>(mut words: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     loop {
         match words.next()? {

@@ -1,8 +1,8 @@
 //! `docs/conformance.md`: a row for every rule of `docs/service.md` and every promise of `docs/design.md`,
 //! with the tests that prove it.
 //!
-//! A row is a bullet with the id in bold and the sentence; below it stand the tests, one a line, or a line
-//! that begins with `No test:` and says plainly why.
+//! A row is a bullet with the id in bold and the sentence. Below it are the tests, one a line, or a line that
+//! begins with `No test:` and gives the reason.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
@@ -74,7 +74,7 @@ fn ids(text: &str) -> Vec<String> {
         .collect()
 }
 
-/// What a row lacks.
+/// The faults of a row.
 fn lacks(id: &str, row: &Row, exists: impl Fn(&str) -> bool) -> Vec<String> {
     let mut lacks = Vec::new();
     for (line, test) in &row.tests {
@@ -99,7 +99,7 @@ fn lacks(id: &str, row: &Row, exists: impl Fn(&str) -> bool) -> Vec<String> {
     lacks
 }
 
-/// Where a test of that name stands, if it was moved.
+/// The present path of a test of that name, if it was moved.
 fn hint(test: &str) -> String {
     let suite = test.split("::").next().unwrap_or_default();
     if !TESTS.contains_key(suite) {

@@ -6,13 +6,13 @@ use rstest::rstest;
 
 use crate::{files, paths, tokens};
 
-/// What a layer must not name, and why. A path is forbidden with all that is below it.
+/// Names that a layer must not use, and why. A path is forbidden with everything below it.
 struct Layer {
     /// Its folder or file below the repository.
     at: &'static str,
     /// Paths from the root.
     roots: &'static [&'static [&'static str]],
-    /// Paths that are forbidden wherever they stand, as in `Timestamp::now`.
+    /// Paths that are forbidden in any position, as in `Timestamp::now`.
     tails: &'static [&'static str],
     /// Keywords.
     words: &'static [&'static str],
@@ -96,7 +96,7 @@ const REFERENCE_SERVICE: Layer = Layer {
     words: &[],
 };
 
-/// What is forbidden in a file: one line each.
+/// The violations in a file: one line each.
 fn violations(layer: &Layer, file: &str, source: &str) -> Vec<String> {
     let module = module_of(file);
     let mut found = Vec::new();

@@ -1,4 +1,4 @@
-//! Argo CD wants every script whole: what two kinds share stands in both, and must not drift apart.
+//! Argo CD needs every script whole: the parts that two kinds share are in both scripts, and must not differ.
 
 use std::path::Path;
 

@@ -8,21 +8,22 @@ use syn::visit::{self, Visit};
 
 use crate::tokens::{self, Token};
 
-/// A path's segments, and the line that it stands in. A path inside the crate begins with `crate`.
+/// A path's segments, and its line. A path inside the crate begins with `crate`.
 pub(crate) type Path = (usize, Vec<String>);
 
-/// What a file names.
+/// The names in a file.
 #[derive(Debug, Default)]
 pub(crate) struct Named {
     /// Every path but those of `pub use`.
     pub(crate) paths: Vec<Path>,
-    /// What `pub use` gives out: the name, and what it stands for.
+    /// The names that `pub use` exports, each with its path.
     pub(crate) exports: Vec<(String, Vec<String>)>,
     /// The files that it declares as modules.
     pub(crate) modules: Vec<String>,
 }
 
-/// Reads a file whose own module is `module`; `tests` says whether what is compiled for tests alone counts.
+/// Reads a file whose own module is `module`; `tests` decides whether code that is compiled only for tests
+/// counts.
 pub(crate) fn named(source: &str, module: &[String], tests: bool) -> Named {
     let file = syn::parse_file(source).expect("the source can be parsed");
     let mut reader = Reader {
@@ -39,13 +40,13 @@ pub(crate) fn named(source: &str, module: &[String], tests: bool) -> Named {
 struct Reader {
     module: Vec<String>,
     tests: bool,
-    /// What the names that are imported or declared stand for.
+    /// The paths of the names that are imported or declared.
     aliases: BTreeMap<String, Vec<String>>,
     named: Named,
 }
 
 impl Reader {
-    /// Takes in the modules and imports of a file or an inline module, wherever in it they stand.
+    /// Adds the modules and imports of a file or an inline module, wherever they are in it.
     fn declare(&mut self, items: &[syn::Item]) {
         for item in items {
             match item {
@@ -129,7 +130,7 @@ impl<'ast> Visit<'ast> for Reader {
         let public = !matches!(item.vis, syn::Visibility::Inherited);
         let line = item.use_token.span.start().line;
         for (name, path) in leaves(&item.tree) {
-            // By what it stands for: a module that the file declares, say.
+            // Resolved by its path: a module that the file declares, for example.
             let first = path
                 .first()
                 .filter(|first| **first != name || path.len() > 1);

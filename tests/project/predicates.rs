@@ -1,5 +1,5 @@
-//! Each rule of policy stands in one predicate that is named by what it says: policy reads as sentences, and the switch
-//! that takes a rule away for the proofs is inside of them.
+//! Each rule of policy is in one predicate that is named by its meaning: policy reads as sentences, and the
+//! switch that removes a rule for the proofs is inside of them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,7 +15,7 @@ const SWITCH: &str = "src/decide/invariants.rs";
 #[derive(Debug)]
 struct Predicate {
     name: String,
-    /// Its docstring says something beside the rules' names, and names them.
+    /// True if its docstring names the rules and has more than their names.
     documented: bool,
     answers_yes_or_no: bool,
     rules: BTreeSet<String>,
@@ -105,7 +105,7 @@ fn docs(attributes: &[syn::Attribute]) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
-/// What is wrong with a predicate.
+/// The fault of a predicate.
 fn wrong(predicate: &Predicate) -> Option<&'static str> {
     if predicate.rules.len() > 1 {
         Some("asks for several rules; give each a predicate")

@@ -1,4 +1,4 @@
-//! What stands in the files: links that lead somewhere, and nothing of the machine they were written on.
+//! Checks of the files' text: links lead somewhere, and nothing names the machine they were written on.
 
 use std::collections::BTreeSet;
 use std::path::{Component, Path, PathBuf};
@@ -115,7 +115,7 @@ fn every_dependency_comes_from_the_public_registry() {
     assert!(others.is_empty(), "{others:?}");
 }
 
-/// A heading as a link names it: lower case, spaces as hyphens, other marks gone.
+/// A heading as a link names it: lower case, spaces as hyphens, other marks removed.
 fn anchor(heading: &str) -> String {
     let text = heading.trim_start_matches('#').trim().to_lowercase();
     text.chars()

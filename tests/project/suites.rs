@@ -1,4 +1,4 @@
-//! Which tests there are: `suite::module::name`, as `cargo test --test suite` lists them. `unit` is the
+//! The list of all tests: `suite::module::name`, as `cargo test --test suite` lists them. `unit` is the
 //! library's own; a binary's are under the binary's name.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -53,7 +53,7 @@ fn collect(file: &Path, module: &str, root: bool, tests: &mut BTreeSet<String>) 
     }
 }
 
-/// Where a declared module stands.
+/// The file of a declared module.
 fn module_file(file: &Path, root: bool, module: &Declared) -> PathBuf {
     let folder = file.parent().unwrap();
     if let Some(path) = &module.path {
@@ -73,7 +73,7 @@ fn module_file(file: &Path, root: bool, module: &Declared) -> PathBuf {
     }
 }
 
-/// What a file holds.
+/// The content of a file.
 #[derive(Debug, Default)]
 struct Items {
     tests: Vec<String>,
@@ -90,7 +90,7 @@ struct Declared {
 fn items(tokens: &[Placed]) -> Items {
     let tokens: Vec<&Token> = tokens.iter().map(|(_, token)| token).collect();
     let mut items = Items::default();
-    // The modules that are open, and how deep their braces stand.
+    // The open modules, and the depth of their braces.
     let mut open: Vec<(String, usize)> = Vec::new();
     let mut depth = 0;
     let mut attributes: Vec<&Token> = Vec::new();

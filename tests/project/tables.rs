@@ -93,7 +93,7 @@ fn flags_of(command: &clap::Command) -> BTreeSet<String> {
         .collect()
 }
 
-/// Flags of other programs stand with the program's name in front, in blocks of code or not at all.
+/// Flags of other programs have the program's name in front, are in blocks of code, or are not named.
 #[test]
 fn every_flag_that_the_documentation_names_exists() {
     let known = flags_of(&cli::Cli::command());
@@ -182,7 +182,7 @@ fn every_metric_that_the_documentation_names_exists() {
     let real: BTreeSet<&str> = metrics().map(|metric| metric.name).collect();
     assert!(real.len() > 30, "{real:?}");
     for file in documents() {
-        // What was renamed is told there.
+        // It names metrics by their old names too.
         if file == "CHANGELOG.md" {
             continue;
         }

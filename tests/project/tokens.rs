@@ -1,4 +1,4 @@
-//! Rust source as a flat list of tokens, comments gone.
+//! Rust source as a flat list of tokens, without comments.
 
 use proc_macro2::{TokenStream, TokenTree};
 
@@ -7,7 +7,7 @@ use proc_macro2::{TokenStream, TokenTree};
 pub(crate) enum Token {
     /// An identifier or a keyword.
     Word(String),
-    /// A string literal's content, escapes as they stand.
+    /// A string literal's content, escapes unchanged.
     Text(String),
     /// Any other character.
     Mark(char),

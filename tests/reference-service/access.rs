@@ -1,4 +1,4 @@
-//! Who may call: tokens, each bound to one workspace (rules 3 and 4), and the workspaces.
+//! Access control: tokens, each bound to one workspace (rules 3 and 4), and the workspaces.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -17,8 +17,8 @@ pub(crate) struct Token {
     pub(crate) revoked: bool,
 }
 
-/// What the service says of a workspace. Its key in [`Access`] is what tokens and runs are bound
-/// to, and stays the same when the announced identity is changed.
+/// The service's record of a workspace. Its key in [`Access`] is what tokens and runs are bound to, and stays
+/// the same when the announced identity is changed.
 #[derive(Debug, Clone)]
 pub(crate) struct Workspace {
     pub(crate) id: String,
@@ -39,7 +39,7 @@ pub(crate) struct Caller {
     pub(crate) fingerprint: String,
 }
 
-/// How a token is shown everywhere: never itself (rule 7).
+/// A token's fingerprint, which is shown in place of the token everywhere (rule 7).
 pub(crate) fn fingerprint(token: &str) -> String {
     let digest = digest(token.as_bytes());
     format!("sha256:{}", digest.get(..12).unwrap_or_default())
@@ -90,7 +90,7 @@ impl Access {
         record
     }
 
-    /// By the token itself or by its fingerprint.
+    /// The token, found by itself or by its fingerprint.
     pub(crate) fn token_mut(&mut self, name: &str) -> Option<&mut Token> {
         self.tokens
             .iter_mut()
@@ -127,7 +127,7 @@ impl Access {
         )
     }
 
-    /// Accepts a token, or says why not. One code for all reasons: a client can do the same about
+    /// Accepts a token, or returns the problem. One code for all reasons: a client can do the same about
     /// each, which is to get another token.
     pub(crate) fn authenticate(&self, token: &str, now: Millis) -> Result<Caller, Problem> {
         let known = self

@@ -1,5 +1,4 @@
-//! What all requests share: one lock around the state, a clock, and the bell that wakes timers and
-//! streams.
+//! State shared by all requests: one lock, a clock, and the notification that wakes timers and streams.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -17,7 +16,7 @@ use crate::random::Random;
 use crate::record::Record;
 use crate::table::Table;
 
-/// The timer looks at least this often, in milliseconds.
+/// Longest sleep of the timer, in milliseconds.
 const MAX_SLEEP: Millis = 60_000;
 
 #[derive(Debug, Clone)]
@@ -34,7 +33,7 @@ pub(crate) struct Settings {
     pub(crate) heartbeat: Duration,
     /// Streams of a finished run stay open.
     pub(crate) keep_finished_streams: bool,
-    /// Where every request goes, for who checks them.
+    /// File of all requests, for tests that check them.
     pub(crate) record: Option<Record>,
 }
 
@@ -44,7 +43,7 @@ pub(crate) struct Inner {
     pub(crate) access: Access,
     pub(crate) faults: FaultBook,
     pub(crate) ledger: Ledger,
-    /// What `GET /version` answers.
+    /// Answer to `GET /version`.
     pub(crate) version: Value,
     /// For request ids and generated tokens.
     pub(crate) random: Random,
@@ -63,7 +62,7 @@ pub(crate) struct Gauges {
 }
 
 impl Gauges {
-    /// Counts a request as long as the guard lives.
+    /// Counts a request until the guard is dropped.
     pub(crate) fn request(&self) -> OpenGuard<'_> {
         let guard = OpenGuard::new(&self.in_flight);
         let now = self.in_flight.load(Ordering::Relaxed);
@@ -72,7 +71,7 @@ impl Gauges {
     }
 }
 
-/// Counts one thing as open for as long as it lives.
+/// Counts one thing as open until it is dropped.
 #[derive(Debug)]
 pub(crate) struct OpenGuard<'a>(&'a AtomicU64);
 
@@ -139,7 +138,7 @@ impl App {
         })
     }
 
-    /// Unix time in milliseconds that never goes back.
+    /// Unix time in milliseconds that never steps back.
     pub(crate) fn now(&self) -> Millis {
         let elapsed = u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX);
         self.started_at.saturating_add(elapsed)
@@ -160,7 +159,7 @@ impl App {
         result
     }
 
-    /// Lets runs advance by themselves, for ever.
+    /// Advances runs as their plans are due. Never returns.
     pub(crate) async fn run_timers(&self) {
         loop {
             let sleep = self.with(|inner, now| {
@@ -204,7 +203,7 @@ impl Inner {
             if let Some(waker) = self.wakers.get(&run_id)
                 && waker.send(()).is_err()
             {
-                // Nobody listens any more.
+                // No stream listens any more.
                 self.wakers.remove(&run_id);
             }
         }

@@ -1,5 +1,4 @@
-//! What a request must look like. Strict, so that a client's mistake is found here and not at the
-//! real service.
+//! Checks of requests. Strict, so that a client's mistake is found here and not at the real service.
 
 use std::collections::BTreeMap;
 
@@ -97,7 +96,7 @@ pub(crate) fn last_event_id(headers: &HeaderMap) -> Result<Option<&str>, Problem
     }
 }
 
-/// A client that says what it accepts must accept an event stream.
+/// A client that sends `Accept` must accept an event stream.
 pub(crate) fn accepts_events(headers: &HeaderMap) -> Result<(), Problem> {
     let accepted = headers.get_all(ACCEPT).iter().any(|value| {
         value.to_str().is_ok_and(|value| {

@@ -48,22 +48,22 @@ pub(crate) struct Args {
     /// Let the tokens expire this long after the start [default: never]
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     token_ttl: Option<Millis>,
-    /// How long a run is queued
+    /// Time that a run is queued
     #[arg(long, default_value = "500ms", value_name = "DURATION", value_parser = duration)]
     queue_time: Millis,
-    /// How long a run is provisioning
+    /// Time that a run is provisioning
     #[arg(long, default_value = "500ms", value_name = "DURATION", value_parser = duration)]
     provision_time: Millis,
-    /// How long a run is running
+    /// Time that a run is running
     #[arg(long, default_value = "2s", value_name = "DURATION", value_parser = duration)]
     run_time: Millis,
-    /// How long a run is cancelling
+    /// Time that a run is cancelling
     #[arg(long, default_value = "300ms", value_name = "DURATION", value_parser = duration)]
     cancel_time: Millis,
-    /// How long an Idempotency-Key is remembered
+    /// Time that an Idempotency-Key is remembered
     #[arg(long, default_value = "24h", value_name = "DURATION", value_parser = duration)]
     key_retention: Millis,
-    /// How long an event stream is silent before a comment is sent
+    /// Silence of an event stream after which a comment is sent
     #[arg(long, default_value = "15s", value_name = "DURATION", value_parser = duration)]
     heartbeat: Millis,
     /// Keep the event streams of finished runs open instead of ending them
@@ -78,12 +78,12 @@ pub(crate) struct Args {
     /// Append every request of the API to this file, a line of JSON each, tokens as fingerprints
     #[arg(long, value_name = "FILE")]
     record: Option<PathBuf>,
-    /// What is logged to stderr: error, warn, info, debug or trace, or a filter such as hyper=debug
+    /// Level of the log on stderr: error, warn, info, debug or trace, or a filter such as hyper=debug
     #[arg(long, default_value = "warn", value_name = "FILTER")]
     log: String,
 }
 
-/// What the program needs beside the service's settings.
+/// Settings of the program that are not the service's.
 #[derive(Debug)]
 pub(crate) struct Start {
     pub(crate) listen: SocketAddr,

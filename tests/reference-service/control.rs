@@ -111,7 +111,7 @@ fn dispatch(app: &App, method: &Method, path: &str, body: &[u8]) -> Done {
     }
 }
 
-/// What `GET /_control` lists.
+/// The list that `GET /_control` returns.
 const ENDPOINTS: &[&str] = &[
     "GET|DELETE /_control/stats",
     "GET /_control/runs",
@@ -133,7 +133,7 @@ fn ok(body: Value) -> Done {
     Ok((StatusCode::OK, body))
 }
 
-/// An empty body stands for an empty object.
+/// Parses a body; an empty one is an empty object.
 fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, Problem> {
     let body = if body.is_empty() { b"{}" } else { body };
     serde_json::from_slice(body)
@@ -333,7 +333,7 @@ fn hold_all(app: &App, hold: bool) -> Done {
 #[serde(deny_unknown_fields)]
 struct NewState {
     state: String,
-    /// False: the state changes and no event says so.
+    /// False: the state changes without an event.
     #[serde(default = "yes")]
     event: bool,
 }

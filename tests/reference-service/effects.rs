@@ -1,4 +1,4 @@
-//! From a reply to what goes over the wire, as it should or as a fault spoils it.
+//! From a reply to the bytes on the wire, unchanged or altered by a fault.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,7 +20,7 @@ use crate::stream_script::StreamScript;
 pub(crate) const REQUEST_ID: &str = "x-request-id";
 const HUGE_PIECE: usize = 64 * 1024;
 
-/// How a request ends.
+/// The end of a request.
 #[derive(Debug)]
 pub(crate) enum Outcome {
     Answer(Response<Body>),
@@ -34,7 +34,7 @@ pub(crate) fn plain(app: &Arc<App>, call: &Call) -> Outcome {
     Outcome::Answer(respond(app, call, reply, None))
 }
 
-/// Answers as the fault says.
+/// Answers according to the fault.
 pub(crate) async fn spoilt(app: &Arc<App>, call: &Call, action: Action) -> Outcome {
     let response = match action {
         Action::DoThenLose => {
@@ -237,7 +237,7 @@ fn truncated(app: &Arc<App>, call: &Call) -> Response<Body> {
         length = bytes.len();
         async move {
             let half = bytes.slice(..bytes.len() / 2);
-            // A client that has gone needs no more.
+            // A client that has disconnected needs no more.
             if pieces.send(Ok(half)).await.is_ok() {
                 let _ = pieces.send(Err(sse::cut())).await;
             }
@@ -274,7 +274,7 @@ async fn huge(pieces: mpsc::Sender<Piece>, bytes: u64) {
         left -= size;
         next = (size > 0).then(|| piece.slice(..size));
     }
-    // The client may have gone at last.
+    // The client may have disconnected by now.
     let _ = pieces.send(Ok(Bytes::from_static(b"\"}"))).await;
 }
 

@@ -22,7 +22,7 @@ pub(crate) struct Fault {
     #[serde(default, rename = "match")]
     pub(crate) matches: Match,
     pub(crate) action: Action,
-    /// How many requests it meets; 0 is without end, until it is cleared.
+    /// Number of requests that it applies to; 0 is without end, until it is cleared.
     #[serde(default = "one")]
     pub(crate) times: u64,
     /// It ends so many milliseconds after it was added; without, only with `times`.
@@ -35,12 +35,12 @@ pub(crate) struct Fault {
     pub(crate) seed: u64,
 }
 
-/// Which requests: every field that is given must fit.
+/// The requests that it applies to: every given field must match.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub(crate) struct Match {
     pub(crate) operation: Option<Operation>,
-    /// From the n-th fitting request on, counted from 1 since the rule was added.
+    /// Number of the first matching request, counted from 1 since the rule was added.
     pub(crate) nth: Option<u64>,
     pub(crate) run_id: Option<String>,
     pub(crate) key: Option<String>,
@@ -50,7 +50,7 @@ pub(crate) struct Match {
     pub(crate) token: Option<String>,
 }
 
-/// What happens. `execute` says whether the request takes effect before the answer is spoilt.
+/// The action. `execute` determines whether the request takes effect before the answer is altered.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(
     tag = "type",
@@ -90,8 +90,8 @@ pub(crate) enum Action {
         #[serde(default = "minute")]
         for_ms: u64,
     },
-    /// The right answer, late. Without `execute` the effect is late too, and takes place also when
-    /// the client has gone meanwhile.
+    /// The right answer, late. Without `execute` the effect is late too, and takes place even if the client
+    /// has disconnected meanwhile.
     Delay {
         for_ms: u64,
         #[serde(default)]
@@ -176,7 +176,7 @@ impl Action {
     }
 }
 
-/// What a rule can look at in a request.
+/// The properties of a request that a rule can match.
 #[derive(Debug, Default)]
 pub(crate) struct Target {
     pub(crate) operation: Option<Operation>,
@@ -211,7 +211,7 @@ pub(crate) struct Rule {
     fired: u64,
     #[serde(skip)]
     random: Random,
-    /// When it is over.
+    /// Time at which it ends.
     #[serde(skip)]
     until: Option<Instant>,
 }

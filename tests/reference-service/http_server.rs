@@ -39,7 +39,7 @@ const DRAINED: usize = 16 * 1024 * 1024;
 #[error("the connection was cut on request")]
 struct CutOnRequest;
 
-/// Accepts connections for ever.
+/// Accepts connections. Never returns.
 pub(crate) async fn serve(app: Arc<App>, listener: TcpListener) {
     let timers = app.clone();
     tokio::spawn(async move { timers.run_timers().await });
@@ -65,7 +65,7 @@ async fn connection(app: Arc<App>, stream: TcpStream, peer: SocketAddr) {
         tracing::debug!(error = %error, "setting TCP_NODELAY failed");
     }
     let service = service_fn(|request| {
-        // A task of its own: what a request asks for also happens when its client has gone.
+        // A task of its own: the effect of a request also takes place when its client has disconnected.
         let work = tokio::spawn(handle(app.clone(), peer, request));
         async move {
             match work.await {
@@ -169,7 +169,7 @@ fn token_of(headers: &HeaderMap) -> Option<&str> {
     checks::bearer(headers).ok()
 }
 
-/// What the log keeps; tokens are replaced wherever they stand (rule 7).
+/// The log's entry for a request; tokens are replaced in every part (rule 7).
 fn entry(access: &Access, parts: &Parts, call: &Call, at: String) -> Entry {
     let header = |name: &str| {
         parts
@@ -219,7 +219,7 @@ fn entry(access: &Access, parts: &Parts, call: &Call, at: String) -> Entry {
     }
 }
 
-/// What faults look at; for a run's other requests, the key and the image it was created with.
+/// The properties that faults match; for a run's other requests, the key and the image of its create.
 fn target(call: &Call, run: Option<(String, Option<String>)>) -> Target {
     let (mut key, mut image) = run.map_or((None, None), |(key, image)| (Some(key), image));
     if call.operation() == Operation::CreateRun {

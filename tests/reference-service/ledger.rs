@@ -1,4 +1,4 @@
-//! What was asked of the service, in order, and how often.
+//! The requests to the service, in order, and their counts.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -7,7 +7,7 @@ use serde::Serialize;
 use crate::plan::Millis;
 use crate::route::Operation;
 
-/// Requests that are kept; the oldest go first. The counts go on.
+/// Requests that are kept; the oldest are dropped first. The counts continue.
 pub(crate) const MAX_ENTRIES: usize = 20_000;
 
 /// One request as it came, with the token's fingerprint where the token was.
@@ -26,9 +26,9 @@ pub(crate) struct Entry {
     pub(crate) token: Option<String>,
     pub(crate) headers: BTreeMap<String, String>,
     pub(crate) body_bytes: usize,
-    /// Of the body as it came: equal bytes have equal digests.
+    /// Digest of the body as received: equal bytes have equal digests.
     pub(crate) body_sha256: Option<String>,
-    /// Absent while the answer is not made, and for ever when the connection was cut.
+    /// Absent until the answer is made, and permanently when the connection was cut.
     pub(crate) status: Option<u16>,
     /// The connection was cut with no answer.
     pub(crate) cut: bool,
@@ -41,7 +41,7 @@ pub(crate) struct Entry {
 pub(crate) struct Ledger {
     entries: VecDeque<Entry>,
     last: u64,
-    /// By operation, then by status (or `cut`).
+    /// Counts by operation, then by status (or `cut`).
     counts: BTreeMap<Operation, BTreeMap<String, u64>>,
     pub(crate) authorization_on_version: u64,
 }

@@ -96,7 +96,7 @@ async fn run(args: Args) -> Result<(), Error> {
         );
     }
     announce(address, port_file.as_deref()).map_err(Error::Announce)?;
-    // Whoever waits for an answer or an event is left without: a service that ends does just that.
+    // Requests that wait for an answer or an event get none: a service that ends does the same.
     tokio::select! {
         () = http_server::serve(App::new(settings), listener) => {}
         _ = terminate.recv() => {}

@@ -1,4 +1,4 @@
-//! What a run does by itself: its states in order, and how long it stays in each.
+//! The plan of a run: its states in order, and the time that it stays in each.
 //!
 //! The service's pacing is the default; `workload.simulate` changes it for one run.
 
@@ -23,12 +23,12 @@ pub(crate) const CANCELLED: &str = "cancelled";
 const MAX_STATES: usize = 100;
 const MAX_LOG_EVENTS: u32 = 1_000;
 
-/// A run in one of these states changes no more by itself, and can't be cancelled.
+/// A terminal state: a run in it changes no more without control, and can't be cancelled.
 pub(crate) fn is_terminal(state: &str) -> bool {
     [SUCCEEDED, FAILED, CANCELLED].contains(&state)
 }
 
-/// How long a run stays in its states, in milliseconds, unless its workload says otherwise.
+/// Durations of a run's states, in milliseconds, unless its workload sets others.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Pacing {
     pub(crate) queue: Millis,
@@ -37,7 +37,7 @@ pub(crate) struct Pacing {
     pub(crate) cancel: Millis,
 }
 
-/// What happens next, and how long after the step before it.
+/// The next step, and its delay after the step before it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Step {
     pub(crate) wait: Millis,
@@ -50,7 +50,7 @@ pub(crate) enum Does {
     Log(String),
 }
 
-/// How a run takes a cancellation.
+/// A run's reaction to a cancellation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) enum OnCancel {
@@ -99,8 +99,8 @@ enum Stay {
     },
 }
 
-/// `workload.simulate`, checked strictly: a misspelt field is a 422, not a run that does something
-/// else than its manifest says.
+/// `workload.simulate`, checked strictly: a misspelt field is a 422, not a run that deviates from its
+/// manifest.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 struct Simulate {

@@ -3,7 +3,7 @@
 use http::{Method, StatusCode};
 use serde_json::{Map, Value, json};
 
-/// Where a request broke a rule, and what the client is told about it.
+/// The part of a request that broke a rule, and the problem that the client is sent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Problem {
     pub(crate) status: StatusCode,

@@ -15,7 +15,7 @@ use crate::ledger::Entry;
 #[derive(Debug, Clone)]
 pub(crate) struct Record(Arc<File>);
 
-/// What is known of a request before it is answered. Known tokens are replaced wherever they stand (rule 7).
+/// A request before it is answered. Known tokens are replaced in every part (rule 7).
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Line<'a> {

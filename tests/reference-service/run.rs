@@ -18,7 +18,7 @@ pub(crate) struct Event {
     pub(crate) data: String,
 }
 
-/// When the next step of the plan is taken.
+/// Time of the next step of the plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Timer {
     /// There is no next step.
@@ -57,7 +57,7 @@ pub(crate) struct Run {
     pub(crate) plan: Plan,
     pub(crate) timer: Timer,
     pub(crate) events: Vec<Event>,
-    /// Answered with 404, but still what its key stands for.
+    /// Answered with 404; its key still refers to it.
     pub(crate) deleted: bool,
     pub(crate) received: Received,
 }
@@ -116,7 +116,7 @@ impl Run {
         self.record("run.created", ("state", &state), now);
     }
 
-    /// Enters a state; the event says so unless `silently`.
+    /// Enters a state, with an event unless `silently`.
     pub(crate) fn enter(&mut self, state: &str, silently: bool, now: Millis) {
         state.clone_into(&mut self.state);
         self.updated = now;
@@ -130,7 +130,7 @@ impl Run {
         }
     }
 
-    /// Takes the next step of the plan, whatever the timer says. False when there is none.
+    /// Takes the next step of the plan, whatever the timer's time. False when there is none.
     pub(crate) fn step(&mut self, now: Millis) -> bool {
         let Some(step) = self.plan.steps.pop_front() else {
             self.timer = Timer::Idle;
@@ -202,8 +202,8 @@ impl Run {
         Ok(())
     }
 
-    /// Where a stream begins that was left after this event: behind it, or, when the id is not
-    /// known, at the first event (rule 2).
+    /// The position of a stream that was left after this event: behind it, or, when the id is not known, at
+    /// the first event (rule 2).
     pub(crate) fn position_after(&self, last_event_id: Option<&str>) -> usize {
         last_event_id
             .and_then(|id| {

@@ -51,15 +51,15 @@ pub(crate) fn cut() -> io::Error {
     )
 }
 
-/// Why a stream ends before its run does.
+/// Reason for which a stream ends before its run does.
 #[derive(Debug)]
 enum Stop {
-    /// The client has gone, or the script has ended the stream.
+    /// The client has disconnected, or the script has ended the stream.
     Ended,
     Cut,
 }
 
-/// Writes events and breaks where the script says.
+/// Writes events and breaks at the script's position.
 struct Writer {
     pieces: mpsc::Sender<Piece>,
     script: Option<StreamScript>,
@@ -152,7 +152,7 @@ impl Writer {
     }
 }
 
-/// Serves one stream until its run ends, the client goes, or a fault ends it.
+/// Serves one stream until its run ends, the client disconnects, or a fault ends it.
 pub(crate) async fn serve(
     app: Arc<App>,
     run_id: String,
@@ -174,7 +174,7 @@ pub(crate) async fn serve(
         () = pieces.closed() => Stop::Ended,
     };
     if let Stop::Cut = stop {
-        // Nobody to cut off when the client has gone already.
+        // Fails when the client has already disconnected.
         let _ = pieces.send(Err(cut())).await;
     }
 }

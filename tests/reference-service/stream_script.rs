@@ -1,4 +1,4 @@
-//! How a spoilt event stream goes: where it breaks, what is sent there, and what follows.
+//! The script of a faulty event stream: its break, the bytes sent there, and the rest.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -20,7 +20,7 @@ pub(crate) struct StreamScript {
     pub(crate) inside: Option<Inside>,
     /// Sent at the break, each as a piece of its own, in base64.
     pub(crate) raw: Vec<String>,
-    /// How often `raw` is sent.
+    /// Number of times that `raw` is sent.
     pub(crate) repeat: Option<u32>,
     /// Pause between two pieces of `raw`, in milliseconds.
     pub(crate) gap_ms: u64,
@@ -46,7 +46,7 @@ pub(crate) enum Then {
     End,
     /// Nothing comes any more, not even a comment.
     Hang,
-    /// The stream goes on where it was.
+    /// The stream continues where it was.
     Continue,
 }
 

@@ -11,7 +11,7 @@ use crate::problem::Problem;
 use crate::random::Random;
 use crate::run::{Event, MAX_EVENTS, Received, Run, Timer};
 
-/// What a create request says, after it was checked.
+/// The content of a create request, after it was checked.
 #[derive(Debug)]
 pub(crate) struct Create<'a> {
     pub(crate) workspace: &'a str,
@@ -24,7 +24,7 @@ pub(crate) struct Create<'a> {
 #[derive(Debug)]
 pub(crate) struct Created<'a> {
     pub(crate) run: &'a Run,
-    /// The key was known, and this is the run that it stands for.
+    /// The key was known, and this is its run.
     pub(crate) replayed: bool,
 }
 
@@ -40,7 +40,7 @@ pub(crate) struct Table {
     key_retention: Millis,
     random: Random,
     runs: BTreeMap<String, Run>,
-    /// By workspace and key (rule 1).
+    /// Keys by workspace and key (rule 1).
     keys: HashMap<(String, String), KeyRecord>,
     keys_seen: HashSet<(String, String)>,
     /// Every run whose timer runs, soonest first.
@@ -171,7 +171,7 @@ impl Table {
         self.get(id).ok_or_else(|| Problem::run_not_found(id))
     }
 
-    /// Changes one run and keeps the agenda and the list of changes in step with it.
+    /// Changes one run, and updates the agenda and the list of changes accordingly.
     pub(crate) fn change<T>(
         &mut self,
         id: &str,
@@ -227,7 +227,7 @@ impl Table {
         self.keys_seen.len()
     }
 
-    /// Stops or restarts every run, and says how new ones begin.
+    /// Stops or restarts every run, and sets the same for new ones.
     pub(crate) fn hold_all(&mut self, now: Millis, hold: bool) {
         self.hold_new = hold;
         let ids: Vec<_> = self.runs.keys().cloned().collect();
@@ -243,7 +243,7 @@ impl Table {
         }
     }
 
-    /// Puts a run in any state by hand. What it would have done by itself is dropped.
+    /// Sets any state of a run. The rest of its plan is dropped.
     pub(crate) fn set_state(
         &mut self,
         now: Millis,
@@ -258,7 +258,7 @@ impl Table {
         })
     }
 
-    /// Hides a run: 404 from now on. Its key still stands for it.
+    /// Hides a run: 404 from now on. Its key still refers to it.
     pub(crate) fn delete(&mut self, id: &str) -> Result<(), Problem> {
         self.change(id, |run| {
             run.deleted = true;

@@ -20,7 +20,7 @@ mod support;
 #[path = "../tools/mod.rs"]
 mod tools;
 
-// Where `tools` looks for it.
+// `tools` imports it from here.
 use cluster::go_tool;
 
 mod points;
@@ -28,10 +28,10 @@ mod soak;
 mod storms;
 mod wire;
 
-/// Whether everything is to be tried, and not only what fits into a minute.
+/// True for the full proofs, and not only the part that fits into a minute.
 fn full() -> bool {
     std::env::var("RUN_OPERATOR_PROVE").is_ok_and(|much| much == "full")
 }
 
-/// Storm and soak each want the machine for themselves: one at a time.
+/// Storm and soak each need the whole machine: one at a time.
 static TURN: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());

@@ -14,12 +14,12 @@ use tokio::task::JoinHandle;
 use crate::cluster::{ControlPlane, free_port};
 use crate::support::{Setup, World};
 
-/// How every create begins.
+/// The first bytes of every create.
 const CREATE: &[u8] = b"POST /api/v1/runs HTTP/1.1\r\n";
-/// How long the answer to a doubled request is waited for; nobody reads it.
+/// Time for the answer to a doubled request, which is discarded.
 const LISTEN: Duration = Duration::from_secs(10);
 
-/// How the wire is.
+/// The state of the wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mode {
     /// Bytes pass.
@@ -84,7 +84,7 @@ impl Wire {
             .into()
     }
 
-    /// Where it is to be called.
+    /// Its address.
     pub(crate) fn address(&self) -> SocketAddr {
         self.address
     }
@@ -116,7 +116,7 @@ impl Wire {
         self.shared.double_after.store(millis, Ordering::Relaxed);
     }
 
-    /// How many creates were sent twice.
+    /// The number of creates that were sent twice.
     pub(crate) fn doubled(&self) -> u64 {
         self.shared.doubled.load(Ordering::Relaxed)
     }
@@ -198,7 +198,7 @@ async fn pump(
     }
 }
 
-/// Whether these bytes are a create, from its first line to the end of its body.
+/// True if these bytes are a create, from its first line to the end of its body.
 fn whole_create(bytes: &[u8]) -> bool {
     let text = String::from_utf8_lossy(bytes);
     let Some((head, body)) = text.split_once("\r\n\r\n") else {

@@ -113,7 +113,7 @@ async fn ten_mebibytes_are_not_read_to_their_end(#[case] announced: bool) {
     let mut script = vec![send(&head)];
     let chunk = format!("100000\r\n{}\r\n", "x".repeat(0x10_0000));
     script.extend((0..10).map(|_| send(&chunk)));
-    // Whoever waits for the end waits for ever.
+    // A client that waits for the end never returns.
     script.push(Step::Hang);
     let server = Server::start([script]).await;
     let error = get_failure(&client(&server)).await;

@@ -1,4 +1,4 @@
-//! `contract/openapi.yaml` and what the client sends say the same.
+//! `contract/openapi.yaml` agrees with the client's requests.
 
 use std::collections::BTreeSet;
 
@@ -140,7 +140,7 @@ async fn all_requests() -> Vec<Arrived> {
     server.requests()
 }
 
-/// What arrived, as the document's check takes it.
+/// A received request, as the document's check takes it.
 fn request(arrived: &Arrived) -> Request {
     let mut line = arrived.line().split(' ').map(str::to_owned);
     let named = |name: String| {

@@ -1,4 +1,4 @@
-//! What the check of requests against `contract/openapi.yaml` finds, one planted difference at a time.
+//! The check of requests against `contract/openapi.yaml`, one planted difference at a time.
 
 use rstest::rstest;
 

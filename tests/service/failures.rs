@@ -1,4 +1,4 @@
-//! Errors by rule 8, and what only looks like them.
+//! Errors by rule 8, and answers that only resemble them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use run_operator::service::{Client, Operation};
 
 use crate::support::*;
 
-/// How the operator sees one answer to a GET.
+/// The operator's view of one answer to a GET.
 async fn failure(step: Step) -> Failure {
     let server = Server::start([vec![step]]).await;
     Failure::from(&get_failure(&client(&server)).await)

@@ -1,5 +1,5 @@
-//! The client against servers that speak raw bytes, so that client and server can't share a codec
-//! bug. Each test writes down what the server does and looks at what arrived there.
+//! The client against servers that send raw bytes, so that client and server can't share a codec bug. Each
+//! test writes down the server's steps and checks what arrived there.
 
 #![allow(
     clippy::unwrap_used,

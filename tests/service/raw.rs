@@ -1,4 +1,4 @@
-//! Answers as they come, for whoever judges the service: no token goes along, and no status is an error.
+//! Unprocessed answers, for the commands that check the service: no token is sent, and no status is an error.
 
 use run_operator::api::contract::Contract;
 use run_operator::service::RawAnswer;

@@ -50,7 +50,7 @@ const ELSEWHERE: [&str; 8] = [
 #[case("308 Permanent Redirect")]
 #[tokio::test]
 async fn no_operation_follows_a_redirect_anywhere(#[case] status: &str) {
-    // Who connects waits in its queue until it is looked for: none is missed.
+    // A connection waits in its queue until it is accepted: none is missed.
     let elsewhere = TcpListener::bind("127.0.0.1:0").unwrap();
     elsewhere.set_nonblocking(true).unwrap();
     let port = elsewhere.local_addr().unwrap().port().to_string();

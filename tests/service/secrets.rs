@@ -12,7 +12,7 @@ use run_operator::service::{CallError, Credentials, StreamItem, Token, Unreadabl
 
 use crate::support::*;
 
-/// Where every log line of the process goes.
+/// Target of every log line of the process.
 #[derive(Clone, Default)]
 struct Log(Arc<Mutex<Vec<u8>>>);
 
@@ -56,7 +56,7 @@ fn echoing(status: &str) -> Step {
 async fn no_fault_shows_the_token() {
     let log = Log::default();
     let writer = log.clone();
-    // Global, and with the records of `log`: what the HTTP libraries say is looked through as well.
+    // Global, and with the records of `log`: the messages of the HTTP libraries are searched too.
     tracing_subscriber::fmt()
         .with_max_level(tracing::Level::TRACE)
         .with_ansi(false)
@@ -142,7 +142,7 @@ async fn a_run_id_that_repeats_the_token_never_gets_into_a_url() {
     assert!(!shown(&error).contains("canary"));
 }
 
-/// What a rotation replaced.
+/// The token that a rotation replaced.
 const EARLIER: &str = "canary/of+the=earlier\"token";
 
 fn credentials_of(token: &str) -> Credentials {
@@ -153,7 +153,7 @@ fn credentials_of(token: &str) -> Credentials {
     }
 }
 
-/// A text as it stands in JSON.
+/// A text as it is in JSON.
 fn in_json(text: &str) -> String {
     serde_json::Value::from(text).to_string()
 }

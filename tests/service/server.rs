@@ -8,7 +8,7 @@ use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-/// What the server does once a request is there. After the last step it reads the next request.
+/// A step of the server once a request is there. After the last step it reads the next request.
 #[derive(Clone, Debug)]
 pub(crate) enum Step {
     /// Sends these bytes.
@@ -24,7 +24,7 @@ pub(crate) enum Step {
 /// A request as it arrived.
 #[derive(Clone, Debug)]
 pub(crate) struct Arrived {
-    /// Which connection it came on, counted from 0.
+    /// Number of its connection, counted from 0.
     pub(crate) connection: usize,
     /// Request line and headers.
     pub(crate) head: String,
@@ -124,7 +124,7 @@ impl Server {
         }
     }
 
-    /// What arrived so far.
+    /// The requests that arrived so far.
     pub(crate) fn requests(&self) -> Vec<Arrived> {
         self.requests.lock().unwrap().clone()
     }

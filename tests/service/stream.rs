@@ -1,4 +1,4 @@
-//! The event stream over a connection. What bytes amount to is proved beside the decoder.
+//! The event stream over a connection. The meaning of bytes is tested with the decoder.
 
 use rstest::rstest;
 use run_operator::api::contract::Contract;

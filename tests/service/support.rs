@@ -1,7 +1,7 @@
-//! Clients for the [`Server`] of bytes, and what they are called with.
+//! Clients for the [`Server`] of bytes, and their arguments.
 //!
-//! To write a test: start a [`Server`] with one list of [`Step`]s for each request that it will get,
-//! make a [`client`] for it, call, and look at [`Server::requests`].
+//! To write a test: start a [`Server`] with one list of [`Step`]s for each request that it will get, make a
+//! [`client`] for it, call, and check [`Server::requests`].
 
 use std::future::Future;
 use std::sync::{Arc, Mutex, Once};
@@ -104,7 +104,7 @@ pub(crate) async fn get_failure(client: &Client) -> CallError {
         .expect_err("the call should have failed")
 }
 
-/// Writes down what it is told: the operation, the status and the code.
+/// Records the operation, the status and the code of each call.
 #[derive(Default)]
 pub(crate) struct Told(pub(crate) Mutex<Vec<Said>>);
 
@@ -123,8 +123,8 @@ impl Observer for Told {
     }
 }
 
-/// An environment belongs to a process: runs the named test again in a process of its own that has
-/// these variables. True in that process; the caller goes on only there.
+/// An environment belongs to a process: runs the named test again in a process of its own that has these
+/// variables. True in that process; the caller continues only there.
 pub(crate) fn is_child_with(test: &str, variables: &[(&str, &str)]) -> bool {
     const MARK: &str = "RUN_OPERATOR_TEST_CHILD";
     if std::env::var_os(MARK).is_some() {

@@ -1,4 +1,4 @@
-//! Who vouches for the service.
+//! Certification authorities of the service.
 
 use std::sync::Arc;
 

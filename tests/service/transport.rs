@@ -12,7 +12,7 @@ use crate::support::*;
 
 #[tokio::test]
 async fn a_refused_connection_is_a_transport_failure_with_its_cause() {
-    // A port that is taken and not listened at: no other test can come to it meanwhile.
+    // A port that is taken and has no listener: no other test can get it meanwhile.
     let taken = TcpSocket::new_v4().unwrap();
     taken.bind("127.0.0.1:0".parse().unwrap()).unwrap();
     let port = taken.local_addr().unwrap().port();
@@ -176,7 +176,7 @@ fn answers() -> impl Strategy<Value = Vec<u8>> {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(64) })]
 
-    /// That each call returns at all is what is proved: no panic, no hang.
+    /// Asserts only that each call returns: no panic, no hang.
     #[test]
     fn whatever_bytes_a_server_sends_each_call_ends(bytes in answers()) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();

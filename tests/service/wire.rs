@@ -1,4 +1,4 @@
-//! What goes over the wire, byte for byte.
+//! Requests on the wire, byte for byte.
 
 use bytes::Bytes;
 use rstest::rstest;

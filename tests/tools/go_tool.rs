@@ -4,8 +4,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// The path of the program that `tools/NAME` makes. Blocks, for minutes when it builds; says on standard
-/// error what it does.
+/// The path of the program that `tools/NAME` makes. Blocks, for minutes when it builds; reports on standard
+/// error.
 pub(crate) fn go_tool(name: &str) -> io::Result<PathBuf> {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join(".ci/go-tool");
     let mut script = Command::new(script);

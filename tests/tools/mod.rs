@@ -26,8 +26,8 @@ pub(crate) fn output_of(mut command: Command, input: &str) -> io::Result<Output>
     let mut child = command.spawn()?;
     let stdin = child.stdin.take();
     let input = input.to_owned();
-    // Beside the reading, or two full pipes would wait for each other. A program that ends without reading
-    // says why on its standard error.
+    // Concurrent with the reading, or two full pipes would wait for each other. A program that ends without
+    // reading reports the reason on its standard error.
     let writer = std::thread::spawn(move || stdin.map(|mut s| s.write_all(input.as_bytes())));
     let output = child.wait_with_output();
     let _ = writer.join();

@@ -1,5 +1,5 @@
-{{/* What the schema can't say, because it takes two values: better refused here, in a sentence, than by a Pod
-     that doesn't start or a Workspace that nobody serves. */}}
+{{/* Combinations of values, which the schema can't check: refused here with a message, instead of a Pod that
+     doesn't start or a Workspace that no operator serves. */}}
 {{- define "run-operator.check" -}}
 {{- if not .Values.allowInsecureHttp }}
 {{- range concat (list .Values.baseUrl) .Values.allowedBaseUrls }}

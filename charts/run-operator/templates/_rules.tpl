@@ -5,19 +5,19 @@
 
 {{/* In the namespaces that it watches. */}}
 {{- define "run-operator.rules" -}}
-# Runs. list and watch: to follow them, and to see before a Workspace goes that none needs it any more.
-# patch: the finalizer and the intent, without which nothing is submitted. update: to let one go that is being
-# deleted, by its uid; by a patch the API server could remove the next of its name. delete:
+# Runs. list and watch: to follow them, and to check before a Workspace is removed that none needs it any more.
+# patch: the finalizer and the intent, without which nothing is submitted. update: to remove the last finalizer
+# of a deleted one, by its uid; by a patch the API server could remove the next object of the name. delete:
 # spec.ttlSecondsAfterFinished.
 - apiGroups: [run-operator.dev]
   resources: [runs]
   verbs: [list, watch, patch, update, delete]
 # Workspaces. list and watch: to follow them. patch: the finalizer, by which a Workspace outlives the Runs
-# that it submitted. update: as of Runs.
+# that it submitted. update: as for Runs.
 - apiGroups: [run-operator.dev]
   resources: [workspaces]
   verbs: [list, watch, patch, update]
-# What the operator reports. Give runs/status to nobody else: docs/security.md.
+# The statuses. Grant runs/status only to the operator: docs/security.md.
 - apiGroups: [run-operator.dev]
   resources: [runs/status, workspaces/status]
   verbs: [patch]
@@ -26,8 +26,8 @@
 {{- end }}
 
 {{- define "run-operator.eventRules" -}}
-# What Runs and Workspaces come to, as Kubernetes Events (docs/events.md); those about a ClusterWorkspace are
-# in the namespace default.
+# Kubernetes Events about Runs and Workspaces (docs/events.md); those about a ClusterWorkspace are in the
+# namespace default.
 - apiGroups: [""]
   resources: [events]
   verbs: [create]
@@ -36,9 +36,9 @@
 {{/* An empty list of resourceNames would be every Secret: then there is no rule. */}}
 {{- define "run-operator.secretRules" -}}
 {{- with .Values.tokenSecretNames }}
-# The tokens, by name alone. get: to read one. list and watch, of this one name: to see a new token at once;
+# The tokens, only by name. get: to read one. list and watch, of this one name: to see a new token at once;
 # without these two it is seen at a 401 or within 30 s. A Workspace that names another Secret in
-# spec.tokenSecretRef or spec.caSecretRef says SecretForbidden until its name stands here.
+# spec.tokenSecretRef or spec.caSecretRef shows SecretForbidden until its name is here.
 - apiGroups: [""]
   resources: [secrets]
   resourceNames:
@@ -56,8 +56,8 @@
 - apiGroups: [run-operator.dev]
   resources: [clusterworkspaces/status]
   verbs: [patch]
-# Their labels, for the namespaceSelector of ClusterWorkspaces; and whether one is being deleted, where no
-# Secret can be created any more.
+# Their labels, for the namespaceSelector of ClusterWorkspaces; and whether one is being deleted, since no
+# Secret can be created there any more.
 - apiGroups: [""]
   resources: [namespaces]
   verbs: [list, watch]
@@ -65,8 +65,8 @@
 
 {{/* For the leader election, in the release's namespace. */}}
 {{- define "run-operator.leaseRules" -}}
-# The Lease by which one of several Pods leads. create, which can't be had by name: where there is none yet. get: to see
-# who holds it. update: to take it, to renew it and to give it back.
+# The Lease by which one of several Pods leads. create, which can't be had by name: where there is none yet. get: to read
+# its holder. update: to acquire, renew and release it.
 - apiGroups: [coordination.k8s.io]
   resources: [leases]
   verbs: [create]
@@ -86,7 +86,7 @@
 
 {{/* For `helm test`, in the release's namespace. */}}
 {{- define "run-operator.testOperatorRules" -}}
-# Whether an operator is at work: its Lease, and without an election its Deployment.
+# Whether an operator is active: its Lease, and without an election its Deployment.
 - apiGroups: [coordination.k8s.io]
   resources: [leases]
   resourceNames: [{{ include "run-operator.fullname" . }}]

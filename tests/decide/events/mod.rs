@@ -1,4 +1,4 @@
-//! Kubernetes Events: which turn of a status is told of, and how often at most.
+//! Kubernetes Events: the changes of a status that are reported, and the maximum rate.
 
 mod texts;
 mod workspaces;
@@ -26,8 +26,8 @@ use crate::{
 
 /// Bytes of an Event's text that the API server takes.
 const NOTE_LIMIT: usize = 1024;
-/// Events of one object that may be sent at once: 25 turns, 5 of the service's events, and what an object
-/// comes to once at most.
+/// Events of one object that may be sent at once: 25 of its changes, 5 of the service's events, and those
+/// that occur only once.
 const AT_ONCE: i64 = 25 + 5 + 10;
 /// Seconds in which there is one more of each sort.
 const REFILL: i64 = 300;
@@ -250,7 +250,7 @@ proptest! {
         for turn in &turns {
             processes += i64::from(matches!(turn, Turn::Crash));
             case = apply(case, turn).settle();
-            // What was told is not told again as long as nothing changes.
+            // An Event that was published is not published again as long as nothing changes.
             if !case.vanished {
                 let notes = case.decide().notes;
                 case.tell(&notes);

@@ -1,4 +1,4 @@
-//! What the service answers.
+//! Answers of the service.
 
 use run_operator::decide::response::answer::{Failure, FailureKind, RunView};
 
@@ -47,7 +47,7 @@ pub(crate) fn unreadable() -> Failure {
     }
 }
 
-/// A 5xx that says not to retry.
+/// A 5xx that is marked as not to be retried.
 pub(crate) fn hopeless() -> Failure {
     Failure {
         retryable: Some(false),

@@ -1,4 +1,4 @@
-//! What is decided about an observation, and what stands once it was written.
+//! The decision for an observation, and the object after it was written.
 
 use run_operator::{
     api::{Intent, RunStatus},
@@ -44,7 +44,7 @@ impl Case {
         panic!("the status did not settle: {:#?}", self.run.status);
     }
 
-    /// Where the stream is read on for the last events: the service closes it and has nothing more.
+    /// Reads the stream for the last events, where it is followed for them, until the service closes it.
     pub(crate) fn read_on(self) -> Self {
         if self.decide().follow != Follow::Finish {
             return self;
@@ -71,7 +71,7 @@ impl Case {
         self.events.iter().map(|n| n.reason.as_str()).collect()
     }
 
-    /// The status that stands once everything decided was written.
+    /// The status once everything decided was written.
     pub(crate) fn settled(&self) -> RunStatus {
         self.clone().settle().run.status.unwrap_or_default()
     }
@@ -91,7 +91,8 @@ impl Case {
     }
 }
 
-/// The intent that is written next, whether its finalizer goes along, and whether it begins with the proof.
+/// The intent that is written next, whether its finalizer is written with it, and whether it begins with the
+/// proof.
 pub(crate) fn intent_of(case: &Case) -> (Intent, bool, bool) {
     match case.effect() {
         Some(Effect::WriteIntent {

@@ -27,7 +27,7 @@ pub(crate) use self::answers::{bare, hopeless, lost, no_file, problem, unreadabl
 pub(crate) use self::decided::{condition, intent_of, name};
 
 pub(crate) const UID: &str = "6f1f0c0e-0000-4000-8000-000000000001";
-/// Where [`place`] is.
+/// The base URL of [`place`].
 pub(crate) const BASE_URL: &str = "https://runs.example.com/api/v1";
 pub(crate) const INTENT: &str = "run-operator.dev/intent";
 pub(crate) const RETRY: &str = "run-operator.dev/retry";
@@ -65,13 +65,13 @@ pub(crate) struct Case {
     pub(crate) now: Timestamp,
     /// Seconds that the wall clock is ahead of it.
     pub(crate) ahead: i64,
-    /// By how many seconds two times that were stored may be wrong between them.
+    /// Seconds by which the difference of two stored times may be wrong.
     pub(crate) wrong_by: i64,
     /// Counts the Workspace's sessions.
     pub(crate) sessions: u64,
     /// The Kubernetes Events, as the API server keeps them: each name once.
     pub(crate) events: Vec<Draft>,
-    /// How often one was sent, those included that the API server had already.
+    /// Number of Events sent, including those that the API server already had.
     pub(crate) sent: u32,
 }
 
@@ -160,7 +160,7 @@ impl Case {
         self
     }
 
-    /// The intent that stands in the object, with its finalizer.
+    /// Sets the intent in the object, with its finalizer.
     pub(crate) fn intent(self, owner: &str, epoch: i64) -> Self {
         let intent = self.an_intent(owner, epoch);
         self.stands(&intent).finalizer()
@@ -284,7 +284,7 @@ impl Case {
         self
     }
 
-    /// The namespace may not use the Workspace, or (`None`) nobody knows yet.
+    /// Sets whether the namespace may use the Workspace; `None`: not known yet.
     pub(crate) fn allowed(mut self, allowed: Option<bool>) -> Self {
         self.namespace_allowed = allowed;
         self

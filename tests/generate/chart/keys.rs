@@ -1,4 +1,4 @@
-//! The keys of `values.yaml`, with what its comments say of them.
+//! The keys of `values.yaml`, with the descriptions from its comments.
 
 use serde_json::Value;
 
@@ -9,10 +9,10 @@ pub(super) struct Key {
     pub(super) path: Vec<String>,
     pub(super) section: String,
     pub(super) description: String,
-    /// What a value must be, beyond the type of its default.
+    /// Restrictions of the value, beyond the type of its default.
     pub(super) rules: Option<Value>,
     pub(super) default: Value,
-    /// Whether the keys below it are the chart's; of a value they are the user's.
+    /// True if the keys below it are the chart's; those of a value are the user's.
     pub(super) inner: bool,
 }
 
@@ -22,7 +22,7 @@ impl Key {
     }
 }
 
-/// What stands above the next key.
+/// The comment above the next key.
 #[derive(Default)]
 struct Comment {
     words: Vec<String>,

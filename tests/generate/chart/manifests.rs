@@ -10,7 +10,7 @@ use crate::{Generated, Outcome, root};
 
 const NAME: &str = "run-operator";
 const HEADER: &str = "# Rendered from charts/run-operator by `make generate`. Do not edit: the values are the chart's.\n";
-/// The Pods fit the strictest profile; what is put beside them has to, too.
+/// The Pods fit the strictest profile; Pods that are added must fit it too.
 const NAMESPACE: &str = "apiVersion: v1
 kind: Namespace
 metadata:
@@ -144,7 +144,7 @@ fn render(helm: &Path, part: &Part) -> Outcome<String> {
     Ok(plain(&String::from_utf8(rendered.stdout)?))
 }
 
-/// Without Helm's own marks, one document after the other.
+/// The documents in order, without Helm's own marks.
 fn plain(rendered: &str) -> String {
     let of_a_release = |line: &&str| {
         let line = line.trim_start();

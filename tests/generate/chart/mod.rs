@@ -1,4 +1,4 @@
-//! What is generated for the chart: its CRDs, the schema and the tables of its values, and the manifests
+//! The generated parts of the chart: its CRDs, the schema and the tables of its values, and the manifests
 //! that are rendered from it.
 
 mod keys;
@@ -16,7 +16,7 @@ const CHART: &str = "charts/run-operator";
 /// The file of the admission policy, which has a switch of its own.
 const POLICY: &str = "policy.yaml";
 
-/// What a CRD lacks as part of a release.
+/// The metadata that a CRD needs as part of a release.
 const METADATA: &str = r#"  labels:
     {{- include "run-operator.labels" . | nindent 4 }}
   {{- if .Values.crds.keep }}

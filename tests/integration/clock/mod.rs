@@ -13,7 +13,7 @@ mod takeover;
 
 /// An hour back, back to the true time, an hour forward: by how much the clock is wrong then, in seconds.
 const WRONG: [i64; 3] = [-3600, 0, 3600];
-/// About two seconds of looks.
+/// Number of checks in about two seconds.
 const A_WHILE: u32 = 80;
 
 /// A wall clock that a test moves.
@@ -71,7 +71,7 @@ async fn world() -> (World, WallClock) {
     (world, clock)
 }
 
-/// A Run with this name that goes on until it is told to end; its runId is its name.
+/// A Run with this name that continues until the test ends it; its runId is its name.
 async fn endless(world: &World, name: &str) {
     world
         .simulate(name, json!({"runId": name, "outcome": "never"}))
@@ -184,7 +184,7 @@ async fn a_deadline_and_a_ttl_are_seen_when_the_clock_passes_them() {
     assert_eq!(failed.reason, "DeadlineExceeded");
 }
 
-/// Times are stored in whole seconds; the service's record says when it was asked.
+/// Times are stored in whole seconds; the service's record has the exact time of the request.
 #[tokio::test]
 async fn no_run_is_cancelled_before_its_deadline_of_a_second() {
     let world = World::new().await;
@@ -205,7 +205,7 @@ async fn no_run_is_cancelled_before_its_deadline_of_a_second() {
     }
 }
 
-/// What the operator has said of its clock.
+/// The operator's log lines about its clock.
 #[tokio::test]
 async fn a_step_of_the_wall_clock_is_logged() {
     let (world, clock) = world().await;

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::tools::{argocd_cm, asked, file, tool};
 use crate::support::World;
 
-/// What Argo CD's server sends for an action on a Run.
+/// The patch that Argo CD's server sends for an action on a Run.
 async fn patch_of(world: &World, name: &str, action: &str) -> Value {
     let cm = argocd_cm();
     let live = world.raw("Run", name).await.to_string();

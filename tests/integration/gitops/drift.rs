@@ -104,7 +104,7 @@ async fn changes_nothing(world: &World, mut apply: impl AsyncFnMut()) {
     .await;
 }
 
-/// Nobody took anything of the operator's away, or made a new version of a spec.
+/// Asserts that none of the operator's fields was removed, and no spec has a new version.
 async fn is_untouched(world: &World) {
     for name in ["small", "full"] {
         let run = world.run(name).await;

@@ -20,7 +20,7 @@ async fn the_manifests_for_flux_and_argo_cd_are_what_these_read() {
     assert_eq!(read, 2);
 }
 
-/// Whatever a registry offers next is installed when Git says so.
+/// No example takes a version that Git doesn't name.
 #[test]
 fn the_examples_pin_this_version_and_name_a_registry() {
     let version = env!("CARGO_PKG_VERSION");
@@ -59,7 +59,7 @@ async fn the_examples_for_gitops_are_accepted_as_they_are() {
     }
 }
 
-/// A health script that the `ConfigMap` lacks is one that nobody runs.
+/// A health script that the `ConfigMap` lacks is never run.
 #[test]
 fn workspaces_of_both_kinds_have_the_same_health_script() {
     let folder = "deploy/argocd/resource_customizations/run-operator.dev";

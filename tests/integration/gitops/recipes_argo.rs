@@ -123,7 +123,7 @@ async fn a_hook_is_a_new_run_after_each_sync_and_its_failure_fails_the_sync() {
     assert_eq!(world.service.get("stats").await["cancels"], 0);
 }
 
-/// Argo CD gives a hook without a name one of its own, for each sync anew.
+/// Argo CD gives a hook without a name a new one for each sync.
 #[tokio::test]
 async fn a_hook_with_generate_name_leaves_one_object_for_each_sync() {
     let world = World::new().await;
@@ -212,14 +212,14 @@ async fn a_pruned_run_is_cancelled_and_one_that_is_not_to_be_pruned_goes_on() {
     for name in ["train", "pruned"] {
         world.state(name, "running").await;
     }
-    // Without pruning nothing goes.
+    // Without pruning nothing is deleted.
     let results = sync(&world, &[], WORKSPACE).await;
     assert_eq!(result(&results, "Run", "pruned")["Status"], "PruneSkipped");
     let results = sync(&world, &["--prune"], WORKSPACE).await;
     assert_eq!(result(&results, "Run", "pruned")["Status"], "Pruned");
     assert_eq!(result(&results, "Run", "train")["Status"], "PruneSkipped");
     world.gone("pruned").await;
-    // By hand: the object goes, the run stays.
+    // By hand: the object is deleted, the run stays.
     world.delete_run("train").await;
     world.gone("train").await;
     let runs = world.service.runs().await;
@@ -334,7 +334,7 @@ async fn workspaces(world: &World, rate: i32, versions: &[&str]) -> String {
     format!("{rendered}---\n{other}")
 }
 
-/// As Argo CD renders it before and after the cluster knows the kind, and as it is rendered without a cluster.
+/// As Argo CD renders it before and after the cluster has the kind, and as it is rendered without a cluster.
 #[tokio::test]
 async fn the_chart_s_workspace_outlives_every_sync() {
     let world = bare().await;

@@ -101,7 +101,7 @@ fn write_tests(seen: &[(Situation, Value)], namespace: &str) {
     write(&folder(kind).join("actions/action_test.yaml"), &tests);
 }
 
-/// How an action is shown.
+/// The output for an action.
 fn shown(kind: &str, name: &str) -> Value {
     let (title, icon) = match (kind, name) {
         (_, "cancel") => ("Cancel the run", "stop"),
@@ -115,7 +115,7 @@ fn shown(kind: &str, name: &str) -> Value {
     json!({"name": name, "displayName": title, "iconClass": format!("fa fa-fw fa-{icon}")})
 }
 
-/// What an action makes of an object.
+/// An object after an action.
 fn after(name: &str, mut object: Value) -> Value {
     match name {
         "cancel" => object["spec"]["cancel"] = json!(true),
@@ -127,7 +127,8 @@ fn after(name: &str, mut object: Value) -> Value {
     object
 }
 
-/// An object without what is another at each run: times, ids, ports, and the fields of the API server alone.
+/// An object without the parts that differ at each run: times, ids, ports, and the fields that only the API
+/// server sets.
 fn normal(object: &Value, namespace: &str) -> Value {
     let mut object = object.clone();
     let metadata = object["metadata"].as_object_mut().unwrap();
@@ -186,7 +187,7 @@ fn varying(text: &str) -> Option<(String, usize)> {
     None
 }
 
-/// What must not change: which fields there are, and the words that scripts rely on.
+/// The parts that must not change: the set of fields, and the words that scripts rely on.
 fn shape(value: &Value) -> Value {
     const WORDS: [&str; 8] = [
         "apiVersion",

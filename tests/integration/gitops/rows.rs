@@ -26,7 +26,7 @@ struct Health {
     message: String,
 }
 
-/// Reads every situation with every tool, and panics with all that is not as the table says.
+/// Reads every situation with every tool, and panics with every deviation from the table.
 async fn read_by_all(world: &World, situations: &[Situation]) {
     let mut seen = Vec::new();
     for situation in situations {
@@ -151,7 +151,8 @@ async fn argo_cd_and_flux_read_every_row_of_the_conditions_of_runs() {
     world.start_operator().await;
 }
 
-/// A Run that is refused for good, one that is refused until somebody acts, and one whose create is tried again and again; told apart by their images.
+/// A Run that is refused for good, one that is refused until someone acts, and one whose create is repeated;
+/// distinguished by their images.
 async fn refused_and_retrying(world: &World) {
     for (name, status, title) in [
         ("create-refused", 422, "No such image"),
@@ -235,7 +236,7 @@ async fn argo_cd_and_flux_read_the_conditions_of_cluster_workspaces() {
         .secret("malformed", json!({"token": "two\nlines"}))
         .await;
     let of = |secret: &str| json!({"tokenSecretRef": {"name": secret}});
-    // An empty selector: Lua can't tell an empty table from an empty list, and Argo CD has to.
+    // An empty selector: Lua can't distinguish an empty table from an empty list, and Argo CD has to.
     create(&world, "shared", json!({"namespaceSelector": {}})).await;
     create(
         &world,

@@ -1,6 +1,6 @@
 //! The situations of the README's conditions table, and how each tool reads them.
 
-/// Whose words Argo CD's health message repeats.
+/// The condition whose message is in Argo CD's health message.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Told {
     /// A condition's message.
@@ -21,7 +21,7 @@ pub(super) struct Situation {
     pub(super) told: Told,
     /// By the `healthCheckExprs` of `deploy/flux/runs.yaml`.
     pub(super) flux: &'static str,
-    /// What Argo CD offers.
+    /// The actions that Argo CD offers.
     pub(super) actions: &'static [&'static str],
 }
 

@@ -16,7 +16,7 @@ pub(super) fn text_of(path: &str) -> String {
     std::fs::read_to_string(file(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
 }
 
-/// What `tools/NAME` prints, given arguments and input; or what it complains of.
+/// The output of `tools/NAME` for arguments and input; or its error.
 pub(super) async fn tool(name: &'static str, args: &[&str], input: &str) -> Result<String, String> {
     let args: Vec<String> = args.iter().map(|&arg| arg.to_owned()).collect();
     let input = input.to_owned();
@@ -108,7 +108,7 @@ pub(super) async fn ready(world: &World, kind: &str, name: &str, status: &str, r
     .await;
 }
 
-/// A manifest whose runs go on until somebody ends them. The reference service reads `simulate`.
+/// A manifest whose runs continue until the test ends them. The reference service reads `simulate`.
 pub(super) fn endless(manifest: &str) -> String {
     let image = "image: ghcr.io/acme/train:1.4\n";
     assert!(manifest.contains(image), "{manifest}");

@@ -1,5 +1,5 @@
-//! Two that both take themselves for the leader: a stopped process that goes on, or no election at all. What
-//! keeps them from two runs is the intent, not the Lease.
+//! Two operators that both act as the leader: a stopped process that resumes, or no election at all. The
+//! intent, not the Lease, keeps them from making two runs.
 
 use kube::ResourceExt;
 use kube::api::ListParams;
@@ -9,7 +9,7 @@ use super::{SHORT, each_is_one_run, elected, leads, record, until_it_leads};
 use crate::figures::Figures;
 use crate::support::{Operator, World, eventually};
 
-/// How often a leader is stopped and goes on.
+/// Number of times that a leader is stopped and resumed.
 fn rounds() -> usize {
     match std::env::var("RUN_OPERATOR_PROVE").as_deref() {
         Ok("full") => 10,
@@ -20,7 +20,7 @@ fn rounds() -> usize {
 /// Runs applied in each round.
 const RUNS: usize = 40;
 
-/// Each create takes a while, so that some are under way whenever somebody is stopped.
+/// Makes each create take a while, so that some are in flight whenever an operator is stopped.
 async fn slow_creates(world: &World) {
     let create = json!({"operation": "createRun"});
     let delay = json!({"type": "delay", "forMs": 300, "execute": true});
@@ -84,8 +84,8 @@ async fn a_leader_that_was_stopped_until_another_led_ends_when_it_goes_on_and_ea
         .record();
 }
 
-/// Waits until this operator leads. A machine that is too busy to renew ends it; it is then started anew, as the
-/// kubelet would.
+/// Waits until this operator leads. A machine that is too busy to renew ends it; it is then restarted, as by
+/// the kubelet.
 async fn leads_in_the_end(world: &World, operator: &mut Operator) {
     eventually("it leads", async || {
         if operator.exit_code().is_some() {

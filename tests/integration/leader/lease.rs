@@ -1,4 +1,4 @@
-//! What may happen to the Lease: the API server is away, it is deleted, a person edits it, a clock is wrong.
+//! Disturbances of the Lease: the API server is down, it is deleted, a person edits it, a clock is wrong.
 
 use kube::api::{DeleteParams, Patch, PatchParams};
 use run_operator::api::Phase;
@@ -68,7 +68,7 @@ async fn a_deleted_lease_is_made_again_and_one_leads() {
     assert_eq!(world.service.runs().await.len(), 1);
 }
 
-/// What a hundred scrapers are answered is all of it, or that they come again.
+/// A hundred scrapers get either the whole page or 503.
 #[tokio::test]
 async fn a_leader_that_a_hundred_scrape_keeps_its_lease_and_goes_on() {
     const SCRAPERS: usize = 100;
@@ -101,7 +101,7 @@ async fn a_leader_that_a_hundred_scrape_keeps_its_lease_and_goes_on() {
     assert_eq!(after.holder_identity, before.holder_identity);
 }
 
-/// The thief's clock is far ahead: were it believed, nobody would lead for two hundred years.
+/// The thief's clock is far ahead: if it were believed, no operator would lead for two hundred years.
 #[tokio::test]
 async fn a_leader_whose_lease_names_another_ends_and_what_nobody_renews_is_taken_over() {
     let mut world = elected(SHORT).await;
@@ -122,7 +122,7 @@ async fn a_leader_whose_lease_names_another_ends_and_what_nobody_renews_is_taken
     world.phase("train", Phase::Succeeded).await;
 }
 
-/// As the record of a leader would be whose clock is half a century behind: it is alive all the same.
+/// The record is that of a leader whose clock is half a century behind: it is alive all the same.
 #[tokio::test]
 async fn a_record_of_long_ago_takes_nothing_from_a_leader_that_renews() {
     let world = elected(USUAL).await;

@@ -36,7 +36,7 @@ async fn elected(durations: &'static [&'static str]) -> World {
     .await
 }
 
-/// Whether an operator says that it leads; not, if it says nothing any more.
+/// True if an operator's metric shows that it leads; false without an answer.
 async fn leads(operator: &Operator) -> bool {
     let series = format!("leader_election_master_status{{name=\"{LEASE}\"}} 1");
     let told = operator.fetch("metrics").await;

@@ -1,5 +1,5 @@
-//! How long it takes until another operator acts, with the usual durations; measured from the signal to the
-//! answer to the POST of a Run that was applied just after it.
+//! Time until another operator acts, with the usual durations; measured from the signal to the answer to the
+//! POST of a Run that was applied just after it.
 
 use std::time::{Duration, Instant};
 
@@ -31,7 +31,7 @@ async fn a_killed_leader_is_followed_within_its_lease_and_five_seconds_and_each_
     until_it_leads(world.operator()).await;
     let other = world.another_operator().await;
     let history = world.history().await;
-    // Of half of them the leader dies without knowing that they are there.
+    // For half of them the leader ends without having got the answer to the create.
     let hang = json!({"type": "hang", "forMs": 60000, "execute": true});
     let mut names: Vec<String> = (0..10).map(|n| format!("train-{n}")).collect();
     for (n, name) in names.iter().enumerate() {

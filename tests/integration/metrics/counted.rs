@@ -19,7 +19,7 @@ fn counts(text: &str, name: &str, by: [&str; 2]) -> BTreeMap<(String, String), u
     counts
 }
 
-/// What the API server has written down, by method and status; each request once.
+/// The requests in the API server's audit log, by method and status; each request once.
 fn audited(log: &Path) -> BTreeMap<(String, String), u64> {
     let (mut seen, mut counts) = (BTreeSet::new(), BTreeMap::new());
     for request in Audit::of_deployed(log).all_requests() {
@@ -40,7 +40,7 @@ fn audited(log: &Path) -> BTreeMap<(String, String), u64> {
     counts
 }
 
-/// What the service has counted, by our name of the operation and status.
+/// The requests that the service has counted, by our name of the operation and status.
 async fn served(world: &World) -> BTreeMap<(String, String), u64> {
     let stats = world.service.get("stats").await;
     let mut counts = BTreeMap::new();

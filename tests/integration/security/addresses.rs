@@ -1,5 +1,5 @@
-//! Where a Workspace may send the operator, and what may stand in a header: only where its own operator
-//! allows, and only what is one value.
+//! Addresses that a Workspace may name, and values that a header may have: only what its own operator allows,
+//! and only what is one value.
 
 use std::net::TcpListener;
 
@@ -70,7 +70,7 @@ async fn a_workspace_reaches_no_address_but_those_that_the_operator_allows() {
             .condition(&name, Type::Ready, "False", "WorkspaceNotReady")
             .await;
     }
-    // What is allowed goes on meanwhile, and is all that the service saw.
+    // An allowed Workspace continues meanwhile, and its calls are all that the service got.
     world.create_run("train", json!({})).await;
     world.heals("train").await;
     let requests = world.service.get("requests").await;

@@ -16,7 +16,7 @@ const FIRST: &str = "canary/1+6f0c8a~9e==";
 const SECOND: &str = "canary.2_b7d1/44+f0==";
 /// Never sent, and so never echoed; it must not show all the same.
 const PROVIDER_KEY: &str = "sk-canary-of-a-provider";
-/// No secret: it stands beside the token in every echo, and must be found, or the search proves nothing.
+/// Not a secret: it is next to the token in every echo, and must be found, or the search proves nothing.
 const MARK: &str = "beacon-51c7";
 
 /// A world on a control plane of its own whose audit log holds bodies, and whose operator waits seconds
@@ -126,7 +126,7 @@ async fn spoil_the_runs(world: &World, anywhere: &[Echo], streams: &[Echo]) {
     all_fired(world).await;
 }
 
-/// What the service itself says of a run: its state, and events of every part.
+/// Has the service send texts about a run: its state, and events of every part.
 async fn speak(world: &World, run: &str, secret: &str) {
     let event = json!({
         "type": format!("note {secret}"), "data": {secret: format!("{MARK} {secret}")},
@@ -149,7 +149,7 @@ async fn speak(world: &World, run: &str, secret: &str) {
         .await;
 }
 
-/// Another token, while the service still knows both.
+/// Writes another token, while the service still accepts both.
 async fn rotate(world: &World) {
     world.service.post("tokens", json!({"token": SECOND})).await;
     let asked = world.service.requests("getWorkspace").await.len();
@@ -273,7 +273,8 @@ async fn a_secret_whose_managed_fields_are_deep_is_read_and_nothing_of_it_is_log
     assert!(found.is_empty(), "{}", found.join("\n"));
 }
 
-/// What is no secret is found in each place where an echo gets, so the search looks at the right places.
+/// The mark, which is no secret, is found in each place where an echo gets, so the search covers the right
+/// places.
 #[tokio::test]
 async fn a_canary_that_is_no_token_is_found_in_every_place_that_an_echo_reaches() {
     let world = world().await;

@@ -1,4 +1,4 @@
-//! Every type of fault that the reference service knows, each with an echo wherever it has room for one.
+//! Every type of fault of the reference service, each with an echo wherever it has room for one.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -12,7 +12,7 @@ pub(super) struct Echo {
     pub(super) is_final: bool,
 }
 
-/// Refusals that are not tried again by themselves.
+/// Refusals after which a request is not repeated automatically.
 const FINAL: [&str; 3] = ["refusal", "conflict", "invalid"];
 
 /// The faults of every operation. `mark` is repeated beside the secret: it shows that an echo got through.

@@ -53,7 +53,7 @@ async fn run_paths(world: &World) -> Vec<String> {
         .collect()
 }
 
-/// What the checks of the Workspace and the model's own Run ask for, its create aside.
+/// The paths of the Workspace's checks and of the model's own Run, its create aside.
 const NOT_OF_FORGED: [&str; 3] = [
     "/api/v1/version",
     "/api/v1/workspaces/current",
@@ -122,7 +122,7 @@ async fn a_forged_run_id_never_leads_out_of_the_path_of_one_run() {
             }
         })
         .await;
-        // The service knows no such run, and so the object goes.
+        // The service has no such run, and so the object is released.
         world.gone(name).await;
     }
     for path in run_paths(&world).await {
@@ -163,7 +163,7 @@ async fn a_forged_run_id_that_is_no_segment_sends_nothing() {
     assert_eq!(run_paths(&world).await, Vec::<String>::new());
 }
 
-/// A runId alone is not enough: without a place to ask, and an intent, it is nobody's submission.
+/// A runId on its own is not enough: without a place to call, and an intent, it belongs to no submission.
 #[tokio::test]
 async fn a_forged_run_id_without_a_workspace_is_not_followed() {
     let world = World::new().await;
@@ -176,7 +176,7 @@ async fn a_forged_run_id_without_a_workspace_is_not_followed() {
     assert_eq!(run_paths(&world).await, Vec::<String>::new());
 }
 
-/// Why nobody but the operator may write `runs/status`.
+/// The reason that only the operator may write `runs/status`.
 #[tokio::test]
 async fn a_forged_run_id_of_another_run_reaches_that_run_within_its_workspace() {
     let world = World::new().await;
@@ -197,7 +197,7 @@ async fn a_forged_run_id_of_another_run_reaches_that_run_within_its_workspace() 
     );
     world.delete_run("thief").await;
     world.gone("thief").await;
-    // The other Run tells that its run was cancelled elsewhere, and no second one is made for it.
+    // The other Run shows that its run was cancelled elsewhere, and no second one is made for it.
     world
         .condition("model", Type::Failed, "True", "CancelledElsewhere")
         .await;

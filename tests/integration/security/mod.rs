@@ -1,5 +1,5 @@
-//! What an attacker meets: the token in every answer, addresses and redirects that lead elsewhere, a status
-//! and an intent that somebody else wrote, and streams without end.
+//! Attacks: the token in every answer, addresses and redirects that lead elsewhere, a status and an intent
+//! that someone else wrote, and streams without end.
 
 mod addresses;
 mod canary;

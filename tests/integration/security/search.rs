@@ -1,4 +1,4 @@
-//! Where a secret may have come to stand, and how it is looked for there.
+//! The places that a secret may have got into, and the search for it.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
@@ -12,7 +12,7 @@ use crate::support::World;
 /// A place and all its text.
 pub(super) type Place = (&'static str, String);
 
-/// How a secret may be written: as it is, percent-encoded, escaped in JSON, and in base64 with nothing,
+/// The encodings of a secret: as it is, percent-encoded, escaped in JSON, and in base64 with nothing,
 /// `Bearer` or one byte before it. Written without the operator's own code for it.
 pub(super) fn spellings(secret: &str) -> Vec<String> {
     let percent: String = secret
@@ -47,7 +47,7 @@ pub(super) fn spellings(secret: &str) -> Vec<String> {
     all
 }
 
-/// Where the secret stands: the place, how it is written there, and the line.
+/// The hits: the place, the encoding, and the line.
 pub(super) fn hits(places: &[Place], secret: &str) -> Vec<String> {
     let spellings = spellings(secret);
     let mut hits = Vec::new();
@@ -91,9 +91,9 @@ fn audited_bodies(world: &World) -> String {
         .join("\n")
 }
 
-/// What the service noted of the requests, but for the two headers that may hold the token: the one that is
-/// made for it, and the id of an event that the service itself named by it. The service writes a token's
-/// fingerprint wherever it stood, so none may be left.
+/// The service's record of the requests, except for the two headers that may have the token: the one that is
+/// made for it, and the id of an event that the service itself named by it. The service replaces a token by
+/// its fingerprint wherever it was, so none may be left.
 async fn requested(world: &World) -> String {
     let mut all = world.service.get("requests").await;
     for request in all.as_array_mut().unwrap() {

@@ -3,7 +3,7 @@
 use axum::http::{Method, Uri};
 use url::form_urlencoded;
 
-/// What was asked for.
+/// A request to the API server.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Asked {
     /// `get`, `list`, `watch`, `create`, `patch`, `update` or `delete`.
@@ -12,7 +12,7 @@ pub(super) struct Asked {
     pub(super) resource: String,
     /// The object; of a list or a watch the one that its field selector names.
     pub(super) name: Option<String>,
-    /// What was sent.
+    /// Its body.
     pub(super) body: String,
     /// The answer's status; none while there is none.
     pub(super) status: Option<u16>,
@@ -60,12 +60,12 @@ impl Asked {
         }
     }
 
-    /// Whether it is this kind of request.
+    /// True if it is this kind of request.
     pub(super) fn is(&self, verb: &str, resource: &str) -> bool {
         self.verb == verb && self.resource == resource
     }
 
-    /// Whether it asks for a whole collection, from which a cache is filled.
+    /// True if it is for a whole collection, from which a cache is filled.
     pub(super) fn fills(&self) -> bool {
         self.verb == "list" && (self.name.is_none() || self.resource == "secrets")
     }

@@ -1,11 +1,11 @@
-//! What the proxy does in the API server's stead.
+//! Faults that the proxy causes in place of the API server.
 
 use axum::body::Body;
 use axum::http::{Response, StatusCode, header};
 use futures::{StreamExt, stream};
 use serde_json::json;
 
-/// What is done with a request in the API server's stead.
+/// The treatment of a request in place of the API server's.
 #[derive(Clone, Debug)]
 pub(super) enum Fault {
     /// Answered with this status, and with this `Retry-After`.

@@ -10,7 +10,7 @@ use super::fault::Fault;
 use super::{cancels, eventually_writes, ledger, stage, writes};
 use crate::support::{eventually, held};
 
-/// The write that is done and not heard of any more.
+/// The write that is carried out and whose answer is lost.
 #[derive(Clone, Copy, Debug)]
 enum Last {
     Intent,
@@ -31,7 +31,7 @@ impl Last {
         }
     }
 
-    /// Whether this version is what the write came to.
+    /// True if this version is the result of the write.
     fn done(self, run: &Run) -> bool {
         let status = run.status.as_ref();
         match self {
@@ -54,7 +54,7 @@ async fn killed_after_a_write_that_the_next_process_is_not_shown_it_makes_one_ru
 ) {
     let (proxy, mut world) = stage().await;
     let history = world.history().await;
-    // Should the killed process still get to another write, that comes to nothing.
+    // If the killed process still begins another write, that one is lost.
     proxy.fault(1, Fault::Lose, move |asked| last.fits(asked));
     let created = world.create_run("train", serde_json::json!({})).await;
     eventually("the write is done", async || {

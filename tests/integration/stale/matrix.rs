@@ -12,10 +12,10 @@ use super::{eventually_lists, lists, running, stage, writes};
 use crate::figures::Figures;
 use crate::support::{World, holds_for_a_while, phase_of};
 
-/// A few looks, in which what the old view leads to begins.
+/// Number of checks in which the effects of the old view would begin.
 const LOOKS: u32 = 16;
 
-/// What the service has, but for how often it was read.
+/// The service's runs, without the number of their reads.
 async fn ledger(world: &World) -> Vec<Value> {
     let runs = world.service.runs().await;
     let told = |run: &Value| {
@@ -29,7 +29,7 @@ async fn ledger(world: &World) -> Vec<Value> {
     runs.iter().map(told).collect()
 }
 
-/// Every version of a life that ends well, one that is cancelled by its deletion, and one that goes on
+/// Every version of a life that ends well, one that is cancelled by its deletion, and one that continues
 /// under the same name.
 async fn lives(world: &World, round: usize) -> (Vec<u64>, Vec<Run>) {
     let history = world.history().await;
@@ -73,7 +73,7 @@ async fn play(proxy: &Proxy, world: &mut World, scenario: &Scenario) -> (usize, 
     if scenario.restart {
         proxy.show("runs", scenario.at);
     }
-    // It watches once it has listed, and only a watch can be told that the past is over.
+    // It watches once it has listed, and only a watch can deliver the end of the past.
     let before = proxy.count("watch", "runs");
     world.start_operator().await;
     proxy.until("watch", "runs", before + 1).await;
@@ -107,7 +107,7 @@ async fn whichever_version_is_shown_as_the_present_nothing_is_doubled_undone_or_
     let (proxy, mut world) = stage().await;
     let full = std::env::var("RUN_OPERATOR_PROVE").is_ok_and(|value| value == "full");
     let (mut played, mut held, mut most_writes, mut most_calls) = (0_usize, 0_usize, 0, 0);
-    // Each round has lives of its own: the API server forgets versions after five minutes.
+    // Each round has lives of its own: the API server drops versions after five minutes.
     for round in 0..if full { WAYS.len() } else { 1 } {
         let (versions, standing) = lives(&world, round).await;
         // The bounded part takes a few of them, and each of the four ways once.

@@ -1,5 +1,5 @@
-//! What the operator sees of the cluster may be old, have holes, or not come at all. A proxy between it and
-//! the real API server brings that about; each test ends with the service's ledger and the object.
+//! The operator's view of the cluster may be old, have holes, or be absent. A proxy between it and the real
+//! API server causes that; each test ends with the service's ledger and the object.
 
 mod asked;
 mod fault;
@@ -48,7 +48,7 @@ async fn running(world: &World, name: &str) -> Run {
     world.state(name, "running").await
 }
 
-/// Somebody takes the object away, finalizers and all, and waits until it is gone.
+/// Removes the object by force, finalizers and all, and waits until it no longer exists.
 async fn force_away(world: &World, name: &str) {
     let uid = world.run(name).await.uid();
     world.delete_run(name).await;
@@ -90,7 +90,7 @@ async fn ledger(world: &World, wanted: &[(&Run, &str)]) {
     .await;
 }
 
-/// How often the service was asked to cancel the run of this object.
+/// The number of cancels of this object's run.
 async fn cancels(world: &World, of: &Run) -> u64 {
     let runs = world.service.runs().await;
     let uid = of.uid().unwrap();

@@ -87,7 +87,7 @@ async fn shown_the_object_before_its_recreation_it_touches_neither_the_new_one_n
     world.gone("train").await;
     history.gone("train").await;
     if ended {
-        // The last one is told with the version of the deletion itself.
+        // The last one is delivered with the version of the deletion itself.
         let mut versions = history.of("train").into_iter();
         let about = |run: &Run| held(run) && phase_of(run) == Some(Phase::Cancelled);
         first = versions.find(about).unwrap();
@@ -114,7 +114,7 @@ async fn shown_the_object_before_its_recreation_it_touches_neither_the_new_one_n
     assert_eq!(world.service.requests("createRun").await.len(), 2);
 }
 
-/// The list goes back in time while the operator runs, to before a Run was there.
+/// The list steps back in time while the operator runs, to before a Run existed.
 #[tokio::test]
 async fn a_list_from_the_past_that_lacks_a_live_run_cancels_nothing() {
     let (proxy, world) = stage().await;
@@ -136,7 +136,7 @@ async fn a_list_from_the_past_that_lacks_a_live_run_cancels_nothing() {
     ledger(&world, &[(&run, "cancelled")]).await;
 }
 
-/// Orphaned and gone while no operator ran; the next one is first shown it as it ran.
+/// Orphaned and removed while no operator ran; the next one is first shown it as it ran.
 #[tokio::test]
 async fn what_was_orphaned_unseen_is_not_cancelled_when_its_deletion_is_told() {
     let (proxy, mut world) = stage().await;
@@ -158,7 +158,7 @@ async fn what_was_orphaned_unseen_is_not_cancelled_when_its_deletion_is_told() {
     ledger(&world, &[(&run, "running"), (&other, "running")]).await;
 }
 
-/// The intent of a process that is gone is there, and the view of the next one does not have it.
+/// The object has the intent of a process that has ended, and the view of the next one does not have it.
 #[tokio::test]
 async fn shown_a_run_without_its_intent_it_posts_only_after_it_took_the_intent_over() {
     let (proxy, mut world) = stage().await;

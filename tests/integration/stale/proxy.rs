@@ -1,5 +1,5 @@
-//! What stands between an operator and the real API server: it shows the past, withholds, refuses and
-//! hangs, by kind of request, and counts.
+//! A proxy between an operator and the real API server: it shows the past, withholds, refuses and hangs, by
+//! kind of request, and counts.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -27,7 +27,7 @@ type Fits = Box<dyn Fn(&Asked) -> bool + Send>;
 struct Rule {
     fits: Fits,
     fault: Fault,
-    /// How often it still applies; without end if none.
+    /// Number of requests that it still applies to; without end if none.
     left: Option<usize>,
 }
 
@@ -55,7 +55,7 @@ pub(super) struct Proxy {
 }
 
 impl Proxy {
-    /// One before this control plane. It lets everything through.
+    /// Starts a proxy for this control plane, which passes everything.
     pub(super) async fn start(control_plane: &ControlPlane) -> Self {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let scratch = Scratch::new("stale").unwrap();
@@ -127,13 +127,12 @@ impl Proxy {
         self.show(resource, at);
     }
 
-    /// The watches go on, with all that they held.
+    /// The watches continue, with everything that was withheld.
     pub(super) fn thaw(&self, resource: &str) {
         self.view(resource, |view| view.at = None);
     }
 
-    /// The past is over, and what happened meanwhile is told by no event: every watch is gone, and what
-    /// follows is a list.
+    /// Ends the past without events for the changes meanwhile: every watch is closed, and a list follows.
     pub(super) fn relist(&self, resource: &str) {
         let next = self.shared.watches.fetch_add(1, Ordering::Relaxed) + 1;
         self.view(resource, |view| {
@@ -142,7 +141,7 @@ impl Proxy {
         });
     }
 
-    /// The watches of now say nothing any more, as over a connection that a router has forgotten.
+    /// Silences the present watches, as over a connection that a router has forgotten.
     pub(super) fn mute(&self, resource: &str) {
         let next = self.shared.watches.fetch_add(1, Ordering::Relaxed) + 1;
         self.view(resource, |view| view.mute = next);
@@ -183,7 +182,7 @@ impl Proxy {
         fitting.cloned().collect()
     }
 
-    /// How many requests of this kind came until now.
+    /// The number of requests of this kind until now.
     pub(super) fn count(&self, verb: &str, resource: &str) -> usize {
         self.asked(|asked| asked.is(verb, resource)).len()
     }
@@ -210,7 +209,7 @@ impl Shared {
         table.views.get(resource).cloned().unwrap_or_default()
     }
 
-    /// Writes a request down, and finds out what is to be done with it.
+    /// Records a request, and returns its fault.
     fn begin(&self, asked: &Asked) -> (usize, Option<Fault>) {
         let mut table = self.table.lock().unwrap();
         table.asked.push(asked.clone());

@@ -94,8 +94,8 @@ async fn a_secret_that_can_not_be_read_is_told_of_where_no_call_can_be_made(#[ca
     ledger(&world, &[(&run, "running")]).await;
 }
 
-/// By the uid a release is nothing to the next object of the name, whenever it is carried out. Where a PUT is refused,
-/// as by rights from before it was made, the object goes all the same.
+/// Because of the uid a release never affects the next object of the name, whenever it is carried out. Where
+/// a PUT is refused, as with permissions from before it was introduced, the object is released all the same.
 #[rstest]
 #[case::as_a_rule(None, 0)]
 #[case::with_older_rights(Some(403), 1)]
@@ -131,7 +131,7 @@ async fn goes_through(world: &World, name: &str) {
     assert_eq!(world.posts_of(&run).await, 1);
 }
 
-/// kube's watcher would ask for the same version for ever.
+/// kube's watcher would request the same version forever.
 #[tokio::test]
 async fn a_watch_that_is_gone_as_a_status_begins_with_a_list() {
     let (proxy, world) = stage().await;
@@ -156,7 +156,7 @@ async fn while_every_watch_is_gone_the_lists_grow_rare_and_runs_go_through(#[cas
     proxy.lasting(fault, |asked| asked.is("watch", "runs"));
     proxy.relist("runs");
     let before = lists(&proxy);
-    // Lists alone show what is to be done.
+    // Only lists show what is to be done.
     goes_through(&world, "train").await;
     holds_for_a_while(60, async || {
         let more = lists(&proxy) - before;
@@ -167,7 +167,7 @@ async fn while_every_watch_is_gone_the_lists_grow_rare_and_runs_go_through(#[cas
     goes_through(&world, "after").await;
 }
 
-/// kube's watcher begins anew at once what has ended in good order.
+/// kube's watcher restarts at once a watch that has ended in good order.
 #[tokio::test]
 async fn watches_that_end_as_they_begin_are_no_loop_without_a_pause() {
     let (proxy, world) = stage().await;

@@ -1,5 +1,5 @@
-//! An API server that accepts and never answers, stops in the middle of an answer, or leaves a watch open
-//! and says nothing.
+//! An API server that accepts and never answers, stops in the middle of an answer, or leaves a watch open and
+//! silent.
 
 use run_operator::api::Phase;
 use serde_json::json;
@@ -33,7 +33,7 @@ async fn watches_that_fall_silent_are_begun_anew_where_they_stood() {
     ledger(&world, &[(&run, "cancelled"), (&late, "succeeded")]).await;
 }
 
-/// One of each kind of request hangs; whatever else goes on meanwhile.
+/// One of each kind of request hangs; everything else continues meanwhile.
 #[tokio::test]
 async fn requests_that_hang_are_given_up_and_made_again() {
     let (proxy, world) = stage_with(short()).await;
@@ -52,14 +52,14 @@ async fn requests_that_hang_are_given_up_and_made_again() {
     for name in ["intent", "status", "half", "lost"] {
         runs.push(world.create_run(name, json!({})).await);
     }
-    // They are seen before the watch goes.
+    // They are seen before the watch is silenced.
     proxy.until("patch", "runs/status", 3).await;
     proxy.fault(1, Fault::Hang, |asked| asked.is("list", "workspaces"));
     proxy.fault(1, Fault::Half, |asked| {
         asked.fills() && asked.resource == "runs"
     });
     proxy.fault(1, Fault::Hang, |asked| asked.is("watch", "secrets"));
-    // A proxy on the way says to come back tomorrow.
+    // A proxy on the way sends a `Retry-After` of a day.
     let tomorrow = Fault::Answer(429, Some("86400"));
     proxy.fault(1, tomorrow, |asked| asked.is("watch", "workspaces"));
     for resource in ["runs", "workspaces", "secrets"] {

@@ -1,5 +1,5 @@
-//! Unobserved state: what happens while the watch is silent is never told, and the first list after it
-//! shows only what came of it.
+//! Unobserved state: changes while the watch is silent are never delivered, and the first list after it shows
+//! only their result.
 
 use kube::ResourceExt;
 use kube::api::{Patch, PatchParams};
@@ -12,7 +12,7 @@ use super::{
 };
 use crate::support::{Setup, TOKEN, eventually, holds_for_a_while, own_control_plane};
 
-/// How the operator learns of the present.
+/// The operator's way of seeing the present.
 #[derive(Clone, Copy, PartialEq)]
 enum Then {
     /// Every event comes late.
@@ -39,7 +39,7 @@ async fn a_run_that_was_replaced_unseen_is_cancelled_and_the_new_one_submitted(#
     let first = running(&world, "train").await;
     proxy.freeze("runs").await;
     force_away(&world, "train").await;
-    // One that comes and goes without ever being seen.
+    // One that is created and deleted without ever being seen.
     world.simulate("train", json!({"outcome": "never"})).await;
     force_away(&world, "train").await;
     let last = world.simulate("train", json!({"outcome": "never"})).await;
@@ -84,7 +84,7 @@ async fn a_deletion_a_cancel_and_an_object_taken_away_unseen_are_all_made_up_for
     assert_eq!(lists(&proxy), if then == Then::List { 2 } else { 1 });
 }
 
-/// The event is lost, and the watch goes on: nothing but the operator's own write can tell.
+/// The event is lost, and the watch continues: only the operator's own write can show it.
 #[tokio::test]
 async fn an_object_whose_deletion_is_never_told_is_missed_at_the_first_write() {
     let (proxy, world) = stage().await;
@@ -117,7 +117,8 @@ async fn an_object_whose_deletion_is_never_told_is_missed_at_the_first_write() {
     ledger(&world, &[(&run, "cancelled"), (&other, "running")]).await;
 }
 
-/// A change of the object is never told; the operator's next write is refused and it looks for itself.
+/// A change of the object is never delivered; the operator's next write is refused and it reads the object
+/// live.
 #[tokio::test]
 async fn a_cancel_that_is_never_told_is_seen_at_the_second_conflict() {
     let (proxy, world) = stage().await;

@@ -1,14 +1,14 @@
-//! What the operator is shown of one resource: everything, or the past.
+//! The operator's view of one resource: everything, or the past.
 
 use axum::body::Bytes;
 use serde_json::Value;
 
 use super::proxy::Shared;
 
-/// How much of a resource is shown.
+/// The visible part of a resource.
 #[derive(Clone, Debug, Default)]
 pub(super) struct View {
-    /// Lists are as of this version, and no watch goes beyond it.
+    /// Lists are as of this version, and no watch continues beyond it.
     pub(super) at: Option<u64>,
     /// Events of these objects are never delivered.
     pub(super) withheld: Vec<String>,
@@ -16,7 +16,7 @@ pub(super) struct View {
     pub(super) doubled: usize,
     /// Watches that began before this number end with a 410 in the stream.
     pub(super) relist: u64,
-    /// Watches that began before this number say nothing any more, and don't end.
+    /// Watches that began before this number are silent, and don't end.
     pub(super) mute: u64,
 }
 
@@ -28,7 +28,7 @@ pub(super) struct Line {
     bookmark: bool,
 }
 
-/// What is done with an event now.
+/// The treatment of an event now.
 enum Verdict {
     Deliver(usize),
     Drop,
@@ -118,6 +118,6 @@ where
     }
 }
 
-/// What the API server sends where a watch's version is too old.
+/// The API server's answer where a watch's version is too old.
 pub(super) const GONE: &[u8] = br#"{"type":"ERROR","object":{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"too old resource version","reason":"Expired","code":410}}
 "#;

@@ -14,7 +14,7 @@ use run_operator::api::{ConditionType as Type, Phase, Run, conditions};
 
 use super::wait::eventually;
 
-/// The conditions of the design's table, in its order; `Synced` speaks of freshness and stands in no row.
+/// The conditions of the design's table, in its order; `Synced`, the freshness, is in no row.
 const COLUMNS: [Type; 7] = [
     Type::Accepted,
     Type::Finished,
@@ -32,7 +32,7 @@ const ROWS: [&str; 14] = [
     "Pending: !Accepted !Finished !Ready Stalled",
     "Active: Accepted !Finished !Ready Reconciling",
     "Active: Accepted !Finished Ready",
-    // A submitted Run that a person must look at: another runId turned up.
+    // A submitted Run that a person must handle: another runId appeared.
     "Active: Accepted !Finished !Ready Stalled",
     "Cancelling: Accepted !Finished !Ready Reconciling",
     "Succeeded: Accepted Finished Complete Ready",
@@ -78,7 +78,7 @@ pub(crate) fn row(run: &Run) -> String {
 #[derive(Default)]
 struct Seen {
     versions: Vec<Run>,
-    /// The names of those that are gone.
+    /// The names of deleted Runs.
     gone: Vec<String>,
 }
 
@@ -109,7 +109,7 @@ impl History {
         versions.iter().filter(of_this).cloned().collect()
     }
 
-    /// How many versions of all Runs were seen until now.
+    /// The number of versions of all Runs seen until now.
     pub(crate) fn versions(&self) -> usize {
         self.seen.lock().unwrap().versions.len()
     }
@@ -125,7 +125,7 @@ impl History {
         .await
     }
 
-    /// Waits until a Run is gone, without asking the API server.
+    /// Waits until a Run no longer exists, without a request to the API server.
     pub(crate) async fn gone(&self, name: &str) {
         eventually(&format!("the Run {name} is gone"), async || {
             let gone = self.seen.lock().unwrap().gone.iter().any(|n| n == name);
@@ -176,11 +176,12 @@ impl Drop for History {
 
 async fn follow(runs: Api<Run>, mut from: String, seen: Arc<Mutex<Seen>>) {
     loop {
-        // An API server that is down for a moment is no reason to stop; from the same version it goes on.
+        // An API server that is down for a moment is no reason to stop; the watch continues from the same
+        // version.
         if let Ok(events) = runs.watch(&WatchParams::default(), &from).await {
             let mut events = std::pin::pin!(events);
             while let Ok(Some(event)) = events.try_next().await {
-                // Where the server no longer has what came after (410), it begins anew.
+                // Where the server no longer has what came after (410), the watch restarts.
                 if matches!(&event, WatchEvent::Error(status) if status.code == 410) {
                     from = relist(&runs, &seen).await.unwrap_or(from);
                     break;
@@ -221,7 +222,7 @@ async fn relist(runs: &Api<Run>, seen: &Mutex<Seen>) -> Option<String> {
     list.metadata.resource_version
 }
 
-/// What must hold in each version.
+/// Checks that hold in each version.
 fn check(run: &Run) {
     let Some(status) = run.status.as_ref().filter(|s| s.phase.is_some()) else {
         return;
@@ -270,7 +271,7 @@ fn check(run: &Run) {
     }
 }
 
-/// What must hold from one version to the next of the same object.
+/// Checks that hold from one version to the next of the same object.
 fn check_step(before: &Run, after: &Run) {
     let (Some(old), Some(new)) = (&before.status, &after.status) else {
         return;

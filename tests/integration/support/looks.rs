@@ -1,4 +1,4 @@
-//! What the tests of bad input, faults and tokens look at.
+//! Assertions of the tests of bad input, faults and tokens.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use serde_json::Value;
@@ -19,7 +19,7 @@ pub(crate) async fn conditions_told(world: &World, workspace: &str) -> Vec<Condi
     workspace.status.map(|s| s.conditions).unwrap_or_default()
 }
 
-/// Panics unless every word stands in the text.
+/// Panics unless every word is in the text.
 pub(crate) fn says(text: &str, words: &[&str]) {
     for word in words {
         assert!(text.contains(word), "{word:?} is not in {text:?}");
@@ -51,8 +51,8 @@ impl World {
         .await
     }
 
-    /// The Workspace `default` can't be used for `reason`, by itself or (`stalled`) until a person acts,
-    /// and the Run `train` waits for it and repeats why. Nothing was submitted.
+    /// The Workspace `default` can't be used for `reason`, for now or (`stalled`) until a person acts, and
+    /// the Run `train` waits for it and repeats why. Nothing was submitted.
     pub(crate) async fn held_by_workspace(&self, reason: &str, stalled: bool, words: &[&str]) {
         let told = self
             .workspace_condition("default", ConditionType::Ready, "False", reason)
@@ -66,7 +66,7 @@ impl World {
         self.workspace_condition("default", other, "True", reason)
             .await;
         let waits = "WorkspaceNotReady";
-        // The Run repeats it a moment after the Workspace says so; before that it holds the last reason.
+        // The Run repeats it a moment after the Workspace shows it; before that it has the last reason.
         let told_by = format!("({reason})");
         let run = self
             .run_until("train", &format!("repeats {reason}"), |run| {
@@ -91,7 +91,8 @@ impl World {
         );
     }
 
-    /// The Run goes through by itself, and is the only run at the service, made by one POST that counted.
+    /// Waits until the Run succeeds without help, and is the only run at the service, made by one POST that
+    /// counted.
     pub(crate) async fn heals(&self, name: &str) {
         let run = self.phase(name, Phase::Succeeded).await;
         let status = run.status.as_ref().unwrap();
@@ -132,7 +133,7 @@ impl World {
         }
     }
 
-    /// How many POSTs were made for a Run.
+    /// The number of POSTs for a Run.
     pub(crate) async fn posts_of(&self, run: &Run) -> usize {
         let posts = self.service.requests("createRun").await;
         let of_this =
@@ -140,7 +141,7 @@ impl World {
         posts.iter().filter(of_this).count()
     }
 
-    /// How many requests the service answered with 401.
+    /// The number of requests that the service answered with 401.
     pub(crate) async fn unauthorized(&self) -> u64 {
         self.service.get("stats").await["unauthenticated"]
             .as_u64()

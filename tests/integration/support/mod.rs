@@ -1,4 +1,4 @@
-//! What a test needs: a world of its own, and words for what it does and waits for.
+//! Support of the tests: a world of its own for each, and functions for its steps and waits.
 
 #![allow(
     dead_code,

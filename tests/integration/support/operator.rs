@@ -11,7 +11,7 @@ use super::series::series;
 use super::wait::eventually;
 use crate::cluster::{Output, Process};
 
-/// How long the operator may take to end by itself.
+/// Time for the operator to end.
 const END_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A running operator.
@@ -21,7 +21,7 @@ pub(crate) struct Operator {
     origin: String,
 }
 
-/// How to start one, again and again.
+/// Command of the operator, for repeated starts.
 #[derive(Clone)]
 pub(crate) struct Recipe {
     pub(crate) kubeconfig: PathBuf,
@@ -186,12 +186,12 @@ impl Operator {
         self.ends().await
     }
 
-    /// Waits until it has ended by itself, then its exit code.
+    /// Waits until it has ended unasked, and returns its exit code.
     pub(crate) async fn ends(&mut self) -> Option<i32> {
         self.process.wait_exit(END_TIMEOUT).await
     }
 
-    /// What it has logged.
+    /// Its log.
     pub(crate) fn log(&self) -> String {
         self.process.output()
     }

@@ -5,8 +5,8 @@ use serde_json::json;
 use super::World;
 
 impl World {
-    /// From now on the API server refuses every update of `resources` in this world's namespace for which
-    /// the CEL `validation` doesn't hold; it takes that up on its own time. Gone with [`World::permit`].
+    /// Has the API server refuse every update of `resources` in this world's namespace for which the CEL
+    /// `validation` doesn't hold, after some time. [`World::permit`] removes it.
     pub(crate) async fn forbid(&self, resources: &str, validation: &str) {
         let name = &self.namespace;
         let policy = json!({

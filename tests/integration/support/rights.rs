@@ -12,7 +12,7 @@ pub(crate) const SECRET: &str = "run-operator-token";
 const NAME: &str = "operator";
 /// The names of the operator's own objects in `deploy/`.
 pub(crate) const DEPLOYED: &str = "run-operator";
-/// What lets such an operator take part in an election, where it has the rights for it.
+/// Flags with which such an operator takes part in an election, where it has the permissions for it.
 pub(crate) const ELECTED: &[&str] = &[
     "--leader-elect",
     "--leader-elect-namespace",
@@ -22,8 +22,8 @@ pub(crate) const ELECTED: &[&str] = &[
 ];
 
 impl World {
-    /// A service account that may do with Secrets of the namespace what `rules` say, and what the operator
-    /// needs besides, in the namespace or everywhere; the kubeconfig with a token of it.
+    /// A service account with the permissions of `rules` for Secrets of the namespace, and all else that the
+    /// operator needs, in the namespace or everywhere; the kubeconfig with a token of it.
     pub(super) async fn restricted(&self, rules: Value, everywhere: bool) -> PathBuf {
         let account =
             json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": NAME}});
@@ -44,15 +44,15 @@ impl World {
         self.kubeconfig_of(&self.namespace, NAME).await
     }
 
-    /// What `deploy/install.yaml` gives, and nothing else; the kubeconfig with a token of its service
-    /// account. Only with a control plane of one's own.
+    /// A service account with the permissions of `deploy/install.yaml`, and no others; the kubeconfig with a
+    /// token of it. Only with a control plane of one's own.
     pub(super) async fn as_deployed(&self) -> PathBuf {
         let manifest = manifest("install.yaml");
         self.control_plane.apply_yaml(&manifest).await.unwrap();
         self.kubeconfig_of(DEPLOYED, DEPLOYED).await
     }
 
-    /// What the overlay for one namespace gives in this one, and nothing else; the kubeconfig as above.
+    /// The same with the permissions of the overlay for one namespace, in this one; the kubeconfig as above.
     pub(super) async fn as_deployed_here(&self) -> PathBuf {
         let namespace =
             json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": DEPLOYED}});
@@ -98,7 +98,7 @@ fn manifest(path: &str) -> String {
 }
 
 impl World {
-    /// A Role and its binding to the operator, or a `ClusterRole` where `scope` says so.
+    /// A Role or, by `scope`, a `ClusterRole`, and its binding to the operator.
     fn role(&self, scope: &str, name: &str, rules: &Value) -> [Value; 2] {
         let group = "rbac.authorization.k8s.io";
         let object = |kind: &str, mut with: Value| {
@@ -119,15 +119,15 @@ impl World {
     }
 }
 
-/// What the operator's service account asked of the API server. Each request is written down before its
-/// answer is sent.
+/// The requests of the operator's service account to the API server. Each is written to the audit log before
+/// its answer is sent.
 pub(crate) struct Audit<'a> {
     log: &'a Path,
     user: String,
 }
 
 impl<'a> Audit<'a> {
-    /// Of this world, whose operator is restricted and whose control plane is our own.
+    /// The audit of this world, whose operator is restricted and whose control plane is our own.
     pub(crate) fn of(world: &World, log: &'a Path) -> Self {
         Self {
             log,
@@ -135,7 +135,7 @@ impl<'a> Audit<'a> {
         }
     }
 
-    /// Of an operator with the rights that `deploy/` gives.
+    /// The audit of an operator with the permissions of `deploy/`.
     pub(crate) fn of_deployed(log: &'a Path) -> Self {
         Self {
             log,
@@ -162,19 +162,19 @@ impl<'a> Audit<'a> {
             .collect()
     }
 
-    /// How many requests about Secrets had this verb and this status.
+    /// The number of requests about Secrets with this verb and this status.
     pub(crate) fn count(&self, verb: &str, status: u16) -> usize {
         let requests = self.requests();
         let fits = |entry: &&Value| {
             entry["verb"] == verb
                 && entry["responseStatus"]["code"] == status
-                // A watch is written down when it begins, and once more when it ends.
+                // A watch is logged when it begins, and again when it ends.
                 && !(verb == "watch" && entry["stage"] == "ResponseComplete")
         };
         requests.iter().filter(fits).count()
     }
 
-    /// How many watches of Secrets have ended.
+    /// The number of watches of Secrets that have ended.
     pub(crate) fn ended_watches(&self) -> usize {
         let requests = self.requests();
         let ended = |entry: &&Value| {

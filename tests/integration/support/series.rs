@@ -1,4 +1,4 @@
-//! What `/metrics` says, taken apart.
+//! The series of `/metrics`, parsed.
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,5 @@
-//! The reference service as a process, and its control API. When it goes, every request that it ever got
-//! is held to `contract/openapi.yaml`.
+//! The reference service as a process, and its control API. When it is dropped, every request that it ever
+//! got is checked against `contract/openapi.yaml`.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -27,7 +27,7 @@ pub(crate) struct Service {
 }
 
 impl Service {
-    /// Starts one on a free port. Runs take about a second unless `args` or their workload say otherwise.
+    /// Starts one on a free port. Runs take about a second unless `args` or their workload set another time.
     pub(crate) async fn start(scratch: &Scratch, args: &[&str]) -> Self {
         let port_file = scratch.path().join("service.port");
         let log = scratch.path().join("service.log");
@@ -129,7 +129,7 @@ impl Service {
             .await;
     }
 
-    /// Adds a fault that goes on until the faults are cleared.
+    /// Adds a fault that lasts until the faults are cleared.
     pub(crate) async fn lasting_fault(&self, fits: Value, action: Value) {
         self.post(
             "faults",
@@ -175,7 +175,7 @@ impl Service {
         all.into_iter().filter(of_this).collect()
     }
 
-    /// How many requests for Runs came until now: creates, reads, streams and cancels, answered or not.
+    /// The number of requests for Runs until now: creates, reads, streams and cancels, answered or not.
     pub(crate) async fn run_calls(&self) -> usize {
         let mut calls = 0;
         for operation in ["createRun", "getRun", "streamEvents", "cancelRun"] {
@@ -241,7 +241,7 @@ impl Drop for Service {
     }
 }
 
-/// How to start one.
+/// The command of one.
 fn recipe(listen: &str, record: &Path, args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_reference-service"));
     command

@@ -9,10 +9,10 @@ use run_operator::api::Run;
 const PATIENCE: Duration = Duration::from_secs(90);
 const POLL: Duration = Duration::from_millis(25);
 
-/// Waits until `look` finds what it looks for.
+/// Waits until `look` succeeds.
 ///
 /// # Panics
-/// After 90 seconds, with what `look` last said it saw.
+/// After 90 seconds, with the last error of `look`.
 pub(crate) async fn eventually<T, E: std::fmt::Display>(
     what: &str,
     look: impl AsyncFnMut() -> Result<T, E>,
@@ -50,8 +50,8 @@ async fn within<T, E: std::fmt::Display>(
     }
 }
 
-/// Looks `looks` times whether `check` still holds. For "nothing happens", which no condition can show:
-/// pass a count that covers the operator's own pace in the test.
+/// Checks `looks` times that `check` still holds. For "nothing happens", which no condition can show: pass a
+/// count that covers the operator's own pauses in the test.
 pub(crate) async fn holds_for_a_while(looks: u32, mut check: impl AsyncFnMut()) {
     for _ in 0..looks {
         check().await;
@@ -59,7 +59,7 @@ pub(crate) async fn holds_for_a_while(looks: u32, mut check: impl AsyncFnMut()) 
     }
 }
 
-/// Waits until a Run is as `wanted` says.
+/// Waits until `wanted` is true of a Run.
 pub(crate) async fn run_until(
     runs: &Api<Run>,
     name: &str,
@@ -77,7 +77,7 @@ pub(crate) async fn run_until(
     .await
 }
 
-/// Waits until a Run is gone.
+/// Waits until a Run no longer exists.
 pub(crate) async fn gone(runs: &Api<Run>, name: &str) {
     eventually(&format!("the Run {name} is gone"), async || {
         match runs.get_opt(name).await {

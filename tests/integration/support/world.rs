@@ -19,7 +19,7 @@ use super::wait::{self, eventually};
 use super::{History, Operator, Service};
 use crate::cluster::{ControlPlane, Options, Scratch};
 
-/// What a world is made of, where it differs from the usual.
+/// The parts of a world that differ from the usual ones.
 #[derive(Default)]
 pub(crate) struct Setup {
     /// Further arguments of the operator.
@@ -37,13 +37,13 @@ pub(crate) struct Setup {
     /// The operator takes part in an election: with these durations of lease, deadline and period, or with
     /// the usual ones. The Lease `run-operator` is in the world's namespace.
     pub(crate) elected: Option<&'static [&'static str]>,
-    /// Who the operator is to the API server.
+    /// The operator's permissions at the API server.
     pub(crate) rights: Rights,
-    /// The operator's way to the API server, where something stands in it. As administrator only.
+    /// The operator's way to the API server, through a proxy. Only as administrator.
     pub(crate) through: Option<PathBuf>,
 }
 
-/// Who an operator is to the API server.
+/// Permissions of an operator at the API server.
 #[derive(Default)]
 pub(crate) enum Rights {
     /// May do everything.
@@ -51,9 +51,9 @@ pub(crate) enum Rights {
     Administrator,
     /// The service account of `deploy/install.yaml`. Only with a control plane of its own.
     Deployed,
-    /// The same with rights in the world's namespace alone. Only with a control plane of its own.
+    /// The same with permissions only in the world's namespace. Only with a control plane of its own.
     DeployedHere,
-    /// A service account of the namespace, which may do with Secrets what these RBAC rules say.
+    /// A service account of the namespace, with these RBAC rules for Secrets.
     Secrets(Value),
 }
 
@@ -158,7 +158,7 @@ impl World {
         self.operator = Some(Operator::start(&self.recipe).await);
     }
 
-    /// Starts the operator anew, with further arguments.
+    /// Restarts the operator, with further arguments.
     pub(crate) async fn restart_operator_with(&mut self, args: &[&str]) {
         self.kill_operator();
         self.recipe
@@ -167,7 +167,7 @@ impl World {
         self.start_operator().await;
     }
 
-    /// Starts the operator anew, with another `--base-url`.
+    /// Restarts the operator, with another `--base-url`.
     pub(crate) async fn restart_operator_at(&mut self, base_url: &str) {
         self.kill_operator();
         let args = &mut self.recipe.args;
@@ -176,12 +176,12 @@ impl World {
         self.start_operator().await;
     }
 
-    /// A second operator beside the first, as a stale leader would be.
+    /// Starts a second operator, as a stale leader would be.
     pub(crate) async fn another_operator(&self) -> Operator {
         self.another_operator_through(&self.recipe.kubeconfig).await
     }
 
-    /// A second operator, which goes this way to the API server.
+    /// A second operator, with this kubeconfig.
     pub(crate) async fn another_operator_through(&self, kubeconfig: &Path) -> Operator {
         let log = self
             .recipe
@@ -200,7 +200,7 @@ impl World {
         self.scratch.path()
     }
 
-    /// How this world's operator is started, for a test that starts its own.
+    /// The command of this world's operator, for a test that starts its own.
     pub(crate) fn recipe(&self) -> Recipe {
         self.recipe.clone()
     }
@@ -323,7 +323,7 @@ impl World {
         self.runs().get(name).await.unwrap()
     }
 
-    /// Waits until a Run is as `wanted` says.
+    /// Waits until `wanted` is true of a Run.
     pub(crate) async fn run_until(
         &self,
         name: &str,
@@ -365,7 +365,7 @@ impl World {
         .await
     }
 
-    /// Waits until the Run is gone.
+    /// Waits until the Run no longer exists.
     pub(crate) async fn gone(&self, name: &str) {
         wait::gone(&self.runs(), name).await;
     }
@@ -474,7 +474,7 @@ impl World {
     }
 }
 
-/// Whether the operator's finalizer stands on a Run.
+/// True if a Run has the operator's finalizer.
 pub(crate) fn held(run: &Run) -> bool {
     run.finalizers().iter().any(|f| f == names::FINALIZER)
 }
@@ -490,7 +490,7 @@ pub(crate) fn phase_of(run: &Run) -> Option<Phase> {
     run.status.as_ref().and_then(|status| status.phase)
 }
 
-/// A control plane of a test's own. It lives as long as the process, which ends it.
+/// A control plane of a test's own. It lasts as long as the process, which ends it.
 pub(crate) async fn own_control_plane() -> &'static ControlPlane {
     let own = ControlPlane::start(Options::default()).await.unwrap();
     Box::leak(Box::new(own))

@@ -6,7 +6,7 @@ use crate::process::{self, Fate};
 use crate::service::{self, Answer};
 use crate::state::{Call, RunState, State, Wake};
 
-/// Every action that may be taken; some come to nothing.
+/// Every action that may be taken; some have no effect.
 pub(crate) fn possible(m: &Model, s: &State, actions: &mut Vec<Action>) {
     processes(s, actions);
     requests(m, s, actions);
@@ -47,7 +47,7 @@ fn processes(s: &State, actions: &mut Vec<Action>) {
     let up = s.procs.iter().flatten().count();
     for (slot, proc) in s.procs.iter().enumerate() {
         let Some(proc) = proc else {
-            // A lease that is taken over while its holder still believes in it.
+            // A lease is taken over while its holder still acts as the leader.
             let first_free = s.procs.iter().position(Option::is_none) == Some(slot);
             if first_free && (up == 0 || s.left.leases > 0) {
                 actions.push(Action::Start { slot });
@@ -136,8 +136,8 @@ fn requests(m: &Model, s: &State, actions: &mut Vec<Action>) {
                 }
             }
             let fits = |a: &&Answer| match a {
-                // What is being worked on is not refused any more.
-                // Nor one of two copies of a request: a refusal says that this request made no run.
+                // A request that is in progress is no longer refused. Nor is one of two copies of a request:
+                // a refusal means that this request made no run.
                 a if (packet.begun || packet.doubled) && !a.done() => false,
                 Answer::NotFound => !create,
                 Answer::Anonymous | Answer::GivenUp => create,

@@ -1,4 +1,4 @@
-//! What people do to objects.
+//! Actions of people on objects.
 
 use std::sync::Arc;
 
@@ -31,7 +31,7 @@ fn forged(mut intent: Intent, user: User, now: i64) -> Intent {
     intent
 }
 
-/// What a person does.
+/// Carries out an action of a person.
 pub(crate) fn act(s: &mut State, user: User, spec: &serde_json::Value) {
     let first = s.live[0].clone();
     match user {
@@ -91,7 +91,7 @@ pub(crate) fn act(s: &mut State, user: User, spec: &serde_json::Value) {
             delete(s, 0);
             return;
         }
-        // Not of an object that was stripped too: nothing would say any more which run is whose.
+        // Not for an object that was stripped too: nothing would then show which run belongs to which object.
         User::LoseStatus if !matches!(object.intent(), IntentRecord::Absent) => {
             run.status = Some(RunStatus {
                 observed_generation: Some(-1),

@@ -50,7 +50,7 @@ pub(super) fn begin(from: &State) -> State {
     s
 }
 
-/// Where the first object is pinned to: there Workspace and token are good in the end.
+/// The place that the first object is pinned to: there Workspace and token are good in the end.
 fn pinned(s: &State) -> Option<ResolvedWorkspace> {
     let object = s.live.iter().flatten().next();
     let intent = object.and_then(|o| match o.intent() {
@@ -58,7 +58,7 @@ fn pinned(s: &State) -> Option<ResolvedWorkspace> {
         _ => None,
     });
     let stored = object.and_then(|o| o.run.status.as_ref()?.workspace.clone());
-    // Whoever wrote the intent knows better than what somebody else made of it.
+    // The writer of the intent knows better than the edited intent.
     let mut entries = s.procs.iter().flatten().flat_map(|p| &p.entries);
     let own = object.and_then(|o| entries.find(|e| e.uid == o.uid));
     let own = own.and_then(|e| Some(e.run.memory.intent.as_ref()?.workspace.clone()));

@@ -1,4 +1,4 @@
-//! What must hold at rest, and what is asked of the object then.
+//! Conditions that must hold at rest, and the next request to the object then.
 
 use run_operator::api::{Phase, run::DeletionPolicy};
 
@@ -46,7 +46,7 @@ fn wrong(s: &State, object: &Object) -> Option<Broken> {
         return Some(Broken::RetryLost);
     }
     if matches!(s.fair, Some(Fair::Held(_))) {
-        // What waits for its first submission says no more than that.
+        // A Run that waits for its first submission shows no more than that.
         return None;
     }
     let ended = status.phase.is_some_and(Phase::terminal);
@@ -59,7 +59,7 @@ fn wrong(s: &State, object: &Object) -> Option<Broken> {
     (ended && !asleep && !object.deleting()).then_some(Broken::NotQuiet)
 }
 
-/// Every object is deleted, or told to leave its run.
+/// Every object is deleted, or set to leave its run.
 fn asked(mut s: State, next: Fair) -> Way {
     s.fair = Some(next);
     for name in 0..2 {

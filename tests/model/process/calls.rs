@@ -1,4 +1,4 @@
-//! A process's calls to the service, and what it hears of them.
+//! A process's calls to the service, and their answers.
 
 use run_operator::decide::{
     Effect, Learned,
@@ -12,7 +12,7 @@ use crate::properties::{self, Broken, Sending};
 use crate::rules::{Fence, Fences};
 use crate::state::{Call, Cancelled, Entry, Packet, RunState, State, View, Wake};
 
-/// A call goes out.
+/// Sends a call.
 pub(super) fn send(
     s: &mut State,
     fences: Fences,
@@ -99,7 +99,7 @@ pub(super) fn send(
     }
 }
 
-/// What the last answers say against this call.
+/// The violation of this call against the last answers, if there is one.
 fn hasty(entry: &Entry, session: u8, effect: &Effect) -> Option<Broken> {
     let cancel = matches!(effect, Effect::Cancel { .. });
     if session <= entry.refused {
@@ -172,7 +172,7 @@ impl Cancelled {
     }
 }
 
-/// A call is given up in the middle: nobody learns what became of it.
+/// A call is given up in the middle: its outcome stays unknown.
 pub(crate) fn given_up(s: &mut State, packet: &Packet) {
     let Some(slot) = packet.caller.and_then(|number| s.slot_of(number)) else {
         return;

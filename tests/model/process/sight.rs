@@ -1,4 +1,4 @@
-//! What a process sees of the objects, and of what the service's stream brings.
+//! A process's view of the objects, and of the events of the service's stream.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use super::{look, look_all};
 use crate::object::{Object, Remembered, at};
 use crate::state::{Cancelled, Entry, Proc, State, Wake};
 
-/// The watch brings the newest version of an object, or that it is gone.
+/// The watch delivers the newest version of an object, or its deletion.
 pub(crate) fn watch(s: &mut State, slot: usize, name: usize) -> bool {
     let seen = s.live[name].clone();
     let Some(proc) = s.procs[slot].as_mut() else {
@@ -68,7 +68,7 @@ fn observe(entry: &mut Entry, seen: &Arc<Object>) {
     }
 }
 
-/// Of an object that the store lacks, what is left to be done. The live read of the controller agrees at once.
+/// The rest to be done for an object that the store lacks. The live read of the controller agrees at once.
 pub(super) fn part(s: &mut State, slot: usize, number: u8) {
     let Some(proc) = s.procs[slot].as_mut() else {
         return;
@@ -93,7 +93,7 @@ pub(super) fn forget(proc: &mut Proc, number: u8) {
     proc.claim = proc.claim.filter(|c| *c != number);
 }
 
-/// The next event of the stream after what was received, or the first one once more.
+/// The next event of the stream after the received ones, or the first one again.
 pub(crate) fn event(s: &mut State, slot: usize, number: u8, replay: bool) -> bool {
     let now = s.now;
     let Some(entry) = s.procs[slot]

@@ -1,4 +1,4 @@
-//! The Workspace as a process checks it, and when one that is being deleted goes.
+//! A process's check of the Workspace, and the removal of one that is being deleted.
 
 use run_operator::{api::Reason, decide::workspace::in_use::needs_workspace};
 
@@ -7,7 +7,7 @@ use crate::object::place;
 use crate::properties;
 use crate::state::{Proc, State, View};
 
-/// What a check of the Workspace would find now.
+/// The result that a check of the Workspace would have now.
 fn truth(s: &State, proc: &Proc) -> View {
     let token = u8::try_from(s.world.tokens.len() - 1).unwrap();
     let Some(workspace) = s.world.workspace else {
@@ -37,8 +37,8 @@ fn truth(s: &State, proc: &Proc) -> View {
     }
 }
 
-/// Whether a Workspace that is being deleted may go: by a list of the objects as they are, and by the objects
-/// that vanished.
+/// True if the finalizer of a Workspace that is being deleted may be removed: by a list of the objects as
+/// they are, and by the objects that vanished.
 pub(crate) fn may_leave(s: &State) -> bool {
     let here = s
         .world
@@ -51,7 +51,7 @@ pub(crate) fn may_leave(s: &State) -> bool {
     s.world.leaving && s.world.workspace.is_some() && !needed && !vanishing
 }
 
-/// It goes.
+/// Removes its finalizer.
 pub(crate) fn leave(s: &mut State) {
     properties::outlived(s);
     (s.world.workspace, s.world.leaving) = (None, false);

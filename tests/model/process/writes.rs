@@ -1,4 +1,4 @@
-//! What a process does: one write to the API server, or one call.
+//! Effects of a process: one write to the API server, or one call.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ use crate::state::{Op, State, Wake, Write};
 /// After the API server refused a write.
 const AFTER_REFUSAL: i64 = 60;
 
-/// Who does it, to which object, and what becomes of it.
+/// The process, the object, and the fate of the write.
 #[derive(Clone, Copy)]
 struct Doing {
     fences: Fences,
@@ -29,12 +29,12 @@ struct Doing {
     fate: Fate,
 }
 
-/// A write, and what its process knows when it went well.
+/// A write, and its process's memory after its success.
 struct Deed {
     object: Arc<Object>,
     op: Op,
     intent: Option<(Intent, bool)>,
-    /// Events that stand in the status then.
+    /// Events in the status after it.
     shown: usize,
 }
 
@@ -108,7 +108,7 @@ impl Doing {
         }
     }
 
-    /// Lets the object go, or forgets one that is gone.
+    /// Removes the object's finalizer, or forgets an object that no longer exists.
     fn releases(self, s: &mut State, object: Arc<Object>, end: Option<End>) {
         if object_is_vanishing(s, self.slot, self.uid) {
             if let Some(proc) = s.procs[self.slot].as_mut() {
@@ -131,7 +131,7 @@ impl Doing {
         self.writes(s, Deed::new(object, Op::Release(kept)));
     }
 
-    /// A write goes out, and what becomes of it is heard, or isn't.
+    /// Sends a write; its answer arrives or is lost.
     fn writes(self, s: &mut State, deed: Deed) {
         let Some(sender) = s.procs[self.slot].as_ref().map(|p| p.number) else {
             return;

@@ -1,4 +1,4 @@
-//! What must hold of an object when its operator is at rest.
+//! Properties of an object when its operator is at rest.
 
 use run_operator::api::{RunStatus, intent::IntentRecord};
 
@@ -6,7 +6,7 @@ use super::Broken;
 use crate::object::Object;
 use crate::state::State;
 
-/// Whether a status says that the service refused the run for good.
+/// True if a status shows that the service refused the run for good.
 pub(super) fn finally(status: &RunStatus) -> bool {
     stalled(status, &["Forbidden", "CreateRefused", "ApprovalConflict"])
 }
@@ -16,14 +16,14 @@ fn stalled(status: &RunStatus, reasons: &[&str]) -> bool {
     all.any(|c| c.type_ == "Stalled" && reasons.contains(&c.reason.as_str()))
 }
 
-/// Whether a status says that the submission is held.
+/// True if a status shows that the submission is held.
 fn waits(status: &RunStatus) -> bool {
     let held = ["Suspended", "VersionNotAccepted", "WorkspaceDeleting"];
     let mut all = status.conditions.iter();
     all.any(|c| held.contains(&c.reason.as_str()))
 }
 
-/// At rest an object that says that no run was made for it, and why, says the truth.
+/// At rest, if the status shows that no run was made for the object, none was.
 pub(crate) fn told(s: &State, object: &Object) -> bool {
     let status = object.run.status.clone().unwrap_or_default();
     let made = s.service.runs.iter().any(|r| r.uid == object.uid);
@@ -31,7 +31,7 @@ pub(crate) fn told(s: &State, object: &Object) -> bool {
     !(own && made && (waits(&status) || finally(&status)))
 }
 
-/// At rest nothing says that it was refused what was not asked for since a person asked for a retry.
+/// At rest a status shows a final refusal only for the retry that a person set last.
 pub(crate) fn retried(s: &State, object: &Object) -> bool {
     let status = object.run.status.clone().unwrap_or_default();
     let own = matches!(object.intent(), IntentRecord::Own(_));
@@ -46,7 +46,8 @@ pub(crate) fn retried(s: &State, object: &Object) -> bool {
             .is_none_or(|w| ghost.retried.as_ref() == Some(w))
 }
 
-/// Its operator is at rest: it knows the object as it is, and has nothing to do.
+/// Checks that the object of a live run has its finalizer when its operator is at rest: it knows the current
+/// object, and has nothing to do.
 pub(crate) fn held(s: &mut State, seen: &Object) {
     let now = s.live.iter().flatten().any(|o| **o == *seen);
     let known = seen.run_id().is_some()

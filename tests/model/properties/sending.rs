@@ -1,4 +1,4 @@
-//! What must hold of a call when it is sent.
+//! Properties of a call when it is sent.
 
 use run_operator::api::{
     Phase, intent::IntentRecord, run::DeletionPolicy, status::ResolvedWorkspace,
@@ -9,7 +9,7 @@ use super::{Broken, may_come, rest::finally};
 use crate::object::{OTHER_URL, Object, mark};
 use crate::state::{Home, State};
 
-/// A mark of a place, whichever object stands for it.
+/// A mark of a place, whichever object has it.
 pub(crate) fn spot(place: &ResolvedWorkspace) -> u64 {
     let ResolvedWorkspace {
         kind,
@@ -21,7 +21,7 @@ pub(crate) fn spot(place: &ResolvedWorkspace) -> u64 {
     mark(&format!("{kind:?} {name} {base_url} {identity:?}"))
 }
 
-/// Who calls, with which token, on the ground of what.
+/// The caller, its token, and its reason for the call.
 pub(crate) struct Sending<'a> {
     pub(crate) process: u8,
     pub(crate) object: &'a Object,
@@ -42,8 +42,8 @@ impl Sending<'_> {
         ended && !(denied && (self.vanished || self.object.deleting()))
     }
 
-    /// The object says that the service refused it for good, nothing can have made a run, and nobody asked for a
-    /// retry. (In doubt the same POST is asked again.)
+    /// True if the object shows that the service refused it for good, nothing can have made a run, and no
+    /// person set a retry. (In doubt the same POST is repeated.)
     fn refused(&self, s: &State) -> bool {
         let status = self.object.run.status.clone().unwrap_or_default();
         let asked = self.object.wish() != status.handled_retry.as_ref() || self.object.deleting();

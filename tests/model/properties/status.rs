@@ -1,4 +1,4 @@
-//! What a status may say, in the place of another.
+//! Properties of a status that replaces another.
 
 use run_operator::api::{Phase, RunStatus, intent::IntentRecord};
 
@@ -7,7 +7,7 @@ use crate::object::Object;
 use crate::service;
 use crate::state::{RunState, ServiceRun, State};
 
-/// A status stands where another stood.
+/// Checks a status that replaced another.
 pub(crate) fn status_written(s: &mut State, old: &Object, new: &RunStatus) {
     let before = old.run.status.clone().unwrap_or_default();
     let uid = old.uid;

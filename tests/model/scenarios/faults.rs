@@ -1,10 +1,10 @@
-//! What goes wrong by itself.
+//! Scenarios with faults that no person causes.
 
 use super::{NONE, Scenario, User, scenario};
 use crate::service::Answer;
 use crate::state::Budget;
 
-/// What goes wrong between operator and API server, and who leads.
+/// Faults between operator and API server, and changes of the leader.
 pub(super) fn of_the_network(more: u8) -> Vec<Scenario> {
     vec![
         Scenario {
@@ -65,7 +65,7 @@ pub(super) fn of_the_network(more: u8) -> Vec<Scenario> {
     ]
 }
 
-/// What the service answers.
+/// Answers of the service.
 pub(super) fn of_answers(more: u8) -> Vec<Scenario> {
     use Answer::{
         Approval, Bare, Forbidden, GivenUp, Hopeless, TooMany, Unauthorized, Unavailable,
@@ -133,7 +133,7 @@ pub(super) fn of_answers(more: u8) -> Vec<Scenario> {
     ]
 }
 
-/// What becomes of the run.
+/// Ends of the run.
 pub(super) fn of_runs(more: u8) -> Vec<Scenario> {
     use Answer::{Approval, Ignored, NotFound, OtherRun};
     vec![

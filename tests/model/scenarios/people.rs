@@ -1,11 +1,11 @@
-//! What people do, and what happens to what they look after.
+//! Scenarios with actions of people, and with changes of Workspace and token.
 
 use serde_json::json;
 
 use super::{NONE, Scenario, Turn, User, scenario};
 use crate::state::Budget;
 
-/// What people do to objects.
+/// Actions of people on objects.
 pub(super) fn of_people(more: u8) -> Vec<Scenario> {
     vec![
         Scenario {
@@ -102,7 +102,7 @@ pub(super) fn of_people(more: u8) -> Vec<Scenario> {
     ]
 }
 
-/// What people do to what is the operator's.
+/// Actions of people on fields that belong to the operator.
 pub(super) fn of_meddling(more: u8) -> Vec<Scenario> {
     vec![
         Scenario {

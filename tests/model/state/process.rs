@@ -1,4 +1,4 @@
-//! What a process of the operator holds.
+//! The state of a process of the operator.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ pub(crate) struct Proc {
     /// A call was answered by a 401.
     pub(crate) suspects: bool,
     pub(crate) entries: Vec<Entry>,
-    /// Who of its Runs has the right to the user's key.
+    /// The holder of the user's key among its Runs.
     pub(crate) claim: Option<u8>,
 }
 
@@ -36,12 +36,12 @@ pub(crate) enum View {
         session: u8,
         /// The uid of the Workspace.
         workspace: u8,
-        /// Why first submissions are held, if they are.
+        /// Reason for which first submissions are held, if they are.
         holds: Option<Reason>,
     },
 }
 
-/// What a process keeps of an object, as `src/controller/state/runs.rs` does.
+/// A process's state for one object, as in `src/controller/state/runs.rs`.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Entry {
     pub(crate) uid: u8,
@@ -57,12 +57,12 @@ pub(crate) struct Entry {
     pub(crate) cancel: Cancelled,
 }
 
-/// What a process knows of the latest cancellation that it asked for.
+/// A process's knowledge of the latest cancellation that it requested.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Cancelled {
-    /// There was none, or it was seen to have come to nothing.
+    /// There was none, or it was seen to have had no effect.
     No,
-    /// It was answered, and nobody looked since.
+    /// It was answered, and the run has not been read since.
     Unlooked { accepted: bool },
     /// It was accepted, and a GET showed the run cancelling.
     UnderWay,
@@ -85,7 +85,7 @@ impl Entry {
     }
 }
 
-/// When an object is looked at next.
+/// Time of the next reconcile of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum Wake {
     /// There is something to be done now.

@@ -1,4 +1,4 @@
-//! What the service holds, and what is on its way to it.
+//! The state of the service, and requests on their way to it.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ pub(crate) struct Service {
     pub(crate) refuses: bool,
 }
 
-/// Where something is at the service.
+/// A place at the service: identity and base URL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Home {
     /// Whom the token acts for.
@@ -41,7 +41,7 @@ pub(crate) struct ServiceRun {
     pub(crate) home: Home,
     /// The states it went through; the last is in force. Each is an event.
     pub(crate) passed: Vec<RunState>,
-    /// When the cancellation that is under way was accepted, to the knowledge of somebody.
+    /// Time when the cancellation in progress was accepted, as far as any process knows.
     pub(crate) accepted: Option<i64>,
     /// The service has lost it.
     pub(crate) lost: bool,
@@ -91,7 +91,7 @@ pub(crate) struct Packet {
     pub(crate) call: Call,
     pub(crate) token: u8,
     pub(crate) session: u8,
-    /// It goes to the other base URL.
+    /// It is sent to the other base URL.
     pub(crate) moved: bool,
     /// The service works on it.
     pub(crate) begun: bool,

@@ -24,7 +24,7 @@ pub(crate) const PACING: Pacing = Pacing {
     cancel: 1,
 };
 
-/// A service on a free port, gone with the test's runtime.
+/// A service on a free port, which ends with the test's runtime.
 pub(crate) struct Service {
     address: std::net::SocketAddr,
 }

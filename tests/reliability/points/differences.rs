@@ -1,4 +1,4 @@
-//! How the ends of two lives differ, and what of it the documents allow.
+//! Differences between the ends of two lives, and those that the documents allow.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,7 @@ use run_operator::points::Fault;
 use super::outcome::Outcome;
 use super::table::Case;
 
-/// What is otherwise than it should be, a line each, but for what is allowed.
+/// The differences that are not allowed, a line each.
 pub(super) fn differences(case: &Case, expected: &Outcome, seen: &Outcome) -> Vec<String> {
     let things: BTreeSet<_> = expected.keys().chain(seen.keys()).collect();
     let gone = |thing: &str, word: &str| expected.get(thing).is_some_and(|seen| seen == word);
@@ -29,18 +29,18 @@ pub(super) fn differences(case: &Case, expected: &Outcome, seen: &Outcome) -> Ve
         .collect()
 }
 
-/// Which objects are gone in the end.
+/// Objects that no longer exist at the end.
 struct Gone {
     run: bool,
     workspace: bool,
 }
 
-/// How often an Event was told.
+/// Number of times that an Event was published.
 fn times(count: &str) -> u32 {
     count.parse().unwrap_or_default()
 }
 
-/// Events alone may differ, in these ways and no other. The sentences are those of docs/events.md.
+/// Only Events may differ, in these ways and no other. The quotations are from docs/events.md.
 fn allowed(case: &Case, event: &str, expected: u32, seen: u32, gone: &Gone) -> bool {
     let killed = matches!(case.fault, Fault::KillBefore | Fault::KillAfter);
     let one_more = seen == expected + 1;
@@ -48,7 +48,8 @@ fn allowed(case: &Case, event: &str, expected: u32, seen: u32, gone: &Gone) -> b
         // "`Retrying`, `CancelRefused`, `Suspended`, `Recovered`, … are lost with the process, and with the
         // answer to that write".
         "Run/Recovered" => (killed || case.point == "kube.run.status") && seen < expected,
-        // "Told when a sort of error first shows": a lost call is one more; a lost write shows one less.
+        // "Published when a kind of error first occurs": a lost call is one more; a lost write shows one
+        // less.
         "Run/Retrying" => one_more && !killed || seen < expected,
         // "The Workspace can't be used": as long as its check has no answer; then it is Ready, again.
         "Workspace/NotReady" | "Workspace/Ready" => {
@@ -56,7 +57,8 @@ fn allowed(case: &Case, event: &str, expected: u32, seen: u32, gone: &Gone) -> b
             let unanswered = [Fault::LoseRequest, Fault::LoseAnswer, Fault::Cut];
             one_more && check && unanswered.contains(&case.fault)
         }
-        // "Of an object that is gone by then nobody tells": lost with the process, or with the answer.
+        // "For an object that no longer exists by then nothing is published": lost with the process, or with
+        // the answer.
         "Run/Cancelled" | "Run/Succeeded" | "Run/Orphaned" => killed && gone.run && seen < expected,
         "Workspace/WorkspaceInUse" => {
             let lost = killed || case.point == "kube.workspace.status";

@@ -1,5 +1,5 @@
-//! What the other sides saw of the operator, to hold its points to: the API server's audit log and the service's
-//! own record.
+//! The operator's effects as the other sides saw them: the API server's audit log and the service's own
+//! record. The points are compared with them.
 
 use std::collections::BTreeMap;
 
@@ -7,10 +7,10 @@ use serde_json::Value;
 
 use super::trial::Trial;
 
-/// How many effects there were, by their point.
+/// The number of effects by their point.
 pub(super) type Counts = BTreeMap<String, usize>;
 
-/// By the lines of a trace, without the events of streams, which are no requests.
+/// Counts by the lines of a trace, without the events of streams, which are no requests.
 pub(super) fn passed(trace: &[String]) -> Counts {
     let names = trace.iter().filter_map(|line| line.split(' ').next());
     count(
@@ -20,7 +20,8 @@ pub(super) fn passed(trace: &[String]) -> Counts {
     )
 }
 
-/// By what was seen elsewhere. None where the cluster is not ours, and has no audit log to be read.
+/// Counts by the records of both servers. None where the cluster is not ours, and has no audit log to be
+/// read.
 pub(super) async fn seen(trial: &Trial) -> Option<Counts> {
     let log = trial.world.control_plane.audit_log()?;
     let text = std::fs::read_to_string(log).unwrap();
@@ -46,7 +47,8 @@ pub(super) async fn seen(trial: &Trial) -> Option<Counts> {
     Some(count(all.into_iter()))
 }
 
-/// The point of a write by the operator. The audit log has no bodies: what is told apart by them has one name.
+/// The point of a write by the operator. The audit log has no bodies: writes that differ only in them have
+/// one name.
 fn write(entry: &Value) -> Option<String> {
     let text = |field: &Value| field.as_str().unwrap_or_default().to_owned();
     let agent = text(&entry["userAgent"]);
@@ -68,7 +70,7 @@ fn write(entry: &Value) -> Option<String> {
     })
 }
 
-/// The same without what the audit log can't tell apart.
+/// The same without the distinctions that the audit log lacks.
 pub(super) fn coarse(counts: Counts) -> Counts {
     let mut coarse = Counts::new();
     for (name, times) in counts {

@@ -11,9 +11,9 @@ use tokio_util::sync::CancellationToken;
 use super::trial::{PATIENCE, POLL, Told, text};
 use crate::cluster::{Output, Process};
 
-/// How a shell reports SIGKILL.
+/// Exit code of a shell for SIGKILL.
 const KILLED: i32 = 137;
-/// An election that is over soon after a kill, and renewals that bear the longest delay.
+/// Flags for an election that ends soon after a kill, and for renewals that tolerate the longest delay.
 const ELECTION: [&str; 4] = [
     "--leader-elect",
     "--leader-elect-lease-duration=8s",
@@ -21,10 +21,10 @@ const ELECTION: [&str; 4] = [
     "--leader-elect-retry-period=1s",
 ];
 
-/// How to start the operator, again and again.
+/// Command of the operator, for repeated starts.
 #[derive(Clone)]
 pub(super) struct Recipe {
-    /// Whether it has to be elected.
+    /// True if it takes part in an election.
     pub(super) elected: bool,
     pub(super) kubeconfig: PathBuf,
     pub(super) namespace: String,
@@ -71,7 +71,7 @@ impl Keeper {
         Self { stop, again, task }
     }
 
-    /// Whether it was started again.
+    /// True if it was restarted.
     pub(super) fn again(&self) -> bool {
         self.again.load(Ordering::Relaxed)
     }

@@ -1,8 +1,8 @@
-//! Crash points: the operator is killed at every external effect, and every request and answer is lost, doubled,
-//! delayed and cut. Whatever happens, a life ends as the one without a fault did.
+//! Crash points: the operator is killed at every external effect, and every request and answer is lost,
+//! doubled, delayed and cut. Whatever happens, a life ends as the one without a fault did.
 //!
-//! The points are not listed here: a life without a fault says which it passes, and is held to what the API
-//! server's audit log and the service's record saw of it.
+//! The points are not listed here: a life without a fault records those that it passes. They are compared
+//! with the API server's audit log and the service's record.
 
 mod differences;
 mod effects;
@@ -25,7 +25,7 @@ use scenario::Scenario;
 use table::{Case, Table, Verdict};
 use trial::{PATIENCE, Told, Trial};
 
-/// The lives of the plan whose names begin so, alone: `deleted:kube.run.status:3:kill-before` is one of them.
+/// Only the lives of the plan whose names begin so: `deleted:kube.run.status:3:kill-before` is one of them.
 const REPLAY: &str = "RUN_OPERATOR_REPLAY";
 /// Lives that once ended otherwise, and what was wrong: a write of a Workspace that got no answer was made again
 /// after a minute only, in which no Run was submitted, or the Workspace had no status.
@@ -33,7 +33,7 @@ const FOUND: [&str; 2] = [
     "succeeds:kube.workspace.finalizer:1:lose-request",
     "succeeds:kube.workspace.status:1:lose-request",
 ];
-/// Trials under way at the same time, for each core: they wait most of the time.
+/// Concurrent trials for each core: they wait most of the time.
 const A_CORE: usize = 4;
 const POLL: Duration = Duration::from_millis(100);
 
@@ -43,7 +43,7 @@ struct Oracle {
     outcome: Outcome,
     /// Name and number of every point, in order.
     points: Vec<String>,
-    /// Where the scenario's own begin: up to there it is as one that succeeds.
+    /// Number of points before the scenario's own part: up to there it is the same as one that succeeds.
     mark: usize,
 }
 
@@ -71,7 +71,7 @@ async fn whatever_happens_at_a_point_a_life_ends_as_without_it() {
         assert!(!cases.is_empty(), "{REPLAY}: no life of this name");
     }
     let lives = cases.into_iter().map(|(case, oracle)| async move {
-        // A helper that gives up ends its own life alone; what it said stands above.
+        // A helper that panics ends only its own life; its message is above.
         let told = AssertUnwindSafe(relive(&case, &oracle))
             .catch_unwind()
             .await;
@@ -100,8 +100,8 @@ async fn at_once<T>(all: impl Iterator<Item = impl Future<Output = T>>) -> Vec<T
         .await
 }
 
-/// What is tried of a life: every fault at every point from where it is no longer as another one; in short, the
-/// two kills, and what was once found.
+/// The trials of a life: every fault at every point from where it differs from another life; in the bounded
+/// run, the two kills, and cases that once failed.
 fn plan(oracle: &Oracle) -> Vec<Case> {
     let all = std::env::var_os(REPLAY).is_some() || crate::full();
     let points = oracle.points.iter().skip(oracle.mark);
@@ -125,7 +125,8 @@ fn plan(oracle: &Oracle) -> Vec<Case> {
         .collect()
 }
 
-/// Whether it can be had once more later: an event is no request, and who gives its Lease back ends.
+/// True if the effect can be repeated later: an event is no request, and a process that releases its Lease
+/// ends.
 fn later(point: &str) -> bool {
     !["stream.event ", "kube.lease.release "]
         .iter()
@@ -141,7 +142,7 @@ async fn live(scenario: Scenario) -> Told<Oracle> {
     let points = trial.trace();
     if let Some(seen) = effects::seen(&trial).await {
         let mut passed = effects::coarse(effects::passed(&points));
-        // A stream that is opened anew while its run ends may be given up before anything was sent.
+        // A stream that is reopened while its run ends may be given up before anything was sent.
         let stream = "service.stream".to_owned();
         if passed.get(&stream) > seen.get(&stream) {
             let opened = seen.get(&stream).copied().unwrap_or_default();
@@ -195,7 +196,7 @@ async fn through(trial: &mut Trial, case: &Case, oracle: &Oracle) -> Result<bool
             tokio::time::sleep(POLL).await;
         }
     };
-    // What differs for too long is looked at, and told, below.
+    // A difference that lasts is checked, and reported, below.
     if let Ok(Err(told)) = tokio::time::timeout(PATIENCE, look).await {
         return Err(told);
     }

@@ -1,4 +1,4 @@
-//! What a life has come to, without what differs between any two lives.
+//! The end of a life, without the parts that differ between any two lives.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -149,8 +149,8 @@ fn of_workspace(workspace: &Workspace) -> Value {
     json!({"conditions": conditions(&status.conditions), "finalizers": workspace.finalizers()})
 }
 
-/// How often an Event was told, by kind and reason. That of the service's own events is left out: "the latest
-/// one, at most one in ten seconds", so that it depends on the time.
+/// The number of Events published, by kind and reason. That of the service's own events is left out: "the
+/// latest one, at most one in ten seconds", so that it depends on the time.
 async fn events(trial: &Trial) -> Told<BTreeMap<String, i32>> {
     let api: Api<k8s_openapi::api::core::v1::Event> =
         Api::namespaced(trial.world.client.clone(), &trial.world.namespace);

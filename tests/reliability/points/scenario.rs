@@ -1,4 +1,4 @@
-//! What happens to a Run and to its run. Each step waits until the one before is seen, so that two lives of one
+//! Stories of a Run and its run. Each step waits until the one before is seen, so that two lives of one
 //! scenario pass the same points.
 
 use kube::api::DeleteParams;
@@ -28,13 +28,13 @@ pub(super) enum Scenario {
     Ttl,
     /// Deleted while it is running, with `deletionPolicy: Orphan`.
     Orphaned,
-    /// Refused for good, and told to try again in vain.
+    /// Refused for good, and retried without success.
     Refused,
     /// Its Workspace gets another token while it is running.
     Rotated,
     /// Its Workspace is deleted while it is running.
     WorkspaceDeleted,
-    /// As one that succeeds, under an operator that has to be elected, and that gives its Lease back.
+    /// Like one that succeeds, under an operator that has to be elected, and that releases its Lease.
     Elected,
 }
 
@@ -142,8 +142,8 @@ impl Scenario {
         }
     }
 
-    /// Whether a point is this scenario's to be tried: of an election that goes on for as long as the operator
-    /// lives, its beginning, two renewals and its end, and of the Run's life nothing once more.
+    /// True if this scenario tries a point. Of an election, which lasts as long as the operator lives: its
+    /// beginning, two renewals and its end. Of the Run's life nothing a second time.
     pub(super) fn tries(self, point: &str) -> bool {
         self != Self::Elected
             || ["create 1", "update 1", "update 2", "release 1"]

@@ -1,4 +1,4 @@
-//! What came of all lives.
+//! The results of all lives.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -18,7 +18,7 @@ pub(super) struct Case {
 }
 
 impl Case {
-    /// What the operator reads.
+    /// The fault as the operator reads it.
     pub(super) fn fault_text(&self) -> String {
         format!("{}:{}:{}", self.point, self.number, self.fault.as_str())
     }
@@ -30,11 +30,11 @@ impl fmt::Display for Case {
     }
 }
 
-/// How a life with a fault ended.
+/// The result of a life with a fault.
 pub(super) enum Verdict {
-    /// As the one without.
+    /// Ended as the life without the fault.
     Same,
-    /// As the one without, and the point was not passed so often this time.
+    /// Ended as the life without the fault, and passed the point fewer times than needed.
     NotReached,
     /// Otherwise.
     Differs(Vec<String>),

@@ -19,22 +19,22 @@ pub(super) const PATIENCE: Duration = Duration::from_secs(45);
 pub(super) const POLL: Duration = Duration::from_millis(20);
 const RUN: &str = "train";
 
-/// What went wrong, in words.
+/// A result with the failure as a sentence.
 pub(super) type Told<T = ()> = Result<T, String>;
 
-/// A namespace, a service of its own, and an operator that is started again when it dies.
+/// A namespace, a service of its own, and an operator that is restarted when it ends.
 pub(super) struct Trial {
     operator: Option<Keeper>,
     pub(super) world: World,
     /// The Run's uid.
     pub(super) uid: String,
     scratch: Scratch,
-    /// How many points had been passed when the scenario came to what is its own.
+    /// The number of points passed before the scenario's own part.
     pub(super) mark: usize,
 }
 
 impl Trial {
-    /// Begins; with `fault`, which the operator reads, for its first process alone.
+    /// Begins; with `fault` only for the operator's first process.
     pub(super) async fn begin(scenario: Scenario, fault: Option<&str>) -> Self {
         let world = World::unattended(Setup::default()).await;
         world.service.post("hold", json!({})).await;
@@ -62,7 +62,7 @@ impl Trial {
         }
     }
 
-    /// Where every process of the operator logs.
+    /// The log file of every process of the operator.
     pub(super) fn log(&self) -> PathBuf {
         self.scratch.path().join("operator.log")
     }
@@ -73,7 +73,7 @@ impl Trial {
         text.lines().map(str::to_owned).collect()
     }
 
-    /// What follows is this scenario's own.
+    /// Begins this scenario's own part.
     pub(super) fn mark(&mut self) {
         self.mark = self.trace().len();
     }
@@ -101,7 +101,7 @@ impl Trial {
         self.world.delete_run(RUN).await;
     }
 
-    /// Waits until the status is as `wanted` says.
+    /// Waits until `wanted` is true of the status.
     pub(super) async fn status(
         &self,
         what: &str,
@@ -117,7 +117,7 @@ impl Trial {
             .await
     }
 
-    /// Waits until an object is as `fits` says.
+    /// Waits until `fits` is true of an object.
     pub(super) async fn until<K>(
         &self,
         api: Api<K>,
@@ -148,7 +148,7 @@ impl Trial {
         }
     }
 
-    /// Waits until the Run is gone.
+    /// Waits until the Run no longer exists.
     pub(super) async fn gone(&self) -> Told {
         self.until(self.world.runs(), RUN, "gone", |run: Option<&Run>| {
             run.is_none()
@@ -208,7 +208,7 @@ impl Trial {
         .await
     }
 
-    /// Stops the operator in order, which sends what it still has to say.
+    /// Stops the operator in order, so that it sends its remaining Events.
     pub(super) async fn stop(&mut self) -> Told {
         let Some(operator) = self.operator.take() else {
             return Ok(());

@@ -12,15 +12,16 @@ use self::sample::{COLUMNS, Counted, Sample};
 use crate::cluster::{ControlPlane, Options};
 use crate::figures::Figures;
 
-/// How much of it.
+/// The size of a soak.
 struct Size {
     waves: u64,
     runs: u64,
     /// Seconds that each outage takes, and the Runs that there are in it.
     outage: u64,
     outage_runs: u64,
-    /// How much more memory the last third of the waves may show than the second, in percent. In the first the
-    /// allocator comes to what it keeps; which isn't always the same, and less so in few waves.
+    /// The growth of memory from the second third of the waves to the last that is allowed, in percent. In
+    /// the first third the allocator reaches the amount that it keeps; this isn't always the same, and less
+    /// so in few waves.
     growth: i64,
 }
 
@@ -109,7 +110,7 @@ fn second(samples: &[Sample]) -> &[Sample] {
     &samples[samples.len() - 2 * third..][..third]
 }
 
-/// Creates, deletes half of them while they run and half after their end, and looks at what is left.
+/// Creates Runs, deletes half of them while they run and half after their end, and measures what is left.
 async fn one_wave(pond: &Pond, wave: u64, runs: u64) -> Sample {
     pond.create(&format!("wave-{wave}"), runs).await;
     let active = runs / 2;
@@ -123,7 +124,7 @@ async fn one_wave(pond: &Pond, wave: u64, runs: u64) -> Sample {
     sample
 }
 
-/// By how many percent the memory of the last third of the waves lies above that of the second, each at its most.
+/// Growth in percent of the largest memory in the last third of the waves over that in the second.
 fn growth(samples: &[Sample]) -> i64 {
     let most = |part: &[Sample]| {
         let most = part.iter().map(|sample| sample.memory).max();

@@ -1,5 +1,5 @@
-//! A long outage while many Runs exist: calls in vain are bounded by the backoff, not by the number of Runs, and
-//! everything is taken up afterwards.
+//! A long outage while many Runs exist: failing calls are bounded by the backoff, not by the number of Runs,
+//! and everything is resumed afterwards.
 
 use std::time::{Duration, Instant};
 
@@ -7,16 +7,16 @@ use super::pond::{Pond, There};
 use super::sample::Counted;
 use crate::support::eventually;
 
-/// What an outage has cost.
+/// The cost of an outage.
 pub(crate) struct Outage {
     pub(crate) what: &'static str,
     pub(crate) seconds: u64,
     pub(crate) runs: u64,
-    /// Calls that nobody answered.
+    /// Calls without an answer.
     pub(crate) in_vain: u64,
-    /// How many there may be.
+    /// The bound of their number.
     pub(crate) at_most: u64,
-    /// How long it took from its end until every Run was where it belongs.
+    /// Time from its end until every Run was in the expected state.
     pub(crate) taken_up: Duration,
 }
 
@@ -25,7 +25,7 @@ fn longest_pause(seconds: u64) -> Duration {
     Duration::from_secs(2 * seconds)
 }
 
-/// Calls under way when it begins (docs/limits.md).
+/// Calls in flight when it begins (docs/limits.md).
 const UNDER_WAY: u64 = 32;
 /// Kubernetes Events of a Run that succeeds, and how often each is tried (docs/events.md). They wait for their turn, so
 /// that an outage meets those of Runs that were there before it.
@@ -63,7 +63,7 @@ pub(crate) async fn of_the_service(pond: &Pond, seconds: u64, runs: u64) -> Outa
     pond.shows(after, longest_pause(seconds)).await;
     let taken_up = back.elapsed();
     pond.delete_all().await;
-    // Those under way, one in half a second until the check has failed, then the check's own; and the time
+    // Those in flight, one in half a second until the check has failed, then the check's own; and the time
     // until the check fails is not counted in `seconds`.
     let at_most = UNDER_WAY + 2 * (seconds + 15);
     assert!(
@@ -80,7 +80,7 @@ pub(crate) async fn of_the_service(pond: &Pond, seconds: u64, runs: u64) -> Outa
     }
 }
 
-/// The API server is down. Runs end meanwhile, and nobody can write it.
+/// The API server is down. Runs end meanwhile, and no write succeeds.
 pub(crate) async fn of_the_api_server(pond: &Pond, seconds: u64, runs: u64) -> Outage {
     pond.create("before-the-silence", runs).await;
     let active = runs / 2;
@@ -128,7 +128,7 @@ pub(crate) async fn of_the_api_server(pond: &Pond, seconds: u64, runs: u64) -> O
     pond.shows(after, longest_pause(seconds)).await;
     let taken_up = back.elapsed();
     pond.delete_all().await;
-    // A write for each Run, again and again with a pause that doubles; watches and Secret besides.
+    // A write for each Run, repeated with a pause that doubles; and watches and the Secret.
     let doublings = u64::from((4 * (seconds + 30)).ilog2()) + 2;
     let at_most = (active + 8) * doublings;
     assert!(

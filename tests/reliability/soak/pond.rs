@@ -1,4 +1,4 @@
-//! A world with one operator that lives through everything, and Runs by the hundred.
+//! A world with one operator that runs through everything, and Runs by the hundred.
 
 use std::time::Duration;
 
@@ -24,7 +24,7 @@ pub(crate) struct Pond {
     pub(crate) operator: Operator,
 }
 
-/// What the service must have of Runs, and the cluster: by state and phase.
+/// The expected Runs at the service and in the cluster: by state and phase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct There {
     pub(crate) active: u64,
@@ -45,7 +45,7 @@ impl Pond {
         }
     }
 
-    /// Creates so many Runs; every other one ends by itself.
+    /// Creates so many Runs; every other one ends without a cancel.
     pub(crate) async fn create(&self, wave: &str, count: u64) {
         let runs = self.world.runs();
         stream::iter(0..count)
@@ -58,8 +58,8 @@ impl Pond {
             .await;
     }
 
-    /// Waits until the operator shows so many Runs that go on and that have succeeded; `more` is what an outage
-    /// adds.
+    /// Waits until the operator shows so many Runs that continue and that have succeeded; `more` is the time
+    /// that an outage adds.
     pub(crate) async fn shows(&self, wanted: There, more: Duration) {
         let what = format!("the operator shows {wanted:?}");
         let patience = more + EACH * u32::try_from(wanted.active + wanted.succeeded).unwrap();
@@ -119,8 +119,8 @@ impl Pond {
         .await
     }
 
-    /// Waits until the connections that nobody uses are closed, and there is nothing more than before the first
-    /// Run; one or two of the connections to the API server may come and go.
+    /// Waits until unused connections are closed, and there is nothing more than before the first Run; the
+    /// number of connections to the API server may vary by one or two.
     pub(crate) async fn rests(&self, before: &Sample) -> Sample {
         eventually_after(Duration::from_mins(1), "the operator rests", async || {
             let sample = Sample::of(&self.operator).await;

@@ -1,4 +1,4 @@
-//! What the operator holds at one moment, as it says itself and as the kernel says.
+//! The operator's resources at one moment, by its own metrics and by the kernel.
 
 use crate::support::{Operator, series};
 
@@ -15,7 +15,7 @@ pub(crate) struct Sample {
     /// Runs of which something is remembered.
     pub(crate) remembered: u64,
     pub(crate) streams: u64,
-    /// Reconciles that wait, calls that wait and calls under way.
+    /// Reconciles that wait, calls that wait and calls in flight.
     pub(crate) pending: u64,
 }
 
@@ -36,7 +36,7 @@ impl Sample {
         }
     }
 
-    /// Whether nothing is left of Runs that are gone.
+    /// True if nothing is left of deleted Runs.
     pub(crate) fn quiet(&self) -> bool {
         (self.remembered, self.streams, self.pending) == (0, 0, 0)
     }
@@ -67,7 +67,7 @@ pub(crate) const COLUMNS: [&str; 7] = [
     "Runs remembered",
 ];
 
-/// What `/metrics` says.
+/// The series of `/metrics`.
 pub(crate) struct Counted(Vec<crate::support::Series>);
 
 impl Counted {

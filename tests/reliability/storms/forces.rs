@@ -1,4 +1,4 @@
-//! How the weather is made: each of its sequences is one task beside the others.
+//! The execution of the weather: each of its sequences is one concurrent task.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -14,10 +14,10 @@ fn millis(length: u64) -> Duration {
     Duration::from_millis(length)
 }
 
-/// How long an operator may take to find everything before it is struck all the same.
+/// Time for an operator to find everything, after which it is struck all the same.
 const READY: Duration = Duration::from_secs(8);
 
-/// So long at least, and, where nobody is there to meet it, a while longer until somebody does.
+/// Waits for `least`, and then, if no operator has met the fault, until one does, for [`READY`] at most.
 async fn lasts_until(least: Duration, met: impl AsyncFn() -> bool) {
     sleep(least).await;
     let somebody = async {
@@ -29,13 +29,13 @@ async fn lasts_until(least: Duration, met: impl AsyncFn() -> bool) {
 }
 
 impl Stage {
-    /// Operators come and go. The first of them lives on afterwards, alone, and is looked after until all else
-    /// is `over`.
+    /// Strikes operators and starts others. The first of them then continues as the only one, and is
+    /// restarted when it ends, until all else is `over`.
     pub(crate) async fn strike(&self, blows: &[Struck], over: &AtomicBool) -> Operator {
         let mut places = [Some(self.launch(0)), None];
         for struck in blows {
             if struck.ready {
-                // It may wait in vain: there may be no API server.
+                // The wait may fail: there may be no API server.
                 let _ = timeout(READY, self.at_work(&places)).await;
             }
             sleep(millis(struck.pause)).await;
@@ -44,7 +44,7 @@ impl Stage {
             }
             match struck.blow {
                 Blow::Kill { place, down } => {
-                    // Its end is waited for, and then nobody is there for a moment.
+                    // Its end is waited for, and then no operator runs for a moment.
                     drop(places[place].take());
                     one(&self.counts.kills);
                     sleep(millis(down)).await;
@@ -91,7 +91,7 @@ impl Stage {
         }
     }
 
-    /// Starts an operator again that has ended by itself, as a kubelet does.
+    /// Starts an operator again that has ended unasked, as a kubelet does.
     pub(crate) fn revive(&self, place: usize, operator: &mut Option<Operator>) {
         if operator.as_mut().is_some_and(|o| o.exit_code().is_some()) {
             one(&self.counts.exits);
@@ -193,7 +193,7 @@ impl Stage {
         }
     }
 
-    /// Tokens that come and go.
+    /// Rotates tokens.
     pub(crate) async fn rotate_all(&self, rotations: &[(u64, Rotation)]) {
         for (pause, rotation) in rotations {
             sleep(millis(*pause)).await;

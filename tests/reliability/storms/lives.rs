@@ -1,10 +1,10 @@
-//! What Runs live through, and how each must end: all of it from numbers of a seed.
+//! The lives of Runs, and the expected end of each: all of it from numbers of a seed.
 
 use fastrand::Rng;
 use run_operator::api::Phase;
 use serde_json::{Value, json};
 
-/// What a person does to a Run, in order.
+/// The actions of a person on a Run, in order.
 #[derive(Clone, Debug)]
 pub(crate) enum Act {
     /// Creates it, or creates it again under the same name as soon as that is free.
@@ -79,7 +79,7 @@ impl Kind {
     ];
 }
 
-/// How many runs there must be at the service for one key.
+/// The expected number of runs at the service for one key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Runs {
     None,
@@ -87,13 +87,13 @@ pub(crate) enum Runs {
     One,
 }
 
-/// How an object must end.
+/// The expected end of an object.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct End {
-    /// Its phase; `None`: it is gone.
+    /// Its phase; `None`: it no longer exists.
     pub(crate) phase: Option<Phase>,
     pub(crate) runs: Runs,
-    /// The run may go on without the object.
+    /// The run may continue without the object.
     pub(crate) may_live: bool,
     /// The reason of a condition that must be True.
     pub(crate) reason: Option<&'static str>,
@@ -104,14 +104,14 @@ pub(crate) struct End {
 pub(crate) struct Life {
     pub(crate) name: String,
     pub(crate) kind: Kind,
-    /// What the service must be asked to refuse once: creates with this image.
+    /// Image of the creates that the service must refuse once.
     pub(crate) refused: Option<String>,
     pub(crate) own_key: Option<String>,
     /// Milliseconds after the storm's beginning, and what is done then.
     pub(crate) acts: Vec<(u64, Act)>,
 }
 
-/// So many lives, begun within `within` milliseconds. Each kind comes about as often as any other.
+/// So many lives, begun within `within` milliseconds. Each kind is as frequent as any other.
 pub(crate) fn lives(count: usize, within: u64, random: &mut Rng) -> Vec<Life> {
     let mut kinds: Vec<Kind> = Kind::ALL.into_iter().cycle().take(count).collect();
     random.shuffle(&mut kinds);
@@ -147,7 +147,7 @@ fn life(n: usize, kind: Kind, birth: u64, random: &mut Rng) -> Life {
     let mut acts = vec![(at, birth_act)];
     for (pause, act) in rest {
         at += pause;
-        // Who comes again asks for the same thing, where a key says so.
+        // With a key of its own, an object that is created again makes the same request.
         let act = match act {
             Act::Create(_) if own_key.is_some() => Act::Create(spec.clone()),
             other => other,
@@ -163,7 +163,7 @@ fn life(n: usize, kind: Kind, birth: u64, random: &mut Rng) -> Life {
     }
 }
 
-/// What is done first, and what afterwards, each with the pause before it.
+/// The first action and the later ones, each with the pause before it.
 fn story(kind: Kind, image: &str, random: &mut Rng) -> (Act, Vec<(u64, Act)>) {
     let of = |with: Value, simulate: Value| {
         let mut spec = with;
@@ -260,7 +260,7 @@ fn story(kind: Kind, image: &str, random: &mut Rng) -> (Act, Vec<(u64, Act)>) {
     }
 }
 
-/// With a workload that weighs on whoever reads it.
+/// Adds a large or deep workload.
 fn laden(kind: Kind, mut birth: Act) -> Act {
     let load: Value = match kind {
         // Some 200 KB.
@@ -287,7 +287,7 @@ fn copied(kind: Kind, birth: Act) -> Act {
 }
 
 impl Kind {
-    /// How the object that was born as the `nth` of its life must end.
+    /// The expected end of the `nth` object of its life.
     pub(crate) fn end(self, nth: usize) -> End {
         let ends = |phase, runs| End {
             phase: Some(phase),
@@ -341,7 +341,7 @@ impl Kind {
         }
     }
 
-    /// Whether a person must say once more that it is to be tried, when all is well again.
+    /// True if a person must set a retry when the faults have ended.
     pub(crate) fn retried(self) -> bool {
         matches!(self, Self::Refused | Self::CopyRetried)
     }

@@ -1,8 +1,8 @@
 //! Storms: everything at once, from a seed. People create, edit, cancel, delete and create again, while the
-//! operators are killed, API server and etcd restarted, the service is away, tokens come and go, clocks step.
+//! operators are killed, API server and etcd restarted, the service is down, tokens are rotated, clocks step.
 //!
-//! The seed is printed; `RUN_OPERATOR_SEED` gives it again. What is the same then is what is done to whom and
-//! when; how the programs interleave is theirs.
+//! The seed is printed; `RUN_OPERATOR_SEED` sets it. It determines the actions, their targets and their
+//! times, but not how the programs interleave.
 
 mod forces;
 mod lives;
@@ -30,13 +30,13 @@ use crate::cluster::ControlPlane;
 use crate::figures::Figures;
 use crate::support::{History, Operator, eventually, holds_for_a_while};
 
-/// How long the end of everything may take once the faults have ended. The longest pause of the operator's own
-/// is a Workspace's backoff.
+/// Time until everything must have ended once the faults have. The longest pause of the operator's own is a
+/// Workspace's backoff.
 const CALM: Duration = Duration::from_mins(4);
-/// Stories told of one storm.
+/// Stories printed of one storm.
 const STORIES: usize = 4;
 
-/// How much of a storm.
+/// The size of a storm.
 struct Size {
     seeds: u64,
     runs: usize,
@@ -91,7 +91,7 @@ async fn storm(own: &'static ControlPlane, seed: u64, size: &Size, total: &mut T
     let mut random = Rng::with_seed(seed);
     let lives = lives(size.runs, size.length * 2 / 3, &mut random);
     let weather = Weather::of(size.length, size.restarts, &mut random);
-    // Whether who saw all of it goes on, or a new process finds what is left.
+    // True: the process that saw all of it continues; false: a new process finds what is left.
     let survives = random.bool();
     let held_from_birth = random.bool();
 
@@ -125,7 +125,7 @@ async fn storm(own: &'static ControlPlane, seed: u64, size: &Size, total: &mut T
         stage.change(&life.name, &again).await;
     }
     let scene = calm(seed, &stage, &lives, &history, operator).await;
-    // Excused, and told all the same: whoever reads it sees why nobody cancelled the run.
+    // Excused, and printed all the same: the story shows why the run was not cancelled.
     let born = stage.born.lock().unwrap().clone();
     let left = scene.left_by_the_api_server(&born);
     for about in &left {
@@ -213,7 +213,7 @@ async fn report(
     );
 }
 
-/// What all storms together have shown.
+/// The results of all storms together.
 #[derive(Default)]
 struct Total {
     seeds: u64,

@@ -1,6 +1,6 @@
-//! A deletion that began before the finalizer was written may remove the object although it stands by then
-//! (kubernetes/kubernetes#77988). Some storms show it, and count what comes of it; in the others each Run has its
-//! finalizer from its creation, and nothing is excused.
+//! A deletion that began before the finalizer was written may remove the object although it has the finalizer
+//! by then (kubernetes/kubernetes#77988). Some storms show it, and count the results; in the others each Run
+//! has its finalizer from its creation, and nothing is excused.
 
 use std::collections::HashSet;
 use std::fs::File;
@@ -19,7 +19,7 @@ const PROBE: &str = r#"{"apiVersion": "run-operator.dev/v1alpha1", "kind": "Run"
     "spec": {"workload": {"image": "a"}}}"#;
 
 impl Stage {
-    /// From now on each Run of this namespace has its finalizer from its creation on.
+    /// Gives each Run of this namespace its finalizer at its creation from now on.
     pub(crate) async fn hold_from_birth(&mut self) {
         self.held_from_birth = true;
         let namespace = &self.world.namespace;
@@ -59,13 +59,13 @@ impl Stage {
     }
 }
 
-/// What the API server's own audit log says of the Runs of a namespace. It is read on from where it was left: it
-/// grows to hundreds of megabytes.
+/// The entries of the API server's own audit log about the Runs of a namespace. It is read from where the
+/// last reading ended: it grows to hundreds of megabytes.
 #[derive(Debug, Default)]
 pub(crate) struct Removals {
     /// Bytes of the log.
     read: u64,
-    /// The uids of objects with a finalizer that was not taken off.
+    /// The uids of objects with a finalizer that was not removed.
     held: HashSet<String>,
     /// Those whose deletion was answered by a Status, and not by the object that waits for its finalizer.
     removed: HashSet<String>,

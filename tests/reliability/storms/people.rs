@@ -1,4 +1,4 @@
-//! What people do meanwhile. Each act is repeated until the API server has taken it.
+//! Actions of people meanwhile. Each is repeated until the API server has taken it.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use super::lives::{Act, Life};
 use super::stage::{Born, Stage};
 use crate::support::eventually_after;
 
-/// What a storm adds to everybody's patience.
+/// Time that a storm adds to every wait.
 const STORM: Duration = Duration::from_mins(3);
 
 impl Stage {
@@ -84,7 +84,7 @@ impl Stage {
         }
     }
 
-    /// An intent of some other object, and one that nobody has any more where there is none yet.
+    /// The intent of some other object, or one of an unknown uid where there is none yet.
     async fn foreign_intent(&self) -> String {
         let all = eventually_after(STORM, "the Runs are listed", async || {
             self.world.runs().list(&ListParams::default()).await
@@ -111,7 +111,7 @@ impl Stage {
         };
         eventually_after(STORM, &format!("the Run {name} is deleted"), async || {
             match self.world.runs().delete(name, &params).await {
-                // Gone by itself, or another one has its name: then it is deleted.
+                // It was already removed, or another one has its name: then it is deleted.
                 Err(Error::Api(status)) if status.code == 404 || status.code == 409 => Ok(()),
                 other => other.map(drop),
             }
@@ -119,7 +119,7 @@ impl Stage {
         .await;
     }
 
-    /// A merge patch; of an object that is gone, nothing.
+    /// Applies a merge patch; does nothing if the object no longer exists.
     pub(crate) async fn change(&self, name: &str, patch: &Value) {
         let params = PatchParams::default();
         eventually_after(STORM, &format!("the Run {name} is changed"), async || {

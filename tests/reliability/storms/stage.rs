@@ -1,4 +1,4 @@
-//! Where a storm takes place: a world whose operators reach API server and service over wires.
+//! The stage of a storm: a world whose operators reach API server and service over wires.
 
 use std::path::PathBuf;
 use std::sync::Mutex;
@@ -12,7 +12,7 @@ use crate::cluster::ControlPlane;
 use crate::support::{Operator, Recipe, TOKEN, World, eventually_after};
 use crate::wire::{Wire, wired};
 
-/// What a storm has done, and so what it has to show.
+/// The counts of a storm's actions.
 #[derive(Debug, Default)]
 pub(crate) struct Counts {
     pub(crate) kills: AtomicU64,
@@ -40,7 +40,7 @@ pub(crate) fn one(count: &AtomicU64) {
 #[derive(Clone, Debug)]
 pub(crate) struct Born {
     pub(crate) uid: String,
-    /// Which life it is of, and which object of that life.
+    /// Index of its life, and of the object in that life.
     pub(crate) life: usize,
     pub(crate) nth: usize,
 }
@@ -101,7 +101,7 @@ impl Stage {
         std::fs::rename(&new, &file).unwrap();
     }
 
-    /// Where the operators log.
+    /// The operators' log files.
     pub(crate) fn logs(&self) -> [PathBuf; 2] {
         self.recipes.each_ref().map(|recipe| recipe.log.clone())
     }
@@ -130,7 +130,7 @@ impl Stage {
         one(&self.counts.rotations);
     }
 
-    /// As [`World::token`], where the API server may be away.
+    /// Like [`World::token`], where the API server may be down.
     async fn put_token(&self, token: &str) {
         use kube::api::{Patch, PatchParams};
         let secret = json!({

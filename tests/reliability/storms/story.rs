@@ -1,4 +1,4 @@
-//! All that is known of one object, for whoever is to find out what went wrong.
+//! The whole record of one object, to find out what went wrong.
 
 use std::fmt::Write as _;
 
@@ -12,7 +12,7 @@ use crate::support::History;
 /// Lines of each source; the last ones are shown.
 const LINES: usize = 120;
 
-/// What was done, what the API server wrote down, what the operators logged and what the service was asked.
+/// The actions, the API server's audit log, the operators' logs and the requests to the service.
 pub(crate) async fn story(
     stage: &Stage,
     lives: &[Life],

@@ -1,5 +1,4 @@
-//! What must hold when the storm is over: each object at its right end, and each run at the service some
-//! object's.
+//! Checks after the storm: each object at its right end, and each run at the service some object's.
 
 use std::collections::{HashMap, HashSet};
 
@@ -12,7 +11,7 @@ use super::lives::{End, Kind, Life, Runs};
 use super::stage::{Born, Stage};
 use crate::support::{held, phase_of};
 
-/// What is not as it must be.
+/// A violation.
 #[derive(Debug)]
 pub(crate) struct Finding {
     pub(crate) what: String,
@@ -28,10 +27,10 @@ pub(crate) struct Scene {
     pub(crate) runs: Vec<Value>,
     /// POSTs by key, each with the digest of its body.
     pub(crate) posts: HashMap<String, Vec<String>>,
-    /// The uids of objects that the API server removed in spite of their finalizer. Who cancels their runs is
-    /// the process that knew them, and it was killed perhaps: docs/limits.md says so.
+    /// The uids of objects that the API server removed in spite of their finalizer. Their runs are cancelled
+    /// by the process that knew them, which may have been killed (docs/limits.md).
     pub(crate) overtaken: HashSet<String>,
-    /// Whether a Run has its finalizer before it is submitted.
+    /// True if a Run has its finalizer before it is submitted.
     pub(crate) held_from_birth: bool,
 }
 
@@ -150,7 +149,7 @@ fn unknown<'a>(keys: &'a [String], scene: &'a Scene) -> impl Iterator<Item = Fin
     unknown.chain(bodies)
 }
 
-/// What is wrong with an object, or with its being gone.
+/// The violation of an object, or of its absence.
 fn of_object(
     scene: &Scene,
     object: Option<&Run>,
@@ -207,8 +206,8 @@ fn of_object(
     (is.is_some() && is != state).then(|| format!("is {phase:?}, and its run is {is:?}"))
 }
 
-/// What is wrong with the runs of an object's key. One may live whose object the API server removed in spite of
-/// its finalizer.
+/// The violation by the runs of an object's key. One may be live if the API server removed its object in
+/// spite of its finalizer.
 fn of_runs(end: &End, runs: &[&Value], overtaken: bool) -> Option<String> {
     let right = match end.runs {
         Runs::None => runs.is_empty(),
@@ -224,7 +223,7 @@ fn of_runs(end: &End, runs: &[&Value], overtaken: bool) -> Option<String> {
     alive.map(|run| format!("its run {} is {}", run["runId"], run["state"]))
 }
 
-/// Whether no run is at the service twice. Nothing heals that: it need not be waited for.
+/// A run that is at the service twice, if there is one. Nothing heals that: it need not be waited for.
 pub(crate) fn doubled(scene: &Scene) -> Option<Finding> {
     let key = scene.runs.iter().find_map(|run| {
         let key = run["idempotencyKey"].as_str()?;
@@ -237,7 +236,7 @@ pub(crate) fn doubled(scene: &Scene) -> Option<Finding> {
     })
 }
 
-/// Where a token can be read: logs, objects, Events.
+/// The places where a token can be read: logs, objects, Events.
 pub(crate) async fn leaks(stage: &Stage) -> Vec<String> {
     let mut texts = Vec::new();
     for log in stage.logs() {

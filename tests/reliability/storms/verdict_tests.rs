@@ -1,4 +1,4 @@
-//! What would be wrong is found: a verdict that finds nothing proves nothing.
+//! Tests that the verdict finds planted violations.
 
 use std::collections::{HashMap, HashSet};
 

@@ -1,22 +1,22 @@
-//! What befalls the programs: five sequences of faults beside each other, all from numbers of a seed.
+//! The faults of the programs: five concurrent sequences, all from numbers of a seed.
 
 use fastrand::Rng;
 use serde_json::{Value, json};
 
-/// To the operators. There are places for two.
+/// A blow to the operators. There are places for two.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Blow {
     /// SIGKILL, and a new process after so many milliseconds.
     Kill { place: usize, down: u64 },
-    /// SIGSTOP for so many milliseconds: then it goes on with what it knew.
+    /// SIGSTOP for so many milliseconds: then it continues with its old knowledge.
     Hold { place: usize, length: u64 },
-    /// A second operator beside the first.
+    /// A second operator starts.
     Join,
     /// SIGKILL to the second, which stays away.
     Leave,
 }
 
-/// To the API server and etcd.
+/// A fault of the API server and etcd.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Quake {
     /// SIGKILL to the API server, which comes back after so many milliseconds.
@@ -29,7 +29,7 @@ pub(crate) enum Quake {
     Silence { length: u64 },
 }
 
-/// To the service, for so many milliseconds.
+/// A fault of the service, for so many milliseconds.
 #[derive(Clone, Debug)]
 pub(crate) enum Outage {
     /// SIGSTOP.
@@ -51,15 +51,15 @@ pub(crate) enum Outage {
 pub(crate) struct Rotation {
     /// The old one is rejected before the Secret has the new one.
     pub(crate) late: bool,
-    /// How far the two are apart, in milliseconds.
+    /// Time between the two, in milliseconds.
     pub(crate) gap: u64,
 }
 
 /// A blow, and when it falls.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Struck {
-    /// Only when the operators have found everything and do something, which on a busy machine takes its time: else none would ever
-    /// get to do anything.
+    /// True: only when the operators have found everything and act, which on a busy machine takes some time.
+    /// Else no operator would ever act.
     pub(crate) ready: bool,
     pub(crate) pause: u64,
     pub(crate) blow: Blow,
@@ -72,7 +72,7 @@ pub(crate) struct Weather {
     pub(crate) quakes: Vec<(u64, Quake)>,
     pub(crate) outages: Vec<(u64, u64, Outage)>,
     pub(crate) rotations: Vec<(u64, Rotation)>,
-    /// By how many seconds the operators' wall clock is wrong from then on.
+    /// Seconds by which the operators' wall clock is wrong from then on.
     pub(crate) clocks: Vec<(u64, i64)>,
 }
 
@@ -97,7 +97,7 @@ fn blows(length: u64, random: &mut Rng) -> Vec<Struck> {
     let mut at = 0;
     let mut two = false;
     while at < length {
-        // Now and then long enough for everything that waits to be taken up again.
+        // Some pauses are long enough for everything that waits to be resumed.
         let pause = if random.u8(0..4) == 0 {
             random.u64(1500..3000)
         } else {
@@ -180,8 +180,7 @@ fn outages(length: u64, random: &mut Rng) -> Vec<(u64, u64, Outage)> {
     outages
 }
 
-/// What the reference service does wrong. Nothing that would end a Run by rights: what is asked again must
-/// heal by itself.
+/// A fault of the reference service. None of them may end a Run: repeated requests must succeed in the end.
 fn fault(random: &mut Rng) -> Value {
     let page = |status: u16| json!({"type": "answer", "status": status, "body": "<html>", "contentType": "text/html"});
     let answer = |status: u16| json!({"type": "answer", "status": status});
@@ -212,7 +211,7 @@ fn fault(random: &mut Rng) -> Value {
             json!({"type": "answer", "status": 503, "execute": true}),
         ),
         (Some("createRun"), json!({"type": "doThenLose"})),
-        // The effect comes late, also when nobody waits for it any more.
+        // The effect comes late, even after the client has given up.
         (Some("createRun"), json!({"type": "delay", "forMs": slow})),
         (
             Some("createRun"),
@@ -244,8 +243,8 @@ fn fault(random: &mut Rng) -> Value {
     json!({"match": fits, "action": action, "times": 0, "probability": chance, "seed": random.u32(..)})
 }
 
-/// It steps every two seconds or so. At last it is as far ahead as it ever was: what was stored under any of these
-/// clocks has come to its time then.
+/// Steps every two seconds or so. The last one sets the clock as far ahead as it ever was: every time that
+/// was stored under any of these clocks has then passed.
 fn clocks(length: u64, random: &mut Rng) -> Vec<(u64, i64)> {
     let mut clocks = Vec::new();
     let mut at = 0;

@@ -20,7 +20,7 @@ const EVERY_CHECK: [&str; 9] = [
     "workspace.requestId",
 ];
 
-/// Runs `contract check` beside the server that it asks.
+/// Runs `contract check` concurrently with the server that it calls.
 async fn check(args: &[&str]) -> Done {
     check_in(args, &[]).await
 }

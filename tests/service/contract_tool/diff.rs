@@ -122,7 +122,7 @@ fn openapi_documents_are_told_from_contract_files() {
     contract(&["diff", &json]).is_trouble(&words);
 }
 
-/// What is said of the first change that a text of the built-in file leads to, and of the way back.
+/// The meanings of the first change that a text of the built-in file leads to, and of the reverse change.
 fn meanings(name: &str, from: &str, to: &str) -> [String; 2] {
     let old = file(&format!("{name}-old.yaml"), BUILTIN);
     let new = changed(&format!("{name}-new.yaml"), from, to);

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde_json::Value;
 
-/// What a command did.
+/// The result of a command.
 #[derive(Debug)]
 struct Done {
     code: Option<i32>,
@@ -56,7 +56,7 @@ fn contract_with(args: &[&str], env: &[(&str, &str)], input: &str) -> Done {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    // One that ends without reading says why on its standard error.
+    // One that ends without reading reports the reason on its standard error.
     let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
     let output = child.wait_with_output().unwrap();
     Done {

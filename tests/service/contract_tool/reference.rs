@@ -70,7 +70,7 @@ impl Reference {
 
 impl Drop for Reference {
     fn drop(&mut self) {
-        // It may have ended by itself.
+        // It may already have ended.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

@@ -31,8 +31,8 @@ if obj.metadata.deletionTimestamp ~= nil then
   return health("Progressing", "Being deleted")
 end
 
--- Nobody has looked yet, or the status speaks of an earlier spec. A status that says nothing of the
--- generation is never taken for healthy either.
+-- Not observed yet, or the status refers to an earlier spec. A status without a generation is never taken for
+-- healthy either.
 if obj.status == nil or obj.status.observedGeneration ~= obj.metadata.generation then
   return health("Progressing", "Waiting for run-operator to see this version of the spec")
 end

@@ -24,7 +24,7 @@ end
 local ready = condition("Ready")
 local suspended = obj.spec ~= nil and obj.spec.suspend == true
 
--- It goes when the Runs that it submitted have ended; the message names them.
+-- It is removed when the Runs that it submitted have ended; the message names them.
 if obj.metadata.deletionTimestamp ~= nil then
   if ready ~= nil then
     return health("Progressing", "Being deleted: " .. ready.message)
@@ -32,8 +32,8 @@ if obj.metadata.deletionTimestamp ~= nil then
   return health("Progressing", "Being deleted")
 end
 
--- Nobody has looked yet, or the status speaks of an earlier spec. A status that says nothing of the
--- generation is never taken for healthy either.
+-- Not observed yet, or the status refers to an earlier spec. A status without a generation is never taken for
+-- healthy either.
 if obj.status == nil or obj.status.observedGeneration ~= obj.metadata.generation then
   return health("Progressing", "Waiting for run-operator to see this version of the spec")
 end
@@ -43,7 +43,7 @@ if is_true(stalled) then
   return health("Degraded", stalled.message)
 end
 
--- It is Ready all the same: what was submitted goes on.
+-- It is still Ready: submitted Runs continue.
 if is_true(ready) and suspended then
   return health("Suspended", "spec.suspend holds new Runs; submitted ones go on")
 end

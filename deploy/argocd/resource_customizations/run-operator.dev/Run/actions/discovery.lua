@@ -1,4 +1,4 @@
--- Which actions Argo CD offers for a Run: those that the API server accepts and the operator acts on.
+-- The actions that Argo CD offers for a Run: those that the API server accepts and the operator acts on.
 
 local function is_true(kind)
   if obj.status == nil or obj.status.conditions == nil then
@@ -25,7 +25,7 @@ end
 actions["cancel"] = { ["displayName"] = "Cancel the run", ["iconClass"] = "fa fa-fw fa-stop" }
 
 -- One more submission of a Run that was refused. Safe: a submission that may have made a run is repeated
--- with the same key. Once there is a run, a retry means nothing.
+-- with the same key. Once there is a run, a retry has no effect.
 if is_true("Stalled") and not submitted then
   actions["retry"] = { ["displayName"] = "Submit once more", ["iconClass"] = "fa fa-fw fa-redo" }
 end

@@ -1,4 +1,4 @@
--- Which actions Argo CD offers for a Workspace or ClusterWorkspace.
+-- The actions that Argo CD offers for a Workspace or ClusterWorkspace.
 
 local actions = {}
 if obj.metadata.deletionTimestamp ~= nil then
