@@ -99,6 +99,7 @@ mod tests {
         answer(&code.to_string(), &REFUSED.replace('0', &code.to_string()))
     }
 
+    // Proves: F-undecodable
     #[rstest]
     #[case::written(&[200, 200], false)]
     #[case::gone_before_it_is_read(&[404], false)]

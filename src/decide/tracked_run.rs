@@ -359,6 +359,7 @@ mod tests {
         assert_eq!(*tracked.observe(run(4, &json!({}))), *run(4, &json!({})));
     }
 
+    // Proves: D-vanished
     #[test]
     fn of_an_object_that_is_deleted_nothing_begins_any_more_and_what_is_in_flight_ends_first() {
         let mut tracked = tracked(&json!({}));
@@ -401,6 +402,7 @@ mod tests {
         assert_eq!(tracked.begin_reconcile_of(Arc::clone(&other)), Some(other));
     }
 
+    // Proves: D-vanished
     #[test]
     fn a_missing_object_is_looked_for_and_cleaned_up_once_however_it_was_missed() {
         // By the watch.
@@ -421,6 +423,7 @@ mod tests {
         assert!(found.reconcilable() && found.begin_cleanup());
     }
 
+    // Proves: D-vanished
     #[test]
     fn a_deleted_object_needs_its_workspace_until_its_run_is_settled() {
         let mut tracked = self::tracked(&json!({"runId": "r"}));

@@ -157,6 +157,7 @@ mod tests {
         Token::parse(bytes, &Contract::builtin().unwrap())
     }
 
+    // Proves: X-token
     #[test]
     fn white_space_around_a_token_is_dropped() {
         let token = parse(b" \tabc.def-1\r\n\n").unwrap();
@@ -167,6 +168,7 @@ mod tests {
         assert!(header.is_sensitive());
     }
 
+    // Proves: R6, X-token, X-headers
     #[rstest]
     #[case(b"", TokenError::Empty)]
     #[case(b" \n\t", TokenError::Empty)]
@@ -189,6 +191,7 @@ mod tests {
         assert!(parse(&[b'a'; 8192]).is_ok());
     }
 
+    // Proves: R7, X-canary
     #[test]
     fn a_token_shows_nowhere() {
         let credentials = Credentials {
@@ -199,6 +202,7 @@ mod tests {
         assert!(format!("{credentials:?}").contains("Token([redacted])"));
     }
 
+    // Proves: R4, X-headers
     #[rstest]
     #[case("")]
     #[case("a b")]

@@ -36,6 +36,7 @@ async fn space_and_objects(values: &str, further: &[&str]) -> (Space, Vec<Value>
     (space, objects)
 }
 
+// Proves: I-taken, I-network
 #[rstest]
 #[case("default")]
 #[case("full")]
@@ -59,6 +60,7 @@ fn as_pod(objects: &[Value]) -> String {
     pod.to_string()
 }
 
+// Proves: I-pod
 #[tokio::test]
 async fn the_pod_fits_the_restricted_profile() {
     let (space, objects) = space_and_objects("default", &[]).await;
@@ -72,6 +74,7 @@ async fn the_pod_fits_the_restricted_profile() {
     );
 }
 
+// Proves: I-taken
 #[tokio::test]
 async fn a_second_server_side_apply_changes_nothing() {
     let (space, objects) = space_and_objects("default", &[]).await;

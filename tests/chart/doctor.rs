@@ -128,6 +128,7 @@ async fn until(told: impl Fn() -> (String, i32), words: &str) -> (String, i32) {
     }
 }
 
+// Proves: I-doctor
 #[tokio::test]
 async fn all_is_well_only_where_all_was_looked_at() {
     let space = Space::new().await;
@@ -202,6 +203,7 @@ fn deployment(space: &Space, values: &[&str], ready: u32) {
     space.kubectl(&patch, "").unwrap();
 }
 
+// Proves: I-doctor
 #[tokio::test]
 async fn a_lease_that_is_left_from_an_election_says_nothing_where_there_is_none() {
     let space = Space::new().await;
@@ -237,6 +239,7 @@ async fn a_lease_that_is_left_from_an_election_says_nothing_where_there_is_none(
     assert!(told.contains("has no Pod that is Ready"), "{told}");
 }
 
+// Proves: I-doctor
 #[tokio::test]
 async fn a_lease_that_may_be_renewed_later_than_it_is_looked_at_is_not_tried() {
     let space = Space::new().await;
@@ -252,6 +255,7 @@ async fn a_lease_that_may_be_renewed_later_than_it_is_looked_at_is_not_tried() {
     );
 }
 
+// Proves: I-doctor
 #[tokio::test]
 async fn a_missing_workspace_and_a_missing_operator_are_named() {
     let space = Space::new().await;
@@ -266,6 +270,7 @@ async fn a_missing_workspace_and_a_missing_operator_are_named() {
     assert!(told.ends_with("Failed: 2. Not tried: 1.\n"), "{told}");
 }
 
+// Proves: I-doctor
 #[tokio::test]
 async fn a_missing_right_and_a_silent_service_are_named() {
     let space = Space::new().await;
@@ -294,6 +299,7 @@ async fn a_missing_right_and_a_silent_service_are_named() {
     assert!(told.contains("\nFailed: 2. Not tried: "), "{told}");
 }
 
+// Proves: I-doctor
 #[tokio::test]
 async fn a_missing_namespace_and_wrong_credentials_are_told_from_a_missing_right() {
     let space = Space::new().await;
@@ -320,6 +326,7 @@ async fn a_missing_namespace_and_wrong_credentials_are_told_from_a_missing_right
     assert!(told.contains("Check the credentials"), "{told}");
 }
 
+// Proves: I-doctor
 #[tokio::test]
 async fn missing_and_older_crds_are_told_from_those_of_this_version() {
     let own = ControlPlane::start(Options::default()).await.unwrap();
@@ -360,6 +367,7 @@ async fn missing_and_older_crds_are_told_from_those_of_this_version() {
     }
 }
 
+// Proves: I-doctor
 #[tokio::test]
 async fn what_can_t_be_tried_at_all_has_an_exit_code_of_its_own() {
     let nowhere = std::path::Path::new("/nonexistent/kubeconfig");

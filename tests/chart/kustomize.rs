@@ -22,6 +22,7 @@ fn by_name(objects: Vec<Value>) -> BTreeMap<String, Value> {
     objects.into_iter().map(|o| (name(&o), o)).collect()
 }
 
+// Proves: I-plain
 #[tokio::test]
 async fn the_base_is_the_plain_manifest() {
     let (_, base) = built("base").await;
@@ -30,6 +31,7 @@ async fn the_base_is_the_plain_manifest() {
     assert_eq!(by_name(base), by_name(documents(&plain)));
 }
 
+// Proves: I-taken
 #[rstest]
 #[case("base")]
 #[case("overlays/production")]
@@ -55,6 +57,7 @@ async fn the_api_server_takes_every_overlay_without_a_warning(#[case] overlay: &
     assert_eq!(taken.lines().count(), objects.len(), "{taken}");
 }
 
+// Proves: I-plain
 #[tokio::test]
 async fn the_namespaced_overlay_has_no_right_in_the_cluster() {
     let (_, objects) = built("overlays/namespaced").await;
@@ -71,6 +74,7 @@ async fn the_namespaced_overlay_has_no_right_in_the_cluster() {
     assert!(!args.contains(&"--cluster-workspaces=true"));
 }
 
+// Proves: I-plain
 #[tokio::test]
 async fn the_production_overlay_says_what_every_installation_has_to() {
     let (_, objects) = built("overlays/production").await;
@@ -87,6 +91,7 @@ async fn the_production_overlay_says_what_every_installation_has_to() {
     assert!(args.contains(&"--leader-elect"));
 }
 
+// Proves: I-several-pods
 #[tokio::test]
 async fn the_production_overlay_has_what_the_chart_makes_of_two_pods() {
     let (_, built) = built("overlays/production").await;

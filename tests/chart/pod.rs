@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 
 use crate::helm::{ci, objects, pod, the};
 
+// Proves: I-pod
 #[rstest]
 #[case("default")]
 #[case("full")]
@@ -39,6 +40,7 @@ fn a_pod_is_fenced_in_and_its_environment_holds_no_secret(#[case] values: &str) 
     }
 }
 
+// Proves: I-several-pods
 #[test]
 fn the_next_pod_waits_before_the_last_one_ends_and_without_an_election_the_last_one_ends_first() {
     let objects_of = objects(&[]);

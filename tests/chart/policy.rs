@@ -46,6 +46,7 @@ fn patch(space: &Space, body: &str, further: &[&str]) -> Result<String, String> 
     space.kubectl(&[&patch[..], further].concat(), "")
 }
 
+// Proves: I-status-policy
 #[tokio::test]
 async fn the_policy_lets_only_the_operator_write_status_and_intent() {
     let space = Space::new().await;
@@ -95,6 +96,7 @@ fn would_be(space: &Space) -> Result<Value, String> {
     Ok(serde_json::from_str(&stored).unwrap())
 }
 
+// Proves: I-finalizer-policy
 #[tokio::test]
 async fn the_finalizer_is_there_from_the_beginning_where_an_operator_is_at_work() {
     let (space, elsewhere) = (Space::new().await, Space::new().await);

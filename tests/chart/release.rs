@@ -73,6 +73,7 @@ fn copy_directory(from: &Path, to: &Path) {
     }
 }
 
+// Proves: I-crds
 #[tokio::test]
 async fn an_upgrade_brings_new_crds_and_a_rollback_the_old_arguments() {
     let own = empty().await;
@@ -107,6 +108,7 @@ async fn an_upgrade_brings_new_crds_and_a_rollback_the_old_arguments() {
 }
 
 /// The API server fills in what a strategy leaves out, and refuses it beside the other strategy.
+// Proves: I-several-pods
 #[tokio::test]
 async fn the_election_and_the_strategy_with_it_can_be_turned_off_and_on() {
     let own = empty().await;
@@ -128,6 +130,7 @@ async fn the_election_and_the_strategy_with_it_can_be_turned_off_and_on() {
     assert_eq!(strategy(), "RollingUpdate");
 }
 
+// Proves: I-workspace
 #[tokio::test]
 async fn the_default_workspace_is_there_at_once_and_outlives_every_change() {
     let own = empty().await;
@@ -176,6 +179,7 @@ async fn the_default_workspace_is_there_at_once_and_outlives_every_change() {
     assert_eq!(uid(&own), first);
 }
 
+// Proves: I-crds
 #[tokio::test]
 async fn an_uninstall_leaves_what_it_says_it_leaves() {
     let own = empty().await;
@@ -214,6 +218,7 @@ async fn an_uninstall_leaves_what_it_says_it_leaves() {
     helm::done(&stranger.run("uninstall", &[]));
 }
 
+// Proves: I-test-rights
 #[tokio::test]
 async fn a_failed_test_leaves_its_pod_and_no_rights() {
     let own = empty().await;
@@ -228,6 +233,7 @@ async fn a_failed_test_leaves_its_pod_and_no_rights() {
     assert_eq!(rights, Vec::<String>::new());
 }
 
+// Proves: I-crds
 #[tokio::test]
 async fn without_keep_the_crds_go_with_every_run() {
     let own = empty().await;
@@ -243,6 +249,7 @@ async fn without_keep_the_crds_go_with_every_run() {
     }
 }
 
+// Proves: I-plain
 #[tokio::test]
 async fn the_plain_manifest_installs_by_kubectl_and_applies_twice_without_a_change() {
     let own = empty().await;
@@ -271,6 +278,7 @@ async fn the_plain_manifest_installs_by_kubectl_and_applies_twice_without_a_chan
 }
 
 /// The commands of docs/install.md.
+// Proves: I-plain
 #[tokio::test]
 async fn the_plain_manifest_takes_image_and_url_upgrades_and_goes_over_to_helm() {
     let own = empty().await;
@@ -297,6 +305,7 @@ async fn the_plain_manifest_takes_image_and_url_upgrades_and_goes_over_to_helm()
     assert!(container("args").contains("--poll-max=5m"));
 }
 
+// Proves: I-crds
 #[tokio::test]
 async fn crds_that_kubectl_applied_become_those_of_the_release() {
     let own = empty().await;

@@ -14,6 +14,7 @@ fn args(objects: &[Value]) -> Vec<&str> {
     texts(&container(objects)["args"])
 }
 
+// Proves: I-values
 #[test]
 fn a_digest_wins_over_the_tag_and_the_shared_registry_over_the_chart_s() {
     let image = |set: &str| container(&objects(&["--set", set]))["image"].clone();
@@ -30,6 +31,7 @@ fn a_digest_wins_over_the_tag_and_the_shared_registry_over_the_chart_s() {
     assert_eq!(image(&shared), format!("b.example/run-operator@{digest}"));
 }
 
+// Proves: I-values
 #[test]
 fn a_changed_contract_file_is_a_new_pod_and_a_mounted_file() {
     let with = |contract: &str| objects(&["--set", &format!("contract={contract}")]);
@@ -46,6 +48,7 @@ fn a_changed_contract_file_is_a_new_pod_and_a_mounted_file() {
     assert_eq!(sum(&objects(&[])), Value::Null);
 }
 
+// Proves: I-rights
 #[test]
 fn an_empty_list_of_secrets_gives_no_right_to_any() {
     // In RBAC an empty list of names is every name.
@@ -63,6 +66,7 @@ fn an_empty_list_of_secrets_gives_no_right_to_any() {
     assert!(!rules.to_string().contains("secrets"), "{rules}");
 }
 
+// Proves: I-rights
 #[test]
 fn every_rule_about_secrets_and_leases_names_them_but_for_the_creation_of_a_lease() {
     for values in ["default", "full", "namespaced", "shared", "ha"] {
@@ -85,6 +89,7 @@ fn every_rule_about_secrets_and_leases_names_them_but_for_the_creation_of_a_leas
     }
 }
 
+// Proves: I-several-pods
 #[test]
 fn one_of_several_pods_leads_and_they_are_spread_and_moved_one_at_a_time() {
     let one = objects(&[]);
@@ -125,6 +130,7 @@ fn one_of_several_pods_leads_and_they_are_spread_and_moved_one_at_a_time() {
     );
 }
 
+// Proves: I-several-pods
 #[test]
 fn the_lease_has_the_release_s_name_and_its_rights_are_in_the_release_s_namespace() {
     let set = "fullnameOverride=runs,leaderElection.leaseDuration=30s,watchNamespaces={a}";
@@ -159,6 +165,7 @@ fn the_lease_has_the_release_s_name_and_its_rights_are_in_the_release_s_namespac
     );
 }
 
+// Proves: I-rights
 #[test]
 fn watched_namespaces_have_a_role_each_and_no_right_in_the_cluster() {
     let few = objects(&["--set", "watchNamespaces={a,b},rbac.aggregateRoles=false"]);
@@ -184,6 +191,7 @@ fn watched_namespaces_have_a_role_each_and_no_right_in_the_cluster() {
     }
 }
 
+// Proves: I-rights
 #[test]
 fn cluster_workspaces_beside_watched_namespaces_add_their_rules_and_no_other() {
     let both = objects(&[
@@ -218,6 +226,7 @@ fn cluster_workspaces_beside_watched_namespaces_add_their_rules_and_no_other() {
     assert_eq!(events.unwrap()["rules"][0]["resources"], json!(["events"]));
 }
 
+// Proves: I-rights
 #[test]
 fn nobody_but_the_operator_may_write_a_status() {
     let objects = objects(&[]);
@@ -248,6 +257,7 @@ fn nobody_but_the_operator_may_write_a_status() {
     assert!(!may_write("admin", "clusterworkspaces"));
 }
 
+// Proves: I-crds
 #[test]
 fn crds_stay_when_the_release_goes_unless_told_otherwise() {
     let kept = |args: &[&str]| -> Vec<bool> {
@@ -271,6 +281,7 @@ fn crds_stay_when_the_release_goes_unless_told_otherwise() {
     assert!(kept(&["--set", "crds.enabled=false"]).is_empty());
 }
 
+// Proves: I-workload-policy
 #[test]
 fn the_workload_policy_has_a_switch_of_its_own() {
     let policies = |set: &str| -> usize {
@@ -290,6 +301,7 @@ fn the_workload_policy_has_a_switch_of_its_own() {
 }
 
 /// Without a cluster Helm's list of API versions has no `APIService`; every cluster has it.
+// Proves: I-workspace
 #[test]
 fn the_workspace_is_a_hook_only_for_a_cluster_without_its_kind() {
     let hook = |further: &[&str]| -> bool {
@@ -321,6 +333,7 @@ fn rules<'a>(policy: &'a Value, way: &str, peers: &str) -> Vec<(&'a Value, Strin
     rules.map(|rule| (&rule[peers], ports(rule))).collect()
 }
 
+// Proves: I-network
 #[test]
 fn the_network_policy_names_who_comes_in_and_where_it_goes() {
     let full = objects(&["-f", &ci("full")]);
@@ -347,6 +360,7 @@ fn the_network_policy_names_who_comes_in_and_where_it_goes() {
     assert_eq!(rules(policy, "egress", "to").len(), 2, "without DNS");
 }
 
+// Proves: I-test-rights
 #[test]
 fn the_test_of_the_release_may_only_read() {
     for values in ["default", "full", "namespaced", "shared", "ha"] {
@@ -369,6 +383,7 @@ fn the_test_of_the_release_may_only_read() {
     }
 }
 
+// Proves: I-crds
 #[test]
 fn the_crds_of_the_chart_are_those_of_the_program() {
     let objects = objects(&[]);
@@ -415,6 +430,7 @@ fn notes(args: &[&str]) -> String {
     told.split_once("NOTES:").unwrap().1.to_owned()
 }
 
+// Proves: I-values, I-workload-policy
 #[test]
 fn the_notes_say_what_is_missing() {
     assert!(notes(&["--set", "baseUrl="]).contains("MISSING: no baseUrl"));
@@ -439,6 +455,7 @@ fn the_notes_say_what_is_missing() {
     assert!(notes(&["--set-json", "tokenSecretNames=[]"]).contains("MISSING: run-operator-token"));
 }
 
+// Proves: I-values
 #[test]
 fn the_commands_of_the_notes_fit_the_values() {
     let named = notes(&["--set", "tokenSecretNames={mine}"]);

@@ -27,6 +27,7 @@ fn can(space: &Space, question: &str) -> bool {
     }
 }
 
+// Proves: I-rights
 #[rstest]
 #[case::everywhere(false)]
 #[case::in_one_namespace(true)]

@@ -65,6 +65,7 @@ fn used() -> BTreeSet<String> {
     names.map(name).collect()
 }
 
+// Proves: I-values
 #[test]
 fn every_value_is_used_and_every_used_one_is_there() {
     let (values, used) = (values(), used());
@@ -84,6 +85,7 @@ fn every_value_is_used_and_every_used_one_is_there() {
     assert!(missing.is_empty(), "values.yaml lacks {missing:?}");
 }
 
+// Proves: I-values
 #[test]
 fn every_flag_has_a_value() {
     let command = cli::Cli::command();
@@ -101,6 +103,7 @@ fn every_flag_has_a_value() {
         .unwrap();
 }
 
+// Proves: I-doctor
 #[test]
 fn the_pod_of_helm_test_has_arguments_that_the_program_knows() {
     for values in ["default", "full"] {
@@ -155,6 +158,7 @@ fn what_artifact_hub_is_told_can_be_read() {
     );
 }
 
+// Proves: I-values
 #[test]
 fn helm_finds_nothing_to_complain_of() {
     let mut files: Vec<String> = ["bare", "default", "full", "ha", "namespaced", "shared"]

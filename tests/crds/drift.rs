@@ -13,6 +13,7 @@ use run_operator::api::crd;
 
 use crate::space::Space;
 
+// Proves: P-generated
 #[test]
 fn the_files_are_what_the_types_say() {
     let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("crds");
@@ -85,6 +86,7 @@ const NOTES: &[&str] = &[
     "[`", "`]", "::", "rule ", "Spec`", "schema", "TODO", "kube", "serde", "  ",
 ];
 
+// Proves: P-explain
 #[rstest]
 #[case::run(crd::run())]
 #[case::workspace(crd::workspace())]
@@ -115,6 +117,7 @@ fn every_field_is_explained_for_its_users(#[case] crd: CustomResourceDefinition)
     assert!(fields > 10, "only {fields} fields were looked at");
 }
 
+// Proves: P-no-defaults, P-status-default
 #[rstest]
 #[case::run(crd::run())]
 #[case::workspace(crd::workspace())]
@@ -148,6 +151,7 @@ fn every_string_of_a_spec_is_bounded_and_null_is_no_value(#[case] crd: CustomRes
     });
 }
 
+// Proves: P-immutable
 #[rstest]
 #[case::run(crd::run())]
 #[case::workspace(crd::workspace())]
@@ -183,6 +187,7 @@ fn every_rule_says_where_why_and_what_to_do(#[case] crd: CustomResourceDefinitio
 }
 
 /// GitOps tools compare what they apply with what is there.
+// Proves: P-generated
 #[rstest]
 #[case::run(crd::run())]
 #[case::workspace(crd::workspace())]
@@ -198,6 +203,7 @@ async fn the_server_adds_nothing_to_a_crd(#[case] crd: CustomResourceDefinition)
     assert_eq!(live.spec, crd.spec);
 }
 
+// Proves: P-generated
 #[tokio::test]
 async fn the_server_adds_nothing_to_the_policy() {
     use k8s_openapi::api::admissionregistration::v1::{

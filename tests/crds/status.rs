@@ -12,6 +12,7 @@ use crate::space::{Space, assert_immutable, assert_refused};
 
 const STATUS_LIMIT: usize = 32 * 1024;
 
+// Proves: P-status-default
 #[rstest]
 #[case::run("Run", json!({"workload": {"image": "x"}}))]
 #[case::workspace("Workspace", json!({}))]
@@ -27,6 +28,7 @@ fn workspace(name: &str) -> Value {
     json!({"kind": "Workspace", "name": name, "uid": "u-1", "baseUrl": "https://a.example/api/v1"})
 }
 
+// Proves: P-one-way
 #[rstest]
 #[case::run_id("runId", json!("r-1"), json!("r-2"), "create a new Run")]
 #[case::workspace("workspace", workspace("a"), workspace("b"), "create a new Run")]
@@ -187,6 +189,7 @@ fn largest(path: &str, schema: &JSONSchemaProps, index: usize) -> Value {
     }
 }
 
+// Proves: P-status-bounded
 #[rstest]
 #[case::run("Run", json!({"workload": {"image": "x"}}))]
 #[case::workspace("Workspace", json!({}))]

@@ -29,6 +29,7 @@ fn references() -> [(&'static str, Value, &'static str); 5] {
     ]
 }
 
+// Proves: X-references
 #[tokio::test]
 async fn a_reference_with_a_namespace_loses_it_before_it_is_stored() {
     let space = Space::new().await;
@@ -43,6 +44,7 @@ async fn a_reference_with_a_namespace_loses_it_before_it_is_stored() {
     }
 }
 
+// Proves: X-references
 #[tokio::test]
 async fn a_reference_with_a_namespace_is_refused_where_fields_are_checked() {
     let space = Space::new().await;
@@ -63,6 +65,7 @@ async fn a_reference_with_a_namespace_is_refused_where_fields_are_checked() {
 }
 
 /// A user who may only create Runs can't start with a runId of their choice.
+// Proves: X-forged
 #[tokio::test]
 async fn a_status_that_comes_with_an_object_is_dropped() {
     let space = Space::new().await;
@@ -77,6 +80,7 @@ async fn a_status_that_comes_with_an_object_is_dropped() {
     assert_eq!(patched["status"], json!({"observedGeneration": -1}));
 }
 
+// Proves: X-references
 #[rstest]
 #[case::a_slash("kube-system/a")]
 #[case::a_parent("..")]
@@ -103,6 +107,7 @@ async fn a_name_that_could_lead_elsewhere_is_refused(#[case] name: &str) {
     }
 }
 
+// Proves: X-references
 #[rstest]
 #[case::a_slash("a/b")]
 #[case::a_parent("../token")]
@@ -121,6 +126,7 @@ async fn a_key_that_could_lead_elsewhere_is_refused(#[case] key: &str) {
 }
 
 /// Header values come from these two fields, and from the Secret.
+// Proves: X-headers
 #[rstest]
 #[case::another_header("a\r\nX-Injected: 1", "should match")]
 #[case::a_line_feed("a\nb", "should match")]
@@ -145,6 +151,7 @@ async fn what_no_header_can_carry_is_refused(#[case] value: &str, #[case] messag
 }
 
 /// The schema refuses these before the operator reads them; its own check is the fence behind.
+// Proves: X-allow-list
 #[rstest]
 #[case("https://runs.example.com@evil.test/api")]
 #[case("https://runs.example.com\\@evil.test/api")]

@@ -15,6 +15,7 @@ fn spec(field: &str, value: Option<bool>) -> Value {
     }
 }
 
+// Proves: P-one-way
 #[rstest]
 #[case::to_false(Some(false))]
 #[case::to_unset(None)]
@@ -53,6 +54,7 @@ async fn cancel_is_free_until_it_is_true(
         .unwrap();
 }
 
+// Proves: P-one-way
 #[rstest]
 #[case::from_unset(None)]
 #[case::from_false(Some(false))]
@@ -92,6 +94,7 @@ async fn suspend_comes_and_goes_before_the_submission() {
 
 /// The suspension came between the POST and the write of its answer: the rule must not stop that write,
 /// else the runId is lost.
+// Proves: P-one-way
 #[tokio::test]
 async fn the_operator_s_writes_to_a_suspended_run_pass() {
     let space = Space::new().await;
@@ -129,6 +132,7 @@ async fn the_operator_s_writes_to_a_suspended_run_pass() {
     assert_immutable(again, "spec.suspend", "set cancel: true");
 }
 
+// Proves: P-no-defaults
 #[rstest]
 #[case::run("Run", json!({"workload": {"image": "x", "args": ["a"]}, "provider": "auto"}))]
 #[case::cluster_workspace(

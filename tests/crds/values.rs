@@ -15,6 +15,7 @@ fn long(length: usize) -> Value {
     "x".repeat(length).into()
 }
 
+// Proves: S-run
 #[rstest]
 #[case::no_workload(json!({}), "spec.workload", "Required value")]
 #[case::workload_text(run("workload", json!("x")), "spec.workload", "must be of type object")]
@@ -75,6 +76,7 @@ async fn a_run_that_can_t_be_right_is_refused(
 
 const URL: &str = "spec.baseUrl";
 
+// Proves: P-secret-ref
 #[rstest]
 #[case::no_scheme(json!({"baseUrl": "runs.example.com/api/v1"}), URL, "should match")]
 #[case::other_scheme(json!({"baseUrl": "ftp://runs.example.com"}), URL, "should match")]
@@ -108,6 +110,7 @@ async fn a_workspace_that_can_t_be_right_is_refused(
 
 const TERM: &str = "spec.namespaceSelector.matchExpressions[0]";
 
+// Proves: P-cluster-workspace
 #[rstest]
 #[case::operator(json!([{"key": "a", "operator": "Near"}]), "operator", "supported values")]
 #[case::no_key(json!([{"operator": "Exists"}]), "key", "Required value")]
@@ -126,6 +129,7 @@ async fn a_namespace_selector_that_can_t_be_meant_is_refused(
     assert_refused(created, &format!("{TERM}.{field}"), message);
 }
 
+// Proves: S-run, P-no-defaults
 #[rstest]
 #[case::everything(json!({
     "workload": {"image": "x", "args": ["a"], "nested": {"deep": [1, {"a": true}]}},

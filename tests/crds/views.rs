@@ -47,6 +47,7 @@ fn named(columns: &[(&str, i64)]) -> Vec<(String, i64)> {
         .collect()
 }
 
+// Proves: P-explain
 #[tokio::test]
 async fn a_run_s_row_says_how_it_is_and_why() {
     let space = Space::new().await;
@@ -104,6 +105,7 @@ async fn a_workspace_s_row_says_how_it_is_and_why() {
     assert_eq!(json!(row[..6]), cells);
 }
 
+// Proves: P-explain
 #[rstest]
 #[case::phase("status.phase=Active", "status.phase=Pending")]
 #[case::provider("spec.provider=p", "spec.provider=q")]
@@ -127,6 +129,7 @@ async fn runs_are_selected_by_field(#[case] matching: &str, #[case] other: &str)
     }
 }
 
+// Proves: P-explain
 #[rstest]
 #[case::short_name_of_run("rn", "run.run-operator.dev/active")]
 #[case::short_name_of_workspace("rws", "workspace.run-operator.dev/default")]
@@ -152,6 +155,7 @@ async fn kubectl_finds_objects_by_short_name_and_category(#[case] word: &str, #[
     assert_eq!(ours.collect::<Vec<_>>().join("\n"), names);
 }
 
+// Proves: P-explain
 #[rstest]
 #[case::run("run", "One Run object is one run")]
 #[case::run_spec("run.spec", "The workload, sent to the service unchanged.")]

@@ -30,6 +30,7 @@ fn assert_workload_refused(answer: Answer) {
     }
 }
 
+// Proves: P-workload-fences
 #[rstest]
 #[case::image(json!({"image": "x"}), json!({"image": "y"}))]
 #[case::changed_key(json!({"image": "x", "a": 1}), json!({"image": "x", "a": 2}))]
@@ -59,6 +60,7 @@ async fn a_workload_can_t_be_changed(#[case] before: Value, #[case] after: Value
     assert_workload_refused(space.apply("Run", "b", spec(&after)).await);
 }
 
+// Proves: P-workload-fences
 #[tokio::test]
 async fn the_policy_leaves_the_operator_s_writes_and_other_fields_alone() {
     let space = Space::with_policy().await;
@@ -88,6 +90,7 @@ async fn the_policy_leaves_the_operator_s_writes_and_other_fields_alone() {
 
 /// The reason for the policy: the part of an open object that CEL in the CRD sees, on a server without the
 /// policy.
+// Proves: P-workload-fences
 #[tokio::test]
 async fn cel_alone_sees_a_changed_workload_but_no_swapped_key() {
     let control_plane = ControlPlane::start(Options::default()).await.unwrap();
@@ -130,6 +133,7 @@ async fn stored(workload: &str) -> String {
     read["spec"]["workload"].to_string()
 }
 
+// Proves: P-numbers
 #[rstest]
 #[case::beyond_doubles("9007199254740993", "9007199254740993")]
 #[case::largest_of_64_bits("9223372036854775807", "9223372036854775807")]
@@ -146,6 +150,7 @@ async fn a_number_is_kept_when_it_is_a_fraction_or_fits_in_64_bits(
     assert_eq!(workload, format!(r#"{{"a":{read},"image":"x"}}"#));
 }
 
+// Proves: P-numbers
 #[tokio::test]
 async fn a_null_in_a_workload_survives_create_and_server_side_apply() {
     let space = Space::new().await;
@@ -157,6 +162,7 @@ async fn a_null_in_a_workload_survives_create_and_server_side_apply() {
 }
 
 /// `kubectl apply` without `--server-side` drops nulls before it sends anything.
+// Proves: P-numbers
 #[tokio::test]
 async fn a_null_in_a_workload_is_dropped_by_client_side_apply() {
     let space = Space::new().await;

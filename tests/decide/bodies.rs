@@ -12,6 +12,7 @@ use serde_json::json;
 use crate::support::{Case, UID};
 
 /// Serializer 1 must never change: an intent in a cluster somewhere has the hash of these bytes.
+// Proves: S-run, P-same-bytes
 #[test]
 fn serializer_1_gives_these_bytes() {
     let case = Case::new().spec(|s| {
@@ -47,6 +48,7 @@ fn a_serializer_of_a_later_version_is_not_known() {
     assert_eq!(body(&Case::new().run.spec, 0), None);
 }
 
+// Proves: R1, P-same-bytes
 #[test]
 fn the_key_is_the_uid_or_the_users_own_scoped_by_namespace() {
     let case = Case::new();
@@ -55,6 +57,7 @@ fn the_key_is_the_uid_or_the_users_own_scoped_by_namespace() {
     assert_eq!(idempotency_key(&case.run.spec, "team", UID), "team/nightly");
 }
 
+// Proves: R10, F-retried
 #[rstest]
 #[case(1, 500)]
 #[case(2, 1_000)]
@@ -75,6 +78,7 @@ fn a_wait_is_between_its_step_and_twice_that(#[case] attempt: u32, #[case] step:
     assert!(waits.iter().any(|w| *w != waits[0]), "jittered");
 }
 
+// Proves: R10a, F-retried
 #[rstest]
 #[case(0, 1, 2)]
 #[case(5, 5, 5)]
@@ -92,6 +96,7 @@ fn retry_after_is_honoured_within_a_second_and_ten_minutes(
     );
 }
 
+// Proves: P-poll
 #[test]
 fn polls_slow_down_to_the_longest_interval_with_a_tenth_of_jitter() {
     let (min, max) = (Duration::from_secs(2), Duration::from_mins(1));

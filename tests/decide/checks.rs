@@ -62,6 +62,7 @@ fn an_answer_to_the_question_for_the_version_says_where_to_look(
     assert!(why.message.contains(look), "{why:?}");
 }
 
+// Proves: R10a
 #[test]
 fn a_call_that_fails_is_shown_with_its_request_and_asked_again_when_the_service_says() {
     let wait = Duration::from_secs(90);

@@ -38,6 +38,7 @@ fn differs(create: Reason, other: Reason) -> (Class, Class) {
 const RETRIED: (Class, Class) = (Class::Retry, Class::Retry);
 
 /// Answer, and what it means for a create, and for a GET or a cancel.
+// Proves: R8, R9, R10, R10a, F-retried, F-final, F-409
 #[rstest]
 #[case(lost(), RETRIED)]
 #[case(no_file(), RETRIED)]
@@ -105,6 +106,7 @@ fn an_answer_is_judged_by_status_and_code(
     );
 }
 
+// Proves: D-proof
 #[rstest]
 #[case(problem(403, "no"), true, false)]
 #[case(problem(422, "bad"), true, true)]

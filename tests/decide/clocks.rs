@@ -110,6 +110,7 @@ fn gist(decision: &Decision) -> impl PartialEq + std::fmt::Debug + use<> {
     )
 }
 
+// Proves: P-clock
 #[test]
 fn nothing_that_is_paced_notices_a_step_of_the_wall_clock() {
     for (what, case) in paced() {
@@ -180,6 +181,7 @@ fn deleted() -> World {
     world.script(&["running", "running", "running", "cancelling", "cancelled"])
 }
 
+// Proves: P-clock
 #[test]
 fn a_life_is_the_same_wherever_in_it_the_wall_clock_steps() {
     for world in [troubled(), deleted()] {
@@ -193,6 +195,7 @@ fn a_life_is_the_same_wherever_in_it_the_wall_clock_steps() {
     }
 }
 
+// Proves: P-clock
 #[test]
 fn three_404s_a_minute_apart_count_under_any_wall_clock() {
     for step in STEPS {
@@ -207,6 +210,7 @@ fn three_404s_a_minute_apart_count_under_any_wall_clock() {
 }
 
 /// This process's knowledge of a cancellation is lost; of its time only the stored one is left.
+// Proves: P-clock
 #[test]
 fn a_cancel_is_repeated_though_the_clock_went_back() {
     let accepted = cancelled()
@@ -225,6 +229,7 @@ fn a_cancel_is_repeated_though_the_clock_went_back() {
     assert_eq!(calm.at(60).does(), "cancel");
 }
 
+// Proves: P-clock
 #[test]
 fn a_step_forward_shortens_no_patience_with_a_cancellation() {
     let cancelling = running()
@@ -240,6 +245,7 @@ fn a_step_forward_shortens_no_patience_with_a_cancellation() {
     assert_eq!(seen(301), "release");
 }
 
+// Proves: P-never-early
 #[test]
 fn a_deadline_is_never_early_though_times_are_rounded() {
     let case = running()
@@ -255,6 +261,7 @@ fn a_deadline_is_never_early_though_times_are_rounded() {
     assert_eq!(case.at(2).does(), "cancel");
 }
 
+// Proves: P-never-early
 #[test]
 fn a_ttl_is_never_early_though_times_are_rounded() {
     let mut case = running()
@@ -267,6 +274,7 @@ fn a_ttl_is_never_early_though_times_are_rounded() {
     assert_eq!(case.at(6).does(), "delete");
 }
 
+// Proves: P-wall-clock
 #[test]
 fn deadline_and_ttl_follow_the_wall_clock() {
     let deadline = running().spec(|s| s.active_deadline_seconds = Some(1800));
@@ -286,6 +294,7 @@ fn deadline_and_ttl_follow_the_wall_clock() {
     assert_eq!(again(&ended.at(100).wall_steps(1000)), Some(at(801)));
 }
 
+// Proves: P-wall-clock
 #[test]
 fn a_key_is_as_old_as_the_wall_clock_says() {
     let doubted = Case::new().taken_over().posted(Err(lost()));
@@ -295,6 +304,7 @@ fn a_key_is_as_old_as_the_wall_clock_says() {
     assert_eq!(aged.stalled().as_deref(), Some("SubmissionUnknown"));
 }
 
+// Proves: P-wall-clock
 #[test]
 fn what_is_stored_is_a_time_of_the_wall_clock() {
     let case = Case::new().wall_steps(-3600).mine();
@@ -320,6 +330,7 @@ fn what_is_stored_is_a_time_of_the_wall_clock() {
 }
 
 /// An hour that the wall clock shows twice has the same Events in it only once.
+// Proves: P-clock
 #[test]
 fn an_hour_that_the_clock_shows_twice_has_its_events_twice() {
     let trouble = |case: Case| {

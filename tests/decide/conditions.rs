@@ -66,6 +66,7 @@ pub(crate) fn lost_run() -> Case {
     })
 }
 
+// Proves: P-conditions, P-kstatus, P-reasons
 #[rstest]
 #[case::no_workspace(Case::new().view(WorkspaceView::Missing), "Pending FF--FT-", "WorkspaceNotFound")]
 #[case::workspace_not_ready(Case::new().view(not_ready()), "Pending FF--FT-", "WorkspaceNotReady")]
@@ -157,6 +158,7 @@ fn the_conditions_of_a_situation(#[case] case: Case, #[case] expected: &str, #[c
 }
 
 /// Synced shows that the mirror is stale, and why.
+// Proves: P-synced
 #[rstest]
 #[case::fresh(at_the_service("running"), "True", "Mirrored")]
 #[case::a_hiccup(at_the_service("running").got(Err(lost())), "True", "Mirrored")]
@@ -178,6 +180,7 @@ fn synced_says_whether_the_mirror_is_fresh(
     assert_eq!(synced, Some((holds.into(), reason.into())));
 }
 
+// Proves: P-synced
 #[test]
 fn a_restart_claims_no_fresh_mirror_before_it_has_read_the_run() {
     let stale = at_the_service("running").view(not_ready()).settle();
@@ -214,6 +217,7 @@ fn the_first_post_needs_no_status_before_its_answer() {
     assert_eq!(Case::new().mine().decide().status, None);
 }
 
+// Proves: P-generation
 #[test]
 fn a_change_of_the_spec_is_followed_also_after_the_end_but_not_on_deletion() {
     let ended = at_the_service("succeeded").settle();

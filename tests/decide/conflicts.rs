@@ -16,6 +16,7 @@ fn retried(case: Case, value: &str) -> Case {
     case.stands(&intent).learn(written)
 }
 
+// Proves: F-409
 #[test]
 fn a_retry_of_an_idempotency_conflict_that_meets_it_again_is_stalled_again() {
     let conflict = || problem(409, "idempotency_conflict");

@@ -16,6 +16,7 @@ fn changed(from: &str, to: &str) -> Result<Contract, ContractError> {
     Contract::parse(&PROFILE.replacen(from, to, 1))
 }
 
+// Proves: R12, L-contract
 #[rstest]
 #[case(
     "pointers: [/version, /apiVersion]",
@@ -161,6 +162,7 @@ fn told(error: &ContractError) -> String {
     }
 }
 
+// Proves: L-contract
 #[rstest]
 #[case::a_star_in_the_middle(r#"accepted: ["1","#, r#"accepted: ["1.*.2","#, &["version.accepted: \"1.*.2\"", "a * matches the rest of a version", "write it last"])]
 #[case::two_stars(r#"accepted: ["1","#, r#"accepted: ["1.**","#, &["\"1.**\"", "write it last"])]
@@ -219,6 +221,7 @@ fn versions_may_be_written_without_quotes_and_are_read_as_they_stand() {
     assert!(contract.accepts_version("1.10") && !contract.accepts_version("1.1"));
 }
 
+// Proves: S-state
 #[rstest]
 #[case("queued", StateClass::Pending)]
 #[case("RUNNING", StateClass::Active)]
@@ -236,6 +239,7 @@ fn states_are_compared_without_case_and_never_guessed(
     assert_eq!(CONTRACT.state(state), class);
 }
 
+// Proves: R8
 #[rstest]
 #[case("run_not_found", CodeClass::RunNotFound)]
 #[case("RUN_NOT_FOUND", CodeClass::Unknown)]
@@ -247,6 +251,7 @@ fn codes_are_compared_exactly(#[case] code: &str, #[case] class: CodeClass) {
     assert_eq!(CONTRACT.code(code), class);
 }
 
+// Proves: R13
 #[rstest]
 #[case("1", true)]
 #[case("v1", true)]
@@ -261,6 +266,7 @@ fn a_version_is_accepted_by_its_pattern(#[case] version: &str, #[case] accepted:
     assert_eq!(CONTRACT.accepts_version(version), accepted);
 }
 
+// Proves: S-unknown
 #[test]
 fn the_first_pointer_with_a_text_or_a_number_counts() {
     assert_eq!(

@@ -41,6 +41,7 @@ fn lines(old: &Contract, new: &Contract) -> Vec<String> {
     old.changes_to(new).iter().map(line).collect()
 }
 
+// Proves: P-contract-diff
 #[rstest]
 #[case::a_pointer_is_added("/version/pointers", json!(["/version", "/apiVersion", "/v"]), &[r#"version.pointers ["/version", "/apiVersion"] to ["/version", "/apiVersion", "/v"]"#])]
 #[case::pointers_change_places("/run/statePointers", json!(["/status", "/state"]), &[r#"run.statePointers ["/state", "/status"] to ["/status", "/state"]"#])]
@@ -151,6 +152,7 @@ fn other(value: &Value, pointer: &str, seed: u16) -> Value {
 }
 
 proptest! {
+    // Proves: P-contract-diff
     #[test]
     fn every_change_of_one_field_is_reported_under_its_name_in_both_directions(
         at in any::<prop::sample::Index>(),
@@ -168,6 +170,7 @@ proptest! {
         }
     }
 
+    // Proves: P-contract-diff
     #[test]
     fn the_order_of_words_and_the_case_of_states_change_nothing(seed in any::<u64>()) {
         let mut document = document();

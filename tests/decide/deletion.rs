@@ -21,6 +21,7 @@ fn known(state: &str) -> Case {
     Case::new().submitted(state).deleting().got(Ok(view(state)))
 }
 
+// Proves: D-never-created, D-in-doubt, D-refused, D-not-found
 #[rstest]
 #[case::known(known("running"), "cancel")]
 #[case::not_yet_read(Case::new().submitted("running").deleting(), "cancel")]
@@ -58,6 +59,7 @@ fn a_deletion_goes_by_what_is_known(#[case] case: Case, #[case] does: &str) {
     assert_eq!(case.does(), does);
 }
 
+// Proves: D-cancelling
 #[rstest]
 #[case(299, "nothing")]
 #[case(301, "release")]
@@ -124,6 +126,7 @@ fn a_purged_run_that_was_last_seen_cancelling_is_cancelled_once_more() {
     );
 }
 
+// Proves: P-orphan-policy
 #[test]
 fn an_orphan_is_named_with_key_and_run_once() {
     let case = Case::new().submitted("running").orphan();
@@ -137,6 +140,7 @@ fn an_orphan_is_named_with_key_and_run_once() {
     assert_eq!(released.decide().notes, []);
 }
 
+// Proves: P-orphan-policy
 #[test]
 fn a_run_that_was_just_seen_to_have_ended_is_not_said_to_go_on() {
     let case = Case::new().submitted("running").got(Ok(view("succeeded")));
@@ -145,6 +149,7 @@ fn a_run_that_was_just_seen_to_have_ended_is_not_said_to_go_on() {
     assert_eq!(crate::support::name(decision.effect.as_ref()), "release");
 }
 
+// Proves: P-orphan-policy
 #[test]
 fn an_orphan_in_doubt_is_named_with_its_key() {
     let case = Case::new().mine().posted(Err(lost())).orphan();
@@ -157,6 +162,7 @@ fn an_orphan_in_doubt_is_named_with_its_key() {
 }
 
 /// No run continues that a person would have to handle.
+// Proves: P-orphan-policy
 #[rstest]
 #[case::never_submitted(Case::new().finalizer())]
 #[case::refused(Case::new().mine().posted(Err(problem(422, "bad_image"))).settle())]
@@ -191,6 +197,7 @@ fn an_object_whose_run_ended_goes_at_once_without_a_write_or_a_call() {
     }
 }
 
+// Proves: P-run-id-conflict
 #[test]
 fn a_second_run_id_stalls_and_cancels_neither_but_orphan_lets_go() {
     let mut other = view("running");
@@ -206,6 +213,7 @@ fn a_second_run_id_stalls_and_cancels_neither_but_orphan_lets_go() {
     assert_eq!(vanished.does(), "release");
 }
 
+// Proves: F-404
 #[test]
 fn three_404s_a_minute_apart_fail_the_run_and_keep_the_finalizer() {
     let not_found = || Err(problem(404, "run_not_found"));
@@ -228,6 +236,7 @@ fn three_404s_a_minute_apart_fail_the_run_and_keep_the_finalizer() {
     assert_eq!(case.at(999).restarted().deleting().does(), "cancel");
 }
 
+// Proves: F-404
 #[test]
 fn a_404_with_another_code_is_no_proof_of_absence() {
     let case = (0..5).fold(Case::new().submitted("running"), |case, n| {
@@ -257,6 +266,7 @@ fn a_ttl_deletes_no_object_that_is_being_deleted() {
     assert_eq!(case.deleting().does(), "nothing");
 }
 
+// Proves: D-forgotten
 #[test]
 fn a_workspace_that_is_gone_says_what_to_do() {
     let case = Case::new()

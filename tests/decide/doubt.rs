@@ -18,6 +18,7 @@ fn conflict() -> run_operator::decide::response::answer::Failure {
 }
 
 /// The effect of a deletion, a minute later, on the earlier state.
+// Proves: D-never-created
 #[rstest]
 #[case::no_intent(Case::new(), "nothing")]
 #[case::no_intent_but_a_finalizer(Case::new().finalizer(), "release")]
@@ -65,6 +66,7 @@ fn a_deletion_lets_go_at_once_only_of_what_is_proved_never_created(
 }
 
 /// The same, not deleted: whether it is final, and asked again otherwise.
+// Proves: R9, F-403, F-409
 #[rstest]
 #[case(problem(403, "no"), Some("Forbidden"))]
 #[case(problem(404, "nope"), Some("Refused"))]
@@ -106,6 +108,7 @@ fn a_lone_first_answer_is_final_or_asked_again(
     }
 }
 
+// Proves: D-proof
 #[rstest]
 #[case(problem(403, "no"))]
 #[case(conflict())]
@@ -125,6 +128,7 @@ fn in_doubt_a_refusal_answers_only_its_own_request(
     }
 }
 
+// Proves: D-proof
 #[test]
 fn a_refusal_of_the_pinned_bytes_is_final_even_in_doubt() {
     let case = Case::new().taken_over().posted(Err(problem(422, "bad")));
@@ -137,6 +141,7 @@ fn a_refusal_of_the_pinned_bytes_is_final_even_in_doubt() {
     );
 }
 
+// Proves: F-violation
 #[test]
 fn an_unreadable_answer_is_tried_five_times() {
     let mut case = Case::new().mine();
@@ -153,6 +158,7 @@ fn an_unreadable_answer_is_tried_five_times() {
     );
 }
 
+// Proves: R12, D-forgotten, D-retention
 #[test]
 fn past_the_keys_retention_nothing_is_posted() {
     for case in [
@@ -183,6 +189,7 @@ fn a_wait_for_the_workspace_ends_where_the_key_is_forgotten() {
     assert_eq!(case.decide().again, Some(at(DAY)));
 }
 
+// Proves: D-retention
 #[test]
 fn what_is_proved_never_created_is_submitted_afresh_past_the_retention() {
     let case = Case::new().mine().at(DAY);
@@ -190,6 +197,7 @@ fn what_is_proved_never_created_is_submitted_afresh_past_the_retention() {
     assert_eq!((intent.epoch, intent.time, clean), (2, at(DAY), true));
 }
 
+// Proves: D-proof
 #[rstest]
 #[case::proved(Case::new().mine().posted(Err(problem(403, "no"))), true)]
 #[case::in_doubt(Case::new().mine().posted(Err(hopeless())), false)]
@@ -211,6 +219,7 @@ fn a_retry_withdraws_the_proof_with_a_new_epoch(#[case] case: Case, #[case] prov
     );
 }
 
+// Proves: D-proof
 #[test]
 fn knowledge_of_an_epoch_before_a_takeover_proves_nothing_of_the_next() {
     // Refused once, taken over by another process, and taken back by this one.
@@ -225,6 +234,7 @@ fn knowledge_of_an_epoch_before_a_takeover_proves_nothing_of_the_next() {
     assert_eq!(case.does(), "submit");
 }
 
+// Proves: P-owner-posts
 #[test]
 fn an_intent_whose_patch_was_never_answered_is_taken_over_before_the_post() {
     // Epoch 1 was refused, the retry's patch arrived and its answer did not.

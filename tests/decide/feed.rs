@@ -40,6 +40,7 @@ fn ids(status: &RunStatus) -> Vec<&str> {
         .collect()
 }
 
+// Proves: P-events-hint
 #[test]
 fn an_event_that_names_the_mirrored_state_is_shown_without_a_get() {
     let mut feed = EventBuffer::default();
@@ -50,6 +51,7 @@ fn an_event_that_names_the_mirrored_state_is_shown_without_a_get() {
     assert_eq!(status.event_count, Some(1));
 }
 
+// Proves: P-events-hint
 #[test]
 fn an_event_that_may_change_the_state_waits_for_a_get() {
     let mut feed = EventBuffer::default();
@@ -63,6 +65,7 @@ fn an_event_that_may_change_the_state_waits_for_a_get() {
     assert!(feed.refresh_wanted(), "the second came after the GET began");
 }
 
+// Proves: P-dedup
 #[test]
 fn a_replayed_event_is_counted_once_also_after_a_restart() {
     let mut feed = EventBuffer::default();
@@ -115,6 +118,7 @@ fn events_that_arrive_during_a_write_are_neither_lost_nor_shown_twice() {
     assert_eq!(ids(&status).first(), Some(&"b5"));
 }
 
+// Proves: P-dedup
 #[test]
 fn a_write_whose_answer_was_lost_shows_its_events_once() {
     let mut feed = EventBuffer::default();
@@ -129,6 +133,7 @@ fn a_write_whose_answer_was_lost_shows_its_events_once() {
     assert_eq!(folded(&feed, &status), status);
 }
 
+// Proves: P-status-bounded
 #[test]
 fn data_and_type_are_cut_at_a_character() {
     let mut feed = EventBuffer::default();
@@ -161,6 +166,7 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     /// Model: events are numbered; a GET covers those received before it began.
+    // Proves: P-one-write
     #[test]
     fn the_cursor_is_never_ahead_of_what_was_mirrored(turns in prop::collection::vec(
         prop::sample::select(vec![

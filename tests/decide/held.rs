@@ -36,6 +36,7 @@ fn comes_back_after(case: &Case, until: i64) {
     assert!(again >= at(until) && again <= at(until + 2), "{again}");
 }
 
+// Proves: P-pause
 #[test]
 fn in_a_pause_a_new_run_says_so_and_no_intent_is_written() {
     let case = paused(Case::new(), 60);
@@ -84,6 +85,7 @@ fn the_run_that_met_the_429_itself_keeps_saying_what_it_met() {
     assert_eq!(says(&case, "Ready"), "False RateLimited");
 }
 
+// Proves: P-pause
 #[test]
 fn a_run_without_a_call_that_is_due_writes_nothing_in_a_pause() {
     let mut case = paused(running().at(1), 600);
@@ -94,6 +96,7 @@ fn a_run_without_a_call_that_is_due_writes_nothing_in_a_pause() {
     assert!(decision.again.expect("its next poll") < at(600));
 }
 
+// Proves: P-pause
 #[test]
 fn a_mirror_whose_read_is_held_back_is_stale_until_it_was_read() {
     let case = paused(running().at(100), 160);
@@ -160,6 +163,7 @@ fn one_that_waits_long_for_its_turn_says_so_and_keeps_asking() {
     assert_eq!(says(&answered, "Synced"), "True Mirrored");
 }
 
+// Proves: P-pause
 #[test]
 fn the_runs_of_a_workspace_do_not_all_come_back_at_the_moment_its_pause_ends() {
     let mut times = BTreeSet::new();

@@ -34,6 +34,7 @@ fn waits(case: &Case) -> bool {
     decision.follow == Follow::Finish
 }
 
+// Proves: P-last-events
 #[test]
 fn an_end_that_the_stream_delivered_before_its_close_waits_for_nothing() {
     let mut case = running();
@@ -45,6 +46,7 @@ fn an_end_that_the_stream_delivered_before_its_close_waits_for_nothing() {
     assert_eq!(case.does(), "release");
 }
 
+// Proves: P-last-events
 #[test]
 fn the_end_is_written_at_once_and_what_comes_after_it_is_one_more_write() {
     let mut case = ended();
@@ -109,6 +111,7 @@ fn a_stream_that_was_closed_behind_another_event_is_read_on() {
     assert_eq!(case.settled().event_count, Some(2));
 }
 
+// Proves: P-last-events
 #[test]
 fn the_last_events_are_waited_for_for_ten_seconds() {
     let mut case = ended().learn(Learned::ReadingOn);
@@ -120,6 +123,7 @@ fn the_last_events_are_waited_for_for_ten_seconds() {
     assert_eq!(case.does(), "release");
 }
 
+// Proves: P-last-events
 #[test]
 fn where_no_stream_can_be_had_nothing_is_waited_for() {
     let mut polled = ended();
@@ -143,6 +147,7 @@ fn where_no_stream_can_be_had_nothing_is_waited_for() {
     }
 }
 
+// Proves: P-last-events
 #[test]
 fn a_process_that_finds_an_end_with_its_finalizer_reads_on_from_the_cursor() {
     let mut case = running();

@@ -11,6 +11,7 @@ use crate::{
     world::{Fate, World},
 };
 
+// Proves: B-writes, B-calls
 #[test]
 fn the_happy_path_makes_no_call_and_no_write_beyond_the_budget() {
     let mut world = World::new(Case::new()).script(&["running", "succeeded"]);
@@ -33,6 +34,7 @@ fn the_happy_path_makes_no_call_and_no_write_beyond_the_budget() {
     assert_eq!(world.log.len(), 8, "terminal is absorbing");
 }
 
+// Proves: R1, P-same-bytes
 #[test]
 fn a_lost_answer_is_retried_with_the_same_key_and_bytes() {
     let mut world = World::new(Case::new())
@@ -51,6 +53,7 @@ fn a_lost_answer_is_retried_with_the_same_key_and_bytes() {
 }
 
 /// Kills the process before step `n` of a life with every kind of fault, and continues with the next process.
+// Proves: P-at-most-one
 #[rstest]
 fn a_crash_at_any_step_leaves_one_run(
     #[values(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10)] crash_at: usize,
@@ -75,6 +78,7 @@ fn a_crash_at_any_step_leaves_one_run(
     assert_ne!(owner_before, world.case.settings.process);
 }
 
+// Proves: P-owner-posts
 #[test]
 fn another_process_takes_the_intent_over_before_it_posts() {
     let mut world = World::new(Case::new()).fate(Fate::AnswerLost);
@@ -90,6 +94,7 @@ fn another_process_takes_the_intent_over_before_it_posts() {
 }
 
 /// Deletes at every step of a life, with a crash or without: nothing is left behind.
+// Proves: P-none-left
 #[rstest]
 fn a_deletion_at_any_step_leaves_no_live_run(
     #[values(0, 1, 2, 3, 4, 5, 6)] delete_at: usize,
@@ -131,6 +136,7 @@ fn a_deletion_at_any_step_leaves_no_live_run(
     );
 }
 
+// Proves: D-cancelling
 #[test]
 fn a_run_that_stays_cancelling_is_let_go_after_five_minutes_with_a_note() {
     let mut world = World::new(Case::new().submitted("running"));
@@ -154,6 +160,7 @@ fn a_run_that_stays_cancelling_is_let_go_after_five_minutes_with_a_note() {
     assert_eq!(world.service.cancels, 1);
 }
 
+// Proves: P-none-left, D-vanished
 #[test]
 fn an_object_that_vanished_has_its_run_cancelled() {
     let mut case = Case::new().submitted("running");
@@ -171,6 +178,7 @@ fn an_object_that_vanished_has_its_run_cancelled() {
     assert_eq!(world.status_writes, 0, "there is nothing to write to");
 }
 
+// Proves: D-not-found
 #[test]
 fn a_run_purged_after_its_cancellation_is_let_go_once_both_calls_deny_it() {
     let mut world = World::new(Case::new().submitted("cancelling").status(|s| {
@@ -183,6 +191,7 @@ fn a_run_purged_after_its_cancellation_is_let_go_once_both_calls_deny_it() {
     assert_eq!(world.log.last().map(String::as_str), Some("release"));
 }
 
+// Proves: P-terminal
 #[test]
 fn a_run_that_was_lost_and_then_deleted_is_asked_for_once_more() {
     let mut world = World::new(Case::new().submitted("running"));
@@ -231,6 +240,7 @@ fn cancel_true_cancels_once_and_ends_as_cancelled() {
     assert_eq!(world.service.cancels, 1);
 }
 
+// Proves: P-deadline
 #[test]
 fn a_deadline_that_passes_cancels_and_fails_the_run() {
     let case = Case::new().spec(|s| s.active_deadline_seconds = Some(100));
@@ -261,6 +271,7 @@ fn cancel_true_in_doubt_learns_the_run_first_and_then_cancels_it() {
     assert_eq!(world.service.cancels, 1);
 }
 
+// Proves: R3, F-401
 #[test]
 fn a_token_that_expires_fails_no_run_and_heals_with_the_next_session() {
     let mut world = World::new(Case::new()).fate(Fate::Answered(problem(401, "token_expired")));
@@ -274,6 +285,7 @@ fn a_token_that_expires_fails_no_run_and_heals_with_the_next_session() {
     assert_eq!(world.service.runs.len(), 1);
 }
 
+// Proves: F-401
 #[test]
 fn a_token_that_verifies_and_is_refused_all_the_same_is_not_asked_in_circles() {
     let mut world = World::new(Case::new());
@@ -293,6 +305,7 @@ fn a_token_that_verifies_and_is_refused_all_the_same_is_not_asked_in_circles() {
     );
 }
 
+// Proves: P-ttl
 #[test]
 fn a_finished_object_is_deleted_when_its_ttl_passes() {
     let case = Case::new().spec(|s| s.ttl_seconds_after_finished = Some(600));
@@ -304,6 +317,7 @@ fn a_finished_object_is_deleted_when_its_ttl_passes() {
     assert_eq!(world.log.last().map(String::as_str), Some("delete"));
 }
 
+// Proves: F-final
 #[test]
 fn a_refused_run_is_submitted_once_more_by_a_retry_and_adopts_nothing() {
     let mut world = World::new(Case::new()).fate(Fate::Answered(problem(403, "forbidden")));

@@ -30,6 +30,7 @@ fn streaming() -> Case {
     case
 }
 
+// Proves: P-run-id-at-once
 #[test]
 fn the_run_id_is_written_before_any_other_call_and_then_the_stream_opens() {
     let case = Case::new().mine().posted(Ok(view("queued")));
@@ -41,6 +42,7 @@ fn the_run_id_is_written_before_any_other_call_and_then_the_stream_opens() {
     assert_eq!(case.settle().decide().follow, Follow::Open);
 }
 
+// Proves: P-events-coalesce
 #[test]
 fn an_event_alone_waits_and_a_change_of_state_does_not() {
     let mut case = streaming();
@@ -83,6 +85,7 @@ fn the_first_event_after_the_create_that_may_change_the_state_leads_to_a_get_at_
     assert_eq!(case.does(), "refresh");
 }
 
+// Proves: P-events-hint
 #[test]
 fn hints_lead_to_three_gets_at_once_and_then_to_one_a_second() {
     let mut case = streaming();
@@ -110,6 +113,7 @@ fn the_first_event_after_the_create_is_followed_at_once() {
     assert_eq!(case.does(), "refresh");
 }
 
+// Proves: P-poll
 #[rstest]
 #[case(true, 59, "nothing")]
 #[case(true, 67, "refresh")]
@@ -132,6 +136,7 @@ fn waiting() -> Case {
     case.settle()
 }
 
+// Proves: P-poll
 #[test]
 fn a_run_that_waits_for_a_place_is_read_every_30_seconds() {
     let mut case = waiting();
@@ -148,6 +153,7 @@ fn a_run_that_waits_for_a_place_is_read_every_30_seconds() {
     assert!(gaps.is_sorted_by(|a, b| a <= &(b + 3)), "{gaps:?}");
 }
 
+// Proves: P-stream-places
 #[test]
 fn a_place_that_goes_to_another_run_leads_to_no_read_at_once() {
     let mut case = streaming().at(100);
@@ -156,6 +162,7 @@ fn a_place_that_goes_to_another_run_leads_to_no_read_at_once() {
     assert_eq!(case.at(103).does(), "refresh");
 }
 
+// Proves: P-stream-places
 #[test]
 fn that_a_run_is_polled_for_want_of_a_place_is_written_once() {
     let says = |case: &Case| {
@@ -212,6 +219,7 @@ fn a_hiccup_of_the_mirror_costs_no_write() {
     assert_eq!(case.got(Ok(view("running"))).settled().last_error, None);
 }
 
+// Proves: P-unmapped
 #[test]
 fn an_unmapped_state_is_active_shown_verbatim_and_noted_once() {
     let note = Note::UnmappedState {
@@ -228,6 +236,7 @@ fn an_unmapped_state_is_active_shown_verbatim_and_noted_once() {
     assert_eq!(later.decide().notes, []);
 }
 
+// Proves: P-guarded-writes, B-idle
 #[test]
 fn nothing_new_writes_nothing() {
     let case = streaming();
@@ -235,6 +244,7 @@ fn nothing_new_writes_nothing() {
     assert_eq!(read.settled(), case.settled());
 }
 
+// Proves: D-cancel
 #[test]
 fn cancel_is_asked_for_again_with_growing_gaps_while_the_run_stays_active() {
     let mut case = Case::new()
@@ -257,6 +267,7 @@ fn cancel_is_asked_for_again_with_growing_gaps_while_the_run_stays_active() {
     assert!(gaps.iter().all(|g| *g >= 2), "{gaps:?}");
 }
 
+// Proves: P-deadline
 #[test]
 fn the_deadline_counts_from_the_submission_and_wakes_the_run() {
     let case = streaming().spec(|s| s.active_deadline_seconds = Some(30));

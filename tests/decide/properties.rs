@@ -132,6 +132,7 @@ fn may_exist(before: bool, turn: &Turn) -> bool {
 proptest! {
     #![proptest_config(histories::config(1500))]
 
+    // Proves: P-at-most-one, P-kstatus, P-intent-before-post
     #[test]
     fn whatever_happens_the_decision_is_stable_bounded_and_safe(turns in turns()) {
         let mut case = Case::new();
@@ -142,6 +143,7 @@ proptest! {
     }
 
     /// No one edits the object here: the effect of a strip and a crash is a limit that is documented.
+    // Proves: D-proof
     #[test]
     fn what_counts_as_never_created_never_was(turns in turns()) {
         let meddled = |t: &Turn| matches!(t, Turn::Strip | Turn::Scribble | Turn::Foreign | Turn::Forge(_) | Turn::Vanish);
@@ -172,6 +174,7 @@ proptest! {
         }
     }
 
+    // Proves: P-terminal
     #[test]
     fn a_terminal_phase_never_changes(
         phase in prop::sample::select(vec![Phase::Succeeded, Phase::Failed, Phase::Cancelled]),
@@ -195,6 +198,7 @@ proptest! {
         }
     }
 
+    // Proves: P-status-bounded
     #[test]
     fn the_status_stays_under_32_kib_whatever_the_service_sends(
         text in prop::sample::select(vec!["x", "\u{1}", "\"", "\\", "é", "\u{7f}", "\n", "😀"]),

@@ -52,6 +52,7 @@ fn calls(mut case: Case, call: &str, failure: &Failure, seconds: i64) -> (Case, 
     (case, made)
 }
 
+// Proves: F-reads
 #[rstest]
 #[case::a_page_of_a_proxy(bare(404))]
 #[case::a_bare_408(bare(408))]
@@ -77,6 +78,7 @@ fn whatever_a_read_is_answered_it_is_made_again_soon(#[case] failure: Failure) {
     assert_eq!(over.settled().phase, Some(Phase::Succeeded));
 }
 
+// Proves: P-events-hint
 #[test]
 fn a_hint_is_followed_while_reads_fail_and_an_old_one_is_not() {
     let mut case = running();
@@ -94,6 +96,7 @@ fn a_hint_is_followed_while_reads_fail_and_an_old_one_is_not() {
     );
 }
 
+// Proves: P-events-hint
 #[rstest]
 #[case::too_many(problem(429, "slow"))]
 #[case::later(Failure { retry_after: Some(Duration::from_secs(30)), ..bare(503) })]
@@ -107,6 +110,7 @@ fn a_hint_waits_where_the_answer_asked_to_wait(#[case] failure: Failure) {
     assert_eq!(case.does(), "nothing");
 }
 
+// Proves: P-poll
 #[test]
 fn an_end_that_a_lagging_replica_denies_is_looked_for_soon() {
     let mut case = running();
@@ -127,6 +131,7 @@ fn an_end_that_a_lagging_replica_denies_is_looked_for_soon() {
     assert_eq!(case.at(150).does(), "nothing", "the stream tells");
 }
 
+// Proves: F-404
 #[test]
 fn a_denied_run_is_read_on_and_fails_at_the_third_minute() {
     for poll_max in [10, 600] {
@@ -145,6 +150,7 @@ fn a_denied_run_is_read_on_and_fails_at_the_third_minute() {
     }
 }
 
+// Proves: D-refused
 #[rstest]
 #[case(problem(403, "no"), "CancelRefused")]
 #[case(problem(404, "run_not_found"), "CancelRefused")]
@@ -159,6 +165,7 @@ fn a_cancellation_is_asked_for_again_soon(#[case] failure: Failure, #[case] reas
     assert_eq!(ready.1, reason);
 }
 
+// Proves: R10a
 #[rstest]
 #[case::a_page_of_a_proxy(bare(503), 30)]
 #[case::its_429(bare(429), 600)]
@@ -180,6 +187,7 @@ fn what_may_be_a_proxy_s_wish_puts_off_a_read_or_a_cancel_for_half_a_minute(
     assert_eq!(posts[1] - posts[0], 600, "{posts:?}");
 }
 
+// Proves: F-reads
 #[test]
 fn the_look_after_a_cancel_that_fails_is_repeated_soon() {
     let deleted = running().deleting();
@@ -189,6 +197,7 @@ fn the_look_after_a_cancel_that_fails_is_repeated_soon() {
     assert_eq!(case.got(Ok(view("cancelled"))).does(), "release");
 }
 
+// Proves: F-in-progress
 #[test]
 fn a_create_in_progress_is_asked_for_again_with_backoff() {
     let works = problem(409, "idempotency_in_progress");
@@ -213,6 +222,7 @@ fn a_create_in_progress_is_asked_for_again_with_backoff() {
     }
 }
 
+// Proves: F-reads
 #[test]
 fn another_try_of_the_same_failure_costs_no_write_of_its_own() {
     let failed = |n: u32| Failure {
@@ -235,6 +245,7 @@ fn case_of_another_code(code: &str) -> Case {
     case.at(3).got(Err(problem(403, "never")))
 }
 
+// Proves: F-reads
 #[test]
 fn pauses_after_refusals_grow_within_the_polls_bounds() {
     let bounds = (Duration::from_secs(5), Duration::from_mins(5));

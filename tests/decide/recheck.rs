@@ -38,6 +38,7 @@ fn not_sent() -> Failure {
     }
 }
 
+// Proves: P-one-failure
 #[rstest]
 #[case::lost(lost(), true)]
 #[case::unreadable(unreadable(), true)]
@@ -61,6 +62,7 @@ fn a_first_failure_that_may_pass_is_passed_over(#[case] failure: Failure, #[case
     }
 }
 
+// Proves: P-one-failure
 #[rstest]
 #[case::never_verified(Standing { verified: false, passed_over: false })]
 #[case::the_second_in_a_row(Standing { verified: true, passed_over: true })]
@@ -69,6 +71,7 @@ fn a_failure_without_a_good_check_before_it_is_no_passing_one(#[case] standing: 
     assert!(!passed_over(&check, standing));
 }
 
+// Proves: P-one-failure
 #[rstest]
 #[case(Reason::SecretNotFound)]
 #[case(Reason::SecretKeyNotFound)]
@@ -80,6 +83,7 @@ fn what_an_edit_did_counts_at_once(#[case] reason: Reason) {
     assert!(!passed_over(&Check::default(), VERIFIED), "a good check");
 }
 
+// Proves: P-one-failure
 #[test]
 fn the_next_check_comes_soon_and_not_before_the_service_asks() {
     for uid in ["w1", "w2", "w3"] {
@@ -93,6 +97,7 @@ fn the_next_check_comes_soon_and_not_before_the_service_asks() {
     assert_eq!(pause("w1", 1, asked), Duration::from_mins(1));
 }
 
+// Proves: P-one-failure
 #[test]
 fn a_hold_that_a_failed_check_could_not_look_at_stands() {
     let hold = |reason| Some((reason, "held".to_owned()));
@@ -130,6 +135,7 @@ fn said_at(case: &Case) -> i64 {
     (0..=60).find(says).expect("it is said")
 }
 
+// Proves: P-one-failure
 #[test]
 fn an_active_run_says_that_its_workspace_is_down_when_that_lasts() {
     let case = Case::new().submitted("running").settle().view(down());
@@ -158,6 +164,7 @@ fn an_active_run_says_that_its_workspace_is_down_when_that_lasts() {
     assert!(said.iter().any(|second| *second != said[0]), "all at once");
 }
 
+// Proves: P-one-failure
 #[test]
 fn a_waiting_run_says_it_at_once_only_where_it_has_said_nothing_yet() {
     let fresh = Case::new().view(down()).at(1);
@@ -171,6 +178,7 @@ fn a_waiting_run_says_it_at_once_only_where_it_has_said_nothing_yet() {
     assert_eq!(ready.1, "WorkspaceNotReady");
 }
 
+// Proves: P-one-failure
 #[test]
 fn another_session_alone_makes_no_run_read_or_write() {
     let mut session = crate::support::session(2);
@@ -184,6 +192,7 @@ fn another_session_alone_makes_no_run_read_or_write() {
     assert!(at_rest(&case));
 }
 
+// Proves: P-workspace-finalizer
 #[rstest]
 #[case::here(Some(BASE_URL), true)]
 #[case::elsewhere(Some("https://other.example.com/api/v1"), false)]

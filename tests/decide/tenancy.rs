@@ -14,6 +14,7 @@ fn stranger() -> Case {
     Case::new().allowed(NOT_ALLOWED)
 }
 
+// Proves: P-tenancy
 #[rstest]
 #[case::fresh(stranger())]
 #[case::workspace_not_ready(stranger().view(not_ready()))]
@@ -36,6 +37,7 @@ fn a_namespace_that_is_not_allowed_submits_nothing_and_says_so(#[case] case: Cas
     assert!(!told.contains("Ready"), "it tells of the Workspace: {told}");
 }
 
+// Proves: P-tenancy
 #[rstest]
 #[case::submitted(stranger().submitted("running"), "refresh")]
 #[case::submitted_and_deleted(stranger().submitted("running").deleting().got(Ok(view("running"))), "cancel")]
@@ -113,6 +115,7 @@ fn without_finalizer(mut case: Case) -> Case {
     case
 }
 
+// Proves: P-workspace-finalizer
 #[rstest]
 #[case::fresh(Case::new(), false)]
 #[case::pinned(Case::new().intent("earlier", 1), true)]

@@ -12,6 +12,7 @@ fn running() -> Case {
         .settle()
 }
 
+// Proves: P-deadline
 #[test]
 fn a_deadline_that_is_moved_or_taken_out_before_it_passes_counts_from_the_submission_all_the_same()
 {
@@ -31,6 +32,7 @@ fn a_deadline_that_is_moved_or_taken_out_before_it_passes_counts_from_the_submis
 }
 
 /// Nothing else that cancels can be taken back, so it is known who it was.
+// Proves: P-deadline
 #[test]
 fn a_deadline_that_is_moved_after_its_cancellation_went_through_still_names_the_end() {
     let case = running()
@@ -53,6 +55,7 @@ fn a_deadline_that_is_moved_after_its_cancellation_went_through_still_names_the_
     assert_eq!(told(elsewhere).1.as_deref(), Some("CancelledElsewhere"));
 }
 
+// Proves: P-deadline
 #[test]
 fn what_the_service_says_of_the_end_goes_before_the_deadline() {
     for (state, phase, reason) in [
@@ -72,6 +75,7 @@ fn what_the_service_says_of_the_end_goes_before_the_deadline() {
     }
 }
 
+// Proves: P-deadline
 #[test]
 fn the_longest_deadline_and_the_longest_ttl_are_in_a_future_that_can_be_named() {
     let far = running().spec(|s| s.active_deadline_seconds = Some(i64::MAX));

@@ -63,6 +63,7 @@ const RELEASE: &str = "@meta.helm.sh/release-name";
 const HELM_HOOK: &str = "@helm.sh/hook";
 const INSTANCE: &str = "app.kubernetes.io/instance";
 
+// Proves: P-ttl-tracked
 #[rstest]
 #[case::nobody(&[], None)]
 #[case::somebody_else(&["app.kubernetes.io/name", "app.kubernetes.io/managed-by", "@example.com/note"], None)]
@@ -109,6 +110,7 @@ fn a_ttl_deletes_no_object_that_would_come_back(
     }
 }
 
+// Proves: P-ttl-tracked
 #[rstest]
 #[case::failed("failed", Phase::Failed)]
 #[case::cancelled_elsewhere("cancelled", Phase::Cancelled)]
@@ -133,6 +135,7 @@ fn of_the_ttl(note: &Note) -> bool {
 }
 
 /// The write of the end shows it, and no other write is needed for it.
+// Proves: P-ttl-tracked
 #[test]
 fn why_the_ttl_does_not_apply_goes_along_with_the_end_and_is_news_once() {
     let mut case = Case::new().spec(|s| s.ttl_seconds_after_finished = Some(10));
@@ -161,6 +164,7 @@ fn why_the_ttl_does_not_apply_goes_along_with_the_end_and_is_news_once() {
     assert!(!late.notes.iter().any(of_the_ttl), "it is old then");
 }
 
+// Proves: P-ttl-tracked
 #[test]
 fn marks_and_ttls_that_come_and_go_after_the_end_are_followed() {
     let case = succeeded(&[]);
@@ -252,6 +256,7 @@ const MARKS: &[&str] = &[
 proptest! {
     #![proptest_config(histories::config(600))]
 
+    // Proves: P-ttl-tracked
     #[test]
     fn whatever_happens_a_tracked_object_is_never_deleted_by_its_ttl(
         marks in prop::sample::subsequence(MARKS, 1..=4),

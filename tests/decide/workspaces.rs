@@ -50,6 +50,7 @@ fn said(status: &WorkspaceStatus, kind: Type) -> Option<(String, String, String)
     ))
 }
 
+// Proves: P-last-token
 #[test]
 fn without_its_secret_a_workspace_goes_on_for_submitted_runs_and_holds_new_ones() {
     let assessment = judged(&on_the_last_good_token());
@@ -76,6 +77,7 @@ fn without_its_secret_a_workspace_goes_on_for_submitted_runs_and_holds_new_ones(
     );
 }
 
+// Proves: P-last-token
 #[test]
 fn the_last_good_token_that_is_rejected_is_used_no_more_and_both_troubles_are_told() {
     let rejected = |failure: Failure| Check {
@@ -99,6 +101,7 @@ fn the_last_good_token_that_is_rejected_is_used_no_more_and_both_troubles_are_to
     assert!(!why.message.contains("last good"), "{why:?}");
 }
 
+// Proves: P-last-token
 #[rstest]
 #[case::gone(Reason::SecretNotFound, true)]
 #[case::without_the_key(Reason::SecretKeyNotFound, false)]
@@ -120,6 +123,7 @@ fn holding(reason: Reason) -> WorkspaceView {
 }
 
 /// Answers that prove that no run was made, and those that don't.
+// Proves: P-last-token
 #[rstest]
 #[case::without_an_intent(Case::new(), true)]
 #[case::announced(Case::new().mine(), true)]
@@ -152,6 +156,7 @@ fn a_hold_stops_every_submission_that_can_not_have_made_a_run(
     }
 }
 
+// Proves: P-last-token
 #[test]
 fn a_workspace_that_waits_for_a_run_with_an_intent_does_not_hold_it() {
     let view = holding(Reason::WorkspaceDeleting);
@@ -192,6 +197,7 @@ fn good() -> Check {
     }
 }
 
+// Proves: P-version-holds
 #[rstest]
 #[case::another(Some("9.0.0"), "reports version 9.0.0")]
 #[case::none(None, "names no version")]
@@ -216,6 +222,7 @@ fn a_version_that_is_not_accepted_holds_new_runs_alone_and_the_accepted_ones_are
     assert_eq!(said(&assessment.status, Type::Stalled), stalled);
 }
 
+// Proves: P-version-holds
 #[test]
 fn of_several_holds_the_one_that_outlasts_the_others_is_told() {
     let mut check = Check {
@@ -233,6 +240,7 @@ fn of_several_holds_the_one_that_outlasts_the_others_is_told() {
     assert_eq!(reason(&good()), None);
 }
 
+// Proves: P-pinned
 #[test]
 fn a_workspace_whose_identity_can_not_be_pinned_serves_nobody() {
     let of = |identity: Option<String>| {

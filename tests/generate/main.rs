@@ -3,10 +3,13 @@
 
 mod argocd;
 mod chart;
+mod conformance;
 #[path = "../tools/go_tool.rs"]
 mod go_tool;
 mod metrics;
 mod reliability;
+#[path = "../source/mod.rs"]
+mod source;
 
 use std::error::Error;
 use std::path::{Path, PathBuf};
@@ -41,6 +44,7 @@ fn main() -> Outcome<()> {
     // One after the other: Helm reads what the steps before it have written.
     for step in [
         of_the_code,
+        conformance::page,
         reliability::page,
         argocd::files,
         chart::templates,

@@ -13,6 +13,7 @@ use crate::load::troubles;
 use crate::pod;
 use crate::wait::eventually;
 
+// Proves: I-image, I-restricted
 #[tokio::test]
 async fn what_is_installed_takes_runs_to_their_end_with_the_rights_of_the_chart() {
     let mut installation = Installation::prepare().await;
@@ -56,6 +57,7 @@ async fn what_is_installed_takes_runs_to_their_end_with_the_rights_of_the_chart(
     pod::is_restricted(&installation).await;
 }
 
+// Proves: I-test
 #[tokio::test]
 async fn the_releases_own_test_passes_and_fails_when_the_service_is_away() {
     let mut installation = Installation::prepare().await;
@@ -82,6 +84,7 @@ async fn the_releases_own_test_passes_and_fails_when_the_service_is_away() {
     installation.service.start_again().await;
 }
 
+// Proves: I-uninstall
 #[tokio::test]
 async fn an_uninstalled_release_leaves_crds_and_objects_and_one_installed_again_takes_its_runs_up()
 {

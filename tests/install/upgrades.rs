@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use crate::installation::{Installation, say};
 use crate::load::Load;
 
+// Proves: I-upgrade
 #[tokio::test]
 async fn upgrades_rollbacks_and_kills_under_load_lose_no_run_and_make_none_twice() {
     let mut installation = Installation::prepare().await;

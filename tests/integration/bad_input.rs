@@ -35,6 +35,7 @@ async fn no_token_was_sent(world: &World) {
     }
 }
 
+// Proves: P-rotation
 #[tokio::test]
 async fn a_missing_secret_is_named_and_its_creation_is_enough() {
     let world = bare().await;
@@ -75,6 +76,7 @@ async fn a_missing_key_is_named_and_adding_it_is_enough() {
     world.heals("train").await;
 }
 
+// Proves: R6, X-token
 #[rstest]
 #[case::empty("", "TokenMalformed", "the token is empty")]
 #[case::white_space(" \n\t", "TokenMalformed", "the token is empty")]
@@ -115,6 +117,7 @@ async fn a_token_that_can_not_be_one_is_never_sent_and_its_correction_is_enough(
     world.heals("train").await;
 }
 
+// Proves: X-token
 #[tokio::test]
 async fn a_token_with_white_space_around_it_is_good() {
     let world = bare().await;
@@ -123,6 +126,7 @@ async fn a_token_with_white_space_around_it_is_good() {
     world.heals("train").await;
 }
 
+// Proves: X-allow-list
 #[tokio::test]
 async fn a_base_url_off_the_allow_list_gets_no_request_until_the_list_holds_it() {
     let mut world = bare().await;
@@ -170,6 +174,7 @@ async fn without_any_base_url_the_two_places_for_one_are_named() {
     world.heals("train").await;
 }
 
+// Proves: P-workspace-check
 #[tokio::test]
 async fn a_base_url_without_its_version_segment_is_recognised() {
     let mut world = bare().await;
@@ -215,6 +220,7 @@ async fn a_base_url_without_its_version_segment_is_recognised() {
     world.heals("train").await;
 }
 
+// Proves: P-workspace-holds
 #[tokio::test]
 async fn an_unknown_workspace_is_named_and_its_creation_is_enough() {
     let world = World::new().await;
@@ -234,6 +240,7 @@ async fn an_unknown_workspace_is_named_and_its_creation_is_enough() {
     world.heals("train").await;
 }
 
+// Proves: P-rotation
 #[tokio::test]
 async fn a_ca_bundle_that_is_none_is_refused_until_the_secret_is_corrected() {
     let world = bare().await;
@@ -265,6 +272,7 @@ async fn a_ca_bundle_that_is_none_is_refused_until_the_secret_is_corrected() {
         .await;
 }
 
+// Proves: P-workspace-holds
 #[tokio::test]
 async fn a_service_that_is_down_is_told_and_its_start_is_enough() {
     let mut world = World::with(Setup {
@@ -320,6 +328,7 @@ async fn a_service_that_goes_down_before_the_post_gets_the_same_request_when_it_
     assert_eq!(world.posts_of(&created).await, 1);
 }
 
+// Proves: R10a
 #[tokio::test]
 async fn a_proxys_error_page_before_the_service_is_told_with_its_request_id() {
     let world = World::with(Setup {
@@ -355,6 +364,7 @@ async fn a_proxys_error_page_before_the_service_is_told_with_its_request_id() {
     world.heals("train").await;
 }
 
+// Proves: F-refused-bytes
 #[tokio::test]
 async fn a_run_that_the_service_refuses_has_ended_and_says_why() {
     let world = World::new().await;
@@ -409,6 +419,7 @@ async fn a_run_that_the_service_refuses_has_ended_and_says_why() {
     world.gone("train").await;
 }
 
+// Proves: F-final
 #[tokio::test]
 async fn a_refusal_whose_cause_went_is_overcome_by_a_retry_however_long_its_value() {
     let world = World::new().await;
@@ -457,6 +468,7 @@ async fn a_token_that_the_service_does_not_know_waits_for_another_without_being_
     world.heals("train").await;
 }
 
+// Proves: R4, P-workspace-check
 #[tokio::test]
 async fn a_workspace_id_of_another_workspace_is_refused_until_the_service_agrees() {
     let world = bare().await;

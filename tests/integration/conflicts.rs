@@ -72,6 +72,7 @@ fn shown(run: &Run) -> (String, Option<String>, String) {
     (said, status.request_id.clone(), row(run))
 }
 
+// Proves: R9, F-409
 #[rstest]
 #[case::approval(
     "approval_required",
@@ -151,6 +152,7 @@ async fn taken(world: &World, key: &str) {
     assert_eq!(answer.status(), 201);
 }
 
+// Proves: F-409
 #[tokio::test]
 async fn a_key_that_another_request_used_is_never_exchanged_for_a_new_one() {
     let world = World::new().await;
@@ -195,6 +197,7 @@ async fn a_key_that_another_request_used_is_never_exchanged_for_a_new_one() {
     assert_eq!((runs.len(), &runs[0]["cancels"]), (1, &json!(0)));
 }
 
+// Proves: F-409
 #[tokio::test]
 async fn a_code_that_the_contract_file_maps_moves_to_its_reason() {
     let path = contract_file(
@@ -238,6 +241,7 @@ async fn a_code_that_the_contract_file_maps_moves_to_its_reason() {
     }
 }
 
+// Proves: F-409
 #[rstest]
 #[case::of_4_kib(&"x".repeat(4096), &["409 xxxxxxxxxxxxxxxx"])]
 #[case::of_several_lines("odd\u{7}\r\n\u{1b}[31mcode", &["409 odd", "code"])]

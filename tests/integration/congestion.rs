@@ -32,6 +32,7 @@ fn unanswered(requests: &[Value]) -> usize {
     requests.iter().filter(|r| r["millis"].is_null()).count()
 }
 
+// Proves: P-calls-apart
 #[tokio::test]
 async fn a_workspace_that_hangs_on_every_call_slows_no_other() {
     let (world, other, _scratch) = narrow().await;
@@ -68,6 +69,7 @@ async fn a_workspace_that_hangs_on_every_call_slows_no_other() {
     assert_eq!(other.runs().await.len(), 0);
 }
 
+// Proves: P-calls-apart
 #[tokio::test]
 async fn workspaces_whose_checks_hang_hold_up_the_check_of_no_other() {
     let (world, other, _scratch) = narrow().await;
@@ -100,6 +102,7 @@ async fn workspaces_whose_checks_hang_hold_up_the_check_of_no_other() {
     assert!(unanswered(&other.requests("getWorkspace").await) >= 6);
 }
 
+// Proves: P-pause
 #[tokio::test]
 async fn a_429_pauses_every_call_of_its_workspace_for_as_long_as_it_asks() {
     let world = World::new().await;
@@ -166,6 +169,7 @@ async fn calls_kept_away(world: &World, seconds: i64, before: usize) {
     assert_eq!(early, before);
 }
 
+// Proves: P-calls-bound
 #[tokio::test]
 async fn when_the_service_is_back_its_waiting_runs_come_one_after_another() {
     let crowd = std::env::var("RUN_OPERATOR_TEST_RUNS")
@@ -247,6 +251,7 @@ async fn until_all(world: &World, count: usize, phase: &str) {
     }
 }
 
+// Proves: P-rate-limit
 #[tokio::test]
 async fn a_run_that_waits_long_for_the_rate_limit_says_so_and_goes_on_when_it_is_raised() {
     let world = World::with(Setup {

@@ -58,6 +58,7 @@ impl World {
     }
 }
 
+// Proves: R13, P-version-holds
 #[tokio::test]
 async fn a_version_not_accepted_is_named_with_the_accepted_ones_and_holds_what_was_not_submitted() {
     let world = World::new().await;
@@ -102,6 +103,7 @@ async fn a_version_not_accepted_is_named_with_the_accepted_ones_and_holds_what_w
     world.workspace_ready("default", "True", "Verified").await;
 }
 
+// Proves: P-version-holds
 #[tokio::test]
 async fn a_run_in_doubt_is_asked_for_again_whatever_the_version() {
     let world = World::new().await;
@@ -118,6 +120,7 @@ async fn a_run_in_doubt_is_asked_for_again_whatever_the_version() {
     world.workspace_ready("default", "False", REFUSED).await;
 }
 
+// Proves: P-version-holds
 #[tokio::test]
 async fn an_operator_that_starts_under_a_version_not_accepted_mirrors_and_cancels() {
     let mut world = World::new().await;
@@ -137,6 +140,7 @@ async fn an_operator_that_starts_under_a_version_not_accepted_mirrors_and_cancel
     assert_eq!(world.posts_of(&held).await, 0);
 }
 
+// Proves: P-version-holds
 #[tokio::test]
 async fn an_answer_that_names_no_version_holds_too_and_says_where_it_was_looked_for() {
     let world = World::new().await;
@@ -156,6 +160,7 @@ async fn an_answer_that_names_no_version_holds_too_and_says_where_it_was_looked_
     world.phase("held", Phase::Succeeded).await;
 }
 
+// Proves: P-version-holds
 #[tokio::test]
 async fn a_reviewed_contract_file_and_a_restart_let_the_held_runs_go() {
     let mut world = World::with(Setup {
@@ -180,6 +185,7 @@ async fn a_reviewed_contract_file_and_a_restart_let_the_held_runs_go() {
 }
 
 /// The regular check comes after five minutes, longer than any wait here.
+// Proves: P-version-again
 #[tokio::test]
 async fn an_upgraded_service_that_drops_its_streams_is_looked_at_once_and_soon() {
     let world = World::new().await;

@@ -37,6 +37,7 @@ async fn exceeded(world: &World, name: &str) {
     assert_eq!(ready_reason(&run), "DeadlineExceeded");
 }
 
+// Proves: P-deadline
 #[tokio::test]
 async fn a_run_past_its_deadline_has_not_failed_before_its_cancellation_is_confirmed() {
     let world = World::new().await;
@@ -68,6 +69,7 @@ async fn a_run_past_its_deadline_has_not_failed_before_its_cancellation_is_confi
     history.holds().await;
 }
 
+// Proves: P-deadline
 #[tokio::test]
 async fn a_deadline_that_passes_while_the_operator_is_down_is_seen_at_its_start() {
     let mut world = World::new().await;
@@ -84,6 +86,7 @@ async fn a_deadline_that_passes_while_the_operator_is_down_is_seen_at_its_start(
     history.holds().await;
 }
 
+// Proves: P-deadline
 #[tokio::test]
 async fn a_deadline_can_be_set_shortened_and_taken_out_while_the_run_goes_on() {
     let world = World::new().await;
@@ -111,6 +114,7 @@ async fn a_deadline_can_be_set_shortened_and_taken_out_while_the_run_goes_on() {
     history.holds().await;
 }
 
+// Proves: P-deadline
 #[tokio::test]
 async fn a_deadline_that_passes_while_no_call_can_be_made_cancels_when_one_can() {
     let world = World::new().await;
@@ -140,6 +144,7 @@ async fn a_deadline_that_passes_while_no_call_can_be_made_cancels_when_one_can()
     history.holds().await;
 }
 
+// Proves: P-deadline
 #[tokio::test]
 async fn a_run_that_ends_by_itself_as_its_deadline_passes_ended_as_the_service_says() {
     let world = World::new().await;

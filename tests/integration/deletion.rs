@@ -16,6 +16,7 @@ async fn running(world: &World, name: &str, cancel: &str) -> String {
     run.status.unwrap().run_id.unwrap()
 }
 
+// Proves: D-never-created
 #[tokio::test]
 async fn what_was_never_submitted_goes_at_once_without_a_call() {
     let world = World::new().await;
@@ -44,6 +45,7 @@ async fn what_was_never_submitted_goes_at_once_without_a_call() {
 }
 
 /// As the chart's `finalizerPolicy` makes them, so that no deletion overtakes the finalizer.
+// Proves: I-finalizer-policy
 #[tokio::test]
 async fn a_run_that_had_its_finalizer_from_the_beginning_ends_and_goes_as_any_other() {
     let world = World::new().await;
@@ -79,6 +81,7 @@ async fn a_run_that_had_its_finalizer_from_the_beginning_ends_and_goes_as_any_ot
     history.holds().await;
 }
 
+// Proves: E-cancelRun, P-none-left, D-cancel
 #[tokio::test]
 async fn a_running_run_is_cancelled_and_seen_to_end_before_the_object_goes() {
     let world = World::new().await;
@@ -103,6 +106,7 @@ async fn a_running_run_is_cancelled_and_seen_to_end_before_the_object_goes() {
     history.holds().await;
 }
 
+// Proves: D-refused
 #[tokio::test]
 async fn a_cancel_that_is_refused_first_is_asked_for_again() {
     let world = World::new().await;
@@ -126,6 +130,7 @@ async fn a_cancel_that_is_refused_first_is_asked_for_again() {
     history.holds().await;
 }
 
+// Proves: D-cancel
 #[tokio::test]
 async fn a_cancel_that_is_accepted_and_ignored_is_asked_for_again() {
     let world = World::new().await;
@@ -139,6 +144,7 @@ async fn a_cancel_that_is_accepted_and_ignored_is_asked_for_again() {
     );
 }
 
+// Proves: D-cancel
 #[tokio::test]
 async fn a_cancel_whose_answer_is_lost_is_retried() {
     let world = World::new().await;
@@ -155,6 +161,7 @@ async fn a_cancel_whose_answer_is_lost_is_retried() {
     assert_eq!(world.service.runs().await[0]["state"], "cancelled");
 }
 
+// Proves: D-cancel
 #[tokio::test]
 async fn a_run_that_succeeds_while_it_is_cancelled_lets_the_object_go() {
     let world = World::new().await;
@@ -164,6 +171,7 @@ async fn a_run_that_succeeds_while_it_is_cancelled_lets_the_object_go() {
     assert_eq!(world.service.runs().await[0]["state"], "succeeded");
 }
 
+// Proves: D-never-created
 #[tokio::test]
 async fn refused_for_good_goes_at_once_without_a_further_call() {
     let world = World::new().await;
@@ -186,6 +194,7 @@ async fn refused_for_good_goes_at_once_without_a_further_call() {
     assert!(world.service.runs().await.is_empty());
 }
 
+// Proves: D-not-found
 #[tokio::test]
 async fn a_run_that_cancel_and_get_both_deny_lets_the_object_go() {
     let world = World::new().await;
@@ -223,6 +232,7 @@ async fn a_run_that_was_denied_before_the_deletion_lets_the_object_go_as_well() 
     assert!(polls.count() < 15, "the deletion took many poll intervals");
 }
 
+// Proves: P-orphan-policy
 #[tokio::test]
 async fn with_orphan_the_object_goes_and_the_run_goes_on() {
     let world = World::new().await;
@@ -249,6 +259,7 @@ async fn with_orphan_the_object_goes_and_the_run_goes_on() {
     .await;
 }
 
+// Proves: P-at-most-one
 #[tokio::test]
 async fn a_recreation_of_the_same_name_is_a_new_run() {
     let world = World::new().await;

@@ -6,6 +6,7 @@ use serde_json::json;
 
 use crate::support::{World, held, holds_for_a_while, intent_of, row};
 
+// Proves: D-in-doubt
 #[tokio::test]
 async fn in_doubt_the_same_post_learns_the_run_which_is_then_cancelled() {
     let world = World::new().await;
@@ -31,6 +32,7 @@ async fn in_doubt_the_same_post_learns_the_run_which_is_then_cancelled() {
     history.holds().await;
 }
 
+// Proves: P-orphan-policy, D-forgotten
 #[tokio::test]
 async fn an_object_in_doubt_is_let_go_by_orphan_also_after_its_deletion() {
     let world = World::new().await;
@@ -75,6 +77,7 @@ async fn a_lost_answer_is_retried_with_the_same_key_and_makes_one_run() {
     assert_eq!(world.service.runs().await.len(), 1);
 }
 
+// Proves: D-proof
 #[tokio::test]
 async fn in_doubt_a_refusal_is_not_believed_and_the_same_post_is_asked_again() {
     let world = World::new().await;
@@ -95,6 +98,7 @@ async fn in_doubt_a_refusal_is_not_believed_and_the_same_post_is_asked_again() {
     history.holds().await;
 }
 
+// Proves: D-in-doubt
 #[tokio::test]
 async fn a_cancel_in_doubt_waits_for_the_run_and_cancels_it() {
     let world = World::new().await;
@@ -126,6 +130,7 @@ async fn a_cancel_in_doubt_waits_for_the_run_and_cancels_it() {
     history.holds().await;
 }
 
+// Proves: D-forgotten, D-retention
 #[tokio::test]
 async fn past_the_key_retention_nothing_is_posted_and_orphan_lets_the_object_go() {
     let mut world = World::new().await;
@@ -169,6 +174,7 @@ async fn past_the_key_retention_nothing_is_posted_and_orphan_lets_the_object_go(
     assert_eq!(world.service.requests("createRun").await.len(), 1);
 }
 
+// Proves: D-forgotten
 #[tokio::test]
 async fn in_doubt_without_its_workspace_the_object_stays_and_heals_when_it_is_there_again() {
     let world = World::new().await;

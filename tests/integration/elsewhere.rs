@@ -14,6 +14,7 @@ use crate::support::{
 
 const POINTERS: &str = "identityPointers: [/id, /workspaceId]";
 
+// Proves: P-place
 #[tokio::test]
 async fn after_a_lost_create_another_base_url_at_the_restart_gets_no_call() {
     let mut world = World::new().await;
@@ -67,6 +68,7 @@ async fn recreate_workspace(world: &World, spec: Value) {
     world.workspace_ready("default", "True", "Verified").await;
 }
 
+// Proves: P-place
 #[tokio::test]
 async fn a_workspace_made_anew_alike_goes_on_and_one_with_another_base_url_is_not_called() {
     let mut world = World::new().await;
@@ -115,6 +117,7 @@ async fn a_workspace_made_anew_alike_goes_on_and_one_with_another_base_url_is_no
     assert_eq!(elsewhere.run_calls().await, 0);
 }
 
+// Proves: P-pinned
 #[tokio::test]
 async fn without_an_identity_in_the_contract_file_a_run_is_pinned_to_its_base_url_alone() {
     let nameless = [(POINTERS, "identityPointers: []")];
@@ -156,6 +159,7 @@ async fn without_an_identity_in_the_contract_file_a_run_is_pinned_to_its_base_ur
     world.one_run_each().await;
 }
 
+// Proves: P-workspace-finalizer
 #[tokio::test]
 async fn a_workspace_goes_without_runs_pinned_elsewhere_and_its_next_takes_them_up() {
     let mut world = World::new().await;

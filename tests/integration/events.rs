@@ -33,6 +33,7 @@ async fn reasons(world: &World, name: &str) -> BTreeMap<String, usize> {
     counts
 }
 
+// Proves: P-events
 #[tokio::test]
 async fn a_life_is_told_and_kubectl_describe_and_kubectl_events_show_it() {
     let world = World::new().await;
@@ -108,6 +109,7 @@ async fn a_life_is_told_and_kubectl_describe_and_kubectl_events_show_it() {
     );
 }
 
+// Proves: P-events
 #[tokio::test]
 async fn a_failure_a_stall_a_cancellation_and_a_deadline_are_told() {
     let world = World::new().await;
@@ -176,6 +178,7 @@ async fn a_failure_a_stall_a_cancellation_and_a_deadline_are_told() {
 }
 
 /// A Run in each phase, and operators that take over and publish what they find.
+// Proves: P-events-once
 #[tokio::test]
 async fn a_restart_in_any_phase_makes_no_second_event() {
     let mut world = World::new().await;
@@ -234,6 +237,7 @@ async fn a_restart_in_any_phase_makes_no_second_event() {
     assert!(world.operator().total(DROPPED).await == 0.0);
 }
 
+// Proves: P-events
 #[tokio::test]
 async fn a_workspace_tells_of_its_token_and_of_the_runs_that_it_waits_for() {
     let world = World::new().await;
@@ -260,6 +264,7 @@ async fn a_workspace_tells_of_its_token_and_of_the_runs_that_it_waits_for() {
     );
 }
 
+// Proves: P-events
 #[tokio::test]
 async fn what_is_in_no_namespace_is_told_of_in_the_namespace_default() {
     let own = own_control_plane().await;
@@ -323,6 +328,7 @@ async fn may_publish(world: &World, may: bool) {
 
 /// Without the permission to create Events all else works, and this is logged once. The next process
 /// publishes the missing Events, as after a crash.
+// Proves: P-events-once, P-events-bounded
 #[tokio::test]
 async fn what_could_not_be_told_is_logged_once_and_told_by_the_next_process() {
     let secrets = json!([{
@@ -361,6 +367,7 @@ async fn what_could_not_be_told_is_logged_once_and_told_by_the_next_process() {
     world.event("train", "Succeeded").await;
 }
 
+// Proves: P-events-bounded
 #[tokio::test]
 async fn the_events_of_a_run_that_flaps_are_few() {
     let world = World::new().await;
@@ -389,6 +396,7 @@ async fn the_events_of_a_run_that_flaps_are_few() {
 
 /// An operator publishes everything that it finds at its start, and not at once: 20 ms lie between two
 /// Events.
+// Proves: P-events-bounded
 #[tokio::test]
 async fn an_operator_that_comes_back_to_many_runs_tells_of_each_at_a_pace() {
     const RUNS: i64 = 150;

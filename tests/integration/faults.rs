@@ -112,6 +112,7 @@ fn was_told(history: &History, name: &str, kind: Type, status: &str, words: &[&s
     );
 }
 
+// Proves: R1, R10a, F-retried
 #[tokio::test]
 async fn whatever_befalls_a_create_it_is_sent_again_with_the_same_key_and_bytes() {
     let world = impatient("faults-create").await;
@@ -159,6 +160,7 @@ async fn a_create_answered_in_another_content_type_is_read_all_the_same() {
     assert_eq!(world.posts_of(&created).await, 1);
 }
 
+// Proves: R10a, F-retried
 #[tokio::test]
 async fn retry_after_is_told_and_honoured() {
     let world = World::new().await;
@@ -195,6 +197,7 @@ async fn retry_after_is_told_and_honoured() {
     assert!(pause >= 7000, "asked again after {pause} ms");
 }
 
+// Proves: F-final, F-403
 #[rstest]
 #[case::a_5xx_that_is_not_to_be_retried(json!({"status": 503, "retryable": false}), "ServerError", "ask its support")]
 #[case::a_429_that_is_not_to_be_retried(json!({"status": 429, "retryable": false}), "Refused", "429 injected_429")]
@@ -232,6 +235,7 @@ async fn refused_then_retried(refusal: Value, reason: &str, words: &[&str]) {
     assert_eq!(world.posts_of(&created).await, 2);
 }
 
+// Proves: F-violation
 #[tokio::test]
 async fn an_answer_that_never_names_the_run_ends_the_tries_and_a_retry_finds_the_one_run() {
     let world = World::new().await;
@@ -261,6 +265,7 @@ async fn an_answer_that_never_names_the_run_ends_the_tries_and_a_retry_finds_the
     world.heals("train").await;
 }
 
+// Proves: P-synced
 #[tokio::test]
 async fn whatever_befalls_a_read_the_run_says_that_its_mirror_is_stale_and_ends_as_it_should() {
     let world = impatient("faults-get").await;
@@ -307,6 +312,7 @@ async fn whatever_befalls_a_read_the_run_says_that_its_mirror_is_stale_and_ends_
     history.holds().await;
 }
 
+// Proves: D-refused
 #[tokio::test]
 async fn whatever_befalls_a_cancellation_it_is_asked_for_until_the_run_has_ended() {
     let world = impatient("faults-cancel").await;
@@ -344,6 +350,7 @@ async fn whatever_befalls_a_cancellation_it_is_asked_for_until_the_run_has_ended
     history.holds().await;
 }
 
+// Proves: P-poll
 #[tokio::test]
 async fn a_run_whose_events_are_refused_is_polled_to_its_end() {
     let world = impatient("faults-events").await;
@@ -396,6 +403,7 @@ async fn a_run_whose_events_are_refused_is_polled_to_its_end() {
     history.holds().await;
 }
 
+// Proves: F-401
 #[tokio::test]
 async fn a_service_that_verifies_a_token_and_refuses_its_calls_is_not_asked_in_circles() {
     let world = World::new().await;

@@ -17,6 +17,7 @@ fn limit(pid: u32, files: u64) {
     prlimit(pid, Resource::Nofile, limit).unwrap();
 }
 
+// Proves: P-files
 #[tokio::test]
 async fn the_soft_limit_is_raised_and_streams_are_bounded_by_what_is_left() {
     let mut world = World::unattended(Setup::default()).await;
@@ -31,6 +32,7 @@ async fn the_soft_limit_is_raised_and_streams_are_bounded_by_what_is_left() {
     world.phase("train", Phase::Succeeded).await;
 }
 
+// Proves: P-files
 #[tokio::test]
 async fn a_lack_of_files_is_no_outage_of_the_service() {
     let world = World::new().await;

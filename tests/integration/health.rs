@@ -6,6 +6,7 @@ use serde_json::json;
 
 use crate::support::{Setup, World, eventually};
 
+// Proves: P-metrics
 #[tokio::test]
 async fn every_family_is_there_from_the_start_and_at_zero() {
     let world = World::with(Setup {
@@ -50,6 +51,7 @@ async fn every_family_is_there_from_the_start_and_at_zero() {
     );
 }
 
+// Proves: P-metrics
 #[tokio::test]
 async fn runs_are_counted_by_phase_and_streams_while_they_are_open() {
     let world = World::new().await;
@@ -102,6 +104,7 @@ async fn runs_are_counted_by_phase_and_streams_while_they_are_open() {
 }
 
 /// More of them than there are places for scrapes; a probe needs none.
+// Proves: P-scrape
 #[tokio::test]
 async fn a_scraper_that_reads_nothing_holds_up_no_probe() {
     const SCRAPERS: usize = 50;
@@ -124,6 +127,7 @@ async fn a_scraper_that_reads_nothing_holds_up_no_probe() {
     .await;
 }
 
+// Proves: P-health
 #[tokio::test]
 async fn it_is_ready_though_the_service_is_down() {
     let mut world = World::new().await;

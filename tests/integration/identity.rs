@@ -61,6 +61,7 @@ pub(crate) fn told(run: &Run, kind: Type) -> String {
     condition_of(run, kind).unwrap().message
 }
 
+// Proves: P-pinned
 #[tokio::test]
 async fn a_lost_create_is_not_repeated_with_another_workspaces_token() {
     let world = World::new().await;
@@ -95,6 +96,7 @@ async fn a_lost_create_is_not_repeated_with_another_workspaces_token() {
     history.holds().await;
 }
 
+// Proves: P-place
 #[tokio::test]
 async fn a_lost_create_that_is_deleted_meanwhile_says_how_to_go_on_and_orphan_lets_it_go() {
     let world = World::new().await;
@@ -129,6 +131,7 @@ async fn a_lost_create_that_is_deleted_meanwhile_says_how_to_go_on_and_orphan_le
     assert_eq!(calls_with(&world, &other).await, Vec::<Value>::new());
 }
 
+// Proves: P-pinned
 #[tokio::test]
 async fn killed_after_a_lost_create_the_operator_comes_back_to_another_token_and_waits() {
     let mut world = World::new().await;
@@ -152,6 +155,7 @@ async fn killed_after_a_lost_create_the_operator_comes_back_to_another_token_and
     one_run_in_the_right_place(&world, &created).await;
 }
 
+// Proves: P-place
 #[tokio::test]
 async fn an_active_run_is_not_read_streamed_or_cancelled_with_another_workspaces_token() {
     let world = World::new().await;
@@ -200,6 +204,7 @@ async fn an_active_run_is_not_read_streamed_or_cancelled_with_another_workspaces
     history.holds().await;
 }
 
+// Proves: P-place
 #[tokio::test]
 async fn a_run_that_vanishes_under_another_workspaces_token_is_cancelled_with_the_right_one() {
     let world = World::new().await;
@@ -250,6 +255,7 @@ async fn checked_now(world: &World, note: &str) {
     world.asked("getWorkspace", asked + 1).await;
 }
 
+// Proves: P-pinned
 #[tokio::test]
 async fn a_workspace_that_the_service_calls_something_else_is_another_also_with_the_same_token() {
     let world = World::new().await;

@@ -58,6 +58,7 @@ async fn retry(world: &World, name: &str) {
         .await;
 }
 
+// Proves: P-key-again
 #[tokio::test]
 async fn a_finished_run_that_is_created_again_under_whatever_name_is_found_again() {
     let world = World::new().await;
@@ -83,6 +84,7 @@ async fn a_finished_run_that_is_created_again_under_whatever_name_is_found_again
     history.holds().await;
 }
 
+// Proves: P-key-again
 #[tokio::test]
 async fn a_failed_run_is_found_again_too_and_says_how_to_run_it_again() {
     let world = World::new().await;
@@ -98,6 +100,7 @@ async fn a_failed_run_is_found_again_too_and_says_how_to_run_it_again() {
     assert_eq!(world.service.runs().await.len(), 1);
 }
 
+// Proves: P-key-again
 #[tokio::test]
 async fn a_run_that_was_left_running_is_adopted_by_the_next_object_and_cancelled_with_it() {
     let world = World::new().await;
@@ -131,6 +134,7 @@ async fn a_run_that_was_left_running_is_adopted_by_the_next_object_and_cancelled
     history.holds().await;
 }
 
+// Proves: P-key-again
 #[tokio::test]
 async fn restored_backups_wait_for_a_person_and_a_retry_finds_their_run_again() {
     let world = World::new().await;
@@ -189,6 +193,7 @@ async fn restored_backups_wait_for_a_person_and_a_retry_finds_their_run_again() 
 }
 
 /// Two restored copies once waited for each other, as did every Run with their key.
+// Proves: P-key-in-use
 #[tokio::test]
 async fn a_restored_copy_that_nobody_asked_for_holds_no_key() {
     let world = World::new().await;
@@ -213,6 +218,7 @@ async fn a_restored_copy_that_nobody_asked_for_holds_no_key() {
     assert_eq!(world.service.runs().await.len(), 1);
 }
 
+// Proves: P-key-again
 #[tokio::test]
 async fn another_body_under_a_used_key_is_a_conflict_that_says_what_to_do() {
     let world = World::new().await;
@@ -237,6 +243,7 @@ async fn another_body_under_a_used_key_is_a_conflict_that_says_what_to_do() {
     assert_eq!(world.service.runs().await.len(), 1);
 }
 
+// Proves: P-key-again
 #[tokio::test]
 async fn the_same_key_in_two_namespaces_is_two_keys() {
     let one = World::new().await;
@@ -265,6 +272,7 @@ async fn the_same_key_in_two_namespaces_is_two_keys() {
 }
 
 /// A limit, and written down as one: the service has forgotten the key.
+// Proves: P-key-again
 #[tokio::test]
 async fn past_the_services_memory_of_the_key_an_object_that_is_created_again_is_a_new_run() {
     let world = World::with(Setup {
@@ -283,6 +291,7 @@ async fn past_the_services_memory_of_the_key_an_object_that_is_created_again_is_
     assert_eq!(world.service.runs().await.len(), 2);
 }
 
+// Proves: P-key-in-use
 #[tokio::test]
 async fn a_run_whose_key_is_held_by_one_that_is_being_deleted_waits_and_goes_on_by_itself() {
     let world = World::new().await;

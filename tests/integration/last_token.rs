@@ -27,6 +27,7 @@ async fn set_state(world: &World, run: &str, state: &str) {
     world.service.post(&path, state).await;
 }
 
+// Proves: P-last-token
 #[tokio::test]
 async fn without_its_secret_submitted_runs_go_on_with_the_last_good_token_and_new_ones_are_held() {
     let world = World::new().await;
@@ -65,6 +66,7 @@ async fn without_its_secret_submitted_runs_go_on_with_the_last_good_token_and_ne
     assert_eq!(world.posts_of(&late).await, 1);
 }
 
+// Proves: P-last-token
 #[tokio::test]
 async fn the_last_good_token_is_given_up_when_the_service_rejects_it() {
     let world = World::new().await;
@@ -92,6 +94,7 @@ async fn the_last_good_token_is_given_up_when_the_service_rejects_it() {
     world.state("train", "processing").await;
 }
 
+// Proves: P-last-token
 #[tokio::test]
 async fn a_secret_that_is_there_without_a_token_is_not_gone() {
     let world = World::new().await;

@@ -178,6 +178,7 @@ fn assert_least(log: &Path, rules: &[PolicyRule]) {
     assert_eq!(of_other_secrets.count(), 0);
 }
 
+// Proves: X-rbac
 #[tokio::test]
 async fn a_whole_life_needs_every_right_of_the_manifest_and_no_other() {
     let own = own_control_plane().await;
@@ -199,6 +200,7 @@ async fn a_whole_life_needs_every_right_of_the_manifest_and_no_other() {
     assert_least(&log, &rules);
 }
 
+// Proves: X-rbac, I-status-policy
 #[tokio::test]
 async fn one_namespace_needs_every_right_of_its_role_and_none_in_the_cluster_under_the_status_policy_too()
  {

@@ -6,6 +6,7 @@ use serde_json::json;
 
 use crate::support::{World, held, holds_for_a_while, intent_of, row};
 
+// Proves: S-state, E-createRun
 #[tokio::test]
 async fn a_run_is_submitted_mirrored_and_released() {
     let world = World::new().await;
@@ -40,6 +41,7 @@ async fn a_run_is_submitted_mirrored_and_released() {
     history.holds().await;
 }
 
+// Proves: P-intent-before-post
 #[tokio::test]
 async fn intent_and_finalizer_stand_in_the_object_before_the_service_sees_the_create() {
     let world = World::new().await;
@@ -73,6 +75,7 @@ async fn intent_and_finalizer_stand_in_the_object_before_the_service_sees_the_cr
     assert_eq!(world.service.runs().await.len(), 1);
 }
 
+// Proves: P-run-id-at-once
 #[tokio::test]
 async fn the_run_id_is_written_at_once_and_in_one_write_with_all_that_belongs_to_it() {
     let world = World::new().await;
@@ -114,6 +117,7 @@ async fn the_run_id_is_written_at_once_and_in_one_write_with_all_that_belongs_to
     history.holds().await;
 }
 
+// Proves: P-one-write
 #[tokio::test]
 async fn no_version_of_the_object_has_a_cursor_ahead_of_its_state() {
     let world = World::new().await;
@@ -156,6 +160,7 @@ async fn no_version_of_the_object_has_a_cursor_ahead_of_its_state() {
     history.holds().await;
 }
 
+// Proves: P-unmapped
 #[tokio::test]
 async fn a_state_that_the_contract_does_not_map_is_shown_as_it_is_and_told_by_an_event() {
     let world = World::new().await;
@@ -179,6 +184,7 @@ async fn a_state_that_the_contract_does_not_map_is_shown_as_it_is_and_told_by_an
     history.holds().await;
 }
 
+// Proves: P-kstatus
 #[tokio::test]
 async fn kubectl_waits_for_complete_and_for_failed() {
     let world = World::new().await;
@@ -203,6 +209,7 @@ async fn kubectl_waits_for_complete_and_for_failed() {
     world.kubectl(&never, "").await.unwrap_err();
 }
 
+// Proves: P-generation
 #[tokio::test]
 async fn an_edit_after_the_end_is_observed_without_a_call() {
     let world = World::new().await;
@@ -243,6 +250,7 @@ async fn an_edit_after_the_end_is_observed_without_a_call() {
     history.holds().await;
 }
 
+// Proves: P-events-coalesce
 #[tokio::test]
 async fn events_without_a_state_change_are_written_seldom() {
     let world = World::new().await;

@@ -103,6 +103,7 @@ async fn all_ready_at(world: &World, size: (usize, usize), wanted: impl Iterator
     );
 }
 
+// Proves: P-many-workspaces
 #[tokio::test]
 async fn many_workspaces_share_watches_and_calls_and_one_service_stops_no_other() {
     let (workspaces, number) = size();

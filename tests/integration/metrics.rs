@@ -93,6 +93,7 @@ fn whole(value: f64) -> u64 {
     value as u64
 }
 
+// Proves: P-metrics
 #[tokio::test]
 async fn every_metric_is_there_and_no_label_is_made_of_an_object_or_an_answer() {
     let world = world_of_its_own().await;
@@ -145,6 +146,7 @@ async fn every_metric_is_there_and_no_label_is_made_of_an_object_or_an_answer() 
     );
 }
 
+// Proves: P-metrics
 #[tokio::test]
 async fn what_has_happened_is_what_is_counted() {
     let world = world_of_its_own().await;
@@ -222,6 +224,7 @@ async fn shows(world: &World, series: &str, value: f64) {
     .await;
 }
 
+// Proves: P-metrics
 #[tokio::test]
 async fn a_token_that_is_refused_shows_as_a_workspace_that_is_not_ready() {
     let world = World::new().await;
@@ -234,6 +237,7 @@ async fn a_token_that_is_refused_shows_as_a_workspace_that_is_not_ready() {
     shows(&world, not_ready, 1.0).await;
 }
 
+// Proves: P-metrics
 #[tokio::test]
 async fn a_run_that_waits_for_a_person_and_one_in_doubt_are_seen_as_long_as_they_are() {
     let world = World::new().await;

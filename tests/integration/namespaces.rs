@@ -68,6 +68,7 @@ fn state_of(run: &Value) -> &str {
     run["state"].as_str().unwrap()
 }
 
+// Proves: P-events-bounded, P-namespace-deletion
 #[tokio::test]
 async fn a_namespace_that_is_deleted_takes_its_secret_first_and_still_every_run_is_cancelled() {
     let world = busy().await;
@@ -104,6 +105,7 @@ async fn a_namespace_that_is_deleted_takes_its_secret_first_and_still_every_run_
     assert!(dropped.await >= 5.0, "each Run ended, and nobody was told");
 }
 
+// Proves: P-namespace-deletion
 #[tokio::test]
 async fn after_a_restart_in_a_namespace_without_its_secret_the_runs_say_how_to_let_go() {
     let mut world = busy().await;

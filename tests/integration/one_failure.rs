@@ -117,6 +117,7 @@ impl AtRest {
     }
 }
 
+// Proves: P-one-failure
 #[tokio::test]
 async fn a_rotation_whose_first_check_answers_503_costs_its_runs_nothing() {
     const RUNS: usize = 200;
@@ -153,6 +154,7 @@ async fn a_rotation_whose_first_check_answers_503_costs_its_runs_nothing() {
     assert_eq!(world.unauthorized().await, 0);
 }
 
+// Proves: P-one-failure
 #[tokio::test]
 async fn one_bad_answer_of_a_proxy_to_a_check_changes_nothing() {
     let rest = AtRest::with(20).await;
@@ -170,6 +172,7 @@ async fn one_bad_answer_of_a_proxy_to_a_check_changes_nothing() {
     rest.nothing_happened().await;
 }
 
+// Proves: P-one-failure
 #[tokio::test]
 async fn one_check_without_an_answer_changes_nothing() {
     let rest = AtRest::with(20).await;
@@ -182,6 +185,7 @@ async fn one_check_without_an_answer_changes_nothing() {
     rest.nothing_happened().await;
 }
 
+// Proves: P-one-failure
 #[tokio::test]
 async fn one_401_that_the_next_check_does_not_repeat_changes_nothing() {
     let rest = AtRest::with(20).await;
@@ -194,6 +198,7 @@ async fn one_401_that_the_next_check_does_not_repeat_changes_nothing() {
     rest.nothing_happened().await;
 }
 
+// Proves: P-one-failure
 #[tokio::test]
 async fn one_401_to_a_run_is_asked_again_and_costs_the_others_nothing() {
     let rest = AtRest::with(20).await;
@@ -216,6 +221,7 @@ async fn one_401_to_a_run_is_asked_again_and_costs_the_others_nothing() {
     assert_eq!(ready_condition(world).await, rest.ready);
 }
 
+// Proves: P-one-failure
 #[tokio::test]
 async fn a_workspace_that_is_down_is_said_once_for_each_run_one_after_the_other() {
     const RUNS: usize = 40;

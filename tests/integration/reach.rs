@@ -28,6 +28,7 @@ fn requests(world: &World) -> Vec<Value> {
 }
 
 /// With ClusterWorkspaces it also reads these and its own namespaces' labels, and nothing else.
+// Proves: P-namespaces, X-secrets-by-name
 #[rstest]
 #[case::without_cluster_workspaces("false")]
 #[case::with_cluster_workspaces("true")]

@@ -60,6 +60,7 @@ async fn all(world: &World, names: &[String], phase: Phase) {
     }
 }
 
+// Proves: F-reads
 #[rstest]
 #[case::of_a_proxy(vec![("page", page(404)), ("timeout", page(408))])]
 #[case::of_another_proxy(vec![("early", page(425)), ("empty", json!({"type": "answer", "status": 200, "body": ""}))])]
@@ -138,6 +139,7 @@ async fn ends_are_seen_soon_after_four_seconds_of_wrong_answers(#[case] kinds: V
     assert_eq!(made, kinds.len() * (RUNS + 2 * OTHERS));
 }
 
+// Proves: F-in-progress
 #[tokio::test]
 async fn a_create_in_progress_is_asked_for_until_its_run_is_made() {
     let world = patient().await;

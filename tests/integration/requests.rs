@@ -9,6 +9,7 @@ use serde_json::json;
 use crate::openapi::Document;
 use crate::support::*;
 
+// Proves: R13
 #[tokio::test]
 async fn a_whole_life_makes_every_request_of_the_document_and_none_differs() {
     let world = World::new().await;
@@ -26,6 +27,7 @@ async fn a_whole_life_makes_every_request_of_the_document_and_none_differs() {
     assert_eq!(record.operations, all);
 }
 
+// Proves: L-document
 #[tokio::test]
 async fn requests_outlive_the_service_that_got_them() {
     let mut world = World::new().await;
@@ -38,6 +40,7 @@ async fn requests_outlive_the_service_that_got_them() {
     assert!(world.service.record().requests >= before);
 }
 
+// Proves: L-document
 #[tokio::test]
 #[should_panic(expected = "no request differs as expected")]
 async fn a_difference_that_is_expected_and_never_comes_fails_the_test_too() {
@@ -46,6 +49,7 @@ async fn a_difference_that_is_expected_and_never_comes_fails_the_test_too() {
     service.will_differ("the query parameter verbose");
 }
 
+// Proves: L-document
 #[tokio::test]
 #[should_panic(expected = "the query parameter verbose is not declared")]
 async fn a_request_that_differs_fails_the_test_at_its_end() {

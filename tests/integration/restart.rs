@@ -17,6 +17,7 @@ async fn one_run_of(world: &World, uid: &str) -> Value {
     runs[0].clone()
 }
 
+// Proves: R1, P-at-most-one
 #[tokio::test]
 async fn killed_while_the_create_is_under_way_it_learns_the_run_by_the_same_post() {
     for execute in [true, false] {
@@ -81,6 +82,7 @@ async fn refuses(world: &World, wanted: bool) {
     .await;
 }
 
+// Proves: P-at-most-one
 #[tokio::test]
 async fn killed_between_the_answer_and_the_status_write_it_learns_the_run_again() {
     let mut world = World::new().await;
@@ -110,6 +112,7 @@ async fn killed_between_the_answer_and_the_status_write_it_learns_the_run_again(
     );
 }
 
+// Proves: R2, P-dedup
 #[tokio::test]
 async fn killed_while_a_run_is_running_it_resumes_the_stream_where_the_status_stands() {
     let mut world = World::new().await;
@@ -149,6 +152,7 @@ async fn killed_while_a_run_is_running_it_resumes_the_stream_where_the_status_st
     history.holds().await;
 }
 
+// Proves: P-none-left
 #[tokio::test]
 async fn killed_while_it_cancels_it_goes_on_cancelling() {
     let mut world = World::new().await;
@@ -195,6 +199,7 @@ async fn killed_between_end_and_release_it_reads_one_stream_only() {
     history.holds().await;
 }
 
+// Proves: P-terminal
 #[tokio::test]
 async fn what_has_ended_stays_ended_over_a_restart_without_a_call_or_a_write() {
     let mut world = World::new().await;
@@ -228,6 +233,7 @@ async fn what_has_ended_stays_ended_over_a_restart_without_a_call_or_a_write() {
     operator.kill();
 }
 
+// Proves: P-shutdown
 #[tokio::test]
 async fn sigterm_ends_it_in_good_order_and_the_run_under_way_is_written() {
     let mut world = World::new().await;

@@ -76,6 +76,7 @@ async fn streams_with_the_new_token(world: &World) {
     .await;
 }
 
+// Proves: P-rotation
 #[tokio::test]
 async fn where_no_watch_is_allowed_a_rotation_is_noticed_by_reading_again_and_by_a_401() {
     let (world, audit) = with_verbs(&["get"]).await;
@@ -116,6 +117,7 @@ async fn where_no_watch_is_allowed_a_rotation_is_noticed_by_reading_again_and_by
     );
 }
 
+// Proves: P-rotation, P-secret-forgotten
 #[tokio::test]
 async fn a_watch_allowed_by_name_tells_of_a_rotation_at_once_and_ends_with_its_workspace() {
     let (world, audit) = with_verbs(&["get", "list", "watch"]).await;
@@ -163,6 +165,7 @@ async fn a_watch_allowed_by_name_tells_of_a_rotation_at_once_and_ends_with_its_w
     .await;
 }
 
+// Proves: X-secrets-by-name
 #[tokio::test]
 async fn a_secret_that_rbac_does_not_allow_stalls_its_workspace_and_is_not_asked_for_in_circles() {
     let (world, audit) = with_verbs(&["get", "list", "watch"]).await;

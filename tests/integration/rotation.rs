@@ -131,6 +131,7 @@ async fn renewed_streams(world: &World) -> usize {
     tokens.values().filter(|tokens| tokens.len() > 1).count()
 }
 
+// Proves: P-rotation, P-one-probe
 #[tokio::test]
 async fn two_hundred_runs_go_through_while_the_token_expires_every_few_seconds() {
     let world = World::with(Setup {

@@ -7,6 +7,7 @@ use serde_json::json;
 
 use crate::support::{World, eventually, held, holds_for_a_while, intent_of, row};
 
+// Proves: P-suspend-late
 #[tokio::test]
 async fn a_suspended_run_makes_no_call_and_has_no_finalizer_until_it_is_released() {
     let world = World::new().await;
@@ -47,6 +48,7 @@ async fn a_submitted_run_can_not_be_suspended() {
     assert!(refused.message.contains("suspend"), "{}", refused.message);
 }
 
+// Proves: P-suspend-late
 #[tokio::test]
 async fn from_the_intent_on_suspend_is_ignored_visibly() {
     let world = World::new().await;
@@ -77,6 +79,7 @@ async fn from_the_intent_on_suspend_is_ignored_visibly() {
     world.phase("train", Phase::Succeeded).await;
 }
 
+// Proves: P-ttl
 #[tokio::test]
 async fn a_ttl_deletes_the_object_after_its_end_and_cancels_nothing() {
     let world = World::new().await;
@@ -101,6 +104,7 @@ async fn a_ttl_deletes_the_object_after_its_end_and_cancels_nothing() {
     history.holds().await;
 }
 
+// Proves: P-same-bytes
 #[tokio::test]
 async fn a_key_of_ones_own_is_scoped_by_the_namespace() {
     let world = World::new().await;
@@ -121,6 +125,7 @@ async fn a_key_of_ones_own_is_scoped_by_the_namespace() {
     assert_eq!(at_the_service[0]["body"]["region"], "moon");
 }
 
+// Proves: P-key-in-use
 #[tokio::test]
 async fn a_second_live_run_with_the_same_key_waits_until_the_first_has_ended() {
     let world = World::new().await;
@@ -156,6 +161,7 @@ async fn a_second_live_run_with_the_same_key_waits_until_the_first_has_ended() {
     history.holds().await;
 }
 
+// Proves: P-key-in-use
 #[tokio::test]
 async fn of_two_runs_with_one_key_made_at_the_same_time_one_is_submitted() {
     let world = World::new().await;
@@ -190,6 +196,7 @@ async fn of_two_runs_with_one_key_made_at_the_same_time_one_is_submitted() {
     history.holds().await;
 }
 
+// Proves: P-ready-when
 #[tokio::test]
 async fn ready_when_can_be_changed_while_the_run_goes_on_and_changes_nothing_after_its_end() {
     let world = World::new().await;

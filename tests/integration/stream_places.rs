@@ -80,6 +80,7 @@ fn size() -> (usize, usize) {
     (places.parse().unwrap(), runs.parse().unwrap())
 }
 
+// Proves: P-stream-places
 #[tokio::test]
 async fn places_are_shared_by_namespace_and_go_round() {
     let (places, wanting) = size();
@@ -180,6 +181,7 @@ async fn places_are_shared_by_namespace_and_go_round() {
     );
 }
 
+// Proves: P-stream-kept
 #[tokio::test]
 async fn a_stream_that_only_repeats_itself_is_opened_less_and_less_often() {
     use base64::Engine as _;

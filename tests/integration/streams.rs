@@ -53,6 +53,7 @@ async fn every_event_is_counted_once(world: &World, name: &str, at_least: i64) -
     run
 }
 
+// Proves: R2
 #[tokio::test]
 async fn a_stream_that_breaks_is_resumed_after_its_last_event() {
     let world = impatient("streams-broken").await;
@@ -163,6 +164,7 @@ async fn streams_that_are_cut_again_and_again_lose_nothing_and_resume() {
     );
 }
 
+// Proves: P-events-bounded, P-events-coalesce
 #[tokio::test]
 async fn a_flood_of_events_costs_few_writes_and_few_reads() {
     let world = World::new().await;
@@ -184,6 +186,7 @@ async fn a_flood_of_events_costs_few_writes_and_few_reads() {
     assert!(reads <= 22, "{reads} reads for {count} events");
 }
 
+// Proves: P-poll
 #[tokio::test]
 async fn beyond_the_bound_on_streams_runs_are_polled() {
     let world = World::with(Setup {

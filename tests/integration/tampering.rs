@@ -21,6 +21,7 @@ fn manifest(run: &Run) -> Value {
     })
 }
 
+// Proves: D-stripped
 #[tokio::test]
 async fn a_replace_that_strips_finalizer_and_intent_is_mended() {
     let world = World::new().await;
@@ -51,6 +52,7 @@ async fn a_replace_that_strips_finalizer_and_intent_is_mended() {
     history.holds().await;
 }
 
+// Proves: D-stripped
 #[tokio::test]
 async fn a_replace_while_the_operator_is_down_is_mended_from_the_status() {
     let mut world = World::new().await;
@@ -91,6 +93,7 @@ async fn vanish(world: &World, name: &str) {
     world.gone(name).await;
 }
 
+// Proves: D-vanished
 #[tokio::test]
 async fn the_run_of_an_object_that_vanished_is_cancelled_and_counted() {
     let world = World::new().await;
@@ -113,6 +116,7 @@ async fn the_run_of_an_object_that_vanished_is_cancelled_and_counted() {
     assert_eq!(counted, 1.0);
 }
 
+// Proves: D-vanished
 #[tokio::test]
 async fn a_run_that_is_learnt_after_its_object_vanished_is_cancelled() {
     let world = World::new().await;
@@ -142,6 +146,7 @@ async fn a_run_that_is_learnt_after_its_object_vanished_is_cancelled() {
     assert_eq!(world.service.count("createRun").await, 1);
 }
 
+// Proves: D-vanished
 #[tokio::test]
 async fn an_object_that_vanished_at_once_has_its_run_cancelled() {
     let world = World::new().await;
@@ -183,6 +188,7 @@ async fn copy_of(world: &World, original: &Run, name: &str) -> Run {
         .unwrap()
 }
 
+// Proves: P-foreign-intent
 #[tokio::test]
 async fn a_copy_with_the_intent_of_another_object_is_not_submitted_until_a_retry() {
     let world = World::new().await;

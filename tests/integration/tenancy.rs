@@ -192,6 +192,7 @@ fn runs_yes() -> Value {
     json!({"matchLabels": {"runs": "yes"}})
 }
 
+// Proves: P-cluster-workspace
 #[tokio::test]
 async fn it_serves_the_namespaces_that_its_selector_allows_when_they_are_allowed() {
     let world = world(&[]).await;
@@ -230,6 +231,7 @@ async fn it_serves_the_namespaces_that_its_selector_allows_when_they_are_allowed
     allowed.gone("late").await;
 }
 
+// Proves: P-tenancy
 #[tokio::test]
 async fn a_namespace_that_loses_its_label_keeps_its_running_runs_and_submits_no_other() {
     let mut world = world(&[]).await;
@@ -279,6 +281,7 @@ async fn a_namespace_that_loses_its_label_keeps_its_running_runs_and_submits_no_
     );
 }
 
+// Proves: P-tenancy
 #[tokio::test]
 async fn in_doubt_in_a_namespace_that_is_not_allowed_nothing_is_sent_until_it_is_again() {
     let mut world = world(&[]).await;
@@ -324,6 +327,7 @@ async fn in_doubt_in_a_namespace_that_is_not_allowed_nothing_is_sent_until_it_is
 }
 
 /// An intent is a record, never authority: anyone who may edit a Run can write one.
+// Proves: P-tenancy
 #[tokio::test]
 async fn a_forged_intent_submits_nothing_from_a_namespace_that_is_not_allowed() {
     let world = world(&[]).await;
@@ -366,6 +370,7 @@ async fn a_forged_intent_submits_nothing_from_a_namespace_that_is_not_allowed() 
     assert_eq!(posts(&world).await, 1, "the forged intent was believed");
 }
 
+// Proves: P-workspace-finalizer
 #[tokio::test]
 async fn a_cluster_workspace_waits_for_the_runs_of_every_namespace() {
     let world = world(&[]).await;
@@ -407,6 +412,7 @@ async fn a_cluster_workspace_waits_for_the_runs_of_every_namespace() {
     .await;
 }
 
+// Proves: P-cluster-workspace
 #[tokio::test]
 async fn an_operator_without_cluster_workspaces_says_so() {
     let world = World::new().await;
@@ -430,6 +436,7 @@ async fn creates_before(world: &World, key: &str) -> usize {
     .await
 }
 
+// Proves: P-calls-bound
 #[tokio::test]
 async fn one_run_of_a_tenant_is_not_behind_the_many_of_another() {
     let world = world(&[]).await;

@@ -37,6 +37,7 @@ async fn run_calls(world: &World) -> usize {
     world.service.run_calls().await
 }
 
+// Proves: P-rotation
 #[tokio::test]
 async fn a_rotated_token_is_picked_up_without_a_restart_and_without_a_refused_call() {
     let world = busy(&["one", "two"]).await;
@@ -65,6 +66,7 @@ async fn a_rotated_token_is_picked_up_without_a_restart_and_without_a_refused_ca
     history.holds().await;
 }
 
+// Proves: P-stream-session
 #[tokio::test]
 async fn open_streams_go_over_to_a_new_token_without_a_read_or_a_write() {
     let world = World::with(Setup {
@@ -117,6 +119,7 @@ async fn open_streams_go_over_to_a_new_token_without_a_read_or_a_write() {
     assert_eq!(world.unauthorized().await, 0);
 }
 
+// Proves: P-rotation
 #[tokio::test]
 async fn a_token_that_is_revoked_before_its_successor_comes_fails_no_run() {
     let names = ["one", "two", "three"];
@@ -155,6 +158,7 @@ async fn a_token_that_is_revoked_before_its_successor_comes_fails_no_run() {
     history.holds().await;
 }
 
+// Proves: P-workspace-holds, P-one-probe, F-401
 #[tokio::test]
 async fn with_an_expired_token_one_prober_asks_and_every_run_waits_and_says_so() {
     let names = ["one", "two", "three", "four", "five", "six"];
@@ -213,6 +217,7 @@ async fn with_an_expired_token_one_prober_asks_and_every_run_waits_and_says_so()
     world.one_run_each().await;
 }
 
+// Proves: P-pinned
 #[tokio::test]
 async fn a_token_for_another_workspace_makes_no_call_for_the_runs_of_the_first() {
     let world = busy(&["train"]).await;

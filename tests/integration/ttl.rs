@@ -83,6 +83,7 @@ fn finished(run: &Run) -> String {
     condition_of(run, Type::Finished).unwrap().message
 }
 
+// Proves: P-ttl-tracked
 #[tokio::test]
 async fn what_argo_cd_flux_or_helm_would_create_again_outlives_its_ttl_and_says_so_once() {
     let mut world = World::new().await;
@@ -134,6 +135,7 @@ async fn what_argo_cd_flux_or_helm_would_create_again_outlives_its_ttl_and_says_
     history.holds().await;
 }
 
+// Proves: P-ttl-tracked
 #[tokio::test]
 async fn marks_that_come_and_go_after_the_end_keep_the_object_and_let_it_go() {
     let world = World::new().await;
@@ -172,6 +174,7 @@ async fn marks_that_come_and_go_after_the_end_keep_the_object_and_let_it_go() {
     history.holds().await;
 }
 
+// Proves: P-ttl
 #[tokio::test]
 async fn a_ttl_that_is_set_or_shortened_after_the_end_deletes_whatever_the_end_was() {
     let mut world = World::new().await;
@@ -219,6 +222,7 @@ async fn a_ttl_that_is_set_or_shortened_after_the_end_deletes_whatever_the_end_w
 
 /// The operator has decided on the deletion, and the mark comes before it: the deletion carries the version
 /// that it was decided on. Which of the two comes first is left to chance, twenty times.
+// Proves: P-ttl-tracked
 #[tokio::test]
 async fn a_mark_that_comes_at_the_last_moment_is_not_overtaken_by_the_deletion() {
     let world = World::new().await;

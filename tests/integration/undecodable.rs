@@ -25,6 +25,7 @@ async fn loosen(world: &World) {
         .unwrap();
 }
 
+// Proves: F-undecodable
 #[tokio::test]
 async fn a_run_that_cannot_be_read_is_told_of_and_the_others_go_on() {
     let own = own_control_plane().await;
@@ -163,6 +164,7 @@ fn nested_maps(levels: usize) -> String {
     )
 }
 
+// Proves: F-deep
 #[tokio::test]
 async fn a_deep_workload_is_submitted_and_stops_nobody() {
     let mut world = World::new().await;
@@ -224,6 +226,7 @@ fn resident(world: &World) -> u64 {
 
 /// The worst that etcd takes: a tree of it would have some 600 MiB. Ten of them keep an API server busy for minutes: with
 /// `RUN_OPERATOR_PROVE=full` there are ten, else two.
+// Proves: F-heavy
 #[tokio::test]
 async fn heavy_objects_cost_what_they_weigh() {
     let full = std::env::var("RUN_OPERATOR_PROVE").is_ok_and(|size| size == "full");

@@ -33,6 +33,7 @@ async fn workspace_gone(world: &World, name: &str) {
     .await;
 }
 
+// Proves: P-workspace-finalizer
 #[tokio::test]
 async fn a_workspace_that_is_being_deleted_waits_for_what_it_submitted_and_takes_nothing_new() {
     let world = World::new().await;
@@ -76,6 +77,7 @@ async fn a_workspace_that_is_being_deleted_waits_for_what_it_submitted_and_takes
     assert_eq!(world.service.runs().await.len(), 2);
 }
 
+// Proves: P-workspace-finalizer
 #[tokio::test]
 async fn a_workspace_goes_at_once_when_no_run_needs_it_and_after_a_restart_too() {
     let mut world = World::new().await;
@@ -102,6 +104,7 @@ async fn a_workspace_goes_at_once_when_no_run_needs_it_and_after_a_restart_too()
     workspace_gone(&world, "default").await;
 }
 
+// Proves: P-workspace-finalizer
 #[tokio::test]
 async fn a_deleted_workspace_waits_for_a_run_in_doubt_and_learns_what_became_of_it() {
     let world = World::new().await;
@@ -123,6 +126,7 @@ async fn a_deleted_workspace_waits_for_a_run_in_doubt_and_learns_what_became_of_
 }
 
 /// The operator may list Runs and not watch them, so that it sees none that was made after its start.
+// Proves: P-workspace-finalizer
 #[tokio::test]
 async fn a_workspace_waits_for_a_run_that_only_a_live_list_shows() {
     let rules = json!([{
@@ -164,6 +168,7 @@ async fn a_workspace_waits_for_a_run_that_only_a_live_list_shows() {
     workspace_gone(&world, "default").await;
 }
 
+// Proves: P-workspace-finalizer, D-vanished
 #[tokio::test]
 async fn a_deleted_workspace_waits_for_the_run_of_an_object_that_vanished() {
     let world = World::new().await;
@@ -213,6 +218,7 @@ async fn forbid_release(world: &World) {
     .await;
 }
 
+// Proves: P-workspace-finalizer
 #[tokio::test]
 async fn a_workspace_whose_release_is_refused_is_not_tried_every_second() {
     let world = World::new().await;

@@ -50,6 +50,7 @@ fn promtool(args: &[&str]) -> String {
     said
 }
 
+// Proves: P-alerts
 #[test]
 fn prometheus_takes_the_alert_rules() {
     let said = promtool(&["check", "rules", "--lint=all", "--lint-fatal", RULES]);
@@ -59,6 +60,7 @@ fn prometheus_takes_the_alert_rules() {
     );
 }
 
+// Proves: P-alerts
 #[test]
 fn every_alert_fires_when_it_should_and_then_alone() {
     let said = promtool(&["test", "rules", TRIED]);
@@ -83,6 +85,7 @@ fn every_alert_fires_when_it_should_and_then_alone() {
     assert_eq!(quiet, all, "tried to keep quiet");
 }
 
+// Proves: P-alerts
 #[test]
 fn the_series_that_alerts_are_tried_with_are_those_of_the_operator() {
     let tried: Value = serde_saphyr::from_str(&text(TRIED)).unwrap();
@@ -94,6 +97,7 @@ fn the_series_that_alerts_are_tried_with_are_those_of_the_operator() {
     names::hold(&series);
 }
 
+// Proves: P-alerts
 #[test]
 fn every_alert_has_a_severity_and_says_what_it_means_and_where_to_read_on() {
     for rule in rules() {
@@ -111,6 +115,7 @@ fn every_alert_has_a_severity_and_says_what_it_means_and_where_to_read_on() {
     }
 }
 
+// Proves: P-alerts
 #[test]
 fn every_alert_has_its_page_and_every_page_its_alert() {
     let text = text(PAGE);

@@ -42,6 +42,7 @@ pub(crate) fn expressions() -> Vec<String> {
         .collect()
 }
 
+// Proves: P-alerts
 #[test]
 fn every_label_of_a_legend_is_one_of_its_metrics() {
     let series = names::series();
@@ -66,6 +67,7 @@ fn every_label_of_a_legend_is_one_of_its_metrics() {
     }
 }
 
+// Proves: P-alerts
 #[test]
 fn the_data_source_the_namespace_and_the_job_are_the_viewers_choice() {
     let dashboard = dashboard();
@@ -95,6 +97,7 @@ fn the_data_source_the_namespace_and_the_job_are_the_viewers_choice() {
     }
 }
 
+// Proves: P-alerts
 #[test]
 fn every_panel_says_what_it_shows_and_none_hides_another() {
     let (mut ids, mut cells) = (BTreeSet::new(), BTreeSet::new());

@@ -48,6 +48,7 @@ fn resources<'a>(mut words: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     }
 }
 
+// Proves: I-grouped
 #[test]
 fn commands_that_delete_name_the_api_group() {
     let mut found = Vec::new();
@@ -68,6 +69,7 @@ fn commands_that_delete_name_the_api_group() {
     assert!(found.is_empty(), "{}", found.join("\n"));
 }
 
+// Proves: I-grouped
 #[test]
 fn a_planted_delete_without_a_group_is_found() {
     let planted = "`kubectl -n a delete runs,workspaces.run-operator.dev --all` and\n#   kubectl delete -n a --wait=false run/train";

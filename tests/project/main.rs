@@ -11,12 +11,13 @@
 mod circles;
 mod commands;
 mod conformance;
-mod files;
 mod layers;
 mod lua;
 mod paths;
 mod predicates;
 mod prose;
-mod suites;
+#[path = "../source/mod.rs"]
+mod source;
 mod tables;
-mod tokens;
+
+use source::{files, tokens};

@@ -1,7 +1,7 @@
 //! Checks of the files' text: links lead somewhere, and nothing names the machine they were written on.
 
 use std::collections::BTreeSet;
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 
 use crate::files;
 
@@ -145,20 +145,7 @@ fn links(text: &str) -> Vec<String> {
     targets.map(|(target, _)| target.to_owned()).collect()
 }
 
-/// `docs/../README.md` without the detour.
-fn tidy(path: &Path) -> PathBuf {
-    let mut tidy = PathBuf::new();
-    for component in path.components() {
-        match component {
-            Component::ParentDir => {
-                tidy.pop();
-            }
-            other => tidy.push(other),
-        }
-    }
-    tidy
-}
-
+// Proves: P-limits
 #[test]
 fn every_relative_link_leads_somewhere() {
     let mut broken = Vec::new();
@@ -172,7 +159,7 @@ fn every_relative_link_leads_somewhere() {
             let target = if path.is_empty() {
                 PathBuf::from(file)
             } else {
-                tidy(&folder.join(path))
+                files::tidy(&folder.join(path))
             };
             if !files::root().join(&target).exists() {
                 broken.push(format!("{file}: {link}: there is no {}", target.display()));
@@ -222,7 +209,10 @@ fn a_planted_host_link_or_anchor_is_found() {
         anchors(text).into_iter().collect::<Vec<_>>(),
         ["R1", "what-is-guaranteed-and-what-is-not"]
     );
-    assert_eq!(tidy(Path::new("docs/../README.md")), Path::new("README.md"));
+    assert_eq!(
+        files::tidy(Path::new("docs/../README.md")),
+        Path::new("README.md")
+    );
 }
 
 #[test]

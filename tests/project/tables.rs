@@ -49,6 +49,7 @@ fn same(documented: &BTreeSet<String>, real: &BTreeSet<String>, what: &str, file
     );
 }
 
+// Proves: P-flags
 #[test]
 fn the_configuration_table_is_what_the_command_line_says() {
     let command = cli::Cli::command();
@@ -116,6 +117,7 @@ fn documents() -> Vec<String> {
     files::ending("md").filter(own).cloned().collect()
 }
 
+// Proves: P-reasons
 #[test]
 fn every_reason_is_documented_and_every_documented_one_exists() {
     let text = files::text("docs/reasons.md");
@@ -135,6 +137,7 @@ fn every_reason_is_documented_and_every_documented_one_exists() {
     }
 }
 
+// Proves: P-events
 #[test]
 fn every_reason_of_an_event_is_documented_and_every_documented_one_exists() {
     let rows = table(&files::text("docs/events.md"), "## Reasons");
@@ -206,6 +209,7 @@ fn every_metric_that_the_documentation_names_exists() {
     }
 }
 
+// Proves: S-unknown
 #[test]
 fn every_field_of_the_contract_file_is_documented() {
     let profile = files::text("contract/profile.yaml");

@@ -9,6 +9,7 @@ use serde_json::Value;
 use crate::openapi::{Document, Place, Request};
 use crate::support::*;
 
+// Proves: E-getVersion, R13
 #[test]
 fn the_document_names_the_client_s_operations_and_no_other() {
     let operations = Document::pinned().operations.iter();
@@ -17,6 +18,7 @@ fn the_document_names_the_client_s_operations_and_no_other() {
     assert_eq!(named, known);
 }
 
+// Proves: R11
 #[test]
 fn every_answer_carries_a_request_id_and_every_error_is_a_problem() {
     let document = Document::pinned();
@@ -78,6 +80,7 @@ fn schemas<'a>(value: &'a Value, found: &mut Vec<&'a Value>) {
 }
 
 /// `nullable`, `discriminator` and the like mean nothing to a validator of JSON Schema.
+// Proves: L-document
 #[test]
 fn the_schemas_hold_only_words_that_mean_the_same_in_json_schema() {
     let document = &Document::pinned().value;
@@ -155,6 +158,7 @@ fn request(arrived: &Arrived) -> Request {
     }
 }
 
+// Proves: S-paths, E-getCurrentWorkspace, E-createRun, R3, R5, L-document
 #[tokio::test]
 async fn the_client_sends_what_the_document_declares_and_nothing_else() {
     let document = Document::pinned();

@@ -52,6 +52,7 @@ fn echoing(status: &str) -> Step {
     )
 }
 
+// Proves: R7, X-canary
 #[tokio::test]
 async fn no_fault_shows_the_token() {
     let log = Log::default();
@@ -98,6 +99,7 @@ async fn no_fault_shows_the_token() {
     }
 }
 
+// Proves: R7
 #[tokio::test]
 async fn a_service_that_repeats_the_token_cannot_bring_it_into_a_status() {
     let server = Server::start([
@@ -124,6 +126,7 @@ async fn a_service_that_repeats_the_token_cannot_bring_it_into_a_status() {
     assert!(!format!("{workspace:?} {view:?} {event:?} {stream:?}").contains("canary"));
 }
 
+// Proves: R7
 #[tokio::test]
 async fn a_run_id_that_repeats_the_token_never_gets_into_a_url() {
     let body = format!(r#"{{"runId":"run-{TOKEN}"}}"#);
@@ -184,6 +187,7 @@ fn echoes_of_the_earlier() -> [Vec<Step>; 6] {
     ]
 }
 
+// Proves: X-canary
 #[tokio::test]
 async fn a_token_that_was_rotated_away_is_taken_out_as_well() {
     let mut scripts = vec![vec![ok("{}")]];
@@ -222,6 +226,7 @@ async fn a_token_that_was_rotated_away_is_taken_out_as_well() {
     assert_eq!(server.requests()[1].headers("authorization"), [""; 0]);
 }
 
+// Proves: X-canary
 #[tokio::test]
 async fn an_open_stream_hides_the_token_that_comes_after_its_own() {
     let server = Server::start([
@@ -246,6 +251,7 @@ async fn an_open_stream_hides_the_token_that_comes_after_its_own() {
     assert_eq!(event.data, "got [redacted]");
 }
 
+// Proves: R7
 #[tokio::test]
 async fn the_version_hides_a_token_that_was_not_sent_yet() {
     let version = format!(r#"{{"version":"1 for {TOKEN}"}}"#);
@@ -257,6 +263,7 @@ async fn the_version_hides_a_token_that_was_not_sent_yet() {
 }
 
 /// Taken out, every workspace would have the same identity, and a token for another one would pass.
+// Proves: R4
 #[tokio::test]
 async fn an_identity_that_repeats_the_token_is_no_identity() {
     let record = format!(r#"{{"id":"ws of {TOKEN}"}}"#);

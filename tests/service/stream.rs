@@ -29,6 +29,7 @@ fn event(id: &str, data: &str) -> StreamItem {
     })
 }
 
+// Proves: E-streamRunEvents
 #[tokio::test]
 async fn events_arrive_one_by_one_and_the_cursor_keeps_pace() {
     let server = Server::start([vec![
@@ -60,6 +61,7 @@ async fn events_arrive_one_by_one_and_the_cursor_keeps_pace() {
     assert_eq!(format!("{stream:?}"), shown(false));
 }
 
+// Proves: R2
 #[rstest]
 #[case::from_the_beginning(None, &[])]
 #[case::reset(Some(""), &[])]
@@ -82,6 +84,7 @@ async fn a_stream_is_resumed_by_its_last_event_s_id(
     );
 }
 
+// Proves: R2
 #[tokio::test]
 async fn a_cut_stream_resumes_where_it_was_cut() {
     let chunked = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream; charset=utf-8\r\n\
@@ -110,6 +113,7 @@ async fn a_cut_stream_resumes_where_it_was_cut() {
     assert_eq!(server.requests()[1].headers("last-event-id"), ["1"]);
 }
 
+// Proves: X-sse-caps
 #[tokio::test]
 async fn an_event_over_the_cap_is_reported_and_the_next_one_arrives() {
     let server = Server::start([vec![
@@ -127,6 +131,7 @@ async fn an_event_over_the_cap_is_reported_and_the_next_one_arrives() {
     assert_eq!(within(stream.next()).await.unwrap(), Some(event("2", "b")));
 }
 
+// Proves: X-sse-idle
 #[rstest]
 #[case::from_the_start(vec![stream_head(), Step::Hang])]
 #[case::within_an_event(vec![stream_head(), send("id: 1\ndata: a\n"), Step::Hang])]
@@ -179,6 +184,7 @@ async fn a_next_that_is_dropped_again_and_again_loses_no_event_and_no_silence() 
     assert!(silent.await.is_err());
 }
 
+// Proves: E-streamRunEvents
 #[rstest]
 #[case::json("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}")]
 #[case::no_type("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")]
@@ -208,6 +214,7 @@ async fn a_refused_stream_says_why() {
     assert_eq!(Failure::from(&error).code.as_deref(), Some("run_not_found"));
 }
 
+// Proves: X-headers
 #[rstest]
 #[case::another_header("a\r\nX-Injected: 1")]
 #[case::a_nul("a\0b")]

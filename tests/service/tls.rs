@@ -73,6 +73,7 @@ async fn a_bundle_may_hold_several_authorities() {
     within(client.version()).await.unwrap();
 }
 
+// Proves: X-tls
 #[tokio::test]
 async fn another_authority_is_not_trusted_and_no_token_is_sent() {
     let server = server(vec![]).await;
@@ -84,6 +85,7 @@ async fn another_authority_is_not_trusted_and_no_token_is_sent() {
     assert!(server.requests().is_empty());
 }
 
+// Proves: X-tls
 #[tokio::test]
 async fn a_certificate_for_another_name_is_not_trusted_and_no_token_is_sent() {
     let server = server(vec![]).await;
@@ -99,6 +101,7 @@ async fn a_certificate_for_another_name_is_not_trusted_and_no_token_is_sent() {
     assert!(server.requests().is_empty());
 }
 
+// Proves: X-tls
 #[tokio::test]
 async fn an_expired_certificate_is_not_trusted_and_no_token_is_sent() {
     let server = server_of(EXPIRED, EXPIRED_KEY, vec![], &[]).await;
@@ -110,6 +113,7 @@ async fn an_expired_certificate_is_not_trusted_and_no_token_is_sent() {
 }
 
 /// The answer of a server that speaks TLS 1.1 and nothing newer.
+// Proves: X-tls
 #[tokio::test]
 async fn tls_before_1_2_is_not_spoken_and_no_token_is_sent() {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();

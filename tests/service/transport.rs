@@ -33,6 +33,7 @@ async fn a_refused_connection_is_a_transport_failure_with_its_cause() {
     assert!(failure.message.contains("Connection refused"));
 }
 
+// Proves: R10a
 #[rstest]
 #[case::before_the_answer(vec![Step::Close])]
 #[case::within_the_status_line(vec![send("HTTP/1.1 20"), Step::Close])]
@@ -47,6 +48,7 @@ async fn an_answer_that_never_began_is_a_transport_failure(#[case] script: Vec<S
     assert_eq!(server.requests().len(), 1, "one attempt a call");
 }
 
+// Proves: R10a
 #[rstest]
 #[case::a_success("200 OK", "application/json")]
 #[case::a_problem("422 Unprocessable Entity", "application/problem+json")]
@@ -70,6 +72,7 @@ async fn an_answer_cut_in_its_body_is_a_transport_failure_with_its_request_id(
     assert_eq!(failure.code, None);
 }
 
+// Proves: R12, X-caps
 #[rstest]
 #[case::before_the_answer(vec![Step::Hang], None)]
 #[case::within_the_headers(vec![send("HTTP/1.1 200 OK\r\n"), Step::Hang], None)]
@@ -131,6 +134,7 @@ async fn a_lost_connection_costs_one_call_and_not_the_next() {
     assert_eq!(view.state.as_deref(), Some("running"));
 }
 
+// Proves: X-allow-list
 #[tokio::test]
 async fn no_proxy_is_taken_from_the_environment() {
     let proxy = Server::start([vec![ok(r#"{"version":"of the proxy"}"#)]]).await;
@@ -177,6 +181,7 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(64) })]
 
     /// Asserts only that each call returns: no panic, no hang.
+    // Proves: X-caps
     #[test]
     fn whatever_bytes_a_server_sends_each_call_ends(bytes in answers()) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();

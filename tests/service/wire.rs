@@ -17,6 +17,7 @@ fn with_common(more: &[&str]) -> Vec<String> {
     names
 }
 
+// Proves: E-getVersion, R3, P-workspace-check
 #[tokio::test]
 async fn version_is_asked_for_without_a_token() {
     let server = Server::start([vec![ok(r#"{"version":"1.4"}"#)]]).await;
@@ -38,6 +39,7 @@ async fn version_is_asked_for_without_a_token() {
     );
 }
 
+// Proves: S-workspace, E-getCurrentWorkspace
 #[tokio::test]
 async fn the_workspace_is_asked_for_with_the_token() {
     let server = Server::start([vec![ok(r#"{"id":"ws-1"}"#)]]).await;
@@ -53,6 +55,7 @@ async fn the_workspace_is_asked_for_with_the_token() {
     );
 }
 
+// Proves: R4
 #[tokio::test]
 async fn the_workspace_header_goes_along_only_when_it_is_given() {
     let server = Server::start([vec![ok("{}")], vec![ok("{}")]]).await;
@@ -68,6 +71,7 @@ async fn the_workspace_header_goes_along_only_when_it_is_given() {
     assert!(requests[1].headers("x-service-workspace-id").is_empty());
 }
 
+// Proves: E-createRun, R1
 #[tokio::test]
 async fn a_create_sends_its_key_and_exactly_the_bytes_it_was_given_each_time() {
     // Not what a serializer would write: no byte may change on its way.
@@ -109,6 +113,7 @@ async fn a_create_sends_its_key_and_exactly_the_bytes_it_was_given_each_time() {
     }
 }
 
+// Proves: S-paths, E-getRun, E-cancelRun
 #[tokio::test]
 async fn a_run_is_asked_for_cancelled_and_listened_to_under_its_own_path() {
     let server = Server::start([
@@ -142,6 +147,7 @@ async fn a_run_is_asked_for_cancelled_and_listened_to_under_its_own_path() {
     );
 }
 
+// Proves: X-run-id
 #[rstest]
 #[case("a/b", "a%2Fb")]
 #[case("../../version", "..%2F..%2Fversion")]
@@ -174,6 +180,7 @@ async fn no_run_id_can_lead_a_request_elsewhere(#[case] id: &str, #[case] segmen
     );
 }
 
+// Proves: S-paths
 #[tokio::test]
 async fn a_base_url_without_a_path_works_too() {
     let server = Server::start([vec![ok("{}")]]).await;

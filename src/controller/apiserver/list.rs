@@ -200,6 +200,7 @@ mod tests {
         assert_eq!(names(&page(&format!("[{A}]")), "").await.unwrap(), ["a"]);
     }
 
+    // Proves: F-stale
     #[rstest]
     #[case::something_else("{}")]
     #[case::no_items(r#"{"metadata":{"resourceVersion":"5"}}"#)]
@@ -213,6 +214,7 @@ mod tests {
         assert!(pages.next().await.is_err(), "nor for a watch");
     }
 
+    // Proves: F-refusing
     #[tokio::test]
     async fn a_page_has_so_much_time_and_not_the_whole_list() {
         let api: Api<Run> = Api::all(silent());
@@ -220,6 +222,7 @@ mod tests {
         assert!(matches!(listed, Err(ListError::Timeout(_))), "{listed:?}");
     }
 
+    // Proves: F-stale
     #[tokio::test]
     async fn what_is_not_found_beside_an_item_without_a_name_is_not_known_to_be_missing() {
         let body = page(&format!("[{NAMELESS},{A}]"));
@@ -227,6 +230,7 @@ mod tests {
         assert_eq!(names(&body, "a").await.unwrap(), ["a"]);
     }
 
+    // Proves: F-heavy
     #[test]
     fn pages_grow_while_they_are_small_and_shrink_when_they_are_large() {
         let small = 2000;

@@ -271,6 +271,7 @@ mod tests {
         assert!(run.spec.workload.as_str().len() > 30_000);
     }
 
+    // Proves: F-undecodable
     #[test]
     fn a_bad_item_keeps_its_name_and_says_where_without_saying_what() {
         let run = decoded(

@@ -312,6 +312,7 @@ mod tests {
         classify(kube::Error::Api(Box::new(status)))
     }
 
+    // Proves: P-key-index
     #[test]
     fn what_was_refused_is_not_written_and_what_met_a_conflict_may_be() {
         for code in [400, 403, 404, 422] {

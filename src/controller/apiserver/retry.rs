@@ -148,6 +148,7 @@ where
 mod tests {
     use super::*;
 
+    // Proves: F-refusing
     #[test]
     fn no_answer_is_waited_for_longer_than_the_longest_pause() {
         for (asked, waited) in [
@@ -170,6 +171,7 @@ mod tests {
         }
     }
 
+    // Proves: F-refusing
     #[test]
     fn watches_of_one_collection_begin_a_second_apart_whatever_their_version() {
         let pace = PaceWatches::default();

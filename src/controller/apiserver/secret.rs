@@ -125,6 +125,7 @@ mod tests {
         read_entry(&api(answer("200", body)), "token", "token").await
     }
 
+    // Proves: X-canary
     #[tokio::test]
     async fn one_entry_is_decoded_and_no_other_and_managed_fields_of_any_depth_are_no_obstacle() {
         let deep = format!("{}{{}}{}", r#"{"f:a":"#.repeat(5000), "}".repeat(5000));
@@ -157,6 +158,7 @@ mod tests {
         assert!(read_metadata(&gone(), "token").await.unwrap().is_none());
     }
 
+    // Proves: X-canary
     #[rstest]
     #[case::of_another_type(secret("", &format!(r#""{STORED}""#)))]
     #[case::an_entry_of_another_type(secret("", &format!(r#"{{"token":["{STORED}"]}}"#)))]

@@ -161,6 +161,7 @@ mod tests {
             .collect()
     }
 
+    // Proves: P-many-workspaces
     #[test]
     fn an_origin_that_hangs_leaves_places_to_the_others() {
         let mut table = Table::default();
@@ -172,6 +173,7 @@ mod tests {
         assert_eq!(granted(&mut table), [5000]);
     }
 
+    // Proves: P-many-workspaces
     #[test]
     fn the_places_are_bounded_and_the_origins_take_turns() {
         let mut table = Table::default();
@@ -193,6 +195,7 @@ mod tests {
         assert_eq!(granted(&mut table), [5000]);
     }
 
+    // Proves: P-many-workspaces
     #[test]
     fn the_namespaces_at_one_origin_take_turns() {
         let mut table = Table::default();
@@ -206,6 +209,7 @@ mod tests {
         assert_eq!(granted(&mut table), [8, 5000]);
     }
 
+    // Proves: P-many-workspaces
     #[test]
     fn a_call_that_many_share_waits_for_no_queue_of_the_namespace_that_asked() {
         let mut table = Table::default();
@@ -219,6 +223,7 @@ mod tests {
         assert!(granted(&mut table).contains(&5000));
     }
 
+    // Proves: P-many-workspaces
     #[tokio::test]
     async fn a_place_is_given_back_by_who_took_it_and_by_who_left() {
         let places = Arc::new(ProbeSlots::default());
@@ -233,6 +238,7 @@ mod tests {
         assert_eq!((table.taken, table.origins.len()), (0, 0));
     }
 
+    // Proves: P-many-workspaces
     #[tokio::test]
     async fn thousands_that_wait_no_more_are_passed_over_without_a_place() {
         let places = Arc::new(ProbeSlots::default());

@@ -106,6 +106,7 @@ impl Rate {
 mod tests {
     use super::*;
 
+    // Proves: P-rate-limit
     #[test]
     fn the_burst_is_let_through_and_the_next_call_is_told_to_wait() {
         let limit = RateLimit {
@@ -118,6 +119,7 @@ mod tests {
         assert!(limiter.take().is_err_and(|wait| wait > Duration::ZERO));
     }
 
+    // Proves: P-rate-limit
     #[test]
     fn an_unset_half_of_the_limit_has_its_default() {
         let limiter = Limiter::new(RateLimit {

@@ -117,6 +117,7 @@ impl Process {
     }
 }
 
+// Proves: P-leader
 #[test]
 fn the_first_creates_the_lease_and_leads() {
     let (mut server, now) = (Server::default(), Instant::now());
@@ -132,6 +133,7 @@ fn the_first_creates_the_lease_and_leads() {
     assert_eq!(record.renew_time, Some(written));
 }
 
+// Proves: P-leader
 #[test]
 fn a_renewal_changes_the_time_of_renewal_alone() {
     let (mut server, now) = (Server::default(), Instant::now());
@@ -150,6 +152,7 @@ fn a_renewal_changes_the_time_of_renewal_alone() {
     assert_eq!(a.election.leads_until(), Some(now + RETRY + RENEW));
 }
 
+// Proves: P-leader-clock
 #[test]
 fn a_standby_takes_over_when_it_has_seen_no_change_for_as_long_as_the_record_says_and_not_before() {
     let (mut server, now) = (Server::default(), Instant::now());
@@ -166,6 +169,7 @@ fn a_standby_takes_over_when_it_has_seen_no_change_for_as_long_as_the_record_say
 }
 
 /// A record from 1970 is not expired, and one from 2199 expires.
+// Proves: P-leader-clock
 #[test]
 fn the_holder_s_clock_does_not_matter() {
     for wrong in ["1970-01-01T00:00:00Z", "2199-01-01T00:00:00Z"] {
@@ -181,6 +185,7 @@ fn the_holder_s_clock_does_not_matter() {
     }
 }
 
+// Proves: P-leader-clock
 #[test]
 fn a_label_is_no_sign_of_life() {
     let (mut server, now) = (Server::default(), Instant::now());
@@ -226,6 +231,7 @@ fn a_record_says_itself_how_long_it_is_valid() {
     assert!(b.leads(end));
 }
 
+// Proves: P-leader-lost
 #[test]
 fn a_leader_that_can_not_renew_gives_up_at_the_deadline_counted_from_when_it_sent() {
     let (mut server, sent) = (Server::default(), Instant::now());
@@ -254,6 +260,7 @@ fn a_leader_that_can_not_renew_gives_up_at_the_deadline_counted_from_when_it_sen
     assert_eq!(a.election.next(now, clock()), lost);
 }
 
+// Proves: P-leader-lost
 #[test]
 fn a_leader_gives_up_as_soon_as_it_sees_that_the_lease_names_somebody_else_or_nobody() {
     for thief in ["b", ""] {
@@ -267,6 +274,7 @@ fn a_leader_gives_up_as_soon_as_it_sees_that_the_lease_names_somebody_else_or_no
     }
 }
 
+// Proves: P-leader
 #[test]
 fn a_deleted_lease_is_created_again_by_its_leader() {
     let (mut server, now) = (Server::default(), Instant::now());
@@ -278,6 +286,7 @@ fn a_deleted_lease_is_created_again_by_its_leader() {
     assert!(a.leads(now + RENEW));
 }
 
+// Proves: P-takeover
 #[test]
 fn a_lease_that_was_given_back_is_taken_at_the_next_look() {
     let (mut server, now) = (Server::default(), Instant::now());
@@ -295,6 +304,7 @@ fn a_lease_that_was_given_back_is_taken_at_the_next_look() {
     assert_eq!(server.record().lease_transitions, Some(1));
 }
 
+// Proves: P-takeover
 #[test]
 fn a_standby_that_resigns_leaves_the_lease_alone() {
     let (mut server, now) = (Server::default(), Instant::now());
@@ -308,6 +318,7 @@ fn a_standby_that_resigns_leaves_the_lease_alone() {
 }
 
 /// The takeover was stored, and its answer was lost.
+// Proves: P-leader
 #[test]
 fn a_standby_that_finds_itself_the_holder_leads_after_a_renewal() {
     let (mut server, now) = (Server::default(), Instant::now());
@@ -324,6 +335,7 @@ fn a_standby_that_finds_itself_the_holder_leads_after_a_renewal() {
     assert_eq!(server.record().lease_transitions, Some(0));
 }
 
+// Proves: P-leader
 #[test]
 fn a_conflict_is_looked_into_at_once_and_the_next_one_later() {
     let now = Instant::now();
@@ -336,6 +348,7 @@ fn a_conflict_is_looked_into_at_once_and_the_next_one_later() {
     assert!(matches!(a.election.next(now, clock()), Step::Wait(_)));
 }
 
+// Proves: P-leader
 #[test]
 fn durations_that_do_not_fit_together_are_refused() {
     let s = Duration::from_secs;

@@ -45,6 +45,7 @@ fn metrics() -> Arc<Metrics> {
     metrics
 }
 
+// Proves: P-metrics
 #[test]
 fn what_is_registered_is_what_the_catalogue_declares_with_its_type_help_and_labels() {
     let text = metrics().encode(Format::Text).unwrap();
@@ -78,6 +79,7 @@ fn what_is_registered_is_what_the_catalogue_declares_with_its_type_help_and_labe
     assert!(shown.is_empty(), "registered and not declared: {shown:?}");
 }
 
+// Proves: P-metrics
 #[test]
 fn every_series_is_at_zero_before_anything_has_happened() {
     let text = metrics().encode(Format::Text).unwrap();
@@ -107,6 +109,7 @@ fn the_known_values_of_labels_are_those_of_the_code() {
     }
 }
 
+// Proves: P-metrics
 #[test]
 fn a_panic_is_an_error_and_a_conflict_looks_again() {
     let metrics = Metrics::new();
@@ -130,12 +133,14 @@ fn a_panic_is_an_error_and_a_conflict_looks_again() {
     assert_eq!(metrics.reconcile_seconds.of(&["run"]).count(), 5);
 }
 
+// Proves: P-metrics
 #[test]
 fn a_status_that_http_does_not_have_makes_no_series_of_its_own() {
     assert_eq!([code(200), code(599)], ["200", "599"]);
     assert_eq!([code(600), code(999), code(0)], ["other", "other", "other"]);
 }
 
+// Proves: P-metrics
 #[test]
 fn a_scraper_gets_the_format_that_it_asks_for() {
     let prometheus = "application/openmetrics-text;version=1.0.0;q=0.5,text/plain;q=0.3";
@@ -173,6 +178,7 @@ impl tower::Service<http::Request<()>> for Answers {
     }
 }
 
+// Proves: P-metrics
 #[tokio::test]
 async fn a_request_counts_by_its_answer_and_one_that_is_given_up_has_none() {
     use tower::{Layer, Service};

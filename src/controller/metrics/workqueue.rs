@@ -173,6 +173,7 @@ mod tests {
         key(Some("team"), name)
     }
 
+    // Proves: P-metrics
     #[test]
     fn an_object_that_waits_is_counted_once_however_often_it_is_asked_for() {
         let (backlog, start) = (backlog(), Instant::now());
@@ -188,6 +189,7 @@ mod tests {
         assert!((backlog.longest.get() - 2.0).abs() < 1e-6);
     }
 
+    // Proves: P-metrics
     #[test]
     fn an_object_whose_time_has_come_waits_from_then_on() {
         let (backlog, start) = (backlog(), Instant::now());
@@ -203,6 +205,7 @@ mod tests {
         assert_eq!(backlog.adds.get(), 2);
     }
 
+    // Proves: P-metrics
     #[test]
     fn an_object_that_is_asked_for_during_its_reconcile_waits_after_it() {
         let (backlog, start) = (backlog(), Instant::now());
@@ -237,6 +240,7 @@ mod tests {
         assert!((backlog.unfinished.get() - 3.0).abs() < 1e-6);
     }
 
+    // Proves: P-metrics
     #[test]
     fn an_object_that_is_gone_does_not_wait() {
         let backlog = backlog();

@@ -83,6 +83,7 @@ mod tests {
         })
     }
 
+    // Proves: P-key-index
     #[test]
     fn of_two_of_one_second_one_waits_whichever_came_first_and_whatever_became_of_its_write() {
         let name = |name: &str| Some(Arc::from(name));

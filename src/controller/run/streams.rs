@@ -170,6 +170,7 @@ mod tests {
         true
     }
 
+    // Proves: P-stream-kept
     #[tokio::test]
     async fn a_task_that_panics_or_ends_is_seen_to_have_ended_and_another_begins() {
         let entry = entry();
@@ -191,6 +192,7 @@ mod tests {
         assert_eq!(entry.with(|s| s.streaming), Stream::Open);
     }
 
+    // Proves: P-stream-kept
     #[tokio::test]
     async fn the_end_of_a_task_that_was_closed_says_nothing_of_the_next() {
         let entry = entry();

@@ -68,6 +68,7 @@ mod tests {
 
     use super::*;
 
+    // Proves: P-run-index
     #[tokio::test]
     async fn an_object_is_looked_at_once_for_each_time_it_is_told() {
         let absent = Absent::default();

@@ -334,6 +334,7 @@ mod tests {
         WorkspaceState::ready(session, Arc::new(live))
     }
 
+    // Proves: P-rotation
     #[test]
     fn a_rejected_token_is_used_no_more_and_a_check_is_asked_for_once() {
         let workspaces = Workspaces::default();
@@ -347,6 +348,7 @@ mod tests {
         assert!(!entry.suspect(2, ProbeTrigger::Unauthorized));
     }
 
+    // Proves: P-one-failure, P-stream-session
     #[test]
     fn a_rejected_token_closes_no_stream_of_its_place() {
         let workspaces = Workspaces::default();
@@ -380,6 +382,7 @@ mod tests {
         assert!(entry.suspect(2, ProbeTrigger::Outage));
     }
 
+    // Proves: P-secret-forgotten
     #[test]
     fn a_workspace_that_is_gone_is_kept_only_for_those_who_wait_for_it() {
         let workspaces = Workspaces::default();
@@ -396,6 +399,7 @@ mod tests {
         assert!(workspaces.all().is_empty());
     }
 
+    // Proves: P-last-token, P-calls-apart
     #[test]
     fn all_that_is_kept_of_a_workspace_is_forgotten_with_it() {
         let workspaces = Workspaces::default();
@@ -422,6 +426,7 @@ mod tests {
         drop(followed);
     }
 
+    // Proves: P-workspace-finalizer
     #[test]
     fn no_submission_begins_during_a_deletion_and_those_in_flight_are_known() {
         let workspaces = Workspaces::default();

@@ -238,6 +238,7 @@ mod tests {
         steps
     }
 
+    // Proves: P-many-workspaces
     #[test]
     fn each_secret_is_read_every_half_minute_and_the_reads_are_bounded() {
         for secrets in [1, 7, 30, 600] {

@@ -235,6 +235,7 @@ mod tests {
 
     proptest! {
         /// Equals a sorted tree for any document and any white space.
+        // Proves: F-deep
         #[test]
         fn it_is_what_a_sorted_tree_gives(value in values()) {
             let mut tree: Value = serde_json::from_str(&value.to_string()).unwrap();
@@ -271,6 +272,7 @@ mod tests {
         }
     }
 
+    // Proves: F-deep
     #[test]
     fn a_deep_answer_stays_as_it_came_and_any_other_gets_its_one_form() {
         let nested = |levels: usize| {
@@ -291,6 +293,7 @@ mod tests {
         assert_eq!(answer(&flat), canonical(&flat));
     }
 
+    // Proves: F-deep
     #[test]
     fn no_depth_and_no_width_is_too_much() {
         let deep = format!("{}1{}", r#"{"b":[0,"#.repeat(20_000), "]}".repeat(20_000));

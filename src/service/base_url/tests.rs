@@ -18,6 +18,7 @@ fn parse(text: &str) -> Result<BaseUrl, BaseUrlError> {
     BaseUrl::parse(text, &allowed)
 }
 
+// Proves: X-allow-list
 #[rstest]
 #[case("https://runs.example.com/api/v1", "https://runs.example.com/api/v1")]
 #[case("https://runs.example.com/api/v1/", "https://runs.example.com/api/v1")]
@@ -45,6 +46,7 @@ fn an_allowed_address_is_normalised(#[case] text: &str, #[case] normal: &str) {
     assert_eq!(parse(text).unwrap().as_str(), normal);
 }
 
+// Proves: X-allow-list
 #[rstest]
 #[case("https://runs.example.com/apix")]
 #[case("https://runs.example.com/api/../v1")]
@@ -80,6 +82,7 @@ fn an_address_off_the_list_is_refused(#[case] text: &str) {
     ));
 }
 
+// Proves: X-allow-list
 #[rstest]
 #[case("http://runs.example.com/api")]
 #[case("http://localhost.example.com")]
@@ -107,6 +110,7 @@ fn plain_http_to_what_only_looks_like_loopback_is_refused(#[case] text: &str) {
     ));
 }
 
+// Proves: X-allow-list
 #[rstest]
 #[case("https://user@runs.example.com/api", BaseUrlError::UserInfo)]
 #[case("https://:secret@runs.example.com/api", BaseUrlError::UserInfo)]
@@ -152,6 +156,7 @@ fn an_address_that_says_more_than_where_is_refused(
     assert_eq!(parse(text).unwrap_err(), error);
 }
 
+// Proves: X-allow-list
 #[rstest]
 #[case("https://")]
 #[case("https:///api")]
@@ -185,6 +190,7 @@ fn a_password_never_shows_in_the_refusal() {
     assert!(!format!("{error} {error:?}").contains("canary"));
 }
 
+// Proves: X-allow-list
 #[test]
 fn insecure_http_is_accepted_only_when_asked_for_and_still_needs_the_list() {
     let allowed = AllowList::parse(["http://runs.test"], true).unwrap();

@@ -61,6 +61,7 @@ fn numbered(id: &str, data: &str) -> Item {
     })
 }
 
+// Proves: X-sse
 #[rstest]
 #[case::bom(b"\xEF\xBB\xBFdata: a\n\n", vec![event("message", "a")])]
 #[case::bom_before_a_comment(b"\xEF\xBB\xBF: c\ndata: a\n\n", vec![event("message", "a")])]
@@ -93,6 +94,7 @@ fn each_row_of_the_table_holds(#[case] stream: &[u8], #[case] expected: Vec<Item
     assert_eq!(items(REAL, stream), expected);
 }
 
+// Proves: R2, X-sse
 #[rstest]
 #[case::advances_with_an_event(b"id: 7\ndata: a\n\n", Some("7"))]
 #[case::advances_without_an_event(b"id: 7\n\n", Some("7"))]
@@ -136,6 +138,7 @@ fn the_id_is_never_ahead_of_the_items_returned() {
     assert_eq!(ids, ["1", "2"]);
 }
 
+// Proves: X-sse
 #[rstest]
 #[case("retry: 2500", Some(Duration::from_millis(2500)))]
 #[case("retry: 0", Some(RETRY_MIN))]
@@ -183,6 +186,7 @@ fn an_event_of_exactly_the_cap_is_kept_and_one_byte_more_is_not() {
     );
 }
 
+// Proves: X-sse-caps
 #[test]
 fn the_real_caps_hold() {
     let line = format!("data: {}\n", "x".repeat(REAL.line - 6));
@@ -194,6 +198,7 @@ fn the_real_caps_hold() {
     assert_eq!(items(REAL, event.as_bytes()), [Item::Discarded]);
 }
 
+// Proves: X-sse-caps
 #[test]
 fn a_discarded_event_is_reported_at_once_and_once() {
     let endless = "data: 34567890123456\n".repeat(5);
@@ -254,6 +259,7 @@ fn streams() -> impl Strategy<Value = Vec<u8>> {
 }
 
 proptest! {
+    // Proves: X-sse-chunks
     #[test]
     fn chunking_never_changes_the_result(
         stream in streams(),

@@ -38,6 +38,7 @@ fn message(case: &Case, reason: EventReason) -> String {
 }
 
 /// The rows of the table of conditions, one by one.
+// Proves: P-events
 #[rstest]
 #[case::no_workspace(Case::new().view(WorkspaceView::Missing), &["WorkspaceNotFound"])]
 #[case::workspace_not_ready(Case::new().view(not_ready()), &[])]
@@ -96,6 +97,7 @@ fn another_run_id_is_told_of() {
     assert!(message(&case, EventReason::Stalled).starts_with("RunIdConflict: "));
 }
 
+// Proves: B-events
 #[test]
 fn a_life_is_told_in_three_events() {
     let mut world = World::new(Case::new()).script(&["running", "succeeded"]);
@@ -109,6 +111,7 @@ fn a_life_is_told_in_three_events() {
 }
 
 /// The process ends after the write and before the Event.
+// Proves: P-events-once
 #[test]
 fn what_a_crash_kept_from_being_said_the_next_process_says() {
     let case = at_the_service("running").settle();
@@ -131,6 +134,7 @@ fn what_a_crash_kept_from_being_said_the_next_process_says() {
     assert_eq!(late.decide().notes, [], "five minutes later it is old");
 }
 
+// Proves: P-events
 #[test]
 fn a_stall_that_comes_again_is_another_event_and_its_end_is_told() {
     let refused = || Fate::Answered(problem(403, "forbidden"));
@@ -149,6 +153,7 @@ fn a_stall_that_comes_again_is_another_event_and_its_end_is_told() {
     );
 }
 
+// Proves: P-events-bounded
 #[test]
 fn errors_of_one_sort_are_told_of_once_an_hour_and_of_another_sort_at_once() {
     let busy = || Failure {
@@ -177,6 +182,7 @@ fn errors_of_one_sort_are_told_of_once_an_hour_and_of_another_sort_at_once() {
 }
 
 /// The service's log, ten thousand lines in a hundred seconds, a write every ten seconds.
+// Proves: P-events-bounded, B-events
 #[test]
 fn a_flood_of_the_services_events_is_told_of_in_a_handful() {
     let mut case = at_the_service("running").settle();
@@ -243,6 +249,7 @@ fn an_end_in_the_words_of_another_version_is_told_by_its_phase(
 proptest! {
     #![proptest_config(histories::config(1000))]
 
+    // Proves: P-events-bounded
     #[test]
     fn no_life_is_told_of_more_often_than_its_allowance(turns in turns()) {
         let mut case = Case::new();
@@ -267,6 +274,7 @@ proptest! {
     }
 
     /// Another process at the same place, a moment later.
+    // Proves: P-events-once
     #[test]
     fn a_restart_makes_no_second_event(turns in turns()) {
         let mut case = Case::new();

@@ -15,6 +15,7 @@ use crate::{
     support::{Case, bare, problem},
 };
 
+// Proves: P-events
 #[test]
 fn an_event_names_run_key_and_request() {
     let case = at_the_service("running").settle();
@@ -42,6 +43,7 @@ fn an_event_names_run_key_and_request() {
     }
 }
 
+// Proves: P-events-bounded
 #[test]
 fn what_the_service_says_moves_no_cursor_and_fits() {
     let mut case = at_the_service("running").settle();
@@ -65,6 +67,7 @@ fn what_the_service_says_moves_no_cursor_and_fits() {
     );
 }
 
+// Proves: P-events-bounded
 #[test]
 fn no_text_is_longer_than_an_event_holds() {
     let long = "ü".repeat(4000);

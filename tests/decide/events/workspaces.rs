@@ -27,6 +27,7 @@ fn good() -> Check {
     }
 }
 
+// Proves: P-events
 #[rstest]
 #[case::ready(good(), &["Ready"])]
 #[case::no_answer(Check { obstacle: Some(Obstacle::Version(lost())), ..Check::default() }, &["NotReady"])]
@@ -62,6 +63,7 @@ fn the_events_of_a_workspace(#[case] check: Check, #[case] expected: &[&str]) {
     assert_eq!(notes, [], "nor after a restart");
 }
 
+// Proves: P-events-bounded
 #[test]
 fn a_workspace_that_flaps_is_told_of_within_its_allowance() {
     let mut voice = Correlator::default();

@@ -90,6 +90,7 @@ async fn ends(world: &World, name: &str) {
 }
 
 /// Without streams a Run is polled. The next poll is far less than an hour away.
+// Proves: P-clock
 #[tokio::test]
 async fn a_step_of_the_wall_clock_delays_no_poll() {
     let (world, clock) = world().await;
@@ -107,6 +108,7 @@ async fn a_step_of_the_wall_clock_delays_no_poll() {
     world.one_run_each().await;
 }
 
+// Proves: P-clock
 #[tokio::test]
 async fn a_step_of_the_wall_clock_delays_no_event_of_a_stream() {
     let (world, clock) = world().await;
@@ -119,6 +121,7 @@ async fn a_step_of_the_wall_clock_delays_no_event_of_a_stream() {
     world.one_run_each().await;
 }
 
+// Proves: P-clock
 #[tokio::test]
 async fn a_step_of_the_wall_clock_delays_no_retry_of_a_create() {
     let (world, clock) = world().await;
@@ -138,6 +141,7 @@ async fn a_step_of_the_wall_clock_delays_no_retry_of_a_create() {
     world.one_run_each().await;
 }
 
+// Proves: P-clock
 #[tokio::test]
 async fn a_step_of_the_wall_clock_delays_no_check() {
     let (world, clock) = world().await;
@@ -159,6 +163,7 @@ async fn a_step_of_the_wall_clock_delays_no_check() {
     world.one_run_each().await;
 }
 
+// Proves: P-wall-clock
 #[tokio::test]
 async fn a_deadline_and_a_ttl_are_seen_when_the_clock_passes_them() {
     let (world, clock) = world().await;
@@ -185,6 +190,7 @@ async fn a_deadline_and_a_ttl_are_seen_when_the_clock_passes_them() {
 }
 
 /// Times are stored in whole seconds; the service's record has the exact time of the request.
+// Proves: P-never-early
 #[tokio::test]
 async fn no_run_is_cancelled_before_its_deadline_of_a_second() {
     let world = World::new().await;
@@ -206,6 +212,7 @@ async fn no_run_is_cancelled_before_its_deadline_of_a_second() {
 }
 
 /// The operator's log lines about its clock.
+// Proves: P-wall-clock
 #[tokio::test]
 async fn a_step_of_the_wall_clock_is_logged() {
     let (world, clock) = world().await;

@@ -6,6 +6,7 @@ use serde_json::Value;
 use super::tools::{asked, file, text_of};
 use crate::support::World;
 
+// Proves: P-flux, I-remedy
 #[tokio::test]
 async fn the_manifests_for_flux_and_argo_cd_are_what_these_read() {
     let path = |name: &str| file(name).display().to_string();
@@ -21,6 +22,7 @@ async fn the_manifests_for_flux_and_argo_cd_are_what_these_read() {
 }
 
 /// No example takes a version that Git doesn't name.
+// Proves: I-remedy
 #[test]
 fn the_examples_pin_this_version_and_name_a_registry() {
     let version = env!("CARGO_PKG_VERSION");
@@ -35,6 +37,7 @@ fn the_examples_pin_this_version_and_name_a_registry() {
     }
 }
 
+// Proves: P-recipes
 #[tokio::test]
 async fn the_examples_for_gitops_are_accepted_as_they_are() {
     let world = World::new().await;
@@ -60,6 +63,7 @@ async fn the_examples_for_gitops_are_accepted_as_they_are() {
 }
 
 /// A health script that the `ConfigMap` lacks is never run.
+// Proves: P-argocd
 #[test]
 fn workspaces_of_both_kinds_have_the_same_health_script() {
     let folder = "deploy/argocd/resource_customizations/run-operator.dev";

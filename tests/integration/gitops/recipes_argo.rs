@@ -63,6 +63,7 @@ fn uid(run: &Run) -> String {
     run.uid().unwrap()
 }
 
+// Proves: P-recipes
 #[tokio::test]
 async fn a_wave_waits_for_the_workspace_of_the_wave_before_it() {
     let world = World::with(Setup {
@@ -86,6 +87,7 @@ async fn a_wave_waits_for_the_workspace_of_the_wave_before_it() {
     world.phase("train", Phase::Succeeded).await;
 }
 
+// Proves: P-recipes
 #[tokio::test]
 async fn a_run_of_the_next_wave_waits_for_no_more_than_its_ready_when() {
     let world = bare().await;
@@ -97,6 +99,7 @@ async fn a_run_of_the_next_wave_waits_for_no_more_than_its_ready_when() {
     assert_eq!(train.status.unwrap().phase, Some(Phase::Active));
 }
 
+// Proves: P-recipes
 #[tokio::test]
 async fn a_hook_is_a_new_run_after_each_sync_and_its_failure_fails_the_sync() {
     let world = collected(false).await;
@@ -124,6 +127,7 @@ async fn a_hook_is_a_new_run_after_each_sync_and_its_failure_fails_the_sync() {
 }
 
 /// Argo CD gives a hook without a name a new one for each sync.
+// Proves: P-recipes
 #[tokio::test]
 async fn a_hook_with_generate_name_leaves_one_object_for_each_sync() {
     let world = World::new().await;
@@ -146,6 +150,7 @@ async fn a_hook_with_generate_name_leaves_one_object_for_each_sync() {
     assert_eq!(world.service.runs().await.len(), 3);
 }
 
+// Proves: P-recipes
 #[tokio::test]
 async fn a_changed_workload_fails_the_sync_and_harms_nothing() {
     let world = World::new().await;
@@ -169,6 +174,7 @@ async fn a_changed_workload_fails_the_sync_and_harms_nothing() {
     assert_eq!(world.service.get("stats").await["cancels"], 0);
 }
 
+// Proves: P-recipes
 #[tokio::test]
 async fn with_force_and_replace_a_changed_workload_cancels_the_run_and_makes_a_new_one() {
     let world = World::new().await;
@@ -189,6 +195,7 @@ async fn with_force_and_replace_a_changed_workload_cancels_the_run_and_makes_a_n
 }
 
 /// The warning beside the recipe: the options don't ask whether anything changed.
+// Proves: P-recipes
 #[tokio::test]
 async fn with_force_and_replace_every_sync_is_a_new_run() {
     let world = World::new().await;
@@ -203,6 +210,7 @@ async fn with_force_and_replace_every_sync_is_a_new_run() {
     .await;
 }
 
+// Proves: P-recipes
 #[tokio::test]
 async fn a_pruned_run_is_cancelled_and_one_that_is_not_to_be_pruned_goes_on() {
     let world = bare().await;
@@ -231,6 +239,7 @@ async fn a_pruned_run_is_cancelled_and_one_that_is_not_to_be_pruned_goes_on() {
     assert_eq!(states, ["cancelled", "running"]);
 }
 
+// Proves: P-recipes
 #[tokio::test]
 async fn with_a_key_an_object_that_git_creates_again_finds_its_run() {
     let world = bare().await;
@@ -246,6 +255,7 @@ async fn with_a_key_an_object_that_git_creates_again_finds_its_run() {
     assert_eq!(world.service.runs().await.len(), 1);
 }
 
+// Proves: P-recipes
 #[tokio::test]
 async fn a_promotion_is_a_new_object_and_the_old_one_goes_without_a_call() {
     let world = bare().await;
@@ -269,6 +279,7 @@ async fn a_promotion_is_a_new_object_and_the_old_one_goes_without_a_call() {
     assert!(world.service.run_calls().await > calls);
 }
 
+// Proves: P-no-drift, P-recipes
 #[tokio::test]
 async fn a_run_is_cancelled_by_git_and_by_hand_without_drift() {
     let world = World::new().await;
@@ -302,6 +313,7 @@ async fn a_run_is_cancelled_by_git_and_by_hand_without_drift() {
     world.phase("train", Phase::Cancelled).await;
 }
 
+// Proves: P-recipes
 #[tokio::test]
 async fn a_run_that_git_suspends_is_not_submitted_before_git_releases_it() {
     let world = World::new().await;
@@ -335,6 +347,7 @@ async fn workspaces(world: &World, rate: i32, versions: &[&str]) -> String {
 }
 
 /// As Argo CD renders it before and after the cluster has the kind, and as it is rendered without a cluster.
+// Proves: I-workspace
 #[tokio::test]
 async fn the_chart_s_workspace_outlives_every_sync() {
     let world = bare().await;

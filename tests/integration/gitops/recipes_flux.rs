@@ -14,6 +14,7 @@ fn example(name: &str) -> String {
 /// Longer than anything here takes; a failure ends the wait at once.
 const WAIT: [&str; 2] = ["--timeout", "80s"];
 
+// Proves: P-recipes
 #[tokio::test]
 async fn flux_waits_until_a_run_has_succeeded_and_no_longer_than_until_it_has_failed() {
     let world = World::new().await;
@@ -35,6 +36,7 @@ async fn flux_waits_until_a_run_has_succeeded_and_no_longer_than_until_it_has_fa
     assert!(!complaint.contains("timeout waiting"), "{complaint}");
 }
 
+// Proves: P-recipes
 #[tokio::test]
 async fn flux_waits_for_no_more_than_ready_when() {
     let world = World::new().await;
@@ -44,6 +46,7 @@ async fn flux_waits_for_no_more_than_ready_when() {
     assert_eq!(train.status.unwrap().phase, Some(Phase::Active));
 }
 
+// Proves: P-recipes
 #[tokio::test]
 async fn flux_refuses_a_changed_workload_and_with_force_makes_a_new_run() {
     let world = World::new().await;
@@ -83,6 +86,7 @@ async fn flux_refuses_a_changed_workload_and_with_force_makes_a_new_run() {
     assert_eq!(world.run("train").await.uid(), after.uid());
 }
 
+// Proves: P-recipes
 #[tokio::test]
 async fn flux_s_garbage_collection_cancels_a_run_unless_it_is_told_not_to() {
     let world = World::new().await;
@@ -106,6 +110,7 @@ async fn flux_s_garbage_collection_cancels_a_run_unless_it_is_told_not_to() {
     assert_eq!(world.service.get("stats").await["cancels"], 1);
 }
 
+// Proves: P-no-drift, P-recipes
 #[tokio::test]
 async fn a_cancellation_by_hand_is_no_drift_to_flux() {
     let world = World::new().await;

@@ -67,6 +67,7 @@ async fn read_by_all(world: &World, situations: &[Situation]) {
     assert!(differences.is_empty(), "{}", differences.join("\n"));
 }
 
+// Proves: P-argocd, P-flux
 #[tokio::test]
 async fn argo_cd_and_flux_read_every_row_of_the_conditions_of_runs() {
     let mut world = World::new().await;
@@ -175,6 +176,7 @@ async fn refused_and_retrying(world: &World) {
         .await;
 }
 
+// Proves: P-argocd, P-flux
 #[tokio::test]
 async fn argo_cd_and_flux_read_the_conditions_of_workspaces() {
     let mut world = World::new().await;
@@ -222,6 +224,7 @@ async fn argo_cd_and_flux_read_the_conditions_of_workspaces() {
     read_by_all(&world, WORKSPACES).await;
 }
 
+// Proves: P-argocd, P-flux
 #[tokio::test]
 async fn argo_cd_and_flux_read_the_conditions_of_cluster_workspaces() {
     let mut world = World::with(Setup {

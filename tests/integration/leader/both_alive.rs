@@ -40,6 +40,7 @@ async fn apply(world: &World, round: usize, half: usize) -> Vec<String> {
     names
 }
 
+// Proves: P-two-leaders
 #[tokio::test]
 async fn a_leader_that_was_stopped_until_another_led_ends_when_it_goes_on_and_each_run_is_one() {
     let mut world = elected(SHORT).await;
@@ -111,6 +112,7 @@ fn ended(operator: &Operator) -> Vec<String> {
     lines.map(str::to_owned).collect()
 }
 
+// Proves: P-two-leaders
 #[tokio::test]
 async fn two_without_an_election_that_are_stopped_in_turn_make_one_run_each() {
     let mut world = World::new().await;

@@ -15,6 +15,7 @@ async fn edit(world: &World, spec: Value) {
     edited.unwrap();
 }
 
+// Proves: P-leader-lost
 #[tokio::test]
 async fn a_leader_that_can_not_renew_ends_and_the_one_that_waits_leads_when_the_api_server_is_back()
 {
@@ -47,6 +48,7 @@ async fn a_leader_that_can_not_renew_ends_and_the_one_that_waits_leads_when_the_
     assert_eq!(world.service.runs().await.len(), 1);
 }
 
+// Proves: P-leader
 #[tokio::test]
 async fn a_deleted_lease_is_made_again_and_one_leads() {
     let world = elected(USUAL).await;
@@ -69,6 +71,7 @@ async fn a_deleted_lease_is_made_again_and_one_leads() {
 }
 
 /// A hundred scrapers get either the whole page or 503.
+// Proves: P-scrape
 #[tokio::test]
 async fn a_leader_that_a_hundred_scrape_keeps_its_lease_and_goes_on() {
     const SCRAPERS: usize = 100;
@@ -102,6 +105,7 @@ async fn a_leader_that_a_hundred_scrape_keeps_its_lease_and_goes_on() {
 }
 
 /// The thief's clock is far ahead: if it were believed, no operator would lead for two hundred years.
+// Proves: P-leader-lost
 #[tokio::test]
 async fn a_leader_whose_lease_names_another_ends_and_what_nobody_renews_is_taken_over() {
     let mut world = elected(SHORT).await;
@@ -123,6 +127,7 @@ async fn a_leader_whose_lease_names_another_ends_and_what_nobody_renews_is_taken
 }
 
 /// The record is that of a leader whose clock is half a century behind: it is alive all the same.
+// Proves: P-leader-clock
 #[tokio::test]
 async fn a_record_of_long_ago_takes_nothing_from_a_leader_that_renews() {
     let world = elected(USUAL).await;

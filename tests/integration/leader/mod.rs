@@ -90,6 +90,7 @@ async fn each_is_one_run(world: &World, names: &[String]) {
     assert_eq!(keys, uids);
 }
 
+// Proves: P-leader
 #[tokio::test]
 async fn one_leads_and_the_other_makes_no_call_and_no_write_and_is_ready() {
     let world = elected(USUAL).await;
@@ -145,6 +146,7 @@ async fn one_leads_and_the_other_makes_no_call_and_no_write_and_is_ready() {
 }
 
 /// No caches, no Lease: without `--leader-elect` nothing of it is asked for.
+// Proves: P-leader
 #[tokio::test]
 async fn without_an_election_there_is_no_lease_and_no_metric_of_it() {
     let world = World::new().await;

@@ -25,6 +25,7 @@ async fn measured(world: &World, since: Instant) -> (f64, Duration) {
     ((took.as_secs_f64() * 10.0).round() / 10.0, took)
 }
 
+// Proves: P-takeover
 #[tokio::test]
 async fn a_killed_leader_is_followed_within_its_lease_and_five_seconds_and_each_run_is_one() {
     let mut world = elected(USUAL).await;
@@ -62,6 +63,7 @@ async fn a_killed_leader_is_followed_within_its_lease_and_five_seconds_and_each_
     assert!(took <= AFTER_A_CRASH, "{took:?}");
 }
 
+// Proves: P-takeover
 #[tokio::test]
 async fn a_leader_that_ends_in_good_order_is_followed_within_three_seconds() {
     let mut world = elected(USUAL).await;
@@ -84,6 +86,7 @@ async fn a_leader_that_ends_in_good_order_is_followed_within_three_seconds() {
 }
 
 /// The lease is the leader's until its last call has ended and what it taught is written.
+// Proves: P-takeover
 #[tokio::test]
 async fn a_leader_gives_its_lease_back_after_its_last_call() {
     let mut world = elected(USUAL).await;

@@ -60,6 +60,7 @@ async fn served(world: &World) -> BTreeMap<(String, String), u64> {
     counts
 }
 
+// Proves: P-metrics
 #[tokio::test]
 async fn the_requests_of_a_whole_life_are_those_that_both_servers_have_counted() {
     let world = world_of_its_own().await;

@@ -38,6 +38,7 @@ const TRIED: [&str; 24] = [
     "https://kubernetes.default.svc/api/v1",
 ];
 
+// Proves: X-allow-list
 #[tokio::test]
 async fn a_workspace_reaches_no_address_but_those_that_the_operator_allows() {
     let world = World::new().await;
@@ -84,6 +85,7 @@ async fn a_workspace_reaches_no_address_but_those_that_the_operator_allows() {
     assert!(came.is_err(), "somebody connected: {came:?}");
 }
 
+// Proves: X-token, X-headers
 #[tokio::test]
 async fn a_token_that_would_be_more_than_one_header_is_named_and_never_sent() {
     let world = World::with(Setup {

@@ -202,6 +202,7 @@ async fn kill_and_refuse(world: &mut World) {
         .await;
 }
 
+// Proves: R7, X-canary
 #[tokio::test]
 async fn no_fault_brings_a_token_old_or_new_anywhere() {
     let mut world = world().await;
@@ -258,6 +259,7 @@ async fn store_deep(world: &World, token: &str) {
     assert!(stored.contains(&r#"{"f:a":"#.repeat(levels)), "{stored}");
 }
 
+// Proves: X-canary
 #[tokio::test]
 async fn a_secret_whose_managed_fields_are_deep_is_read_and_nothing_of_it_is_logged() {
     let world = World::with(Setup {
@@ -275,6 +277,7 @@ async fn a_secret_whose_managed_fields_are_deep_is_read_and_nothing_of_it_is_log
 
 /// The mark, which is no secret, is found in each place where an echo gets, so the search covers the right
 /// places.
+// Proves: X-canary
 #[tokio::test]
 async fn a_canary_that_is_no_token_is_found_in_every_place_that_an_echo_reaches() {
     let world = world().await;

@@ -47,6 +47,7 @@ fn flood(piece: &str, bytes: usize) -> Value {
     })
 }
 
+// Proves: X-memory
 #[tokio::test]
 async fn a_gibibyte_of_stream_takes_no_more_memory_than_a_little() {
     let world = World::new().await;
@@ -115,6 +116,7 @@ async fn a_gibibyte_of_stream_takes_no_more_memory_than_a_little() {
     }
 }
 
+// Proves: X-memory
 #[tokio::test]
 async fn texts_and_answers_without_measure_leave_a_small_status() {
     let world = World::new().await;

@@ -8,6 +8,7 @@ use super::{ledger, running, writes};
 use crate::cluster::ControlPlane;
 use crate::support::World;
 
+// Proves: F-stale
 #[tokio::test]
 async fn a_stale_operator_beside_a_fresh_one_doubles_undoes_and_cancels_nothing() {
     let world = World::new().await;

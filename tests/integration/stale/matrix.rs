@@ -102,6 +102,7 @@ async fn play(proxy: &Proxy, world: &mut World, scenario: &Scenario) -> (usize, 
     )
 }
 
+// Proves: F-stale
 #[tokio::test]
 async fn whichever_version_is_shown_as_the_present_nothing_is_doubled_undone_or_cancelled() {
     let (proxy, mut world) = stage().await;

@@ -25,6 +25,7 @@ async fn nothing_is_posted(world: &World, posts: usize) {
     .await;
 }
 
+// Proves: F-stale
 #[tokio::test]
 async fn shown_a_run_as_it_was_before_its_submission_it_submits_nothing_again() {
     let (proxy, mut world) = stage().await;
@@ -46,6 +47,7 @@ async fn shown_a_run_as_it_was_before_its_submission_it_submits_nothing_again() 
     ledger(&world, &[(&created, "cancelled")]).await;
 }
 
+// Proves: F-stale
 #[tokio::test]
 async fn shown_a_finished_run_as_it_ran_it_undoes_no_end() {
     let (proxy, mut world) = stage().await;
@@ -73,6 +75,7 @@ async fn shown_a_finished_run_as_it_ran_it_undoes_no_end() {
     ledger(&world, &[(&created, "succeeded"), (&other, "succeeded")]).await;
 }
 
+// Proves: F-stale
 #[rstest]
 #[case::as_it_ran(false)]
 #[case::as_it_was_about_to_be_let_go(true)]
@@ -115,6 +118,7 @@ async fn shown_the_object_before_its_recreation_it_touches_neither_the_new_one_n
 }
 
 /// The list steps back in time while the operator runs, to before a Run existed.
+// Proves: F-stale
 #[tokio::test]
 async fn a_list_from_the_past_that_lacks_a_live_run_cancels_nothing() {
     let (proxy, world) = stage().await;
@@ -137,6 +141,7 @@ async fn a_list_from_the_past_that_lacks_a_live_run_cancels_nothing() {
 }
 
 /// Orphaned and removed while no operator ran; the next one is first shown it as it ran.
+// Proves: F-stale
 #[tokio::test]
 async fn what_was_orphaned_unseen_is_not_cancelled_when_its_deletion_is_told() {
     let (proxy, mut world) = stage().await;
@@ -159,6 +164,7 @@ async fn what_was_orphaned_unseen_is_not_cancelled_when_its_deletion_is_told() {
 }
 
 /// The object has the intent of a process that has ended, and the view of the next one does not have it.
+// Proves: F-stale
 #[tokio::test]
 async fn shown_a_run_without_its_intent_it_posts_only_after_it_took_the_intent_over() {
     let (proxy, mut world) = stage().await;

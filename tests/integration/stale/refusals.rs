@@ -25,6 +25,7 @@ const VERBS: [(&str, &str); 11] = [
     ("create", "events"),
 ];
 
+// Proves: F-refusing
 #[rstest]
 #[case::too_many(429, None)]
 #[case::too_many_come_later(429, Some("1"))]
@@ -61,6 +62,7 @@ async fn what_is_refused_twice_is_done_at_the_third_try(
 }
 
 /// The status from before is of no use to a process that has no token.
+// Proves: F-stale
 #[rstest]
 #[case::after_a_restart(true)]
 #[case::after_a_401(false)]
@@ -96,6 +98,7 @@ async fn a_secret_that_can_not_be_read_is_told_of_where_no_call_can_be_made(#[ca
 
 /// Because of the uid a release never affects the next object of the name, whenever it is carried out. Where
 /// a PUT is refused, as with permissions from before it was introduced, the object is released all the same.
+// Proves: P-let-go-by-uid
 #[rstest]
 #[case::as_a_rule(None, 0)]
 #[case::with_older_rights(Some(403), 1)]
@@ -132,6 +135,7 @@ async fn goes_through(world: &World, name: &str) {
 }
 
 /// kube's watcher would request the same version forever.
+// Proves: F-refusing
 #[tokio::test]
 async fn a_watch_that_is_gone_as_a_status_begins_with_a_list() {
     let (proxy, world) = stage().await;
@@ -147,6 +151,7 @@ async fn a_watch_that_is_gone_as_a_status_begins_with_a_list() {
     assert_eq!(watches.len(), 3, "{watches:?}");
 }
 
+// Proves: F-refusing
 #[rstest]
 #[case::as_a_status(Fault::Answer(410, None))]
 #[case::in_the_stream(Fault::Gone)]
@@ -168,6 +173,7 @@ async fn while_every_watch_is_gone_the_lists_grow_rare_and_runs_go_through(#[cas
 }
 
 /// kube's watcher restarts at once a watch that has ended in good order.
+// Proves: F-refusing
 #[tokio::test]
 async fn watches_that_end_as_they_begin_are_no_loop_without_a_pause() {
     let (proxy, world) = stage().await;
@@ -186,6 +192,7 @@ async fn watches_that_end_as_they_begin_are_no_loop_without_a_pause() {
 }
 
 /// Events that come twice, and later than those of other kinds.
+// Proves: F-stale
 #[tokio::test]
 async fn events_that_come_twice_and_in_another_order_change_nothing() {
     let (proxy, world) = stage().await;

@@ -17,6 +17,7 @@ fn short() -> Setup {
 }
 
 /// As over a connection that a router between the two has forgotten.
+// Proves: F-refusing
 #[tokio::test]
 async fn watches_that_fall_silent_are_begun_anew_where_they_stood() {
     let (proxy, world) = stage_with(short()).await;
@@ -34,6 +35,7 @@ async fn watches_that_fall_silent_are_begun_anew_where_they_stood() {
 }
 
 /// One of each kind of request hangs; everything else continues meanwhile.
+// Proves: F-refusing
 #[tokio::test]
 async fn requests_that_hang_are_given_up_and_made_again() {
     let (proxy, world) = stage_with(short()).await;

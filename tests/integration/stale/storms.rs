@@ -8,6 +8,7 @@ use super::fault::Fault;
 use super::{ledger, stage};
 use crate::support::holds_for_a_while;
 
+// Proves: F-refusing
 #[rstest]
 #[case::of_the_status("runs/status", 1)]
 #[case::of_the_intent("runs", 0)]

@@ -30,6 +30,7 @@ impl Then {
     }
 }
 
+// Proves: F-stale
 #[rstest]
 #[case::told_late(Then::Events)]
 #[case::never_told(Then::List)]
@@ -51,6 +52,7 @@ async fn a_run_that_was_replaced_unseen_is_cancelled_and_the_new_one_submitted(#
     ledger(&world, &[(&first, "cancelled"), (&last, "cancelled")]).await;
 }
 
+// Proves: F-stale
 #[rstest]
 #[case::told_late(Then::Events)]
 #[case::never_told(Then::List)]
@@ -85,6 +87,7 @@ async fn a_deletion_a_cancel_and_an_object_taken_away_unseen_are_all_made_up_for
 }
 
 /// The event is lost, and the watch continues: only the operator's own write can show it.
+// Proves: F-stale
 #[tokio::test]
 async fn an_object_whose_deletion_is_never_told_is_missed_at_the_first_write() {
     let (proxy, world) = stage().await;
@@ -119,6 +122,7 @@ async fn an_object_whose_deletion_is_never_told_is_missed_at_the_first_write() {
 
 /// A change of the object is never delivered; the operator's next write is refused and it reads the object
 /// live.
+// Proves: F-stale
 #[tokio::test]
 async fn a_cancel_that_is_never_told_is_seen_at_the_second_conflict() {
     let (proxy, world) = stage().await;
@@ -141,6 +145,7 @@ async fn a_cancel_that_is_never_told_is_seen_at_the_second_conflict() {
     assert!(tries <= 8, "{tries} writes");
 }
 
+// Proves: F-stale
 #[rstest]
 #[case::told_late(Then::Events)]
 #[case::never_told(Then::List)]
@@ -179,6 +184,7 @@ async fn a_workspace_that_was_replaced_unseen_is_obeyed_when_it_is_seen(#[case] 
 }
 
 /// The first call that is refused has the Secret read past the watch.
+// Proves: F-stale
 #[tokio::test]
 async fn a_token_that_was_changed_unseen_is_found_at_the_first_refusal() {
     let (proxy, world) = stage().await;
@@ -201,6 +207,7 @@ async fn a_token_that_was_changed_unseen_is_found_at_the_first_refusal() {
 }
 
 /// A Workspace that the watch does not bring back costs the service a bounded number of checks.
+// Proves: F-refusing
 #[tokio::test]
 async fn a_workspace_that_can_not_be_written_is_checked_less_and_less_often() {
     let (proxy, world) = stage().await;
@@ -227,6 +234,7 @@ async fn a_workspace_that_can_not_be_written_is_checked_less_and_less_often() {
 }
 
 /// The labels of a namespace, and so its right to a `ClusterWorkspace`, change unseen.
+// Proves: F-stale
 #[tokio::test]
 async fn a_namespace_that_lost_its_right_unseen_keeps_its_run_and_gets_no_other() {
     let own = own_control_plane().await;

@@ -46,6 +46,7 @@ impl Size {
     }
 }
 
+// Proves: F-outage, B-steady
 #[tokio::test]
 async fn what_the_operator_holds_does_not_grow_with_the_runs_that_have_been() {
     let _turn = crate::TURN.lock().await;

@@ -59,6 +59,7 @@ fn with_verdict(document: &Value, verdict: &str) -> Vec<String> {
         .collect()
 }
 
+// Proves: P-contract-check
 #[tokio::test]
 async fn a_service_that_keeps_the_contract_passes_with_two_requests_and_no_token() {
     let service = Reference::start(&[]).await;
@@ -130,6 +131,7 @@ async fn in_the_controller_s_container_the_command_alone_tries_what_the_controll
 
 const JSON: &str = "application/json";
 
+// Proves: P-contract-check
 #[rstest]
 #[case::a_web_page("getVersion", json!({"type": "answer", "status": 200, "body": "<html>Sign in</html>", "contentType": "text/html"}), &["version.json"], &["text/html", "web page or a proxy"])]
 #[case::half_a_document("getVersion", json!({"type": "invalidJson"}), &["version.json"], &["can't be read as JSON"])]
@@ -237,6 +239,7 @@ async fn a_problem_without_its_fields_is_told_of(#[case] body: &str, #[case] mis
     );
 }
 
+// Proves: P-contract-check
 #[tokio::test]
 async fn nothing_of_a_token_and_nothing_secret_is_on_the_wire() {
     let (server, url) = bytes(
@@ -280,6 +283,7 @@ async fn what_a_service_says_can_t_move_the_cursor_or_flood_the_terminal() {
     assert!(done.out.lines().all(|line| line.len() < 400), "{done:?}");
 }
 
+// Proves: P-contract-check
 #[rstest]
 #[case::relative(&["--base-url", "/api/v1"], &["failed to use --base-url", "failed to parse"])]
 #[case::a_user(&["--base-url", "https://me:hunter2@runs.example.com/api/v1"], &["user name or password"])]

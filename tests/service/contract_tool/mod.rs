@@ -89,6 +89,7 @@ fn changed(name: &str, from: &str, to: &str) -> String {
     file(name, &text.replacen(from, to, 1))
 }
 
+// Proves: P-contract-diff
 #[test]
 fn show_prints_the_built_in_file_with_its_comments_and_it_can_be_used() {
     let shown = contract(&["show"]);

@@ -5,6 +5,7 @@ use crate::controller::apiserver::{answer, loopback};
 
 use super::*;
 
+// Proves: F-refusing
 #[test]
 fn a_list_that_is_gone_again_and_again_is_repeated_less_and_less_often() {
     let mut trouble = Trouble::new();
@@ -57,6 +58,7 @@ async fn met(
     (pauses, events)
 }
 
+// Proves: F-refusing
 #[tokio::test]
 async fn a_list_whose_first_page_is_good_and_whose_second_fails_is_repeated_less_and_less_often() {
     let page = r#"{"metadata":{"resourceVersion":"5","continue":"more"},"items":[{"metadata":{"name":"a"},"spec":{"workload":{}}}]}"#;
@@ -84,6 +86,7 @@ fn chunk(text: &str) -> String {
 const CHUNKED: &str = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\nconnection: close\r\n\r\n";
 const EMPTY: &str = r#"{"metadata":{"resourceVersion":"5"},"items":[]}"#;
 
+// Proves: F-refusing
 #[tokio::test]
 async fn a_watch_that_is_cut_goes_on_from_its_last_event_and_is_no_failure() {
     let whole = chunk(&line("a", 6));
@@ -115,6 +118,7 @@ async fn a_watch_that_is_cut_goes_on_from_its_last_event_and_is_no_failure() {
     }
 }
 
+// Proves: F-refusing
 #[tokio::test]
 async fn a_bookmark_ends_a_row_of_failures() {
     let ended = r#"{"type":"ERROR","object":{"kind":"Status","status":"Failure","message":"no","code":500}}"#;
@@ -151,6 +155,7 @@ fn event(text: &str, version: &mut String) -> Result<Option<Event<Guarded<Run>>>
     read(&line, version)
 }
 
+// Proves: F-undecodable
 #[test]
 fn a_line_that_nobody_can_decode_is_one_bad_item_and_the_watch_goes_on() {
     let mut version = "1".to_owned();

@@ -12,6 +12,7 @@ fn start_all(window: &mut Concurrency, now: Instant) -> Vec<CallToken> {
     (0..window.room(now)).map(|_| window.start()).collect()
 }
 
+// Proves: P-calls-bound
 #[test]
 fn the_window_is_full_at_its_width_and_a_call_that_ends_makes_room_for_one() {
     let now = Instant::now();
@@ -22,6 +23,7 @@ fn the_window_is_full_at_its_width_and_a_call_that_ends_makes_room_for_one() {
     assert_eq!(window.room(now), 1);
 }
 
+// Proves: P-calls-bound
 #[test]
 fn after_an_outage_it_starts_with_one_call_and_grows_by_one_an_answer() {
     let now = Instant::now();
@@ -51,6 +53,7 @@ fn what_gets_no_answer_does_not_widen_it() {
     assert_eq!(window.room(now), 1);
 }
 
+// Proves: P-pause
 #[test]
 fn a_429_pauses_all_calls_for_as_long_as_it_asks_and_then_one_goes_first() {
     let now = Instant::now();
@@ -79,6 +82,7 @@ fn a_first_call_without_an_answer_is_followed_by_one_more_alone() {
     assert_eq!(window.room(now + MINUTE), 1);
 }
 
+// Proves: P-pause
 #[test]
 fn all_the_429s_of_one_burst_halve_the_window_once() {
     let now = Instant::now();
@@ -138,6 +142,7 @@ fn a_429_that_names_no_time_pauses_longer_each_time_within_bounds() {
     assert_eq!(window.long_pause(now), None);
 }
 
+// Proves: P-pause
 #[test]
 fn three_calls_in_a_row_without_an_answer_pause_all_for_a_moment_and_then_one_goes_first() {
     let mut now = Instant::now();

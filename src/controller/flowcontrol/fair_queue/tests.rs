@@ -44,6 +44,7 @@ fn one_after_another<T: Copy>(
     }
 }
 
+// Proves: P-calls-bound
 #[test]
 fn waiters_of_a_namespace_go_in_the_order_in_which_they_came() {
     let now = Instant::now();
@@ -72,6 +73,7 @@ fn a_waiter_that_gave_up_is_passed_over_and_counts_no_more() {
     assert_eq!((queue.waiting(), queue.abandoned), (0, 0));
 }
 
+// Proves: P-calls-bound
 #[test]
 fn nothing_is_kept_of_waiters_that_come_and_give_up_again_and_again() {
     let now = Instant::now();
@@ -104,6 +106,7 @@ fn none_goes_in_a_pause_and_one_at_its_end() {
     assert_eq!(names(&queue.due(end)), ["b"]);
 }
 
+// Proves: P-calls-bound
 #[test]
 fn one_that_comes_just_when_a_pause_ends_goes_behind_those_that_waited() {
     let now = Instant::now();
@@ -116,6 +119,7 @@ fn one_that_comes_just_when_a_pause_ends_goes_behind_those_that_waited() {
     assert_eq!(names(&queue.due(over)), ["waits"]);
 }
 
+// Proves: P-rate-limit
 #[test]
 fn the_rate_limit_holds_and_a_check_does_not_reset_it() {
     let now = Instant::now();
@@ -153,6 +157,7 @@ fn what_is_given_back_unused_costs_the_rate_limit_nothing() {
     assert!(queue.start_at_once(now).is_none(), "no more than the burst");
 }
 
+// Proves: P-calls-bound
 #[test]
 fn of_a_thousand_waiters_no_more_go_at_once_than_the_limit_allows() {
     let now = Instant::now();
@@ -171,6 +176,7 @@ fn of_a_thousand_waiters_no_more_go_at_once_than_the_limit_allows() {
     assert_eq!((served, most, queue.waiting()), (1000, 32, 0));
 }
 
+// Proves: P-calls-bound
 #[test]
 fn one_run_of_a_namespace_goes_second_behind_a_thousand_of_another() {
     let now = Instant::now();
@@ -183,6 +189,7 @@ fn one_run_of_a_namespace_goes_second_behind_a_thousand_of_another() {
     assert_eq!(one_after_another(&mut queue, call, now), expected);
 }
 
+// Proves: P-calls-bound
 #[test]
 fn namespaces_take_turns_and_one_that_gave_up_costs_its_namespace_none() {
     let now = Instant::now();

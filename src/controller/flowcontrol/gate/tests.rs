@@ -37,6 +37,7 @@ async fn parked(gate: &Arc<Gate>, count: usize) -> Vec<tokio::task::JoinHandle<P
     tasks
 }
 
+// Proves: P-calls-bound
 #[test]
 fn the_room_of_a_call_is_given_back_however_it_ends() {
     let gate = gate();
@@ -88,6 +89,7 @@ async fn a_long_pause_is_heard_by_those_that_wait_and_a_short_one_is_not() {
     }
 }
 
+// Proves: P-calls-bound
 #[tokio::test]
 async fn one_that_gave_up_keeps_its_turn_from_no_other_and_counts_no_more() {
     let gate = gate();
@@ -102,6 +104,7 @@ async fn one_that_gave_up_keeps_its_turn_from_no_other_and_counts_no_more() {
     assert!(tokio::time::timeout(PATIENCE, next).await.is_ok());
 }
 
+// Proves: P-calls-bound
 #[tokio::test]
 async fn a_permit_that_is_given_back_unused_is_none_to_the_rate_limit() {
     let gate = gate();
@@ -118,6 +121,7 @@ async fn a_permit_that_is_given_back_unused_is_none_to_the_rate_limit() {
     assert!(gate.permit_at_once().is_none());
 }
 
+// Proves: P-pause
 #[tokio::test]
 async fn the_end_of_a_pause_is_noticed_by_itself() {
     let gate = gate();

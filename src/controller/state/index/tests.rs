@@ -102,6 +102,7 @@ fn count(words: &[&str], counts: &[usize], word: &str) -> usize {
     counts[words.iter().position(|w| *w == word).unwrap()]
 }
 
+// Proves: P-metrics
 #[test]
 fn a_run_waits_for_a_person_as_long_as_it_is_stalled_and_not_finished() {
     let with = |phase: &str, conditions: Value| json!({"status": {"phase": phase, "conditions": conditions}});
@@ -126,6 +127,7 @@ fn a_run_waits_for_a_person_as_long_as_it_is_stalled_and_not_finished() {
     assert_eq!(count(PHASES, &counts.phases, "Failed"), 1);
 }
 
+// Proves: P-metrics
 #[test]
 fn an_answer_or_an_end_ends_the_doubt_and_the_oldest_intent_counts() {
     let refusal = json!({"reason": "CreateRefused", "notCreated": true, "epoch": 1});
@@ -149,6 +151,7 @@ fn an_answer_or_an_end_ends_the_doubt_and_the_oldest_intent_counts() {
     assert_eq!(oldest.as_deref(), Some("2025-01-01T00:00:00Z"));
 }
 
+// Proves: P-scrape
 #[test]
 fn counts_follow_every_change_and_are_zero_when_all_are_gone() {
     let index = filled((0..100).map(|n| record(&n.to_string(), phase("Active"))));
@@ -165,6 +168,7 @@ fn counts_follow_every_change_and_are_zero_when_all_are_gone() {
     assert!(index.waiting().is_empty());
 }
 
+// Proves: P-run-index, F-undecodable
 #[test]
 fn a_run_that_can_t_be_decoded_is_pending_and_may_need_any_workspace() {
     let broken = json!({"metadata": {"finalizers": [names::FINALIZER]}, "spec": {"workload": 1}});
@@ -194,6 +198,7 @@ fn a_run_that_can_t_be_decoded_is_pending_and_may_need_any_workspace() {
     assert_eq!(count(STALLED, &index.counts().stalled, "RunInvalid"), 0);
 }
 
+// Proves: P-run-index
 #[test]
 fn the_runs_of_a_workspace_are_those_that_have_not_ended_or_are_being_deleted() {
     let shared = json!({"spec": {"workspaceRef": {"kind": "ClusterWorkspace", "name": "shared"}}});
@@ -211,6 +216,7 @@ fn the_runs_of_a_workspace_are_those_that_have_not_ended_or_are_being_deleted() 
     assert_eq!(index.waiting().len(), 3);
 }
 
+// Proves: P-run-index
 #[test]
 fn of_those_that_need_a_workspace_the_first_few_are_named_in_order() {
     let submitted = |n: usize| record(&format!("run-{n:03}"), json!({"status": {"runId": "r"}}));
@@ -222,6 +228,7 @@ fn of_those_that_need_a_workspace_the_first_few_are_named_in_order() {
     );
 }
 
+// Proves: P-run-index
 #[test]
 fn a_run_that_needs_its_workspace_no_more_is_told_once() {
     let submitted = json!({"status": {"runId": "r", "phase": "Active"}});
@@ -237,6 +244,7 @@ fn a_run_that_needs_its_workspace_no_more_is_told_once() {
     assert_eq!(index.delete("team", "a"), None);
 }
 
+// Proves: P-key-index
 #[test]
 fn a_key_goes_to_an_intent_then_to_what_was_submitted_then_to_the_elder() {
     let young = run("young", keyed(2026));
@@ -264,6 +272,7 @@ fn a_key_goes_to_an_intent_then_to_what_was_submitted_then_to_the_elder() {
     assert_eq!(named(&run("young", keyed(2026))).as_deref(), Some("old"));
 }
 
+// Proves: P-key-index
 #[test]
 fn an_end_or_a_deletion_frees_the_key_and_tells_whose_it_was() {
     let holder = || record("a", merged(keyed(2026), intent("a", 2026)));
@@ -285,6 +294,7 @@ fn an_end_or_a_deletion_frees_the_key_and_tells_whose_it_was() {
     assert_eq!(rival(&index, &waits).0, None);
 }
 
+// Proves: P-key-index
 #[test]
 fn a_run_that_can_t_be_decoded_any_more_keeps_the_key_that_it_held() {
     let holder = || merged(keyed(2026), intent("a", 2026));
@@ -320,6 +330,7 @@ fn a_run_that_can_t_be_decoded_any_more_keeps_the_key_that_it_held() {
     assert!(!held(&index));
 }
 
+// Proves: P-key-index
 #[test]
 fn runs_that_share_a_key_go_one_after_the_other_and_each_end_wakes_one() {
     const ALL: usize = 1000;
@@ -359,6 +370,7 @@ fn again(record: &Record, name: &str, key: Option<String>) -> Record {
     record
 }
 
+// Proves: P-key-index
 #[test]
 fn a_key_of_100000_runs_is_looked_up_in_two_looks() {
     let holds = record("own", merged(keyed(2026), intent("own", 2026)));
@@ -389,6 +401,7 @@ fn a_key_of_100000_runs_is_looked_up_in_two_looks() {
     );
 }
 
+// Proves: P-key-index
 #[test]
 fn a_list_replaces_its_scope_and_no_other() {
     let elsewhere = json!({"metadata": {"namespace": "other"}});
@@ -417,6 +430,7 @@ fn a_list_replaces_its_scope_and_no_other() {
     assert_eq!(there, [false, true, true, false]);
 }
 
+// Proves: P-run-index
 #[test]
 fn an_object_made_again_under_its_name_is_another_one() {
     let index = filled([record("a", keyed(2025))]);
@@ -446,6 +460,7 @@ fn workspace(namespace: &str, name: &str, ready: &Value) -> DeserializeGuard<Wor
     decode(&serde_json::value::to_raw_value(&workspace).unwrap()).unwrap()
 }
 
+// Proves: P-scrape, F-undecodable
 #[test]
 fn workspaces_are_counted_by_what_their_ready_condition_says() {
     let mut refused = condition("Ready", "Unauthorized");

@@ -26,6 +26,7 @@ fn due_at(checks: &mut Probe, now: Timestamp) -> Option<Timestamp> {
     }
 }
 
+// Proves: P-version-again
 #[test]
 fn a_reconnect_draws_the_next_check_nearer_once_for_all_streams() {
     let start = Timestamp::UNIX_EPOCH;
@@ -40,6 +41,7 @@ fn a_reconnect_draws_the_next_check_nearer_once_for_all_streams() {
     assert_eq!(due_at(&mut checks, after), None, "the check is due");
 }
 
+// Proves: P-version-again
 #[test]
 fn a_reconnect_long_after_the_last_check_leads_to_one_at_once() {
     let start = Timestamp::UNIX_EPOCH;
@@ -50,6 +52,7 @@ fn a_reconnect_long_after_the_last_check_leads_to_one_at_once() {
     assert!(!checks.reconnected(late), "it is asked for already");
 }
 
+// Proves: P-version-again
 #[test]
 fn a_reconnect_puts_no_check_off_and_asks_for_none_before_the_first() {
     let start = Timestamp::UNIX_EPOCH;
@@ -62,6 +65,7 @@ fn a_reconnect_puts_no_check_off_and_asks_for_none_before_the_first() {
     assert_eq!(due_at(&mut checks, past_the_next), None);
 }
 
+// Proves: P-rotation
 #[test]
 fn another_object_another_generation_or_another_secret_is_checked_at_once() {
     let start = Timestamp::UNIX_EPOCH;
@@ -76,6 +80,7 @@ fn another_object_another_generation_or_another_secret_is_checked_at_once() {
     assert!(!due(&mut checks, "u", 1), "one change, one check");
 }
 
+// Proves: P-one-probe
 #[test]
 fn a_suspicion_leads_to_one_check_a_second() {
     let start = Timestamp::UNIX_EPOCH;
@@ -111,6 +116,7 @@ fn a_client_is_kept_for_one_base_url_and_one_ca() {
     assert!(!kept(url, Some(b"another")) && !kept(url, None));
 }
 
+// Proves: P-last-token
 #[test]
 fn the_last_good_token_is_of_one_workspace_at_one_base_url() {
     let verified = |uid: &str, base_url: &str| Verified {

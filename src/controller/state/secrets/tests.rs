@@ -49,6 +49,7 @@ fn settled(table: &SecretTable, cluster_wide: bool) -> BTreeSet<String> {
         .collect()
 }
 
+// Proves: P-rotation
 #[test]
 fn a_change_is_news_to_each_workspace_that_has_not_read_it() {
     let table = table(&["a"]);
@@ -69,6 +70,7 @@ fn a_change_is_news_to_each_workspace_that_has_not_read_it() {
     assert_eq!(table.outdated(&secret("b", "token"), &version("2")), []);
 }
 
+// Proves: P-secret-forgotten
 #[tokio::test]
 async fn what_no_workspace_names_is_neither_watched_nor_kept() {
     let table = table(&["a"]);
@@ -89,6 +91,7 @@ async fn what_no_workspace_names_is_neither_watched_nor_kept() {
     assert!(kept.named.is_empty() && kept.users.is_empty());
 }
 
+// Proves: P-many-workspaces
 #[tokio::test]
 async fn the_watches_are_bounded_and_the_names_that_most_secrets_have_go_first() {
     let table = SecretTable::default();
@@ -113,6 +116,7 @@ async fn the_watches_are_bounded_and_the_names_that_most_secrets_have_go_first()
     assert!(after.contains("All token") && after.len() == WATCHES);
 }
 
+// Proves: P-many-workspaces
 #[test]
 fn what_no_watch_covers_is_read_again_in_turn() {
     let table = table(&["a", "b", "c"]);
@@ -125,6 +129,7 @@ fn what_no_watch_covers_is_read_again_in_turn() {
     assert_eq!(names(Some(&secret("b", "token")), 9), ["c", "a", "b"]);
 }
 
+// Proves: P-rotation
 #[tokio::test]
 async fn where_the_watch_of_all_is_forbidden_each_namespace_has_its_own() {
     let table = table(&["a", "b"]);
@@ -153,6 +158,7 @@ async fn where_the_watch_of_all_is_forbidden_each_namespace_has_its_own() {
     assert_eq!(reread(&table), [].into());
 }
 
+// Proves: P-many-workspaces
 #[tokio::test]
 async fn a_watch_that_is_forbidden_takes_the_room_of_none_that_is_not() {
     let namespaces: Vec<String> = (0..WATCHES).map(|n| format!("ns-{n:02}")).collect();

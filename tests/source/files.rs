@@ -1,6 +1,6 @@
 //! The repository's files.
 
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use std::process::Command;
 use std::sync::LazyLock;
 
@@ -71,4 +71,18 @@ pub(crate) fn below(folder: &str, extension: &'static str) -> Vec<String> {
 /// A file's text.
 pub(crate) fn text(name: &str) -> String {
     std::fs::read_to_string(root().join(name)).unwrap_or_else(|e| panic!("{name}: {e}"))
+}
+
+/// `docs/../README.md` without the detour.
+pub(crate) fn tidy(path: &Path) -> PathBuf {
+    let mut tidy = PathBuf::new();
+    for component in path.components() {
+        match component {
+            Component::ParentDir => {
+                tidy.pop();
+            }
+            other => tidy.push(other),
+        }
+    }
+    tidy
 }
