@@ -18,7 +18,7 @@ async fn running(world: &World, name: &str, cancel: &str) -> String {
 
 // Proves: D-never-created
 #[tokio::test]
-async fn what_was_never_submitted_goes_at_once_without_a_call() {
+async fn an_unsubmitted_run_is_deleted_at_once_without_a_call() {
     let world = World::new().await;
     world
         .create_run("waiting", json!({"workspaceRef": {"name": "missing"}}))
@@ -47,7 +47,7 @@ async fn what_was_never_submitted_goes_at_once_without_a_call() {
 /// As the chart's `finalizerPolicy` makes them, so that no deletion overtakes the finalizer.
 // Proves: I-finalizer-policy
 #[tokio::test]
-async fn a_run_that_had_its_finalizer_from_the_beginning_ends_and_goes_as_any_other() {
+async fn a_run_created_with_its_finalizer_ends_and_is_deleted() {
     let world = World::new().await;
     let history = world.history().await;
     let workload = |simulate: Value| json!({"workload": {"image": "a", "simulate": simulate}});
@@ -83,7 +83,7 @@ async fn a_run_that_had_its_finalizer_from_the_beginning_ends_and_goes_as_any_ot
 
 // Proves: E-cancelRun, P-none-left, D-cancel
 #[tokio::test]
-async fn a_running_run_is_cancelled_and_seen_to_end_before_the_object_goes() {
+async fn a_deleted_run_is_seen_cancelled_before_its_object_is_removed() {
     let world = World::new().await;
     let history = world.history().await;
     world
@@ -163,7 +163,7 @@ async fn a_cancel_whose_answer_is_lost_is_retried() {
 
 // Proves: D-cancel
 #[tokio::test]
-async fn a_run_that_succeeds_while_it_is_cancelled_lets_the_object_go() {
+async fn a_run_that_succeeds_during_its_cancel_is_released() {
     let world = World::new().await;
     running(&world, "train", "finish").await;
     world.delete_run("train").await;
@@ -173,7 +173,7 @@ async fn a_run_that_succeeds_while_it_is_cancelled_lets_the_object_go() {
 
 // Proves: D-never-created
 #[tokio::test]
-async fn refused_for_good_goes_at_once_without_a_further_call() {
+async fn a_refused_run_is_deleted_at_once_without_a_further_call() {
     let world = World::new().await;
     world
         .service
@@ -196,7 +196,7 @@ async fn refused_for_good_goes_at_once_without_a_further_call() {
 
 // Proves: D-not-found
 #[tokio::test]
-async fn a_run_that_cancel_and_get_both_deny_lets_the_object_go() {
+async fn a_run_not_found_by_cancel_and_get_is_released() {
     let world = World::new().await;
     let run_id = running(&world, "train", "confirm").await;
     world.service.delete(&format!("runs/{run_id}")).await;
@@ -211,7 +211,7 @@ async fn a_run_that_cancel_and_get_both_deny_lets_the_object_go() {
 }
 
 #[tokio::test]
-async fn a_run_that_was_denied_before_the_deletion_lets_the_object_go_as_well() {
+async fn a_run_not_found_before_its_deletion_is_still_released() {
     let world = World::new().await;
     let run_id = running(&world, "train", "confirm").await;
     let other = running(&world, "other", "confirm").await;
@@ -234,7 +234,7 @@ async fn a_run_that_was_denied_before_the_deletion_lets_the_object_go_as_well() 
 
 // Proves: P-orphan-policy
 #[tokio::test]
-async fn with_orphan_the_object_goes_and_the_run_goes_on() {
+async fn with_orphan_the_object_is_deleted_and_the_run_continues() {
     let world = World::new().await;
     let run_id = running(&world, "train", "confirm").await;
     let key = world.run("train").await.uid().unwrap();

@@ -16,7 +16,7 @@ const POINTERS: &str = "identityPointers: [/id, /workspaceId]";
 
 // Proves: P-place
 #[tokio::test]
-async fn after_a_lost_create_another_base_url_at_the_restart_gets_no_call() {
+async fn a_lost_create_is_not_repeated_at_another_base_url() {
     let mut world = World::new().await;
     let scratch = Scratch::new("identity").unwrap();
     let elsewhere = Service::start(&scratch, &[]).await;
@@ -70,7 +70,7 @@ async fn recreate_workspace(world: &World, spec: Value) {
 
 // Proves: P-place
 #[tokio::test]
-async fn a_workspace_made_anew_alike_goes_on_and_one_with_another_base_url_is_not_called() {
+async fn a_recreated_workspace_is_used_only_with_the_same_base_url() {
     let mut world = World::new().await;
     let scratch = Scratch::new("identity").unwrap();
     let elsewhere = Service::start(&scratch, &[]).await;
@@ -119,7 +119,7 @@ async fn a_workspace_made_anew_alike_goes_on_and_one_with_another_base_url_is_no
 
 // Proves: P-pinned
 #[tokio::test]
-async fn without_an_identity_in_the_contract_file_a_run_is_pinned_to_its_base_url_alone() {
+async fn without_an_identity_pointer_runs_are_pinned_to_the_base_url() {
     let nameless = [(POINTERS, "identityPointers: []")];
     let path = contract_file("identity-unknown", &nameless);
     let mut world = World::with(Setup {
@@ -161,7 +161,7 @@ async fn without_an_identity_in_the_contract_file_a_run_is_pinned_to_its_base_ur
 
 // Proves: P-workspace-finalizer
 #[tokio::test]
-async fn a_workspace_goes_without_runs_pinned_elsewhere_and_its_next_takes_them_up() {
+async fn a_deleted_workspace_does_not_wait_for_runs_pinned_elsewhere() {
     let mut world = World::new().await;
     let scratch = Scratch::new("identity").unwrap();
     let elsewhere = Service::start(&scratch, &[]).await;
