@@ -4,7 +4,7 @@ use rstest::rstest;
 use serde_json::{Value, json};
 
 use crate::helm::{ci, documents, manifests, of_kind, pod};
-use crate::space::{Space, kubectl};
+use crate::namespace::{Space, kubectl};
 
 const DRY_RUN: &[&str] = &[
     "apply",

@@ -8,7 +8,7 @@ use serde_json::json;
 
 use crate::cluster::{ControlPlane, Options, Output, Process, Scratch};
 use crate::helm::{documents, manifests, of_kind};
-use crate::space::{Space, kubectl};
+use crate::namespace::{Space, kubectl};
 
 const START_TIMEOUT: Duration = Duration::from_secs(30);
 

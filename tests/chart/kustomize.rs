@@ -6,7 +6,7 @@ use rstest::rstest;
 use serde_json::Value;
 
 use crate::helm::{self, documents, of_kind, pod, root, texts, the};
-use crate::space::Space;
+use crate::namespace::Space;
 
 async fn built(overlay: &str) -> (Space, Vec<Value>) {
     let space = Space::new().await;
@@ -53,7 +53,7 @@ async fn the_api_server_takes_every_overlay_without_a_warning(#[case] overlay: &
         "-",
     ];
     let control_plane = space.control_plane;
-    let taken = crate::space::kubectl(control_plane, &apply, &list.to_string()).unwrap();
+    let taken = crate::namespace::kubectl(control_plane, &apply, &list.to_string()).unwrap();
     assert_eq!(taken.lines().count(), objects.len(), "{taken}");
 }
 

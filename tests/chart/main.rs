@@ -15,14 +15,14 @@
 mod cluster;
 
 mod admission;
+mod admission_policies;
 mod doctor;
 mod helm;
 mod kustomize;
+mod namespace;
 mod pod;
-mod policy;
-mod refusals;
+mod rbac;
 mod release;
 mod rendered;
-mod rights;
 mod sources;
-mod space;
+mod values_schema;

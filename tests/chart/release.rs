@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::cluster::{ControlPlane, Options, Scratch};
 use crate::helm::{self, Release, chart};
-use crate::space::kubectl;
+use crate::namespace::kubectl;
 
 const NAMESPACE: &str = "run-operator";
 const TIMEOUT: Duration = Duration::from_mins(1);

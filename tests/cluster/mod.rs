@@ -26,7 +26,7 @@ mod error;
 #[path = "../tools/go_tool.rs"]
 mod go_tool;
 mod node;
-mod place;
+mod node_support;
 mod process;
 mod scratch;
 
@@ -36,6 +36,6 @@ pub(crate) use control_plane::{ControlPlane, Options};
 pub(crate) use error::Error;
 pub(crate) use go_tool::go_tool;
 pub(crate) use node::{NODE, PAUSE_IMAGE};
-pub(crate) use place::Place;
+pub(crate) use node_support::Place;
 pub(crate) use process::{Output, Process, run};
 pub(crate) use scratch::Scratch;

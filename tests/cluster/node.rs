@@ -13,7 +13,7 @@ use super::boot::{Layout, free_port};
 use super::cgroup::Cgroup;
 use super::control_plane::{ControlPlane, START_TIMEOUT, still_starting};
 use super::error::Error;
-use super::place::{isolated, obstacle, on_path};
+use super::node_support::{isolated, obstacle, on_path};
 use super::process::{Output, POLL, Process, run};
 
 /// The node's name: it resolves to loopback, where the API server finds the kubelet for `kubectl logs`.

@@ -7,9 +7,9 @@
     reason = "a test fails by panicking"
 )]
 
+mod cleanup;
 #[path = "mod.rs"]
 mod cluster;
-mod endings;
 mod pods;
 
 use std::path::Path;

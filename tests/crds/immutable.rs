@@ -3,7 +3,7 @@
 use rstest::rstest;
 use serde_json::{Value, json};
 
-use crate::space::{Space, assert_immutable};
+use crate::namespace::{Space, assert_immutable};
 
 /// A spec of `kind` that is complete without optional fields.
 fn minimal(kind: &str) -> Value {

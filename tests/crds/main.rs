@@ -12,12 +12,12 @@
 #[path = "../cluster/mod.rs"]
 mod cluster;
 
-mod drift;
+mod generated;
 mod immutable;
-mod space;
+mod kubectl;
+mod namespace;
 mod status;
 mod tenancy;
 mod updates;
 mod values;
-mod views;
 mod workload;

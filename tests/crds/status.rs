@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 
 use run_operator::api::crd;
 
-use crate::space::{Space, assert_immutable, assert_refused};
+use crate::namespace::{Space, assert_immutable, assert_refused};
 
 const STATUS_LIMIT: usize = 32 * 1024;
 

@@ -3,7 +3,7 @@
 use rstest::rstest;
 use serde_json::{Value, json};
 
-use crate::space::{Space, assert_refused};
+use crate::namespace::{Space, assert_refused};
 
 /// Every reference of every kind, with a namespace, which is not allowed.
 fn references() -> [(&'static str, Value, &'static str); 5] {

@@ -3,7 +3,7 @@
 use rstest::rstest;
 use serde_json::{Value, json};
 
-use crate::space::{Space, assert_refused};
+use crate::namespace::{Space, assert_refused};
 
 fn run(field: &str, value: Value) -> Value {
     let mut spec = json!({"workload": {"image": "x"}});

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use run_operator::api::crd;
 
 use crate::cluster::{ControlPlane, Options};
-use crate::space::{Answer, Space, assert_immutable};
+use crate::namespace::{Answer, Space, assert_immutable};
 
 /// Asserts the policy's refusal, or the CRD's: which of them comes first is the server's affair.
 #[track_caller]

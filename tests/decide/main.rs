@@ -7,43 +7,42 @@
     reason = "a test, its helpers too, may stop at what it did not expect"
 )]
 
-mod bodies;
-mod checks;
-mod classes;
-mod clocks;
+#[cfg(feature = "proofs")]
+mod ablations;
+mod authorization;
+mod boundaries;
+mod classify;
 mod conditions;
 mod conflicts;
 mod contract;
 mod contract_diff;
+mod deadline_and_ttl;
 mod deletion;
-mod doubt;
-mod edges;
+mod event_buffer;
 mod events;
-mod feed;
 #[cfg(feature = "proofs")]
 #[path = "../figures/mod.rs"]
 mod figures;
-mod held;
+mod gitops;
 mod histories;
+mod in_doubt;
+mod intent_repair;
 mod intents;
 mod last_events;
-mod lives;
-mod mended;
+mod lifecycle;
+mod liveness;
+mod messages;
 mod mirror;
-mod places;
+mod pinning;
 mod properties;
-mod reads;
+mod read_retries;
 mod recheck;
-mod refused;
-#[cfg(feature = "proofs")]
-mod rules;
-mod sentences;
+mod refusal;
+mod request;
 mod support;
 mod tenancy;
-mod times;
-mod tracked;
-mod troubled;
-mod trust;
-mod voices;
-mod workspaces;
+mod throttling;
+mod wall_clock;
+mod workspace_check;
+mod workspace_probe;
 mod world;

@@ -11,7 +11,7 @@ use crate::support::{
 };
 use crate::tools;
 
-mod counted;
+mod request_counts;
 
 const SECOND: &str = "canary-of-the-second-month-77c1";
 

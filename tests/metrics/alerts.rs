@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::{names, text, tools};
 
 const RULES: &str = "charts/run-operator/files/rules.yaml";
-const TRIED: &str = "tests/rules/alerts.yaml";
+const TRIED: &str = "tests/metrics/alerts.yaml";
 const PAGE: &str = "docs/alerts.md";
 
 /// One alert.

@@ -8,8 +8,8 @@ use run_operator::decide::invariants::{Rule, without};
 use serde_json::json;
 
 use crate::figures::Figures;
+use crate::guards::{Fence, Fences};
 use crate::model::{self, Found};
-use crate::rules::{Fence, Fences};
 use crate::scenarios::{QUIET, Scenario, Turn, User};
 use crate::service::Answer;
 use crate::state::Budget;

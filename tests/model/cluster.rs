@@ -1,18 +1,18 @@
 //! The API server: guarded writes, and the creation and removal of objects.
 
-mod people;
+mod users;
 
 use std::sync::Arc;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use run_operator::api::{Intent, Phase, Run, intent::IntentRecord, run::DeletionPolicy};
 
+use crate::guards::{Fence, Fences};
 use crate::object::{FINALIZER, INTENT, Object, RETRY, at};
 use crate::process::doubts_the_end;
 use crate::properties::{self, Broken};
-use crate::rules::{Fence, Fences};
 use crate::state::{Ghost, Op, State, View, Write};
-pub(crate) use people::act;
+pub(crate) use users::act;
 
 /// Reason for which the API server did nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

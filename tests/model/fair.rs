@@ -1,7 +1,7 @@
 //! The way to rest: the faults have ended, one process is left, and everything that is due is done in turn.
 
 mod begin;
-mod rest;
+mod quiescence;
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -15,7 +15,7 @@ use crate::properties::Broken;
 use crate::service;
 use crate::state::{Fair, RunState, State, Wake};
 use begin::begin;
-use rest::at_rest;
+use quiescence::at_rest;
 
 /// Steps in which an object comes to rest, is deleted and is removed.
 const BOUND: usize = 300;

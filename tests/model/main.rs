@@ -19,11 +19,11 @@ mod cluster;
 mod fair;
 #[path = "../figures/mod.rs"]
 mod figures;
+mod guards;
 mod model;
 mod object;
 mod process;
 mod properties;
-mod rules;
 mod scenarios;
 mod service;
 mod state;
@@ -31,8 +31,8 @@ mod state;
 use std::sync::{Mutex, PoisonError};
 
 use figures::Figures;
+use guards::Fences;
 use properties::Broken;
-use rules::Fences;
 
 /// Rules are taken away from the whole process: one test at a time.
 static ALONE: Mutex<()> = Mutex::new(());

@@ -7,9 +7,9 @@ use stateright::{Checker, HasDiscoveries, Property};
 
 use crate::actions::{self, Action};
 use crate::fair::{self, Ways};
+use crate::guards::Fences;
 use crate::process;
 use crate::properties::Broken;
-use crate::rules::Fences;
 use crate::scenarios::Scenario;
 use crate::state::State;
 

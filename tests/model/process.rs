@@ -2,7 +2,7 @@
 //! own last write; its memory is lost with it; it makes one call at a time.
 
 mod calls;
-mod sight;
+mod watch;
 mod workspace;
 mod writes;
 
@@ -24,7 +24,7 @@ use crate::properties;
 pub(crate) use crate::state::Proc;
 use crate::state::{Entry, State, View, Wake, Write};
 pub(crate) use calls::{answered, given_up};
-pub(crate) use sight::{event, watch};
+pub(crate) use watch::{event, watch};
 pub(crate) use workspace::{leave, may_leave, verify};
 pub(crate) use writes::step;
 

@@ -1,6 +1,6 @@
 //! Properties of every state, judged by what is true and not by what the operator believes.
 
-mod rest;
+mod quiescence;
 mod sending;
 mod status;
 
@@ -10,7 +10,7 @@ use run_operator::decide::response::answer::{Failure, FailureKind, RunView};
 use crate::object::{MOVED, Object};
 use crate::service;
 use crate::state::{Call, Packet, RunState, State};
-pub(crate) use rest::{held, retried, told};
+pub(crate) use quiescence::{held, retried, told};
 pub(crate) use sending::{Sending, spot};
 pub(crate) use status::status_written;
 

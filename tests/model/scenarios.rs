@@ -1,7 +1,7 @@
 //! The possible actions and their number: each scenario bounds its own part of the world.
 
 mod faults;
-mod people;
+mod users;
 
 use crate::service::Answer;
 use crate::state::{Budget, State, World};
@@ -133,8 +133,8 @@ pub(crate) fn all(full: bool) -> Vec<Scenario> {
         faults::of_the_network(more),
         faults::of_answers(more),
         faults::of_runs(more),
-        people::of_people(more),
-        people::of_meddling(more),
+        users::of_people(more),
+        users::of_meddling(more),
     ];
     all.concat()
 }

@@ -26,7 +26,7 @@ use cluster::go_tool;
 mod points;
 mod soak;
 mod storms;
-mod wire;
+mod tcp_proxy;
 
 /// True for the full proofs, and not only the part that fits into a minute.
 fn full() -> bool {

@@ -1,6 +1,7 @@
 //! Kubernetes Events: the changes of a status that are reported, and the maximum rate.
 
-mod texts;
+mod correlator;
+mod messages;
 mod workspaces;
 
 use std::collections::BTreeSet;

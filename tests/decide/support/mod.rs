@@ -1,7 +1,7 @@
 //! One observation, built in a line.
 
 mod answers;
-mod decided;
+mod decision;
 
 use std::{sync::LazyLock, time::Duration};
 
@@ -24,7 +24,7 @@ use run_operator::{
 };
 
 pub(crate) use self::answers::{bare, hopeless, lost, no_file, problem, unreadable, view};
-pub(crate) use self::decided::{condition, intent_of, name};
+pub(crate) use self::decision::{condition, intent_of, name};
 
 pub(crate) const UID: &str = "6f1f0c0e-0000-4000-8000-000000000001";
 /// The base URL of [`place`].
@@ -41,7 +41,7 @@ pub(crate) static CONTRACT: LazyLock<Contract> = LazyLock::new(|| {
 /// Before anything is decided: a rule may have to be taken away.
 fn begin() {
     #[cfg(feature = "proofs")]
-    crate::rules::begin();
+    crate::ablations::begin();
 }
 
 /// Second `seconds` of the test's clock.

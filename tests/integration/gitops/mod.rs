@@ -2,11 +2,11 @@
 //! (`tools/argocd`, `tools/flux`) on the real control plane. The tools' servers themselves are not run.
 
 mod actions;
+mod condition_cases;
+mod conditions;
 mod drift;
 mod examples;
 mod recipes_argo;
 mod recipes_flux;
-mod record;
-mod rows;
-mod situations;
+mod testdata;
 mod tools;

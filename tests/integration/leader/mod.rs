@@ -1,8 +1,8 @@
 //! Several operators and a Lease, as real processes on a real API server: one acts, another takes over, and
 //! whatever of them is alive at the same time, each Run has one run.
 
-mod both_alive;
 mod lease;
+mod split_brain;
 mod takeover;
 
 use std::collections::BTreeSet;

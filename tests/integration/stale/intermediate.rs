@@ -5,8 +5,8 @@ use kube::ResourceExt;
 use rstest::rstest;
 use run_operator::api::{Phase, Run};
 
-use super::asked::Asked;
 use super::fault::Fault;
+use super::request::Asked;
 use super::{cancels, eventually_writes, ledger, stage, writes};
 use crate::support::{eventually, held};
 

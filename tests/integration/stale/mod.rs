@@ -1,18 +1,18 @@
 //! The operator's view of the cluster may be old, have holes, or be absent. A proxy between it and the real
 //! API server causes that; each test ends with the service's ledger and the object.
 
-mod asked;
+mod apiserver_errors;
 mod fault;
 mod intermediate;
 mod leader;
 mod matrix;
-mod past;
 mod proxy;
-mod refusals;
-mod silence;
-mod storms;
+mod request;
+mod stale_state;
+mod timeouts;
 mod unobserved;
 mod view;
+mod write_conflicts;
 
 use std::collections::BTreeMap;
 

@@ -16,8 +16,8 @@ use kube::config::Kubeconfig;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-use super::asked::Asked;
 use super::fault::{Fault, broken, half, refusal};
+use super::request::Asked;
 use super::view::{GONE, View, Watch};
 use crate::cluster::{ControlPlane, Scratch};
 use crate::support::eventually;

@@ -109,7 +109,7 @@ async fn a_deletion_without_an_event_is_noticed_at_the_first_write() {
         .await;
     world.token(TOKEN).await;
     world.workspace_ready("default", "True", "Verified").await;
-    let of_this = |asked: &super::asked::Asked| {
+    let of_this = |asked: &super::request::Asked| {
         asked.verb == "patch" && asked.name.as_deref() == Some("train")
     };
     assert!(proxy.asked(of_this).len() <= tries, "written again");

@@ -6,21 +6,21 @@
     reason = "each suite that includes this module uses its own part of it"
 )]
 
+mod admission_policy;
+mod assertions;
+mod exposition;
 mod history;
-mod looks;
 mod operator;
-mod policy;
-mod rights;
-mod series;
+mod permissions;
 mod service;
 mod wait;
 mod world;
 
+pub(crate) use assertions::{condition_of, conditions_told, contract_file, says};
+pub(crate) use exposition::{Series, series};
 pub(crate) use history::{History, row};
-pub(crate) use looks::{condition_of, conditions_told, contract_file, says};
 pub(crate) use operator::{Operator, Recipe};
-pub(crate) use rights::{Audit, DEPLOYED, ELECTED, SECRET};
-pub(crate) use series::{Series, series};
+pub(crate) use permissions::{Audit, DEPLOYED, ELECTED, SECRET};
 pub(crate) use service::{Service, TOKEN};
 pub(crate) use wait::{eventually, eventually_after, holds_for_a_while};
 pub(crate) use world::{Rights, Setup, World, held, intent_of, own_control_plane, phase_of};

@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 
-use super::series::series;
+use super::exposition::series;
 use super::wait::eventually;
 use crate::cluster::{Output, Process};
 

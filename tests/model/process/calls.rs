@@ -5,11 +5,11 @@ use run_operator::decide::{
     response::answer::{Failure, FailureKind, RunView},
 };
 
-use super::{knows_better, look, names_an_end, sight::part};
+use super::{knows_better, look, names_an_end, watch::part};
 use crate::cluster;
+use crate::guards::{Fence, Fences};
 use crate::object::{MOVED, Object, mark, place};
 use crate::properties::{self, Broken, Sending};
-use crate::rules::{Fence, Fences};
 use crate::state::{Call, Cancelled, Entry, Packet, RunState, State, View, Wake};
 
 /// Sends a call.

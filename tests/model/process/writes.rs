@@ -11,10 +11,10 @@ use run_operator::{
     decide::{Effect, tracked_run::WriteFailure},
 };
 
-use super::{Fate, ask, calls::send, look, news, object_is_vanishing, sight::forget};
+use super::{Fate, ask, calls::send, look, news, object_is_vanishing, watch::forget};
 use crate::cluster::{self, Refused};
+use crate::guards::{Fence, Fences};
 use crate::object::{Object, learning};
-use crate::rules::{Fence, Fences};
 use crate::state::{Op, State, Wake, Write};
 
 /// After the API server refused a write.

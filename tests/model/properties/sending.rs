@@ -5,7 +5,7 @@ use run_operator::api::{
 };
 use run_operator::decide::request::body::sha256;
 
-use super::{Broken, may_come, rest::finally};
+use super::{Broken, may_come, quiescence::finally};
 use crate::object::{OTHER_URL, Object, mark};
 use crate::state::{Home, State};
 

@@ -6,9 +6,9 @@
 
 mod differences;
 mod effects;
-mod keeper;
 mod outcome;
 mod scenario;
+mod supervisor;
 mod table;
 mod trial;
 

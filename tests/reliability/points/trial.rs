@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 
 use run_operator::api::{Run, RunStatus};
 
-use super::keeper::{Keeper, Recipe};
 use super::scenario::Scenario;
+use super::supervisor::{Keeper, Recipe};
 use crate::cluster::Scratch;
 use crate::support::{Setup, World};
 

@@ -1,13 +1,13 @@
 //! A soak: Runs created and deleted in waves under one operator, with a long outage of the service and one of
 //! the API server among them. What it holds must not grow with what has been.
 
+mod environment;
 mod outage;
-mod pond;
 mod sample;
 
 use std::time::Duration;
 
-use self::pond::{Pond, There};
+use self::environment::{Pond, There};
 use self::sample::{COLUMNS, Counted, Sample};
 use crate::cluster::{ControlPlane, Options};
 use crate::figures::Figures;

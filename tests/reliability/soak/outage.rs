@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::pond::{Pond, There};
+use super::environment::{Pond, There};
 use super::sample::Counted;
 use crate::support::eventually;
 

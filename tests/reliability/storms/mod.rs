@@ -4,15 +4,15 @@
 //! The seed is printed; `RUN_OPERATOR_SEED` sets it. It determines the actions, their targets and their
 //! times, but not how the programs interleave.
 
-mod forces;
-mod lives;
-mod overtaken;
-mod people;
-mod stage;
-mod story;
+mod environment;
+mod fault_injection;
+mod fault_schedule;
+mod finalizer_race;
+mod timeline;
+mod users;
 mod verdict;
 mod verdict_tests;
-mod weather;
+mod workload;
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -22,10 +22,10 @@ use fastrand::Rng;
 use futures::future::join_all;
 use serde_json::json;
 
-use self::lives::{Life, lives};
-use self::stage::Stage;
+use self::environment::Stage;
+use self::fault_schedule::Weather;
 use self::verdict::{Finding, Scene, doubled, leaks};
-use self::weather::Weather;
+use self::workload::{Life, lives};
 use crate::cluster::ControlPlane;
 use crate::figures::Figures;
 use crate::support::{History, Operator, eventually, holds_for_a_while};
@@ -130,7 +130,7 @@ async fn storm(own: &'static ControlPlane, seed: u64, size: &Size, total: &mut T
     let born = stage.born.lock().unwrap().clone();
     let left = scene.left_by_the_api_server(&born);
     for about in &left {
-        eprintln!("{}", story::story(&stage, &lives, &history, about).await);
+        eprintln!("{}", timeline::story(&stage, &lives, &history, about).await);
     }
     total.add(&stage, &lives, &scene, left.len()).await;
 }
@@ -204,7 +204,7 @@ async fn report(
 ) -> ! {
     let mut text = String::new();
     for finding in findings.iter().take(STORIES) {
-        text += &story::story(stage, lives, history, finding).await;
+        text += &timeline::story(stage, lives, history, finding).await;
     }
     let all: Vec<&str> = findings.iter().map(|f| f.what.as_str()).collect();
     panic!(

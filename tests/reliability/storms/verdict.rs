@@ -7,8 +7,8 @@ use kube::api::ListParams;
 use run_operator::api::{Phase, Run};
 use serde_json::Value;
 
-use super::lives::{End, Kind, Life, Runs};
-use super::stage::{Born, Stage};
+use super::environment::{Born, Stage};
+use super::workload::{End, Kind, Life, Runs};
 use crate::support::{held, phase_of};
 
 /// A violation.

@@ -7,11 +7,11 @@ use rstest::rstest;
 use run_operator::api::{Run, names};
 use serde_json::{Value, json};
 
-use super::lives::{Kind, Life, lives};
-use super::overtaken::Removals;
-use super::stage::Born;
+use super::environment::Born;
+use super::fault_schedule::Weather;
+use super::finalizer_race::Removals;
 use super::verdict::{Scene, doubled, findings};
-use super::weather::Weather;
+use super::workload::{Kind, Life, lives};
 
 /// One life of this kind, its one object, and what is there of it.
 fn found(kind: Kind, object: Option<Value>, runs: &[Value]) -> Vec<String> {

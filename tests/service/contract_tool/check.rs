@@ -3,7 +3,7 @@
 use rstest::rstest;
 use serde_json::{Value, json};
 
-use super::reference::Reference;
+use super::reference_service::Reference;
 use super::{Done, changed, contract_with, file};
 use crate::support::*;
 use crate::tls;

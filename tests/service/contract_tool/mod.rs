@@ -2,7 +2,7 @@
 
 mod check;
 mod diff;
-mod reference;
+mod reference_service;
 
 use std::io::Write;
 use std::process::{Command, Stdio};

@@ -3,7 +3,7 @@
 use rstest::rstest;
 
 use crate::helm::{documents, manifests};
-use crate::space::Space;
+use crate::namespace::Space;
 
 const BOUND: &[&str] = &[
     "ServiceAccount",

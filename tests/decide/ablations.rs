@@ -10,7 +10,7 @@ use crate::figures::Figures;
 const WITHOUT: &str = "RUN_OPERATOR_WITHOUT";
 
 /// Random histories notice much: what is counted here is noticed by a test of its own.
-const RANDOM: [&str; 3] = ["properties::", "troubled::", "trust::"];
+const RANDOM: [&str; 3] = ["properties::", "liveness::", "authorization::"];
 
 /// Takes away the rule that the environment names, if it names one. Whatever is decided in these tests begins here.
 pub(crate) fn begin() {
@@ -29,7 +29,7 @@ fn rule(name: &str) -> Rule {
 /// The tests that fail without a rule; with `None` none is taken away.
 fn failures(rule: Option<Rule>) -> Vec<String> {
     let mut suite = Command::new(std::env::current_exe().expect("this program"));
-    for module in RANDOM.iter().chain(&["rules::"]) {
+    for module in RANDOM.iter().chain(&["ablations::"]) {
         suite.args(["--skip", module]);
     }
     // That they fail is all that counts.

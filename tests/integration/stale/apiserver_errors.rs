@@ -5,8 +5,8 @@ use rstest::rstest;
 use run_operator::api::{ConditionType, Phase, Run};
 use serde_json::json;
 
-use super::asked::Asked;
 use super::fault::Fault;
+use super::request::Asked;
 use super::{eventually_lists, ledger, lists, running, stage};
 use crate::support::{World, eventually, holds_for_a_while};
 

@@ -40,7 +40,7 @@ async fn silent_watches_are_restarted_at_their_last_version() {
 async fn requests_that_hang_are_given_up_and_made_again() {
     let (proxy, world) = stage_with(short()).await;
     let of = |verb, resource, name: &'static str| {
-        move |asked: &super::asked::Asked| {
+        move |asked: &super::request::Asked| {
             asked.is(verb, resource) && asked.name.as_deref() == Some(name)
         }
     };

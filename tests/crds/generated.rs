@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use run_operator::api::crd;
 
-use crate::space::Space;
+use crate::namespace::Space;
 
 // Proves: P-generated
 #[test]

@@ -10,7 +10,7 @@ use std::path::Path;
 use run_operator::api::names;
 use serde_json::{Value, json};
 
-use super::stage::Stage;
+use super::environment::Stage;
 use crate::support::eventually;
 
 const POLICY: &str =

@@ -8,8 +8,8 @@ use run_operator::api::{Run, names};
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep_until};
 
-use super::lives::{Act, Life};
-use super::stage::{Born, Stage};
+use super::environment::{Born, Stage};
+use super::workload::{Act, Life};
 use crate::support::eventually_after;
 
 /// Time that a storm adds to every wait.

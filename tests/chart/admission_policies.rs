@@ -7,7 +7,7 @@ use run_operator::api::names;
 use serde_json::{Value, json};
 
 use crate::helm::{documents, manifests};
-use crate::space::Space;
+use crate::namespace::Space;
 
 /// A policy counts from when the API server's own watch has seen it: a second or two as a rule.
 const IN_FORCE_TIMEOUT: Duration = Duration::from_mins(2);

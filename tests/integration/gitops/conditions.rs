@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 
 use run_operator::api::{ClusterWorkspace, ConditionType as Type, Phase};
 
-use super::record::{compare_or_record, message};
-use super::situations::{CLUSTER_WORKSPACES, RUNS, Situation, WORKSPACES};
+use super::condition_cases::{CLUSTER_WORKSPACES, RUNS, Situation, WORKSPACES};
+use super::testdata::{compare_or_record, message};
 use super::tools::{argocd_cm, asked, file, ready};
 use crate::support::{Setup, World, own_control_plane};
 

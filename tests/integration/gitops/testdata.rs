@@ -6,10 +6,10 @@ use std::path::PathBuf;
 
 use serde_json::{Value, json};
 
-use super::situations::{Situation, Told};
+use super::condition_cases::{Situation, Told};
 use super::tools::file;
 
-const HEADER: &str = "# Recorded by RUN_OPERATOR_RECORD=1 cargo test --test integration gitops::rows. Do not edit.\n";
+const HEADER: &str = "# Recorded by RUN_OPERATOR_RECORD=1 cargo test --test integration gitops::conditions. Do not edit.\n";
 const NOW: &str = "2026-01-01T00:00:00Z";
 const UUID: &str = "00000000-0000-4000-8000-000000000000";
 

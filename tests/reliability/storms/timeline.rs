@@ -4,9 +4,9 @@ use std::fmt::Write as _;
 
 use serde_json::Value;
 
-use super::lives::Life;
-use super::stage::Stage;
+use super::environment::Stage;
 use super::verdict::Finding;
+use super::workload::Life;
 use crate::support::History;
 
 /// Lines of each source; the last ones are shown.

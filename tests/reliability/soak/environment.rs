@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::sample::{Counted, Sample};
 use crate::cluster::ControlPlane;
 use crate::support::{Operator, World, eventually, eventually_after};
-use crate::wire::{Wire, wired};
+use crate::tcp_proxy::{Wire, wired};
 
 /// Patience for each Run that is waited for, on a machine that compiles at the same time.
 const EACH: Duration = Duration::from_secs(1);

@@ -5,7 +5,7 @@ use std::process::Command;
 use rstest::rstest;
 use serde_json::{Value, json};
 
-use crate::space::Space;
+use crate::namespace::Space;
 
 const JSON: &str = "application/json";
 const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io";

@@ -6,8 +6,8 @@ use std::time::Duration;
 use serde_json::Value;
 use tokio::time::{sleep, timeout};
 
-use super::stage::{Stage, one};
-use super::weather::{Blow, Outage, Quake, Rotation, Struck};
+use super::environment::{Stage, one};
+use super::fault_schedule::{Blow, Outage, Quake, Rotation, Struck};
 use crate::support::Operator;
 
 fn millis(length: u64) -> Duration {

@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use super::overtaken::Removals;
+use super::finalizer_race::Removals;
 use crate::cluster::ControlPlane;
 use crate::support::{Operator, Recipe, TOKEN, World, eventually_after};
-use crate::wire::{Wire, wired};
+use crate::tcp_proxy::{Wire, wired};
 
 /// The counts of a storm's actions.
 #[derive(Debug, Default)]

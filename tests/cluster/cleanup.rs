@@ -204,7 +204,7 @@ fn owner_command(role: &str) -> Command {
     command
         .args([
             "--exact",
-            "endings::owner_of_a_control_plane",
+            "cleanup::owner_of_a_control_plane",
             "--ignored",
             "--nocapture",
         ])
