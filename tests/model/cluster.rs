@@ -92,7 +92,8 @@ fn intent_written(s: &mut State, old: &Object, sender: u8, text: &str) {
         ghost.owners |= 1 << sender;
         ghost.pinned = Some(properties::spot(&intent.workspace));
     }
-    let same_epoch = matches!(old.intent(), IntentRecord::Own(i) if i.epoch == intent.epoch);
+    let same_epoch =
+        matches!(old.run.intent_record(), IntentRecord::Own(i) if i.epoch == intent.epoch);
     if !same_epoch {
         // What was answered before ends nothing of this epoch.
         let ghost = s.ghost(old.uid);
@@ -100,10 +101,10 @@ fn intent_written(s: &mut State, old: &Object, sender: u8, text: &str) {
     }
     let annotations = old.run.metadata.annotations.as_ref();
     let asked = annotations.is_some_and(|a| a.contains_key(RETRY));
-    if matches!(old.intent(), IntentRecord::Foreign) && !asked {
+    if matches!(old.run.intent_record(), IntentRecord::Foreign) && !asked {
         s.breaks(Broken::Unasked);
     }
-    let first = matches!(old.intent(), IntentRecord::Absent) && old.run_id().is_none();
+    let first = matches!(old.run.intent_record(), IntentRecord::Absent) && old.run_id().is_none();
     let held = s
         .procs
         .iter()

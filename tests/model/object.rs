@@ -7,8 +7,7 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use run_operator::{
     api::{
-        Contract, Run, RunSpec, RunStatus, intent::IntentRecord, status::ResolvedWorkspace,
-        workspace_ref::WorkspaceKind,
+        Contract, Run, RunSpec, RunStatus, status::ResolvedWorkspace, workspace_ref::WorkspaceKind,
     },
     decide::{
         Learned, Learning, Memory,
@@ -89,12 +88,6 @@ impl Object {
             ..RunStatus::default()
         });
         run
-    }
-
-    pub(crate) fn intent(&self) -> IntentRecord {
-        let annotations = self.run.metadata.annotations.as_ref();
-        let text = annotations.and_then(|a| a.get(INTENT));
-        IntentRecord::read(text.map(String::as_str), &uid(self.uid))
     }
 
     /// What decides which of two is the elder.

@@ -87,7 +87,7 @@ impl Proc {
             live.filter(|o| o.uid != object.uid)
         };
         let claimed = self.claim == Some(object.uid);
-        let before = |other: &Object| match other.intent() {
+        let before = |other: &Object| match other.run.intent_record() {
             IntentRecord::Own(_) | IntentRecord::Unreadable => true,
             IntentRecord::Absent => {
                 other.run_id().is_some() || !claimed && other.born() < object.born()
@@ -208,7 +208,7 @@ pub(crate) fn doubts_the_end(s: &State, write: &Write) -> bool {
 }
 
 fn names_an_end(object: &Object) -> bool {
-    matches!(object.intent(), IntentRecord::Own(intent) if intent.end.is_some())
+    matches!(object.run.intent_record(), IntentRecord::Own(intent) if intent.end.is_some())
 }
 
 pub(crate) fn look_all(s: &mut State, slot: usize) {

@@ -4,14 +4,10 @@ use std::sync::Arc;
 
 use kube::ResourceExt;
 
-use crate::api::{
-    Intent, Run, WorkspaceKey,
-    intent::{End, IntentRecord},
-    names,
-};
+use crate::api::{Intent, Run, WorkspaceKey, intent::End};
 use crate::controller::{
     apiserver::patch::{self, WriteError},
-    state::{runs::RunEntry, workspaces::WorkspaceState},
+    state::workspaces::WorkspaceState,
 };
 use crate::decide::{Effect, tracked_run::WriteFailure, workspace::in_use::needs_workspace};
 
@@ -97,7 +93,12 @@ async fn write_intent(
 /// Removes the finalizer; the intent keeps the Run's end.
 async fn release(pass: &Pass<'_>, end: Option<&End>) -> Result<Acted, WriteError> {
     let Pass { entry, run, .. } = pass;
-    let kept = end.and_then(|end| with_end(run, entry, end));
+    let kept = end
+        .zip(run.intent_record().own())
+        .map(|(end, intent)| Intent {
+            end: Some(end.clone()),
+            ..intent
+        });
     let answer = patch::release(&pass.api, run, kept.as_ref()).await;
     let last = |written: &Run| {
         written.finalizers().is_empty() && run.metadata.deletion_timestamp.is_some()
@@ -113,20 +114,4 @@ async fn release(pass: &Pass<'_>, end: Option<&End>) -> Result<Acted, WriteError
         Ok(true) => Acted::Released,
         _ => Acted::Object(entry.wrote(written)),
     })
-}
-
-/// The intent with the Run's end, if the object has an intent.
-fn with_end(run: &Run, entry: &RunEntry, end: &End) -> Option<Intent> {
-    let annotation = run
-        .metadata
-        .annotations
-        .as_ref()
-        .and_then(|a| a.get(names::INTENT_ANNOTATION));
-    match IntentRecord::read(annotation.map(String::as_str), &entry.uid) {
-        IntentRecord::Own(intent) => Some(Intent {
-            end: Some(end.clone()),
-            ..*intent
-        }),
-        IntentRecord::Absent | IntentRecord::Foreign | IntentRecord::Unreadable => None,
-    }
 }

@@ -33,13 +33,10 @@ pub(crate) struct Observation<'a> {
 impl<'a> Observation<'a> {
     pub(crate) fn gather(o: &'a Observed<'a>) -> Self {
         let uid = o.run.metadata.uid.as_deref().unwrap_or_default();
-        let annotations = o.run.metadata.annotations.as_ref();
-        let annotation = annotations.and_then(|a| a.get(names::INTENT_ANNOTATION));
-        let record = IntentRecord::read(annotation.map(String::as_str), uid);
         Self {
             o,
             uid,
-            record,
+            record: o.run.intent_record(),
             no_status: RunStatus::default(),
         }
     }

@@ -31,7 +31,7 @@ fn has_business(run: &Run) -> bool {
     }
     let status = run.status.as_ref();
     let submitted = status.is_some_and(|s| s.run_id.is_some());
-    match intent_of(run) {
+    match run.intent_record() {
         IntentRecord::Own(intent) => {
             let refused = status
                 .and_then(|s| s.refusal.as_ref())
@@ -48,22 +48,16 @@ fn has_business(run: &Run) -> bool {
     }
 }
 
-fn intent_of(run: &Run) -> IntentRecord {
-    let uid = run.metadata.uid.as_deref().unwrap_or_default();
-    let annotations = run.metadata.annotations.as_ref();
-    let annotation = annotations.and_then(|a| a.get(names::INTENT_ANNOTATION));
-    IntentRecord::read(annotation.map(String::as_str), uid)
-}
-
 /// Whether a Run is pinned to another base URL than this one (`None`: there is none), by the record that decides (see
 /// [`place`](crate::decide::run::pinning)).
 pub fn pinned_elsewhere(run: &Run, base_url: Option<&str>) -> bool {
     let status = run.status.as_ref().filter(|s| s.run_id.is_some());
     let elsewhere = |pinned: &ResolvedWorkspace| !same_base_url(pinned, base_url);
-    match status.and_then(|s| s.workspace.as_ref()) {
-        Some(pinned) => elsewhere(pinned),
-        None => matches!(intent_of(run), IntentRecord::Own(intent) if elsewhere(&intent.workspace)),
+    if let Some(pinned) = status.and_then(|s| s.workspace.as_ref()) {
+        return elsewhere(pinned);
     }
+    let intent = run.intent_record().own();
+    intent.is_some_and(|intent| elsewhere(&intent.workspace))
 }
 
 /// Whether a Run pinned to `pinned` may be served at this base URL: only at its own (`Rule::SameBaseUrl`).

@@ -118,7 +118,7 @@ impl Doing {
             s.ghost(self.uid).orphaned |= orphan;
             return;
         }
-        let kept = match (end, object.intent()) {
+        let kept = match (end, object.run.intent_record()) {
             (Some(end), IntentRecord::Own(intent)) => {
                 let intent = Intent {
                     end: Some(end),
