@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use crate::api::{RunSpec, RunStatus, intent::IntentRecord, names, run::DeletionPolicy};
+use crate::api::{RunSpec, RunStatus, finalizer, intent::IntentRecord, run::DeletionPolicy};
 use crate::decide::{
     Observed,
     gitops::{Tracker, tracked_by},
@@ -92,8 +92,7 @@ impl<'a> Observation<'a> {
     }
 
     pub(crate) fn has_finalizer(&self) -> bool {
-        let finalizers = self.o.run.metadata.finalizers.as_ref();
-        finalizers.is_some_and(|f| f.iter().any(|f| f == names::FINALIZER))
+        finalizer::present(&self.o.run.metadata)
     }
 
     pub(crate) fn key(&self) -> String {

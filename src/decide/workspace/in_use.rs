@@ -1,7 +1,8 @@
 //! The Runs that a Workspace must outlive.
 
 use crate::api::{
-    ConditionType, Reason, Run, conditions, intent::IntentRecord, names, status::ResolvedWorkspace,
+    ConditionType, Reason, Run, conditions, finalizer, intent::IntentRecord,
+    status::ResolvedWorkspace,
 };
 use crate::decide::{
     invariants::{Rule, holds},
@@ -38,7 +39,7 @@ fn has_business(run: &Run) -> bool {
                 .is_some_and(|r| r.not_created && refusal_is_for_this_epoch(r, &intent));
             // The operator removes the finalizer when it writes an end; an end beside a finalizer was written by
             // somebody else.
-            let over = intent.end.is_some() && !has_finalizer(run);
+            let over = intent.end.is_some() && !finalizer::present(&run.metadata);
             !over && (submitted || !refused)
         }
         IntentRecord::Absent => submitted,
@@ -65,14 +66,9 @@ pub(crate) fn same_base_url(pinned: &ResolvedWorkspace, base_url: Option<&str>) 
     base_url == Some(pinned.base_url.as_str()) || !holds(Rule::SameBaseUrl)
 }
 
-fn has_finalizer(run: &Run) -> bool {
-    let finalizers = run.metadata.finalizers.as_deref().unwrap_or_default();
-    finalizers.iter().any(|f| f == names::FINALIZER)
-}
-
 fn denied(run: &Run) -> bool {
     let conditions = run.status.as_ref().map(|s| s.conditions.as_slice());
-    has_finalizer(run)
+    finalizer::present(&run.metadata)
         && conditions::find(conditions.unwrap_or_default(), ConditionType::Finished)
             .is_some_and(|finished| finished.reason == Reason::RunNotFound.as_str())
 }
