@@ -7,7 +7,7 @@ use std::sync::Arc;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use run_operator::api::{Intent, Phase, Run, intent::IntentRecord, run::DeletionPolicy};
 
-use crate::object::{FINALIZER, INTENT, Object, RETRY, at};
+use crate::object::{Object, RETRY, at};
 use crate::process::doubts_the_end;
 use crate::properties::{self, Broken};
 use crate::rules::{Fence, Fences};
@@ -52,31 +52,20 @@ pub(crate) fn execute(
             }
             run.status = Some((**status).clone());
         }
-        Op::Intent(text, finalizer) => {
-            if *finalizer && old.deleting() && !old.held() {
+        Op::Intent(change) => {
+            if change.finalizers.is_some() && old.deleting() && !old.held() {
                 return Err(Refused::Invalid);
             }
+            let text = change.intent.as_deref().unwrap_or_default();
             intent_written(s, &old, write.sender, text);
-            run.metadata
-                .annotations
-                .get_or_insert_default()
-                .insert(INTENT.into(), text.clone());
-            if *finalizer {
-                run.metadata.finalizers = Some(vec![FINALIZER.into()]);
-            }
+            change.apply(&mut run.metadata);
         }
-        Op::Release(text) => {
+        Op::Release(change) => {
             if old.held() {
                 properties::released(s, &old);
             }
-            if let Some(text) = text {
-                s.ghost(old.uid).kept = true;
-                run.metadata
-                    .annotations
-                    .get_or_insert_default()
-                    .insert(INTENT.into(), text.clone());
-            }
-            run.metadata.finalizers = None;
+            s.ghost(old.uid).kept |= change.intent.is_some();
+            change.apply(&mut run.metadata);
         }
         Op::Delete => return Ok(delete(s, write.name)),
     }

@@ -1,5 +1,7 @@
 //! Every state that faults, people and two processes can lead to, each decided by the very `decide` that
-//! ships (docs/reliability.md).
+//! ships and carried out with the very `TrackedRun` and `MetadataChange` (docs/reliability.md).
+//! For interleavings: stale views, writes and calls that are lost, late or doubled, two processes, the Workspace. A single
+//! life is cheaper in `World` of `tests/decide`; tasks, watches and the wire are seen by `tests/reliability` only.
 //!
 //! The world keeps to the assumptions of docs/limits.md and to no more: what may go wrong in it stands in
 //! `scenarios`, what must never happen in `properties`. It is enumerated by stateright; that an object comes to its

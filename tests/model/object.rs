@@ -7,7 +7,8 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use run_operator::{
     api::{
-        Contract, Run, RunSpec, RunStatus, status::ResolvedWorkspace, workspace_ref::WorkspaceKind,
+        Contract, Run, RunSpec, RunStatus, finalizer, status::ResolvedWorkspace,
+        workspace_ref::WorkspaceKind,
     },
     decide::{
         Learned, Learning, Memory,
@@ -18,7 +19,6 @@ use serde_json::json;
 
 pub(crate) const INTENT: &str = "run-operator.dev/intent";
 pub(crate) const RETRY: &str = "run-operator.dev/retry";
-pub(crate) const FINALIZER: &str = "run-operator.dev/cancel";
 
 pub(crate) static CONTRACT: LazyLock<Contract> = LazyLock::new(|| Contract::builtin().unwrap());
 
@@ -101,8 +101,7 @@ impl Object {
     }
 
     pub(crate) fn held(&self) -> bool {
-        let finalizers = self.run.metadata.finalizers.as_ref();
-        finalizers.is_some_and(|f| f.iter().any(|f| f == FINALIZER))
+        finalizer::present(&self.run.metadata)
     }
 
     pub(crate) fn deleting(&self) -> bool {
