@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use run_operator::api::{ConditionType as Type, Phase, conditions};
-use run_operator::decide::{Held, Learned, Stream};
+use run_operator::decide::{Held, Stream};
 
 use crate::support::{Case, at, bare, condition, lost, view};
 
@@ -149,10 +149,7 @@ fn one_that_waits_long_for_its_turn_says_so_and_keeps_asking() {
     assert_eq!(mirror.does(), "refresh");
     assert_eq!(says(&mirror, "Synced"), "False RateLimited");
     assert_eq!(queued(Case::new()).does(), "intent");
-    let answered = mirror
-        .settle()
-        .learn(Learned::RefreshStarted)
-        .got(Ok(view("running")));
+    let answered = mirror.settle().got(Ok(view("running")));
     assert_eq!(says(&answered, "Synced"), "True Mirrored");
 }
 

@@ -98,7 +98,7 @@ fn an_object_that_vanished_without_the_status_of_its_end_is_let_go() {
         .mine()
         .posted(Ok(view("running")))
         .stands(&intent);
-    case.vanished = true;
+    case = case.vanish();
     assert_eq!(case.does(), "cancel");
     assert_eq!(case.got(Ok(view("succeeded"))).does(), "release");
 }

@@ -259,8 +259,7 @@ fn a_run_id_without_a_place_leads_to_no_call_and_the_object_goes() {
     assert_eq!(forged.does(), "nothing");
     assert_eq!(forged.stalled().as_deref(), Some("SubmissionUnknown"));
     assert_eq!(forged.clone().deleting().does(), "release");
-    let mut vanished = forged;
-    vanished.vanished = true;
+    let vanished = forged.vanish();
     assert_eq!(vanished.does(), "release");
 }
 
@@ -277,7 +276,7 @@ fn a_deadline_that_passes_where_no_call_can_be_made_is_seen_in_time() {
 #[test]
 fn a_vanished_run_is_cancelled_at_its_own_place_alone() {
     let mut case = active();
-    case.vanished = true;
+    case = case.vanish();
     for elsewhere in [other_identity(), other_url()] {
         let held = case.clone().view(elsewhere);
         assert_eq!(held.decide().effect, None);

@@ -1,6 +1,6 @@
 //! `activeDeadlineSeconds` and `ttlSecondsAfterFinished`: from when they count, and what changes them.
 
-use run_operator::{api::Phase, decide::Learned};
+use run_operator::api::Phase;
 
 use crate::support::{Case, condition, view};
 
@@ -36,7 +36,7 @@ fn a_deadline_that_is_moved_after_its_cancellation_went_through_still_names_the_
     let case = running()
         .spec(|s| s.active_deadline_seconds = Some(30))
         .at(30)
-        .learn(Learned::CancelAnswered(Ok(view("cancelling"))))
+        .cancelled(Ok(view("cancelling")))
         .got(Ok(view("cancelling")))
         .settle()
         .spec(|s| s.active_deadline_seconds = Some(3000));

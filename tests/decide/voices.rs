@@ -3,7 +3,7 @@
 use run_operator::{
     api::{EventReason, Reason},
     decide::{
-        Learned, Note, WorkspaceView,
+        Note, WorkspaceView,
         conditions::Why,
         events::{
             correlator::Correlator,
@@ -113,7 +113,8 @@ fn the_services_events_that_no_event_tells_of_are_counted_by_the_next_that_does(
                 data: String::new(),
             };
             let running = Some("running");
-            case.memory
+            case.tracked
+                .memory
                 .event_buffer
                 .receive(&event, running, running, now);
         }
@@ -211,7 +212,7 @@ fn an_accepted_cancellation_is_known_before_it_stands_in_the_status() {
         .settle()
         .spec(|s| s.active_deadline_seconds = Some(30))
         .at(30)
-        .learn(Learned::CancelAnswered(Ok(view("cancelling"))))
+        .cancelled(Ok(view("cancelling")))
         .spec(|s| s.active_deadline_seconds = Some(3000))
         .got(Ok(view("cancelled")))
         .settle();

@@ -10,7 +10,7 @@ use rstest::rstest;
 use run_operator::{
     api::EventReason,
     decide::{
-        Learned, WorkspaceView,
+        WorkspaceView,
         event_buffer::Received,
         events::event::Draft,
         response::answer::{Failure, RunView},
@@ -60,7 +60,7 @@ fn message(case: &Case, reason: EventReason) -> String {
 #[case::deadline(overdue(at_the_service("queued")), &["Submitted", "Cancelling"])]
 #[case::cancelling_elsewhere(at_the_service("stopping"), &["Submitted", "Cancelling"])]
 #[case::cancel_refused(
-    cancelled(at_the_service("queued")).learn(Learned::CancelAnswered(Err(problem(403, "no")))),
+    cancelled(at_the_service("queued")).cancelled(Err(problem(403, "no"))),
     &["Submitted", "Cancelling", "CancelRefused"])]
 #[case::succeeded(at_the_service("Succeeded"), &["Submitted", "Succeeded"])]
 #[case::failed(at_the_service("ERROR"), &["Submitted", "Failed"])]
@@ -91,7 +91,7 @@ fn another_run_id_is_told_of() {
         ..view("queued")
     };
     let case = at_the_service("queued").settle();
-    let case = case.learn(Learned::CancelAnswered(Ok(other))).settle();
+    let case = case.cancelled(Ok(other)).settle();
     assert_eq!(case.reasons(), ["Submitted", "Stalled"]);
     assert!(message(&case, EventReason::Stalled).starts_with("RunIdConflict: "));
 }
@@ -166,10 +166,7 @@ fn errors_of_one_sort_are_told_of_once_an_hour_and_of_another_sort_at_once() {
     assert_eq!(case.events.len(), 2, "the first sort was told of");
     let intent = case.an_intent("me+", 2);
     case = case.restarted().intent("me+", 2);
-    case = case.learn(Learned::IntentWritten {
-        intent,
-        clean: false,
-    });
+    case = case.intent_written(intent, false);
     case = case.at(90).posted(Err(slow())).settle();
     assert_eq!(case.events.len(), 2, "before the restart too");
     case = case.at(3700).posted(Err(busy())).settle();
@@ -188,7 +185,8 @@ fn a_flood_of_the_services_events_is_told_of_in_a_handful() {
         };
         case = case.at(i64::from(n / 100));
         let now = case.now;
-        case.memory
+        case.tracked
+            .memory
             .event_buffer
             .receive(&event, Some("running"), Some("running"), now);
         case = case.settle();
@@ -251,7 +249,7 @@ proptest! {
             processes += i64::from(matches!(turn, Turn::Crash));
             case = apply(case, turn).settle();
             // What was told is not told again as long as nothing changes.
-            if !case.vanished {
+            if !case.tracked.deleted() {
                 let notes = case.decide().notes;
                 case.tell(&notes);
                 prop_assert_eq!(case.decide().notes, vec![]);
@@ -275,7 +273,7 @@ proptest! {
         }
         let notes = case.decide().notes;
         case.tell(&notes);
-        if case.vanished {
+        if case.tracked.deleted() {
             return Ok(());
         }
         // What is known to have made no run is orphaned without a word; the next process may not know it.
