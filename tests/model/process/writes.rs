@@ -96,7 +96,7 @@ impl Doing {
                 };
                 self.writes(s, deed);
             }
-            Effect::Release { end } => self.releases(s, object, end),
+            Effect::Release { end } => self.releases(s, object, end.as_ref()),
             Effect::Delete => self.writes(s, Deed::new(object, Op::Delete)),
             Effect::Submit { .. } | Effect::Refresh { .. } | Effect::Cancel { .. } => {
                 send(s, self.fences, self.slot, self.uid, &object, &effect);
@@ -105,7 +105,7 @@ impl Doing {
     }
 
     /// Lets the object go, or forgets one that is gone.
-    fn releases(self, s: &mut State, object: Arc<Object>, end: Option<End>) {
+    fn releases(self, s: &mut State, object: Arc<Object>, end: Option<&End>) {
         if object_is_vanishing(s, self.slot, self.uid) {
             if let Some(proc) = s.procs[self.slot].as_mut() {
                 forget(proc, self.uid);
@@ -114,7 +114,7 @@ impl Doing {
             s.ghost(self.uid).orphaned |= orphan;
             return;
         }
-        let change = MetadataChange::release(&object.run, end.as_ref()).unwrap();
+        let change = MetadataChange::release(&object.run, end).unwrap();
         self.writes(s, Deed::new(object, Op::Release(change)));
     }
 
