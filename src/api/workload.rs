@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn versions_of_one_object_share_the_text_only_where_it_is_the_same() {
+    fn versions_of_an_object_share_an_unchanged_workload_text() {
         let of = |text: &str| serde_json::from_str::<Workload>(text).unwrap();
         let (first, other) = (of(r#"{"image":"a"}"#), of(r#"{"image":"b"}"#));
         let mut next = of(r#"{"image":"a"}"#);

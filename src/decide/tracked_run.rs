@@ -391,7 +391,7 @@ mod tests {
     }
 
     #[test]
-    fn of_an_object_that_is_deleted_nothing_begins_any_more_and_what_is_in_flight_ends_first() {
+    fn cleanup_waits_for_the_reconcile_and_the_call_in_flight() {
         let mut tracked = tracked(&json!({}));
         assert!(tracked.begin_reconcile() && !tracked.begin_reconcile());
         assert_eq!(tracked.cleanup(), Cleanup::Busy);
@@ -408,7 +408,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reconcile_that_is_asked_for_while_one_is_in_flight_follows_it_with_its_version() {
+    fn a_reconcile_requested_during_another_follows_at_its_version() {
         let mut tracked = tracked(&json!({}));
         let newer = run(2, &json!({}));
         assert!(tracked.begin_reconcile_of(run(1, &json!({}))).is_some());
@@ -433,7 +433,7 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_object_is_looked_for_and_cleaned_up_once_however_it_was_missed() {
+    fn a_missing_object_starts_one_cleanup_however_it_was_noticed() {
         // By the watch.
         let mut missed = tracked(&json!({"runId": "r"}));
         assert!(missed.begin_cleanup() && !missed.begin_cleanup() && !missed.deleted());
@@ -453,7 +453,7 @@ mod tests {
     }
 
     #[test]
-    fn a_deleted_object_needs_its_workspace_until_its_run_is_settled() {
+    fn a_deleted_run_needs_its_workspace_until_it_is_released() {
         let mut tracked = self::tracked(&json!({"runId": "r"}));
         assert!(matches!(tracked.cleanup(), Cleanup::Owed(_)));
         assert!(tracked.owed().is_some());

@@ -129,7 +129,7 @@ async fn until(told: impl Fn() -> (String, i32), words: &str) -> (String, i32) {
 }
 
 #[tokio::test]
-async fn all_is_well_only_where_all_was_looked_at() {
+async fn doctor_succeeds_only_where_every_check_was_made() {
     let space = Space::new().await;
     let scratch = Scratch::new("doctor").unwrap();
     let (_service, base_url) = service(&scratch).await;
@@ -206,7 +206,7 @@ fn deployment(space: &Space, values: &[&str], ready: u32) {
 }
 
 #[tokio::test]
-async fn a_lease_that_is_left_from_an_election_says_nothing_where_there_is_none() {
+async fn doctor_ignores_a_leftover_lease_where_election_is_disabled() {
     let space = Space::new().await;
     let scratch = Scratch::new("doctor").unwrap();
     let kubeconfig = of_the_test_pod(&space, &scratch);
@@ -241,7 +241,7 @@ async fn a_lease_that_is_left_from_an_election_says_nothing_where_there_is_none(
 }
 
 #[tokio::test]
-async fn a_lease_that_may_be_renewed_later_than_it_is_looked_at_is_not_tried() {
+async fn doctor_does_not_judge_a_lease_longer_than_its_own_wait() {
     let space = Space::new().await;
     lease(&space, "slow", 3600);
     let args = ["--namespace", &space.namespace, "--read-only"];
@@ -304,7 +304,7 @@ async fn a_missing_right_and_a_silent_service_are_named() {
 }
 
 #[tokio::test]
-async fn a_missing_namespace_and_wrong_credentials_are_told_from_a_missing_right() {
+async fn doctor_distinguishes_namespace_credential_and_rbac_failures() {
     let space = Space::new().await;
     let scratch = Scratch::new("doctor").unwrap();
     let (told, code) = doctor(
@@ -330,7 +330,7 @@ async fn a_missing_namespace_and_wrong_credentials_are_told_from_a_missing_right
 }
 
 #[tokio::test]
-async fn missing_and_older_crds_are_told_from_those_of_this_version() {
+async fn doctor_distinguishes_missing_and_outdated_crds() {
     let own = ControlPlane::start(Options::default()).await.unwrap();
     let (told, code) = doctor(own.kubeconfig(), &[]);
     assert_eq!(code, 1, "{told}");

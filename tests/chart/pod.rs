@@ -40,7 +40,7 @@ fn a_pod_is_fenced_in_and_its_environment_holds_no_secret(#[case] values: &str) 
 }
 
 #[test]
-fn the_next_pod_waits_before_the_last_one_ends_and_without_an_election_the_last_one_ends_first() {
+fn a_rollout_surges_with_an_election_and_recreates_without_one() {
     let objects_of = objects(&[]);
     let spec = &the(&objects_of, "Deployment")["spec"];
     let rolling = json!({

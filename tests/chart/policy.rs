@@ -96,7 +96,7 @@ fn would_be(space: &Space) -> Result<Value, String> {
 }
 
 #[tokio::test]
-async fn the_finalizer_is_there_from_the_beginning_where_an_operator_is_at_work() {
+async fn runs_of_watched_namespaces_are_created_with_the_finalizer() {
     let (space, elsewhere) = (Space::new().await, Space::new().await);
     let set = format!(
         "finalizerPolicy.enabled=true,watchNamespaces={{{}}}",

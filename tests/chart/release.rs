@@ -108,7 +108,7 @@ async fn an_upgrade_brings_new_crds_and_a_rollback_the_old_arguments() {
 
 /// The API server fills in what a strategy leaves out, and refuses it beside the other strategy.
 #[tokio::test]
-async fn the_election_and_the_strategy_with_it_can_be_turned_off_and_on() {
+async fn an_upgrade_switches_election_and_strategy_off_and_on() {
     let own = empty().await;
     let release = release(&own);
     let strategy = || field(&own, &["deployment", "run-operator"], ".spec.strategy.type");
@@ -129,7 +129,7 @@ async fn the_election_and_the_strategy_with_it_can_be_turned_off_and_on() {
 }
 
 #[tokio::test]
-async fn the_default_workspace_is_there_at_once_and_outlives_every_change() {
+async fn the_default_workspace_is_installed_and_outlives_the_release() {
     let own = empty().await;
     let release = release(&own);
     let with = [
@@ -244,7 +244,7 @@ async fn without_keep_the_crds_go_with_every_run() {
 }
 
 #[tokio::test]
-async fn the_plain_manifest_installs_by_kubectl_and_applies_twice_without_a_change() {
+async fn the_plain_manifest_applies_twice_without_a_change() {
     let own = empty().await;
     let plain = helm::root()
         .join("deploy/install.yaml")
@@ -272,7 +272,7 @@ async fn the_plain_manifest_installs_by_kubectl_and_applies_twice_without_a_chan
 
 /// As docs/install.md has it.
 #[tokio::test]
-async fn the_plain_manifest_takes_image_and_url_upgrades_and_goes_over_to_helm() {
+async fn the_plain_manifest_upgrades_with_its_edits_and_moves_to_helm() {
     let own = empty().await;
     let plain = helm::root().join("deploy/install.yaml");
     let text = std::fs::read_to_string(&plain).unwrap();

@@ -15,7 +15,7 @@ fn args(objects: &[Value]) -> Vec<&str> {
 }
 
 #[test]
-fn a_digest_wins_over_the_tag_and_the_shared_registry_over_the_chart_s() {
+fn image_digest_overrides_tag_and_global_registry_the_charts() {
     let image = |set: &str| container(&objects(&["--set", set]))["image"].clone();
     let version = env!("CARGO_PKG_VERSION");
     assert_eq!(image("image.tag="), format!("run-operator:{version}"));
@@ -64,7 +64,7 @@ fn an_empty_list_of_secrets_gives_no_right_to_any() {
 }
 
 #[test]
-fn every_rule_about_secrets_and_leases_names_them_but_for_the_creation_of_a_lease() {
+fn rbac_rules_for_secrets_and_leases_name_them_except_create() {
     for values in ["default", "full", "namespaced", "shared", "ha"] {
         let objects = objects(&["-f", &ci(values)]);
         let roles = of_kind(&objects, "ClusterRole")
@@ -86,7 +86,7 @@ fn every_rule_about_secrets_and_leases_names_them_but_for_the_creation_of_a_leas
 }
 
 #[test]
-fn one_of_several_pods_leads_and_they_are_spread_and_moved_one_at_a_time() {
+fn several_pods_elect_a_leader_and_are_spread_and_budgeted() {
     let one = objects(&[]);
     assert!(args(&one).contains(&"--leader-elect"));
     assert!(of_kind(&one, "PodDisruptionBudget").is_empty());
@@ -126,7 +126,7 @@ fn one_of_several_pods_leads_and_they_are_spread_and_moved_one_at_a_time() {
 }
 
 #[test]
-fn the_lease_has_the_release_s_name_and_its_rights_are_in_the_release_s_namespace() {
+fn lease_and_role_follow_the_releases_name_and_namespace() {
     let set = "fullnameOverride=runs,leaderElection.leaseDuration=30s,watchNamespaces={a}";
     let named = objects(&["--set", set]);
     let args = args(&named);
@@ -160,7 +160,7 @@ fn the_lease_has_the_release_s_name_and_its_rights_are_in_the_release_s_namespac
 }
 
 #[test]
-fn watched_namespaces_have_a_role_each_and_no_right_in_the_cluster() {
+fn each_watched_namespace_has_a_role_and_the_cluster_has_none() {
     let few = objects(&["--set", "watchNamespaces={a,b},rbac.aggregateRoles=false"]);
     assert!(of_kind(&few, "ClusterRole").is_empty());
     assert!(of_kind(&few, "ClusterRoleBinding").is_empty());
@@ -185,7 +185,7 @@ fn watched_namespaces_have_a_role_each_and_no_right_in_the_cluster() {
 }
 
 #[test]
-fn cluster_workspaces_beside_watched_namespaces_add_their_rules_and_no_other() {
+fn cluster_workspaces_add_only_their_rules_in_namespaced_mode() {
     let both = objects(&[
         "--set",
         "watchNamespaces={a},clusterWorkspaces.enabled=true,rbac.aggregateRoles=false",
@@ -219,7 +219,7 @@ fn cluster_workspaces_beside_watched_namespaces_add_their_rules_and_no_other() {
 }
 
 #[test]
-fn nobody_but_the_operator_may_write_a_status() {
+fn only_the_operator_may_write_a_status() {
     let objects = objects(&[]);
     let roles = of_kind(&objects, "ClusterRole");
     let aggregated: Vec<_> = roles
@@ -249,7 +249,7 @@ fn nobody_but_the_operator_may_write_a_status() {
 }
 
 #[test]
-fn crds_stay_when_the_release_goes_unless_told_otherwise() {
+fn crds_outlive_the_release_unless_configured_otherwise() {
     let kept = |args: &[&str]| -> Vec<bool> {
         let objects = objects(args);
         let policy = [
@@ -322,7 +322,7 @@ fn rules<'a>(policy: &'a Value, way: &str, peers: &str) -> Vec<(&'a Value, Strin
 }
 
 #[test]
-fn the_network_policy_names_who_comes_in_and_where_it_goes() {
+fn the_network_policy_limits_ingress_and_egress() {
     let full = objects(&["-f", &ci("full")]);
     let policy = the(&full, "NetworkPolicy");
     assert_eq!(policy["spec"]["policyTypes"], json!(["Ingress", "Egress"]));

@@ -43,7 +43,7 @@ fn a_control_plane_ends_with_an_owner_that_is_killed() {
 }
 
 #[test]
-fn a_node_its_pods_and_their_cgroups_end_with_an_owner_that_is_killed() {
+fn a_node_its_pods_and_cgroups_end_with_their_killed_owner() {
     if !pods::can_run() {
         return;
     }
@@ -73,7 +73,7 @@ fn a_control_plane_ends_with_an_owner_that_panics() {
 }
 
 #[test]
-fn without_go_and_binaries_one_sentence_says_which_three_ways_there_are() {
+fn without_go_or_binaries_one_sentence_names_the_three_options() {
     let empty = Scratch::new("test").unwrap();
     let output = owner_command("without-anything")
         .env("PATH", empty.path())

@@ -99,7 +99,7 @@ async fn data_and_clients_survive_an_outage_of_the_api_server() {
 }
 
 #[tokio::test]
-async fn the_controller_manager_deletes_a_namespace_with_what_is_in_it() {
+async fn the_controller_manager_deletes_a_namespace_and_its_objects() {
     let options = Options {
         controller_manager: true,
         ..Options::default()
@@ -153,7 +153,7 @@ async fn the_shared_one_serves_tests_on_different_runtimes() {
 }
 
 #[tokio::test]
-async fn a_custom_resource_can_be_applied_as_soon_as_its_definition_was() {
+async fn a_custom_resource_can_be_applied_right_after_its_definition() {
     let control_plane = our_own().await;
     control_plane.apply_yaml(CRD).await.unwrap();
     let applied = control_plane
@@ -172,7 +172,7 @@ async fn a_custom_resource_can_be_applied_as_soon_as_its_definition_was() {
 }
 
 #[tokio::test]
-async fn the_audit_log_names_requests_for_our_resources_and_secrets_and_no_others() {
+async fn the_audit_log_records_only_our_resources_and_secrets() {
     let control_plane = our_own().await;
     let client = control_plane.client().await.unwrap();
     let secrets: Api<Secret> = Api::namespaced(client, "kube-public");

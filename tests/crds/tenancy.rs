@@ -44,7 +44,7 @@ async fn a_reference_with_a_namespace_loses_it_before_it_is_stored() {
 }
 
 #[tokio::test]
-async fn a_reference_with_a_namespace_is_refused_where_fields_are_checked() {
+async fn strict_validation_rejects_a_reference_with_a_namespace() {
     let space = Space::new().await;
     for (number, (kind, spec, field)) in references().into_iter().enumerate() {
         let path = format!("spec.{field}.namespace");

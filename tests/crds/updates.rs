@@ -160,7 +160,7 @@ async fn applying_the_same_manifest_again_writes_nothing(#[case] kind: &str, #[c
 /// Why the test above looks at an object that was written to: before that, one apply stores the status
 /// default, and no more than one.
 #[tokio::test]
-async fn the_second_apply_of_an_object_that_nobody_wrote_to_stores_the_status_default() {
+async fn the_second_apply_of_a_fresh_object_stores_the_default_status() {
     let space = Space::new().await;
     let mut applied = Vec::new();
     for _ in 0..4 {

@@ -60,7 +60,7 @@ async fn a_workload_can_t_be_changed(#[case] before: Value, #[case] after: Value
 }
 
 #[tokio::test]
-async fn the_policy_leaves_the_operator_s_writes_and_other_fields_alone() {
+async fn the_workload_policy_permits_operator_writes_and_other_fields() {
     let space = Space::with_policy().await;
     space
         .create(

@@ -93,7 +93,7 @@ fn retry_after_is_honoured_within_a_second_and_ten_minutes(
 }
 
 #[test]
-fn polls_slow_down_to_the_longest_interval_with_a_tenth_of_jitter() {
+fn poll_intervals_double_to_a_maximum_with_a_tenth_of_jitter() {
     let (min, max) = (Duration::from_secs(2), Duration::from_mins(1));
     for quiet in [0, 1, 2, 5, 16, 40, u32::MAX] {
         let base = min.saturating_mul(1 << quiet.min(16)).min(max);

@@ -63,7 +63,7 @@ fn an_answer_to_the_question_for_the_version_says_where_to_look(
 }
 
 #[test]
-fn a_call_that_fails_is_shown_with_its_request_and_asked_again_when_the_service_says() {
+fn a_failed_probe_shows_its_request_id_and_honours_retry_after() {
     let wait = Duration::from_secs(90);
     let busy = Failure {
         retry_after: Some(wait),

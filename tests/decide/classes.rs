@@ -118,7 +118,7 @@ fn an_answer_is_judged_by_status_and_code(
 #[case(bare(403), false, false)]
 #[case(hopeless(), false, false)]
 #[case(lost(), false, false)]
-fn a_4xx_problem_proves_its_request_made_nothing_and_a_refusal_proves_it_of_the_bytes(
+fn a_4xx_problem_proves_no_run_and_a_422_refuses_the_bytes(
     #[case] failure: Failure,
     #[case] request: bool,
     #[case] bytes: bool,

@@ -215,7 +215,7 @@ fn the_first_post_needs_no_status_before_its_answer() {
 }
 
 #[test]
-fn a_change_of_the_spec_is_followed_also_after_the_end_but_not_on_deletion() {
+fn observed_generation_follows_a_finished_run_but_no_deletion() {
     let ended = at_the_service("succeeded").settle();
     let mut edited = ended.clone();
     edited.run.metadata.generation = Some(2);
@@ -232,7 +232,7 @@ fn a_change_of_the_spec_is_followed_also_after_the_end_but_not_on_deletion() {
 }
 
 #[test]
-fn last_transition_time_moves_only_with_the_status_of_a_condition() {
+fn last_transition_time_changes_only_with_the_condition_status() {
     let first = at_the_service("running").settle();
     let second = first.clone().at(50).got(Ok(view("odd"))).settle();
     let since = |case: &Case, kind: &str| {
@@ -246,7 +246,7 @@ fn last_transition_time_moves_only_with_the_status_of_a_condition() {
 }
 
 #[test]
-fn last_sync_time_goes_along_with_a_change_and_is_none_by_itself() {
+fn last_sync_time_is_written_only_with_another_change() {
     let case = at_the_service("running").settle();
     assert_eq!(case.settled().last_sync_time, Some(whole_seconds(at(0))));
     let same = case.at(30).got(Ok(view("running")));
@@ -259,7 +259,7 @@ fn last_sync_time_goes_along_with_a_change_and_is_none_by_itself() {
 }
 
 #[test]
-fn an_error_is_shown_until_a_call_goes_well_also_after_a_restart() {
+fn an_error_is_shown_until_a_call_succeeds_even_after_a_restart() {
     let case = Case::new()
         .mine()
         .posted(Err(problem(429, "slow")))

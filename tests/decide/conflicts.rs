@@ -13,7 +13,7 @@ fn retried(case: Case, value: &str) -> Case {
 }
 
 #[test]
-fn a_retry_of_an_idempotency_conflict_that_meets_it_again_is_stalled_again() {
+fn a_retried_idempotency_conflict_that_recurs_is_stalled_again() {
     let conflict = || problem(409, "idempotency_conflict");
     let mut case = Case::new().mine().posted(Err(conflict())).settle();
     for (value, restart) in [("1", false), ("2", true), ("3", false)] {
@@ -35,7 +35,7 @@ fn a_retry_of_an_idempotency_conflict_that_meets_it_again_is_stalled_again() {
 }
 
 #[test]
-fn an_answer_lost_on_the_retry_of_a_conflict_leaves_doubt_and_the_post_is_asked_on() {
+fn a_lost_answer_to_a_retried_conflict_keeps_the_run_in_doubt() {
     let conflict = || problem(409, "idempotency_conflict");
     let case = Case::new().mine().posted(Err(conflict())).settle();
     let case = retried(case, "1").posted(Err(lost())).settle();
@@ -48,7 +48,7 @@ fn an_answer_lost_on_the_retry_of_a_conflict_leaves_doubt_and_the_post_is_asked_
 #[case::approval(409, "approval_required")]
 #[case::another_conflict(409, "else")]
 #[case::forbidden(403, "no")]
-fn another_refusal_of_the_retry_of_a_conflict_is_no_word_about_the_first_request(
+fn a_refused_retry_of_a_conflict_does_not_settle_the_first_post(
     #[case] status: u16,
     #[case] code: &str,
 ) {

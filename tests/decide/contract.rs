@@ -182,7 +182,7 @@ fn told(error: &ContractError) -> String {
 #[case::two_documents("keyRetentionSeconds: 86400", "---\nkeyRetentionSeconds: 86400", &["missing field"])]
 #[case::a_second_document("ASIA]", "ASIA]\n---\na: 1", &["only single YAML document expected"])]
 #[case::a_star_without_quotes(r#"accepted: ["1","#, "accepted: [1.*, *,", &["which reads", "accepted: [1.*, *,"])]
-fn what_would_be_obeyed_without_effect_is_refused_and_said_where(
+fn an_ineffective_contract_entry_is_rejected_with_its_location(
     #[case] from: &str,
     #[case] to: &str,
     #[case] words: &[&str],
@@ -209,7 +209,7 @@ fn an_openapi_document_is_told_from_a_contract_file() {
 }
 
 #[test]
-fn versions_may_be_written_without_quotes_and_are_read_as_they_stand() {
+fn unquoted_versions_are_read_verbatim() {
     let numbers = changed(
         r#"accepted: ["1", "v1", "1.*", "v1.*"]"#,
         "accepted: [2, 1.10, 3.*]",

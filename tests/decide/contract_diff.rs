@@ -152,7 +152,7 @@ fn other(value: &Value, pointer: &str, seed: u16) -> Value {
 
 proptest! {
     #[test]
-    fn every_change_of_one_field_is_reported_under_its_name_in_both_directions(
+    fn each_field_change_is_reported_by_name_in_both_directions(
         at in any::<prop::sample::Index>(),
         seed in any::<u16>(),
     ) {

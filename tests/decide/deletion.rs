@@ -61,7 +61,7 @@ fn a_deletion_goes_by_what_is_known(#[case] case: Case, #[case] does: &str) {
 #[rstest]
 #[case(299, "nothing")]
 #[case(301, "release")]
-fn a_run_seen_cancelling_is_let_go_five_minutes_after_the_later_of_deletion_and_cancel(
+fn release_is_5_minutes_after_the_later_of_deletion_and_cancel(
     #[case] seen_at: i64,
     #[case] does: &str,
 ) {
@@ -87,7 +87,7 @@ fn a_run_seen_cancelling_is_let_go_five_minutes_after_the_later_of_deletion_and_
 #[rstest]
 #[case::by_the_process_that_cancelled(false)]
 #[case::by_the_one_after_it(true)]
-fn the_five_minutes_begin_anew_with_each_accepted_cancellation(#[case] restarted: bool) {
+fn each_accepted_cancel_restarts_the_five_minutes(#[case] restarted: bool) {
     let in_vain = cancelled(known("running")).settle();
     let again = cancelled(in_vain.at(310).got(Ok(view("running")))).settle();
     let case = if restarted { again.restarted() } else { again };
@@ -101,7 +101,7 @@ fn the_five_minutes_begin_anew_with_each_accepted_cancellation(#[case] restarted
 #[rstest]
 #[case("running")]
 #[case("weird")]
-fn a_run_that_is_not_seen_cancelling_is_cancelled_again_and_not_let_go(#[case] state: &str) {
+fn a_run_not_seen_cancelling_is_cancelled_again_not_released(#[case] state: &str) {
     let case = cancelled(known("running")).at(9).got(Ok(view(state)));
     assert_eq!(case.clone().at(301).got(Ok(view(state))).does(), "cancel");
     let vanished = case.at(301).got(Ok(view(state))).vanish();
@@ -109,7 +109,7 @@ fn a_run_that_is_not_seen_cancelling_is_cancelled_again_and_not_let_go(#[case] s
 }
 
 #[test]
-fn a_purged_run_that_was_last_seen_cancelling_is_cancelled_once_more() {
+fn a_purged_run_last_seen_cancelling_is_cancelled_once_more() {
     let case = cancelled(known("running"))
         .at(9)
         .got(Ok(view("cancelling")));
@@ -163,7 +163,7 @@ fn an_orphan_in_doubt_is_named_with_its_key() {
 #[case::ended(Case::new().submitted("running").got(Ok(view("succeeded"))).settle())]
 #[case::ended_and_its_intent_was_replaced_since(
     Case::new().submitted("running").got(Ok(view("succeeded"))).settle().foreign())]
-fn an_orphan_without_a_run_goes_without_a_word(#[case] case: Case) {
+fn an_orphan_without_a_run_is_released_without_an_event(#[case] case: Case) {
     for case in [case.clone(), case.restarted()] {
         let case = case.orphan();
         let notes = case.decide().notes;
@@ -174,7 +174,7 @@ fn an_orphan_without_a_run_goes_without_a_word(#[case] case: Case) {
 }
 
 #[test]
-fn an_object_whose_run_ended_goes_at_once_without_a_write_or_a_call() {
+fn a_deleted_finished_run_is_released_without_a_write_or_a_call() {
     for state in ["succeeded", "failed", "cancelled"] {
         let case = Case::new()
             .submitted("running")
@@ -191,7 +191,7 @@ fn an_object_whose_run_ended_goes_at_once_without_a_write_or_a_call() {
 }
 
 #[test]
-fn a_second_run_id_stalls_and_cancels_neither_but_orphan_lets_go() {
+fn a_second_run_id_stalls_without_a_cancel_and_orphan_releases() {
     let mut other = view("running");
     other.run_id = Some("run-2".into());
     let case = Case::new().submitted("running").got(Ok(other));
@@ -205,7 +205,7 @@ fn a_second_run_id_stalls_and_cancels_neither_but_orphan_lets_go() {
 }
 
 #[test]
-fn three_404s_a_minute_apart_fail_the_run_and_keep_the_finalizer() {
+fn three_404s_a_minute_apart_fail_a_run_and_keep_its_finalizer() {
     let not_found = || Err(problem(404, "run_not_found"));
     let mut case = Case::new().submitted("running").got(not_found());
     for n in 1..20 {
@@ -236,7 +236,7 @@ fn a_404_with_another_code_is_no_proof_of_absence() {
 }
 
 #[test]
-fn a_lost_run_found_ended_at_the_deletion_lets_the_object_go() {
+fn a_lost_run_found_ended_at_its_deletion_is_released() {
     let mut case = Case::new().submitted("running").deleting();
     case = case.got(Ok(view("succeeded")));
     assert_eq!(case.does(), "release");
@@ -256,7 +256,7 @@ fn a_ttl_deletes_no_object_that_is_being_deleted() {
 }
 
 #[test]
-fn a_workspace_that_is_gone_says_what_to_do() {
+fn a_deletion_without_its_workspace_explains_what_to_do() {
     let case = Case::new()
         .intent("earlier", 1)
         .view(WorkspaceView::Missing)

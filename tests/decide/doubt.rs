@@ -56,7 +56,7 @@ fn conflict() -> run_operator::decide::response::answer::Failure {
 #[case::proof_withdrawn_by_a_takeover(Case::new().intent("other", 2).refused(Reason::Forbidden, true, 1), "intent")]
 #[case::copied(Case::new().foreign().finalizer(), "release")]
 #[case::scribbled(Case::new().finalizer().annotate("run-operator.dev/intent", "{"), "nothing")]
-fn a_deletion_lets_go_at_once_only_of_what_is_proved_never_created(
+fn a_deletion_releases_at_once_only_a_run_proved_never_created(
     #[case] case: Case,
     #[case] does: &str,
 ) {
@@ -183,7 +183,7 @@ fn a_wait_for_the_workspace_ends_where_the_key_is_forgotten() {
 }
 
 #[test]
-fn what_is_proved_never_created_is_submitted_afresh_past_the_retention() {
+fn a_run_proved_never_created_is_resubmitted_past_key_retention() {
     let case = Case::new().mine().at(DAY);
     let (intent, _, clean) = intent_of(&case);
     assert_eq!((intent.epoch, intent.time, clean), (2, at(DAY), true));
@@ -209,7 +209,7 @@ fn a_retry_withdraws_the_proof_with_a_new_epoch(#[case] case: Case, #[case] prov
 }
 
 #[test]
-fn knowledge_of_an_epoch_before_a_takeover_proves_nothing_of_the_next() {
+fn a_proof_from_before_a_takeover_is_void_in_the_next_epoch() {
     // Refused once, taken over by another process, and taken back by this one.
     let case = Case::new().mine().posted(Err(problem(403, "no")));
     let intent = case.an_intent("me", 3);
@@ -220,7 +220,7 @@ fn knowledge_of_an_epoch_before_a_takeover_proves_nothing_of_the_next() {
 }
 
 #[test]
-fn an_intent_whose_patch_was_never_answered_is_taken_over_before_the_post() {
+fn an_intent_with_an_unanswered_patch_is_taken_over_before_post() {
     // Epoch 1 was refused, the retry's patch arrived and its answer did not.
     let case = Case::new().mine().posted(Err(hopeless())).settle();
     let mut intent = case.an_intent("me", 2);
@@ -250,7 +250,7 @@ fn a_stripped_intent_is_put_back_as_a_takeover() {
 
 /// Another process took the intent over and made the run; then a replace took it off.
 #[test]
-fn what_a_process_knew_before_it_was_taken_over_proves_nothing_once_it_mends() {
+fn a_restored_intent_discards_proofs_from_before_a_takeover() {
     let mut case = Case::new().submitted("running").mine();
     case.run.metadata.annotations = None;
     case.run.metadata.finalizers = None;

@@ -34,7 +34,7 @@ fn without_finalizer(mut case: Case) -> Case {
 }
 
 #[test]
-fn a_finalizer_that_is_put_back_proves_nothing_of_a_post_in_doubt() {
+fn restoring_the_finalizer_proves_nothing_of_a_post_in_doubt() {
     let announced = without_finalizer(Case::new().mine());
     assert_eq!(next_intent(&announced), (1, true));
     let doubted = without_finalizer(Case::new().mine().posted(Err(lost()))).at(301);
@@ -42,7 +42,7 @@ fn a_finalizer_that_is_put_back_proves_nothing_of_a_post_in_doubt() {
 }
 
 #[test]
-fn a_takeover_is_never_clean_whatever_a_status_says_of_an_earlier_epoch() {
+fn a_takeover_is_not_clean_despite_an_earlier_epochs_refusal() {
     let case = Case::new()
         .intent("other", 2)
         .refused(Reason::Forbidden, true, 1);
@@ -50,7 +50,7 @@ fn a_takeover_is_never_clean_whatever_a_status_says_of_an_earlier_epoch() {
 }
 
 #[test]
-fn a_token_that_was_refused_twice_is_waited_for_without_looking_at_the_clock() {
+fn a_twice_rejected_token_is_awaited_without_a_timer() {
     let refused = problem(401, "token_expired");
     let case = Case::new()
         .mine()
@@ -97,7 +97,7 @@ fn an_intent_of_another_object_in_memory_counts_for_nothing() {
 }
 
 #[test]
-fn what_was_written_under_an_epoch_that_made_no_run_pins_nothing_under_the_next() {
+fn an_epoch_that_made_no_run_does_not_pin_the_next() {
     let elsewhere = ResolvedWorkspace {
         identity: Some("ws-other".into()),
         ..place()
@@ -139,7 +139,7 @@ fn an_accepted_run_says_under_which_name() {
 }
 
 #[test]
-fn events_that_are_stored_are_shown_no_more_whether_they_have_an_id_or_not() {
+fn stored_events_are_not_shown_again_with_or_without_an_id() {
     let mut feed = EventBuffer::default();
     let mut status = RunStatus::default();
     for id in [Some("1"), None] {
@@ -181,7 +181,7 @@ fn after(current: &WorkspaceStatus, check: &Check, generation: i64) -> Assessmen
 #[case::another_status(failed(Obstacle::Identity(problem(502, "a"))), 1, false)]
 #[case::another_message(failed(Obstacle::Identity(Failure { message: "else".into(), ..problem(503, "a") })), 1, false)]
 #[case::at_another_call(Check { version: None, ..failed(Obstacle::Version(problem(503, "a"))) }, 1, false)]
-fn a_trouble_that_goes_on_costs_no_write_and_another_one_is_told(
+fn a_repeated_probe_failure_costs_no_write_but_a_new_one_does(
     #[case] check: Check,
     #[case] generation: i64,
     #[case] same: bool,
@@ -226,7 +226,7 @@ fn a_workspace_that_waits_for_its_runs_names_three(#[case] runs: usize, #[case] 
 }
 
 #[test]
-fn a_state_that_nobody_knows_is_told_of_even_if_the_run_is_gone_before_it_was_written() {
+fn an_unmapped_state_is_an_event_even_if_the_run_disappears() {
     let gone = || Err(problem(404, "run_not_found"));
     let mut case = Case::new().submitted("running").got(Ok(view("weird")));
     for minute in 1..=4 {
@@ -262,7 +262,7 @@ fn a_run_that_the_service_denied_follows_its_generation_too() {
 }
 
 #[test]
-fn the_mirror_of_a_run_that_was_answered_under_two_names_is_stale_and_says_why() {
+fn a_run_with_two_run_ids_has_a_stale_mirror_with_the_reason() {
     let mut case = Case::new().submitted("running");
     case.tracked.memory.run_id = Some("run-2".into());
     let stalled = case.stalled().expect("a person must look");
@@ -291,7 +291,7 @@ fn where_the_contract_file_names_no_identity_none_is_asked_for() {
 }
 
 #[test]
-fn only_a_check_that_the_api_server_kept_from_its_secret_learnt_nothing() {
+fn only_a_probe_that_could_not_read_its_secret_is_inconclusive() {
     let config = |reason| failed(Obstacle::Config(Why::new(reason, "")));
     assert!(config(Reason::Checking).learnt_nothing());
     assert!(!config(Reason::SecretNotFound).learnt_nothing());

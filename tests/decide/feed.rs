@@ -41,7 +41,7 @@ fn ids(status: &RunStatus) -> Vec<&str> {
 }
 
 #[test]
-fn an_event_that_names_the_mirrored_state_is_shown_without_a_get() {
+fn an_event_with_the_mirrored_state_is_shown_without_a_get() {
     let mut feed = EventBuffer::default();
     assert!(silent(&mut feed, "1"));
     assert!(!feed.refresh_wanted());
@@ -97,7 +97,7 @@ fn an_event_without_an_id_is_no_replay_and_moves_no_cursor() {
 }
 
 #[test]
-fn events_that_arrive_during_a_write_are_neither_lost_nor_shown_twice() {
+fn events_arriving_during_a_write_are_shown_exactly_once() {
     let mut feed = EventBuffer::default();
     for n in 0..10 {
         silent(&mut feed, &format!("a{n}"));

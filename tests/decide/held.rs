@@ -59,7 +59,7 @@ fn in_a_pause_no_post_is_asked_for_and_after_it_the_same_one_is() {
 }
 
 #[test]
-fn the_sentence_names_the_status_and_the_workspace_and_stays_the_same() {
+fn a_pause_message_names_status_and_workspace_and_is_stable() {
     let case = paused(Case::new().mine(), 60);
     let status = case.settled();
     let ready = conditions::find(&status.conditions, Type::Ready).expect("Ready");
@@ -91,7 +91,7 @@ fn a_run_without_a_call_that_is_due_writes_nothing_in_a_pause() {
 }
 
 #[test]
-fn a_mirror_whose_read_is_held_back_is_stale_until_it_was_read() {
+fn a_mirror_whose_read_is_paused_is_stale_until_it_is_read() {
     let case = paused(running().at(100), 160);
     assert_eq!(case.does(), "nothing");
     assert_eq!(says(&case, "Synced"), "False RateLimited");
@@ -106,7 +106,7 @@ fn a_mirror_whose_read_is_held_back_is_stale_until_it_was_read() {
 }
 
 #[test]
-fn a_failure_that_is_known_is_told_of_before_the_pause() {
+fn a_known_failure_is_reported_in_preference_to_the_pause() {
     let case = running().at(10);
     let case = (0..4).fold(case, |case, _| case.got(Err(lost()))).settle();
     let case = paused(case.at(400), 460);
@@ -115,7 +115,7 @@ fn a_failure_that_is_known_is_told_of_before_the_pause() {
 }
 
 #[test]
-fn a_cancellation_waits_for_the_end_of_the_pause_and_a_deadline_is_seen_in_it() {
+fn a_pause_delays_a_cancel_but_not_the_notice_of_a_deadline() {
     let case = paused(running().at(1).deleting(), 60);
     assert_eq!(case.does(), "nothing");
     assert_eq!(case.settled().phase, Some(Phase::Cancelling));
@@ -127,7 +127,7 @@ fn a_cancellation_waits_for_the_end_of_the_pause_and_a_deadline_is_seen_in_it() 
 }
 
 #[test]
-fn what_needs_no_call_goes_on_in_a_pause() {
+fn a_pause_does_not_delay_what_needs_no_call() {
     let orphan = paused(running().orphan(), 60);
     assert_eq!(orphan.does(), "release");
     let done = paused(running().got(Ok(view("succeeded"))), 60);
@@ -138,7 +138,7 @@ fn what_needs_no_call_goes_on_in_a_pause() {
 }
 
 #[test]
-fn one_that_waits_long_for_its_turn_says_so_and_keeps_asking() {
+fn a_run_that_queues_long_reports_it_and_stays_queued() {
     let case = queued(Case::new().mine());
     assert_eq!(case.does(), "submit");
     assert_eq!(says(&case, "Ready"), "False RateLimited");
@@ -154,7 +154,7 @@ fn one_that_waits_long_for_its_turn_says_so_and_keeps_asking() {
 }
 
 #[test]
-fn the_runs_of_a_workspace_do_not_all_come_back_at_the_moment_its_pause_ends() {
+fn requeues_after_a_pause_are_spread_over_its_runs() {
     let mut times = BTreeSet::new();
     for n in 0..20 {
         let mut case = Case::new();

@@ -82,7 +82,7 @@ fn a_workspace_decides_what_may_be_done(
 }
 
 #[test]
-fn an_intent_that_names_another_workspace_than_the_reference_is_not_followed() {
+fn an_intent_for_another_workspace_than_spec_is_not_followed() {
     let mut intent = Case::new().an_intent("earlier", 1);
     intent.workspace.name = "theirs".into();
     let case = Case::new().stands(&intent).finalizer();
@@ -130,7 +130,7 @@ fn a_key_in_use_waits_for_the_other_run_also_on_a_retry() {
 }
 
 #[test]
-fn a_retry_in_front_of_an_obstacle_is_kept_until_it_goes() {
+fn a_blocked_retry_is_kept_until_the_obstacle_is_removed() {
     let mut elsewhere = session(1);
     elsewhere.resolved.identity = Some("other".into());
     let case = Case::new()
@@ -216,7 +216,7 @@ fn cancel_makes_no_call_for_what_is_proved_unsubmitted(
 }
 
 #[test]
-fn a_copied_manifest_never_posts_by_itself_and_a_retry_submits_it_afresh() {
+fn a_copied_manifest_is_submitted_only_by_a_new_retry() {
     // The retry annotation came along with the copy.
     let case = Case::new().foreign().retry("old").settle();
     assert_eq!(case.stalled().as_deref(), Some("Restored"));
@@ -250,7 +250,7 @@ fn the_run_id_of_a_restored_status_is_another_objects() {
 }
 
 #[test]
-fn the_refusal_of_a_restored_status_answers_nothing_of_this_object() {
+fn a_refusal_in_a_restored_status_does_not_apply_to_the_object() {
     let case = Case::new()
         .foreign()
         .refused(Reason::Forbidden, true, 1)

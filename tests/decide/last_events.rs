@@ -36,7 +36,7 @@ fn waits(case: &Case) -> bool {
 }
 
 #[test]
-fn an_end_that_the_stream_delivered_before_its_close_waits_for_nothing() {
+fn an_end_streamed_before_the_close_is_released_without_waiting() {
     let mut case = running();
     event(&mut case, "1", Some("succeeded"));
     let case = case.stream(Learned::StreamEnded(StreamEnd::Closed));
@@ -47,7 +47,7 @@ fn an_end_that_the_stream_delivered_before_its_close_waits_for_nothing() {
 }
 
 #[test]
-fn the_end_is_written_at_once_and_what_comes_after_it_is_one_more_write() {
+fn the_end_is_written_at_once_and_late_events_in_one_more_write() {
     let mut case = ended();
     let status = case.run.status.clone().unwrap();
     assert_eq!(status.state.as_deref(), Some("succeeded"));
@@ -79,7 +79,7 @@ fn the_end_is_written_at_once_and_what_comes_after_it_is_one_more_write() {
 }
 
 #[test]
-fn an_event_that_came_during_the_last_get_is_shown_before_the_release() {
+fn an_event_received_during_the_last_get_precedes_the_release() {
     let mut case = running();
     event(&mut case, "1", Some("done"));
     case = case.sent(Call::Get);
@@ -147,7 +147,7 @@ fn where_no_stream_can_be_had_nothing_is_waited_for() {
 }
 
 #[test]
-fn a_process_that_finds_an_end_with_its_finalizer_reads_on_from_the_cursor() {
+fn a_restart_before_the_release_reads_events_from_the_cursor() {
     let mut case = running();
     event(&mut case, "1", Some("running"));
     let case = case.got(Ok(view("succeeded"))).settle().restarted();

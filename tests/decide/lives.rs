@@ -132,7 +132,7 @@ fn a_deletion_at_any_step_leaves_no_live_run(
 }
 
 #[test]
-fn a_run_that_stays_cancelling_is_let_go_after_five_minutes_with_a_note() {
+fn a_run_stuck_cancelling_5_minutes_is_released_with_an_event() {
     let mut world = World::new(Case::new().submitted("running"));
     world
         .service
@@ -172,7 +172,7 @@ fn an_object_that_vanished_has_its_run_cancelled() {
 }
 
 #[test]
-fn a_run_purged_after_its_cancellation_is_let_go_once_both_calls_deny_it() {
+fn a_run_purged_after_its_cancel_is_released_after_two_404s() {
     let mut world = World::new(Case::new().submitted("cancelling").status(|s| {
         s.cancel_accepted_time = s.submission_time.clone();
     }));
@@ -250,7 +250,7 @@ fn a_deadline_that_passes_cancels_and_fails_the_run() {
 }
 
 #[test]
-fn cancel_true_in_doubt_learns_the_run_first_and_then_cancels_it() {
+fn spec_cancel_in_doubt_resolves_the_run_and_then_cancels_it() {
     let mut world = World::new(Case::new()).fate(Fate::AnswerLost);
     world.step().expect("the intent");
     world.step().expect("the POST");
@@ -262,7 +262,7 @@ fn cancel_true_in_doubt_learns_the_run_first_and_then_cancels_it() {
 }
 
 #[test]
-fn a_token_that_expires_fails_no_run_and_heals_with_the_next_session() {
+fn an_expired_token_fails_no_run_and_a_new_session_resumes_it() {
     let mut world = World::new(Case::new()).fate(Fate::Answered(problem(401, "token_expired")));
     world.play(10_000);
     assert_eq!(world.log, ["intent 1", "submit"]);
@@ -275,7 +275,7 @@ fn a_token_that_expires_fails_no_run_and_heals_with_the_next_session() {
 }
 
 #[test]
-fn a_token_that_verifies_and_is_refused_all_the_same_is_not_asked_in_circles() {
+fn repeated_401s_with_a_verified_token_back_off() {
     let mut world = World::new(Case::new());
     for number in 2..6 {
         world
@@ -305,7 +305,7 @@ fn a_finished_object_is_deleted_when_its_ttl_passes() {
 }
 
 #[test]
-fn a_refused_run_is_submitted_once_more_by_a_retry_and_adopts_nothing() {
+fn a_retry_submits_a_refused_run_once_and_adopts_no_run() {
     let mut world = World::new(Case::new()).fate(Fate::Answered(problem(403, "forbidden")));
     world.play(1000);
     assert_eq!(world.service.posts.len(), 1);

@@ -31,7 +31,7 @@ fn a_stripped_active_run_is_mended(#[case] remembered: bool) {
 }
 
 #[test]
-fn a_finalizer_that_was_stripped_alone_goes_back_beside_the_intent_as_it_stands() {
+fn a_stripped_finalizer_is_restored_with_the_intent_unchanged() {
     let mut case = Case::new().submitted("running");
     case.run.metadata.finalizers = None;
     let stands = case.an_intent("earlier", 1);
@@ -40,7 +40,7 @@ fn a_finalizer_that_was_stripped_alone_goes_back_beside_the_intent_as_it_stands(
 
 /// The API server puts no finalizer on it any more, and would refuse the whole patch.
 #[test]
-fn a_takeover_of_an_object_that_is_being_deleted_asks_for_no_finalizer() {
+fn a_takeover_during_a_deletion_adds_no_finalizer() {
     let mut case = Case::new().intent("earlier", 1).deleting();
     case.run.metadata.finalizers = Some(vec!["example.com/other".to_owned()]);
     let (intent, finalizer, clean) = intent_of(&case);
@@ -89,7 +89,7 @@ fn a_status_lost_after_the_end_is_rebuilt_without_a_call(
 
 /// No status can be written any more; what is left to be done is to forget it.
 #[test]
-fn an_object_that_vanished_without_the_status_of_its_end_is_let_go() {
+fn an_object_removed_before_its_final_status_is_released() {
     let intent = Case::new().an_ended_intent(
         "earlier",
         (Some("run-1"), Phase::Succeeded, Reason::Succeeded),
@@ -155,7 +155,7 @@ fn an_end_in_an_intent_that_would_lead_to_a_call_leads_to_none() {
 #[rstest]
 #[case::in_doubt(Case::new().mine().posted(Err(lost())), "submit")]
 #[case::known(Case::new().mine().posted(Ok(view("running"))), "status")]
-fn an_end_that_somebody_wrote_into_the_intent_ends_nothing_for_who_knows_better(
+fn a_forged_end_in_the_intent_does_not_override_memory(
     #[case] case: Case,
     #[case] does: &str,
 ) {

@@ -32,7 +32,7 @@ fn streaming() -> Case {
 }
 
 #[test]
-fn the_run_id_is_written_before_any_other_call_and_then_the_stream_opens() {
+fn the_run_id_is_written_before_the_stream_opens() {
     let case = Case::new().mine().posted(Ok(view("queued")));
     let decision = case.decide();
     let status = decision.status.expect("a status");
@@ -59,7 +59,7 @@ fn an_event_alone_waits_and_a_change_of_state_does_not() {
 }
 
 #[test]
-fn a_mirror_that_was_stale_is_fresh_again_only_after_a_read_with_the_new_session() {
+fn a_stale_mirror_is_fresh_only_after_a_read_in_the_new_session() {
     let synced = |case: &Case| condition(&case.settled(), "Synced").map(|c| c.0);
     let stale = streaming().view(not_ready()).settle();
     assert_eq!(synced(&stale).as_deref(), Some("False"));
@@ -72,7 +72,7 @@ fn a_mirror_that_was_stale_is_fresh_again_only_after_a_read_with_the_new_session
 }
 
 #[test]
-fn the_first_event_after_the_create_that_may_change_the_state_leads_to_a_get_at_once() {
+fn a_first_event_with_another_state_leads_to_a_get_at_once() {
     let mut case = Case::new().mine().posted(Ok(view("queued"))).settle();
     case.stream = Stream::Open;
     assert_eq!(
@@ -237,7 +237,7 @@ fn nothing_new_writes_nothing() {
 }
 
 #[test]
-fn cancel_is_asked_for_again_with_growing_gaps_while_the_run_stays_active() {
+fn cancel_is_repeated_with_backoff_while_the_run_stays_active() {
     let mut case = Case::new()
         .submitted("running")
         .spec(|s| s.cancel = Some(true));
@@ -281,7 +281,7 @@ fn start_and_submission_times_are_written_once() {
 }
 
 #[test]
-fn a_reading_older_than_what_another_process_mirrored_is_not_written_over_it() {
+fn a_read_older_than_another_processs_mirror_is_not_written() {
     let mut case = Case::new()
         .submitted("queued")
         .got(Ok(view("queued")))

@@ -34,7 +34,7 @@ fn other_url() -> WorkspaceView {
 #[case::identity(|w: &mut ResolvedWorkspace| w.identity = Some("ws-other".into()), Some(Reason::IdentityChanged))]
 #[case::no_identity(|w: &mut ResolvedWorkspace| w.identity = None, Some(Reason::IdentityChanged))]
 #[case::created_anew(|w: &mut ResolvedWorkspace| w.uid = "w2".into(), None)]
-fn a_place_is_a_workspace_by_kind_and_name_with_a_base_url_and_an_identity(
+fn a_pin_covers_workspace_kind_name_base_url_and_identity(
     #[case] change: fn(&mut ResolvedWorkspace),
     #[case] differs: Option<Reason>,
 ) {
@@ -85,7 +85,7 @@ fn ready(case: &Case) -> (String, String) {
     active().spec(|s| s.active_deadline_seconds = Some(5)).at(10), "cancel", Phase::Cancelling, true)]
 #[case::deleted(active().deleting(), "cancel", Phase::Cancelling, true)]
 #[case::deleted_and_restarted(active().deleting().restarted(), "cancel", Phase::Cancelling, true)]
-fn a_run_makes_no_call_at_another_place_and_goes_on_at_its_own(
+fn a_run_is_called_only_where_it_is_pinned(
     #[case] case: Case,
     #[case] does: &str,
     #[case] phase: Phase,
@@ -116,7 +116,7 @@ fn a_run_makes_no_call_at_another_place_and_goes_on_at_its_own(
 #[rstest]
 #[case::in_doubt(in_doubt())]
 #[case::active(active())]
-fn a_deletion_at_another_place_says_how_to_go_on_and_how_to_let_go(#[case] case: Case) {
+fn a_deletion_pinned_elsewhere_explains_how_to_resume_or_orphan(#[case] case: Case) {
     let case = case.deleting().view(other_identity()).settle();
     let (reason, message) = ready(&case);
     assert_eq!(reason, "IdentityChanged");
@@ -135,7 +135,7 @@ fn a_deletion_at_another_place_says_how_to_go_on_and_how_to_let_go(#[case] case:
 }
 
 #[test]
-fn a_cancellation_that_can_not_be_sent_does_not_claim_to_be_under_way() {
+fn a_cancel_that_cannot_be_sent_is_not_reported_as_in_progress() {
     for elsewhere in [other_identity(), other_url(), not_ready()] {
         let (_, message) = ready(&active().deleting().view(elsewhere));
         assert!(
@@ -146,7 +146,7 @@ fn a_cancellation_that_can_not_be_sent_does_not_claim_to_be_under_way() {
 }
 
 #[test]
-fn only_a_cancellation_that_is_wished_for_and_can_not_be_sent_is_said_to_wait() {
+fn only_a_requested_cancel_that_cannot_be_sent_is_waiting() {
     assert_eq!(ready(&active().view(not_ready())).0, "Active");
     let unread = (0..3).fold(active().deleting(), |c, _| c.got(Err(bare(502))));
     assert_eq!(ready(&unread).0, "Cancelling");
@@ -165,13 +165,13 @@ fn another_base_url_is_named_with_the_one_that_it_was() {
 }
 
 #[test]
-fn what_has_no_intent_yet_is_pinned_to_what_the_token_acts_for_now() {
+fn a_run_without_an_intent_is_pinned_to_the_current_identity() {
     let (intent, ..) = intent_of(&Case::new().view(other_identity()));
     assert_eq!(intent.workspace.identity.as_deref(), Some("ws-other"));
 }
 
 #[test]
-fn what_is_proved_never_created_may_be_retried_where_the_workspace_stands_now() {
+fn a_run_proved_never_created_can_be_retried_at_a_new_identity() {
     let case = Case::new().mine().view(other_identity()).settle();
     assert_eq!(case.does(), "nothing");
     assert!(ready(&case).1.contains("No run was made yet"));
@@ -182,7 +182,7 @@ fn what_is_proved_never_created_may_be_retried_where_the_workspace_stands_now() 
 }
 
 #[test]
-fn a_run_pinned_without_an_identity_is_pinned_to_its_base_url_alone() {
+fn a_run_pinned_without_an_identity_is_bound_to_its_base_url() {
     let mut intent = Case::new().an_intent("earlier", 1);
     intent.workspace.identity = None;
     let case = Case::new().stands(&intent).finalizer();
@@ -191,7 +191,7 @@ fn a_run_pinned_without_an_identity_is_pinned_to_its_base_url_alone() {
 }
 
 #[test]
-fn in_doubt_at_another_place_the_end_of_the_keys_retention_is_told() {
+fn a_run_in_doubt_elsewhere_stalls_when_key_retention_ends() {
     let case = in_doubt().view(other_identity()).settle();
     let again = case.decide().again.expect("a look");
     assert_eq!(again, at(86_400));
@@ -251,7 +251,7 @@ fn an_edit_of_the_intents_time_makes_no_key_younger(#[case] epoch: i64) {
 
 /// A runId with neither Workspace nor intent: somebody else wrote it.
 #[test]
-fn a_run_id_without_a_place_leads_to_no_call_and_the_object_goes() {
+fn a_run_id_without_a_pin_causes_no_call_and_can_be_deleted() {
     let forged = Case::new().finalizer().status(|s| {
         s.phase = Some(Phase::Active);
         s.run_id = Some("somebody-s".into());
@@ -264,7 +264,7 @@ fn a_run_id_without_a_place_leads_to_no_call_and_the_object_goes() {
 }
 
 #[test]
-fn a_deadline_that_passes_where_no_call_can_be_made_is_seen_in_time() {
+fn a_deadline_is_noticed_in_time_where_no_call_can_be_made() {
     for elsewhere in [other_identity(), other_url(), not_ready()] {
         let case = active().spec(|s| s.active_deadline_seconds = Some(100));
         let case = case.at(50).view(elsewhere).settle();
@@ -286,7 +286,7 @@ fn a_vanished_run_is_cancelled_at_its_own_place_alone() {
 }
 
 #[test]
-fn the_accepted_run_is_pinned_as_it_was_announced_whatever_the_annotation_says_now() {
+fn an_accepted_run_is_pinned_as_announced_despite_an_edit() {
     let mut intent = Case::new().an_intent("me", 1);
     intent.workspace.identity = Some("ws-other".into());
     let case = Case::new().mine().stands(&intent);

@@ -164,7 +164,7 @@ fn a_cancellation_is_asked_for_again_soon(#[case] failure: Failure, #[case] reas
 #[case::a_page_of_a_proxy(bare(503), 30)]
 #[case::its_429(bare(429), 600)]
 #[case::the_service(problem(503, "busy"), 600)]
-fn what_may_be_a_proxy_s_wish_puts_off_a_read_or_a_cancel_for_half_a_minute(
+fn a_proxys_retry_after_delays_a_read_or_cancel_by_30_seconds(
     #[case] answer: Failure,
     #[case] pause: i64,
 ) {

@@ -131,7 +131,7 @@ fn said_at(case: &Case) -> i64 {
 }
 
 #[test]
-fn an_active_run_says_that_its_workspace_is_down_when_that_lasts() {
+fn an_active_run_reports_only_a_lasting_workspace_outage() {
     let case = Case::new().submitted("running").settle().view(down());
     assert!(at_rest(&case.clone().at(1)));
     let early = case.clone().at(1).decide();
@@ -159,7 +159,7 @@ fn an_active_run_says_that_its_workspace_is_down_when_that_lasts() {
 }
 
 #[test]
-fn a_waiting_run_says_it_at_once_only_where_it_has_said_nothing_yet() {
+fn a_fresh_run_reports_an_outage_at_once_a_retrying_one_later() {
     let fresh = Case::new().view(down()).at(1);
     let ready = condition(&fresh.settled(), "Ready").expect("told");
     assert_eq!(ready.1, "WorkspaceNotReady");
@@ -188,7 +188,7 @@ fn another_session_alone_makes_no_run_read_or_write() {
 #[case::here(Some(BASE_URL), true)]
 #[case::elsewhere(Some("https://other.example.com/api/v1"), false)]
 #[case::nowhere(None, false)]
-fn a_workspace_is_not_needed_by_what_is_pinned_to_another_base_url(
+fn a_run_pinned_to_another_base_url_does_not_need_the_workspace(
     #[case] base_url: Option<&str>,
     #[case] needed: bool,
 ) {

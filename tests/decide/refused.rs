@@ -20,7 +20,7 @@ fn refused() -> Case {
 #[case::another_status(Case::new().mine().posted(Err(problem(413, "big"))))]
 #[case::in_doubt(Case::new().mine().posted(Err(lost())).posted(Err(problem(422, "bad"))))]
 #[case::taken_over(Case::new().taken_over().posted(Err(problem(400, "bad"))))]
-fn it_is_failed_and_finished_and_lets_go(#[case] case: Case) {
+fn a_refused_run_is_failed_finished_and_released(#[case] case: Case) {
     let status = case.settled();
     assert_eq!(status.phase, Some(Phase::Failed));
     for (kind, expected) in [
@@ -70,7 +70,7 @@ fn a_retry_that_is_asked_for_afterwards_does_nothing() {
 }
 
 #[test]
-fn its_ttl_counts() {
+fn a_refused_run_is_deleted_by_its_ttl() {
     let mut case = Case::new()
         .spec(|s| s.ttl_seconds_after_finished = Some(30))
         .mine()
@@ -106,7 +106,7 @@ fn a_status_that_was_lost_is_rebuilt_without_a_call() {
 #[rstest]
 #[case(Case::new())]
 #[case(Case::new().retry("1"))]
-fn a_refusal_that_an_earlier_version_told_ends_the_run(#[case] case: Case) {
+fn a_refusal_written_by_an_earlier_version_ends_the_run(#[case] case: Case) {
     let case = case
         .intent("earlier", 1)
         .refused(Reason::CreateRefused, true, 1);

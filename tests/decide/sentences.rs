@@ -51,7 +51,7 @@ fn a_refusal_says_what_happened_and_what_to_do_about_it(
 }
 
 #[test]
-fn answers_that_nobody_can_read_say_where_to_look() {
+fn unreadable_answers_are_reported_with_what_to_check() {
     let case = (0..5).fold(Case::new().mine(), |c, _| c.posted(Err(unreadable())));
     let said = says(&case, "Stalled");
     let todo = "Check the base URL and the contract file, then set";
@@ -81,7 +81,7 @@ fn an_error_has_a_word_that_can_be_searched_for(#[case] failure: Failure, #[case
 }
 
 #[test]
-fn an_error_names_the_next_attempt_only_where_one_is_due_by_itself() {
+fn next_attempt_is_set_only_for_an_automatic_retry() {
     let next = |failure| {
         let case = Case::new().mine().posted(Err(failure)).view(not_ready());
         case.settled().last_error.expect("an error").next_attempt
@@ -111,7 +111,7 @@ fn a_workspace_is_named_by_kind_and_place() {
 }
 
 #[test]
-fn a_suspend_is_said_to_come_too_late_only_where_it_was_asked_for_and_does() {
+fn only_a_suspend_between_intent_and_run_is_reported_as_ignored() {
     let suspended = |case: Case| case.spec(|s| s.suspend = Some(true));
     for (case, late) in [
         (suspended(Case::new().mine()), true),

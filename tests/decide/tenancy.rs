@@ -56,7 +56,7 @@ fn as_long_as_the_labels_are_not_known_nothing_is_said_or_done() {
 }
 
 #[test]
-fn a_workspace_that_cannot_be_read_says_so_though_its_selector_cannot_be_read_either() {
+fn an_unreadable_workspace_outranks_its_unreadable_selector() {
     let unreadable = WorkspaceView::NotReady {
         reason: Reason::WorkspaceInvalid,
         message: "its fields can't be read".to_owned(),
@@ -69,7 +69,7 @@ fn a_workspace_that_cannot_be_read_says_so_though_its_selector_cannot_be_read_ei
 }
 
 #[test]
-fn in_doubt_and_not_allowed_it_is_looked_again_when_the_key_is_forgotten() {
+fn a_run_in_doubt_and_not_allowed_stalls_at_key_expiry() {
     let case = stranger().intent("earlier", 1).settle();
     assert_eq!(case.decide().again, Some(crate::support::at(86_400)));
     let late = case.at(86_400);
@@ -87,7 +87,7 @@ fn a_namespace_that_is_allowed_again_submits() {
 }
 
 #[test]
-fn a_workspace_that_does_not_exist_is_said_to_be_missing_whoever_asks() {
+fn a_missing_workspace_is_reported_to_every_namespace() {
     let case = stranger().view(WorkspaceView::Missing);
     let ready = condition(&case.settled(), "Ready").unwrap();
     assert_eq!(ready.1, "WorkspaceNotFound");
@@ -133,7 +133,7 @@ fn without_finalizer(mut case: Case) -> Case {
 #[case::with_an_end_that_somebody_wrote(restored().finalizer(), true)]
 #[case::succeeded(ended(Phase::Succeeded), false)]
 #[case::cancelled(ended(Phase::Cancelled), false)]
-fn a_workspace_waits_for_the_runs_that_are_at_the_service_or_may_be(
+fn a_workspace_waits_for_runs_that_may_exist_at_the_service(
     #[case] case: Case,
     #[case] needs: bool,
 ) {
@@ -141,7 +141,7 @@ fn a_workspace_waits_for_the_runs_that_are_at_the_service_or_may_be(
 }
 
 #[test]
-fn a_run_that_the_service_denies_needs_its_workspace_until_it_is_let_go() {
+fn a_run_that_is_not_found_needs_its_workspace_until_released() {
     let mut case = ended(Phase::Failed).finalizer();
     let status = case.run.status.as_mut().unwrap();
     let finished = serde_json::json!({

@@ -13,7 +13,7 @@ fn running() -> Case {
 }
 
 #[test]
-fn a_deadline_that_is_moved_or_taken_out_before_it_passes_counts_from_the_submission_all_the_same()
+fn a_changed_deadline_still_counts_from_the_submission()
 {
     let case = running()
         .spec(|s| s.active_deadline_seconds = Some(30))
@@ -32,7 +32,7 @@ fn a_deadline_that_is_moved_or_taken_out_before_it_passes_counts_from_the_submis
 
 /// Nothing else that cancels can be taken back, so it is known who it was.
 #[test]
-fn a_deadline_that_is_moved_after_its_cancellation_went_through_still_names_the_end() {
+fn a_deadline_changed_after_its_cancel_is_still_the_reason() {
     let case = running()
         .spec(|s| s.active_deadline_seconds = Some(30))
         .at(30)
@@ -54,7 +54,7 @@ fn a_deadline_that_is_moved_after_its_cancellation_went_through_still_names_the_
 }
 
 #[test]
-fn what_the_service_says_of_the_end_goes_before_the_deadline() {
+fn the_services_final_state_outranks_the_deadline() {
     for (state, phase, reason) in [
         ("succeeded", Phase::Succeeded, "Succeeded"),
         ("failed", Phase::Failed, "Failed"),
@@ -73,7 +73,7 @@ fn what_the_service_says_of_the_end_goes_before_the_deadline() {
 }
 
 #[test]
-fn the_longest_deadline_and_the_longest_ttl_are_in_a_future_that_can_be_named() {
+fn extreme_deadlines_and_ttls_do_not_overflow() {
     let far = running().spec(|s| s.active_deadline_seconds = Some(i64::MAX));
     assert_ne!(far.at(1).does(), "cancel");
     // The schema lets no such thing in; an older one may have.

@@ -134,7 +134,7 @@ fn of_the_ttl(note: &Note) -> bool {
 
 /// The write of the end says so, and no other write is needed for it.
 #[test]
-fn why_the_ttl_does_not_apply_goes_along_with_the_end_and_is_news_once() {
+fn an_ignored_ttl_is_written_with_the_end_and_is_one_event() {
     let mut case = Case::new().spec(|s| s.ttl_seconds_after_finished = Some(10));
     mark(&mut case.run, &[TRACKING]);
     let case = case.submitted("running").got(Ok(view("succeeded")));
@@ -227,7 +227,7 @@ fn without_a_ttl_nothing_is_said_of_it() {
 
 /// The message has a bound, and the service has a say in it.
 #[test]
-fn a_state_that_imitates_the_sentence_leads_to_no_writes_in_circles() {
+fn a_state_that_imitates_the_ttl_message_causes_no_write_loop() {
     let state = "done. spec.ttlSecondsAfterFinished doesn't apply: ".repeat(40);
     let mut case = Case::new().spec(|s| s.ttl_seconds_after_finished = Some(0));
     mark(&mut case.run, &[TRACKING]);
@@ -253,7 +253,7 @@ proptest! {
     #![proptest_config(histories::config(600))]
 
     #[test]
-    fn whatever_happens_a_tracked_object_is_never_deleted_by_its_ttl(
+    fn an_object_managed_by_gitops_is_never_deleted_by_its_ttl(
         marks in prop::sample::subsequence(MARKS, 1..=4),
         turns in turns(),
         end in prop::sample::select(vec!["succeeded", "failed", "cancelled", "running"]),

@@ -184,7 +184,7 @@ proptest! {
     #![proptest_config(histories::config(1500))]
 
     #[test]
-    fn once_its_troubles_have_ended_every_life_ends_or_says_what_to_do(turns in turns()) {
+    fn after_faults_every_run_finishes_or_reports_what_to_do(turns in turns()) {
         let mut world = lived(turns)?;
         heal(&mut world);
         play(&mut world, 700)?;
@@ -198,7 +198,7 @@ proptest! {
     }
 
     #[test]
-    fn once_its_troubles_have_ended_every_deleted_object_goes_and_leaves_no_run(turns in turns()) {
+    fn after_faults_every_deleted_object_is_removed_with_its_run(turns in turns()) {
         let mut world = lived(turns)?;
         heal(&mut world);
         world.case.run.spec.deletion_policy = None;
@@ -223,7 +223,7 @@ proptest! {
 
     /// Neither a hold of the Workspace's own making nor anything else keeps it for a Run that goes nowhere.
     #[test]
-    fn a_workspace_that_is_being_deleted_goes_when_its_runs_have_ended_or_say_what_to_do(turns in turns()) {
+    fn after_faults_a_deleting_workspace_awaits_only_stalled_runs(turns in turns()) {
         let mut world = lived(turns)?;
         heal(&mut world);
         if let WorkspaceView::Ready(session) = &mut world.case.view {

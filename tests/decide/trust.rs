@@ -197,7 +197,7 @@ fn check_quiet(case: &Case, answer: &Answer) -> Result<(), TestCaseError> {
 
 /// Found by the property below, which held the wait for the namespace for a wait for ever.
 #[test]
-fn an_intent_made_while_the_workspace_is_being_deleted_is_served_once_the_namespace_is_known() {
+fn an_intent_of_a_deleting_workspace_waits_for_namespace_labels() {
     let held = [
         Turn::View(Sight::Holds(Reason::WorkspaceDeleting)),
         Turn::Act(Answer::State("queued")),
@@ -218,7 +218,7 @@ proptest! {
     #![proptest_config(histories::config(1500))]
 
     #[test]
-    fn no_history_leads_to_a_call_that_may_not_be_made_or_that_the_workspace_does_not_wait_for(
+    fn no_history_leads_to_a_forbidden_or_unawaited_call(
         turns in turns(),
     ) {
         let mut case = Case::new();

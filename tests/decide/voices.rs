@@ -49,7 +49,7 @@ fn count(case: &Case, reason: &str) -> usize {
 }
 
 #[test]
-fn a_long_silence_saves_up_no_more_than_a_burst_and_an_end_is_told_all_the_same() {
+fn a_quiet_day_earns_one_burst_and_an_end_is_always_published() {
     let mut voice = Correlator::default();
     assert_eq!(voice.tell(&[turn(0)], at(0)).news.len(), 1);
     let many: Vec<Note> = (1..=40).map(turn).chain([end()]).collect();
@@ -59,7 +59,7 @@ fn a_long_silence_saves_up_no_more_than_a_burst_and_an_end_is_told_all_the_same(
 }
 
 #[test]
-fn what_was_told_is_remembered_as_far_as_memory_has_a_bound() {
+fn published_events_are_remembered_within_a_bound() {
     let mut voice = Correlator::default();
     for n in 0..=REMEMBERED {
         voice.tell(&[turn(n)], at(0));
@@ -69,7 +69,7 @@ fn what_was_told_is_remembered_as_far_as_memory_has_a_bound() {
 }
 
 #[test]
-fn two_of_the_services_events_are_told_of_ten_seconds_apart() {
+fn service_events_are_published_ten_seconds_apart() {
     let mut voice = Correlator::default();
     for (second, nth, told) in [(0, 1, true), (9, 2, false), (10, 3, true)] {
         assert_eq!(voice.may_hear(at(second)), told, "{second}");
@@ -80,7 +80,7 @@ fn two_of_the_services_events_are_told_of_ten_seconds_apart() {
 }
 
 #[test]
-fn one_of_the_services_events_is_the_same_by_its_id_and_says_how_many_were_before_it() {
+fn a_service_event_is_identified_by_id_and_counts_earlier_ones() {
     let odd = "\u{202e}".repeat(300);
     let said = Heard {
         id: Some(odd.clone()),
@@ -103,7 +103,7 @@ fn one_of_the_services_events_is_the_same_by_its_id_and_says_how_many_were_befor
 }
 
 #[test]
-fn the_services_events_that_no_event_tells_of_are_counted_by_the_next_that_does() {
+fn unpublished_service_events_are_counted_in_the_next_event() {
     let receive = |mut case: Case, ids: std::ops::Range<u32>| {
         let now = case.now;
         for n in ids {
@@ -173,7 +173,7 @@ fn the_same_stall_at_another_time_is_another_event() {
 }
 
 #[test]
-fn a_workspace_that_comes_and_goes_is_told_of_once_an_hour() {
+fn a_recurring_missing_workspace_is_an_event_once_an_hour() {
     let mut case = Case::new();
     for second in [0, 10, 3700] {
         case = case.at(second).view(WorkspaceView::Missing).settle();
@@ -207,7 +207,7 @@ fn another_reason_why_a_workspace_is_not_ready_is_another_event() {
 }
 
 #[test]
-fn an_accepted_cancellation_is_known_before_it_stands_in_the_status() {
+fn an_accepted_cancel_counts_before_it_is_in_the_status() {
     let case = at_the_service("running")
         .settle()
         .spec(|s| s.active_deadline_seconds = Some(30))

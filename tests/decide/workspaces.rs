@@ -51,7 +51,7 @@ fn said(status: &WorkspaceStatus, kind: Type) -> Option<(String, String, String)
 }
 
 #[test]
-fn without_its_secret_a_workspace_goes_on_for_submitted_runs_and_holds_new_ones() {
+fn without_its_secret_a_workspace_serves_only_submitted_runs() {
     let assessment = judged(&on_the_last_good_token());
     assert_eq!(assessment.usable, Ok(()));
     assert!(!assessment.ready, "it is probed until the Secret is back");
@@ -77,7 +77,7 @@ fn without_its_secret_a_workspace_goes_on_for_submitted_runs_and_holds_new_ones(
 }
 
 #[test]
-fn the_last_good_token_that_is_rejected_is_used_no_more_and_both_troubles_are_told() {
+fn a_rejected_last_good_token_is_dropped_and_both_causes_named() {
     let rejected = |failure: Failure| Check {
         identity: None,
         obstacle: Some(Obstacle::Identity(failure)),
@@ -106,7 +106,7 @@ fn the_last_good_token_that_is_rejected_is_used_no_more_and_both_troubles_are_to
 #[case::another_kind_of_key(Reason::TokenIsProviderKey, false)]
 #[case::not_allowed(Reason::SecretForbidden, false)]
 #[case::not_read(Reason::Checking, false)]
-fn only_a_secret_that_is_gone_leaves_its_last_token_in_use(
+fn only_a_missing_secret_keeps_its_last_token_in_use(
     #[case] reason: Reason,
     #[case] goes_on: bool,
 ) {
@@ -153,7 +153,7 @@ fn a_hold_stops_every_submission_that_can_not_have_made_a_run(
 }
 
 #[test]
-fn a_workspace_that_waits_for_a_run_with_an_intent_does_not_hold_it() {
+fn a_deleting_workspace_does_not_block_a_run_with_an_intent() {
     let view = holding(Reason::WorkspaceDeleting);
     assert_eq!(Case::new().view(view.clone()).does(), "nothing");
     assert_eq!(Case::new().mine().view(view).does(), "submit");
@@ -166,7 +166,7 @@ fn a_workspace_that_waits_for_a_run_with_an_intent_does_not_hold_it() {
 #[case::its_key_forgotten(Case::new().mine().at(86_400), "intent")]
 #[case::refused_and_retried(Case::new().mine().posted(Err(problem(403, "no"))).settle().retry("1"), "nothing")]
 #[case::a_copy_retried(Case::new().foreign().settle().retry("1"), "nothing")]
-fn a_workspace_that_is_being_deleted_holds_nobody_for_whom_it_waits(
+fn a_deleting_workspace_blocks_only_runs_that_do_not_need_it(
     #[case] case: Case,
     #[case] does: &str,
 ) {
@@ -176,7 +176,7 @@ fn a_workspace_that_is_being_deleted_holds_nobody_for_whom_it_waits(
 }
 
 #[test]
-fn a_held_workspace_mirrors_and_cancels_what_was_submitted() {
+fn a_blocked_workspace_mirrors_and_cancels_submitted_runs() {
     let case = Case::new()
         .submitted("running")
         .view(holding(Reason::SecretNotFound));
@@ -195,7 +195,7 @@ fn good() -> Check {
 #[rstest]
 #[case::another(Some("9.0.0"), "reports version 9.0.0")]
 #[case::none(None, "names no version")]
-fn a_version_that_is_not_accepted_holds_new_runs_alone_and_the_accepted_ones_are_named(
+fn an_unaccepted_version_blocks_new_runs_and_names_the_accepted(
     #[case] version: Option<&str>,
     #[case] met: &str,
 ) {
@@ -217,7 +217,7 @@ fn a_version_that_is_not_accepted_holds_new_runs_alone_and_the_accepted_ones_are
 }
 
 #[test]
-fn of_several_holds_the_one_that_outlasts_the_others_is_told() {
+fn of_several_blocks_the_longest_lasting_is_reported() {
     let mut check = Check {
         version: Some(Some("9.0.0".into())),
         suspended: true,
@@ -234,7 +234,7 @@ fn of_several_holds_the_one_that_outlasts_the_others_is_told() {
 }
 
 #[test]
-fn a_workspace_whose_identity_can_not_be_pinned_serves_nobody() {
+fn a_workspace_with_an_unpinnable_identity_serves_no_run() {
     let of = |identity: Option<String>| {
         judged(&Check {
             identity: Some(identity),

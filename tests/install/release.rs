@@ -14,7 +14,7 @@ use crate::pod;
 use crate::wait::eventually;
 
 #[tokio::test]
-async fn what_is_installed_takes_runs_to_their_end_with_the_rights_of_the_chart() {
+async fn the_installed_chart_completes_runs_with_its_own_permissions() {
     let mut installation = Installation::prepare().await;
     installation.install().await;
     for number in 0..5 {
@@ -57,7 +57,7 @@ async fn what_is_installed_takes_runs_to_their_end_with_the_rights_of_the_chart(
 }
 
 #[tokio::test]
-async fn the_releases_own_test_passes_and_fails_when_the_service_is_away() {
+async fn helm_test_passes_and_fails_while_the_service_is_down() {
     let mut installation = Installation::prepare().await;
     installation.install().await;
     let passed = installation
@@ -83,7 +83,7 @@ async fn the_releases_own_test_passes_and_fails_when_the_service_is_away() {
 }
 
 #[tokio::test]
-async fn an_uninstalled_release_leaves_crds_and_objects_and_one_installed_again_takes_its_runs_up()
+async fn a_reinstalled_release_resumes_the_runs_that_uninstall_left()
 {
     let mut installation = Installation::prepare().await;
     installation.install().await;

@@ -6,7 +6,7 @@ use crate::installation::{Installation, say};
 use crate::load::Load;
 
 #[tokio::test]
-async fn upgrades_rollbacks_and_kills_under_load_lose_no_run_and_make_none_twice() {
+async fn upgrades_rollbacks_and_kills_lose_and_duplicate_no_run() {
     let mut installation = Installation::prepare().await;
     installation.install().await;
     // The effect at once, its answer late: whoever is killed has some creates in the air.

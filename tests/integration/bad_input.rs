@@ -87,7 +87,7 @@ async fn a_missing_key_is_named_and_adding_it_is_enough() {
 )]
 #[case::that_is_a_providers_key("sk-canary-0a1b2c3d", "TokenIsProviderKey", "model provider's key")]
 #[tokio::test]
-async fn a_token_that_can_not_be_one_is_never_sent_and_its_correction_is_enough(
+async fn a_malformed_token_is_never_sent_and_correcting_it_suffices(
     #[case] token: &str,
     #[case] reason: &str,
     #[case] words: &str,
@@ -124,7 +124,7 @@ async fn a_token_with_white_space_around_it_is_good() {
 }
 
 #[tokio::test]
-async fn a_base_url_off_the_allow_list_gets_no_request_until_the_list_holds_it() {
+async fn a_base_url_gets_no_request_until_the_allow_list_contains_it() {
     let mut world = bare().await;
     world.token(TOKEN).await;
     let url = world.service.base_url().replace("127.0.0.1", "localhost");
@@ -231,7 +231,7 @@ async fn an_unknown_workspace_is_named_and_its_creation_is_enough() {
 }
 
 #[tokio::test]
-async fn a_ca_bundle_that_is_none_is_refused_until_the_secret_is_corrected() {
+async fn an_invalid_ca_bundle_is_rejected_until_it_is_corrected() {
     let world = bare().await;
     world.token(TOKEN).await;
     let spec = json!({"caSecretRef": {"name": "ca"}});
@@ -262,7 +262,7 @@ async fn a_ca_bundle_that_is_none_is_refused_until_the_secret_is_corrected() {
 }
 
 #[tokio::test]
-async fn a_service_that_is_down_is_told_and_its_start_is_enough() {
+async fn a_service_outage_is_reported_and_ends_with_its_restart() {
     let mut world = World::with(Setup {
         bare: true,
         ..Setup::default()
@@ -295,7 +295,7 @@ async fn a_service_that_is_down_is_told_and_its_start_is_enough() {
 }
 
 #[tokio::test]
-async fn a_service_that_goes_down_before_the_post_gets_the_same_request_when_it_is_back() {
+async fn a_run_created_during_an_outage_is_posted_once_after_it() {
     let mut world = World::new().await;
     world.workspace_ready("default", "True", "Verified").await;
     world.service.kill();
@@ -317,7 +317,7 @@ async fn a_service_that_goes_down_before_the_post_gets_the_same_request_when_it_
 }
 
 #[tokio::test]
-async fn a_proxys_error_page_before_the_service_is_told_with_its_request_id() {
+async fn a_proxys_error_page_is_reported_with_its_request_id() {
     let world = World::with(Setup {
         bare: true,
         ..Setup::default()
@@ -406,7 +406,7 @@ async fn a_run_that_the_service_refuses_has_ended_and_says_why() {
 }
 
 #[tokio::test]
-async fn a_refusal_whose_cause_went_is_overcome_by_a_retry_however_long_its_value() {
+async fn a_retry_annotation_of_any_length_resubmits_a_refused_run() {
     let world = World::new().await;
     let refusal = json!({"type": "answer", "status": 403, "code": "quota_unknown"});
     world
@@ -425,7 +425,7 @@ async fn a_refusal_whose_cause_went_is_overcome_by_a_retry_however_long_its_valu
 }
 
 #[tokio::test]
-async fn a_token_that_the_service_does_not_know_waits_for_another_without_being_sent_in_circles() {
+async fn an_unknown_token_is_not_resent_while_another_is_awaited() {
     let world = bare().await;
     world.token("canary-of-nobody").await;
     world.create_workspace("default", json!({})).await;
@@ -454,7 +454,7 @@ async fn a_token_that_the_service_does_not_know_waits_for_another_without_being_
 }
 
 #[tokio::test]
-async fn a_workspace_id_of_another_workspace_is_refused_until_the_service_agrees() {
+async fn a_foreign_workspace_id_is_refused_until_the_service_agrees() {
     let world = bare().await;
     world.token(TOKEN).await;
     let spec = json!({"workspaceId": "ws-other"});

@@ -141,7 +141,7 @@ fn a_secret_in_a_url_is_not_repeated() {
 }
 
 #[test]
-fn without_a_cluster_the_missing_kubeconfig_is_told() {
+fn without_a_cluster_the_missing_kubeconfig_is_reported() {
     refused(
         &[
             "controller",

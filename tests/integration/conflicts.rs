@@ -90,7 +90,7 @@ fn shown(run: &Run) -> (String, Option<String>, String) {
 )]
 #[case::unknown("moon_conflict", "UnknownConflict", "run-operator.dev/retry")]
 #[tokio::test]
-async fn a_conflict_outlives_restarts_and_failed_retries_and_ends_with_the_one_that_succeeds(
+async fn a_conflict_persists_over_restarts_until_a_retry_succeeds(
     #[case] code: &str,
     #[case] reason: &str,
     #[case] todo: &str,
@@ -152,7 +152,7 @@ async fn taken(world: &World, key: &str) {
 }
 
 #[tokio::test]
-async fn a_key_that_another_request_used_is_never_exchanged_for_a_new_one() {
+async fn a_key_used_by_another_request_is_never_replaced() {
     let world = World::new().await;
     let key = format!("{}/nightly", world.namespace);
     taken(&world, &key).await;
@@ -243,7 +243,7 @@ async fn a_code_that_the_contract_file_maps_moves_to_its_reason() {
 #[case::of_several_lines("odd\u{7}\r\n\u{1b}[31mcode", &["409 odd", "code"])]
 #[case::of_wide_characters(&"€".repeat(2000), &["409 €€€€"])]
 #[tokio::test]
-async fn whatever_the_code_of_a_conflict_is_it_is_shown_on_one_line_and_bounded(
+async fn any_conflict_code_is_shown_on_one_bounded_line(
     #[case] code: &str,
     #[case] words: &[&str],
 ) {
@@ -276,7 +276,7 @@ async fn whatever_the_code_of_a_conflict_is_it_is_shown_on_one_line_and_bounded(
 }
 
 #[tokio::test]
-async fn a_conflict_without_a_problem_body_proves_nothing_and_is_asked_again() {
+async fn a_conflict_without_a_problem_body_is_retried() {
     let world = World::new().await;
     let page = json!({"type": "answer", "status": 409, "body": "<html>Conflict</html>", "contentType": "text/html"});
     world

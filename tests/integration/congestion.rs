@@ -101,7 +101,7 @@ async fn workspaces_whose_checks_hang_hold_up_the_check_of_no_other() {
 }
 
 #[tokio::test]
-async fn a_429_pauses_every_call_of_its_workspace_for_as_long_as_it_asks() {
+async fn a_429_pauses_every_call_of_its_workspace_for_its_retry_after() {
     let world = World::new().await;
     world.simulate("running", json!({"outcome": "never"})).await;
     world.state("running", "running").await;
@@ -167,7 +167,7 @@ async fn calls_kept_away(world: &World, seconds: i64, before: usize) {
 }
 
 #[tokio::test]
-async fn when_the_service_is_back_its_waiting_runs_come_one_after_another() {
+async fn a_recovering_service_gets_its_waiting_runs_one_by_one() {
     let crowd = std::env::var("RUN_OPERATOR_TEST_RUNS")
         .map_or(CROWD, |text| text.parse().expect("a number of Runs"));
     let world = World::new().await;
@@ -248,7 +248,7 @@ async fn until_all(world: &World, count: usize, phase: &str) {
 }
 
 #[tokio::test]
-async fn a_run_that_waits_long_for_the_rate_limit_says_so_and_goes_on_when_it_is_raised() {
+async fn a_long_rate_limit_wait_is_reported_and_ends_when_raised() {
     let world = World::with(Setup {
         bare: true,
         ..Setup::default()

@@ -59,7 +59,7 @@ impl World {
 }
 
 #[tokio::test]
-async fn a_version_not_accepted_is_named_with_the_accepted_ones_and_holds_what_was_not_submitted() {
+async fn an_unaccepted_version_is_reported_and_blocks_submissions() {
     let world = World::new().await;
     world.running(&["old".to_owned(), "gone".to_owned()]).await;
     world.refuses("2.0.0").await;
@@ -119,7 +119,7 @@ async fn a_run_in_doubt_is_asked_for_again_whatever_the_version() {
 }
 
 #[tokio::test]
-async fn an_operator_that_starts_under_a_version_not_accepted_mirrors_and_cancels() {
+async fn a_start_under_an_unaccepted_version_mirrors_and_cancels() {
     let mut world = World::new().await;
     world.running(&["kept".to_owned(), "gone".to_owned()]).await;
     world.kill_operator();
@@ -138,7 +138,7 @@ async fn an_operator_that_starts_under_a_version_not_accepted_mirrors_and_cancel
 }
 
 #[tokio::test]
-async fn an_answer_that_names_no_version_holds_too_and_says_where_it_was_looked_for() {
+async fn an_answer_without_a_version_blocks_and_names_the_pointers() {
     let world = World::new().await;
     world.service.put("version", json!({"release": "1"})).await;
     world.looked_at().await;
@@ -157,7 +157,7 @@ async fn an_answer_that_names_no_version_holds_too_and_says_where_it_was_looked_
 }
 
 #[tokio::test]
-async fn a_reviewed_contract_file_and_a_restart_let_the_held_runs_go() {
+async fn a_reviewed_contract_file_and_a_restart_unblock_the_runs() {
     let mut world = World::with(Setup {
         service: vec!["--api-version", "2.1.0"],
         ..Setup::default()
@@ -181,7 +181,7 @@ async fn a_reviewed_contract_file_and_a_restart_let_the_held_runs_go() {
 
 /// The regular check comes after five minutes, longer than any wait here.
 #[tokio::test]
-async fn an_upgraded_service_that_drops_its_streams_is_looked_at_once_and_soon() {
+async fn dropped_streams_after_an_upgrade_trigger_one_early_probe() {
     let world = World::new().await;
     let names: Vec<String> = (0..20).map(|n| format!("run-{n:02}")).collect();
     world.running(&names).await;

@@ -38,7 +38,7 @@ async fn exceeded(world: &World, name: &str) {
 }
 
 #[tokio::test]
-async fn a_run_past_its_deadline_has_not_failed_before_its_cancellation_is_confirmed() {
+async fn a_deadline_fails_a_run_only_once_its_cancel_is_confirmed() {
     let world = World::new().await;
     let history = world.history().await;
     let stuck = json!({"outcome": "never", "cancel": "stuck"});
@@ -69,7 +69,7 @@ async fn a_run_past_its_deadline_has_not_failed_before_its_cancellation_is_confi
 }
 
 #[tokio::test]
-async fn a_deadline_that_passes_while_the_operator_is_down_is_seen_at_its_start() {
+async fn a_deadline_passed_while_down_cancels_at_the_next_start() {
     let mut world = World::new().await;
     let history = world.history().await;
     create(&world, "train", json!(100_000), json!({"outcome": "never"})).await;
@@ -85,7 +85,7 @@ async fn a_deadline_that_passes_while_the_operator_is_down_is_seen_at_its_start(
 }
 
 #[tokio::test]
-async fn a_deadline_can_be_set_shortened_and_taken_out_while_the_run_goes_on() {
+async fn a_deadline_can_be_set_shortened_or_removed_on_an_active_run() {
     let world = World::new().await;
     let history = world.history().await;
     let never = json!({"outcome": "never"});
@@ -112,7 +112,7 @@ async fn a_deadline_can_be_set_shortened_and_taken_out_while_the_run_goes_on() {
 }
 
 #[tokio::test]
-async fn a_deadline_that_passes_while_no_call_can_be_made_cancels_when_one_can() {
+async fn a_deadline_passed_without_a_valid_token_cancels_afterwards() {
     let world = World::new().await;
     let history = world.history().await;
     create(&world, "train", json!(100_000), json!({"outcome": "never"})).await;
@@ -141,7 +141,7 @@ async fn a_deadline_that_passes_while_no_call_can_be_made_cancels_when_one_can()
 }
 
 #[tokio::test]
-async fn a_run_that_ends_by_itself_as_its_deadline_passes_ended_as_the_service_says() {
+async fn a_run_that_succeeds_at_its_deadline_is_succeeded() {
     let world = World::new().await;
     let history = world.history().await;
     let finish = json!({"outcome": "never", "cancel": "finish"});

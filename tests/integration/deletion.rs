@@ -17,7 +17,7 @@ async fn running(world: &World, name: &str, cancel: &str) -> String {
 }
 
 #[tokio::test]
-async fn what_was_never_submitted_goes_at_once_without_a_call() {
+async fn an_unsubmitted_run_is_deleted_at_once_without_a_call() {
     let world = World::new().await;
     world
         .create_run("waiting", json!({"workspaceRef": {"name": "missing"}}))
@@ -45,7 +45,7 @@ async fn what_was_never_submitted_goes_at_once_without_a_call() {
 
 /// As the chart's `finalizerPolicy` makes them, so that no deletion overtakes the finalizer.
 #[tokio::test]
-async fn a_run_that_had_its_finalizer_from_the_beginning_ends_and_goes_as_any_other() {
+async fn a_run_created_with_its_finalizer_ends_and_is_deleted() {
     let world = World::new().await;
     let history = world.history().await;
     let workload = |simulate: Value| json!({"workload": {"image": "a", "simulate": simulate}});
@@ -80,7 +80,7 @@ async fn a_run_that_had_its_finalizer_from_the_beginning_ends_and_goes_as_any_ot
 }
 
 #[tokio::test]
-async fn a_running_run_is_cancelled_and_seen_to_end_before_the_object_goes() {
+async fn a_deleted_run_is_seen_cancelled_before_its_object_is_removed() {
     let world = World::new().await;
     let history = world.history().await;
     world
@@ -156,7 +156,7 @@ async fn a_cancel_whose_answer_is_lost_is_retried() {
 }
 
 #[tokio::test]
-async fn a_run_that_succeeds_while_it_is_cancelled_lets_the_object_go() {
+async fn a_run_that_succeeds_during_its_cancel_is_released() {
     let world = World::new().await;
     running(&world, "train", "finish").await;
     world.delete_run("train").await;
@@ -165,7 +165,7 @@ async fn a_run_that_succeeds_while_it_is_cancelled_lets_the_object_go() {
 }
 
 #[tokio::test]
-async fn refused_for_good_goes_at_once_without_a_further_call() {
+async fn a_refused_run_is_deleted_at_once_without_a_further_call() {
     let world = World::new().await;
     world
         .service
@@ -187,7 +187,7 @@ async fn refused_for_good_goes_at_once_without_a_further_call() {
 }
 
 #[tokio::test]
-async fn a_run_that_cancel_and_get_both_deny_lets_the_object_go() {
+async fn a_run_not_found_by_cancel_and_get_is_released() {
     let world = World::new().await;
     let run_id = running(&world, "train", "confirm").await;
     world.service.delete(&format!("runs/{run_id}")).await;
@@ -202,7 +202,7 @@ async fn a_run_that_cancel_and_get_both_deny_lets_the_object_go() {
 }
 
 #[tokio::test]
-async fn a_run_that_was_denied_before_the_deletion_lets_the_object_go_as_well() {
+async fn a_run_not_found_before_its_deletion_is_still_released() {
     let world = World::new().await;
     let run_id = running(&world, "train", "confirm").await;
     let other = running(&world, "other", "confirm").await;
@@ -224,7 +224,7 @@ async fn a_run_that_was_denied_before_the_deletion_lets_the_object_go_as_well() 
 }
 
 #[tokio::test]
-async fn with_orphan_the_object_goes_and_the_run_goes_on() {
+async fn with_orphan_the_object_is_deleted_and_the_run_continues() {
     let world = World::new().await;
     let run_id = running(&world, "train", "confirm").await;
     let key = world.run("train").await.uid().unwrap();

@@ -7,7 +7,7 @@ use serde_json::json;
 use crate::support::{World, held, holds_for_a_while, intent_of, row};
 
 #[tokio::test]
-async fn in_doubt_the_same_post_learns_the_run_which_is_then_cancelled() {
+async fn a_deletion_in_doubt_finds_the_run_by_the_same_post_first() {
     let world = World::new().await;
     let history = world.history().await;
     world.service.leaves_in_doubt().await;
@@ -32,7 +32,7 @@ async fn in_doubt_the_same_post_learns_the_run_which_is_then_cancelled() {
 }
 
 #[tokio::test]
-async fn an_object_in_doubt_is_let_go_by_orphan_also_after_its_deletion() {
+async fn orphan_set_after_the_deletion_releases_a_run_in_doubt() {
     let world = World::new().await;
     world
         .service
@@ -76,7 +76,7 @@ async fn a_lost_answer_is_retried_with_the_same_key_and_makes_one_run() {
 }
 
 #[tokio::test]
-async fn in_doubt_a_refusal_is_not_believed_and_the_same_post_is_asked_again() {
+async fn a_refusal_in_doubt_is_ignored_and_the_same_post_is_repeated() {
     let world = World::new().await;
     let history = world.history().await;
     let fits = json!({"operation": "createRun"});
@@ -127,7 +127,7 @@ async fn a_cancel_in_doubt_waits_for_the_run_and_cancels_it() {
 }
 
 #[tokio::test]
-async fn past_the_key_retention_nothing_is_posted_and_orphan_lets_the_object_go() {
+async fn past_key_retention_nothing_is_posted_and_orphan_releases() {
     let mut world = World::new().await;
     let hang = json!({"type": "hang", "forMs": 60000, "execute": true});
     world
@@ -170,7 +170,7 @@ async fn past_the_key_retention_nothing_is_posted_and_orphan_lets_the_object_go(
 }
 
 #[tokio::test]
-async fn in_doubt_without_its_workspace_the_object_stays_and_heals_when_it_is_there_again() {
+async fn a_deletion_in_doubt_waits_for_its_workspace_to_be_recreated() {
     let world = World::new().await;
     world.service.leaves_in_doubt().await;
     world.simulate("train", json!({"outcome": "never"})).await;

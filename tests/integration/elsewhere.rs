@@ -15,7 +15,7 @@ use crate::support::{
 const POINTERS: &str = "identityPointers: [/id, /workspaceId]";
 
 #[tokio::test]
-async fn after_a_lost_create_another_base_url_at_the_restart_gets_no_call() {
+async fn a_lost_create_is_not_repeated_at_another_base_url() {
     let mut world = World::new().await;
     let scratch = Scratch::new("identity").unwrap();
     let elsewhere = Service::start(&scratch, &[]).await;
@@ -68,7 +68,7 @@ async fn recreate_workspace(world: &World, spec: Value) {
 }
 
 #[tokio::test]
-async fn a_workspace_made_anew_alike_goes_on_and_one_with_another_base_url_is_not_called() {
+async fn a_recreated_workspace_is_used_only_with_the_same_base_url() {
     let mut world = World::new().await;
     let scratch = Scratch::new("identity").unwrap();
     let elsewhere = Service::start(&scratch, &[]).await;
@@ -116,7 +116,7 @@ async fn a_workspace_made_anew_alike_goes_on_and_one_with_another_base_url_is_no
 }
 
 #[tokio::test]
-async fn without_an_identity_in_the_contract_file_a_run_is_pinned_to_its_base_url_alone() {
+async fn without_an_identity_pointer_runs_are_pinned_to_the_base_url() {
     let nameless = [(POINTERS, "identityPointers: []")];
     let path = contract_file("identity-unknown", &nameless);
     let mut world = World::with(Setup {
@@ -157,7 +157,7 @@ async fn without_an_identity_in_the_contract_file_a_run_is_pinned_to_its_base_ur
 }
 
 #[tokio::test]
-async fn a_workspace_goes_without_runs_pinned_elsewhere_and_its_next_takes_them_up() {
+async fn a_deleted_workspace_does_not_wait_for_runs_pinned_elsewhere() {
     let mut world = World::new().await;
     let scratch = Scratch::new("identity").unwrap();
     let elsewhere = Service::start(&scratch, &[]).await;

@@ -34,7 +34,7 @@ async fn reasons(world: &World, name: &str) -> BTreeMap<String, usize> {
 }
 
 #[tokio::test]
-async fn a_life_is_told_and_kubectl_describe_and_kubectl_events_show_it() {
+async fn kubectl_describe_and_kubectl_events_show_a_runs_events() {
     let world = World::new().await;
     world.simulate("train", json!({"runTimeMs": 2500})).await;
     world.phase("train", Phase::Succeeded).await;
@@ -235,7 +235,7 @@ async fn a_restart_in_any_phase_makes_no_second_event() {
 }
 
 #[tokio::test]
-async fn a_workspace_tells_of_its_token_and_of_the_runs_that_it_waits_for() {
+async fn workspace_events_report_its_token_and_the_runs_it_waits_for() {
     let world = World::new().await;
     world.simulate("train", json!({"outcome": "never"})).await;
     world.state("train", "running").await;
@@ -324,7 +324,7 @@ async fn may_publish(world: &World, may: bool) {
 /// Without the right to create Events all else goes on, and the log says so once. What was not told is told
 /// by the next process, as after a crash.
 #[tokio::test]
-async fn what_could_not_be_told_is_logged_once_and_told_by_the_next_process() {
+async fn forbidden_events_are_logged_once_and_published_after_restart() {
     let secrets = json!([{
         "apiGroups": [""], "resources": ["secrets"], "verbs": ["get", "list", "watch"],
     }]);
@@ -389,7 +389,7 @@ async fn the_events_of_a_run_that_flaps_are_few() {
 
 /// All that an operator finds at its start is told of, and not at once: 20 ms lie between two Events.
 #[tokio::test]
-async fn an_operator_that_comes_back_to_many_runs_tells_of_each_at_a_pace() {
+async fn events_for_many_runs_at_startup_are_rate_limited() {
     const RUNS: i64 = 150;
     let mut world = World::new().await;
     world.event("default", "Ready").await;

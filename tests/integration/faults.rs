@@ -113,7 +113,7 @@ fn was_told(history: &History, name: &str, kind: Type, status: &str, words: &[&s
 }
 
 #[tokio::test]
-async fn whatever_befalls_a_create_it_is_sent_again_with_the_same_key_and_bytes() {
+async fn every_faulty_create_is_repeated_with_the_same_key_and_bytes() {
     let world = impatient("faults-create").await;
     let history = world.history().await;
     let mut faults = passing();
@@ -147,7 +147,7 @@ async fn whatever_befalls_a_create_it_is_sent_again_with_the_same_key_and_bytes(
 }
 
 #[tokio::test]
-async fn a_create_answered_in_another_content_type_is_read_all_the_same() {
+async fn a_create_answer_of_another_content_type_is_still_read() {
     let world = World::new().await;
     let action = json!({"type": "wrongContentType", "contentType": "text/html"});
     world
@@ -201,7 +201,7 @@ async fn retry_after_is_told_and_honoured() {
 #[case::a_403(json!({"status": 403, "code": "forbidden"}), "Forbidden", "token of the Workspace default")]
 #[case::a_404(json!({"status": 404, "code": "region_not_found"}), "Refused", "404 region_not_found")]
 #[tokio::test]
-async fn a_final_answer_to_a_create_has_its_own_reason_and_waits_for_a_retry(
+async fn each_final_create_answer_has_its_reason_and_awaits_a_retry(
     #[case] mut action: Value,
     #[case] reason: &str,
     #[case] words: &str,
@@ -233,7 +233,7 @@ async fn refused_then_retried(refusal: Value, reason: &str, words: &[&str]) {
 }
 
 #[tokio::test]
-async fn an_answer_that_never_names_the_run_ends_the_tries_and_a_retry_finds_the_one_run() {
+async fn create_answers_without_a_run_id_stall_until_a_retry_finds_it() {
     let world = World::new().await;
     let nameless = json!({"type": "mergeBody", "merge": {"runId": null}});
     world
@@ -262,7 +262,7 @@ async fn an_answer_that_never_names_the_run_ends_the_tries_and_a_retry_finds_the
 }
 
 #[tokio::test]
-async fn whatever_befalls_a_read_the_run_says_that_its_mirror_is_stale_and_ends_as_it_should() {
+async fn every_faulty_read_makes_the_mirror_stale_and_the_run_ends() {
     let world = impatient("faults-get").await;
     let history = world.history().await;
     let mut faults = passing();
@@ -308,7 +308,7 @@ async fn whatever_befalls_a_read_the_run_says_that_its_mirror_is_stale_and_ends_
 }
 
 #[tokio::test]
-async fn whatever_befalls_a_cancellation_it_is_asked_for_until_the_run_has_ended() {
+async fn every_faulty_cancel_is_repeated_until_the_run_has_ended() {
     let world = impatient("faults-cancel").await;
     let history = world.history().await;
     let mut faults = passing();
@@ -397,7 +397,7 @@ async fn a_run_whose_events_are_refused_is_polled_to_its_end() {
 }
 
 #[tokio::test]
-async fn a_service_that_verifies_a_token_and_refuses_its_calls_is_not_asked_in_circles() {
+async fn creates_refused_with_a_verified_token_are_bounded() {
     let world = World::new().await;
     let refusal = json!({"type": "answer", "status": 401, "code": "unauthenticated"});
     world

@@ -18,7 +18,7 @@ fn limit(pid: u32, files: u64) {
 }
 
 #[tokio::test]
-async fn the_soft_limit_is_raised_and_streams_are_bounded_by_what_is_left() {
+async fn the_open_file_limit_is_raised_and_bounds_the_streams() {
     let mut world = World::unattended(Setup::default()).await;
     world.limit_files(64, 120);
     world.start_operator().await;

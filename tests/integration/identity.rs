@@ -95,7 +95,7 @@ async fn a_lost_create_is_not_repeated_with_another_workspaces_token() {
 }
 
 #[tokio::test]
-async fn a_lost_create_that_is_deleted_meanwhile_says_how_to_go_on_and_orphan_lets_it_go() {
+async fn a_deletion_in_doubt_under_another_token_explains_what_to_do() {
     let world = World::new().await;
     let other = others(&world).await;
     lost(&world, "train").await;
@@ -129,7 +129,7 @@ async fn a_lost_create_that_is_deleted_meanwhile_says_how_to_go_on_and_orphan_le
 }
 
 #[tokio::test]
-async fn killed_after_a_lost_create_the_operator_comes_back_to_another_token_and_waits() {
+async fn a_restart_in_doubt_under_another_token_sends_no_post() {
     let mut world = World::new().await;
     let other = others(&world).await;
     let created = lost(&world, "train").await;
@@ -152,7 +152,7 @@ async fn killed_after_a_lost_create_the_operator_comes_back_to_another_token_and
 }
 
 #[tokio::test]
-async fn an_active_run_is_not_read_streamed_or_cancelled_with_another_workspaces_token() {
+async fn an_active_run_is_never_called_with_another_workspaces_token() {
     let world = World::new().await;
     let history = world.history().await;
     let other = others(&world).await;
@@ -200,7 +200,7 @@ async fn an_active_run_is_not_read_streamed_or_cancelled_with_another_workspaces
 }
 
 #[tokio::test]
-async fn a_run_that_vanishes_under_another_workspaces_token_is_cancelled_with_the_right_one() {
+async fn a_run_removed_under_another_token_is_cancelled_with_its_own() {
     let world = World::new().await;
     let other = others(&world).await;
     world.simulate("train", json!({"outcome": "never"})).await;
@@ -250,7 +250,7 @@ async fn checked_now(world: &World, note: &str) {
 }
 
 #[tokio::test]
-async fn a_workspace_that_the_service_calls_something_else_is_another_also_with_the_same_token() {
+async fn a_renamed_workspace_is_another_even_with_the_same_token() {
     let world = World::new().await;
     world
         .simulate("train", json!({"runId": "train", "outcome": "never"}))

@@ -59,7 +59,7 @@ async fn retry(world: &World, name: &str) {
 }
 
 #[tokio::test]
-async fn a_finished_run_that_is_created_again_under_whatever_name_is_found_again() {
+async fn a_recreated_finished_run_is_found_by_its_key_under_any_name() {
     let world = World::new().await;
     let history = world.history().await;
     let spec = nightly(&json!({}));
@@ -99,7 +99,7 @@ async fn a_failed_run_is_found_again_too_and_says_how_to_run_it_again() {
 }
 
 #[tokio::test]
-async fn a_run_that_was_left_running_is_adopted_by_the_next_object_and_cancelled_with_it() {
+async fn an_orphaned_run_is_adopted_by_the_next_object_with_its_key() {
     let world = World::new().await;
     let history = world.history().await;
     let mut spec = nightly(&json!({"outcome": "never"}));
@@ -132,7 +132,7 @@ async fn a_run_that_was_left_running_is_adopted_by_the_next_object_and_cancelled
 }
 
 #[tokio::test]
-async fn restored_backups_wait_for_a_person_and_a_retry_finds_their_run_again() {
+async fn a_restored_backup_is_stalled_until_a_retry_finds_its_run() {
     let world = World::new().await;
     let history = world.history().await;
     world
@@ -214,7 +214,7 @@ async fn a_restored_copy_that_nobody_asked_for_holds_no_key() {
 }
 
 #[tokio::test]
-async fn another_body_under_a_used_key_is_a_conflict_that_says_what_to_do() {
+async fn another_body_under_a_used_key_is_a_conflict_with_advice() {
     let world = World::new().await;
     world.create_run("train", nightly(&json!({}))).await;
     world.phase("train", Phase::Succeeded).await;
@@ -266,7 +266,7 @@ async fn the_same_key_in_two_namespaces_is_two_keys() {
 
 /// A limit, and written down as one: the service has forgotten the key.
 #[tokio::test]
-async fn past_the_services_memory_of_the_key_an_object_that_is_created_again_is_a_new_run() {
+async fn past_key_retention_a_recreated_object_makes_a_new_run() {
     let world = World::with(Setup {
         service: vec!["--key-retention", "1ms"],
         ..Setup::default()
@@ -284,7 +284,7 @@ async fn past_the_services_memory_of_the_key_an_object_that_is_created_again_is_
 }
 
 #[tokio::test]
-async fn a_run_whose_key_is_held_by_one_that_is_being_deleted_waits_and_goes_on_by_itself() {
+async fn a_run_waits_for_its_key_while_the_owner_is_being_deleted() {
     let world = World::new().await;
     let history = world.history().await;
     let spec = nightly(&json!({"outcome": "never", "cancel": "stuck"}));

@@ -28,7 +28,7 @@ async fn set_state(world: &World, run: &str, state: &str) {
 }
 
 #[tokio::test]
-async fn without_its_secret_submitted_runs_go_on_with_the_last_good_token_and_new_ones_are_held() {
+async fn without_its_secret_only_submitted_runs_use_the_last_token() {
     let world = World::new().await;
     running(&world, "train").await;
     running(&world, "unwanted").await;

@@ -200,7 +200,7 @@ async fn a_whole_life_needs_every_right_of_the_manifest_and_no_other() {
 }
 
 #[tokio::test]
-async fn one_namespace_needs_every_right_of_its_role_and_none_in_the_cluster_under_the_status_policy_too()
+async fn a_namespaced_operator_needs_exactly_its_roles_permissions()
  {
     let own = own_control_plane().await;
     let log = own.audit_log().expect("a log of its own");

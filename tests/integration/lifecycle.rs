@@ -41,7 +41,7 @@ async fn a_run_is_submitted_mirrored_and_released() {
 }
 
 #[tokio::test]
-async fn intent_and_finalizer_stand_in_the_object_before_the_service_sees_the_create() {
+async fn intent_and_finalizer_are_written_before_the_create_is_sent() {
     let world = World::new().await;
     world
         .service
@@ -74,7 +74,7 @@ async fn intent_and_finalizer_stand_in_the_object_before_the_service_sees_the_cr
 }
 
 #[tokio::test]
-async fn the_run_id_is_written_at_once_and_in_one_write_with_all_that_belongs_to_it() {
+async fn the_run_id_is_written_at_once_in_one_complete_write() {
     let world = World::new().await;
     let history = world.history().await;
     // Were anything else called first, it would not be answered.
@@ -156,7 +156,7 @@ async fn no_version_of_the_object_has_a_cursor_ahead_of_its_state() {
 }
 
 #[tokio::test]
-async fn a_state_that_the_contract_does_not_map_is_shown_as_it_is_and_told_by_an_event() {
+async fn an_unmapped_state_is_shown_verbatim_and_is_an_event() {
     let world = World::new().await;
     let history = world.history().await;
     let states = json!([{"state": "queued", "forMs": 200}, "Calibrating Lasers"]);

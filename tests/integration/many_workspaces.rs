@@ -104,7 +104,7 @@ async fn all_ready_at(world: &World, size: (usize, usize), wanted: impl Iterator
 }
 
 #[tokio::test]
-async fn many_workspaces_share_watches_and_calls_and_one_service_stops_no_other() {
+async fn many_workspaces_share_watches_and_a_hung_service_stops_none() {
     let (workspaces, number) = size();
     let own = own_control_plane().await;
     let mut world = World::unattended(Setup {

@@ -94,7 +94,7 @@ fn whole(value: f64) -> u64 {
 }
 
 #[tokio::test]
-async fn every_metric_is_there_and_no_label_is_made_of_an_object_or_an_answer() {
+async fn every_metric_exists_and_no_label_is_an_object_or_an_answer() {
     let world = world_of_its_own().await;
     let fresh = scrape(&world).await;
     for metric in all() {
@@ -223,7 +223,7 @@ async fn shows(world: &World, series: &str, value: f64) {
 }
 
 #[tokio::test]
-async fn a_token_that_is_refused_shows_as_a_workspace_that_is_not_ready() {
+async fn a_rejected_token_is_counted_as_a_workspace_that_is_not_ready() {
     let world = World::new().await;
     world.workspace_ready("default", "True", "Verified").await;
     let rejected = r#"run_operator_workspaces_not_ready{reason="Unauthorized"}"#;
@@ -235,7 +235,7 @@ async fn a_token_that_is_refused_shows_as_a_workspace_that_is_not_ready() {
 }
 
 #[tokio::test]
-async fn a_run_that_waits_for_a_person_and_one_in_doubt_are_seen_as_long_as_they_are() {
+async fn stalled_runs_and_runs_in_doubt_are_counted_until_resolved() {
     let world = World::new().await;
     let refusal = json!({"type": "answer", "status": 403, "code": "forbidden"});
     world

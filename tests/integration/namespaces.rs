@@ -69,7 +69,7 @@ fn state_of(run: &Value) -> &str {
 }
 
 #[tokio::test]
-async fn a_namespace_that_is_deleted_takes_its_secret_first_and_still_every_run_is_cancelled() {
+async fn deleting_a_namespace_with_its_secret_still_cancels_every_run() {
     let world = busy().await;
     let history = world.history().await;
     delete_namespace(&world).await;
@@ -105,7 +105,7 @@ async fn a_namespace_that_is_deleted_takes_its_secret_first_and_still_every_run_
 }
 
 #[tokio::test]
-async fn after_a_restart_in_a_namespace_without_its_secret_the_runs_say_how_to_let_go() {
+async fn after_a_restart_in_a_deleting_namespace_runs_advise_orphan() {
     let mut world = busy().await;
     world.kill_operator();
     delete_namespace(&world).await;

@@ -118,7 +118,7 @@ impl AtRest {
 }
 
 #[tokio::test]
-async fn a_rotation_whose_first_check_answers_503_costs_its_runs_nothing() {
+async fn a_503_to_the_first_probe_after_a_rotation_disturbs_no_run() {
     const RUNS: usize = 200;
     let rest = AtRest::with(RUNS).await;
     let world = &rest.world;
@@ -217,7 +217,7 @@ async fn one_401_to_a_run_is_asked_again_and_costs_the_others_nothing() {
 }
 
 #[tokio::test]
-async fn a_workspace_that_is_down_is_said_once_for_each_run_one_after_the_other() {
+async fn an_outage_is_written_once_per_run_and_spread_over_time() {
     const RUNS: usize = 40;
     let mut rest = AtRest::with(RUNS).await;
     rest.world.service.kill();

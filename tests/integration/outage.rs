@@ -73,7 +73,7 @@ async fn an_outage_of_the_api_server_doubles_and_loses_nothing() {
 
 /// A Secret that the API server doesn't give says nothing of the token in use.
 #[tokio::test]
-async fn a_check_that_can_not_read_the_secret_takes_no_verified_token_away() {
+async fn a_probe_that_cannot_read_the_secret_keeps_the_verified_token() {
     let own = own_control_plane().await;
     let world = World::with(Setup {
         control_plane: Some(own),
@@ -137,7 +137,7 @@ async fn erase_status(world: &World, name: &str) {
 }
 
 #[tokio::test]
-async fn an_erased_status_of_an_ended_run_is_rebuilt_from_the_intent_without_a_call() {
+async fn an_erased_final_status_is_rebuilt_from_the_intent() {
     let own = own_control_plane().await;
     let world = World::with(Setup {
         control_plane: Some(own),

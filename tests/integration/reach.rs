@@ -31,7 +31,7 @@ fn requests(world: &World) -> Vec<Value> {
 #[case::without_cluster_workspaces("false")]
 #[case::with_cluster_workspaces("true")]
 #[tokio::test]
-async fn it_touches_the_watched_namespace_alone_and_secrets_by_name_alone(
+async fn only_the_watched_namespace_and_named_secrets_are_accessed(
     #[case] flag: &'static str,
 ) {
     let cluster_workspaces = flag == "true";

@@ -9,7 +9,7 @@ use crate::openapi::Document;
 use crate::support::*;
 
 #[tokio::test]
-async fn a_whole_life_makes_every_request_of_the_document_and_none_differs() {
+async fn a_full_life_makes_every_documented_request_as_documented() {
     let world = World::new().await;
     world.simulate("train", json!({"outcome": "never"})).await;
     world.state("train", "running").await;
@@ -39,7 +39,7 @@ async fn requests_outlive_the_service_that_got_them() {
 
 #[tokio::test]
 #[should_panic(expected = "no request differs as expected")]
-async fn a_difference_that_is_expected_and_never_comes_fails_the_test_too() {
+async fn an_expected_difference_that_does_not_occur_fails_the_test() {
     let scratch = crate::cluster::Scratch::new("integration").unwrap();
     let mut service = Service::start(&scratch, &[]).await;
     service.will_differ("the query parameter verbose");

@@ -18,7 +18,7 @@ async fn one_run_of(world: &World, uid: &str) -> Value {
 }
 
 #[tokio::test]
-async fn killed_while_the_create_is_under_way_it_learns_the_run_by_the_same_post() {
+async fn killed_during_the_create_it_finds_the_run_by_the_same_post() {
     for execute in [true, false] {
         let mut world = World::new().await;
         world
@@ -82,7 +82,7 @@ async fn refuses(world: &World, wanted: bool) {
 }
 
 #[tokio::test]
-async fn killed_between_the_answer_and_the_status_write_it_learns_the_run_again() {
+async fn killed_before_the_status_write_it_finds_the_run_again() {
     let mut world = World::new().await;
     world.create_run("probe", json!({"suspend": true})).await;
     forbid_run_ids(&world).await;
@@ -111,7 +111,7 @@ async fn killed_between_the_answer_and_the_status_write_it_learns_the_run_again(
 }
 
 #[tokio::test]
-async fn killed_while_a_run_is_running_it_resumes_the_stream_where_the_status_stands() {
+async fn killed_during_a_run_it_resumes_the_stream_at_its_cursor() {
     let mut world = World::new().await;
     let history = world.history().await;
     let created = world
@@ -196,7 +196,7 @@ async fn killed_between_end_and_release_it_reads_one_stream_only() {
 }
 
 #[tokio::test]
-async fn what_has_ended_stays_ended_over_a_restart_without_a_call_or_a_write() {
+async fn a_restart_makes_no_call_and_no_write_for_finished_runs() {
     let mut world = World::new().await;
     world.create_run("good", json!({})).await;
     world.simulate("bad", json!({"outcome": "failed"})).await;
@@ -229,7 +229,7 @@ async fn what_has_ended_stays_ended_over_a_restart_without_a_call_or_a_write() {
 }
 
 #[tokio::test]
-async fn sigterm_ends_it_in_good_order_and_the_run_under_way_is_written() {
+async fn sigterm_completes_the_create_in_flight_and_writes_its_run() {
     let mut world = World::new().await;
     world
         .simulate("streaming", json!({"outcome": "never"}))

@@ -77,7 +77,7 @@ async fn streams_with_the_new_token(world: &World) {
 }
 
 #[tokio::test]
-async fn where_no_watch_is_allowed_a_rotation_is_noticed_by_reading_again_and_by_a_401() {
+async fn without_watch_permission_a_rotation_is_noticed_by_rereading() {
     let (world, audit) = with_verbs(&["get"]).await;
     running(&world).await;
     let checks = world.service.requests("getWorkspace").await.len();
@@ -117,7 +117,7 @@ async fn where_no_watch_is_allowed_a_rotation_is_noticed_by_reading_again_and_by
 }
 
 #[tokio::test]
-async fn a_watch_allowed_by_name_tells_of_a_rotation_at_once_and_ends_with_its_workspace() {
+async fn a_watch_by_name_sees_a_rotation_and_ends_with_its_workspace() {
     let (world, audit) = with_verbs(&["get", "list", "watch"]).await;
     running(&world).await;
     let checks = world.service.requests("getWorkspace").await.len();
@@ -164,7 +164,7 @@ async fn a_watch_allowed_by_name_tells_of_a_rotation_at_once_and_ends_with_its_w
 }
 
 #[tokio::test]
-async fn a_secret_that_rbac_does_not_allow_stalls_its_workspace_and_is_not_asked_for_in_circles() {
+async fn a_forbidden_secret_stalls_its_workspace_with_bounded_reads() {
     let (world, audit) = with_verbs(&["get", "list", "watch"]).await;
     world.workspace_ready("default", "True", "Verified").await;
     world.secret("elsewhere", json!({"token": TOKEN})).await;
@@ -210,7 +210,7 @@ async fn a_secret_that_rbac_does_not_allow_stalls_its_workspace_and_is_not_asked
 }
 
 #[tokio::test]
-async fn where_only_a_role_of_the_namespace_allows_the_watch_it_is_watched_there() {
+async fn a_secret_is_watched_per_namespace_where_only_a_role_permits() {
     let own = own_control_plane().await;
     let log = own.audit_log().expect("a log of its own");
     let rule = json!([{

@@ -204,7 +204,7 @@ async fn failed_is_failed_and_stalled() {
 }
 
 #[tokio::test]
-async fn a_passed_deadline_cancels_the_run_and_fails_with_deadline_exceeded() {
+async fn a_passed_deadline_cancels_and_fails_with_deadline_exceeded() {
     let world = World::new().await;
     let history = world.history().await;
     let workload = json!({"image": "i", "simulate": {"outcome": "never"}});
@@ -222,7 +222,7 @@ async fn a_passed_deadline_cancels_the_run_and_fails_with_deadline_exceeded() {
 }
 
 #[tokio::test]
-async fn cancelled_as_asked_while_running_is_ready_and_the_object_stays() {
+async fn a_running_run_cancelled_by_spec_is_ready_and_is_kept() {
     let world = World::new().await;
     let history = world.history().await;
     world.simulate("train", json!({"outcome": "never"})).await;

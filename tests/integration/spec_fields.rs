@@ -7,7 +7,7 @@ use serde_json::json;
 use crate::support::{World, eventually, held, holds_for_a_while, intent_of, row};
 
 #[tokio::test]
-async fn a_suspended_run_makes_no_call_and_has_no_finalizer_until_it_is_released() {
+async fn a_suspended_run_has_no_call_and_no_finalizer_until_resumed() {
     let world = World::new().await;
     let history = world.history().await;
     world.create_run("train", json!({"suspend": true})).await;
@@ -121,7 +121,7 @@ async fn a_key_of_ones_own_is_scoped_by_the_namespace() {
 }
 
 #[tokio::test]
-async fn a_second_live_run_with_the_same_key_waits_until_the_first_has_ended() {
+async fn a_second_run_with_the_same_key_waits_for_the_first_to_end() {
     let world = World::new().await;
     let history = world.history().await;
     let workload = json!({"image": "i", "simulate": {"outcome": "never"}});
@@ -156,7 +156,7 @@ async fn a_second_live_run_with_the_same_key_waits_until_the_first_has_ended() {
 }
 
 #[tokio::test]
-async fn of_two_runs_with_one_key_made_at_the_same_time_one_is_submitted() {
+async fn of_runs_created_together_with_one_key_only_one_is_submitted() {
     let world = World::new().await;
     let history = world.history().await;
     let workload = json!({"image": "i", "simulate": {"outcome": "never"}});
@@ -190,7 +190,7 @@ async fn of_two_runs_with_one_key_made_at_the_same_time_one_is_submitted() {
 }
 
 #[tokio::test]
-async fn ready_when_can_be_changed_while_the_run_goes_on_and_changes_nothing_after_its_end() {
+async fn ready_when_takes_effect_during_a_run_but_not_after_its_end() {
     let world = World::new().await;
     let history = world.history().await;
     world.simulate("train", json!({"outcome": "never"})).await;

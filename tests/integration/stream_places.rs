@@ -181,7 +181,7 @@ async fn places_are_shared_by_namespace_and_go_round() {
 }
 
 #[tokio::test]
-async fn a_stream_that_only_repeats_itself_is_opened_less_and_less_often() {
+async fn reconnects_of_a_stream_that_only_replays_back_off() {
     use base64::Engine as _;
     let world = World::new().await;
     let event = "id: always-the-same\nevent: note\ndata: {\"state\":\"running\"}\n\n";

@@ -239,7 +239,7 @@ async fn beyond_the_bound_on_streams_runs_are_polled() {
 }
 
 #[tokio::test]
-async fn an_event_without_an_id_and_one_that_says_nothing_are_counted_and_lead_to_a_read() {
+async fn events_without_id_or_state_are_counted_and_lead_to_a_read() {
     let world = World::new().await;
     world
         .simulate("train", json!({"runId": "train", "outcome": "never"}))

@@ -52,7 +52,7 @@ async fn a_replace_that_strips_finalizer_and_intent_is_mended() {
 }
 
 #[tokio::test]
-async fn a_replace_while_the_operator_is_down_is_mended_from_the_status() {
+async fn a_replace_while_the_operator_is_down_is_repaired_from_status() {
     let mut world = World::new().await;
     running(&world, "train").await;
     let before = world.run("train").await;
@@ -184,7 +184,7 @@ async fn copy_of(world: &World, original: &Run, name: &str) -> Run {
 }
 
 #[tokio::test]
-async fn a_copy_with_the_intent_of_another_object_is_not_submitted_until_a_retry() {
+async fn a_copy_with_another_objects_intent_is_not_submitted_unasked() {
     let world = World::new().await;
     let history = world.history().await;
     running(&world, "train").await;

@@ -193,7 +193,7 @@ fn runs_yes() -> Value {
 }
 
 #[tokio::test]
-async fn it_serves_the_namespaces_that_its_selector_allows_when_they_are_allowed() {
+async fn a_cluster_workspace_serves_exactly_the_selected_namespaces() {
     let world = world(&[]).await;
     create_shared(&world, runs_yes()).await;
     let ready = shared_ready(&world, "True", "Verified").await;
@@ -231,7 +231,7 @@ async fn it_serves_the_namespaces_that_its_selector_allows_when_they_are_allowed
 }
 
 #[tokio::test]
-async fn a_namespace_that_loses_its_label_keeps_its_running_runs_and_submits_no_other() {
+async fn a_namespace_losing_its_label_keeps_its_runs_but_adds_none() {
     let mut world = world(&[]).await;
     create_shared(&world, runs_yes()).await;
     {
@@ -280,7 +280,7 @@ async fn a_namespace_that_loses_its_label_keeps_its_running_runs_and_submits_no_
 }
 
 #[tokio::test]
-async fn in_doubt_in_a_namespace_that_is_not_allowed_nothing_is_sent_until_it_is_again() {
+async fn in_doubt_nothing_is_sent_while_the_namespace_is_not_allowed() {
     let mut world = world(&[]).await;
     create_shared(&world, runs_yes()).await;
     world.service.leaves_in_doubt().await;
@@ -325,7 +325,7 @@ async fn in_doubt_in_a_namespace_that_is_not_allowed_nothing_is_sent_until_it_is
 
 /// An intent is a record, never authority: whoever may edit a Run can write one.
 #[tokio::test]
-async fn a_forged_intent_submits_nothing_from_a_namespace_that_is_not_allowed() {
+async fn a_forged_intent_submits_nothing_from_a_forbidden_namespace() {
     let world = world(&[]).await;
     create_shared(&world, runs_yes()).await;
     let allowed = Tenant::new(&world, "allowed", json!({"runs": "yes"})).await;

@@ -38,7 +38,7 @@ async fn run_calls(world: &World) -> usize {
 }
 
 #[tokio::test]
-async fn a_rotated_token_is_picked_up_without_a_restart_and_without_a_refused_call() {
+async fn a_rotated_token_is_used_without_a_restart_or_a_refused_call() {
     let world = busy(&["one", "two"]).await;
     let history = world.history().await;
     world.service.post("tokens", json!({"token": SECOND})).await;
@@ -66,7 +66,7 @@ async fn a_rotated_token_is_picked_up_without_a_restart_and_without_a_refused_ca
 }
 
 #[tokio::test]
-async fn open_streams_go_over_to_a_new_token_without_a_read_or_a_write() {
+async fn open_streams_move_to_a_new_token_without_a_read_or_a_write() {
     let world = World::with(Setup {
         operator: vec!["--poll-max", "1h"],
         ..Setup::default()
@@ -118,7 +118,7 @@ async fn open_streams_go_over_to_a_new_token_without_a_read_or_a_write() {
 }
 
 #[tokio::test]
-async fn a_token_that_is_revoked_before_its_successor_comes_fails_no_run() {
+async fn a_token_revoked_before_its_replacement_fails_no_run() {
     let names = ["one", "two", "three"];
     let world = busy(&names).await;
     let history = world.history().await;
@@ -156,7 +156,7 @@ async fn a_token_that_is_revoked_before_its_successor_comes_fails_no_run() {
 }
 
 #[tokio::test]
-async fn with_an_expired_token_one_prober_asks_and_every_run_waits_and_says_so() {
+async fn an_expired_token_is_probed_by_one_task_while_every_run_waits() {
     let names = ["one", "two", "three", "four", "five", "six"];
     let world = busy(&names).await;
     let expiry = json!({"expiresAfterMs": 0});
@@ -214,7 +214,7 @@ async fn with_an_expired_token_one_prober_asks_and_every_run_waits_and_says_so()
 }
 
 #[tokio::test]
-async fn a_token_for_another_workspace_makes_no_call_for_the_runs_of_the_first() {
+async fn a_token_of_another_workspace_is_never_used_for_existing_runs() {
     let world = busy(&["train"]).await;
     let other = json!({"token": SECOND, "workspace": "ws-other"});
     world.service.post("tokens", other).await;
@@ -246,7 +246,7 @@ async fn a_token_for_another_workspace_makes_no_call_for_the_runs_of_the_first()
 }
 
 #[tokio::test]
-async fn a_retry_is_not_needed_after_a_rotation_and_an_old_one_does_nothing() {
+async fn a_rotation_needs_no_retry_and_an_old_retry_has_no_effect() {
     let world = World::with(Setup {
         bare: true,
         ..Setup::default()

@@ -84,7 +84,7 @@ fn finished(run: &Run) -> String {
 }
 
 #[tokio::test]
-async fn what_argo_cd_flux_or_helm_would_create_again_outlives_its_ttl_and_says_so_once() {
+async fn an_object_managed_by_gitops_outlives_its_ttl_with_one_event() {
     let mut world = World::new().await;
     let history = world.history().await;
     for (name, metadata, _) in tracked() {
@@ -135,7 +135,7 @@ async fn what_argo_cd_flux_or_helm_would_create_again_outlives_its_ttl_and_says_
 }
 
 #[tokio::test]
-async fn marks_that_come_and_go_after_the_end_keep_the_object_and_let_it_go() {
+async fn gitops_marks_changed_after_the_end_decide_if_ttl_applies() {
     let world = World::new().await;
     let history = world.history().await;
     world.create_run("train", json!({})).await;
@@ -173,7 +173,7 @@ async fn marks_that_come_and_go_after_the_end_keep_the_object_and_let_it_go() {
 }
 
 #[tokio::test]
-async fn a_ttl_that_is_set_or_shortened_after_the_end_deletes_whatever_the_end_was() {
+async fn a_ttl_set_or_shortened_after_any_end_deletes_the_object() {
     let mut world = World::new().await;
     let history = world.history().await;
     let spec = |simulate: Value, ttl: Value| {
@@ -220,7 +220,7 @@ async fn a_ttl_that_is_set_or_shortened_after_the_end_deletes_whatever_the_end_w
 /// The operator has decided on the deletion, and the mark comes before it: the deletion carries the version
 /// that it was decided on. Which of the two comes first is left to chance, twenty times.
 #[tokio::test]
-async fn a_mark_that_comes_at_the_last_moment_is_not_overtaken_by_the_deletion() {
+async fn a_deletion_never_overtakes_a_gitops_mark_set_just_before() {
     let world = World::new().await;
     let names: Vec<_> = (0..20).map(|n| format!("train-{n}")).collect();
     for name in &names {

@@ -26,7 +26,7 @@ async fn loosen(world: &World) {
 }
 
 #[tokio::test]
-async fn a_run_that_cannot_be_read_is_told_of_and_the_others_go_on() {
+async fn an_undecodable_run_is_reported_and_stops_no_other() {
     let own = own_control_plane().await;
     let mut world = World::with(Setup {
         control_plane: Some(own),
@@ -164,7 +164,7 @@ fn nested_maps(levels: usize) -> String {
 }
 
 #[tokio::test]
-async fn a_deep_workload_is_submitted_and_stops_nobody() {
+async fn a_deep_workload_is_submitted_and_stops_no_other() {
     let mut world = World::new().await;
     world.kill_operator();
     create_text(&world, "lists", &nested(130)).await;

@@ -34,7 +34,7 @@ async fn workspace_gone(world: &World, name: &str) {
 }
 
 #[tokio::test]
-async fn a_workspace_that_is_being_deleted_waits_for_what_it_submitted_and_takes_nothing_new() {
+async fn a_deleting_workspace_waits_for_its_runs_and_admits_no_other() {
     let world = World::new().await;
     world.simulate("train", json!({"outcome": "never"})).await;
     world.state("train", "running").await;
@@ -77,7 +77,7 @@ async fn a_workspace_that_is_being_deleted_waits_for_what_it_submitted_and_takes
 }
 
 #[tokio::test]
-async fn a_workspace_goes_at_once_when_no_run_needs_it_and_after_a_restart_too() {
+async fn an_unneeded_workspace_is_deleted_at_once_after_restart_too() {
     let mut world = World::new().await;
     world.create_run("done", json!({})).await;
     world.phase("done", Phase::Succeeded).await;
@@ -103,7 +103,7 @@ async fn a_workspace_goes_at_once_when_no_run_needs_it_and_after_a_restart_too()
 }
 
 #[tokio::test]
-async fn a_deleted_workspace_waits_for_a_run_in_doubt_and_learns_what_became_of_it() {
+async fn a_deleting_workspace_waits_until_a_run_in_doubt_is_resolved() {
     let world = World::new().await;
     world.service.leaves_in_doubt().await;
     world.simulate("train", json!({"outcome": "never"})).await;
@@ -165,7 +165,7 @@ async fn a_workspace_waits_for_a_run_that_only_a_live_list_shows() {
 }
 
 #[tokio::test]
-async fn a_deleted_workspace_waits_for_the_run_of_an_object_that_vanished() {
+async fn a_deleting_workspace_waits_for_the_run_of_a_removed_object() {
     let world = World::new().await;
     world.simulate("train", json!({"outcome": "never"})).await;
     world.state("train", "running").await;
@@ -214,7 +214,7 @@ async fn forbid_release(world: &World) {
 }
 
 #[tokio::test]
-async fn a_workspace_whose_release_is_refused_is_not_tried_every_second() {
+async fn a_refused_finalizer_removal_is_not_retried_every_second() {
     let world = World::new().await;
     world.workspace_ready("default", "True", "Verified").await;
     forbid_release(&world).await;
@@ -254,7 +254,7 @@ async fn a_finalizer_that_somebody_strips_is_put_back() {
 }
 
 #[tokio::test]
-async fn the_runs_of_a_workspace_that_cannot_be_read_are_told() {
+async fn runs_of_an_undecodable_workspace_are_reported() {
     let own = own_control_plane().await;
     let world = World::with(Setup {
         control_plane: Some(own),

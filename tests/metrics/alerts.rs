@@ -84,7 +84,7 @@ fn every_alert_fires_when_it_should_and_then_alone() {
 }
 
 #[test]
-fn the_series_that_alerts_are_tried_with_are_those_of_the_operator() {
+fn series_of_the_alert_tests_exist_in_the_operator() {
     let tried: Value = serde_saphyr::from_str(&text(TRIED)).unwrap();
     let cases = tried["tests"].as_array().unwrap().iter();
     let series = cases.flat_map(|case| case["input_series"].as_array().unwrap());
@@ -95,7 +95,7 @@ fn the_series_that_alerts_are_tried_with_are_those_of_the_operator() {
 }
 
 #[test]
-fn every_alert_has_a_severity_and_says_what_it_means_and_where_to_read_on() {
+fn every_alert_has_a_severity_a_description_and_a_runbook_url() {
     for rule in rules() {
         let severity = rule.labels["severity"].as_str();
         assert!(

@@ -67,7 +67,7 @@ fn every_label_of_a_legend_is_one_of_its_metrics() {
 }
 
 #[test]
-fn the_data_source_the_namespace_and_the_job_are_the_viewers_choice() {
+fn data_source_namespace_and_job_are_dashboard_variables() {
     let dashboard = dashboard();
     let variables = dashboard["templating"]["list"].as_array().unwrap();
     let variables: Vec<_> = variables

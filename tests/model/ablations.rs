@@ -256,7 +256,7 @@ fn without_any_one_of_its_rules_the_model_fails() {
 
 /// The same small worlds with every rule in force: else a failure would say nothing of the rule.
 #[test]
-fn with_all_of_its_rules_the_model_holds_in_each_of_these_worlds() {
+fn with_all_rules_the_model_passes_in_every_ablation_scenario() {
     let _alone = alone();
     let worlds = Rule::ALL.iter().filter(|r| unseen(**r).is_none());
     let worlds = worlds.map(|rule| (rule.name(), scenario(*rule)));

@@ -9,7 +9,7 @@ const NAME: &str = "http://contract/schema.json";
 /// A schema, and all that it refers to.
 ///
 /// One of the document's is one of JSON Schema draft 4, but for a few words; the service suite's test
-/// `the_schemas_hold_only_words_that_mean_the_same_in_json_schema` keeps those out of the document.
+/// `the_schemas_use_only_keywords_shared_with_json_schema` keeps those out of the document.
 pub(crate) struct Schema {
     schemas: Schemas,
     index: SchemaIndex,

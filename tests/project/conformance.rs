@@ -142,7 +142,7 @@ fn every_row_names_tests_that_exist_or_says_why_there_is_none() {
 }
 
 #[test]
-fn every_rule_and_promise_has_a_row_and_every_row_a_rule_or_promise() {
+fn conformance_rows_match_the_rules_and_promises() {
     let (rows, _) = rows(&files::text(FILE));
     let mut problems = Vec::new();
     let mut defined = BTreeSet::new();
@@ -202,7 +202,7 @@ fn the_service_s_rules_endpoints_and_resources_are_all_there() {
 }
 
 #[test]
-fn a_row_without_a_test_with_a_thin_excuse_or_a_wrong_name_is_found() {
+fn a_row_with_no_test_a_thin_excuse_or_a_wrong_name_is_found() {
     let text = "# T\n- **A** one\n  - `s::there`\n- **B** two\n- **C** three\n  - No test: later\n\
                 - **D** four\n  - `s::gone`\n- **A** again\n  - loose words\n";
     let (rows, wrong) = rows(text);

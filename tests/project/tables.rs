@@ -136,7 +136,7 @@ fn every_reason_is_documented_and_every_documented_one_exists() {
 }
 
 #[test]
-fn every_reason_of_an_event_is_documented_and_every_documented_one_exists() {
+fn event_reasons_match_their_documentation() {
     let rows = table(&files::text("docs/events.md"), "## Reasons");
     let documented = rows
         .iter()

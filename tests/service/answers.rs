@@ -95,7 +95,7 @@ async fn a_cancellation_is_taken_on_whatever_its_body(
 }
 
 #[tokio::test]
-async fn a_state_of_many_lines_and_without_measure_is_one_line_and_bounded() {
+async fn an_oversized_multiline_state_becomes_one_bounded_line() {
     let body = format!(r#"{{"runId":"run-1","state":"a\nb{}"}}"#, "x".repeat(4096));
     let server = Server::start([vec![ok(&body)]]).await;
     let client = client(&server);

@@ -18,7 +18,7 @@ fn the_document_names_the_client_s_operations_and_no_other() {
 }
 
 #[test]
-fn every_answer_carries_a_request_id_and_every_error_is_a_problem() {
+fn every_response_has_a_request_id_and_every_error_is_a_problem() {
     let document = Document::pinned();
     for operation in &document.operations {
         let (method, path) = (&operation.method, &operation.template);
@@ -79,7 +79,7 @@ fn schemas<'a>(value: &'a Value, found: &mut Vec<&'a Value>) {
 
 /// `nullable`, `discriminator` and the like mean nothing to a validator of JSON Schema.
 #[test]
-fn the_schemas_hold_only_words_that_mean_the_same_in_json_schema() {
+fn the_schemas_use_only_keywords_shared_with_json_schema() {
     let document = &Document::pinned().value;
     let mut all: Vec<&Value> = Vec::new();
     schemas(document, &mut all);

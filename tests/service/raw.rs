@@ -6,7 +6,7 @@ use run_operator::service::RawAnswer;
 use crate::support::*;
 
 #[tokio::test]
-async fn the_version_is_asked_for_without_a_token_and_kept_as_it_comes() {
+async fn the_raw_version_is_read_without_a_token_and_kept_verbatim() {
     let body = r#"{ "version": "1.4" }"#;
     let headers = [
         "Content-Type: Application/JSON; charset=utf-8",

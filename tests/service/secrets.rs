@@ -99,7 +99,7 @@ async fn no_fault_shows_the_token() {
 }
 
 #[tokio::test]
-async fn a_service_that_repeats_the_token_cannot_bring_it_into_a_status() {
+async fn a_token_echoed_by_the_service_never_reaches_a_status() {
     let server = Server::start([
         vec![ok(&format!(r#"{{"id":"ws-1","note":"for {TOKEN}"}}"#))],
         vec![ok(&format!(

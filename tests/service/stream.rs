@@ -149,7 +149,7 @@ async fn a_silent_stream_ends_with_an_error(#[case] script: Vec<Step>) {
 }
 
 #[tokio::test]
-async fn a_next_that_is_dropped_again_and_again_loses_no_event_and_no_silence() {
+async fn a_repeatedly_dropped_next_loses_no_event_and_no_idle_timeout() {
     let server = Server::start([vec![
         stream_head(),
         send("id: 1\nda"),
@@ -213,7 +213,7 @@ async fn a_refused_stream_says_why() {
 #[case::a_nul("a\0b")]
 #[case::an_escape("a\u{1b}[31m")]
 #[tokio::test]
-async fn an_id_that_no_header_can_carry_is_not_sent_and_the_stream_begins_anew(#[case] id: &str) {
+async fn an_id_illegal_in_a_header_restarts_the_stream_without_it(#[case] id: &str) {
     let server =
         Server::start([vec![stream_head(), send("id: 1\ndata: a\n\n"), Step::Close]]).await;
     let (client, who, run) = (client(&server), credentials(), run_id("run-1"));

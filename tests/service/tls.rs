@@ -85,7 +85,7 @@ async fn another_authority_is_not_trusted_and_no_token_is_sent() {
 }
 
 #[tokio::test]
-async fn a_certificate_for_another_name_is_not_trusted_and_no_token_is_sent() {
+async fn a_certificate_for_another_name_is_rejected_before_the_token() {
     let server = server(vec![]).await;
     let base_url = format!("https://localhost:{}/api/v1", server.port);
     let config = ClientConfig {
@@ -156,7 +156,7 @@ async fn a_ca_that_is_no_certificate_is_refused_at_once() {
 }
 
 #[tokio::test]
-async fn calls_speak_http_2_where_it_is_offered_and_streams_keep_a_connection_of_their_own() {
+async fn calls_use_http_2_if_offered_and_streams_their_own_connection() {
     let scripts = vec![vec![Step::Close], vec![stream_head(), Step::Hang]];
     let server = server_with(scripts, &["h2", "http/1.1"]).await;
     let client = Client::new(https(&server, CA)).unwrap();
@@ -177,13 +177,13 @@ async fn calls_speak_http_2_where_it_is_offered_and_streams_keep_a_connection_of
 }
 
 #[test]
-fn where_the_system_has_no_certificates_only_https_without_a_ca_is_refused() {
+fn without_system_certificates_only_https_without_a_ca_fails() {
     let none = [
         ("SSL_CERT_FILE", "/nonexistent/file"),
         ("SSL_CERT_DIR", "/nonexistent/folder"),
     ];
     if !is_child_with(
-        "tls::where_the_system_has_no_certificates_only_https_without_a_ca_is_refused",
+        "tls::without_system_certificates_only_https_without_a_ca_fails",
         &none,
     ) {
         return;

@@ -51,7 +51,7 @@ async fn an_answer_that_never_began_is_a_transport_failure(#[case] script: Vec<S
 #[case::a_success("200 OK", "application/json")]
 #[case::a_problem("422 Unprocessable Entity", "application/problem+json")]
 #[tokio::test]
-async fn an_answer_cut_in_its_body_is_a_transport_failure_with_its_request_id(
+async fn a_truncated_body_is_a_transport_failure_with_its_request_id(
     #[case] status: &str,
     #[case] media_type: &str,
 ) {

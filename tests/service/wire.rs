@@ -69,7 +69,7 @@ async fn the_workspace_header_goes_along_only_when_it_is_given() {
 }
 
 #[tokio::test]
-async fn a_create_sends_its_key_and_exactly_the_bytes_it_was_given_each_time() {
+async fn every_create_attempt_sends_the_same_key_and_the_exact_bytes() {
     // Not what a serializer would write: no byte may change on its way.
     let body: &[u8] =
         br#"{ "region":"auto","workload":{"image":"a","n":1.0,"x":null} ,"provider":"auto"}"#;
@@ -110,7 +110,7 @@ async fn a_create_sends_its_key_and_exactly_the_bytes_it_was_given_each_time() {
 }
 
 #[tokio::test]
-async fn a_run_is_asked_for_cancelled_and_listened_to_under_its_own_path() {
+async fn get_cancel_and_events_use_the_runs_own_path() {
     let server = Server::start([
         vec![ok(r#"{"runId":"run-1","state":"running"}"#)],
         vec![ok("{}")],

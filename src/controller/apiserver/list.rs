@@ -221,14 +221,14 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_not_found_beside_an_item_without_a_name_is_not_known_to_be_missing() {
+    async fn a_list_with_a_nameless_item_does_not_prove_absence() {
         let body = page(&format!("[{NAMELESS},{A}]"));
         assert!(names(&body, "b").await.is_err());
         assert_eq!(names(&body, "a").await.unwrap(), ["a"]);
     }
 
     #[test]
-    fn pages_grow_while_they_are_small_and_shrink_when_they_are_large() {
+    fn list_page_size_adapts_to_the_weight_of_its_items() {
         let small = 2000;
         let mut limit = FIRST_PAGE;
         let mut limits = Vec::new();

@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn kubectls_copy_of_the_object_is_not_kept_but_its_annotation_is_there() {
+    fn the_last_applied_annotation_is_kept_without_its_value() {
         let text = format!(
             r#"{{"metadata":{{"name":"a","annotations":{{"{LAST_APPLIED}":"{{}}","a":"b"}}}},"spec":{{"workload":{{}}}}}}"#
         );

@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_refused_is_not_written_and_what_met_a_conflict_may_be() {
+    fn a_refused_write_is_not_written_but_a_conflicting_one_may_be() {
         for code in [400, 403, 404, 422] {
             assert!(answered_by(code).not_written(), "{code}");
         }

@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn watches_of_one_collection_begin_a_second_apart_whatever_their_version() {
+    fn watches_of_one_collection_start_at_least_a_second_apart() {
         let pace = PaceWatches::default();
         let uri = |text: &'static str| watched(&Uri::from_static(text));
         let one = uri("/runs?&watch=true&resourceVersion=1").unwrap();

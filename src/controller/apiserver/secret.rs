@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn one_entry_is_decoded_and_no_other_and_managed_fields_of_any_depth_are_no_obstacle() {
+    async fn only_the_named_entry_is_decoded_despite_deep_managed_fields() {
         let deep = format!("{}{{}}{}", r#"{"f:a":"#.repeat(5000), "}".repeat(5000));
         let managed = format!(r#","managedFields":[{{"fieldsV1":{deep}}}]"#);
         let data = format!(r#"{{"other":7,"token":"{STORED}"}}"#);

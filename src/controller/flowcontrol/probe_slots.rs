@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_that_many_share_waits_for_no_queue_of_the_namespace_that_asked() {
+    fn a_shared_version_call_does_not_queue_behind_one_namespace() {
         let mut table = Table::default();
         for n in 0..100 {
             table.wait("https://one", "big", n);

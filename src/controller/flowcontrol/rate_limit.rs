@@ -107,7 +107,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_burst_is_let_through_and_the_next_call_is_told_to_wait() {
+    fn the_burst_is_admitted_and_the_next_call_has_to_wait() {
         let limit = RateLimit {
             requests_per_second: Some(1),
             burst: Some(3),

@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn one_behind_a_thousand_of_another_lane_is_second_and_nothing_is_lost() {
+    fn a_lone_item_is_second_behind_1000_others_and_none_is_lost() {
         let mut lanes = RoundRobin::new();
         for item in 0..1000 {
             lanes.push_back("big", item);

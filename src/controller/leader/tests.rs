@@ -151,7 +151,7 @@ fn a_renewal_changes_the_time_of_renewal_alone() {
 }
 
 #[test]
-fn a_standby_takes_over_when_it_has_seen_no_change_for_as_long_as_the_record_says_and_not_before() {
+fn a_standby_takes_over_an_unchanged_lease_exactly_at_expiry() {
     let (mut server, now) = (Server::default(), Instant::now());
     Process::new("a", now).act(&mut server, now);
     let mut b = Process::new("b", now);
@@ -194,7 +194,7 @@ fn a_label_is_no_sign_of_life() {
 
 /// A person may write any record; without a duration the own lease duration applies.
 #[test]
-fn a_record_that_does_not_say_how_long_it_is_valid_is_so_for_the_lease_duration() {
+fn a_record_without_a_duration_is_valid_for_the_lease_duration() {
     for seconds in [None, Some(0), Some(-1)] {
         let (mut server, now) = (Server::default(), Instant::now());
         server.edit(|record| {
@@ -227,7 +227,7 @@ fn a_record_says_itself_how_long_it_is_valid() {
 }
 
 #[test]
-fn a_leader_that_can_not_renew_gives_up_at_the_deadline_counted_from_when_it_sent() {
+fn the_renew_deadline_counts_from_when_the_renewal_was_sent() {
     let (mut server, sent) = (Server::default(), Instant::now());
     let mut a = Process::new("a", sent);
     let Step::Look = a.election.next(sent, clock()) else {
@@ -255,7 +255,7 @@ fn a_leader_that_can_not_renew_gives_up_at_the_deadline_counted_from_when_it_sen
 }
 
 #[test]
-fn a_leader_gives_up_as_soon_as_it_sees_that_the_lease_names_somebody_else_or_nobody() {
+fn a_leader_gives_up_a_lease_with_another_holder_or_none() {
     for thief in ["b", ""] {
         let (mut server, now) = (Server::default(), Instant::now());
         let mut a = Process::new("a", now);

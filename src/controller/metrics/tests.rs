@@ -44,7 +44,7 @@ fn metrics() -> Arc<Metrics> {
 }
 
 #[test]
-fn what_is_registered_is_what_the_catalogue_declares_with_its_type_help_and_labels() {
+fn registered_metrics_match_the_catalogue() {
     let text = metrics().encode(Format::Text).unwrap();
     let mut shown: BTreeMap<String, BTreeSet<Vec<String>>> = BTreeMap::new();
     for (name, labels) in series(&text) {
@@ -170,7 +170,7 @@ impl tower::Service<http::Request<()>> for Answers {
 }
 
 #[tokio::test]
-async fn a_request_counts_by_its_answer_and_one_that_is_given_up_has_none() {
+async fn requests_are_counted_by_status_and_abandoned_ones_as_errors() {
     use tower::{Layer, Service};
 
     let metrics = Arc::new(Metrics::new());

@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn an_object_that_waits_is_counted_once_however_often_it_is_asked_for() {
+    fn a_queued_object_is_counted_once_however_often_it_is_enqueued() {
         let (backlog, start) = (backlog(), Instant::now());
         backlog.ask_at(name("a"), start);
         backlog.ask_at(name("a"), start + SECOND);
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn an_object_that_is_asked_for_during_its_reconcile_waits_after_it() {
+    fn an_object_enqueued_during_its_reconcile_is_queued_after_it() {
         let (backlog, start) = (backlog(), Instant::now());
         backlog.ask_at(name("a"), start);
         backlog.begin_at(name("a"), start);
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn an_object_whose_time_has_come_and_that_is_asked_for_too_waits_once() {
+    fn an_object_both_due_and_enqueued_is_queued_once() {
         let (backlog, start) = (backlog(), Instant::now());
         backlog.begin_at(name("a"), start);
         backlog.end_at(&name("a"), Some(10 * SECOND), start);
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn an_object_that_is_gone_does_not_wait() {
+    fn a_deleted_object_is_removed_from_the_queue() {
         let backlog = backlog();
         backlog.ask(Some("team"), "a");
         backlog.missing(Some("team"), "a");

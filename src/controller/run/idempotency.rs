@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn of_two_of_one_second_one_waits_whichever_came_first_and_whatever_became_of_its_write() {
+    fn of_two_runs_created_in_one_second_exactly_one_waits() {
         let name = |name: &str| Some(Arc::from(name));
         let none = json!({});
         let index = RunIndex::default();

@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_task_that_panics_or_ends_is_seen_to_have_ended_and_another_begins() {
+    async fn a_stream_task_that_panics_or_ends_can_be_replaced() {
         let entry = entry();
         let (tell, mut told) = mpsc::unbounded_channel();
         assert!(begin(&entry, &tell, async { panic!("the test's own") }));

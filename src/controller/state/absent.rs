@@ -69,7 +69,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn an_object_is_looked_at_once_for_each_time_it_is_told() {
+    async fn repeated_reports_of_an_absent_object_cause_one_check() {
         let absent = Absent::default();
         absent.expect("a");
         assert!(absent.due().now_or_never().is_none(), "not yet");
@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_settled_before_its_turn_is_not_looked_at() {
+    async fn an_absent_object_resolved_before_its_check_is_skipped() {
         let absent = Absent::default();
         absent.tell("a");
         absent.settled("a");

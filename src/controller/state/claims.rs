@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn a_claim_of_one_that_is_not_live_passes_on_and_nothing_is_left_of_it() {
+    fn a_claim_of_an_absent_run_passes_on_and_leaves_no_entry() {
         let claims = IdempotencyClaims::default();
         assert!(claims.take(place("k"), "a", |_| true));
         assert!(claims.take(place("k"), "b", |_| false));

@@ -336,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rejected_token_is_used_no_more_and_a_check_is_asked_for_once() {
+    fn a_rejected_token_ends_its_session_and_triggers_one_probe() {
         let workspaces = Workspaces::default();
         let entry = workspaces.entry(&key());
         entry.set(ready(2));
@@ -379,7 +379,7 @@ mod tests {
     }
 
     #[test]
-    fn a_workspace_that_is_gone_is_kept_only_for_those_who_wait_for_it() {
+    fn an_absent_workspace_is_kept_only_for_its_subscribers() {
         let workspaces = Workspaces::default();
         assert_eq!(workspaces.state(&key()).view, WorkspaceView::Unknown);
         assert!(workspaces.all().is_empty(), "a look keeps nothing");
@@ -421,7 +421,7 @@ mod tests {
     }
 
     #[test]
-    fn no_submission_begins_during_a_deletion_and_those_in_flight_are_known() {
+    fn a_deletion_blocks_submissions_and_awaits_those_in_flight() {
         let workspaces = Workspaces::default();
         let entry = workspaces.entry(&key());
         let first = workspaces.begin_submission(&key()).unwrap();

@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn each_secret_is_read_every_half_minute_and_the_reads_are_bounded() {
+    fn each_secret_is_read_every_30_seconds_within_a_bound() {
         for secrets in [1, 7, 30, 600] {
             assert_eq!(steps_of_a_round(secrets), ROUND, "{secrets}");
         }

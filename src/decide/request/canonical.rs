@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn a_deep_answer_stays_as_it_came_and_any_other_gets_its_one_form() {
+    fn only_an_answer_nested_too_deep_is_not_canonicalized() {
         let nested = |levels: usize| {
             let begin = r#"{"b": "{[", "a": "#.repeat(levels);
             format!("{begin}[]{}", "}".repeat(levels))

@@ -186,7 +186,7 @@ fn a_password_never_shows_in_the_refusal() {
 }
 
 #[test]
-fn insecure_http_is_accepted_only_when_asked_for_and_still_needs_the_list() {
+fn insecure_http_needs_both_the_flag_and_the_allow_list() {
     let allowed = AllowList::parse(["http://runs.test"], true).unwrap();
     assert!(BaseUrl::parse("http://runs.test/v1", &allowed).is_ok());
     assert!(BaseUrl::parse("http://other.test/v1", &allowed).is_err());

@@ -85,7 +85,7 @@ fn the_events_of_a_situation(#[case] case: Case, #[case] expected: &[&str]) {
 }
 
 #[test]
-fn another_run_id_is_told_of() {
+fn a_second_run_id_is_an_event() {
     let other = RunView {
         run_id: Some("run-2".into()),
         ..view("queued")
@@ -97,7 +97,7 @@ fn another_run_id_is_told_of() {
 }
 
 #[test]
-fn a_life_is_told_in_three_events() {
+fn a_life_has_three_events() {
     let mut world = World::new(Case::new()).script(&["running", "succeeded"]);
     world.play(100_000);
     assert_eq!(world.case.reasons(), ["Submitted", "Active", "Succeeded"]);
@@ -110,7 +110,7 @@ fn a_life_is_told_in_three_events() {
 
 /// The process ends after the write and before the Event.
 #[test]
-fn what_a_crash_kept_from_being_said_the_next_process_says() {
+fn an_event_lost_in_a_crash_is_published_by_the_next_process() {
     let case = at_the_service("running").settle();
     let mut unsaid = case.clone().restarted();
     unsaid.events.clear();
@@ -132,7 +132,7 @@ fn what_a_crash_kept_from_being_said_the_next_process_says() {
 }
 
 #[test]
-fn a_stall_that_comes_again_is_another_event_and_its_end_is_told() {
+fn a_recurring_stall_is_another_event_and_so_is_the_recovery() {
     let refused = || Fate::Answered(problem(403, "forbidden"));
     let mut world = World::new(Case::new()).fate(refused()).fate(refused());
     world.play(10);
@@ -150,7 +150,7 @@ fn a_stall_that_comes_again_is_another_event_and_its_end_is_told() {
 }
 
 #[test]
-fn errors_of_one_sort_are_told_of_once_an_hour_and_of_another_sort_at_once() {
+fn one_error_class_is_an_event_once_an_hour_another_at_once() {
     let busy = || Failure {
         retryable: Some(true),
         ..problem(503, "busy")
@@ -175,7 +175,7 @@ fn errors_of_one_sort_are_told_of_once_an_hour_and_of_another_sort_at_once() {
 
 /// The service's log, ten thousand lines in a hundred seconds, a write every ten seconds.
 #[test]
-fn a_flood_of_the_services_events_is_told_of_in_a_handful() {
+fn a_flood_of_service_events_is_published_as_a_few_events() {
     let mut case = at_the_service("running").settle();
     for n in 0..10_000_u32 {
         let event = Received {
@@ -215,7 +215,7 @@ fn a_flood_of_the_services_events_is_told_of_in_a_handful() {
 #[case::succeeded("Succeeded", "Succeeded")]
 #[case::cancelled("cancelled", "CancelledElsewhere")]
 #[case::failed("ERROR", "Failed")]
-fn an_end_in_the_words_of_another_version_is_told_by_its_phase(
+fn an_end_with_an_unknown_reason_is_published_by_its_phase(
     #[case] state: &str,
     #[case] reason: &str,
 ) {
@@ -242,7 +242,7 @@ proptest! {
     #![proptest_config(histories::config(1000))]
 
     #[test]
-    fn no_life_is_told_of_more_often_than_its_allowance(turns in turns()) {
+    fn no_run_exceeds_its_allowance_of_events(turns in turns()) {
         let mut case = Case::new();
         let mut processes = 1;
         for turn in &turns {

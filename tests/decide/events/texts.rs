@@ -90,7 +90,7 @@ fn no_text_is_longer_than_an_event_holds() {
 
 /// Three bytes each, and eight as they are shown.
 #[test]
-fn however_the_service_writes_the_ids_behind_its_words_are_not_cut() {
+fn ids_at_the_end_of_a_message_are_never_truncated() {
     let odd = "\u{202e}".repeat(4000);
     let failure = || Failure {
         message: odd.clone(),

@@ -63,7 +63,7 @@ fn the_events_of_a_workspace(#[case] check: Check, #[case] expected: &[&str]) {
 }
 
 #[test]
-fn a_workspace_that_flaps_is_told_of_within_its_allowance() {
+fn a_flapping_workspace_stays_within_its_event_allowance() {
     let mut voice = Correlator::default();
     let mut status = None;
     let (mut sent, mut unsaid) = (0, 0);

@@ -53,7 +53,7 @@ async fn the_action_cancel_cancels_the_run_and_keeps_the_object() {
 }
 
 #[tokio::test]
-async fn the_action_retry_submits_a_refused_run_once_more_with_the_same_key() {
+async fn the_retry_action_resubmits_a_refused_run_with_the_same_key() {
     let world = World::new().await;
     let answer = json!({"type": "answer", "status": 403, "code": "not_yet"});
     world
@@ -72,7 +72,7 @@ async fn the_action_retry_submits_a_refused_run_once_more_with_the_same_key() {
 }
 
 #[tokio::test]
-async fn the_actions_suspend_and_resume_hold_and_release_the_submission() {
+async fn the_suspend_and_resume_actions_control_the_submission() {
     let world = World::new().await;
     let nowhere = json!({"workspaceRef": {"name": "later"}});
     world.create_run("train", nowhere).await;
@@ -92,7 +92,7 @@ async fn the_actions_suspend_and_resume_hold_and_release_the_submission() {
 
 /// Lua has one kind of number, no null, and one kind of table: what that leaves of a workload.
 #[tokio::test]
-async fn an_action_leaves_the_workload_as_it_is_or_is_refused_where_lua_can_t_hold_it() {
+async fn an_action_keeps_the_workload_or_fails_where_lua_cannot() {
     let world = World::new().await;
     let workload = json!({
         "image": "i", "simulate": {"outcome": "never"}, "seed": 9_007_199_254_740_993_i64, "rate": 0.1,

@@ -158,7 +158,7 @@ async fn no_drift_by_argo(how: &[&str]) {
 
 /// Argo CD's server-side comparison reads whole numbers as floats; what it applies is not touched by that.
 #[tokio::test]
-async fn a_whole_number_beyond_2_53_is_out_of_sync_to_argo_cd_s_server_side_comparison_alone() {
+async fn integers_above_2_53_differ_only_in_argo_cds_server_side_diff() {
     let world = World::new().await;
     let manifest = super::tools::text_of("deploy/examples/gitops/promotion/run.yaml");
     let image = "image: ghcr.io/acme/train:1.4\n";

@@ -98,7 +98,7 @@ async fn a_run_of_the_next_wave_waits_for_no_more_than_its_ready_when() {
 }
 
 #[tokio::test]
-async fn a_hook_is_a_new_run_after_each_sync_and_its_failure_fails_the_sync() {
+async fn a_hook_runs_after_each_sync_and_its_failure_fails_the_sync() {
     let world = collected(false).await;
     let app = |ttl: i32| {
         let hook = example("hook");
@@ -170,7 +170,7 @@ async fn a_changed_workload_fails_the_sync_and_harms_nothing() {
 }
 
 #[tokio::test]
-async fn with_force_and_replace_a_changed_workload_cancels_the_run_and_makes_a_new_one() {
+async fn force_and_replace_cancel_a_changed_run_and_make_a_new_one() {
     let world = World::new().await;
     let manifests = example("rerun");
     sync(&world, &[], &endless(&manifests)).await;
@@ -204,7 +204,7 @@ async fn with_force_and_replace_every_sync_is_a_new_run() {
 }
 
 #[tokio::test]
-async fn a_pruned_run_is_cancelled_and_one_that_is_not_to_be_pruned_goes_on() {
+async fn a_pruned_run_is_cancelled_and_a_protected_one_continues() {
     let world = bare().await;
     let kept = endless(&example("keep"));
     let pruned = endless(&example("promotion/run")).replace("name: train", "name: pruned");
@@ -247,7 +247,7 @@ async fn with_a_key_an_object_that_git_creates_again_finds_its_run() {
 }
 
 #[tokio::test]
-async fn a_promotion_is_a_new_object_and_the_old_one_goes_without_a_call() {
+async fn a_promotion_adds_a_run_and_prunes_the_old_without_a_call() {
     let world = bare().await;
     let folder = super::tools::file("deploy/examples/gitops/promotion");
     let args = ["kustomize", folder.to_str().unwrap()];
@@ -303,7 +303,7 @@ async fn a_run_is_cancelled_by_git_and_by_hand_without_drift() {
 }
 
 #[tokio::test]
-async fn a_run_that_git_suspends_is_not_submitted_before_git_releases_it() {
+async fn a_run_suspended_in_git_is_submitted_only_when_git_resumes_it() {
     let world = World::new().await;
     let manifests = example("promotion/run");
     let suspended = manifests.replace("spec:", "spec:\n  suspend: true");

@@ -15,7 +15,7 @@ fn example(name: &str) -> String {
 const WAIT: [&str; 2] = ["--timeout", "80s"];
 
 #[tokio::test]
-async fn flux_waits_until_a_run_has_succeeded_and_no_longer_than_until_it_has_failed() {
+async fn flux_waits_until_a_run_has_succeeded_or_failed() {
     let world = World::new().await;
     world.flux("apply", &WAIT, &example("waves")).await.unwrap();
     let run = world.run("train").await;
@@ -45,7 +45,7 @@ async fn flux_waits_for_no_more_than_ready_when() {
 }
 
 #[tokio::test]
-async fn flux_refuses_a_changed_workload_and_with_force_makes_a_new_run() {
+async fn flux_rejects_a_changed_workload_and_recreates_it_with_force() {
     let world = World::new().await;
     let plain = endless(&example("promotion/run"));
     world.flux("apply", &[], &plain).await.unwrap();
@@ -84,7 +84,7 @@ async fn flux_refuses_a_changed_workload_and_with_force_makes_a_new_run() {
 }
 
 #[tokio::test]
-async fn flux_s_garbage_collection_cancels_a_run_unless_it_is_told_not_to() {
+async fn flux_pruning_cancels_a_run_unless_it_is_disabled_for_it() {
     let world = World::new().await;
     let kept = endless(&example("keep"));
     let pruned = endless(&example("promotion/run")).replace("name: train", "name: pruned");

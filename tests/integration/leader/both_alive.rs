@@ -41,7 +41,7 @@ async fn apply(world: &World, round: usize, half: usize) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a_leader_that_was_stopped_until_another_led_ends_when_it_goes_on_and_each_run_is_one() {
+async fn a_leader_resumed_after_a_takeover_ends_and_duplicates_no_run() {
     let mut world = elected(SHORT).await;
     let history = world.history().await;
     slow_creates(&world).await;
@@ -112,7 +112,7 @@ fn ended(operator: &Operator) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn two_without_an_election_that_are_stopped_in_turn_make_one_run_each() {
+async fn two_operators_without_election_duplicate_no_run_when_paused() {
     let mut world = World::new().await;
     let history = world.history().await;
     slow_creates(&world).await;

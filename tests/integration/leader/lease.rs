@@ -16,7 +16,7 @@ async fn edit(world: &World, spec: Value) {
 }
 
 #[tokio::test]
-async fn a_leader_that_can_not_renew_ends_and_the_one_that_waits_leads_when_the_api_server_is_back()
+async fn a_leader_that_cannot_renew_ends_and_the_standby_takes_over()
 {
     let own = own_control_plane().await;
     let mut world = World::with(Setup {
@@ -70,7 +70,7 @@ async fn a_deleted_lease_is_made_again_and_one_leads() {
 
 /// What a hundred scrapers are answered is all of it, or that they come again.
 #[tokio::test]
-async fn a_leader_that_a_hundred_scrape_keeps_its_lease_and_goes_on() {
+async fn a_leader_scraped_by_100_clients_keeps_its_lease() {
     const SCRAPERS: usize = 100;
     const EACH: usize = 30;
     let world = elected(SHORT).await;
@@ -103,7 +103,7 @@ async fn a_leader_that_a_hundred_scrape_keeps_its_lease_and_goes_on() {
 
 /// The thief's clock is far ahead: were it believed, nobody would lead for two hundred years.
 #[tokio::test]
-async fn a_leader_whose_lease_names_another_ends_and_what_nobody_renews_is_taken_over() {
+async fn a_leader_with_a_stolen_lease_ends_and_the_standby_takes_over() {
     let mut world = elected(SHORT).await;
     until_it_leads(world.operator()).await;
     let other = world.another_operator().await;

@@ -89,7 +89,7 @@ async fn each_is_one_run(world: &World, names: &[String]) {
 }
 
 #[tokio::test]
-async fn one_leads_and_the_other_makes_no_call_and_no_write_and_is_ready() {
+async fn a_standby_is_ready_and_makes_no_call_and_no_write() {
     let world = elected(USUAL).await;
     let leader = world.operator();
     until_it_leads(leader).await;

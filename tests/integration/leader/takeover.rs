@@ -26,7 +26,7 @@ async fn measured(world: &World, since: Instant) -> (f64, Duration) {
 }
 
 #[tokio::test]
-async fn a_killed_leader_is_followed_within_its_lease_and_five_seconds_and_each_run_is_one() {
+async fn a_killed_leader_is_replaced_within_lease_duration_plus_5_s() {
     let mut world = elected(USUAL).await;
     until_it_leads(world.operator()).await;
     let other = world.another_operator().await;
@@ -63,7 +63,7 @@ async fn a_killed_leader_is_followed_within_its_lease_and_five_seconds_and_each_
 }
 
 #[tokio::test]
-async fn a_leader_that_ends_in_good_order_is_followed_within_three_seconds() {
+async fn a_leader_ended_by_sigterm_is_replaced_within_3_seconds() {
     let mut world = elected(USUAL).await;
     until_it_leads(world.operator()).await;
     let other = world.another_operator().await;

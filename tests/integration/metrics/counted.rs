@@ -61,7 +61,7 @@ async fn served(world: &World) -> BTreeMap<(String, String), u64> {
 }
 
 #[tokio::test]
-async fn the_requests_of_a_whole_life_are_those_that_both_servers_have_counted() {
+async fn request_metrics_match_the_counts_of_both_servers() {
     let world = world_of_its_own().await;
     let log = world.control_plane.audit_log().expect("a log of its own");
     a_whole_life(&world).await;

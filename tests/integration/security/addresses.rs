@@ -39,7 +39,7 @@ const TRIED: [&str; 24] = [
 ];
 
 #[tokio::test]
-async fn a_workspace_reaches_no_address_but_those_that_the_operator_allows() {
+async fn a_workspace_reaches_only_addresses_on_the_allow_list() {
     let world = World::new().await;
     let other = TcpListener::bind("127.0.0.1:0").unwrap();
     other.set_nonblocking(true).unwrap();
@@ -85,7 +85,7 @@ async fn a_workspace_reaches_no_address_but_those_that_the_operator_allows() {
 }
 
 #[tokio::test]
-async fn a_token_that_would_be_more_than_one_header_is_named_and_never_sent() {
+async fn a_token_that_fits_no_single_header_is_reported_and_not_sent() {
     let world = World::with(Setup {
         bare: true,
         ..Setup::default()

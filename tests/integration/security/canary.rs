@@ -259,7 +259,7 @@ async fn store_deep(world: &World, token: &str) {
 }
 
 #[tokio::test]
-async fn a_secret_whose_managed_fields_are_deep_is_read_and_nothing_of_it_is_logged() {
+async fn a_secret_with_deep_managed_fields_is_read_and_never_logged() {
     let world = World::with(Setup {
         bare: true,
         ..Setup::default()
@@ -275,7 +275,7 @@ async fn a_secret_whose_managed_fields_are_deep_is_read_and_nothing_of_it_is_log
 
 /// What is no secret is found in each place where an echo gets, so the search looks at the right places.
 #[tokio::test]
-async fn a_canary_that_is_no_token_is_found_in_every_place_that_an_echo_reaches() {
+async fn the_canary_search_finds_a_planted_text_wherever_it_is_echoed() {
     let world = world().await;
     let planted = "canary/3+planted~77==";
     world

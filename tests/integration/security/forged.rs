@@ -178,7 +178,7 @@ async fn a_forged_run_id_without_a_workspace_is_not_followed() {
 
 /// Why nobody but the operator may write `runs/status`.
 #[tokio::test]
-async fn a_forged_run_id_of_another_run_reaches_that_run_within_its_workspace() {
+async fn a_forged_run_id_can_reach_another_run_of_its_workspace() {
     let world = World::new().await;
     model(&world).await;
     held_back(&world, "thief").await;

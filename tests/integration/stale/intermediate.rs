@@ -49,7 +49,7 @@ impl Last {
 #[case::the_end(Last::Ended)]
 #[case::the_release(Last::Released)]
 #[tokio::test]
-async fn killed_after_a_write_that_the_next_process_is_not_shown_it_makes_one_run(
+async fn killed_after_a_write_unseen_by_its_successor_makes_one_run(
     #[case] last: Last,
 ) {
     let (proxy, mut world) = stage().await;

@@ -9,7 +9,7 @@ use crate::cluster::ControlPlane;
 use crate::support::World;
 
 #[tokio::test]
-async fn a_stale_operator_beside_a_fresh_one_doubles_undoes_and_cancels_nothing() {
+async fn a_stale_operator_duplicates_undoes_and_cancels_nothing() {
     let world = World::new().await;
     let history = world.history().await;
     let proxy = Proxy::start(ControlPlane::shared().await).await;

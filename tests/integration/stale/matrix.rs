@@ -103,7 +103,7 @@ async fn play(proxy: &Proxy, world: &mut World, scenario: &Scenario) -> (usize, 
 }
 
 #[tokio::test]
-async fn whichever_version_is_shown_as_the_present_nothing_is_doubled_undone_or_cancelled() {
+async fn no_stale_version_leads_to_a_duplicate_an_undo_or_a_cancel() {
     let (proxy, mut world) = stage().await;
     let full = std::env::var("RUN_OPERATOR_PROVE").is_ok_and(|value| value == "full");
     let (mut played, mut held, mut most_writes, mut most_calls) = (0_usize, 0_usize, 0, 0);

@@ -26,7 +26,7 @@ async fn nothing_is_posted(world: &World, posts: usize) {
 }
 
 #[tokio::test]
-async fn shown_a_run_as_it_was_before_its_submission_it_submits_nothing_again() {
+async fn a_version_from_before_the_submission_is_not_submitted_again() {
     let (proxy, mut world) = stage().await;
     let created = world.simulate("train", json!({"outcome": "never"})).await;
     world.state("train", "running").await;
@@ -77,7 +77,7 @@ async fn shown_a_finished_run_as_it_ran_it_undoes_no_end() {
 #[case::as_it_ran(false)]
 #[case::as_it_was_about_to_be_let_go(true)]
 #[tokio::test]
-async fn shown_the_object_before_its_recreation_it_touches_neither_the_new_one_nor_its_run(
+async fn a_version_from_before_a_recreation_leaves_the_new_run_intact(
     #[case] ended: bool,
 ) {
     let (proxy, mut world) = stage().await;
@@ -138,7 +138,7 @@ async fn a_list_from_the_past_that_lacks_a_live_run_cancels_nothing() {
 
 /// Orphaned and gone while no operator ran; the next one is first shown it as it ran.
 #[tokio::test]
-async fn what_was_orphaned_unseen_is_not_cancelled_when_its_deletion_is_told() {
+async fn a_run_orphaned_unseen_is_not_cancelled_on_its_delete_event() {
     let (proxy, mut world) = stage().await;
     let run = running(&world, "train").await;
     world.kill_operator();
@@ -160,7 +160,7 @@ async fn what_was_orphaned_unseen_is_not_cancelled_when_its_deletion_is_told() {
 
 /// The intent of a process that is gone is there, and the view of the next one does not have it.
 #[tokio::test]
-async fn shown_a_run_without_its_intent_it_posts_only_after_it_took_the_intent_over() {
+async fn a_version_without_the_intent_is_posted_only_after_a_takeover() {
     let (proxy, mut world) = stage().await;
     world
         .service

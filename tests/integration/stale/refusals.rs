@@ -65,7 +65,7 @@ async fn what_is_refused_twice_is_done_at_the_third_try(
 #[case::after_a_restart(true)]
 #[case::after_a_401(false)]
 #[tokio::test]
-async fn a_secret_that_can_not_be_read_is_told_of_where_no_call_can_be_made(#[case] restart: bool) {
+async fn an_unreadable_secret_is_reported_where_no_call_can_be_made(#[case] restart: bool) {
     let (proxy, mut world) = stage().await;
     let run = running(&world, "train").await;
     proxy.lasting(Fault::Answer(500, None), |asked| asked.is("get", "secrets"));
@@ -101,7 +101,7 @@ async fn a_secret_that_can_not_be_read_is_told_of_where_no_call_can_be_made(#[ca
 #[case::with_older_rights(Some(403), 1)]
 #[case::no_longer_valid(Some(422), 1)]
 #[tokio::test]
-async fn what_is_deleted_is_let_go_by_its_uid(
+async fn a_deleted_object_is_released_by_its_uid(
     #[case] refused: Option<u16>,
     #[case] by_a_patch: usize,
 ) {
@@ -151,7 +151,7 @@ async fn a_watch_that_is_gone_as_a_status_begins_with_a_list() {
 #[case::as_a_status(Fault::Answer(410, None))]
 #[case::in_the_stream(Fault::Gone)]
 #[tokio::test]
-async fn while_every_watch_is_gone_the_lists_grow_rare_and_runs_go_through(#[case] fault: Fault) {
+async fn with_every_watch_answered_410_lists_back_off_and_runs_finish(#[case] fault: Fault) {
     let (proxy, world) = stage().await;
     proxy.lasting(fault, |asked| asked.is("watch", "runs"));
     proxy.relist("runs");

@@ -18,7 +18,7 @@ fn short() -> Setup {
 
 /// As over a connection that a router between the two has forgotten.
 #[tokio::test]
-async fn watches_that_fall_silent_are_begun_anew_where_they_stood() {
+async fn silent_watches_are_restarted_at_their_last_version() {
     let (proxy, world) = stage_with(short()).await;
     let run = running(&world, "train").await;
     for resource in ["runs", "workspaces", "secrets"] {

@@ -12,7 +12,7 @@ use crate::support::holds_for_a_while;
 #[case::of_the_status("runs/status", 1)]
 #[case::of_the_intent("runs", 0)]
 #[tokio::test]
-async fn while_every_write_conflicts_tries_grow_rare_and_nothing_is_called_twice(
+async fn conflicting_writes_back_off_and_repeat_no_call(
     #[case] resource: &'static str,
     #[case] posts: usize,
 ) {

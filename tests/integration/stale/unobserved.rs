@@ -34,7 +34,7 @@ impl Then {
 #[case::told_late(Then::Events)]
 #[case::never_told(Then::List)]
 #[tokio::test]
-async fn a_run_that_was_replaced_unseen_is_cancelled_and_the_new_one_submitted(#[case] then: Then) {
+async fn a_run_replaced_unseen_is_cancelled_and_the_new_one_submitted(#[case] then: Then) {
     let (proxy, world) = stage().await;
     let first = running(&world, "train").await;
     proxy.freeze("runs").await;
@@ -55,7 +55,7 @@ async fn a_run_that_was_replaced_unseen_is_cancelled_and_the_new_one_submitted(#
 #[case::told_late(Then::Events)]
 #[case::never_told(Then::List)]
 #[tokio::test]
-async fn a_deletion_a_cancel_and_an_object_taken_away_unseen_are_all_made_up_for(
+async fn an_unseen_deletion_cancel_and_removal_are_all_caught_up_on(
     #[case] then: Then,
 ) {
     let (proxy, world) = stage().await;
@@ -86,7 +86,7 @@ async fn a_deletion_a_cancel_and_an_object_taken_away_unseen_are_all_made_up_for
 
 /// The event is lost, and the watch goes on: nothing but the operator's own write can tell.
 #[tokio::test]
-async fn an_object_whose_deletion_is_never_told_is_missed_at_the_first_write() {
+async fn a_deletion_without_an_event_is_noticed_at_the_first_write() {
     let (proxy, world) = stage().await;
     let run = running(&world, "train").await;
     proxy.withhold("runs", "train");
@@ -119,7 +119,7 @@ async fn an_object_whose_deletion_is_never_told_is_missed_at_the_first_write() {
 
 /// A change of the object is never told; the operator's next write is refused and it looks for itself.
 #[tokio::test]
-async fn a_cancel_that_is_never_told_is_seen_at_the_second_conflict() {
+async fn an_unseen_cancel_is_noticed_at_the_second_conflict() {
     let (proxy, world) = stage().await;
     let run = running(&world, "train").await;
     proxy.withhold("runs", "train");
@@ -144,7 +144,7 @@ async fn a_cancel_that_is_never_told_is_seen_at_the_second_conflict() {
 #[case::told_late(Then::Events)]
 #[case::never_told(Then::List)]
 #[tokio::test]
-async fn a_workspace_that_was_replaced_unseen_is_obeyed_when_it_is_seen(#[case] then: Then) {
+async fn a_workspace_replaced_unseen_takes_effect_once_it_is_observed(#[case] then: Then) {
     let (proxy, world) = stage().await;
     let kept = running(&world, "kept").await;
     proxy.freeze("workspaces").await;
@@ -179,7 +179,7 @@ async fn a_workspace_that_was_replaced_unseen_is_obeyed_when_it_is_seen(#[case] 
 
 /// The first call that is refused has the Secret read past the watch.
 #[tokio::test]
-async fn a_token_that_was_changed_unseen_is_found_at_the_first_refusal() {
+async fn a_token_rotated_unseen_is_read_at_the_first_401() {
     let (proxy, world) = stage().await;
     let first = running(&world, "first").await;
     proxy.freeze("secrets").await;
@@ -201,7 +201,7 @@ async fn a_token_that_was_changed_unseen_is_found_at_the_first_refusal() {
 
 /// A Workspace that the watch does not bring back costs the service a bounded number of checks.
 #[tokio::test]
-async fn a_workspace_that_can_not_be_written_is_checked_less_and_less_often() {
+async fn probes_of_a_workspace_that_cannot_be_written_back_off() {
     let (proxy, world) = stage().await;
     world.workspace_ready("default", "True", "Verified").await;
     proxy.freeze("workspaces").await;
@@ -227,7 +227,7 @@ async fn a_workspace_that_can_not_be_written_is_checked_less_and_less_often() {
 
 /// The labels of a namespace, and so its right to a `ClusterWorkspace`, change unseen.
 #[tokio::test]
-async fn a_namespace_that_lost_its_right_unseen_keeps_its_run_and_gets_no_other() {
+async fn a_namespace_deselected_unseen_keeps_its_run_and_submits_none() {
     let own = own_control_plane().await;
     let (proxy, world) = stage_with(Setup {
         control_plane: Some(own),

@@ -136,7 +136,7 @@ async fn a_stream_replays_follows_and_ends_with_its_run() {
 }
 
 #[tokio::test]
-async fn a_silent_stream_has_heartbeats_and_is_counted_while_it_is_open() {
+async fn a_silent_stream_sends_heartbeats_and_is_counted_while_open() {
     use tokio::io::AsyncReadExt as _;
     let service = Service::start().await;
     let (_, run) = service.create("k", endless()).await;

@@ -82,7 +82,7 @@ fn case(fault: Fault) -> Case {
 }
 
 #[test]
-fn a_second_run_a_live_one_and_an_event_too_many_are_differences() {
+fn an_extra_run_a_live_run_and_an_extra_event_are_differences() {
     let expected = end(&[
         ("service runs", "1"),
         ("service live", "0"),
@@ -110,7 +110,7 @@ fn a_second_run_a_live_one_and_an_event_too_many_are_differences() {
 }
 
 #[test]
-fn the_last_event_of_an_object_that_is_gone_may_be_lost_by_a_kill_alone() {
+fn only_a_kill_may_lose_the_last_event_of_a_deleted_object() {
     let there = end(&[("object", "true"), ("event Run/Cancelled", "1")]);
     let gone = end(&[("object", "false"), ("event Run/Cancelled", "1")]);
     for (fault, expected, allowed) in [

@@ -46,7 +46,7 @@ impl Size {
 }
 
 #[tokio::test]
-async fn what_the_operator_holds_does_not_grow_with_the_runs_that_have_been() {
+async fn operator_resources_do_not_grow_with_past_runs() {
     let _turn = crate::TURN.lock().await;
     let own = ControlPlane::start(Options::default()).await.unwrap();
     let own: &'static ControlPlane = Box::leak(Box::new(own));

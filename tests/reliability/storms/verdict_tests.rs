@@ -81,7 +81,7 @@ fn what_is_as_it_must_be_is_no_finding() {
 }
 
 #[test]
-fn a_run_that_the_api_server_left_is_none_of_the_operators_and_a_second_one_is() {
+fn a_run_left_by_the_api_server_is_excused_but_a_second_is_not() {
     let found = |runs: &[Value]| {
         let overtaken = HashSet::from(["u".to_owned()]);
         found_but(overtaken, Kind::DeletedActive, None, runs)
@@ -119,7 +119,7 @@ fn deleted(answer: &Value) -> String {
 #[case::deleted_before_it_was_submitted(&[deleted(&removed())], false)]
 #[case::deleted_before_the_finalizer_was_taken(&[written(409, &[names::FINALIZER]), deleted(&removed())], false)]
 #[case::waits_for_its_finalizer(&[written(200, &[names::FINALIZER]), deleted(&json!({"kind": "Run"}))], false)]
-fn what_the_api_server_removed_in_spite_of_a_finalizer_its_audit_log_says(
+fn the_audit_log_shows_objects_removed_despite_a_finalizer(
     #[case] lines: &[String],
     #[case] yes: bool,
 ) {

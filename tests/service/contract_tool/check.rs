@@ -60,7 +60,7 @@ fn with_verdict(document: &Value, verdict: &str) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a_service_that_keeps_the_contract_passes_with_two_requests_and_no_token() {
+async fn a_conforming_service_passes_with_two_requests_and_no_token() {
     let service = Reference::start(&[]).await;
     let (done, ok) = verdicts(&service.base_url(), "ok").await;
     assert_eq!((done.code, done.told.as_str()), (Some(0), ""), "{done:?}");
@@ -103,7 +103,7 @@ async fn for_people_each_statement_is_a_line_and_the_last_one_sums_up() {
 }
 
 #[tokio::test]
-async fn with_the_version_in_the_contract_file_the_same_service_passes() {
+async fn a_service_passes_once_the_contract_file_accepts_its_version() {
     let service = Reference::start(&["--api-version", "2.0.0"]).await;
     let path = changed("accepts-2.yaml", "accepted: [\"1\"", "accepted: [\"2.*\"");
     let url = service.base_url();
@@ -116,7 +116,7 @@ async fn with_the_version_in_the_contract_file_the_same_service_passes() {
 }
 
 #[tokio::test]
-async fn in_the_controller_s_container_the_command_alone_tries_what_the_controller_uses() {
+async fn check_without_arguments_uses_the_controllers_environment() {
     let service = Reference::start(&["--api-version", "3"]).await;
     let path = changed("accepts-3.yaml", "accepted: [\"1\"", "accepted: [\"3\"");
     let env = [
@@ -167,7 +167,7 @@ async fn what_is_not_as_the_contract_says_is_named_with_what_to_do(
 }
 
 #[tokio::test]
-async fn where_nobody_listens_the_rest_is_not_tried() {
+async fn without_a_listener_the_remaining_checks_are_skipped() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
     drop(listener);
@@ -179,7 +179,7 @@ async fn where_nobody_listens_the_rest_is_not_tried() {
 }
 
 #[tokio::test]
-async fn a_service_that_never_answers_is_given_up_in_the_contract_file_s_time() {
+async fn check_stops_after_the_contract_files_request_timeout() {
     let server = Server::start([vec![Step::Hang]]).await;
     let path = changed("impatient.yaml", "requestSeconds: 30", "requestSeconds: 1");
     let base_url = format!("http://127.0.0.1:{}/api/v1", server.port);
@@ -263,7 +263,7 @@ async fn nothing_of_a_token_and_nothing_secret_is_on_the_wire() {
 }
 
 #[tokio::test]
-async fn what_a_service_says_can_t_move_the_cursor_or_flood_the_terminal() {
+async fn check_output_is_bounded_and_free_of_control_characters() {
     let version = json!({"version": format!("1.\u{1b}[2J\r\n{}", "x".repeat(5000))});
     let code = json!({"code": format!("c\u{1b}[2J{}", "y".repeat(5000)), "requestId": "r", "retryable": false, "title": "t"});
     let (_server, url) = bytes(
@@ -307,7 +307,7 @@ async fn a_ca_file_that_holds_no_certificate_is_trouble() {
 }
 
 #[tokio::test]
-async fn a_service_behind_tls_is_tried_with_the_ca_that_was_given_and_with_no_other() {
+async fn check_trusts_only_the_ca_that_was_given() {
     let scripts = || {
         vec![
             vec![ok(r#"{"version":"1"}"#)],

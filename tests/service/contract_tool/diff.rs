@@ -263,7 +263,7 @@ fn meanings(name: &str, from: &str, to: &str) -> [String; 2] {
 #[case::connect("connect", ": 5", ": 6", "given up later", "Slower calls fail")]
 #[case::request("request", ": 30", ": 60", "given up later", "Slower calls fail")]
 #[case::idle("idle", ": 90", ": 120", "noticed later", "reopened again and again")]
-fn each_change_says_what_it_means_for_runs_and_so_does_the_way_back(
+fn each_change_explains_its_effect_on_runs_in_both_directions(
     #[case] name: &str,
     #[case] from: &str,
     #[case] to: &str,

@@ -90,7 +90,7 @@ fn changed(name: &str, from: &str, to: &str) -> String {
 }
 
 #[test]
-fn show_prints_the_built_in_file_with_its_comments_and_it_can_be_used() {
+fn show_prints_the_built_in_contract_file_in_usable_form() {
     let shown = contract(&["show"]);
     assert_eq!((shown.code, shown.told.as_str()), (Some(0), ""));
     assert_eq!(shown.out, include_str!("../../../contract/profile.yaml"));

@@ -6,7 +6,7 @@ use crate::controller::apiserver::{answer, loopback};
 use super::*;
 
 #[test]
-fn a_list_that_is_gone_again_and_again_is_repeated_less_and_less_often() {
+fn lists_after_repeated_410s_back_off() {
     let mut trouble = Trouble::new();
     let mut pauses = Vec::new();
     let mut now = Instant::now();
@@ -58,7 +58,7 @@ async fn met(
 }
 
 #[tokio::test]
-async fn a_list_whose_first_page_is_good_and_whose_second_fails_is_repeated_less_and_less_often() {
+async fn lists_that_fail_at_their_second_page_back_off() {
     let page = r#"{"metadata":{"resourceVersion":"5","continue":"more"},"items":[{"metadata":{"name":"a"},"spec":{"workload":{}}}]}"#;
     let broken = r#"{"kind":"Status","status":"Failure","message":"no","code":500}"#;
     let tries = 4;
@@ -85,7 +85,7 @@ const CHUNKED: &str = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\nconnecti
 const EMPTY: &str = r#"{"metadata":{"resourceVersion":"5"},"items":[]}"#;
 
 #[tokio::test]
-async fn a_watch_that_is_cut_goes_on_from_its_last_event_and_is_no_failure() {
+async fn a_cut_watch_resumes_after_its_last_event_without_a_failure() {
     let whole = chunk(&line("a", 6));
     let half = chunk(&line("b", 7));
     let half = &half[..half.len() / 2];
@@ -137,7 +137,7 @@ fn listed(status: Status) -> WatchError {
 }
 
 #[test]
-fn a_list_or_watch_that_is_not_found_is_of_a_kind_that_the_api_server_does_not_know() {
+fn a_404_to_a_list_or_watch_means_an_unknown_kind() {
     // The actual answer: a bare 404, which has no Status of its own.
     let bare = Status::failure("404 page not found", "").with_code(404);
     assert!(listed(bare.clone()).is_unknown_kind());
@@ -152,7 +152,7 @@ fn event(text: &str, version: &mut String) -> Result<Option<Event<Guarded<Run>>>
 }
 
 #[test]
-fn a_line_that_nobody_can_decode_is_one_bad_item_and_the_watch_goes_on() {
+fn an_undecodable_watch_line_is_one_bad_item_and_no_error() {
     let mut version = "1".to_owned();
     let bad =
         r#"{"type":"ADDED","object":{"metadata":{"name":"bad","resourceVersion":"5"},"spec":[]}}"#;

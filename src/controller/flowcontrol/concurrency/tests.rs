@@ -13,7 +13,7 @@ fn start_all(window: &mut Concurrency, now: Instant) -> Vec<CallToken> {
 }
 
 #[test]
-fn the_window_is_full_at_its_width_and_a_call_that_ends_makes_room_for_one() {
+fn a_full_concurrency_limit_admits_one_call_for_each_that_ends() {
     let now = Instant::now();
     let mut window = Concurrency::new(1);
     let calls = start_all(&mut window, now);
@@ -23,7 +23,7 @@ fn the_window_is_full_at_its_width_and_a_call_that_ends_makes_room_for_one() {
 }
 
 #[test]
-fn after_an_outage_it_starts_with_one_call_and_grows_by_one_an_answer() {
+fn after_an_outage_the_limit_starts_at_one_and_grows_per_answer() {
     let now = Instant::now();
     let mut window = Concurrency::new(1);
     window.start_slowly();
@@ -52,7 +52,7 @@ fn what_gets_no_answer_does_not_widen_it() {
 }
 
 #[test]
-fn a_429_pauses_all_calls_for_as_long_as_it_asks_and_then_one_goes_first() {
+fn a_429_pauses_all_calls_for_its_retry_after_then_admits_one() {
     let now = Instant::now();
     let mut window = Concurrency::new(1);
     let call = window.start();
@@ -104,7 +104,7 @@ fn a_later_429_of_the_burst_that_asks_for_more_is_given_it() {
 }
 
 #[test]
-fn calls_from_before_the_pause_neither_end_it_nor_widen_the_window() {
+fn calls_from_before_a_pause_neither_end_it_nor_raise_the_limit() {
     let now = Instant::now();
     let mut window = Concurrency::new(1);
     let calls = [window.start(), window.start()];
@@ -115,7 +115,7 @@ fn calls_from_before_the_pause_neither_end_it_nor_widen_the_window() {
 }
 
 #[test]
-fn a_429_that_names_no_time_pauses_longer_each_time_within_bounds() {
+fn pauses_after_429s_without_retry_after_grow_within_bounds() {
     let mut now = Instant::now();
     let mut window = Concurrency::new(7);
     let mut waits = Vec::new();
@@ -139,7 +139,7 @@ fn a_429_that_names_no_time_pauses_longer_each_time_within_bounds() {
 }
 
 #[test]
-fn three_calls_in_a_row_without_an_answer_pause_all_for_a_moment_and_then_one_goes_first() {
+fn three_lost_calls_in_a_row_pause_all_calls_then_admit_one() {
     let mut now = Instant::now();
     let mut window = Concurrency::new(1);
     let calls = start_all(&mut window, now);
@@ -169,7 +169,7 @@ fn three_calls_in_a_row_without_an_answer_pause_all_for_a_moment_and_then_one_go
 }
 
 #[test]
-fn calls_without_an_answer_among_others_that_have_one_pause_nothing() {
+fn lost_calls_among_answered_ones_cause_no_pause() {
     let now = Instant::now();
     let mut window = Concurrency::new(1);
     for _ in 0..20 {

@@ -73,7 +73,7 @@ fn a_waiter_that_gave_up_is_passed_over_and_counts_no_more() {
 }
 
 #[test]
-fn nothing_is_kept_of_waiters_that_come_and_give_up_again_and_again() {
+fn waiters_that_repeatedly_give_up_leave_no_entries() {
     let now = Instant::now();
     let (mut queue, _call) = busy(now);
     queue.enqueue("team", "first");
@@ -86,7 +86,7 @@ fn nothing_is_kept_of_waiters_that_come_and_give_up_again_and_again() {
 }
 
 #[test]
-fn none_goes_in_a_pause_and_one_at_its_end() {
+fn a_pause_admits_none_and_its_end_admits_one() {
     let now = Instant::now();
     let (mut queue, call) = busy(now);
     queue.end(call, Outcome::TooMany(Some(2 * SECOND)), now);
@@ -105,7 +105,7 @@ fn none_goes_in_a_pause_and_one_at_its_end() {
 }
 
 #[test]
-fn one_that_comes_just_when_a_pause_ends_goes_behind_those_that_waited() {
+fn a_waiter_arriving_as_a_pause_ends_queues_behind_the_others() {
     let now = Instant::now();
     let (mut queue, call) = busy(now);
     queue.end(call, Outcome::TooMany(Some(SECOND)), now);
@@ -154,7 +154,7 @@ fn what_is_given_back_unused_costs_the_rate_limit_nothing() {
 }
 
 #[test]
-fn of_a_thousand_waiters_no_more_go_at_once_than_the_limit_allows() {
+fn a_thousand_waiters_never_exceed_the_concurrency_limit() {
     let now = Instant::now();
     let mut queue: FairQueue<usize> = FairQueue::new(Concurrency::new(1), |_| false);
     queue.start_slowly();
@@ -172,7 +172,7 @@ fn of_a_thousand_waiters_no_more_go_at_once_than_the_limit_allows() {
 }
 
 #[test]
-fn one_run_of_a_namespace_goes_second_behind_a_thousand_of_another() {
+fn a_lone_waiter_is_second_behind_a_thousand_elsewhere() {
     let now = Instant::now();
     let mut queue: FairQueue<usize> = FairQueue::new(Concurrency::new(1), |_| false);
     queue.start_slowly();
@@ -184,7 +184,7 @@ fn one_run_of_a_namespace_goes_second_behind_a_thousand_of_another() {
 }
 
 #[test]
-fn namespaces_take_turns_and_one_that_gave_up_costs_its_namespace_none() {
+fn namespaces_alternate_and_abandoned_waiters_use_no_slot() {
     let now = Instant::now();
     let (mut queue, call) = busy(now);
     for waiter in ["gave up", "one", "two", "gave up", "three"] {

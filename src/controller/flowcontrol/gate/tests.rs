@@ -57,7 +57,7 @@ fn the_room_of_a_call_is_given_back_however_it_ends() {
 }
 
 #[tokio::test]
-async fn a_call_that_ends_lets_the_one_go_that_came_first() {
+async fn a_finished_call_admits_the_first_waiter() {
     let gate = gate();
     let mut calls = full(&gate);
     let first = parked(&gate, 1).await.remove(0);
@@ -75,7 +75,7 @@ async fn a_call_that_ends_lets_the_one_go_that_came_first() {
 }
 
 #[tokio::test]
-async fn a_long_pause_is_heard_by_those_that_wait_and_a_short_one_is_not() {
+async fn waiters_are_notified_of_long_pauses_only() {
     for (seconds, long) in [(1, false), (60, true)] {
         let gate = gate();
         let mut calls = full(&gate);
@@ -89,7 +89,7 @@ async fn a_long_pause_is_heard_by_those_that_wait_and_a_short_one_is_not() {
 }
 
 #[tokio::test]
-async fn one_that_gave_up_keeps_its_turn_from_no_other_and_counts_no_more() {
+async fn an_abandoned_waiter_blocks_no_other_and_is_not_counted() {
     let gate = gate();
     let mut calls = full(&gate);
     let mut tasks = parked(&gate, 2).await;

@@ -127,7 +127,7 @@ fn more_namespaces_than_places_take_turns_too() {
 }
 
 #[test]
-fn nobody_leaves_while_nobody_waits() {
+fn no_stream_is_closed_while_none_waits() {
     let mut room = Room::new(20);
     room.enter("big", 0..15);
     room.enter("small", 100..105);
@@ -146,7 +146,7 @@ fn a_namespace_at_its_share_keeps_it_while_others_wait() {
 }
 
 #[test]
-fn a_place_that_becomes_free_goes_to_who_has_the_fewest() {
+fn a_freed_slot_is_given_to_the_namespace_with_the_fewest() {
     let mut room = Room::new(3);
     room.enter("big", 0..10);
     room.enter("small", 100..101);

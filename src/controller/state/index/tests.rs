@@ -103,7 +103,7 @@ fn count(words: &[&str], counts: &[usize], word: &str) -> usize {
 }
 
 #[test]
-fn a_run_waits_for_a_person_as_long_as_it_is_stalled_and_not_finished() {
+fn a_run_is_counted_as_stalled_until_it_is_finished() {
     let with = |phase: &str, conditions: Value| json!({"status": {"phase": phase, "conditions": conditions}});
     let refused = condition("Stalled", "Forbidden");
     let finished = json!([
@@ -127,7 +127,7 @@ fn a_run_waits_for_a_person_as_long_as_it_is_stalled_and_not_finished() {
 }
 
 #[test]
-fn an_answer_or_an_end_ends_the_doubt_and_the_oldest_intent_counts() {
+fn the_oldest_doubt_is_an_intent_without_an_answer_or_end() {
     let refusal = json!({"reason": "CreateRefused", "notCreated": true, "epoch": 1});
     let index = filled([
         record(
@@ -166,7 +166,7 @@ fn counts_follow_every_change_and_are_zero_when_all_are_gone() {
 }
 
 #[test]
-fn a_run_that_can_t_be_decoded_is_pending_and_may_need_any_workspace() {
+fn an_undecodable_run_is_pending_and_may_need_any_workspace() {
     let broken = json!({"metadata": {"finalizers": [names::FINALIZER]}, "spec": {"workload": 1}});
     let broken = run("broken", broken);
     assert!(broken.0.is_err());
@@ -195,7 +195,7 @@ fn a_run_that_can_t_be_decoded_is_pending_and_may_need_any_workspace() {
 }
 
 #[test]
-fn the_runs_of_a_workspace_are_those_that_have_not_ended_or_are_being_deleted() {
+fn runs_of_a_workspace_are_unfinished_or_being_deleted() {
     let shared = json!({"spec": {"workspaceRef": {"kind": "ClusterWorkspace", "name": "shared"}}});
     let deleting = json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}});
     let index = filled([
@@ -212,7 +212,7 @@ fn the_runs_of_a_workspace_are_those_that_have_not_ended_or_are_being_deleted() 
 }
 
 #[test]
-fn of_those_that_need_a_workspace_the_first_few_are_named_in_order() {
+fn the_first_runs_that_need_a_workspace_are_named_in_order() {
     let submitted = |n: usize| record(&format!("run-{n:03}"), json!({"status": {"runId": "r"}}));
     let index = filled((0..500).rev().map(submitted));
     let named = index.needing(&key(), 4);
@@ -223,7 +223,7 @@ fn of_those_that_need_a_workspace_the_first_few_are_named_in_order() {
 }
 
 #[test]
-fn a_run_that_needs_its_workspace_no_more_is_told_once() {
+fn the_end_of_a_need_for_a_workspace_is_reported_once() {
     let submitted = json!({"status": {"runId": "r", "phase": "Active"}});
     let index = filled([record("a", submitted.clone())]);
     assert_eq!(index.apply(record("a", submitted)), None);
@@ -238,7 +238,7 @@ fn a_run_that_needs_its_workspace_no_more_is_told_once() {
 }
 
 #[test]
-fn a_key_goes_to_an_intent_then_to_what_was_submitted_then_to_the_elder() {
+fn a_key_belongs_to_an_intent_then_a_submission_then_the_elder() {
     let young = run("young", keyed(2026));
     let index = filled([Record::of(&young)]);
     assert_eq!(rival(&index, &young).0, None);
@@ -265,7 +265,7 @@ fn a_key_goes_to_an_intent_then_to_what_was_submitted_then_to_the_elder() {
 }
 
 #[test]
-fn an_end_or_a_deletion_frees_the_key_and_tells_whose_it_was() {
+fn an_end_or_a_deletion_reports_the_key_that_became_free() {
     let holder = || record("a", merged(keyed(2026), intent("a", 2026)));
     let waits = run("b", keyed(2026));
     let index = filled([holder(), Record::of(&waits)]);
@@ -286,7 +286,7 @@ fn an_end_or_a_deletion_frees_the_key_and_tells_whose_it_was() {
 }
 
 #[test]
-fn a_run_that_can_t_be_decoded_any_more_keeps_the_key_that_it_held() {
+fn a_run_that_becomes_undecodable_keeps_its_key() {
     let holder = || merged(keyed(2026), intent("a", 2026));
     let broken = || record("a", merged(holder(), json!({"spec": {"workload": 1}})));
     let waits = run("b", keyed(2026));
@@ -321,7 +321,7 @@ fn a_run_that_can_t_be_decoded_any_more_keeps_the_key_that_it_held() {
 }
 
 #[test]
-fn runs_that_share_a_key_go_one_after_the_other_and_each_end_wakes_one() {
+fn each_end_of_a_run_enqueues_the_next_one_with_its_key() {
     const ALL: usize = 1000;
     let waits = record("waits", keyed(2026));
     let one = |n: usize| again(&waits, &format!("run-{n:03}"), None);

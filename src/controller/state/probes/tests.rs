@@ -51,7 +51,7 @@ fn a_reconnect_long_after_the_last_check_leads_to_one_at_once() {
 }
 
 #[test]
-fn a_reconnect_puts_no_check_off_and_asks_for_none_before_the_first() {
+fn a_reconnect_neither_delays_a_probe_nor_triggers_the_first() {
     let start = Timestamp::UNIX_EPOCH;
     assert!(!Probe::default().reconnected(start));
     let mut checks = checked(start);
@@ -63,7 +63,7 @@ fn a_reconnect_puts_no_check_off_and_asks_for_none_before_the_first() {
 }
 
 #[test]
-fn another_object_another_generation_or_another_secret_is_checked_at_once() {
+fn a_new_object_generation_or_secret_is_probed_at_once() {
     let start = Timestamp::UNIX_EPOCH;
     let mut checks = checked(start);
     let due = |checks: &mut Probe, uid: &str, generation: i64| {

@@ -86,7 +86,7 @@ async fn what_no_workspace_names_is_neither_watched_nor_kept() {
 }
 
 #[tokio::test]
-async fn the_watches_are_bounded_and_the_names_that_most_secrets_have_go_first() {
+async fn secret_watches_are_bounded_and_favour_the_commonest_names() {
     let table = SecretTable::default();
     let name = |namespace: &str, secret_name: &str| {
         let named = secret(namespace, secret_name);
@@ -122,7 +122,7 @@ fn what_no_watch_covers_is_read_again_in_turn() {
 }
 
 #[tokio::test]
-async fn where_the_watch_of_all_is_forbidden_each_namespace_has_its_own() {
+async fn a_forbidden_cluster_watch_is_replaced_by_namespaced_ones() {
     let table = table(&["a", "b"]);
     let all = Watched {
         scope: Scope::All,
@@ -179,7 +179,7 @@ async fn a_watch_that_is_forbidden_takes_the_room_of_none_that_is_not() {
 }
 
 #[tokio::test]
-async fn the_secret_of_a_cluster_workspace_is_watched_in_its_one_namespace() {
+async fn a_cluster_workspaces_secret_is_watched_in_its_namespace() {
     let table = table(&["a"]);
     let shared = WorkspaceKey {
         kind: WorkspaceKind::ClusterWorkspace,
