@@ -61,6 +61,14 @@ pub enum IntentRecord {
 }
 
 impl IntentRecord {
+    /// The intent, if it was written for this object.
+    pub fn own(self) -> Option<Intent> {
+        match self {
+            Self::Own(intent) => Some(*intent),
+            Self::Absent | Self::Foreign | Self::Unreadable => None,
+        }
+    }
+
     /// Reads an annotation's text for the object `uid`.
     pub fn read(annotation: Option<&str>, uid: &str) -> Self {
         let Some(text) = annotation else {

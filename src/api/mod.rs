@@ -6,6 +6,7 @@ pub mod conditions;
 pub mod contract;
 pub mod crd;
 pub mod event_reasons;
+pub mod finalizer;
 pub mod intent;
 pub mod limits;
 pub mod names;

@@ -6,6 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
+    intent::IntentRecord,
     limits, names, schema,
     status::{Phase, RunStatus},
     workload::Workload,
@@ -183,5 +184,13 @@ impl Run {
     pub fn ended(&self) -> bool {
         let phase = self.status.as_ref().and_then(|status| status.phase);
         phase.is_some_and(Phase::terminal)
+    }
+
+    /// The intent in the object's annotation.
+    pub fn intent_record(&self) -> IntentRecord {
+        let annotations = self.metadata.annotations.as_ref();
+        let text = annotations.and_then(|a| a.get(names::INTENT_ANNOTATION));
+        let uid = self.metadata.uid.as_deref().unwrap_or_default();
+        IntentRecord::read(text.map(String::as_str), uid)
     }
 }

@@ -2,9 +2,9 @@
 
 use jiff::Timestamp;
 
-use crate::api::{Intent, RunStatus, intent::End};
+use crate::api::{Intent, Run, RunStatus, intent::End};
 
-use super::events::event::Note;
+use super::{events::event::Note, response::classify::Call};
 
 /// The next actions for a Run.
 #[derive(Clone, Debug)]
@@ -78,7 +78,51 @@ pub enum Effect {
     Delete,
 }
 
+impl Effect {
+    /// The effect's name, for logs.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::WriteIntent { .. } => "write intent",
+            Self::Submit { .. } => "submit",
+            Self::Refresh { .. } => "refresh",
+            Self::Cancel { .. } => "cancel",
+            Self::Release { .. } => "release",
+            Self::Delete => "delete",
+        }
+    }
+
+    /// The call to the service, if it is one.
+    pub fn call(&self) -> Option<Call> {
+        match self {
+            Self::Submit { .. } => Some(Call::Create),
+            Self::Refresh { .. } => Some(Call::Get),
+            Self::Cancel { .. } => Some(Call::Cancel),
+            Self::WriteIntent { .. } | Self::Release { .. } | Self::Delete => None,
+        }
+    }
+
+    /// Whether it claims the idempotency key: only a first intent does, a repair or a takeover already has it.
+    pub fn claims_key(&self) -> bool {
+        matches!(self, Self::WriteIntent { intent, clean: true, .. } if intent.epoch == 1)
+    }
+}
+
 impl Decision {
+    /// The status to write before the effect, if it differs from the stored one. None is written for a deleted object.
+    pub fn status_due(&self, run: &Run, deleted: bool) -> Option<&RunStatus> {
+        let wanted = self.status.as_ref().filter(|_| !deleted);
+        wanted.filter(|status| run.status.as_ref() != Some(*status))
+    }
+
+    /// The Events to publish. For a deleted object, only those of its release.
+    pub fn notes_due(&self, deleted: bool) -> &[Note] {
+        let released = matches!(self.effect, Some(Effect::Release { .. }));
+        if deleted && !released {
+            return &[];
+        }
+        &self.notes
+    }
+
     /// No status, effect or note.
     pub(crate) fn quiet() -> Self {
         Self {

@@ -1,8 +1,9 @@
 //! Layer 2: all policy, pure and synchronous. No clock, no client, no async.
 //!
 //! # Flow
-//! The controller observes, calls [`decide`], writes [`Decision::status`] if it differs from the stored one, carries
-//! out the one effect, reports its result to [`Memory::learn`](memory::Memory::learn), and decides again.
+//! The controller observes, calls [`decide`], writes [`Decision::status_due`], carries out the one effect, records its
+//! result in the [`TrackedRun`](tracked_run::TrackedRun), and decides again. An effect on the object is a
+//! [`MetadataChange`](metadata_change::MetadataChange). The models of the tests use the same parts.
 //!
 //! # Guarantees
 //! - No [`Effect::Submit`] without an intent in the object that this process owns.
@@ -30,6 +31,7 @@ pub mod invariants;
 pub mod last_events;
 pub mod memory;
 mod messages;
+pub mod metadata_change;
 mod observation;
 mod observed;
 pub mod request;

@@ -5,7 +5,13 @@ use std::sync::Arc;
 
 use crate::api::{Intent, Run};
 
-use super::memory::{Learned, Learning, Memory};
+use super::{
+    memory::{Learned, Learning, Memory},
+    response::{
+        answer::{Failure, RunView},
+        classify::Call,
+    },
+};
 
 /// A version of an object.
 pub trait Version {
@@ -183,6 +189,31 @@ impl<V: Version, M: Remembers> TrackedRun<V, M> {
     /// Records that the intent was written. `clean`: no POST before it can have made a run.
     pub fn intent_written(&mut self, intent: Intent, clean: bool, with: Learning<'_>) {
         let news = Learned::IntentWritten { intent, clean };
+        self.memory.change(|memory| memory.learn(news, with));
+    }
+
+    /// Records that the call is sent.
+    pub fn call_sent(&mut self, call: Call, with: Learning<'_>) {
+        let news = match call {
+            Call::Create => Learned::SubmitStarted,
+            Call::Get => Learned::RefreshStarted,
+            Call::Cancel => return,
+        };
+        self.memory.change(|memory| memory.learn(news, with));
+    }
+
+    /// Records the answer to the call, or its failure.
+    pub fn call_answered(
+        &mut self,
+        call: Call,
+        answer: Result<RunView, Failure>,
+        with: Learning<'_>,
+    ) {
+        let news = match call {
+            Call::Create => Learned::Submitted(answer),
+            Call::Get => Learned::Refreshed(answer),
+            Call::Cancel => Learned::CancelAnswered(answer),
+        };
         self.memory.change(|memory| memory.learn(news, with));
     }
 

@@ -9,7 +9,7 @@ use run_operator::{
 };
 
 use crate::{
-    histories::{self, Answer, Forgery, Sight, Turn, act, apply, see, standing, turns},
+    histories::{self, Answer, Forgery, Sight, Turn, act, apply, see, turns},
     support::{BASE_URL, Case, INTENT, condition, name},
 };
 
@@ -24,25 +24,27 @@ fn is_call(effect: Option<&Effect>) -> bool {
 }
 
 fn deleting(case: &Case) -> bool {
-    case.vanished || case.run.metadata.deletion_timestamp.is_some()
+    case.tracked.deleted() || case.run.metadata.deletion_timestamp.is_some()
 }
 
 /// It is deleted and has no finalizer: it can't be edited any more, and no Workspace waits for it.
 fn gone(case: &Case) -> bool {
-    deleting(case) && case.run.metadata.finalizers.is_none()
+    case.over() || deleting(case) && case.run.metadata.finalizers.is_none()
 }
 
 /// True if this process wrote the intent in the object.
 fn owned(case: &Case, intent: &Intent) -> bool {
-    intent.owner == case.settings.process && intent.epoch == case.memory.submission.epoch
+    intent.owner == case.settings.process && intent.epoch == case.tracked.memory.submission.epoch
 }
 
 /// Somebody took this object's intent off, or put another's in its place: what is left is in memory.
 fn meddled(case: &Case) -> bool {
     let annotations = case.run.metadata.annotations.as_ref();
     let there = annotations.is_some_and(|a| a.contains_key(INTENT));
-    let remembered = case.memory.intent.is_some() || case.memory.run_id.is_some();
-    standing(case).is_none() && remembered && (there || case.run.status.is_none() || !stored(case))
+    let remembered = case.tracked.memory.intent.is_some() || case.tracked.memory.run_id.is_some();
+    case.run.intent_record().own().is_none()
+        && remembered
+        && (there || case.run.status.is_none() || !stored(case))
 }
 
 fn stored(case: &Case) -> bool {
@@ -54,7 +56,13 @@ fn pins(case: &Case) -> Vec<ResolvedWorkspace> {
     let status = case.run.status.clone().unwrap_or_default();
     match status.workspace.filter(|_| status.run_id.is_some()) {
         Some(place) => vec![place],
-        None => standing(case).into_iter().map(|i| i.workspace).collect(),
+        None => case
+            .run
+            .intent_record()
+            .own()
+            .into_iter()
+            .map(|i| i.workspace)
+            .collect(),
     }
 }
 
@@ -83,12 +91,12 @@ fn check(case: &Case) -> Result<(), TestCaseError> {
             );
         }
         prop_assert!(
-            needs || case.vanished || gone(&case) || meddled(&case),
+            needs || case.tracked.deleted() || gone(&case) || meddled(&case),
             "{does}, and its Workspace may go"
         );
     }
     if matches!(effect, Some(Effect::Submit { .. })) {
-        let intent = standing(&case).expect("an intent");
+        let intent = case.run.intent_record().own().expect("an intent");
         prop_assert!(owned(&case, &intent));
         if case.namespace_allowed != Some(true) {
             prop_assert!(
@@ -97,7 +105,7 @@ fn check(case: &Case) -> Result<(), TestCaseError> {
             );
         }
         if let Some(reason) = held(&case) {
-            let first = case.memory.submission.made_none();
+            let first = case.tracked.memory.submission.made_none();
             prop_assert!(
                 !first || reason == Reason::WorkspaceDeleting,
                 "a first POST, held: {reason}"
@@ -111,7 +119,11 @@ fn check(case: &Case) -> Result<(), TestCaseError> {
     }) = effect
     {
         prop_assert_eq!(case.namespace_allowed, Some(true));
-        let mended = standing(&case).is_some_and(|i| i.epoch == intent.epoch);
+        let mended = case
+            .run
+            .intent_record()
+            .own()
+            .is_some_and(|i| i.epoch == intent.epoch);
         let may = held(&case).is_none_or(|reason| reason == Reason::WorkspaceDeleting && needs);
         prop_assert!(may || mended, "a submission begins, and it is held");
     }
@@ -138,7 +150,7 @@ fn held(case: &Case) -> Option<Reason> {
 
 /// Checks the decision of a process that knows only the object, given everything that it waits for.
 fn check_afresh(case: &Case) -> Result<(), TestCaseError> {
-    if needs_workspace(&case.run, Some(BASE_URL)) || case.vanished || gone(case) {
+    if needs_workspace(&case.run, Some(BASE_URL)) || case.tracked.deleted() || gone(case) {
         return Ok(());
     }
     for sight in [Sight::Ready, Sight::Holds(Reason::WorkspaceDeleting)] {

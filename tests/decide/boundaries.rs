@@ -14,7 +14,7 @@ use run_operator::decide::workspace::{
     check::{Check, Obstacle},
     probe::{Assessment, assess},
 };
-use run_operator::decide::{Follow, Learned, Note, Session, WorkspaceView};
+use run_operator::decide::{Follow, Note, Session, WorkspaceView};
 
 use crate::support::{
     CONTRACT, Case, UID, at, condition, hopeless, intent_of, lost, place, problem, session, view,
@@ -56,7 +56,7 @@ fn a_twice_rejected_token_is_awaited_without_a_timer() {
         .mine()
         .posted(Err(refused.clone()))
         .posted(Err(refused));
-    let next = case.memory.troubles[0].next;
+    let next = case.tracked.memory.troubles[0].next;
     let mut due = case.settle();
     due.now = next;
     let decision = due.decide();
@@ -73,10 +73,7 @@ fn a_lone_conflict_after_another_refusal_is_asked_again() {
     intent.retry = Some("once".into());
     let conflict = retried
         .stands(&intent)
-        .learn(Learned::IntentWritten {
-            intent,
-            clean: false,
-        })
+        .intent_written(intent, false)
         .posted(Err(problem(409, "approval_required")));
     assert_eq!(conflict.stalled(), None);
     assert_eq!(conflict.at(61).does(), "submit");
@@ -88,13 +85,13 @@ fn an_intent_of_another_object_in_memory_counts_for_nothing() {
     let mut other = case.an_intent("me", 1);
     other.uid = "another".into();
     other.workspace.identity = Some("ws-other".into());
-    case.memory.intent = Some(other.clone());
+    case.tracked.memory.intent = Some(other.clone());
     assert_eq!(case.does(), "intent");
     assert_eq!(next_intent(&case), (1, true));
 
     // Beside one of its own, too: it pins nothing.
     let mut case = Case::new().mine();
-    case.memory.intent = Some(other);
+    case.tracked.memory.intent = Some(other);
     assert_eq!(case.does(), "submit");
     assert_eq!(case.run.metadata.uid.as_deref(), Some(UID));
 }
@@ -267,7 +264,7 @@ fn a_run_that_the_service_denied_follows_its_generation_too() {
 #[test]
 fn a_run_with_two_run_ids_has_a_stale_mirror_with_the_reason() {
     let mut case = Case::new().submitted("running");
-    case.memory.run_id = Some("run-2".into());
+    case.tracked.memory.run_id = Some("run-2".into());
     let stalled = case.stalled().expect("a person must look");
     let synced = condition(&case.settled(), "Synced");
     assert_eq!(synced, Some(("False".to_owned(), stalled)));

@@ -3,7 +3,7 @@
 use rstest::rstest;
 use run_operator::{
     api::{Phase, Reason, run::ReadyWhen, time::whole_seconds},
-    decide::{Learned, WorkspaceView, response::answer::RunView},
+    decide::{WorkspaceView, response::answer::RunView},
 };
 
 use crate::support::{
@@ -109,7 +109,7 @@ pub(crate) fn lost_run() -> Case {
 )]
 #[case::cancelling_elsewhere(at_the_service("stopping"), "Cancelling TF--FT-", "Cancelling")]
 #[case::cancel_refused(
-    cancelled(at_the_service("running")).learn(Learned::CancelAnswered(Err(problem(403, "no")))),
+    cancelled(at_the_service("running")).cancelled(Err(problem(403, "no"))),
     "Cancelling TF--FT-", "CancelRefused")]
 #[case::succeeded(at_the_service("Succeeded"), "Succeeded TTT-T--", "Succeeded")]
 #[case::succeeded_all_the_same(cancelled(at_the_service("done")), "Succeeded TTT-T--", "Succeeded")]
@@ -281,10 +281,7 @@ fn an_error_is_shown_until_a_call_succeeds_even_after_a_restart() {
     let accepted = restarted
         .view(WorkspaceView::Ready(session(1)))
         .intent("me+", 2)
-        .learn(Learned::IntentWritten {
-            intent,
-            clean: false,
-        })
+        .intent_written(intent, false)
         .posted(Ok(view("running")));
     assert_eq!(accepted.settled().last_error, None);
 }
@@ -304,8 +301,7 @@ fn an_error_of_an_earlier_process_is_gone_once_the_run_was_read() {
 
 #[test]
 fn a_cancel_that_failed_is_no_error_of_a_run_that_ended() {
-    let case = cancelled(at_the_service("running"))
-        .learn(Learned::CancelAnswered(Err(problem(409, "else"))));
+    let case = cancelled(at_the_service("running")).cancelled(Err(problem(409, "else")));
     assert!(case.settled().last_error.is_some());
     assert_eq!(case.got(Ok(view("succeeded"))).settled().last_error, None);
 }

@@ -1,7 +1,7 @@
 //! A retry of a conflict, again and again.
 
 use rstest::rstest;
-use run_operator::decide::{Effect, Learned};
+use run_operator::decide::Effect;
 
 use crate::support::{Case, hopeless, intent_of, lost, problem};
 
@@ -9,11 +9,7 @@ use crate::support::{Case, hopeless, intent_of, lost, problem};
 fn retried(case: Case, value: &str) -> Case {
     let case = case.retry(value);
     let (intent, _, clean) = intent_of(&case);
-    let written = Learned::IntentWritten {
-        intent: intent.clone(),
-        clean,
-    };
-    case.stands(&intent).learn(written)
+    case.intent_written(intent, clean)
 }
 
 // Proves: F-409

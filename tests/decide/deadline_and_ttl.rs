@@ -1,6 +1,6 @@
 //! `activeDeadlineSeconds` and `ttlSecondsAfterFinished`: from when they count, and what changes them.
 
-use run_operator::{api::Phase, decide::Learned};
+use run_operator::api::Phase;
 
 use crate::support::{Case, condition, view};
 
@@ -37,7 +37,7 @@ fn a_deadline_changed_after_its_cancel_is_still_the_reason() {
     let case = running()
         .spec(|s| s.active_deadline_seconds = Some(30))
         .at(30)
-        .learn(Learned::CancelAnswered(Ok(view("cancelling"))))
+        .cancelled(Ok(view("cancelling")))
         .got(Ok(view("cancelling")))
         .settle()
         .spec(|s| s.active_deadline_seconds = Some(3000));

@@ -3,17 +3,17 @@
 use rstest::rstest;
 use run_operator::{
     api::{Phase, Reason},
-    decide::{Learned, Note, WorkspaceView},
+    decide::{Note, WorkspaceView},
 };
 
 use crate::support::{Case, UID, at, lost, not_ready, problem, session, view};
 
 fn cancelled(case: Case) -> Case {
-    case.learn(Learned::CancelAnswered(Ok(view("running"))))
+    case.cancelled(Ok(view("running")))
 }
 
 fn refused(case: Case, status: u16, code: &str) -> Case {
-    case.learn(Learned::CancelAnswered(Err(problem(status, code))))
+    case.cancelled(Err(problem(status, code)))
 }
 
 /// A deletion whose run was read just before.
@@ -32,8 +32,8 @@ fn known(state: &str) -> Case {
 #[case::refused(refused(known("running"), 403, "no").at(1), "refresh")]
 #[case::refused_and_read(refused(known("running"), 403, "no").at(1).got(Ok(view("running"))).at(1), "nothing")]
 #[case::refused_from_poll_min(refused(known("running"), 403, "no").at(1).got(Ok(view("running"))).at(3), "cancel")]
-#[case::no_answer_just_now(known("running").learn(Learned::CancelAnswered(Err(lost()))), "nothing")]
-#[case::no_answer(known("running").learn(Learned::CancelAnswered(Err(lost()))).at(1), "cancel")]
+#[case::no_answer_just_now(known("running").cancelled(Err(lost())), "nothing")]
+#[case::no_answer(known("running").cancelled(Err(lost())).at(1), "cancel")]
 #[case::looked_at_before_alone(cancelled(known("running")).got(Err(lost())).at(90), "refresh")]
 #[case::looked_at_since(cancelled(known("running")).got(Ok(view("running"))).got(Err(lost())).at(90), "cancel")]
 #[case::seen_ended(cancelled(known("running")).at(1).got(Ok(view("cancelled"))), "release")]
@@ -106,8 +106,7 @@ fn each_accepted_cancel_restarts_the_five_minutes(#[case] restarted: bool) {
 fn a_run_not_seen_cancelling_is_cancelled_again_not_released(#[case] state: &str) {
     let case = cancelled(known("running")).at(9).got(Ok(view(state)));
     assert_eq!(case.clone().at(301).got(Ok(view(state))).does(), "cancel");
-    let mut vanished = case.at(301).got(Ok(view(state)));
-    vanished.vanished = true;
+    let vanished = case.at(301).got(Ok(view(state))).vanish();
     assert_eq!(vanished.does(), "cancel");
 }
 
@@ -208,8 +207,7 @@ fn a_second_run_id_stalls_without_a_cancel_and_orphan_releases() {
     assert_eq!(case.does(), "nothing");
     assert_eq!(case.clone().deleting().does(), "nothing");
     assert_eq!(case.clone().orphan().does(), "release");
-    let mut vanished = case;
-    vanished.vanished = true;
+    let vanished = case.vanish();
     assert_eq!(vanished.does(), "release");
 }
 
@@ -222,14 +220,14 @@ fn three_404s_a_minute_apart_fail_a_run_and_keep_its_finalizer() {
         case = case.at(n).got(not_found());
     }
     assert_eq!(
-        case.memory.not_found.count, 1,
+        case.tracked.memory.not_found.count, 1,
         "within a minute they count once"
     );
     let case = case.at(60).got(not_found()).at(61);
     assert_eq!(case.does(), "nothing");
     assert_eq!(case.settled().phase, Some(Phase::Active));
     let healed = case.clone().at(120).got(Ok(view("running")));
-    assert_eq!(healed.memory.not_found.count, 0);
+    assert_eq!(healed.tracked.memory.not_found.count, 0);
     let case = case.at(120).got(not_found()).settle();
     assert_eq!(case.settled().phase, Some(Phase::Failed));
     assert_eq!(case.does(), "nothing", "the finalizer stays");
@@ -243,7 +241,7 @@ fn a_404_with_another_code_is_no_proof_of_absence() {
         case.at(100 * n).got(Err(problem(404, "no_such_route")))
     });
     assert_eq!(case.settled().phase, Some(Phase::Active));
-    assert_eq!(case.memory.not_found.count, 0);
+    assert_eq!(case.tracked.memory.not_found.count, 0);
 }
 
 #[test]
@@ -300,7 +298,7 @@ fn a_deletion_without_its_workspace_explains_what_to_do() {
 
 #[test]
 fn a_refused_token_at_a_deletion_waits_for_the_next_session() {
-    let case = known("running").learn(Learned::CancelAnswered(Err(problem(401, "expired"))));
+    let case = known("running").cancelled(Err(problem(401, "expired")));
     assert_eq!(case.clone().at(900).does(), "nothing");
     let case = case.at(900).view(WorkspaceView::Ready(session(2)));
     assert_eq!(case.does(), "cancel");

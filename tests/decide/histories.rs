@@ -1,17 +1,19 @@
-//! Random histories: what may happen to a Run, to its process, to its Workspace and to its namespace.
+//! Random turns of a Run, its process, its Workspace and its namespace; no world of their own.
+//! `apply` takes them on a `Case` with whatever answer the turn names: for what holds whatever is observed.
+//! On a `World` they are taken by `troubled`, with a service that keeps its rules: for what a life comes to.
 
 use std::time::Duration;
 
 use proptest::prelude::*;
 use run_operator::{
     api::{
-        Intent, Phase, Reason,
+        Phase, Reason,
         intent::End,
         run::{DeletionPolicy, ReadyWhen},
         status::ResolvedWorkspace,
     },
     decide::{
-        Effect, Held, Learned, Session, Stream, WorkspaceView,
+        Held, Session, Stream, WorkspaceView,
         event_buffer::Received,
         response::answer::{Failure, RunView},
         time::later,
@@ -190,6 +192,9 @@ pub(crate) fn turns() -> impl Strategy<Value = Vec<Turn>> {
 }
 
 pub(crate) fn apply(mut case: Case, turn: &Turn) -> Case {
+    if case.over() {
+        return case;
+    }
     let meta = &mut case.run.metadata;
     let bump = |case: &mut Case| {
         case.run.metadata.generation = case.run.metadata.generation.map(|g| g + 1);
@@ -243,13 +248,14 @@ pub(crate) fn apply(mut case: Case, turn: &Turn) -> Case {
             };
             let state = (n % 3 == 0).then_some("running");
             let wall = case.wall();
-            case.memory
+            case.tracked
+                .memory
                 .event_buffer
                 .receive(&event, state, Some("running"), wall);
         }
         Turn::Streaming(true) => case.stream = Stream::Open,
         Turn::Streaming(false) => case.stream = Stream::Closed,
-        Turn::Vanish => case.vanished = true,
+        Turn::Vanish => return case.vanish(),
     }
     case
 }
@@ -293,16 +299,9 @@ pub(crate) fn see(mut case: Case, sight: Sight) -> Case {
     case
 }
 
-/// The intent in the object, if it is this object's.
-pub(crate) fn standing(case: &Case) -> Option<Intent> {
-    let annotations = case.run.metadata.annotations.as_ref()?;
-    let intent: Intent = serde_json::from_str(annotations.get(INTENT)?).ok()?;
-    (Some(&intent.uid) == case.run.metadata.uid.as_ref()).then_some(intent)
-}
-
 fn forge(case: Case, forgery: Forgery) -> Case {
     let other = "ws-other".to_owned();
-    let mut intent = match (standing(&case), forgery) {
+    let mut intent = match (case.run.intent_record().own(), forgery) {
         (None, Forgery::Made) => case.an_intent("somebody", 1),
         (None, _) | (Some(_), Forgery::Made) => return case,
         (Some(intent), _) => intent,
@@ -340,38 +339,14 @@ pub(crate) fn act(mut case: Case, answer: &Answer, heard: bool) -> Case {
         }),
         Answer::Fails(failure) => Err(failure.clone()),
     };
-    let Some(effect) = case.decide().effect else {
-        return case;
-    };
-    match effect {
-        Effect::WriteIntent {
-            intent,
-            finalizer,
-            clean,
-        } => {
-            case = case.stands(&intent);
-            if finalizer {
-                case = case.finalizer();
-            }
-            if heard {
-                case = case.learn(Learned::IntentWritten { intent, clean });
-            }
-            case
+    let decision = case.begin();
+    if let Some(effect) = &decision.effect {
+        match effect.call() {
+            None => case.write(effect, heard),
+            Some(call) if heard => case = case.sent(call).answered(call, answer),
+            Some(call) => case = case.unheard(call),
         }
-        Effect::Submit { .. } => {
-            case = case.learn(Learned::SubmitStarted);
-            if heard {
-                case = case.learn(Learned::Submitted(answer));
-            }
-            case
-        }
-        Effect::Refresh { .. } => case.got(answer),
-        Effect::Cancel { .. } => case.learn(Learned::CancelAnswered(answer)),
-        Effect::Release { .. } => {
-            case.run.metadata.finalizers = None;
-            case
-        }
-        Effect::Delete if case.run.metadata.deletion_timestamp.is_none() => case.deleting(),
-        Effect::Delete => panic!("an object is deleted once"),
     }
+    case.end();
+    case
 }

@@ -4,7 +4,7 @@
 use rstest::rstest;
 use run_operator::{
     api::{Phase, Reason},
-    decide::Learned,
+    decide::response::classify::Call,
 };
 
 use crate::support::{
@@ -41,11 +41,11 @@ fn conflict() -> run_operator::decide::response::answer::Failure {
 #[case::lost_answer(Case::new().mine().posted(Err(lost())), "submit")]
 #[case::no_file_was_left(Case::new().mine().posted(Err(no_file())), "release")]
 #[case::unreadable_answer(Case::new().mine().posted(Err(unreadable())), "submit")]
-#[case::given_up_midway(Case::new().mine().learn(Learned::SubmitStarted), "submit")]
+#[case::given_up_midway(Case::new().mine().unheard(Call::Create), "submit")]
 #[case::refused_then_given_up(
-    Case::new().mine().posted(Err(problem(429, "slow"))).learn(Learned::SubmitStarted), "submit")]
+    Case::new().mine().posted(Err(problem(429, "slow"))).unheard(Call::Create), "submit")]
 #[case::given_up_then_refused(
-    Case::new().mine().learn(Learned::SubmitStarted).posted(Err(problem(403, "no"))), "submit")]
+    Case::new().mine().unheard(Call::Create).posted(Err(problem(403, "no"))), "submit")]
 #[case::two_refusals(
     Case::new().mine().posted(Err(problem(429, "slow"))).posted(Err(problem(403, "no"))), "release")]
 #[case::lost_then_403(Case::new().mine().posted(Err(lost())).posted(Err(problem(403, "no"))), "submit")]
@@ -206,9 +206,7 @@ fn a_retry_withdraws_the_proof_with_a_new_epoch(#[case] case: Case, #[case] prov
     let (intent, _, clean) = intent_of(&case);
     assert_eq!((intent.epoch, clean), (2, proved));
     assert_eq!(intent.retry.as_deref(), Some("1"));
-    let case = case
-        .stands(&intent)
-        .learn(Learned::IntentWritten { intent, clean });
+    let case = case.stands(&intent).intent_written(intent, clean);
     assert_eq!(case.does(), "submit");
     // Another process has no proof.
     assert_eq!(case.clone().restarted().deleting().does(), "intent");
@@ -225,10 +223,7 @@ fn a_proof_from_before_a_takeover_is_void_in_the_next_epoch() {
     // Refused once, taken over by another process, and taken back by this one.
     let case = Case::new().mine().posted(Err(problem(403, "no")));
     let intent = case.an_intent("me", 3);
-    let case = case.intent("me", 3).learn(Learned::IntentWritten {
-        intent,
-        clean: false,
-    });
+    let case = case.intent("me", 3).intent_written(intent, false);
     let case = case.posted(Err(problem(403, "no"))).at(61);
     assert_eq!(case.clone().deleting().does(), "submit");
     assert_eq!(case.does(), "submit");
@@ -278,7 +273,7 @@ fn a_restored_intent_discards_proofs_from_before_a_takeover() {
     let mut mended = case
         .stands(&intent)
         .finalizer()
-        .learn(Learned::IntentWritten { intent, clean });
+        .intent_written(intent, clean);
     mended.run.status = None;
     assert_eq!(mended.deleting().does(), "submit");
 }

@@ -100,7 +100,7 @@ fn an_object_removed_before_its_final_status_is_released() {
         .mine()
         .posted(Ok(view("running")))
         .stands(&intent);
-    case.vanished = true;
+    case = case.vanish();
     assert_eq!(case.does(), "cancel");
     assert_eq!(case.got(Ok(view("succeeded"))).does(), "release");
 }

@@ -2,6 +2,7 @@
 
 use run_operator::decide::{
     Follow, Learned, Stream, WorkspaceView, event_buffer::Received, last_events::StreamEnd,
+    response::classify::Call,
 };
 
 use crate::support::{CONTRACT, Case, at, not_ready, session, view};
@@ -13,12 +14,12 @@ fn event(case: &mut Case, id: &str, state: Option<&str>) -> bool {
         data: state.map_or_else(String::new, |s| format!("{{\"state\":\"{s}\"}}")),
     };
     let now = case.now;
-    case.memory.received(&event, &CONTRACT, now)
+    case.tracked.memory.received(&event, &CONTRACT, now)
 }
 
 fn running() -> Case {
     let case = Case::new().submitted("running").got(Ok(view("running")));
-    let mut case = case.settle().learn(Learned::StreamOpened);
+    let mut case = case.settle().stream(Learned::StreamOpened);
     case.stream = Stream::Open;
     case
 }
@@ -39,7 +40,7 @@ fn waits(case: &Case) -> bool {
 fn an_end_streamed_before_the_close_is_released_without_waiting() {
     let mut case = running();
     event(&mut case, "1", Some("succeeded"));
-    let case = case.learn(Learned::StreamEnded(StreamEnd::Closed));
+    let case = case.stream(Learned::StreamEnded(StreamEnd::Closed));
     let case = case.got(Ok(view("succeeded"))).settle();
     assert!(!waits(&case));
     assert_eq!(case.run.status.as_ref().unwrap().event_count, Some(1));
@@ -53,7 +54,7 @@ fn the_end_is_written_at_once_and_late_events_in_one_more_write() {
     let status = case.run.status.clone().unwrap();
     assert_eq!(status.state.as_deref(), Some("succeeded"));
     assert!(waits(&case));
-    case = case.learn(Learned::ReadingOn);
+    case = case.stream(Learned::ReadingOn);
     for (id, state) in [
         ("1", None),
         ("2", Some("running")),
@@ -66,7 +67,7 @@ fn the_end_is_written_at_once_and_late_events_in_one_more_write() {
             "nothing is written before the last"
         );
     }
-    let case = case.learn(Learned::StreamEnded(StreamEnd::Closed));
+    let case = case.stream(Learned::StreamEnded(StreamEnd::Closed));
     let written = case.clone().settle().run.status.unwrap();
     assert_eq!(written.event_count, Some(3));
     assert_eq!(written.last_event_id.as_deref(), Some("3"));
@@ -83,10 +84,10 @@ fn the_end_is_written_at_once_and_late_events_in_one_more_write() {
 fn an_event_received_during_the_last_get_precedes_the_release() {
     let mut case = running();
     event(&mut case, "1", Some("done"));
-    case = case.learn(Learned::RefreshStarted);
+    case = case.sent(Call::Get);
     event(&mut case, "2", Some("succeeded"));
-    case = case.learn(Learned::StreamEnded(StreamEnd::Closed));
-    let case = case.learn(Learned::Refreshed(Ok(view("succeeded"))));
+    case = case.stream(Learned::StreamEnded(StreamEnd::Closed));
+    let case = case.answered(Call::Get, Ok(view("succeeded")));
     assert_eq!(case.settled().event_count, Some(2));
     assert_eq!(case.does(), "release");
 }
@@ -95,18 +96,20 @@ fn an_event_received_during_the_last_get_precedes_the_release() {
 fn a_stream_that_was_closed_behind_another_event_is_read_on() {
     let mut case = running();
     event(&mut case, "1", Some("running"));
-    let case = case.learn(Learned::StreamEnded(StreamEnd::Closed));
+    let case = case.stream(Learned::StreamEnded(StreamEnd::Closed));
     let case = case.got(Ok(view("succeeded"))).settle();
     assert!(waits(&case), "it may hand out its events in portions");
-    let mut case = case.learn(Learned::ReadingOn).learn(Learned::StreamOpened);
+    let mut case = case
+        .stream(Learned::ReadingOn)
+        .stream(Learned::StreamOpened);
     event(&mut case, "2", None);
-    let case = case.learn(Learned::StreamEnded(StreamEnd::Closed));
+    let case = case.stream(Learned::StreamEnded(StreamEnd::Closed));
     assert!(waits(&case), "there was something new");
-    let case = case.learn(Learned::StreamOpened);
-    let case = case.learn(Learned::StreamEnded(StreamEnd::Broken));
+    let case = case.stream(Learned::StreamOpened);
+    let case = case.stream(Learned::StreamEnded(StreamEnd::Broken));
     assert!(waits(&case), "it broke");
-    let case = case.learn(Learned::StreamOpened);
-    let case = case.learn(Learned::StreamEnded(StreamEnd::Closed));
+    let case = case.stream(Learned::StreamOpened);
+    let case = case.stream(Learned::StreamEnded(StreamEnd::Closed));
     assert!(!waits(&case.clone().settle()));
     assert_eq!(case.settled().event_count, Some(2));
 }
@@ -114,7 +117,7 @@ fn a_stream_that_was_closed_behind_another_event_is_read_on() {
 // Proves: P-last-events
 #[test]
 fn the_last_events_are_waited_for_for_ten_seconds() {
-    let mut case = ended().learn(Learned::ReadingOn);
+    let mut case = ended().stream(Learned::ReadingOn);
     assert_eq!(case.decide().again, Some(at(10)));
     event(&mut case, "1", None);
     assert!(waits(&case.clone().at(9)));
@@ -129,8 +132,8 @@ fn where_no_stream_can_be_had_nothing_is_waited_for() {
     let mut polled = ended();
     polled.stream = Stream::Waiting { since: at(0) };
     let refused = ended()
-        .learn(Learned::ReadingOn)
-        .learn(Learned::StreamEnded(StreamEnd::Refused));
+        .stream(Learned::ReadingOn)
+        .stream(Learned::StreamEnded(StreamEnd::Refused));
     let mut elsewhere = session(2);
     elsewhere.resolved.identity = Some("another".into());
     let cases = [
@@ -156,11 +159,13 @@ fn a_restart_before_the_release_reads_events_from_the_cursor() {
     for view in [WorkspaceView::Unknown, WorkspaceView::Ready(session(1))] {
         assert!(waits(&case.clone().view(view)));
     }
-    assert_eq!(case.memory.event_buffer.cursor(), Some("1"));
-    let mut case = case.learn(Learned::ReadingOn).learn(Learned::StreamOpened);
+    assert_eq!(case.tracked.memory.event_buffer.cursor(), Some("1"));
+    let mut case = case
+        .stream(Learned::ReadingOn)
+        .stream(Learned::StreamOpened);
     assert!(!event(&mut case, "1", Some("running")), "a replay");
     event(&mut case, "2", Some("succeeded"));
-    let case = case.learn(Learned::StreamEnded(StreamEnd::Closed));
+    let case = case.stream(Learned::StreamEnded(StreamEnd::Closed));
     assert_eq!(case.settled().event_count, Some(2));
     assert_eq!(case.does(), "release");
 }

@@ -116,8 +116,8 @@ fn a_deletion_at_any_step_leaves_no_live_run(
             world.case.now = next;
         }
     }
-    world.delete();
-    if crash && !world.gone {
+    world.case.delete();
+    if crash && !world.gone() {
         world.crash();
     }
     // The service needs a while to cancel.
@@ -127,7 +127,7 @@ fn a_deletion_at_any_step_leaves_no_live_run(
             world.set_state("run-1", "cancelled");
         }
     }
-    assert!(world.gone, "{:?}", world.log);
+    assert!(world.gone(), "{:?}", world.log);
     let left = world.state("run-1");
     assert!(
         matches!(left.as_deref(), None | Some("cancelled")),
@@ -144,11 +144,11 @@ fn a_run_stuck_cancelling_5_minutes_is_released_with_an_event() {
         .service
         .runs
         .insert("k".into(), (vec![], "run-1=running".into()));
-    world.delete();
+    world.case.delete();
     world.play(250);
-    assert!(!world.gone, "{:?}", world.log);
+    assert!(!world.gone(), "{:?}", world.log);
     world.play(1000);
-    assert!(world.gone, "{:?}", world.log);
+    assert!(world.gone(), "{:?}", world.log);
     let note = Note::CancelUnconfirmed {
         run_id: "run-1".into(),
     };
@@ -164,7 +164,7 @@ fn a_run_stuck_cancelling_5_minutes_is_released_with_an_event() {
 #[test]
 fn an_object_that_vanished_has_its_run_cancelled() {
     let mut case = Case::new().submitted("running");
-    case.vanished = true;
+    case = case.vanish();
     let mut world = World::new(case);
     world
         .service
@@ -173,7 +173,7 @@ fn an_object_that_vanished_has_its_run_cancelled() {
     world.play(100);
     world.set_state("run-1", "cancelled");
     world.play(1000);
-    assert!(world.gone);
+    assert!(world.gone());
     assert_eq!(world.service.cancels, 1);
     assert_eq!(world.status_writes, 0, "there is nothing to write to");
 }
@@ -184,9 +184,9 @@ fn a_run_purged_after_its_cancel_is_released_after_two_404s() {
     let mut world = World::new(Case::new().submitted("cancelling").status(|s| {
         s.cancel_accepted_time = s.submission_time.clone();
     }));
-    world.delete();
+    world.case.delete();
     world.play(100);
-    assert!(world.gone, "{:?}", world.log);
+    assert!(world.gone(), "{:?}", world.log);
     assert_eq!(world.service.cancels, 1);
     assert_eq!(world.log.last().map(String::as_str), Some("release"));
 }
@@ -209,9 +209,9 @@ fn a_run_that_was_lost_and_then_deleted_is_asked_for_once_more() {
     assert!((3..=8).contains(&gets), "{gets} GETs");
     assert!(world.case.now >= crate::support::at(120));
     world.crash();
-    world.delete();
+    world.case.delete();
     world.play(5000);
-    assert!(world.gone, "{:?}", world.log);
+    assert!(world.gone(), "{:?}", world.log);
     assert_eq!(world.service.cancels, 1);
     let tail = &world.log[world.log.len() - 3..];
     assert_eq!(tail, ["cancel", "refresh", "release"]);
@@ -311,9 +311,9 @@ fn a_finished_object_is_deleted_when_its_ttl_passes() {
     let case = Case::new().spec(|s| s.ttl_seconds_after_finished = Some(600));
     let mut world = World::new(case).script(&["succeeded"]);
     world.play(599);
-    assert!(!world.gone);
+    assert!(!world.gone());
     world.play(700);
-    assert!(world.gone, "{:?}", world.log);
+    assert!(world.gone(), "{:?}", world.log);
     assert_eq!(world.log.last().map(String::as_str), Some("delete"));
 }
 

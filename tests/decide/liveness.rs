@@ -13,7 +13,7 @@ use run_operator::{
 };
 
 use crate::{
-    histories::{self, Answer, Forgery, Sight, Turn, apply, see, standing, turns, wait},
+    histories::{self, Answer, Forgery, Sight, Turn, apply, see, turns, wait},
     support::{BASE_URL, Case, condition, session},
     world::{Fate, World},
 };
@@ -40,7 +40,7 @@ const NEEDS_A_PERSON: [&str; 14] = [
 ];
 
 fn turn(world: &mut World, turn: &Turn) {
-    if world.gone {
+    if world.gone() {
         return;
     }
     match turn {
@@ -52,7 +52,7 @@ fn turn(world: &mut World, turn: &Turn) {
             world.crash();
         }
         Turn::Crash => world.crash(),
-        Turn::Delete if !world.deleted() => world.delete(),
+        Turn::Delete if !world.deleted() => world.case.delete(),
         Turn::Delete => {}
         other => world.case = apply(world.case.clone(), other),
     }
@@ -102,7 +102,7 @@ fn within_the_promise(turns: Vec<Turn>) -> Vec<Turn> {
 
 /// The troubles end: the Workspace is what it was where the Run belongs, and may be used.
 fn heal(world: &mut World) {
-    let announced = standing(&world.case).map(|i| i.workspace);
+    let announced = world.case.run.intent_record().own().map(|i| i.workspace);
     let made = world.posted_to.clone();
     let home = made
         .filter(|_| !world.service.runs.is_empty() || announced.is_none())
@@ -121,7 +121,7 @@ fn heal(world: &mut World) {
 fn play(world: &mut World, seconds: u64) -> Result<(), TestCaseError> {
     let until = later(world.case.now, Duration::from_secs(seconds));
     for _ in 0..STEPS {
-        if world.gone {
+        if world.gone() {
             return Ok(());
         }
         match world.step() {
@@ -193,7 +193,7 @@ proptest! {
         }
         play(&mut world, 1300)?;
         one_run_at_most(&world)?;
-        let done = world.gone || ended(&world) || says_what_to_do(&world);
+        let done = world.gone() || ended(&world) || says_what_to_do(&world);
         prop_assert!(done, "{:?} {:#?}", world.log, status(&world).conditions);
     }
 
@@ -202,19 +202,19 @@ proptest! {
         let mut world = lived(turns)?;
         heal(&mut world);
         world.case.run.spec.deletion_policy = None;
-        if !world.gone && !world.deleted() {
-            world.delete();
+        if !world.gone() && !world.deleted() {
+            world.case.delete();
         }
-        let before = world.gone;
+        let before = world.gone();
         play(&mut world, 2000)?;
         one_run_at_most(&world)?;
-        if !world.gone {
+        if !world.gone() {
             prop_assert!(says_what_to_do(&world), "{:?} {:#?}", world.log, status(&world).conditions);
             let told = status(&world).conditions.iter().any(|c| c.message.contains("Orphan"));
             prop_assert!(told, "{:#?}", status(&world).conditions);
             world.case.run.spec.deletion_policy = Some(DeletionPolicy::Orphan);
             play(&mut world, 1)?;
-            prop_assert!(world.gone, "{:?}", world.log);
+            prop_assert!(world.gone(), "{:?}", world.log);
         } else if !before {
             let excused = world.notes.iter().any(|n| matches!(n, Note::CancelUnconfirmed { .. } | Note::Orphaned { .. }));
             prop_assert!(excused || !live(&world), "left behind: {:?}", world.log);
@@ -236,7 +236,7 @@ proptest! {
         }
         play(&mut world, 1300)?;
         one_run_at_most(&world)?;
-        let needs = !world.gone && needs_workspace(&world.case.run, Some(BASE_URL));
+        let needs = !world.gone() && needs_workspace(&world.case.run, Some(BASE_URL));
         prop_assert!(!needs || says_what_to_do(&world), "{:?} {:#?}", world.log, status(&world).conditions);
     }
 
@@ -244,7 +244,7 @@ proptest! {
     #[test]
     fn after_a_day_of_trouble_there_is_still_one_run_at_most(turns in turns(), sight in histories::sights()) {
         let mut world = lived(turns)?;
-        if world.gone {
+        if world.gone() {
             return Ok(());
         }
         world.case = see(wait(world.case, 90_000), sight);

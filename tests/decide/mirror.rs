@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use rstest::rstest;
 use run_operator::decide::{
-    Follow, Learned, Note, Stream, WorkspaceView, event_buffer::Received, response::answer::Failure,
+    Follow, Note, Stream, WorkspaceView, event_buffer::Received, response::answer::Failure,
 };
 
 use crate::support::{Case, at, bare, condition, lost, not_ready, problem, session, view};
@@ -16,7 +16,8 @@ fn event(case: &mut Case, id: &str, state: Option<&str>) {
         data: "{}".into(),
     };
     let now = case.now;
-    case.memory
+    case.tracked
+        .memory
         .event_buffer
         .receive(&event, state, Some("running"), now);
 }
@@ -256,7 +257,7 @@ fn cancel_is_repeated_with_backoff_while_the_run_stays_active() {
         match case.does() {
             "cancel" => {
                 cancels.push(second);
-                case = case.learn(Learned::CancelAnswered(Ok(view("running"))));
+                case = case.cancelled(Ok(view("running")));
             }
             "refresh" => case = case.got(Ok(view("running"))),
             _ => {}
@@ -298,10 +299,11 @@ fn a_read_older_than_another_processs_mirror_is_not_written() {
         .settle();
     case.stream = Stream::Open;
     event(&mut case, "1", Some("queued"));
-    let mut case = case.got(Ok(view("queued")));
+    let case = case.got(Ok(view("queued")));
     // Another process read the run later and wrote what it saw.
-    case = case.status(|s| s.state = Some("running".into()));
-    case.memory.overtaken();
+    let mut case = case.status(|s| s.state = Some("running".into()));
+    case.begin();
+    case.end();
     let status = case.settled();
     assert_eq!(status.state.as_deref(), Some("running"));
     assert_eq!(status.last_event_id, None, "shown before it was read again");

@@ -261,8 +261,7 @@ fn a_run_id_without_a_pin_causes_no_call_and_can_be_deleted() {
     assert_eq!(forged.does(), "nothing");
     assert_eq!(forged.stalled().as_deref(), Some("SubmissionUnknown"));
     assert_eq!(forged.clone().deleting().does(), "release");
-    let mut vanished = forged;
-    vanished.vanished = true;
+    let vanished = forged.vanish();
     assert_eq!(vanished.does(), "release");
 }
 
@@ -280,7 +279,7 @@ fn a_deadline_is_noticed_in_time_where_no_call_can_be_made() {
 #[test]
 fn a_vanished_run_is_cancelled_at_its_own_place_alone() {
     let mut case = active();
-    case.vanished = true;
+    case = case.vanish();
     for elsewhere in [other_identity(), other_url()] {
         let held = case.clone().view(elsewhere);
         assert_eq!(held.decide().effect, None);

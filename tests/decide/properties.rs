@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use run_operator::{
     api::{Phase, Reason, RunStatus},
     decide::{
-        Effect, Follow, Learned, WorkspaceView,
+        Effect, Follow, WorkspaceView,
         event_buffer::Received,
         response::answer::{Failure, RunView},
     },
@@ -35,6 +35,7 @@ fn blocked_or_waits_for_a_watch(case: &Case, status: &RunStatus) -> bool {
     let says = |kind| condition(status, kind).is_some_and(|c| woken.contains(&c.1.as_str()));
     let stalled = condition(status, "Stalled").is_some_and(|c| c.0 == "True");
     let refused_token = case
+        .tracked
         .memory
         .troubles
         .iter()
@@ -69,10 +70,7 @@ fn check(case: &Case) -> Result<(), TestCaseError> {
     }
 
     let effect = decision.effect.as_ref();
-    let own = case.run.metadata.annotations.as_ref().is_some_and(|a| {
-        a.get(crate::support::INTENT)
-            .is_some_and(|i| !i.contains(r#""uid":"another""#) && i != "{")
-    });
+    let own = case.run.intent_record().own().is_some();
     if matches!(effect, Some(Effect::Submit { .. })) {
         prop_assert!(own, "a POST without an intent");
         prop_assert!(matches!(case.view, WorkspaceView::Ready(_)));
@@ -85,7 +83,8 @@ fn check(case: &Case) -> Result<(), TestCaseError> {
     }
     let foreign = !own;
     let denied = condition(&status, "Finished").is_some_and(|c| c.1 == "RunNotFound");
-    let deleting = case.vanished || case.run.metadata.deletion_timestamp.is_some();
+    let deleting =
+        case.over() || case.tracked.deleted() || case.run.metadata.deletion_timestamp.is_some();
     if ended(&status) && !foreign && !(denied && deleting) {
         prop_assert!(
             matches!(effect, None | Some(Effect::Release { .. } | Effect::Delete)),
@@ -107,10 +106,7 @@ fn check(case: &Case) -> Result<(), TestCaseError> {
 
 /// The epoch of the intent in the object; 0 if there is none.
 fn epoch(case: &Case) -> i64 {
-    let annotations = case.run.metadata.annotations.as_ref();
-    let text = annotations.and_then(|a| a.get(crate::support::INTENT));
-    let intent = text.and_then(|t| serde_json::from_str::<serde_json::Value>(t).ok());
-    intent.map_or(0, |i| i["epoch"].as_i64().expect("a number"))
+    case.run.intent_record().own().map_or(0, |i| i.epoch)
 }
 
 /// True if a run may exist after this POST, by what a request of this fate may have done.
@@ -217,10 +213,10 @@ proptest! {
         })).settle();
         for n in 0..12 {
             let event = Received { id: Some(format!("{n}{}", text.repeat(length.min(40)))), kind: huge.clone(), data: huge.clone() };
-            case.memory.event_buffer.receive(&event, None, None, at(n));
+            case.tracked.memory.event_buffer.receive(&event, None, None, at(n));
         }
         case = case.got(Ok(RunView { run_id: None, ..view(&huge) })).at(20).settle();
-        case = case.got(Err(failure.clone())).learn(Learned::CancelAnswered(Err(failure.clone())));
+        case = case.got(Err(failure.clone())).cancelled(Err(failure.clone()));
         if end {
             case = case.got(Ok(view("failed")));
         }

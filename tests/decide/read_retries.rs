@@ -5,7 +5,7 @@ use std::time::Duration;
 use rstest::rstest;
 use run_operator::{
     api::Phase,
-    decide::{Learned, backoff, event_buffer::Received, response::answer::Failure},
+    decide::{backoff, event_buffer::Received, response::answer::Failure},
 };
 
 use crate::support::{Case, at, bare, condition, hopeless, lost, problem, unreadable, view};
@@ -27,7 +27,8 @@ fn event(case: &mut Case, id: &str, state: &str) {
         data: "{}".into(),
     };
     let now = case.now;
-    case.memory
+    case.tracked
+        .memory
         .event_buffer
         .receive(&event, Some(state), Some("running"), now);
 }
@@ -42,7 +43,7 @@ fn calls(mut case: Case, call: &str, failure: &Failure, seconds: i64) -> (Case, 
             let failed = Err(failure.clone());
             case = match call {
                 "refresh" => case.got(failed),
-                "cancel" => case.learn(Learned::CancelAnswered(failed)),
+                "cancel" => case.cancelled(failed),
                 _ => case.posted(failed),
             };
         } else if case.does() == "refresh" {
@@ -191,7 +192,7 @@ fn a_proxys_retry_after_delays_a_read_or_cancel_by_30_seconds(
 #[test]
 fn the_look_after_a_cancel_that_fails_is_repeated_soon() {
     let deleted = running().deleting();
-    let case = deleted.learn(Learned::CancelAnswered(Ok(view("cancelling"))));
+    let case = deleted.cancelled(Ok(view("cancelling")));
     let (case, gets) = calls(case, "refresh", &problem(403, "no"), 8);
     assert!(gets.len() >= 2, "{gets:?}");
     assert_eq!(case.got(Ok(view("cancelled"))).does(), "release");

@@ -2,7 +2,7 @@
 
 use rstest::rstest;
 use run_operator::{
-    api::{Phase, Reason, intent::IntentRecord},
+    api::{Phase, Reason},
     decide::{Effect, Follow},
 };
 
@@ -90,9 +90,7 @@ fn a_refused_run_is_deleted_by_its_ttl() {
 fn a_status_that_was_lost_is_rebuilt_without_a_call() {
     let mut world = World::new(Case::new()).fate(Fate::Answered(problem(422, "bad")));
     world.play(5);
-    let IntentRecord::Own(intent) = world.intent() else {
-        panic!("no intent");
-    };
+    let intent = world.case.run.intent_record().own().expect("an intent");
     assert_eq!(intent.end.expect("an end").reason, Reason::CreateRefused);
     for restarts in [false, true] {
         world.case.run.status = None;

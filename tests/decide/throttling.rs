@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use run_operator::api::{ConditionType as Type, Phase, conditions};
-use run_operator::decide::{Held, Learned, Stream};
+use run_operator::decide::{Held, Stream};
 
 use crate::support::{Case, at, bare, condition, lost, view};
 
@@ -156,10 +156,7 @@ fn a_run_that_queues_long_reports_it_and_stays_queued() {
     assert_eq!(mirror.does(), "refresh");
     assert_eq!(says(&mirror, "Synced"), "False RateLimited");
     assert_eq!(queued(Case::new()).does(), "intent");
-    let answered = mirror
-        .settle()
-        .learn(Learned::RefreshStarted)
-        .got(Ok(view("running")));
+    let answered = mirror.settle().got(Ok(view("running")));
     assert_eq!(says(&answered, "Synced"), "True Mirrored");
 }
 

@@ -6,7 +6,7 @@ use jiff::SignedDuration;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use run_operator::{
     api::{Phase, Reason},
-    decide::{Decision, Held, Learned, event_buffer::Received, response::answer::Failure},
+    decide::{Decision, Held, event_buffer::Received, response::answer::Failure},
 };
 
 use crate::support::{Case, UID, at, bare, hopeless, lost, name, problem, view};
@@ -33,7 +33,7 @@ fn event(id: &str) -> Received {
 fn streaming(mut case: Case, id: &str, state: Option<&str>) -> Case {
     let wall = case.wall();
     case.stream = run_operator::decide::Stream::Open;
-    let feed = &mut case.memory.event_buffer;
+    let feed = &mut case.tracked.memory.event_buffer;
     feed.receive(&event(id), state, Some("running"), wall);
     case
 }
@@ -56,7 +56,7 @@ fn paced() -> Vec<(&'static str, Case)> {
     paused_create.held = Some(Held::Paused { until: at(600) });
     let mut rival = Case::new();
     rival.rival = Some("elder".into());
-    let accepted = || Learned::CancelAnswered(Ok(view("running")));
+    let accepted = || Ok(view("running"));
     let denied = || problem(404, "run_not_found");
     vec![
         ("the next poll", running()),
@@ -79,23 +79,22 @@ fn paced() -> Vec<(&'static str, Case)> {
         ("a create in a pause", paused_create),
         ("a read in a pause", paused),
         ("a key of another Run", rival),
-        (
-            "a cancel that got lost",
-            cancelled().learn(Learned::CancelAnswered(Err(lost()))),
-        ),
+        ("a cancel that got lost", cancelled().cancelled(Err(lost()))),
         (
             "a cancel that came to nothing",
-            cancelled().learn(accepted()).got(Ok(view("running"))),
+            cancelled().cancelled(accepted()).got(Ok(view("running"))),
         ),
         (
             "a cancel that was refused",
             cancelled()
-                .learn(Learned::CancelAnswered(Err(problem(403, "no"))))
+                .cancelled(Err(problem(403, "no")))
                 .got(Ok(view("running"))),
         ),
         (
             "a cancel that goes through",
-            cancelled().learn(accepted()).got(Ok(view("cancelling"))),
+            cancelled()
+                .cancelled(accepted())
+                .got(Ok(view("cancelling"))),
         ),
     ]
 }
@@ -145,7 +144,7 @@ fn life(mut world: World, nth: usize, step: i64) -> (Vec<(String, i64)>, Vec<&'s
                     effects.push((last, world.case.now.as_second()));
                 }
             }
-            Err(Some(next)) if !world.gone => world.case.now = world.case.now.max(next),
+            Err(Some(next)) if !world.gone() => world.case.now = world.case.now.max(next),
             Err(_) => break,
         }
     }
@@ -177,7 +176,7 @@ fn deleted() -> World {
     while world.case.run.status.as_ref().and_then(|s| s.phase) != Some(Phase::Active) {
         world.step().expect("it is submitted at once");
     }
-    world.delete();
+    world.case.delete();
     world.script(&["running", "running", "running", "cancelling", "cancelled"])
 }
 
@@ -213,13 +212,10 @@ fn three_404s_a_minute_apart_count_under_any_wall_clock() {
 // Proves: P-clock
 #[test]
 fn a_cancel_is_repeated_though_the_clock_went_back() {
-    let accepted = cancelled()
-        .learn(Learned::CancelAnswered(Ok(view("running"))))
-        .settle()
-        .at(3);
+    let accepted = cancelled().cancelled(Ok(view("running"))).settle().at(3);
     let looks = |case: Case| {
         let mut case = case.restarted().got(Ok(view("running"))).settle();
-        case.memory.cancel.looked_since = true;
+        case.tracked.memory.cancel.looked_since = true;
         case
     };
     let back = looks(accepted.clone().wall_steps(-3600));
@@ -234,7 +230,7 @@ fn a_cancel_is_repeated_though_the_clock_went_back() {
 fn a_step_forward_shortens_no_patience_with_a_cancellation() {
     let cancelling = running()
         .deleting()
-        .learn(Learned::CancelAnswered(Ok(view("cancelling"))))
+        .cancelled(Ok(view("cancelling")))
         .got(Ok(view("cancelling")))
         .settle();
     let seen = |second| {

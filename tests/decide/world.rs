@@ -1,19 +1,20 @@
-//! A whole world in memory: an object as the API server keeps it, a service that runs are made at, and
-//! any number of processes, one after the other. Time passes only where a decision asks for it.
+//! One Run and a service that keeps its rules: `Case`, the executor of `support`, with the calls answered.
+//! For the outcome of a whole life: its log, its calls, what is left. Time passes only where a decision asks for it.
+//! For answers that break the service's rules take `histories`; for two processes, stale views or late writes
+//! `tests/model`; for what lies round the executor `tests/reliability`.
 
 use std::collections::{BTreeMap, VecDeque};
 
 use jiff::Timestamp;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use run_operator::{
-    api::{Intent, RunStatus, intent::IntentRecord, status::ResolvedWorkspace},
+    api::{RunStatus, status::ResolvedWorkspace},
     decide::{
-        Effect, Follow, Learned, Note, WorkspaceView,
+        Decision, Effect, Follow, Note, WorkspaceView,
         response::answer::{Failure, RunView},
     },
 };
 
-use crate::support::{Case, FINALIZER, INTENT, UID, at, lost, name, problem};
+use crate::support::{Case, at, lost, name, problem};
 
 /// The fate of the next call.
 #[derive(Clone, Debug)]
@@ -45,7 +46,6 @@ pub(crate) struct World {
     pub(crate) service: Service,
     pub(crate) log: Vec<String>,
     pub(crate) notes: Vec<Note>,
-    pub(crate) gone: bool,
     pub(crate) status_writes: u32,
     /// The place of the latest POST.
     pub(crate) posted_to: Option<ResolvedWorkspace>,
@@ -58,7 +58,6 @@ impl World {
             service: Service::default(),
             log: Vec::new(),
             notes: Vec::new(),
-            gone: false,
             status_writes: 0,
             posted_to: None,
         }
@@ -74,37 +73,40 @@ impl World {
         self
     }
 
+    /// The object is deleted, and its process is done with it.
+    pub(crate) fn gone(&self) -> bool {
+        self.case.over()
+    }
+
     /// Carries out one decision. Returns whether anything was done, or else the time of the next reconcile.
     pub(crate) fn step(&mut self) -> Result<(), Option<Timestamp>> {
-        let decision = self.case.decide();
-        if let Some(status) = decision
-            .status
-            .filter(|s| self.case.run.status.as_ref() != Some(s))
-        {
-            self.write_status(status);
-            self.tell(decision.notes);
-            self.case.memory.event_buffer.written(decision.shown);
+        let decision = self.case.begin();
+        let done = self.carry_out(&decision);
+        self.case.end();
+        done
+    }
+
+    fn carry_out(&mut self, decision: &Decision) -> Result<(), Option<Timestamp>> {
+        let notes = decision.notes_due(self.case.tracked.deleted());
+        self.notes.extend_from_slice(notes);
+        let old = self.case.run.status.clone().unwrap_or_default();
+        if self.case.write_status(decision) {
+            self.status_written(&old);
             return Ok(());
         }
-        self.tell(decision.notes);
-        let Some(effect) = decision.effect else {
-            if decision.follow == Follow::Finish {
-                self.case = self.case.clone().read_on();
-                return Ok(());
-            }
+        self.case.publish(decision);
+        if let Some(effect) = &decision.effect {
+            self.act(effect);
+        } else if decision.follow == Follow::Finish {
+            self.case = self.case.clone().read_on();
+        } else {
             return Err(decision.again);
-        };
-        self.act(effect);
+        }
         Ok(())
     }
 
-    fn tell(&mut self, notes: Vec<Note>) {
-        self.case.tell(&notes);
-        self.notes.extend(notes);
-    }
-
-    fn write_status(&mut self, status: RunStatus) {
-        let old = self.case.run.status.clone().unwrap_or_default();
+    fn status_written(&mut self, old: &RunStatus) {
+        let status = self.case.run.status.as_ref().expect("a status");
         assert!(
             old.run_id.is_none() || old.run_id == status.run_id,
             "runId is written once"
@@ -116,77 +118,52 @@ impl World {
         self.log
             .push(format!("status {:?}", status.phase.expect("a phase")));
         self.status_writes += 1;
-        self.case.run.status = Some(status);
-        self.learn(Learned::StatusWritten);
     }
 
-    fn learn(&mut self, news: Learned) {
-        self.case = self.case.clone().learn(news);
-    }
-
-    pub(crate) fn act(&mut self, effect: Effect) {
-        self.log.push(match &effect {
+    pub(crate) fn act(&mut self, effect: &Effect) {
+        self.log.push(match effect {
             Effect::WriteIntent { intent, .. } => format!("intent {}", intent.epoch),
             other => name(Some(other)).to_owned(),
         });
+        let Some(call) = effect.call() else {
+            return self.case.write(effect, true);
+        };
+        self.case = self.case.clone().sent(call);
+        let answer = self.answer(effect);
+        self.case = self.case.clone().answered(call, answer);
+    }
+
+    /// The service's answer to a call.
+    fn answer(&mut self, effect: &Effect) -> Result<RunView, Failure> {
         match effect {
-            Effect::WriteIntent {
-                intent,
-                finalizer,
-                clean,
-            } => {
-                self.put_intent(&intent, finalizer);
-                self.learn(Learned::IntentWritten { intent, clean });
-            }
             Effect::Submit { key, body } => {
-                self.may_post(&key, &body);
-                self.learn(Learned::SubmitStarted);
-                let answer = self.post(&key, &body);
-                self.learn(Learned::Submitted(answer));
+                self.may_post(key, body);
+                self.post(key, body)
             }
             Effect::Refresh { run_id } => {
-                self.at_home(&run_id);
-                self.learn(Learned::RefreshStarted);
+                self.at_home(run_id);
                 if let Some(next) = self.service.script.pop_front() {
-                    self.set_state(&run_id, next);
+                    self.set_state(run_id, next);
                 }
-                let answer = self.call(|s| s.run(&run_id));
-                self.learn(Learned::Refreshed(answer));
+                self.call(|s| s.run(run_id))
             }
             Effect::Cancel { run_id } => {
-                self.at_home(&run_id);
-                let answer = self.call(|s| {
+                self.at_home(run_id);
+                self.call(|s| {
                     s.cancels += 1;
-                    let view = s.run(&run_id)?;
-                    s.set(&run_id, "cancelling");
+                    let view = s.run(run_id)?;
+                    s.set(run_id, "cancelling");
                     Ok(view)
-                });
-                self.learn(Learned::CancelAnswered(answer));
+                })
             }
-            Effect::Release { end } => {
-                if let (Some(end), IntentRecord::Own(intent)) = (end, self.intent()) {
-                    let kept = Intent {
-                        end: Some(end),
-                        ..*intent
-                    };
-                    self.put_intent(&kept, false);
-                }
-                self.case.run.metadata.finalizers = None;
-                self.gone = self.case.vanished || self.deleted();
+            Effect::WriteIntent { .. } | Effect::Release { .. } | Effect::Delete => {
+                panic!("no call: {effect:?}")
             }
-            Effect::Delete => self.delete(),
         }
     }
 
     pub(crate) fn deleted(&self) -> bool {
         self.case.run.metadata.deletion_timestamp.is_some()
-    }
-
-    /// `kubectl delete`.
-    pub(crate) fn delete(&mut self) {
-        self.case.run.metadata.deletion_timestamp = Some(Time(self.case.wall()));
-        self.case.run.metadata.generation = self.case.run.metadata.generation.map(|g| g + 1);
-        self.gone = self.case.run.metadata.finalizers.is_none();
     }
 
     /// kill -9, and another process takes over.
@@ -195,24 +172,10 @@ impl World {
         self.log.push("crash".into());
     }
 
-    pub(crate) fn intent(&self) -> IntentRecord {
-        let annotations = self.case.run.metadata.annotations.as_ref();
-        let text = annotations.and_then(|a| a.get(INTENT)).map(String::as_str);
-        IntentRecord::read(text, UID)
-    }
-
-    fn put_intent(&mut self, intent: &Intent, finalizer: bool) {
-        self.case = self.case.clone().stands(intent);
-        if finalizer {
-            self.case.run.metadata.finalizers = Some(vec![FINALIZER.into()]);
-        }
-    }
-
     /// The promise of every POST: an intent in the object, this process's own, for these bytes.
     fn may_post(&self, key: &str, body: &[u8]) {
-        let IntentRecord::Own(intent) = self.intent() else {
-            panic!("a POST without an intent");
-        };
+        let intent = self.case.run.intent_record().own();
+        let intent = intent.expect("a POST without an intent");
         assert_eq!(intent.owner, self.case.settings.process);
         assert_eq!(intent.key, key);
         assert_eq!(
@@ -284,7 +247,7 @@ impl World {
     /// Plays until nothing is left to be done before second `until`.
     pub(crate) fn play(&mut self, until: i64) {
         for _ in 0..400 {
-            if self.gone {
+            if self.gone() {
                 return;
             }
             match self.step() {

@@ -8,7 +8,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use run_operator::api::{Intent, Phase, Run, intent::IntentRecord, run::DeletionPolicy};
 
 use crate::guards::{Fence, Fences};
-use crate::object::{FINALIZER, INTENT, Object, RETRY, at};
+use crate::object::{Object, RETRY, at};
 use crate::process::doubts_the_end;
 use crate::properties::{self, Broken};
 use crate::state::{Ghost, Op, State, View, Write};
@@ -52,31 +52,20 @@ pub(crate) fn execute(
             }
             run.status = Some((**status).clone());
         }
-        Op::Intent(text, finalizer) => {
-            if *finalizer && old.deleting() && !old.held() {
+        Op::Intent(change) => {
+            if change.finalizers.is_some() && old.deleting() && !old.held() {
                 return Err(Refused::Invalid);
             }
+            let text = change.intent.as_deref().unwrap_or_default();
             intent_written(s, &old, write.sender, text);
-            run.metadata
-                .annotations
-                .get_or_insert_default()
-                .insert(INTENT.into(), text.clone());
-            if *finalizer {
-                run.metadata.finalizers = Some(vec![FINALIZER.into()]);
-            }
+            change.apply(&mut run.metadata);
         }
-        Op::Release(text) => {
+        Op::Release(change) => {
             if old.held() {
                 properties::released(s, &old);
             }
-            if let Some(text) = text {
-                s.ghost(old.uid).kept = true;
-                run.metadata
-                    .annotations
-                    .get_or_insert_default()
-                    .insert(INTENT.into(), text.clone());
-            }
-            run.metadata.finalizers = None;
+            s.ghost(old.uid).kept |= change.intent.is_some();
+            change.apply(&mut run.metadata);
         }
         Op::Delete => return Ok(delete(s, write.name)),
     }
@@ -92,7 +81,8 @@ fn intent_written(s: &mut State, old: &Object, sender: u8, text: &str) {
         ghost.owners |= 1 << sender;
         ghost.pinned = Some(properties::spot(&intent.workspace));
     }
-    let same_epoch = matches!(old.intent(), IntentRecord::Own(i) if i.epoch == intent.epoch);
+    let same_epoch =
+        matches!(old.run.intent_record(), IntentRecord::Own(i) if i.epoch == intent.epoch);
     if !same_epoch {
         // What was answered before ends nothing of this epoch.
         let ghost = s.ghost(old.uid);
@@ -100,10 +90,10 @@ fn intent_written(s: &mut State, old: &Object, sender: u8, text: &str) {
     }
     let annotations = old.run.metadata.annotations.as_ref();
     let asked = annotations.is_some_and(|a| a.contains_key(RETRY));
-    if matches!(old.intent(), IntentRecord::Foreign) && !asked {
+    if matches!(old.run.intent_record(), IntentRecord::Foreign) && !asked {
         s.breaks(Broken::Unasked);
     }
-    let first = matches!(old.intent(), IntentRecord::Absent) && old.run_id().is_none();
+    let first = matches!(old.run.intent_record(), IntentRecord::Absent) && old.run_id().is_none();
     let held = s
         .procs
         .iter()

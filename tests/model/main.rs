@@ -1,5 +1,7 @@
-//! Every state that faults, people and two processes can lead to, each decided by the same `decide` that
-//! ships (docs/reliability.md).
+//! Every state that faults, people and two processes can lead to, each decided by the `decide` that
+//! ships and carried out with the `TrackedRun` and `MetadataChange` (docs/reliability.md).
+//! For interleavings: stale views, writes and calls that are lost, late or doubled, two processes, the Workspace. A single
+//! life is cheaper in `World` of `tests/decide`; tasks, watches and the wire are seen by `tests/reliability` only.
 //!
 //! The world keeps to the assumptions of docs/limits.md and to no more: the possible faults are in
 //! `scenarios`, the properties in `properties`. It is enumerated by stateright. Each state's way to an end of

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use run_operator::{
     api::{
-        Contract, Run, RunSpec, RunStatus, intent::IntentRecord, status::ResolvedWorkspace,
+        Contract, Run, RunSpec, RunStatus, finalizer, status::ResolvedWorkspace,
         workspace_ref::WorkspaceKind,
     },
     decide::{
@@ -19,7 +19,6 @@ use serde_json::json;
 
 pub(crate) const INTENT: &str = "run-operator.dev/intent";
 pub(crate) const RETRY: &str = "run-operator.dev/retry";
-pub(crate) const FINALIZER: &str = "run-operator.dev/cancel";
 
 pub(crate) static CONTRACT: LazyLock<Contract> = LazyLock::new(|| Contract::builtin().unwrap());
 
@@ -91,12 +90,6 @@ impl Object {
         run
     }
 
-    pub(crate) fn intent(&self) -> IntentRecord {
-        let annotations = self.run.metadata.annotations.as_ref();
-        let text = annotations.and_then(|a| a.get(INTENT));
-        IntentRecord::read(text.map(String::as_str), &uid(self.uid))
-    }
-
     /// Key of the order of age of two objects.
     pub(crate) fn born(&self) -> (Option<&Time>, u8) {
         (self.run.metadata.creation_timestamp.as_ref(), self.uid)
@@ -108,8 +101,7 @@ impl Object {
     }
 
     pub(crate) fn held(&self) -> bool {
-        let finalizers = self.run.metadata.finalizers.as_ref();
-        finalizers.is_some_and(|f| f.iter().any(|f| f == FINALIZER))
+        finalizer::present(&self.run.metadata)
     }
 
     pub(crate) fn deleting(&self) -> bool {

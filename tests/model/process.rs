@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use run_operator::{
-    api::{RunStatus, intent::IntentRecord},
+    api::intent::IntentRecord,
     decide::{
         Decision, Effect, Follow, Learned, Observed, Session, Settings, Stream, WorkspaceView,
         decide, last_events::StreamEnd,
@@ -87,7 +87,7 @@ impl Proc {
             live.filter(|o| o.uid != object.uid)
         };
         let claimed = self.claim == Some(object.uid);
-        let before = |other: &Object| match other.intent() {
+        let before = |other: &Object| match other.run.intent_record() {
             IntentRecord::Own(_) | IntentRecord::Unreadable => true,
             IntentRecord::Absent => {
                 other.run_id().is_some() || !claimed && other.born() < object.born()
@@ -135,12 +135,6 @@ fn ask(s: &State, slot: usize, number: u8) -> Option<(Arc<Object>, Decision)> {
     Some((object, decision))
 }
 
-/// The status to be written, if it differs from the stored one.
-fn news(object: &Object, decision: &Decision, vanished: bool) -> Option<RunStatus> {
-    let status = decision.status.as_ref().filter(|_| !vanished)?;
-    (object.run.status.as_ref() != Some(status)).then(|| status.clone())
-}
-
 /// A reconcile that finds nothing to do sleeps; one that finds something does it as a step of its own.
 pub(crate) fn look(s: &mut State, slot: usize, number: u8) {
     let asked = ask(s, slot, number);
@@ -178,7 +172,7 @@ pub(crate) fn look(s: &mut State, slot: usize, number: u8) {
     }
     let something = decision.effect.is_some()
         || decision.follow == Follow::Finish
-        || news(&object, &decision, vanished).is_some();
+        || decision.status_due(&object.run, vanished).is_some();
     let again = decision.again.map_or(Wake::Never, |t| Wake::At(second(t)));
     entry.wake = match again {
         _ if something => Wake::Now,
@@ -208,7 +202,7 @@ pub(crate) fn doubts_the_end(s: &State, write: &Write) -> bool {
 }
 
 fn names_an_end(object: &Object) -> bool {
-    matches!(object.intent(), IntentRecord::Own(intent) if intent.end.is_some())
+    matches!(object.run.intent_record(), IntentRecord::Own(intent) if intent.end.is_some())
 }
 
 pub(crate) fn look_all(s: &mut State, slot: usize) {
@@ -277,7 +271,8 @@ pub(crate) fn plan(s: &State, slot: usize, number: u8) -> String {
     };
     let process = s.procs[slot].as_ref().map_or(0, |p| p.number);
     let vanished = object_is_vanishing(s, slot, number);
-    match (news(&object, &decision, vanished), decision.effect) {
+    let status = decision.status_due(&object.run, vanished);
+    match (status, &decision.effect) {
         (Some(status), _) => {
             let said = status.conditions.iter().find(|c| c.type_ == "Ready");
             let said = said.map_or("", |c| c.reason.as_str());

@@ -133,7 +133,7 @@ pub(crate) fn released(s: &mut State, object: &Object) {
     if object.deleting() && orphan {
         s.ghost(uid).orphaned = true;
     }
-    let foreign = matches!(object.intent(), IntentRecord::Foreign);
+    let foreign = matches!(object.run.intent_record(), IntentRecord::Foreign);
     if !foreign && !settled(s, uid) {
         s.breaks(Broken::Finalizer);
     }

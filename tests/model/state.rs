@@ -7,7 +7,7 @@ mod service;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
-use run_operator::api::RunStatus;
+use run_operator::{api::RunStatus, decide::metadata_change::MetadataChange};
 
 use crate::object::Object;
 use crate::properties::Broken;
@@ -68,10 +68,10 @@ pub(crate) struct Write {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Op {
     Status(Box<RunStatus>),
-    /// The annotation's text, and whether the finalizer is written with it.
-    Intent(String, bool),
-    /// The annotation's text, if it is changed.
-    Release(Option<String>),
+    /// The finalizer and the intent are written.
+    Intent(MetadataChange),
+    /// The finalizer is removed.
+    Release(MetadataChange),
     Delete,
 }
 

@@ -1,5 +1,8 @@
 //! No Run is lost or doubled: the operator, the API server, etcd and the service as processes that are killed,
 //! stopped, cut off and started again. `RUN_OPERATOR_PROVE=full` makes it long, as `make prove` does.
+//!
+//! For what no simulated world has: tasks, watches, permits, real writes and the wire. A question of policy is
+//! answered in a second by `tests/decide`, one of interleaved reads, writes and calls by `tests/model`.
 
 #![allow(
     clippy::float_cmp,

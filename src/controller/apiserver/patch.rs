@@ -12,9 +12,9 @@ use kube::{
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::api::{Intent, Run, names};
+use crate::api::{Run, finalizer, names};
 use crate::controller::apiserver;
-use crate::decide::Effect;
+use crate::decide::metadata_change::MetadataChange;
 use crate::util::error_chain;
 
 use super::Object;
@@ -55,54 +55,28 @@ impl WriteError {
     }
 }
 
-/// Writes finalizer and intent in one patch.
-pub async fn write_intent(
-    api: &Api<Run>,
-    run: &Run,
-    intent: &Intent,
-    finalizer: bool,
-) -> Result<Run, WriteError> {
-    let mut patch = guards(&run.metadata);
-    patch.push(intent_op(run, intent)?);
-    if finalizer && !held(run) {
-        patch.push(finalizer_op(run, true));
-    }
-    send(api, run, patch).await
-}
-
-/// Removes the finalizer; the intent keeps the Run's end.
-pub async fn release(
-    api: &Api<Run>,
-    run: &Run,
-    intent: Option<&Intent>,
-) -> Result<Run, WriteError> {
-    let kept = intent.map(|intent| intent_op(run, intent)).transpose()?;
-    take_off(api, run, kept).await
-}
-
 /// Adds or removes the finalizer.
 pub async fn write_finalizer<K>(api: &Api<K>, object: &K, on: bool) -> Result<K, WriteError>
 where
     K: Object + Serialize,
 {
-    if !on {
-        return take_off(api, object, None).await;
-    }
-    let mut patch = guards(object.meta());
-    patch.push(finalizer_op(object, true));
-    send(api, object, patch).await
+    write_metadata(api, object, &MetadataChange::finalizer(object.meta(), on)).await
 }
 
-/// Removes the finalizer. `beside` is omitted from the PUT that deletes an object.
+/// Writes a change of the metadata in one patch. One that deletes the object is a PUT, without the intent.
 ///
 /// The API server may refuse the PUT that removes the last finalizer: the role may be from before the PUT was
 /// introduced, or the object may no longer fit the schema. Then a patch is tried: an object that can't be deleted would
 /// be worse.
-async fn take_off<K>(api: &Api<K>, object: &K, beside: Option<Value>) -> Result<K, WriteError>
+pub async fn write_metadata<K>(
+    api: &Api<K>,
+    object: &K,
+    change: &MetadataChange,
+) -> Result<K, WriteError>
 where
     K: Object + Serialize,
 {
-    if goes(object) {
+    if change.deletes(object.meta()) {
         match let_go(api, object).await {
             Err(WriteError::Refused(error)) => {
                 tracing::warn!(error = %error_chain(&error), "failed to remove the last finalizer by a PUT with the uid; trying a patch");
@@ -111,15 +85,15 @@ where
         }
     }
     let mut patch = guards(object.meta());
-    patch.extend(beside);
-    patch.push(finalizer_op(object, false));
-    send(api, object, patch).await
-}
-
-/// Whether removing the operator's finalizer deletes the object: it is being deleted and has no other finalizer.
-fn goes(object: &impl Resource) -> bool {
-    let mut finalizers = object.finalizers().iter();
-    object.meta().deletion_timestamp.is_some() && finalizers.all(|f| f == names::FINALIZER)
+    patch.extend(change.intent.as_ref().map(|text| intent_op(object, text)));
+    let all = change.finalizers.as_ref();
+    patch.extend(all.map(|all| json!({"op": "add", "path": "/metadata/finalizers", "value": all})));
+    let request = Request::new(api.resource_url()).patch(
+        &object.name_any(),
+        &params(),
+        &Patch::Json::<()>(to_patch(patch)?),
+    );
+    answered(api, request).await
 }
 
 /// Removes the last finalizer of an object that is being deleted, which deletes it. This is a PUT, not a patch. Of two
@@ -143,14 +117,7 @@ where
 
 /// Whether an object has the finalizer.
 pub fn held(object: &impl Resource) -> bool {
-    object.finalizers().iter().any(|f| f == names::FINALIZER)
-}
-
-fn finalizer_op(object: &impl Resource, on: bool) -> Value {
-    let others = object.finalizers().iter().map(String::as_str);
-    let others = others.filter(|f| *f != names::FINALIZER);
-    let all: Vec<&str> = others.chain(on.then_some(names::FINALIZER)).collect();
-    json!({"op": "add", "path": "/metadata/finalizers", "value": all})
+    finalizer::present(object.meta())
 }
 
 /// Writes the whole status of a Run or a Workspace.
@@ -213,18 +180,6 @@ pub async fn delete(api: &Api<Run>, run: &Run) -> Result<(), WriteError> {
     .await
 }
 
-/// Name of the effect, for logs.
-pub fn effect_name(effect: &Effect) -> &'static str {
-    match effect {
-        Effect::WriteIntent { .. } => "write intent",
-        Effect::Submit { .. } => "submit",
-        Effect::Refresh { .. } => "refresh",
-        Effect::Cancel { .. } => "cancel",
-        Effect::Release { .. } => "release",
-        Effect::Delete => "delete",
-    }
-}
-
 /// Guards of a patch. A failed `test` gives a bare 422, while replacing the resourceVersion with the one that was read
 /// gives a proper 409. The uid comes first. It is redundant, since resourceVersions of different objects differ, but
 /// makes the guard explicit.
@@ -235,17 +190,16 @@ fn guards(meta: &ObjectMeta) -> Vec<Value> {
     ]
 }
 
-fn intent_op(run: &Run, intent: &Intent) -> Result<Value, WriteError> {
-    let text = serde_json::to_string(intent).map_err(WriteError::Serialize)?;
-    if run.metadata.annotations.is_none() {
+fn intent_op(object: &impl Resource, text: &str) -> Value {
+    if object.meta().annotations.is_none() {
         let value = json!({names::INTENT_ANNOTATION: text});
-        return Ok(json!({"op": "add", "path": "/metadata/annotations", "value": value}));
+        return json!({"op": "add", "path": "/metadata/annotations", "value": value});
     }
     let path = format!(
         "/metadata/annotations/{}",
         names::INTENT_ANNOTATION.replace('/', "~1")
     );
-    Ok(json!({"op": "add", "path": path, "value": text}))
+    json!({"op": "add", "path": path, "value": text})
 }
 
 fn params() -> PatchParams {
@@ -257,16 +211,6 @@ fn params() -> PatchParams {
 
 fn to_patch(ops: Vec<Value>) -> Result<json_patch::Patch, WriteError> {
     serde_json::from_value(Value::Array(ops)).map_err(WriteError::Serialize)
-}
-
-async fn send<K>(api: &Api<K>, object: &K, ops: Vec<Value>) -> Result<K, WriteError>
-where
-    K: Object,
-{
-    let patch = to_patch(ops)?;
-    let patch = Patch::Json::<()>(patch);
-    let request = Request::new(api.resource_url()).patch(&object.name_any(), &params(), &patch);
-    answered(api, request).await
 }
 
 /// Sends a write that is answered with the object.

@@ -12,7 +12,6 @@ use tokio::time::{Instant, sleep, sleep_until};
 
 use crate::api::WorkspaceKey;
 use crate::controller::{
-    apiserver::patch,
     context::Context,
     flowcontrol::{
         concurrency::Outcome,
@@ -25,12 +24,12 @@ use crate::controller::{
     },
 };
 use crate::decide::{
-    Effect, Learned,
+    Effect,
     response::answer::{Failure, FailureKind, RunView},
 };
 use crate::service::{CallError, IdempotencyKey, RunId};
 
-use super::{pass::Pass, policy::learn};
+use super::{pass::Pass, policy::learning};
 
 /// Makes the call of `effect` with the permit of the pass, or as soon as the Workspace's gate gives one.
 pub(crate) fn start(
@@ -193,35 +192,27 @@ async fn call(
     effect: &Effect,
     mut permit: Permit,
 ) {
-    let Some(live) = &slot.live else {
+    let (Some(live), Some(call)) = (&slot.live, effect.call()) else {
         return;
     };
     permit.begin();
-    let (news, answer) = match effect {
-        Effect::Submit { key, body } => {
-            learn(ctx, entry, slot, Learned::SubmitStarted);
-            let answer = create(live, key, body).await;
-            (Learned::Submitted(answer.clone()), answer)
-        }
+    let with = learning(ctx, entry, slot);
+    entry.with(|state| state.run.call_sent(call, with));
+    let answer = match effect {
+        Effect::Submit { key, body } => create(live, key, body).await,
         Effect::Refresh { run_id } => {
-            learn(ctx, entry, slot, Learned::RefreshStarted);
-            let answer = with_run(run_id, async |id| {
-                live.client.get_run(&live.credentials, id).await
-            })
-            .await;
-            (Learned::Refreshed(answer.clone()), answer)
+            let get = async |id: &RunId| live.client.get_run(&live.credentials, id).await;
+            with_run(run_id, get).await
         }
         Effect::Cancel { run_id } => {
-            let answer = with_run(run_id, async |id| {
-                live.client.cancel_run(&live.credentials, id).await
-            })
-            .await;
-            (Learned::CancelAnswered(answer.clone()), answer)
+            let cancel = async |id: &RunId| live.client.cancel_run(&live.credentials, id).await;
+            with_run(run_id, cancel).await
         }
         Effect::WriteIntent { .. } | Effect::Release { .. } | Effect::Delete => return,
     };
-    learn(ctx, entry, slot, news);
-    // After `learn`: policy uses the memory to decide on the capacity freed here.
+    let with = learning(ctx, entry, slot);
+    entry.with(|state| state.run.call_answered(call, answer.clone(), with));
+    // Afterwards: policy uses the memory to decide on the capacity freed here.
     permit.ended(Outcome::of(answer.as_ref()));
     if let Err(failure) = answer {
         failed(ctx, entry, key, live, effect, &failure);
@@ -269,7 +260,7 @@ fn failed(
         k8s.namespace.name = %entry.namespace,
         run.name = %entry.name,
         run.uid = %entry.uid,
-        call = patch::effect_name(effect),
+        call = effect.name(),
         http.status = failure.http_status,
         code = failure.code.as_deref(),
         request.id = failure.request_id.as_deref(),

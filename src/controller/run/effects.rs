@@ -4,16 +4,15 @@ use std::sync::Arc;
 
 use kube::ResourceExt;
 
-use crate::api::{
-    Intent, Run, WorkspaceKey,
-    intent::{End, IntentRecord},
-    names,
-};
+use crate::api::{Intent, Run, WorkspaceKey, intent::End};
 use crate::controller::{
     apiserver::patch::{self, WriteError},
-    state::{runs::RunEntry, workspaces::WorkspaceState},
+    state::workspaces::WorkspaceState,
 };
-use crate::decide::{Effect, tracked_run::WriteFailure, workspace::in_use::needs_workspace};
+use crate::decide::{
+    Effect, metadata_change::MetadataChange, tracked_run::WriteFailure,
+    workspace::in_use::needs_workspace,
+};
 
 use super::{calls, idempotency, pass::Pass, policy};
 
@@ -36,13 +35,16 @@ pub(crate) async fn carry_out(
     slot: &WorkspaceState,
     effect: &Effect,
 ) -> Result<Acted, WriteError> {
-    tracing::debug!(run.uid = %pass.entry.uid, effect = patch::effect_name(effect), "acting");
+    tracing::debug!(run.uid = %pass.entry.uid, effect = effect.name(), "acting");
     match effect {
         Effect::WriteIntent {
             intent,
             finalizer,
             clean,
-        } => write_intent(pass, key, slot, (intent, *finalizer, *clean)).await,
+        } => {
+            let claims = effect.claims_key();
+            write_intent(pass, key, slot, (intent, *finalizer, *clean), claims).await
+        }
         // The object is deleted: nothing can be written.
         Effect::Release { .. } if pass.deleted => Ok(Acted::Released),
         Effect::Release { end } => release(pass, end.as_ref()).await,
@@ -62,6 +64,7 @@ async fn write_intent(
     key: &WorkspaceKey,
     slot: &WorkspaceState,
     (intent, finalizer, clean): (&Intent, bool, bool),
+    claims: bool,
 ) -> Result<Acted, WriteError> {
     let Pass {
         ctx,
@@ -70,22 +73,22 @@ async fn write_intent(
         run,
         ..
     } = pass;
-    // Only a first intent claims the key; a repair or a takeover already has it.
-    let first = intent.epoch == 1 && clean;
+    let change = MetadataChange::write_intent(run, intent, finalizer);
+    let change = change.map_err(WriteError::Serialize)?;
     // A Workspace about to be deleted admits no submission; the next decision shows that.
     let base_url = slot.view.place().map(|place| place.base_url.as_str());
     let permit = (!needs_workspace(run, base_url)).then(|| ctx.workspaces.begin_submission(key));
     if matches!(permit, Some(None)) {
         return Ok(Acted::Learned);
     }
-    if first && !idempotency::claim(ctx, run) {
+    if claims && !idempotency::claim(ctx, run) {
         return Ok(Acted::Learned);
     }
-    let written = patch::write_intent(api, run, intent, finalizer).await;
-    // A claim without an intent would block other Runs. After a write without an answer the intent may be stored. So it
-    // may after a conflict: the write may have been sent twice on the way and have met its own first copy.
+    let written = patch::write_metadata(api, &**run, &change).await;
+    // A claim without an intent would block other Runs. After a write without an answer the intent may be stored. So it may
+    // after a conflict: the write may have been sent twice on the way and have met its own first copy.
     let written = written.inspect_err(|error| {
-        if first && error.not_written() {
+        if claims && error.not_written() {
             ctx.claims.release(&entry.uid);
         }
     })?;
@@ -97,8 +100,8 @@ async fn write_intent(
 /// Removes the finalizer; the intent keeps the Run's end.
 async fn release(pass: &Pass<'_>, end: Option<&End>) -> Result<Acted, WriteError> {
     let Pass { entry, run, .. } = pass;
-    let kept = end.and_then(|end| with_end(run, entry, end));
-    let answer = patch::release(&pass.api, run, kept.as_ref()).await;
+    let change = MetadataChange::release(run, end).map_err(WriteError::Serialize)?;
+    let answer = patch::write_metadata(&pass.api, &**run, &change).await;
     let last = |written: &Run| {
         written.finalizers().is_empty() && run.metadata.deletion_timestamp.is_some()
     };
@@ -113,20 +116,4 @@ async fn release(pass: &Pass<'_>, end: Option<&End>) -> Result<Acted, WriteError
         Ok(true) => Acted::Released,
         _ => Acted::Object(entry.wrote(written)),
     })
-}
-
-/// The intent with the Run's end, if the object has an intent.
-fn with_end(run: &Run, entry: &RunEntry, end: &End) -> Option<Intent> {
-    let annotation = run
-        .metadata
-        .annotations
-        .as_ref()
-        .and_then(|a| a.get(names::INTENT_ANNOTATION));
-    match IntentRecord::read(annotation.map(String::as_str), &entry.uid) {
-        IntentRecord::Own(intent) => Some(Intent {
-            end: Some(end.clone()),
-            ..*intent
-        }),
-        IntentRecord::Absent | IntentRecord::Foreign | IntentRecord::Unreadable => None,
-    }
 }

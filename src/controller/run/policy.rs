@@ -7,7 +7,7 @@ use crate::controller::{
     state::{runs::RunEntry, workspaces::WorkspaceState},
     workspace::namespaces,
 };
-use crate::decide::{self, Decision, Held, Learned, Learning, Observed};
+use crate::decide::{self, Decision, Held, Learned, Learning, Note, Observed};
 
 use super::idempotency;
 
@@ -68,11 +68,11 @@ pub(crate) fn learn(ctx: &Context, entry: &RunEntry, slot: &WorkspaceState, news
 }
 
 /// Publishes Events for changes that the status now shows for the first time, and for the coming effect.
-pub(crate) fn publish(ctx: &Context, entry: &RunEntry, run: &Run, decision: &Decision) {
-    if decision.notes.is_empty() {
+pub(crate) fn publish(ctx: &Context, entry: &RunEntry, run: &Run, notes: &[Note]) {
+    if notes.is_empty() {
         return;
     }
-    let speech = entry.with(|state| state.run.memory.correlator.tell(&decision.notes, now()));
+    let speech = entry.with(|state| state.run.memory.correlator.tell(notes, now()));
     for news in &speech.news {
         if news.reason == EventReason::CancelUnconfirmed {
             ctx.metrics.cancel_unconfirmed.inc();

@@ -9,7 +9,7 @@ use crate::controller::{
     leader,
     state::workspaces::WorkspaceState,
 };
-use crate::decide::{Decision, Effect, time::later};
+use crate::decide::{Decision, time::later};
 
 use super::{
     effects::{self, Acted},
@@ -98,11 +98,9 @@ impl Pass<'_> {
     /// Writes the status if it differs from the stored one. A status just written is not written again if the API
     /// server stores it differently: an older CRD drops fields it doesn't define.
     async fn write_status(&mut self, decided: &Decided) -> Result<bool, WriteError> {
-        let differs = |status: &&RunStatus| {
-            self.written.as_ref() != Some(*status) && self.run.status.as_ref() != Some(*status)
-        };
-        let wanted = decided.decision.status.as_ref().filter(|_| !self.deleted);
-        let Some(status) = wanted.filter(differs) else {
+        let again = |status: &&RunStatus| self.written.as_ref() == Some(*status);
+        let due = decided.decision.status_due(&self.run, self.deleted);
+        let Some(status) = due.filter(|status| !again(status)) else {
             return Ok(false);
         };
         let written = patch::write_status(&self.api, &self.run, status).await?;
@@ -112,17 +110,14 @@ impl Pass<'_> {
         let shown = decided.decision.shown;
         self.entry
             .with(|state| state.run.status_written(shown, with));
-        policy::publish(self.ctx, self.entry, &self.run, &decided.decision);
+        self.publish(decided);
         self.log_status();
         Ok(true)
     }
 
-    /// Publishes Events. For a deleted object, only those of its release.
     fn publish(&self, decided: &Decided) {
-        let decision = &decided.decision;
-        if !self.deleted || matches!(decision.effect, Some(Effect::Release { .. })) {
-            policy::publish(self.ctx, self.entry, &self.run, decision);
-        }
+        let notes = decided.decision.notes_due(self.deleted);
+        policy::publish(self.ctx, self.entry, &self.run, notes);
     }
 
     fn log_status(&self) {

@@ -96,12 +96,8 @@ impl TrackedRuns {
         let uid = run.uid().unwrap_or_default();
         let mut entries = lock(&self.entries);
         let entry = entries.entry(uid.clone()).or_insert_with(|| {
-            let mut memory = Memory::default();
-            if let Some(status) = &run.status {
-                memory.event_buffer.remember(status);
-            }
             let state = State {
-                run: TrackedRun::new(memory),
+                run: TrackedRun::new(Memory::of(run)),
                 stream: StreamTask::default(),
                 streaming: Stream::Closed,
                 quarantined: None,

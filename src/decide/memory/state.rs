@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use crate::api::{Contract, Intent, contract::StateClass};
+use crate::api::{Contract, Intent, Run, contract::StateClass};
 use crate::decide::{
     event_buffer::{EventBuffer, Received},
     events::correlator::Correlator,
@@ -62,6 +62,15 @@ pub struct Memory {
 }
 
 impl Memory {
+    /// The memory of a process that reads the object for the first time.
+    pub fn of(run: &Run) -> Self {
+        let mut memory = Self::default();
+        if let Some(status) = &run.status {
+            memory.event_buffer.remember(status);
+        }
+        memory
+    }
+
     /// Records an event of the stream. Returns whether it is new.
     pub fn received(&mut self, event: &Received, contract: &Contract, wall: Timestamp) -> bool {
         let named = contract.event_state_of(&event.data);

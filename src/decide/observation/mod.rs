@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use crate::api::{RunSpec, RunStatus, intent::IntentRecord, names, run::DeletionPolicy};
+use crate::api::{RunSpec, RunStatus, finalizer, intent::IntentRecord, run::DeletionPolicy};
 use crate::decide::{
     Observed,
     gitops::{Tracker, tracked_by},
@@ -33,13 +33,10 @@ pub(crate) struct Observation<'a> {
 impl<'a> Observation<'a> {
     pub(crate) fn gather(o: &'a Observed<'a>) -> Self {
         let uid = o.run.metadata.uid.as_deref().unwrap_or_default();
-        let annotations = o.run.metadata.annotations.as_ref();
-        let annotation = annotations.and_then(|a| a.get(names::INTENT_ANNOTATION));
-        let record = IntentRecord::read(annotation.map(String::as_str), uid);
         Self {
             o,
             uid,
-            record,
+            record: o.run.intent_record(),
             no_status: RunStatus::default(),
         }
     }
@@ -95,8 +92,7 @@ impl<'a> Observation<'a> {
     }
 
     pub(crate) fn has_finalizer(&self) -> bool {
-        let finalizers = self.o.run.metadata.finalizers.as_ref();
-        finalizers.is_some_and(|f| f.iter().any(|f| f == names::FINALIZER))
+        finalizer::present(&self.o.run.metadata)
     }
 
     pub(crate) fn key(&self) -> String {

@@ -1,7 +1,8 @@
 //! The Runs that a Workspace must outlive.
 
 use crate::api::{
-    ConditionType, Reason, Run, conditions, intent::IntentRecord, names, status::ResolvedWorkspace,
+    ConditionType, Reason, Run, conditions, finalizer, intent::IntentRecord,
+    status::ResolvedWorkspace,
 };
 use crate::decide::{
     invariants::{Rule, holds},
@@ -31,14 +32,14 @@ fn has_business(run: &Run) -> bool {
     }
     let status = run.status.as_ref();
     let submitted = status.is_some_and(|s| s.run_id.is_some());
-    match intent_of(run) {
+    match run.intent_record() {
         IntentRecord::Own(intent) => {
             let refused = status
                 .and_then(|s| s.refusal.as_ref())
                 .is_some_and(|r| r.not_created && refusal_is_for_this_epoch(r, &intent));
             // The operator removes the finalizer when it writes an end; an end together with a finalizer comes
             // from another writer.
-            let over = intent.end.is_some() && !has_finalizer(run);
+            let over = intent.end.is_some() && !finalizer::present(&run.metadata);
             !over && (submitted || !refused)
         }
         IntentRecord::Absent => submitted,
@@ -48,22 +49,16 @@ fn has_business(run: &Run) -> bool {
     }
 }
 
-fn intent_of(run: &Run) -> IntentRecord {
-    let uid = run.metadata.uid.as_deref().unwrap_or_default();
-    let annotations = run.metadata.annotations.as_ref();
-    let annotation = annotations.and_then(|a| a.get(names::INTENT_ANNOTATION));
-    IntentRecord::read(annotation.map(String::as_str), uid)
-}
-
 /// Whether a Run is pinned to another base URL than this one (`None`: there is none), by the record that decides (see
 /// [`place`](crate::decide::run::pinning)).
 pub fn pinned_elsewhere(run: &Run, base_url: Option<&str>) -> bool {
     let status = run.status.as_ref().filter(|s| s.run_id.is_some());
     let elsewhere = |pinned: &ResolvedWorkspace| !same_base_url(pinned, base_url);
-    match status.and_then(|s| s.workspace.as_ref()) {
-        Some(pinned) => elsewhere(pinned),
-        None => matches!(intent_of(run), IntentRecord::Own(intent) if elsewhere(&intent.workspace)),
+    if let Some(pinned) = status.and_then(|s| s.workspace.as_ref()) {
+        return elsewhere(pinned);
     }
+    let intent = run.intent_record().own();
+    intent.is_some_and(|intent| elsewhere(&intent.workspace))
 }
 
 /// Whether a Run pinned to `pinned` may be served at this base URL: only at its own (`Rule::SameBaseUrl`).
@@ -71,14 +66,9 @@ pub(crate) fn same_base_url(pinned: &ResolvedWorkspace, base_url: Option<&str>) 
     base_url == Some(pinned.base_url.as_str()) || !holds(Rule::SameBaseUrl)
 }
 
-fn has_finalizer(run: &Run) -> bool {
-    let finalizers = run.metadata.finalizers.as_deref().unwrap_or_default();
-    finalizers.iter().any(|f| f == names::FINALIZER)
-}
-
 fn denied(run: &Run) -> bool {
     let conditions = run.status.as_ref().map(|s| s.conditions.as_slice());
-    has_finalizer(run)
+    finalizer::present(&run.metadata)
         && conditions::find(conditions.unwrap_or_default(), ConditionType::Finished)
             .is_some_and(|finished| finished.reason == Reason::RunNotFound.as_str())
 }

@@ -3,7 +3,7 @@
 use run_operator::{
     api::{EventReason, Reason},
     decide::{
-        Learned, Note, WorkspaceView,
+        Note, WorkspaceView,
         conditions::Why,
         events::{
             correlator::Correlator,
@@ -113,7 +113,8 @@ fn unpublished_service_events_are_counted_in_the_next_event() {
                 data: String::new(),
             };
             let running = Some("running");
-            case.memory
+            case.tracked
+                .memory
                 .event_buffer
                 .receive(&event, running, running, now);
         }
@@ -211,7 +212,7 @@ fn an_accepted_cancel_counts_before_it_is_in_the_status() {
         .settle()
         .spec(|s| s.active_deadline_seconds = Some(30))
         .at(30)
-        .learn(Learned::CancelAnswered(Ok(view("cancelling"))))
+        .cancelled(Ok(view("cancelling")))
         .spec(|s| s.active_deadline_seconds = Some(3000))
         .got(Ok(view("cancelled")))
         .settle();

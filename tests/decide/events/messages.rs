@@ -53,7 +53,8 @@ fn what_the_service_says_moves_no_cursor_and_fits() {
         data: format!("\u{1b}[31mred\u{202e}\n{}", "é".repeat(2000)),
     };
     let now = case.now;
-    case.memory
+    case.tracked
+        .memory
         .event_buffer
         .receive(&event, Some("running"), Some("running"), now);
     let said = message(&case.at(10).settle(), EventReason::ServiceEvent);

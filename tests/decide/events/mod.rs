@@ -11,7 +11,7 @@ use rstest::rstest;
 use run_operator::{
     api::EventReason,
     decide::{
-        Learned, WorkspaceView,
+        WorkspaceView,
         event_buffer::Received,
         events::event::Draft,
         response::answer::{Failure, RunView},
@@ -62,7 +62,7 @@ fn message(case: &Case, reason: EventReason) -> String {
 #[case::deadline(overdue(at_the_service("queued")), &["Submitted", "Cancelling"])]
 #[case::cancelling_elsewhere(at_the_service("stopping"), &["Submitted", "Cancelling"])]
 #[case::cancel_refused(
-    cancelled(at_the_service("queued")).learn(Learned::CancelAnswered(Err(problem(403, "no")))),
+    cancelled(at_the_service("queued")).cancelled(Err(problem(403, "no"))),
     &["Submitted", "Cancelling", "CancelRefused"])]
 #[case::succeeded(at_the_service("Succeeded"), &["Submitted", "Succeeded"])]
 #[case::failed(at_the_service("ERROR"), &["Submitted", "Failed"])]
@@ -93,7 +93,7 @@ fn a_second_run_id_is_an_event() {
         ..view("queued")
     };
     let case = at_the_service("queued").settle();
-    let case = case.learn(Learned::CancelAnswered(Ok(other))).settle();
+    let case = case.cancelled(Ok(other)).settle();
     assert_eq!(case.reasons(), ["Submitted", "Stalled"]);
     assert!(message(&case, EventReason::Stalled).starts_with("RunIdConflict: "));
 }
@@ -172,10 +172,7 @@ fn one_error_class_is_an_event_once_an_hour_another_at_once() {
     assert_eq!(case.events.len(), 2, "the first sort was told of");
     let intent = case.an_intent("me+", 2);
     case = case.restarted().intent("me+", 2);
-    case = case.learn(Learned::IntentWritten {
-        intent,
-        clean: false,
-    });
+    case = case.intent_written(intent, false);
     case = case.at(90).posted(Err(slow())).settle();
     assert_eq!(case.events.len(), 2, "before the restart too");
     case = case.at(3700).posted(Err(busy())).settle();
@@ -195,7 +192,8 @@ fn a_flood_of_service_events_is_published_as_a_few_events() {
         };
         case = case.at(i64::from(n / 100));
         let now = case.now;
-        case.memory
+        case.tracked
+            .memory
             .event_buffer
             .receive(&event, Some("running"), Some("running"), now);
         case = case.settle();
@@ -259,7 +257,7 @@ proptest! {
             processes += i64::from(matches!(turn, Turn::Crash));
             case = apply(case, turn).settle();
             // An Event that was published is not published again as long as nothing changes.
-            if !case.vanished {
+            if !case.tracked.deleted() {
                 let notes = case.decide().notes;
                 case.tell(&notes);
                 prop_assert_eq!(case.decide().notes, vec![]);
@@ -284,7 +282,7 @@ proptest! {
         }
         let notes = case.decide().notes;
         case.tell(&notes);
-        if case.vanished {
+        if case.tracked.deleted() {
             return Ok(());
         }
         // What is known to have made no run is orphaned without a word; the next process may not know it.

@@ -11,14 +11,25 @@ use run_operator::{
 use super::{CONTRACT, Case};
 
 impl Case {
+    /// What is decided now; nothing once its object is deleted and cleaned up.
     pub(crate) fn decide(&self) -> Decision {
+        if self.over() {
+            return Decision {
+                status: None,
+                effect: None,
+                again: None,
+                follow: Follow::Keep,
+                shown: 0,
+                notes: Vec::new(),
+            };
+        }
         decide(&Observed {
             run: &self.run,
             workspace: &self.view,
             namespace_allowed: self.namespace_allowed,
-            memory: &self.memory,
+            memory: &self.tracked.memory,
             key_rival: self.rival.as_deref(),
-            vanished: self.vanished,
+            vanished: self.tracked.deleted(),
             stream: self.stream,
             held: self.held,
             contract: &CONTRACT,
@@ -31,15 +42,12 @@ impl Case {
     /// Stores the decided status, if any, and decides again until there is none to store.
     pub(crate) fn settle(mut self) -> Self {
         for _ in 0..4 {
-            let decision = self.decide();
-            let new = |status: &RunStatus| self.run.status.as_ref() != Some(status);
-            let Some(status) = decision.status.clone().filter(new) else {
+            let decision = self.begin();
+            let written = self.write_status(&decision);
+            self.end();
+            if !written {
                 return self;
-            };
-            self.run.status = Some(status);
-            self = self.learn(Learned::StatusWritten);
-            self.tell(&decision.notes);
-            self.memory.event_buffer.written(decision.shown);
+            }
         }
         panic!("the status did not settle: {:#?}", self.run.status);
     }
@@ -49,14 +57,14 @@ impl Case {
         if self.decide().follow != Follow::Finish {
             return self;
         }
-        self.learn(Learned::ReadingOn)
-            .learn(Learned::StreamOpened)
-            .learn(Learned::StreamEnded(StreamEnd::Closed))
+        self.stream(Learned::ReadingOn)
+            .stream(Learned::StreamOpened)
+            .stream(Learned::StreamEnded(StreamEnd::Closed))
     }
 
     /// Sends what deserves an Event.
     pub(crate) fn tell(&mut self, notes: &[Note]) {
-        let speech = self.memory.correlator.tell(notes, self.now);
+        let speech = self.tracked.memory.correlator.tell(notes, self.now);
         for news in speech.news {
             self.sent += 1;
             let name = |n: &Draft| (n.reason, n.once.clone());

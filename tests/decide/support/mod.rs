@@ -1,7 +1,8 @@
-//! One observation, built in a line.
+//! One Run and its process: an observation built in a line, and the steps that lead to the next.
 
 mod answers;
 mod decision;
+mod executor;
 
 use std::{sync::LazyLock, time::Duration};
 
@@ -16,10 +17,8 @@ use run_operator::{
         workspace_ref::WorkspaceKind,
     },
     decide::{
-        Held, Learned, Learning, Memory, Session, Settings, Stream, WorkspaceView,
-        events::event::Draft,
-        request::body,
-        response::answer::{Failure, RunView},
+        Held, Memory, Session, Settings, Stream, WorkspaceView, events::event::Draft,
+        request::body, tracked_run::TrackedRun,
     },
 };
 
@@ -55,9 +54,10 @@ pub(crate) struct Case {
     pub(crate) run: Run,
     pub(crate) view: WorkspaceView,
     pub(crate) namespace_allowed: Option<bool>,
-    pub(crate) memory: Memory,
+    pub(crate) tracked: TrackedRun<Run>,
+    /// The API server has deleted the object.
+    pub(crate) deleted: bool,
     pub(crate) rival: Option<String>,
-    pub(crate) vanished: bool,
     pub(crate) stream: Stream,
     pub(crate) held: Option<Held>,
     pub(crate) settings: Settings,
@@ -116,9 +116,9 @@ impl Case {
             run,
             view: WorkspaceView::Ready(session(1)),
             namespace_allowed: Some(true),
-            memory: Memory::default(),
+            tracked: TrackedRun::new(Memory::default()),
+            deleted: false,
             rival: None,
-            vanished: false,
             stream: Stream::Closed,
             held: None,
             settings: Settings {
@@ -213,25 +213,13 @@ impl Case {
     /// This process wrote the intent and no POST went before.
     pub(crate) fn mine(self) -> Self {
         let intent = self.an_intent("me", 1);
-        self.intent("me", 1).learn(Learned::IntentWritten {
-            intent,
-            clean: true,
-        })
+        self.finalizer().intent_written(intent, true)
     }
 
     /// This process took the intent over.
     pub(crate) fn taken_over(self) -> Self {
         let intent = self.an_intent("me", 2);
-        self.intent("me", 2).learn(Learned::IntentWritten {
-            intent,
-            clean: false,
-        })
-    }
-
-    /// A POST and its answer.
-    pub(crate) fn posted(self, answer: Result<RunView, Failure>) -> Self {
-        self.learn(Learned::SubmitStarted)
-            .learn(Learned::Submitted(answer))
+        self.finalizer().intent_written(intent, false)
     }
 
     pub(crate) fn refused(self, reason: Reason, not_created: bool, epoch: i64) -> Self {
@@ -255,28 +243,6 @@ impl Case {
             s.idempotency_key = Some(UID.into());
             s.submission_time = Some(Time(at(0)));
         })
-    }
-
-    /// A GET and its answer.
-    pub(crate) fn got(self, answer: Result<RunView, Failure>) -> Self {
-        self.learn(Learned::RefreshStarted)
-            .learn(Learned::Refreshed(answer))
-    }
-
-    pub(crate) fn learn(mut self, news: Learned) -> Self {
-        let session = match &self.view {
-            WorkspaceView::Ready(s) => s.number,
-            _ => 0,
-        };
-        let with = Learning {
-            contract: &CONTRACT,
-            uid: UID,
-            session,
-            now: self.now,
-            wall: self.wall(),
-        };
-        self.memory.learn(news, with);
-        self
     }
 
     pub(crate) fn view(mut self, view: WorkspaceView) -> Self {
@@ -317,15 +283,5 @@ impl Case {
     pub(crate) fn orphan(self) -> Self {
         self.spec(|s| s.deletion_policy = Some(DeletionPolicy::Orphan))
             .deleting()
-    }
-
-    /// Another process: what this one remembered is lost.
-    pub(crate) fn restarted(mut self) -> Self {
-        self.memory = Memory::default();
-        self.settings.process = format!("{}+", self.settings.process);
-        if let Some(status) = &self.run.status {
-            self.memory.event_buffer.remember(status);
-        }
-        self
     }
 }

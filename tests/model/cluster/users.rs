@@ -92,7 +92,7 @@ pub(crate) fn act(s: &mut State, user: User, spec: &serde_json::Value) {
             return;
         }
         // Not for an object that was stripped too: nothing would then show which run belongs to which object.
-        User::LoseStatus if !matches!(object.intent(), IntentRecord::Absent) => {
+        User::LoseStatus if !matches!(object.run.intent_record(), IntentRecord::Absent) => {
             run.status = Some(RunStatus {
                 observed_generation: Some(-1),
                 ..Default::default()
@@ -105,11 +105,11 @@ pub(crate) fn act(s: &mut State, user: User, spec: &serde_json::Value) {
         User::ForgeTime | User::ForgePlace | User::ForgeName | User::ForgeKey | User::ForgeEnd
             if object.held() =>
         {
-            let IntentRecord::Own(intent) = object.intent() else {
+            let Some(intent) = object.run.intent_record().own() else {
                 return;
             };
             s.ghost(object.uid).forged |= user == User::ForgeEnd;
-            let text = serde_json::to_string(&forged(*intent, user, s.now)).unwrap();
+            let text = serde_json::to_string(&forged(intent, user, s.now)).unwrap();
             let annotations = run.metadata.annotations.get_or_insert_default();
             annotations.insert(INTENT.into(), text);
         }

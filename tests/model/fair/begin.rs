@@ -1,6 +1,6 @@
 //! The faults have ended.
 
-use run_operator::api::{intent::IntentRecord, status::ResolvedWorkspace};
+use run_operator::api::status::ResolvedWorkspace;
 
 use crate::object::{MOVED, OTHER_URL};
 use crate::process;
@@ -53,10 +53,8 @@ pub(super) fn begin(from: &State) -> State {
 /// The place that the first object is pinned to: there Workspace and token are good in the end.
 fn pinned(s: &State) -> Option<ResolvedWorkspace> {
     let object = s.live.iter().flatten().next();
-    let intent = object.and_then(|o| match o.intent() {
-        IntentRecord::Own(intent) => Some(intent.workspace),
-        _ => None,
-    });
+    let intent = object.and_then(|o| o.run.intent_record().own());
+    let intent = intent.map(|intent| intent.workspace);
     let stored = object.and_then(|o| o.run.status.as_ref()?.workspace.clone());
     // The writer of the intent knows better than the edited intent.
     let mut entries = s.procs.iter().flatten().flat_map(|p| &p.entries);

@@ -1,14 +1,14 @@
 //! A process's calls to the service, and their answers.
 
 use run_operator::decide::{
-    Effect, Learned,
+    Effect,
     response::answer::{Failure, FailureKind, RunView},
 };
 
 use super::{knows_better, look, names_an_end, watch::part};
 use crate::cluster;
 use crate::guards::{Fence, Fences};
-use crate::object::{MOVED, Object, mark, place};
+use crate::object::{MOVED, Object, learning, mark, place};
 use crate::properties::{self, Broken, Sending};
 use crate::state::{Call, Cancelled, Entry, Packet, RunState, State, View, Wake};
 
@@ -57,25 +57,25 @@ pub(super) fn send(
         s.breaks(hasty);
     }
     let run = |id: &str| crate::service::numbered(id).unwrap_or(usize::MAX);
-    let (call, started) = match effect {
+    let call = match effect {
         Effect::Submit { key, body } => {
             sending.post(s, key, body);
-            let call = Call::Create {
+            Call::Create {
                 key: key.as_str().into(),
                 bytes: mark(&String::from_utf8_lossy(body)),
-            };
-            (call, Some(Learned::SubmitStarted))
+            }
         }
         Effect::Refresh { run_id } => {
             sending.about(s, run(run_id), false);
-            (Call::Get(run(run_id)), Some(Learned::RefreshStarted))
+            Call::Get(run(run_id))
         }
         Effect::Cancel { run_id } => {
             sending.about(s, run(run_id), true);
-            (Call::Cancel(run(run_id)), None)
+            Call::Cancel(run(run_id))
         }
         Effect::WriteIntent { .. } | Effect::Release { .. } | Effect::Delete => return,
     };
+    let kind = call.kind();
     s.calls.push(Packet {
         uid: number,
         caller: Some(caller),
@@ -90,12 +90,9 @@ pub(super) fn send(
     if let Some(entry) = s.procs[slot].as_mut().and_then(|p| p.entry(number)) {
         entry.run.begin_call();
         entry.wake = Wake::Never;
-        if let Some(started) = started {
-            entry
-                .run
-                .memory
-                .learn(started, number, u64::from(session), now);
-        }
+        learning(number, u64::from(session), now, |with| {
+            entry.run.call_sent(kind, with);
+        });
     }
 }
 
@@ -130,16 +127,11 @@ pub(crate) fn answered(s: &mut State, packet: &Packet, answer: Result<RunView, F
             entry.refused = packet.session;
         }
         entry.cancel = entry.cancel.after(&packet.call, &answer);
-        let news = match packet.call {
-            Call::Create { .. } => Learned::Submitted(answer),
-            Call::Get(_) => Learned::Refreshed(answer),
-            Call::Cancel(_) => Learned::CancelAnswered(answer),
-        };
+        let call = packet.call.kind();
+        learning(number, u64::from(packet.session), now, |with| {
+            entry.run.call_answered(call, answer, with);
+        });
         entry.run.end_call();
-        entry
-            .run
-            .memory
-            .learn(news, number, u64::from(packet.session), now);
     }
     cluster::owed(s, number);
     part(s, slot, number);

@@ -40,10 +40,7 @@ pub(crate) fn watch(s: &mut State, slot: usize, name: usize) -> bool {
 
 impl Entry {
     fn new(seen: Arc<Object>, name: usize) -> Self {
-        let mut memory = Memory::default();
-        if let Some(status) = &seen.run.status {
-            memory.event_buffer.remember(status);
-        }
+        let memory = Memory::of(&seen.run);
         let uid = seen.uid;
         let mut run = TrackedRun::new(Remembered::new(memory));
         run.observe(seen);

@@ -3,15 +3,11 @@
 use std::sync::Arc;
 
 use run_operator::{
-    api::{
-        Intent, Phase,
-        intent::{End, IntentRecord},
-        run::DeletionPolicy,
-    },
-    decide::{Effect, tracked_run::WriteFailure},
+    api::{Intent, Phase, intent::End, run::DeletionPolicy},
+    decide::{Effect, metadata_change::MetadataChange, tracked_run::WriteFailure},
 };
 
-use super::{Fate, ask, calls::send, look, news, object_is_vanishing, watch::forget};
+use super::{Fate, ask, calls::send, look, object_is_vanishing, watch::forget};
 use crate::cluster::{self, Refused};
 use crate::guards::{Fence, Fences};
 use crate::object::{Object, learning};
@@ -65,10 +61,11 @@ pub(crate) fn step(s: &mut State, fences: Fences, slot: usize, number: u8, fate:
         fate,
     };
     let vanished = entry.deleted();
-    if let Some(status) = news(&object, &decision, vanished) {
+    if let Some(status) = decision.status_due(&object.run, vanished) {
+        let op = Op::Status(Box::new(status.clone()));
         let deed = Deed {
             shown: decision.shown,
-            ..Deed::new(object, Op::Status(Box::new(status)))
+            ..Deed::new(object, op)
         };
         doing.writes(s, deed);
     } else if let Some(effect) = decision.effect {
@@ -79,28 +76,27 @@ pub(crate) fn step(s: &mut State, fences: Fences, slot: usize, number: u8, fate:
 
 impl Doing {
     fn acts(self, s: &mut State, object: Arc<Object>, effect: Effect) {
+        let claims = effect.claims_key();
         match effect {
             Effect::WriteIntent {
                 intent,
                 finalizer,
                 clean,
             } => {
-                let first = intent.epoch == 1 && clean;
-                if first && object.run.spec.idempotency_key.is_some() {
+                if claims && object.run.spec.idempotency_key.is_some() {
                     let Some(proc) = s.procs[self.slot].as_mut() else {
                         return;
                     };
                     proc.claim = Some(self.uid);
                 }
-                let text = serde_json::to_string(&intent).unwrap();
-                let finalizer = finalizer && !object.held();
+                let change = MetadataChange::write_intent(&object.run, &intent, finalizer);
                 let deed = Deed {
                     intent: Some((intent, clean)),
-                    ..Deed::new(object, Op::Intent(text, finalizer))
+                    ..Deed::new(object, Op::Intent(change.unwrap()))
                 };
                 self.writes(s, deed);
             }
-            Effect::Release { end } => self.releases(s, object, end),
+            Effect::Release { end } => self.releases(s, object, end.as_ref()),
             Effect::Delete => self.writes(s, Deed::new(object, Op::Delete)),
             Effect::Submit { .. } | Effect::Refresh { .. } | Effect::Cancel { .. } => {
                 send(s, self.fences, self.slot, self.uid, &object, &effect);
@@ -109,7 +105,7 @@ impl Doing {
     }
 
     /// Removes the object's finalizer, or forgets an object that no longer exists.
-    fn releases(self, s: &mut State, object: Arc<Object>, end: Option<End>) {
+    fn releases(self, s: &mut State, object: Arc<Object>, end: Option<&End>) {
         if object_is_vanishing(s, self.slot, self.uid) {
             if let Some(proc) = s.procs[self.slot].as_mut() {
                 forget(proc, self.uid);
@@ -118,17 +114,8 @@ impl Doing {
             s.ghost(self.uid).orphaned |= orphan;
             return;
         }
-        let kept = match (end, object.intent()) {
-            (Some(end), IntentRecord::Own(intent)) => {
-                let intent = Intent {
-                    end: Some(end),
-                    ..*intent
-                };
-                Some(serde_json::to_string(&intent).unwrap())
-            }
-            _ => None,
-        };
-        self.writes(s, Deed::new(object, Op::Release(kept)));
+        let change = MetadataChange::release(&object.run, end).unwrap();
+        self.writes(s, Deed::new(object, Op::Release(change)));
     }
 
     /// Sends a write; its answer arrives or is lost.

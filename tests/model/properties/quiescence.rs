@@ -27,14 +27,14 @@ fn waits(status: &RunStatus) -> bool {
 pub(crate) fn told(s: &State, object: &Object) -> bool {
     let status = object.run.status.clone().unwrap_or_default();
     let made = s.service.runs.iter().any(|r| r.uid == object.uid);
-    let own = matches!(object.intent(), IntentRecord::Own(_));
+    let own = matches!(object.run.intent_record(), IntentRecord::Own(_));
     !(own && made && (waits(&status) || finally(&status)))
 }
 
 /// At rest a status shows a final refusal only for the retry that a person set last.
 pub(crate) fn retried(s: &State, object: &Object) -> bool {
     let status = object.run.status.clone().unwrap_or_default();
-    let own = matches!(object.intent(), IntentRecord::Own(_));
+    let own = matches!(object.run.intent_record(), IntentRecord::Own(_));
     let ghost = &s.ghosts[usize::from(object.uid) - 1];
     let in_doubt = ["ServerError", "IdempotencyConflict", "ContractViolation"];
     // An end takes no retry.
@@ -51,7 +51,10 @@ pub(crate) fn retried(s: &State, object: &Object) -> bool {
 pub(crate) fn held(s: &mut State, seen: &Object) {
     let now = s.live.iter().flatten().any(|o| **o == *seen);
     let known = seen.run_id().is_some()
-        && matches!(seen.intent(), IntentRecord::Own(_) | IntentRecord::Absent);
+        && matches!(
+            seen.run.intent_record(),
+            IntentRecord::Own(_) | IntentRecord::Absent
+        );
     if now && known && !seen.held() && !seen.deleting() && !seen.run.ended() {
         s.breaks(Broken::Unheld);
     }

@@ -55,7 +55,7 @@ impl Sending<'_> {
     /// A POST is sent.
     pub(crate) fn post(&self, s: &mut State, key: &str, body: &[u8]) {
         let name = format!("p{}", self.process);
-        let IntentRecord::Own(intent) = self.object.intent() else {
+        let Some(intent) = self.object.run.intent_record().own() else {
             s.breaks(Broken::UnownedPost);
             return;
         };
@@ -93,7 +93,7 @@ impl Sending<'_> {
             let holder = |o: &Object| {
                 o.uid != self.object.uid
                     && !o.run.ended()
-                    && matches!(o.intent(), IntentRecord::Own(_))
+                    && matches!(o.run.intent_record(), IntentRecord::Own(_))
             };
             if s.live.iter().flatten().any(|o| holder(o)) {
                 s.breaks(Broken::KeyShared);

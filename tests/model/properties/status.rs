@@ -12,7 +12,7 @@ pub(crate) fn status_written(s: &mut State, old: &Object, new: &RunStatus) {
     let before = old.run.status.clone().unwrap_or_default();
     let uid = old.uid;
     let known = s.ghost(uid).run_id.clone().or(before.run_id.clone());
-    let foreign = matches!(old.intent(), IntentRecord::Foreign);
+    let foreign = matches!(old.run.intent_record(), IntentRecord::Foreign);
     if known.is_some() && new.run_id.is_some() && new.run_id != known && !foreign {
         s.breaks(Broken::WrittenOnce);
     }
@@ -115,7 +115,7 @@ fn end_is_true(s: &mut State, uid: u8, before: &RunStatus, new: &RunStatus) {
 }
 
 fn proof_is_true(s: &mut State, old: &Object, before: &RunStatus, new: &RunStatus) {
-    let IntentRecord::Own(intent) = old.intent() else {
+    let Some(intent) = old.run.intent_record().own() else {
         return;
     };
     let proof = new

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use run_operator::decide::response::classify;
+
 /// The service.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Service {
@@ -104,4 +106,14 @@ pub(crate) enum Call {
     Create { key: Arc<str>, bytes: u64 },
     Get(usize),
     Cancel(usize),
+}
+
+impl Call {
+    pub(crate) fn kind(&self) -> classify::Call {
+        match self {
+            Self::Create { .. } => classify::Call::Create,
+            Self::Get(_) => classify::Call::Get,
+            Self::Cancel(_) => classify::Call::Cancel,
+        }
+    }
 }

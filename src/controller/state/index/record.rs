@@ -10,7 +10,6 @@ use crate::api::{
     ConditionType, Phase, Reason, Run, WorkspaceKey,
     conditions::{find, is_true},
     intent::IntentRecord,
-    names,
 };
 use crate::controller::{
     apiserver::{Guarded, patch::held},
@@ -149,7 +148,7 @@ impl Details {
             return None;
         }
         let namespace = run.namespace().unwrap_or_default();
-        let intent = intent(run);
+        let intent = run.intent_record();
         Some(Self {
             workspace: Arc::new(WorkspaceKey::of(&run.spec.workspace_ref(), &namespace)),
             claim: Claim::of(run, &intent).filter(|_| live),
@@ -181,12 +180,6 @@ impl Claim {
 pub(crate) fn created(run: &Run) -> Timestamp {
     let created = run.metadata.creation_timestamp.as_ref();
     created.map_or(Timestamp::MIN, |time| time.0)
-}
-
-fn intent(run: &Run) -> IntentRecord {
-    let annotation = run.annotations().get(names::INTENT_ANNOTATION);
-    let uid = run.metadata.uid.as_deref().unwrap_or_default();
-    IntentRecord::read(annotation.map(String::as_str), uid)
 }
 
 /// Time of an intent whose outcome is not in the status.
