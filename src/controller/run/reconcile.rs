@@ -151,10 +151,9 @@ pub(crate) async fn settle(ctx: Arc<Context>, entry: Arc<RunEntry>) {
     let due = entry.with(|state| state.run.unseen());
     if let Some(run) = stored.filter(|_| due)
         && let Admission::Begin(run) = entry.with(|state| admit(state, run))
+        && let Err(failed) = to_rest(&ctx, &entry, run, None).await
     {
-        if let Err(failed) = to_rest(&ctx, &entry, run, None).await {
-            failed.log("Run", Some(&entry.namespace), &entry.name);
-        }
+        failed.log("Run", Some(&entry.namespace), &entry.name);
     }
 }
 
