@@ -33,7 +33,7 @@ fn every_input_of_the_corpus_keeps_its_property(#[case] target: &str) {
 }
 
 #[test]
-fn every_target_has_a_property_and_a_corpus_and_the_other_way_round() {
+fn every_fuzz_target_has_a_property_and_a_corpus() {
     let names = |folder: &str, end: &str| -> BTreeSet<String> {
         let folder = corpora().join(folder);
         let entries = fs::read_dir(folder).unwrap();

@@ -13,6 +13,7 @@ mod commands;
 mod conformance;
 mod layers;
 mod lua;
+mod names;
 mod paths;
 mod predicates;
 mod prose;

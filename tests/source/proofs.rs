@@ -94,7 +94,7 @@ fn lack(statement: &Statement, no_test: bool, reason: Option<&Reason>) -> Option
 }
 
 #[test]
-fn a_statement_without_a_test_and_a_reason_that_does_not_fit_are_found() {
+fn a_missing_test_and_a_reason_that_does_not_fit_are_found() {
     let reasons = "tested: {whole: this reason is long enough for anybody}\n\
                    partly: {part: this reason is long enough for anybody}\n\
                    thin: {whole: later}\n\
