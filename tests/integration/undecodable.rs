@@ -106,11 +106,16 @@ async fn told(world: &World) {
         if count >= 1.0 { Ok(()) } else { Err(count) }
     })
     .await;
+    // A failed reconcile is logged at its end.
+    let line = eventually("the log names the undecodable Run", async || {
+        let log = world.operator_log();
+        let mut lines = log.lines();
+        let line = lines.find(|line| line.contains("failed to decode an object"));
+        line.map(str::to_owned).ok_or("no such line")
+    })
+    .await;
+    assert!(line.contains("odd"), "{line}");
     let log = world.operator_log();
-    let line = log
-        .lines()
-        .find(|line| line.contains("failed to decode an object"));
-    assert!(line.unwrap().contains("odd"), "{line:?}");
     assert!(!log.contains("perhaps"), "the log holds what is in it");
 }
 
