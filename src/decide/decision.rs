@@ -124,7 +124,7 @@ impl Decision {
     }
 
     /// No status, effect or note.
-    pub(crate) fn quiet() -> Self {
+    pub fn quiet() -> Self {
         Self {
             status: None,
             effect: None,

@@ -90,7 +90,7 @@ impl Access {
         record
     }
 
-    /// The token, found by itself or by its fingerprint.
+    /// Finds a token by its text or by its fingerprint.
     pub(crate) fn token_mut(&mut self, name: &str) -> Option<&mut Token> {
         self.tokens
             .iter_mut()

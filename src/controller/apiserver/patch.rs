@@ -12,7 +12,7 @@ use kube::{
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::api::{Run, finalizer, names};
+use crate::api::{Run, names};
 use crate::controller::apiserver;
 use crate::decide::metadata_change::MetadataChange;
 use crate::util::error_chain;
@@ -113,11 +113,6 @@ where
     let data = serde_json::to_vec(&last).map_err(WriteError::Serialize)?;
     let request = Request::new(api.resource_url()).replace(&object.name_any(), &params, data);
     answered(api, request).await
-}
-
-/// Whether an object has the finalizer.
-pub fn held(object: &impl Resource) -> bool {
-    finalizer::present(object.meta())
 }
 
 /// Writes the whole status of a Run or a Workspace.

@@ -94,40 +94,37 @@ impl Failed {
     /// Logs the failure of an object's reconcile.
     pub(crate) fn log(&self, kind: &str, namespace: Option<&str>, name: &str) {
         let requeue_after = self.again.pause().map(|pause| pause.as_secs_f64());
+        let reason = self.error.reason();
         let error = error_chain(&self.error);
-        match (&self.error, self.error.reason()) {
-            (_, None) => tracing::debug!(
-                k8s.kind = kind,
-                k8s.namespace.name = namespace,
-                k8s.name = name,
-                requeue_after,
-                error,
-                "the object changed during its reconcile; requeueing"
-            ),
-            (ReconcileError::Undecodable(_), _) => tracing::error!(
-                k8s.kind = kind,
-                k8s.namespace.name = namespace,
-                k8s.name = name,
-                requeue_after,
-                error,
-                "failed to decode an object; it is not reconciled until it changes"
-            ),
-            (ReconcileError::Panicked, _) => tracing::error!(
-                k8s.kind = kind,
-                k8s.namespace.name = namespace,
-                k8s.name = name,
-                requeue_after,
-                "the reconcile panicked; the object is not reconciled until it changes or is requeued"
-            ),
-            (_, Some(reason)) => tracing::warn!(
-                k8s.kind = kind,
-                k8s.namespace.name = namespace,
-                k8s.name = name,
-                requeue_after,
-                reason,
-                error,
-                "reconcile failed; requeueing"
-            ),
+        // The level of an event must be constant.
+        macro_rules! log {
+            ($level:ident, $message:literal) => {
+                tracing::$level!(
+                    k8s.kind = kind,
+                    k8s.namespace.name = namespace,
+                    k8s.name = name,
+                    requeue_after,
+                    reason,
+                    error,
+                    $message
+                )
+            };
+        }
+        match (&self.error, reason) {
+            (_, None) => log!(debug, "the object changed during its reconcile; requeueing"),
+            (ReconcileError::Undecodable(_), _) => {
+                log!(
+                    error,
+                    "failed to decode an object; it is not reconciled until it changes"
+                );
+            }
+            (ReconcileError::Panicked, _) => {
+                log!(
+                    error,
+                    "the reconcile panicked; the object is not reconciled until it changes or is requeued"
+                );
+            }
+            (_, Some(_)) => log!(warn, "reconcile failed; requeueing"),
         }
     }
 }

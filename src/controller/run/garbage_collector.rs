@@ -172,7 +172,9 @@ async fn pass(ctx: &Arc<Context>, entry: &Arc<RunEntry>, run: &Arc<Run>) -> Opti
     if !begun {
         return None;
     }
-    let pass = Pass::over_deleted(ctx, entry, Arc::clone(run), permit).run();
+    let pass = Pass::new(ctx, entry, Arc::clone(run), permit)
+        .deleted()
+        .run();
     let ended = AssertUnwindSafe(pass).catch_unwind().await;
     drop(entry.with(|state| state.run.end_reconcile()));
     // The pass writes nothing, so that no write can fail.

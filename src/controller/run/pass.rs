@@ -56,16 +56,11 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// A pass over an object that is deleted without having been released.
-    pub(crate) fn over_deleted(
-        ctx: &'a Arc<Context>,
-        entry: &'a Arc<RunEntry>,
-        run: Arc<Run>,
-        permit: Option<Permit>,
-    ) -> Self {
+    /// The pass over an object that is deleted without having been released.
+    pub(crate) fn deleted(self) -> Self {
         Self {
             deleted: true,
-            ..Self::new(ctx, entry, run, permit)
+            ..self
         }
     }
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use kube::{Api, Resource, ResourceExt};
 
-use crate::api::{Run, WorkspaceKey};
+use crate::api::{Run, WorkspaceKey, finalizer};
 use crate::controller::{
     apiserver::{
         self, Guarded,
@@ -135,6 +135,9 @@ fn needs(run: &Guarded<Run>, key: &WorkspaceKey, base_url: Option<&str>) -> bool
             WorkspaceKey::of(&run.spec.workspace_ref(), namespace) == *key
                 && needs_workspace(run, base_url)
         }
-        Err(_) => patch::held(run) && (key.namespace.is_empty() || key.namespace == namespace),
+        Err(_) => {
+            finalizer::present(run.meta())
+                && (key.namespace.is_empty() || key.namespace == namespace)
+        }
     }
 }

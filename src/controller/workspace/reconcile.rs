@@ -1,7 +1,7 @@
 //! The reconcile of a Workspace of either kind: `/version` without a token, then `/workspaces/current` with it, then
 //! Ready. One check serves all its Runs.
 
-use crate::api::{Reason, WorkspaceKey};
+use crate::api::{self, Reason, WorkspaceKey};
 use crate::clock::{now, until, wall};
 use crate::controller::{
     apiserver::{
@@ -92,7 +92,7 @@ async fn steps<K: Kind>(ctx: &Context, workspace: &K, entry: &WorkspaceEntry) ->
         return ended(Action::await_change());
     }
     // 6. If it is being deleted and no Run needs it, remove the finalizer.
-    if !leaving || !patch::held(workspace) {
+    if !leaving || !api::finalizer::present(workspace.meta()) {
         return ended(Action::requeue(pause));
     }
     match finalizer::remove_if_unused(ctx, workspace, key).await {
@@ -140,7 +140,7 @@ async fn hold<K: Kind>(
     workspace: &K,
     key: &WorkspaceKey,
 ) -> Result<Option<K>, WriteError> {
-    if workspace.meta().deletion_timestamp.is_some() || patch::held(workspace) {
+    if workspace.meta().deletion_timestamp.is_some() || api::finalizer::present(workspace.meta()) {
         return Ok(None);
     }
     let _one = ctx.api_requests.acquire().await.ok();

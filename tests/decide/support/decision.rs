@@ -14,14 +14,7 @@ impl Case {
     /// What is decided now; nothing once its object is deleted and cleaned up.
     pub(crate) fn decide(&self) -> Decision {
         if self.over() {
-            return Decision {
-                status: None,
-                effect: None,
-                again: None,
-                follow: Follow::Keep,
-                shown: 0,
-                notes: Vec::new(),
-            };
+            return Decision::quiet();
         }
         decide(&Observed {
             run: &self.run,

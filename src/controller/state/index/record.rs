@@ -9,12 +9,10 @@ use kube::{Resource, ResourceExt};
 use crate::api::{
     ConditionType, Phase, Reason, Run, WorkspaceKey,
     conditions::{find, is_true},
+    finalizer,
     intent::IntentRecord,
 };
-use crate::controller::{
-    apiserver::{Guarded, patch::held},
-    metrics::catalogue::STALLED,
-};
+use crate::controller::{apiserver::Guarded, metrics::catalogue::STALLED};
 use crate::decide::workspace::in_use::needs_any;
 
 use super::staged::place_of;
@@ -86,7 +84,7 @@ impl Record {
         let text = |text: &Option<String>| Arc::from(text.as_deref().unwrap_or_default());
         let run = object.0.as_ref().ok();
         let status = run.and_then(|run| run.status.as_ref());
-        let unreadable = run.is_none() && held(object);
+        let unreadable = run.is_none() && finalizer::present(object.meta());
         Self {
             uid: text(&meta.uid),
             namespace: text(&meta.namespace),
