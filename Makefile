@@ -4,7 +4,7 @@ CARGO ?= cargo
 # Tests mostly wait for each other's programs: two threads a core, four at least.
 CORES := $(shell getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2)
 RUST_TEST_THREADS ?= $(shell n=$$((2 * $(CORES))); [ $$n -ge 4 ] || n=4; echo $$n)
-# Sets which tests `make test` runs: make test TESTS='--test service'.
+# Sets which tests `make test` runs: make test TESTS='--test client'.
 TESTS ?=
 
 .DEFAULT_GOAL := help
@@ -21,16 +21,16 @@ build: ## Build the operator and the reference service (target/debug)
 
 .PHONY: demo
 demo: ## Show what is promised, on a real control plane; KEEP=1 stays up until Ctrl-C
-	@$(CARGO) build --locked --bins --example demo
-	@$(CARGO) run --locked --quiet --example demo -- $(if $(KEEP),--keep)
+	@$(CARGO) build --locked --bins
+	@$(CARGO) xtask demo $(if $(KEEP),--keep)
 
 .PHONY: test
-test: control-plane tools ## Run every test: unit, property, client, CRDs, control plane, integration
+test: control-plane tools ## Run every test: unit, policy, client, CRDs, packaging, end to end
 	RUST_TEST_THREADS=$(RUST_TEST_THREADS) $(CARGO) test --locked --no-fail-fast $(TESTS)
 
 .PHONY: test-unit
 test-unit: ## Run the tests that need no control plane
-	$(CARGO) test --locked --lib --bin reference-service --test decide --test service --test project
+	$(CARGO) test --locked --lib --bins --test policy --test client --test project
 
 .PHONY: slowest
 slowest: control-plane tools ## Run every test and name the ten slowest
@@ -38,8 +38,8 @@ slowest: control-plane tools ## Run every test and name the ten slowest
 
 .PHONY: control-plane
 control-plane: ## Build etcd, kube-apiserver and the like, once, where they can't be found
-	@$(CARGO) build --locked --tests --bins --examples
-	@$(CARGO) run --locked --quiet --example cluster -- build --controller-manager >/dev/null
+	@$(CARGO) build --locked --tests --bins
+	@$(CARGO) xtask cluster build --controller-manager >/dev/null
 
 .PHONY: tools
 tools: ## Build the Go programs of the tests (Helm, promtool, the libraries of Argo CD and Flux), once
@@ -71,8 +71,8 @@ image-reproducible: ## Make the image twice, the second time from another clone,
 .PHONY: node
 node: ## Install and build what a node for real Pods needs: containerd, runc, kubelet, scheduler, Helm
 	@.ci/node
-	@$(CARGO) build --locked --example cluster
-	@$(CARGO) run --locked --quiet --example cluster -- build --node >/dev/null
+	@$(CARGO) build --locked --bin xtask
+	@$(CARGO) xtask cluster build --node >/dev/null
 	@for tool in helm loopback pause; do .ci/go-tool $$tool >/dev/null; done
 
 .PHONY: install-test
@@ -81,14 +81,14 @@ install-test: node image ## Install the image by the chart on a real node, and c
 
 .PHONY: generate
 generate: ## Write every generated file
-	$(CARGO) run --locked --quiet --example generate
+	$(CARGO) xtask generate
 
 .PHONY: check
 check: format lint drift deny ## Check format, lints, generated files, licences and dependencies
 
 .PHONY: format
 format:
-	$(CARGO) fmt --check
+	$(CARGO) fmt --all --check
 	$(CARGO) fmt --check --manifest-path fuzz/Cargo.toml
 	bash -n .ci/run .ci/base-images .ci/cargo-tool .ci/deny .ci/figures .ci/fuzz .ci/go-tool .ci/image .ci/image-reproducible .ci/mutants .ci/node .ci/prove .ci/release .ci/sbom .ci/schemathesis .ci/slowest
 
@@ -99,7 +99,7 @@ lint:
 
 .PHONY: drift
 drift:
-	$(CARGO) run --locked --quiet --example generate -- --check
+	$(CARGO) xtask generate --check
 
 .PHONY: deny
 deny: ## Check licences, banned crates and sources; advisories too, where their database can be had

@@ -12,6 +12,8 @@
 //!
 //! The feature `proofs` adds `points`: a proof can stop layers 3 and 5 at their external effects.
 
+#![warn(missing_docs)]
+
 pub mod api;
 pub mod clock;
 pub mod controller;

@@ -9,9 +9,6 @@
     reason = "a test fails by panicking"
 )]
 
-#[path = "../cluster/mod.rs"]
-mod cluster;
-
 mod generated;
 mod immutable;
 mod kubectl;

@@ -9,7 +9,7 @@ use tokio::sync::OnceCell;
 
 use run_operator::api::crd;
 
-use crate::cluster::ControlPlane;
+use test_cluster::ControlPlane;
 
 const MERGE_PATCH: &str = "application/merge-patch+json";
 const APPLY_PATCH: &str = "application/apply-patch+yaml";

@@ -5,8 +5,8 @@ use serde_json::{Value, json};
 
 use run_operator::api::crd;
 
-use crate::cluster::{ControlPlane, Options};
 use crate::namespace::{Answer, Space, assert_immutable};
+use test_cluster::{ControlPlane, Options};
 
 /// Asserts the policy's refusal, or the CRD's: which of them comes first is the server's affair.
 #[track_caller]

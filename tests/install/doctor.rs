@@ -5,9 +5,9 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::{Api, LogParams};
 
-use crate::cluster::{Output, Process};
 use crate::installation::{Installation, RELEASE, RELEASED_TO};
 use crate::operator::Operator;
+use test_cluster::{Output, Process};
 
 impl Installation {
     /// `helm test`: what its Pod printed, and whether it passed (`Ok`) or not.

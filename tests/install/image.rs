@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use crate::cluster::Place;
+use test_cluster::Place;
 
 /// The sources of the image.
 const SOURCES: [&str; 4] = ["src", "contract", "Cargo.toml", "Cargo.lock"];

@@ -8,10 +8,11 @@ use kube::Client;
 use kube::api::{Api, PostParams};
 use serde_json::{Value, json};
 
-use crate::cluster::{ControlPlane, Options, Scratch, free_port, go_tool, run};
 use crate::image::Where;
 use crate::operator::Operator;
 use crate::service::{Service, TOKEN};
+use test_cluster::{ControlPlane, Options, Scratch, free_port, run};
+use test_support::tools::go_tool;
 
 /// The release, and by the chart's rules the name of nearly every object of it.
 pub(crate) const RELEASE: &str = "run-operator";

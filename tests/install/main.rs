@@ -13,16 +13,11 @@
     reason = "a test fails by panicking"
 )]
 
-#[path = "../cluster/mod.rs"]
-mod cluster;
-#[path = "../openapi/mod.rs"]
-mod openapi;
-
-#[allow(dead_code, reason = "the integration suite uses more of it")]
-#[path = "../integration/support/service.rs"]
+#[allow(dead_code, reason = "the suite e2e uses more of it")]
+#[path = "../e2e/support/service.rs"]
 mod service;
-#[allow(dead_code, reason = "the integration suite uses more of it")]
-#[path = "../integration/support/wait.rs"]
+#[allow(dead_code, reason = "the suite e2e uses more of it")]
+#[path = "../e2e/support/wait.rs"]
 mod wait;
 
 mod doctor;

@@ -6,9 +6,9 @@ use k8s_openapi::api::core::v1::{ContainerStatus, Pod};
 use kube::ResourceExt;
 use kube::api::{Api, DeleteParams, ListParams, LogParams};
 
-use crate::cluster::Process;
 use crate::installation::{Installation, RELEASED_TO};
 use crate::wait::eventually;
+use test_cluster::Process;
 
 /// The running operator.
 pub(crate) enum Operator {

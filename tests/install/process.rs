@@ -6,10 +6,10 @@ use std::process::Command;
 use k8s_openapi::api::core::v1::PodSpec;
 use serde_json::Value;
 
-use crate::cluster::{Output, Process};
 use crate::installation::{Installation, RELEASED_TO};
 use crate::operator::Operator;
 use crate::wait::eventually;
+use test_cluster::{Output, Process};
 
 impl Installation {
     /// Starts the operator with the Deployment's arguments, and waits until it is ready.

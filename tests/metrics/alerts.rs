@@ -5,7 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::{names, text, tools};
+use test_support::tools;
+
+use crate::{names, text};
 
 const RULES: &str = "charts/run-operator/files/rules.yaml";
 const TRIED: &str = "tests/metrics/alerts.yaml";

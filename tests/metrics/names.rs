@@ -5,7 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use run_operator::controller::metrics::catalogue::{GROUPS, Kind};
 use serde_json::Value;
 
-use crate::{alerts, dashboard, text, tools};
+use test_support::tools;
+
+use crate::{alerts, dashboard, text};
 
 /// Labels that Prometheus gives to what it scrapes from a Pod.
 const OF_THE_TARGET: [&str; 5] = ["job", "namespace", "pod", "instance", "service"];

@@ -7,12 +7,12 @@ use std::sync::{MutexGuard, PoisonError};
 use run_operator::decide::invariants::{Rule, without};
 use serde_json::json;
 
-use crate::figures::Figures;
 use crate::guards::{Fence, Fences};
 use crate::model::{self, Found};
 use crate::scenarios::{QUIET, Scenario, Turn, User};
 use crate::service::Answer;
 use crate::state::Budget;
+use test_support::figures::Figures;
 
 /// Distinct states after which a rule counts as not missed.
 const ENOUGH: usize = 200_000;

@@ -1,7 +1,7 @@
 //! Every state that faults, people and two processes can lead to, each decided by the `decide` that
 //! ships and carried out with the `TrackedRun` and `MetadataChange` (docs/reliability.md).
 //! For interleavings: stale views, writes and calls that are lost, late or doubled, two processes, the Workspace. A single
-//! life is cheaper in `World` of `tests/decide`; tasks, watches and the wire are seen by `tests/reliability` only.
+//! life is cheaper in `World` of `tests/policy`; tasks, watches and the wire are seen by `tests/chaos` only.
 //!
 //! The world keeps to the assumptions of docs/limits.md and to no more: the possible faults are in
 //! `scenarios`, the properties in `properties`. It is enumerated by stateright. Each state's way to an end of
@@ -19,8 +19,6 @@ mod ablations;
 mod actions;
 mod cluster;
 mod fair;
-#[path = "../figures/mod.rs"]
-mod figures;
 mod guards;
 mod model;
 mod object;
@@ -32,9 +30,9 @@ mod state;
 
 use std::sync::{Mutex, PoisonError};
 
-use figures::Figures;
 use guards::Fences;
 use properties::Broken;
+use test_support::figures::Figures;
 
 /// Rules are taken away from the whole process: one test at a time.
 static ALONE: Mutex<()> = Mutex::new(());

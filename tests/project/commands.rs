@@ -55,7 +55,7 @@ fn commands_that_delete_name_the_api_group() {
     for file in files::ALL.iter() {
         // The tests' own clusters know no other operator.
         let told = !file.starts_with("tests/") && file != "CHANGELOG.md";
-        let Ok(text) = std::fs::read_to_string(files::root().join(file)) else {
+        let Ok(text) = std::fs::read_to_string(test_support::root().join(file)) else {
             continue;
         };
         if told {

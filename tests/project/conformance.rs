@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use crate::files;
-use crate::source::{proofs, statements};
+use test_support::source::{proofs, statements};
 
 #[test]
 fn statements_marks_and_tests_belong_together() {

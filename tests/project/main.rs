@@ -17,8 +17,6 @@ mod names;
 mod paths;
 mod predicates;
 mod prose;
-#[path = "../source/mod.rs"]
-mod source;
 mod tables;
 
-use source::{files, tokens};
+use test_support::source::{files, tokens};

@@ -1,6 +1,6 @@
 //! Names that can be read at one look.
 
-use crate::source::suites::TESTS;
+use test_support::source::suites::TESTS;
 
 /// Longest name of a test, in characters.
 const LONGEST: usize = 60;

@@ -3,6 +3,8 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
+use test_support::source::suites::{TESTS, Test};
+
 use crate::files;
 
 /// Texts that belong to a machine or a workshop and not to the project, put together here so that this
@@ -88,7 +90,7 @@ fn no_file_names_the_machine_or_the_workshop_it_was_written_on() {
     let mut found = Vec::new();
     for file in files::ALL.iter() {
         // What is no text holds no names.
-        let Ok(text) = std::fs::read_to_string(files::root().join(file)) else {
+        let Ok(text) = std::fs::read_to_string(test_support::root().join(file)) else {
             continue;
         };
         for (line, content) in text.lines().enumerate() {
@@ -161,7 +163,7 @@ fn every_relative_link_leads_somewhere() {
             } else {
                 files::tidy(&folder.join(path))
             };
-            if !files::root().join(&target).exists() {
+            if !test_support::root().join(&target).exists() {
                 broken.push(format!("{file}: {link}: there is no {}", target.display()));
             } else if !place.is_empty()
                 && !anchors(&files::text(&target.to_string_lossy())).contains(place)
@@ -179,18 +181,53 @@ fn every_relative_link_leads_somewhere() {
 /// Paths of the repository that the documents name in backticks.
 #[test]
 fn every_file_that_a_document_names_exists() {
-    let roots = ["src/", "tests/", "docs/", "contract/", "crds/", "fuzz/"];
+    let roots = [
+        "src/",
+        "tests/",
+        "xtask/",
+        "docs/",
+        "contract/",
+        "crds/",
+        "charts/",
+        "deploy/",
+        "tools/",
+        "fuzz/",
+        ".ci/",
+    ];
     let mut missing = Vec::new();
     for file in files::ending("md") {
         for span in files::text(file).split('`').skip(1).step_by(2) {
             let named =
                 roots.iter().any(|r| span.starts_with(r)) && !span.contains(['*', '{', ' ', '<']);
-            if named && !files::root().join(span).exists() {
+            if named && !test_support::root().join(span).exists() {
                 missing.push(format!("{file}: {span}"));
             }
         }
     }
     assert!(missing.is_empty(), "{}", missing.join("\n"));
+}
+
+/// Tests and modules of tests that the documents name in backticks, such as `client::tls`.
+#[test]
+fn every_test_that_a_document_names_exists() {
+    let suites: BTreeSet<&str> = TESTS.iter().map(|test| suite(&test.name)).collect();
+    let mut missing = Vec::new();
+    for file in files::ending("md") {
+        for span in files::text(file).split('`').skip(1).step_by(2) {
+            let below = format!("{span}::");
+            let named = span.contains("::") && suites.contains(suite(span));
+            let exists = |test: &Test| test.name == span || test.name.starts_with(&below);
+            if named && !TESTS.iter().any(exists) {
+                missing.push(format!("{file}: {span}"));
+            }
+        }
+    }
+    assert!(missing.is_empty(), "{}", missing.join("\n"));
+}
+
+/// The suite of a test, `suite::module::name`.
+fn suite(test: &str) -> &str {
+    test.split("::").next().unwrap_or_default()
 }
 
 #[test]

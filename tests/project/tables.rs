@@ -167,7 +167,7 @@ fn every_dependency_has_its_reason() {
         .flat_map(|section| section.lines().take_while(|line| !line.starts_with('[')));
     let real = lines
         .filter_map(|line| line.split_once(" = "))
-        .map(|(name, _)| name.to_owned())
+        .map(|(name, _)| name.trim_end_matches(".workspace").to_owned())
         .collect();
     let rows = table(&files::text("README.md"), "## Dependencies, and why");
     let documented = rows

@@ -1,0 +1,223 @@
+//! One life of one Run, with at most one fault in it.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use kube::runtime::wait::{Condition, await_condition};
+use kube::{Api, Resource};
+use serde_json::{Value, json};
+
+use run_operator::api::{Run, RunStatus};
+
+use super::scenario::Scenario;
+use super::supervisor::{Keeper, Recipe};
+use crate::support::{Setup, World};
+use test_cluster::Scratch;
+
+/// Generous: many trials share few cores, and a lost answer costs the operator's backoff.
+pub(super) const PATIENCE: Duration = Duration::from_secs(45);
+pub(super) const POLL: Duration = Duration::from_millis(20);
+const RUN: &str = "train";
+
+/// A result with the failure as a sentence.
+pub(super) type Told<T = ()> = Result<T, String>;
+
+/// A namespace, a service of its own, and an operator that is restarted when it ends.
+pub(super) struct Trial {
+    operator: Option<Keeper>,
+    pub(super) world: World,
+    /// The Run's uid.
+    pub(super) uid: String,
+    scratch: Scratch,
+    /// The number of points passed before the scenario's own part.
+    pub(super) mark: usize,
+}
+
+impl Trial {
+    /// Begins; with `fault` only for the operator's first process.
+    pub(super) async fn begin(scenario: Scenario, fault: Option<&str>) -> Self {
+        let world = World::unattended(Setup::default()).await;
+        world.service.post("hold", json!({})).await;
+        let scratch = Scratch::new("points").unwrap();
+        let mut trial = Self {
+            operator: None,
+            world,
+            uid: String::new(),
+            scratch,
+            mark: 0,
+        };
+        let keeper = Keeper::begin(trial.recipe(scenario), fault.map(str::to_owned));
+        trial.operator = Some(keeper);
+        trial
+    }
+
+    fn recipe(&self, scenario: Scenario) -> Recipe {
+        Recipe {
+            elected: scenario == Scenario::Elected,
+            kubeconfig: self.world.control_plane.kubeconfig().to_owned(),
+            namespace: self.world.namespace.clone(),
+            base_url: self.world.service.base_url(),
+            log: self.log(),
+            trace: self.scratch.path().join("points"),
+        }
+    }
+
+    /// The log file of every process of the operator.
+    pub(super) fn log(&self) -> PathBuf {
+        self.scratch.path().join("operator.log")
+    }
+
+    /// Every point that was passed, and the fault that happened, in order.
+    pub(super) fn trace(&self) -> Vec<String> {
+        let text = std::fs::read_to_string(self.scratch.path().join("points")).unwrap_or_default();
+        text.lines().map(str::to_owned).collect()
+    }
+
+    /// Begins this scenario's own part.
+    pub(super) fn mark(&mut self) {
+        self.mark = self.trace().len();
+    }
+
+    pub(super) async fn create(&mut self, spec: Value) {
+        self.uid = self
+            .world
+            .create_run(RUN, spec)
+            .await
+            .metadata
+            .uid
+            .unwrap_or_default();
+    }
+
+    /// The Run, if it is there.
+    pub(super) async fn run(&self) -> Told<Option<Run>> {
+        self.world.runs().get_opt(RUN).await.map_err(text)
+    }
+
+    pub(super) async fn patch(&self, patch: Value) {
+        self.world.patch_run(RUN, patch).await;
+    }
+
+    pub(super) async fn delete(&self) {
+        self.world.delete_run(RUN).await;
+    }
+
+    /// Waits until `wanted` is true of the status.
+    pub(super) async fn status(
+        &self,
+        what: &str,
+        wanted: impl Fn(&RunStatus) -> bool + Send,
+    ) -> Told {
+        let fits = |run: Option<&Run>| run.and_then(|run| run.status.as_ref()).is_some_and(&wanted);
+        self.until(self.world.runs(), RUN, what, fits).await
+    }
+
+    /// Waits until the status shows this state of the service.
+    pub(super) async fn at(&self, state: &str) -> Told {
+        self.status(state, |status| status.state.as_deref() == Some(state))
+            .await
+    }
+
+    /// Waits until `fits` is true of an object.
+    pub(super) async fn until<K>(
+        &self,
+        api: Api<K>,
+        name: &str,
+        what: &str,
+        fits: impl Condition<K>,
+    ) -> Told
+    where
+        K: Resource
+            + Clone
+            + std::fmt::Debug
+            + Send
+            + serde::Serialize
+            + serde::de::DeserializeOwned
+            + 'static,
+    {
+        let seen = await_condition(api.clone(), name, fits);
+        match tokio::time::timeout(PATIENCE, seen).await {
+            Ok(Ok(_)) => Ok(()),
+            Ok(Err(error)) => Err(text(error)),
+            Err(_) => {
+                let now = api.get_opt(name).await.map_err(text)?;
+                let now = serde_json::to_string(&now).map_err(text)?;
+                Err(format!(
+                    "waited in vain until {name} is {what}; it is {now}"
+                ))
+            }
+        }
+    }
+
+    /// Waits until the Run no longer exists.
+    pub(super) async fn gone(&self) -> Told {
+        self.until(self.world.runs(), RUN, "gone", |run: Option<&Run>| {
+            run.is_none()
+        })
+        .await
+    }
+
+    /// Waits until the operator has let the Run go, which stays.
+    pub(super) async fn released(&self) -> Told {
+        let released = |run: Option<&Run>| run.is_some_and(|run| !crate::support::held(run));
+        self.until(self.world.runs(), RUN, "released", released)
+            .await
+    }
+
+    /// Waits until `look` sees something.
+    pub(super) async fn look<T>(
+        &self,
+        what: &str,
+        mut look: impl AsyncFnMut() -> Option<T>,
+    ) -> Told<T> {
+        let seen = async {
+            loop {
+                if let Some(seen) = look().await {
+                    return seen;
+                }
+                tokio::time::sleep(POLL).await;
+            }
+        };
+        let seen = tokio::time::timeout(PATIENCE, seen).await;
+        seen.map_err(|_| format!("waited in vain for {what}"))
+    }
+
+    /// The run at the service takes its next step.
+    pub(super) async fn advance(&self) -> Told {
+        let runs = self.world.service.runs().await;
+        let [run] = runs.as_slice() else {
+            return Err(format!("{} runs at the service", runs.len()));
+        };
+        let id = run["runId"].as_str().unwrap_or_default();
+        let path = format!("runs/{id}/advance");
+        self.world.service.post(&path, json!({})).await;
+        Ok(())
+    }
+
+    /// Waits until the operator that was killed is back, and has checked the Workspace, if there is one: it has
+    /// then seen what there is.
+    pub(super) async fn back(&self) -> Told {
+        let workspaces = self.world.workspaces();
+        self.look("the operator that is back", async || {
+            let gone = matches!(workspaces.get_opt("default").await, Ok(None));
+            let trace = self.trace();
+            let mut after = trace.iter().skip_while(|line| !line.starts_with('!'));
+            let checked = after.any(|point| point == "service.version 1");
+            let back = self.operator.as_ref().is_some_and(Keeper::again);
+            (back && (gone || checked)).then_some(())
+        })
+        .await
+    }
+
+    /// Stops the operator in order, so that it sends its remaining Events.
+    pub(super) async fn stop(&mut self) -> Told {
+        let Some(operator) = self.operator.take() else {
+            return Ok(());
+        };
+        operator.stop().await
+    }
+}
+
+/// An error as text.
+pub(super) fn text(error: impl std::fmt::Display) -> String {
+    error.to_string()
+}

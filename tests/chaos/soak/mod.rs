@@ -1,0 +1,182 @@
+//! A soak: Runs created and deleted in waves under one operator, with a long outage of the service and one of
+//! the API server among them. What it holds must not grow with what has been.
+
+mod environment;
+mod outage;
+mod sample;
+
+use std::time::Duration;
+
+use self::environment::{Pond, There};
+use self::sample::{COLUMNS, Counted, Sample};
+use test_cluster::{ControlPlane, Options};
+use test_support::figures::Figures;
+
+/// The size of a soak.
+struct Size {
+    waves: u64,
+    runs: u64,
+    /// Seconds that each outage takes, and the Runs that there are in it.
+    outage: u64,
+    outage_runs: u64,
+    /// The growth of memory from the second third of the waves to the last that is allowed, in percent. In
+    /// the first third the allocator reaches the amount that it keeps; this isn't always the same, and less
+    /// so in few waves.
+    growth: i64,
+}
+
+impl Size {
+    fn asked_for() -> Self {
+        if crate::full() {
+            return Self {
+                waves: 20,
+                runs: 500,
+                outage: 120,
+                outage_runs: 200,
+                growth: 5,
+            };
+        }
+        Self {
+            waves: 6,
+            runs: 90,
+            outage: 6,
+            outage_runs: 60,
+            growth: 10,
+        }
+    }
+}
+
+// Proves: F-outage, B-steady
+#[tokio::test]
+async fn operator_resources_do_not_grow_with_past_runs() {
+    let _turn = crate::TURN.lock().await;
+    let own = ControlPlane::start(Options::default()).await.unwrap();
+    let own: &'static ControlPlane = Box::leak(Box::new(own));
+    let size = Size::asked_for();
+    let pond = Pond::dug(own).await;
+    let first = pond.quiet().await;
+    let mut rows = vec![first.row("none", 0)];
+    let mut samples = Vec::new();
+    let mut created = 0;
+    let mut outages = Vec::new();
+    for wave in 1..=size.waves {
+        let sample = one_wave(&pond, wave, size.runs).await;
+        created += size.runs;
+        pond.one_run_each(created).await;
+        rows.push(sample.row(&wave.to_string(), created));
+        samples.push(sample);
+        // In the middle, so that what an outage leaves behind would show in the waves after it.
+        if wave == size.waves / 2 {
+            outages.push(outage::of_the_service(&pond, size.outage, size.outage_runs).await);
+            outages.push(outage::of_the_api_server(&pond, size.outage, size.outage_runs).await);
+            created += outages.iter().map(|outage| outage.runs).sum::<u64>();
+            pond.one_run_each(created).await;
+        }
+    }
+    if crate::full() {
+        // What is left of the connections after their own time.
+        let rest = pond.rests(&first).await;
+        rows.push(rest.row("idle", created));
+    }
+    let growth = growth(&samples);
+    figures(&pond, created, rows, growth, &outages).await;
+    assert!(
+        growth <= size.growth,
+        "memory grew by {growth} %: {samples:#?}"
+    );
+    held_no_more(&samples, "files", |sample| sample.files);
+    held_no_more(&samples, "tasks", |sample| sample.tasks);
+    held_no_more(&samples, "threads", |sample| sample.threads);
+}
+
+/// After the last waves there is no more of this than after the first three, but for a quarter: connections that
+/// are kept for the next request, of which there are more or fewer as the waves' requests meet.
+fn held_no_more(samples: &[Sample], what: &str, of: impl Fn(&Sample) -> u64) {
+    let first = samples[..3].iter().map(&of).max().unwrap();
+    let last = last(samples).iter().map(of).max().unwrap();
+    assert!(
+        last <= first + first / 4 + 1,
+        "{what} stay, {last} instead of {first}: {samples:#?}"
+    );
+}
+
+/// The last third of the waves.
+fn last(samples: &[Sample]) -> &[Sample] {
+    &samples[samples.len() - samples.len() / 3..]
+}
+
+/// The third before it.
+fn second(samples: &[Sample]) -> &[Sample] {
+    let third = samples.len() / 3;
+    &samples[samples.len() - 2 * third..][..third]
+}
+
+/// Creates Runs, deletes half of them while they run and half after their end, and measures what is left.
+async fn one_wave(pond: &Pond, wave: u64, runs: u64) -> Sample {
+    pond.create(&format!("wave-{wave}"), runs).await;
+    let active = runs / 2;
+    let there = There {
+        active,
+        succeeded: runs - active,
+    };
+    pond.shows(there, Duration::ZERO).await;
+    let sample = pond.delete_all().await;
+    eprintln!("soak: after wave {wave}: {sample:?}");
+    sample
+}
+
+/// Growth in percent of the largest memory in the last third of the waves over that in the second.
+fn growth(samples: &[Sample]) -> i64 {
+    let most = |part: &[Sample]| {
+        let most = part.iter().map(|sample| sample.memory).max();
+        i64::try_from(most.unwrap()).unwrap()
+    };
+    let (base, end) = (most(second(samples)), most(last(samples)));
+    (end - base) * 100 / base
+}
+
+async fn figures(
+    pond: &Pond,
+    created: u64,
+    rows: Vec<Vec<String>>,
+    growth: i64,
+    outages: &[outage::Outage],
+) {
+    let counted = Counted::of(&pond.operator).await;
+    let calls = counted.sum("run_operator_service_requests_total", &[]);
+    let requests = counted.sum("rest_client_requests_total", &[]);
+    let each = |sum: u64| {
+        let tenths = sum * 10 / created;
+        format!("{}.{}", tenths / 10, tenths % 10)
+    };
+    let mut figures = Figures::new("soak")
+        .row("Runs created and deleted", created)
+        .row(
+            "Runs at the service",
+            pond.world.service.get("stats").await["runsCreated"].clone(),
+        )
+        .row(
+            "Growth of memory from the second third of the waves to the last, %",
+            growth,
+        )
+        .row("Calls to the service for each Run", each(calls))
+        .row("Requests to the API server for each Run", each(requests));
+    for outage in outages {
+        let what = outage.what;
+        figures = figures
+            .row(format!("{what} away, seconds"), outage.seconds)
+            .row(format!("{what} away, Runs meanwhile"), outage.runs)
+            .row(format!("{what} away, calls in vain"), outage.in_vain)
+            .row(
+                format!("{what} away, calls in vain at most"),
+                outage.at_most,
+            )
+            .row(
+                format!("{what} back, seconds until all was taken up"),
+                format!("{:.1}", outage.taken_up.as_secs_f64()),
+            );
+    }
+    figures
+        .table("What the operator holds after each wave", &COLUMNS, rows)
+        .record();
+}

@@ -1,0 +1,162 @@
+//! The stage of a storm: a world whose operators reach API server and service over wires.
+
+use std::path::PathBuf;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use serde_json::json;
+
+use super::finalizer_race::Removals;
+use crate::support::{Operator, Recipe, TOKEN, World, eventually_after};
+use crate::tcp_proxy::{Wire, wired};
+use test_cluster::ControlPlane;
+
+/// The counts of a storm's actions.
+#[derive(Debug, Default)]
+pub(crate) struct Counts {
+    pub(crate) kills: AtomicU64,
+    pub(crate) holds: AtomicU64,
+    pub(crate) seconds: AtomicU64,
+    pub(crate) exits: AtomicU64,
+    pub(crate) api_servers: AtomicU64,
+    pub(crate) etcds: AtomicU64,
+    pub(crate) resets: AtomicU64,
+    pub(crate) outages: AtomicU64,
+    pub(crate) faulted: AtomicU64,
+    pub(crate) rotations: AtomicU64,
+    pub(crate) clock_steps: AtomicU64,
+}
+
+/// The file that moves the operators' wall clock, in the world's folder.
+const CLOCK: &str = "wall_clock";
+
+/// Counts one.
+pub(crate) fn one(count: &AtomicU64) {
+    count.fetch_add(1, Ordering::Relaxed);
+}
+
+/// An object that was created.
+#[derive(Clone, Debug)]
+pub(crate) struct Born {
+    pub(crate) uid: String,
+    /// Index of its life, and of the object in that life.
+    pub(crate) life: usize,
+    pub(crate) nth: usize,
+}
+
+/// A namespace in a storm.
+pub(crate) struct Stage {
+    pub(crate) world: World,
+    pub(crate) to_api_server: Wire,
+    pub(crate) to_service: Wire,
+    pub(crate) born: Mutex<Vec<Born>>,
+    pub(crate) tokens: Mutex<Vec<String>>,
+    pub(crate) counts: Counts,
+    recipes: [Recipe; 2],
+    pub(super) held_from_birth: bool,
+    pub(super) removals: Mutex<Removals>,
+}
+
+impl Stage {
+    /// A new one on this control plane, with a Workspace and no operator.
+    pub(crate) async fn set(control_plane: &'static ControlPlane) -> Self {
+        let (world, to_service) = wired(control_plane).await;
+        let api_server = format!("127.0.0.1:{}", control_plane.api_port().unwrap());
+        let to_api_server = Wire::to(&api_server);
+        let kubeconfig = over(&world, &api_server, &to_api_server);
+        let first = Recipe {
+            kubeconfig,
+            args: to_service.args("info,run_operator=trace"),
+            variables: vec![("RUN_OPERATOR_CLOCK", world.folder().join(CLOCK))],
+            ..world.recipe()
+        };
+        let second = Recipe {
+            log: first.log.with_file_name("operator-2.log"),
+            ..first.clone()
+        };
+        Self {
+            world,
+            to_api_server,
+            to_service,
+            born: Mutex::default(),
+            tokens: Mutex::new(vec![TOKEN.to_owned()]),
+            counts: Counts::default(),
+            recipes: [first, second],
+            held_from_birth: false,
+            removals: Mutex::default(),
+        }
+    }
+
+    /// Starts an operator in this place, and waits for nothing.
+    pub(crate) fn launch(&self, place: usize) -> Operator {
+        Operator::launch(&self.recipes[place])
+    }
+
+    /// Moves the operators' wall clock; the file is never seen half-written.
+    pub(crate) fn clock_is_wrong_by(&self, seconds: i64) {
+        let file = self.world.folder().join(CLOCK);
+        let new = file.with_extension("new");
+        std::fs::write(&new, seconds.to_string()).unwrap();
+        std::fs::rename(&new, &file).unwrap();
+    }
+
+    /// The operators' log files.
+    pub(crate) fn logs(&self) -> [PathBuf; 2] {
+        self.recipes.each_ref().map(|recipe| recipe.log.clone())
+    }
+
+    /// Makes a new token, and puts it where the operators look for it; the one before it is rejected, before
+    /// or after.
+    pub(crate) async fn rotate(&self, late: bool, gap: Duration) {
+        let service = &self.world.service;
+        let new = format!("canary-{}", uuid::Uuid::new_v4().simple());
+        let old = self.tokens.lock().unwrap().last().unwrap().clone();
+        service.post("tokens", json!({"token": new})).await;
+        self.tokens.lock().unwrap().push(new.clone());
+        let reject = async || {
+            let path = format!("tokens/{old}");
+            service.patch(&path, json!({"expiresAfterMs": 0})).await;
+        };
+        if late {
+            reject().await;
+            tokio::time::sleep(gap).await;
+        }
+        self.put_token(&new).await;
+        if !late {
+            tokio::time::sleep(gap).await;
+            reject().await;
+        }
+        one(&self.counts.rotations);
+    }
+
+    /// Like [`World::token`], where the API server may be down.
+    async fn put_token(&self, token: &str) {
+        use kube::api::{Patch, PatchParams};
+        let secret = json!({
+            "apiVersion": "v1", "kind": "Secret", "metadata": {"name": "run-operator-token"},
+            "stringData": {"token": token},
+        });
+        let params = PatchParams::apply("tests").force();
+        eventually_after(
+            Duration::from_mins(3),
+            "the token is in the Secret",
+            async || {
+                let patch = Patch::Apply(&secret);
+                let secrets = self.world.secrets();
+                let patched = secrets.patch("run-operator-token", &params, &patch).await;
+                patched.map(drop)
+            },
+        )
+        .await;
+    }
+}
+
+/// The kubeconfig of the world, over the wire.
+fn over(world: &World, address: &str, wire: &Wire) -> PathBuf {
+    let given = world.recipe();
+    let text = std::fs::read_to_string(&given.kubeconfig).unwrap();
+    let path = given.log.with_file_name("over-the-wire.kubeconfig");
+    std::fs::write(&path, text.replace(address, &wire.address().to_string())).unwrap();
+    path
+}

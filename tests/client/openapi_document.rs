@@ -1,0 +1,183 @@
+//! `contract/openapi.yaml` agrees with the client's requests.
+
+use std::collections::BTreeSet;
+
+use bytes::Bytes;
+use run_operator::service::Operation;
+use serde_json::Value;
+
+use crate::support::*;
+use test_support::openapi::{Document, Place, Request};
+
+// Proves: E-getVersion, R13
+#[test]
+fn the_document_names_the_client_s_operations_and_no_other() {
+    let operations = Document::pinned().operations.iter();
+    let named: BTreeSet<_> = operations.map(|operation| operation.id.clone()).collect();
+    let known: BTreeSet<_> = Operation::ALL.map(|op| op.as_str().to_owned()).into();
+    assert_eq!(named, known);
+}
+
+// Proves: R11
+#[test]
+fn every_response_has_a_request_id_and_every_error_is_a_problem() {
+    let document = Document::pinned();
+    for operation in &document.operations {
+        let (method, path) = (&operation.method, &operation.template);
+        let responses = &document.value["paths"][path][method.to_lowercase()]["responses"];
+        let responses = responses.as_object().unwrap();
+        assert!(responses.contains_key("default"), "{method} {path}");
+        for (status, response) in responses {
+            let response = document.resolve(response);
+            let id = document.resolve(&response["headers"]["X-Request-ID"]);
+            assert_eq!(id["required"], true, "{method} {path} {status}");
+            if status != "2XX" {
+                let types: Vec<_> = response["content"].as_object().unwrap().keys().collect();
+                assert_eq!(types, ["application/problem+json"], "{method} {path}");
+            }
+        }
+    }
+}
+
+/// The words of a schema, those of the schemas inside it too.
+fn words(schema: &Value, found: &mut BTreeSet<String>) {
+    for (word, value) in schema.as_object().unwrap() {
+        found.insert(word.clone());
+        match word.as_str() {
+            "properties" => {
+                for inner in value.as_object().unwrap().values() {
+                    words(inner, found);
+                }
+            }
+            "allOf" => {
+                for inner in value.as_array().unwrap() {
+                    words(inner, found);
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Every value of a key named `schema`, however deep.
+fn schemas<'a>(value: &'a Value, found: &mut Vec<&'a Value>) {
+    match value {
+        Value::Object(members) => {
+            for (name, member) in members {
+                if name == "schema" {
+                    found.push(member);
+                }
+                schemas(member, found);
+            }
+        }
+        Value::Array(items) => {
+            for item in items {
+                schemas(item, found);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// `nullable`, `discriminator` and the like mean nothing to a validator of JSON Schema.
+// Proves: L-document
+#[test]
+fn the_schemas_use_only_keywords_shared_with_json_schema() {
+    let document = &Document::pinned().value;
+    let mut all: Vec<&Value> = Vec::new();
+    schemas(document, &mut all);
+    all.extend(
+        document["components"]["schemas"]
+            .as_object()
+            .unwrap()
+            .values(),
+    );
+    let mut used = BTreeSet::new();
+    for schema in all {
+        words(schema, &mut used);
+    }
+    let same = [
+        "$ref",
+        "allOf",
+        "description",
+        "example",
+        "minLength",
+        "properties",
+        "required",
+        "type",
+    ];
+    let other: Vec<_> = used
+        .iter()
+        .filter(|w| !same.contains(&w.as_str()))
+        .collect();
+    assert!(
+        other.is_empty(),
+        "{other:?}: teach tests/support/src/openapi what these mean in OpenAPI 3.0"
+    );
+    assert!(
+        used.contains("minLength") && used.contains("allOf"),
+        "{used:?}"
+    );
+}
+
+const CREATE: &str = r#"{"workload":{"image":"x"},"provider":"auto","region":"auto"}"#;
+
+/// Makes each call once, with everything that it can carry.
+async fn all_requests() -> Vec<Arrived> {
+    let run = r#"{"runId":"run-1"}"#;
+    let mut scripts = vec![vec![ok(run)]; 5];
+    scripts.push(vec![stream_head(), Step::Close]);
+    let server = Server::start(scripts).await;
+    let (client, who) = (client(&server), credentials_for("ws-1"));
+    let (id, body) = (run_id("run-1"), Bytes::from_static(CREATE.as_bytes()));
+    within(client.version()).await.unwrap();
+    within(client.current_workspace(&who)).await.unwrap();
+    within(client.create_run(&who, &key("k"), body))
+        .await
+        .unwrap();
+    within(client.get_run(&who, &id)).await.unwrap();
+    within(client.cancel_run(&who, &id)).await.unwrap();
+    within(client.run_events(&who, &id, Some("1")))
+        .await
+        .unwrap();
+    server.requests()
+}
+
+/// A received request, as the document's check takes it.
+fn request(arrived: &Arrived) -> Request {
+    let mut line = arrived.line().split(' ').map(str::to_owned);
+    let named = |name: String| {
+        let values = arrived.headers(&name).join(", ");
+        (name, values)
+    };
+    Request {
+        method: line.next().unwrap(),
+        target: line.next().unwrap(),
+        headers: arrived.names().into_iter().map(named).collect(),
+        body: String::from_utf8(arrived.body.clone()).ok(),
+    }
+}
+
+// Proves: S-paths, E-getCurrentWorkspace, E-createRun, R3, R5, L-document
+#[tokio::test]
+async fn the_client_sends_what_the_document_declares_and_nothing_else() {
+    let document = Document::pinned();
+    let mut called = BTreeSet::new();
+    for arrived in all_requests().await {
+        let request = request(&arrived);
+        assert_eq!(
+            request.violations(document),
+            Vec::<String>::new(),
+            "{arrived:?}"
+        );
+        let operation = request.operation(document).unwrap();
+        // It was given everything that it can send; so nothing of the document may be missing.
+        for parameter in &operation.parameters {
+            let sent = request.headers.contains_key(&parameter.name);
+            let header = parameter.place == Place::Header;
+            assert_eq!(sent, header, "{} {}", operation.id, parameter.name);
+        }
+        called.insert(operation.id.as_str());
+    }
+    assert_eq!(called.len(), document.operations.len(), "{called:?}");
+}

@@ -1,0 +1,270 @@
+//! The control plane's programs: found, or built once with Go into a cache outside the checkout.
+
+use std::env;
+use std::fs::{self, File};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use super::error::Error;
+use super::process::{Output, POLL, Process};
+use super::scratch::Scratch;
+
+const GO_MOD: &str = include_str!("../go.mod");
+
+/// Interval of the progress messages of a build.
+const PROGRESS: Duration = Duration::from_secs(15);
+
+/// A program of the control plane.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Tool {
+    Etcd,
+    ApiServer,
+    Kubectl,
+    ControllerManager,
+    Scheduler,
+    Kubelet,
+}
+
+impl Tool {
+    /// Its file name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Etcd => "etcd",
+            Self::ApiServer => "kube-apiserver",
+            Self::Kubectl => "kubectl",
+            Self::ControllerManager => "kube-controller-manager",
+            Self::Scheduler => "kube-scheduler",
+            Self::Kubelet => "kubelet",
+        }
+    }
+
+    /// Its Go package, one of the tools of go.mod.
+    fn package(self) -> &'static str {
+        match self {
+            Self::Etcd => "go.etcd.io/etcd/server/v3",
+            Self::ApiServer => "k8s.io/kubernetes/cmd/kube-apiserver",
+            Self::Kubectl => "k8s.io/kubernetes/cmd/kubectl",
+            Self::ControllerManager => "k8s.io/kubernetes/cmd/kube-controller-manager",
+            Self::Scheduler => "k8s.io/kubernetes/cmd/kube-scheduler",
+            Self::Kubelet => "k8s.io/kubernetes/cmd/kubelet",
+        }
+    }
+}
+
+/// The folders with the programs: `KUBEBUILDER_ASSETS`, if set, and then the cache.
+#[derive(Debug, Clone)]
+pub struct Binaries {
+    assets: Option<PathBuf>,
+    cache: PathBuf,
+}
+
+impl Binaries {
+    /// Finds each of `tools`, in `KUBEBUILDER_ASSETS` first and in the cache second, and builds the rest.
+    /// Blocks, for minutes when it builds; reports on standard error.
+    ///
+    /// Fails with one sentence where there is neither the programs nor Go.
+    pub fn find_or_build(tools: &[Tool]) -> Result<Self, Error> {
+        let binaries = Self::locate()?;
+        if !binaries.missing(tools).is_empty() {
+            binaries.build(tools)?;
+        }
+        Ok(binaries)
+    }
+
+    /// The places to look in; builds nothing.
+    pub fn locate() -> Result<Self, Error> {
+        let assets = set_variable("KUBEBUILDER_ASSETS").map(PathBuf::from);
+        if let Some(directory) = assets.as_ref().filter(|directory| !directory.is_dir()) {
+            return Err(Error::ReadAssets(directory.clone()));
+        }
+        let cache = set_variable("XDG_CACHE_HOME")
+            .map(PathBuf::from)
+            .or_else(|| set_variable("HOME").map(|home| Path::new(&home).join(".cache")))
+            .ok_or(Error::FindCache)?
+            .join(format!("run-operator/k8s-{}", kubernetes_version()));
+        Ok(Self { assets, cache })
+    }
+
+    /// The path of a program that is there; else none.
+    pub fn find(&self, tool: Tool) -> Option<PathBuf> {
+        let places = self.assets.iter().chain([&self.cache]);
+        places
+            .map(|directory| directory.join(tool.name()))
+            .find(|path| path.is_file())
+    }
+
+    /// The path of a program, for a process that will fail with its name if it isn't there.
+    pub fn path(&self, tool: Tool) -> PathBuf {
+        self.find(tool)
+            .unwrap_or_else(|| PathBuf::from(tool.name()))
+    }
+
+    fn missing(&self, tools: &[Tool]) -> Vec<Tool> {
+        let missing = tools.iter().filter(|tool| self.find(**tool).is_none());
+        missing.copied().collect()
+    }
+
+    fn build(&self, tools: &[Tool]) -> Result<(), Error> {
+        if !go_is_there() {
+            return Err(Error::FindBinaries {
+                go: go_version(),
+                version: kubernetes_version(),
+            });
+        }
+        fs::create_dir_all(&self.cache).map_err(Error::file("create", &self.cache))?;
+        let _lock = self.lock()?;
+        self.remove_leftovers()?;
+        // Another process may have built them while we waited for the lock.
+        let missing = self.missing(tools);
+        if missing.is_empty() {
+            return Ok(());
+        }
+        say(&format!(
+            "cluster: building {} of Kubernetes {} once, into {}",
+            count(missing.len()),
+            kubernetes_version(),
+            self.cache.display()
+        ));
+        let started = Instant::now();
+        for (index, tool) in missing.iter().enumerate() {
+            self.build_one(*tool, &format!("{} of {}", index + 1, missing.len()))?;
+        }
+        let seconds = started.elapsed().as_secs();
+        say(&format!(
+            "cluster: {} built in {seconds} s",
+            count(missing.len())
+        ));
+        Ok(())
+    }
+
+    /// One build at a time: two would take twice as long, each.
+    fn lock(&self) -> Result<File, Error> {
+        let path = self.cache.join(".lock");
+        let file = File::create(&path).map_err(Error::file("open", &path))?;
+        if file.try_lock().is_err() {
+            say("cluster: waiting for another process that builds the control plane");
+            file.lock().map_err(Error::file("lock", &path))?;
+        }
+        Ok(file)
+    }
+
+    /// Removes the leftovers of a killed build. Called with the lock held, so that none of them is in use.
+    fn remove_leftovers(&self) -> Result<(), Error> {
+        let entries = fs::read_dir(&self.cache).map_err(Error::file("read", &self.cache))?;
+        for path in entries.flatten().map(|entry| entry.path()) {
+            if path
+                .extension()
+                .is_some_and(|extension| extension == "part")
+            {
+                fs::remove_file(&path).map_err(Error::file("remove", &path))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn build_one(&self, tool: Tool, nth: &str) -> Result<(), Error> {
+        let name = tool.name();
+        let scratch = Scratch::new("build")?;
+        let part = self
+            .cache
+            .join(format!("{name}.{}.part", std::process::id()));
+        let mut go = go_build(tool, &part);
+        go.env("GOTMPDIR", scratch.path());
+        let mut go = Process::spawn(&go, Output::File(scratch.path().join("log")))?;
+        let started = Instant::now();
+        let mut next_word = Duration::ZERO;
+        let code = loop {
+            if let Some(code) = go.exit_code() {
+                break code;
+            }
+            if started.elapsed() >= next_word {
+                let seconds = next_word.as_secs();
+                say(&format!("cluster: building {name} ({nth}), {seconds} s"));
+                next_word += PROGRESS;
+            }
+            std::thread::sleep(POLL);
+        };
+        if code != 0 {
+            let log = go.log_tail();
+            return Err(Error::Build {
+                tool: name,
+                code,
+                log,
+            });
+        }
+        let target = self.cache.join(name);
+        fs::rename(&part, &target).map_err(Error::file("rename to", &target))?;
+        let seconds = started.elapsed().as_secs();
+        say(&format!("cluster: built {name} ({nth}) in {seconds} s"));
+        Ok(())
+    }
+}
+
+/// The version of Kubernetes that go.mod pins.
+pub fn kubernetes_version() -> &'static str {
+    word_after("k8s.io/kubernetes")
+}
+
+/// The oldest Go that builds it.
+fn go_version() -> &'static str {
+    word_after("go")
+}
+
+/// The word behind `name` in go.mod, which a test keeps from being absent.
+fn word_after(name: &str) -> &'static str {
+    GO_MOD
+        .lines()
+        .filter_map(|line| {
+            let line = line.trim();
+            let line = line.strip_prefix("require ").unwrap_or(line);
+            line.strip_prefix(name)?.strip_prefix(' ')
+        })
+        .find_map(|rest| rest.split_whitespace().next())
+        .unwrap_or_default()
+}
+
+/// The command that builds `tool` to `target`, whatever the caller's own Go settings are.
+fn go_build(tool: Tool, target: &Path) -> Command {
+    // Without this the server takes itself for v0.0.0.
+    let version = format!(
+        "-s -w -X k8s.io/component-base/version.gitVersion={}",
+        kubernetes_version()
+    );
+    let mut go = Command::new("go");
+    go.current_dir(env!("CARGO_MANIFEST_DIR"))
+        .args(["build", "-mod=readonly", "-buildvcs=false", "-trimpath"])
+        .args(["-ldflags", &version, "-o"])
+        .arg(target)
+        .arg(tool.package())
+        .env("CGO_ENABLED", "0")
+        .env("GOWORK", "off")
+        .env_remove("GOFLAGS")
+        .env_remove("GOOS")
+        .env_remove("GOARCH");
+    go
+}
+
+fn go_is_there() -> bool {
+    let output = Command::new("go").arg("version").output();
+    output.is_ok_and(|output| output.status.success())
+}
+
+/// An environment variable that is set and not empty.
+pub fn set_variable(name: &str) -> Option<std::ffi::OsString> {
+    env::var_os(name).filter(|value| !value.is_empty())
+}
+
+fn count(programs: usize) -> String {
+    match programs {
+        1 => "1 program".to_owned(),
+        _ => format!("{programs} programs"),
+    }
+}
+
+/// A line on the real standard error: the test harness would hold back what `eprintln!` prints.
+fn say(line: &str) {
+    // Fails when standard error is closed.
+    let _ = writeln!(std::io::stderr(), "{line}");
+}

@@ -1,0 +1,277 @@
+//! Processes that end with the one that started them, however that one ends.
+//!
+//! A destructor doesn't run when a test binary is killed, and none runs for a static. So every process here
+//! has a small shell for a parent, which holds a pipe from us as its standard input. When we end, for
+//! whatever reason, the pipe ends, and the shell kills its child by pid. Signals are sent through the shell
+//! too: only it can be sure that the pid is still its child's.
+
+use std::ffi::OsStr;
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use super::error::Error;
+
+/// Interval of checking a condition that can't be waited for.
+pub const POLL: Duration = Duration::from_millis(20);
+
+/// Runs `"$@"`, prints its pid, and ends with its exit code. Each line on standard input is a signal for
+/// it; the end of standard input is SIGKILL.
+const SUPERVISE: &str = r#"
+exec 3<&0 </dev/null
+"$@" >&2 3<&- &
+child=$!
+{
+    while read -r signal; do kill -s "$signal" "$child"; done
+    kill -s KILL "$child"
+} <&3 >/dev/null 2>&1 &
+watch=$!
+exec 3<&-
+echo "$child"
+exec >&-
+wait "$child"
+code=$?
+kill -s KILL "$watch" 2>/dev/null
+exit "$code"
+"#;
+
+/// Target of a process's standard output and standard error, both of them.
+#[derive(Debug, Clone)]
+pub enum Output {
+    /// Appended to this file.
+    File(PathBuf),
+    /// Our own standard error.
+    Inherit,
+}
+
+/// A supervised process: killed when this is dropped, and when the process that holds this ends.
+///
+/// Its standard input is empty. It runs in a process group of its own, so that Ctrl-C in a terminal reaches
+/// only us, and we end it in order.
+#[derive(Debug)]
+pub struct Process {
+    supervisor: Child,
+    signals: Option<ChildStdin>,
+    pid: u32,
+    log: Option<PathBuf>,
+}
+
+impl Process {
+    /// Starts `command`: its program, arguments, working directory and the variables set or removed on
+    /// it are taken over (`env_clear` can't be seen from outside, and is not).
+    ///
+    /// A program that doesn't exist is no error here: it ends at once with exit code 127.
+    pub fn spawn(command: &Command, output: Output) -> Result<Self, Error> {
+        let program = command.get_program().to_string_lossy().into_owned();
+        let spawn_error = |source| Error::Spawn {
+            program: program.clone(),
+            source,
+        };
+        let (stderr, log) = match output {
+            Output::Inherit => (Stdio::inherit(), None),
+            Output::File(path) => {
+                let file = File::options().create(true).append(true).open(&path);
+                let file = file.map_err(Error::file("open", &path))?;
+                (Stdio::from(file), Some(path))
+            }
+        };
+        let mut supervisor = shell(SUPERVISE);
+        supervisor
+            .arg(command.get_program())
+            .args(command.get_args())
+            .stdout(Stdio::piped())
+            .stderr(stderr);
+        if let Some(directory) = command.get_current_dir() {
+            supervisor.current_dir(directory);
+        }
+        for (name, value) in command.get_envs() {
+            match value {
+                Some(value) => supervisor.env(name, value),
+                None => supervisor.env_remove(name),
+            };
+        }
+        let mut supervisor = supervisor.spawn().map_err(spawn_error)?;
+        let pid = read_pid(&mut supervisor).map_err(spawn_error)?;
+        Ok(Self {
+            signals: supervisor.stdin.take(),
+            supervisor,
+            pid,
+            log,
+        })
+    }
+
+    /// The pid of the process itself, not of its supervisor.
+    pub fn pid(&self) -> u32 {
+        self.pid
+    }
+
+    /// The file that it writes to; none when it shares our standard error.
+    pub fn log(&self) -> Option<&Path> {
+        self.log.as_deref()
+    }
+
+    /// Its output up to now; empty when it shares our standard error.
+    pub fn output(&self) -> String {
+        let bytes = self.log.as_ref().and_then(|path| fs::read(path).ok());
+        String::from_utf8_lossy(&bytes.unwrap_or_default()).into_owned()
+    }
+
+    /// The last 20 lines of what it has written.
+    pub fn log_tail(&self) -> String {
+        let text = self.output();
+        let lines: Vec<&str> = text.lines().collect();
+        lines[lines.len().saturating_sub(20)..].join("\n")
+    }
+
+    /// Sends SIGTERM and doesn't wait.
+    pub fn terminate(&mut self) {
+        self.signal("TERM");
+    }
+
+    /// Sends SIGINT and doesn't wait. (A process is started with SIGINT ignored, as every background
+    /// process of a shell: it must handle it to be ended by it.)
+    pub fn interrupt(&mut self) {
+        self.signal("INT");
+    }
+
+    /// Sends SIGSTOP: it holds still, connections and all, until [`Process::go_on`].
+    pub fn hold(&self) {
+        self.signal("STOP");
+    }
+
+    /// Sends SIGCONT.
+    pub fn go_on(&self) {
+        self.signal("CONT");
+    }
+
+    /// Sends SIGKILL and waits for the end.
+    pub fn kill9(&mut self) {
+        drop(self.signals.take());
+        // The supervisor is our own child; waiting for it fails only when it was waited for already.
+        let _ = self.supervisor.wait();
+    }
+
+    /// Its exit code, as a shell reports it (128 + the signal that ended it), or none while it runs.
+    pub fn exit_code(&mut self) -> Option<i32> {
+        let status = self.supervisor.try_wait().ok().flatten()?;
+        // A supervisor without an exit code was itself killed, which only an outsider does.
+        Some(status.code().unwrap_or(-1))
+    }
+
+    /// Waits for its end; none when it still runs after `timeout`.
+    pub async fn wait_exit(&mut self, timeout: Duration) -> Option<i32> {
+        let deadline = Instant::now() + timeout;
+        loop {
+            if let Some(code) = self.exit_code() {
+                return Some(code);
+            }
+            if Instant::now() >= deadline {
+                return None;
+            }
+            tokio::time::sleep(POLL).await;
+        }
+    }
+
+    /// Waits until it has written a line that contains `part`, and gives back the first such line; none
+    /// when there is none after `timeout`, or when it has ended without one.
+    pub async fn wait_line(&mut self, part: &str, timeout: Duration) -> Option<String> {
+        let deadline = Instant::now() + timeout;
+        loop {
+            // Asked first: what it wrote before its end is then complete.
+            let ended = self.exit_code().is_some();
+            let output = self.output();
+            // A line without its end may still grow.
+            let mut lines = output
+                .split_inclusive('\n')
+                .filter(|line| ended || line.ends_with('\n'));
+            if let Some(line) = lines.find(|line| line.contains(part)) {
+                return Some(line.trim_end().to_owned());
+            }
+            if ended || Instant::now() >= deadline {
+                return None;
+            }
+            tokio::time::sleep(POLL).await;
+        }
+    }
+
+    fn signal(&self, name: &str) {
+        if let Some(mut signals) = self.signals.as_ref() {
+            // A closed pipe means that the process has ended, which is what was asked for.
+            let _ = writeln!(signals, "{name}");
+        }
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        self.kill9();
+    }
+}
+
+/// A shell that runs `script` with our pipe as its standard input, out of reach of the terminal's Ctrl-C.
+fn shell(script: &str) -> Command {
+    let mut command = Command::new("/bin/sh");
+    command
+        .args(["-c", script, "sh"])
+        .stdin(Stdio::piped())
+        .process_group(0);
+    command
+}
+
+/// A [`shell`] without output that removes the given path, at the latest when we end.
+pub(crate) fn sweeper(
+    script: &str,
+    named: impl IntoIterator<Item = impl AsRef<OsStr>>,
+) -> Result<Child, Error> {
+    let mut sweeper = shell(script);
+    sweeper
+        .args(named)
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
+    sweeper.spawn().map_err(|source| Error::Spawn {
+        program: "/bin/sh".to_owned(),
+        source,
+    })
+}
+
+/// The line with which the supervisor names its child.
+fn read_pid(supervisor: &mut Child) -> std::io::Result<u32> {
+    let mut line = String::new();
+    if let Some(stdout) = supervisor.stdout.take() {
+        BufReader::new(stdout).read_line(&mut line)?;
+    }
+    line.trim().parse().map_err(std::io::Error::other)
+}
+
+/// Runs a command to its end with `input` as its standard input; gives back its standard output.
+pub fn run(mut command: Command, input: &str) -> Result<String, Error> {
+    let program = command.get_program().to_string_lossy().into_owned();
+    command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    let output = command.spawn().and_then(|mut child| {
+        if let Some(mut stdin) = child.stdin.take() {
+            // A command that ends without reading reports the reason on its standard error.
+            let _ = stdin.write_all(input.as_bytes());
+        }
+        child.wait_with_output()
+    });
+    let output = output.map_err(|source| Error::Spawn {
+        program: program.clone(),
+        source,
+    })?;
+    if !output.status.success() {
+        let message = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+        let code = output.status.code().unwrap_or(-1);
+        return Err(Error::Run {
+            program,
+            code,
+            message,
+        });
+    }
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}

@@ -1,0 +1,223 @@
+//! The operator under a wall clock that steps by an hour while it runs; its other clocks are true.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use jiff::{SignedDuration, Timestamp};
+use run_operator::api::{ConditionType as Type, Phase};
+use serde_json::{Value, json};
+
+use crate::support::{Operator, Setup, TOKEN, World, eventually, holds_for_a_while};
+
+mod takeover;
+
+/// An hour back, back to the true time, an hour forward: by how much the clock is wrong then, in seconds.
+const WRONG: [i64; 3] = [-3600, 0, 3600];
+/// Number of checks in about two seconds.
+const A_WHILE: u32 = 80;
+
+/// A wall clock that a test moves.
+struct WallClock {
+    library: PathBuf,
+    file: PathBuf,
+}
+
+impl WallClock {
+    /// One that is true, kept in this folder.
+    fn new(folder: &Path) -> Self {
+        let library = folder.join("wall_clock.so");
+        let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/e2e/clock/wall_clock.c");
+        // The compiler that Rust links with.
+        let compiled = Command::new("cc")
+            .args(["-shared", "-fPIC", "-Wall", "-Werror", "-o"])
+            .arg(&library)
+            .args([source, "-ldl"])
+            .status()
+            .unwrap();
+        assert!(compiled.success());
+        let clock = Self {
+            library,
+            file: folder.join("wall_clock"),
+        };
+        clock.is_wrong_by(0);
+        clock
+    }
+
+    /// Moves it. It is never seen half-written.
+    fn is_wrong_by(&self, seconds: i64) {
+        let new = self.file.with_extension("new");
+        std::fs::write(&new, seconds.to_string()).unwrap();
+        std::fs::rename(&new, &self.file).unwrap();
+    }
+
+    fn variables(&self) -> Vec<(&'static str, PathBuf)> {
+        vec![
+            ("LD_PRELOAD", self.library.clone()),
+            ("OPERATOR_WALL_CLOCK", self.file.clone()),
+        ]
+    }
+}
+
+/// A world whose operator has a wall clock of its own.
+async fn world() -> (World, WallClock) {
+    let mut world = World::unattended(Setup::default()).await;
+    let clock = WallClock::new(world.folder());
+    let mut recipe = world.recipe();
+    recipe.variables = clock.variables();
+    world.operator = Some(Operator::start(&recipe).await);
+    (world, clock)
+}
+
+/// A Run with this name that continues until the test ends it; its runId is its name.
+async fn endless(world: &World, name: &str) {
+    world
+        .simulate(name, json!({"runId": name, "outcome": "never"}))
+        .await;
+    world.state(name, "running").await;
+}
+
+async fn ends(world: &World, name: &str) {
+    let path = format!("runs/{name}/state");
+    world
+        .service
+        .post(&path, json!({"state": "succeeded"}))
+        .await;
+    world.phase(name, Phase::Succeeded).await;
+    world.event(name, "Succeeded").await;
+}
+
+/// Without streams a Run is polled. The next poll is far less than an hour away.
+// Proves: P-clock
+#[tokio::test]
+async fn a_step_of_the_wall_clock_delays_no_poll() {
+    let (world, clock) = world().await;
+    let streams = json!({"operation": "streamEvents"});
+    let unavailable = json!({"type": "answer", "status": 503});
+    world.service.lasting_fault(streams, unavailable).await;
+    for wrong in WRONG {
+        let name = format!("polled-{}", wrong + 3600);
+        endless(&world, &name).await;
+        clock.is_wrong_by(wrong);
+        let asked = world.service.requests("getRun").await.len();
+        world.asked("getRun", asked + 3).await;
+        ends(&world, &name).await;
+    }
+    world.one_run_each().await;
+}
+
+// Proves: P-clock
+#[tokio::test]
+async fn a_step_of_the_wall_clock_delays_no_event_of_a_stream() {
+    let (world, clock) = world().await;
+    for wrong in WRONG {
+        let name = format!("followed-{}", wrong + 3600);
+        endless(&world, &name).await;
+        clock.is_wrong_by(wrong);
+        ends(&world, &name).await;
+    }
+    world.one_run_each().await;
+}
+
+// Proves: P-clock
+#[tokio::test]
+async fn a_step_of_the_wall_clock_delays_no_retry_of_a_create() {
+    let (world, clock) = world().await;
+    for wrong in WRONG {
+        let name = format!("retried-{}", wrong + 3600);
+        let create = json!({"operation": "createRun"});
+        let busy = json!({"type": "answer", "status": 503});
+        let asked = world.service.requests("createRun").await.len();
+        world.service.lasting_fault(create, busy).await;
+        world.create_run(&name, json!({})).await;
+        world.asked("createRun", asked + 3).await;
+        clock.is_wrong_by(wrong);
+        world.asked("createRun", asked + 4).await;
+        world.service.delete("faults").await;
+        world.phase(&name, Phase::Succeeded).await;
+    }
+    world.one_run_each().await;
+}
+
+// Proves: P-clock
+#[tokio::test]
+async fn a_step_of_the_wall_clock_delays_no_check() {
+    let (world, clock) = world().await;
+    world.workspace_ready("default", "True", "Verified").await;
+    for wrong in WRONG {
+        world.service.delete(&format!("tokens/{TOKEN}")).await;
+        let name = format!("late-{}", wrong + 3600);
+        // Its create is refused, and so the Workspace is suspected.
+        world.create_run(&name, json!({})).await;
+        world
+            .workspace_ready("default", "False", "Unauthorized")
+            .await;
+        clock.is_wrong_by(wrong);
+        let checks = world.service.requests("getWorkspace").await.len();
+        world.asked("getWorkspace", checks + 2).await;
+        world.service.post("tokens", json!({"token": TOKEN})).await;
+        world.phase(&name, Phase::Succeeded).await;
+    }
+    world.one_run_each().await;
+}
+
+// Proves: P-wall-clock
+#[tokio::test]
+async fn a_deadline_and_a_ttl_are_seen_when_the_clock_passes_them() {
+    let (world, clock) = world().await;
+    // Nothing but the clock wakes it: it has ended.
+    let short = json!({"image": "i", "simulate": {"runTimeMs": 100}});
+    let spec = json!({"ttlSecondsAfterFinished": 1800, "workload": short});
+    world.create_run("ended", spec).await;
+    world.phase("ended", Phase::Succeeded).await;
+    world.released("ended").await;
+    let endless = json!({"image": "i", "simulate": {"outcome": "never"}});
+    let spec = json!({"activeDeadlineSeconds": 1800, "workload": endless});
+    world.create_run("train", spec).await;
+    world.state("train", "running").await;
+    clock.is_wrong_by(-3600);
+    holds_for_a_while(A_WHILE, async || {
+        assert!(world.service.requests("cancelRun").await.is_empty());
+    })
+    .await;
+    clock.is_wrong_by(3600);
+    world.gone("ended").await;
+    let run = world.phase("train", Phase::Failed).await;
+    let failed = crate::support::condition_of(&run, Type::Failed).unwrap();
+    assert_eq!(failed.reason, "DeadlineExceeded");
+}
+
+/// Times are stored in whole seconds; the service's record has the exact time of the request.
+// Proves: P-never-early
+#[tokio::test]
+async fn no_run_is_cancelled_before_its_deadline_of_a_second() {
+    let world = World::new().await;
+    for n in 0..4 {
+        let endless = json!({"image": "i", "simulate": {"outcome": "never"}});
+        let spec = json!({"activeDeadlineSeconds": 1, "workload": endless});
+        let name = format!("short-{n}");
+        world.create_run(&name, spec).await;
+        world.phase(&name, Phase::Failed).await;
+        let at = |requests: Vec<Value>| -> Timestamp {
+            let last = requests.last().unwrap();
+            last["at"].as_str().unwrap().parse().unwrap()
+        };
+        let created = at(world.service.requests("createRun").await);
+        let cancelled = at(world.service.requests("cancelRun").await);
+        let age = cancelled.duration_since(created);
+        assert!(age >= SignedDuration::from_secs(1), "{age}");
+    }
+}
+
+/// The operator's log lines about its clock.
+// Proves: P-wall-clock
+#[tokio::test]
+async fn a_step_of_the_wall_clock_is_logged() {
+    let (world, clock) = world().await;
+    clock.is_wrong_by(-3600);
+    eventually("the step is logged", async || {
+        let log = world.operator().log();
+        let told = log.contains("the wall clock has stepped");
+        if told { Ok(()) } else { Err("nothing of it") }
+    })
+    .await;
+}

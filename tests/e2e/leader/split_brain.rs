@@ -1,0 +1,160 @@
+//! Two operators that both act as the leader: a stopped process that resumes, or no election at all. The
+//! intent, not the Lease, keeps them from making two runs.
+
+use kube::ResourceExt;
+use kube::api::ListParams;
+use serde_json::json;
+
+use super::{SHORT, each_is_one_run, elected, leads, record, until_it_leads};
+use crate::support::{Operator, World, eventually};
+use test_support::figures::Figures;
+
+/// Number of times that a leader is stopped and resumed.
+fn rounds() -> usize {
+    match std::env::var("RUN_OPERATOR_PROVE").as_deref() {
+        Ok("full") => 10,
+        _ => 2,
+    }
+}
+
+/// Runs applied in each round.
+const RUNS: usize = 40;
+
+/// Makes each create take a while, so that some are in flight whenever an operator is stopped.
+async fn slow_creates(world: &World) {
+    let create = json!({"operation": "createRun"});
+    let delay = json!({"type": "delay", "forMs": 300, "execute": true});
+    world.service.lasting_fault(create, delay).await;
+}
+
+/// Applies the Runs of one round, half of them before what happens in the middle.
+async fn apply(world: &World, round: usize, half: usize) -> Vec<String> {
+    let numbers = (half * RUNS / 2)..((half + 1) * RUNS / 2);
+    let mut names = Vec::new();
+    for n in numbers {
+        let name = format!("train-{round}-{n}");
+        let run_time = 20 * (n % 10);
+        world.simulate(&name, json!({"runTimeMs": run_time})).await;
+        names.push(name);
+    }
+    names
+}
+
+// Proves: P-two-leaders
+#[tokio::test]
+async fn a_leader_resumed_after_a_takeover_ends_and_duplicates_no_run() {
+    let mut world = elected(SHORT).await;
+    let history = world.history().await;
+    slow_creates(&world).await;
+    let mut leader = world.operator.take().unwrap();
+    until_it_leads(&leader).await;
+    let (mut names, mut late) = (Vec::new(), 0);
+    let rounds = rounds();
+    for round in 0..rounds {
+        let mut other = world.another_operator().await;
+        let before = world.service.requests("createRun").await.len();
+        names.extend(apply(&world, round, 0).await);
+        // Amid the creates.
+        world.asked("createRun", before + RUNS / 4).await;
+        leader.hold();
+        names.extend(apply(&world, round, 1).await);
+        leads_in_the_end(&world, &mut other).await;
+        let before = begun(&leader);
+        leader.go_on();
+        assert_eq!(leader.ends().await, Some(1), "{}", leader.log());
+        let told: Vec<String> = ended(&leader);
+        assert_eq!(told.len(), 1, "{told:?}");
+        late += begun(&leader) - before;
+        leader = other;
+    }
+    each_is_one_run(&world, &names).await;
+    history.holds().await;
+    let transitions = record(&world).await.lease_transitions;
+    assert!(transitions >= i32::try_from(rounds).ok(), "{transitions:?}");
+    Figures::new("leader.stopped")
+        .row(
+            "Leaders that were stopped until another led, and then went on",
+            rounds,
+        )
+        .row("Runs applied meanwhile, each one run", names.len())
+        .row(
+            "POSTs for them",
+            world.service.requests("createRun").await.len(),
+        )
+        .row("Calls and writes that they began when they went on", late)
+        .record();
+}
+
+/// Waits until this operator leads. A machine that is too busy to renew ends it; it is then restarted, as by
+/// the kubelet.
+async fn leads_in_the_end(world: &World, operator: &mut Operator) {
+    eventually("it leads", async || {
+        if operator.exit_code().is_some() {
+            *operator = world.another_operator().await;
+        }
+        if leads(operator).await {
+            Ok(())
+        } else {
+            Err("not yet")
+        }
+    })
+    .await;
+}
+
+/// Calls and writes that an operator has begun.
+fn begun(operator: &Operator) -> usize {
+    operator.log().matches("acting").count()
+}
+
+fn ended(operator: &Operator) -> Vec<String> {
+    let log = operator.log();
+    let lines = log.lines().filter(|line| line.contains("lost the lease"));
+    lines.map(str::to_owned).collect()
+}
+
+// Proves: P-two-leaders
+#[tokio::test]
+async fn two_operators_without_election_duplicate_no_run_when_paused() {
+    let mut world = World::new().await;
+    let history = world.history().await;
+    slow_creates(&world).await;
+    let both = [
+        world.operator.take().unwrap(),
+        world.another_operator().await,
+    ];
+    let mut names = Vec::new();
+    let mut owners = std::collections::BTreeSet::new();
+    for round in 0..rounds() {
+        let before = world.service.requests("createRun").await.len();
+        names.extend(apply(&world, round, 0).await);
+        world.asked("createRun", before + RUNS / 4).await;
+        both[round % 2].hold();
+        names.extend(apply(&world, round, 1).await);
+        let last = names.last().unwrap();
+        // By the one that is left, which takes over what the other has begun.
+        world
+            .run_until(last, "is accepted", |run| {
+                run.status.as_ref().is_some_and(|s| s.run_id.is_some())
+            })
+            .await;
+        both[round % 2].go_on();
+    }
+    each_is_one_run(&world, &names).await;
+    history.holds().await;
+    for run in world.runs().list(&ListParams::default()).await.unwrap() {
+        let intent = crate::support::intent_of(&run).unwrap();
+        assert_eq!(intent["uid"].as_str(), run.uid().as_deref());
+        owners.insert(intent["owner"].to_string());
+    }
+    assert_eq!(owners.len(), 2, "both were active");
+    Figures::new("leader.none")
+        .row(
+            "Runs of two operators without an election, each one run",
+            names.len(),
+        )
+        .row(
+            "POSTs for them",
+            world.service.requests("createRun").await.len(),
+        )
+        .record();
+}

@@ -1,0 +1,271 @@
+//! `/metrics` of a live operator: complete, bounded, and the same as what both servers have counted.
+
+use std::collections::BTreeSet;
+
+use run_operator::api::Phase;
+use run_operator::controller::metrics::catalogue::{GROUPS, Kind, Metric};
+use serde_json::json;
+
+use crate::support::{
+    DEPLOYED, ELECTED, Rights, Series, Setup, World, eventually, own_control_plane, series,
+};
+use test_support::tools;
+
+mod request_counts;
+
+const SECOND: &str = "canary-of-the-second-month-77c1";
+
+async fn scrape(world: &World) -> String {
+    let (status, text) = world.operator().fetch("metrics").await.unwrap();
+    assert_eq!(status, 200, "{text}");
+    text
+}
+
+fn all() -> impl Iterator<Item = &'static Metric> {
+    GROUPS
+        .iter()
+        .flat_map(|group| group.metrics.iter().copied())
+}
+
+/// The declared metric of a series.
+fn metric_of(series: &Series) -> Option<&'static Metric> {
+    let plain = ["_bucket", "_sum", "_count"];
+    let plain = plain
+        .iter()
+        .find_map(|suffix| series.name.strip_suffix(suffix));
+    all().find(|metric| match metric.kind {
+        Kind::Histogram(_) => Some(metric.name) == plain,
+        Kind::Counter | Kind::Gauge => metric.name == series.name,
+    })
+}
+
+/// True if a label may have this value, whatever objects there are.
+fn foreseen(metric: &Metric, name: &str, value: &str, api_server: &str) -> bool {
+    if name == "le" {
+        return value == "+Inf" || value.parse::<f64>().is_ok();
+    }
+    let label = metric
+        .labels
+        .iter()
+        .find(|label| label.name == name)
+        .unwrap();
+    let status = |value: &str| value.parse::<u16>().is_ok_and(|s| (100..600).contains(&s));
+    label.known.contains(&value)
+        || label.name == "code" && status(value)
+        || label.name == "host" && value == api_server
+        || metric.name == "leader_election_master_status" && value == DEPLOYED
+}
+
+/// Runs that end, are refused, cancelled and deleted, and a token that changes.
+async fn a_whole_life(world: &World) {
+    world.workspace_ready("default", "True", "Verified").await;
+    world.simulate("train", json!({"runTimeMs": 1})).await;
+    world.phase("train", Phase::Succeeded).await;
+    world.simulate("bad", json!({"outcome": "failed"})).await;
+    world.phase("bad", Phase::Failed).await;
+    world.simulate("sweep", json!({"outcome": "never"})).await;
+    world.state("sweep", "running").await;
+    let checks = world.service.requests("getWorkspace").await.len();
+    world.service.post("tokens", json!({"token": SECOND})).await;
+    world.token(SECOND).await;
+    world.asked("getWorkspace", checks + 1).await;
+    world.delete_run("sweep").await;
+    world.gone("sweep").await;
+}
+
+async fn world_of_its_own() -> World {
+    World::with(Setup {
+        control_plane: Some(own_control_plane().await),
+        everywhere: true,
+        operator: ELECTED.to_vec(),
+        rights: Rights::Deployed,
+        ..Setup::default()
+    })
+    .await
+}
+
+#[allow(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a count"
+)]
+fn whole(value: f64) -> u64 {
+    value as u64
+}
+
+// Proves: P-metrics
+#[tokio::test]
+async fn every_metric_exists_and_no_label_is_an_object_or_an_answer() {
+    let world = world_of_its_own().await;
+    let fresh = scrape(&world).await;
+    for metric in all() {
+        assert!(
+            fresh.contains(&format!("# TYPE {} ", metric.name)),
+            "{}",
+            metric.name
+        );
+    }
+    a_whole_life(&world).await;
+    let text = scrape(&world).await;
+    let hosts: BTreeSet<String> = series(&text)
+        .iter()
+        .filter_map(|one| one.labels.get("host").cloned())
+        .collect();
+    let kubeconfig = std::fs::read_to_string(world.control_plane.kubeconfig()).unwrap();
+    let [host] = Vec::from_iter(hosts).try_into().unwrap();
+    assert!(kubeconfig.contains(&format!("https://{host}")), "{host}");
+    for one in series(&text) {
+        let metric = metric_of(&one).unwrap_or_else(|| panic!("{} is not declared", one.name));
+        for (name, value) in &one.labels {
+            assert!(
+                foreseen(metric, name, value, &host),
+                "{}: {name}={value:?}",
+                one.name
+            );
+        }
+    }
+    // A scrape by a client that asks for nothing is in the format that promtool reads.
+    let said = tools::run("promtool", &["check", "metrics"], &text);
+    let errors = String::from_utf8_lossy(&said.stderr);
+    assert!(said.status.success() && errors.is_empty(), "{errors}");
+    let (kind, scraped) = world.operator().scrape().await;
+    assert!(kind.starts_with("application/openmetrics-text"), "{kind}");
+    let said = tools::run("promql", &["openmetrics"], &scraped);
+    let errors = String::from_utf8_lossy(&said.stderr);
+    assert!(said.status.success(), "{errors}");
+    let read: usize = String::from_utf8(said.stdout)
+        .unwrap()
+        .trim()
+        .parse()
+        .unwrap();
+    assert!(read >= series(&text).len(), "{read} series");
+    println!(
+        "{} series of {} metrics",
+        series(&text).len(),
+        all().count()
+    );
+}
+
+// Proves: P-metrics
+#[tokio::test]
+async fn what_has_happened_is_what_is_counted() {
+    let world = world_of_its_own().await;
+    a_whole_life(&world).await;
+    let spec =
+        json!({"workspaceRef": {"kind": "Workspace", "name": "none"}, "workload": {"image": "a"}});
+    world.create_run("waits", spec).await;
+    let exact: [(&str, f64); 8] = [
+        (
+            r#"run_operator_workspaces{kind="Workspace",ready="True"}"#,
+            1.0,
+        ),
+        (
+            r#"run_operator_workspaces{kind="Workspace",ready="False"}"#,
+            0.0,
+        ),
+        ("run_operator_token_changes_total", 1.0),
+        ("run_operator_runs_in_doubt", 0.0),
+        (r#"run_operator_runs{phase="Pending"}"#, 1.0),
+        (r#"run_operator_runs{phase="Failed"}"#, 1.0),
+        (
+            r#"controller_runtime_reconcile_panics_total{controller="run"}"#,
+            0.0,
+        ),
+        (r#"workqueue_depth{name="run",controller="run"}"#, 0.0),
+    ];
+    eventually("the gauges agree", async || {
+        for (series, value) in exact {
+            let shown = world.operator().metric(series).await;
+            if shown != value {
+                return Err(format!("{series} {shown}, not {value}"));
+            }
+        }
+        Ok(())
+    })
+    .await;
+    eventually("reconciles, their times and the queue agree", async || {
+        let text = scrape(&world).await;
+        let of = |name: &str| {
+            let all = series(&text).into_iter().filter(|one| {
+                one.name == name && one.labels.get("controller").is_some_and(|c| c == "run")
+            });
+            whole(all.map(|one| one.value).sum())
+        };
+        let counts = [
+            of("controller_runtime_reconcile_total"),
+            of("controller_runtime_reconcile_time_seconds_count"),
+            of("workqueue_queue_duration_seconds_count"),
+            of("workqueue_work_duration_seconds_count"),
+        ];
+        let settled = of("controller_runtime_active_workers") == 0;
+        if settled && counts[0] > 10 && counts.iter().all(|count| *count == counts[0]) {
+            println!("{counts:?} reconciles, {} adds", of("workqueue_adds_total"));
+            return Ok(());
+        }
+        Err(format!("{counts:?}"))
+    })
+    .await;
+    for positive in [
+        "process_resident_memory_bytes",
+        "process_open_fds",
+        "process_start_time_seconds",
+    ] {
+        let shown = world.operator().metric(positive).await;
+        assert!(shown > 0.0 || cfg!(not(target_os = "linux")), "{positive}");
+    }
+}
+
+/// Waits until a series has this value.
+async fn shows(world: &World, series: &str, value: f64) {
+    eventually(&format!("{series} is {value}"), async || {
+        let shown = world.operator().metric(series).await;
+        if shown == value { Ok(()) } else { Err(shown) }
+    })
+    .await;
+}
+
+// Proves: P-metrics
+#[tokio::test]
+async fn a_rejected_token_is_counted_as_a_workspace_that_is_not_ready() {
+    let world = World::new().await;
+    world.workspace_ready("default", "True", "Verified").await;
+    let rejected = r#"run_operator_workspaces_not_ready{reason="Unauthorized"}"#;
+    assert_eq!(world.operator().metric(rejected).await, 0.0);
+    world.token("nobody-knows-this-one").await;
+    shows(&world, rejected, 1.0).await;
+    let not_ready = r#"run_operator_workspaces{kind="Workspace",ready="False"}"#;
+    shows(&world, not_ready, 1.0).await;
+}
+
+// Proves: P-metrics
+#[tokio::test]
+async fn stalled_runs_and_runs_in_doubt_are_counted_until_resolved() {
+    let world = World::new().await;
+    let refusal = json!({"type": "answer", "status": 403, "code": "forbidden"});
+    world
+        .service
+        .fault(json!({"operation": "createRun"}), refusal)
+        .await;
+    world.create_run("refused", json!({})).await;
+    let stalled = r#"run_operator_runs_stalled{reason="Forbidden"}"#;
+    shows(&world, stalled, 1.0).await;
+    // What was refused is in no doubt.
+    assert_eq!(
+        world.operator().metric("run_operator_runs_in_doubt").await,
+        0.0
+    );
+    assert_eq!(
+        world
+            .operator()
+            .metric("run_operator_oldest_doubt_seconds")
+            .await,
+        0.0
+    );
+    world.service.leaves_in_doubt().await;
+    world.create_run("doubted", json!({})).await;
+    shows(&world, "run_operator_runs_in_doubt", 1.0).await;
+    world.service.delete("faults").await;
+    shows(&world, "run_operator_runs_in_doubt", 0.0).await;
+    world.delete_run("refused").await;
+    shows(&world, stalled, 0.0).await;
+}

@@ -1,0 +1,248 @@
+//! Secrets under a restricted RBAC: read by name, watched by name, or neither. The operator runs as a service
+//! account; its requests are read from the API server's audit log.
+
+use std::path::Path;
+
+use kube::api::DeleteParams;
+use serde_json::{Value, json};
+use tokio::sync::OnceCell;
+
+use run_operator::api::ConditionType as Type;
+
+use crate::support::{
+    Audit, Rights, SECRET, Setup, TOKEN, World, eventually, holds_for_a_while, own_control_plane,
+    says,
+};
+use test_cluster::ControlPlane;
+
+const SECOND: &str = "canary-of-the-second-month-91c2";
+const THIRD: &str = "canary-of-the-third-month-02fd";
+/// Number of checks in about three seconds.
+const A_WHILE: u32 = 120;
+
+/// A control plane with an audit log, one for these tests.
+async fn audited() -> (&'static ControlPlane, &'static Path) {
+    static OWN: OnceCell<(&'static ControlPlane, std::path::PathBuf)> = OnceCell::const_new();
+    let (control_plane, log) = OWN
+        .get_or_init(async || {
+            let own = own_control_plane().await;
+            let log = own.audit_log().expect("a log of its own");
+            (own, log)
+        })
+        .await;
+    (control_plane, log)
+}
+
+/// A world whose operator may use these verbs on the Secret of the Workspace `default`, and on no other.
+async fn with_verbs(verbs: &[&str]) -> (World, Audit<'static>) {
+    let (control_plane, log) = audited().await;
+    let rule = json!([{
+        "apiGroups": [""], "resources": ["secrets"], "resourceNames": [SECRET], "verbs": verbs,
+    }]);
+    let world = World::with(Setup {
+        control_plane: Some(control_plane),
+        rights: Rights::Secrets(rule),
+        ..Setup::default()
+    })
+    .await;
+    let audit = Audit::of(&world, log);
+    (world, audit)
+}
+
+async fn running(world: &World) {
+    let simulate = json!({"runId": "train", "outcome": "never"});
+    world.simulate("train", simulate).await;
+    world.state("train", "running").await;
+}
+
+/// Puts another good token into the Secret; the one before stays good.
+async fn rotate(world: &World, token: &str) {
+    world.service.post("tokens", json!({"token": token})).await;
+    world.token(token).await;
+}
+
+/// Waits until the run's stream is open with the token that the Workspace was last verified with.
+async fn streams_with_the_new_token(world: &World) {
+    eventually("the stream is opened with the new token", async || {
+        let token = |requests: &[Value]| requests.last().map(|r| r["token"].clone());
+        let stream = token(&world.service.requests("streamEvents").await);
+        let check = token(&world.service.requests("getWorkspace").await);
+        if stream.is_some() && stream == check {
+            Ok(())
+        } else {
+            Err(format!("{stream:?}, {check:?}"))
+        }
+    })
+    .await;
+}
+
+// Proves: P-rotation
+#[tokio::test]
+async fn without_watch_permission_a_rotation_is_noticed_by_rereading() {
+    let (world, audit) = with_verbs(&["get"]).await;
+    running(&world).await;
+    let checks = world.service.requests("getWorkspace").await.len();
+    // No call fails, so only the read every 30 s can find it.
+    rotate(&world, SECOND).await;
+    world.asked("getWorkspace", checks + 1).await;
+    streams_with_the_new_token(&world).await;
+    assert_eq!(world.unauthorized().await, 0);
+    world.workspace_ready("default", "True", "Verified").await;
+    assert_eq!(
+        world.service.requests("getWorkspace").await.len(),
+        checks + 1,
+        "one change, one probe"
+    );
+
+    rotate(&world, THIRD).await;
+    world.service.delete(&format!("tokens/{SECOND}")).await;
+    let state = json!({"state": "processing"});
+    world.service.post("runs/train/state", state).await;
+    world.state("train", "processing").await;
+    let refused = world.unauthorized().await;
+    assert!(refused <= 3, "{refused} calls were refused");
+
+    let denied = audit.count("list", 403);
+    assert!((1..=2).contains(&denied), "{denied} forbidden lists");
+    assert_eq!(audit.count("get", 403) + audit.count("watch", 403), 0);
+    let log = world.operator_log();
+    let warnings: Vec<_> = log
+        .lines()
+        .filter(|line| line.contains("RBAC forbids the watch of a Secret"))
+        .collect();
+    assert_eq!(warnings.len(), 1, "{warnings:#?}");
+    says(
+        warnings[0],
+        &[SECRET, "verbs list and watch", "resourceName"],
+    );
+}
+
+// Proves: P-rotation, P-secret-forgotten
+#[tokio::test]
+async fn a_watch_by_name_sees_a_rotation_and_ends_with_its_workspace() {
+    let (world, audit) = with_verbs(&["get", "list", "watch"]).await;
+    running(&world).await;
+    let checks = world.service.requests("getWorkspace").await.len();
+    rotate(&world, SECOND).await;
+    world.asked("getWorkspace", checks + 1).await;
+    streams_with_the_new_token(&world).await;
+    world.service.delete(&format!("tokens/{TOKEN}")).await;
+    let state = json!({"state": "succeeded"});
+    world.service.post("runs/train/state", state).await;
+    world.heals("train").await;
+    assert_eq!(world.unauthorized().await, 0);
+    // Each check reads the Secret once; nothing else does, so the change came by the watch.
+    eventually("one read a check", async || {
+        let checks = world.service.requests("getWorkspace").await.len();
+        let reads = audit.count("get", 200);
+        if reads == checks {
+            Ok(())
+        } else {
+            Err(format!("{reads} reads, {checks} checks"))
+        }
+    })
+    .await;
+    assert_eq!(
+        (audit.count("list", 200), audit.count("watch", 200)),
+        (1, 1)
+    );
+    for verb in ["get", "list", "watch"] {
+        assert_eq!(audit.count(verb, 403), 0, "{verb}");
+    }
+
+    assert_eq!(audit.ended_watches(), 0);
+    world.delete_run("train").await;
+    world.gone("train").await;
+    let workspaces = world.workspaces();
+    workspaces
+        .delete("default", &DeleteParams::default())
+        .await
+        .unwrap();
+    eventually("the watch ends", async || match audit.ended_watches() {
+        1 => Ok(()),
+        other => Err(other),
+    })
+    .await;
+}
+
+// Proves: X-secrets-by-name
+#[tokio::test]
+async fn a_forbidden_secret_stalls_its_workspace_with_bounded_reads() {
+    let (world, audit) = with_verbs(&["get", "list", "watch"]).await;
+    world.workspace_ready("default", "True", "Verified").await;
+    world.secret("elsewhere", json!({"token": TOKEN})).await;
+    let reference = json!({"tokenSecretRef": {"name": "elsewhere"}});
+    world.create_workspace("other", reference).await;
+    let told = world
+        .workspace_condition("other", Type::Stalled, "True", "SecretForbidden")
+        .await;
+    let words = [
+        "Secret elsewhere",
+        &world.namespace,
+        "allow this name",
+        "RBAC",
+    ];
+    says(&told, &words);
+    let workspace_ref = json!({"workspaceRef": {"kind": "Workspace", "name": "other"}});
+    world.create_run("train", workspace_ref).await;
+    let run = world
+        .condition("train", Type::Ready, "False", "WorkspaceNotReady")
+        .await;
+    let told = crate::support::condition_of(&run, Type::Ready).unwrap();
+    says(
+        &told.message,
+        &["Workspace other", "SecretForbidden", "Secret elsewhere"],
+    );
+    holds_for_a_while(A_WHILE, async || {
+        let forbidden = audit.count("get", 403) + audit.count("list", 403);
+        // A list, and reads after 0.5, 1, 2 and 4 seconds at the soonest.
+        assert!(forbidden <= 8, "{forbidden} forbidden requests");
+    })
+    .await;
+    // What can't be read is not watched either.
+    assert_eq!(audit.count("list", 403), 0);
+
+    let allow = json!([{"op": "add", "path": "/rules/-", "value": {
+        "apiGroups": [""], "resources": ["secrets"], "resourceNames": ["elsewhere"], "verbs": ["get"],
+    }}]);
+    let patch = format!("--patch={allow}");
+    let allow = ["patch", "role", "operator-secrets", "--type=json", &patch];
+    world.kubectl(&allow, "").await.unwrap();
+    world.workspace_ready("other", "True", "Verified").await;
+    world.heals("train").await;
+}
+
+#[tokio::test]
+async fn a_secret_is_watched_per_namespace_where_only_a_role_permits() {
+    let own = own_control_plane().await;
+    let log = own.audit_log().expect("a log of its own");
+    let rule = json!([{
+        "apiGroups": [""], "resources": ["secrets"], "resourceNames": [SECRET],
+        "verbs": ["get", "list", "watch"],
+    }]);
+    let world = World::with(Setup {
+        control_plane: Some(own),
+        rights: Rights::Secrets(rule),
+        everywhere: true,
+        ..Setup::default()
+    })
+    .await;
+    let audit = Audit::of(&world, &log);
+    running(&world).await;
+    eventually("the watch within the namespace", async || {
+        match audit.count("watch", 200) {
+            1 => Ok(()),
+            other => Err(other),
+        }
+    })
+    .await;
+    let checks = world.service.requests("getWorkspace").await.len();
+    rotate(&world, SECOND).await;
+    world.asked("getWorkspace", checks + 1).await;
+    streams_with_the_new_token(&world).await;
+    assert_eq!(world.unauthorized().await, 0);
+    assert_eq!(audit.count("list", 403), 1, "of the whole cluster");
+    let reads = audit.count("get", 200);
+    let checks = world.service.requests("getWorkspace").await.len();
+    assert!(reads <= checks + 1, "{reads} reads, {checks} checks");
+}

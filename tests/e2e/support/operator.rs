@@ -1,0 +1,211 @@
+//! The operator as a process.
+
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::Duration;
+
+use tokio::io::AsyncWriteExt;
+use tokio::net::TcpStream;
+
+use super::exposition::series;
+use super::wait::eventually;
+use test_cluster::{Output, Process};
+
+/// Time for the operator to end.
+const END_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// A running operator.
+pub(crate) struct Operator {
+    process: Process,
+    http: reqwest::Client,
+    origin: String,
+}
+
+/// Command of the operator, for repeated starts.
+#[derive(Clone)]
+pub(crate) struct Recipe {
+    pub(crate) kubeconfig: PathBuf,
+    /// The namespace to watch; all, if empty.
+    pub(crate) namespace: String,
+    pub(crate) args: Vec<String>,
+    /// Further environment variables.
+    pub(crate) variables: Vec<(&'static str, PathBuf)>,
+    pub(crate) log: PathBuf,
+    /// The soft and the hard limit of open files, where they are not the test's own.
+    pub(crate) files: Option<(u64, u64)>,
+}
+
+impl Recipe {
+    /// The program, behind a shell where its files are limited.
+    fn program(&self) -> Command {
+        let program = env!("CARGO_BIN_EXE_run-operator");
+        let Some((soft, hard)) = self.files else {
+            return Command::new(program);
+        };
+        let mut shell = Command::new("sh");
+        let script = format!("ulimit -S -n {soft} && ulimit -H -n {hard} && exec \"$0\" \"$@\"");
+        shell.args(["-c", &script, program]);
+        shell
+    }
+}
+
+impl Operator {
+    /// Starts one and waits until its caches are in sync.
+    pub(crate) async fn start(recipe: &Recipe) -> Self {
+        let operator = Self::launch(recipe);
+        operator.ready().await;
+        operator
+    }
+
+    /// Starts one and waits for nothing: it may find no API server.
+    pub(crate) fn launch(recipe: &Recipe) -> Self {
+        let port = free_port();
+        let mut command = recipe.program();
+        command
+            .arg("controller")
+            .args(["--listen", &format!("127.0.0.1:{port}")])
+            .args(&recipe.args)
+            .env("KUBECONFIG", &recipe.kubeconfig)
+            .envs(recipe.variables.iter().cloned());
+        if !recipe.namespace.is_empty() {
+            command.args(["--namespace", &recipe.namespace]);
+        }
+        if !recipe.args.iter().any(|arg| arg == "--poll-min") {
+            command.args(["--poll-min", "500ms"]);
+        }
+        if !recipe.args.iter().any(|arg| arg == "--log-filter") {
+            command.args(["--log-filter", "trace"]);
+        }
+        if !recipe.args.iter().any(|arg| arg == "--poll-max") {
+            command.args(["--poll-max", "3s"]);
+        }
+        // Tests share a control plane, and each has an operator: none may touch what all of them see.
+        if !recipe.args.iter().any(|arg| arg == "--cluster-workspaces") {
+            command.arg("--cluster-workspaces=false");
+        }
+        let process = Process::spawn(&command, Output::File(recipe.log.clone())).unwrap();
+        Self {
+            process,
+            http: reqwest::Client::new(),
+            origin: format!("http://127.0.0.1:{port}"),
+        }
+    }
+
+    /// Waits until its caches are in sync.
+    pub(crate) async fn ready(&self) {
+        eventually("the operator is ready", async || {
+            match self.fetch("readyz").await {
+                Ok((200, _)) => Ok(()),
+                other => Err(format!("{other:?} and the log {}", self.process.log_tail())),
+            }
+        })
+        .await;
+    }
+
+    /// The answer of the health server: status and text.
+    pub(crate) async fn fetch(&self, path: &str) -> Result<(u16, String), String> {
+        let answer = self
+            .http
+            .get(format!("{}/{path}", self.origin))
+            .send()
+            .await;
+        let answer = answer.map_err(|error| error.to_string())?;
+        Ok((
+            answer.status().as_u16(),
+            answer.text().await.map_err(|error| error.to_string())?,
+        ))
+    }
+
+    /// `/metrics` as Prometheus asks for it: content type and text.
+    pub(crate) async fn scrape(&self) -> (String, String) {
+        let request = self.http.get(format!("{}/metrics", self.origin));
+        let accept = "application/openmetrics-text;version=1.0.0;q=0.5,text/plain;q=0.3";
+        let answer = request.header("accept", accept).send().await.unwrap();
+        let kind = answer.headers()["content-type"]
+            .to_str()
+            .unwrap()
+            .to_owned();
+        (kind, answer.text().await.unwrap())
+    }
+
+    /// The value of one series of `/metrics`, by its name and labels as printed.
+    pub(crate) async fn metric(&self, series: &str) -> f64 {
+        let (_, text) = self.fetch("metrics").await.unwrap();
+        let line = text.lines().find(|line| {
+            line.strip_prefix(series)
+                .is_some_and(|rest| rest.starts_with(' '))
+        });
+        let line = line.unwrap_or_else(|| panic!("no series {series} in {text}"));
+        line.rsplit(' ').next().unwrap().parse().unwrap()
+    }
+
+    /// The sum of all series of a metric.
+    pub(crate) async fn total(&self, metric: &str) -> f64 {
+        let (_, text) = self.fetch("metrics").await.unwrap();
+        let all = series(&text).into_iter().filter(|one| one.name == metric);
+        all.map(|one| one.value).sum()
+    }
+
+    /// Sends a request for a path and reads nothing of the answer: the connection stays open.
+    pub(crate) async fn ask_and_read_nothing(&self, path: &str) -> TcpStream {
+        let address = self.origin.strip_prefix("http://").unwrap();
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        let request = format!("GET /{path} HTTP/1.1\r\nHost: {address}\r\n\r\n");
+        stream.write_all(request.as_bytes()).await.unwrap();
+        stream
+    }
+
+    /// The pid of the operator itself.
+    pub(crate) fn pid(&self) -> u32 {
+        self.process.pid()
+    }
+
+    /// SIGKILL.
+    pub(crate) fn kill(&mut self) {
+        self.process.kill9();
+    }
+
+    /// SIGSTOP: it holds still until [`Operator::go_on`].
+    pub(crate) fn hold(&self) {
+        self.process.hold();
+    }
+
+    /// SIGCONT.
+    pub(crate) fn go_on(&self) {
+        self.process.go_on();
+    }
+
+    /// Its exit code, if it has ended.
+    pub(crate) fn exit_code(&mut self) -> Option<i32> {
+        self.process.exit_code()
+    }
+
+    /// SIGTERM, then its exit code.
+    pub(crate) async fn terminate(&mut self) -> Option<i32> {
+        self.process.terminate();
+        self.ends().await
+    }
+
+    /// Waits until it has ended unasked, and returns its exit code.
+    pub(crate) async fn ends(&mut self) -> Option<i32> {
+        self.process.wait_exit(END_TIMEOUT).await
+    }
+
+    /// Its log.
+    pub(crate) fn log(&self) -> String {
+        self.process.output()
+    }
+}
+
+/// A port that was free a moment ago, below the range of outgoing connections.
+fn free_port() -> u16 {
+    use std::sync::atomic::{AtomicU16, Ordering};
+    static NEXT: AtomicU16 = AtomicU16::new(0);
+    let start = u16::try_from(std::process::id() % 1000).unwrap_or_default();
+    loop {
+        let port = 18_000 + (start * 7 + NEXT.fetch_add(1, Ordering::Relaxed)) % 12_000;
+        if std::net::TcpListener::bind(("127.0.0.1", port)).is_ok() {
+            return port;
+        }
+    }
+}

@@ -1,0 +1,516 @@
+//! A namespace with a Workspace, its token, a service and an operator.
+
+use std::path::{Path, PathBuf};
+
+use k8s_openapi::api::core::v1::{Namespace, Secret};
+use k8s_openapi::api::events::v1::Event;
+use kube::{
+    Api, Client, ResourceExt,
+    api::{DeleteParams, ListParams, Patch, PatchParams, PostParams},
+};
+use serde_json::{Value, json};
+use tokio::sync::OnceCell;
+
+use run_operator::api::{ConditionType, Phase, Run, Workspace, conditions, crd, names};
+
+use super::operator::Recipe;
+use super::service::TOKEN;
+use super::wait::{self, eventually};
+use super::{History, Operator, Service};
+use test_cluster::{ControlPlane, Options, Scratch};
+
+/// The parts of a world that differ from the usual ones.
+#[derive(Default)]
+pub(crate) struct Setup {
+    /// Further arguments of the operator.
+    pub(crate) operator: Vec<&'static str>,
+    /// Further arguments of the reference service.
+    pub(crate) service: Vec<&'static str>,
+    /// No Workspace, no Secret: the test makes its own.
+    pub(crate) bare: bool,
+    /// The operator is started without a base URL of its own.
+    pub(crate) no_base_url: bool,
+    /// A control plane of the test's own.
+    pub(crate) control_plane: Option<&'static ControlPlane>,
+    /// The operator serves every namespace, and ClusterWorkspaces. Only with a control plane of its own.
+    pub(crate) everywhere: bool,
+    /// The operator takes part in an election: with these durations of lease, deadline and period, or with
+    /// the usual ones. The Lease `run-operator` is in the world's namespace.
+    pub(crate) elected: Option<&'static [&'static str]>,
+    /// The operator's permissions at the API server.
+    pub(crate) rights: Rights,
+    /// The operator's way to the API server, through a proxy. Only as administrator.
+    pub(crate) through: Option<PathBuf>,
+}
+
+/// Permissions of an operator at the API server.
+#[derive(Default)]
+pub(crate) enum Rights {
+    /// May do everything.
+    #[default]
+    Administrator,
+    /// The service account of `deploy/install.yaml`. Only with a control plane of its own.
+    Deployed,
+    /// The same with permissions only in the world's namespace. Only with a control plane of its own.
+    DeployedHere,
+    /// A service account of the namespace, with these RBAC rules for Secrets.
+    Secrets(Value),
+}
+
+/// A test's own world. Dropped from top to bottom.
+pub(crate) struct World {
+    /// The operator; `None` while it is down.
+    pub(crate) operator: Option<Operator>,
+    pub(crate) service: Service,
+    pub(crate) client: Client,
+    pub(crate) namespace: String,
+    pub(crate) control_plane: &'static ControlPlane,
+    recipe: Recipe,
+    pub(super) scratch: Scratch,
+}
+
+impl World {
+    /// The usual world: a Workspace `default` that becomes Ready, and an operator that is.
+    pub(crate) async fn new() -> Self {
+        Self::with(Setup::default()).await
+    }
+
+    /// A world that differs from the usual one.
+    pub(crate) async fn with(setup: Setup) -> Self {
+        let mut world = Self::unattended(setup).await;
+        world.start_operator().await;
+        world
+    }
+
+    /// A world without an operator: the test starts it.
+    pub(crate) async fn unattended(setup: Setup) -> Self {
+        let control_plane = match setup.control_plane {
+            Some(own) => own,
+            None => ControlPlane::shared().await,
+        };
+        install(control_plane, setup.control_plane.is_some()).await;
+        let client = control_plane.client().await.unwrap();
+        let scratch = Scratch::new("e2e").unwrap();
+        let namespace = format!("t-{}", uuid::Uuid::new_v4().simple());
+        let service = Service::start(&scratch, &setup.service).await;
+        let mut args = Vec::new();
+        if !setup.no_base_url {
+            args.extend(["--base-url".to_owned(), service.base_url()]);
+        }
+        if setup.everywhere {
+            assert!(setup.control_plane.is_some(), "others would be served too");
+            args.extend(["--cluster-workspaces", "true"].map(str::to_owned));
+            args.extend(["--cluster-resource-namespace", &namespace].map(str::to_owned));
+        }
+        if let Some(durations) = setup.elected {
+            args.extend(
+                ["--leader-elect", "--leader-elect-namespace", &namespace].map(str::to_owned),
+            );
+            args.extend(durations.iter().map(|&arg| arg.to_owned()));
+        }
+        args.extend(setup.operator.iter().map(|&arg| arg.to_owned()));
+        let recipe = Recipe {
+            kubeconfig: setup
+                .through
+                .unwrap_or_else(|| control_plane.kubeconfig().to_owned()),
+            namespace: if setup.everywhere {
+                String::new()
+            } else {
+                namespace.clone()
+            },
+            args,
+            variables: Vec::new(),
+            log: scratch.path().join("operator.log"),
+            files: None,
+        };
+        let mut world = Self {
+            operator: None,
+            service,
+            client,
+            namespace,
+            control_plane,
+            recipe,
+            scratch,
+        };
+        world.create_namespace().await;
+        match setup.rights {
+            Rights::Administrator => {}
+            Rights::Deployed => world.recipe.kubeconfig = world.as_deployed().await,
+            Rights::DeployedHere => world.recipe.kubeconfig = world.as_deployed_here().await,
+            Rights::Secrets(rules) => {
+                world.recipe.kubeconfig = world.restricted(rules, setup.everywhere).await;
+            }
+        }
+        if !setup.bare {
+            world.token(TOKEN).await;
+            world.create_workspace("default", json!({})).await;
+        }
+        world
+    }
+
+    /// Limits the files of the operators that are started from now on, softly and hard.
+    pub(crate) fn limit_files(&mut self, soft: u64, hard: u64) {
+        self.recipe.files = Some((soft, hard));
+    }
+
+    /// Starts the operator (again).
+    pub(crate) async fn start_operator(&mut self) {
+        self.operator = Some(Operator::start(&self.recipe).await);
+    }
+
+    /// Restarts the operator, with further arguments.
+    pub(crate) async fn restart_operator_with(&mut self, args: &[&str]) {
+        self.kill_operator();
+        self.recipe
+            .args
+            .extend(args.iter().map(|&arg| arg.to_owned()));
+        self.start_operator().await;
+    }
+
+    /// Restarts the operator, with another `--base-url`.
+    pub(crate) async fn restart_operator_at(&mut self, base_url: &str) {
+        self.kill_operator();
+        let args = &mut self.recipe.args;
+        let flag = args.iter().position(|arg| arg == "--base-url").unwrap();
+        base_url.clone_into(&mut args[flag + 1]);
+        self.start_operator().await;
+    }
+
+    /// Starts a second operator, as a stale leader would be.
+    pub(crate) async fn another_operator(&self) -> Operator {
+        self.another_operator_through(&self.recipe.kubeconfig).await
+    }
+
+    /// A second operator, with this kubeconfig.
+    pub(crate) async fn another_operator_through(&self, kubeconfig: &Path) -> Operator {
+        let log = self
+            .recipe
+            .log
+            .with_file_name(format!("operator-{}.log", uuid::Uuid::new_v4()));
+        Operator::start(&Recipe {
+            log,
+            kubeconfig: kubeconfig.to_owned(),
+            ..self.recipe.clone()
+        })
+        .await
+    }
+
+    /// A folder of this world's own.
+    pub(crate) fn folder(&self) -> &Path {
+        self.scratch.path()
+    }
+
+    /// The command of this world's operator, for a test that starts its own.
+    pub(crate) fn recipe(&self) -> Recipe {
+        self.recipe.clone()
+    }
+
+    /// kill -9.
+    pub(crate) fn kill_operator(&mut self) {
+        if let Some(mut operator) = self.operator.take() {
+            operator.kill();
+        }
+    }
+
+    /// The running operator.
+    pub(crate) fn operator(&self) -> &Operator {
+        self.operator.as_ref().unwrap()
+    }
+
+    /// All that every operator of this world has logged.
+    pub(crate) fn operator_log(&self) -> String {
+        std::fs::read_to_string(&self.recipe.log).unwrap_or_default()
+    }
+
+    pub(crate) fn runs(&self) -> Api<Run> {
+        Api::namespaced(self.client.clone(), &self.namespace)
+    }
+
+    pub(crate) fn workspaces(&self) -> Api<Workspace> {
+        Api::namespaced(self.client.clone(), &self.namespace)
+    }
+
+    pub(crate) fn secrets(&self) -> Api<Secret> {
+        Api::namespaced(self.client.clone(), &self.namespace)
+    }
+
+    /// Creates a Run. `spec` may leave out the workload.
+    pub(crate) async fn create_run(&self, name: &str, mut spec: Value) -> Run {
+        if spec.get("workload").is_none() {
+            spec["workload"] = json!({"image": "ghcr.io/acme/train:1.4"});
+        }
+        let run = json!({
+            "apiVersion": "run-operator.dev/v1alpha1", "kind": "Run",
+            "metadata": {"name": name, "namespace": self.namespace}, "spec": spec,
+        });
+        let run: Run = serde_json::from_value(run).unwrap();
+        self.runs()
+            .create(&PostParams::default(), &run)
+            .await
+            .unwrap()
+    }
+
+    /// Creates a Run whose workload steers the reference service (`workload.simulate`).
+    pub(crate) async fn simulate(&self, name: &str, simulate: Value) -> Run {
+        self.create_run(
+            name,
+            json!({"workload": {"image": "ghcr.io/acme/train:1.4", "simulate": simulate}}),
+        )
+        .await
+    }
+
+    pub(crate) async fn create_workspace(&self, name: &str, spec: Value) -> Workspace {
+        let workspace = json!({
+            "apiVersion": "run-operator.dev/v1alpha1", "kind": "Workspace",
+            "metadata": {"name": name, "namespace": self.namespace}, "spec": spec,
+        });
+        let workspace: Workspace = serde_json::from_value(workspace).unwrap();
+        self.workspaces()
+            .create(&PostParams::default(), &workspace)
+            .await
+            .unwrap()
+    }
+
+    /// Puts a token into the Secret of the Workspace `default`.
+    pub(crate) async fn token(&self, token: &str) {
+        self.secret("run-operator-token", json!({"token": token}))
+            .await;
+    }
+
+    /// Creates or changes a Secret.
+    pub(crate) async fn secret(&self, name: &str, data: Value) {
+        let secret = json!({
+            "apiVersion": "v1", "kind": "Secret", "metadata": {"name": name}, "stringData": data,
+        });
+        let params = PatchParams::apply("tests").force();
+        self.secrets()
+            .patch(name, &params, &Patch::Apply(secret))
+            .await
+            .unwrap();
+    }
+
+    /// A merge patch on a Run.
+    pub(crate) async fn patch_run(&self, name: &str, patch: Value) -> Run {
+        self.runs()
+            .patch(name, &PatchParams::default(), &Patch::Merge(patch))
+            .await
+            .unwrap()
+    }
+
+    /// Takes a Workspace away although Runs may need it, as somebody does who strips its finalizers.
+    pub(crate) async fn force_workspace_away(&self, name: &str) {
+        let api = self.workspaces();
+        api.delete(name, &DeleteParams::default()).await.unwrap();
+        eventually(&format!("the Workspace {name} is gone"), async || {
+            let strip = Patch::Merge(json!({"metadata": {"finalizers": null}}));
+            match api.patch(name, &PatchParams::default(), &strip).await {
+                Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
+                other => Err(format!("{other:?}")),
+            }
+        })
+        .await;
+    }
+
+    /// Asks for the deletion of a Run, and doesn't wait.
+    pub(crate) async fn delete_run(&self, name: &str) {
+        self.runs()
+            .delete(name, &DeleteParams::default())
+            .await
+            .unwrap();
+    }
+
+    pub(crate) async fn run(&self, name: &str) -> Run {
+        self.runs().get(name).await.unwrap()
+    }
+
+    /// Waits until `wanted` is true of a Run.
+    pub(crate) async fn run_until(
+        &self,
+        name: &str,
+        what: &str,
+        wanted: impl Fn(&Run) -> bool,
+    ) -> Run {
+        wait::run_until(&self.runs(), name, what, wanted).await
+    }
+
+    /// Waits for a phase.
+    pub(crate) async fn phase(&self, name: &str, phase: Phase) -> Run {
+        self.run_until(name, &format!("is {phase:?}"), |run| {
+            phase_of(run) == Some(phase)
+        })
+        .await
+    }
+
+    /// Waits until a condition of a Run has this status and reason.
+    pub(crate) async fn condition(
+        &self,
+        name: &str,
+        kind: ConditionType,
+        status: &str,
+        reason: &str,
+    ) -> Run {
+        self.run_until(
+            name,
+            &format!("has {}={status} ({reason})", kind.as_str()),
+            |run| {
+                let conditions = run
+                    .status
+                    .as_ref()
+                    .map(|s| s.conditions.as_slice())
+                    .unwrap_or_default();
+                conditions::find(conditions, kind)
+                    .is_some_and(|c| c.status == status && c.reason == reason)
+            },
+        )
+        .await
+    }
+
+    /// Waits until the Run no longer exists.
+    pub(crate) async fn gone(&self, name: &str) {
+        wait::gone(&self.runs(), name).await;
+    }
+
+    /// Waits until the Ready condition of a Workspace has this status and reason.
+    pub(crate) async fn workspace_ready(
+        &self,
+        name: &str,
+        status: &str,
+        reason: &str,
+    ) -> Workspace {
+        eventually(
+            &format!("the Workspace {name} has Ready={status} ({reason})"),
+            async || {
+                let workspace = self
+                    .workspaces()
+                    .get(name)
+                    .await
+                    .map_err(|error| error.to_string())?;
+                let conditions = workspace
+                    .status
+                    .as_ref()
+                    .map(|s| s.conditions.as_slice())
+                    .unwrap_or_default();
+                let ready = conditions::find(conditions, ConditionType::Ready);
+                if ready.is_some_and(|c| c.status == status && c.reason == reason) {
+                    Ok(workspace)
+                } else {
+                    Err(serde_json::to_string_pretty(&workspace.status).unwrap())
+                }
+            },
+        )
+        .await
+    }
+
+    /// Begins to keep every version of this world's Runs.
+    pub(crate) async fn history(&self) -> History {
+        History::begin(self.runs()).await
+    }
+
+    /// Runs kubectl in this namespace, with `input` on its standard input. What it printed, or what it
+    /// complained about.
+    pub(crate) async fn kubectl(&self, args: &[&str], input: &str) -> Result<String, String> {
+        let mut command = self.control_plane.kubectl();
+        command.args(["--namespace", &self.namespace]).args(args);
+        let input = input.to_owned();
+        let output =
+            tokio::task::spawn_blocking(move || test_support::tools::output_of(command, &input));
+        let output = output.await.unwrap().unwrap();
+        if output.status.success() {
+            Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+        } else {
+            Err(String::from_utf8_lossy(&output.stderr).into_owned())
+        }
+    }
+
+    /// The Kubernetes Events about a Run with this reason.
+    pub(crate) async fn events(&self, name: &str, reason: &str) -> Vec<Event> {
+        let api: Api<Event> = Api::namespaced(self.client.clone(), &self.namespace);
+        let all = api.list(&ListParams::default()).await.unwrap();
+        let about = |event: &Event| {
+            let regarding = event.regarding.as_ref().and_then(|r| r.name.as_deref());
+            regarding == Some(name) && event.reason.as_deref() == Some(reason)
+        };
+        all.items.into_iter().filter(about).collect()
+    }
+
+    /// Waits for a Kubernetes Event about a Run, and gives back its text.
+    pub(crate) async fn event(&self, name: &str, reason: &str) -> String {
+        eventually(&format!("the Event {reason} about {name}"), async || {
+            let events = self.events(name, reason).await;
+            let note = events.first().and_then(|event| event.note.clone());
+            note.ok_or("none")
+        })
+        .await
+    }
+
+    /// Waits until the service was asked for `operation` so many times, answered or not.
+    pub(crate) async fn asked(&self, operation: &str, times: usize) {
+        eventually(&format!("{times} requests {operation}"), async || {
+            let asked = self.service.requests(operation).await.len();
+            if asked >= times { Ok(()) } else { Err(asked) }
+        })
+        .await;
+    }
+
+    /// Waits until a Run is in this state of the service, as the status shows it.
+    pub(crate) async fn state(&self, name: &str, state: &str) -> Run {
+        self.run_until(name, &format!("is {state}"), |run| {
+            run.status.as_ref().and_then(|s| s.state.as_deref()) == Some(state)
+        })
+        .await
+    }
+
+    /// Waits until the operator has taken its finalizer off.
+    pub(crate) async fn released(&self, name: &str) -> Run {
+        self.run_until(name, "is released", |run| !held(run)).await
+    }
+
+    async fn create_namespace(&self) {
+        let namespace =
+            serde_json::from_value(json!({"metadata": {"name": self.namespace}})).unwrap();
+        let api: Api<Namespace> = Api::all(self.client.clone());
+        api.create(&PostParams::default(), &namespace)
+            .await
+            .unwrap();
+    }
+}
+
+/// True if a Run has the operator's finalizer.
+pub(crate) fn held(run: &Run) -> bool {
+    run.finalizers().iter().any(|f| f == names::FINALIZER)
+}
+
+/// The intent annotation of a Run, as JSON.
+pub(crate) fn intent_of(run: &Run) -> Option<Value> {
+    let text = run.annotations().get(names::INTENT_ANNOTATION)?;
+    Some(serde_json::from_str(text).unwrap())
+}
+
+/// The phase of a Run.
+pub(crate) fn phase_of(run: &Run) -> Option<Phase> {
+    run.status.as_ref().and_then(|status| status.phase)
+}
+
+/// A control plane of a test's own. It lasts as long as the process, which ends it.
+pub(crate) async fn own_control_plane() -> &'static ControlPlane {
+    let own = ControlPlane::start(Options::default()).await.unwrap();
+    Box::leak(Box::new(own))
+}
+
+/// Installs CRDs and policy, once for the shared control plane.
+async fn install(control_plane: &'static ControlPlane, own: bool) {
+    static INSTALLED: OnceCell<()> = OnceCell::const_new();
+    let apply = async || {
+        drop(
+            control_plane
+                .apply_yaml(&crd::yaml().unwrap())
+                .await
+                .unwrap(),
+        );
+    };
+    if own {
+        apply().await;
+    } else {
+        INSTALLED.get_or_init(apply).await;
+    }
+}

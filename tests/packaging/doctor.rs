@@ -1,0 +1,378 @@
+//! `run-operator doctor`, with the rights that `helm test` gives it.
+
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+
+use crate::helm::{documents, manifests, of_kind};
+use crate::namespace::{Space, kubectl};
+use test_cluster::{ControlPlane, Options, Output, Process, Scratch};
+
+const START_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Its output and exit code.
+fn doctor(kubeconfig: &std::path::Path, args: &[&str]) -> (String, i32) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_run-operator"));
+    command
+        .arg("doctor")
+        .args(args)
+        .env("KUBECONFIG", kubeconfig);
+    let output = command.output().unwrap();
+    let mut told = String::from_utf8(output.stdout).unwrap();
+    told.push_str(&String::from_utf8(output.stderr).unwrap());
+    (told, output.status.code().unwrap())
+}
+
+/// A kubeconfig of the service account of the test's Pod, with its rights from the chart.
+fn of_the_test_pod(space: &Space, scratch: &Scratch) -> PathBuf {
+    let objects = documents(&manifests(&space.namespace, &[]));
+    let own = |kind: &str| {
+        let name = "run-operator-test";
+        let found = of_kind(&objects, kind).into_iter();
+        found
+            .filter(|o| o["metadata"]["name"] == name)
+            .cloned()
+            .collect::<Vec<_>>()
+    };
+    for kind in ["ServiceAccount", "Role", "RoleBinding"] {
+        let objects = own(kind);
+        assert_eq!(objects.len(), 1, "{kind}");
+        space.apply(&objects, &[kind]);
+    }
+    let token = space
+        .kubectl(&["create", "token", "run-operator-test"], "")
+        .unwrap();
+    let kubeconfig = scratch.path().join("kubeconfig");
+    std::fs::copy(space.control_plane.kubeconfig(), &kubeconfig).unwrap();
+    let file = format!("--kubeconfig={}", kubeconfig.display());
+    let token = format!("--token={}", token.trim());
+    for args in [
+        ["set-credentials", "doctor", &token],
+        ["set-context", "--current", "--user=doctor"],
+    ] {
+        kubectl(
+            space.control_plane,
+            &[&[file.as_str(), "config"], &args[..]].concat(),
+            "",
+        )
+        .unwrap();
+    }
+    kubeconfig
+}
+
+/// A reference service, and its base URL.
+async fn service(scratch: &Scratch) -> (Process, String) {
+    let port_file = scratch.path().join("port");
+    let mut command = Command::new(test_support::programs::reference_service());
+    command
+        .args([
+            "--token",
+            "secret",
+            "--listen",
+            "127.0.0.1:0",
+            "--port-file",
+        ])
+        .arg(&port_file);
+    let process = Process::spawn(&command, Output::File(scratch.path().join("log"))).unwrap();
+    let deadline = Instant::now() + START_TIMEOUT;
+    loop {
+        let port = std::fs::read_to_string(&port_file).unwrap_or_default();
+        if let Ok(port) = port.trim().parse::<u16>() {
+            return (process, format!("http://127.0.0.1:{port}/api/v1"));
+        }
+        assert!(Instant::now() < deadline, "{}", process.output());
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+/// An operator that leads in the space, which it serves.
+fn operator(space: &Space, scratch: &Scratch, base_url: &str) -> Process {
+    let namespace = space.namespace.as_str();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_run-operator"));
+    command.env("KUBECONFIG", space.control_plane.kubeconfig());
+    command.args(["controller", "--cluster-workspaces=false"]);
+    command.args(["--namespace", namespace, "--base-url", base_url]);
+    command.args(["--listen", "127.0.0.1:0", "--leader-elect"]);
+    command.args(["--leader-elect-namespace", namespace]);
+    command.args(["--leader-elect-lease-duration", "2s"]);
+    command.args(["--leader-elect-renew-deadline", "1s"]);
+    command.args(["--leader-elect-retry-period", "300ms"]);
+    Process::spawn(&command, Output::File(scratch.path().join("operator.log"))).unwrap()
+}
+
+/// The Workspace that a Run without `workspaceRef` uses, and its token.
+fn workspace(space: &Space, token: &str) {
+    let token = format!("--from-literal=token={token}");
+    let secret = ["create", "secret", "generic", "run-operator-token", &token];
+    let dry_run = [&secret[..], &["--dry-run=client", "-o", "yaml"]].concat();
+    let secret = space.kubectl(&dry_run, "").unwrap();
+    let apply = ["apply", "--server-side", "-f", "-"];
+    space.kubectl(&apply, &secret).unwrap();
+    let workspace = r#"{"apiVersion": "run-operator.dev/v1alpha1", "kind": "Workspace",
+        "metadata": {"name": "default"}, "spec": {}}"#;
+    space.kubectl(&apply, workspace).unwrap();
+}
+
+/// Asks until the answer has these words.
+async fn until(told: impl Fn() -> (String, i32), words: &str) -> (String, i32) {
+    let deadline = Instant::now() + START_TIMEOUT;
+    loop {
+        let (text, code) = told();
+        if text.contains(words) {
+            return (text, code);
+        }
+        assert!(Instant::now() < deadline, "{words:?} is not in {text}");
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+}
+
+// Proves: I-doctor
+#[tokio::test]
+async fn doctor_succeeds_only_where_every_check_was_made() {
+    let space = Space::new().await;
+    let scratch = Scratch::new("doctor").unwrap();
+    let (_service, base_url) = service(&scratch).await;
+    let of_the_operator = ["--operator-namespace", &space.namespace];
+    let with = ["--namespace", &space.namespace, "--base-url", &base_url];
+    let with = [&with[..], &of_the_operator].concat();
+    let admin = space.control_plane.kubeconfig();
+    workspace(&space, "secret");
+    let mut running = operator(&space, &scratch, &base_url);
+    let asked = || doctor(admin, &with);
+    let (told, code) = until(asked, "All checks passed").await;
+    assert_eq!(code, 0, "{told}");
+    assert!(!told.contains("FAIL") && !told.contains("note"), "{told}");
+    let well = told.lines().filter(|l| l.starts_with("ok ")).count();
+    assert_eq!(well, 10, "{told}");
+    assert!(
+        told.ends_with("Runs can be submitted from here.\n"),
+        "{told}"
+    );
+    let stored = space.kubectl(&["get", "runs", "-o", "name"], "").unwrap();
+    assert_eq!(stored, "");
+
+    // As `helm test` asks, with its rights and no other.
+    let kubeconfig = of_the_test_pod(&space, &scratch);
+    let read_only = [&["--read-only"], &with[..]].concat();
+    let (told, code) = doctor(&kubeconfig, &read_only);
+    assert_eq!(code, 0, "{told}");
+    assert!(
+        told.contains("Not tried: --read-only applies none."),
+        "{told}"
+    );
+    assert!(told.ends_with("No check failed. Not tried: 1.\n"), "{told}");
+
+    // A token that the service refuses.
+    workspace(&space, "dead");
+    let (told, code) = until(asked, "default: Unauthorized").await;
+    assert_eq!(code, 1, "{told}");
+
+    // The operator is killed, and its Lease still exists.
+    running.kill9();
+    let (told, code) = until(asked, "has not renewed it for").await;
+    assert_eq!(code, 1, "{told}");
+    assert!(!told.contains("can be submitted"), "{told}");
+}
+
+/// A Lease of the operator, as one that ended has left it, or one that is renewed rarely.
+fn lease(space: &Space, holder: &str, seconds: u32) {
+    let lease = json!({
+        "apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "run-operator"},
+        "spec": {"holderIdentity": holder, "leaseDurationSeconds": seconds},
+    });
+    let apply = ["apply", "--server-side", "-f", "-"];
+    space.kubectl(&apply, &lease.to_string()).unwrap();
+}
+
+/// The chart's Deployment with these values, as if so many of its Pods were Ready.
+fn deployment(space: &Space, values: &[&str], ready: u32) {
+    let objects = documents(&manifests(&space.namespace, values));
+    space.apply(&objects, &["Deployment"]);
+    let status =
+        json!({"status": {"replicas": 1, "readyReplicas": ready, "availableReplicas": ready}});
+    let status = status.to_string();
+    let patch = [
+        "patch",
+        "deployment",
+        "run-operator",
+        "--subresource=status",
+    ];
+    let patch = [&patch[..], &["--type=merge", "-p", &status]].concat();
+    space.kubectl(&patch, "").unwrap();
+}
+
+// Proves: I-doctor
+#[tokio::test]
+async fn doctor_ignores_a_leftover_lease_where_election_is_disabled() {
+    let space = Space::new().await;
+    let scratch = Scratch::new("doctor").unwrap();
+    let kubeconfig = of_the_test_pod(&space, &scratch);
+    let space_args = ["--namespace", &space.namespace, "--read-only"];
+    let with = [&space_args[..], &["--operator-namespace", &space.namespace]].concat();
+    let of_the_operator = || {
+        let (told, _) = doctor(&kubeconfig, &with);
+        let line = told.lines().find(|l| l.contains("an operator is active"));
+        line.unwrap_or_else(|| panic!("{told}")).to_owned()
+    };
+    lease(&space, "", 1);
+    let told = of_the_operator();
+    assert!(told.starts_with("FAIL"), "{told}");
+    assert!(told.contains("has no holder"), "{told}");
+
+    deployment(&space, &["--set", "leaderElection.enabled=true"], 1);
+    let told = of_the_operator();
+    assert!(told.contains("has no holder"), "{told}");
+
+    // Turned off since: by its holder, or by one that crashed.
+    deployment(&space, &["--set", "leaderElection.enabled=false"], 1);
+    for holder in ["", "crashed"] {
+        lease(&space, holder, 1);
+        let told = of_the_operator();
+        assert!(told.starts_with("ok "), "{told}");
+        assert!(told.contains("has 1 Pods that are Ready"), "{told}");
+    }
+    deployment(&space, &["--set", "leaderElection.enabled=false"], 0);
+    let told = of_the_operator();
+    assert!(told.starts_with("FAIL"), "{told}");
+    assert!(told.contains("has no Pod that is Ready"), "{told}");
+}
+
+// Proves: I-doctor
+#[tokio::test]
+async fn doctor_does_not_judge_a_lease_longer_than_its_own_wait() {
+    let space = Space::new().await;
+    lease(&space, "slow", 3600);
+    let args = ["--namespace", &space.namespace, "--read-only"];
+    let with = [&args[..], &["--operator-namespace", &space.namespace]].concat();
+    let (told, _) = doctor(space.control_plane.kubeconfig(), &with);
+    let words = "Not tried: slow holds the Lease";
+    assert!(told.contains(words), "{told}");
+    assert!(
+        told.contains("for 3600 s, and it was watched for 60 s."),
+        "{told}"
+    );
+}
+
+// Proves: I-doctor
+#[tokio::test]
+async fn a_missing_workspace_and_a_missing_operator_are_named() {
+    let space = Space::new().await;
+    let args = ["--namespace", &space.namespace];
+    let with = [&args[..], &["--operator-namespace", &space.namespace]].concat();
+    let (told, code) = doctor(space.control_plane.kubeconfig(), &with);
+    assert_eq!(code, 1, "{told}");
+    assert!(told.contains("FAIL  the Workspaces are Ready"), "{told}");
+    assert!(told.contains("There is none in the namespace"), "{told}");
+    assert!(told.contains("FAIL  an operator is active"), "{told}");
+    assert!(told.contains("and no Lease"), "{told}");
+    assert!(told.ends_with("Failed: 2. Not tried: 1.\n"), "{told}");
+}
+
+// Proves: I-doctor
+#[tokio::test]
+async fn a_missing_right_and_a_silent_service_are_named() {
+    let space = Space::new().await;
+    let scratch = Scratch::new("doctor").unwrap();
+    let kubeconfig = of_the_test_pod(&space, &scratch);
+    let args = [
+        "--namespace",
+        "default",
+        "--base-url",
+        "http://127.0.0.1:1/api/v1",
+    ];
+    let (told, code) = doctor(&kubeconfig, &args);
+    assert_eq!(code, 1, "{told}");
+    let failed: Vec<&str> = told.lines().filter(|l| l.starts_with("FAIL")).collect();
+    let [right, service] = failed.as_slice() else {
+        panic!("{told}")
+    };
+    assert!(
+        right.contains("forbidden") && right.contains("create and patch"),
+        "{right}"
+    );
+    assert!(service.contains("Check the base URL"), "{service}");
+    for unread in ["may not list the Workspaces", "may not read the Lease"] {
+        assert!(told.contains(unread), "{told}");
+    }
+    assert!(told.contains("\nFailed: 2. Not tried: "), "{told}");
+}
+
+// Proves: I-doctor
+#[tokio::test]
+async fn doctor_distinguishes_namespace_credential_and_rbac_failures() {
+    let space = Space::new().await;
+    let scratch = Scratch::new("doctor").unwrap();
+    let (told, code) = doctor(
+        space.control_plane.kubeconfig(),
+        &["--namespace", "nowhere"],
+    );
+    assert_eq!(code, 1, "{told}");
+    assert!(told.contains("Create the namespace"), "{told}");
+
+    let kubeconfig = of_the_test_pod(&space, &scratch);
+    let file = format!("--kubeconfig={}", kubeconfig.display());
+    let wrong = [
+        &file,
+        "config",
+        "set-credentials",
+        "doctor",
+        "--token=wrong",
+    ];
+    kubectl(space.control_plane, &wrong, "").unwrap();
+    let (told, code) = doctor(&kubeconfig, &[]);
+    assert_eq!(code, 1, "{told}");
+    assert!(told.contains("Check the credentials"), "{told}");
+}
+
+// Proves: I-doctor
+#[tokio::test]
+async fn doctor_distinguishes_missing_and_outdated_crds() {
+    let own = ControlPlane::start(Options::default()).await.unwrap();
+    let (told, code) = doctor(own.kubeconfig(), &[]);
+    assert_eq!(code, 1, "{told}");
+    assert!(
+        told.contains("FAIL  the CRDs are of this version"),
+        "{told}"
+    );
+    assert!(told.contains("it has none of the CRDs."), "{told}");
+    for untried in ["Runs", "Workspaces"] {
+        let words = format!("Not tried: the cluster doesn't serve {untried}.");
+        assert!(told.contains(&words), "{told}");
+    }
+
+    let yaml = run_operator::api::crd::yaml().unwrap();
+    let mut crds = documents(&yaml);
+    for crd in &mut crds {
+        let spec = "/spec/versions/0/schema/openAPIV3Schema/properties/spec";
+        if let Some(spec) = crd.pointer_mut(spec) {
+            spec["properties"]
+                .as_object_mut()
+                .unwrap()
+                .remove("readyWhen");
+        }
+        own.apply_yaml(&crd.to_string()).await.unwrap();
+    }
+    // The API server takes up a CRD's fields on its own time.
+    let deadline = Instant::now() + START_TIMEOUT;
+    loop {
+        let (told, code) = doctor(own.kubeconfig(), &[]);
+        assert_eq!(code, 1, "{told}");
+        if told.contains("lacks Run.spec.readyWhen.") {
+            break;
+        }
+        assert!(Instant::now() < deadline, "{told}");
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+}
+
+// Proves: I-doctor
+#[tokio::test]
+async fn what_can_t_be_tried_at_all_has_an_exit_code_of_its_own() {
+    let nowhere = std::path::Path::new("/nonexistent/kubeconfig");
+    let (told, code) = doctor(nowhere, &[]);
+    assert_eq!((told.lines().count(), code), (1, 2), "{told}");
+    let (told, code) = doctor(nowhere, &["--base-url", "nope"]);
+    assert_eq!((told.lines().count(), code), (1, 2), "{told}");
+}

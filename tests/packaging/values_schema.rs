@@ -1,0 +1,91 @@
+//! Values that the schema refuses, with a message that names the value, and values that it must accept.
+
+use rstest::rstest;
+use serde_json::json;
+
+use crate::helm::{self, ci};
+use test_cluster::Scratch;
+
+// Proves: I-values, I-several-pods, I-account, I-network
+#[rstest]
+#[case::a_misspelt_one(&["--set", "bsaeUrl=https://a.example/v1"], &["bsaeUrl", "not allowed"])]
+#[case::a_misspelt_one_further_down(&["--set", "image.pulPolicy=Always"], &["/image", "pulPolicy", "not allowed"])]
+#[case::fewer_than_no_pods(&["--set", "replicas=-1"], &["/replicas", "minimum"])]
+#[case::two_pods_that_both_act(&["--set", "replicas=2,leaderElection.enabled=false"], &["replicas is 2", "leaderElection.enabled"])]
+#[case::half_a_second_of_a_lease(&["--set", "leaderElection.leaseDuration=1500ms"], &["/leaderElection/leaseDuration", "pattern"])]
+#[case::a_number_as_text(&["--set-string", "replicas=1"], &["/replicas", "want integer"])]
+#[case::a_relative_url(&["--set", "baseUrl=runs.example.com"], &["/baseUrl", "pattern"])]
+#[case::another_scheme(&["--set", "allowedBaseUrls={ftp://a.example/v1}"], &["/allowedBaseUrls/0", "pattern"])]
+#[case::two_urls_in_one(&["--set-json", r#"allowedBaseUrls=["https://a.example,https://b.example"]"#], &["/allowedBaseUrls/0", "pattern"])]
+#[case::a_word_for_yes(&["--set-string", "crds.keep=yes"], &["/crds/keep", "want boolean"])]
+#[case::a_short_digest(&["--set", "image.digest=sha256:0e072d"], &["/image/digest", "pattern"])]
+#[case::a_tag_with_a_blank(&["--set", "image.tag=1 0"], &["/image/tag", "pattern"])]
+#[case::no_repository(&["--set", "image.repository="], &["/image/repository"])]
+#[case::an_unknown_pull_policy(&["--set", "image.pullPolicy=Sometimes"], &["/image/pullPolicy", "Always", "Never"])]
+#[case::an_unknown_form_of_the_log(&["--set", "logging.format=xml"], &["/logging/format", "text", "json"])]
+#[case::no_duration(&["--set", "poll.min=soon"], &["/poll/min", "pattern"])]
+#[case::a_watch_too_long(&["--set", "watchTimeout=291s"], &["/watchTimeout", "pattern"])]
+#[case::a_namespace_that_can_t_be(&["--set", "watchNamespaces={Team_A}"], &["/watchNamespaces/0", "pattern"])]
+#[case::a_namespace_twice(&["--set", "watchNamespaces={a,a}"], &["/watchNamespaces", "equal"])]
+#[case::a_name_where_a_list_belongs(&["--set", "tokenSecretNames=mine"], &["/tokenSecretNames", "want array"])]
+#[case::every_secret(&["--set", "tokenSecretNames={*}"], &["/tokenSecretNames/0", "pattern"])]
+#[case::no_streams_at_all(&["--set", "maxStreams=-1"], &["/maxStreams", "minimum"])]
+#[case::no_reconciles(&["--set", "maxConcurrentReconciles=0"], &["/maxConcurrentReconciles", "minimum"])]
+#[case::a_port_that_is_none(&["--set", "listen.port=70000"], &["/listen/port", "maximum"])]
+#[case::a_workspace_s_name(&["--set", "defaultWorkspace.name=My"], &["/defaultWorkspace/name", "pattern"])]
+#[case::a_variable_without_a_name(&["--set", "extraEnv[0].value=x"], &["/extraEnv/0", "name"])]
+#[case::a_label_that_is_no_text(&["--set", "podLabels.a=1"], &["/podLabels/a", "want string"])]
+#[case::both_monitors(&["--set", "metrics.serviceMonitor.enabled=true,metrics.podMonitor.enabled=true"], &["metrics.podMonitor.enabled", "twice"])]
+#[case::a_monitor_of_no_service(&["--set", "metrics.serviceMonitor.enabled=true,metrics.service.enabled=false"], &["metrics.service.enabled", "podMonitor"])]
+#[case::a_password_in_a_url(&["--set", "baseUrl=https://me:secret@a.example/v1"], &["/baseUrl", "pattern"])]
+#[case::a_query_in_a_url(&["--set", "allowedBaseUrls={https://a.example/v1?x=1}"], &["/allowedBaseUrls/0", "pattern"])]
+#[case::plain_http(&["--set", "baseUrl=http://a.example/v1"], &["http://a.example/v1", "use https", "allowInsecureHttp"])]
+#[case::plain_http_to_what_only_looks_like_this_machine(&["--set", "allowedBaseUrls={http://127.0.0.1.example.com/v1}"], &["allowedBaseUrls", "plain http"])]
+#[case::a_path_where_the_contract_s_content_belongs(&["--set", "contract=profile.yaml"], &["contract", "--set-file"])]
+#[case::a_workspace_that_nobody_would_serve(&["--set", "watchNamespaces={a},defaultWorkspace.enabled=true"], &["defaultWorkspace.namespace", "watchNamespaces"])]
+#[case::an_account_that_every_pod_has(&["--set", "serviceAccount.create=false"], &["serviceAccount.create is false", "set serviceAccount.name"])]
+#[case::that_account_by_its_name(&["--set", "serviceAccount.create=false,serviceAccount.name=default"], &["serviceAccount.name is default", "account of the operator's own"])]
+#[case::that_account_as_the_chart_s(&["--set", "serviceAccount.name=default"], &["serviceAccount.name is default"])]
+#[case::a_network_without_the_api_server(&["--set", "networkPolicy.enabled=true"], &["networkPolicy.egress.apiServerTo", "endpointslices"])]
+#[case::a_network_without_the_service(&["--set-json", r#"networkPolicy={"enabled":true,"egress":{"apiServerTo":[{"ipBlock":{"cidr":"10.0.0.1/32"}}]}}"#], &["networkPolicy.egress.serviceTo"])]
+#[case::a_peer_that_is_everybody(&["--set-json", r"networkPolicy.ingress.from=[{}]"], &["/networkPolicy/ingress/from/0", "minProperties"])]
+#[case::a_monitor_that_is_not_let_in(&["-f", &ci("shared"), "--set", "metrics.serviceMonitor.enabled=true"], &["networkPolicy.ingress.from", "Prometheus could not scrape"])]
+#[case::two_bounds_of_one_budget(&["--set", "podDisruptionBudget.enabled=true,podDisruptionBudget.minAvailable=1,podDisruptionBudget.maxUnavailable=1"], &["podDisruptionBudget", "not both"])]
+fn a_wrong_value_is_refused_by_its_name(#[case] args: &[&str], #[case] words: &[&str]) {
+    let told = helm::refused(args);
+    for word in words {
+        assert!(told.contains(word), "{word:?} is not in {told:?}");
+    }
+}
+
+// Proves: I-values
+#[rstest]
+#[case::to_this_machine(&["--set", "baseUrl=http://127.0.0.1:8090/api/v1"])]
+#[case::where_it_is_allowed(&["--set", "baseUrl=http://a.example/v1,allowInsecureHttp=true"])]
+fn plain_http_passes(#[case] args: &[&str]) {
+    assert!(!helm::objects(args).is_empty());
+}
+
+// Proves: I-values
+#[test]
+fn a_parent_chart_may_share_values_and_switch_it_off() {
+    let scratch = Scratch::new("parent").unwrap();
+    let parent = scratch.path();
+    let manifest = "apiVersion: v2\nname: parent\nversion: 1.0.0\ndependencies:\n  - name: run-operator\n    version: \">=0.0.0\"\n    condition: run-operator.enabled\n";
+    std::fs::write(parent.join("Chart.yaml"), manifest).unwrap();
+    std::fs::create_dir(parent.join("charts")).unwrap();
+    std::os::unix::fs::symlink(helm::chart(), parent.join("charts/run-operator")).unwrap();
+    let rendered = |args: &[&str]| {
+        let output = helm::template(parent, "parent", "parent", args);
+        helm::documents(&helm::done(&output))
+    };
+    let shared = "global.imageRegistry=mirror.example.com,global.imagePullSecrets[0].name=mirror,global.other=1";
+    let own = "run-operator.enabled=true,run-operator.imagePullSecrets[0].name=own";
+    let with = rendered(&["--set", shared, "--set", own]);
+    let spec = &helm::pod(&with)["spec"];
+    let image = spec["containers"][0]["image"].as_str().unwrap();
+    assert!(image.starts_with("mirror.example.com/"), "{image}");
+    let secrets = json!([{"name": "mirror"}, {"name": "own"}]);
+    assert_eq!(spec["imagePullSecrets"], secrets);
+    assert!(rendered(&["--set", "run-operator.enabled=false"]).is_empty());
+}

@@ -1,0 +1,46 @@
+//! Policy, branch by branch, and whole lives of a Run in a simulated world. No I/O, no clock.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test, its helpers too, may stop at what it did not expect"
+)]
+
+#[cfg(feature = "proofs")]
+mod ablations;
+mod authorization;
+mod boundaries;
+mod classify;
+mod conditions;
+mod conflicts;
+mod contract;
+mod contract_diff;
+mod deadline_and_ttl;
+mod deletion;
+mod event_buffer;
+mod events;
+#[cfg(feature = "proofs")]
+mod gitops;
+mod histories;
+mod in_doubt;
+mod intent_repair;
+mod intents;
+mod last_events;
+mod lifecycle;
+mod liveness;
+mod messages;
+mod mirror;
+mod pinning;
+mod properties;
+mod read_retries;
+mod recheck;
+mod refusal;
+mod request;
+mod support;
+mod tenancy;
+mod throttling;
+mod wall_clock;
+mod workspace_check;
+mod workspace_probe;
+mod world;

@@ -1,0 +1,74 @@
+//! The counts of a proof, for docs/reliability.md: always printed, and kept as a file where
+//! `RUN_OPERATOR_FIGURES` names a directory, as `make prove` does. `make generate` makes the document's
+//! tables of these files.
+
+use std::fmt::Display;
+use std::path::PathBuf;
+
+use serde_json::json;
+
+/// The figures of one part, such as `model`; a part of several tests has one for each, `leader.takeover`.
+pub struct Figures {
+    part: &'static str,
+    rows: Vec<(String, String)>,
+    tables: Vec<(String, Vec<String>, Vec<Vec<String>>)>,
+}
+
+impl Figures {
+    /// No figures yet.
+    pub fn new(part: &'static str) -> Self {
+        Self {
+            part,
+            rows: Vec::new(),
+            tables: Vec::new(),
+        }
+    }
+
+    /// One figure.
+    #[must_use]
+    pub fn row(mut self, what: impl Into<String>, value: impl Display) -> Self {
+        self.rows.push((what.into(), value.to_string()));
+        self
+    }
+
+    /// A table of figures.
+    #[must_use]
+    pub fn table(
+        mut self,
+        title: impl Into<String>,
+        head: &[&str],
+        rows: Vec<Vec<String>>,
+    ) -> Self {
+        let head = head.iter().map(ToString::to_string).collect();
+        self.tables.push((title.into(), head, rows));
+        self
+    }
+
+    /// Prints them, and keeps them where that is asked for.
+    ///
+    /// # Panics
+    /// If the directory cannot be written.
+    pub fn record(self) {
+        for (what, value) in &self.rows {
+            eprintln!("figures {}: {what}: {value}", self.part);
+        }
+        for (title, head, rows) in &self.tables {
+            eprintln!("figures {}: {title}", self.part);
+            for row in std::iter::once(head).chain(rows) {
+                eprintln!("  {}", row.join(" | "));
+            }
+        }
+        let Some(directory) = std::env::var_os("RUN_OPERATOR_FIGURES").map(PathBuf::from) else {
+            return;
+        };
+        std::fs::create_dir_all(&directory).unwrap();
+        let tables = self.tables.iter();
+        let kept = json!({
+            "commit": std::env::var("RUN_OPERATOR_COMMIT").unwrap_or_default(),
+            "rows": self.rows,
+            "tables": tables.map(|(title, head, rows)| json!({"title": title, "head": head, "rows": rows})).collect::<Vec<_>>(),
+        });
+        let text = serde_json::to_string_pretty(&kept).unwrap() + "\n";
+        std::fs::write(directory.join(format!("{}.json", self.part)), text).unwrap();
+    }
+}

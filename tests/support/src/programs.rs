@@ -1,0 +1,49 @@
+//! Programs of the workspace that a suite of another package runs.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::LazyLock;
+
+use crate::root;
+
+/// The folder that the programs of the workspace are built into, such as `target/debug`: that of the running
+/// program, or, for a test, the one above it.
+///
+/// # Panics
+/// If the kernel does not know the running program.
+pub fn directory() -> PathBuf {
+    let own = std::env::current_exe().unwrap();
+    let directory = own.parent().unwrap();
+    if directory.ends_with("deps") {
+        directory.parent().unwrap().to_owned()
+    } else {
+        directory.to_owned()
+    }
+}
+
+/// The reference service, built once a process where its source has changed. Cargo builds the programs of a suite's own
+/// package only.
+///
+/// # Panics
+/// If it cannot be built.
+pub fn reference_service() -> &'static Path {
+    static PROGRAM: LazyLock<PathBuf> = LazyLock::new(|| {
+        let directory = directory();
+        let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+        cargo
+            .args(["build", "--quiet", "--locked"])
+            // The whole workspace, as the suites were built: with other features of its dependencies it would take
+            // minutes.
+            .args(["--bin", "reference-service"])
+            // `make slowest` sets it for the tests.
+            .env_remove("RUSTC_BOOTSTRAP")
+            .current_dir(root());
+        if directory.ends_with("release") {
+            cargo.arg("--release");
+        }
+        let built = cargo.status().unwrap();
+        assert!(built.success(), "the reference service could not be built");
+        directory.join("reference-service")
+    });
+    &PROGRAM
+}

@@ -1,0 +1,113 @@
+//! The demo's output: plain lines, one after the other, that read the same in a terminal and in a log.
+
+use std::io::{IsTerminal, Write};
+use std::sync::LazyLock;
+use std::time::Instant;
+
+use crate::demo::board::Row;
+
+/// Start of the demo: every line of the table begins with the time since then.
+static STARTED: LazyLock<Instant> = LazyLock::new(Instant::now);
+/// True if headings are bold: the output is a terminal, and `NO_COLOR` is not set.
+static BOLD: LazyLock<bool> =
+    LazyLock::new(|| std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none());
+
+/// A command that is longer is broken into lines.
+const WIDTH: usize = 90;
+
+/// Starts the clock.
+pub(crate) fn start() {
+    LazyLock::force(&STARTED);
+}
+
+/// The heading of a step.
+pub(crate) fn step(number: u8, title: &str) {
+    heading(&format!("{number}. {title}"));
+}
+
+/// A heading, with a blank line before it.
+pub(crate) fn heading(text: &str) {
+    print("");
+    if *BOLD {
+        print(&format!("\x1b[1m{text}\x1b[0m"));
+    } else {
+        print(text);
+    }
+}
+
+/// A blank line.
+pub(crate) fn blank() {
+    print("");
+}
+
+/// A sentence or more, one line each.
+pub(crate) fn note(text: &str) {
+    for line in text.lines() {
+        print(&format!("   {line}"));
+    }
+}
+
+/// A command that is run now, as a user would type it.
+pub(crate) fn command(line: &str) {
+    print(&format!("   $ {line}"));
+}
+
+/// The same for kubectl, with a file a line where there are many.
+pub(crate) fn kubectl(args: &[&str]) {
+    let line = format!("kubectl {}", args.join(" "));
+    if line.len() <= WIDTH {
+        command(&line);
+    } else {
+        command(&line.replace(" -f ", " \\\n       -f "));
+    }
+}
+
+/// The names of the table's columns.
+pub(crate) fn columns() {
+    row(
+        "TIME",
+        "OBJECT",
+        ["PHASE", "STATE", "SYNCED", "READY", "REASON"],
+    );
+}
+
+/// An object as it is now.
+pub(crate) fn changed(row_now: &Row) {
+    let Row {
+        phase,
+        state,
+        synced,
+        ready,
+        reason,
+        ..
+    } = row_now;
+    timed(&row_now.object, [phase, state, synced, ready, reason]);
+}
+
+/// An object that is there no more.
+pub(crate) fn deleted(object: &str) {
+    timed(object, ["(gone)", "", "", "", ""]);
+}
+
+/// Time since the start of the demo.
+pub(crate) fn elapsed() -> String {
+    format!("{:.1} s", STARTED.elapsed().as_secs_f32())
+}
+
+fn timed(object: &str, cells: [&str; 5]) {
+    row(&elapsed(), object, cells);
+}
+
+fn row(time: &str, object: &str, [phase, state, synced, ready, reason]: [&str; 5]) {
+    let line = format!(
+        "   {time:>7}  {object:<18}  {phase:<10}  {state:<12}  {synced:<6}  {ready:<5}  {reason}"
+    );
+    print(line.trim_end());
+}
+
+/// A line on standard output, at once.
+fn print(line: &str) {
+    let mut stdout = std::io::stdout().lock();
+    // Fails when standard output is closed.
+    let _ = writeln!(stdout, "{line}").and_then(|()| stdout.flush());
+}

@@ -1,0 +1,82 @@
+//! `deploy/argocd/argocd-cm.yaml` and `argocd-values.yaml`, from the scripts in
+//! `deploy/argocd/resource_customizations`, which are laid out as in Argo CD's own tree.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::generate::{Generated, Outcome, root};
+
+const HEADER: &str = "# Generated from resource_customizations/ by `make generate`. Do not edit.\n";
+const GROUP: &str = "run-operator.dev";
+const KINDS: [&str; 3] = ["ClusterWorkspace", "Run", "Workspace"];
+
+/// Both files.
+pub(crate) fn files() -> Outcome<Vec<Generated>> {
+    let folder = Path::new("deploy/argocd");
+    let scripts = root()
+        .join(folder)
+        .join("resource_customizations")
+        .join(GROUP);
+    let mut data = String::new();
+    for kind in KINDS {
+        let health = fs::read_to_string(scripts.join(kind).join("health.lua"))?;
+        let key = format!("resource.customizations.health.{GROUP}_{kind}");
+        data.push_str(&block(&key, &health));
+    }
+    for kind in KINDS {
+        let key = format!("resource.customizations.actions.{GROUP}_{kind}");
+        data.push_str(&block(&key, &actions(&scripts.join(kind).join("actions"))?));
+    }
+    let config_map = format!(
+        "{HEADER}# Adds health and actions to Argo CD's own ConfigMap, and takes nothing away:\n\
+         #   kubectl -n argocd patch configmap argocd-cm --patch-file argocd-cm.yaml\n\
+         apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: argocd-cm\n  namespace: argocd\n  labels:\n    \
+         app.kubernetes.io/name: argocd-cm\n    app.kubernetes.io/part-of: argocd\ndata:\n{}",
+        indented(&data, 2)
+    );
+    let values = format!(
+        "{HEADER}# The same as values of the argo-cd Helm chart: helm upgrade … -f argocd-values.yaml\n\
+         configs:\n  cm:\n{}",
+        indented(&data, 4)
+    );
+    Ok(vec![
+        Generated::new(folder.join("argocd-cm.yaml"), config_map),
+        Generated::new(folder.join("argocd-values.yaml"), values),
+    ])
+}
+
+/// The content of `resource.customizations.actions` for Argo CD: the discovery, and a script for each action.
+fn actions(folder: &Path) -> Outcome<String> {
+    let mut text = block(
+        "discovery.lua",
+        &fs::read_to_string(folder.join("discovery.lua"))?,
+    );
+    text.push_str("definitions:\n");
+    let mut names: Vec<PathBuf> = fs::read_dir(folder)?
+        .map(|entry| entry.map(|e| e.path()))
+        .collect::<Result<_, _>>()?;
+    names.sort();
+    for path in names {
+        let script = path.join("action.lua");
+        if let (true, Some(name)) = (script.is_file(), path.file_name()) {
+            let action = block("action.lua", &fs::read_to_string(script)?);
+            let name = name.to_string_lossy();
+            text.extend(["- name: ", &*name, "\n"]);
+            text.push_str(&indented(&action, 2));
+        }
+    }
+    Ok(text)
+}
+
+/// A key with a text of several lines.
+fn block(key: &str, text: &str) -> String {
+    format!("{key}: |\n{}", indented(text, 2))
+}
+
+fn indented(text: &str, by: usize) -> String {
+    let line = |line: &str| match line {
+        "" => "\n".to_owned(),
+        line => format!("{}{line}\n", " ".repeat(by)),
+    };
+    text.lines().map(line).collect()
+}

@@ -1,0 +1,64 @@
+//! `values.schema.json`: what Helm refuses before it renders anything.
+
+use serde_json::{Map, Value, json};
+
+use super::keys::Key;
+use crate::generate::Outcome;
+
+/// A parent chart's `global` holds what is other charts'.
+const SHARED: &str = "global";
+
+/// The schema as text. A key that isn't the chart's is refused, at every level but in `global`.
+pub(super) fn of(keys: &[Key]) -> Outcome<String> {
+    let mut root = json!({
+        "$schema": "http://json-schema.org/draft-07/schema#",
+        "title": "Values of the chart run-operator",
+        "type": "object",
+        "additionalProperties": false,
+        "properties": {},
+    });
+    for key in keys {
+        let Some((name, outer)) = key.path.split_last() else {
+            continue;
+        };
+        let properties = outer
+            .iter()
+            .try_fold(&mut root, |at, name| at["properties"].get_mut(name))
+            .and_then(|at| at["properties"].as_object_mut())
+            .ok_or_else(|| format!("values.yaml: {} is in no object", key.dotted()))?;
+        properties.insert(name.clone(), schema_of(key));
+    }
+    Ok(format!("{root:#}\n"))
+}
+
+fn schema_of(key: &Key) -> Value {
+    let mut schema = Map::new();
+    if !key.description.is_empty() {
+        schema.insert("description".to_owned(), key.description.clone().into());
+    }
+    schema.insert("type".to_owned(), type_of(&key.default).into());
+    if key.inner {
+        let open = key.path == [SHARED];
+        schema.insert("additionalProperties".to_owned(), open.into());
+        schema.insert("properties".to_owned(), json!({}));
+    } else {
+        schema.insert("default".to_owned(), key.default.clone());
+    }
+    let rules = key.rules.as_ref().and_then(Value::as_object);
+    for (rule, value) in rules.into_iter().flatten() {
+        schema.insert(rule.clone(), value.clone());
+    }
+    schema.into()
+}
+
+/// The JSON schema's name of a value's type.
+pub(super) fn type_of(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "boolean",
+        Value::Number(_) => "integer",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
+    }
+}

@@ -1,0 +1,46 @@
+//! The tasks of `make` that are programs: `cargo xtask generate`, `cargo xtask demo`, `cargo xtask cluster up`.
+
+mod cluster;
+mod demo;
+mod generate;
+
+use std::error::Error;
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+use run_operator::util::error_chain;
+
+#[derive(Parser)]
+#[command(name = "cargo xtask", about = "The tasks of `make` that are programs")]
+struct Cli {
+    #[command(subcommand)]
+    task: Task,
+}
+
+#[derive(Subcommand)]
+enum Task {
+    /// Write every generated file of the repository.
+    Generate(generate::Options),
+    /// Show what run-operator promises, on a real control plane.
+    Demo(demo::Options),
+    /// A real Kubernetes control plane on loopback ports.
+    #[command(subcommand)]
+    Cluster(cluster::Action),
+}
+
+fn main() -> ExitCode {
+    match Cli::parse().task {
+        Task::Demo(options) => demo::run(&options),
+        Task::Generate(options) => ended("generate", generate::run(&options)),
+        Task::Cluster(action) => ended("cluster", cluster::run(&action).map_err(Into::into)),
+    }
+}
+
+/// Reports a failure on standard error.
+fn ended(task: &str, result: Result<(), Box<dyn Error>>) -> ExitCode {
+    let Err(error) = result else {
+        return ExitCode::SUCCESS;
+    };
+    eprintln!("{task}: {}", error_chain(&*error));
+    ExitCode::FAILURE
+}
