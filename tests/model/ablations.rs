@@ -17,7 +17,7 @@ use test_support::figures::Figures;
 /// Distinct states after which a rule counts as not missed.
 const ENOUGH: usize = 200_000;
 
-/// Reason for which the model can't detect the removal of a rule. Tests of `decide` detect each.
+/// Reason for which the model can't detect the removal of a rule. Tests of `policy` detect each.
 fn unseen(rule: Rule) -> Option<&'static str> {
     (rule == Rule::NotFoundApart).then_some(
         "in the model a poll is a minute, so that nothing is asked sooner after it was told so, but for an object that \
@@ -246,7 +246,7 @@ fn without_any_one_of_its_rules_the_model_fails() {
             rows,
         )
         .table(
-            "What the model can't miss, and tests of `decide` do",
+            "What the model can't miss, and tests of `policy` do",
             &["rule", "what it says", "why"],
             apart,
         )

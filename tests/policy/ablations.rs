@@ -65,11 +65,11 @@ fn each_rule_is_missed_by_a_test_when_it_is_taken_away() {
             .collect()
     };
     let missed = noticed.iter().filter(|(_, failed)| !failed.is_empty());
-    Figures::new("rules.decide")
+    Figures::new("rules.policy")
         .row("Rules taken away one at a time", noticed.len())
-        .row("Missed by a test of the suite `decide`", missed.count())
+        .row("Missed by a test of the suite `policy`", missed.count())
         .table(
-            "Each rule taken away, by the tests of `decide` that fail without it (random histories not counted)",
+            "Each rule taken away, by the tests of `policy` that fail without it (random histories not counted)",
             &["rule", "what it says", "tests that fail"],
             noticed.iter().map(row).collect(),
         )
