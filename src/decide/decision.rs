@@ -4,7 +4,7 @@ use jiff::Timestamp;
 
 use crate::api::{Intent, Run, RunStatus, intent::End};
 
-use super::{events::event::Note, response::classify::Call};
+use super::{events::event::EventDraft, response::classify::Call};
 
 /// The next actions for a Run.
 #[derive(Clone, Debug)]
@@ -20,7 +20,7 @@ pub struct Decision {
     /// Number of the events received by this process that the status shows once it is written.
     pub shown: usize,
     /// Kubernetes Events to publish after the status is written; none that this process published before.
-    pub notes: Vec<Note>,
+    pub events: Vec<EventDraft>,
 }
 
 /// Change of the event stream.
@@ -115,15 +115,15 @@ impl Decision {
     }
 
     /// The Events to publish. For a deleted object, only those of its release.
-    pub fn notes_due(&self, deleted: bool) -> &[Note] {
+    pub fn events_due(&self, deleted: bool) -> &[EventDraft] {
         let released = matches!(self.effect, Some(Effect::Release { .. }));
         if deleted && !released {
             return &[];
         }
-        &self.notes
+        &self.events
     }
 
-    /// No status, effect or note.
+    /// No status, effect or Event.
     pub fn quiet() -> Self {
         Self {
             status: None,
@@ -131,7 +131,7 @@ impl Decision {
             again: None,
             follow: Follow::Keep,
             shown: 0,
-            notes: Vec::new(),
+            events: Vec::new(),
         }
     }
 

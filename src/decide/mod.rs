@@ -45,7 +45,7 @@ pub mod undecodable;
 pub mod workspace;
 
 pub use decision::{Decision, Effect, Follow};
-pub use events::event::Note;
+pub use events::event::EventDraft;
 pub use memory::{Learned, Learning, Memory};
 pub use observed::{Held, Observed, Session, Settings, Stream, WorkspaceView};
 pub use run::decide;

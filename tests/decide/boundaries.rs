@@ -14,7 +14,7 @@ use run_operator::decide::workspace::{
     check::{Check, Obstacle},
     probe::{Assessment, assess},
 };
-use run_operator::decide::{Follow, Note, Session, WorkspaceView};
+use run_operator::decide::{EventDraft, Follow, Session, WorkspaceView};
 
 use crate::support::{
     CONTRACT, Case, UID, at, condition, hopeless, intent_of, lost, place, problem, session, view,
@@ -233,8 +233,8 @@ fn an_unmapped_state_is_an_event_even_if_the_run_disappears() {
         case = case.at(61 * minute).got(gone());
     }
     let decision = case.decide();
-    let told = |note: &Note| matches!(note, Note::UnmappedState { state } if state == "weird");
-    assert!(decision.notes.iter().any(told), "{:?}", decision.notes);
+    let event = EventDraft::unmapped_state("weird");
+    assert!(decision.events.contains(&event), "{:?}", decision.events);
 }
 
 #[test]

@@ -5,10 +5,9 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use run_operator::{
-    api::{Phase, Reason, RunStatus, run::DeletionPolicy},
+    api::{EventReason, Phase, Reason, RunStatus, run::DeletionPolicy},
     decide::{
-        Note, WorkspaceView, response::answer::Failure, time::later,
-        workspace::in_use::needs_workspace,
+        WorkspaceView, response::answer::Failure, time::later, workspace::in_use::needs_workspace,
     },
 };
 
@@ -216,7 +215,7 @@ proptest! {
             play(&mut world, 1)?;
             prop_assert!(world.gone(), "{:?}", world.log);
         } else if !before {
-            let excused = world.notes.iter().any(|n| matches!(n, Note::CancelUnconfirmed { .. } | Note::Orphaned { .. }));
+            let excused = world.events.iter().any(|e| matches!(e.reason, EventReason::CancelUnconfirmed | EventReason::Orphaned));
             prop_assert!(excused || !live(&world), "left behind: {:?}", world.log);
         }
     }

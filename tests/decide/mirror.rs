@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use rstest::rstest;
 use run_operator::decide::{
-    Follow, Note, Stream, WorkspaceView, event_buffer::Received, response::answer::Failure,
+    EventDraft, Follow, Stream, WorkspaceView, event_buffer::Received, response::answer::Failure,
 };
 
 use crate::support::{Case, at, bare, condition, lost, not_ready, problem, session, view};
@@ -223,18 +223,16 @@ fn a_hiccup_of_the_mirror_costs_no_write() {
 // Proves: P-unmapped
 #[test]
 fn an_unmapped_state_is_active_shown_verbatim_and_noted_once() {
-    let note = Note::UnmappedState {
-        state: "Odd".into(),
-    };
+    let event = EventDraft::unmapped_state("Odd");
     let created = Case::new().mine().posted(Ok(view("Odd")));
-    assert!(created.decide().notes.contains(&note));
-    assert_eq!(created.settle().decide().notes, []);
+    assert!(created.decide().events.contains(&event));
+    assert_eq!(created.settle().decide().events, []);
     let read = streaming().got(Ok(view("Odd")));
-    assert!(read.decide().notes.contains(&note));
+    assert!(read.decide().events.contains(&event));
     assert_eq!(read.settled().state.as_deref(), Some("Odd"));
     // The next process finds it in the status.
     let later = read.settle().restarted().at(400).got(Ok(view("Odd")));
-    assert_eq!(later.decide().notes, []);
+    assert_eq!(later.decide().events, []);
 }
 
 // Proves: P-guarded-writes, B-idle

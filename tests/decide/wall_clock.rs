@@ -104,7 +104,7 @@ fn gist(decision: &Decision) -> impl PartialEq + std::fmt::Debug + use<> {
     (
         name(decision.effect.as_ref()),
         decision.again,
-        decision.notes.clone(),
+        decision.events.clone(),
         decision.status.clone(),
     )
 }

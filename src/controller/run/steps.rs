@@ -116,8 +116,8 @@ impl Pass<'_> {
     }
 
     fn publish(&self, decided: &Decided) {
-        let notes = decided.decision.notes_due(self.deleted);
-        policy::publish(self.ctx, self.entry, &self.run, notes);
+        let events = decided.decision.events_due(self.deleted);
+        policy::publish(self.ctx, self.entry, &self.run, events);
     }
 
     fn log_status(&self) {

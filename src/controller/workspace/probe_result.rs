@@ -205,17 +205,17 @@ fn publish<K: Kind>(
     status: &WorkspaceStatus,
     waits: bool,
 ) {
-    let speech = entry.probe(|probe| {
+    let batch = entry.probe(|probe| {
         let before = workspace.stored();
         let correlator = &mut probe.correlator;
-        let notes = transitions::of_workspace(before, status, waits, correlator, wall());
-        correlator.tell(&notes, now())
+        let events = transitions::of_workspace(before, status, waits, correlator, wall());
+        correlator.correlate(&events, now())
     });
-    for news in &speech.news {
+    for draft in &batch.events {
         tracing::info!(
             k8s.namespace.name = %entry.key.namespace, workspace.name = %entry.key.name,
-            event.reason = news.reason.as_str(), note = news.message, "publishing Event"
+            event.reason = draft.reason.as_str(), note = draft.message, "publishing Event"
         );
     }
-    ctx.recorder.publish(workspace, &speech);
+    ctx.recorder.publish(workspace, &batch);
 }

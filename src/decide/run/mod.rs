@@ -27,28 +27,23 @@ use crate::api::RunStatus;
 pub fn decide(observed: &Observed<'_>) -> Decision {
     let facts = Observation::gather(observed);
     let mut decision = next(&facts);
-    let kept = ttl::note(&facts, decision.status.as_ref());
-    decision.notes.extend(kept);
-    let (before, voice) = (facts.status(), &observed.memory.correlator);
+    let ttl_ignored = ttl::event(&facts, decision.status.as_ref());
+    decision.events.extend(ttl_ignored);
+    let (before, correlator) = (facts.status(), &observed.memory.correlator);
     // No status is written for a deleted object.
     if !observed.vanished {
         let after = decision.status.as_ref().unwrap_or(before);
-        let turned = transitions::of_run(before, after, voice, observed.now, observed.wall);
-        decision.notes.extend(turned);
+        let changes = transitions::of_run(before, after, correlator, observed.now, observed.wall);
+        decision.events.extend(changes);
     }
-    decision.notes.retain(|note| !voice.said(&note.news()));
-    let counted = |s: &RunStatus| s.event_count;
-    if decision
-        .status
-        .as_ref()
-        .map_or_else(|| counted(before), counted)
-        != counted(before)
-    {
-        let feed = &observed.memory.event_buffer;
+    decision.events.retain(|event| !correlator.published(event));
+    let counted = |s: &RunStatus| s.event_count != before.event_count;
+    if decision.status.as_ref().is_some_and(counted) {
+        let buffer = &observed.memory.event_buffer;
         decision.shown = if facts.ended() {
-            feed.received()
+            buffer.received()
         } else {
-            feed.shown()
+            buffer.shown()
         };
     }
     decision

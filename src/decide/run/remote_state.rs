@@ -7,7 +7,7 @@ use crate::api::{
     time::whole_seconds,
 };
 use crate::decide::{
-    Note, Stream,
+    EventDraft, Stream,
     cancel_cause::CancelCause,
     conditions::{Mirror, Situation, Why},
     messages,
@@ -158,15 +158,13 @@ impl RemoteState {
         f.say_from(status, &self.situation(f))
     }
 
-    pub(crate) fn notes(&self, f: &Observation<'_>) -> Vec<Note> {
+    pub(crate) fn events(&self, f: &Observation<'_>) -> Vec<EventDraft> {
         let state = f.memory().seen.as_ref().and_then(|s| s.state.as_ref());
         match (self.class, state) {
             (Some(StateClass::Unmapped), Some(state))
                 if f.status().state.as_deref() != Some(cut(state, MAX_STATE)) =>
             {
-                vec![Note::UnmappedState {
-                    state: cut(state, MAX_STATE).to_owned(),
-                }]
+                vec![EventDraft::unmapped_state(cut(state, MAX_STATE))]
             }
             _ => Vec::new(),
         }

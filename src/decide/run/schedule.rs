@@ -2,7 +2,7 @@
 
 use crate::api::{Reason, contract::StateClass};
 use crate::decide::{
-    Note, Stream, backoff,
+    EventDraft, Stream, backoff,
     cancel_cause::CancelCause,
     invariants::{Rule, holds},
     memory::{CONFIRM_APART, Seen, Trouble},
@@ -27,7 +27,7 @@ pub(crate) fn next_step(f: &Observation<'_>, outlook: &RemoteState) -> Step {
     let refresh = refresh_at(f);
     let cancel = match outlook.wish {
         Some(CancelCause::Deletion) => match deletion_done(f, outlook) {
-            Some(notes) => return Step::Release(notes),
+            Some(events) => return Step::Release(events),
             None => cancel_at(f, outlook),
         },
         Some(CancelCause::Request | CancelCause::Deadline) => cancel_at(f, outlook),
@@ -47,16 +47,14 @@ pub(crate) fn next_step(f: &Observation<'_>, outlook: &RemoteState) -> Step {
     )
 }
 
-/// Notes for the release if a run that was not seen to end may be released: cancel and GET both deny it, or it was seen
+/// Events for the release if a run that was not seen to end may be released: cancel and GET both deny it, or it was seen
 /// cancelling for long enough.
-fn deletion_done(f: &Observation<'_>, outlook: &RemoteState) -> Option<Vec<Note>> {
+fn deletion_done(f: &Observation<'_>, outlook: &RemoteState) -> Option<Vec<EventDraft>> {
     if denied_by_cancel(f) && denied_by_get(f) {
         return Some(Vec::new());
     }
     let run_id = f.run_id().filter(|_| patience_over(f, outlook))?;
-    Some(vec![Note::CancelUnconfirmed {
-        run_id: run_id.to_owned(),
-    }])
+    Some(vec![EventDraft::cancel_unconfirmed(run_id)])
 }
 
 /// Whether the answer to the last cancel denies the run's existence (`Rule::CancelDenies`).

@@ -2,7 +2,7 @@
 
 use crate::api::{Intent, RunStatus, time::whole_seconds};
 use crate::decide::{
-    Decision, Effect, Follow, Note, WorkspaceView,
+    Decision, Effect, EventDraft, Follow, WorkspaceView,
     conditions::Situation,
     invariants::{Rule, holds},
     messages,
@@ -93,12 +93,9 @@ fn orphan(f: &Observation<'_>, run_id: &str) -> Decision {
     if f.memory().ended {
         return release(f, Vec::new());
     }
-    let key = f.status().idempotency_key.clone();
-    let note = Note::Orphaned {
-        key: key.or_else(|| f.own_intent().map(|i| i.key.clone())),
-        run_id: Some(run_id.to_owned()),
-    };
-    release(f, vec![note])
+    let key = f.status().idempotency_key.as_deref();
+    let key = key.or_else(|| f.own_intent().map(|i| i.key.as_str()));
+    release(f, vec![EventDraft::orphaned(key, Some(run_id))])
 }
 
 /// Writes runId and workspace to the status before any other call.
@@ -114,7 +111,7 @@ fn accept(f: &Observation<'_>, run_id: &str) -> Decision {
     status.refusal = None;
     let outlook = RemoteState::of(f, &status);
     Decision {
-        notes: outlook.notes(f),
+        events: outlook.events(f),
         ..Decision::tell(synced(f, outlook.status(f, status)))
     }
 }
@@ -146,7 +143,7 @@ fn mirror(f: &Observation<'_>, run_id: &str) -> Decision {
     if outlook.ended.is_some() {
         let full = outlook.status(f, f.status().clone());
         return Decision {
-            notes: outlook.notes(f),
+            events: outlook.events(f),
             ..Decision::tell(synced(f, full))
         };
     }
@@ -163,7 +160,7 @@ fn mirror(f: &Observation<'_>, run_id: &str) -> Decision {
     let full = outlook.status(f, f.status().clone());
     let (status, write_at) = coalesce(f, full);
     let mut decision = step(f, next, run_id);
-    decision.notes.extend(outlook.notes(f));
+    decision.events.extend(outlook.events(f));
     decision.again = decision.again.into_iter().chain(write_at).min();
     decision.status = status;
     if !outlook.unusable {
@@ -194,7 +191,7 @@ pub(crate) fn teardown(f: &Observation<'_>, run_id: &str) -> Decision {
 
 fn step(f: &Observation<'_>, next: Step, run_id: &str) -> Decision {
     match next {
-        Step::Release(notes) => release(f, notes),
+        Step::Release(events) => release(f, events),
         Step::Cancel => Decision::act(Effect::Cancel {
             run_id: run_id.to_owned(),
         }),

@@ -3,7 +3,7 @@
 use crate::api::{ConditionType, RunStatus};
 use crate::decide::{
     decision::{Decision, Effect},
-    events::{event::Note, transitions::RECENT},
+    events::{event::EventDraft, transitions::RECENT},
     gitops::NOTICE,
     observation::Observation,
     time::{after_stored, later},
@@ -53,12 +53,12 @@ pub(crate) fn tell(f: &Observation<'_>, status: &mut RunStatus) {
 
 /// The Event for a status that shows the notice for the first time. For a recent end it is published again, in case the
 /// previous process ended before publishing it.
-pub(crate) fn note(f: &Observation<'_>, next: Option<&RunStatus>) -> Option<Note> {
+pub(crate) fn event(f: &Observation<'_>, next: Option<&RunStatus>) -> Option<EventDraft> {
     let by = f.kept_by()?;
     let after = next.unwrap_or(f.status());
     let ended = after.completion_time.as_ref();
     let recent = ended.is_some_and(|at| f.o.wall < later(at.0, RECENT));
-    (tells(after) && (recent || !tells(f.status()))).then_some(Note::TtlIgnored { by })
+    (tells(after) && (recent || !tells(f.status()))).then(|| EventDraft::ttl_ignored(by))
 }
 
 fn tells(status: &RunStatus) -> bool {

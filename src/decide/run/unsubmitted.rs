@@ -2,7 +2,7 @@
 
 use crate::api::{Phase, Reason};
 use crate::decide::{
-    Decision, Effect, Note, WorkspaceView,
+    Decision, Effect, EventDraft, WorkspaceView,
     conditions::{Situation, Why},
     invariants::{Rule, holds},
     messages,
@@ -101,11 +101,8 @@ fn deleting(f: &Observation<'_>) -> Decision {
         return release(f, Vec::new());
     }
     if f.orphaned() {
-        let note = Note::Orphaned {
-            key: f.own_intent().map(|i| i.key.clone()),
-            run_id: None,
-        };
-        return release(f, vec![note]);
+        let key = f.own_intent().map(|i| i.key.as_str());
+        return release(f, vec![EventDraft::orphaned(key, None)]);
     }
     with_workspace(f)
 }

@@ -17,8 +17,8 @@ use run_operator::{
         workspace_ref::WorkspaceKind,
     },
     decide::{
-        Held, Memory, Session, Settings, Stream, WorkspaceView, events::event::Draft,
-        request::body, tracked_run::TrackedRun,
+        EventDraft, Held, Memory, Session, Settings, Stream, WorkspaceView, request::body,
+        tracked_run::TrackedRun,
     },
 };
 
@@ -70,7 +70,7 @@ pub(crate) struct Case {
     /// Counts the Workspace's sessions.
     pub(crate) sessions: u64,
     /// The Kubernetes Events, as the API server keeps them: each name once.
-    pub(crate) events: Vec<Draft>,
+    pub(crate) events: Vec<EventDraft>,
     /// Number of Events sent, including those that the API server already had.
     pub(crate) sent: u32,
 }
