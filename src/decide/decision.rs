@@ -14,7 +14,7 @@ pub struct Decision {
     /// At most one effect.
     pub effect: Option<Effect>,
     /// Requeue time, by process time, if nothing happens before.
-    pub again: Option<Timestamp>,
+    pub requeue_at: Option<Timestamp>,
     /// Change of the event stream.
     pub follow: Follow,
     /// Number of the events received by this process that the status shows once it is written.
@@ -128,7 +128,7 @@ impl Decision {
         Self {
             status: None,
             effect: None,
-            again: None,
+            requeue_at: None,
             follow: Follow::Keep,
             shown: 0,
             events: Vec::new(),
@@ -142,16 +142,16 @@ impl Decision {
         }
     }
 
-    pub(crate) fn tell(status: RunStatus) -> Self {
+    pub(crate) fn write(status: RunStatus) -> Self {
         Self {
             status: Some(status),
             ..Self::quiet()
         }
     }
 
-    pub(crate) fn at(self, again: Timestamp) -> Self {
+    pub(crate) fn requeue_at(self, at: Timestamp) -> Self {
         Self {
-            again: Some(again),
+            requeue_at: Some(at),
             ..self
         }
     }

@@ -183,17 +183,17 @@ pub(crate) fn refused_before(refusal: &Refusal) -> Why {
 }
 
 /// After a restart: the reason for staleness in the status.
-pub(crate) fn stale_as_said(f: &Observation<'_>) -> Option<Why> {
+pub(crate) fn stale_as_shown(f: &Observation<'_>) -> Option<Why> {
     said(f, ConditionType::Synced, "False")
 }
 
 /// After a restart: the reason of Stalled in the status.
-pub(crate) fn as_said(f: &Observation<'_>) -> Option<Why> {
+pub(crate) fn as_shown(f: &Observation<'_>) -> Option<Why> {
     said(f, ConditionType::Stalled, "True")
 }
 
 /// Whether the status shows that the run is polled because there is no slot for its stream.
-pub(crate) fn polled_as_said(f: &Observation<'_>) -> bool {
+pub(crate) fn polled_as_shown(f: &Observation<'_>) -> bool {
     let synced = conditions::find(&f.status().conditions, ConditionType::Synced);
     synced.is_some_and(|c| c.status == "True" && c.message == POLLED)
 }
@@ -211,12 +211,12 @@ fn said(f: &Observation<'_>, kind: ConditionType, status: &str) -> Option<Why> {
 pub(crate) fn ended(
     f: &Observation<'_>,
     phase: Phase,
-    wish: Option<CancelCause>,
+    cancel_cause: Option<CancelCause>,
     state: &str,
 ) -> (Phase, Why) {
     let state = cut(state, 64);
     let again = run_again(f);
-    match (phase, wish) {
+    match (phase, cancel_cause) {
         (Phase::Succeeded, _) => (
             Phase::Succeeded,
             Why::new(Reason::Succeeded, format!("The run ended as {state}.")),
@@ -261,10 +261,10 @@ pub(crate) fn run_lost(f: &Observation<'_>) -> (Phase, Why) {
 
 pub(crate) fn at_the_service(
     f: &Observation<'_>,
-    wish: Option<CancelCause>,
+    cancel_cause: Option<CancelCause>,
     cancelling: bool,
 ) -> Why {
-    if wish.is_some()
+    if cancel_cause.is_some()
         && let Some(trouble) = f.trouble(Call::Cancel)
     {
         let reason = match trouble.class {
@@ -279,7 +279,7 @@ pub(crate) fn at_the_service(
             ),
         );
     }
-    match wish {
+    match cancel_cause {
         Some(CancelCause::Deletion) => Why::new(
             Reason::Cancelling,
             "The object is being deleted; its run is being cancelled.",

@@ -26,7 +26,7 @@ pub struct Observed<'a> {
     /// The event stream.
     pub stream: Stream,
     /// Reason why a call would have to wait longer than a moment.
-    pub held: Option<Held>,
+    pub call_delay: Option<CallDelay>,
     /// The contract in force.
     pub contract: &'a Contract,
     /// The operator's settings.
@@ -70,7 +70,7 @@ pub enum WorkspaceView {
 
 /// Reason why the calls of a Workspace are delayed for longer than a moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Held {
+pub enum CallDelay {
     /// The service answered 429; no call of the Workspace starts before this time (rule 10).
     Paused {
         /// The end of the pause, by process time.
@@ -103,7 +103,7 @@ pub struct Session {
     /// The place that a Run submitted now is pinned to.
     pub resolved: ResolvedWorkspace,
     /// Reason why first submissions are blocked, if they are.
-    pub holds: Option<(Reason, String)>,
+    pub submissions_blocked: Option<(Reason, String)>,
 }
 
 impl Session {

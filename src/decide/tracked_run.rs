@@ -120,9 +120,9 @@ pub struct TrackedRun<V, M = Memory> {
     presence: Presence,
     activity: Activity,
     /// A call has a result that no reconcile has processed yet.
-    unseen: bool,
+    unprocessed: bool,
     /// The version for which a reconcile was requested while one was in flight.
-    asked: Option<Arc<V>>,
+    requested: Option<Arc<V>>,
 }
 
 impl<V: Version, M: Remembers> TrackedRun<V, M> {
@@ -133,8 +133,8 @@ impl<V: Version, M: Remembers> TrackedRun<V, M> {
             latest: None,
             presence: Presence::Present,
             activity: Activity::Idle,
-            unseen: false,
-            asked: None,
+            unprocessed: false,
+            requested: None,
         }
     }
 
@@ -154,8 +154,8 @@ impl<V: Version, M: Remembers> TrackedRun<V, M> {
     }
 
     /// Whether a call has a result that no reconcile has processed yet.
-    pub fn unseen(&self) -> bool {
-        self.unseen
+    pub fn unprocessed(&self) -> bool {
+        self.unprocessed
     }
 
     /// Records a version that was read, and returns the newest. A status written by another writer withdraws this
@@ -242,8 +242,8 @@ impl<V: Version, M: Remembers> TrackedRun<V, M> {
             return false;
         }
         self.activity = Activity::Reconcile;
-        self.unseen = false;
-        self.asked = None;
+        self.unprocessed = false;
+        self.requested = None;
         true
     }
 
@@ -255,7 +255,7 @@ impl<V: Version, M: Remembers> TrackedRun<V, M> {
             return Some(self.observe(seen));
         }
         if self.activity == Activity::Reconcile {
-            self.asked = Some(seen);
+            self.requested = Some(seen);
         }
         None
     }
@@ -266,7 +266,7 @@ impl<V: Version, M: Remembers> TrackedRun<V, M> {
         if self.activity == Activity::Reconcile {
             self.activity = Activity::Idle;
         }
-        self.asked.take()
+        self.requested.take()
     }
 
     /// Records the start of a call.
@@ -277,7 +277,7 @@ impl<V: Version, M: Remembers> TrackedRun<V, M> {
     /// Records the end of the call; its result must be processed.
     pub fn end_call(&mut self) {
         self.activity = Activity::Idle;
-        self.unseen = true;
+        self.unprocessed = true;
     }
 
     /// Records that the call was not begun after all.
@@ -291,7 +291,7 @@ impl<V: Version, M: Remembers> TrackedRun<V, M> {
         if self.activity != Activity::Idle {
             return Cleanup::Busy;
         }
-        if let Some(run) = self.held().filter(|run| self.unfinished(run.run())) {
+        if let Some(run) = self.unreleased().filter(|run| self.unfinished(run.run())) {
             return Cleanup::Owed(run);
         }
         self.presence = Presence::Done;
@@ -302,12 +302,12 @@ impl<V: Version, M: Remembers> TrackedRun<V, M> {
     /// in flight may return one.
     pub fn owed(&self) -> Option<Arc<V>> {
         let calling = self.activity == Activity::Call;
-        self.held()
+        self.unreleased()
             .filter(|run| calling || self.unfinished(run.run()))
     }
 
     /// The latest version of an object that was not released.
-    fn held(&self) -> Option<Arc<V>> {
+    fn unreleased(&self) -> Option<Arc<V>> {
         let released = matches!(self.presence, Presence::Released | Presence::Done);
         self.latest.clone().filter(|_| !released)
     }

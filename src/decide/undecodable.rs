@@ -9,7 +9,7 @@ use crate::api::{
 };
 
 use super::{
-    conditions::{Situation, Why, apply},
+    conditions::{Conditions, Why, apply},
     truncate::{MAX_SENTENCES, cut},
 };
 
@@ -27,7 +27,7 @@ pub fn run(mut status: RunStatus, what: &str, generation: i64, now: Timestamp) -
             "The operator can't read this Run: {what}. Nothing is done for it until it changes. {REMEDY}"
         ),
     );
-    let blocked = Situation::Blocked(why);
+    let blocked = Conditions::Blocked(why);
     apply(&mut status, &blocked, ReadyWhen::default(), generation, now);
     status
 }

@@ -60,7 +60,7 @@ fn a_twice_rejected_token_is_awaited_without_a_timer() {
     let mut due = case.settle();
     due.now = next;
     let decision = due.decide();
-    assert_eq!((decision.effect, decision.again), (None, None));
+    assert_eq!((decision.effect, decision.requeue_at), (None, None));
 }
 
 #[test]

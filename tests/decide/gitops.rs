@@ -101,7 +101,11 @@ fn a_ttl_deletes_no_object_that_would_come_back(
     let told = said(&due);
     if let Some(tool) = tool {
         assert_eq!(due.does(), "nothing");
-        assert_eq!(due.decide().again, None, "nothing will be due later either");
+        assert_eq!(
+            due.decide().requeue_at,
+            None,
+            "nothing will be due later either"
+        );
         let words = [
             "spec.ttlSecondsAfterFinished doesn't apply",
             tool,

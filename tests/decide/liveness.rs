@@ -111,7 +111,7 @@ fn heal(world: &mut World) {
     fresh.resolved = home.unwrap_or(fresh.resolved);
     case.view = WorkspaceView::Ready(fresh);
     case.namespace_allowed = Some(true);
-    case.held = None;
+    case.call_delay = None;
     case.rival = None;
     world.case = case;
 }
@@ -227,7 +227,7 @@ proptest! {
         let mut world = lived(turns)?;
         heal(&mut world);
         if let WorkspaceView::Ready(session) = &mut world.case.view {
-            session.holds = Some((Reason::WorkspaceDeleting, "going".into()));
+            session.submissions_blocked = Some((Reason::WorkspaceDeleting, "going".into()));
         }
         play(&mut world, 700)?;
         if world.state("run-1").is_some() {

@@ -50,7 +50,7 @@ fn an_event_alone_waits_and_a_change_of_state_does_not() {
     event(&mut case, "1", Some("running"));
     let case = case.at(3);
     let waits = case.decide();
-    assert_eq!((waits.status, waits.again), (None, Some(at(10))));
+    assert_eq!((waits.status, waits.requeue_at), (None, Some(at(10))));
     let due = case.clone().at(10).decide().status.expect("a write");
     assert_eq!(due.last_event_id.as_deref(), Some("1"));
     let changed = case.got(Ok(view("odd"))).decide().status.expect("a write");
@@ -270,7 +270,7 @@ fn cancel_is_repeated_with_backoff_while_the_run_stays_active() {
 #[test]
 fn the_deadline_counts_from_the_submission_and_wakes_the_run() {
     let case = streaming().spec(|s| s.active_deadline_seconds = Some(30));
-    assert_eq!(case.decide().again, Some(at(31)));
+    assert_eq!(case.decide().requeue_at, Some(at(31)));
     assert_eq!(case.clone().at(30).does(), "nothing");
     assert_eq!(case.at(31).does(), "cancel");
 }

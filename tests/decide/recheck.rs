@@ -141,7 +141,7 @@ fn an_active_run_reports_only_a_lasting_workspace_outage() {
     let case = Case::new().submitted("running").settle().view(down());
     assert!(at_rest(&case.clone().at(1)));
     let early = case.clone().at(1).decide();
-    let again = early.again.expect("it is looked at again");
+    let again = early.requeue_at.expect("it is looked at again");
     assert!((at(5)..=at(15)).contains(&again), "{again}");
     assert!(!at_rest(&case.clone().at(16)));
     // The Runs of one Workspace show it one after the other.
@@ -173,7 +173,7 @@ fn a_fresh_run_reports_an_outage_at_once_a_retrying_one_later() {
     let retrying = Case::new().mine().posted(Err(lost())).settle().view(down());
     assert!(at_rest(&retrying.clone().at(1)));
     let early = retrying.clone().at(1).decide();
-    assert!(early.again.is_some_and(|again| again <= at(15)));
+    assert!(early.requeue_at.is_some_and(|again| again <= at(15)));
     let ready = condition(&retrying.at(16).settled(), "Ready").expect("told");
     assert_eq!(ready.1, "WorkspaceNotReady");
 }

@@ -100,7 +100,7 @@ impl World {
         } else if decision.follow == Follow::Finish {
             self.case = self.case.clone().read_on();
         } else {
-            return Err(decision.again);
+            return Err(decision.requeue_at);
         }
         Ok(())
     }

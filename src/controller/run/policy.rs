@@ -7,7 +7,7 @@ use crate::controller::{
     state::{runs::RunEntry, workspaces::WorkspaceState},
     workspace::namespaces,
 };
-use crate::decide::{self, Decision, EventDraft, Held, Learned, Learning, Observed};
+use crate::decide::{self, CallDelay, Decision, EventDraft, Learned, Learning, Observed};
 
 use super::idempotency;
 
@@ -22,9 +22,9 @@ pub(crate) fn decide(
 ) -> Decision {
     let rival = idempotency::of(ctx, run);
     let pause = slot.live.as_ref().and_then(|live| live.gate.long_pause());
-    let held = match pause {
-        Some(until) => Some(Held::Paused { until }),
-        None => entry.waits_long().then_some(Held::Queued),
+    let call_delay = match pause {
+        Some(until) => Some(CallDelay::Paused { until }),
+        None => entry.waits_long().then_some(CallDelay::Queued),
     };
     let namespace_allowed = namespaces::allowed(ctx, key, &entry.namespace);
     entry.with(|state| {
@@ -36,7 +36,7 @@ pub(crate) fn decide(
             key_rival: rival.as_deref(),
             vanished: deleted,
             stream: state.streaming,
-            held,
+            call_delay,
             contract: &ctx.config.contract,
             settings: &ctx.config.settings,
             now: now(),

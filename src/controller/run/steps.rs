@@ -59,7 +59,7 @@ impl Pass<'_> {
         self.publish(&decided);
         // 5. Carry out the effect.
         let Some(effect) = &decided.decision.effect else {
-            return Ok(Some(Rest::Until(decided.decision.again)));
+            return Ok(Some(Rest::Until(decided.decision.requeue_at)));
         };
         if !self.ctx.may_begin() {
             return Ok(Some(Rest::Until(Some(later(now(), leader::AGAIN)))));

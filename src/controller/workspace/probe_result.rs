@@ -90,7 +90,10 @@ pub(crate) fn pass_over<K: Kind>(
     entry.probe(|probe| probe.troubled(now()));
     let mut slot = entry.state();
     if let WorkspaceView::Ready(session) = &mut slot.view {
-        session.holds = recheck::still_held(session.holds.take(), assessment.holds.clone());
+        session.submissions_blocked = recheck::still_held(
+            session.submissions_blocked.take(),
+            assessment.submissions_blocked.clone(),
+        );
         if entry.set(slot) {
             enqueue::runs_of(ctx, &entry.key);
         }
@@ -173,7 +176,7 @@ fn ready_state<K: Kind>(
     let session = Session {
         number,
         resolved,
-        holds: assessment.holds.clone(),
+        submissions_blocked: assessment.submissions_blocked.clone(),
     };
     WorkspaceState::ready(session, live)
 }

@@ -91,7 +91,7 @@ impl Memory {
     pub fn overtaken(&mut self) {
         if anothers_mirror_stands() {
             self.seen = None;
-            self.cancel.looked_since = false;
+            self.cancel.read_since = false;
             self.event_buffer.uncover();
         }
     }
@@ -119,7 +119,7 @@ impl Memory {
         self.troubles.iter().find(|t| t.call == call)
     }
 
-    pub(super) fn went_well(&mut self, call: Call) {
+    pub(super) fn succeeded(&mut self, call: Call) {
         self.troubles.retain(|t| t.call != call);
     }
 }

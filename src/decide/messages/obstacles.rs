@@ -2,7 +2,7 @@
 
 use crate::api::{Reason, status::ResolvedWorkspace, workspace_ref::WorkspaceKind};
 use crate::decide::{
-    Held, Session,
+    CallDelay, Session,
     conditions::Why,
     observation::Observation,
     truncate::{MAX_ERROR, cut},
@@ -85,13 +85,13 @@ pub(crate) fn workspace_not_ready(f: &Observation<'_>, reason: Reason, message: 
     )
 }
 
-pub(crate) fn held_back(f: &Observation<'_>, held: Held) -> Why {
+pub(crate) fn held_back(f: &Observation<'_>, held: CallDelay) -> Why {
     let workspace = workspace_name(f);
     let what = match held {
-        Held::Paused { .. } => format!(
+        CallDelay::Paused { .. } => format!(
             "The service answered 429 (too many requests) to the {workspace}, so all its calls are paused."
         ),
-        Held::Queued => format!(
+        CallDelay::Queued => format!(
             "The calls of the {workspace} have reached a limit, its spec.rateLimit or the operator's own, and other calls are ahead in the queue."
         ),
     };

@@ -23,14 +23,14 @@ const UNSTREAMED: Duration = Duration::from_secs(27);
 const CANCEL_PATIENCE: Duration = Duration::from_mins(5);
 
 /// The step that is due, or the time at which the next one is.
-pub(crate) fn next_step(f: &Observation<'_>, outlook: &RemoteState) -> Step {
+pub(crate) fn next_step(f: &Observation<'_>, remote: &RemoteState) -> Step {
     let refresh = refresh_at(f);
-    let cancel = match outlook.wish {
-        Some(CancelCause::Deletion) => match deletion_done(f, outlook) {
+    let cancel = match remote.cancel_cause {
+        Some(CancelCause::Deletion) => match deletion_done(f, remote) {
             Some(events) => return Step::Release(events),
-            None => cancel_at(f, outlook),
+            None => cancel_at(f, remote),
         },
-        Some(CancelCause::Request | CancelCause::Deadline) => cancel_at(f, outlook),
+        Some(CancelCause::Request | CancelCause::Deadline) => cancel_at(f, remote),
         None => None,
     };
     if cancel.is_some_and(|at| at <= f.o.now) {
@@ -40,7 +40,7 @@ pub(crate) fn next_step(f: &Observation<'_>, outlook: &RemoteState) -> Step {
         return Step::Refresh;
     }
     Step::Wait(
-        [Some(refresh), cancel, outlook.deadline_ahead(f)]
+        [Some(refresh), cancel, remote.deadline_ahead(f)]
             .into_iter()
             .flatten()
             .min(),
@@ -49,11 +49,11 @@ pub(crate) fn next_step(f: &Observation<'_>, outlook: &RemoteState) -> Step {
 
 /// Events for the release if a run that was not seen to end may be released: cancel and GET both deny it, or it was seen
 /// cancelling for long enough.
-fn deletion_done(f: &Observation<'_>, outlook: &RemoteState) -> Option<Vec<EventDraft>> {
+fn deletion_done(f: &Observation<'_>, remote: &RemoteState) -> Option<Vec<EventDraft>> {
     if denied_by_cancel(f) && denied_by_get(f) {
         return Some(Vec::new());
     }
-    let run_id = f.run_id().filter(|_| patience_over(f, outlook))?;
+    let run_id = f.run_id().filter(|_| patience_over(f, remote))?;
     Some(vec![EventDraft::cancel_unconfirmed(run_id)])
 }
 
@@ -75,7 +75,7 @@ fn denied_at(f: &Observation<'_>) -> Option<Timestamp> {
 }
 
 /// Time at which the run is cancelled or cancelled again; `None` while a cancellation is in progress.
-fn cancel_at(f: &Observation<'_>, outlook: &RemoteState) -> Option<Timestamp> {
+fn cancel_at(f: &Observation<'_>, remote: &RemoteState) -> Option<Timestamp> {
     let memory = f.memory();
     let stored = f.status().cancel_accepted_time.as_ref().map(|t| t.0);
     let retry = f
@@ -91,14 +91,14 @@ fn cancel_at(f: &Observation<'_>, outlook: &RemoteState) -> Option<Timestamp> {
         (None, None, Some(accepted)) => later(f.o.now, gap(f).saturating_sub(f.since(accepted))),
         (None, None, None) => return Some(allowed),
     };
-    let repeats = !is_under_way(f, outlook) && effect_was_seen(f) && cancelled_until_it_shows();
+    let repeats = !is_under_way(f, remote) && effect_was_seen(f) && cancelled_until_it_shows();
     repeats.then(|| again.max(allowed))
 }
 
 /// Whether the run was seen cancelling; such a cancellation is not repeated (`Rule::CancelOnce`).
-fn is_under_way(f: &Observation<'_>, outlook: &RemoteState) -> bool {
+fn is_under_way(f: &Observation<'_>, remote: &RemoteState) -> bool {
     // A state seen before the service denied the run no longer counts.
-    outlook.class == Some(StateClass::Cancelling)
+    remote.class == Some(StateClass::Cancelling)
         && f.memory().cancel.refused.is_none()
         && denied_at(f).is_none()
         && holds(Rule::CancelOnce)
@@ -106,7 +106,7 @@ fn is_under_way(f: &Observation<'_>, outlook: &RemoteState) -> bool {
 
 /// Whether a GET has read the run since the last cancellation: the GET is the truth (`Rule::LookAfterCancel`).
 fn effect_was_seen(f: &Observation<'_>) -> bool {
-    f.memory().cancel.looked_since || !holds(Rule::LookAfterCancel)
+    f.memory().cancel.read_since || !holds(Rule::LookAfterCancel)
 }
 
 /// Whether a run that is plainly active after its cancellation is cancelled again (`Rule::CancelAgain`).
@@ -129,7 +129,7 @@ fn gap(f: &Observation<'_>) -> Duration {
 /// Whether a GET showed the run cancelling at least five minutes after the later of deletion and latest accepted
 /// cancel. Two of these times are stored, so all are compared by the wall clock. In the process that cancelled, five
 /// minutes of process time must have passed as well.
-fn patience_over(f: &Observation<'_>, outlook: &RemoteState) -> bool {
+fn patience_over(f: &Observation<'_>, remote: &RemoteState) -> bool {
     let stored = f.status().cancel_accepted_time.as_ref().map(|t| t.0);
     let Some(accepted) = stored.max(f.memory().cancel.accepted_at) else {
         return false;
@@ -139,7 +139,7 @@ fn patience_over(f: &Observation<'_>, outlook: &RemoteState) -> bool {
     let seen_since = |s: &Seen| {
         s.by_get && long_enough(accepted, s.wall) && long_enough_deleted(f, s) && waited(s)
     };
-    is_cancelling(outlook) && f.memory().seen.as_ref().is_some_and(seen_since)
+    is_cancelling(remote) && f.memory().seen.as_ref().is_some_and(seen_since)
 }
 
 /// Whether a GET came five minutes after the time it waited for (`Rule::Patience`).
@@ -154,8 +154,8 @@ fn long_enough_deleted(f: &Observation<'_>, look: &Seen) -> bool {
 }
 
 /// Whether the run was seen cancelling; without that it is not released before its end (`Rule::SeenCancelling`).
-fn is_cancelling(outlook: &RemoteState) -> bool {
-    outlook.class == Some(StateClass::Cancelling) || !holds(Rule::SeenCancelling)
+fn is_cancelling(remote: &RemoteState) -> bool {
+    remote.class == Some(StateClass::Cancelling) || !holds(Rule::SeenCancelling)
 }
 
 /// Time of the next read: the regular time, or earlier for a hint.

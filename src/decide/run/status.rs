@@ -1,8 +1,8 @@
-//! Writes a situation into the status: conditions, values in force, latest error.
+//! Writes the status: conditions, values in force, latest error.
 
 use crate::api::{RunStatus, limits::MAX_REQUEST_ID, status::LastError, time::whole_seconds};
 use crate::decide::{
-    conditions::{self, Situation},
+    conditions::{Conditions, apply},
     memory::Trouble,
     observation::{Observation, refusal_is_for_this_epoch},
     response::{answer::FailureKind, classify::Class},
@@ -17,12 +17,17 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 impl<'a> Observation<'a> {
-    /// The stored status with `situation` and the values in force.
-    pub(crate) fn say(&self, situation: &Situation) -> RunStatus {
-        self.say_from(self.status().clone(), situation)
+    /// The stored status with these conditions and the values in force.
+    pub(crate) fn status_with(&self, conditions: &Conditions) -> RunStatus {
+        self.with_conditions(self.status().clone(), conditions)
     }
 
-    pub(crate) fn say_from(&self, mut status: RunStatus, situation: &Situation) -> RunStatus {
+    /// `status` with these conditions and the values in force.
+    pub(crate) fn with_conditions(
+        &self,
+        mut status: RunStatus,
+        conditions: &Conditions,
+    ) -> RunStatus {
         let spec = self.spec();
         status.provider = Some(spec.provider().to_owned());
         status.region = Some(spec.region().to_owned());
@@ -40,14 +45,14 @@ impl<'a> Observation<'a> {
         if let Some(id) = self.worst().and_then(|t| t.failure.request_id.as_ref()) {
             status.request_id = Some(cut(id, MAX_REQUEST_ID).to_owned());
         }
-        if matches!(situation, Situation::Ended { .. }) {
+        if matches!(conditions, Conditions::Ended { .. }) {
             status.completion_time = status
                 .completion_time
                 .or_else(|| Some(whole_seconds(self.o.wall)));
         }
-        conditions::apply(
+        apply(
             &mut status,
-            situation,
+            conditions,
             spec.ready_when(),
             self.generation(),
             self.o.wall,

@@ -15,16 +15,16 @@ use crate::decide::{
 use super::{
     intent::next_epoch,
     pinning,
-    waiting::{blocked, held, paused, retrying},
+    waiting::{blocked, paused, retrying, waiting},
 };
 
 /// Writes a new intent, pinned to the present session. Called only if no earlier POST can have made a run.
-pub(crate) fn afresh(f: &Observation<'_>, session: &Session) -> Decision {
+pub(crate) fn submit_new(f: &Observation<'_>, session: &Session) -> Decision {
     if let Some(rival) = f.o.key_rival
         && rivals_go_first()
     {
         return blocked(f, messages::key_in_use(f, rival))
-            .at(later(f.o.now, f.o.settings.poll_max));
+            .requeue_at(later(f.o.now, f.o.settings.poll_max));
     }
     if let Some(paused) = paused(f) {
         // As long as there is no intent, the Run can still be suspended.
@@ -81,13 +81,13 @@ fn post(key: String, body: Vec<u8>) -> Decision {
 pub(crate) fn submit(f: &Observation<'_>, intent: &Intent, session: &Session) -> Decision {
     let retry = f.new_retry();
     if f.not_created() && (retry || f.key_may_be_forgotten(intent)) {
-        return afresh(f, session);
+        return submit_new(f, session);
     }
     if let Some((reason, pinned)) = pinning::moved(f, session) {
         let why = messages::elsewhere(f, reason, pinned, session);
         let forgotten = (!f.not_created()).then(|| f.when(f.key_forgotten_at(intent)));
         return Decision {
-            again: forgotten,
+            requeue_at: forgotten,
             ..blocked(f, why)
         };
     }
@@ -102,7 +102,7 @@ pub(crate) fn submit(f: &Observation<'_>, intent: &Intent, session: &Session) ->
     }
     match due(f) {
         Due::Now => paused(f).unwrap_or_else(|| Decision {
-            status: held(f),
+            status: waiting(f),
             ..post(intent.key.clone(), body)
         }),
         Due::Wait(trouble) => retrying(f, trouble),

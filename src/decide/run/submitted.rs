@@ -3,7 +3,7 @@
 use crate::api::{Intent, RunStatus, time::whole_seconds};
 use crate::decide::{
     Decision, Effect, EventDraft, Follow, WorkspaceView,
-    conditions::Situation,
+    conditions::Conditions,
     invariants::{Rule, holds},
     messages,
     observation::Observation,
@@ -45,10 +45,10 @@ pub(crate) fn decide(f: &Observation<'_>, run_id: &str) -> Decision {
     }
     if let Some(other) = rival_run(f, run_id) {
         let why = messages::run_id_conflict(f, run_id, other);
-        return Decision::tell(f.say(&Situation::Blocked(why)));
+        return Decision::write(f.status_with(&Conditions::Blocked(why)));
     }
     if was_stripped(f) {
-        return mend(f, run_id);
+        return repair(f, run_id);
     }
     mirror(f, run_id)
 }
@@ -85,7 +85,7 @@ fn nowhere(f: &Observation<'_>, run_id: &str) -> Decision {
     if f.deleting() {
         return release(f, Vec::new());
     }
-    Decision::tell(f.say(&Situation::Blocked(messages::nowhere(run_id))))
+    Decision::write(f.status_with(&Conditions::Blocked(messages::nowhere(run_id))))
 }
 
 fn orphan(f: &Observation<'_>, run_id: &str) -> Decision {
@@ -109,16 +109,16 @@ fn accept(f: &Observation<'_>, run_id: &str) -> Decision {
         .submission_time
         .or_else(|| Some(whole_seconds(f.o.wall)));
     status.refusal = None;
-    let outlook = RemoteState::of(f, &status);
+    let remote = RemoteState::of(f, &status);
     Decision {
-        events: outlook.events(f),
-        ..Decision::tell(synced(f, outlook.status(f, status)))
+        events: remote.events(f),
+        ..Decision::write(synced(f, remote.status(f, status)))
     }
 }
 
 /// Puts finalizer and intent back after a replace stripped them. The intent is written back as a takeover: another
 /// process may have been the owner meanwhile, so this process's proof for its own epoch no longer counts.
-fn mend(f: &Observation<'_>, run_id: &str) -> Decision {
+fn repair(f: &Observation<'_>, run_id: &str) -> Decision {
     let Some(workspace) = pinning::pins(f).next() else {
         return nowhere(f, run_id);
     };
@@ -139,31 +139,31 @@ fn mend(f: &Observation<'_>, run_id: &str) -> Decision {
 }
 
 fn mirror(f: &Observation<'_>, run_id: &str) -> Decision {
-    let mut outlook = RemoteState::of(f, f.status());
-    if outlook.ended.is_some() {
-        let full = outlook.status(f, f.status().clone());
+    let mut remote = RemoteState::of(f, f.status());
+    if remote.ended.is_some() {
+        let full = remote.status(f, f.status().clone());
         return Decision {
-            events: outlook.events(f),
-            ..Decision::tell(synced(f, full))
+            events: remote.events(f),
+            ..Decision::write(synced(f, full))
         };
     }
     if *f.o.workspace == WorkspaceView::Unknown {
         // Nothing is known beyond the status, nor if the status is still true.
         return Decision::quiet();
     }
-    let next = if outlook.unusable {
-        Step::Wait(outlook.look_ahead(f))
+    let next = if remote.unusable {
+        Step::Wait(remote.requeue_at(f))
     } else {
-        next_step(f, &outlook)
+        next_step(f, &remote)
     };
-    let next = outlook.held_back(f, next);
-    let full = outlook.status(f, f.status().clone());
+    let next = remote.held_back(f, next);
+    let full = remote.status(f, f.status().clone());
     let (status, write_at) = coalesce(f, full);
     let mut decision = step(f, next, run_id);
-    decision.events.extend(outlook.events(f));
-    decision.again = decision.again.into_iter().chain(write_at).min();
+    decision.events.extend(remote.events(f));
+    decision.requeue_at = decision.requeue_at.into_iter().chain(write_at).min();
     decision.status = status;
-    if !outlook.unusable {
+    if !remote.unusable {
         decision.follow = Follow::Open;
     }
     decision
@@ -177,16 +177,16 @@ pub(crate) fn teardown(f: &Observation<'_>, run_id: &str) -> Decision {
     if pinning::pins(f).next().is_none() {
         return nowhere(f, run_id);
     }
-    let outlook = RemoteState::of(f, f.status());
+    let remote = RemoteState::of(f, f.status());
     // Of two runIds neither is cancelled.
-    if outlook.ended.is_some() || rival_run(f, run_id).is_some() {
+    if remote.ended.is_some() || rival_run(f, run_id).is_some() {
         return release(f, Vec::new());
     }
-    if outlook.unusable {
+    if remote.unusable {
         // No watch event enqueues a deleted object.
-        return Decision::quiet().at(later(f.o.now, f.o.settings.poll_max));
+        return Decision::quiet().requeue_at(later(f.o.now, f.o.settings.poll_max));
     }
-    step(f, next_step(f, &outlook), run_id)
+    step(f, next_step(f, &remote), run_id)
 }
 
 fn step(f: &Observation<'_>, next: Step, run_id: &str) -> Decision {
@@ -199,7 +199,7 @@ fn step(f: &Observation<'_>, next: Step, run_id: &str) -> Decision {
             run_id: run_id.to_owned(),
         }),
         Step::Wait(at) => Decision {
-            again: at,
+            requeue_at: at,
             ..Decision::quiet()
         },
     }

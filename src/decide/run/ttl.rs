@@ -29,7 +29,7 @@ pub(crate) fn expiry(f: &Observation<'_>) -> Decision {
     } else if due <= f.o.wall {
         Decision::act(Effect::Delete)
     } else {
-        Decision::quiet().at(f.when(due))
+        Decision::quiet().requeue_at(f.when(due))
     }
 }
 

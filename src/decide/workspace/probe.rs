@@ -14,7 +14,7 @@ use crate::decide::{
 use super::{
     cached_token::{goes_on, rejected},
     check::{Check, Obstacle},
-    verdict::{being_deleted, identity_verdict, needs_a_person, version_verdict, why_held},
+    verdict::{being_deleted, identity_verdict, needs_a_person, version_verdict, why_blocked},
 };
 
 /// Assessment of a check.
@@ -25,7 +25,7 @@ pub struct Assessment {
     /// Runs may make calls, or the reason why not.
     pub usable: Result<(), Why>,
     /// Reason why first submissions are blocked although calls may be made.
-    pub holds: Option<(Reason, String)>,
+    pub submissions_blocked: Option<(Reason, String)>,
     /// Every part of the check succeeded.
     pub ready: bool,
 }
@@ -137,7 +137,7 @@ pub fn assess(
     Assessment {
         status,
         usable,
-        holds: why_held(check, gone.or(refused_version)),
+        submissions_blocked: why_blocked(check, gone.or(refused_version)),
         ready: ready.is_ok(),
     }
 }

@@ -69,7 +69,7 @@ pub fn still_held(
 
 /// Time at which a Run shows that its Workspace is not Ready, if the failure that began at `since` lasts: after 5 to 15
 /// s, different for each Run.
-pub(crate) fn said_at(uid: &str, since: Timestamp) -> Timestamp {
+pub(crate) fn shown_at(uid: &str, since: Timestamp) -> Timestamp {
     let spread = Duration::from_millis(backoff::seed(uid, 1) % SAID_OVER_MILLIS);
     later(since, LASTING + spread)
 }

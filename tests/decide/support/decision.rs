@@ -23,7 +23,7 @@ impl Case {
             key_rival: self.rival.as_deref(),
             vanished: self.tracked.deleted(),
             stream: self.stream,
-            held: self.held,
+            call_delay: self.call_delay,
             contract: &CONTRACT,
             settings: &self.settings,
             now: self.now,

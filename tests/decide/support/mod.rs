@@ -17,7 +17,7 @@ use run_operator::{
         workspace_ref::WorkspaceKind,
     },
     decide::{
-        EventDraft, Held, Memory, Session, Settings, Stream, WorkspaceView, request::body,
+        CallDelay, EventDraft, Memory, Session, Settings, Stream, WorkspaceView, request::body,
         tracked_run::TrackedRun,
     },
 };
@@ -59,7 +59,7 @@ pub(crate) struct Case {
     pub(crate) deleted: bool,
     pub(crate) rival: Option<String>,
     pub(crate) stream: Stream,
-    pub(crate) held: Option<Held>,
+    pub(crate) call_delay: Option<CallDelay>,
     pub(crate) settings: Settings,
     /// Process time.
     pub(crate) now: Timestamp,
@@ -90,7 +90,7 @@ pub(crate) fn session(number: u64) -> Session {
     Session {
         number,
         resolved: place(),
-        holds: None,
+        submissions_blocked: None,
     }
 }
 
@@ -120,7 +120,7 @@ impl Case {
             deleted: false,
             rival: None,
             stream: Stream::Closed,
-            held: None,
+            call_delay: None,
             settings: Settings {
                 process: "me".into(),
                 poll_min: Duration::from_secs(2),
