@@ -112,12 +112,12 @@ fn read_ca(path: &Path) -> Result<Vec<u8>, CheckError> {
 
 /// Findings from the answer to `GET /version`.
 pub(crate) async fn version(target: &Target) -> Vec<Finding> {
-    let version = bounded(target.client.version_as_it_comes()).await;
+    let version = bounded(target.client.raw_version()).await;
     findings::of_version(&version, &target.contract)
 }
 
 async fn ask(client: &Client, contract: &Contract) -> Vec<Finding> {
-    let version = bounded(client.version_as_it_comes()).await;
+    let version = bounded(client.raw_version()).await;
     // The second request is made only if the first one was answered.
     let workspace = match &version {
         Answer::None(_) => None,
