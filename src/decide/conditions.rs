@@ -1,10 +1,11 @@
 //! The table "Conditions, by situation" of the design, one row per variant.
 
 use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
 use crate::api::{
     ConditionType as Type, Phase, Reason,
-    conditions::{ConditionUpdate, set},
+    conditions::{self, ConditionUpdate},
     run::ReadyWhen,
     status::RunStatus,
 };
@@ -87,13 +88,7 @@ pub fn apply(
         _ => row.why.clone(),
     };
     let mut set = |kind, holds: Option<bool>, why: &Why| {
-        let update = ConditionUpdate {
-            kind,
-            status: holds,
-            reason: why.reason,
-            message: cut(&why.message, MAX_SENTENCES).to_owned(),
-        };
-        set(&mut status.conditions, update, generation, wall);
+        set_condition(&mut status.conditions, kind, holds, why, generation, wall);
     };
     if row.accepted.is_some() {
         set(Type::Accepted, row.accepted, &accepted);
@@ -109,6 +104,24 @@ pub fn apply(
     set(Type::Ready, Some(row.ready), &row.why);
     set(Type::Reconciling, row.reconciling.then_some(true), &row.why);
     set(Type::Stalled, row.stalled.then_some(true), &row.why);
+}
+
+/// Sets a condition, or removes it if `holds` is `None`. The message is cut to the limit of the schema.
+pub(crate) fn set_condition(
+    conditions: &mut Vec<Condition>,
+    kind: Type,
+    holds: Option<bool>,
+    why: &Why,
+    generation: i64,
+    wall: Timestamp,
+) {
+    let update = ConditionUpdate {
+        kind,
+        status: holds,
+        reason: why.reason,
+        message: cut(&why.message, MAX_SENTENCES).to_owned(),
+    };
+    conditions::set(conditions, update, generation, wall);
 }
 
 fn mirrored(polled: bool) -> &'static str {

@@ -105,10 +105,3 @@ pub struct Session {
     /// Reason why first submissions are blocked, if they are.
     pub submissions_blocked: Option<(Reason, String)>,
 }
-
-impl Session {
-    /// The base URL that the token was verified at.
-    pub fn base_url(&self) -> Option<&str> {
-        Some(&self.resolved.base_url)
-    }
-}

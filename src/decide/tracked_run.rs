@@ -188,18 +188,17 @@ impl<V: Version, M: Remembers> TrackedRun<V, M> {
 
     /// Records that the intent was written. `clean`: no POST before it can have made a run.
     pub fn intent_written(&mut self, intent: Intent, clean: bool, with: Learning<'_>) {
-        let news = Learned::IntentWritten { intent, clean };
-        self.memory.change(|memory| memory.learn(news, with));
+        self.learn(Learned::IntentWritten { intent, clean }, with);
     }
 
     /// Records that the call is sent.
     pub fn call_sent(&mut self, call: Call, with: Learning<'_>) {
-        let news = match call {
+        let learned = match call {
             Call::Create => Learned::SubmitStarted,
             Call::Get => Learned::RefreshStarted,
             Call::Cancel => return,
         };
-        self.memory.change(|memory| memory.learn(news, with));
+        self.learn(learned, with);
     }
 
     /// Records the answer to the call, or its failure.
@@ -209,12 +208,16 @@ impl<V: Version, M: Remembers> TrackedRun<V, M> {
         answer: Result<RunView, Failure>,
         with: Learning<'_>,
     ) {
-        let news = match call {
+        let learned = match call {
             Call::Create => Learned::Submitted(answer),
             Call::Get => Learned::Refreshed(answer),
             Call::Cancel => Learned::CancelAnswered(answer),
         };
-        self.memory.change(|memory| memory.learn(news, with));
+        self.learn(learned, with);
+    }
+
+    fn learn(&mut self, learned: Learned, with: Learning<'_>) {
+        self.memory.change(|memory| memory.learn(learned, with));
     }
 
     /// Records the answer to the removal of the finalizer; `true`: the object is deleted by it.

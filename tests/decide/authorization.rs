@@ -72,7 +72,7 @@ fn check(case: &Case) -> Result<(), TestCaseError> {
     let effect = decision.effect.as_ref();
     let status = case.run.status.clone().unwrap_or_default();
     let here = match &case.view {
-        WorkspaceView::Ready(session) => session.base_url(),
+        WorkspaceView::Ready(session) => Some(session.resolved.base_url.as_str()),
         _ => Some(BASE_URL),
     };
     let needs = needs_workspace(&case.run, here);

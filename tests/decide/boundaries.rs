@@ -293,8 +293,8 @@ fn where_the_contract_file_names_no_identity_none_is_asked_for() {
 #[test]
 fn only_a_probe_that_could_not_read_its_secret_is_inconclusive() {
     let config = |reason| failed(Obstacle::Config(Why::new(reason, "")));
-    assert!(config(Reason::Checking).learnt_nothing());
-    assert!(!config(Reason::SecretNotFound).learnt_nothing());
-    assert!(!failed(Obstacle::Version(lost())).learnt_nothing());
-    assert!(!Check::default().learnt_nothing());
+    assert!(config(Reason::Checking).inconclusive());
+    assert!(!config(Reason::SecretNotFound).inconclusive());
+    assert!(!failed(Obstacle::Version(lost())).inconclusive());
+    assert!(!Check::default().inconclusive());
 }

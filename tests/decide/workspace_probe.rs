@@ -31,7 +31,7 @@ fn on_the_last_good_token() -> Check {
         base_url: Some(place().base_url),
         version: Some(Some("1.4.0".into())),
         identity: Some(place().identity),
-        secret_gone: Some(gone()),
+        secret_deleted: Some(gone()),
         ..Check::default()
     }
 }
@@ -195,7 +195,7 @@ fn a_blocked_workspace_mirrors_and_cancels_submitted_runs() {
 /// A check that went well.
 fn good() -> Check {
     Check {
-        secret_gone: None,
+        secret_deleted: None,
         ..on_the_last_good_token()
     }
 }

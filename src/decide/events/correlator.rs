@@ -9,7 +9,7 @@ use crate::api::EventReason;
 use crate::decide::{
     backoff,
     time::later,
-    token_bucket::{Allowance, Bounds},
+    token_bucket::{Bounds, TokenBucket},
 };
 
 use super::event::EventDraft;
@@ -36,8 +36,8 @@ const REMEMBERED: usize = 64;
 #[derive(Clone, Debug, Default)]
 pub struct Correlator {
     published: VecDeque<u64>,
-    events: Allowance,
-    service_events: Allowance,
+    events: TokenBucket,
+    service_events: TokenBucket,
     service_event_at: Option<Timestamp>,
     service_events_shown: Option<i64>,
 }

@@ -165,8 +165,8 @@ fn ended(status: &RunStatus) -> Option<Fact> {
         None => String::new(),
     };
     // The message of Finished also contains the TTL notice.
-    let told = find(&status.conditions, Type::Ready).filter(|c| c.reason == finished.reason);
-    let message = format!("{}{ids}", sentence(told.unwrap_or(finished)));
+    let ready = find(&status.conditions, Type::Ready).filter(|c| c.reason == finished.reason);
+    let message = format!("{}{ids}", sentence(ready.unwrap_or(finished)));
     let since = status.completion_time.as_ref().map(|t| t.0);
     Some(Fact::new(reason, message, "").since(since))
 }
@@ -239,7 +239,8 @@ fn nowhere(status: &RunStatus, now: Timestamp) -> Option<Fact> {
     let moved = |c: &&Condition| is(c, &[Reason::WorkspaceChanged, Reason::IdentityChanged]);
     let stalled = is_true(&status.conditions, Type::Stalled);
     let hour = now.as_second().div_euclid(TROUBLE_APART);
-    let (reason, told) = if let Some(missing) = waits.filter(missing).or(stale.filter(missing)) {
+    let (reason, condition) = if let Some(missing) = waits.filter(missing).or(stale.filter(missing))
+    {
         (EventReason::WorkspaceNotFound, missing)
     } else {
         (
@@ -247,8 +248,13 @@ fn nowhere(status: &RunStatus, now: Timestamp) -> Option<Fact> {
             stale.filter(moved).filter(|_| !stalled)?,
         )
     };
-    let message = format!("{}: {}{}", told.reason, sentence(told), ids(status));
-    Some(Fact::new(reason, message, &told.reason).at(hour))
+    let message = format!(
+        "{}: {}{}",
+        condition.reason,
+        sentence(condition),
+        ids(status)
+    );
+    Some(Fact::new(reason, message, &condition.reason).at(hour))
 }
 
 /// Whether a call failed and is repeated.

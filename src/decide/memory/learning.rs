@@ -76,8 +76,8 @@ impl Learning<'_> {
 
 impl Memory {
     /// Records the start or result of an effect.
-    pub fn learn(&mut self, news: Learned, with: Learning<'_>) {
-        match news {
+    pub fn learn(&mut self, learned: Learned, with: Learning<'_>) {
+        match learned {
             Learned::IntentWritten { intent, clean } => self.intent_written(intent, clean),
             Learned::SubmitStarted => self.submission.started(),
             Learned::Submitted(answer) => self.submitted(answer, with),
@@ -134,8 +134,8 @@ impl Memory {
             Ok(view) => {
                 self.succeeded(Call::Get);
                 let ended = view.state.as_deref().is_some_and(|s| with.ends(s));
-                let told = self.event_buffer.named().is_some_and(|s| with.ends(s));
-                self.lagging = if told && !ended {
+                let end_named = self.event_buffer.named().is_some_and(|s| with.ends(s));
+                self.lagging = if end_named && !ended {
                     self.lagging.saturating_add(1)
                 } else {
                     0

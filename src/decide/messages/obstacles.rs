@@ -63,7 +63,7 @@ pub(crate) fn namespace_not_allowed(f: &Observation<'_>) -> Why {
     )
 }
 
-pub(crate) fn workspace_gone(f: &Observation<'_>) -> Why {
+pub(crate) fn workspace_deleted(f: &Observation<'_>) -> Why {
     Why::new(
         Reason::WorkspaceNotFound,
         format!(
@@ -85,9 +85,9 @@ pub(crate) fn workspace_not_ready(f: &Observation<'_>, reason: Reason, message: 
     )
 }
 
-pub(crate) fn held_back(f: &Observation<'_>, held: CallDelay) -> Why {
+pub(crate) fn held_back(f: &Observation<'_>, delay: CallDelay) -> Why {
     let workspace = workspace_name(f);
-    let what = match held {
+    let what = match delay {
         CallDelay::Paused { .. } => format!(
             "The service answered 429 (too many requests) to the {workspace}, so all its calls are paused."
         ),

@@ -39,12 +39,7 @@ pub(crate) struct RemoteState {
 
 impl RemoteState {
     pub(crate) fn of(f: &Observation<'_>, status: &RunStatus) -> Self {
-        let state = f
-            .memory()
-            .seen
-            .as_ref()
-            .and_then(|s| s.state.as_deref())
-            .or(status.state.as_deref());
+        let state = f.memory().seen_state().or(status.state.as_deref());
         let class = state.map(|s| f.o.contract.state(s));
         let deadline = deadline(f, status);
         let cancel_cause = if f.deleting() {
@@ -159,12 +154,12 @@ impl RemoteState {
     }
 
     pub(crate) fn events(&self, f: &Observation<'_>) -> Vec<EventDraft> {
-        let state = f.memory().seen.as_ref().and_then(|s| s.state.as_ref());
+        let state = f.memory().seen_state().map(|state| cut(state, MAX_STATE));
         match (self.class, state) {
             (Some(StateClass::Unmapped), Some(state))
-                if f.status().state.as_deref() != Some(cut(state, MAX_STATE)) =>
+                if f.status().state.as_deref() != Some(state) =>
             {
-                vec![EventDraft::unmapped_state(cut(state, MAX_STATE))]
+                vec![EventDraft::unmapped_state(state)]
             }
             _ => Vec::new(),
         }
@@ -178,8 +173,8 @@ fn polled(f: &Observation<'_>) -> bool {
         Stream::Waiting { .. } => true,
         Stream::Closed => messages::polled_as_shown(f),
         Stream::Open => {
-            let seen = f.memory().seen.as_ref().and_then(|s| s.state.as_deref());
-            let same = seen.is_none_or(|s| f.status().state.as_deref() == Some(cut(s, MAX_STATE)));
+            let shown = |state| f.status().state.as_deref() == Some(cut(state, MAX_STATE));
+            let same = f.memory().seen_state().is_none_or(shown);
             same && messages::polled_as_shown(f)
         }
     }

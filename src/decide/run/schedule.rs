@@ -20,7 +20,7 @@ use jiff::Timestamp;
 /// A Run that has no stream because all slots are taken is read at least this often, up to a tenth of jitter included.
 const UNSTREAMED: Duration = Duration::from_secs(27);
 /// Time an accepted cancellation may take to show before the finalizer is removed all the same.
-const CANCEL_PATIENCE: Duration = Duration::from_mins(5);
+const CANCEL_GRACE: Duration = Duration::from_mins(5);
 
 /// The step that is due, or the time at which the next one is.
 pub(crate) fn next_step(f: &Observation<'_>, remote: &RemoteState) -> Step {
@@ -53,7 +53,7 @@ fn deletion_done(f: &Observation<'_>, remote: &RemoteState) -> Option<Vec<EventD
     if denied_by_cancel(f) && denied_by_get(f) {
         return Some(Vec::new());
     }
-    let run_id = f.run_id().filter(|_| patience_over(f, remote))?;
+    let run_id = f.run_id().filter(|_| cancelled_long_enough(f, remote))?;
     Some(vec![EventDraft::cancel_unconfirmed(run_id)])
 }
 
@@ -78,25 +78,22 @@ fn denied_at(f: &Observation<'_>) -> Option<Timestamp> {
 fn cancel_at(f: &Observation<'_>, remote: &RemoteState) -> Option<Timestamp> {
     let memory = f.memory();
     let stored = f.status().cancel_accepted_time.as_ref().map(|t| t.0);
-    let retry = f
-        .trouble(Call::Cancel)
-        .filter(|t| !matches!(t.class, Class::Refused(_)));
+    let failed = f.trouble(Call::Cancel);
+    let retry = failed.filter(|t| !matches!(t.class, Class::Refused(_)));
     let allowed = retry.map_or(f.o.now, |t| f.next_attempt(t));
-    let refused = f
-        .trouble(Call::Cancel)
-        .filter(|_| memory.cancel.refused.is_some());
+    let refused = failed.filter(|_| memory.cancel.refused.is_some());
     let again = match (refused, memory.cancel.answered_at, stored) {
         (Some(refused), _, _) => f.next_attempt(refused),
         (None, Some(answered), _) => later(answered, gap(f)),
         (None, None, Some(accepted)) => later(f.o.now, gap(f).saturating_sub(f.since(accepted))),
         (None, None, None) => return Some(allowed),
     };
-    let repeats = !is_under_way(f, remote) && effect_was_seen(f) && cancelled_until_it_shows();
+    let repeats = !is_in_progress(f, remote) && effect_was_seen(f) && cancelled_until_it_shows();
     repeats.then(|| again.max(allowed))
 }
 
 /// Whether the run was seen cancelling; such a cancellation is not repeated (`Rule::CancelOnce`).
-fn is_under_way(f: &Observation<'_>, remote: &RemoteState) -> bool {
+fn is_in_progress(f: &Observation<'_>, remote: &RemoteState) -> bool {
     // A state seen before the service denied the run no longer counts.
     remote.class == Some(StateClass::Cancelling)
         && f.memory().cancel.refused.is_none()
@@ -129,7 +126,7 @@ fn gap(f: &Observation<'_>) -> Duration {
 /// Whether a GET showed the run cancelling at least five minutes after the later of deletion and latest accepted
 /// cancel. Two of these times are stored, so all are compared by the wall clock. In the process that cancelled, five
 /// minutes of process time must have passed as well.
-fn patience_over(f: &Observation<'_>, remote: &RemoteState) -> bool {
+fn cancelled_long_enough(f: &Observation<'_>, remote: &RemoteState) -> bool {
     let stored = f.status().cancel_accepted_time.as_ref().map(|t| t.0);
     let Some(accepted) = stored.max(f.memory().cancel.accepted_at) else {
         return false;
@@ -143,13 +140,13 @@ fn patience_over(f: &Observation<'_>, remote: &RemoteState) -> bool {
 }
 
 /// Whether a GET came five minutes after the time it waited for (`Rule::Patience`).
-fn long_enough(since: Timestamp, look: Timestamp) -> bool {
-    look >= since && (look >= later(since, CANCEL_PATIENCE) || !holds(Rule::Patience))
+fn long_enough(since: Timestamp, read: Timestamp) -> bool {
+    read >= since && (read >= later(since, CANCEL_GRACE) || !holds(Rule::Patience))
 }
 
 /// Whether the GET came five minutes after the deletion, too (`Rule::PatienceFromDeletion`).
-fn long_enough_deleted(f: &Observation<'_>, look: &Seen) -> bool {
-    let over = |deleted| long_enough(deleted, look.wall);
+fn long_enough_deleted(f: &Observation<'_>, read: &Seen) -> bool {
+    let over = |deleted| long_enough(deleted, read.wall);
     f.deletion_requested_at().is_none_or(over) || !holds(Rule::PatienceFromDeletion)
 }
 
@@ -183,7 +180,7 @@ fn regular_at(f: &Observation<'_>) -> Timestamp {
     let memory = f.memory();
     let settings = f.o.settings;
     if let Some(trouble) = f.trouble(Call::Get) {
-        return again_at(f, trouble);
+        return retry_at(f, trouble);
     }
     let Some(seen) = memory
         .seen
@@ -219,7 +216,7 @@ fn regular_at(f: &Observation<'_>) -> Timestamp {
 
 /// Time at which a failed GET is repeated: after any answer within `--poll-max`, unless the answer requests a longer
 /// wait.
-fn again_at(f: &Observation<'_>, trouble: &Trouble) -> Timestamp {
+fn retry_at(f: &Observation<'_>, trouble: &Trouble) -> Timestamp {
     let asked = backoff::asked(trouble.failure.retry_after);
     let latest = later(trouble.at, f.o.settings.poll_max.max(asked));
     let at = f.next_attempt(trouble).min(latest);

@@ -93,7 +93,7 @@ pub(crate) fn not_shown_yet(f: &Observation<'_>, since: Timestamp) -> Option<Tim
 /// Reason for staleness while a due call has to wait. The reason in the status stays until the call was made.
 pub(crate) fn held_back(f: &Observation<'_>) -> Option<Why> {
     match f.o.call_delay {
-        Some(held) => Some(messages::held_back(f, held)),
+        Some(delay) => Some(messages::held_back(f, delay)),
         None => messages::stale_as_shown(f).filter(|why| why.reason == Reason::RateLimited),
     }
 }

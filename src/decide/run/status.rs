@@ -57,7 +57,7 @@ impl<'a> Observation<'a> {
             self.generation(),
             self.o.wall,
         );
-        ttl::tell(self, &mut status);
+        ttl::write_notice(self, &mut status);
         status
     }
 

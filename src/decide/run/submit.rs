@@ -100,12 +100,12 @@ pub(crate) fn submit(f: &Observation<'_>, intent: &Intent, session: &Session) ->
     if retry || unheld || !this_process_may_post(f, intent) {
         return take_over(f, intent);
     }
-    match due(f) {
-        Due::Now => paused(f).unwrap_or_else(|| Decision {
+    match waits_for_retry(f) {
+        Some(trouble) => retrying(f, trouble),
+        None => paused(f).unwrap_or_else(|| Decision {
             status: waiting(f),
             ..post(intent.key.clone(), body)
         }),
-        Due::Wait(trouble) => retrying(f, trouble),
     }
 }
 
@@ -138,16 +138,8 @@ fn take_over(f: &Observation<'_>, intent: &Intent) -> Decision {
     write_intent(f, next, kept && f.not_created())
 }
 
-enum Due<'a> {
-    Now,
-    Wait(&'a Trouble),
-}
-
-fn due<'a>(f: &Observation<'a>) -> Due<'a> {
-    match f.trouble(Call::Create) {
-        Some(trouble) if f.next_attempt(trouble) > f.o.now || f.awaits_another_session() => {
-            Due::Wait(trouble)
-        }
-        _ => Due::Now,
-    }
+/// The failure of the create, if its next attempt is not due yet.
+fn waits_for_retry<'a>(f: &Observation<'a>) -> Option<&'a Trouble> {
+    f.trouble(Call::Create)
+        .filter(|trouble| f.next_attempt(trouble) > f.o.now || f.awaits_another_session())
 }

@@ -104,7 +104,7 @@ fn current(f: &Observation<'_>, events: bool) -> Option<RunStatus> {
     if events {
         f.memory().event_buffer.fold_all(&mut status);
     }
-    ttl::tell(f, &mut status);
+    ttl::write_notice(f, &mut status);
     (status != *f.status()).then_some(status)
 }
 

@@ -35,7 +35,7 @@ pub(crate) fn expiry(f: &Observation<'_>) -> Decision {
 
 /// Adds to the Finished condition of a Run that has ended why its TTL doesn't delete it, or removes that note. It is
 /// part of the write of the end; later changes of marks or TTL cost one more write.
-pub(crate) fn tell(f: &Observation<'_>, status: &mut RunStatus) {
+pub(crate) fn write_notice(f: &Observation<'_>, status: &mut RunStatus) {
     let ended = ConditionType::Finished.as_str();
     let finished = status
         .conditions
@@ -43,11 +43,11 @@ pub(crate) fn tell(f: &Observation<'_>, status: &mut RunStatus) {
         .find(|c| c.type_ == ended && c.status == "True");
     if let Some(finished) = finished.filter(|_| !f.deleting()) {
         let bare = finished.message.split(NOTICE).next().unwrap_or_default();
-        let told = match f.kept_by() {
+        let message = match f.kept_by() {
             Some(by) => format!("{} {}", bare.trim_end(), by.sentence()),
             None => bare.trim_end().to_owned(),
         };
-        cut(&told, MAX_SENTENCES).clone_into(&mut finished.message);
+        cut(&message, MAX_SENTENCES).clone_into(&mut finished.message);
     }
 }
 
@@ -58,9 +58,9 @@ pub(crate) fn event(f: &Observation<'_>, next: Option<&RunStatus>) -> Option<Eve
     let after = next.unwrap_or(f.status());
     let ended = after.completion_time.as_ref();
     let recent = ended.is_some_and(|at| f.o.wall < later(at.0, RECENT));
-    (tells(after) && (recent || !tells(f.status()))).then(|| EventDraft::ttl_ignored(by))
+    (has_notice(after) && (recent || !has_notice(f.status()))).then(|| EventDraft::ttl_ignored(by))
 }
 
-fn tells(status: &RunStatus) -> bool {
+fn has_notice(status: &RunStatus) -> bool {
     status.conditions.iter().any(|c| c.message.contains(NOTICE))
 }

@@ -120,14 +120,16 @@ fn with_workspace(f: &Observation<'_>) -> Decision {
     if let Some(intent) = doubted.filter(|i| f.key_may_be_forgotten(i)) {
         return blocked(f, messages::outcome_unknown(f, intent));
     }
+    let forgotten = doubted.map(|i| f.when(f.key_forgotten_at(i)));
     let session = match f.o.workspace {
         WorkspaceView::Unknown => return Decision::quiet(),
-        WorkspaceView::Missing if f.deleting() => return blocked(f, messages::workspace_gone(f)),
+        WorkspaceView::Missing if f.deleting() => {
+            return blocked(f, messages::workspace_deleted(f));
+        }
         WorkspaceView::Missing => return pending(f, messages::workspace_missing(f)),
         _ if f.o.namespace_allowed.is_some() && !namespace_may_post(f) => {
-            let requeue_at = doubted.map(|i| f.when(f.key_forgotten_at(i)));
             return Decision {
-                requeue_at,
+                requeue_at: forgotten,
                 ..blocked(f, messages::namespace_not_allowed(f))
             };
         }
@@ -139,7 +141,6 @@ fn with_workspace(f: &Observation<'_>) -> Decision {
             message,
             since,
         } => {
-            let forgotten = doubted.map(|i| f.when(f.key_forgotten_at(i)));
             // A Run without any status yet costs no additional write.
             let shown_at = not_shown_yet(f, *since).filter(|_| f.status().phase.is_some());
             let decision = match shown_at {

@@ -25,8 +25,8 @@ pub(crate) fn blocked(f: &Observation<'_>, why: Why) -> Decision {
 /// Reason why a first submission waits, with or without an intent.
 pub(crate) fn held_back(f: &Observation<'_>, session: &Session) -> Option<Why> {
     let (reason, message) = session.submissions_blocked.as_ref()?;
-    let held = first_submissions_are_held() && is_first(f) && !is_awaited(f, session, *reason);
-    held.then(|| Why::new(*reason, message.clone()))
+    let blocks = first_submissions_are_held() && is_first(f) && !is_awaited(f, session, *reason);
+    blocks.then(|| Why::new(*reason, message.clone()))
 }
 
 /// Whether a block on first submissions applies (`Rule::HoldsFirst`).
@@ -43,7 +43,7 @@ fn is_first(f: &Observation<'_>) -> bool {
 /// each other (`Rule::AwaitedGoOn`).
 fn is_awaited(f: &Observation<'_>, session: &Session, reason: Reason) -> bool {
     reason == Reason::WorkspaceDeleting
-        && needs_workspace(f.o.run, session.base_url())
+        && needs_workspace(f.o.run, Some(&session.resolved.base_url))
         && holds(Rule::AwaitedGoOn)
 }
 

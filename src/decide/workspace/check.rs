@@ -29,7 +29,7 @@ pub struct Check {
     /// The Secret that the token comes from, as named in a message.
     pub secret: Option<String>,
     /// The Secret was deleted, and the check used its last content.
-    pub secret_gone: Option<Why>,
+    pub secret_deleted: Option<Why>,
     /// The obstacle that stopped the check.
     pub obstacle: Option<Obstacle>,
     /// `spec.suspend`.
@@ -52,7 +52,7 @@ pub enum Obstacle {
 impl Check {
     /// Whether the check has no result because the API server didn't return a Secret: that proves nothing about the
     /// Workspace.
-    pub fn learnt_nothing(&self) -> bool {
+    pub fn inconclusive(&self) -> bool {
         matches!(&self.obstacle, Some(Obstacle::Config(why)) if why.reason == Reason::Checking)
     }
 }
