@@ -1,6 +1,5 @@
 //! The six operations, one attempt each.
 
-use std::future::Future;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -49,7 +48,7 @@ pub(super) struct Inner {
 }
 
 /// A success with its HTTP status.
-type Answered<T> = Result<(StatusCode, T), CallError>;
+pub(super) type Answered<T> = Result<(StatusCode, T), CallError>;
 
 impl Client {
     /// A client with connections of its own. Reads the CA certificates and sets up TLS; makes no connection.
@@ -119,8 +118,7 @@ impl Client {
 
     /// `GET /version`, without a token (rule 3): called first, to verify the API version (rule 13).
     pub async fn version(&self) -> Result<VersionReply, CallError> {
-        let request = Request::version(self.base_url());
-        self.check(Operation::Version, request, Answer::version)
+        self.check(Operation::Version, Request::version, Answer::version)
             .await
     }
 
@@ -129,7 +127,7 @@ impl Client {
         &self,
         credentials: &Credentials,
     ) -> Result<WorkspaceReply, CallError> {
-        let request = Request::current_workspace(self.base_url(), credentials);
+        let request = |base: &BaseUrl| Request::current_workspace(base, credentials);
         self.check(Operation::CurrentWorkspace, request, Answer::workspace)
             .await
     }
@@ -142,7 +140,7 @@ impl Client {
         key: &IdempotencyKey,
         body: Bytes,
     ) -> Result<RunView, CallError> {
-        let request = Request::create_run(self.base_url(), credentials, key, body);
+        let request = |base: &BaseUrl| Request::create_run(base, credentials, key, body);
         self.call(Operation::CreateRun, request, Answer::created)
             .await
     }
@@ -154,7 +152,7 @@ impl Client {
         credentials: &Credentials,
         run_id: &RunId,
     ) -> Result<RunView, CallError> {
-        let request = Request::get_run(self.base_url(), credentials, run_id);
+        let request = |base: &BaseUrl| Request::get_run(base, credentials, run_id);
         self.call(Operation::GetRun, request, |answer| answer.run(run_id))
             .await
     }
@@ -166,7 +164,7 @@ impl Client {
         credentials: &Credentials,
         run_id: &RunId,
     ) -> Result<RunView, CallError> {
-        let request = Request::cancel_run(self.base_url(), credentials, run_id);
+        let request = |base: &BaseUrl| Request::cancel_run(base, credentials, run_id);
         self.call(Operation::CancelRun, request, |answer| {
             answer.cancelled(run_id)
         })
@@ -182,7 +180,8 @@ impl Client {
         run_id: &RunId,
         last_event_id: Option<&str>,
     ) -> Result<EventStream, CallError> {
-        self.observed(Operation::RunEvents, async {
+        let started = Instant::now();
+        let result = async {
             let resumed = last_event_id.filter(|id| can_be_sent(id));
             let request = Request::run_events(self.base_url(), credentials, run_id, resumed)?;
             let (head, response) = self
@@ -199,23 +198,28 @@ impl Client {
             let status = head.status;
             let stream = EventStream::new(head, response, contract, redactor, resumed);
             Ok((status, stream))
-        })
-        .await
+        }
+        .await;
+        self.observe(Operation::RunEvents, started, result)
     }
 
     /// Makes a call for a Run and reads a success to its end.
     async fn call<T>(
         &self,
         operation: Operation,
-        request: Result<Request, CallError>,
+        request: impl FnOnce(&BaseUrl) -> Result<Request, CallError>,
         read: impl FnOnce(Answer) -> Result<T, CallError>,
     ) -> Result<T, CallError> {
-        self.observed(operation, async {
+        let started = Instant::now();
+        let result = async {
             let http = &self.inner.http.calls;
-            let answer = self.answer(http, request?, self.limit()).await?;
+            let answer = self
+                .answer(http, request(self.base_url())?, self.limit())
+                .await?;
             Ok((answer.head.status, read(answer)?))
-        })
-        .await
+        }
+        .await;
+        self.observe(operation, started, result)
     }
 
     /// Makes a call of a Workspace's check and reads a success to its end: on a connection separate from the calls of
@@ -223,17 +227,19 @@ impl Client {
     async fn check<T>(
         &self,
         operation: Operation,
-        request: Result<Request, CallError>,
+        request: impl FnOnce(&BaseUrl) -> Result<Request, CallError>,
         read: impl FnOnce(Answer) -> Result<T, CallError>,
     ) -> Result<T, CallError> {
-        self.observed(operation, async {
+        let started = Instant::now();
+        let result = async {
             let http = &self.inner.http.checks;
             let seconds = self.inner.contract.timeouts().request_seconds;
             let limit = Deadline::after(seconds.min(CHECK_SECONDS));
-            let answer = self.answer(http, request?, limit).await?;
+            let answer = self.answer(http, request(self.base_url())?, limit).await?;
             Ok((answer.head.status, read(answer)?))
-        })
-        .await
+        }
+        .await;
+        self.observe(operation, started, result)
     }
 
     async fn answer(
@@ -353,20 +359,19 @@ impl Client {
     }
 
     /// Reports the result of a call to the observer and the log.
-    pub(super) async fn observed<T>(
+    pub(super) fn observe<T>(
         &self,
         operation: Operation,
-        call: impl Future<Output = Answered<T>>,
+        started: Instant,
+        result: Answered<T>,
     ) -> Result<T, CallError> {
-        let start = Instant::now();
-        let result = call.await;
         let outcome = Outcome {
             http_status: match &result {
                 Ok((status, _)) => Some(status.as_u16()),
                 Err(error) => error.http_status(),
             },
             error: result.as_ref().err(),
-            elapsed: start.elapsed(),
+            elapsed: started.elapsed(),
         };
         tracing::debug!(
             operation = operation.as_str(),

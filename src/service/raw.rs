@@ -2,11 +2,12 @@
 
 use bytes::Bytes;
 use serde_json::Value;
+use tokio::time::Instant;
 
 use crate::api::contract::Contract;
 
 use super::request::Request;
-use super::{CallError, Client, Operation};
+use super::{BaseUrl, CallError, Client, Operation};
 use super::{answer::version_in, text::lossy};
 
 /// An answer to a request that carried no token, whatever its status. Bounded by the contract file's `bodyBytes`; its
@@ -44,25 +45,29 @@ impl RawAnswer {
 impl Client {
     /// `GET /version` as sent by [`Client::version`], with the unprocessed answer.
     pub async fn raw_version(&self) -> Result<RawAnswer, CallError> {
-        self.raw(Operation::Version, Request::version(self.base_url()))
-            .await
+        self.raw(Operation::Version, Request::version).await
     }
 
     /// `GET /workspaces/current` without a token, which the service must refuse (rule 3).
     pub async fn current_workspace_without_token(&self) -> Result<RawAnswer, CallError> {
-        let request = Request::workspace_without_token(self.base_url());
-        self.raw(Operation::CurrentWorkspace, request).await
+        self.raw(
+            Operation::CurrentWorkspace,
+            Request::workspace_without_token,
+        )
+        .await
     }
 
     /// Sends a request and reads the answer, whatever its status.
     async fn raw(
         &self,
         operation: Operation,
-        request: Result<Request, CallError>,
+        request: fn(&BaseUrl) -> Result<Request, CallError>,
     ) -> Result<RawAnswer, CallError> {
-        self.observed(operation, async {
-            let limit = self.limit();
-            let (head, mut response) = self.send(&self.inner.http.checks, request?, limit).await?;
+        let started = Instant::now();
+        let result = async {
+            let (http, limit) = (&self.inner.http.checks, self.limit());
+            let request = request(self.base_url())?;
+            let (head, mut response) = self.send(http, request, limit).await?;
             let bytes = self.inner.contract.limits().body_bytes;
             let body = self.body(&head, &mut response, bytes, limit).await?;
             let answer = RawAnswer {
@@ -72,7 +77,8 @@ impl Client {
                 body,
             };
             Ok((head.status, answer))
-        })
-        .await
+        }
+        .await;
+        self.observe(operation, started, result)
     }
 }
