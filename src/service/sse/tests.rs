@@ -157,33 +157,25 @@ fn retry_is_digits_only_and_clamped(#[case] line: &str, #[case] expected: Option
     assert_eq!(decode(REAL, [stream.as_bytes()]).retry, expected);
 }
 
-#[test]
-fn a_line_of_exactly_the_cap_is_kept_and_one_byte_more_is_not() {
-    let fits = format!("data: {}", "x".repeat(10));
-    assert_eq!(fits.len(), SMALL.line);
-    assert_eq!(
-        items(SMALL, format!("{fits}\n\n").as_bytes()),
-        [event("message", &"x".repeat(10))]
-    );
-    assert_eq!(
-        items(SMALL, format!("{fits}x\n\ndata: b\n\n").as_bytes()),
-        [StreamItem::Discarded, event("message", "b")]
-    );
-}
-
-#[test]
-fn an_event_of_exactly_the_cap_is_kept_and_one_byte_more_is_not() {
-    let fits = "data: 345678901\ndata: 345678901\n";
-    assert_eq!(fits.len(), SMALL.event);
-    assert_eq!(
-        items(SMALL, format!("{fits}\n").as_bytes()),
-        [event("message", "345678901\n345678901")]
-    );
-    let over = "data: 345678901\ndata: 3456789012\n";
-    assert_eq!(
-        items(SMALL, format!("{over}\ndata: b\n\n").as_bytes()),
-        [StreamItem::Discarded, event("message", "b")]
-    );
+#[rstest]
+#[case::line(SMALL.line + 1, "data: xxxxxxxxxx\n", "data: xxxxxxxxxxx\n", "xxxxxxxxxx")]
+#[case::event(
+    SMALL.event,
+    "data: 345678901\ndata: 345678901\n",
+    "data: 345678901\ndata: 3456789012\n",
+    "345678901\n345678901"
+)]
+fn what_has_exactly_the_cap_is_kept_and_one_byte_more_is_not(
+    #[case] size: usize,
+    #[case] fits: &str,
+    #[case] over: &str,
+    #[case] data: &str,
+) {
+    assert_eq!((fits.len(), over.len()), (size, size + 1));
+    let whole = items(SMALL, format!("{fits}\n").as_bytes());
+    assert_eq!(whole, [event("message", data)]);
+    let discarded = items(SMALL, format!("{over}\ndata: b\n\n").as_bytes());
+    assert_eq!(discarded, [StreamItem::Discarded, event("message", "b")]);
 }
 
 // Proves: X-sse-caps
