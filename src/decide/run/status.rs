@@ -7,7 +7,7 @@ use crate::decide::{
     observation::{Observation, refusal_is_for_this_epoch},
     response::{answer::FailureKind, classify::Class},
     time::later,
-    truncate::{MAX_ERROR, cut},
+    truncate::cut,
 };
 
 use super::ttl;
@@ -83,29 +83,20 @@ impl<'a> Observation<'a> {
             return self.status().last_error.clone().filter(|_| keeps);
         };
         let retries = !matches!(trouble.class, Class::Final(_));
-        let failure = &trouble.failure;
+        let shown =
+            trouble
+                .failure
+                .last_error(own_code(trouble), retries, trouble.count, trouble.wall);
         Some(LastError {
-            code: failure
-                .code
-                .as_deref()
-                .map_or_else(|| own_code(trouble), |c| cut(c, 128).to_owned()),
-            http_status: failure.http_status.map(i32::from),
-            request_id: failure
-                .request_id
-                .as_ref()
-                .map(|id| cut(id, MAX_REQUEST_ID).to_owned()),
-            retryable: failure.retryable.unwrap_or(retries),
-            message: cut(&failure.message, MAX_ERROR).to_owned(),
-            time: whole_seconds(trouble.wall),
-            attempts: i64::from(trouble.count),
             next_attempt: (retries && trouble.class != Class::Unauthorized)
                 .then(|| whole_seconds(self.next_attempt_shown(trouble))),
+            ..shown
         })
     }
 }
 
 /// The operator's code for an error to which the service gave none.
-fn own_code(trouble: &Trouble) -> String {
+fn own_code(trouble: &Trouble) -> &'static str {
     match trouble.failure.kind {
         FailureKind::NotSent => "not_sent",
         FailureKind::NoFile => "no_file",
@@ -113,5 +104,4 @@ fn own_code(trouble: &Trouble) -> String {
         FailureKind::Problem | FailureKind::Bare => "no_problem_body",
         FailureKind::Unreadable => "unreadable_answer",
     }
-    .to_owned()
 }

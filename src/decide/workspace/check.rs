@@ -1,12 +1,11 @@
 //! Results of a check of a Workspace, and the obstacle that stopped it.
 
-use crate::api::{Reason, limits::MAX_CODE, status::LastError, time::whole_seconds};
+use crate::api::{Reason, status::LastError};
 use crate::decide::{
     backoff,
     conditions::Why,
     messages,
     response::answer::{Failure, FailureKind},
-    truncate::{MAX_ERROR, cut},
 };
 
 use std::time::Duration;
@@ -82,19 +81,7 @@ impl Obstacle {
         let (Self::Version(failure) | Self::Identity(failure)) = self else {
             return None;
         };
-        Some(LastError {
-            code: failure
-                .code
-                .as_deref()
-                .map_or_else(|| "no_code".to_owned(), |c| cut(c, MAX_CODE).to_owned()),
-            http_status: failure.http_status.map(i32::from),
-            request_id: failure.request_id.clone(),
-            retryable: failure.retryable.unwrap_or(true),
-            message: cut(&failure.message, MAX_ERROR).to_owned(),
-            time: whole_seconds(wall),
-            attempts: i64::from(attempts),
-            next_attempt: None,
-        })
+        Some(failure.last_error("no_code", true, attempts, wall))
     }
 
     /// The answer's `Retry-After`, up to the limit.
