@@ -75,7 +75,7 @@ fn decided(run: &Run, now: Timestamp) -> Decision {
         }),
         namespace_allowed: Some(true),
         memory: &Memory::default(),
-        key_rival: None,
+        key_holder: None,
         vanished: false,
         stream: Stream::Closed,
         call_delay: None,

@@ -20,7 +20,7 @@ pub struct Observed<'a> {
     /// This process's memory of the object.
     pub memory: &'a Memory,
     /// Another live Run of the namespace with the same `spec.idempotencyKey`.
-    pub key_rival: Option<&'a str>,
+    pub key_holder: Option<&'a str>,
     /// The object was deleted from the API server without having been released.
     pub vanished: bool,
     /// The event stream.

@@ -119,7 +119,7 @@ fn ask(s: &State, slot: usize, number: u8) -> Option<(Arc<Object>, Decision)> {
         workspace: &workspace,
         namespace_allowed: (proc.view != View::Unknown).then_some(s.world.allowed),
         memory: &entry.run.memory,
-        key_rival: rival.as_deref(),
+        key_holder: rival.as_deref(),
         vanished: deleted,
         stream: if entry.streaming {
             Stream::Open

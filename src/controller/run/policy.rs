@@ -33,7 +33,7 @@ pub(crate) fn decide(
             workspace: &slot.view,
             namespace_allowed,
             memory: &state.run.memory,
-            key_rival: rival.as_deref(),
+            key_holder: rival.as_deref(),
             vanished: deleted,
             stream: state.streaming,
             call_delay,

@@ -104,11 +104,11 @@ pub(crate) fn held_back(f: &Observation<'_>, delay: CallDelay) -> Why {
     )
 }
 
-pub(crate) fn key_in_use(f: &Observation<'_>, rival: &str) -> Why {
+pub(crate) fn key_in_use(f: &Observation<'_>, holder: &str) -> Why {
     Why::new(
         Reason::KeyInUse,
         format!(
-            "The Run {rival} of this namespace holds the idempotency key {}; this Run is submitted when that one has ended or is deleted.",
+            "The Run {holder} of this namespace holds the idempotency key {}; this Run is submitted when that one has ended or is deleted.",
             cut(
                 f.spec().idempotency_key.as_deref().unwrap_or_default(),
                 MAX_QUOTE

@@ -25,11 +25,11 @@ use crate::api::RunStatus;
 
 /// Decides the next status and effect for one Run.
 pub fn decide(observed: &Observed<'_>) -> Decision {
-    let facts = Observation::gather(observed);
-    let mut decision = next(&facts);
-    let ttl_ignored = ttl::event(&facts, decision.status.as_ref());
+    let f = Observation::gather(observed);
+    let mut decision = next(&f);
+    let ttl_ignored = ttl::event(&f, decision.status.as_ref());
     decision.events.extend(ttl_ignored);
-    let (before, correlator) = (facts.status(), &observed.memory.correlator);
+    let (before, correlator) = (f.status(), &observed.memory.correlator);
     // No status is written for a deleted object.
     if !observed.vanished {
         let after = decision.status.as_ref().unwrap_or(before);
@@ -40,7 +40,7 @@ pub fn decide(observed: &Observed<'_>) -> Decision {
     let counted = |s: &RunStatus| s.event_count != before.event_count;
     if decision.status.as_ref().is_some_and(counted) {
         let buffer = &observed.memory.event_buffer;
-        decision.shown = if facts.ended() {
+        decision.shown = if f.ended() {
             buffer.received()
         } else {
             buffer.shown()
@@ -49,12 +49,12 @@ pub fn decide(observed: &Observed<'_>) -> Decision {
     decision
 }
 
-fn next(facts: &Observation<'_>) -> Decision {
-    if facts.ended() {
-        return terminal::decide(facts);
+fn next(f: &Observation<'_>) -> Decision {
+    if f.ended() {
+        return terminal::decide(f);
     }
-    match facts.run_id() {
-        Some(run_id) => submitted::decide(facts, run_id),
-        None => unsubmitted::decide(facts),
+    match f.run_id() {
+        Some(run_id) => submitted::decide(f, run_id),
+        None => unsubmitted::decide(f),
     }
 }

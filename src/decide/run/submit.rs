@@ -20,10 +20,10 @@ use super::{
 
 /// Writes a new intent, pinned to the present session. Called only if no earlier POST can have made a run.
 pub(crate) fn submit_new(f: &Observation<'_>, session: &Session) -> Decision {
-    if let Some(rival) = f.o.key_rival
-        && rivals_go_first()
+    if let Some(holder) = f.o.key_holder
+        && key_holder_has_priority()
     {
-        return blocked(f, messages::key_in_use(f, rival))
+        return blocked(f, messages::key_in_use(f, holder))
             .requeue_at(later(f.o.now, f.o.settings.poll_max));
     }
     if let Some(paused) = paused(f) {
@@ -51,7 +51,7 @@ pub(crate) fn submit_new(f: &Observation<'_>, session: &Session) -> Decision {
 }
 
 /// Whether another live Run with the same key has priority (`Rule::KeyInUse`).
-fn rivals_go_first() -> bool {
+fn key_holder_has_priority() -> bool {
     holds(Rule::KeyInUse)
 }
 

@@ -43,7 +43,7 @@ pub(crate) fn decide(f: &Observation<'_>, run_id: &str) -> Decision {
     if pinning::pins(f).next().is_none() {
         return nowhere(f, run_id);
     }
-    if let Some(other) = rival_run(f, run_id) {
+    if let Some(other) = conflicting_run_id(f, run_id) {
         let why = messages::run_id_conflict(f, run_id, other);
         return Decision::write(f.status_with(&Conditions::Blocked(why)));
     }
@@ -70,7 +70,7 @@ fn was_stripped(f: &Observation<'_>) -> bool {
 }
 
 /// A different runId that the service returned for this object.
-fn rival_run<'a>(f: &Observation<'a>, run_id: &str) -> Option<&'a str> {
+fn conflicting_run_id<'a>(f: &Observation<'a>, run_id: &str) -> Option<&'a str> {
     let answered = f.memory().run_id.as_deref();
     answered.filter(|answered| conflicts(answered, run_id))
 }
@@ -179,7 +179,7 @@ pub(crate) fn teardown(f: &Observation<'_>, run_id: &str) -> Decision {
     }
     let remote = RemoteState::of(f, f.status());
     // Of two runIds neither is cancelled.
-    if remote.ended.is_some() || rival_run(f, run_id).is_some() {
+    if remote.ended.is_some() || conflicting_run_id(f, run_id).is_some() {
         return release(f, Vec::new());
     }
     if remote.unusable {

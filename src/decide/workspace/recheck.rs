@@ -23,7 +23,7 @@ const PROBE_MAX: Duration = Duration::from_secs(30);
 /// A failure that is over within this time is not worth a write of every Run.
 const LASTING: Duration = Duration::from_secs(5);
 /// Time over which the Runs of a Workspace are spread when they show its failure, in milliseconds.
-const SAID_OVER_MILLIS: u64 = 10_000;
+const SHOWN_OVER_MILLIS: u64 = 10_000;
 
 /// The standing of a Workspace before a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,7 +70,7 @@ pub fn still_held(
 /// Time at which a Run shows that its Workspace is not Ready, if the failure that began at `since` lasts: after 5 to 15
 /// s, different for each Run.
 pub(crate) fn shown_at(uid: &str, since: Timestamp) -> Timestamp {
-    let spread = Duration::from_millis(backoff::seed(uid, 1) % SAID_OVER_MILLIS);
+    let spread = Duration::from_millis(backoff::seed(uid, 1) % SHOWN_OVER_MILLIS);
     later(since, LASTING + spread)
 }
 
