@@ -12,7 +12,7 @@ use run_operator::{
         workspace::{
             check::{Check, Obstacle},
             in_use::needs_workspace,
-            recheck::{Standing, passed_over, pause, soon, still_held},
+            recheck::{Standing, passed_over, pause, soon, still_blocked},
         },
     },
 };
@@ -102,11 +102,15 @@ fn the_next_check_comes_soon_and_not_before_the_service_asks() {
 fn a_hold_that_a_failed_check_could_not_look_at_stands() {
     let hold = |reason| Some((reason, "held".to_owned()));
     for unseen in [Reason::VersionNotAccepted, Reason::SecretNotFound] {
-        assert_eq!(still_held(hold(unseen), None), hold(unseen));
+        assert_eq!(still_blocked(hold(unseen), None), hold(unseen));
     }
     let suspended = hold(Reason::WorkspaceSuspended);
-    assert_eq!(still_held(suspended.clone(), None), None, "it was lifted");
-    assert_eq!(still_held(None, suspended.clone()), suspended);
+    assert_eq!(
+        still_blocked(suspended.clone(), None),
+        None,
+        "it was lifted"
+    );
+    assert_eq!(still_blocked(None, suspended.clone()), suspended);
 }
 
 /// Nothing is written and no call is made.

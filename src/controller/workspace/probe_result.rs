@@ -90,7 +90,7 @@ pub(crate) fn pass_over<K: Kind>(
     entry.probe(|probe| probe.troubled(now()));
     let mut slot = entry.state();
     if let WorkspaceView::Ready(session) = &mut slot.view {
-        session.submissions_blocked = recheck::still_held(
+        session.submissions_blocked = recheck::still_blocked(
             session.submissions_blocked.take(),
             assessment.submissions_blocked.clone(),
         );

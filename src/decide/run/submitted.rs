@@ -1,5 +1,10 @@
 //! A Run whose runId is known: mirrors it, cancels it on request, records its end.
 
+use std::time::Duration;
+
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+
 use crate::api::{Intent, RunStatus, time::whole_seconds};
 use crate::decide::{
     Decision, Effect, EventDraft, Follow, WorkspaceView,
@@ -17,11 +22,6 @@ use super::{
     schedule::next_step,
     step::{Step, release},
 };
-
-use std::time::Duration;
-
-use jiff::Timestamp;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
 /// Minimum interval between writes that carry only events, or only another attempt of a failed call.
 const EVENT_WRITES_APART: Duration = Duration::from_secs(10);

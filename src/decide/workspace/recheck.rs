@@ -57,14 +57,14 @@ pub fn pause(uid: &str, failures: u32, asked: Option<Duration>) -> Duration {
 
 /// Reason why first submissions stay blocked after a check that was passed over: the one it found, or the earlier one
 /// that it did not get to check.
-pub fn still_held(
+pub fn still_blocked(
     before: Option<(Reason, String)>,
     found: Option<(Reason, String)>,
 ) -> Option<(Reason, String)> {
-    let unseen = |(reason, _): &(Reason, String)| {
+    let unchecked = |(reason, _): &(Reason, String)| {
         matches!(reason, Reason::VersionNotAccepted | Reason::SecretNotFound)
     };
-    found.or_else(|| before.filter(unseen))
+    found.or_else(|| before.filter(unchecked))
 }
 
 /// Time at which a Run shows that its Workspace is not Ready, if the failure that began at `since` lasts: after 5 to 15
