@@ -79,20 +79,24 @@ pub(crate) fn load(from: &Source) -> Result<Contract, ContractFileError> {
 }
 
 fn text(from: &Source, reader: impl Read) -> Result<String, ContractFileError> {
-    let mut bytes = Vec::new();
-    let read = reader.take(LARGEST + 1).read_to_end(&mut bytes);
     let failed = |source| ContractFileError::Read {
         from: from.clone(),
         source,
     };
-    read.map_err(failed)?;
-    if bytes.len() as u64 > LARGEST {
+    let Some(bytes) = read_up_to(reader, LARGEST).map_err(failed)? else {
         return Err(ContractFileError::TooLarge { from: from.clone() });
-    }
+    };
     String::from_utf8(bytes).map_err(|error| {
         failed(io::Error::new(
             io::ErrorKind::InvalidData,
             error.utf8_error(),
         ))
     })
+}
+
+/// Reads everything; `None` if it is larger than `limit` bytes.
+pub(crate) fn read_up_to(reader: impl Read, limit: u64) -> io::Result<Option<Vec<u8>>> {
+    let mut bytes = Vec::new();
+    reader.take(limit + 1).read_to_end(&mut bytes)?;
+    Ok((bytes.len() as u64 <= limit).then_some(bytes))
 }

@@ -22,7 +22,7 @@ use run_operator::controller::{Probe, metrics::Format};
 /// Connections served `/metrics` at the same time.
 const SCRAPES: usize = 8;
 /// Wait of a further scrape before it is answered 503.
-const PATIENCE: Duration = Duration::from_secs(1);
+const SCRAPE_WAIT: Duration = Duration::from_secs(1);
 /// `Retry-After` of that answer, in seconds.
 const TRY_AGAIN: &str = "1";
 /// Longest life of a connection, which serves one request.
@@ -40,7 +40,7 @@ struct Server {
 }
 
 /// Scrape permit, kept to the end of the connection.
-type Place = Arc<OnceLock<OwnedSemaphorePermit>>;
+type ScrapePermit = Arc<OnceLock<OwnedSemaphorePermit>>;
 
 /// Serves until shutdown, on a thread of its own.
 ///
@@ -90,10 +90,10 @@ async fn accept(listener: TcpListener, probe: Probe, shutdown: CancellationToken
 
 /// Serves one connection with one request. A slow scraper keeps its permit for a bounded time.
 async fn connection(server: Server, stream: TcpStream) {
-    let place = Place::default();
+    let scrape_permit = ScrapePermit::default();
     let service = service_fn(|request| {
-        let (server, place) = (server.clone(), Arc::clone(&place));
-        async move { Ok::<_, Infallible>(server.answer(&request, &place).await) }
+        let (server, scrape_permit) = (server.clone(), Arc::clone(&scrape_permit));
+        async move { Ok::<_, Infallible>(server.answer(&request, &scrape_permit).await) }
     });
     let exchange = http1::Builder::new()
         .timer(TokioTimer::new())
@@ -105,14 +105,18 @@ async fn connection(server: Server, stream: TcpStream) {
 }
 
 impl Server {
-    async fn answer(&self, request: &Request<Incoming>, place: &Place) -> Response<Body> {
+    async fn answer(
+        &self,
+        request: &Request<Incoming>,
+        scrape_permit: &ScrapePermit,
+    ) -> Response<Body> {
         if !matches!(*request.method(), Method::GET | Method::HEAD) {
             return text(StatusCode::METHOD_NOT_ALLOWED, "only GET\n");
         }
         match request.uri().path() {
             "/healthz" => self.healthz().await,
             "/readyz" => self.readyz(),
-            "/metrics" => self.metrics(request.headers(), place).await,
+            "/metrics" => self.metrics(request.headers(), scrape_permit).await,
             _ => text(StatusCode::NOT_FOUND, "not found\n"),
         }
     }
@@ -137,8 +141,8 @@ impl Server {
         }
     }
 
-    async fn metrics(&self, headers: &HeaderMap, place: &Place) -> Response<Body> {
-        let free = timeout(PATIENCE, Arc::clone(&self.scrapes).acquire_owned()).await;
+    async fn metrics(&self, headers: &HeaderMap, scrape_permit: &ScrapePermit) -> Response<Body> {
+        let free = timeout(SCRAPE_WAIT, Arc::clone(&self.scrapes).acquire_owned()).await;
         let Ok(Ok(permit)) = free else {
             let mut busy = text(StatusCode::SERVICE_UNAVAILABLE, "too many scrapes\n");
             let again = http::HeaderValue::from_static(TRY_AGAIN);
@@ -146,7 +150,7 @@ impl Server {
             return busy;
         };
         // One request per connection: no permit is set yet.
-        let _ = place.set(permit);
+        let _ = scrape_permit.set(permit);
         let accept = headers.get(ACCEPT).and_then(|value| value.to_str().ok());
         let format = Format::asked_for(accept);
         match self.probe.metrics(format) {
@@ -159,8 +163,8 @@ impl Server {
     }
 }
 
-fn text(status: StatusCode, said: &'static str) -> Response<Body> {
-    answer(status, PLAIN, said.into())
+fn text(status: StatusCode, body: &'static str) -> Response<Body> {
+    answer(status, PLAIN, body.into())
 }
 
 fn answer(status: StatusCode, kind: &'static str, body: Body) -> Response<Body> {

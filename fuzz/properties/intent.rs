@@ -71,14 +71,14 @@ fn decided(run: &Run, now: Timestamp) -> Decision {
         workspace: &WorkspaceView::Ready(Session {
             number: 1,
             resolved: place,
-            holds: None,
+            submissions_blocked: None,
         }),
         namespace_allowed: Some(true),
         memory: &Memory::default(),
-        key_rival: None,
+        key_holder: None,
         vanished: false,
         stream: Stream::Closed,
-        held: None,
+        call_delay: None,
         contract: &CONTRACT,
         settings: &Settings {
             process: ME.into(),

@@ -62,6 +62,11 @@ macro_rules! reasons {
             /// Every reason.
             pub const ALL: &'static [Self] = &[$(Self::$name,)+];
 
+            /// The reason with this name; `None` for one of another version.
+            pub fn named(name: &str) -> Option<Self> {
+                Self::ALL.iter().copied().find(|r| r.as_str() == name)
+            }
+
             /// The CamelCase word in the status.
             pub fn as_str(self) -> &'static str {
                 match self {
@@ -244,7 +249,7 @@ pub fn set(
         last_transition_time: since,
     };
     match position.and_then(|i| conditions.get_mut(i)) {
-        Some(slot) => *slot = condition,
+        Some(existing) => *existing = condition,
         None => conditions.push(condition),
     }
 }

@@ -57,21 +57,27 @@ pub fn cluster_workspace() -> CustomResourceDefinition {
 pub fn files() -> Result<Vec<(&'static str, String)>, Error> {
     let policy = document("the admission policy", &policy::policy())?;
     let binding = document("the policy's binding", &policy::binding())?;
-    Ok(vec![
-        ("runs.yaml", headed(&document("the CRD of Run", &run())?)),
+    let files = [
+        ("runs.yaml", document("the CRD of Run", &run())?),
         (
             "workspaces.yaml",
-            headed(&document("the CRD of Workspace", &workspace())?),
+            document("the CRD of Workspace", &workspace())?,
         ),
         (
             "clusterworkspaces.yaml",
-            headed(&document(
-                "the CRD of ClusterWorkspace",
-                &cluster_workspace(),
-            )?),
+            document("the CRD of ClusterWorkspace", &cluster_workspace())?,
         ),
-        ("policy.yaml", headed(&format!("{policy}---\n{binding}"))),
-    ])
+        (
+            "policy.yaml",
+            format!(
+                "{policy}---
+{binding}"
+            ),
+        ),
+    ];
+    Ok(files
+        .map(|(name, text)| (name, format!("{HEADER}{text}")))
+        .into())
 }
 
 /// Everything in one text of several documents, for `kubectl apply -f -`.
@@ -104,10 +110,6 @@ fn whole_numbers(value: &mut Value) {
         }
         Value::Number(_) | Value::String(_) | Value::Bool(_) | Value::Null => {}
     }
-}
-
-fn headed(text: &str) -> String {
-    format!("{HEADER}{text}")
 }
 
 /// Adds the parts that the derived CRD lacks.

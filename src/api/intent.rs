@@ -77,18 +77,14 @@ impl IntentRecord {
         match serde_json::from_str::<Intent>(text) {
             Ok(intent) if intent.uid == uid => Self::Own(Box::new(intent)),
             Ok(_) => Self::Foreign,
-            Err(_) => match serde_json::from_str::<serde_json::Value>(text) {
+            Err(_) => {
                 // An intent of a later version of the operator is still recognised as foreign.
-                Ok(value)
-                    if value
-                        .get("uid")
-                        .and_then(|u| u.as_str())
-                        .is_some_and(|u| u != uid) =>
-                {
-                    Self::Foreign
+                let value: serde_json::Value = serde_json::from_str(text).unwrap_or_default();
+                match value["uid"].as_str() {
+                    Some(other) if other != uid => Self::Foreign,
+                    _ => Self::Unreadable,
                 }
-                _ => Self::Unreadable,
-            },
+            }
         }
     }
 }

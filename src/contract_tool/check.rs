@@ -1,7 +1,7 @@
 //! `run-operator contract check`: two requests without a token, and the findings from their answers.
 
 use std::fmt::Write;
-use std::io::{self, Read};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,10 +15,10 @@ use run_operator::service::{
 };
 
 use crate::cli::{CheckArgs, OutputFormat, TrialArgs};
-use crate::contract_file::{ContractFileError, Source, load};
+use crate::contract_file::{ContractFileError, Source, load, read_up_to};
 
-use super::findings::{self, Answer};
-use super::report::Report;
+use super::findings;
+use super::report::{Report, block_on};
 use super::statements::{Finding, Verdict};
 
 /// Time limit of a call, even if the contract file allows more: a person waits for the command.
@@ -77,13 +77,7 @@ pub(crate) fn target(base_url: &str, args: &TrialArgs) -> Result<Target, CheckEr
 
 pub(super) fn run(args: &CheckArgs) -> Result<Report, CheckError> {
     let target = target(&args.base_url, &args.trial)?;
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(CheckError::Runtime)?;
-    let findings = runtime.block_on(ask(&target.client, &target.contract));
-    // A resolver that hangs is not waited for.
-    runtime.shutdown_background();
+    let findings = block_on(ask(&target)).map_err(CheckError::Runtime)?;
     let good = findings.iter().all(|f| f.verdict != Verdict::Fail);
     let (base_url, source) = (&target.base_url, &target.source);
     let text = match args.output {
@@ -94,45 +88,44 @@ pub(super) fn run(args: &CheckArgs) -> Result<Report, CheckError> {
 }
 
 fn read_ca(path: &Path) -> Result<Vec<u8>, CheckError> {
-    let failed = |source| CheckError::ReadCa {
+    let file = std::fs::File::open(path);
+    let pem = file.and_then(|file| read_up_to(file, LARGEST_CA));
+    let pem = pem.map_err(|source| CheckError::ReadCa {
         path: path.to_owned(),
         source,
-    };
-    let file = std::fs::File::open(path).map_err(failed)?;
-    let mut pem = Vec::new();
-    let read = file.take(LARGEST_CA + 1).read_to_end(&mut pem);
-    read.map_err(failed)?;
-    if pem.len() as u64 > LARGEST_CA {
-        return Err(CheckError::LargeCa {
-            path: path.to_owned(),
-        });
-    }
-    Ok(pem)
+    })?;
+    pem.ok_or_else(|| CheckError::LargeCa {
+        path: path.to_owned(),
+    })
 }
 
 /// Findings from the answer to `GET /version`.
 pub(crate) async fn version(target: &Target) -> Vec<Finding> {
-    let version = bounded(target.client.version_as_it_comes()).await;
+    let version = bounded(target.client.raw_version()).await;
     findings::of_version(&version, &target.contract)
 }
 
-async fn ask(client: &Client, contract: &Contract) -> Vec<Finding> {
-    let version = bounded(client.version_as_it_comes()).await;
+async fn ask(target: &Target) -> Vec<Finding> {
+    let client = &target.client;
+    let version = bounded(client.raw_version()).await;
     // The second request is made only if the first one was answered.
     let workspace = match &version {
-        Answer::None(_) => None,
-        Answer::Came(_) => Some(bounded(client.current_workspace_without_token()).await),
+        Err(_) => None,
+        Ok(_) => Some(bounded(client.current_workspace_without_token()).await),
     };
-    let mut findings = findings::of_version(&version, contract);
+    let mut findings = findings::of_version(&version, &target.contract);
     findings.extend(findings::of_workspace(workspace.as_ref()));
     findings
 }
 
-async fn bounded(call: impl Future<Output = Result<RawAnswer, CallError>>) -> Answer {
+/// The answer, or the reason why there is none.
+async fn bounded(
+    call: impl Future<Output = Result<RawAnswer, CallError>>,
+) -> Result<RawAnswer, String> {
     match tokio::time::timeout(LONGEST_CALL, call).await {
-        Ok(Ok(answer)) => Answer::Came(answer),
-        Ok(Err(error)) => Answer::None(Failure::from(&error).message),
-        Err(_) => Answer::None(format!(
+        Ok(Ok(answer)) => Ok(answer),
+        Ok(Err(error)) => Err(Failure::from(&error).message),
+        Err(_) => Err(format!(
             "failed to get an answer from the service within {} s",
             LONGEST_CALL.as_secs()
         )),
@@ -145,7 +138,7 @@ fn for_people(base_url: &BaseUrl, source: &Source, findings: &[Finding]) -> Stri
         let _ = writeln!(text, "{}", finding.line());
     }
     let count = |verdict| findings.iter().filter(|f| f.verdict == verdict).count();
-    let (failed, untried) = (count(Verdict::Fail), count(Verdict::Note));
+    let (failed, untried) = (count(Verdict::Fail), count(Verdict::NotTried));
     let _ = match (failed, untried) {
         (0, _) => writeln!(text, "The public part matches the contract."),
         (failed, 0) => writeln!(text, "Against the contract: {failed}."),

@@ -18,19 +18,11 @@ const SHOWN: usize = 64;
 
 const PROBLEM: &str = "application/problem+json";
 
-/// Result of a request.
-pub(super) enum Answer {
-    /// An answer.
-    Came(RawAnswer),
-    /// No answer, and the reason.
-    None(String),
-}
-
-/// Findings from the answer to `GET /version` (rules 3, 11 and 13).
-pub(super) fn of_version(answer: &Answer, contract: &Contract) -> Vec<Finding> {
+/// Findings from the answer to `GET /version` (rules 3, 11 and 13), or from the reason why there is none.
+pub(super) fn of_version(answer: &Result<RawAnswer, String>, contract: &Contract) -> Vec<Finding> {
     let answer = match answer {
-        Answer::Came(answer) => answer,
-        Answer::None(why) => {
+        Ok(answer) => answer,
+        Err(why) => {
             let todo = "Check the base URL, the network, and the CA certificates (--ca-file).";
             let mut findings = vec![REACHED.fail(sentence(why), todo)];
             let rest = [&JSON, &NAMED, &ACCEPTED, &VERSION_ID];
@@ -51,7 +43,7 @@ pub(super) fn of_version(answer: &Answer, contract: &Contract) -> Vec<Finding> {
 
 fn reached(answer: &RawAnswer) -> Finding {
     let todo = match answer.status {
-        200..=299 => return REACHED.ok(came(answer)),
+        200..=299 => return REACHED.ok(in_short(answer)),
         300..=399 => {
             "Redirects are not followed: name the address that it leads to in the base URL, or correct the scheme."
         }
@@ -62,14 +54,14 @@ fn reached(answer: &RawAnswer) -> Finding {
         429 | 500..=599 => "Try again later; then ask the service's operators.",
         _ => "Check the base URL.",
     };
-    REACHED.fail(came(answer), todo)
+    REACHED.fail(in_short(answer), todo)
 }
 
 fn of_document(answer: &RawAnswer, contract: &Contract) -> Vec<Finding> {
     let Some(document) = answer.json() else {
         let saw = match answer.body {
             None => "The answer is larger than the contract file's limits.bodyBytes.".to_owned(),
-            Some(_) => format!("{} Its body can't be read as JSON.", came(answer)),
+            Some(_) => format!("{} Its body can't be read as JSON.", in_short(answer)),
         };
         let todo = "Check the base URL: a web page or a proxy may answer there.";
         let mut findings = vec![JSON.fail(saw, todo)];
@@ -97,20 +89,16 @@ fn of_document(answer: &RawAnswer, contract: &Contract) -> Vec<Finding> {
 
 /// Findings from the answer to `GET /workspaces/current` without a token (rules 3, 8 and 11); `None` if it was not
 /// requested.
-pub(super) fn of_workspace(answer: Option<&Answer>) -> Vec<Finding> {
+pub(super) fn of_workspace(answer: Option<&Result<RawAnswer, String>>) -> Vec<Finding> {
     let answer = match answer {
-        Some(Answer::Came(answer)) => answer,
+        Some(Ok(answer)) => answer,
         other => {
-            let why = match other {
-                Some(Answer::None(why)) => why.as_str(),
-                _ => "GET /version had no answer",
-            };
             let first = match other {
-                None => REFUSED.not_tried(why),
-                Some(_) => REFUSED.fail(
+                Some(Err(why)) => REFUSED.fail(
                     sentence(why),
                     "GET /version was answered, so check the proxies in between.",
                 ),
+                _ => REFUSED.not_tried("GET /version had no answer"),
             };
             let rest = [&PROBLEM_BODY, &PROBLEM_FIELDS, &WORKSPACE_ID];
             let rest = rest.map(|s| s.not_tried("there was no answer"));
@@ -130,7 +118,7 @@ pub(super) fn of_workspace(answer: Option<&Answer>) -> Vec<Finding> {
 
 fn refused(answer: &RawAnswer) -> Finding {
     let todo = match answer.status {
-        401 => return REFUSED.ok(came(answer)),
+        401 => return REFUSED.ok(in_short(answer)),
         200..=299 => {
             "It answers without a token (rule 3). Report it to the service's operators, and to those of a proxy in front of it."
         }
@@ -143,15 +131,15 @@ fn refused(answer: &RawAnswer) -> Finding {
             "A token that expired must be a 401 (rule 3): with another status Runs don't wait for a new one."
         }
     };
-    REFUSED.fail(came(answer), todo)
+    REFUSED.fail(in_short(answer), todo)
 }
 
 fn of_problem(answer: &RawAnswer) -> [Finding; 2] {
     let todo = "Errors are application/problem+json (rule 8); without it codes can't be distinguished. A proxy may have answered.";
     let body = if answer.media_type.as_deref() == Some(PROBLEM) {
-        PROBLEM_BODY.ok(came(answer))
+        PROBLEM_BODY.ok(in_short(answer))
     } else {
-        PROBLEM_BODY.fail(came(answer), todo)
+        PROBLEM_BODY.fail(in_short(answer), todo)
     };
     let Some(Value::Object(problem)) = answer.json() else {
         return [
@@ -204,7 +192,7 @@ fn request_id(statement: &Statement, answer: &RawAnswer) -> Finding {
 }
 
 /// The status and the kind of body.
-fn came(answer: &RawAnswer) -> String {
+fn in_short(answer: &RawAnswer) -> String {
     match &answer.media_type {
         Some(media_type) => format!("HTTP {}, {}.", answer.status, cut(media_type, SHOWN)),
         None => format!("HTTP {}, without a Content-Type.", answer.status),

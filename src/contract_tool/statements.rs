@@ -8,7 +8,7 @@ pub(crate) enum Verdict {
     /// It is false.
     Fail,
     /// It could not be tried.
-    Note,
+    NotTried,
 }
 
 impl Verdict {
@@ -16,7 +16,7 @@ impl Verdict {
         match self {
             Self::Ok => "ok",
             Self::Fail => "FAIL",
-            Self::Note => "note",
+            Self::NotTried => "note",
         }
     }
 }
@@ -76,7 +76,7 @@ impl Statement {
     }
 
     pub(crate) fn not_tried(&self, why: &str) -> Finding {
-        self.finding(Verdict::Note, format!("Not tried: {why}."), None)
+        self.finding(Verdict::NotTried, format!("Not tried: {why}."), None)
     }
 }
 

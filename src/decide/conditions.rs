@@ -1,6 +1,7 @@
-//! The table "Conditions, by situation" of the design, one row per variant.
+//! The conditions of a Run: the table in README.md, one row per variant.
 
 use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
 use crate::api::{
     ConditionType as Type, Phase, Reason,
@@ -15,9 +16,9 @@ const STREAMED: &str = "The status shows what the service last said.";
 /// Without times and counters: it is written once, however often slots rotate.
 pub(crate) const POLLED: &str = "The status shows what the service last said. More runs are followed than event streams may be open, so this run takes turns for a stream and is polled in between.";
 
-/// Situation of a Run.
+/// Conditions of a Run: one variant for each row of the table.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Situation {
+pub enum Conditions {
     /// Waiting for its Workspace, submitting or retrying.
     Pending(Why),
     /// Suspended by `spec.suspend`.
@@ -67,15 +68,15 @@ pub struct Mirror {
     pub polled: bool,
 }
 
-/// Writes phase, conditions and observed generation of `situation` into `status`.
+/// Writes phase, conditions and observed generation of `conditions` into `status`.
 pub fn apply(
     status: &mut RunStatus,
-    situation: &Situation,
+    conditions: &Conditions,
     ready_when: ReadyWhen,
     generation: i64,
     wall: Timestamp,
 ) {
-    let row = Row::of(status, situation, ready_when);
+    let row = Row::of(status, conditions, ready_when);
     status.phase = Some(row.phase);
     status.observed_generation = Some(generation);
     let submitted = status.run_id.clone();
@@ -87,13 +88,7 @@ pub fn apply(
         _ => row.why.clone(),
     };
     let mut set = |kind, holds: Option<bool>, why: &Why| {
-        let update = ConditionUpdate {
-            kind,
-            status: holds,
-            reason: why.reason,
-            message: cut(&why.message, MAX_SENTENCES).to_owned(),
-        };
-        conditions::set(&mut status.conditions, update, generation, wall);
+        set_condition(&mut status.conditions, kind, holds, why, generation, wall);
     };
     if row.accepted.is_some() {
         set(Type::Accepted, row.accepted, &accepted);
@@ -109,6 +104,24 @@ pub fn apply(
     set(Type::Ready, Some(row.ready), &row.why);
     set(Type::Reconciling, row.reconciling.then_some(true), &row.why);
     set(Type::Stalled, row.stalled.then_some(true), &row.why);
+}
+
+/// Sets a condition, or removes it if `holds` is `None`. The message is cut to the limit of the schema.
+pub(crate) fn set_condition(
+    conditions: &mut Vec<Condition>,
+    kind: Type,
+    holds: Option<bool>,
+    why: &Why,
+    generation: i64,
+    wall: Timestamp,
+) {
+    let update = ConditionUpdate {
+        kind,
+        status: holds,
+        reason: why.reason,
+        message: cut(&why.message, MAX_SENTENCES).to_owned(),
+    };
+    conditions::set(conditions, update, generation, wall);
 }
 
 fn mirrored(polled: bool) -> &'static str {
@@ -135,21 +148,21 @@ struct Row {
 }
 
 impl Row {
-    fn of(status: &RunStatus, situation: &Situation, ready_when: ReadyWhen) -> Self {
-        match situation {
-            Situation::Pending(why) => Self {
+    fn of(status: &RunStatus, conditions: &Conditions, ready_when: ReadyWhen) -> Self {
+        match conditions {
+            Conditions::Pending(why) => Self {
                 reconciling: true,
                 ..Self::pending(why)
             },
-            Situation::Suspended => Self::pending(&Why::new(
+            Conditions::Suspended => Self::pending(&Why::new(
                 Reason::Suspended,
                 "Suspended by spec.suspend; set it to false to submit the run.",
             )),
-            Situation::Blocked(why) => Self {
+            Conditions::Blocked(why) => Self {
                 stalled: true,
                 ..Self::blocked(status, why)
             },
-            Situation::Active(mirror) => {
+            Conditions::Active(mirror) => {
                 let accepted = ready_when == ReadyWhen::Accepted;
                 Self {
                     ready: accepted,
@@ -157,11 +170,11 @@ impl Row {
                     ..Self::at_the_service(Phase::Active, mirror)
                 }
             }
-            Situation::Cancelling(mirror) => Self {
+            Conditions::Cancelling(mirror) => Self {
                 reconciling: true,
                 ..Self::at_the_service(Phase::Cancelling, mirror)
             },
-            Situation::Ended { phase, why } => Self::ended(status, *phase, why),
+            Conditions::Ended { phase, why } => Self::ended(status, *phase, why),
         }
     }
 

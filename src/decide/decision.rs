@@ -4,7 +4,7 @@ use jiff::Timestamp;
 
 use crate::api::{Intent, Run, RunStatus, intent::End};
 
-use super::{events::event::Note, response::classify::Call};
+use super::{events::event::EventDraft, response::classify::Call};
 
 /// The next actions for a Run.
 #[derive(Clone, Debug)]
@@ -14,13 +14,13 @@ pub struct Decision {
     /// At most one effect.
     pub effect: Option<Effect>,
     /// Requeue time, by process time, if nothing happens before.
-    pub again: Option<Timestamp>,
+    pub requeue_at: Option<Timestamp>,
     /// Change of the event stream.
     pub follow: Follow,
     /// Number of the events received by this process that the status shows once it is written.
     pub shown: usize,
     /// Kubernetes Events to publish after the status is written; none that this process published before.
-    pub notes: Vec<Note>,
+    pub events: Vec<EventDraft>,
 }
 
 /// Change of the event stream.
@@ -115,23 +115,23 @@ impl Decision {
     }
 
     /// The Events to publish. For a deleted object, only those of its release.
-    pub fn notes_due(&self, deleted: bool) -> &[Note] {
+    pub fn events_due(&self, deleted: bool) -> &[EventDraft] {
         let released = matches!(self.effect, Some(Effect::Release { .. }));
         if deleted && !released {
             return &[];
         }
-        &self.notes
+        &self.events
     }
 
-    /// No status, effect or note.
+    /// No status, effect or Event.
     pub fn quiet() -> Self {
         Self {
             status: None,
             effect: None,
-            again: None,
+            requeue_at: None,
             follow: Follow::Keep,
             shown: 0,
-            notes: Vec::new(),
+            events: Vec::new(),
         }
     }
 
@@ -142,16 +142,16 @@ impl Decision {
         }
     }
 
-    pub(crate) fn tell(status: RunStatus) -> Self {
+    pub(crate) fn write(status: RunStatus) -> Self {
         Self {
             status: Some(status),
             ..Self::quiet()
         }
     }
 
-    pub(crate) fn at(self, again: Timestamp) -> Self {
+    pub(crate) fn requeue_at(self, at: Timestamp) -> Self {
         Self {
-            again: Some(again),
+            requeue_at: Some(at),
             ..self
         }
     }

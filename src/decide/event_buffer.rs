@@ -159,7 +159,7 @@ impl EventBuffer {
             .filter_map(|e| e.id.as_ref())
             .chain(&status.last_event_id)
         {
-            if self.place(id).is_none() {
+            if self.position(id).is_none() {
                 self.recent.push_back((id.clone(), 0));
             }
         }
@@ -200,24 +200,24 @@ impl EventBuffer {
         }
         let surplus = status.events.len().saturating_sub(MAX_EVENTS);
         status.events.drain(..surplus);
-        let news = i64::try_from(shown - stored).unwrap_or(i64::MAX);
+        let added = i64::try_from(shown - stored).unwrap_or(i64::MAX);
         let count = status.event_count.unwrap_or_default();
-        status.event_count = Some(count.saturating_add(news));
+        status.event_count = Some(count.saturating_add(added));
     }
 
     /// Number of events stored, also if the answer to the write that stored them was lost.
     fn stored_in(&self, status: &RunStatus) -> usize {
         let last = status.last_event_id.as_deref();
-        let place = last.and_then(|id| self.place(id)).unwrap_or_default();
-        place.max(self.stored)
+        let position = last.and_then(|id| self.position(id)).unwrap_or_default();
+        position.max(self.stored)
     }
 
     /// Whether the event of this id was received before: shown and counted once (`Rule::ReplayOnce`).
     fn is_replay(&self, id: &str) -> bool {
-        self.place(id).is_some() && holds(Rule::ReplayOnce)
+        self.position(id).is_some() && holds(Rule::ReplayOnce)
     }
 
-    fn place(&self, id: &str) -> Option<usize> {
+    fn position(&self, id: &str) -> Option<usize> {
         let known = self.recent.iter().rfind(|(r, _)| r == id);
         known.map(|(_, nth)| *nth)
     }

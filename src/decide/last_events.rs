@@ -36,7 +36,7 @@ struct Reading {
     /// It was opened when the run was seen to have ended.
     after_end: bool,
     /// It delivered a new event.
-    news: bool,
+    new_events: bool,
     /// It delivered an event that names an end.
     end: bool,
 }
@@ -57,7 +57,7 @@ impl LastEvents {
 
     /// A new event arrived; `end`: it names an end.
     pub(crate) fn received(&mut self, end: bool) {
-        self.stream.news = true;
+        self.stream.new_events = true;
         self.stream.end |= end;
         self.complete = false;
     }
@@ -67,11 +67,11 @@ impl LastEvents {
     pub(crate) fn stream_ended(&mut self, how: StreamEnd) {
         let Reading {
             after_end,
-            news,
+            new_events,
             end,
         } = self.stream;
         match how {
-            StreamEnd::Closed => self.complete |= end || after_end && !news,
+            StreamEnd::Closed => self.complete |= end || after_end && !new_events,
             StreamEnd::Broken => {}
             StreamEnd::Refused => self.refused = self.since.is_some(),
         }

@@ -20,7 +20,7 @@ mod phrases;
 
 use obstacles::{beside, workspace_name};
 pub(crate) use obstacles::{
-    cancellation_waits, elsewhere, held_back, key_in_use, namespace_not_allowed, workspace_gone,
+    cancellation_waits, elsewhere, held_back, key_in_use, namespace_not_allowed, workspace_deleted,
     workspace_missing, workspace_not_ready,
 };
 use phrases::{MAX_QUOTE, ORPHAN, RETRY};
@@ -183,40 +183,37 @@ pub(crate) fn refused_before(refusal: &Refusal) -> Why {
 }
 
 /// After a restart: the reason for staleness in the status.
-pub(crate) fn stale_as_said(f: &Observation<'_>) -> Option<Why> {
-    said(f, ConditionType::Synced, "False")
+pub(crate) fn stale_as_shown(f: &Observation<'_>) -> Option<Why> {
+    stored(f, ConditionType::Synced, "False")
 }
 
 /// After a restart: the reason of Stalled in the status.
-pub(crate) fn as_said(f: &Observation<'_>) -> Option<Why> {
-    said(f, ConditionType::Stalled, "True")
+pub(crate) fn as_shown(f: &Observation<'_>) -> Option<Why> {
+    stored(f, ConditionType::Stalled, "True")
 }
 
 /// Whether the status shows that the run is polled because there is no slot for its stream.
-pub(crate) fn polled_as_said(f: &Observation<'_>) -> bool {
+pub(crate) fn polled_as_shown(f: &Observation<'_>) -> bool {
     let synced = conditions::find(&f.status().conditions, ConditionType::Synced);
     synced.is_some_and(|c| c.status == "True" && c.message == POLLED)
 }
 
-fn said(f: &Observation<'_>, kind: ConditionType, status: &str) -> Option<Why> {
+fn stored(f: &Observation<'_>, kind: ConditionType, status: &str) -> Option<Why> {
     let condition =
         conditions::find(&f.status().conditions, kind).filter(|c| c.status == status)?;
-    let reason = Reason::ALL
-        .iter()
-        .copied()
-        .find(|r| r.as_str() == condition.reason)?;
+    let reason = Reason::named(&condition.reason)?;
     Some(Why::new(reason, condition.message.clone()))
 }
 
 pub(crate) fn ended(
     f: &Observation<'_>,
     phase: Phase,
-    wish: Option<CancelCause>,
+    cancel_cause: Option<CancelCause>,
     state: &str,
 ) -> (Phase, Why) {
     let state = cut(state, 64);
     let again = run_again(f);
-    match (phase, wish) {
+    match (phase, cancel_cause) {
         (Phase::Succeeded, _) => (
             Phase::Succeeded,
             Why::new(Reason::Succeeded, format!("The run ended as {state}.")),
@@ -261,10 +258,10 @@ pub(crate) fn run_lost(f: &Observation<'_>) -> (Phase, Why) {
 
 pub(crate) fn at_the_service(
     f: &Observation<'_>,
-    wish: Option<CancelCause>,
+    cancel_cause: Option<CancelCause>,
     cancelling: bool,
 ) -> Why {
-    if wish.is_some()
+    if cancel_cause.is_some()
         && let Some(trouble) = f.trouble(Call::Cancel)
     {
         let reason = match trouble.class {
@@ -279,7 +276,7 @@ pub(crate) fn at_the_service(
             ),
         );
     }
-    match wish {
+    match cancel_cause {
         Some(CancelCause::Deletion) => Why::new(
             Reason::Cancelling,
             "The object is being deleted; its run is being cancelled.",
@@ -319,21 +316,21 @@ pub(crate) fn stale(trouble: &Trouble) -> Why {
 
 /// One sentence about a failed call, with its request id.
 pub(crate) fn what_happened(failure: &Failure) -> String {
-    let said = cut(&failure.message, MAX_QUOTE);
+    let detail = cut(&failure.message, MAX_QUOTE);
     let status = failure
         .http_status
         .map(|s| s.to_string())
         .unwrap_or_default();
     let mut sentence = match (failure.kind, &failure.code) {
-        (FailureKind::Transport, _) => format!("The service gave no answer: {said}"),
+        (FailureKind::Transport, _) => format!("The service gave no answer: {detail}"),
         (FailureKind::NoFile, _) => {
             "The request was not sent: the operator has reached its limit of open files; raise the limit or lower --max-streams."
                 .to_owned()
         }
-        (FailureKind::NotSent, _) => format!("The request was not sent: {said}"),
-        (FailureKind::Unreadable, _) => format!("The service's answer can't be read: {said}"),
-        (_, Some(code)) => format!("The service answered {status} {}: {said}", cut(code, 128)),
-        (_, None) => format!("The service answered {status} without a problem body: {said}"),
+        (FailureKind::NotSent, _) => format!("The request was not sent: {detail}"),
+        (FailureKind::Unreadable, _) => format!("The service's answer can't be read: {detail}"),
+        (_, Some(code)) => format!("The service answered {status} {}: {detail}", cut(code, 128)),
+        (_, None) => format!("The service answered {status} without a problem body: {detail}"),
     };
     if !sentence.ends_with('.') {
         sentence.push('.');

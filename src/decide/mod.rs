@@ -13,7 +13,7 @@
 //! # Assumptions
 //! - `Observed::run` is at least as new as this process's own last write to it.
 //! - Two clocks: `now` never steps and paces this process; `wall` is stored, and compared with stored times. When the
-//!   wall clock has stepped, a caller that waits for [`Decision::again`] decides again.
+//!   wall clock has stepped, a caller that waits for [`Decision::requeue_at`] decides again.
 //! - No request outlives the contract file's `keyRetentionSeconds`.
 //!
 //! # Layout
@@ -45,7 +45,7 @@ pub mod undecodable;
 pub mod workspace;
 
 pub use decision::{Decision, Effect, Follow};
-pub use events::event::Note;
+pub use events::event::EventDraft;
 pub use memory::{Learned, Learning, Memory};
-pub use observed::{Held, Observed, Session, Settings, Stream, WorkspaceView};
+pub use observed::{CallDelay, Observed, Session, Settings, Stream, WorkspaceView};
 pub use run::decide;

@@ -20,13 +20,13 @@ pub struct Observed<'a> {
     /// This process's memory of the object.
     pub memory: &'a Memory,
     /// Another live Run of the namespace with the same `spec.idempotencyKey`.
-    pub key_rival: Option<&'a str>,
+    pub key_holder: Option<&'a str>,
     /// The object was deleted from the API server without having been released.
     pub vanished: bool,
     /// The event stream.
     pub stream: Stream,
     /// Reason why a call would have to wait longer than a moment.
-    pub held: Option<Held>,
+    pub call_delay: Option<CallDelay>,
     /// The contract in force.
     pub contract: &'a Contract,
     /// The operator's settings.
@@ -70,7 +70,7 @@ pub enum WorkspaceView {
 
 /// Reason why the calls of a Workspace are delayed for longer than a moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Held {
+pub enum CallDelay {
     /// The service answered 429; no call of the Workspace starts before this time (rule 10).
     Paused {
         /// The end of the pause, by process time.
@@ -103,12 +103,5 @@ pub struct Session {
     /// The place that a Run submitted now is pinned to.
     pub resolved: ResolvedWorkspace,
     /// Reason why first submissions are blocked, if they are.
-    pub holds: Option<(Reason, String)>,
-}
-
-impl Session {
-    /// The base URL that the token was verified at.
-    pub fn base_url(&self) -> Option<&str> {
-        Some(&self.resolved.base_url)
-    }
+    pub submissions_blocked: Option<(Reason, String)>,
 }

@@ -15,12 +15,12 @@ pub(crate) struct Bounds {
 
 /// A bucket that starts full.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Allowance {
+pub(crate) struct TokenBucket {
     /// Time at which it is full again.
     full_at: Option<Timestamp>,
 }
 
-impl Allowance {
+impl TokenBucket {
     /// Time at which a token is available; `now` or later.
     pub(crate) fn next(self, bounds: Bounds, now: Timestamp) -> Timestamp {
         let full_at = self.full_at.map_or(now, |at| at.max(now));

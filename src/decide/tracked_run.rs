@@ -120,9 +120,9 @@ pub struct TrackedRun<V, M = Memory> {
     presence: Presence,
     activity: Activity,
     /// A call has a result that no reconcile has processed yet.
-    unseen: bool,
+    unprocessed: bool,
     /// The version for which a reconcile was requested while one was in flight.
-    asked: Option<Arc<V>>,
+    requested: Option<Arc<V>>,
 }
 
 impl<V: Version, M: Remembers> TrackedRun<V, M> {
@@ -133,8 +133,8 @@ impl<V: Version, M: Remembers> TrackedRun<V, M> {
             latest: None,
             presence: Presence::Present,
             activity: Activity::Idle,
-            unseen: false,
-            asked: None,
+            unprocessed: false,
+            requested: None,
         }
     }
 
@@ -154,8 +154,8 @@ impl<V: Version, M: Remembers> TrackedRun<V, M> {
     }
 
     /// Whether a call has a result that no reconcile has processed yet.
-    pub fn unseen(&self) -> bool {
-        self.unseen
+    pub fn unprocessed(&self) -> bool {
+        self.unprocessed
     }
 
     /// Records a version that was read, and returns the newest. A status written by another writer withdraws this
@@ -188,18 +188,17 @@ impl<V: Version, M: Remembers> TrackedRun<V, M> {
 
     /// Records that the intent was written. `clean`: no POST before it can have made a run.
     pub fn intent_written(&mut self, intent: Intent, clean: bool, with: Learning<'_>) {
-        let news = Learned::IntentWritten { intent, clean };
-        self.memory.change(|memory| memory.learn(news, with));
+        self.learn(Learned::IntentWritten { intent, clean }, with);
     }
 
     /// Records that the call is sent.
     pub fn call_sent(&mut self, call: Call, with: Learning<'_>) {
-        let news = match call {
+        let learned = match call {
             Call::Create => Learned::SubmitStarted,
             Call::Get => Learned::RefreshStarted,
             Call::Cancel => return,
         };
-        self.memory.change(|memory| memory.learn(news, with));
+        self.learn(learned, with);
     }
 
     /// Records the answer to the call, or its failure.
@@ -209,12 +208,16 @@ impl<V: Version, M: Remembers> TrackedRun<V, M> {
         answer: Result<RunView, Failure>,
         with: Learning<'_>,
     ) {
-        let news = match call {
+        let learned = match call {
             Call::Create => Learned::Submitted(answer),
             Call::Get => Learned::Refreshed(answer),
             Call::Cancel => Learned::CancelAnswered(answer),
         };
-        self.memory.change(|memory| memory.learn(news, with));
+        self.learn(learned, with);
+    }
+
+    fn learn(&mut self, learned: Learned, with: Learning<'_>) {
+        self.memory.change(|memory| memory.learn(learned, with));
     }
 
     /// Records the answer to the removal of the finalizer; `true`: the object is deleted by it.
@@ -242,8 +245,8 @@ impl<V: Version, M: Remembers> TrackedRun<V, M> {
             return false;
         }
         self.activity = Activity::Reconcile;
-        self.unseen = false;
-        self.asked = None;
+        self.unprocessed = false;
+        self.requested = None;
         true
     }
 
@@ -255,7 +258,7 @@ impl<V: Version, M: Remembers> TrackedRun<V, M> {
             return Some(self.observe(seen));
         }
         if self.activity == Activity::Reconcile {
-            self.asked = Some(seen);
+            self.requested = Some(seen);
         }
         None
     }
@@ -266,7 +269,7 @@ impl<V: Version, M: Remembers> TrackedRun<V, M> {
         if self.activity == Activity::Reconcile {
             self.activity = Activity::Idle;
         }
-        self.asked.take()
+        self.requested.take()
     }
 
     /// Records the start of a call.
@@ -277,7 +280,7 @@ impl<V: Version, M: Remembers> TrackedRun<V, M> {
     /// Records the end of the call; its result must be processed.
     pub fn end_call(&mut self) {
         self.activity = Activity::Idle;
-        self.unseen = true;
+        self.unprocessed = true;
     }
 
     /// Records that the call was not begun after all.
@@ -291,7 +294,7 @@ impl<V: Version, M: Remembers> TrackedRun<V, M> {
         if self.activity != Activity::Idle {
             return Cleanup::Busy;
         }
-        if let Some(run) = self.held().filter(|run| self.unfinished(run.run())) {
+        if let Some(run) = self.unreleased().filter(|run| self.unfinished(run.run())) {
             return Cleanup::Owed(run);
         }
         self.presence = Presence::Done;
@@ -302,12 +305,12 @@ impl<V: Version, M: Remembers> TrackedRun<V, M> {
     /// in flight may return one.
     pub fn owed(&self) -> Option<Arc<V>> {
         let calling = self.activity == Activity::Call;
-        self.held()
+        self.unreleased()
             .filter(|run| calling || self.unfinished(run.run()))
     }
 
     /// The latest version of an object that was not released.
-    fn held(&self) -> Option<Arc<V>> {
+    fn unreleased(&self) -> Option<Arc<V>> {
         let released = matches!(self.presence, Presence::Released | Presence::Done);
         self.latest.clone().filter(|_| !released)
     }

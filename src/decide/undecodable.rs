@@ -3,15 +3,10 @@
 use jiff::Timestamp;
 
 use crate::api::{
-    ConditionType as Type, Phase, Reason, RunStatus, WorkspaceStatus,
-    conditions::{self, ConditionUpdate},
-    run::ReadyWhen,
+    ConditionType as Type, Phase, Reason, RunStatus, WorkspaceStatus, run::ReadyWhen,
 };
 
-use super::{
-    conditions::{Situation, Why, apply},
-    truncate::{MAX_SENTENCES, cut},
-};
+use super::conditions::{Conditions, Why, apply, set_condition};
 
 const REMEDY: &str = "Correct it, or apply the CRDs of this operator's version.";
 
@@ -27,7 +22,7 @@ pub fn run(mut status: RunStatus, what: &str, generation: i64, now: Timestamp) -
             "The operator can't read this Run: {what}. Nothing is done for it until it changes. {REMEDY}"
         ),
     );
-    let blocked = Situation::Blocked(why);
+    let blocked = Conditions::Blocked(why);
     apply(&mut status, &blocked, ReadyWhen::default(), generation, now);
     status
 }
@@ -39,21 +34,17 @@ pub fn workspace(
     generation: i64,
     now: Timestamp,
 ) -> WorkspaceStatus {
-    let message =
-        format!("The operator can't read this Workspace: {what}. Its Runs wait. {REMEDY}");
+    let why = Why::new(
+        Reason::WorkspaceInvalid,
+        format!("The operator can't read this Workspace: {what}. Its Runs wait. {REMEDY}"),
+    );
     status.observed_generation = Some(generation);
     for (kind, holds) in [
         (Type::Ready, Some(false)),
         (Type::Reconciling, None),
         (Type::Stalled, Some(true)),
     ] {
-        let update = ConditionUpdate {
-            kind,
-            status: holds,
-            reason: Reason::WorkspaceInvalid,
-            message: cut(&message, MAX_SENTENCES).to_owned(),
-        };
-        conditions::set(&mut status.conditions, update, generation, now);
+        set_condition(&mut status.conditions, kind, holds, &why, generation, now);
     }
     status
 }

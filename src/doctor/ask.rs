@@ -3,7 +3,10 @@
 use std::time::Duration;
 
 /// Reason why the other requests are not made.
-pub(super) const UNHEARD: &str = "there was no answer";
+pub(super) const NO_ANSWER: &str = "there was no answer";
+
+/// Remedy where the API server gave no usable answer.
+pub(super) const CHECK_ACCESS: &str = "Check the kubeconfig, or the Pod's network.";
 
 /// A person waits for the command.
 const LONGEST_CALL: Duration = Duration::from_secs(30);

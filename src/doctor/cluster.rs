@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use run_operator::api::{Run, names};
 
-use super::ask::{Refused, bounded};
+use super::ask::{CHECK_ACCESS, NO_ANSWER, Refused, bounded};
 use super::served;
 use crate::contract_tool::statements::{Finding, Statement};
 
@@ -36,10 +36,10 @@ pub(super) async fn findings(client: &Client, namespace: &str, apply: bool) -> V
         Err(Refused { why, code }) => {
             let todo = match code {
                 Some(_) => "Check the credentials of the kubeconfig or the service account.",
-                None => "Check the kubeconfig, or the Pod's network.",
+                None => CHECK_ACCESS,
             };
             let reached = REACHED.fail(why, todo);
-            let rest = [&CRDS, &TAKEN].map(|s| s.not_tried(super::ask::UNHEARD));
+            let rest = [&CRDS, &TAKEN].map(|s| s.not_tried(NO_ANSWER));
             return std::iter::once(reached).chain(rest).collect();
         }
     };
@@ -123,6 +123,6 @@ fn what_to_do(code: Option<u16>) -> &'static str {
         }
         Some(404) => "Create the namespace, or name another with --namespace.",
         Some(_) => "The API server refuses the Run: its message has the reason.",
-        None => "Check the kubeconfig, or the Pod's network.",
+        None => CHECK_ACCESS,
     }
 }

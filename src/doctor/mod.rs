@@ -13,8 +13,8 @@ use run_operator::util::error_chain;
 
 use crate::cli::DoctorArgs;
 use crate::contract_tool::check::{self, CheckError};
+use crate::contract_tool::report::{Report, block_on, finish};
 use crate::contract_tool::statements::{Finding, Statement, Verdict};
-use crate::contract_tool::{DIFFERENT, TROUBLE, print};
 use crate::start::{self, StartError};
 
 const SERVICE: Statement = Statement {
@@ -35,15 +35,11 @@ enum DoctorError {
 
 /// Runs the command.
 pub(crate) fn run(args: &DoctorArgs) -> ExitCode {
-    let told = examine(args).map_err(|error| error_chain(&error));
-    match told.and_then(|findings| print(&text(&findings)).map(|()| good(&findings))) {
-        Ok(true) => ExitCode::SUCCESS,
-        Ok(false) => ExitCode::from(DIFFERENT),
-        Err(told) => {
-            eprintln!("run-operator: {told}");
-            ExitCode::from(TROUBLE)
-        }
-    }
+    let findings = examine(args).map_err(|error| error_chain(&error));
+    finish(findings.map(|findings| Report {
+        text: text(&findings),
+        good: findings.iter().all(|f| f.verdict != Verdict::Fail),
+    }))
 }
 
 fn examine(args: &DoctorArgs) -> Result<Vec<Finding>, DoctorError> {
@@ -51,11 +47,7 @@ fn examine(args: &DoctorArgs) -> Result<Vec<Finding>, DoctorError> {
         Some(base_url) => Some(check::target(base_url, &args.trial)?),
         None => None,
     };
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(DoctorError::Runtime)?;
-    let findings = runtime.block_on(async {
+    block_on(async {
         let client = start::plain_client().await?;
         let namespace = args.namespace.as_deref();
         let namespace = namespace.unwrap_or_else(|| client.default_namespace());
@@ -65,21 +57,16 @@ fn examine(args: &DoctorArgs) -> Result<Vec<Finding>, DoctorError> {
             let (place, name) = (&args.operator_namespace, &args.operator_name);
             findings.push(operator::finding(&client, place, name).await);
         } else {
-            findings.extend([workspaces::not_tried, operator::not_tried].map(|f| f(ask::UNHEARD)));
+            findings
+                .extend([workspaces::not_tried, operator::not_tried].map(|f| f(ask::NO_ANSWER)));
         }
         match &target {
             Some(target) => findings.extend(check::version(target).await),
             None => findings.push(SERVICE.not_tried("there is no --base-url")),
         }
         Ok(findings)
-    });
-    // A resolver that hangs is not waited for.
-    runtime.shutdown_background();
-    findings
-}
-
-fn good(findings: &[Finding]) -> bool {
-    findings.iter().all(|f| f.verdict != Verdict::Fail)
+    })
+    .map_err(DoctorError::Runtime)?
 }
 
 fn text(findings: &[Finding]) -> String {
@@ -88,7 +75,7 @@ fn text(findings: &[Finding]) -> String {
         let _ = writeln!(text, "{}", finding.line());
     }
     let count = |verdict| findings.iter().filter(|f| f.verdict == verdict).count();
-    let _ = match (count(Verdict::Fail), count(Verdict::Note)) {
+    let _ = match (count(Verdict::Fail), count(Verdict::NotTried)) {
         (0, 0) => writeln!(text, "All checks passed: Runs can be submitted from here."),
         (0, untried) => writeln!(text, "No check failed. Not tried: {untried}."),
         (failed, 0) => writeln!(text, "Failed: {failed}."),

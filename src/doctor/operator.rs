@@ -7,7 +7,7 @@ use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::{Api, Client};
 
-use super::ask::{Refused, bounded};
+use super::ask::{CHECK_ACCESS, Refused, bounded};
 use crate::contract_tool::statements::{Finding, Statement};
 
 /// Interval of reading the Lease while waiting for its renewal.
@@ -48,7 +48,7 @@ pub(super) async fn finding(client: &Client, namespace: &str, name: &str) -> Fin
         Err(Refused {
             code: Some(403), ..
         }) => deployed(client, namespace, name, false).await,
-        Err(refused) => AT_WORK.fail(refused.why, "Check the kubeconfig, or the Pod's network."),
+        Err(refused) => AT_WORK.fail(refused.why, CHECK_ACCESS),
     }
 }
 
@@ -70,16 +70,15 @@ async fn renewed(leases: &Api<Lease>, first: &Lease, name: &str, place: &str) ->
     let duration = Duration::from_secs(seconds.and_then(|s| s.try_into().ok()).unwrap_or_default());
     let due = duration + MARGIN;
     let wait = due.min(LONGEST);
-    let looks = wait.as_millis() / BETWEEN.as_millis();
+    let reads = wait.as_millis() / BETWEEN.as_millis();
     let renewed_at = |lease: &Lease| lease.spec.as_ref().and_then(|spec| spec.renew_time.clone());
     let mut last = first.clone();
-    for _ in 0..looks {
+    for _ in 0..reads {
         tokio::time::sleep(BETWEEN).await;
         match bounded(leases.get(name)).await {
             Ok(lease) => last = lease,
             Err(refused) => {
-                let todo = "Check the kubeconfig, or the Pod's network.";
-                return Renewed::Found(AT_WORK.fail(refused.why, todo));
+                return Renewed::Found(AT_WORK.fail(refused.why, CHECK_ACCESS));
             }
         }
         if let Some(holder) = holder(&last)
@@ -140,7 +139,7 @@ async fn deployed(client: &Client, namespace: &str, name: &str, lease_read: bool
             return AT_WORK.not_tried(&format!("these credentials may not read {unread} {place}"));
         }
         Err(refused) => {
-            return AT_WORK.fail(refused.why, "Check the kubeconfig, or the Pod's network.");
+            return AT_WORK.fail(refused.why, CHECK_ACCESS);
         }
     };
     let Some(deployment) = found else {

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use run_operator::api::{ConditionType, Reason, Workspace};
 
-use super::ask::{Refused, bounded};
+use super::ask::{CHECK_ACCESS, Refused, bounded};
 use crate::contract_tool::statements::{Finding, Statement};
 
 /// Limit of the list from the API server.
@@ -18,7 +18,7 @@ const NAMED: usize = 5;
 /// The Workspace of a Run that names none.
 const DEFAULT: &str = "default";
 /// Attempts and interval of the wait for a new Workspace's first check.
-const LOOKS: usize = 20;
+const READS: usize = 20;
 const BETWEEN: Duration = Duration::from_secs(1);
 
 const READY: Statement = Statement {
@@ -31,21 +31,21 @@ pub(super) fn not_tried(why: &str) -> Finding {
     READY.not_tried(why)
 }
 
-/// The finding for a namespace. A namespace without a Workspace fails, unless it `may_lack` one. Waits for a Workspace
+/// The finding for a namespace. A namespace without a Workspace fails, unless it `may_lack` workspace. Waits for a Workspace
 /// that is still being checked, for 20 s at most.
 pub(super) async fn finding(client: &Client, namespace: &str, may_lack: bool) -> Finding {
     let kind = ApiResource::erase::<Workspace>(&());
     let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), namespace, &kind);
     let params = ListParams::default().limit(MOST);
-    let mut looks = 0;
+    let mut reads = 0;
     loop {
-        looks += 1;
-        let seen = match bounded(api.list(&params)).await {
+        reads += 1;
+        let workspaces = match bounded(api.list(&params)).await {
             Ok(list) => list.items.iter().map(Seen::of).collect::<Vec<_>>(),
             Err(refused) => return unread(refused, namespace),
         };
-        if looks == LOOKS || !seen.iter().any(|one| one.unchecked) {
-            return judged(&seen, namespace, may_lack);
+        if reads == READS || !workspaces.iter().any(|workspace| workspace.unchecked) {
+            return judged(&workspaces, namespace, may_lack);
         }
         tokio::time::sleep(BETWEEN).await;
     }
@@ -94,38 +94,38 @@ fn unread(refused: Refused, namespace: &str) -> Finding {
             "these credentials may not list the Workspaces of {namespace}"
         )),
         Some(404) => READY.not_tried("the cluster doesn't serve Workspaces"),
-        _ => READY.fail(refused.why, "Check the kubeconfig, or the Pod's network."),
+        _ => READY.fail(refused.why, CHECK_ACCESS),
     }
 }
 
-fn judged(seen: &[Seen], namespace: &str, may_lack: bool) -> Finding {
-    if seen.is_empty() && may_lack {
+fn judged(workspaces: &[Seen], namespace: &str, may_lack: bool) -> Finding {
+    if workspaces.is_empty() && may_lack {
         return READY.not_tried(&format!("there is none in the namespace {namespace} yet"));
     }
-    if seen.is_empty() {
+    if workspaces.is_empty() {
         let none = format!(
             "There is none in the namespace {namespace}: a Run without workspaceRef waits."
         );
         let todo = "Create one, or name another namespace with --namespace; ClusterWorkspaces are not checked.";
         return READY.fail(none, todo);
     }
-    let troubled = seen
+    let troubled = workspaces
         .iter()
-        .filter_map(|one| Some((&one.name, one.trouble.as_ref()?)));
+        .filter_map(|workspace| Some((&workspace.name, workspace.trouble.as_ref()?)));
     let mut troubled: Vec<String> = troubled
         .map(|(name, trouble)| format!("{name}: {trouble}"))
         .collect();
     if troubled.is_empty() {
-        let names: Vec<&str> = seen
+        let names: Vec<&str> = workspaces
             .iter()
-            .map(|one| one.name.as_str())
+            .map(|workspace| workspace.name.as_str())
             .take(NAMED)
             .collect();
         let mut ok = format!(
             "In the namespace {namespace}, at the operator's last check: {}.",
-            list(&names, seen.len())
+            list(&names, workspaces.len())
         );
-        if !seen.iter().any(|one| one.name == DEFAULT) {
+        if !workspaces.iter().any(|workspace| workspace.name == DEFAULT) {
             ok.push_str(" None is called default: a Run has to name its own.");
         }
         return READY.ok(ok);

@@ -183,91 +183,37 @@ fn resigns(lease: &[u8]) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use rstest::rstest;
+
     use super::*;
 
-    #[test]
-    fn each_write_has_a_point_of_its_own() {
-        let on =
-            br#"[{"op":"add","path":"/metadata/finalizers","value":["run-operator.dev/cancel"]}]"#;
-        let off = br#"[{"op":"add","path":"/metadata/finalizers","value":[]}]"#;
-        let ours = "/apis/run-operator.dev/v1alpha1";
-        let leases = "/apis/coordination.k8s.io/v1/namespaces/a/leases";
-        for (method, path, body, expected) in [
-            (
-                Method::PATCH,
-                format!("{ours}/namespaces/a/runs/runs"),
-                &on[..],
-                "kube.run.intent",
-            ),
-            (
-                Method::PATCH,
-                format!("{ours}/namespaces/a/runs/b"),
-                &off[..],
-                "kube.run.release",
-            ),
-            (
-                Method::PUT,
-                format!("{ours}/namespaces/a/runs/b"),
-                b"{}",
-                "kube.run.release",
-            ),
-            (
-                Method::PATCH,
-                format!("{ours}/namespaces/a/runs/b/status"),
-                b"",
-                "kube.run.status",
-            ),
-            (
-                Method::DELETE,
-                format!("{ours}/namespaces/a/runs/b"),
-                b"",
-                "kube.run.delete",
-            ),
-            (
-                Method::PATCH,
-                format!("{ours}/namespaces/a/workspaces/b"),
-                on,
-                "kube.workspace.finalizer",
-            ),
-            (
-                Method::PATCH,
-                format!("{ours}/clusterworkspaces/b"),
-                off,
-                "kube.workspace.release",
-            ),
-            (
-                Method::PATCH,
-                format!("{ours}/clusterworkspaces/b/status"),
-                b"",
-                "kube.workspace.status",
-            ),
-            (
-                Method::POST,
-                "/api/v1/namespaces/a/events".to_owned(),
-                b"",
-                "kube.event",
-            ),
-            (Method::POST, leases.to_owned(), b"", "kube.lease.create"),
-            (
-                Method::PUT,
-                format!("{leases}/b"),
-                br#"{"spec":{"holderIdentity":"b"}}"#,
-                "kube.lease.update",
-            ),
-            (
-                Method::PUT,
-                format!("{leases}/b"),
-                br#"{"spec":{"holderIdentity":""}}"#,
-                "kube.lease.release",
-            ),
-            (
-                Method::PATCH,
-                "/api/v1/namespaces/a/configmaps/b".to_owned(),
-                b"",
-                "kube.configmaps.patch",
-            ),
-        ] {
-            assert_eq!(name(&method, &path, body), expected, "{method} {path}");
-        }
+    const ON: &str =
+        r#"[{"op":"add","path":"/metadata/finalizers","value":["run-operator.dev/cancel"]}]"#;
+    const OFF: &str = r#"[{"op":"add","path":"/metadata/finalizers","value":[]}]"#;
+    const OURS: &str = "/apis/run-operator.dev/v1alpha1";
+    const LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/a/leases";
+
+    #[rstest]
+    #[case("PATCH", [OURS, "/namespaces/a/runs/runs"], ON, "kube.run.intent")]
+    #[case("PATCH", [OURS, "/namespaces/a/runs/b"], OFF, "kube.run.release")]
+    #[case("PUT", [OURS, "/namespaces/a/runs/b"], "{}", "kube.run.release")]
+    #[case("PATCH", [OURS, "/namespaces/a/runs/b/status"], "", "kube.run.status")]
+    #[case("DELETE", [OURS, "/namespaces/a/runs/b"], "", "kube.run.delete")]
+    #[case("PATCH", [OURS, "/namespaces/a/workspaces/b"], ON, "kube.workspace.finalizer")]
+    #[case("PATCH", [OURS, "/clusterworkspaces/b"], OFF, "kube.workspace.release")]
+    #[case("PATCH", [OURS, "/clusterworkspaces/b/status"], "", "kube.workspace.status")]
+    #[case("POST", ["/api/v1/namespaces/a/events", ""], "", "kube.event")]
+    #[case("POST", [LEASES, ""], "", "kube.lease.create")]
+    #[case("PUT", [LEASES, "/b"], r#"{"spec":{"holderIdentity":"b"}}"#, "kube.lease.update")]
+    #[case("PUT", [LEASES, "/b"], r#"{"spec":{"holderIdentity":""}}"#, "kube.lease.release")]
+    #[case("PATCH", ["/api/v1/namespaces/a/configmaps/b", ""], "", "kube.configmaps.patch")]
+    fn each_write_has_a_point_of_its_own(
+        #[case] method: Method,
+        #[case] path: [&str; 2],
+        #[case] body: &str,
+        #[case] expected: &str,
+    ) {
+        let path = path.concat();
+        assert_eq!(name(&method, &path, body.as_bytes()), expected);
     }
 }

@@ -4,9 +4,11 @@ use std::collections::HashMap;
 use std::fs::File;
 use std::io::Write;
 use std::str::FromStr;
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Mutex, OnceLock};
 
 use tokio::sync::watch;
+
+use crate::util::lock;
 
 /// One fault at one point.
 const FAULT: &str = "RUN_OPERATOR_FAULT";
@@ -143,12 +145,12 @@ impl Plan {
 
     fn pass(&self, name: &str) -> Passing {
         let number = {
-            let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut counts = lock(&self.counts);
             let count = counts.entry(name.to_owned()).or_default();
             *count += 1;
             *count
         };
-        self.note(&format!("{name} {number}"));
+        self.record(&format!("{name} {number}"));
         let here = self
             .wanted
             .as_ref()
@@ -163,7 +165,7 @@ impl Plan {
     }
 
     /// One write per line: the lines in the file are complete, however the process ends.
-    fn note(&self, line: &str) {
+    fn record(&self, line: &str) {
         let Some(mut file) = self.trace.as_ref() else {
             return;
         };
@@ -188,13 +190,13 @@ impl Passing {
     pub(super) fn happens(&self) {
         if let Some(fault) = self.fault {
             let line = format!("! {} {} {}", self.name, self.number, fault.as_str());
-            Plan::of_process().note(&line);
+            Plan::of_process().record(&line);
         }
     }
 
     /// Records that the late part of the fault has happened.
     pub(super) fn over(&self) {
-        Plan::of_process().note(&format!(". {} {}", self.name, self.number));
+        Plan::of_process().record(&format!(". {} {}", self.name, self.number));
     }
 }
 

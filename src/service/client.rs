@@ -1,7 +1,5 @@
 //! The six operations, one attempt each.
 
-use super::deadline::after;
-use std::future::Future;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -13,6 +11,7 @@ use crate::api::contract::Contract;
 use crate::decide::request::body::sha256;
 use crate::decide::response::answer::{Failure, RunView};
 
+use super::deadline::Deadline;
 use super::error::{BareAnswer, BodyError};
 use super::http_client::HttpClients;
 use super::http_pool::HttpPool;
@@ -27,6 +26,10 @@ use super::{
     answer::{Answer, Unread, VersionReply, WorkspaceReply, body},
     head::Head,
 };
+
+/// Maximum for a call of a Workspace's check, whatever the contract file's `requestSeconds`: two that hang must be over
+/// within 30 s.
+const CHECK_SECONDS: u64 = 10;
 
 /// The service at one base URL. Clones share its connections.
 #[derive(Clone)]
@@ -115,62 +118,55 @@ impl Client {
 
     /// `GET /version`, without a token (rule 3): called first, to verify the API version (rule 13).
     pub async fn version(&self) -> Result<VersionReply, CallError> {
-        self.observed(Operation::Version, async {
-            let request = Request::version(self.base_url())?;
-            let answer = self.check(request).await?;
-            Ok((answer.head.status, answer.version()?))
-        })
-        .await
+        self.check(Operation::Version, Request::version, Answer::version)
+            .await
     }
 
     /// `GET /workspaces/current`: the workspace that the token acts for.
-    pub async fn current_workspace(&self, who: &Credentials) -> Result<WorkspaceReply, CallError> {
-        self.observed(Operation::CurrentWorkspace, async {
-            let request = Request::current_workspace(self.base_url(), who)?;
-            let answer = self.check(request).await?;
-            Ok((answer.head.status, answer.workspace()?))
-        })
-        .await
+    pub async fn current_workspace(
+        &self,
+        credentials: &Credentials,
+    ) -> Result<WorkspaceReply, CallError> {
+        let request = |base: &BaseUrl| Request::current_workspace(base, credentials);
+        self.check(Operation::CurrentWorkspace, request, Answer::workspace)
+            .await
     }
 
     /// `POST /runs`. Every attempt of one logical create passes the same key and the same bytes (rule 1). A success
     /// without a runId is [`CallError::Unreadable`].
     pub async fn create_run(
         &self,
-        who: &Credentials,
+        credentials: &Credentials,
         key: &IdempotencyKey,
         body: Bytes,
     ) -> Result<RunView, CallError> {
-        self.observed(Operation::CreateRun, async {
-            let request = Request::create_run(self.base_url(), who, key, body)?;
-            let answer = self.call(request).await?;
-            Ok((answer.head.status, answer.created()?))
-        })
-        .await
+        let request = |base: &BaseUrl| Request::create_run(base, credentials, key, body);
+        self.call(Operation::CreateRun, request, Answer::created)
+            .await
     }
 
     /// `GET /runs/{runId}`: the truth about a run. An answer about another run is [`CallError::Unreadable`]; one that
     /// names no run, or no state, leaves these fields empty.
-    pub async fn get_run(&self, who: &Credentials, run_id: &RunId) -> Result<RunView, CallError> {
-        self.observed(Operation::GetRun, async {
-            let request = Request::get_run(self.base_url(), who, run_id)?;
-            let answer = self.call(request).await?;
-            Ok((answer.head.status, answer.run(run_id)?))
-        })
-        .await
+    pub async fn get_run(
+        &self,
+        credentials: &Credentials,
+        run_id: &RunId,
+    ) -> Result<RunView, CallError> {
+        let request = |base: &BaseUrl| Request::get_run(base, credentials, run_id);
+        self.call(Operation::GetRun, request, |answer| answer.run(run_id))
+            .await
     }
 
     /// `POST /runs/{runId}:cancel`. A success means that the cancellation was accepted, not that the run ended; its
     /// body may be empty.
     pub async fn cancel_run(
         &self,
-        who: &Credentials,
+        credentials: &Credentials,
         run_id: &RunId,
     ) -> Result<RunView, CallError> {
-        self.observed(Operation::CancelRun, async {
-            let request = Request::cancel_run(self.base_url(), who, run_id)?;
-            let answer = self.call(request).await?;
-            Ok((answer.head.status, answer.cancelled(run_id)?))
+        let request = |base: &BaseUrl| Request::cancel_run(base, credentials, run_id);
+        self.call(Operation::CancelRun, request, |answer| {
+            answer.cancelled(run_id)
         })
         .await
     }
@@ -180,13 +176,14 @@ impl Client {
     /// from then on only silence ends the stream, not its length.
     pub async fn run_events(
         &self,
-        who: &Credentials,
+        credentials: &Credentials,
         run_id: &RunId,
         last_event_id: Option<&str>,
     ) -> Result<EventStream, CallError> {
-        self.observed(Operation::RunEvents, async {
+        let started = Instant::now();
+        let result = async {
             let resumed = last_event_id.filter(|id| can_be_sent(id));
-            let request = Request::run_events(self.base_url(), who, run_id, resumed)?;
+            let request = Request::run_events(self.base_url(), credentials, run_id, resumed)?;
             let (head, response) = self
                 .accepted(&self.inner.http.streams, request, self.limit())
                 .await?;
@@ -201,35 +198,55 @@ impl Client {
             let status = head.status;
             let stream = EventStream::new(head, response, contract, redactor, resumed);
             Ok((status, stream))
-        })
-        .await
+        }
+        .await;
+        self.observe(Operation::RunEvents, started, result)
     }
 
-    /// Sends a request for a Run and reads a success to its end.
-    async fn call(&self, request: Request) -> Result<Answer, CallError> {
-        let http = &self.inner.http.calls;
-        self.answer(http, request, self.limit()).await
+    /// Makes a call for a Run and reads a success to its end.
+    async fn call<T>(
+        &self,
+        operation: Operation,
+        request: impl FnOnce(&BaseUrl) -> Result<Request, CallError>,
+        read: impl FnOnce(Answer) -> Result<T, CallError>,
+    ) -> Result<T, CallError> {
+        let started = Instant::now();
+        let result = async {
+            let http = &self.inner.http.calls;
+            let answer = self
+                .answer(http, request(self.base_url())?, self.limit())
+                .await?;
+            Ok((answer.head.status, read(answer)?))
+        }
+        .await;
+        self.observe(operation, started, result)
     }
 
-    /// Sends a request of a Workspace's check and reads a success to its end: on a connection separate from the calls
-    /// of all Runs, and within 10 s.
-    async fn check(&self, request: Request) -> Result<Answer, CallError> {
-        let limit = Limit::of(
-            self.inner
-                .contract
-                .timeouts()
-                .request_seconds
-                .min(CHECK_SECONDS),
-        );
-        let http = &self.inner.http.checks;
-        self.answer(http, request, limit).await
+    /// Makes a call of a Workspace's check and reads a success to its end: on a connection separate from the calls of
+    /// all Runs, and within 10 s.
+    async fn check<T>(
+        &self,
+        operation: Operation,
+        request: impl FnOnce(&BaseUrl) -> Result<Request, CallError>,
+        read: impl FnOnce(Answer) -> Result<T, CallError>,
+    ) -> Result<T, CallError> {
+        let started = Instant::now();
+        let result = async {
+            let http = &self.inner.http.checks;
+            let seconds = self.inner.contract.timeouts().request_seconds;
+            let limit = Deadline::after(seconds.min(CHECK_SECONDS));
+            let answer = self.answer(http, request(self.base_url())?, limit).await?;
+            Ok((answer.head.status, read(answer)?))
+        }
+        .await;
+        self.observe(operation, started, result)
     }
 
     async fn answer(
         &self,
         http: &reqwest::Client,
         request: Request,
-        limit: Limit,
+        limit: Deadline,
     ) -> Result<Answer, CallError> {
         let (head, mut response) = self.accepted(http, request, limit).await?;
         let bytes = self.inner.contract.limits().body_bytes;
@@ -250,7 +267,7 @@ impl Client {
         &self,
         http: &reqwest::Client,
         request: Request,
-        limit: Limit,
+        limit: Deadline,
     ) -> Result<(Head, Response), CallError> {
         let (head, response) = self.send(http, request, limit).await?;
         let status = head.status;
@@ -276,7 +293,7 @@ impl Client {
         &self,
         http: &reqwest::Client,
         request: Request,
-        limit: Limit,
+        limit: Deadline,
     ) -> Result<(Head, Response), CallError> {
         if let Some(token) = &request.token {
             self.hide(token);
@@ -302,7 +319,7 @@ impl Client {
     }
 
     /// Reads an error status (rule 8). A body that is no problem is not read: nothing may be concluded from it.
-    async fn refusal(&self, head: Head, mut response: Response, limit: Limit) -> CallError {
+    async fn refusal(&self, head: Head, mut response: Response, limit: Deadline) -> CallError {
         let mut named = None;
         if Problem::is_named_by(&head) {
             let body = self.body(&head, &mut response, PROBLEM_BYTES, limit);
@@ -321,7 +338,7 @@ impl Client {
         head: &Head,
         response: &mut Response,
         bytes: usize,
-        limit: Limit,
+        limit: Deadline,
     ) -> Result<Option<Bytes>, CallError> {
         match timeout_at(limit.at, body(response, bytes)).await {
             Ok(Ok(body)) => Ok(Some(body)),
@@ -337,25 +354,24 @@ impl Client {
     }
 
     /// The contract file's `requestSeconds`, from now on.
-    pub(super) fn limit(&self) -> Limit {
-        Limit::of(self.inner.contract.timeouts().request_seconds)
+    pub(super) fn limit(&self) -> Deadline {
+        Deadline::after(self.inner.contract.timeouts().request_seconds)
     }
 
     /// Reports the result of a call to the observer and the log.
-    pub(super) async fn observed<T>(
+    pub(super) fn observe<T>(
         &self,
         operation: Operation,
-        call: impl Future<Output = Answered<T>>,
+        started: Instant,
+        result: Answered<T>,
     ) -> Result<T, CallError> {
-        let start = Instant::now();
-        let result = call.await;
         let outcome = Outcome {
             http_status: match &result {
                 Ok((status, _)) => Some(status.as_u16()),
                 Err(error) => error.http_status(),
             },
             error: result.as_ref().err(),
-            elapsed: start.elapsed(),
+            elapsed: started.elapsed(),
         };
         tracing::debug!(
             operation = operation.as_str(),
@@ -380,23 +396,3 @@ pub(super) fn refused(head: Head, problem: Option<&[u8]>, redactor: &Redactor) -
         })),
     }
 }
-
-/// Time limit of a call.
-#[derive(Clone, Copy)]
-pub(super) struct Limit {
-    at: Instant,
-    seconds: u64,
-}
-
-impl Limit {
-    fn of(seconds: u64) -> Self {
-        Self {
-            at: after(seconds),
-            seconds,
-        }
-    }
-}
-
-/// Maximum for a call of a Workspace's check, whatever the contract file's `requestSeconds`: two that hang must be over
-/// within 30 s.
-const CHECK_SECONDS: u64 = 10;

@@ -1,22 +1,21 @@
 //! A run's event stream as received.
 
-use super::stream_item::StreamItem;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Buf, Bytes};
 use reqwest::Response;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::timeout_at;
 
 use crate::api::contract::Contract;
 use crate::api::limits::{MAX_EVENT_ID, MAX_EVENT_TYPE};
 
-use super::deadline::after;
+use super::deadline::Deadline;
 use super::error::BodyError;
 use super::head::Head;
 use super::redact::Redactor;
-use super::sse::{Caps, Decoder, Event, ID_BYTES, Item};
+use super::sse::{Caps, Decoder, Event, ID_BYTES, StreamItem};
 use super::{CallError, text};
 
 // An id that the decoder keeps must fit where it is stored as resume position.
@@ -42,8 +41,8 @@ pub struct EventStream {
     received: Bytes,
     decoder: Decoder,
     redactor: Arc<Redactor>,
-    idle_seconds: u64,
-    idle_at: Instant,
+    /// End of the stream unless a byte is received before.
+    idle: Deadline,
     #[cfg(feature = "proofs")]
     points: crate::points::stream::Events<StreamItem>,
 }
@@ -61,15 +60,13 @@ impl EventStream {
             line: limits.event_line_bytes,
             event: limits.event_bytes,
         };
-        let idle_seconds = contract.timeouts().stream_idle_seconds;
         Self {
             response: Some(response),
             head,
             received: Bytes::new(),
             decoder: Decoder::new(caps, last_event_id),
             redactor,
-            idle_seconds,
-            idle_at: after(idle_seconds),
+            idle: Deadline::after(contract.timeouts().stream_idle_seconds),
             #[cfg(feature = "proofs")]
             points: crate::points::stream::Events::default(),
         }
@@ -95,10 +92,10 @@ impl EventStream {
             let Some(response) = &mut self.response else {
                 return Ok(None);
             };
-            let error = match timeout_at(self.idle_at, response.chunk()).await {
+            let error = match timeout_at(self.idle.at, response.chunk()).await {
                 Ok(Ok(Some(chunk))) => {
                     self.received = chunk;
-                    self.idle_at = after(self.idle_seconds);
+                    self.idle = Deadline::after(self.idle.seconds);
                     continue;
                 }
                 Ok(Ok(None)) => {
@@ -107,7 +104,7 @@ impl EventStream {
                 }
                 Ok(Err(error)) => BodyError::Cut(error.without_url()),
                 Err(_) => BodyError::Idle {
-                    seconds: self.idle_seconds,
+                    seconds: self.idle.seconds,
                 },
             };
             self.response = None;
@@ -147,8 +144,8 @@ impl EventStream {
         let taken = self.received.len() - rest.len();
         self.received.advance(taken);
         Some(match item? {
-            Item::Discarded => StreamItem::Discarded,
-            Item::Event(event) => StreamItem::Event(Event {
+            StreamItem::Discarded => StreamItem::Discarded,
+            StreamItem::Event(event) => StreamItem::Event(Event {
                 // An id that repeats the token is not shown; the stream still resumes from it.
                 id: event.id.filter(|id| !self.redactor.is_in(id)),
                 kind: text::one_line(&self.redactor.text(&event.kind), MAX_EVENT_TYPE),
@@ -173,7 +170,7 @@ impl fmt::Debug for EventStream {
 fn end_of_next(decoder: &Decoder, received: &[u8]) -> Option<usize> {
     let mut rest = received;
     match decoder.clone().step(&mut rest)? {
-        Item::Event(_) => Some(received.len() - rest.len()),
-        Item::Discarded => None,
+        StreamItem::Event(_) => Some(received.len() - rest.len()),
+        StreamItem::Discarded => None,
     }
 }

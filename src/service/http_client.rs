@@ -1,7 +1,7 @@
 //! HTTP setup: connection pools, TLS, and the features that are switched off.
 
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use http::HeaderValue;
@@ -10,6 +10,7 @@ use reqwest::{Certificate, ClientBuilder, redirect, retry};
 use rustls::{RootCertStore, crypto::CryptoProvider};
 
 use crate::api::contract::Contract;
+use crate::util::lock;
 
 use super::{BaseUrl, Observer};
 
@@ -97,7 +98,7 @@ impl HttpClients {
 /// TLS that trusts the system's certificates. They are read and parsed once, and shared by all clients.
 fn system_tls(alpn: &[&str]) -> Result<rustls::ClientConfig, ConfigError> {
     static ROOTS: Mutex<Option<Arc<RootCertStore>>> = Mutex::new(None);
-    let mut known = ROOTS.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut known = lock(&ROOTS);
     let roots = if let Some(roots) = &*known {
         Arc::clone(roots)
     } else {

@@ -1,9 +1,10 @@
 //! Connections shared by the Workspaces of one service.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, Weak};
 
 use crate::decide::request::body::sha256;
+use crate::util::lock;
 
 use super::http_client::{ClientConfig, ConfigError, HttpClients};
 
@@ -21,7 +22,7 @@ pub struct HttpPool {
 impl HttpPool {
     /// Number of sets in use.
     pub fn in_use(&self) -> usize {
-        let clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
+        let clients = lock(&self.clients);
         clients.values().filter(|c| c.strong_count() > 0).count()
     }
 
@@ -30,7 +31,7 @@ impl HttpPool {
     pub(super) fn clients(&self, config: &ClientConfig) -> Result<Arc<HttpClients>, ConfigError> {
         let origin = config.base_url.origin().to_owned();
         let service = (origin, config.ca_pem.as_deref().map(sha256));
-        let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut clients = lock(&self.clients);
         if let Some(known) = clients.get(&service).and_then(Weak::upgrade) {
             return Ok(known);
         }

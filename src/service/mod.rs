@@ -43,7 +43,6 @@ mod redact;
 mod request;
 mod retry_after;
 pub mod sse;
-mod stream_item;
 mod text;
 
 pub use answer::{VersionReply, WorkspaceReply};
@@ -58,5 +57,4 @@ pub use ids::{IdempotencyKey, IdempotencyKeyError, RunId, RunIdError};
 pub use observer::{Observer, Operation, Outcome};
 pub use problem::Problem;
 pub use raw::RawAnswer;
-pub use sse::Event;
-pub use stream_item::StreamItem;
+pub use sse::{Event, StreamItem};

@@ -2,13 +2,13 @@
 
 use bytes::Bytes;
 use serde_json::Value;
+use tokio::time::Instant;
 
 use crate::api::contract::Contract;
 
-use super::client::Answered;
 use super::request::Request;
 use super::{BaseUrl, CallError, Client, Operation};
-use super::{answer::version_in, head::Head, text::lossy};
+use super::{answer::version_in, text::lossy};
 
 /// An answer to a request that carried no token, whatever its status. Bounded by the contract file's `bodyBytes`; its
 /// texts are not made fit to be shown.
@@ -25,15 +25,6 @@ pub struct RawAnswer {
 }
 
 impl RawAnswer {
-    pub(super) fn new(head: Head, body: Option<Bytes>) -> Self {
-        Self {
-            status: head.status.as_u16(),
-            media_type: head.media_type,
-            request_id: head.request_id,
-            body,
-        }
-    }
-
     /// Whether it is a success.
     pub fn is_success(&self) -> bool {
         (200..300).contains(&self.status)
@@ -53,16 +44,15 @@ impl RawAnswer {
 
 impl Client {
     /// `GET /version` as sent by [`Client::version`], with the unprocessed answer.
-    pub async fn version_as_it_comes(&self) -> Result<RawAnswer, CallError> {
-        self.observed(Operation::Version, self.raw(Request::version))
-            .await
+    pub async fn raw_version(&self) -> Result<RawAnswer, CallError> {
+        self.raw(Operation::Version, Request::version).await
     }
 
     /// `GET /workspaces/current` without a token, which the service must refuse (rule 3).
     pub async fn current_workspace_without_token(&self) -> Result<RawAnswer, CallError> {
-        self.observed(
+        self.raw(
             Operation::CurrentWorkspace,
-            self.raw(Request::workspace_without_token),
+            Request::workspace_without_token,
         )
         .await
     }
@@ -70,13 +60,25 @@ impl Client {
     /// Sends a request and reads the answer, whatever its status.
     async fn raw(
         &self,
+        operation: Operation,
         request: fn(&BaseUrl) -> Result<Request, CallError>,
-    ) -> Answered<RawAnswer> {
-        let limit = self.limit();
-        let request = request(self.base_url())?;
-        let (head, mut response) = self.send(&self.inner.http.checks, request, limit).await?;
-        let bytes = self.inner.contract.limits().body_bytes;
-        let body = self.body(&head, &mut response, bytes, limit).await?;
-        Ok((head.status, RawAnswer::new(head, body)))
+    ) -> Result<RawAnswer, CallError> {
+        let started = Instant::now();
+        let result = async {
+            let (http, limit) = (&self.inner.http.checks, self.limit());
+            let request = request(self.base_url())?;
+            let (head, mut response) = self.send(http, request, limit).await?;
+            let bytes = self.inner.contract.limits().body_bytes;
+            let body = self.body(&head, &mut response, bytes, limit).await?;
+            let answer = RawAnswer {
+                status: head.status.as_u16(),
+                media_type: head.media_type,
+                request_id: head.request_id,
+                body,
+            };
+            Ok((head.status, answer))
+        }
+        .await;
+        self.observe(operation, started, result)
     }
 }

@@ -15,7 +15,7 @@
 //! holder of a secret who intends to show it can. A new client, after a start or for another CA, does not have the
 //! tokens of the previous one.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
@@ -23,6 +23,7 @@ use secrecy::zeroize::Zeroizing;
 use secrecy::{ExposeSecret, SecretString};
 
 use crate::api::contract::Contract;
+use crate::util::lock;
 
 use super::credentials::Token;
 
@@ -62,7 +63,7 @@ impl Redactor {
 
     /// Searches for this token from now on.
     pub(super) fn remember(&self, token: &Token) {
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = lock(&self.known);
         if known.tokens.first() == Some(token) {
             return;
         }
@@ -100,7 +101,7 @@ impl Redactor {
 
     /// Cloned, so that the lock is not kept while long texts are searched.
     fn known(&self) -> Arc<Known> {
-        Arc::clone(&self.known.lock().unwrap_or_else(PoisonError::into_inner))
+        Arc::clone(&lock(&self.known))
     }
 
     /// A key begins a word with one of the contract file's prefixes, continues for 16 characters or more, and has a

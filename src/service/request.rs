@@ -37,8 +37,11 @@ impl Request {
         Self::new(base, Method::GET, "/version")
     }
 
-    pub(super) fn current_workspace(base: &BaseUrl, who: &Credentials) -> Result<Self, CallError> {
-        Self::new(base, Method::GET, "/workspaces/current")?.authorized(who)
+    pub(super) fn current_workspace(
+        base: &BaseUrl,
+        credentials: &Credentials,
+    ) -> Result<Self, CallError> {
+        Self::new(base, Method::GET, "/workspaces/current")?.authorized(credentials)
     }
 
     /// Without the token that it needs, so that it must be refused (rule 3).
@@ -48,11 +51,11 @@ impl Request {
 
     pub(super) fn create_run(
         base: &BaseUrl,
-        who: &Credentials,
+        credentials: &Credentials,
         key: &IdempotencyKey,
         body: Bytes,
     ) -> Result<Self, CallError> {
-        let mut request = Self::new(base, Method::POST, "/runs")?.authorized(who)?;
+        let mut request = Self::new(base, Method::POST, "/runs")?.authorized(credentials)?;
         request
             .headers
             .insert(IDEMPOTENCY_KEY, key.header().map_err(unsendable)?);
@@ -63,19 +66,20 @@ impl Request {
 
     pub(super) fn get_run(
         base: &BaseUrl,
-        who: &Credentials,
+        credentials: &Credentials,
         run_id: &RunId,
     ) -> Result<Self, CallError> {
-        Self::new(base, Method::GET, &format!("/runs/{}", run_id.segment()))?.authorized(who)
+        Self::new(base, Method::GET, &format!("/runs/{}", run_id.segment()))?
+            .authorized(credentials)
     }
 
     pub(super) fn cancel_run(
         base: &BaseUrl,
-        who: &Credentials,
+        credentials: &Credentials,
         run_id: &RunId,
     ) -> Result<Self, CallError> {
         let path = format!("/runs/{}:cancel", run_id.segment());
-        let mut request = Self::new(base, Method::POST, &path)?.authorized(who)?;
+        let mut request = Self::new(base, Method::POST, &path)?.authorized(credentials)?;
         // Sent explicitly: a POST without a length is refused (411) by some proxies.
         request.headers.insert(CONTENT_LENGTH, NONE);
         Ok(request)
@@ -84,12 +88,12 @@ impl Request {
     /// An empty `last_event_id` is not sent: an empty `id:` line resets it to that.
     pub(super) fn run_events(
         base: &BaseUrl,
-        who: &Credentials,
+        credentials: &Credentials,
         run_id: &RunId,
         last_event_id: Option<&str>,
     ) -> Result<Self, CallError> {
         let path = format!("/runs/{}/events", run_id.segment());
-        let mut request = Self::new(base, Method::GET, &path)?.authorized(who)?;
+        let mut request = Self::new(base, Method::GET, &path)?.authorized(credentials)?;
         request.headers.insert(ACCEPT, ACCEPT_EVENTS);
         if let Some(id) = last_event_id.filter(|id| !id.is_empty()) {
             // Not `from_str`, which refuses the UTF-8 that an id may hold.
@@ -113,14 +117,14 @@ impl Request {
         })
     }
 
-    fn authorized(mut self, who: &Credentials) -> Result<Self, CallError> {
-        let token = who.token.header().map_err(unsendable)?;
+    fn authorized(mut self, credentials: &Credentials) -> Result<Self, CallError> {
+        let token = credentials.token.header().map_err(unsendable)?;
         self.headers.insert(AUTHORIZATION, token);
-        if let Some(id) = &who.workspace_id {
+        if let Some(id) = &credentials.workspace_id {
             let id = HeaderValue::from_str(id.as_str()).map_err(unsendable)?;
             self.headers.insert(WORKSPACE_ID, id);
         }
-        self.token = Some(who.token.clone());
+        self.token = Some(credentials.token.clone());
         Ok(self)
     }
 }

@@ -40,13 +40,13 @@ pub(super) fn with_causes(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(error) = cause {
-        let said = error.to_string();
+        let cause_text = error.to_string();
         // reqwest's own texts ("error sending request") are less specific than the layers around it, and some libraries
         // repeat their cause in their own text.
         let says_less = error.is::<reqwest::Error>() && error.source().is_some();
-        if !says_less && !text.contains(&said) {
+        if !says_less && !text.contains(&cause_text) {
             text.push_str(": ");
-            text.push_str(&said);
+            text.push_str(&cause_text);
         }
         cause = error.source();
     }

@@ -36,22 +36,18 @@ pub(super) fn config(args: &ControllerArgs) -> Result<Config, StartError> {
     let source = Source::file_or_builtin(args.contract.as_deref());
     let contract = Arc::new(contract_file::load(&source)?);
     let allow_list = allow_list(args)?;
-    let base_url = match &args.base_url {
-        Some(url) => Some(
-            BaseUrl::parse(url, &allow_list)
-                .map_err(StartError::BaseUrl)?
-                .as_str()
-                .to_owned(),
-        ),
-        None => None,
-    };
+    let base_url = args.base_url.as_deref();
+    let base_url = base_url
+        .map(|url| BaseUrl::parse(url, &allow_list))
+        .transpose()
+        .map_err(StartError::BaseUrl)?;
     let settings = Settings {
         process: process_name(),
         poll_min: args.poll_min,
         poll_max: args.poll_max,
     };
     Ok(Config {
-        base_url,
+        base_url: base_url.map(|url| url.as_str().to_owned()),
         allow_list,
         contract,
         namespaces: namespaces(&args.namespaces)?,

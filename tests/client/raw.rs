@@ -13,7 +13,7 @@ async fn the_raw_version_is_read_without_a_token_and_kept_verbatim() {
         "X-Request-ID: req-1",
     ];
     let server = Server::start([vec![answer("200 OK", &headers, body)]]).await;
-    let came = within(client(&server).version_as_it_comes()).await.unwrap();
+    let came = within(client(&server).raw_version()).await.unwrap();
     assert_eq!((came.status, came.is_success()), (200, true));
     assert_eq!(came.media_type.as_deref(), Some("application/json"));
     assert_eq!(came.request_id.as_deref(), Some("req-1"));
@@ -47,10 +47,10 @@ async fn a_body_that_is_no_json_or_too_large_is_none() {
     let large = "x".repeat(1_048_577);
     let server = Server::start([vec![ok("<html>")], vec![ok(&large)]]).await;
     let client = client(&server);
-    let page = within(client.version_as_it_comes()).await.unwrap();
+    let page = within(client.raw_version()).await.unwrap();
     assert_eq!(page.body.as_deref(), Some(&b"<html>"[..]));
     assert_eq!(page.json(), None);
-    let large = within(client.version_as_it_comes()).await.unwrap();
+    let large = within(client.raw_version()).await.unwrap();
     assert_eq!(large.json(), None);
     assert_eq!((large.status, large.body), (200, None));
 }

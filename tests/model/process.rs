@@ -67,7 +67,7 @@ impl Proc {
             } => WorkspaceView::Ready(Session {
                 number: u64::from(session),
                 resolved: place(s.world.tokens[usize::from(token)].identity, workspace),
-                holds: holds.map(|reason| (reason, "held".into())),
+                submissions_blocked: holds.map(|reason| (reason, "held".into())),
             }),
         }
     }
@@ -119,14 +119,14 @@ fn ask(s: &State, slot: usize, number: u8) -> Option<(Arc<Object>, Decision)> {
         workspace: &workspace,
         namespace_allowed: (proc.view != View::Unknown).then_some(s.world.allowed),
         memory: &entry.run.memory,
-        key_rival: rival.as_deref(),
+        key_holder: rival.as_deref(),
         vanished: deleted,
         stream: if entry.streaming {
             Stream::Open
         } else {
             Stream::Closed
         },
-        held: None,
+        call_delay: None,
         contract: &CONTRACT,
         settings: &settings,
         now: at(s.now),
@@ -173,7 +173,9 @@ pub(crate) fn look(s: &mut State, slot: usize, number: u8) {
     let something = decision.effect.is_some()
         || decision.follow == Follow::Finish
         || decision.status_due(&object.run, vanished).is_some();
-    let again = decision.again.map_or(Wake::Never, |t| Wake::At(second(t)));
+    let again = decision
+        .requeue_at
+        .map_or(Wake::Never, |t| Wake::At(second(t)));
     entry.wake = match again {
         _ if something => Wake::Now,
         Wake::Never if vanished => Wake::At(now + PAUSE),

@@ -72,7 +72,7 @@ fn check(case: &Case) -> Result<(), TestCaseError> {
     let effect = decision.effect.as_ref();
     let status = case.run.status.clone().unwrap_or_default();
     let here = match &case.view {
-        WorkspaceView::Ready(session) => session.base_url(),
+        WorkspaceView::Ready(session) => Some(session.resolved.base_url.as_str()),
         _ => Some(BASE_URL),
     };
     let needs = needs_workspace(&case.run, here);
@@ -143,7 +143,10 @@ fn check(case: &Case) -> Result<(), TestCaseError> {
 /// Reason for which first submissions are held.
 fn held(case: &Case) -> Option<Reason> {
     match &case.view {
-        WorkspaceView::Ready(Session { holds, .. }) => holds.as_ref().map(|(reason, _)| *reason),
+        WorkspaceView::Ready(Session {
+            submissions_blocked,
+            ..
+        }) => submissions_blocked.as_ref().map(|(reason, _)| *reason),
         _ => None,
     }
 }
@@ -157,7 +160,7 @@ fn check_afresh(case: &Case) -> Result<(), TestCaseError> {
         for (gone, seconds) in [(false, 0), (false, 700), (true, 0), (true, 90_000)] {
             let mut fresh = see(case.clone().restarted(), sight);
             fresh.namespace_allowed = Some(true);
-            fresh.held = None;
+            fresh.call_delay = None;
             fresh.rival = None;
             fresh.now += jiff::SignedDuration::from_secs(seconds);
             if gone && !deleting(&fresh) {
@@ -188,7 +191,7 @@ fn check_quiet(case: &Case, answer: &Answer) -> Result<(), TestCaseError> {
             return Ok(());
         }
     }
-    let again = case.decide().again;
+    let again = case.decide().requeue_at;
     prop_assert!(
         again.is_none_or(|at| at > case.now),
         "looks again in the past"

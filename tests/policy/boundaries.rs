@@ -14,7 +14,7 @@ use run_operator::decide::workspace::{
     check::{Check, Obstacle},
     probe::{Assessment, assess},
 };
-use run_operator::decide::{Follow, Note, Session, WorkspaceView};
+use run_operator::decide::{EventDraft, Follow, Session, WorkspaceView};
 
 use crate::support::{
     CONTRACT, Case, UID, at, condition, hopeless, intent_of, lost, place, problem, session, view,
@@ -60,7 +60,7 @@ fn a_twice_rejected_token_is_awaited_without_a_timer() {
     let mut due = case.settle();
     due.now = next;
     let decision = due.decide();
-    assert_eq!((decision.effect, decision.again), (None, None));
+    assert_eq!((decision.effect, decision.requeue_at), (None, None));
 }
 
 #[test]
@@ -233,8 +233,8 @@ fn an_unmapped_state_is_an_event_even_if_the_run_disappears() {
         case = case.at(61 * minute).got(gone());
     }
     let decision = case.decide();
-    let told = |note: &Note| matches!(note, Note::UnmappedState { state } if state == "weird");
-    assert!(decision.notes.iter().any(told), "{:?}", decision.notes);
+    let event = EventDraft::unmapped_state("weird");
+    assert!(decision.events.contains(&event), "{:?}", decision.events);
 }
 
 #[test]
@@ -293,8 +293,8 @@ fn where_the_contract_file_names_no_identity_none_is_asked_for() {
 #[test]
 fn only_a_probe_that_could_not_read_its_secret_is_inconclusive() {
     let config = |reason| failed(Obstacle::Config(Why::new(reason, "")));
-    assert!(config(Reason::Checking).learnt_nothing());
-    assert!(!config(Reason::SecretNotFound).learnt_nothing());
-    assert!(!failed(Obstacle::Version(lost())).learnt_nothing());
-    assert!(!Check::default().learnt_nothing());
+    assert!(config(Reason::Checking).inconclusive());
+    assert!(!config(Reason::SecretNotFound).inconclusive());
+    assert!(!failed(Obstacle::Version(lost())).inconclusive());
+    assert!(!Check::default().inconclusive());
 }

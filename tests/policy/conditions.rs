@@ -37,7 +37,7 @@ pub(crate) fn cancelled(case: Case) -> Case {
 
 pub(crate) fn held() -> WorkspaceView {
     let mut session = session(1);
-    session.holds = Some((Reason::VersionNotAccepted, "version 9".into()));
+    session.submissions_blocked = Some((Reason::VersionNotAccepted, "version 9".into()));
     WorkspaceView::Ready(session)
 }
 

@@ -2,8 +2,8 @@
 
 use rstest::rstest;
 use run_operator::{
-    api::{Phase, Reason},
-    decide::{Note, WorkspaceView},
+    api::{EventReason, Phase, Reason},
+    decide::{EventDraft, WorkspaceView},
 };
 
 use crate::support::{Case, UID, at, lost, not_ready, problem, session, view};
@@ -129,14 +129,11 @@ fn a_purged_run_last_seen_cancelling_is_cancelled_once_more() {
 #[test]
 fn an_orphan_is_named_with_key_and_run_once() {
     let case = Case::new().submitted("running").orphan();
-    let note = Note::Orphaned {
-        key: Some(UID.into()),
-        run_id: Some("run-1".into()),
-    };
-    assert_eq!(case.decide().notes, [note]);
+    let event = EventDraft::orphaned(Some(UID), Some("run-1"));
+    assert_eq!(case.decide().events, [event]);
     let mut released = case;
     released.run.metadata.finalizers = None;
-    assert_eq!(released.decide().notes, []);
+    assert_eq!(released.decide().events, []);
 }
 
 // Proves: P-orphan-policy
@@ -144,7 +141,7 @@ fn an_orphan_is_named_with_key_and_run_once() {
 fn a_run_that_was_just_seen_to_have_ended_is_not_said_to_go_on() {
     let case = Case::new().submitted("running").got(Ok(view("succeeded")));
     let decision = case.orphan().decide();
-    assert_eq!(decision.notes, []);
+    assert_eq!(decision.events, []);
     assert_eq!(crate::support::name(decision.effect.as_ref()), "release");
 }
 
@@ -152,11 +149,8 @@ fn a_run_that_was_just_seen_to_have_ended_is_not_said_to_go_on() {
 #[test]
 fn an_orphan_in_doubt_is_named_with_its_key() {
     let case = Case::new().mine().posted(Err(lost())).orphan();
-    let note = Note::Orphaned {
-        key: Some(UID.into()),
-        run_id: None,
-    };
-    assert_eq!(case.decide().notes, [note]);
+    let event = EventDraft::orphaned(Some(UID), None);
+    assert_eq!(case.decide().events, [event]);
     assert_eq!(case.does(), "release");
 }
 
@@ -172,8 +166,8 @@ fn an_orphan_in_doubt_is_named_with_its_key() {
 fn an_orphan_without_a_run_is_released_without_an_event(#[case] case: Case) {
     for case in [case.clone(), case.restarted()] {
         let case = case.orphan();
-        let notes = case.decide().notes;
-        let orphaned = notes.iter().find(|n| matches!(n, Note::Orphaned { .. }));
+        let events = case.decide().events;
+        let orphaned = events.iter().find(|e| e.reason == EventReason::Orphaned);
         assert_eq!(orphaned, None);
         assert_eq!(case.does(), "release");
     }

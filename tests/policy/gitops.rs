@@ -3,8 +3,12 @@
 use proptest::prelude::*;
 use rstest::rstest;
 use run_operator::{
-    api::{Phase, Run},
-    decide::{Effect, Note, gitops::tracked_by, response::answer::RunView},
+    api::{EventReason, Phase, Run},
+    decide::{
+        Effect, EventDraft,
+        gitops::{Tracker, tracked_by},
+        response::answer::RunView,
+    },
 };
 
 use crate::{
@@ -97,7 +101,11 @@ fn a_ttl_deletes_no_object_that_would_come_back(
     let told = said(&due);
     if let Some(tool) = tool {
         assert_eq!(due.does(), "nothing");
-        assert_eq!(due.decide().again, None, "nothing will be due later either");
+        assert_eq!(
+            due.decide().requeue_at,
+            None,
+            "nothing will be due later either"
+        );
         let words = [
             "spec.ttlSecondsAfterFinished doesn't apply",
             tool,
@@ -130,8 +138,8 @@ fn however_a_run_ends_its_marks_keep_it(#[case] state: &str, #[case] phase: Phas
     assert_eq!(kept.does(), "nothing");
 }
 
-fn of_the_ttl(note: &Note) -> bool {
-    matches!(note, Note::TtlIgnored { .. })
+fn of_the_ttl(event: &EventDraft) -> bool {
+    event.reason == EventReason::TtlIgnored
 }
 
 /// The write of the end shows it, and no other write is needed for it.
@@ -142,26 +150,26 @@ fn an_ignored_ttl_is_written_with_the_end_and_is_one_event() {
     mark(&mut case.run, &[TRACKING]);
     let case = case.submitted("running").got(Ok(view("succeeded")));
     let ends = case.decide();
-    let Some(Note::TtlIgnored { by }) = ends.notes.iter().find(|n| of_the_ttl(n)) else {
-        panic!("{:?}", ends.notes);
+    let by = Tracker {
+        tool: "Argo CD",
+        mark: &TRACKING[1..],
     };
-    assert_eq!((by.tool, by.mark), ("Argo CD", &TRACKING[1..]));
+    let ignored = ends.events.iter().find(|e| of_the_ttl(e));
+    assert_eq!(ignored, Some(&EventDraft::ttl_ignored(by)));
     let case = case.settle().read_on();
     let next = case.decide();
     assert!(
         matches!(next.effect, Some(Effect::Release { .. })),
         "{next:?}"
     );
-    assert!(next.status.is_none() && next.notes.is_empty(), "{next:?}");
+    assert!(next.status.is_none() && next.events.is_empty(), "{next:?}");
     // If a process ended before it could publish it, the next one does, under the same name.
     let restarted = case.restarted();
     let soon = restarted.decide();
     assert!(soon.status.is_none());
-    let again = soon.notes.iter().find(|n| of_the_ttl(n)).map(Note::news);
-    let once = ends.notes.iter().find(|n| of_the_ttl(n)).map(Note::news);
-    assert_eq!(again, once);
+    assert_eq!(soon.events.iter().find(|e| of_the_ttl(e)), ignored);
     let late = restarted.at(300).decide();
-    assert!(!late.notes.iter().any(of_the_ttl), "it is old then");
+    assert!(!late.events.iter().any(of_the_ttl), "it is old then");
 }
 
 // Proves: P-ttl-tracked
@@ -173,20 +181,17 @@ fn marks_and_ttls_that_come_and_go_after_the_end_are_followed() {
     let mut marked = case.clone();
     mark(&mut marked.run, &[KUSTOMIZATION]);
     let decision = marked.decide();
-    assert!(matches!(
-        decision.notes.as_slice(),
-        [Note::TtlIgnored { .. }]
-    ));
+    assert!(matches!(decision.events.as_slice(), [event] if of_the_ttl(event)));
     // However late it comes.
     let late = marked.clone().at(86_400).decide();
-    assert!(matches!(late.notes.as_slice(), [Note::TtlIgnored { .. }]));
+    assert!(matches!(late.events.as_slice(), [event] if of_the_ttl(event)));
     let mut marked = marked.settle();
     assert!(said(&marked).starts_with(&plain) && said(&marked) != plain);
     assert_eq!(marked.clone().at(1000).does(), "nothing");
     // Another tool takes over: another message, and no Event.
     mark(&mut marked.run, &[TRACKING]);
     unmark(&mut marked.run, &[KUSTOMIZATION]);
-    assert!(marked.decide().notes.is_empty());
+    assert!(marked.decide().events.is_empty());
     assert!(said(&marked).contains("Argo CD") && !said(&marked).contains("Flux"));
     // The TTL is taken out, then the mark.
     let without = marked.clone().spec(|s| s.ttl_seconds_after_finished = None);
@@ -225,7 +230,7 @@ fn without_a_ttl_nothing_is_said_of_it() {
     let mut case = Case::new();
     mark(&mut case.run, &[TRACKING, KUSTOMIZATION]);
     let case = case.submitted("running").got(Ok(view("succeeded")));
-    assert!(!case.decide().notes.iter().any(of_the_ttl));
+    assert!(!case.decide().events.iter().any(of_the_ttl));
     assert!(!said(&case).contains("ttlSecondsAfterFinished"));
 }
 

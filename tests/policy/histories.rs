@@ -13,7 +13,7 @@ use run_operator::{
         status::ResolvedWorkspace,
     },
     decide::{
-        Held, Session, Stream, WorkspaceView,
+        CallDelay, Session, Stream, WorkspaceView,
         event_buffer::Received,
         response::answer::{Failure, RunView},
         time::later,
@@ -226,11 +226,11 @@ pub(crate) fn apply(mut case: Case, turn: &Turn) -> Case {
         Turn::Retry(n) => return case.retry(&n.to_string()),
         Turn::View(sight) => return see(case, *sight),
         Turn::Allowed(allowed) => case.namespace_allowed = *allowed,
-        Turn::Flowing => case.held = None,
-        Turn::Queued => case.held = Some(Held::Queued),
+        Turn::Flowing => case.call_delay = None,
+        Turn::Queued => case.call_delay = Some(CallDelay::Queued),
         Turn::Paused(seconds) => {
             let until = later(case.now, Duration::from_secs(*seconds));
-            case.held = Some(Held::Paused { until });
+            case.call_delay = Some(CallDelay::Paused { until });
         }
         Turn::Forge(forgery) => return forge(case, *forgery),
         Turn::Strip => {
@@ -263,8 +263,8 @@ pub(crate) fn apply(mut case: Case, turn: &Turn) -> Case {
 /// Lets time pass, and with it a pause.
 pub(crate) fn wait(mut case: Case, seconds: i64) -> Case {
     case.now += jiff::SignedDuration::from_secs(seconds);
-    if matches!(case.held, Some(Held::Paused { until }) if until <= case.now) {
-        case.held = None;
+    if matches!(case.call_delay, Some(CallDelay::Paused { until }) if until <= case.now) {
+        case.call_delay = None;
     }
     case
 }
@@ -288,7 +288,7 @@ pub(crate) fn see(mut case: Case, sight: Sight) -> Case {
         Sight::NotReady => not_ready(),
         Sight::Ready => WorkspaceView::Ready(fresh),
         Sight::Holds(reason) => WorkspaceView::Ready(Session {
-            holds: Some((reason, "it is held".into())),
+            submissions_blocked: Some((reason, "it is held".into())),
             ..fresh
         }),
         Sight::OtherIdentity => moved(|w| w.identity = Some("ws-other".into())),

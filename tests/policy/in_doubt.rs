@@ -123,7 +123,7 @@ fn in_doubt_a_refusal_answers_only_its_own_request(
         let case = case.posted(Err(failure.clone()));
         assert_eq!(case.stalled(), None);
         assert_eq!(case.clone().at(1).does(), "nothing");
-        assert!(case.clone().at(1).settle().decide().again.is_some());
+        assert!(case.clone().at(1).settle().decide().requeue_at.is_some());
         assert_eq!(case.at(5).does(), "submit", "from --poll-min");
     }
 }
@@ -186,7 +186,7 @@ fn past_the_keys_retention_nothing_is_posted() {
 #[test]
 fn a_wait_for_the_workspace_ends_where_the_key_is_forgotten() {
     let case = Case::new().intent("earlier", 1).view(not_ready()).settle();
-    assert_eq!(case.decide().again, Some(at(DAY)));
+    assert_eq!(case.decide().requeue_at, Some(at(DAY)));
 }
 
 // Proves: D-retention
@@ -247,7 +247,7 @@ fn an_answer_without_a_run_id_is_no_success() {
     answer.run_id = None;
     let case = Case::new().mine().posted(Ok(answer));
     assert_eq!(case.does(), "nothing");
-    assert!(case.decide().again.is_some());
+    assert!(case.decide().requeue_at.is_some());
 }
 
 #[test]

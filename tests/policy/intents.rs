@@ -52,7 +52,7 @@ fn an_annotation_is_read_for_what_it_is(
 #[case::not_ready(not_ready(), "nothing", "nothing", "nothing")]
 #[case::ready(WorkspaceView::Ready(session(1)), "intent", "intent", "refresh")]
 #[case::held(
-    { let mut s = session(1); s.holds = Some((Reason::WorkspaceDeleting, "going".into())); WorkspaceView::Ready(s) },
+    { let mut s = session(1); s.submissions_blocked = Some((Reason::WorkspaceDeleting, "going".into())); WorkspaceView::Ready(s) },
     "nothing", "intent", "refresh")]
 #[case::other_identity(
     { let mut s = session(1); s.resolved.identity = Some("other".into()); WorkspaceView::Ready(s) },
@@ -120,7 +120,7 @@ fn a_key_in_use_waits_for_the_other_run_also_on_a_retry() {
     fresh.rival = Some("elder".into());
     assert_eq!(fresh.stalled().as_deref(), Some("KeyInUse"));
     assert_eq!(fresh.does(), "nothing");
-    assert!(fresh.clone().settle().decide().again.is_some());
+    assert!(fresh.clone().settle().decide().requeue_at.is_some());
     let mut retried = Case::new()
         .mine()
         .posted(Err(problem(403, "no")))

@@ -118,7 +118,7 @@ fn a_stream_that_was_closed_behind_another_event_is_read_on() {
 #[test]
 fn the_last_events_are_waited_for_for_ten_seconds() {
     let mut case = ended().stream(Learned::ReadingOn);
-    assert_eq!(case.decide().again, Some(at(10)));
+    assert_eq!(case.decide().requeue_at, Some(at(10)));
     event(&mut case, "1", None);
     assert!(waits(&case.clone().at(9)));
     let case = case.at(10).settle();

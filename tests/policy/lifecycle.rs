@@ -3,7 +3,7 @@
 use rstest::rstest;
 use run_operator::{
     api::{Phase, Reason},
-    decide::{Note, WorkspaceView},
+    decide::{EventDraft, WorkspaceView},
 };
 
 use crate::{
@@ -149,10 +149,8 @@ fn a_run_stuck_cancelling_5_minutes_is_released_with_an_event() {
     assert!(!world.gone(), "{:?}", world.log);
     world.play(1000);
     assert!(world.gone(), "{:?}", world.log);
-    let note = Note::CancelUnconfirmed {
-        run_id: "run-1".into(),
-    };
-    assert!(world.notes.contains(&note));
+    let event = EventDraft::cancel_unconfirmed("run-1");
+    assert!(world.events.contains(&event));
     assert_eq!(
         world.case.reasons(),
         ["Submitted", "Active", "Cancelling", "CancelUnconfirmed"]

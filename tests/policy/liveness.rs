@@ -5,10 +5,9 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use run_operator::{
-    api::{Phase, Reason, RunStatus, run::DeletionPolicy},
+    api::{EventReason, Phase, Reason, RunStatus, run::DeletionPolicy},
     decide::{
-        Note, WorkspaceView, response::answer::Failure, time::later,
-        workspace::in_use::needs_workspace,
+        WorkspaceView, response::answer::Failure, time::later, workspace::in_use::needs_workspace,
     },
 };
 
@@ -112,7 +111,7 @@ fn heal(world: &mut World) {
     fresh.resolved = home.unwrap_or(fresh.resolved);
     case.view = WorkspaceView::Ready(fresh);
     case.namespace_allowed = Some(true);
-    case.held = None;
+    case.call_delay = None;
     case.rival = None;
     world.case = case;
 }
@@ -216,7 +215,7 @@ proptest! {
             play(&mut world, 1)?;
             prop_assert!(world.gone(), "{:?}", world.log);
         } else if !before {
-            let excused = world.notes.iter().any(|n| matches!(n, Note::CancelUnconfirmed { .. } | Note::Orphaned { .. }));
+            let excused = world.events.iter().any(|e| matches!(e.reason, EventReason::CancelUnconfirmed | EventReason::Orphaned));
             prop_assert!(excused || !live(&world), "left behind: {:?}", world.log);
         }
     }
@@ -228,7 +227,7 @@ proptest! {
         let mut world = lived(turns)?;
         heal(&mut world);
         if let WorkspaceView::Ready(session) = &mut world.case.view {
-            session.holds = Some((Reason::WorkspaceDeleting, "going".into()));
+            session.submissions_blocked = Some((Reason::WorkspaceDeleting, "going".into()));
         }
         play(&mut world, 700)?;
         if world.state("run-1").is_some() {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use rstest::rstest;
 use run_operator::decide::{
-    Follow, Note, Stream, WorkspaceView, event_buffer::Received, response::answer::Failure,
+    EventDraft, Follow, Stream, WorkspaceView, event_buffer::Received, response::answer::Failure,
 };
 
 use crate::support::{Case, at, bare, condition, lost, not_ready, problem, session, view};
@@ -50,7 +50,7 @@ fn an_event_alone_waits_and_a_change_of_state_does_not() {
     event(&mut case, "1", Some("running"));
     let case = case.at(3);
     let waits = case.decide();
-    assert_eq!((waits.status, waits.again), (None, Some(at(10))));
+    assert_eq!((waits.status, waits.requeue_at), (None, Some(at(10))));
     let due = case.clone().at(10).decide().status.expect("a write");
     assert_eq!(due.last_event_id.as_deref(), Some("1"));
     let changed = case.got(Ok(view("odd"))).decide().status.expect("a write");
@@ -223,18 +223,16 @@ fn a_hiccup_of_the_mirror_costs_no_write() {
 // Proves: P-unmapped
 #[test]
 fn an_unmapped_state_is_active_shown_verbatim_and_noted_once() {
-    let note = Note::UnmappedState {
-        state: "Odd".into(),
-    };
+    let event = EventDraft::unmapped_state("Odd");
     let created = Case::new().mine().posted(Ok(view("Odd")));
-    assert!(created.decide().notes.contains(&note));
-    assert_eq!(created.settle().decide().notes, []);
+    assert!(created.decide().events.contains(&event));
+    assert_eq!(created.settle().decide().events, []);
     let read = streaming().got(Ok(view("Odd")));
-    assert!(read.decide().notes.contains(&note));
+    assert!(read.decide().events.contains(&event));
     assert_eq!(read.settled().state.as_deref(), Some("Odd"));
     // The next process finds it in the status.
     let later = read.settle().restarted().at(400).got(Ok(view("Odd")));
-    assert_eq!(later.decide().notes, []);
+    assert_eq!(later.decide().events, []);
 }
 
 // Proves: P-guarded-writes, B-idle
@@ -272,7 +270,7 @@ fn cancel_is_repeated_with_backoff_while_the_run_stays_active() {
 #[test]
 fn the_deadline_counts_from_the_submission_and_wakes_the_run() {
     let case = streaming().spec(|s| s.active_deadline_seconds = Some(30));
-    assert_eq!(case.decide().again, Some(at(31)));
+    assert_eq!(case.decide().requeue_at, Some(at(31)));
     assert_eq!(case.clone().at(30).does(), "nothing");
     assert_eq!(case.at(31).does(), "cancel");
 }

@@ -194,7 +194,7 @@ fn a_run_pinned_without_an_identity_is_bound_to_its_base_url() {
 #[test]
 fn a_run_in_doubt_elsewhere_stalls_when_key_retention_ends() {
     let case = in_doubt().view(other_identity()).settle();
-    let again = case.decide().again.expect("a look");
+    let again = case.decide().requeue_at.expect("a look");
     assert_eq!(again, at(86_400));
     assert_eq!(
         case.at(86_400).stalled().as_deref(),
@@ -270,7 +270,7 @@ fn a_deadline_is_noticed_in_time_where_no_call_can_be_made() {
     for elsewhere in [other_identity(), other_url(), not_ready()] {
         let case = active().spec(|s| s.active_deadline_seconds = Some(100));
         let case = case.at(50).view(elsewhere).settle();
-        assert_eq!(case.decide().again, Some(at(101)));
+        assert_eq!(case.decide().requeue_at, Some(at(101)));
         assert_eq!(case.at(101).settled().phase, Some(Phase::Cancelling));
     }
 }
@@ -283,7 +283,7 @@ fn a_vanished_run_is_cancelled_at_its_own_place_alone() {
     for elsewhere in [other_identity(), other_url()] {
         let held = case.clone().view(elsewhere);
         assert_eq!(held.decide().effect, None);
-        assert!(held.decide().again.is_some(), "no watch wakes it");
+        assert!(held.decide().requeue_at.is_some(), "no watch wakes it");
     }
     assert_eq!(case.does(), "cancel");
 }

@@ -65,7 +65,7 @@ fn check(case: &Case) -> Result<(), TestCaseError> {
         prop_assert_eq!(&before.run_id, &status.run_id);
     }
     // A later reconcile of an unchanged world writes nothing, unless the time itself requires it.
-    if let Some(again) = decision.again {
+    if let Some(again) = decision.requeue_at {
         prop_assert!(again > case.now, "looks again in the past");
     }
 
@@ -93,7 +93,7 @@ fn check(case: &Case) -> Result<(), TestCaseError> {
         );
         prop_assert_ne!(decision.follow, Follow::Open);
     }
-    let quiet = effect.is_none() && decision.again.is_none();
+    let quiet = effect.is_none() && decision.requeue_at.is_none();
     if quiet && !ended(&status) && !deleting {
         prop_assert!(
             blocked_or_waits_for_a_watch(&case, &status),

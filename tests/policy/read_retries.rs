@@ -233,7 +233,10 @@ fn another_try_of_the_same_failure_costs_no_write_of_its_own() {
     let case = running().got(Err(failed(1))).settle();
     let again = case.at(3).got(Err(failed(2)));
     let decision = again.decide();
-    assert_eq!((decision.status, decision.again.is_some()), (None, true));
+    assert_eq!(
+        (decision.status, decision.requeue_at.is_some()),
+        (None, true)
+    );
     let told = again.at(10).settled().last_error.expect("an error");
     assert_eq!(told.attempts, 2);
     let other = case_of_another_code(&told.code);

@@ -12,7 +12,7 @@ use run_operator::{
         workspace::{
             check::{Check, Obstacle},
             in_use::needs_workspace,
-            recheck::{Standing, passed_over, pause, soon, still_held},
+            recheck::{Standing, passed_over, pause, soon, still_blocked},
         },
     },
 };
@@ -102,11 +102,15 @@ fn the_next_check_comes_soon_and_not_before_the_service_asks() {
 fn a_hold_that_a_failed_check_could_not_look_at_stands() {
     let hold = |reason| Some((reason, "held".to_owned()));
     for unseen in [Reason::VersionNotAccepted, Reason::SecretNotFound] {
-        assert_eq!(still_held(hold(unseen), None), hold(unseen));
+        assert_eq!(still_blocked(hold(unseen), None), hold(unseen));
     }
     let suspended = hold(Reason::WorkspaceSuspended);
-    assert_eq!(still_held(suspended.clone(), None), None, "it was lifted");
-    assert_eq!(still_held(None, suspended.clone()), suspended);
+    assert_eq!(
+        still_blocked(suspended.clone(), None),
+        None,
+        "it was lifted"
+    );
+    assert_eq!(still_blocked(None, suspended.clone()), suspended);
 }
 
 /// Nothing is written and no call is made.
@@ -141,7 +145,7 @@ fn an_active_run_reports_only_a_lasting_workspace_outage() {
     let case = Case::new().submitted("running").settle().view(down());
     assert!(at_rest(&case.clone().at(1)));
     let early = case.clone().at(1).decide();
-    let again = early.again.expect("it is looked at again");
+    let again = early.requeue_at.expect("it is looked at again");
     assert!((at(5)..=at(15)).contains(&again), "{again}");
     assert!(!at_rest(&case.clone().at(16)));
     // The Runs of one Workspace show it one after the other.
@@ -173,7 +177,7 @@ fn a_fresh_run_reports_an_outage_at_once_a_retrying_one_later() {
     let retrying = Case::new().mine().posted(Err(lost())).settle().view(down());
     assert!(at_rest(&retrying.clone().at(1)));
     let early = retrying.clone().at(1).decide();
-    assert!(early.again.is_some_and(|again| again <= at(15)));
+    assert!(early.requeue_at.is_some_and(|again| again <= at(15)));
     let ready = condition(&retrying.at(16).settled(), "Ready").expect("told");
     assert_eq!(ready.1, "WorkspaceNotReady");
 }

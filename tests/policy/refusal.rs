@@ -81,7 +81,7 @@ fn a_refused_run_is_deleted_by_its_ttl() {
         .settle();
     case.run.metadata.finalizers = None;
     // The stored time may be up to a second early.
-    assert_eq!(case.decide().again, Some(at(31)));
+    assert_eq!(case.decide().requeue_at, Some(at(31)));
     assert_eq!(case.at(31).does(), "delete");
 }
 

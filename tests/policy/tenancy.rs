@@ -73,7 +73,7 @@ fn an_unreadable_workspace_outranks_its_unreadable_selector() {
 #[test]
 fn a_run_in_doubt_and_not_allowed_stalls_at_key_expiry() {
     let case = stranger().intent("earlier", 1).settle();
-    assert_eq!(case.decide().again, Some(crate::support::at(86_400)));
+    assert_eq!(case.decide().requeue_at, Some(crate::support::at(86_400)));
     let late = case.at(86_400);
     assert_eq!(late.stalled().as_deref(), Some("SubmissionUnknown"));
 }

@@ -3,17 +3,17 @@
 use std::collections::BTreeSet;
 
 use run_operator::api::{ConditionType as Type, Phase, conditions};
-use run_operator::decide::{Held, Stream};
+use run_operator::decide::{CallDelay, Stream};
 
 use crate::support::{Case, at, bare, condition, lost, view};
 
 fn paused(mut case: Case, until: i64) -> Case {
-    case.held = Some(Held::Paused { until: at(until) });
+    case.call_delay = Some(CallDelay::Paused { until: at(until) });
     case
 }
 
 fn queued(mut case: Case) -> Case {
-    case.held = Some(Held::Queued);
+    case.call_delay = Some(CallDelay::Queued);
     case
 }
 
@@ -32,7 +32,12 @@ fn says(case: &Case, kind: &str) -> String {
 
 /// Looks again when the pause is over, and within two seconds of that.
 fn comes_back_after(case: &Case, until: i64) {
-    let again = case.clone().settle().decide().again.expect("a next look");
+    let again = case
+        .clone()
+        .settle()
+        .decide()
+        .requeue_at
+        .expect("a next look");
     assert!(again >= at(until) && again <= at(until + 2), "{again}");
 }
 
@@ -55,7 +60,7 @@ fn in_a_pause_no_post_is_asked_for_and_after_it_the_same_one_is() {
     assert_eq!(case.does(), "nothing");
     comes_back_after(&case, 60);
     let mut over = case.settle().at(60);
-    over.held = None;
+    over.call_delay = None;
     assert_eq!(over.does(), "submit");
 }
 
@@ -93,7 +98,7 @@ fn a_run_without_a_call_that_is_due_writes_nothing_in_a_pause() {
     let decision = case.decide();
     assert_eq!(decision.status, case.run.status);
     assert_eq!(decision.effect, None);
-    assert!(decision.again.expect("its next poll") < at(600));
+    assert!(decision.requeue_at.expect("its next poll") < at(600));
 }
 
 // Proves: P-pause
@@ -105,7 +110,7 @@ fn a_mirror_whose_read_is_paused_is_stale_until_it_is_read() {
     assert_eq!(says(&case, "Ready"), "False Active");
     comes_back_after(&case, 160);
     let mut over = case.settle().at(161);
-    over.held = None;
+    over.call_delay = None;
     assert_eq!(over.does(), "refresh");
     assert_eq!(says(&over, "Synced"), "False RateLimited");
     let read = over.got(Ok(view("running")));
@@ -130,7 +135,7 @@ fn a_pause_delays_a_cancel_but_not_the_notice_of_a_deadline() {
     comes_back_after(&case, 60);
     let limited = running().spec(|s| s.active_deadline_seconds = Some(100));
     let case = paused(limited.at(90), 600).settle();
-    assert_eq!(case.decide().again, Some(at(101)));
+    assert_eq!(case.decide().requeue_at, Some(at(101)));
 }
 
 #[test]
@@ -150,7 +155,7 @@ fn a_run_that_queues_long_reports_it_and_stays_queued() {
     assert_eq!(case.does(), "submit");
     assert_eq!(says(&case, "Ready"), "False RateLimited");
     let mut turn = case.settle();
-    turn.held = None;
+    turn.call_delay = None;
     assert_eq!(turn.decide().status, None, "its turn needs no write");
     let mirror = queued(running().at(100));
     assert_eq!(mirror.does(), "refresh");
@@ -167,7 +172,7 @@ fn requeues_after_a_pause_are_spread_over_its_runs() {
     for n in 0..20 {
         let mut case = Case::new();
         case.run.metadata.uid = Some(format!("uid-{n}"));
-        times.extend(paused(case, 60).decide().again);
+        times.extend(paused(case, 60).decide().requeue_at);
     }
     assert!(times.len() > 10, "{times:?}");
     assert!(times.first() >= Some(&at(60)) && times.last() <= Some(&at(62)));

@@ -6,7 +6,7 @@ use jiff::SignedDuration;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use run_operator::{
     api::{Phase, Reason},
-    decide::{Decision, Held, event_buffer::Received, response::answer::Failure},
+    decide::{CallDelay, Decision, event_buffer::Received, response::answer::Failure},
 };
 
 use crate::support::{Case, UID, at, bare, hopeless, lost, name, problem, view};
@@ -51,9 +51,9 @@ fn paced() -> Vec<(&'static str, Case)> {
     let mut followed = running();
     followed.stream = run_operator::decide::Stream::Open;
     let mut paused = running();
-    paused.held = Some(Held::Paused { until: at(600) });
+    paused.call_delay = Some(CallDelay::Paused { until: at(600) });
     let mut paused_create = Case::new();
-    paused_create.held = Some(Held::Paused { until: at(600) });
+    paused_create.call_delay = Some(CallDelay::Paused { until: at(600) });
     let mut rival = Case::new();
     rival.rival = Some("elder".into());
     let accepted = || Ok(view("running"));
@@ -103,8 +103,8 @@ fn paced() -> Vec<(&'static str, Case)> {
 fn gist(decision: &Decision) -> impl PartialEq + std::fmt::Debug + use<> {
     (
         name(decision.effect.as_ref()),
-        decision.again,
-        decision.notes.clone(),
+        decision.requeue_at,
+        decision.events.clone(),
         decision.status.clone(),
     )
 }
@@ -123,7 +123,11 @@ fn nothing_that_is_paced_notices_a_step_of_the_wall_clock() {
                 if settled {
                     assert_eq!(gist(&after), before, "{what}, second {second}, {step}");
                 }
-                assert_eq!(after.again, case.decide().again, "{what}, {second}, {step}");
+                assert_eq!(
+                    after.requeue_at,
+                    case.decide().requeue_at,
+                    "{what}, {second}, {step}"
+                );
             }
         }
     }
@@ -215,7 +219,7 @@ fn a_cancel_is_repeated_though_the_clock_went_back() {
     let accepted = cancelled().cancelled(Ok(view("running"))).settle().at(3);
     let looks = |case: Case| {
         let mut case = case.restarted().got(Ok(view("running"))).settle();
-        case.tracked.memory.cancel.looked_since = true;
+        case.tracked.memory.cancel.read_since = true;
         case
     };
     let back = looks(accepted.clone().wall_steps(-3600));
@@ -251,7 +255,7 @@ fn a_deadline_is_never_early_though_times_are_rounded() {
     let mut case = case.at(1);
     case.now += SignedDuration::from_millis(998);
     assert_ne!(case.does(), "cancel");
-    let again = case.decide().again;
+    let again = case.decide().requeue_at;
     assert_eq!(again, Some(at(2)), "it is seen the moment it passes");
     assert_eq!(case.clone().restarted().at(2).settle().does(), "cancel");
     assert_eq!(case.at(2).does(), "cancel");
@@ -266,7 +270,7 @@ fn a_ttl_is_never_early_though_times_are_rounded() {
         .settle();
     case.run.metadata.finalizers = None;
     assert_eq!(case.clone().at(5).does(), "nothing");
-    assert_eq!(case.clone().at(5).decide().again, Some(at(6)));
+    assert_eq!(case.clone().at(5).decide().requeue_at, Some(at(6)));
     assert_eq!(case.at(6).does(), "delete");
 }
 
@@ -282,7 +286,7 @@ fn deadline_and_ttl_follow_the_wall_clock() {
         .settle();
     ended.run.metadata.finalizers = None;
     assert_eq!(ended.clone().wall_steps(3600).does(), "delete");
-    let again = |case: &Case| case.decide().again;
+    let again = |case: &Case| case.decide().requeue_at;
     assert_eq!(again(&ended), Some(at(1801)));
     // The wall clock shows an hour less, and so the wait is an hour longer.
     let back = ended.clone().wall_steps(-3600);

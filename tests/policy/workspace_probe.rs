@@ -31,7 +31,7 @@ fn on_the_last_good_token() -> Check {
         base_url: Some(place().base_url),
         version: Some(Some("1.4.0".into())),
         identity: Some(place().identity),
-        secret_gone: Some(gone()),
+        secret_deleted: Some(gone()),
         ..Check::default()
     }
 }
@@ -56,7 +56,10 @@ fn without_its_secret_a_workspace_serves_only_submitted_runs() {
     let assessment = judged(&on_the_last_good_token());
     assert_eq!(assessment.usable, Ok(()));
     assert!(!assessment.ready, "it is probed until the Secret is back");
-    let (reason, message) = assessment.holds.clone().expect("new submissions are held");
+    let (reason, message) = assessment
+        .submissions_blocked
+        .clone()
+        .expect("new submissions are held");
     assert_eq!(reason, Reason::SecretNotFound);
     for part in [
         "The Secret run-operator-token doesn't exist in namespace team; create it",
@@ -118,7 +121,7 @@ fn only_a_missing_secret_keeps_its_last_token_in_use(
 
 fn holding(reason: Reason) -> WorkspaceView {
     let mut session = session(1);
-    session.holds = Some((reason, "it is held".into()));
+    session.submissions_blocked = Some((reason, "it is held".into()));
     WorkspaceView::Ready(session)
 }
 
@@ -192,7 +195,7 @@ fn a_blocked_workspace_mirrors_and_cancels_submitted_runs() {
 /// A check that went well.
 fn good() -> Check {
     Check {
-        secret_gone: None,
+        secret_deleted: None,
         ..on_the_last_good_token()
     }
 }
@@ -211,7 +214,9 @@ fn an_unaccepted_version_blocks_new_runs_and_names_the_accepted(
     });
     assert_eq!(assessment.usable, Ok(()));
     assert!(!assessment.ready);
-    let (reason, message) = assessment.holds.expect("new submissions are held");
+    let (reason, message) = assessment
+        .submissions_blocked
+        .expect("new submissions are held");
     assert_eq!(reason, Reason::VersionNotAccepted);
     for part in [met, &CONTRACT.accepted_versions().join(", ")] {
         assert!(message.contains(part), "{part:?} is not in {message:?}");
@@ -231,7 +236,7 @@ fn of_several_blocks_the_longest_lasting_is_reported() {
         waits_for: Some(vec!["train".into()]),
         ..good()
     };
-    let reason = |check: &Check| judged(check).holds.map(|(reason, _)| reason);
+    let reason = |check: &Check| judged(check).submissions_blocked.map(|(reason, _)| reason);
     assert_eq!(reason(&check), Some(Reason::WorkspaceDeleting));
     check.waits_for = None;
     assert_eq!(reason(&check), Some(Reason::WorkspaceSuspended));

@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use run_operator::{
     api::{RunStatus, status::ResolvedWorkspace},
     decide::{
-        Decision, Effect, Follow, Note, WorkspaceView,
+        Decision, Effect, EventDraft, Follow, WorkspaceView,
         response::answer::{Failure, RunView},
     },
 };
@@ -45,7 +45,7 @@ pub(crate) struct World {
     pub(crate) case: Case,
     pub(crate) service: Service,
     pub(crate) log: Vec<String>,
-    pub(crate) notes: Vec<Note>,
+    pub(crate) events: Vec<EventDraft>,
     pub(crate) status_writes: u32,
     /// The place of the latest POST.
     pub(crate) posted_to: Option<ResolvedWorkspace>,
@@ -57,7 +57,7 @@ impl World {
             case,
             service: Service::default(),
             log: Vec::new(),
-            notes: Vec::new(),
+            events: Vec::new(),
             status_writes: 0,
             posted_to: None,
         }
@@ -87,8 +87,8 @@ impl World {
     }
 
     fn carry_out(&mut self, decision: &Decision) -> Result<(), Option<Timestamp>> {
-        let notes = decision.notes_due(self.case.tracked.deleted());
-        self.notes.extend_from_slice(notes);
+        let events = decision.events_due(self.case.tracked.deleted());
+        self.events.extend_from_slice(events);
         let old = self.case.run.status.clone().unwrap_or_default();
         if self.case.write_status(decision) {
             self.status_written(&old);
@@ -100,7 +100,7 @@ impl World {
         } else if decision.follow == Follow::Finish {
             self.case = self.case.clone().read_on();
         } else {
-            return Err(decision.again);
+            return Err(decision.requeue_at);
         }
         Ok(())
     }

@@ -34,15 +34,15 @@ pub enum ContractError {
 /// The YAML reader's error, and its line.
 #[derive(Debug)]
 pub struct Misread {
-    said: String,
+    error: String,
     line: Option<String>,
 }
 
 impl fmt::Display for Misread {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.line {
-            Some(line) => write!(f, "{}, which reads {line:?}", self.said),
-            None => f.write_str(&self.said),
+            Some(line) => write!(f, "{}, which reads {line:?}", self.error),
+            None => f.write_str(&self.error),
         }
     }
 }
@@ -68,7 +68,7 @@ impl ContractError {
             (!line.is_empty()).then(|| line.chars().take(QUOTED).collect())
         });
         Self::Parse(Misread {
-            said: error.render_with_formatter(&UserMessageFormatter),
+            error: error.render_with_formatter(&UserMessageFormatter),
             line,
         })
     }

@@ -17,7 +17,7 @@ use crate::clock::wall;
 use crate::controller::metrics::{DropCause, Metrics};
 use crate::decide::{
     backoff,
-    events::{correlator::Batch, event::Draft},
+    events::{correlator::Batch, event::EventDraft},
     truncate::cut,
 };
 use crate::util::{error_chain, lock};
@@ -72,16 +72,16 @@ impl Recorder {
     }
 
     /// Queues these Events. Never waits.
-    pub fn publish<K>(&self, object: &K, speech: &Batch)
+    pub fn publish<K>(&self, object: &K, batch: &Batch)
     where
         K: Resource<DynamicType = ()>,
     {
         self.metrics
-            .events_dropped(DropCause::TooMany, speech.unsaid);
-        for news in &speech.news {
-            if news.again && self.letters.capacity() < QUEUE / 2 {
+            .events_dropped(DropCause::TooMany, batch.dropped);
+        for draft in &batch.events {
+            if draft.repeated && self.letters.capacity() < QUEUE / 2 {
                 self.metrics.events_dropped(DropCause::Repeated, 1);
-            } else if self.letters.try_send(self.event(object, news)).is_err() {
+            } else if self.letters.try_send(self.event(object, draft)).is_err() {
                 self.metrics.events_dropped(DropCause::QueueFull, 1);
             }
         }
@@ -186,13 +186,13 @@ impl Recorder {
         );
     }
 
-    fn event<K>(&self, object: &K, news: &Draft) -> Event
+    fn event<K>(&self, object: &K, draft: &EventDraft) -> Event
     where
         K: Resource<DynamicType = ()>,
     {
         let uid = object.uid().unwrap_or_default();
-        let reason = news.reason.as_str();
-        let hash = backoff::seed(&format!("{uid}/{reason}/{}", news.once), 0);
+        let reason = draft.reason.as_str();
+        let hash = backoff::seed(&format!("{uid}/{reason}/{}", draft.identity), 0);
         let stem: String = object.name_any().chars().take(MAX_STEM).collect();
         let reference: ObjectReference = object.object_ref(&());
         let now = wall();
@@ -208,10 +208,10 @@ impl Recorder {
             first_timestamp: Some(Time(now)),
             last_timestamp: Some(Time(now)),
             count: Some(1),
-            type_: Some(news.reason.kind().as_str().to_owned()),
+            type_: Some(draft.reason.kind().as_str().to_owned()),
             reason: Some(reason.to_owned()),
-            action: Some(news.reason.action().to_owned()),
-            message: Some(news.message.clone()),
+            action: Some(draft.reason.action().to_owned()),
+            message: Some(draft.message.clone()),
             source: Some(EventSource {
                 component: Some(names::GROUP.to_owned()),
                 ..EventSource::default()

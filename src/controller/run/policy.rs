@@ -7,7 +7,7 @@ use crate::controller::{
     state::{runs::RunEntry, workspaces::WorkspaceState},
     workspace::namespaces,
 };
-use crate::decide::{self, Decision, Held, Learned, Learning, Note, Observed};
+use crate::decide::{self, CallDelay, Decision, EventDraft, Learned, Learning, Observed};
 
 use super::idempotency;
 
@@ -22,9 +22,9 @@ pub(crate) fn decide(
 ) -> Decision {
     let rival = idempotency::of(ctx, run);
     let pause = slot.live.as_ref().and_then(|live| live.gate.long_pause());
-    let held = match pause {
-        Some(until) => Some(Held::Paused { until }),
-        None => entry.waits_long().then_some(Held::Queued),
+    let call_delay = match pause {
+        Some(until) => Some(CallDelay::Paused { until }),
+        None => entry.waits_long().then_some(CallDelay::Queued),
     };
     let namespace_allowed = namespaces::allowed(ctx, key, &entry.namespace);
     entry.with(|state| {
@@ -33,10 +33,10 @@ pub(crate) fn decide(
             workspace: &slot.view,
             namespace_allowed,
             memory: &state.run.memory,
-            key_rival: rival.as_deref(),
+            key_holder: rival.as_deref(),
             vanished: deleted,
             stream: state.streaming,
-            held,
+            call_delay,
             contract: &ctx.config.contract,
             settings: &ctx.config.settings,
             now: now(),
@@ -68,18 +68,18 @@ pub(crate) fn learn(ctx: &Context, entry: &RunEntry, slot: &WorkspaceState, news
 }
 
 /// Publishes Events for changes that the status now shows for the first time, and for the coming effect.
-pub(crate) fn publish(ctx: &Context, entry: &RunEntry, run: &Run, notes: &[Note]) {
-    if notes.is_empty() {
+pub(crate) fn publish(ctx: &Context, entry: &RunEntry, run: &Run, events: &[EventDraft]) {
+    if events.is_empty() {
         return;
     }
-    let speech = entry.with(|state| state.run.memory.correlator.tell(notes, now()));
-    for news in &speech.news {
-        if news.reason == EventReason::CancelUnconfirmed {
+    let batch = entry.with(|state| state.run.memory.correlator.correlate(events, now()));
+    for draft in &batch.events {
+        if draft.reason == EventReason::CancelUnconfirmed {
             ctx.metrics.cancel_unconfirmed.inc();
         }
         tracing::info!(
-            run.uid = %entry.uid, event.reason = news.reason.as_str(), note = news.message, "publishing Event"
+            run.uid = %entry.uid, event.reason = draft.reason.as_str(), note = draft.message, "publishing Event"
         );
     }
-    ctx.recorder.publish(run, &speech);
+    ctx.recorder.publish(run, &batch);
 }

@@ -148,7 +148,7 @@ async fn one_pass(
 pub(crate) async fn settle(ctx: Arc<Context>, entry: Arc<RunEntry>) {
     let stored = ctx.run(&entry.namespace, &entry.name, &entry.uid);
     let stored = stored.and_then(|object| object.0.as_ref().ok().cloned().map(Arc::new));
-    let due = entry.with(|state| state.run.unseen());
+    let due = entry.with(|state| state.run.unprocessed());
     if let Some(run) = stored.filter(|_| due)
         && let Admission::Begin(run) = entry.with(|state| admit(state, run))
         && let Err(failed) = to_rest(&ctx, &entry, run, None).await

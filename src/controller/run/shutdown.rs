@@ -17,7 +17,7 @@ pub(crate) async fn end(ctx: &Arc<Context>) {
     ctx.calls.close();
     let entries = ctx.tracked_runs.all();
     let learnt = entries.into_iter().filter(|entry| {
-        entry.with(|state| state.run.unseen() && state.run.activity() == Activity::Idle)
+        entry.with(|state| state.run.unprocessed() && state.run.activity() == Activity::Idle)
     });
     let written = stream::iter(learnt)
         .map(|entry| reconcile::settle(Arc::clone(ctx), entry))

@@ -59,7 +59,7 @@ impl Pass<'_> {
         self.publish(&decided);
         // 5. Carry out the effect.
         let Some(effect) = &decided.decision.effect else {
-            return Ok(Some(Rest::Until(decided.decision.again)));
+            return Ok(Some(Rest::Until(decided.decision.requeue_at)));
         };
         if !self.ctx.may_begin() {
             return Ok(Some(Rest::Until(Some(later(now(), leader::AGAIN)))));
@@ -116,8 +116,8 @@ impl Pass<'_> {
     }
 
     fn publish(&self, decided: &Decided) {
-        let notes = decided.decision.notes_due(self.deleted);
-        policy::publish(self.ctx, self.entry, &self.run, notes);
+        let events = decided.decision.events_due(self.deleted);
+        policy::publish(self.ctx, self.entry, &self.run, events);
     }
 
     fn log_status(&self) {

@@ -320,7 +320,7 @@ mod tests {
         let session = Session {
             number,
             resolved,
-            holds: None,
+            submissions_blocked: None,
         };
         let live = ClientSession {
             client: Client::new(config).unwrap(),

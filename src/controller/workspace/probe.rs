@@ -204,7 +204,7 @@ fn parse_token(ctx: &Context, bytes: &[u8], secret: &str, entry: &str) -> Result
 fn instead<T>(why: Why, last: Option<T>, check: &mut Check) -> Result<T, Why> {
     match last {
         Some(last) if outlives(&why) => {
-            check.secret_gone.get_or_insert(why);
+            check.secret_deleted.get_or_insert(why);
             Ok(last)
         }
         _ => Err(why),

@@ -90,7 +90,10 @@ pub(crate) fn pass_over<K: Kind>(
     entry.probe(|probe| probe.troubled(now()));
     let mut slot = entry.state();
     if let WorkspaceView::Ready(session) = &mut slot.view {
-        session.holds = recheck::still_held(session.holds.take(), assessment.holds.clone());
+        session.submissions_blocked = recheck::still_blocked(
+            session.submissions_blocked.take(),
+            assessment.submissions_blocked.clone(),
+        );
         if entry.set(slot) {
             enqueue::runs_of(ctx, &entry.key);
         }
@@ -173,7 +176,7 @@ fn ready_state<K: Kind>(
     let session = Session {
         number,
         resolved,
-        holds: assessment.holds.clone(),
+        submissions_blocked: assessment.submissions_blocked.clone(),
     };
     WorkspaceState::ready(session, live)
 }
@@ -205,17 +208,17 @@ fn publish<K: Kind>(
     status: &WorkspaceStatus,
     waits: bool,
 ) {
-    let speech = entry.probe(|probe| {
+    let batch = entry.probe(|probe| {
         let before = workspace.stored();
         let correlator = &mut probe.correlator;
-        let notes = transitions::of_workspace(before, status, waits, correlator, wall());
-        correlator.tell(&notes, now())
+        let events = transitions::of_workspace(before, status, waits, correlator, wall());
+        correlator.correlate(&events, now())
     });
-    for news in &speech.news {
+    for draft in &batch.events {
         tracing::info!(
             k8s.namespace.name = %entry.key.namespace, workspace.name = %entry.key.name,
-            event.reason = news.reason.as_str(), note = news.message, "publishing Event"
+            event.reason = draft.reason.as_str(), note = draft.message, "publishing Event"
         );
     }
-    ctx.recorder.publish(workspace, &speech);
+    ctx.recorder.publish(workspace, &batch);
 }

@@ -225,7 +225,7 @@ async fn examine<K: Kind>(
     let slot = entry.state();
     // After a start or a 401 no call can be made although the stored status is good: the status shows that.
     let said = slot.live.is_some() || matches!(slot.view, WorkspaceView::NotReady { .. });
-    if check.learnt_nothing() && said {
+    if check.inconclusive() && said {
         // The API server didn't answer; the Workspace's state is unchanged.
         entry.probe(Probe::secret_changed);
         return (AFTER_SILENCE, Some(ReconcileError::NoAnswer));

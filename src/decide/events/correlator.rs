@@ -9,106 +9,105 @@ use crate::api::EventReason;
 use crate::decide::{
     backoff,
     time::later,
-    token_bucket::{Allowance, Bounds},
+    token_bucket::{Bounds, TokenBucket},
 };
 
-use super::event::{Draft, Note};
+use super::event::EventDraft;
 
 /// Time in which one more Event is allowed after the burst, for each of the two kinds.
 const REFILL: Duration = Duration::from_mins(5);
 /// Limit of the Events of one object; the burst is that of kubelet.
-const TURNS: Bounds = Bounds {
+const EVENTS: Bounds = Bounds {
     burst: 25,
     refill: REFILL,
 };
 /// Limit of those that show the service's events, counted separately.
-const HEARD: Bounds = Bounds {
+const SERVICE_EVENTS: Bounds = Bounds {
     burst: 5,
     refill: REFILL,
 };
 /// Minimum interval between two Events that show the service's events.
-const HEARD_APART: Duration = Duration::from_secs(10);
-/// Number of last Events remembered; more than [`TURNS`], so that none is forgotten before it may be published again.
+const SERVICE_EVENTS_APART: Duration = Duration::from_secs(10);
+/// Number of last Events remembered; more than [`EVENTS`], so that none is forgotten before it may be published again.
 const REMEMBERED: usize = 64;
 
 /// Events published by one process for one object. Lost with the process: after a restart the API server rejects a
 /// repeated Event by its name.
 #[derive(Clone, Debug, Default)]
 pub struct Correlator {
-    said: VecDeque<u64>,
-    turns: Allowance,
-    heard: Allowance,
-    heard_at: Option<Timestamp>,
-    heard_count: Option<i64>,
+    published: VecDeque<u64>,
+    events: TokenBucket,
+    service_events: TokenBucket,
+    service_event_at: Option<Timestamp>,
+    service_events_shown: Option<i64>,
 }
 
 /// Events to publish.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Batch {
     /// In this order.
-    pub news: Vec<Draft>,
+    pub events: Vec<EventDraft>,
     /// Number of Events dropped by the limit.
-    pub unsaid: u64,
+    pub dropped: u64,
 }
 
 impl Correlator {
-    /// Records the notes and returns the Events to publish: none twice, and no more than the limit. Ends and the
+    /// Records these Events and returns those to publish: none twice, and no more than the limit. Ends and the
     /// release of an object are always published.
-    pub fn tell(&mut self, notes: &[Note], now: Timestamp) -> Batch {
-        let mut speech = Batch::default();
-        for note in notes {
-            let news = note.news();
-            if self.said(&news) {
+    pub fn correlate(&mut self, events: &[EventDraft], now: Timestamp) -> Batch {
+        let mut batch = Batch::default();
+        for event in events {
+            if self.published(event) {
                 continue;
             }
-            self.remember(&news);
-            if self.may_say(note, news.reason, now) {
-                speech.news.push(news);
+            self.remember(event);
+            if self.allows(event, now) {
+                batch.events.push(event.clone());
             } else {
-                speech.unsaid += 1;
+                batch.dropped += 1;
             }
         }
-        speech
+        batch
     }
 
     /// Whether this same Event was published before.
-    pub fn said(&self, news: &Draft) -> bool {
-        self.said.contains(&mark(news))
+    pub fn published(&self, event: &EventDraft) -> bool {
+        self.published.contains(&mark(event))
     }
 
     /// Whether an Event for one of the service's events is allowed now.
-    pub fn may_hear(&self, now: Timestamp) -> bool {
-        self.heard_at.is_none_or(|at| later(at, HEARD_APART) <= now) && { self.heard }
-            .take(HEARD, now)
+    pub fn allows_service_event(&self, now: Timestamp) -> bool {
+        let apart = |at| later(at, SERVICE_EVENTS_APART) <= now;
+        self.service_event_at.is_none_or(apart) && { self.service_events }.take(SERVICE_EVENTS, now)
     }
 
     /// Number of the service's events up to the latest one that an Event showed; `None` before the first.
-    pub fn heard_count(&self) -> Option<i64> {
-        self.heard_count
+    pub fn service_events_shown(&self) -> Option<i64> {
+        self.service_events_shown
     }
 
-    fn remember(&mut self, news: &Draft) {
-        if self.said.len() >= REMEMBERED {
-            self.said.pop_front();
+    fn remember(&mut self, event: &EventDraft) {
+        if self.published.len() >= REMEMBERED {
+            self.published.pop_front();
         }
-        self.said.push_back(mark(news));
+        self.published.push_back(mark(event));
     }
 
-    fn may_say(&mut self, note: &Note, reason: EventReason, now: Timestamp) -> bool {
-        if let Note::Heard(heard) = note {
-            if !self.may_hear(now) {
-                return false;
-            }
-            self.heard_at = Some(now);
-            self.heard_count = Some(heard.nth);
-            return self.heard.take(HEARD, now);
+    fn allows(&mut self, event: &EventDraft, now: Timestamp) -> bool {
+        let Some(nth) = event.nth else {
+            return once_in_a_life(event.reason) || self.events.take(EVENTS, now);
+        };
+        if !self.allows_service_event(now) {
+            return false;
         }
-        once_in_a_life(reason) || self.turns.take(TURNS, now)
+        self.service_event_at = Some(now);
+        self.service_events_shown = Some(nth);
+        self.service_events.take(SERVICE_EVENTS, now)
     }
 }
 
-fn mark(news: &Draft) -> u64 {
-    backoff::seed(&format!("{}/{}", news.reason.as_str(), news.once), 0)
+fn mark(event: &EventDraft) -> u64 {
+    backoff::seed(&format!("{}/{}", event.reason.as_str(), event.identity), 0)
 }
 
 /// Reasons that occur at most once for an object.

@@ -19,7 +19,7 @@ use crate::decide::{time::later, truncate::escaped};
 
 use super::{
     correlator::Correlator,
-    event::{Draft, Heard, Note},
+    event::{EventDraft, ServiceEvent},
 };
 
 mod workspace;
@@ -40,7 +40,7 @@ const MAX_ID: usize = 128;
 
 /// A fact of a status that deserves an Event.
 struct Fact {
-    news: Draft,
+    draft: EventDraft,
     /// Distinguishes it from other facts of its reason; contains nothing that changes while the fact stays.
     gist: String,
     /// Time since which it is true, if the status has that.
@@ -50,7 +50,7 @@ struct Fact {
 impl Fact {
     fn new(reason: EventReason, message: impl AsRef<str>, gist: &str) -> Self {
         Self {
-            news: Draft::new(reason, message, gist),
+            draft: EventDraft::new(reason, message, gist),
             gist: gist.to_owned(),
             since: None,
         }
@@ -62,12 +62,12 @@ impl Fact {
 
     /// Makes it another Event although its gist is the same.
     fn at(mut self, occasion: impl std::fmt::Display) -> Self {
-        self.news.once = format!("{}@{occasion}", self.news.once);
+        self.draft.identity = format!("{}@{occasion}", self.draft.identity);
         self
     }
 
     fn same(&self, other: &Self) -> bool {
-        (self.news.reason, &self.gist) == (other.news.reason, &other.gist)
+        (self.draft.reason, &self.gist) == (other.draft.reason, &other.gist)
     }
 }
 
@@ -75,24 +75,34 @@ impl Fact {
 pub(crate) fn of_run(
     before: &RunStatus,
     after: &RunStatus,
-    voice: &Correlator,
+    correlator: &Correlator,
     now: Timestamp,
     wall: Timestamp,
-) -> Vec<Note> {
-    let mut notes = unsaid(&run_facts(before, now), run_facts(after, now), voice, wall);
-    notes.extend(recovered(before, after));
-    notes.extend(heard(before, after, voice, now));
-    notes
+) -> Vec<EventDraft> {
+    let mut events = unpublished(
+        &run_facts(before, now),
+        run_facts(after, now),
+        correlator,
+        wall,
+    );
+    events.extend(recovered(before, after));
+    events.extend(service_event(before, after, correlator, now));
+    events
 }
 
-fn unsaid(before: &[Fact], after: Vec<Fact>, voice: &Correlator, wall: Timestamp) -> Vec<Note> {
-    let news = |mut fact: Fact| {
+fn unpublished(
+    before: &[Fact],
+    after: Vec<Fact>,
+    correlator: &Correlator,
+    wall: Timestamp,
+) -> Vec<EventDraft> {
+    let draft = |mut fact: Fact| {
         let recent = fact.since.is_some_and(|at| wall < later(at, RECENT));
-        fact.news.again = before.iter().any(|b| b.same(&fact));
-        let unsaid = (recent || !fact.news.again) && !voice.said(&fact.news);
-        unsaid.then_some(Note::Turned(fact.news))
+        fact.draft.repeated = before.iter().any(|b| b.same(&fact));
+        let due = (recent || !fact.draft.repeated) && !correlator.published(&fact.draft);
+        due.then_some(fact.draft)
     };
-    after.into_iter().filter_map(news).collect()
+    after.into_iter().filter_map(draft).collect()
 }
 
 fn run_facts(status: &RunStatus, now: Timestamp) -> Vec<Fact> {
@@ -155,8 +165,8 @@ fn ended(status: &RunStatus) -> Option<Fact> {
         None => String::new(),
     };
     // The message of Finished also contains the TTL notice.
-    let told = find(&status.conditions, Type::Ready).filter(|c| c.reason == finished.reason);
-    let message = format!("{}{ids}", sentence(told.unwrap_or(finished)));
+    let ready = find(&status.conditions, Type::Ready).filter(|c| c.reason == finished.reason);
+    let message = format!("{}{ids}", sentence(ready.unwrap_or(finished)));
     let since = status.completion_time.as_ref().map(|t| t.0);
     Some(Fact::new(reason, message, "").since(since))
 }
@@ -172,13 +182,13 @@ fn stalled(status: &RunStatus) -> Option<Fact> {
     Some(fact.since(Some(since)).at(since))
 }
 
-fn recovered(before: &RunStatus, after: &RunStatus) -> Option<Note> {
+fn recovered(before: &RunStatus, after: &RunStatus) -> Option<EventDraft> {
     let was = find(&before.conditions, Type::Stalled).filter(|c| c.status == "True")?;
     let over =
         !is_true(&after.conditions, Type::Stalled) && !is_true(&after.conditions, Type::Finished);
     let message = format!("Recovered from {}{}.", was.reason, ids(after));
-    let once = format!("{}@{}", was.reason, was.last_transition_time.0);
-    over.then(|| Note::Turned(Draft::new(EventReason::Recovered, message, once)))
+    let identity = format!("{}@{}", was.reason, was.last_transition_time.0);
+    over.then(|| EventDraft::new(EventReason::Recovered, message, identity))
 }
 
 /// The Ready condition of a Run that is suspended or being cancelled.
@@ -229,7 +239,8 @@ fn nowhere(status: &RunStatus, now: Timestamp) -> Option<Fact> {
     let moved = |c: &&Condition| is(c, &[Reason::WorkspaceChanged, Reason::IdentityChanged]);
     let stalled = is_true(&status.conditions, Type::Stalled);
     let hour = now.as_second().div_euclid(TROUBLE_APART);
-    let (reason, told) = if let Some(missing) = waits.filter(missing).or(stale.filter(missing)) {
+    let (reason, condition) = if let Some(missing) = waits.filter(missing).or(stale.filter(missing))
+    {
         (EventReason::WorkspaceNotFound, missing)
     } else {
         (
@@ -237,8 +248,13 @@ fn nowhere(status: &RunStatus, now: Timestamp) -> Option<Fact> {
             stale.filter(moved).filter(|_| !stalled)?,
         )
     };
-    let message = format!("{}: {}{}", told.reason, sentence(told), ids(status));
-    Some(Fact::new(reason, message, &told.reason).at(hour))
+    let message = format!(
+        "{}: {}{}",
+        condition.reason,
+        sentence(condition),
+        ids(status)
+    );
+    Some(Fact::new(reason, message, &condition.reason).at(hour))
 }
 
 /// Whether a call failed and is repeated.
@@ -279,25 +295,28 @@ fn sort_of(error: Option<&LastError>) -> String {
 
 /// The service's latest event, for all those that this write adds. At most one in a while: the status keeps the last
 /// ten, the service all of them.
-fn heard(
+fn service_event(
     before: &RunStatus,
     after: &RunStatus,
-    voice: &Correlator,
+    correlator: &Correlator,
     now: Timestamp,
-) -> Option<Note> {
+) -> Option<EventDraft> {
     let known = before.event_count.unwrap_or_default();
     let nth = after.event_count.unwrap_or_default();
     let event = after
         .events
         .last()
-        .filter(|_| nth > known && voice.may_hear(now))?;
-    let told = voice.heard_count().unwrap_or(known).min(known);
-    Some(Note::Heard(Heard {
+        .filter(|_| nth > known && correlator.allows_service_event(now))?;
+    let shown = correlator
+        .service_events_shown()
+        .unwrap_or(known)
+        .min(known);
+    Some(EventDraft::service_event(&ServiceEvent {
         id: event.id.clone(),
         kind: event.kind.clone(),
         data: event.data.clone(),
         nth,
-        more: nth.saturating_sub(told).saturating_sub(1),
+        more: nth.saturating_sub(shown).saturating_sub(1),
     }))
 }
 

@@ -76,8 +76,8 @@ impl Learning<'_> {
 
 impl Memory {
     /// Records the start or result of an effect.
-    pub fn learn(&mut self, news: Learned, with: Learning<'_>) {
-        match news {
+    pub fn learn(&mut self, learned: Learned, with: Learning<'_>) {
+        match learned {
             Learned::IntentWritten { intent, clean } => self.intent_written(intent, clean),
             Learned::SubmitStarted => self.submission.started(),
             Learned::Submitted(answer) => self.submitted(answer, with),
@@ -99,7 +99,7 @@ impl Memory {
     fn intent_written(&mut self, intent: Intent, clean: bool) {
         let same_epoch = self.submission.epoch == intent.epoch;
         if !same_epoch {
-            self.went_well(Call::Create);
+            self.succeeded(Call::Create);
         }
         if clean || !same_epoch {
             // The proof of an earlier epoch doesn't count for this one, unless no run can have been made before.
@@ -117,7 +117,7 @@ impl Memory {
         match answer.and_then(identified) {
             Ok(view) => {
                 self.run_id.clone_from(&view.run_id);
-                self.went_well(Call::Create);
+                self.succeeded(Call::Create);
                 self.saw(view, with, false);
             }
             Err(failure) => {
@@ -132,22 +132,22 @@ impl Memory {
     fn refreshed(&mut self, answer: Result<RunView, Failure>, with: Learning<'_>) {
         match answer {
             Ok(view) => {
-                self.went_well(Call::Get);
+                self.succeeded(Call::Get);
                 let ended = view.state.as_deref().is_some_and(|s| with.ends(s));
-                let told = self.event_buffer.named().is_some_and(|s| with.ends(s));
-                self.lagging = if told && !ended {
+                let end_named = self.event_buffer.named().is_some_and(|s| with.ends(s));
+                self.lagging = if end_named && !ended {
                     self.lagging.saturating_add(1)
                 } else {
                     0
                 };
                 if ended {
                     // A run that has ended needs no cancellation.
-                    self.went_well(Call::Cancel);
+                    self.succeeded(Call::Cancel);
                     self.ended = true;
                 }
                 self.answered_for(&view);
                 self.not_found = NotFound::default();
-                self.cancel.looked_since = true;
+                self.cancel.read_since = true;
                 self.event_buffer.covered();
                 let changed = self.seen.as_ref().is_none_or(|s| s.state != view.state);
                 self.quiet_polls = if changed {
@@ -160,7 +160,7 @@ impl Memory {
             Err(failure) => {
                 let class = classify::classify(&failure, Call::Get, with.contract);
                 if class == Class::Refused(Reason::RunNotFound) {
-                    self.cancel.looked_since = true;
+                    self.cancel.read_since = true;
                     self.cancel.denied_since = true;
                     self.not_found.confirm(with.now);
                 }
@@ -173,7 +173,7 @@ impl Memory {
     fn cancel_answered(&mut self, answer: Result<RunView, Failure>, with: Learning<'_>) {
         match answer {
             Ok(view) => {
-                self.went_well(Call::Cancel);
+                self.succeeded(Call::Cancel);
                 self.answered_for(&view);
                 self.quiet_polls = 0;
                 self.cancel.accepted_at = Some(with.wall);
@@ -198,7 +198,7 @@ impl Memory {
     }
 
     fn cancel_ended(&mut self, now: Timestamp) {
-        self.cancel.looked_since = false;
+        self.cancel.read_since = false;
         self.cancel.denied_since = false;
         self.cancel.answered_at = Some(now);
         self.cancel.count = self.cancel.count.saturating_add(1);
@@ -229,7 +229,7 @@ impl Memory {
         }
         let count = self.trouble(call).map_or(0, |t| t.count).saturating_add(1);
         let wait = backoff::delay(count, failure.retry_after, backoff::seed(with.uid, count));
-        self.went_well(call);
+        self.succeeded(call);
         self.troubles.push(Trouble {
             call,
             class,

@@ -37,7 +37,7 @@ pub struct Cancel {
     /// Reason of the refusal, if the last answer was one.
     pub refused: Option<Reason>,
     /// A GET after the last answer has read the run.
-    pub looked_since: bool,
+    pub read_since: bool,
     /// A GET after the last answer denied the run's existence.
     pub denied_since: bool,
 }

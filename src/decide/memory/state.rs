@@ -11,7 +11,7 @@ use crate::decide::{
     invariants::{Rule, holds},
     last_events::LastEvents,
     response::classify::{self, Call},
-    token_bucket::{Allowance, Bounds},
+    token_bucket::{Bounds, TokenBucket},
 };
 
 use super::{
@@ -54,7 +54,7 @@ pub struct Memory {
     /// Consecutive GETs that did not show the end that the latest event names: a lagging replica answers them.
     pub lagging: u32,
     /// Remaining allowance of GETs for hints.
-    hints: Allowance,
+    hints: TokenBucket,
     /// Time at which this process last wrote the status, by process time.
     pub written_at: Option<Timestamp>,
     /// Events published about this object.
@@ -74,10 +74,10 @@ impl Memory {
     /// Records an event of the stream. Returns whether it is new.
     pub fn received(&mut self, event: &Received, contract: &Contract, wall: Timestamp) -> bool {
         let named = contract.event_state_of(&event.data);
-        let mirrored = self.seen.as_ref().and_then(|seen| seen.state.as_deref());
+        let seen = self.seen.as_ref().and_then(|seen| seen.state.as_deref());
         let new = self
             .event_buffer
-            .receive(event, named.as_deref(), mirrored, wall);
+            .receive(event, named.as_deref(), seen, wall);
         if new {
             let class = named.map(|state| contract.state(&state));
             self.last_events
@@ -86,12 +86,17 @@ impl Memory {
         new
     }
 
+    /// The state of the latest reading, if it named one.
+    pub(crate) fn seen_state(&self) -> Option<&str> {
+        self.seen.as_ref()?.state.as_deref()
+    }
+
     /// Called when another process or a person wrote the status. This process's reading may be older than the one
     /// mirrored there and must not overwrite it.
     pub fn overtaken(&mut self) {
         if anothers_mirror_stands() {
             self.seen = None;
-            self.cancel.looked_since = false;
+            self.cancel.read_since = false;
             self.event_buffer.uncover();
         }
     }
@@ -119,7 +124,7 @@ impl Memory {
         self.troubles.iter().find(|t| t.call == call)
     }
 
-    pub(super) fn went_well(&mut self, call: Call) {
+    pub(super) fn succeeded(&mut self, call: Call) {
         self.troubles.retain(|t| t.call != call);
     }
 }

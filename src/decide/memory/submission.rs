@@ -20,7 +20,7 @@ pub struct Submission {
 impl Submission {
     /// Whether every attempt, if any, was answered by a proof that it made no run.
     pub fn made_none(&self) -> bool {
-        self.owner_has_the_word() && !self.doubt && !self.unanswered()
+        self.is_sole_owner() && !self.doubt && !self.unanswered()
     }
 
     /// A POST is about to be sent.
@@ -32,7 +32,7 @@ impl Submission {
     }
 
     /// Whether the proof is that of the intent's only owner (`Rule::SoleOwner`).
-    fn owner_has_the_word(&self) -> bool {
+    fn is_sole_owner(&self) -> bool {
         self.sole || !holds(Rule::SoleOwner)
     }
 

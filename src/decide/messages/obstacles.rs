@@ -2,7 +2,7 @@
 
 use crate::api::{Reason, status::ResolvedWorkspace, workspace_ref::WorkspaceKind};
 use crate::decide::{
-    Held, Session,
+    CallDelay, Session,
     conditions::Why,
     observation::Observation,
     truncate::{MAX_ERROR, cut},
@@ -63,7 +63,7 @@ pub(crate) fn namespace_not_allowed(f: &Observation<'_>) -> Why {
     )
 }
 
-pub(crate) fn workspace_gone(f: &Observation<'_>) -> Why {
+pub(crate) fn workspace_deleted(f: &Observation<'_>) -> Why {
     Why::new(
         Reason::WorkspaceNotFound,
         format!(
@@ -85,13 +85,13 @@ pub(crate) fn workspace_not_ready(f: &Observation<'_>, reason: Reason, message: 
     )
 }
 
-pub(crate) fn held_back(f: &Observation<'_>, held: Held) -> Why {
+pub(crate) fn held_back(f: &Observation<'_>, delay: CallDelay) -> Why {
     let workspace = workspace_name(f);
-    let what = match held {
-        Held::Paused { .. } => format!(
+    let what = match delay {
+        CallDelay::Paused { .. } => format!(
             "The service answered 429 (too many requests) to the {workspace}, so all its calls are paused."
         ),
-        Held::Queued => format!(
+        CallDelay::Queued => format!(
             "The calls of the {workspace} have reached a limit, its spec.rateLimit or the operator's own, and other calls are ahead in the queue."
         ),
     };
@@ -104,11 +104,11 @@ pub(crate) fn held_back(f: &Observation<'_>, held: Held) -> Why {
     )
 }
 
-pub(crate) fn key_in_use(f: &Observation<'_>, rival: &str) -> Why {
+pub(crate) fn key_in_use(f: &Observation<'_>, holder: &str) -> Why {
     Why::new(
         Reason::KeyInUse,
         format!(
-            "The Run {rival} of this namespace holds the idempotency key {}; this Run is submitted when that one has ended or is deleted.",
+            "The Run {holder} of this namespace holds the idempotency key {}; this Run is submitted when that one has ended or is deleted.",
             cut(
                 f.spec().idempotency_key.as_deref().unwrap_or_default(),
                 MAX_QUOTE

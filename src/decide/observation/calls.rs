@@ -5,7 +5,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use crate::decide::{
-    Held, Session, WorkspaceView, backoff,
+    CallDelay, Session, WorkspaceView, backoff,
     invariants::{Rule, holds},
     memory::Trouble,
     response::classify::{self, Class},
@@ -70,7 +70,7 @@ impl<'a> Observation<'a> {
     /// Requeue time while the Workspace's calls are paused: spread, so that its Runs don't all start at the same
     /// moment.
     pub(crate) fn pause_over(&self) -> Option<Timestamp> {
-        let Some(Held::Paused { until }) = self.o.held else {
+        let Some(CallDelay::Paused { until }) = self.o.call_delay else {
             return None;
         };
         let spread = backoff::seed(self.uid, 0) % AFTER_PAUSE_MILLIS;

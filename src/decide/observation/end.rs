@@ -66,9 +66,6 @@ impl Observation<'_> {
     /// The reason of the Finished condition.
     pub(crate) fn end_reason(&self) -> Option<Reason> {
         let finished = conditions::find(&self.status().conditions, ConditionType::Finished)?;
-        Reason::ALL
-            .iter()
-            .copied()
-            .find(|r| r.as_str() == finished.reason)
+        Reason::named(&finished.reason)
     }
 }

@@ -10,7 +10,7 @@ impl Observation<'_> {
     pub(crate) fn not_created(&self) -> bool {
         match self.intent() {
             Known::Nothing => true,
-            Known::Foreign => anothers_intent_frees(),
+            Known::Foreign => foreign_intent_is_no_doubt(),
             Known::Unreadable => false,
             Known::Own(intent) => self.refusal_proves(intent) || self.owner_knows(intent),
         }
@@ -27,7 +27,7 @@ impl Observation<'_> {
 }
 
 /// Whether an intent of another uid is no reason for doubt (`Rule::ForeignFrees`).
-fn anothers_intent_frees() -> bool {
+fn foreign_intent_is_no_doubt() -> bool {
     holds(Rule::ForeignFrees)
 }
 

@@ -2,6 +2,15 @@
 
 use std::time::Duration;
 
+use jiff::Timestamp;
+
+use crate::api::{
+    limits::{MAX_CODE, MAX_REQUEST_ID},
+    status::LastError,
+    time::whole_seconds,
+};
+use crate::decide::truncate::{MAX_ERROR, cut};
+
 /// A run as shown by an answer.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RunView {
@@ -47,4 +56,28 @@ pub struct Failure {
     pub retry_after: Option<Duration>,
     /// Description for a person: the problem's title, or the transport's error. Never branched on.
     pub message: String,
+}
+
+impl Failure {
+    /// The failure as shown in a status. `own_code` and `retryable` are used where the service named none.
+    pub(crate) fn last_error(
+        &self,
+        own_code: &str,
+        retryable: bool,
+        attempts: u32,
+        wall: Timestamp,
+    ) -> LastError {
+        let code = self.code.as_deref().unwrap_or(own_code);
+        let request_id = self.request_id.as_deref();
+        LastError {
+            code: cut(code, MAX_CODE).to_owned(),
+            http_status: self.http_status.map(i32::from),
+            request_id: request_id.map(|id| cut(id, MAX_REQUEST_ID).to_owned()),
+            retryable: self.retryable.unwrap_or(retryable),
+            message: cut(&self.message, MAX_ERROR).to_owned(),
+            time: whole_seconds(wall),
+            attempts: i64::from(attempts),
+            next_attempt: None,
+        }
+    }
 }

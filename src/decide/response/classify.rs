@@ -97,8 +97,8 @@ fn refusal(call: Call, reason: Reason) -> Class {
 pub fn answers_not_created(failure: &Failure, class: Class) -> bool {
     let proof = match failure.kind {
         FailureKind::Problem => refuses(failure.http_status),
-        FailureKind::Bare => refuses(failure.http_status) && a_proxys_word_counts(),
-        FailureKind::Transport => silence_counts(),
+        FailureKind::Bare => refuses(failure.http_status) && bare_refusal_counts(),
+        FailureKind::Transport => missing_answer_counts(),
         FailureKind::NotSent | FailureKind::NoFile | FailureKind::Unreadable => false,
     };
     proof && !conflict_proves_nothing(class)
@@ -112,12 +112,12 @@ fn refuses(http_status: Option<u16>) -> bool {
 }
 
 /// Whether a refusal without a problem body counts: never (`Rule::ProblemProves`).
-fn a_proxys_word_counts() -> bool {
+fn bare_refusal_counts() -> bool {
     !holds(Rule::ProblemProves)
 }
 
 /// Whether an attempt without an answer counts as refused: never (`Rule::AnswerProves`).
-fn silence_counts() -> bool {
+fn missing_answer_counts() -> bool {
     !holds(Rule::AnswerProves)
 }
 

@@ -25,41 +25,36 @@ use crate::api::RunStatus;
 
 /// Decides the next status and effect for one Run.
 pub fn decide(observed: &Observed<'_>) -> Decision {
-    let facts = Observation::gather(observed);
-    let mut decision = next(&facts);
-    let kept = ttl::note(&facts, decision.status.as_ref());
-    decision.notes.extend(kept);
-    let (before, voice) = (facts.status(), &observed.memory.correlator);
+    let f = Observation::gather(observed);
+    let mut decision = next(&f);
+    let ttl_ignored = ttl::event(&f, decision.status.as_ref());
+    decision.events.extend(ttl_ignored);
+    let (before, correlator) = (f.status(), &observed.memory.correlator);
     // No status is written for a deleted object.
     if !observed.vanished {
         let after = decision.status.as_ref().unwrap_or(before);
-        let turned = transitions::of_run(before, after, voice, observed.now, observed.wall);
-        decision.notes.extend(turned);
+        let changes = transitions::of_run(before, after, correlator, observed.now, observed.wall);
+        decision.events.extend(changes);
     }
-    decision.notes.retain(|note| !voice.said(&note.news()));
-    let counted = |s: &RunStatus| s.event_count;
-    if decision
-        .status
-        .as_ref()
-        .map_or_else(|| counted(before), counted)
-        != counted(before)
-    {
-        let feed = &observed.memory.event_buffer;
-        decision.shown = if facts.ended() {
-            feed.received()
+    decision.events.retain(|event| !correlator.published(event));
+    let counted = |s: &RunStatus| s.event_count != before.event_count;
+    if decision.status.as_ref().is_some_and(counted) {
+        let buffer = &observed.memory.event_buffer;
+        decision.shown = if f.ended() {
+            buffer.received()
         } else {
-            feed.shown()
+            buffer.shown()
         };
     }
     decision
 }
 
-fn next(facts: &Observation<'_>) -> Decision {
-    if facts.ended() {
-        return terminal::decide(facts);
+fn next(f: &Observation<'_>) -> Decision {
+    if f.ended() {
+        return terminal::decide(f);
     }
-    match facts.run_id() {
-        Some(run_id) => submitted::decide(facts, run_id),
-        None => unsubmitted::decide(facts),
+    match f.run_id() {
+        Some(run_id) => submitted::decide(f, run_id),
+        None => unsubmitted::decide(f),
     }
 }

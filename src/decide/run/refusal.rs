@@ -3,7 +3,7 @@
 use crate::api::{Intent, Phase, Reason, status::Refusal};
 use crate::decide::{
     Decision,
-    conditions::{Situation, Why},
+    conditions::{Conditions, Why},
     invariants::{Rule, holds},
     memory::Trouble,
     messages,
@@ -86,30 +86,30 @@ fn is_lone_conflict(f: &Observation<'_>, intent: &Intent, trouble: &Trouble) -> 
 /// Whether the epoch before this one ended with an idempotency conflict, which only a lone conflict does, and this
 /// epoch has no other refusal yet.
 fn repeats_conflict(f: &Observation<'_>, intent: &Intent) -> bool {
-    f.status().refusal.as_ref().is_some_and(|told| {
-        let this_or_before = [told.epoch, told.epoch.saturating_add(1)];
-        told.reason == Reason::IdempotencyConflict && this_or_before.contains(&intent.epoch)
+    f.status().refusal.as_ref().is_some_and(|refusal| {
+        let this_or_before = [refusal.epoch, refusal.epoch.saturating_add(1)];
+        refusal.reason == Reason::IdempotencyConflict && this_or_before.contains(&intent.epoch)
     })
 }
 
 pub(crate) fn refused(f: &Observation<'_>, refusal: Refusal) -> Decision {
-    let situation = Situation::Blocked(why_refused(f, &refusal));
-    tell_refusal(f, &situation, refusal)
+    let conditions = Conditions::Blocked(why_refused(f, &refusal));
+    write_refusal(f, &conditions, refusal)
 }
 
 /// Ends the Run: the service refused these bytes, and they can't change. A retry would get the same answer.
 pub(crate) fn ended_by(f: &Observation<'_>, refusal: Refusal) -> Decision {
-    let situation = Situation::Ended {
+    let conditions = Conditions::Ended {
         phase: Phase::Failed,
         why: why_refused(f, &refusal),
     };
-    tell_refusal(f, &situation, refusal)
+    write_refusal(f, &conditions, refusal)
 }
 
-fn tell_refusal(f: &Observation<'_>, situation: &Situation, refusal: Refusal) -> Decision {
-    let mut status = f.say(situation);
+fn write_refusal(f: &Observation<'_>, conditions: &Conditions, refusal: Refusal) -> Decision {
+    let mut status = f.status_with(conditions);
     status.refusal = refusal_is_kept().then_some(refusal);
-    Decision::tell(status)
+    Decision::write(status)
 }
 
 /// Whether a refusal is kept in the status, together with its proof (`Rule::RefusalKept`).
@@ -120,6 +120,6 @@ fn refusal_is_kept() -> bool {
 fn why_refused(f: &Observation<'_>, refusal: &Refusal) -> Why {
     f.trouble(Call::Create)
         .map(|t| messages::refused(f, refusal, t))
-        .or_else(|| messages::as_said(f).filter(|why| why.reason == refusal.reason))
+        .or_else(|| messages::as_shown(f).filter(|why| why.reason == refusal.reason))
         .unwrap_or_else(|| messages::refused_before(refusal))
 }

@@ -7,9 +7,9 @@ use crate::api::{
     time::whole_seconds,
 };
 use crate::decide::{
-    Note, Stream,
+    EventDraft, Stream,
     cancel_cause::CancelCause,
-    conditions::{Mirror, Situation, Why},
+    conditions::{Conditions, Mirror, Why},
     messages,
     observation::Observation,
     time::after_stored,
@@ -26,7 +26,7 @@ use jiff::Timestamp;
 /// State of a run at the service, combined with the requested state.
 pub(crate) struct RemoteState {
     pub(crate) class: Option<StateClass>,
-    pub(crate) wish: Option<CancelCause>,
+    pub(crate) cancel_cause: Option<CancelCause>,
     pub(crate) ended: Option<(Phase, Why)>,
     stale: Option<Why>,
     /// No call can be made now.
@@ -34,20 +34,15 @@ pub(crate) struct RemoteState {
     /// By the wall clock.
     deadline: Option<Timestamp>,
     /// Time at which the Workspace failure that makes the mirror stale is written, if it is not in the status yet.
-    said_at: Option<Timestamp>,
+    shown_at: Option<Timestamp>,
 }
 
 impl RemoteState {
     pub(crate) fn of(f: &Observation<'_>, status: &RunStatus) -> Self {
-        let state = f
-            .memory()
-            .seen
-            .as_ref()
-            .and_then(|s| s.state.as_deref())
-            .or(status.state.as_deref());
+        let state = f.memory().seen_state().or(status.state.as_deref());
         let class = state.map(|s| f.o.contract.state(s));
         let deadline = deadline(f, status);
-        let wish = if f.deleting() {
+        let cancel_cause = if f.deleting() {
             Some(CancelCause::Deletion)
         } else if f.spec().cancelled() {
             Some(CancelCause::Request)
@@ -62,7 +57,7 @@ impl RemoteState {
         // can be withdrawn.
         let accepted =
             f.memory().cancel.accepted_at.is_some() || status.cancel_accepted_time.is_some();
-        let cause = wish.or_else(|| accepted.then_some(CancelCause::Deadline));
+        let cause = cancel_cause.or_else(|| accepted.then_some(CancelCause::Deadline));
         let ended = match phase {
             Some(phase) => Some(messages::ended(f, phase, cause, state.unwrap_or_default())),
             None if lost && !f.deleting() => Some(messages::run_lost(f)),
@@ -71,16 +66,16 @@ impl RemoteState {
         let Staleness {
             why: why_stale,
             unusable,
-            said_at,
+            shown_at,
         } = staleness(f);
         Self {
             class,
-            wish,
+            cancel_cause,
             ended,
             stale: why_stale,
             unusable,
             deadline,
-            said_at,
+            shown_at,
         }
     }
 
@@ -102,24 +97,24 @@ impl RemoteState {
     }
 
     /// Requeue time while no call can be made.
-    pub(crate) fn look_ahead(&self, f: &Observation<'_>) -> Option<Timestamp> {
+    pub(crate) fn requeue_at(&self, f: &Observation<'_>) -> Option<Timestamp> {
         let deadline = self.deadline_ahead(f);
-        self.said_at.into_iter().chain(deadline).min()
+        self.shown_at.into_iter().chain(deadline).min()
     }
 
-    fn situation(&self, f: &Observation<'_>) -> Situation {
+    fn conditions(&self, f: &Observation<'_>) -> Conditions {
         if let Some((phase, why)) = &self.ended {
-            return Situation::Ended {
+            return Conditions::Ended {
                 phase: *phase,
                 why: why.clone(),
             };
         }
-        let cancelling = self.wish.is_some() || self.class == Some(StateClass::Cancelling);
+        let cancelling = self.cancel_cause.is_some() || self.class == Some(StateClass::Cancelling);
         let why = match &self.stale {
-            Some(obstacle) if self.unusable && self.wish.is_some() => {
+            Some(obstacle) if self.unusable && self.cancel_cause.is_some() => {
                 messages::cancellation_waits(obstacle)
             }
-            _ => messages::at_the_service(f, self.wish, cancelling),
+            _ => messages::at_the_service(f, self.cancel_cause, cancelling),
         };
         let mirror = Mirror {
             why,
@@ -127,9 +122,9 @@ impl RemoteState {
             polled: polled(f),
         };
         if cancelling {
-            Situation::Cancelling(mirror)
+            Conditions::Cancelling(mirror)
         } else {
-            Situation::Active(mirror)
+            Conditions::Active(mirror)
         }
     }
 
@@ -155,18 +150,16 @@ impl RemoteState {
         }
         status.handled_retry = f.retry_annotation().or(status.handled_retry);
         f.memory().event_buffer.fold(&mut status);
-        f.say_from(status, &self.situation(f))
+        f.with_conditions(status, &self.conditions(f))
     }
 
-    pub(crate) fn notes(&self, f: &Observation<'_>) -> Vec<Note> {
-        let state = f.memory().seen.as_ref().and_then(|s| s.state.as_ref());
+    pub(crate) fn events(&self, f: &Observation<'_>) -> Vec<EventDraft> {
+        let state = f.memory().seen_state().map(|state| cut(state, MAX_STATE));
         match (self.class, state) {
             (Some(StateClass::Unmapped), Some(state))
-                if f.status().state.as_deref() != Some(cut(state, MAX_STATE)) =>
+                if f.status().state.as_deref() != Some(state) =>
             {
-                vec![Note::UnmappedState {
-                    state: cut(state, MAX_STATE).to_owned(),
-                }]
+                vec![EventDraft::unmapped_state(state)]
             }
             _ => Vec::new(),
         }
@@ -178,11 +171,11 @@ impl RemoteState {
 fn polled(f: &Observation<'_>) -> bool {
     match f.o.stream {
         Stream::Waiting { .. } => true,
-        Stream::Closed => messages::polled_as_said(f),
+        Stream::Closed => messages::polled_as_shown(f),
         Stream::Open => {
-            let seen = f.memory().seen.as_ref().and_then(|s| s.state.as_deref());
-            let same = seen.is_none_or(|s| f.status().state.as_deref() == Some(cut(s, MAX_STATE)));
-            same && messages::polled_as_said(f)
+            let shown = |state| f.status().state.as_deref() == Some(cut(state, MAX_STATE));
+            let same = f.memory().seen_state().is_none_or(shown);
+            same && messages::polled_as_shown(f)
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::api::{Reason, contract::StateClass};
 use crate::decide::{
-    Note, Stream, backoff,
+    EventDraft, Stream, backoff,
     cancel_cause::CancelCause,
     invariants::{Rule, holds},
     memory::{CONFIRM_APART, Seen, Trouble},
@@ -20,17 +20,17 @@ use jiff::Timestamp;
 /// A Run that has no stream because all slots are taken is read at least this often, up to a tenth of jitter included.
 const UNSTREAMED: Duration = Duration::from_secs(27);
 /// Time an accepted cancellation may take to show before the finalizer is removed all the same.
-const CANCEL_PATIENCE: Duration = Duration::from_mins(5);
+const CANCEL_GRACE: Duration = Duration::from_mins(5);
 
 /// The step that is due, or the time at which the next one is.
-pub(crate) fn next_step(f: &Observation<'_>, outlook: &RemoteState) -> Step {
+pub(crate) fn next_step(f: &Observation<'_>, remote: &RemoteState) -> Step {
     let refresh = refresh_at(f);
-    let cancel = match outlook.wish {
-        Some(CancelCause::Deletion) => match deletion_done(f, outlook) {
-            Some(notes) => return Step::Release(notes),
-            None => cancel_at(f, outlook),
+    let cancel = match remote.cancel_cause {
+        Some(CancelCause::Deletion) => match deletion_done(f, remote) {
+            Some(events) => return Step::Release(events),
+            None => cancel_at(f, remote),
         },
-        Some(CancelCause::Request | CancelCause::Deadline) => cancel_at(f, outlook),
+        Some(CancelCause::Request | CancelCause::Deadline) => cancel_at(f, remote),
         None => None,
     };
     if cancel.is_some_and(|at| at <= f.o.now) {
@@ -40,23 +40,21 @@ pub(crate) fn next_step(f: &Observation<'_>, outlook: &RemoteState) -> Step {
         return Step::Refresh;
     }
     Step::Wait(
-        [Some(refresh), cancel, outlook.deadline_ahead(f)]
+        [Some(refresh), cancel, remote.deadline_ahead(f)]
             .into_iter()
             .flatten()
             .min(),
     )
 }
 
-/// Notes for the release if a run that was not seen to end may be released: cancel and GET both deny it, or it was seen
+/// Events for the release if a run that was not seen to end may be released: cancel and GET both deny it, or it was seen
 /// cancelling for long enough.
-fn deletion_done(f: &Observation<'_>, outlook: &RemoteState) -> Option<Vec<Note>> {
+fn deletion_done(f: &Observation<'_>, remote: &RemoteState) -> Option<Vec<EventDraft>> {
     if denied_by_cancel(f) && denied_by_get(f) {
         return Some(Vec::new());
     }
-    let run_id = f.run_id().filter(|_| patience_over(f, outlook))?;
-    Some(vec![Note::CancelUnconfirmed {
-        run_id: run_id.to_owned(),
-    }])
+    let run_id = f.run_id().filter(|_| cancelled_long_enough(f, remote))?;
+    Some(vec![EventDraft::cancel_unconfirmed(run_id)])
 }
 
 /// Whether the answer to the last cancel denies the run's existence (`Rule::CancelDenies`).
@@ -77,30 +75,27 @@ fn denied_at(f: &Observation<'_>) -> Option<Timestamp> {
 }
 
 /// Time at which the run is cancelled or cancelled again; `None` while a cancellation is in progress.
-fn cancel_at(f: &Observation<'_>, outlook: &RemoteState) -> Option<Timestamp> {
+fn cancel_at(f: &Observation<'_>, remote: &RemoteState) -> Option<Timestamp> {
     let memory = f.memory();
     let stored = f.status().cancel_accepted_time.as_ref().map(|t| t.0);
-    let retry = f
-        .trouble(Call::Cancel)
-        .filter(|t| !matches!(t.class, Class::Refused(_)));
+    let failed = f.trouble(Call::Cancel);
+    let retry = failed.filter(|t| !matches!(t.class, Class::Refused(_)));
     let allowed = retry.map_or(f.o.now, |t| f.next_attempt(t));
-    let refused = f
-        .trouble(Call::Cancel)
-        .filter(|_| memory.cancel.refused.is_some());
+    let refused = failed.filter(|_| memory.cancel.refused.is_some());
     let again = match (refused, memory.cancel.answered_at, stored) {
         (Some(refused), _, _) => f.next_attempt(refused),
         (None, Some(answered), _) => later(answered, gap(f)),
         (None, None, Some(accepted)) => later(f.o.now, gap(f).saturating_sub(f.since(accepted))),
         (None, None, None) => return Some(allowed),
     };
-    let repeats = !is_under_way(f, outlook) && effect_was_seen(f) && cancelled_until_it_shows();
+    let repeats = !is_in_progress(f, remote) && effect_was_seen(f) && cancelled_until_it_shows();
     repeats.then(|| again.max(allowed))
 }
 
 /// Whether the run was seen cancelling; such a cancellation is not repeated (`Rule::CancelOnce`).
-fn is_under_way(f: &Observation<'_>, outlook: &RemoteState) -> bool {
+fn is_in_progress(f: &Observation<'_>, remote: &RemoteState) -> bool {
     // A state seen before the service denied the run no longer counts.
-    outlook.class == Some(StateClass::Cancelling)
+    remote.class == Some(StateClass::Cancelling)
         && f.memory().cancel.refused.is_none()
         && denied_at(f).is_none()
         && holds(Rule::CancelOnce)
@@ -108,7 +103,7 @@ fn is_under_way(f: &Observation<'_>, outlook: &RemoteState) -> bool {
 
 /// Whether a GET has read the run since the last cancellation: the GET is the truth (`Rule::LookAfterCancel`).
 fn effect_was_seen(f: &Observation<'_>) -> bool {
-    f.memory().cancel.looked_since || !holds(Rule::LookAfterCancel)
+    f.memory().cancel.read_since || !holds(Rule::LookAfterCancel)
 }
 
 /// Whether a run that is plainly active after its cancellation is cancelled again (`Rule::CancelAgain`).
@@ -131,7 +126,7 @@ fn gap(f: &Observation<'_>) -> Duration {
 /// Whether a GET showed the run cancelling at least five minutes after the later of deletion and latest accepted
 /// cancel. Two of these times are stored, so all are compared by the wall clock. In the process that cancelled, five
 /// minutes of process time must have passed as well.
-fn patience_over(f: &Observation<'_>, outlook: &RemoteState) -> bool {
+fn cancelled_long_enough(f: &Observation<'_>, remote: &RemoteState) -> bool {
     let stored = f.status().cancel_accepted_time.as_ref().map(|t| t.0);
     let Some(accepted) = stored.max(f.memory().cancel.accepted_at) else {
         return false;
@@ -141,23 +136,23 @@ fn patience_over(f: &Observation<'_>, outlook: &RemoteState) -> bool {
     let seen_since = |s: &Seen| {
         s.by_get && long_enough(accepted, s.wall) && long_enough_deleted(f, s) && waited(s)
     };
-    is_cancelling(outlook) && f.memory().seen.as_ref().is_some_and(seen_since)
+    is_cancelling(remote) && f.memory().seen.as_ref().is_some_and(seen_since)
 }
 
 /// Whether a GET came five minutes after the time it waited for (`Rule::Patience`).
-fn long_enough(since: Timestamp, look: Timestamp) -> bool {
-    look >= since && (look >= later(since, CANCEL_PATIENCE) || !holds(Rule::Patience))
+fn long_enough(since: Timestamp, read: Timestamp) -> bool {
+    read >= since && (read >= later(since, CANCEL_GRACE) || !holds(Rule::Patience))
 }
 
 /// Whether the GET came five minutes after the deletion, too (`Rule::PatienceFromDeletion`).
-fn long_enough_deleted(f: &Observation<'_>, look: &Seen) -> bool {
-    let over = |deleted| long_enough(deleted, look.wall);
+fn long_enough_deleted(f: &Observation<'_>, read: &Seen) -> bool {
+    let over = |deleted| long_enough(deleted, read.wall);
     f.deletion_requested_at().is_none_or(over) || !holds(Rule::PatienceFromDeletion)
 }
 
 /// Whether the run was seen cancelling; without that it is not released before its end (`Rule::SeenCancelling`).
-fn is_cancelling(outlook: &RemoteState) -> bool {
-    outlook.class == Some(StateClass::Cancelling) || !holds(Rule::SeenCancelling)
+fn is_cancelling(remote: &RemoteState) -> bool {
+    remote.class == Some(StateClass::Cancelling) || !holds(Rule::SeenCancelling)
 }
 
 /// Time of the next read: the regular time, or earlier for a hint.
@@ -185,7 +180,7 @@ fn regular_at(f: &Observation<'_>) -> Timestamp {
     let memory = f.memory();
     let settings = f.o.settings;
     if let Some(trouble) = f.trouble(Call::Get) {
-        return again_at(f, trouble);
+        return retry_at(f, trouble);
     }
     let Some(seen) = memory
         .seen
@@ -221,7 +216,7 @@ fn regular_at(f: &Observation<'_>) -> Timestamp {
 
 /// Time at which a failed GET is repeated: after any answer within `--poll-max`, unless the answer requests a longer
 /// wait.
-fn again_at(f: &Observation<'_>, trouble: &Trouble) -> Timestamp {
+fn retry_at(f: &Observation<'_>, trouble: &Trouble) -> Timestamp {
     let asked = backoff::asked(trouble.failure.retry_after);
     let latest = later(trouble.at, f.o.settings.poll_max.max(asked));
     let at = f.next_attempt(trouble).min(latest);

@@ -21,7 +21,7 @@ pub(crate) struct Staleness {
     /// No call can be made.
     pub(crate) unusable: bool,
     /// Time at which a reason that is not in the status yet is written.
-    pub(crate) said_at: Option<Timestamp>,
+    pub(crate) shown_at: Option<Timestamp>,
 }
 
 impl Staleness {
@@ -29,7 +29,7 @@ impl Staleness {
         Self {
             why,
             unusable,
-            said_at: None,
+            shown_at: None,
         }
     }
 }
@@ -44,14 +44,14 @@ pub(crate) fn staleness(f: &Observation<'_>) -> Staleness {
             since,
         } => {
             let unusable = verified_token_required();
-            let Some(said_at) = not_said_yet(f, *since) else {
+            let Some(shown_at) = not_shown_yet(f, *since) else {
                 let why = messages::workspace_not_ready(f, *reason, message);
                 return Staleness::of(Some(why), unusable);
             };
             // Until then the status stays as it is.
             Staleness {
-                said_at: Some(said_at),
-                ..Staleness::of(messages::stale_as_said(f), unusable)
+                shown_at: Some(shown_at),
+                ..Staleness::of(messages::stale_as_shown(f), unusable)
             }
         }
         WorkspaceView::Ready(session) => {
@@ -80,20 +80,20 @@ pub(crate) fn still_stale(f: &Observation<'_>) -> Option<Why> {
     if seen.is_some() && seen == session {
         return None;
     }
-    messages::stale_as_said(f)
+    messages::stale_as_shown(f)
 }
 
 /// Time at which a Workspace failure that began at `since` is written, if that is still ahead: most failures are over
 /// before.
-pub(crate) fn not_said_yet(f: &Observation<'_>, since: Timestamp) -> Option<Timestamp> {
-    let said_at = recheck::said_at(f.uid, since);
-    (said_at > f.o.now).then_some(said_at)
+pub(crate) fn not_shown_yet(f: &Observation<'_>, since: Timestamp) -> Option<Timestamp> {
+    let shown_at = recheck::shown_at(f.uid, since);
+    (shown_at > f.o.now).then_some(shown_at)
 }
 
 /// Reason for staleness while a due call has to wait. The reason in the status stays until the call was made.
 pub(crate) fn held_back(f: &Observation<'_>) -> Option<Why> {
-    match f.o.held {
-        Some(held) => Some(messages::held_back(f, held)),
-        None => messages::stale_as_said(f).filter(|why| why.reason == Reason::RateLimited),
+    match f.o.call_delay {
+        Some(delay) => Some(messages::held_back(f, delay)),
+        None => messages::stale_as_shown(f).filter(|why| why.reason == Reason::RateLimited),
     }
 }

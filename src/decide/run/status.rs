@@ -1,13 +1,13 @@
-//! Writes a situation into the status: conditions, values in force, latest error.
+//! Writes the status: conditions, values in force, latest error.
 
 use crate::api::{RunStatus, limits::MAX_REQUEST_ID, status::LastError, time::whole_seconds};
 use crate::decide::{
-    conditions::{self, Situation},
+    conditions::{Conditions, apply},
     memory::Trouble,
     observation::{Observation, refusal_is_for_this_epoch},
     response::{answer::FailureKind, classify::Class},
     time::later,
-    truncate::{MAX_ERROR, cut},
+    truncate::cut,
 };
 
 use super::ttl;
@@ -17,12 +17,17 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 impl<'a> Observation<'a> {
-    /// The stored status with `situation` and the values in force.
-    pub(crate) fn say(&self, situation: &Situation) -> RunStatus {
-        self.say_from(self.status().clone(), situation)
+    /// The stored status with these conditions and the values in force.
+    pub(crate) fn status_with(&self, conditions: &Conditions) -> RunStatus {
+        self.with_conditions(self.status().clone(), conditions)
     }
 
-    pub(crate) fn say_from(&self, mut status: RunStatus, situation: &Situation) -> RunStatus {
+    /// `status` with these conditions and the values in force.
+    pub(crate) fn with_conditions(
+        &self,
+        mut status: RunStatus,
+        conditions: &Conditions,
+    ) -> RunStatus {
         let spec = self.spec();
         status.provider = Some(spec.provider().to_owned());
         status.region = Some(spec.region().to_owned());
@@ -40,19 +45,19 @@ impl<'a> Observation<'a> {
         if let Some(id) = self.worst().and_then(|t| t.failure.request_id.as_ref()) {
             status.request_id = Some(cut(id, MAX_REQUEST_ID).to_owned());
         }
-        if matches!(situation, Situation::Ended { .. }) {
+        if matches!(conditions, Conditions::Ended { .. }) {
             status.completion_time = status
                 .completion_time
                 .or_else(|| Some(whole_seconds(self.o.wall)));
         }
-        conditions::apply(
+        apply(
             &mut status,
-            situation,
+            conditions,
             spec.ready_when(),
             self.generation(),
             self.o.wall,
         );
-        ttl::tell(self, &mut status);
+        ttl::write_notice(self, &mut status);
         status
     }
 
@@ -78,29 +83,20 @@ impl<'a> Observation<'a> {
             return self.status().last_error.clone().filter(|_| keeps);
         };
         let retries = !matches!(trouble.class, Class::Final(_));
-        let failure = &trouble.failure;
+        let shown =
+            trouble
+                .failure
+                .last_error(own_code(trouble), retries, trouble.count, trouble.wall);
         Some(LastError {
-            code: failure
-                .code
-                .as_deref()
-                .map_or_else(|| own_code(trouble), |c| cut(c, 128).to_owned()),
-            http_status: failure.http_status.map(i32::from),
-            request_id: failure
-                .request_id
-                .as_ref()
-                .map(|id| cut(id, MAX_REQUEST_ID).to_owned()),
-            retryable: failure.retryable.unwrap_or(retries),
-            message: cut(&failure.message, MAX_ERROR).to_owned(),
-            time: whole_seconds(trouble.wall),
-            attempts: i64::from(trouble.count),
             next_attempt: (retries && trouble.class != Class::Unauthorized)
                 .then(|| whole_seconds(self.next_attempt_shown(trouble))),
+            ..shown
         })
     }
 }
 
 /// The operator's code for an error to which the service gave none.
-fn own_code(trouble: &Trouble) -> String {
+fn own_code(trouble: &Trouble) -> &'static str {
     match trouble.failure.kind {
         FailureKind::NotSent => "not_sent",
         FailureKind::NoFile => "no_file",
@@ -108,5 +104,4 @@ fn own_code(trouble: &Trouble) -> String {
         FailureKind::Problem | FailureKind::Bare => "no_problem_body",
         FailureKind::Unreadable => "unreadable_answer",
     }
-    .to_owned()
 }

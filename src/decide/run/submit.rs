@@ -15,16 +15,16 @@ use crate::decide::{
 use super::{
     intent::next_epoch,
     pinning,
-    waiting::{blocked, held, paused, retrying},
+    waiting::{blocked, paused, retrying, waiting},
 };
 
 /// Writes a new intent, pinned to the present session. Called only if no earlier POST can have made a run.
-pub(crate) fn afresh(f: &Observation<'_>, session: &Session) -> Decision {
-    if let Some(rival) = f.o.key_rival
-        && rivals_go_first()
+pub(crate) fn submit_new(f: &Observation<'_>, session: &Session) -> Decision {
+    if let Some(holder) = f.o.key_holder
+        && key_holder_has_priority()
     {
-        return blocked(f, messages::key_in_use(f, rival))
-            .at(later(f.o.now, f.o.settings.poll_max));
+        return blocked(f, messages::key_in_use(f, holder))
+            .requeue_at(later(f.o.now, f.o.settings.poll_max));
     }
     if let Some(paused) = paused(f) {
         // As long as there is no intent, the Run can still be suspended.
@@ -51,7 +51,7 @@ pub(crate) fn afresh(f: &Observation<'_>, session: &Session) -> Decision {
 }
 
 /// Whether another live Run with the same key has priority (`Rule::KeyInUse`).
-fn rivals_go_first() -> bool {
+fn key_holder_has_priority() -> bool {
     holds(Rule::KeyInUse)
 }
 
@@ -81,13 +81,13 @@ fn post(key: String, body: Vec<u8>) -> Decision {
 pub(crate) fn submit(f: &Observation<'_>, intent: &Intent, session: &Session) -> Decision {
     let retry = f.new_retry();
     if f.not_created() && (retry || f.key_may_be_forgotten(intent)) {
-        return afresh(f, session);
+        return submit_new(f, session);
     }
     if let Some((reason, pinned)) = pinning::moved(f, session) {
         let why = messages::elsewhere(f, reason, pinned, session);
         let forgotten = (!f.not_created()).then(|| f.when(f.key_forgotten_at(intent)));
         return Decision {
-            again: forgotten,
+            requeue_at: forgotten,
             ..blocked(f, why)
         };
     }
@@ -100,12 +100,12 @@ pub(crate) fn submit(f: &Observation<'_>, intent: &Intent, session: &Session) ->
     if retry || unheld || !this_process_may_post(f, intent) {
         return take_over(f, intent);
     }
-    match due(f) {
-        Due::Now => paused(f).unwrap_or_else(|| Decision {
-            status: held(f),
+    match waits_for_retry(f) {
+        Some(trouble) => retrying(f, trouble),
+        None => paused(f).unwrap_or_else(|| Decision {
+            status: waiting(f),
             ..post(intent.key.clone(), body)
         }),
-        Due::Wait(trouble) => retrying(f, trouble),
     }
 }
 
@@ -138,16 +138,8 @@ fn take_over(f: &Observation<'_>, intent: &Intent) -> Decision {
     write_intent(f, next, kept && f.not_created())
 }
 
-enum Due<'a> {
-    Now,
-    Wait(&'a Trouble),
-}
-
-fn due<'a>(f: &Observation<'a>) -> Due<'a> {
-    match f.trouble(Call::Create) {
-        Some(trouble) if f.next_attempt(trouble) > f.o.now || f.awaits_another_session() => {
-            Due::Wait(trouble)
-        }
-        _ => Due::Now,
-    }
+/// The failure of the create, if its next attempt is not due yet.
+fn waits_for_retry<'a>(f: &Observation<'a>) -> Option<&'a Trouble> {
+    f.trouble(Call::Create)
+        .filter(|trouble| f.next_attempt(trouble) > f.o.now || f.awaits_another_session())
 }

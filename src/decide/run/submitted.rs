@@ -1,9 +1,14 @@
 //! A Run whose runId is known: mirrors it, cancels it on request, records its end.
 
+use std::time::Duration;
+
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+
 use crate::api::{Intent, RunStatus, time::whole_seconds};
 use crate::decide::{
-    Decision, Effect, Follow, Note, WorkspaceView,
-    conditions::Situation,
+    Decision, Effect, EventDraft, Follow, WorkspaceView,
+    conditions::Conditions,
     invariants::{Rule, holds},
     messages,
     observation::Observation,
@@ -17,11 +22,6 @@ use super::{
     schedule::next_step,
     step::{Step, release},
 };
-
-use std::time::Duration;
-
-use jiff::Timestamp;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
 /// Minimum interval between writes that carry only events, or only another attempt of a failed call.
 const EVENT_WRITES_APART: Duration = Duration::from_secs(10);
@@ -43,12 +43,12 @@ pub(crate) fn decide(f: &Observation<'_>, run_id: &str) -> Decision {
     if pinning::pins(f).next().is_none() {
         return nowhere(f, run_id);
     }
-    if let Some(other) = rival_run(f, run_id) {
+    if let Some(other) = conflicting_run_id(f, run_id) {
         let why = messages::run_id_conflict(f, run_id, other);
-        return Decision::tell(f.say(&Situation::Blocked(why)));
+        return Decision::write(f.status_with(&Conditions::Blocked(why)));
     }
     if was_stripped(f) {
-        return mend(f, run_id);
+        return repair(f, run_id);
     }
     mirror(f, run_id)
 }
@@ -70,7 +70,7 @@ fn was_stripped(f: &Observation<'_>) -> bool {
 }
 
 /// A different runId that the service returned for this object.
-fn rival_run<'a>(f: &Observation<'a>, run_id: &str) -> Option<&'a str> {
+fn conflicting_run_id<'a>(f: &Observation<'a>, run_id: &str) -> Option<&'a str> {
     let answered = f.memory().run_id.as_deref();
     answered.filter(|answered| conflicts(answered, run_id))
 }
@@ -85,7 +85,7 @@ fn nowhere(f: &Observation<'_>, run_id: &str) -> Decision {
     if f.deleting() {
         return release(f, Vec::new());
     }
-    Decision::tell(f.say(&Situation::Blocked(messages::nowhere(run_id))))
+    Decision::write(f.status_with(&Conditions::Blocked(messages::nowhere(run_id))))
 }
 
 fn orphan(f: &Observation<'_>, run_id: &str) -> Decision {
@@ -93,12 +93,9 @@ fn orphan(f: &Observation<'_>, run_id: &str) -> Decision {
     if f.memory().ended {
         return release(f, Vec::new());
     }
-    let key = f.status().idempotency_key.clone();
-    let note = Note::Orphaned {
-        key: key.or_else(|| f.own_intent().map(|i| i.key.clone())),
-        run_id: Some(run_id.to_owned()),
-    };
-    release(f, vec![note])
+    let key = f.status().idempotency_key.as_deref();
+    let key = key.or_else(|| f.own_intent().map(|i| i.key.as_str()));
+    release(f, vec![EventDraft::orphaned(key, Some(run_id))])
 }
 
 /// Writes runId and workspace to the status before any other call.
@@ -112,16 +109,16 @@ fn accept(f: &Observation<'_>, run_id: &str) -> Decision {
         .submission_time
         .or_else(|| Some(whole_seconds(f.o.wall)));
     status.refusal = None;
-    let outlook = RemoteState::of(f, &status);
+    let remote = RemoteState::of(f, &status);
     Decision {
-        notes: outlook.notes(f),
-        ..Decision::tell(synced(f, outlook.status(f, status)))
+        events: remote.events(f),
+        ..Decision::write(synced(f, remote.status(f, status)))
     }
 }
 
 /// Puts finalizer and intent back after a replace stripped them. The intent is written back as a takeover: another
 /// process may have been the owner meanwhile, so this process's proof for its own epoch no longer counts.
-fn mend(f: &Observation<'_>, run_id: &str) -> Decision {
+fn repair(f: &Observation<'_>, run_id: &str) -> Decision {
     let Some(workspace) = pinning::pins(f).next() else {
         return nowhere(f, run_id);
     };
@@ -142,31 +139,31 @@ fn mend(f: &Observation<'_>, run_id: &str) -> Decision {
 }
 
 fn mirror(f: &Observation<'_>, run_id: &str) -> Decision {
-    let mut outlook = RemoteState::of(f, f.status());
-    if outlook.ended.is_some() {
-        let full = outlook.status(f, f.status().clone());
+    let mut remote = RemoteState::of(f, f.status());
+    if remote.ended.is_some() {
+        let full = remote.status(f, f.status().clone());
         return Decision {
-            notes: outlook.notes(f),
-            ..Decision::tell(synced(f, full))
+            events: remote.events(f),
+            ..Decision::write(synced(f, full))
         };
     }
     if *f.o.workspace == WorkspaceView::Unknown {
         // Nothing is known beyond the status, nor if the status is still true.
         return Decision::quiet();
     }
-    let next = if outlook.unusable {
-        Step::Wait(outlook.look_ahead(f))
+    let next = if remote.unusable {
+        Step::Wait(remote.requeue_at(f))
     } else {
-        next_step(f, &outlook)
+        next_step(f, &remote)
     };
-    let next = outlook.held_back(f, next);
-    let full = outlook.status(f, f.status().clone());
+    let next = remote.held_back(f, next);
+    let full = remote.status(f, f.status().clone());
     let (status, write_at) = coalesce(f, full);
     let mut decision = step(f, next, run_id);
-    decision.notes.extend(outlook.notes(f));
-    decision.again = decision.again.into_iter().chain(write_at).min();
+    decision.events.extend(remote.events(f));
+    decision.requeue_at = decision.requeue_at.into_iter().chain(write_at).min();
     decision.status = status;
-    if !outlook.unusable {
+    if !remote.unusable {
         decision.follow = Follow::Open;
     }
     decision
@@ -180,21 +177,21 @@ pub(crate) fn teardown(f: &Observation<'_>, run_id: &str) -> Decision {
     if pinning::pins(f).next().is_none() {
         return nowhere(f, run_id);
     }
-    let outlook = RemoteState::of(f, f.status());
+    let remote = RemoteState::of(f, f.status());
     // Of two runIds neither is cancelled.
-    if outlook.ended.is_some() || rival_run(f, run_id).is_some() {
+    if remote.ended.is_some() || conflicting_run_id(f, run_id).is_some() {
         return release(f, Vec::new());
     }
-    if outlook.unusable {
+    if remote.unusable {
         // No watch event enqueues a deleted object.
-        return Decision::quiet().at(later(f.o.now, f.o.settings.poll_max));
+        return Decision::quiet().requeue_at(later(f.o.now, f.o.settings.poll_max));
     }
-    step(f, next_step(f, &outlook), run_id)
+    step(f, next_step(f, &remote), run_id)
 }
 
 fn step(f: &Observation<'_>, next: Step, run_id: &str) -> Decision {
     match next {
-        Step::Release(notes) => release(f, notes),
+        Step::Release(events) => release(f, events),
         Step::Cancel => Decision::act(Effect::Cancel {
             run_id: run_id.to_owned(),
         }),
@@ -202,7 +199,7 @@ fn step(f: &Observation<'_>, next: Step, run_id: &str) -> Decision {
             run_id: run_id.to_owned(),
         }),
         Step::Wait(at) => Decision {
-            again: at,
+            requeue_at: at,
             ..Decision::quiet()
         },
     }

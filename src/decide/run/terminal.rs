@@ -5,7 +5,7 @@
 use crate::api::{Phase, Reason, RunStatus, intent::End};
 use crate::decide::{
     Decision, Effect, Follow,
-    conditions::{Situation, Why},
+    conditions::{Conditions, Why},
     invariants::{Rule, holds},
     observation::Observation,
     observed::{Stream, WorkspaceView},
@@ -40,7 +40,7 @@ fn next(f: &Observation<'_>) -> Decision {
         return Decision {
             status: current(f, false),
             follow: Follow::Finish,
-            ..Decision::quiet().at(until)
+            ..Decision::quiet().requeue_at(until)
         };
     }
     if f.has_finalizer() {
@@ -104,7 +104,7 @@ fn current(f: &Observation<'_>, events: bool) -> Option<RunStatus> {
     if events {
         f.memory().event_buffer.fold_all(&mut status);
     }
-    ttl::tell(f, &mut status);
+    ttl::write_notice(f, &mut status);
     (status != *f.status()).then_some(status)
 }
 
@@ -133,9 +133,9 @@ fn rebuild(f: &Observation<'_>) -> Decision {
         end.reason
     };
     let why = Why::new(reason, message);
-    Decision::tell(f.say_from(
+    Decision::write(f.with_conditions(
         status,
-        &Situation::Ended {
+        &Conditions::Ended {
             phase: end.phase,
             why,
         },

@@ -3,7 +3,7 @@
 use crate::api::{ConditionType, RunStatus};
 use crate::decide::{
     decision::{Decision, Effect},
-    events::{event::Note, transitions::RECENT},
+    events::{event::EventDraft, transitions::RECENT},
     gitops::NOTICE,
     observation::Observation,
     time::{after_stored, later},
@@ -29,13 +29,13 @@ pub(crate) fn expiry(f: &Observation<'_>) -> Decision {
     } else if due <= f.o.wall {
         Decision::act(Effect::Delete)
     } else {
-        Decision::quiet().at(f.when(due))
+        Decision::quiet().requeue_at(f.when(due))
     }
 }
 
 /// Adds to the Finished condition of a Run that has ended why its TTL doesn't delete it, or removes that note. It is
 /// part of the write of the end; later changes of marks or TTL cost one more write.
-pub(crate) fn tell(f: &Observation<'_>, status: &mut RunStatus) {
+pub(crate) fn write_notice(f: &Observation<'_>, status: &mut RunStatus) {
     let ended = ConditionType::Finished.as_str();
     let finished = status
         .conditions
@@ -43,24 +43,24 @@ pub(crate) fn tell(f: &Observation<'_>, status: &mut RunStatus) {
         .find(|c| c.type_ == ended && c.status == "True");
     if let Some(finished) = finished.filter(|_| !f.deleting()) {
         let bare = finished.message.split(NOTICE).next().unwrap_or_default();
-        let told = match f.kept_by() {
+        let message = match f.kept_by() {
             Some(by) => format!("{} {}", bare.trim_end(), by.sentence()),
             None => bare.trim_end().to_owned(),
         };
-        cut(&told, MAX_SENTENCES).clone_into(&mut finished.message);
+        cut(&message, MAX_SENTENCES).clone_into(&mut finished.message);
     }
 }
 
 /// The Event for a status that shows the notice for the first time. For a recent end it is published again, in case the
 /// previous process ended before publishing it.
-pub(crate) fn note(f: &Observation<'_>, next: Option<&RunStatus>) -> Option<Note> {
+pub(crate) fn event(f: &Observation<'_>, next: Option<&RunStatus>) -> Option<EventDraft> {
     let by = f.kept_by()?;
     let after = next.unwrap_or(f.status());
     let ended = after.completion_time.as_ref();
     let recent = ended.is_some_and(|at| f.o.wall < later(at.0, RECENT));
-    (tells(after) && (recent || !tells(f.status()))).then_some(Note::TtlIgnored { by })
+    (has_notice(after) && (recent || !has_notice(f.status()))).then(|| EventDraft::ttl_ignored(by))
 }
 
-fn tells(status: &RunStatus) -> bool {
+fn has_notice(status: &RunStatus) -> bool {
     status.conditions.iter().any(|c| c.message.contains(NOTICE))
 }

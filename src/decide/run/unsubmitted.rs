@@ -2,8 +2,8 @@
 
 use crate::api::{Phase, Reason};
 use crate::decide::{
-    Decision, Effect, Note, WorkspaceView,
-    conditions::{Situation, Why},
+    Decision, Effect, EventDraft, WorkspaceView,
+    conditions::{Conditions, Why},
     invariants::{Rule, holds},
     messages,
     observation::{Known, Observation},
@@ -11,9 +11,9 @@ use crate::decide::{
 
 use super::{
     refusal::{ended_by, refused, standing_refusal},
-    staleness::not_said_yet,
+    staleness::not_shown_yet,
     step::release,
-    submit::{afresh, submit},
+    submit::{submit, submit_new},
     waiting::{blocked, held_back, pending},
 };
 
@@ -30,7 +30,7 @@ pub(crate) fn decide(f: &Observation<'_>) -> Decision {
             Reason::Cancelled,
             "Cancelled before it was submitted; no run was made.",
         );
-        return Decision::tell(f.say(&Situation::Ended {
+        return Decision::write(f.status_with(&Conditions::Ended {
             phase: Phase::Cancelled,
             why,
         }));
@@ -39,7 +39,7 @@ pub(crate) fn decide(f: &Observation<'_>) -> Decision {
         return restored(f);
     }
     if suspended(f) {
-        return Decision::tell(f.say(&Situation::Suspended));
+        return Decision::write(f.status_with(&Conditions::Suspended));
     }
     if let Some(refusal) = standing_refusal(f) {
         let copied = matches!(f.intent(), Known::Foreign);
@@ -63,22 +63,22 @@ fn cancelled_unsubmitted(f: &Observation<'_>) -> bool {
 /// (`Rule::ForeignWaits`).
 fn is_waiting_copy(f: &Observation<'_>) -> bool {
     let copied = matches!(f.intent(), Known::Foreign);
-    copied && !retried_afresh(f) && holds(Rule::ForeignWaits)
+    copied && !new_run_requested(f) && holds(Rule::ForeignWaits)
 }
 
 /// Whether a person requested that a copy of another object be submitted as a new run. False if the status came with the
 /// other's runId: it is immutable, and the new run would be mistaken for it.
-fn retried_afresh(f: &Observation<'_>) -> bool {
+fn new_run_requested(f: &Observation<'_>) -> bool {
     f.new_retry() && !f.spec().suspended() && f.status().run_id.is_none()
 }
 
 /// A copy of another object is not submitted. A retry annotation that was copied with it is not a new one.
 fn restored(f: &Observation<'_>) -> Decision {
-    let mut status = f.say(&Situation::Blocked(messages::restored(f)));
+    let mut status = f.status_with(&Conditions::Blocked(messages::restored(f)));
     if !f.new_retry() {
         status.handled_retry = f.retry_annotation();
     }
-    Decision::tell(status)
+    Decision::write(status)
 }
 
 fn suspended(f: &Observation<'_>) -> bool {
@@ -97,21 +97,18 @@ fn suspend_is_in_time(f: &Observation<'_>) -> bool {
 
 fn deleting(f: &Observation<'_>) -> Decision {
     // Checked before `Orphan`: if no run was made, none is left behind.
-    if may_go(f) {
+    if is_releasable(f) {
         return release(f, Vec::new());
     }
     if f.orphaned() {
-        let note = Note::Orphaned {
-            key: f.own_intent().map(|i| i.key.clone()),
-            run_id: None,
-        };
-        return release(f, vec![note]);
+        let key = f.own_intent().map(|i| i.key.as_str());
+        return release(f, vec![EventDraft::orphaned(key, None)]);
     }
     with_workspace(f)
 }
 
 /// Whether the finalizer may be removed without a call: in doubt it stays (`Rule::DoubtHolds`).
-fn may_go(f: &Observation<'_>) -> bool {
+fn is_releasable(f: &Observation<'_>) -> bool {
     f.not_created() || !holds(Rule::DoubtHolds)
 }
 
@@ -123,14 +120,16 @@ fn with_workspace(f: &Observation<'_>) -> Decision {
     if let Some(intent) = doubted.filter(|i| f.key_may_be_forgotten(i)) {
         return blocked(f, messages::outcome_unknown(f, intent));
     }
+    let forgotten = doubted.map(|i| f.when(f.key_forgotten_at(i)));
     let session = match f.o.workspace {
         WorkspaceView::Unknown => return Decision::quiet(),
-        WorkspaceView::Missing if f.deleting() => return blocked(f, messages::workspace_gone(f)),
+        WorkspaceView::Missing if f.deleting() => {
+            return blocked(f, messages::workspace_deleted(f));
+        }
         WorkspaceView::Missing => return pending(f, messages::workspace_missing(f)),
         _ if f.o.namespace_allowed.is_some() && !namespace_may_post(f) => {
-            let again = doubted.map(|i| f.when(f.key_forgotten_at(i)));
             return Decision {
-                again,
+                requeue_at: forgotten,
                 ..blocked(f, messages::namespace_not_allowed(f))
             };
         }
@@ -142,15 +141,14 @@ fn with_workspace(f: &Observation<'_>) -> Decision {
             message,
             since,
         } => {
-            let forgotten = doubted.map(|i| f.when(f.key_forgotten_at(i)));
             // A Run without any status yet costs no additional write.
-            let said_at = not_said_yet(f, *since).filter(|_| f.status().phase.is_some());
-            let decision = match said_at {
+            let shown_at = not_shown_yet(f, *since).filter(|_| f.status().phase.is_some());
+            let decision = match shown_at {
                 Some(_) => Decision::quiet(),
                 None => pending(f, messages::workspace_not_ready(f, *reason, message)),
             };
             return Decision {
-                again: forgotten.into_iter().chain(said_at).min(),
+                requeue_at: forgotten.into_iter().chain(shown_at).min(),
                 ..decision
             };
         }
@@ -161,7 +159,7 @@ fn with_workspace(f: &Observation<'_>) -> Decision {
     }
     match f.intent() {
         Known::Own(intent) => submit(f, intent, session),
-        Known::Nothing | Known::Foreign | Known::Unreadable => afresh(f, session),
+        Known::Nothing | Known::Foreign | Known::Unreadable => submit_new(f, session),
     }
 }
 

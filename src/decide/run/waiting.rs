@@ -3,7 +3,7 @@
 use crate::api::{Reason, RunStatus};
 use crate::decide::{
     Decision, Session,
-    conditions::{Situation, Why},
+    conditions::{Conditions, Why},
     invariants::{Rule, holds},
     memory::Trouble,
     messages,
@@ -13,20 +13,20 @@ use crate::decide::{
 };
 
 pub(crate) fn pending(f: &Observation<'_>, why: Why) -> Decision {
-    Decision::tell(f.say(&Situation::Pending(why)))
+    Decision::write(f.status_with(&Conditions::Pending(why)))
 }
 
 /// Blocks until a person acts. A retry that can't be carried out now stays unhandled: marked as handled, it would hide
 /// the reason from the next reconcile and be lost once the obstacle is removed.
 pub(crate) fn blocked(f: &Observation<'_>, why: Why) -> Decision {
-    Decision::tell(f.say(&Situation::Blocked(why)))
+    Decision::write(f.status_with(&Conditions::Blocked(why)))
 }
 
 /// Reason why a first submission waits, with or without an intent.
 pub(crate) fn held_back(f: &Observation<'_>, session: &Session) -> Option<Why> {
-    let (reason, message) = session.holds.as_ref()?;
-    let held = first_submissions_are_held() && is_first(f) && !is_awaited(f, session, *reason);
-    held.then(|| Why::new(*reason, message.clone()))
+    let (reason, message) = session.submissions_blocked.as_ref()?;
+    let blocks = first_submissions_are_held() && is_first(f) && !is_awaited(f, session, *reason);
+    blocks.then(|| Why::new(*reason, message.clone()))
 }
 
 /// Whether a block on first submissions applies (`Rule::HoldsFirst`).
@@ -43,7 +43,7 @@ fn is_first(f: &Observation<'_>) -> bool {
 /// each other (`Rule::AwaitedGoOn`).
 fn is_awaited(f: &Observation<'_>, session: &Session, reason: Reason) -> bool {
     reason == Reason::WorkspaceDeleting
-        && needs_workspace(f.o.run, session.base_url())
+        && needs_workspace(f.o.run, Some(&session.resolved.base_url))
         && holds(Rule::AwaitedGoOn)
 }
 
@@ -51,15 +51,15 @@ fn is_awaited(f: &Observation<'_>, session: &Session, reason: Reason) -> bool {
 pub(crate) fn paused(f: &Observation<'_>) -> Option<Decision> {
     let over = f.pause_over()?;
     Some(Decision {
-        status: held(f),
-        ..Decision::quiet().at(over)
+        status: waiting(f),
+        ..Decision::quiet().requeue_at(over)
     })
 }
 
 /// The status for a call that waits longer than a moment.
-pub(crate) fn held(f: &Observation<'_>) -> Option<RunStatus> {
-    let why = messages::held_back(f, f.o.held?);
-    Some(f.say(&Situation::Pending(why)))
+pub(crate) fn waiting(f: &Observation<'_>) -> Option<RunStatus> {
+    let why = messages::held_back(f, f.o.call_delay?);
+    Some(f.status_with(&Conditions::Pending(why)))
 }
 
 pub(crate) fn retrying(f: &Observation<'_>, trouble: &Trouble) -> Decision {
@@ -67,9 +67,9 @@ pub(crate) fn retrying(f: &Observation<'_>, trouble: &Trouble) -> Decision {
         // The Workspace's own status is about to show the error of the token.
         return Decision::quiet();
     }
-    let again = Some(f.next_attempt(trouble)).filter(|at| *at > f.o.now);
+    let requeue_at = Some(f.next_attempt(trouble)).filter(|at| *at > f.o.now);
     Decision {
-        again,
+        requeue_at,
         ..pending(f, messages::retrying(f, trouble))
     }
 }

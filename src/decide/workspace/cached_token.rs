@@ -20,10 +20,10 @@ pub fn outlives(why: &Why) -> bool {
 }
 
 /// Message of a Workspace that uses the last good token.
-pub(crate) fn goes_on(secret_gone: &Why) -> Why {
-    let what = &secret_gone.message;
+pub(crate) fn cached_token(secret_deleted: &Why) -> Why {
+    let what = &secret_deleted.message;
     Why::new(
-        secret_gone.reason,
+        secret_deleted.reason,
         format!(
             "{what} Submitted Runs continue with the last good token; new submissions are blocked."
         ),
@@ -31,11 +31,14 @@ pub(crate) fn goes_on(secret_gone: &Why) -> Why {
 }
 
 /// Reason why a check stopped. If the service rejected the last good token, the message adds that it was that one.
-pub(crate) fn rejected(why: Why, secret_gone: Option<&Why>) -> Why {
-    match secret_gone {
-        Some(gone) if why.reason == Reason::Unauthorized => Why::new(
+pub(crate) fn rejected(why: Why, secret_deleted: Option<&Why>) -> Why {
+    match secret_deleted {
+        Some(deleted) if why.reason == Reason::Unauthorized => Why::new(
             why.reason,
-            format!("{} It was the last good one. {}", why.message, gone.message),
+            format!(
+                "{} It was the last good one. {}",
+                why.message, deleted.message
+            ),
         ),
         _ => why,
     }

@@ -1,12 +1,11 @@
 //! Results of a check of a Workspace, and the obstacle that stopped it.
 
-use crate::api::{Reason, limits::MAX_CODE, status::LastError, time::whole_seconds};
+use crate::api::{Reason, status::LastError};
 use crate::decide::{
     backoff,
     conditions::Why,
     messages,
     response::answer::{Failure, FailureKind},
-    truncate::{MAX_ERROR, cut},
 };
 
 use std::time::Duration;
@@ -29,7 +28,7 @@ pub struct Check {
     /// The Secret that the token comes from, as named in a message.
     pub secret: Option<String>,
     /// The Secret was deleted, and the check used its last content.
-    pub secret_gone: Option<Why>,
+    pub secret_deleted: Option<Why>,
     /// The obstacle that stopped the check.
     pub obstacle: Option<Obstacle>,
     /// `spec.suspend`.
@@ -52,7 +51,7 @@ pub enum Obstacle {
 impl Check {
     /// Whether the check has no result because the API server didn't return a Secret: that proves nothing about the
     /// Workspace.
-    pub fn learnt_nothing(&self) -> bool {
+    pub fn inconclusive(&self) -> bool {
         matches!(&self.obstacle, Some(Obstacle::Config(why)) if why.reason == Reason::Checking)
     }
 }
@@ -82,19 +81,7 @@ impl Obstacle {
         let (Self::Version(failure) | Self::Identity(failure)) = self else {
             return None;
         };
-        Some(LastError {
-            code: failure
-                .code
-                .as_deref()
-                .map_or_else(|| "no_code".to_owned(), |c| cut(c, MAX_CODE).to_owned()),
-            http_status: failure.http_status.map(i32::from),
-            request_id: failure.request_id.clone(),
-            retryable: failure.retryable.unwrap_or(true),
-            message: cut(&failure.message, MAX_ERROR).to_owned(),
-            time: whole_seconds(wall),
-            attempts: i64::from(attempts),
-            next_attempt: None,
-        })
+        Some(failure.last_error("no_code", true, attempts, wall))
     }
 
     /// The answer's `Retry-After`, up to the limit.

@@ -22,11 +22,11 @@ pub fn needs_workspace(run: &Run, base_url: Option<&str>) -> bool {
 /// Whether a Run needs a Workspace, at any base URL: a Workspace outlives the Runs that need it
 /// (`Rule::WorkspaceOutlives`).
 pub fn needs_any(run: &Run) -> bool {
-    has_business(run) && holds(Rule::WorkspaceOutlives)
+    may_need_calls(run) && holds(Rule::WorkspaceOutlives)
 }
 
 /// Whether a call to the service may still be needed for a Run.
-fn has_business(run: &Run) -> bool {
+fn may_need_calls(run: &Run) -> bool {
     if run.ended() {
         return denied(run);
     }

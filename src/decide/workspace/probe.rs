@@ -2,19 +2,16 @@
 
 use jiff::Timestamp;
 
-use crate::api::{
-    ConditionType as Type, Contract, Reason, WorkspaceStatus,
-    conditions::{self, ConditionUpdate},
-};
+use crate::api::{ConditionType as Type, Contract, Reason, WorkspaceStatus, conditions};
 use crate::decide::{
-    conditions::Why,
-    truncate::{MAX_SENTENCES, cut},
+    conditions::{Why, set_condition},
+    truncate::cut,
 };
 
 use super::{
-    cached_token::{goes_on, rejected},
+    cached_token::{cached_token, rejected},
     check::{Check, Obstacle},
-    verdict::{being_deleted, identity_verdict, needs_a_person, version_verdict, why_held},
+    verdict::{being_deleted, identity_verdict, needs_a_person, version_verdict, why_blocked},
 };
 
 /// Assessment of a check.
@@ -25,7 +22,7 @@ pub struct Assessment {
     /// Runs may make calls, or the reason why not.
     pub usable: Result<(), Why>,
     /// Reason why first submissions are blocked although calls may be made.
-    pub holds: Option<(Reason, String)>,
+    pub submissions_blocked: Option<(Reason, String)>,
     /// Every part of the check succeeded.
     pub ready: bool,
 }
@@ -58,7 +55,7 @@ pub fn assess(
     let usable = match &check.obstacle {
         Some(obstacle) => Err(rejected(
             obstacle.why(check.secret.as_deref()),
-            check.secret_gone.as_ref(),
+            check.secret_deleted.as_ref(),
         )),
         None => identity_verdict(check, contract),
     };
@@ -77,8 +74,8 @@ pub fn assess(
         .as_ref()
         .and_then(|e| e.request_id.clone());
     let leaving = check.waits_for.as_deref().map(being_deleted);
-    let gone = check.secret_gone.as_ref().map(goes_on);
-    let unready = gone
+    let secret_deleted = check.secret_deleted.as_ref().map(cached_token);
+    let unready = secret_deleted
         .as_ref()
         .or(refused_version.as_ref())
         .or(leaving.as_ref());
@@ -106,14 +103,7 @@ pub fn assess(
             Some(Err(why)) => (Some(false), why.clone()),
             None => (None, Why::new(Reason::Checking, "")),
         };
-        let message = cut(&why.message, MAX_SENTENCES).to_owned();
-        let update = ConditionUpdate {
-            kind,
-            status: holds,
-            reason: why.reason,
-            message,
-        };
-        conditions::set(&mut status.conditions, update, generation, wall);
+        set_condition(&mut status.conditions, kind, holds, &why, generation, wall);
     };
     set(Type::VersionVerified, version.as_ref());
     set(Type::Authenticated, authenticated.as_ref());
@@ -137,7 +127,7 @@ pub fn assess(
     Assessment {
         status,
         usable,
-        holds: why_held(check, gone.or(refused_version)),
+        submissions_blocked: why_blocked(check, secret_deleted.or(refused_version)),
         ready: ready.is_ok(),
     }
 }

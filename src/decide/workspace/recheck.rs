@@ -23,7 +23,7 @@ const PROBE_MAX: Duration = Duration::from_secs(30);
 /// A failure that is over within this time is not worth a write of every Run.
 const LASTING: Duration = Duration::from_secs(5);
 /// Time over which the Runs of a Workspace are spread when they show its failure, in milliseconds.
-const SAID_OVER_MILLIS: u64 = 10_000;
+const SHOWN_OVER_MILLIS: u64 = 10_000;
 
 /// The standing of a Workspace before a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,20 +57,20 @@ pub fn pause(uid: &str, failures: u32, asked: Option<Duration>) -> Duration {
 
 /// Reason why first submissions stay blocked after a check that was passed over: the one it found, or the earlier one
 /// that it did not get to check.
-pub fn still_held(
+pub fn still_blocked(
     before: Option<(Reason, String)>,
     found: Option<(Reason, String)>,
 ) -> Option<(Reason, String)> {
-    let unseen = |(reason, _): &(Reason, String)| {
+    let unchecked = |(reason, _): &(Reason, String)| {
         matches!(reason, Reason::VersionNotAccepted | Reason::SecretNotFound)
     };
-    found.or_else(|| before.filter(unseen))
+    found.or_else(|| before.filter(unchecked))
 }
 
 /// Time at which a Run shows that its Workspace is not Ready, if the failure that began at `since` lasts: after 5 to 15
 /// s, different for each Run.
-pub(crate) fn said_at(uid: &str, since: Timestamp) -> Timestamp {
-    let spread = Duration::from_millis(backoff::seed(uid, 1) % SAID_OVER_MILLIS);
+pub(crate) fn shown_at(uid: &str, since: Timestamp) -> Timestamp {
+    let spread = Duration::from_millis(backoff::seed(uid, 1) % SHOWN_OVER_MILLIS);
     later(since, LASTING + spread)
 }
 

@@ -62,7 +62,7 @@ pub(super) fn identity_verdict(check: &Check, contract: &Contract) -> Result<(),
 
 /// Reason why first submissions are blocked. The deletion of the Workspace comes first, since it waits for the Runs
 /// already submitted.
-pub(super) fn why_held(check: &Check, trouble: Option<Why>) -> Option<(Reason, String)> {
+pub(super) fn why_blocked(check: &Check, trouble: Option<Why>) -> Option<(Reason, String)> {
     let leaving = check.waits_for.as_ref().map(|_| {
         Why::new(
             Reason::WorkspaceDeleting,

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Caps, Event, ID_BYTES, Item, RETRY_MAX, RETRY_MIN};
+use super::{Caps, Event, ID_BYTES, RETRY_MAX, RETRY_MIN, StreamItem};
 
 const BOM: &[u8] = b"\xEF\xBB\xBF";
 
@@ -59,7 +59,7 @@ impl Decoder {
 
     /// Consumes `input` up to the end of the next item. `None` means that all bytes were consumed and more are needed.
     /// A partial event at the stream's end is never returned.
-    pub fn step(&mut self, input: &mut &[u8]) -> Option<Item> {
+    pub fn step(&mut self, input: &mut &[u8]) -> Option<StreamItem> {
         while let Some(&byte) = input.first() {
             let item = match self.state {
                 State::Beginning(seen) => {
@@ -125,7 +125,7 @@ impl Decoder {
         }
     }
 
-    fn gather(&mut self, input: &mut &[u8]) -> Option<Item> {
+    fn gather(&mut self, input: &mut &[u8]) -> Option<StreamItem> {
         let (part, end) = split_line(input);
         if self.line.len() + part.len() > self.caps.line {
             self.line = Vec::new();
@@ -147,7 +147,7 @@ impl Decoder {
     }
 
     /// Reads one line of a block.
-    fn field(&mut self, line: &[u8]) -> Option<Item> {
+    fn field(&mut self, line: &[u8]) -> Option<StreamItem> {
         let (name, value) = match line.iter().position(|&byte| byte == b':') {
             Some(colon) => (&line[..colon], &line[colon + 1..]),
             None => (line, &b""[..]),
@@ -189,18 +189,18 @@ impl Decoder {
         }
     }
 
-    fn discard(&mut self) -> Option<Item> {
+    fn discard(&mut self) -> Option<StreamItem> {
         let first = !self.block.discarded;
         self.block = Block {
             id: self.block.id.take(),
             discarded: true,
             ..Block::default()
         };
-        first.then_some(Item::Discarded)
+        first.then_some(StreamItem::Discarded)
     }
 
     /// A blank line: the block is complete. A block without data is no event, but its id counts.
-    fn dispatch(&mut self) -> Option<Item> {
+    fn dispatch(&mut self) -> Option<StreamItem> {
         let block = std::mem::take(&mut self.block);
         if let Some(id) = &block.id {
             self.last_event_id = (!id.is_empty()).then(|| id.clone());
@@ -210,7 +210,7 @@ impl Decoder {
             b"" => "message".into(),
             kind => String::from_utf8_lossy(kind),
         };
-        Some(Item::Event(Event {
+        Some(StreamItem::Event(Event {
             id: block.id.filter(|id| !id.is_empty()),
             kind: kind.into_owned(),
             data: String::from_utf8_lossy(&data).into_owned(),

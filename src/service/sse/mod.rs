@@ -43,12 +43,13 @@ pub struct Event {
     pub data: String,
 }
 
-/// A decoded item.
+/// Item of a stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Item {
-    /// A complete event.
+pub enum StreamItem {
+    /// A complete event. A hint: the state of the run is known only after a `GET`.
     Event(Event),
-    /// An event was too large and is lost; reported as soon as that is certain, once for each.
+    /// An event or a line was larger than its cap and is lost: refresh by `GET`. Reported as soon as that is certain,
+    /// once for each.
     Discarded,
 }
 

@@ -17,7 +17,7 @@ const REAL: Caps = Caps {
 /// Result of a stream: each item with the id that resumes after it, and the final state.
 #[derive(Debug, PartialEq)]
 struct Decoded {
-    items: Vec<(Item, Option<String>)>,
+    items: Vec<(StreamItem, Option<String>)>,
     last_event_id: Option<String>,
     retry: Option<Duration>,
 }
@@ -38,23 +38,23 @@ fn decode<'a>(caps: Caps, chunks: impl IntoIterator<Item = &'a [u8]>) -> Decoded
     }
 }
 
-fn items(caps: Caps, stream: &[u8]) -> Vec<Item> {
+fn items(caps: Caps, stream: &[u8]) -> Vec<StreamItem> {
     let whole = decode(caps, [stream]);
     let bytewise = decode(caps, stream.chunks(1));
     assert_eq!(whole, bytewise, "chunks changed the result");
     whole.items.into_iter().map(|(item, _)| item).collect()
 }
 
-fn event(kind: &str, data: &str) -> Item {
-    Item::Event(Event {
+fn event(kind: &str, data: &str) -> StreamItem {
+    StreamItem::Event(Event {
         id: None,
         kind: kind.to_owned(),
         data: data.to_owned(),
     })
 }
 
-fn numbered(id: &str, data: &str) -> Item {
-    Item::Event(Event {
+fn numbered(id: &str, data: &str) -> StreamItem {
+    StreamItem::Event(Event {
         id: Some(id.to_owned()),
         kind: "message".to_owned(),
         data: data.to_owned(),
@@ -90,7 +90,7 @@ fn numbered(id: &str, data: &str) -> Item {
 #[case::partial_at_the_end(b"data: a\n\ndata: b\n", vec![event("message", "a")])]
 #[case::partial_line_at_the_end(b"data: a\n\ndata: b", vec![event("message", "a")])]
 #[case::blank_lines_alone(b"\n\r\r\n\n", vec![])]
-fn each_row_of_the_table_holds(#[case] stream: &[u8], #[case] expected: Vec<Item>) {
+fn each_row_of_the_table_holds(#[case] stream: &[u8], #[case] expected: Vec<StreamItem>) {
     assert_eq!(items(REAL, stream), expected);
 }
 
@@ -157,33 +157,25 @@ fn retry_is_digits_only_and_clamped(#[case] line: &str, #[case] expected: Option
     assert_eq!(decode(REAL, [stream.as_bytes()]).retry, expected);
 }
 
-#[test]
-fn a_line_of_exactly_the_cap_is_kept_and_one_byte_more_is_not() {
-    let fits = format!("data: {}", "x".repeat(10));
-    assert_eq!(fits.len(), SMALL.line);
-    assert_eq!(
-        items(SMALL, format!("{fits}\n\n").as_bytes()),
-        [event("message", &"x".repeat(10))]
-    );
-    assert_eq!(
-        items(SMALL, format!("{fits}x\n\ndata: b\n\n").as_bytes()),
-        [Item::Discarded, event("message", "b")]
-    );
-}
-
-#[test]
-fn an_event_of_exactly_the_cap_is_kept_and_one_byte_more_is_not() {
-    let fits = "data: 345678901\ndata: 345678901\n";
-    assert_eq!(fits.len(), SMALL.event);
-    assert_eq!(
-        items(SMALL, format!("{fits}\n").as_bytes()),
-        [event("message", "345678901\n345678901")]
-    );
-    let over = "data: 345678901\ndata: 3456789012\n";
-    assert_eq!(
-        items(SMALL, format!("{over}\ndata: b\n\n").as_bytes()),
-        [Item::Discarded, event("message", "b")]
-    );
+#[rstest]
+#[case::line(SMALL.line + 1, "data: xxxxxxxxxx\n", "data: xxxxxxxxxxx\n", "xxxxxxxxxx")]
+#[case::event(
+    SMALL.event,
+    "data: 345678901\ndata: 345678901\n",
+    "data: 345678901\ndata: 3456789012\n",
+    "345678901\n345678901"
+)]
+fn what_has_exactly_the_cap_is_kept_and_one_byte_more_is_not(
+    #[case] size: usize,
+    #[case] fits: &str,
+    #[case] over: &str,
+    #[case] data: &str,
+) {
+    assert_eq!((fits.len(), over.len()), (size, size + 1));
+    let whole = items(SMALL, format!("{fits}\n").as_bytes());
+    assert_eq!(whole, [event("message", data)]);
+    let discarded = items(SMALL, format!("{over}\ndata: b\n\n").as_bytes());
+    assert_eq!(discarded, [StreamItem::Discarded, event("message", "b")]);
 }
 
 // Proves: X-sse-caps
@@ -195,15 +187,15 @@ fn the_real_caps_hold() {
         [event("message", &"x".repeat(REAL.line - 6))]
     );
     let event = line.repeat(4);
-    assert_eq!(items(REAL, event.as_bytes()), [Item::Discarded]);
+    assert_eq!(items(REAL, event.as_bytes()), [StreamItem::Discarded]);
 }
 
 // Proves: X-sse-caps
 #[test]
 fn a_discarded_event_is_reported_at_once_and_once() {
     let endless = "data: 34567890123456\n".repeat(5);
-    assert_eq!(items(SMALL, endless.as_bytes()), [Item::Discarded]);
-    assert_eq!(items(SMALL, &[b'x'; 100]), [Item::Discarded]);
+    assert_eq!(items(SMALL, endless.as_bytes()), [StreamItem::Discarded]);
+    assert_eq!(items(SMALL, &[b'x'; 100]), [StreamItem::Discarded]);
 }
 
 /// Found by a change to the code that no test detected: the rest of such an event was taken for a complete one.
@@ -213,11 +205,11 @@ fn a_discarded_event_is_reported_at_once_and_once() {
 #[case::between("data: b\ndata: 34567890123456\ndata: c\n\n")]
 #[case::behind_the_event_cap("data: 345678901\ndata: 345678901\ndata: 1\ndata: b\n\n")]
 fn what_stands_around_a_discarded_line_is_no_event(#[case] stream: &str) {
-    assert_eq!(items(SMALL, stream.as_bytes()), [Item::Discarded]);
+    assert_eq!(items(SMALL, stream.as_bytes()), [StreamItem::Discarded]);
     let next = format!("{stream}data: z\n\n");
     assert_eq!(
         items(SMALL, next.as_bytes()),
-        [Item::Discarded, event("message", "z")]
+        [StreamItem::Discarded, event("message", "z")]
     );
 }
 
@@ -228,7 +220,7 @@ fn what_stands_around_a_discarded_line_is_no_event(#[case] stream: &str) {
 fn the_id_of_a_discarded_event_leads_past_it(#[case] stream: &str) {
     let decoded = decode(SMALL, [stream.as_bytes()]);
     assert_eq!(decoded.items.len(), 1);
-    assert_eq!(decoded.items[0].0, Item::Discarded);
+    assert_eq!(decoded.items[0].0, StreamItem::Discarded);
     assert_eq!(decoded.last_event_id.as_deref(), Some("7"));
 }
 
@@ -282,7 +274,7 @@ proptest! {
         let most = 3 * SMALL.event;
         for (item, id) in decode(SMALL, [stream.as_slice()]).items {
             prop_assert!(id.is_none_or(|id| id.len() <= ID_BYTES));
-            if let Item::Event(event) = item {
+            if let StreamItem::Event(event) = item {
                 prop_assert!(event.data.len() + event.kind.len() <= most + "message".len());
             }
         }

@@ -3,13 +3,9 @@
 use run_operator::{
     api::{EventReason, Reason},
     decide::{
-        Note, WorkspaceView,
+        EventDraft, WorkspaceView,
         conditions::Why,
-        events::{
-            correlator::Correlator,
-            event::{Draft, Heard},
-            transitions::of_workspace,
-        },
+        events::{correlator::Correlator, event::ServiceEvent, transitions::of_workspace},
         workspace::{
             check::{Check, Obstacle},
             probe::assess,
@@ -26,16 +22,16 @@ use crate::{
 const BURST: usize = 25;
 const REMEMBERED: u32 = 64;
 
-fn turn(n: u32) -> Note {
-    Note::Turned(Draft::new(EventReason::Retrying, "again", n.to_string()))
+fn turn(n: u32) -> EventDraft {
+    EventDraft::new(EventReason::Retrying, "again", n.to_string())
 }
 
-fn end() -> Note {
-    Note::Turned(Draft::new(EventReason::Succeeded, "The run ended.", ""))
+fn end() -> EventDraft {
+    EventDraft::new(EventReason::Succeeded, "The run ended.", "")
 }
 
-fn heard(nth: i64) -> Note {
-    Note::Heard(Heard {
+fn heard(nth: i64) -> EventDraft {
+    EventDraft::service_event(&ServiceEvent {
         id: Some(format!("e{nth}")),
         kind: "log".into(),
         data: None,
@@ -50,51 +46,58 @@ fn count(case: &Case, reason: &str) -> usize {
 
 #[test]
 fn a_quiet_day_earns_one_burst_and_an_end_is_always_published() {
-    let mut voice = Correlator::default();
-    assert_eq!(voice.tell(&[turn(0)], at(0)).news.len(), 1);
-    let many: Vec<Note> = (1..=40).map(turn).chain([end()]).collect();
-    let speech = voice.tell(&many, at(86_400));
-    assert_eq!((speech.news.len(), speech.unsaid), (BURST + 1, 15));
-    assert_eq!(speech.news[BURST].reason, EventReason::Succeeded);
+    let mut correlator = Correlator::default();
+    assert_eq!(correlator.correlate(&[turn(0)], at(0)).events.len(), 1);
+    let many: Vec<EventDraft> = (1..=40).map(turn).chain([end()]).collect();
+    let batch = correlator.correlate(&many, at(86_400));
+    assert_eq!((batch.events.len(), batch.dropped), (BURST + 1, 15));
+    assert_eq!(batch.events[BURST].reason, EventReason::Succeeded);
 }
 
 #[test]
 fn published_events_are_remembered_within_a_bound() {
-    let mut voice = Correlator::default();
+    let mut correlator = Correlator::default();
     for n in 0..=REMEMBERED {
-        voice.tell(&[turn(n)], at(0));
+        correlator.correlate(&[turn(n)], at(0));
     }
-    assert!(!voice.said(&turn(0).news()), "the oldest is forgotten");
-    assert!((1..=REMEMBERED).all(|n| voice.said(&turn(n).news())));
+    assert!(!correlator.published(&turn(0)), "the oldest is forgotten");
+    assert!((1..=REMEMBERED).all(|n| correlator.published(&turn(n))));
 }
 
 #[test]
 fn service_events_are_published_ten_seconds_apart() {
-    let mut voice = Correlator::default();
+    let mut correlator = Correlator::default();
     for (second, nth, told) in [(0, 1, true), (9, 2, false), (10, 3, true)] {
-        assert_eq!(voice.may_hear(at(second)), told, "{second}");
-        let news = voice.tell(&[heard(nth)], at(second)).news;
-        assert_eq!(!news.is_empty(), told, "{second}");
+        assert_eq!(
+            correlator.allows_service_event(at(second)),
+            told,
+            "{second}"
+        );
+        let published = correlator.correlate(&[heard(nth)], at(second)).events;
+        assert_eq!(!published.is_empty(), told, "{second}");
     }
-    assert_eq!(voice.heard_count(), Some(3));
+    assert_eq!(correlator.service_events_shown(), Some(3));
 }
 
 #[test]
 fn a_service_event_is_identified_by_id_and_counts_earlier_ones() {
     let odd = "\u{202e}".repeat(300);
-    let said = Heard {
+    let said = ServiceEvent {
         id: Some(odd.clone()),
         kind: odd.clone(),
         data: Some(odd),
         nth: 4,
         more: 3,
     };
-    let later = Heard {
+    let later = ServiceEvent {
         nth: 9,
         ..said.clone()
     };
-    let (said, later) = (Note::Heard(said).news(), Note::Heard(later).news());
-    assert_eq!(said.once, later.once);
+    let (said, later) = (
+        EventDraft::service_event(&said),
+        EventDraft::service_event(&later),
+    );
+    assert_eq!(said.identity, later.identity);
     assert!(
         said.message.ends_with(" (3 came before it)"),
         "{}",
@@ -135,13 +138,13 @@ fn unpublished_service_events_are_counted_in_the_next_event() {
         "{heard:#?}"
     );
     let next = case.restarted().at(400).decide();
-    assert_eq!(next.notes, [], "the next process has heard nothing new");
+    assert_eq!(next.events, [], "the next process has heard nothing new");
 }
 
 #[test]
 fn a_text_is_as_long_as_an_event_holds_and_no_longer() {
-    let news = Draft::new(EventReason::Retrying, "a".repeat(4000), "");
-    assert_eq!(news.message.len(), 1024);
+    let published = EventDraft::new(EventReason::Retrying, "a".repeat(4000), "");
+    assert_eq!(published.message.len(), 1024);
 }
 
 #[test]
@@ -196,12 +199,12 @@ fn another_reason_why_a_workspace_is_not_ready_is_another_event() {
         Some(&down),
         Obstacle::Config(Why::new(Reason::SecretNotFound, "It is not there.")),
     );
-    let mut voice = Correlator::default();
+    let mut correlator = Correlator::default();
     for (before, after) in [(None, &down), (Some(&down), &strange)] {
-        let notes = of_workspace(before, after, false, &voice, at(0));
-        let news = voice.tell(&notes, at(0)).news;
-        assert_eq!(news.len(), 1);
-        assert_eq!(news[0].reason, EventReason::NotReady);
+        let events = of_workspace(before, after, false, &correlator, at(0));
+        let published = correlator.correlate(&events, at(0)).events;
+        assert_eq!(published.len(), 1);
+        assert_eq!(published[0].reason, EventReason::NotReady);
     }
     assert_ne!(down.conditions, strange.conditions);
 }

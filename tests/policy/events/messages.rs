@@ -3,7 +3,7 @@
 use run_operator::{
     api::EventReason,
     decide::{
-        Note,
+        EventDraft,
         event_buffer::Received,
         response::answer::{Failure, FailureKind},
     },
@@ -80,14 +80,10 @@ fn no_text_is_longer_than_an_event_holds() {
         ..problem(403, "no")
     };
     let case = Case::new().mine().posted(Err(failure)).settle();
-    let orphaned = Note::Orphaned {
-        key: Some(long.clone()),
-        run_id: Some(long.clone()),
-    };
-    let unconfirmed = Note::CancelUnconfirmed { run_id: long };
-    let others = [orphaned.news(), unconfirmed.news()];
-    for news in case.events.iter().chain(&others) {
-        assert!(news.message.len() <= NOTE_LIMIT, "{}", news.message.len());
+    let orphaned = EventDraft::orphaned(Some(&long), Some(&long));
+    let others = [orphaned, EventDraft::cancel_unconfirmed(&long)];
+    for event in case.events.iter().chain(&others) {
+        assert!(event.message.len() <= NOTE_LIMIT, "{}", event.message.len());
     }
 }
 
@@ -111,11 +107,8 @@ fn ids_at_the_end_of_a_message_are_never_truncated() {
     let case = Case::new().mine().posted(Err(refused)).settle();
     let said = message(&case, EventReason::Stalled);
     assert!(said.contains(" (idempotency key 6f1f"), "{said}");
-    let orphaned = Note::Orphaned {
-        key: Some("the-key".into()),
-        run_id: Some(odd),
-    };
-    assert!(orphaned.news().message.contains("the-key"));
+    let orphaned = EventDraft::orphaned(Some("the-key"), Some(&odd));
+    assert!(orphaned.message.contains("the-key"));
 }
 
 #[test]

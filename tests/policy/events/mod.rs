@@ -11,9 +11,8 @@ use rstest::rstest;
 use run_operator::{
     api::EventReason,
     decide::{
-        WorkspaceView,
+        EventDraft, WorkspaceView,
         event_buffer::Received,
-        events::event::Draft,
         response::answer::{Failure, RunView},
     },
 };
@@ -34,8 +33,8 @@ const AT_ONCE: i64 = 25 + 5 + 10;
 const REFILL: i64 = 300;
 
 fn message(case: &Case, reason: EventReason) -> String {
-    let event = case.events.iter().find(|news| news.reason == reason);
-    event.map(|news| news.message.clone()).unwrap_or_default()
+    let event = case.events.iter().find(|event| event.reason == reason);
+    event.map(|event| event.message.clone()).unwrap_or_default()
 }
 
 /// The rows of the table of conditions, one by one.
@@ -79,10 +78,10 @@ fn message(case: &Case, reason: EventReason) -> String {
 fn the_events_of_a_situation(#[case] case: Case, #[case] expected: &[&str]) {
     let case = case.settle();
     assert_eq!(case.reasons(), expected, "{:#?}", case.events);
-    assert_eq!(case.decide().notes, [], "it is told once");
+    assert_eq!(case.decide().events, [], "it is told once");
     let restarted = case.clone().restarted().settle();
     let mut again = restarted.clone();
-    again.tell(&restarted.decide().notes);
+    again.tell(&restarted.decide().events);
     assert_eq!(again.reasons(), expected, "a restart tells of nothing anew");
 }
 
@@ -118,21 +117,21 @@ fn an_event_lost_in_a_crash_is_published_by_the_next_process() {
     let case = at_the_service("running").settle();
     let mut unsaid = case.clone().restarted();
     unsaid.events.clear();
-    let notes = unsaid.decide().notes;
-    let again = notes.iter().all(|note| note.news().again);
+    let events = unsaid.decide().events;
+    let again = events.iter().all(|event| event.repeated);
     assert!(again, "most likely an earlier process told of it");
-    unsaid.tell(&notes);
+    unsaid.tell(&events);
     assert_eq!(unsaid.reasons(), ["Submitted", "Active"]);
     let told = unsaid.events.into_iter();
-    let told: Vec<Draft> = told
-        .map(|news| Draft {
-            again: false,
-            ..news
+    let told: Vec<EventDraft> = told
+        .map(|event| EventDraft {
+            repeated: false,
+            ..event
         })
         .collect();
     assert_eq!(told, case.events, "by the same names");
     let late = case.restarted().at(300);
-    assert_eq!(late.decide().notes, [], "five minutes later it is old");
+    assert_eq!(late.decide().events, [], "five minutes later it is old");
 }
 
 // Proves: P-events
@@ -198,10 +197,10 @@ fn a_flood_of_service_events_is_published_as_a_few_events() {
             .receive(&event, Some("running"), Some("running"), now);
         case = case.settle();
     }
-    let heard: Vec<&Draft> = case
+    let heard: Vec<&EventDraft> = case
         .events
         .iter()
-        .filter(|news| news.reason == EventReason::ServiceEvent)
+        .filter(|event| event.reason == EventReason::ServiceEvent)
         .collect();
     println!("10000 events of the service: {} Events", heard.len());
     assert_eq!(heard.len(), 5, "{heard:#?}");
@@ -214,7 +213,7 @@ fn a_flood_of_service_events_is_published_as_a_few_events() {
         "{}",
         heard[1].message
     );
-    let distinct: BTreeSet<_> = heard.iter().map(|news| &news.once).collect();
+    let distinct: BTreeSet<_> = heard.iter().map(|event| &event.identity).collect();
     assert_eq!(distinct.len(), heard.len());
 }
 
@@ -235,8 +234,8 @@ fn an_end_with_an_unknown_reason_is_published_by_its_phase(
     });
     let mut told = told.restarted();
     told.events.clear();
-    let notes = told.decide().notes;
-    told.tell(&notes);
+    let events = told.decide().events;
+    told.tell(&events);
     let by_phase = if reason == "CancelledElsewhere" {
         "Cancelled"
     } else {
@@ -258,17 +257,17 @@ proptest! {
             case = apply(case, turn).settle();
             // An Event that was published is not published again as long as nothing changes.
             if !case.tracked.deleted() {
-                let notes = case.decide().notes;
-                case.tell(&notes);
-                prop_assert_eq!(case.decide().notes, vec![]);
+                let events = case.decide().events;
+                case.tell(&events);
+                prop_assert_eq!(case.decide().events, vec![]);
             }
         }
         let seconds = case.now.as_second() - at(0).as_second();
         let bound = AT_ONCE * processes + 2 * (seconds / REFILL);
         prop_assert!(i64::from(case.sent) <= bound, "{} of {bound}", case.sent);
-        for news in &case.events {
-            prop_assert!(news.message.len() <= NOTE_LIMIT);
-            prop_assert!(!news.message.is_empty() && !news.message.chars().any(char::is_control));
+        for event in &case.events {
+            prop_assert!(event.message.len() <= NOTE_LIMIT);
+            prop_assert!(!event.message.is_empty() && !event.message.chars().any(char::is_control));
         }
     }
 
@@ -280,15 +279,15 @@ proptest! {
         for turn in &turns {
             case = apply(case, turn).settle();
         }
-        let notes = case.decide().notes;
-        case.tell(&notes);
+        let events = case.decide().events;
+        case.tell(&events);
         if case.tracked.deleted() {
             return Ok(());
         }
         // What is known to have made no run is orphaned without a word; the next process may not know it.
-        let told = |case: &Case| -> Vec<Draft> {
-            let news = case.events.iter().filter(|news| news.reason != EventReason::Orphaned);
-            news.cloned().collect()
+        let told = |case: &Case| -> Vec<EventDraft> {
+            let events = case.events.iter().filter(|event| event.reason != EventReason::Orphaned);
+            events.cloned().collect()
         };
         let before = told(&case);
         let stands = case.run.status.clone();
@@ -296,7 +295,7 @@ proptest! {
         let decision = case.decide();
         // Where it writes another status, that is another matter.
         if decision.status.is_none() || decision.status == stands {
-            case.tell(&decision.notes);
+            case.tell(&decision.events);
             prop_assert_eq!(told(&case), before);
         }
     }

@@ -37,38 +37,41 @@ fn good() -> Check {
 #[case::in_use(Check { waits_for: Some(vec!["train".into()]), ..good() }, &["WorkspaceInUse"])]
 #[case::going(Check { waits_for: Some(vec![]), ..good() }, &[])]
 fn the_events_of_a_workspace(#[case] check: Check, #[case] expected: &[&str]) {
-    let mut voice = Correlator::default();
+    let mut correlator = Correlator::default();
     let status = workspace(None, &check, 0);
     let waits = check
         .waits_for
         .as_ref()
         .is_some_and(|runs| !runs.is_empty());
-    let told = |voice: &mut Correlator, before| {
-        let notes = of_workspace(before, &status, waits, voice, at(0));
-        let news = voice.tell(&notes, at(0)).news;
-        news.iter().map(|n| n.reason.as_str()).collect::<Vec<_>>()
+    let told = |correlator: &mut Correlator, before| {
+        let events = of_workspace(before, &status, waits, correlator, at(0));
+        let published = correlator.correlate(&events, at(0)).events;
+        published
+            .iter()
+            .map(|n| n.reason.as_str())
+            .collect::<Vec<_>>()
     };
-    assert_eq!(told(&mut voice, None), expected);
+    assert_eq!(told(&mut correlator, None), expected);
     assert!(
-        told(&mut voice, Some(&status)).is_empty(),
+        told(&mut correlator, Some(&status)).is_empty(),
         "it is told once"
     );
-    let notes = of_workspace(
+    let events = of_workspace(
         Some(&status),
         &status,
         waits,
         &Correlator::default(),
         at(300),
     );
-    assert_eq!(notes, [], "nor after a restart");
+    assert_eq!(events, [], "nor after a restart");
 }
 
 // Proves: P-events-bounded
 #[test]
 fn a_flapping_workspace_stays_within_its_event_allowance() {
-    let mut voice = Correlator::default();
+    let mut correlator = Correlator::default();
     let mut status = None;
-    let (mut sent, mut unsaid) = (0, 0);
+    let (mut sent, mut dropped) = (0, 0);
     let down = Check {
         obstacle: Some(Obstacle::Version(lost())),
         ..Check::default()
@@ -76,14 +79,14 @@ fn a_flapping_workspace_stays_within_its_event_allowance() {
     for n in 0..1000 {
         let check = if n % 2 == 0 { good() } else { down.clone() };
         let next = workspace(status.as_ref(), &check, n);
-        let notes = of_workspace(status.as_ref(), &next, false, &voice, at(n));
-        let speech = voice.tell(&notes, at(n));
-        sent += speech.news.len();
-        unsaid += speech.unsaid;
+        let events = of_workspace(status.as_ref(), &next, false, &correlator, at(n));
+        let batch = correlator.correlate(&events, at(n));
+        sent += batch.events.len();
+        dropped += batch.dropped;
         status = Some(next);
     }
     assert_eq!(
-        (sent, unsaid),
+        (sent, dropped),
         (25 + 3, 1000 - 28),
         "25, and one each five minutes"
     );

@@ -3,8 +3,7 @@
 use run_operator::{
     api::{Intent, RunStatus},
     decide::{
-        Decision, Effect, Follow, Learned, Note, Observed, decide, events::event::Draft,
-        last_events::StreamEnd,
+        Decision, Effect, EventDraft, Follow, Learned, Observed, decide, last_events::StreamEnd,
     },
 };
 
@@ -21,10 +20,10 @@ impl Case {
             workspace: &self.view,
             namespace_allowed: self.namespace_allowed,
             memory: &self.tracked.memory,
-            key_rival: self.rival.as_deref(),
+            key_holder: self.rival.as_deref(),
             vanished: self.tracked.deleted(),
             stream: self.stream,
-            held: self.held,
+            call_delay: self.call_delay,
             contract: &CONTRACT,
             settings: &self.settings,
             now: self.now,
@@ -56,13 +55,13 @@ impl Case {
     }
 
     /// Sends what deserves an Event.
-    pub(crate) fn tell(&mut self, notes: &[Note]) {
-        let speech = self.tracked.memory.correlator.tell(notes, self.now);
-        for news in speech.news {
+    pub(crate) fn tell(&mut self, events: &[EventDraft]) {
+        let batch = self.tracked.memory.correlator.correlate(events, self.now);
+        for event in batch.events {
             self.sent += 1;
-            let name = |n: &Draft| (n.reason, n.once.clone());
-            if self.events.iter().all(|n| name(n) != name(&news)) {
-                self.events.push(news);
+            let name = |e: &EventDraft| (e.reason, e.identity.clone());
+            if self.events.iter().all(|n| name(n) != name(&event)) {
+                self.events.push(event);
             }
         }
     }

@@ -73,7 +73,7 @@ impl Case {
 
     /// Publishes the decided Events.
     pub(crate) fn publish(&mut self, decision: &Decision) {
-        self.tell(decision.notes_due(self.tracked.deleted()));
+        self.tell(decision.events_due(self.tracked.deleted()));
     }
 
     /// Carries out an effect on the object. `heard`: its process gets the answer.

@@ -17,8 +17,8 @@ use run_operator::{
         workspace_ref::WorkspaceKind,
     },
     decide::{
-        Held, Memory, Session, Settings, Stream, WorkspaceView, events::event::Draft,
-        request::body, tracked_run::TrackedRun,
+        CallDelay, EventDraft, Memory, Session, Settings, Stream, WorkspaceView, request::body,
+        tracked_run::TrackedRun,
     },
 };
 
@@ -59,7 +59,7 @@ pub(crate) struct Case {
     pub(crate) deleted: bool,
     pub(crate) rival: Option<String>,
     pub(crate) stream: Stream,
-    pub(crate) held: Option<Held>,
+    pub(crate) call_delay: Option<CallDelay>,
     pub(crate) settings: Settings,
     /// Process time.
     pub(crate) now: Timestamp,
@@ -70,7 +70,7 @@ pub(crate) struct Case {
     /// Counts the Workspace's sessions.
     pub(crate) sessions: u64,
     /// The Kubernetes Events, as the API server keeps them: each name once.
-    pub(crate) events: Vec<Draft>,
+    pub(crate) events: Vec<EventDraft>,
     /// Number of Events sent, including those that the API server already had.
     pub(crate) sent: u32,
 }
@@ -90,7 +90,7 @@ pub(crate) fn session(number: u64) -> Session {
     Session {
         number,
         resolved: place(),
-        holds: None,
+        submissions_blocked: None,
     }
 }
 
@@ -120,7 +120,7 @@ impl Case {
             deleted: false,
             rival: None,
             stream: Stream::Closed,
-            held: None,
+            call_delay: None,
             settings: Settings {
                 process: "me".into(),
                 poll_min: Duration::from_secs(2),

@@ -3,9 +3,9 @@
 use jiff::Timestamp;
 
 use crate::api::{ConditionType as Type, EventReason, Reason, WorkspaceStatus, conditions::find};
-use crate::decide::events::{correlator::Correlator, event::Note};
+use crate::decide::events::{correlator::Correlator, event::EventDraft};
 
-use super::{Fact, sentence, unsaid};
+use super::{Fact, sentence, unpublished};
 
 /// Events for the change of a status from `before` to `after`. `waits`: the Workspace is being deleted and waits for
 /// Runs; `wall` is the wall clock.
@@ -13,12 +13,12 @@ pub fn of_workspace(
     before: Option<&WorkspaceStatus>,
     after: &WorkspaceStatus,
     waits: bool,
-    voice: &Correlator,
+    correlator: &Correlator,
     wall: Timestamp,
-) -> Vec<Note> {
+) -> Vec<EventDraft> {
     let before = before.and_then(|status| workspace_fact(status, waits));
     let after = workspace_fact(after, waits).into_iter().collect();
-    unsaid(before.as_slice(), after, voice, wall)
+    unpublished(before.as_slice(), after, correlator, wall)
 }
 
 fn workspace_fact(status: &WorkspaceStatus, waits: bool) -> Option<Fact> {
