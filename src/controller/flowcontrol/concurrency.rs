@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use crate::controller::metrics::PauseCause;
 use crate::decide::{
     backoff,
     response::answer::{Failure, FailureKind},
@@ -34,15 +35,6 @@ pub(crate) enum Outcome {
     Lost,
     /// 429 (rule 10), with its `Retry-After`, unclamped.
     TooMany(Option<Duration>),
-}
-
-/// Cause of a pause.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Cause {
-    /// A 429.
-    TooMany,
-    /// Several calls in a row got no answer.
-    Lost,
 }
 
 impl Outcome {
@@ -149,7 +141,12 @@ impl Concurrency {
     }
 
     /// Records the end of a call. Returns the cause of a pause that begins.
-    pub(crate) fn end(&mut self, call: CallToken, outcome: Outcome, now: Instant) -> Option<Cause> {
+    pub(crate) fn end(
+        &mut self,
+        call: CallToken,
+        outcome: Outcome,
+        now: Instant,
+    ) -> Option<PauseCause> {
         self.under_way = self.under_way.saturating_sub(1);
         // The outcome of a call from before the pause is no evidence about the time after it.
         let fresh = call.pauses == self.pauses;
@@ -168,7 +165,7 @@ impl Concurrency {
                 self.refusals = self.refusals.saturating_add(1);
                 self.size = (self.size / 2).max(1);
                 self.begin_pause(self.refusals, asked, now);
-                Some(Cause::TooMany)
+                Some(PauseCause::TooManyRequests)
             }
             // Its pause has already begun; it may only become longer.
             Outcome::TooMany(asked) => {
@@ -183,7 +180,7 @@ impl Concurrency {
                 self.size = 1;
                 let attempt = self.losses - OUTAGE + 1;
                 self.begin_pause(attempt.min(OUTAGE_ATTEMPTS), None, now);
-                Some(Cause::Lost)
+                Some(PauseCause::NoAnswer)
             }
             Outcome::Unknown | Outcome::Served | Outcome::Lost => None,
         }

@@ -44,10 +44,14 @@ pub struct Metrics {
     pub(crate) rest_client: rest_client::Families,
     process: process::Process,
     leader: Family<Gauge>,
-    runs: Family<Gauge>,
-    runs_stalled: Family<Gauge>,
-    workspaces: Family<Gauge>,
-    workspaces_not_ready: Family<Gauge>,
+    /// Runs by phase.
+    pub(crate) runs: Family<Gauge>,
+    /// Runs that wait for a person, by reason.
+    pub(crate) runs_stalled: Family<Gauge>,
+    /// Workspaces by kind and Ready condition.
+    pub(crate) workspaces: Family<Gauge>,
+    /// Workspaces that are not Ready, by reason.
+    pub(crate) workspaces_not_ready: Family<Gauge>,
     pauses: Family<Counter>,
     /// Runs in doubt: they may have a run whose `runId` is not known yet.
     pub runs_in_doubt: Gauge,
@@ -249,26 +253,6 @@ impl Metrics {
         self.leader.of(&[lease]).set(i64::from(leads));
     }
 
-    /// Sets the number of Runs in a phase.
-    pub fn set_runs(&self, phase: &str, count: usize) {
-        self.runs.of(&[phase]).set(gauge(count));
-    }
-
-    /// Sets the number of Runs that wait for a person for this reason.
-    pub fn set_stalled(&self, reason: &str, count: usize) {
-        self.runs_stalled.of(&[reason]).set(gauge(count));
-    }
-
-    /// Sets the number of Workspaces of a kind with this Ready condition.
-    pub fn set_workspaces(&self, kind: &str, ready: &str, count: usize) {
-        self.workspaces.of(&[kind, ready]).set(gauge(count));
-    }
-
-    /// Sets the number of Workspaces that are not Ready for this reason.
-    pub fn set_not_ready(&self, reason: &str, count: usize) {
-        self.workspaces_not_ready.of(&[reason]).set(gauge(count));
-    }
-
     /// Sets the number of asynchronous tasks that have begun and not ended.
     pub fn set_tasks(&self, count: usize) {
         self.tasks.set(gauge(count));
@@ -312,6 +296,7 @@ pub(crate) fn code(status: u16) -> String {
     }
 }
 
-fn gauge(count: usize) -> i64 {
+/// Value of a gauge that counts.
+pub(crate) fn gauge(count: usize) -> i64 {
     i64::try_from(count).unwrap_or(i64::MAX)
 }

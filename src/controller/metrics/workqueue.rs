@@ -17,6 +17,7 @@ use super::{
         ACTIVE_WORKERS, LONGEST, QUEUE_ADDS, QUEUE_DEPTH, QUEUE_SECONDS, UNFINISHED, WORK_SECONDS,
     },
     family::{Family, Seconds},
+    gauge,
     queue_state::{Item, Name, Queue},
 };
 
@@ -147,9 +148,8 @@ impl Backlog {
     fn measure_at(&self, now: Instant) {
         let mut queue = lock(&self.queue);
         queue.advance(now);
-        let count = |n: usize| i64::try_from(n).unwrap_or(i64::MAX);
-        self.depth.set(count(queue.waiting()));
-        self.active.set(count(queue.active()));
+        self.depth.set(gauge(queue.waiting()));
+        self.active.set(gauge(queue.active()));
         self.unfinished.set(queue.unfinished(now));
         self.longest.set(queue.longest(now).as_secs_f64());
     }

@@ -59,7 +59,10 @@ fn a_429_pauses_all_calls_for_its_retry_after_then_admits_one() {
     let now = Instant::now();
     let mut window = Concurrency::new(1);
     let call = window.start();
-    assert_eq!(window.end(call, too_many(60), now), Some(Cause::TooMany));
+    assert_eq!(
+        window.end(call, too_many(60), now),
+        Some(PauseCause::TooManyRequests)
+    );
     let end = now + MINUTE;
     assert_eq!(window.paused_until(now), Some(end));
     assert_eq!(window.long_pause(now), Some(end));
@@ -152,7 +155,7 @@ fn three_lost_calls_in_a_row_pause_all_calls_then_admit_one() {
         .into_iter()
         .map(|call| window.end(call, Outcome::Lost, now))
         .collect();
-    assert_eq!(begun[..3], [None, None, Some(Cause::Lost)]);
+    assert_eq!(begun[..3], [None, None, Some(PauseCause::NoAnswer)]);
     assert!(begun[3..].iter().all(Option::is_none), "of one burst");
     for _ in 0..20 {
         let until = window.paused_until(now).unwrap();
@@ -163,7 +166,7 @@ fn three_lost_calls_in_a_row_pause_all_calls_then_admit_one() {
         let first = window.start();
         assert_eq!(
             window.end(first, Outcome::Lost, now),
-            Some(Cause::Lost),
+            Some(PauseCause::NoAnswer),
             "the first one again"
         );
     }
