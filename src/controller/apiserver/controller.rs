@@ -98,7 +98,7 @@ where
         R: Fn(Arc<Guarded<K>>, Arc<C>) -> F + Send + 'static,
         F: Future<Output = Reconciled> + Send + 'static,
     {
-        let source = Source::new(&api, ctx.watch_timeout());
+        let source = Source::new(api, ctx.watch_timeout());
         let known = self.reader.clone();
         let events = super::watch(source).map(move |event| Ok(sharing(event, &known)));
         let watched = touched(

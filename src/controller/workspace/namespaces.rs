@@ -21,7 +21,7 @@ use kube::{
 /// Follows the labels of the namespaces in `scope` until shutdown, and enqueues the Runs concerned.
 pub(crate) async fn follow(ctx: Arc<Context>, scope: Scope, writer: Writer<NamespaceMeta>) {
     let api: Api<NamespaceMeta> = Api::all(ctx.client.clone());
-    let source = Source::new(&api, ctx.config.watch_timeout);
+    let source = Source::new(api, ctx.config.watch_timeout);
     let source = match &scope {
         Scope::All => source,
         Scope::Namespace(name) => source.fields(format!("metadata.name={name}")),

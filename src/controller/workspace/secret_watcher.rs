@@ -161,7 +161,7 @@ async fn watch(ctx: Arc<Context>, watched: Watched) {
 
 async fn until_it_fails(ctx: &Arc<Context>, watched: &Watched) -> Option<WatchError> {
     let api: Api<PartialObjectMeta<Secret>> = watched.scope.api(ctx.client.clone());
-    let source = Source::new(&api, ctx.config.watch_timeout)
+    let source = Source::new(api, ctx.config.watch_timeout)
         .fields(format!("metadata.name={}", watched.name));
     let mut events = std::pin::pin!(watch_once(source));
     let mut listed = HashSet::new();
