@@ -38,7 +38,7 @@ pub(crate) async fn run(ctx: Arc<Context>) {
 
 /// Enqueues the Runs that may wait for a time of the wall clock.
 fn wake_those_that_wait(ctx: &Context) {
-    for object in ctx.run_stores().flat_map(Store::state) {
+    for object in ctx.run_stores.iter().flat_map(Store::state) {
         let Ok(run) = &object.0 else { continue };
         if run.ended() && run.spec.ttl_seconds_after_finished.is_none() {
             continue;

@@ -32,7 +32,7 @@ pub(crate) enum Acted {
 pub(crate) async fn carry_out(
     pass: &mut Pass<'_>,
     key: &WorkspaceKey,
-    slot: &WorkspaceState,
+    workspace: &WorkspaceState,
     effect: &Effect,
 ) -> Result<Acted, WriteError> {
     tracing::debug!(run.uid = %pass.entry.uid, effect = effect.name(), "acting");
@@ -43,7 +43,7 @@ pub(crate) async fn carry_out(
             clean,
         } => {
             let claims = effect.claims_key();
-            write_intent(pass, key, slot, (intent, *finalizer, *clean), claims).await
+            write_intent(pass, key, workspace, (intent, *finalizer, *clean), claims).await
         }
         // The object is deleted: nothing can be written.
         Effect::Release { .. } if pass.deleted => Ok(Acted::Released),
@@ -53,7 +53,7 @@ pub(crate) async fn carry_out(
             Err(error) => Err(error),
         },
         Effect::Submit { .. } | Effect::Refresh { .. } | Effect::Cancel { .. } => {
-            calls::start(pass, key, slot, effect);
+            calls::start(pass, key, workspace, effect);
             Ok(Acted::Call)
         }
     }
@@ -62,7 +62,7 @@ pub(crate) async fn carry_out(
 async fn write_intent(
     pass: &mut Pass<'_>,
     key: &WorkspaceKey,
-    slot: &WorkspaceState,
+    workspace: &WorkspaceState,
     (intent, finalizer, clean): (&Intent, bool, bool),
     claims: bool,
 ) -> Result<Acted, WriteError> {
@@ -76,7 +76,7 @@ async fn write_intent(
     let change = MetadataChange::write_intent(run, intent, finalizer);
     let change = change.map_err(WriteError::Serialize)?;
     // A Workspace about to be deleted admits no submission; the next decision shows that.
-    let base_url = slot.view.place().map(|place| place.base_url.as_str());
+    let base_url = workspace.view.place().map(|place| place.base_url.as_str());
     let permit = (!needs_workspace(run, base_url)).then(|| ctx.workspaces.begin_submission(key));
     if matches!(permit, Some(None)) {
         return Ok(Acted::Learned);
@@ -92,7 +92,7 @@ async fn write_intent(
             ctx.claims.release(&entry.uid);
         }
     })?;
-    let with = policy::learning(ctx, entry, slot);
+    let with = policy::learning(ctx, entry, workspace);
     entry.with(|state| state.run.intent_written(intent.clone(), clean, with));
     Ok(Acted::Object(entry.wrote(written)))
 }

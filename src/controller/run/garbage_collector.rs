@@ -34,7 +34,7 @@ pub(crate) async fn run(ctx: Arc<Context>) {
     pace.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         tokio::select! {
-            uids = ctx.absent.due() => uids.iter().for_each(|uid| look(&ctx, uid)),
+            uids = ctx.absent.due() => uids.iter().for_each(|uid| check(&ctx, uid)),
             _ = pace.tick() => compare(&ctx),
             () = ctx.shutdown.cancelled() => return,
         }
@@ -57,11 +57,11 @@ fn compare(ctx: &Arc<Context>) {
     };
     for entry in ctx.tracked_runs.all().into_iter().filter(absent) {
         ctx.absent.expect(&entry.uid);
-        look(ctx, &entry.uid);
+        check(ctx, &entry.uid);
     }
 }
 
-fn look(ctx: &Arc<Context>, uid: &str) {
+fn check(ctx: &Arc<Context>, uid: &str) {
     let Some(entry) = ctx.tracked_runs.get(uid) else {
         ctx.absent.settled(uid);
         return;
@@ -83,13 +83,9 @@ fn look(ctx: &Arc<Context>, uid: &str) {
     }
 }
 
-fn stored(ctx: &Context, entry: &RunEntry) -> bool {
-    ctx.has_run(&entry.namespace, &entry.name, &entry.uid)
-}
-
 /// Ends the tracking of a Run that needs no cleanup. While the store still shows it, nothing new begins.
 fn finish(ctx: &Context, entry: &RunEntry) {
-    if stored(ctx, entry) {
+    if ctx.run(entry).is_some() {
         entry.with(|state| state.run.finish());
     } else {
         forget(ctx, entry);
@@ -147,7 +143,7 @@ async fn clean_up(ctx: Arc<Context>, entry: Arc<RunEntry>, run: Arc<Run>) {
 /// Whether the API server confirms the deletion. Asks until it answers or the operator ends.
 async fn confirmed(ctx: &Context, entry: &RunEntry) -> bool {
     while !entry.with(|state| state.run.deleted()) && ctx.may_begin() {
-        match live_read::look(ctx, entry).await {
+        match live_read::read(ctx, entry).await {
             Found::Gone => entry.with(|state| state.run.confirm_deleted()),
             Found::There(_) => {
                 tracing::warn!(
@@ -172,10 +168,11 @@ async fn pass(ctx: &Arc<Context>, entry: &Arc<RunEntry>, run: &Arc<Run>) -> Opti
     if !begun {
         return None;
     }
-    let pass = Pass::new(ctx, entry, Arc::clone(run), permit)
-        .deleted()
-        .run();
-    let ended = AssertUnwindSafe(pass).catch_unwind().await;
+    let pass = Pass {
+        deleted: true,
+        ..Pass::new(ctx, entry, Arc::clone(run), permit)
+    };
+    let ended = AssertUnwindSafe(pass.run()).catch_unwind().await;
     drop(entry.with(|state| state.run.end_reconcile()));
     // The pass writes nothing, so that no write can fail.
     let rest = if let Ok(rest) = ended {

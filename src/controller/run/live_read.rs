@@ -27,7 +27,7 @@ pub(crate) enum Found {
 }
 
 /// Reads this Run with a list of one name. The list needs no permission beyond the watch's, and is as fresh as a get.
-pub(crate) async fn look(ctx: &Context, entry: &RunEntry) -> Found {
+pub(crate) async fn read(ctx: &Context, entry: &RunEntry) -> Found {
     let api: Api<Run> = Api::namespaced(ctx.client.clone(), &entry.namespace);
     let named = format!("metadata.name={}", entry.name);
     let mut found: Option<Guarded<Run>> = None;

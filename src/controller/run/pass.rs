@@ -55,12 +55,4 @@ impl<'a> Pass<'a> {
             written: None,
         }
     }
-
-    /// The pass over an object that is deleted without having been released.
-    pub(crate) fn deleted(self) -> Self {
-        Self {
-            deleted: true,
-            ..self
-        }
-    }
 }

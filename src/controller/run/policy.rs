@@ -1,27 +1,26 @@
 //! Asks policy, records the outcomes of effects, and publishes Events.
 
-use crate::api::{EventReason, Run, WorkspaceKey};
+use crate::api::{EventReason, WorkspaceKey};
 use crate::clock::{now, wall};
 use crate::controller::{
     context::Context,
     state::{runs::RunEntry, workspaces::WorkspaceState},
     workspace::namespaces,
 };
-use crate::decide::{self, Decision, Held, Learned, Learning, Note, Observed};
+use crate::decide::{self, Decision, Held, Learning, Note, Observed};
 
-use super::idempotency;
+use super::{idempotency, pass::Pass};
 
-/// Asks policy. `deleted`: the object is deleted without having been released.
-pub(crate) fn decide(
-    ctx: &Context,
-    entry: &RunEntry,
-    key: &WorkspaceKey,
-    run: &Run,
-    slot: &WorkspaceState,
-    deleted: bool,
-) -> Decision {
+/// Asks policy.
+pub(crate) fn decide(pass: &Pass<'_>, key: &WorkspaceKey, workspace: &WorkspaceState) -> Decision {
+    let Pass {
+        ctx, entry, run, ..
+    } = pass;
     let rival = idempotency::of(ctx, run);
-    let pause = slot.live.as_ref().and_then(|live| live.gate.long_pause());
+    let pause = workspace
+        .session
+        .as_ref()
+        .and_then(|session| session.gate.long_pause());
     let held = match pause {
         Some(until) => Some(Held::Paused { until }),
         None => entry.waits_long().then_some(Held::Queued),
@@ -30,11 +29,11 @@ pub(crate) fn decide(
     entry.with(|state| {
         let observed = Observed {
             run,
-            workspace: &slot.view,
+            workspace: &workspace.view,
             namespace_allowed,
             memory: &state.run.memory,
             key_rival: rival.as_deref(),
-            vanished: deleted,
+            vanished: pass.deleted,
             stream: state.streaming,
             held,
             contract: &ctx.config.contract,
@@ -50,36 +49,36 @@ pub(crate) fn decide(
 pub(crate) fn learning<'a>(
     ctx: &'a Context,
     entry: &'a RunEntry,
-    slot: &WorkspaceState,
+    workspace: &WorkspaceState,
 ) -> Learning<'a> {
     Learning {
         contract: &ctx.config.contract,
         uid: &entry.uid,
-        session: slot.live.as_ref().map_or(0, |live| live.number),
+        session: workspace
+            .session
+            .as_ref()
+            .map_or(0, |session| session.number),
         now: now(),
         wall: wall(),
     }
 }
 
-/// Records the outcome of an effect in memory.
-pub(crate) fn learn(ctx: &Context, entry: &RunEntry, slot: &WorkspaceState, news: Learned) {
-    let with = learning(ctx, entry, slot);
-    entry.with(|state| state.run.memory.learn(news, with));
-}
-
 /// Publishes Events for changes that the status now shows for the first time, and for the coming effect.
-pub(crate) fn publish(ctx: &Context, entry: &RunEntry, run: &Run, notes: &[Note]) {
+pub(crate) fn publish(pass: &Pass<'_>, notes: &[Note]) {
+    let Pass {
+        ctx, entry, run, ..
+    } = pass;
     if notes.is_empty() {
         return;
     }
-    let speech = entry.with(|state| state.run.memory.correlator.tell(notes, now()));
-    for news in &speech.news {
-        if news.reason == EventReason::CancelUnconfirmed {
+    let batch = entry.with(|state| state.run.memory.correlator.tell(notes, now()));
+    for draft in &batch.news {
+        if draft.reason == EventReason::CancelUnconfirmed {
             ctx.metrics.cancel_unconfirmed.inc();
         }
         tracing::info!(
-            run.uid = %entry.uid, event.reason = news.reason.as_str(), note = news.message, "publishing Event"
+            run.uid = %entry.uid, event.reason = draft.reason.as_str(), note = draft.message, "publishing Event"
         );
     }
-    ctx.recorder.publish(run, &speech);
+    ctx.recorder.publish(&**run, &batch);
 }

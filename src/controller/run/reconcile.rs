@@ -146,7 +146,7 @@ async fn one_pass(
 
 /// Writes the outcome of the last call after the loops have ended. No new effect begins.
 pub(crate) async fn settle(ctx: Arc<Context>, entry: Arc<RunEntry>) {
-    let stored = ctx.run(&entry.namespace, &entry.name, &entry.uid);
+    let stored = ctx.run(&entry);
     let stored = stored.and_then(|object| object.0.as_ref().ok().cloned().map(Arc::new));
     let due = entry.with(|state| state.run.unseen());
     if let Some(run) = stored.filter(|_| due)
@@ -185,7 +185,7 @@ async fn after_conflict(ctx: &Context, entry: &RunEntry, error: &WriteError) -> 
         state.conflicts
     });
     if matches!(error, WriteError::Gone) || conflicts >= CONFLICTS {
-        match live_read::look(ctx, entry).await {
+        match live_read::read(ctx, entry).await {
             Found::There(Some(run)) => drop(entry.observe(run)),
             // The garbage collector handles the rest.
             Found::Gone => {

@@ -26,7 +26,7 @@ const AFTER_LIMIT: Duration = Duration::from_mins(1);
 /// The Workspace of a step, and the decision made with it.
 struct Decided {
     key: WorkspaceKey,
-    slot: WorkspaceState,
+    workspace: WorkspaceState,
     decision: Decision,
 }
 
@@ -64,7 +64,7 @@ impl Pass<'_> {
         if !self.ctx.may_begin() {
             return Ok(Some(Rest::Until(Some(later(now(), leader::AGAIN)))));
         }
-        match effects::carry_out(self, &decided.key, &decided.slot, effect).await? {
+        match effects::carry_out(self, &decided.key, &decided.workspace, effect).await? {
             Acted::Object(changed) => self.run = changed,
             Acted::Learned => {}
             Acted::Call => return Ok(Some(Rest::Call)),
@@ -75,11 +75,11 @@ impl Pass<'_> {
 
     fn decide(&self) -> Decided {
         let key = WorkspaceKey::of(&self.run.spec.workspace_ref(), &self.entry.namespace);
-        let slot = self.ctx.slot(&key);
-        let decision = policy::decide(self.ctx, self.entry, &key, &self.run, &slot, self.deleted);
+        let workspace = self.ctx.workspace_state(&key);
+        let decision = policy::decide(self, &key, &workspace);
         Decided {
             key,
-            slot,
+            workspace,
             decision,
         }
     }
@@ -88,10 +88,10 @@ impl Pass<'_> {
         if !self.deleted {
             let Decided {
                 key,
-                slot,
+                workspace,
                 decision,
             } = decided;
-            streams::follow(self.ctx, self.entry, key, slot, &self.run, decision.follow);
+            streams::follow(self, key, workspace, decision.follow);
         }
     }
 
@@ -106,7 +106,7 @@ impl Pass<'_> {
         let written = patch::write_status(&self.api, &self.run, status).await?;
         self.written = Some(status.clone());
         self.run = self.entry.wrote(written);
-        let with = policy::learning(self.ctx, self.entry, &decided.slot);
+        let with = policy::learning(self.ctx, self.entry, &decided.workspace);
         let shown = decided.decision.shown;
         self.entry
             .with(|state| state.run.status_written(shown, with));
@@ -116,8 +116,7 @@ impl Pass<'_> {
     }
 
     fn publish(&self, decided: &Decided) {
-        let notes = decided.decision.notes_due(self.deleted);
-        policy::publish(self.ctx, self.entry, &self.run, notes);
+        policy::publish(self, decided.decision.notes_due(self.deleted));
     }
 
     fn log_status(&self) {

@@ -7,18 +7,17 @@ use std::sync::{Arc, Mutex};
 
 use tokio::sync::watch;
 
-use crate::api::{WorkspaceKey, status::ResolvedWorkspace};
-
 #[cfg(test)]
 use crate::api::workspace_ref::WorkspaceKind;
+use crate::api::{WorkspaceKey, status::ResolvedWorkspace};
+use crate::controller::{flowcontrol::gate::Gate, metrics::Metrics};
 use crate::decide::{
     Session, WorkspaceView,
     response::answer::{Failure, FailureKind},
     run::pinning::elsewhere,
 };
 use crate::service::{Client, Credentials};
-
-use crate::{controller::flowcontrol::gate::Gate, util::lock};
+use crate::util::lock;
 
 use super::probes::Probe;
 
@@ -40,7 +39,7 @@ pub struct WorkspaceState {
     /// View for policy.
     pub view: WorkspaceView,
     /// Session for calls; present only while the view is Ready.
-    pub live: Option<Arc<ClientSession>>,
+    pub session: Option<Arc<ClientSession>>,
     /// Place of the last verified session, until a check finds that the Workspace has another place or none.
     /// Until then a stream open there stays open, even if no call can be made.
     pub place: Option<ResolvedWorkspace>,
@@ -56,17 +55,17 @@ impl WorkspaceState {
     pub fn paused(view: WorkspaceView, place: Option<ResolvedWorkspace>) -> Self {
         Self {
             view,
-            live: None,
+            session: None,
             place,
         }
     }
 
     /// A verified Workspace.
-    pub fn ready(session: Session, live: Arc<ClientSession>) -> Self {
+    pub fn ready(verified: Session, session: Arc<ClientSession>) -> Self {
         Self {
-            place: Some(session.resolved.clone()),
-            view: WorkspaceView::Ready(session),
-            live: Some(live),
+            place: Some(verified.resolved.clone()),
+            view: WorkspaceView::Ready(verified),
+            session: Some(session),
         }
     }
 
@@ -234,6 +233,12 @@ impl WorkspaceEntry {
         })
     }
 
+    /// The gate of its calls.
+    pub fn gate(&self, metrics: &Arc<Metrics>) -> Arc<Gate> {
+        let new = || Gate::new(self.key.clone(), Arc::clone(metrics));
+        self.probe(|probe| probe.gate(new))
+    }
+
     /// Reads or changes its checks. Must not be nested.
     pub fn probe<T>(&self, f: impl FnOnce(&mut Probe) -> T) -> T {
         f(&mut lock(&self.probe))
@@ -243,7 +248,7 @@ impl WorkspaceEntry {
     /// the Workspace. A rejected token is used for no call until a check succeeds; open streams stay open.
     pub fn suspect(&self, number: u64, suspicion: ProbeTrigger) -> bool {
         let meant =
-            |state: &WorkspaceState| state.live.as_ref().is_some_and(|l| l.number == number);
+            |state: &WorkspaceState| state.session.as_ref().is_some_and(|s| s.number == number);
         let current = match suspicion {
             // In one step: the result of a check that has just succeeded must not be undone.
             ProbeTrigger::Unauthorized => self.state.send_if_modified(|state| {
@@ -289,7 +294,6 @@ pub(crate) fn key() -> WorkspaceKey {
 #[cfg(test)]
 mod tests {
     use crate::api::Contract;
-    use crate::controller::metrics::Metrics;
     use crate::service::{AllowList, BaseUrl, ClientConfig, Token};
 
     use super::*;
@@ -317,12 +321,12 @@ mod tests {
             base_url: url.to_owned(),
             identity: None,
         };
-        let session = Session {
+        let verified = Session {
             number,
             resolved,
             holds: None,
         };
-        let live = ClientSession {
+        let session = ClientSession {
             client: Client::new(config).unwrap(),
             credentials: Credentials {
                 token,
@@ -331,7 +335,7 @@ mod tests {
             number,
             gate: Arc::new(gate),
         };
-        WorkspaceState::ready(session, Arc::new(live))
+        WorkspaceState::ready(verified, Arc::new(session))
     }
 
     // Proves: P-rotation
@@ -342,9 +346,9 @@ mod tests {
         entry.set(ready(2));
         // A call of an earlier session is no evidence about the token of this one.
         assert!(!entry.suspect(1, ProbeTrigger::Unauthorized));
-        assert!(entry.state().live.is_some());
+        assert!(entry.state().session.is_some());
         assert!(entry.suspect(2, ProbeTrigger::Unauthorized));
-        assert!(entry.state().live.is_none());
+        assert!(entry.state().session.is_none());
         assert!(!entry.suspect(2, ProbeTrigger::Unauthorized));
     }
 
@@ -377,7 +381,7 @@ mod tests {
             !entry.suspect(2, ProbeTrigger::Outage),
             "it is raised already"
         );
-        assert!(entry.state().live.is_some());
+        assert!(entry.state().session.is_some());
         entry.probe(Probe::begin);
         assert!(entry.suspect(2, ProbeTrigger::Outage));
     }
@@ -405,9 +409,8 @@ mod tests {
         let workspaces = Workspaces::default();
         let entry = workspaces.entry(&key());
         let followed = workspaces.subscribe(&key());
-        let gate = |entry: &WorkspaceEntry| {
-            entry.probe(|probe| probe.gate(|| Gate::new(key(), Arc::new(Metrics::new()))))
-        };
+        let metrics = Arc::new(Metrics::new());
+        let gate = |entry: &WorkspaceEntry| entry.gate(&metrics);
         let before = gate(&entry);
         assert!(Arc::ptr_eq(&before, &gate(&entry)), "it keeps its gate");
         let other = WorkspaceKey {

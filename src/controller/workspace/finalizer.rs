@@ -41,7 +41,8 @@ pub(crate) fn needed_by<K: Kind>(ctx: &Context, workspace: &K, key: &WorkspaceKe
     let base_url = base_url.as_deref();
     let stored = |namespace: &str, name: &str| {
         let object = reference(namespace, name);
-        ctx.run_stores().find_map(|store| store.get(&object))
+        let mut stores = ctx.run_stores.iter();
+        stores.find_map(|store| store.get(&object))
     };
     let needing = ctx.run_index.needing(key, usize::MAX).into_iter();
     let mut names: Vec<String> = needing

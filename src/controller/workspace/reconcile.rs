@@ -214,7 +214,7 @@ async fn examine<K: Kind>(
         checked = probe::check(ctx, workspace, entry) => checked,
         () = ctx.shutdown.cancelled() => return (AFTER_SILENCE, None),
     };
-    let (mut check, live) = checked;
+    let (mut check, prepared) = checked;
     if check.obstacle.as_ref().is_some_and(Obstacle::no_file) {
         // A lack of files in this process; the Workspace keeps its state.
         ctx.short_of_files();
@@ -222,10 +222,10 @@ async fn examine<K: Kind>(
         return (AFTER_SILENCE, Some(ReconcileError::NoFile));
     }
     let standing = probe_result::standing(workspace, entry);
-    let slot = entry.state();
+    let state = entry.state();
     // After a start or a 401 no call can be made although the stored status is good: the status shows that.
-    let said = slot.live.is_some() || matches!(slot.view, WorkspaceView::NotReady { .. });
-    if check.learnt_nothing() && said {
+    let shown = state.session.is_some() || matches!(state.view, WorkspaceView::NotReady { .. });
+    if check.learnt_nothing() && shown {
         // The API server didn't answer; the Workspace's state is unchanged.
         entry.probe(Probe::secret_changed);
         return (AFTER_SILENCE, Some(ReconcileError::NoAnswer));
@@ -254,7 +254,15 @@ async fn examine<K: Kind>(
         (pause, None)
     } else {
         // The session first, then the status: a reader of the status can rely on it.
-        let pause = probe_result::settle(ctx, workspace, entry, check, live, &assessment);
+        let pause = probe_result::apply(
+            ctx,
+            workspace,
+            entry,
+            check,
+            prepared,
+            &assessment,
+            attempts,
+        );
         let written =
             probe_result::write_status(ctx, workspace, entry, &assessment.status, waits).await;
         let error = written.err();
