@@ -18,6 +18,7 @@ use super::{
     Guarded, Object, Source,
     reconciled::{Action, Reconciled, again, counted},
     scope::Scope,
+    trigger::Trigger,
 };
 
 use futures::channel::mpsc::UnboundedReceiver;
@@ -58,31 +59,35 @@ where
 {
     /// The controller's name in the metrics.
     controller: &'static str,
-    scope: Scope,
+    pub(crate) scope: Scope,
     writer: Writer<Guarded<K>>,
     /// The store that the watch fills.
     pub(crate) reader: Store<Guarded<K>>,
-    wakes: UnboundedReceiver<ObjectRef<Guarded<K>>>,
+    triggers: UnboundedReceiver<ObjectRef<Guarded<K>>>,
 }
 
 impl<K> Loop<K>
 where
     K: Object + Debug,
 {
-    /// An empty store, with the triggers of its objects.
-    pub(crate) fn new(
+    /// The loop of each scope, with an empty store, and the trigger of all.
+    pub(crate) fn all(
         controller: &'static str,
-        scope: Scope,
-        wakes: UnboundedReceiver<ObjectRef<Guarded<K>>>,
-    ) -> Self {
-        let (reader, writer) = store();
-        Self {
-            controller,
-            scope,
-            writer,
-            reader,
-            wakes,
-        }
+        scopes: &[Scope],
+    ) -> (Trigger<Guarded<K>>, Vec<Self>) {
+        let (trigger, receivers) = Trigger::new(scopes);
+        let of_scope = |(scope, triggers): (&Scope, _)| {
+            let (reader, writer) = store();
+            Self {
+                controller,
+                scope: scope.clone(),
+                writer,
+                reader,
+                triggers,
+            }
+        };
+        let loops = scopes.iter().zip(receivers).map(of_scope).collect();
+        (trigger, loops)
     }
 
     /// Feeds the store, and reconciles objects that changed or were enqueued.
@@ -114,7 +119,7 @@ where
             return;
         };
         let asked = Arc::clone(&backlog);
-        let wanted = stream::select(watched, self.wakes);
+        let wanted = stream::select(watched, self.triggers);
         let queue = once_leading(wanted, ctx.leading().clone(), self.reader.clone())
             .inspect(move |object| asked.ask(object.namespace.as_deref(), &object.name))
             .map(Ok::<_, Infallible>)
