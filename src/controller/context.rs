@@ -46,7 +46,7 @@ use super::{
 /// Reads of Secrets and writes of Workspaces at the same time.
 const API_REQUESTS: usize = 32;
 /// Workspaces released at the same time: each lists all Runs that could need it.
-const DEPARTURES: usize = 4;
+const REMOVALS: usize = 4;
 
 /// Metadata of a namespace.
 pub type NamespaceMeta = PartialObjectMeta<Namespace>;
@@ -121,7 +121,7 @@ pub struct Context {
     /// Limit on requests for Workspaces to the API server at the same time; each takes a connection.
     pub api_requests: Semaphore,
     /// Limit on Workspaces released at the same time.
-    pub departures: Semaphore,
+    pub removals: Semaphore,
     /// The Secrets that Workspaces name.
     pub secrets: SecretTable,
     /// The slots for event streams.
@@ -168,7 +168,7 @@ impl Context {
             versions: Versions::default(),
             http: HttpPool::default(),
             api_requests: Semaphore::new(API_REQUESTS),
-            departures: Semaphore::new(DEPARTURES),
+            removals: Semaphore::new(REMOVALS),
             secrets: SecretTable::default(),
             absent: Absent::default(),
             run_index: RunIndex::default(),
@@ -221,10 +221,12 @@ impl Context {
     }
 
     /// Requests a reconcile of a Workspace.
-    pub fn wake_workspace(&self, key: &WorkspaceKey) {
+    pub fn enqueue_workspace(&self, key: &WorkspaceKey) {
         match key.kind {
-            WorkspaceKind::Workspace => self.workspace_trigger.wake(&key.namespace, &key.name),
-            WorkspaceKind::ClusterWorkspace => self.cluster_workspace_trigger.wake("", &key.name),
+            WorkspaceKind::Workspace => self.workspace_trigger.enqueue(&key.namespace, &key.name),
+            WorkspaceKind::ClusterWorkspace => {
+                self.cluster_workspace_trigger.enqueue("", &key.name)
+            }
         }
     }
 
@@ -271,7 +273,7 @@ impl Context {
             && let Some(entry) = self.workspaces.get(key)
             && entry.suspect(number, suspicion)
         {
-            self.wake_workspace(key);
+            self.enqueue_workspace(key);
         }
     }
 
@@ -291,7 +293,7 @@ impl Context {
     pub fn reconnects(&self, key: &WorkspaceKey) {
         let entry = self.workspaces.get(key);
         if entry.is_some_and(|entry| entry.probe(|probe| probe.reconnected(now()))) {
-            self.wake_workspace(key);
+            self.enqueue_workspace(key);
         }
     }
 

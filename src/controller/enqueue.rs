@@ -18,16 +18,11 @@ pub(crate) fn tenants(ctx: &Context, of: Option<&str>) {
     all(ctx, &ctx.run_index.tenants(of));
 }
 
-/// Enqueues all Runs that have not ended or are being deleted.
-pub(crate) fn waiting(ctx: &Context) {
-    all(ctx, &ctx.run_index.waiting());
-}
-
 /// Records that a store has its first list. The last one enqueues the Runs that waited until every Workspace is known.
 pub(crate) fn store_filled(ctx: &Context) {
     if ctx.store_filled() {
         tracing::info!("caches are in sync; requeueing the waiting Runs");
-        waiting(ctx);
+        all(ctx, &ctx.run_index.waiting());
     }
 }
 
@@ -35,13 +30,13 @@ pub(crate) fn store_filled(ctx: &Context) {
 /// would only make them write a new holder; they are requeued later.
 pub(crate) fn sharing(ctx: &Context, namespace: &str, key: &str) {
     if let Some(name) = ctx.run_index.next_of_key(namespace, key) {
-        ctx.run_trigger.wake(namespace, &name);
+        ctx.run_trigger.enqueue(namespace, &name);
     }
 }
 
 fn all(ctx: &Context, runs: &[RunRef]) {
     for (namespace, name) in runs {
-        ctx.run_trigger.wake(namespace, name);
+        ctx.run_trigger.enqueue(namespace, name);
     }
 }
 
@@ -57,7 +52,7 @@ pub(crate) fn missing_workspaces(ctx: &Context) {
             ctx.workspaces.forget(key);
             // Created again meanwhile, and perhaps checked already: the result of that check was just dropped.
             if ctx.has_workspace(key) {
-                ctx.wake_workspace(key);
+                ctx.enqueue_workspace(key);
             }
         }
     }

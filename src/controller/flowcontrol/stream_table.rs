@@ -110,7 +110,7 @@ impl Table {
         if let Some(lane) = self.lanes.get_mut(namespace) {
             lane.waiting.push_back(ticket);
         }
-        self.settle(now)
+        self.assign(now)
     }
 
     /// Returns a slot, or withdraws the request for one.
@@ -127,13 +127,13 @@ impl Table {
         }
         self.lanes
             .retain(|_, lane| lane.held > 0 || !lane.waiting.is_empty());
-        self.settle(now)
+        self.assign(now)
     }
 
     /// Rotates slots to waiters. Must be called every second.
     pub(crate) fn tick(&mut self, now: Timestamp) -> Vec<Order> {
         self.grow_back(now);
-        let mut orders = self.settle(now);
+        let mut orders = self.assign(now);
         let turn = usize::try_from(TURN.as_secs()).unwrap_or(usize::MAX);
         let unserved = self.waiting().saturating_sub(self.leaving());
         let budget = unserved.min(self.most.div_ceil(turn));
@@ -167,7 +167,7 @@ impl Table {
         // If few slots are in use, files are short elsewhere: growing back from so few slots would take too long.
         let taken = (self.seats.len() * 3 / 4).max(self.wanted / 4);
         self.most = (self.most * 3 / 4).min(taken).max(1).min(self.wanted);
-        (true, self.settle(now))
+        (true, self.assign(now))
     }
 
     fn grow_back(&mut self, now: Timestamp) {
@@ -178,7 +178,7 @@ impl Table {
     }
 
     /// Grants free slots, and asks for slots that are due to others.
-    fn settle(&mut self, now: Timestamp) -> Vec<Order> {
+    fn assign(&mut self, now: Timestamp) -> Vec<Order> {
         let mut orders = Vec::new();
         while self.seats.len() < self.most
             && let Some(ticket) = self.give(now)

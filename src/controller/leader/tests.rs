@@ -92,10 +92,10 @@ impl Process {
     fn act(&mut self, server: &mut Server, now: Instant) -> Step {
         loop {
             match self.election.next(now, self.clock) {
-                Step::Look => self.election.looked(now, server.lease.clone()),
+                Step::Read => self.election.read(now, server.lease.clone()),
                 Step::Write(lease) => match server.write(&lease) {
                     Some(stored) => self.election.written(now, now, stored),
-                    None => self.election.not_written(now, true),
+                    None => self.election.write_failed(now, true),
                 },
                 step => return step,
             }
@@ -236,10 +236,10 @@ fn a_record_says_itself_how_long_it_is_valid() {
 fn the_renew_deadline_counts_from_when_the_renewal_was_sent() {
     let (mut server, sent) = (Server::default(), Instant::now());
     let mut a = Process::new("a", sent);
-    let Step::Look = a.election.next(sent, clock()) else {
+    let Step::Read = a.election.next(sent, clock()) else {
         panic!("it looks first");
     };
-    a.election.looked(sent, None);
+    a.election.read(sent, None);
     let Step::Write(lease) = a.election.next(sent, clock()) else {
         panic!("then it writes");
     };
@@ -248,8 +248,8 @@ fn the_renew_deadline_counts_from_when_the_renewal_was_sent() {
         .written(sent, answered, server.write(&lease).unwrap());
     assert!(a.leads(sent + RENEW - MS));
     let mut now = answered;
-    while let Step::Write(_) | Step::Look = a.election.next(now, clock()) {
-        a.election.not_written(now, false);
+    while let Step::Write(_) | Step::Read = a.election.next(now, clock()) {
+        a.election.write_failed(now, false);
         match a.election.next(now, clock()) {
             Step::Wait(at) => now = at,
             step => panic!("{step:?}"),
@@ -323,12 +323,12 @@ fn a_standby_that_resigns_leaves_the_lease_alone() {
 fn a_standby_that_finds_itself_the_holder_leads_after_a_renewal() {
     let (mut server, now) = (Server::default(), Instant::now());
     let mut a = Process::new("a", now);
-    a.election.looked(now, None);
+    a.election.read(now, None);
     let Step::Write(lease) = a.election.next(now, clock()) else {
         panic!("it writes");
     };
     server.write(&lease);
-    a.election.not_written(now, false);
+    a.election.write_failed(now, false);
     assert!(!a.leads(now));
     a.run(&mut server, now, now + RETRY);
     assert!(a.leads(now + RETRY));
@@ -340,11 +340,11 @@ fn a_standby_that_finds_itself_the_holder_leads_after_a_renewal() {
 fn a_conflict_is_looked_into_at_once_and_the_next_one_later() {
     let now = Instant::now();
     let mut a = Process::new("a", now);
-    a.election.looked(now, None);
-    a.election.not_written(now, true);
-    assert_eq!(a.election.next(now, clock()), Step::Look);
-    a.election.looked(now, None);
-    a.election.not_written(now, true);
+    a.election.read(now, None);
+    a.election.write_failed(now, true);
+    assert_eq!(a.election.next(now, clock()), Step::Read);
+    a.election.read(now, None);
+    a.election.write_failed(now, true);
     assert!(matches!(a.election.next(now, clock()), Step::Wait(_)));
 }
 

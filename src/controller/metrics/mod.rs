@@ -25,6 +25,7 @@ mod workqueue;
 
 use catalogue::{CONTROLLERS, NO_ANSWER, NO_STATUS};
 pub use exposition::Format;
+pub(crate) use family::gauge;
 use family::{Family, single};
 pub use rendered::Rendered;
 pub use workqueue::Backlog;
@@ -294,9 +295,4 @@ pub(crate) fn code(status: u16) -> String {
         100..=599 => status.to_string(),
         _ => NO_STATUS.to_owned(),
     }
-}
-
-/// Value of a gauge that counts.
-pub(crate) fn gauge(count: usize) -> i64 {
-    i64::try_from(count).unwrap_or(i64::MAX)
 }

@@ -16,8 +16,7 @@ use super::{
     catalogue::{
         ACTIVE_WORKERS, LONGEST, QUEUE_ADDS, QUEUE_DEPTH, QUEUE_SECONDS, UNFINISHED, WORK_SECONDS,
     },
-    family::{Family, Seconds},
-    gauge,
+    family::{Family, Seconds, gauge},
     queue_state::{Item, Name, Queue},
 };
 

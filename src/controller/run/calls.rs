@@ -123,7 +123,7 @@ async fn wait(ctx: Arc<Context>, entry: Arc<RunEntry>, gate: Arc<Gate>, since: I
 /// Requests a reconcile; for a deleted object, the next pass of its cleanup.
 pub(crate) fn enqueue(ctx: &Context, entry: &RunEntry) {
     entry.changed.notify_one();
-    ctx.run_trigger.wake(&entry.namespace, &entry.name);
+    ctx.run_trigger.enqueue(&entry.namespace, &entry.name);
 }
 
 struct Task {
@@ -172,9 +172,9 @@ impl Task {
             });
             return;
         }
-        ctx.run_trigger.wake(&entry.namespace, &entry.name);
+        ctx.run_trigger.enqueue(&entry.namespace, &entry.name);
         if !ctx.present(entry) {
-            ctx.absent.tell(&entry.uid);
+            ctx.absent.report(&entry.uid);
         }
     }
 }

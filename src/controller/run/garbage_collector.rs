@@ -19,23 +19,23 @@ use crate::decide::tracked_run::Cleanup;
 
 use super::{
     live_read::{self, Found},
-    pass::{Pass, Rest},
+    pass::{Pass, PassResult},
 };
 
 /// Interval at which all uids are compared with the index. This also repeats a cleanup that could not begin before.
-const PACE: Duration = Duration::from_secs(15);
+const COMPARE_EVERY: Duration = Duration::from_secs(15);
 /// Longest pause between two passes over a deleted object. It also limits the delay before a Workspace that is Ready
 /// again is used.
 const PAUSE: Duration = Duration::from_secs(5);
 
 /// Handles absent objects until shutdown.
 pub(crate) async fn run(ctx: Arc<Context>) {
-    let mut pace = interval(PACE);
-    pace.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut ticks = interval(COMPARE_EVERY);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         tokio::select! {
             uids = ctx.absent.due() => uids.iter().for_each(|uid| check(&ctx, uid)),
-            _ = pace.tick() => compare(&ctx),
+            _ = ticks.tick() => compare(&ctx),
             () = ctx.shutdown.cancelled() => return,
         }
     }
@@ -56,18 +56,18 @@ fn compare(ctx: &Arc<Context>) {
         entry.with(|state| state.run.deleted()) || !ctx.run_index.contains(&entry.uid)
     };
     for entry in ctx.tracked_runs.all().into_iter().filter(absent) {
-        ctx.absent.expect(&entry.uid);
+        ctx.absent.mark(&entry.uid);
         check(ctx, &entry.uid);
     }
 }
 
 fn check(ctx: &Arc<Context>, uid: &str) {
     let Some(entry) = ctx.tracked_runs.get(uid) else {
-        ctx.absent.settled(uid);
+        ctx.absent.resolve(uid);
         return;
     };
     if ctx.present(&entry) {
-        ctx.absent.settled(uid);
+        ctx.absent.resolve(uid);
         return;
     }
     match entry.with(|state| state.run.cleanup()) {
@@ -96,7 +96,7 @@ fn forget(ctx: &Context, entry: &RunEntry) {
     let last_seen = entry.with(|state| state.run.latest().cloned());
     ctx.tracked_runs.forget(&entry.uid);
     ctx.claims.release(&entry.uid);
-    ctx.absent.settled(&entry.uid);
+    ctx.absent.resolve(&entry.uid);
     if let Some(run) = last_seen {
         finalizer::run_ended(ctx, &run);
     }
@@ -118,13 +118,13 @@ async fn clean_up(ctx: Arc<Context>, entry: Arc<RunEntry>, run: Arc<Run>) {
     // 2. Passes over the last known version, until policy releases it.
     while ctx.may_begin() {
         let again = match pass(&ctx, &entry, &run).await {
-            Some(Rest::Released) => {
+            Some(PassResult::Released) => {
                 finish(&ctx, &entry);
                 tracing::info!(run.uid = %entry.uid, "cleanup of a deleted Run is done");
                 return;
             }
-            Some(Rest::Until(again)) => again,
-            Some(Rest::Call) | None => None,
+            Some(PassResult::Until(again)) => again,
+            Some(PassResult::Call) | None => None,
         };
         let wait = again.map_or(PAUSE, until).min(PAUSE);
         tokio::select! {
@@ -144,8 +144,8 @@ async fn clean_up(ctx: Arc<Context>, entry: Arc<RunEntry>, run: Arc<Run>) {
 async fn confirmed(ctx: &Context, entry: &RunEntry) -> bool {
     while !entry.with(|state| state.run.deleted()) && ctx.may_begin() {
         match live_read::read(ctx, entry).await {
-            Found::Gone => entry.with(|state| state.run.confirm_deleted()),
-            Found::There(_) => {
+            Found::Deleted => entry.with(|state| state.run.confirm_deleted()),
+            Found::Exists(_) => {
                 tracing::warn!(
                     k8s.namespace.name = %entry.namespace, run.name = %entry.name, run.uid = %entry.uid,
                     "a Run that exists is missing from the watch; waiting for the watch"
@@ -163,7 +163,7 @@ async fn confirmed(ctx: &Context, entry: &RunEntry) -> bool {
 }
 
 /// One pass over a deleted object, unless something is in flight for it.
-async fn pass(ctx: &Arc<Context>, entry: &Arc<RunEntry>, run: &Arc<Run>) -> Option<Rest> {
+async fn pass(ctx: &Arc<Context>, entry: &Arc<RunEntry>, run: &Arc<Run>) -> Option<PassResult> {
     let (begun, permit) = entry.with(|state| (state.run.begin_reconcile(), state.granted.take()));
     if !begun {
         return None;
@@ -182,7 +182,7 @@ async fn pass(ctx: &Arc<Context>, entry: &Arc<RunEntry>, run: &Arc<Run>) -> Opti
         tracing::error!(run.uid = %entry.uid, "cleanup of a deleted Run panicked; retrying");
         None
     };
-    if rest != Some(Rest::Call) {
+    if rest != Some(PassResult::Call) {
         entry.stop_waiting();
     }
     rest

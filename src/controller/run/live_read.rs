@@ -19,9 +19,9 @@ const TIMEOUT: Duration = Duration::from_secs(15);
 /// Result of a live read.
 pub(crate) enum Found {
     /// The object exists; `None` if it can't be decoded.
-    There(Option<Arc<Run>>),
+    Exists(Option<Arc<Run>>),
     /// No object, or another with the same name: this one never comes back.
-    Gone,
+    Deleted,
     /// No answer.
     Unknown,
 }
@@ -43,5 +43,7 @@ pub(crate) async fn read(ctx: &Context, entry: &RunEntry) -> Found {
         );
         return Found::Unknown;
     }
-    found.map_or(Found::Gone, |run| Found::There(run.0.ok().map(Arc::new)))
+    found.map_or(Found::Deleted, |run| {
+        Found::Exists(run.0.ok().map(Arc::new))
+    })
 }

@@ -27,7 +27,7 @@ pub(crate) struct Pass<'a> {
 
 /// Result of a pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Rest {
+pub(crate) enum PassResult {
     /// Nothing to do before this time or the next change.
     Until(Option<Timestamp>),
     /// A call is in flight or waits for its permit; its end requests a reconcile.

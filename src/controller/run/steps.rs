@@ -12,8 +12,8 @@ use crate::controller::{
 use crate::decide::{Decision, time::later};
 
 use super::{
-    effects::{self, Acted},
-    pass::{Pass, Rest},
+    effects::{self, EffectResult},
+    pass::{Pass, PassResult},
     policy, streams,
 };
 
@@ -32,21 +32,21 @@ struct Decided {
 
 impl Pass<'_> {
     /// Takes steps until nothing is left to do now.
-    pub(crate) async fn run(mut self) -> Result<Rest, WriteError> {
+    pub(crate) async fn run(mut self) -> Result<PassResult, WriteError> {
         for _ in 0..STEPS {
             if let Some(rest) = self.step().await? {
                 return Ok(rest);
             }
         }
         tracing::error!(run.uid = %self.entry.uid, steps = STEPS, "step limit reached; requeueing");
-        Ok(Rest::Until(Some(later(now(), AFTER_LIMIT))))
+        Ok(PassResult::Until(Some(later(now(), AFTER_LIMIT))))
     }
 
     /// One decision, and its first action. `None`: decide again.
-    async fn step(&mut self) -> Result<Option<Rest>, WriteError> {
+    async fn step(&mut self) -> Result<Option<PassResult>, WriteError> {
         // 1. A process that doesn't lead changes nothing. At shutdown, outcomes are still written.
         if !self.ctx.leading.holds() {
-            return Ok(Some(Rest::Until(Some(later(now(), leader::AGAIN)))));
+            return Ok(Some(PassResult::Until(Some(later(now(), leader::AGAIN)))));
         }
         // 2. Decide, by the newest version of the object and the present state of its Workspace.
         let decided = self.decide();
@@ -59,16 +59,16 @@ impl Pass<'_> {
         self.publish(&decided);
         // 5. Carry out the effect.
         let Some(effect) = &decided.decision.effect else {
-            return Ok(Some(Rest::Until(decided.decision.again)));
+            return Ok(Some(PassResult::Until(decided.decision.again)));
         };
         if !self.ctx.may_begin() {
-            return Ok(Some(Rest::Until(Some(later(now(), leader::AGAIN)))));
+            return Ok(Some(PassResult::Until(Some(later(now(), leader::AGAIN)))));
         }
         match effects::carry_out(self, &decided.key, &decided.workspace, effect).await? {
-            Acted::Object(changed) => self.run = changed,
-            Acted::Learned => {}
-            Acted::Call => return Ok(Some(Rest::Call)),
-            Acted::Released => return Ok(Some(Rest::Released)),
+            EffectResult::Object(changed) => self.run = changed,
+            EffectResult::Learned => {}
+            EffectResult::Call => return Ok(Some(PassResult::Call)),
+            EffectResult::Released => return Ok(Some(PassResult::Released)),
         }
         Ok(None)
     }

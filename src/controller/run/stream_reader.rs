@@ -124,7 +124,7 @@ impl Follower {
             sleep(backoff::delay(self.failures, None, seed)).await;
         }
         loop {
-            let (slot, permit) = self.turn().await;
+            let (slot, permit) = self.slot_and_permit().await;
             // A term that has passed may still be renewed.
             if !self.ctx.leading.holds() {
                 drop((slot, permit));
@@ -153,7 +153,7 @@ impl Follower {
 
     /// Waits for a stream workspace and a permit. A stream that waits for its Workspace or its permit holds no workspace:
     /// otherwise one Workspace's outage would close the streams of all.
-    async fn turn(&self) -> (StreamSlot, Permit) {
+    async fn slot_and_permit(&self) -> (StreamSlot, Permit) {
         loop {
             self.wait_for_session().await;
             let slot = self.stream_slot().await;
@@ -183,7 +183,7 @@ impl Follower {
             SHORT_WAIT
         };
         if tokio::time::timeout(quiet, slot.wait()).await.is_err() {
-            self.shows(Stream::Waiting { since: now() });
+            self.set_stream(Stream::Waiting { since: now() });
             slot.wait().await;
         }
         slot
@@ -307,7 +307,7 @@ impl Follower {
             };
             self.resume = Resume::After(stream.last_event_id().map(str::to_owned));
             match item {
-                Ok(Some(item)) => self.take_in(item),
+                Ok(Some(item)) => self.receive(item),
                 Ok(None) => {
                     return End::Closed {
                         pause: stream.retry(),
@@ -323,12 +323,12 @@ impl Follower {
 
     /// Processes an event. Only a new event is progress: a stream that repeats known events and closes is reopened less
     /// and less often.
-    fn take_in(&mut self, item: StreamItem) {
+    fn receive(&mut self, item: StreamItem) {
         let StreamItem::Event(event) = item else {
             tracing::warn!(run.uid = %self.entry.uid, "an event was larger than the contract file allows; getting the run instead");
             self.entry
                 .with(|state| state.run.memory.event_buffer.hint());
-            self.wake();
+            self.enqueue();
             return;
         };
         let received = Received {
@@ -349,7 +349,7 @@ impl Follower {
             self.failures = 0;
             self.ctx.metrics.stream_events.inc();
             if !reading_on {
-                self.wake();
+                self.enqueue();
             }
         }
     }
@@ -359,12 +359,12 @@ impl Follower {
     fn ended(&mut self, session: &ClientSession, end: End) -> Duration {
         let (failure, asked) = match end {
             End::Unusable | End::Moves(..) => {
-                self.shows(Stream::Closed);
+                self.set_stream(Stream::Closed);
                 // The streams of all the Workspace's Runs end at the same moment.
                 return self.spread(SPREAD);
             }
             End::SlotAskedBack => {
-                self.shows(Stream::Waiting { since: now() });
+                self.set_stream(Stream::Waiting { since: now() });
                 return Duration::ZERO;
             }
             End::Closed { pause } => {
@@ -384,7 +384,7 @@ impl Follower {
                 (Some(failure), None)
             }
         };
-        self.shows(Stream::Closed);
+        self.set_stream(Stream::Closed);
         self.broken = true;
         self.pause(failure.as_ref(), asked)
     }
@@ -431,7 +431,7 @@ impl Follower {
     }
 
     /// Sets the stream's state for policy, and has the Run reconciled.
-    fn shows(&self, stream: Stream) {
+    fn set_stream(&self, stream: Stream) {
         self.entry.with(|state| {
             state.streaming = match (state.streaming, stream) {
                 // The mirror was fresh until the first of them.
@@ -439,7 +439,7 @@ impl Follower {
                 (_, stream) => stream,
             };
         });
-        self.wake();
+        self.enqueue();
     }
 
     fn learn(&self, learned: Learned) {
@@ -460,10 +460,10 @@ impl Follower {
         over * thousandths.unwrap_or_default() / 1000
     }
 
-    fn wake(&self) {
+    fn enqueue(&self) {
         self.ctx
             .run_trigger
-            .wake(&self.entry.namespace, &self.entry.name);
+            .enqueue(&self.entry.namespace, &self.entry.name);
     }
 }
 

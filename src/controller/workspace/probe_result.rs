@@ -11,10 +11,7 @@ use crate::controller::{
     apiserver::patch::{self, WriteError},
     context::Context,
     enqueue,
-    state::{
-        probes::Probe,
-        workspaces::{ClientSession, WorkspaceEntry, WorkspaceState},
-    },
+    state::workspaces::{ClientSession, WorkspaceEntry, WorkspaceState},
 };
 use crate::decide::{
     Session, WorkspaceView,
@@ -46,10 +43,7 @@ pub(crate) fn apply<K: Kind>(
 ) -> Duration {
     let asked = check.obstacle.as_ref().and_then(Obstacle::retry_after);
     let state = match (&assessment.usable, prepared) {
-        (Ok(()), Some(prepared)) => {
-            entry.probe(Probe::untroubled);
-            ready_state(ctx, workspace, entry, check, prepared, assessment)
-        }
+        (Ok(()), Some(prepared)) => ready_state(ctx, workspace, entry, check, prepared, assessment),
         (Err(why), _) => not_ready_state(workspace, entry, &check, why, assessment),
         (Ok(()), None) => WorkspaceState::closed(WorkspaceView::Unknown),
     };
@@ -142,7 +136,7 @@ fn ready_state<K: Kind>(
         credentials,
         good,
     } = prepared;
-    entry.probe(|probe| probe.keep_good(good));
+    entry.probe(|probe| probe.verified(good));
     let resolved = ResolvedWorkspace {
         kind: entry.key.kind,
         name: entry.key.name.clone(),
@@ -207,17 +201,17 @@ fn publish<K: Kind>(
     status: &WorkspaceStatus,
     waits: bool,
 ) {
-    let speech = entry.probe(|probe| {
+    let batch = entry.probe(|probe| {
         let before = workspace.stored();
         let correlator = &mut probe.correlator;
         let notes = transitions::of_workspace(before, status, waits, correlator, wall());
         correlator.tell(&notes, now())
     });
-    for news in &speech.news {
+    for draft in &batch.news {
         tracing::info!(
             k8s.namespace.name = %entry.key.namespace, workspace.name = %entry.key.name,
-            event.reason = news.reason.as_str(), note = news.message, "publishing Event"
+            event.reason = draft.reason.as_str(), note = draft.message, "publishing Event"
         );
     }
-    ctx.recorder.publish(workspace, &speech);
+    ctx.recorder.publish(workspace, &batch);
 }

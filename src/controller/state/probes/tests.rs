@@ -130,7 +130,7 @@ fn the_last_good_token_is_of_one_workspace_at_one_base_url() {
         token: Token::parse(b"canary-of-the-checks", &contract).unwrap(),
         ca_pem: None,
     };
-    checks.keep_good(good);
+    checks.verified(good);
     let kept = |verified| checks.last_good(&verified).is_some();
     assert!(kept(verified("w1", "https://a")));
     assert!(!kept(verified("w2", "https://a")), "created anew");

@@ -39,7 +39,7 @@ fn reread(table: &SecretTable) -> BTreeSet<SecretName> {
 
 /// Settles with tasks that do nothing, and returns the watched Secrets.
 fn settled(table: &SecretTable, cluster_wide: bool) -> BTreeSet<String> {
-    table.settle(cluster_wide, |_| {
+    table.update_watches(cluster_wide, |_| {
         tokio::spawn(std::future::pending::<()>()).abort_handle()
     });
     let table = lock(&table.table);
