@@ -8,7 +8,7 @@ use k8s_openapi::api::core::v1::Namespace;
 use kube::{
     Resource,
     core::PartialObjectMeta,
-    runtime::reflector::{Lookup, ObjectRef, Store},
+    runtime::reflector::{Lookup, Store},
 };
 use tokio::sync::{Semaphore, mpsc::UnboundedSender};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
@@ -49,7 +49,7 @@ const API_REQUESTS: usize = 32;
 const REMOVALS: usize = 4;
 
 /// Metadata of a namespace.
-pub type NamespaceMeta = PartialObjectMeta<Namespace>;
+pub type NamespaceMeta = Guarded<PartialObjectMeta<Namespace>>;
 
 /// The operator's configuration, fixed at its start.
 #[derive(Clone, Debug)]
@@ -187,7 +187,7 @@ impl Context {
 
     /// The object of a tracked Run, if a store has it.
     pub fn run(&self, entry: &RunEntry) -> Option<Arc<Guarded<Run>>> {
-        let object = ObjectRef::new(&entry.name).within(&entry.namespace);
+        let object = reference(&entry.namespace, &entry.name);
         let mut found = self.run_stores.iter().filter_map(|s| s.get(&object));
         found.find(|run| run.meta().uid.as_deref() == Some(&entry.uid))
     }

@@ -5,7 +5,7 @@ use std::convert::Infallible;
 use std::fmt::Debug;
 use std::hash::Hash;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio_util::sync::CancellationToken;
 
@@ -121,7 +121,9 @@ where
         let asked = Arc::clone(&backlog);
         let wanted = stream::select(watched, self.triggers);
         let queue = once_leading(wanted, ctx.leading().clone(), self.reader.clone())
-            .inspect(move |object| asked.ask(object.namespace.as_deref(), &object.name))
+            .inspect(move |object| {
+                asked.ask(object.namespace.as_deref(), &object.name, Instant::now())
+            })
             .map(Ok::<_, Infallible>)
             .take_until(async move { shutdown.cancelled().await });
         let policy = |_: Arc<Guarded<K>>, never: &Infallible, _: Arc<C>| match *never {};
@@ -129,13 +131,13 @@ where
         let queued = Arc::clone(&backlog);
         let run = move |object: Arc<Guarded<K>>, ctx: Arc<C>| {
             let one = ObjectRef::from_obj(object.as_ref());
-            queued.begin(one.namespace.as_deref(), &one.name);
+            queued.begin(one.namespace.as_deref(), &one.name, Instant::now());
             let reconciled = reconcile(object, Arc::clone(&ctx));
             let backlog = Arc::clone(&queued);
             let ended = reconciled.map(move |result| {
                 let namespace = one.namespace.as_deref();
                 let action = again(&result);
-                let took = backlog.end(namespace, &one.name, action.pause());
+                let took = backlog.end(namespace, &one.name, action.pause(), Instant::now());
                 ctx.metrics().reconciled(controller, counted(&result), took);
                 if let Err(failed) = result {
                     failed.log(&K::kind(&()), namespace, &one.name);

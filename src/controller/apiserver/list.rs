@@ -9,7 +9,7 @@ use serde::de::Error as _;
 use serde_json::value::RawValue;
 use tokio::time::timeout;
 
-use super::object::{Guarded, Object, decode, unreadable};
+use super::object::{Guarded, Object, decode_or_skip};
 
 /// Items of the first page. The size of the items is not known yet; each may have 1.5 MiB.
 const FIRST_PAGE: u32 = 16;
@@ -90,7 +90,7 @@ impl<K: Object> Pages<K> {
             return Err(no_list("a list without a resourceVersion"));
         }
         let there = page.items.unwrap_or_default();
-        let items: Vec<Guarded<K>> = there.iter().filter_map(|raw| item(raw)).collect();
+        let items: Vec<Guarded<K>> = there.iter().filter_map(|raw| decode_or_skip(raw)).collect();
         Ok(Page {
             lacking: items.len() < there.len(),
             items,
@@ -111,12 +111,6 @@ fn next_limit(limit: u32, bytes: usize) -> u32 {
     let fitting = u64::from(limit).saturating_mul(PAGE_BYTES as u64) / (bytes.max(1) as u64);
     let fitting = u32::try_from(fitting).unwrap_or(u32::MAX);
     fitting.clamp(1, LARGEST_PAGE).min(limit.saturating_mul(4))
-}
-
-fn item<K: Object>(raw: &RawValue) -> Option<Guarded<K>> {
-    decode(raw)
-        .inspect_err(|error| unreadable::<K>(raw, error))
-        .ok()
 }
 
 /// Error of a list.

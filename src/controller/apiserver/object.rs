@@ -195,12 +195,15 @@ fn status_of<T: DeserializeOwned + Default>(item: &RawValue) -> Option<(ObjectMe
     Some((metadata.into(), status.unwrap_or_default()))
 }
 
-/// Logs an item whose metadata can't be read, without its content.
-pub fn unreadable<K: Object>(item: &RawValue, error: &Undecodable) {
-    tracing::error!(
-        k8s.kind = %K::kind(&()), bytes = item.get().len(), error = %error,
-        "failed to read an object's metadata; the object is skipped"
-    );
+/// Decodes one item of a list or watch. An item whose metadata can't be read is logged, without its content.
+pub fn decode_or_skip<K: Object>(item: &RawValue) -> Option<Guarded<K>> {
+    let log = |error: &Undecodable| {
+        tracing::error!(
+            k8s.kind = %K::kind(&()), bytes = item.get().len(), error = %error,
+            "failed to read an object's metadata; the object is skipped"
+        );
+    };
+    decode(item).inspect_err(log).ok()
 }
 
 impl Object for Run {

@@ -26,7 +26,7 @@ use crate::util::error_chain;
 
 use super::{
     list::Pages,
-    object::{Guarded, Object, decode, unreadable},
+    object::{Guarded, Object, decode_or_skip},
 };
 
 /// Failures in a row after which the list begins again, whatever the error.
@@ -453,12 +453,8 @@ fn read<K: Object>(
         advance(version, Some(bookmark.metadata.resource_version));
         return Ok(None);
     }
-    let object = match decode::<K>(line.object) {
-        Ok(object) => object,
-        Err(error) => {
-            unreadable::<K>(line.object, &error);
-            return Ok(None);
-        }
+    let Some(object) = decode_or_skip::<K>(line.object) else {
+        return Ok(None);
     };
     advance(version, object.meta().resource_version.clone());
     Ok(match line.r#type {

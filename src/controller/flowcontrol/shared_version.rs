@@ -44,7 +44,7 @@ impl Versions {
             // A call that has ended serves no further request.
             calls.retain(|_, call| call.peek().is_none());
             let new = || begin(client, slots);
-            calls.entry(service.clone()).or_insert_with(new).clone()
+            calls.entry(service).or_insert_with(new).clone()
         };
         let answer = call.await;
         lock(&self.calls).retain(|_, call| call.peek().is_none());

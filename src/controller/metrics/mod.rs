@@ -1,7 +1,7 @@
 //! The metrics, as the [`catalogue`] declares them; no object's name is ever a label.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use prometheus_client::encoding::text;
 use prometheus_client::metrics::counter::Counter;
@@ -18,7 +18,6 @@ mod family;
 mod process;
 mod queue_state;
 mod rendered;
-mod rest_client;
 #[cfg(test)]
 mod tests;
 mod workqueue;
@@ -42,7 +41,10 @@ pub struct Metrics {
     backlogs: Vec<(&'static str, Arc<Backlog>)>,
     requests: Family<Counter>,
     request_seconds: Family<Histogram>,
-    pub(crate) rest_client: rest_client::Families,
+    /// Requests to the API server by code, method and host.
+    pub(crate) rest_requests: Family<Counter>,
+    /// Their durations by method and host.
+    pub(crate) rest_seconds: Family<Histogram>,
     process: process::Process,
     leader: Family<Gauge>,
     /// Runs by phase.
@@ -178,7 +180,8 @@ impl Metrics {
             max_workers: Family::new(of, &catalogue::MAX_WORKERS),
             conflicts: Family::new(of, &catalogue::CONFLICTS),
             backlogs: CONTROLLERS.iter().map(backlog).collect(),
-            rest_client: rest_client::Families::new(of),
+            rest_requests: Family::new(of, &catalogue::REST_REQUESTS),
+            rest_seconds: Family::new(of, &catalogue::REST_SECONDS),
             in_sync: single(of, &catalogue::IN_SYNC),
             events_dropped: Family::new(of, &catalogue::EVENTS_DROPPED),
             leader: Family::new(of, &catalogue::LEADER),
@@ -261,8 +264,9 @@ impl Metrics {
 
     /// The text that Prometheus scrapes.
     pub fn encode(&self, format: Format) -> Result<String, std::fmt::Error> {
+        let now = Instant::now();
         for (_, backlog) in &self.backlogs {
-            backlog.measure();
+            backlog.measure(now);
         }
         self.process.measure();
         let mut text = String::new();

@@ -281,7 +281,7 @@ impl Follower {
             }
             let newer = self
                 .usable(&current)
-                .filter(|newer| !newer.same_token(session));
+                .filter(|newer| newer.credentials.token != session.credentials.token);
             let due = newer.as_ref().map(|_| {
                 let spread = || Instant::now() + self.spread(MOVES);
                 *moves.get_or_insert_with(spread)

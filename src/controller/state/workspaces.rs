@@ -76,13 +76,6 @@ impl WorkspaceState {
     }
 }
 
-impl ClientSession {
-    /// Whether calls of both sessions carry the same token.
-    pub fn same_token(&self, other: &Self) -> bool {
-        self.credentials.token == other.credentials.token
-    }
-}
-
 /// Reason to suspect a Workspace after a Run's call failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProbeTrigger {
