@@ -112,6 +112,14 @@ impl Process {
         }
     }
 
+    /// Asserts that it takes over exactly at this instant.
+    fn takes_over(&mut self, server: &mut Server, now: Instant, end: Instant, of: &str) {
+        self.run(server, now, end - MS);
+        assert!(!self.leads(end - MS), "{of}");
+        self.run(server, end - MS, end);
+        assert!(self.leads(end), "{of}");
+    }
+
     fn leads(&self, now: Instant) -> bool {
         self.election.leads_until().is_some_and(|until| now < until)
     }
@@ -159,10 +167,7 @@ fn a_standby_takes_over_an_unchanged_lease_exactly_at_expiry() {
     Process::new("a", now).act(&mut server, now);
     let mut b = Process::new("b", now);
     let seen = now + Duration::from_secs(3);
-    b.run(&mut server, seen, seen + LEASE - MS);
-    assert!(!b.leads(seen + LEASE - MS));
-    b.run(&mut server, seen + LEASE - MS, seen + LEASE);
-    assert!(b.leads(seen + LEASE), "it looks just then");
+    b.takes_over(&mut server, seen, seen + LEASE, "it reads just then");
     let record = server.record();
     assert_eq!(record.holder_identity.as_deref(), Some("b"));
     assert_eq!(record.lease_transitions, Some(1));
@@ -178,10 +183,7 @@ fn the_holder_s_clock_does_not_matter() {
         a.clock = wrong.parse().unwrap();
         a.act(&mut server, now);
         let mut b = Process::new("b", now);
-        b.run(&mut server, now, now + LEASE - MS);
-        assert!(!b.leads(now + LEASE - MS), "{wrong}");
-        b.run(&mut server, now + LEASE - MS, now + LEASE);
-        assert!(b.leads(now + LEASE), "{wrong}");
+        b.takes_over(&mut server, now, now + LEASE, wrong);
     }
 }
 
@@ -208,10 +210,7 @@ fn a_record_without_a_duration_is_valid_for_the_lease_duration() {
             record.lease_transitions = Some(-7);
         });
         let mut b = Process::new("b", now);
-        b.run(&mut server, now, now + LEASE - MS);
-        assert!(!b.leads(now + LEASE - MS), "{seconds:?}");
-        b.run(&mut server, now + LEASE - MS, now + LEASE);
-        assert!(b.leads(now + LEASE), "{seconds:?}");
+        b.takes_over(&mut server, now, now + LEASE, &format!("{seconds:?}"));
         assert_eq!(server.record().lease_transitions, Some(1));
     }
 }
@@ -225,10 +224,7 @@ fn a_record_says_itself_how_long_it_is_valid() {
     });
     let mut b = Process::new("b", now);
     let end = now + Duration::from_mins(1);
-    b.run(&mut server, now, end - MS);
-    assert!(!b.leads(end - MS));
-    b.run(&mut server, end - MS, end);
-    assert!(b.leads(end));
+    b.takes_over(&mut server, now, end, "the record's own duration");
 }
 
 // Proves: P-leader-lost

@@ -7,8 +7,6 @@ use std::sync::{Arc, Mutex};
 
 use tokio::sync::watch;
 
-#[cfg(test)]
-use crate::api::workspace_ref::WorkspaceKind;
 use crate::api::{WorkspaceKey, status::ResolvedWorkspace};
 use crate::controller::{flowcontrol::gate::Gate, metrics::Metrics};
 use crate::decide::{
@@ -274,44 +272,24 @@ impl WorkspaceEntry {
     }
 }
 
-/// The Workspace that this layer's tests use.
-#[cfg(test)]
-pub(crate) fn key() -> WorkspaceKey {
-    WorkspaceKey {
-        kind: WorkspaceKind::Workspace,
-        namespace: "team".to_owned(),
-        name: "default".to_owned(),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use crate::api::Contract;
-    use crate::service::{AllowList, BaseUrl, ClientConfig, Token};
+    use crate::controller::state::fixtures::{URL, client, key, key_in};
+    use crate::service::Token;
 
     use super::*;
 
     /// A verified session with this number.
     fn ready(number: u64) -> WorkspaceState {
-        // Another test of this process may have installed it.
-        let _ = rustls::crypto::ring::default_provider().install_default();
-        let url = "http://localhost:1/api/v1";
-        let allowed = AllowList::parse([url], false).unwrap();
-        let contract = Arc::new(Contract::builtin().unwrap());
+        let contract = Contract::builtin().unwrap();
         let token = Token::parse(b"canary-of-the-registry", &contract).unwrap();
-        let config = ClientConfig {
-            base_url: BaseUrl::parse(url, &allowed).unwrap(),
-            ca_pem: None,
-            contract,
-            user_agent: "test".to_owned(),
-            observer: Arc::new(()),
-        };
         let gate = Gate::new(key(), Arc::new(Metrics::new()));
         let resolved = ResolvedWorkspace {
-            kind: WorkspaceKind::Workspace,
-            name: "default".to_owned(),
+            kind: key().kind,
+            name: key().name,
             uid: "w1".to_owned(),
-            base_url: url.to_owned(),
+            base_url: URL.to_owned(),
             identity: None,
         };
         let verified = Session {
@@ -320,7 +298,7 @@ mod tests {
             holds: None,
         };
         let session = ClientSession {
-            client: Client::new(config).unwrap(),
+            client: client(),
             credentials: Credentials {
                 token,
                 workspace_id: None,
@@ -406,10 +384,7 @@ mod tests {
         let gate = |entry: &WorkspaceEntry| entry.gate(&metrics);
         let before = gate(&entry);
         assert!(Arc::ptr_eq(&before, &gate(&entry)), "it keeps its gate");
-        let other = WorkspaceKey {
-            namespace: "other".to_owned(),
-            ..key()
-        };
+        let other = key_in("other");
         assert!(!Arc::ptr_eq(&before, &gate(&workspaces.entry(&other))));
         entry.probe(Probe::write_failed);
         entry.close_submissions();

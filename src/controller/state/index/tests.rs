@@ -14,7 +14,7 @@ use crate::api::{Run, Workspace, WorkspaceKey, names, workspace_ref::WorkspaceKi
 use crate::controller::{
     apiserver::{decode, scope::Scope},
     metrics::catalogue::{NOT_READY, OTHER, PHASES, STALLED},
-    state::workspaces::key,
+    state::fixtures::{key, key_in},
 };
 
 use super::*;
@@ -24,7 +24,7 @@ thread_local! {
     pub(crate) static LOOKS: Cell<usize> = const { Cell::new(0) };
 }
 
-fn merged(mut into: Value, from: Value) -> Value {
+pub(crate) fn merged(mut into: Value, from: Value) -> Value {
     match (&mut into, from) {
         (Value::Object(into), Value::Object(from)) => {
             for (field, value) in from {
@@ -38,7 +38,7 @@ fn merged(mut into: Value, from: Value) -> Value {
 }
 
 /// A Run with its name as its uid, and with these fields.
-fn run(name: &str, fields: Value) -> DeserializeGuard<Run> {
+pub(crate) fn run(name: &str, fields: Value) -> DeserializeGuard<Run> {
     let run = json!({
         "apiVersion": "run-operator.dev/v1alpha1", "kind": "Run",
         "metadata": {"name": name, "namespace": "team", "uid": name},
@@ -48,12 +48,12 @@ fn run(name: &str, fields: Value) -> DeserializeGuard<Run> {
     decode(&raw).unwrap()
 }
 
-fn record(name: &str, fields: Value) -> Record {
+pub(crate) fn record(name: &str, fields: Value) -> Record {
     Record::of(&run(name, fields))
 }
 
 /// The annotation with an intent of the Run with this uid, of this year.
-fn intent(uid: &str, year: u16) -> Value {
+pub(crate) fn intent(uid: &str, year: u16) -> Value {
     let workspace =
         json!({"kind": "Workspace", "name": "default", "uid": "w", "baseUrl": "https://a"});
     let intent = json!({
@@ -72,7 +72,7 @@ fn phase(phase: &str) -> Value {
     json!({"status": {"phase": phase}})
 }
 
-fn keyed(year: u16) -> Value {
+pub(crate) fn keyed(year: u16) -> Value {
     let at = format!("{year}-01-01T00:00:00Z");
     json!({"metadata": {"creationTimestamp": at}, "spec": {"idempotencyKey": "k"}})
 }
@@ -177,10 +177,7 @@ fn an_undecodable_run_is_pending_and_may_need_any_workspace() {
     let index = filled([Record::of(&broken)]);
     assert_eq!(count(PHASES, &index.counts().phases, "Pending"), 1);
     assert_eq!(count(STALLED, &index.counts().stalled, "RunInvalid"), 1);
-    let elsewhere = WorkspaceKey {
-        namespace: "other".to_owned(),
-        ..key()
-    };
+    let elsewhere = key_in("other");
     let shared = WorkspaceKey {
         kind: WorkspaceKind::ClusterWorkspace,
         namespace: String::new(),

@@ -1,12 +1,6 @@
-use super::*;
+use crate::controller::state::fixtures::key_in as workspace;
 
-fn workspace(namespace: &str) -> WorkspaceKey {
-    WorkspaceKey {
-        kind: WorkspaceKind::Workspace,
-        namespace: namespace.to_owned(),
-        name: "default".to_owned(),
-    }
-}
+use super::*;
 
 fn secret(namespace: &str, name: &str) -> SecretName {
     SecretName {
