@@ -5,12 +5,22 @@ use crate::decide::WorkspaceView;
 
 use super::{
     context::Context,
-    state::{index::RunRef, workspaces::WorkspaceState},
+    state::{
+        index::RunRef,
+        workspaces::{WorkspaceEntry, WorkspaceState},
+    },
 };
 
 /// Enqueues the Runs of the Workspace that have not ended or are being deleted.
 pub(crate) fn runs_of(ctx: &Context, key: &WorkspaceKey) {
     all(ctx, &ctx.run_index.of_workspace(key));
+}
+
+/// Sets the state of a Workspace, and enqueues its Runs if it changed.
+pub(crate) fn set_state(ctx: &Context, entry: &WorkspaceEntry, state: WorkspaceState) {
+    if entry.set(state) {
+        runs_of(ctx, &entry.key);
+    }
 }
 
 /// Enqueues the Runs of ClusterWorkspaces that have not ended or are being deleted: all, or those of one namespace.
@@ -46,9 +56,7 @@ pub(crate) fn missing_workspaces(ctx: &Context) {
     for entry in ctx.workspaces.all() {
         let key = &entry.key;
         if !ctx.has_workspace(key) {
-            if entry.set(WorkspaceState::closed(WorkspaceView::Missing)) {
-                runs_of(ctx, key);
-            }
+            set_state(ctx, &entry, WorkspaceState::closed(WorkspaceView::Missing));
             ctx.workspaces.forget(key);
             // Created again meanwhile, and perhaps checked already: the result of that check was just dropped.
             if ctx.has_workspace(key) {

@@ -1,4 +1,4 @@
-//! Concurrency limit on the calls of one Workspace. The window grows with every answer. A 429 begins a pause (rule 10);
+//! Concurrency limit on the calls of one Workspace. The limit grows with every answer. A 429 begins a pause (rule 10);
 //! several calls without an answer begin a short one. Pure: the caller brings the time.
 
 use std::time::Duration;
@@ -13,9 +13,9 @@ use crate::decide::{
 
 /// Limit on the calls of one Workspace in flight. Enough for some hundred calls a second at usual latencies; few enough
 /// that a hanging Workspace holds few connections.
-pub(crate) const WIDEST: u32 = 32;
+pub(crate) const MAX_IN_FLIGHT: u32 = 32;
 /// A shorter pause is not shown in the waiting Runs.
-const SILENT: Duration = Duration::from_secs(5);
+const LONG_PAUSE: Duration = Duration::from_secs(5);
 
 /// Calls in a row without an answer that count as an outage, until the Workspace's check decides.
 const OUTAGE: u32 = 3;
@@ -66,7 +66,7 @@ pub(crate) struct CallToken {
 #[derive(Debug)]
 pub(crate) struct Concurrency {
     size: u32,
-    under_way: u32,
+    in_flight: u32,
     /// Calls in flight that started since the last pause began.
     fresh: u32,
     pauses: u64,
@@ -88,11 +88,11 @@ struct Pause {
 }
 
 impl Concurrency {
-    /// Starts with the widest window: a service is expected to serve until it refuses.
+    /// Starts with the highest limit: a service is expected to serve until it refuses.
     pub(crate) fn new(seed: u64) -> Self {
         Self {
-            size: WIDEST,
-            under_way: 0,
+            size: MAX_IN_FLIGHT,
+            in_flight: 0,
             fresh: 0,
             pauses: 0,
             one_first: false,
@@ -116,7 +116,7 @@ impl Concurrency {
         if self.one_first {
             1_u32.saturating_sub(self.fresh)
         } else {
-            self.size.saturating_sub(self.under_way)
+            self.size.saturating_sub(self.in_flight)
         }
     }
 
@@ -133,7 +133,7 @@ impl Concurrency {
 
     /// Records the start of a call.
     pub(crate) fn start(&mut self) -> CallToken {
-        self.under_way = self.under_way.saturating_add(1);
+        self.in_flight = self.in_flight.saturating_add(1);
         self.fresh = self.fresh.saturating_add(1);
         CallToken {
             pauses: self.pauses,
@@ -147,7 +147,7 @@ impl Concurrency {
         outcome: Outcome,
         now: Instant,
     ) -> Option<PauseCause> {
-        self.under_way = self.under_way.saturating_sub(1);
+        self.in_flight = self.in_flight.saturating_sub(1);
         // The outcome of a call from before the pause is no evidence about the time after it.
         let fresh = call.pauses == self.pauses;
         if fresh {
@@ -158,7 +158,7 @@ impl Concurrency {
                 self.one_first = false;
                 self.refusals = 0;
                 self.losses = 0;
-                self.size = self.size.saturating_add(1).min(WIDEST);
+                self.size = self.size.saturating_add(1).min(MAX_IN_FLIGHT);
                 None
             }
             Outcome::TooMany(asked) if fresh => {
@@ -199,7 +199,7 @@ impl Concurrency {
         if self.pause.is_none_or(|pause| pause.until < until) {
             self.pause = Some(Pause {
                 until,
-                long: wait >= SILENT,
+                long: wait >= LONG_PAUSE,
             });
         }
     }

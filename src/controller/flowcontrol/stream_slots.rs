@@ -80,27 +80,23 @@ impl StreamSlots {
 
     /// Handles a lack of files. Returns the reduced number of slots if it shrank now.
     pub(crate) fn short_of_files(&self) -> Option<usize> {
-        let mut news = false;
+        let mut shrunk = false;
         let most = self.with(|inner| {
-            let (shrunk, orders) = inner.table.short_of_files(now());
-            news = shrunk;
+            let (now_fewer, orders) = inner.table.short_of_files(now());
+            shrunk = now_fewer;
             orders
         });
-        news.then_some(most)
+        shrunk.then_some(most)
     }
 
     fn with(&self, change: impl FnOnce(&mut Inner) -> Vec<Order>) -> usize {
         let mut inner = lock(&self.inner);
         for order in change(&mut inner) {
-            let (ticket, leaving) = match order {
-                Order::Take(ticket) => (ticket, false),
-                Order::Leave(ticket) => (ticket, true),
-            };
+            let (Order::Take(ticket) | Order::Leave(ticket)) = order;
             if let Some(signal) = inner.signals.get(&ticket) {
-                let flag = if leaving {
-                    &signal.leaving
-                } else {
-                    &signal.granted
+                let flag = match order {
+                    Order::Take(_) => &signal.granted,
+                    Order::Leave(_) => &signal.leaving,
                 };
                 flag.store(true, Ordering::Release);
                 signal.changed.notify_one();

@@ -47,9 +47,7 @@ pub(crate) fn apply<K: Kind>(
         (Err(why), _) => not_ready_state(workspace, entry, &check, why, assessment),
         (Ok(()), None) => WorkspaceState::closed(WorkspaceView::Unknown),
     };
-    if entry.set(state) {
-        enqueue::runs_of(ctx, &entry.key);
-    }
+    enqueue::set_state(ctx, entry, state);
     if assessment.ready {
         return RECHECK;
     }
@@ -86,9 +84,7 @@ pub(crate) fn pass_over<K: Kind>(
     let mut state = entry.state();
     if let WorkspaceView::Ready(session) = &mut state.view {
         session.holds = recheck::still_held(session.holds.take(), assessment.holds.clone());
-        if entry.set(state) {
-            enqueue::runs_of(ctx, &entry.key);
-        }
+        enqueue::set_state(ctx, entry, state);
     }
     let asked = check.obstacle.as_ref().and_then(Obstacle::retry_after);
     recheck::soon(&workspace.uid().unwrap_or_default(), asked)

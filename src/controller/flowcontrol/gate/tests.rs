@@ -2,7 +2,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
-use crate::controller::{flowcontrol::concurrency::WIDEST, state::fixtures::key};
+use crate::controller::{flowcontrol::concurrency::MAX_IN_FLIGHT, state::fixtures::key};
 
 use super::*;
 
@@ -19,7 +19,7 @@ fn gate() -> Arc<Gate> {
 /// The permits that the gate allows now.
 fn full(gate: &Arc<Gate>) -> Vec<Permit> {
     let calls: Vec<_> = std::iter::from_fn(|| gate.permit_at_once()).collect();
-    assert_eq!(calls.len(), WIDEST as usize);
+    assert_eq!(calls.len(), MAX_IN_FLIGHT as usize);
     calls
 }
 
@@ -55,7 +55,7 @@ fn the_room_of_a_call_is_given_back_however_it_ends() {
     assert!(panicked.is_err());
     calls.push(gate.permit_at_once().unwrap());
     assert!(gate.permit_at_once().is_none());
-    assert_eq!(gate.metrics.calls_in_flight.get(), i64::from(WIDEST));
+    assert_eq!(gate.metrics.calls_in_flight.get(), i64::from(MAX_IN_FLIGHT));
     drop(calls);
     assert_eq!(gate.metrics.calls_in_flight.get(), 0);
 }
