@@ -222,11 +222,14 @@ impl Context {
 
     /// Requests a reconcile of a Workspace.
     pub fn enqueue_workspace(&self, key: &WorkspaceKey) {
-        match key.kind {
-            WorkspaceKind::Workspace => self.workspace_trigger.enqueue(&key.namespace, &key.name),
-            WorkspaceKind::ClusterWorkspace => {
-                self.cluster_workspace_trigger.enqueue("", &key.name)
-            }
+        let WorkspaceKey {
+            kind,
+            namespace,
+            name,
+        } = key;
+        match kind {
+            WorkspaceKind::Workspace => self.workspace_trigger.enqueue(namespace, name),
+            WorkspaceKind::ClusterWorkspace => self.cluster_workspace_trigger.enqueue("", name),
         }
     }
 

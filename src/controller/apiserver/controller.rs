@@ -122,7 +122,7 @@ where
         let wanted = stream::select(watched, self.triggers);
         let queue = once_leading(wanted, ctx.leading().clone(), self.reader.clone())
             .inspect(move |object| {
-                asked.ask(object.namespace.as_deref(), &object.name, Instant::now())
+                asked.ask(object.namespace.as_deref(), &object.name, Instant::now());
             })
             .map(Ok::<_, Infallible>)
             .take_until(async move { shutdown.cancelled().await });
@@ -149,13 +149,14 @@ where
         let unfilled = unfilled_at_shutdown(Arc::clone(&ctx));
         let served =
             applier(run, policy, ctx, self.reader, Box::pin(queue), config).for_each(|result| {
-                missing(&backlog, &result);
-                async move {
-                    if let Err(error) = result {
-                        // An object that was enqueued after its deletion; the garbage collector handles the rest.
-                        tracing::debug!(error = %error, "an object to reconcile is missing from the store; skipped");
+                if let Err(error) = result {
+                    // An object that was enqueued after its deletion; the garbage collector handles the rest.
+                    if let LoopError::ObjectNotFound(object) = &error {
+                        backlog.missing(object.namespace.as_deref(), &object.name);
                     }
+                    tracing::debug!(error = %error, "an object to reconcile is missing from the store; skipped");
                 }
+                std::future::ready(())
             });
         tokio::select! {
             () = served => {}
@@ -168,13 +169,6 @@ fn applied(action: Action) -> Applied {
     action
         .pause()
         .map_or_else(Applied::await_change, Applied::requeue)
-}
-
-/// Removes an object from the backlog that was deleted before its turn.
-fn missing<A>(backlog: &Backlog, result: &Result<A, LoopError<Infallible, Infallible>>) {
-    if let Err(LoopError::ObjectNotFound(object)) = result {
-        backlog.missing(object.namespace.as_deref(), &object.name);
-    }
 }
 
 /// Ends at a shutdown before every store had its first list. Nothing was reconciled yet, and kube's loop would wait for

@@ -62,14 +62,11 @@ fn compare(ctx: &Arc<Context>) {
 }
 
 fn check(ctx: &Arc<Context>, uid: &str) {
-    let Some(entry) = ctx.tracked_runs.get(uid) else {
+    let tracked = ctx.tracked_runs.get(uid);
+    let Some(entry) = tracked.filter(|entry| !ctx.present(entry)) else {
         ctx.absent.resolve(uid);
         return;
     };
-    if ctx.present(&entry) {
-        ctx.absent.resolve(uid);
-        return;
-    }
     match entry.with(|state| state.run.cleanup()) {
         // That operation calls this again when it ends.
         Cleanup::Busy => {}
@@ -87,12 +84,8 @@ fn check(ctx: &Arc<Context>, uid: &str) {
 fn finish(ctx: &Context, entry: &RunEntry) {
     if ctx.run(entry).is_some() {
         entry.with(|state| state.run.finish());
-    } else {
-        forget(ctx, entry);
+        return;
     }
-}
-
-fn forget(ctx: &Context, entry: &RunEntry) {
     let last_seen = entry.with(|state| state.run.latest().cloned());
     ctx.tracked_runs.forget(&entry.uid);
     ctx.claims.release(&entry.uid);
