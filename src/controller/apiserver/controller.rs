@@ -9,10 +9,7 @@ use std::time::{Duration, Instant};
 
 use tokio_util::sync::CancellationToken;
 
-use crate::controller::{
-    leader::Leading,
-    metrics::{Backlog, Metrics},
-};
+use crate::controller::{leader::Leading, metrics::Metrics};
 
 use super::{
     Guarded, Object, Source,
