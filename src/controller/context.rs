@@ -8,14 +8,13 @@ use k8s_openapi::api::core::v1::Namespace;
 use kube::{
     Resource,
     core::PartialObjectMeta,
-    runtime::reflector::{Lookup, ObjectRef, Store},
+    runtime::reflector::{Lookup, Store},
 };
 use tokio::sync::{Semaphore, mpsc::UnboundedSender};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::api::{
-    ClusterWorkspace, Contract, Reason, Run, Workspace, WorkspaceKey, workspace::RateLimit,
-    workspace_ref::WorkspaceKind,
+    ClusterWorkspace, Contract, Reason, Run, Workspace, WorkspaceKey, workspace_ref::WorkspaceKind,
 };
 use crate::clock::now;
 use crate::decide::{
@@ -31,9 +30,7 @@ use super::{
         event_recorder::Recorder,
         trigger::{Trigger, reference},
     },
-    flowcontrol::{
-        gate::Gate, probe_slots::ProbeSlots, shared_version::Versions, stream_slots::StreamSlots,
-    },
+    flowcontrol::{probe_slots::ProbeSlots, shared_version::Versions, stream_slots::StreamSlots},
     leader::Leading,
     metrics::Metrics,
     state::{
@@ -49,10 +46,10 @@ use super::{
 /// Reads of Secrets and writes of Workspaces at the same time.
 const API_REQUESTS: usize = 32;
 /// Workspaces released at the same time: each lists all Runs that could need it.
-const DEPARTURES: usize = 4;
+const REMOVALS: usize = 4;
 
 /// Metadata of a namespace.
-pub type NamespaceMeta = PartialObjectMeta<Namespace>;
+pub type NamespaceMeta = Guarded<PartialObjectMeta<Namespace>>;
 
 /// The operator's configuration, fixed at its start.
 #[derive(Clone, Debug)]
@@ -124,7 +121,7 @@ pub struct Context {
     /// Limit on requests for Workspaces to the API server at the same time; each takes a connection.
     pub api_requests: Semaphore,
     /// Limit on Workspaces released at the same time.
-    pub departures: Semaphore,
+    pub removals: Semaphore,
     /// The Secrets that Workspaces name.
     pub secrets: SecretTable,
     /// The slots for event streams.
@@ -171,7 +168,7 @@ impl Context {
             versions: Versions::default(),
             http: HttpPool::default(),
             api_requests: Semaphore::new(API_REQUESTS),
-            departures: Semaphore::new(DEPARTURES),
+            removals: Semaphore::new(REMOVALS),
             secrets: SecretTable::default(),
             absent: Absent::default(),
             run_index: RunIndex::default(),
@@ -188,31 +185,11 @@ impl Context {
         }
     }
 
-    /// The stores of Runs, one per scope.
-    pub fn run_stores(&self) -> impl Iterator<Item = &Store<Guarded<Run>>> {
-        self.shared.run_stores.iter()
-    }
-
-    /// The Run with this uid, if a store has it.
-    pub fn run(&self, namespace: &str, name: &str, uid: &str) -> Option<Arc<Guarded<Run>>> {
-        let object = ObjectRef::new(name).within(namespace);
-        self.run_stores()
-            .filter_map(|s| s.get(&object))
-            .find(|run| run.meta().uid.as_deref() == Some(uid))
-    }
-
-    /// Whether a store has the Run with this uid.
-    pub fn has_run(&self, namespace: &str, name: &str, uid: &str) -> bool {
-        self.run(namespace, name, uid).is_some()
-    }
-
-    /// The gate of a Workspace, with this rate limit.
-    pub fn gate(&self, key: &WorkspaceKey, limit: Option<RateLimit>) -> Arc<Gate> {
-        let new = || Gate::new(key.clone(), Arc::clone(&self.metrics));
-        let entry = self.workspaces.entry(key);
-        let gate = entry.probe(|probe| probe.gate(new));
-        gate.limit(limit);
-        gate
+    /// The object of a tracked Run, if a store has it.
+    pub fn run(&self, entry: &RunEntry) -> Option<Arc<Guarded<Run>>> {
+        let object = reference(&entry.namespace, &entry.name);
+        let mut found = self.run_stores.iter().filter_map(|s| s.get(&object));
+        found.find(|run| run.meta().uid.as_deref() == Some(&entry.uid))
     }
 
     /// Whether a Workspace is being deleted and admits no first submission.
@@ -244,10 +221,15 @@ impl Context {
     }
 
     /// Requests a reconcile of a Workspace.
-    pub fn wake_workspace(&self, key: &WorkspaceKey) {
-        match key.kind {
-            WorkspaceKind::Workspace => self.workspace_trigger.wake(&key.namespace, &key.name),
-            WorkspaceKind::ClusterWorkspace => self.cluster_workspace_trigger.wake("", &key.name),
+    pub fn enqueue_workspace(&self, key: &WorkspaceKey) {
+        let WorkspaceKey {
+            kind,
+            namespace,
+            name,
+        } = key;
+        match kind {
+            WorkspaceKind::Workspace => self.workspace_trigger.enqueue(namespace, name),
+            WorkspaceKind::ClusterWorkspace => self.cluster_workspace_trigger.enqueue("", name),
         }
     }
 
@@ -264,8 +246,7 @@ impl Context {
 
     /// Whether the object exists, as far as this process knows.
     pub fn present(&self, entry: &RunEntry) -> bool {
-        !entry.with(|state| state.run.deleted())
-            && self.has_run(&entry.namespace, &entry.name, &entry.uid)
+        !entry.with(|state| state.run.deleted()) && self.run(entry).is_some()
     }
 
     /// Names of the Runs that were deleted without release and whose runs must still be cancelled with this Workspace
@@ -295,7 +276,7 @@ impl Context {
             && let Some(entry) = self.workspaces.get(key)
             && entry.suspect(number, suspicion)
         {
-            self.wake_workspace(key);
+            self.enqueue_workspace(key);
         }
     }
 
@@ -315,12 +296,12 @@ impl Context {
     pub fn reconnects(&self, key: &WorkspaceKey) {
         let entry = self.workspaces.get(key);
         if entry.is_some_and(|entry| entry.probe(|probe| probe.reconnected(now()))) {
-            self.wake_workspace(key);
+            self.enqueue_workspace(key);
         }
     }
 
     /// State of a Workspace for its Runs. `Missing` only after every store has its first list.
-    pub fn slot(&self, key: &WorkspaceKey) -> WorkspaceState {
+    pub fn workspace_state(&self, key: &WorkspaceKey) -> WorkspaceState {
         if key.kind == WorkspaceKind::ClusterWorkspace && !self.config.cluster_workspaces {
             return WorkspaceState::closed(WorkspaceView::NotReady {
                 reason: Reason::WorkspaceNotFound,
@@ -329,11 +310,11 @@ impl Context {
                 since: jiff::Timestamp::MIN,
             });
         }
-        let slot = self.workspaces.state(key);
-        if slot.view == WorkspaceView::Unknown && self.synced() && !self.has_workspace(key) {
+        let state = self.workspaces.state(key);
+        if state.view == WorkspaceView::Unknown && self.synced() && !self.has_workspace(key) {
             return WorkspaceState::closed(WorkspaceView::Missing);
         }
-        slot
+        state
     }
 }
 

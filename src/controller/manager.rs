@@ -20,7 +20,6 @@ use super::{
     apiserver::{
         controller::{Host, Loop},
         scope::Scope,
-        trigger::Trigger,
     },
     context::{Config, Context, NamespaceMeta, Shared},
     enqueue,
@@ -41,11 +40,10 @@ const UNBOUNDED: u16 = 0;
 /// The controller, ready to run.
 pub struct Controller {
     ctx: Arc<Context>,
-    scopes: Vec<Scope>,
     runs: Vec<Loop<Run>>,
     workspaces: Vec<Loop<Workspace>>,
     /// One, or none if ClusterWorkspaces are not served; likewise the namespaces of each scope.
-    cluster_workspaces: Option<Loop<ClusterWorkspace>>,
+    cluster_workspaces: Vec<Loop<ClusterWorkspace>>,
     namespaces: Vec<(Scope, Writer<NamespaceMeta>)>,
     call_events: UnboundedReceiver<CallEvent>,
 }
@@ -72,21 +70,14 @@ impl Controller {
         let scopes = Scope::of(&config.namespaces);
         let each = usize::from(config.max_concurrent_reconciles);
         metrics.set_max_workers("run", each * scopes.len());
-        let (run_trigger, run_wakes) = Trigger::new(&scopes);
-        let (workspace_trigger, workspace_wakes) = Trigger::new(&scopes);
-        let runs: Vec<_> = (scopes.iter().cloned().zip(run_wakes))
-            .map(|(scope, wakes)| Loop::new("run", scope, wakes))
-            .collect();
-        let workspaces: Vec<_> = (scopes.iter().cloned().zip(workspace_wakes))
-            .map(|(scope, wakes)| Loop::new("workspace", scope, wakes))
-            .collect();
+        let (run_trigger, runs) = Loop::all("run", &scopes);
+        let (workspace_trigger, workspaces) = Loop::all("workspace", &scopes);
+        let (cluster_workspace_trigger, mut cluster_workspaces) =
+            Loop::all("clusterworkspace", &[Scope::All]);
         let served = config.cluster_workspaces;
-        let (cluster_workspace_trigger, cluster_wakes) = Trigger::new(&[Scope::All]);
-        let cluster_workspaces = cluster_wakes
-            .into_iter()
-            .next()
-            .filter(|_| served)
-            .map(|wakes| Loop::new("clusterworkspace", Scope::All, wakes));
+        if !served {
+            cluster_workspaces.clear();
+        }
         let (labels, namespaces): (Vec<_>, Vec<_>) = scopes
             .iter()
             .filter(|_| served)
@@ -116,7 +107,6 @@ impl Controller {
         let ctx = Arc::new(Context::new(shared, sender));
         Self {
             ctx,
-            scopes,
             runs,
             workspaces,
             cluster_workspaces,
@@ -139,7 +129,6 @@ impl Controller {
     pub async fn run(self) -> bool {
         let Self {
             ctx,
-            scopes,
             runs,
             workspaces,
             cluster_workspaces,
@@ -149,10 +138,8 @@ impl Controller {
         let concurrency = ctx.config.max_concurrent_reconciles;
         let mut run_loops: Vec<BoxFuture<'static, ()>> = Vec::new();
         let mut tasks: Vec<BoxFuture<'static, ()>> = Vec::new();
-        for (scope, (run_loop, workspace_loop)) in
-            scopes.iter().zip(runs.into_iter().zip(workspaces))
-        {
-            let api = scope.api::<Run>(ctx.client.clone());
+        for run_loop in runs {
+            let api = run_loop.scope.api::<Run>(ctx.client.clone());
             let served = run_loop.serve(
                 api,
                 Arc::clone(&ctx),
@@ -161,7 +148,9 @@ impl Controller {
                 watch_events::runs,
             );
             run_loops.push(served.boxed());
-            let api = scope.api::<Workspace>(ctx.client.clone());
+        }
+        for workspace_loop in workspaces {
+            let api = workspace_loop.scope.api::<Workspace>(ctx.client.clone());
             let served = workspace_loop.serve(
                 api,
                 Arc::clone(&ctx),
@@ -171,8 +160,8 @@ impl Controller {
             );
             tasks.push(served.boxed());
         }
-        if let Some(cluster_workspaces) = cluster_workspaces {
-            let served = cluster_workspaces.serve(
+        for workspace_loop in cluster_workspaces {
+            let served = workspace_loop.serve(
                 Api::all(ctx.client.clone()),
                 Arc::clone(&ctx),
                 UNBOUNDED,

@@ -33,7 +33,7 @@ mod wall_clock;
 mod watch_events;
 mod workspace;
 
-pub use apiserver::{CountRequests, PaceWatches, Patience};
+pub use apiserver::{BoundedRetry, CountRequests, ThrottleWatches};
 pub use context::Config;
 pub use manager::{Controller, Probe};
 pub use open_files::OpenFiles;

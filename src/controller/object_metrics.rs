@@ -8,15 +8,15 @@ use super::{
     metrics::{
         Metrics,
         catalogue::{NOT_READY, PHASES, READY, STALLED},
+        gauge,
     },
     state::index::{RunCounts, WorkspaceCounts},
 };
 
+/// Sets the gauges.
 pub(crate) fn take(ctx: &Context) {
     runs(&ctx.metrics, &ctx.run_index.counts());
-    ctx.metrics
-        .remembered
-        .set(i64::try_from(ctx.tracked_runs.count()).unwrap_or(i64::MAX));
+    ctx.metrics.remembered.set(gauge(ctx.tracked_runs.count()));
     let own = ctx.workspace_index(WorkspaceKind::Workspace).counts();
     let shared = ctx
         .workspace_index(WorkspaceKind::ClusterWorkspace)
@@ -26,14 +26,12 @@ pub(crate) fn take(ctx: &Context) {
 
 fn runs(metrics: &Metrics, counts: &RunCounts) {
     for (phase, count) in PHASES.iter().zip(counts.phases) {
-        metrics.set_runs(phase, count);
+        metrics.runs.of(&[phase]).set(gauge(count));
     }
     for (reason, count) in STALLED.iter().zip(counts.stalled) {
-        metrics.set_stalled(reason, count);
+        metrics.runs_stalled.of(&[reason]).set(gauge(count));
     }
-    metrics
-        .runs_in_doubt
-        .set(i64::try_from(counts.in_doubt).unwrap_or(i64::MAX));
+    metrics.runs_in_doubt.set(gauge(counts.in_doubt));
     // The intent's time was taken from the wall clock.
     let age = |since| wall().duration_since(since).as_secs().max(0);
     metrics.oldest_doubt.set(counts.oldest_doubt.map_or(0, age));
@@ -42,11 +40,13 @@ fn runs(metrics: &Metrics, counts: &RunCounts) {
 fn workspaces(metrics: &Metrics, own: &WorkspaceCounts, shared: &WorkspaceCounts) {
     for (kind, counts) in [("Workspace", own), ("ClusterWorkspace", shared)] {
         for (shown, count) in READY.iter().zip(counts.ready) {
-            metrics.set_workspaces(kind, shown, count);
+            let of_kind = metrics.workspaces.of(&[kind, shown]);
+            of_kind.set(gauge(count));
         }
     }
     let both = own.not_ready.iter().zip(shared.not_ready);
     for (reason, (own, shared)) in NOT_READY.iter().zip(both) {
-        metrics.set_not_ready(reason, own + shared);
+        let not_ready = metrics.workspaces_not_ready.of(&[reason]);
+        not_ready.set(gauge(own + shared));
     }
 }

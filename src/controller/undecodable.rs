@@ -19,13 +19,13 @@ use super::{
 /// Pause before a failed write of the status is retried: the watch may deliver no event meanwhile.
 const AGAIN: Duration = Duration::from_mins(1);
 
-/// Counts an object that can't be decoded, and writes its status. `told` makes that status from the present one. The
+/// Counts an object that can't be decoded, and writes its status. `describe` makes that status from the present one. The
 /// present status is read live, since the watch's version can't be decoded. Fails the reconcile.
 pub(crate) async fn show<K, S>(
     ctx: &Context,
     api: &Api<K>,
     object: &Guarded<K>,
-    told: impl FnOnce(S, &str) -> S,
+    describe: impl FnOnce(S, &str) -> S,
 ) -> Reconciled
 where
     K: Object,
@@ -40,7 +40,7 @@ where
     if !ctx.may_begin() || meta.deletion_timestamp.is_some() && meta.finalizers.is_none() {
         return Err(failed.again(Action::await_change()));
     }
-    let written = write(api, object, &invalid.error, told).await;
+    let written = write(api, object, &invalid.error, describe).await;
     let again = again(&written);
     if let Err(error) = written
         && again != Action::await_change()
@@ -65,7 +65,7 @@ async fn write<K, S>(
     api: &Api<K>,
     object: &Guarded<K>,
     what: &str,
-    told: impl FnOnce(S, &str) -> S,
+    describe: impl FnOnce(S, &str) -> S,
 ) -> Result<(), WriteError>
 where
     K: Object,
@@ -76,7 +76,7 @@ where
     let Some((meta, stored)) = patch::bounded(read).await? else {
         return Ok(());
     };
-    let status = told(stored.clone(), what);
+    let status = describe(stored.clone(), what);
     if meta.uid != object.meta().uid || status == stored {
         return Ok(());
     }
@@ -121,10 +121,10 @@ mod tests {
             code => refused(*code),
         });
         let api = Api::namespaced(loopback(answers.collect()), "team");
-        let told = |status: RunStatus, what: &str| {
+        let describe = |status: RunStatus, what: &str| {
             crate::decide::undecodable::run(status, what, 1, wall())
         };
-        let written = write(&api, &object, "its spec", told).await;
+        let written = write(&api, &object, "its spec", describe).await;
         assert_eq!(
             super::again(&written) == Action::requeue(AGAIN),
             again,

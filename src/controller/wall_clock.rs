@@ -12,14 +12,14 @@ use crate::clock::{Steps, now, wall};
 use super::context::Context;
 
 /// Interval at which the two clocks are compared: a step is detected within this time, at no cost for each Run.
-const PACE: Duration = Duration::from_secs(5);
+const COMPARE_EVERY: Duration = Duration::from_secs(5);
 
 /// Compares the clocks until shutdown.
 pub(crate) async fn run(ctx: Arc<Context>) {
     let mut steps = Steps::new(now(), wall());
     loop {
         tokio::select! {
-            () = tokio::time::sleep(PACE) => {}
+            () = tokio::time::sleep(COMPARE_EVERY) => {}
             () = ctx.shutdown.cancelled() => return,
         }
         let Some(step) = steps.taken(now(), wall()) else {
@@ -31,20 +31,20 @@ pub(crate) async fn run(ctx: Arc<Context>) {
         );
         // After a step back, deadlines come later: the Runs are only enqueued too early.
         if step > SignedDuration::ZERO {
-            wake_those_that_wait(&ctx);
+            enqueue_waiting(&ctx);
         }
     }
 }
 
 /// Enqueues the Runs that may wait for a time of the wall clock.
-fn wake_those_that_wait(ctx: &Context) {
-    for object in ctx.run_stores().flat_map(Store::state) {
+fn enqueue_waiting(ctx: &Context) {
+    for object in ctx.run_stores.iter().flat_map(Store::state) {
         let Ok(run) = &object.0 else { continue };
         if run.ended() && run.spec.ttl_seconds_after_finished.is_none() {
             continue;
         }
         let namespace = run.metadata.namespace.as_deref().unwrap_or_default();
         ctx.run_trigger
-            .wake(namespace, run.metadata.name.as_deref().unwrap_or_default());
+            .enqueue(namespace, run.metadata.name.as_deref().unwrap_or_default());
     }
 }

@@ -1,4 +1,4 @@
-//! Handlers of the watches' events: they update the indexes and wake the objects concerned.
+//! Handlers of the watches' events: they update the indexes and enqueue the objects concerned.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ pub(crate) fn runs(ctx: &Context, scope: &Scope, event: &Event<Guarded<Run>>) {
         Event::Init => index.begin(scope),
         Event::InitApply(run) => index.list(scope, Record::of(run)),
         Event::InitDone => {
-            let missing = |uids: &[Arc<str>]| uids.iter().for_each(|uid| ctx.absent.expect(uid));
+            let missing = |uids: &[Arc<str>]| uids.iter().for_each(|uid| ctx.absent.mark(uid));
             let changes = index.listed(scope, missing);
             for change in &changes {
                 follow(ctx, change);
@@ -37,12 +37,12 @@ pub(crate) fn runs(ctx: &Context, scope: &Scope, event: &Event<Guarded<Run>>) {
             let meta = run.meta();
             let text = |text: &Option<String>| text.clone().unwrap_or_default();
             garbage_collector::last_seen(ctx, run);
-            ctx.absent.expect(&text(&meta.uid));
+            ctx.absent.mark(&text(&meta.uid));
             let change = index.delete(&text(&meta.namespace), &text(&meta.name));
             if let Some(change) = change {
                 follow(ctx, &change);
             }
-            ctx.absent.tell(&text(&meta.uid));
+            ctx.absent.report(&text(&meta.uid));
         }
     }
 }
@@ -58,10 +58,10 @@ fn follow(ctx: &Context, change: &Change) {
     if let Some(key) = &change.unneeded
         && ctx.submissions_closed(key)
     {
-        ctx.wake_workspace(key);
+        ctx.enqueue_workspace(key);
     }
-    if let Some(uid) = &change.gone {
-        ctx.absent.tell(uid);
+    if let Some(uid) = &change.deleted {
+        ctx.absent.report(uid);
     }
 }
 

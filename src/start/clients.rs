@@ -8,7 +8,7 @@ use http::header::USER_AGENT;
 use kube::client::ClientBuilder;
 use tower::{buffer::BufferLayer, retry::RetryLayer};
 
-use run_operator::controller::{CountRequests, PaceWatches, Patience, metrics::Metrics};
+use run_operator::controller::{BoundedRetry, CountRequests, ThrottleWatches, metrics::Metrics};
 
 use super::error::StartError;
 
@@ -63,8 +63,8 @@ pub(super) async fn client(
     Ok(client
         .with_layer(&count)
         .with_layer(&BufferLayer::new(REQUESTS_WAITING))
-        .with_layer(&RetryLayer::new(Patience::default()))
-        .with_layer(&PaceWatches::default())
+        .with_layer(&RetryLayer::new(BoundedRetry::default()))
+        .with_layer(&ThrottleWatches::default())
         .build())
 }
 

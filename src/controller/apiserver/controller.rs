@@ -5,19 +5,17 @@ use std::convert::Infallible;
 use std::fmt::Debug;
 use std::hash::Hash;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio_util::sync::CancellationToken;
 
-use crate::controller::{
-    leader::Leading,
-    metrics::{Backlog, Metrics},
-};
+use crate::controller::{leader::Leading, metrics::Metrics};
 
 use super::{
     Guarded, Object, Source,
     reconciled::{Action, Reconciled, again, counted},
     scope::Scope,
+    trigger::Trigger,
 };
 
 use futures::channel::mpsc::UnboundedReceiver;
@@ -58,31 +56,35 @@ where
 {
     /// The controller's name in the metrics.
     controller: &'static str,
-    scope: Scope,
+    pub(crate) scope: Scope,
     writer: Writer<Guarded<K>>,
     /// The store that the watch fills.
     pub(crate) reader: Store<Guarded<K>>,
-    wakes: UnboundedReceiver<ObjectRef<Guarded<K>>>,
+    triggers: UnboundedReceiver<ObjectRef<Guarded<K>>>,
 }
 
 impl<K> Loop<K>
 where
     K: Object + Debug,
 {
-    /// An empty store, with the triggers of its objects.
-    pub(crate) fn new(
+    /// The loop of each scope, with an empty store, and the trigger of all.
+    pub(crate) fn all(
         controller: &'static str,
-        scope: Scope,
-        wakes: UnboundedReceiver<ObjectRef<Guarded<K>>>,
-    ) -> Self {
-        let (reader, writer) = store();
-        Self {
-            controller,
-            scope,
-            writer,
-            reader,
-            wakes,
-        }
+        scopes: &[Scope],
+    ) -> (Trigger<Guarded<K>>, Vec<Self>) {
+        let (trigger, receivers) = Trigger::new(scopes);
+        let of_scope = |(scope, triggers): (&Scope, _)| {
+            let (reader, writer) = store();
+            Self {
+                controller,
+                scope: scope.clone(),
+                writer,
+                reader,
+                triggers,
+            }
+        };
+        let loops = scopes.iter().zip(receivers).map(of_scope).collect();
+        (trigger, loops)
     }
 
     /// Feeds the store, and reconciles objects that changed or were enqueued.
@@ -98,7 +100,7 @@ where
         R: Fn(Arc<Guarded<K>>, Arc<C>) -> F + Send + 'static,
         F: Future<Output = Reconciled> + Send + 'static,
     {
-        let source = Source::new(&api, ctx.watch_timeout());
+        let source = Source::new(api, ctx.watch_timeout());
         let known = self.reader.clone();
         let events = super::watch(source).map(move |event| Ok(sharing(event, &known)));
         let watched = touched(
@@ -114,9 +116,11 @@ where
             return;
         };
         let asked = Arc::clone(&backlog);
-        let wanted = stream::select(watched, self.wakes);
+        let wanted = stream::select(watched, self.triggers);
         let queue = once_leading(wanted, ctx.leading().clone(), self.reader.clone())
-            .inspect(move |object| asked.ask(object.namespace.as_deref(), &object.name))
+            .inspect(move |object| {
+                asked.ask(object.namespace.as_deref(), &object.name, Instant::now());
+            })
             .map(Ok::<_, Infallible>)
             .take_until(async move { shutdown.cancelled().await });
         let policy = |_: Arc<Guarded<K>>, never: &Infallible, _: Arc<C>| match *never {};
@@ -124,13 +128,13 @@ where
         let queued = Arc::clone(&backlog);
         let run = move |object: Arc<Guarded<K>>, ctx: Arc<C>| {
             let one = ObjectRef::from_obj(object.as_ref());
-            queued.begin(one.namespace.as_deref(), &one.name);
+            queued.begin(one.namespace.as_deref(), &one.name, Instant::now());
             let reconciled = reconcile(object, Arc::clone(&ctx));
             let backlog = Arc::clone(&queued);
             let ended = reconciled.map(move |result| {
                 let namespace = one.namespace.as_deref();
                 let action = again(&result);
-                let took = backlog.end(namespace, &one.name, action.pause());
+                let took = backlog.end(namespace, &one.name, action.pause(), Instant::now());
                 ctx.metrics().reconciled(controller, counted(&result), took);
                 if let Err(failed) = result {
                     failed.log(&K::kind(&()), namespace, &one.name);
@@ -142,13 +146,14 @@ where
         let unfilled = unfilled_at_shutdown(Arc::clone(&ctx));
         let served =
             applier(run, policy, ctx, self.reader, Box::pin(queue), config).for_each(|result| {
-                missing(&backlog, &result);
-                async move {
-                    if let Err(error) = result {
-                        // An object that was enqueued after its deletion; the garbage collector handles the rest.
-                        tracing::debug!(error = %error, "an object to reconcile is missing from the store; skipped");
+                if let Err(error) = result {
+                    // An object that was enqueued after its deletion; the garbage collector handles the rest.
+                    if let LoopError::ObjectNotFound(object) = &error {
+                        backlog.missing(object.namespace.as_deref(), &object.name);
                     }
+                    tracing::debug!(error = %error, "an object to reconcile is missing from the store; skipped");
                 }
+                std::future::ready(())
             });
         tokio::select! {
             () = served => {}
@@ -161,13 +166,6 @@ fn applied(action: Action) -> Applied {
     action
         .pause()
         .map_or_else(Applied::await_change, Applied::requeue)
-}
-
-/// Removes an object from the backlog that was deleted before its turn.
-fn missing<A>(backlog: &Backlog, result: &Result<A, LoopError<Infallible, Infallible>>) {
-    if let Err(LoopError::ObjectNotFound(object)) = result {
-        backlog.missing(object.namespace.as_deref(), &object.name);
-    }
 }
 
 /// Ends at a shutdown before every store had its first list. Nothing was reconciled yet, and kube's loop would wait for

@@ -26,12 +26,11 @@ impl CountRequests {
     /// A layer for this address. Registers the known label values at zero.
     pub fn new(metrics: Arc<Metrics>, address: &http::Uri) -> Self {
         let host: Arc<str> = address.authority().map_or("", |a| a.as_str()).into();
-        let families = &metrics.rest_client;
         for method in METHODS {
             for code in REST_REQUESTS.labels[0].known {
-                let _ = families.requests.of(&[code, method, &host]);
+                let _ = metrics.rest_requests.of(&[code, method, &host]);
             }
-            let _ = families.durations.of(&[method, &host]);
+            let _ = metrics.rest_seconds.of(&[method, &host]);
         }
         Self { metrics, host }
     }
@@ -101,14 +100,14 @@ impl Attempt {
 
 impl Drop for Attempt {
     fn drop(&mut self) {
-        let families = &self.layer.metrics.rest_client;
+        let metrics = &self.layer.metrics;
         let (method, host) = (self.method.as_str(), self.layer.host.as_ref());
         let code = match self.status {
             Some(status) => code(status.as_u16()),
             None => NO_RESPONSE.to_owned(),
         };
-        families.requests.of(&[&code, method, host]).inc();
+        metrics.rest_requests.of(&[&code, method, host]).inc();
         let took = self.begun.elapsed().as_secs_f64();
-        families.durations.of(&[method, host]).observe(took);
+        metrics.rest_seconds.of(&[method, host]).observe(took);
     }
 }

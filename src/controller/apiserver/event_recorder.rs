@@ -32,7 +32,7 @@ const QUEUE: usize = 4096;
 /// Minimum time between two Events: 50 a second, like kubelet's own limit.
 const APART: Duration = Duration::from_millis(20);
 /// Events in flight at the same time.
-const LANES: usize = 8;
+const IN_FLIGHT: usize = 8;
 /// Time for sending the rest at the end of the process.
 const DRAIN: Duration = Duration::from_secs(3);
 /// Namespace of Events about objects without a namespace.
@@ -49,8 +49,8 @@ pub struct Recorder {
     client: kube::Client,
     process: String,
     metrics: Arc<Metrics>,
-    letters: mpsc::Sender<Event>,
-    outbox: Mutex<Option<mpsc::Receiver<Event>>>,
+    sender: mpsc::Sender<Event>,
+    receiver: Mutex<Option<mpsc::Receiver<Event>>>,
     closed: CancellationToken,
     /// Namespaces for which a refusal was logged.
     refused: Mutex<HashSet<String>>,
@@ -59,13 +59,13 @@ pub struct Recorder {
 impl Recorder {
     /// A recorder that names `process` as the reporting instance.
     pub fn new(client: kube::Client, process: &str, metrics: Arc<Metrics>) -> Self {
-        let (letters, outbox) = mpsc::channel(QUEUE);
+        let (sender, receiver) = mpsc::channel(QUEUE);
         Self {
             client,
             process: cut(process, MAX_INSTANCE).to_owned(),
             metrics,
-            letters,
-            outbox: Mutex::new(Some(outbox)),
+            sender,
+            receiver: Mutex::new(Some(receiver)),
             closed: CancellationToken::new(),
             refused: Mutex::default(),
         }
@@ -79,9 +79,9 @@ impl Recorder {
         self.metrics
             .events_dropped(DropCause::TooMany, batch.dropped);
         for draft in &batch.events {
-            if draft.repeated && self.letters.capacity() < QUEUE / 2 {
+            if draft.repeated && self.sender.capacity() < QUEUE / 2 {
                 self.metrics.events_dropped(DropCause::Repeated, 1);
-            } else if self.letters.try_send(self.event(object, draft)).is_err() {
+            } else if self.sender.try_send(self.event(object, draft)).is_err() {
                 self.metrics.events_dropped(DropCause::QueueFull, 1);
             }
         }
@@ -89,37 +89,37 @@ impl Recorder {
 
     /// Sends the queued Events until [`Recorder::close`].
     pub async fn deliver(self: Arc<Self>) {
-        let Some(mut outbox) = lock(&self.outbox).take() else {
+        let Some(mut receiver) = lock(&self.receiver).take() else {
             return;
         };
-        let lanes = Arc::new(Semaphore::new(LANES));
-        let under_way = TaskTracker::new();
-        let mut pace = interval(APART);
-        pace.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let permits = Arc::new(Semaphore::new(IN_FLIGHT));
+        let sends = TaskTracker::new();
+        let mut ticks = interval(APART);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
-            let letter = tokio::select! {
+            let event = tokio::select! {
                 biased;
-                letter = outbox.recv() => letter,
-                () = self.closed.cancelled(), if !outbox.is_closed() => {
-                    outbox.close();
+                event = receiver.recv() => event,
+                () = self.closed.cancelled(), if !receiver.is_closed() => {
+                    receiver.close();
                     continue;
                 }
             };
-            let Some(event) = letter else {
+            let Some(event) = event else {
                 break;
             };
-            pace.tick().await;
-            let Ok(lane) = Arc::clone(&lanes).acquire_owned().await else {
+            ticks.tick().await;
+            let Ok(permit) = Arc::clone(&permits).acquire_owned().await else {
                 break;
             };
             let recorder = Arc::clone(&self);
-            under_way.spawn(async move {
+            sends.spawn(async move {
                 recorder.send(&event).await;
-                drop(lane);
+                drop(permit);
             });
         }
-        under_way.close();
-        under_way.wait().await;
+        sends.close();
+        sends.wait().await;
     }
 
     /// Ends [`Recorder::deliver`] when the queue is empty, or after [`DRAIN`]. The next process publishes recent Events
@@ -135,43 +135,41 @@ impl Recorder {
         let namespace = event.metadata.namespace.as_deref().unwrap_or_default();
         let api: Api<Event> = Api::namespaced(self.client.clone(), namespace);
         let params = PostParams::default();
-        let mut cause = DropCause::NoAnswer;
         for attempt in 1..=TRIES {
-            let again = match timeout(TIMEOUT, api.create(&params, event)).await {
+            let error = match timeout(TIMEOUT, api.create(&params, event)).await {
                 Ok(Ok(_)) => return,
                 Ok(Err(kube::Error::Api(status))) if status.code == 409 => return,
-                Ok(Err(error)) => {
-                    let again = worth_another_try(&error) && attempt < TRIES;
-                    if !again {
-                        cause = cause_of(&error);
-                        self.failed(event, namespace, &error);
-                    }
-                    again
-                }
-                Err(_) => {
-                    let again = attempt < TRIES;
-                    if !again {
-                        tracing::warn!(
-                            k8s.namespace.name = %namespace, event.reason = event.reason.as_deref(),
-                            seconds = TIMEOUT.as_secs(), "failed to publish an Event: no answer"
-                        );
-                    }
-                    again
-                }
+                Ok(Err(error)) => Some(error),
+                Err(_) => None,
             };
-            if !again {
-                break;
+            if attempt == TRIES || !error.as_ref().is_none_or(transient) {
+                self.failed(event, namespace, error.as_ref());
+                return;
             }
             sleep(backoff::delay(attempt, None, u64::from(attempt))).await;
         }
+    }
+
+    /// Logs and counts an Event that is not published; no error means no answer.
+    fn failed(&self, event: &Event, namespace: &str, error: Option<&kube::Error>) {
+        let cause = if let Some(error) = error {
+            self.log(event, namespace, error);
+            cause_of(error)
+        } else {
+            tracing::warn!(
+                k8s.namespace.name = %namespace, event.reason = event.reason.as_deref(),
+                seconds = TIMEOUT.as_secs(), "failed to publish an Event: no answer"
+            );
+            DropCause::NoAnswer
+        };
         self.metrics.events_dropped(cause, 1);
     }
 
     /// Logs a failed Event. A refusal is logged once per namespace, since missing permissions would fill the log. In a
     /// namespace that is being deleted no Event can be created; that is logged at debug level.
-    fn failed(&self, event: &Event, namespace: &str, error: &kube::Error) {
+    fn log(&self, event: &Event, namespace: &str, error: &kube::Error) {
         let reason = event.reason.as_deref();
-        if in_vain(error) {
+        if namespace_deleted(error) {
             tracing::debug!(k8s.namespace.name = %namespace, event.reason = reason, "the namespace is being deleted; the Event is dropped");
             return;
         }
@@ -226,9 +224,9 @@ impl Recorder {
 
 /// Cause for dropping an Event.
 fn cause_of(error: &kube::Error) -> DropCause {
-    if in_vain(error) {
+    if namespace_deleted(error) {
         DropCause::NamespaceGone
-    } else if worth_another_try(error) {
+    } else if transient(error) {
         DropCause::NoAnswer
     } else {
         DropCause::Refused
@@ -236,7 +234,7 @@ fn cause_of(error: &kube::Error) -> DropCause {
 }
 
 /// Whether another attempt may succeed soon.
-fn worth_another_try(error: &kube::Error) -> bool {
+fn transient(error: &kube::Error) -> bool {
     match error {
         kube::Error::Api(status) => status.code == 429 || status.code >= 500,
         _ => true,
@@ -244,7 +242,7 @@ fn worth_another_try(error: &kube::Error) -> bool {
 }
 
 /// Whether the namespace is deleted or being deleted.
-fn in_vain(error: &kube::Error) -> bool {
+fn namespace_deleted(error: &kube::Error) -> bool {
     let kube::Error::Api(status) = error else {
         return false;
     };

@@ -1,16 +1,15 @@
 //! Lists in pages that are bounded by their size in bytes, not only by their number of items.
 
-use std::marker::PhantomData;
 use std::time::Duration;
 
 use kube::core::Request;
-use kube::{Api, Client, api::ListParams};
+use kube::{Api, api::ListParams};
 use serde::Deserialize;
 use serde::de::Error as _;
 use serde_json::value::RawValue;
 use tokio::time::timeout;
 
-use super::object::{Guarded, Object, decode, unreadable};
+use super::object::{Guarded, Object, decode_or_skip};
 
 /// Items of the first page. The size of the items is not known yet; each may have 1.5 MiB.
 const FIRST_PAGE: u32 = 16;
@@ -21,12 +20,10 @@ const PAGE_BYTES: usize = 2 * 1024 * 1024;
 
 /// A list that is read page by page.
 pub struct Pages<K> {
-    client: Client,
-    url: String,
+    api: Api<K>,
     params: ListParams,
     /// Items of the next page.
     limit: u32,
-    kind: PhantomData<K>,
 }
 
 /// One page.
@@ -59,31 +56,30 @@ struct PageMetadata {
 
 impl<K: Object> Pages<K> {
     /// A list before its first page.
-    pub fn new(client: Client, url: String, fields: Option<&str>) -> Self {
+    pub fn new(api: Api<K>, fields: Option<&str>) -> Self {
         let params = ListParams {
             field_selector: fields.map(str::to_owned),
             ..ListParams::default()
         };
         Self {
-            client,
-            url,
+            api,
             params,
             limit: FIRST_PAGE,
-            kind: PhantomData,
         }
     }
 
     /// Reads the next page.
     pub async fn next(&mut self) -> kube::Result<Page<K>> {
         let params = self.params.clone().limit(self.limit);
-        let request = Request::new(&self.url);
+        let request = Request::new(self.api.resource_url());
         let request = if K::METADATA_ONLY {
             request.list_metadata(&params)
         } else {
             request.list(&params)
         };
         let request = request.map_err(kube::Error::BuildRequest)?;
-        let text = self.client.request_text(request).await?;
+        let client = self.api.clone().into_client();
+        let text = client.request_text(request).await?;
         let page: RawPage<'_> = serde_json::from_str(&text).map_err(kube::Error::SerdeError)?;
         self.limit = next_limit(self.limit, text.len());
         let token = page.metadata.r#continue;
@@ -94,7 +90,7 @@ impl<K: Object> Pages<K> {
             return Err(no_list("a list without a resourceVersion"));
         }
         let there = page.items.unwrap_or_default();
-        let items: Vec<Guarded<K>> = there.iter().filter_map(|raw| item(raw)).collect();
+        let items: Vec<Guarded<K>> = there.iter().filter_map(|raw| decode_or_skip(raw)).collect();
         Ok(Page {
             lacking: items.len() < there.len(),
             items,
@@ -117,12 +113,6 @@ fn next_limit(limit: u32, bytes: usize) -> u32 {
     fitting.clamp(1, LARGEST_PAGE).min(limit.saturating_mul(4))
 }
 
-fn item<K: Object>(raw: &RawValue) -> Option<Guarded<K>> {
-    decode(raw)
-        .inspect_err(|error| unreadable::<K>(raw, error))
-        .ok()
-}
-
 /// Error of a list.
 #[derive(Debug, thiserror::Error)]
 pub enum ListError {
@@ -143,11 +133,7 @@ pub async fn list<K: Object>(
     a_page: Duration,
     mut enough: impl FnMut(Guarded<K>) -> bool,
 ) -> Result<(), ListError> {
-    let mut pages = Pages::new(
-        api.clone().into_client(),
-        api.resource_url().to_owned(),
-        fields,
-    );
+    let mut pages = Pages::new(api.clone(), fields);
     loop {
         let page = timeout(a_page, pages.next()).await;
         let page = page.map_err(|_| ListError::Timeout(a_page))?;
@@ -210,7 +196,7 @@ mod tests {
     async fn a_success_that_is_no_list_is_an_error(#[case] body: &str) {
         assert!(names(body, "").await.is_err());
         let api: Api<Run> = Api::all(loopback(vec![answer("200", body)]));
-        let mut pages = Pages::<Run>::new(api.clone().into_client(), "/runs".to_owned(), None);
+        let mut pages = Pages::new(api, None);
         assert!(pages.next().await.is_err(), "nor for a watch");
     }
 

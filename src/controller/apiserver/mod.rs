@@ -13,7 +13,6 @@ mod loopback;
 mod object;
 pub(crate) mod patch;
 pub(crate) mod reconciled;
-mod request;
 mod retry;
 pub(crate) mod scope;
 mod secret;
@@ -26,8 +25,7 @@ pub use list::{ListError, list};
 pub use loopback::{answer, loopback, silent};
 #[cfg(test)]
 pub use object::decode;
-pub use object::{Guarded, Object};
-pub use request::{delete, read_status, send};
-pub use retry::{PaceWatches, Patience};
+pub use object::{Guarded, Object, read_status};
+pub use retry::{BoundedRetry, ThrottleWatches};
 pub use secret::{read_entry, read_metadata};
 pub use watcher::{Source, WatchError, watch, watch_once};

@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference, Time};
-use kube::Resource;
-use kube::core::{DeserializeGuard, PartialObjectMeta, error_boundary::InvalidObject};
+use kube::api::GetParams;
+use kube::core::{DeserializeGuard, PartialObjectMeta, Request, error_boundary::InvalidObject};
+use kube::{Api, Resource};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
@@ -174,20 +175,35 @@ pub fn decode<K: Object>(item: &RawValue) -> Result<Guarded<K>, Undecodable> {
     })))
 }
 
-/// Decodes the metadata and the status of an item whose spec can't be decoded; `None` if these can't be decoded either.
-pub fn status_of<T: DeserializeOwned + Default>(item: &RawValue) -> Option<(ObjectMeta, T)> {
+/// Reads the metadata and the status of an object whose spec can't be decoded; `None` if these can't be decoded either.
+pub async fn read_status<K: Object, S: DeserializeOwned + Default>(
+    api: &Api<K>,
+    name: &str,
+) -> kube::Result<Option<(ObjectMeta, S)>> {
+    let request = Request::new(api.resource_url())
+        .get(name, &GetParams::default())
+        .map_err(kube::Error::BuildRequest)?;
+    let text = api.clone().into_client().request_text(request).await?;
+    let raw: &RawValue = serde_json::from_str(&text).map_err(kube::Error::SerdeError)?;
+    Ok(status_of(raw))
+}
+
+fn status_of<T: DeserializeOwned + Default>(item: &RawValue) -> Option<(ObjectMeta, T)> {
     let parts: Parts<'_> = serde_json::from_str(item.get()).ok()?;
     let metadata = part::<Metadata>("metadata", parts.metadata?).ok()?;
     let status = parts.status().ok()?;
     Some((metadata.into(), status.unwrap_or_default()))
 }
 
-/// Logs an item whose metadata can't be read, without its content.
-pub fn unreadable<K: Object>(item: &RawValue, error: &Undecodable) {
-    tracing::error!(
-        k8s.kind = %K::kind(&()), bytes = item.get().len(), error = %error,
-        "failed to read an object's metadata; the object is skipped"
-    );
+/// Decodes one item of a list or watch. An item whose metadata can't be read is logged, without its content.
+pub fn decode_or_skip<K: Object>(item: &RawValue) -> Option<Guarded<K>> {
+    let log = |error: &Undecodable| {
+        tracing::error!(
+            k8s.kind = %K::kind(&()), bytes = item.get().len(), error = %error,
+            "failed to read an object's metadata; the object is skipped"
+        );
+    };
+    decode(item).inspect_err(log).ok()
 }
 
 impl Object for Run {

@@ -10,17 +10,20 @@ use kube::{
     core::Request,
 };
 use serde::Serialize;
-use serde_json::{Value, json};
+use serde::de::Error as _;
+use serde_json::{Value, json, value::RawValue};
 
 use crate::api::{Run, names};
-use crate::controller::apiserver;
 use crate::decide::metadata_change::MetadataChange;
 use crate::util::error_chain;
 
-use super::Object;
+use super::object::{Object, decode};
 
 /// Time limit of a write: kube's client has no read timeout of its own.
 const TIMEOUT: Duration = Duration::from_secs(30);
+
+/// A request, unless it could not be built.
+type Built = Result<http::Request<Vec<u8>>, kube::core::request::Error>;
 
 /// Error of a write.
 #[derive(Debug, thiserror::Error)]
@@ -124,8 +127,7 @@ pub async fn write_status<K>(
 where
     K: Object + Serialize,
 {
-    let request = status_request(api, object.meta(), status)?;
-    bounded(apiserver::send(api.clone().into_client(), request)).await
+    answered(api, status_request(api, object.meta(), status)?).await
 }
 
 /// Writes the whole status of an object of which only the metadata are known.
@@ -134,8 +136,7 @@ pub async fn write_status_of<K: Object>(
     meta: &ObjectMeta,
     status: &impl Serialize,
 ) -> Result<(), WriteError> {
-    let request = status_request(api, meta, status)?;
-    bounded(api.clone().into_client().request_text(request))
+    send(api, status_request(api, meta, status)?)
         .await
         .map(drop)
 }
@@ -145,17 +146,15 @@ fn status_request<K: Object>(
     api: &Api<K>,
     meta: &ObjectMeta,
     status: &impl Serialize,
-) -> Result<http::Request<Vec<u8>>, WriteError> {
+) -> Result<Built, WriteError> {
     let mut patch = guards(meta);
     patch.push(json!({"op": "add", "path": "/status", "value": status}));
     let patch = Patch::Json::<()>(to_patch(patch)?);
     let name = meta.name.as_deref().unwrap_or_default();
-    Request::new(api.resource_url())
-        .patch_subresource("status", name, &params(), &patch)
-        .map_err(|error| WriteError::Failed(kube::Error::BuildRequest(error)))
+    Ok(Request::new(api.resource_url()).patch_subresource("status", name, &params(), &patch))
 }
 
-/// Deletes the object.
+/// Deletes the object. The body of a success is not read.
 pub async fn delete(api: &Api<Run>, run: &Run) -> Result<(), WriteError> {
     let preconditions = Preconditions {
         uid: run.uid(),
@@ -165,14 +164,8 @@ pub async fn delete(api: &Api<Run>, run: &Run) -> Result<(), WriteError> {
         preconditions: Some(preconditions),
         ..DeleteParams::default()
     };
-    let client = api.clone().into_client();
-    bounded(apiserver::delete(
-        client,
-        api.resource_url(),
-        &run.name_any(),
-        &params,
-    ))
-    .await
+    let request = Request::new(api.resource_url()).delete(&run.name_any(), &params);
+    send(api, request).await.map(drop)
 }
 
 /// Guards of a patch. A failed `test` gives a bare 422, while replacing the resourceVersion with the one that was read
@@ -208,16 +201,28 @@ fn to_patch(ops: Vec<Value>) -> Result<json_patch::Patch, WriteError> {
     serde_json::from_value(Value::Array(ops)).map_err(WriteError::Serialize)
 }
 
-/// Sends a write that is answered with the object.
-async fn answered<K: Object>(
-    api: &Api<K>,
-    request: Result<http::Request<Vec<u8>>, kube::core::request::Error>,
-) -> Result<K, WriteError> {
-    let client = api.clone().into_client();
-    let request = request.map_err(|error| WriteError::Failed(kube::Error::BuildRequest(error)))?;
-    bounded(apiserver::send(client, request)).await
+/// Sends a write that is answered with the object. If the answer can't be decoded the object was still written:
+/// [`WriteError::Failed`].
+async fn answered<K: Object>(api: &Api<K>, request: Built) -> Result<K, WriteError> {
+    let text = send(api, request).await?;
+    object_of(&text).map_err(|error| WriteError::Failed(kube::Error::SerdeError(error)))
 }
 
+fn object_of<K: Object>(text: &str) -> serde_json::Result<K> {
+    let object = decode::<K>(serde_json::from_str::<&RawValue>(text)?);
+    let object = object.map_err(serde_json::Error::custom)?;
+    object
+        .0
+        .map_err(|invalid| serde_json::Error::custom(invalid.error))
+}
+
+/// Sends a write; returns the text of the answer.
+async fn send<K: Object>(api: &Api<K>, request: Built) -> Result<String, WriteError> {
+    let request = request.map_err(|error| WriteError::Failed(kube::Error::BuildRequest(error)))?;
+    bounded(api.clone().into_client().request_text(request)).await
+}
+
+/// Limits the time of a request.
 pub(crate) async fn bounded<T>(
     write: impl Future<Output = kube::Result<T>>,
 ) -> Result<T, WriteError> {

@@ -27,16 +27,16 @@ const APART: Duration = Duration::from_secs(1);
 
 /// kube's retry of requests answered with 429, 503 or 504, with bounded pauses.
 #[derive(Clone)]
-pub struct Patience(RetryPolicy);
+pub struct BoundedRetry(RetryPolicy);
 
-impl Default for Patience {
+impl Default for BoundedRetry {
     fn default() -> Self {
         let policy = RetryPolicy::new(FIRST, LONGEST, TIMES, true);
         Self(policy.unwrap_or_default())
     }
 }
 
-impl<B> Policy<Request<Body>, Response<B>, BoxError> for Patience {
+impl<B> Policy<Request<Body>, Response<B>, BoxError> for BoundedRetry {
     type Future = tokio::time::Sleep;
 
     fn retry(
@@ -69,11 +69,11 @@ fn clamp(headers: &mut HeaderMap) {
 /// Delays watches that follow each other too quickly. kube's watcher restarts a watch as soon as it has ended. If each
 /// watch is ended at once, that would be a loop without a pause.
 #[derive(Clone, Default)]
-pub struct PaceWatches {
+pub struct ThrottleWatches {
     begun: Arc<Mutex<HashMap<String, Instant>>>,
 }
 
-impl PaceWatches {
+impl ThrottleWatches {
     /// Start time of a watch of this collection, if it must wait.
     fn pause(&self, watched: String, now: Instant) -> Option<Instant> {
         let mut begun = lock(&self.begun);
@@ -95,25 +95,25 @@ fn watched(uri: &Uri) -> Option<String> {
     watches.then(|| format!("{}?{}", uri.path(), rest()))
 }
 
-impl<S> Layer<S> for PaceWatches {
-    type Service = Paced<S>;
+impl<S> Layer<S> for ThrottleWatches {
+    type Service = Throttled<S>;
 
-    fn layer(&self, inner: S) -> Paced<S> {
-        Paced {
+    fn layer(&self, inner: S) -> Throttled<S> {
+        Throttled {
             inner,
-            pace: self.clone(),
+            throttle: self.clone(),
         }
     }
 }
 
-/// The paced service.
+/// The throttled service.
 #[derive(Clone)]
-pub struct Paced<S> {
+pub struct Throttled<S> {
     inner: S,
-    pace: PaceWatches,
+    throttle: ThrottleWatches,
 }
 
-impl<S, B> Service<Request<B>> for Paced<S>
+impl<S, B> Service<Request<B>> for Throttled<S>
 where
     S: Service<Request<B>> + Clone + Send + 'static,
     S::Future: Send + 'static,
@@ -129,7 +129,7 @@ where
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
         let now = Instant::now();
-        let pause = watched(request.uri()).and_then(|watched| self.pace.pause(watched, now));
+        let pause = watched(request.uri()).and_then(|watched| self.throttle.pause(watched, now));
         let Some(due) = pause else {
             return self.inner.call(request).boxed();
         };
@@ -174,7 +174,7 @@ mod tests {
     // Proves: F-refusing
     #[test]
     fn watches_of_one_collection_start_at_least_a_second_apart() {
-        let pace = PaceWatches::default();
+        let throttle = ThrottleWatches::default();
         let uri = |text: &'static str| watched(&Uri::from_static(text));
         let one = uri("/runs?&watch=true&resourceVersion=1").unwrap();
         assert_eq!(
@@ -185,12 +185,12 @@ mod tests {
         assert_ne!(other, one);
         assert_eq!(uri("/runs?limit=500"), None);
         let now = Instant::now();
-        assert_eq!(pace.pause(one.clone(), now), None);
-        assert_eq!(pace.pause(other, now), None);
-        assert_eq!(pace.pause(one.clone(), now), Some(now + APART));
-        assert_eq!(pace.pause(one.clone(), now), Some(now + 2 * APART));
+        assert_eq!(throttle.pause(one.clone(), now), None);
+        assert_eq!(throttle.pause(other, now), None);
+        assert_eq!(throttle.pause(one.clone(), now), Some(now + APART));
+        assert_eq!(throttle.pause(one.clone(), now), Some(now + 2 * APART));
         let later = now + 3 * APART;
-        assert_eq!(pace.pause(one, later), None);
-        assert_eq!(lock(&pace.begun).len(), 1, "what is over is not kept");
+        assert_eq!(throttle.pause(one, later), None);
+        assert_eq!(lock(&throttle.begun).len(), 1, "what is over is not kept");
     }
 }

@@ -37,7 +37,7 @@ impl<K: Lookup<DynamicType = ()> + 'static> Trigger<K> {
     }
 
     /// Requests a reconcile of an object.
-    pub fn wake(&self, namespace: &str, name: &str) {
+    pub fn enqueue(&self, namespace: &str, name: &str) {
         let one = Scope::Namespace(namespace.to_owned());
         if let Some(sender) = self
             .senders

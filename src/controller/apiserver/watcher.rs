@@ -8,7 +8,6 @@
 use std::collections::VecDeque;
 use std::error::Error;
 use std::io;
-use std::marker::PhantomData;
 use std::pin::Pin;
 use std::time::Duration;
 
@@ -17,7 +16,7 @@ use futures::{Stream, stream};
 use kube::api::WatchParams;
 use kube::core::{Request, Status};
 use kube::runtime::watcher::Event;
-use kube::{Api, Client, Resource};
+use kube::{Api, Resource};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use tokio::time::{Instant, timeout};
@@ -27,7 +26,7 @@ use crate::util::error_chain;
 
 use super::{
     list::Pages,
-    object::{Guarded, Object, decode, unreadable},
+    object::{Guarded, Object, decode_or_skip},
 };
 
 /// Failures in a row after which the list begins again, whatever the error.
@@ -48,22 +47,18 @@ const BOOKMARK: &str = "BOOKMARK";
 
 /// Source of a watch.
 pub struct Source<K> {
-    client: Client,
-    url: String,
+    api: Api<K>,
     fields: Option<String>,
     timeout: Duration,
-    kind: PhantomData<K>,
 }
 
 impl<K: Object> Source<K> {
     /// All objects that the API covers. The API server ends each watch after `timeout`.
-    pub fn new(api: &Api<K>, timeout: Duration) -> Self {
+    pub fn new(api: Api<K>, timeout: Duration) -> Self {
         Self {
-            client: api.clone().into_client(),
-            url: api.resource_url().to_owned(),
+            api,
             fields: None,
             timeout,
-            kind: PhantomData,
         }
     }
 
@@ -141,21 +136,21 @@ pub fn watch_once<K: Object>(
 /// A watcher with retries.
 struct Retried<K> {
     watcher: Watcher<K>,
-    trouble: Trouble,
+    backoff: Backoff,
 }
 
 impl<K: Object> Retried<K> {
     fn new(source: Source<K>) -> Self {
         Self {
             watcher: Watcher::new(source),
-            trouble: Trouble::new(),
+            backoff: Backoff::new(),
         }
     }
 
     async fn next(&mut self) -> Event<Guarded<K>> {
         loop {
             let seen = self.watcher.next().await;
-            match self.weigh(seen) {
+            match self.judge(seen) {
                 Ok(event) => return event,
                 Err(pause) => tokio::time::sleep(pause).await,
             }
@@ -163,39 +158,39 @@ impl<K: Object> Retried<K> {
     }
 
     /// Counts failures. Returns an event, or the pause after an error.
-    fn weigh(
+    fn judge(
         &mut self,
         seen: Result<Event<Guarded<K>>, WatchError>,
     ) -> Result<Event<Guarded<K>>, Duration> {
         if std::mem::take(&mut self.watcher.bookmarked) {
-            self.trouble.failures = 0;
+            self.backoff.failures = 0;
         }
         match seen {
             Ok(event) => {
                 // A list that fails later also begins and yields its first pages.
                 if !matches!(event, Event::Init | Event::InitApply(_)) {
-                    self.trouble.failures = 0;
+                    self.backoff.failures = 0;
                 }
                 Ok(event)
             }
-            Err(error) => Err(self.bear(&error)),
+            Err(error) => Err(self.failed(&error)),
         }
     }
 
-    fn bear(&mut self, error: &WatchError) -> Duration {
+    fn failed(&mut self, error: &WatchError) -> Duration {
         let kind = K::kind(&());
-        self.trouble.failures = self.trouble.failures.saturating_add(1);
-        report(&kind, error, self.trouble.failures);
-        let relist = self.trouble.failures >= FAILURES || error.is_gone();
+        self.backoff.failures = self.backoff.failures.saturating_add(1);
+        report(&kind, error, self.backoff.failures);
+        let relist = self.backoff.failures >= FAILURES || error.is_gone();
         if relist {
             self.watcher.state = State::Empty;
         }
-        self.trouble.pause(&kind, relist, Instant::now())
+        self.backoff.pause(&kind, relist, Instant::now())
     }
 }
 
 /// Failures of a watch.
-struct Trouble {
+struct Backoff {
     /// Errors in a row.
     failures: u32,
     /// Lists in a row that were repeated soon.
@@ -204,7 +199,7 @@ struct Trouble {
     since: Instant,
 }
 
-impl Trouble {
+impl Backoff {
     fn new() -> Self {
         Self {
             failures: 0,
@@ -308,8 +303,10 @@ impl<K: Object> Watcher<K> {
             // An early return restarts the list unless it sets another state.
             match std::mem::replace(&mut self.state, State::Empty) {
                 State::Empty => {
+                    let source = &self.source;
+                    let pages = Pages::new(source.api.clone(), source.fields.as_deref());
                     self.state = State::Listing {
-                        pages: Box::new(self.pages()),
+                        pages: Box::new(pages),
                         items: VecDeque::new(),
                         complete: None,
                     };
@@ -334,7 +331,7 @@ impl<K: Object> Watcher<K> {
                     }
                     self.state = page(pages).await?;
                 }
-                State::Listed { version } => match begin(self.start(&version)).await {
+                State::Listed { version } => match self.begin(&version).await {
                     Ok(lines) => self.state = State::Watching { version, lines },
                     Err(error) => {
                         self.state = State::Listed { version };
@@ -355,30 +352,22 @@ impl<K: Object> Watcher<K> {
         }
     }
 
-    fn pages(&self) -> Pages<K> {
-        let source = &self.source;
-        Pages::new(
-            source.client.clone(),
-            source.url.clone(),
-            source.fields.as_deref(),
-        )
-    }
-
-    /// The request that begins a watch, and the client that sends it.
-    fn start(&self, version: &str) -> kube::Result<(Client, http::Request<Vec<u8>>)> {
+    /// Begins a watch from this version. (Mutable, since the lines of a watch can't be shared between threads.)
+    async fn begin(&mut self, version: &str) -> kube::Result<Lines> {
         let params = WatchParams {
             field_selector: self.source.fields.clone(),
             timeout: u32::try_from(self.source.timeout.as_secs()).ok(),
             ..WatchParams::default()
         };
-        let request = Request::new(&self.source.url);
+        let request = Request::new(self.source.api.resource_url());
         let request = if K::METADATA_ONLY {
             request.watch_metadata(&params, version)
         } else {
             request.watch(&params, version)
         };
         let request = request.map_err(kube::Error::BuildRequest)?;
-        Ok((self.source.client.clone(), request))
+        let client = self.source.api.clone().into_client();
+        Ok(Box::pin(client.request_stream(request).await?))
     }
 
     /// Reads one line. If no lines are returned the watch has ended.
@@ -441,11 +430,6 @@ fn cut_short(error: &io::Error) -> bool {
     false
 }
 
-async fn begin(start: kube::Result<(Client, http::Request<Vec<u8>>)>) -> kube::Result<Lines> {
-    let (client, request) = start?;
-    Ok(Box::pin(client.request_stream(request).await?))
-}
-
 async fn page<K: Object>(mut pages: Box<Pages<K>>) -> Result<State<K>, WatchError> {
     let page = pages.next().await.map_err(WatchError::List)?;
     Ok(State::Listing {
@@ -466,17 +450,13 @@ fn read<K: Object>(
     }
     if line.r#type == BOOKMARK {
         let bookmark = serde_json::from_str::<Bookmark>(line.object.get()).unwrap_or_default();
-        move_on(version, Some(bookmark.metadata.resource_version));
+        advance(version, Some(bookmark.metadata.resource_version));
         return Ok(None);
     }
-    let object = match decode::<K>(line.object) {
-        Ok(object) => object,
-        Err(error) => {
-            unreadable::<K>(line.object, &error);
-            return Ok(None);
-        }
+    let Some(object) = decode_or_skip::<K>(line.object) else {
+        return Ok(None);
     };
-    move_on(version, object.meta().resource_version.clone());
+    advance(version, object.meta().resource_version.clone());
     Ok(match line.r#type {
         "ADDED" | "MODIFIED" => Some(Event::Apply(object)),
         "DELETED" => Some(Event::Delete(object)),
@@ -484,7 +464,7 @@ fn read<K: Object>(
     })
 }
 
-fn move_on(version: &mut String, seen: Option<String>) {
+fn advance(version: &mut String, seen: Option<String>) {
     if let Some(seen) = seen.filter(|seen| !seen.is_empty()) {
         *version = seen;
     }

@@ -1,10 +1,11 @@
-//! Concurrency limit on the calls of one Workspace. The window grows with every answer. A 429 begins a pause (rule 10);
+//! Concurrency limit on the calls of one Workspace. The limit grows with every answer. A 429 begins a pause (rule 10);
 //! several calls without an answer begin a short one. Pure: the caller brings the time.
 
 use std::time::Duration;
 
 use tokio::time::Instant;
 
+use crate::controller::metrics::PauseCause;
 use crate::decide::{
     backoff,
     response::answer::{Failure, FailureKind},
@@ -12,9 +13,9 @@ use crate::decide::{
 
 /// Limit on the calls of one Workspace in flight. Enough for some hundred calls a second at usual latencies; few enough
 /// that a hanging Workspace holds few connections.
-pub(crate) const WIDEST: u32 = 32;
+pub(crate) const MAX_IN_FLIGHT: u32 = 32;
 /// A shorter pause is not shown in the waiting Runs.
-const SILENT: Duration = Duration::from_secs(5);
+const LONG_PAUSE: Duration = Duration::from_secs(5);
 
 /// Calls in a row without an answer that count as an outage, until the Workspace's check decides.
 const OUTAGE: u32 = 3;
@@ -34,15 +35,6 @@ pub(crate) enum Outcome {
     Lost,
     /// 429 (rule 10), with its `Retry-After`, unclamped.
     TooMany(Option<Duration>),
-}
-
-/// Cause of a pause.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Cause {
-    /// A 429.
-    TooMany,
-    /// Several calls in a row got no answer.
-    Lost,
 }
 
 impl Outcome {
@@ -74,7 +66,7 @@ pub(crate) struct CallToken {
 #[derive(Debug)]
 pub(crate) struct Concurrency {
     size: u32,
-    under_way: u32,
+    in_flight: u32,
     /// Calls in flight that started since the last pause began.
     fresh: u32,
     pauses: u64,
@@ -96,11 +88,11 @@ struct Pause {
 }
 
 impl Concurrency {
-    /// Starts with the widest window: a service is expected to serve until it refuses.
+    /// Starts with the highest limit: a service is expected to serve until it refuses.
     pub(crate) fn new(seed: u64) -> Self {
         Self {
-            size: WIDEST,
-            under_way: 0,
+            size: MAX_IN_FLIGHT,
+            in_flight: 0,
             fresh: 0,
             pauses: 0,
             one_first: false,
@@ -124,7 +116,7 @@ impl Concurrency {
         if self.one_first {
             1_u32.saturating_sub(self.fresh)
         } else {
-            self.size.saturating_sub(self.under_way)
+            self.size.saturating_sub(self.in_flight)
         }
     }
 
@@ -141,7 +133,7 @@ impl Concurrency {
 
     /// Records the start of a call.
     pub(crate) fn start(&mut self) -> CallToken {
-        self.under_way = self.under_way.saturating_add(1);
+        self.in_flight = self.in_flight.saturating_add(1);
         self.fresh = self.fresh.saturating_add(1);
         CallToken {
             pauses: self.pauses,
@@ -149,8 +141,13 @@ impl Concurrency {
     }
 
     /// Records the end of a call. Returns the cause of a pause that begins.
-    pub(crate) fn end(&mut self, call: CallToken, outcome: Outcome, now: Instant) -> Option<Cause> {
-        self.under_way = self.under_way.saturating_sub(1);
+    pub(crate) fn end(
+        &mut self,
+        call: CallToken,
+        outcome: Outcome,
+        now: Instant,
+    ) -> Option<PauseCause> {
+        self.in_flight = self.in_flight.saturating_sub(1);
         // The outcome of a call from before the pause is no evidence about the time after it.
         let fresh = call.pauses == self.pauses;
         if fresh {
@@ -161,14 +158,14 @@ impl Concurrency {
                 self.one_first = false;
                 self.refusals = 0;
                 self.losses = 0;
-                self.size = self.size.saturating_add(1).min(WIDEST);
+                self.size = self.size.saturating_add(1).min(MAX_IN_FLIGHT);
                 None
             }
             Outcome::TooMany(asked) if fresh => {
                 self.refusals = self.refusals.saturating_add(1);
                 self.size = (self.size / 2).max(1);
                 self.begin_pause(self.refusals, asked, now);
-                Some(Cause::TooMany)
+                Some(PauseCause::TooManyRequests)
             }
             // Its pause has already begun; it may only become longer.
             Outcome::TooMany(asked) => {
@@ -183,7 +180,7 @@ impl Concurrency {
                 self.size = 1;
                 let attempt = self.losses - OUTAGE + 1;
                 self.begin_pause(attempt.min(OUTAGE_ATTEMPTS), None, now);
-                Some(Cause::Lost)
+                Some(PauseCause::NoAnswer)
             }
             Outcome::Unknown | Outcome::Served | Outcome::Lost => None,
         }
@@ -202,7 +199,7 @@ impl Concurrency {
         if self.pause.is_none_or(|pause| pause.until < until) {
             self.pause = Some(Pause {
                 until,
-                long: wait >= SILENT,
+                long: wait >= LONG_PAUSE,
             });
         }
     }

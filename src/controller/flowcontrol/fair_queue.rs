@@ -3,10 +3,8 @@
 
 use tokio::time::Instant;
 
-use crate::api::workspace::RateLimit;
-
 use super::{
-    concurrency::{CallToken, Cause, Concurrency, Outcome},
+    concurrency::{CallToken, Concurrency, Outcome},
     rate_limit::Rate,
     round_robin::RoundRobin,
 };
@@ -22,8 +20,8 @@ pub(crate) struct Due<T> {
 
 /// The queue of one Workspace.
 pub(crate) struct FairQueue<T> {
-    concurrency: Concurrency,
-    rate: Rate,
+    pub(super) concurrency: Concurrency,
+    pub(super) rate: Rate,
     /// A lane for each namespace.
     queue: RoundRobin<T>,
     /// Known number of waiters in the queue that have given up.
@@ -43,21 +41,6 @@ impl<T> FairQueue<T> {
         }
     }
 
-    /// The concurrency limit.
-    pub(crate) fn concurrency(&self) -> &Concurrency {
-        &self.concurrency
-    }
-
-    /// Starts again with one call at a time.
-    pub(crate) fn start_slowly(&mut self) {
-        self.concurrency.start_slowly();
-    }
-
-    /// Sets the rate limit.
-    pub(crate) fn limit(&mut self, limit: Option<RateLimit>) {
-        self.rate.limit(limit);
-    }
-
     /// Number of waiters that have not given up.
     pub(crate) fn waiting(&self) -> usize {
         self.queue.len().saturating_sub(self.abandoned)
@@ -66,7 +49,16 @@ impl<T> FairQueue<T> {
     /// Starts a call if there is room and the queue is empty.
     pub(crate) fn start_at_once(&mut self, now: Instant) -> Option<CallToken> {
         self.discard_abandoned();
-        let free = self.queue.is_empty() && self.concurrency.room(now) > 0 && self.rate.take(now);
+        if self.queue.is_empty() {
+            self.start(now)
+        } else {
+            None
+        }
+    }
+
+    /// Starts a call if the limits allow one.
+    fn start(&mut self, now: Instant) -> Option<CallToken> {
+        let free = self.concurrency.room(now) > 0 && self.rate.take(now);
         free.then(|| self.concurrency.start())
     }
 
@@ -86,11 +78,6 @@ impl<T> FairQueue<T> {
         }
     }
 
-    /// Records the end of a call. Returns the cause of a pause that begins.
-    pub(crate) fn end(&mut self, call: CallToken, outcome: Outcome, now: Instant) -> Option<Cause> {
-        self.concurrency.end(call, outcome, now)
-    }
-
     /// Returns an unused permission for a call.
     pub(crate) fn give_back(&mut self, call: CallToken, now: Instant) {
         self.concurrency.end(call, Outcome::Unknown, now);
@@ -102,11 +89,10 @@ impl<T> FairQueue<T> {
         let mut go = Vec::new();
         self.discard_abandoned();
         while !self.queue.is_empty()
-            && self.concurrency.room(now) > 0
-            && self.rate.take(now)
+            && let Some(call) = self.start(now)
             && let Some(waiter) = self.queue.pop_front()
         {
-            go.push((waiter, self.concurrency.start()));
+            go.push((waiter, call));
             self.discard_abandoned();
         }
         let paused = self.concurrency.paused_until(now);
@@ -119,10 +105,8 @@ impl<T> FairQueue<T> {
 
     /// Removes waiters that gave up from the front; no namespace loses its position by that.
     fn discard_abandoned(&mut self) {
-        while self.queue.front().is_some_and(self.gave_up) {
-            self.queue.discard_front();
-            self.abandoned = self.abandoned.saturating_sub(1);
-        }
+        let discarded = self.queue.discard_while(self.gave_up);
+        self.abandoned = self.abandoned.saturating_sub(discarded);
     }
 }
 

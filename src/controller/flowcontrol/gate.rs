@@ -16,12 +16,12 @@ use tokio::time::Instant;
 
 use crate::api::{WorkspaceKey, workspace::RateLimit};
 use crate::clock::now;
-use crate::controller::metrics::{Metrics, PauseCause};
+use crate::controller::metrics::{Metrics, PauseCause, gauge};
 use crate::decide::{backoff, time::later};
 use crate::util::lock;
 
 use super::{
-    concurrency::{CallToken, Cause, Concurrency, Outcome},
+    concurrency::{CallToken, Concurrency, Outcome},
     fair_queue::FairQueue,
 };
 
@@ -111,12 +111,12 @@ impl Gate {
 
     /// Sets the rate limit.
     pub(crate) fn limit(self: &Arc<Self>, limit: Option<RateLimit>) {
-        self.change(|queue, _| queue.limit(limit));
+        self.change(|queue, _| queue.rate.limit(limit));
     }
 
     /// Starts with one call after an outage.
     pub(crate) fn start_slowly(self: &Arc<Self>) {
-        self.change(|queue, _| queue.start_slowly());
+        self.change(|queue, _| queue.concurrency.start_slowly());
     }
 
     /// A permit without waiting, if the queue is empty and there is room.
@@ -150,7 +150,7 @@ impl Gate {
     /// End of the current pause by process time, if it is long enough to be shown.
     pub(crate) fn long_pause(&self) -> Option<Timestamp> {
         let at = Instant::now();
-        let until = lock(&self.state).queue.concurrency().long_pause(at)?;
+        let until = lock(&self.state).queue.concurrency.long_pause(at)?;
         Some(later(now(), until - at))
     }
 
@@ -176,24 +176,24 @@ impl Gate {
                 queue.give_back(call, now);
                 return false;
             }
-            let Some(cause) = queue.end(call, outcome, now) else {
+            let Some(cause) = queue.concurrency.end(call, outcome, now) else {
                 return false;
             };
-            let until = queue.concurrency().paused_until(now);
+            let until = queue.concurrency.paused_until(now);
             self.log(cause, until.map_or(Duration::ZERO, |until| until - now));
-            queue.concurrency().long_pause(now).is_some()
+            queue.concurrency.long_pause(now).is_some()
         });
         if long_pause {
             self.long_pauses.notify_waiters();
         }
     }
 
-    fn log(&self, cause: Cause, pause: Duration) {
-        let (word, sentence) = match cause {
-            Cause::TooMany => (PauseCause::TooManyRequests, "the service answered 429"),
-            Cause::Lost => (PauseCause::NoAnswer, "the service gives no answers"),
+    fn log(&self, cause: PauseCause, pause: Duration) {
+        self.metrics.paused(cause);
+        let sentence = match cause {
+            PauseCause::TooManyRequests => "the service answered 429",
+            PauseCause::NoAnswer => "the service gives no answers",
         };
-        self.metrics.paused(word);
         tracing::warn!(
             k8s.namespace.name = %self.key.namespace, workspace.name = %self.key.name,
             cause = sentence, milliseconds = pause.as_millis(), "the calls of a Workspace are paused"
@@ -215,7 +215,7 @@ impl Gate {
         if timer.is_some() {
             state.timer = timer;
         }
-        let waiting = i64::try_from(state.queue.waiting()).unwrap_or(i64::MAX);
+        let waiting = gauge(state.queue.waiting());
         self.metrics.calls_waiting.inc_by(waiting - state.shown);
         state.shown = waiting;
         drop(state);

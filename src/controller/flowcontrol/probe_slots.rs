@@ -17,7 +17,7 @@ use crate::util::lock;
 use super::round_robin::RoundRobin;
 
 /// Calls at the same time.
-const PLACES: usize = 32;
+const SLOTS: usize = 32;
 /// Calls at the same time at one origin.
 const PER_ORIGIN: usize = 8;
 
@@ -33,13 +33,13 @@ pub struct ProbeSlots {
 
 /// Permission for one call; released when dropped.
 pub struct ProbeSlot {
-    places: Arc<ProbeSlots>,
+    slots: Arc<ProbeSlots>,
     origin: String,
 }
 
 impl Drop for ProbeSlot {
     fn drop(&mut self) {
-        self.places.change(|table| table.leave(&self.origin));
+        self.slots.change(|table| table.leave(&self.origin));
     }
 }
 
@@ -57,9 +57,9 @@ impl ProbeSlots {
         let granted = table.grant(oneshot::Sender::is_closed);
         drop(table);
         for (origin, waiter) in granted {
-            let places = Arc::clone(self);
+            let slots = Arc::clone(self);
             // If the waiter gave up just now, the dropped slot is released.
-            drop(waiter.send(ProbeSlot { places, origin }));
+            drop(waiter.send(ProbeSlot { slots, origin }));
         }
     }
 }
@@ -116,7 +116,7 @@ impl<W> Table<W> {
     fn grant(&mut self, gone: impl Fn(&W) -> bool) -> Vec<(String, W)> {
         let mut granted = Vec::new();
         let mut full = VecDeque::new();
-        while self.taken < PLACES
+        while self.taken < SLOTS
             && let Some(origin) = self.order.pop_front()
         {
             let Some(one) = self.origins.get_mut(&origin) else {
@@ -126,9 +126,7 @@ impl<W> Table<W> {
                 full.push_back(origin);
                 continue;
             }
-            while one.waiting.front().is_some_and(&gone) {
-                drop(one.waiting.discard_front());
-            }
+            one.waiting.discard_while(&gone);
             let Some(waiter) = one.waiting.pop_front() else {
                 if one.taken == 0 {
                     self.origins.remove(&origin);
@@ -183,7 +181,7 @@ mod tests {
                 table.wait(origin, "big", n);
             }
         }
-        assert_eq!(granted(&mut table), vec![0; PLACES], "one of each origin");
+        assert_eq!(granted(&mut table), vec![0; SLOTS], "one of each origin");
         table.wait("https://good", "small", 5000);
         // Each released slot goes to the next origin; a new waiter comes after the others.
         for origin in &origins {
@@ -226,41 +224,41 @@ mod tests {
     // Proves: P-many-workspaces
     #[tokio::test]
     async fn a_place_is_given_back_by_who_took_it_and_by_who_left() {
-        let places = Arc::new(ProbeSlots::default());
+        let slots = Arc::new(ProbeSlots::default());
         let mut taken = Vec::new();
         for _ in 0..PER_ORIGIN {
-            taken.push(places.enter("https://one", "a").await.unwrap());
+            taken.push(slots.enter("https://one", "a").await.unwrap());
         }
-        let left = places.enter("https://one", "a");
+        let left = slots.enter("https://one", "a");
         assert!(futures::FutureExt::now_or_never(left).is_none());
         taken.clear();
-        let table = lock(&places.table);
+        let table = lock(&slots.table);
         assert_eq!((table.taken, table.origins.len()), (0, 0));
     }
 
     // Proves: P-many-workspaces
     #[tokio::test]
     async fn thousands_that_wait_no_more_are_passed_over_without_a_place() {
-        let places = Arc::new(ProbeSlots::default());
+        let slots = Arc::new(ProbeSlots::default());
         let mut taken = Vec::new();
         for _ in 0..PER_ORIGIN {
-            taken.push(places.enter("https://one", "a").await.unwrap());
+            taken.push(slots.enter("https://one", "a").await.unwrap());
         }
         let mut left = Vec::new();
         for n in 0..10_000 {
-            let (places, lane) = (Arc::clone(&places), format!("lane-{}", n % 7));
-            let mut waits = Box::pin(async move { places.enter("https://one", &lane).await });
+            let (slots, lane) = (Arc::clone(&slots), format!("lane-{}", n % 7));
+            let mut waits = Box::pin(async move { slots.enter("https://one", &lane).await });
             assert!(futures::poll!(&mut waits).is_pending());
             left.push(waits);
         }
         drop(left);
-        let mut last = Box::pin(places.enter("https://one", "b"));
+        let mut last = Box::pin(slots.enter("https://one", "b"));
         assert!(futures::poll!(&mut last).is_pending());
         taken.pop();
         let last = last.await;
-        assert_eq!(lock(&places.table).taken, PER_ORIGIN);
+        assert_eq!(lock(&slots.table).taken, PER_ORIGIN);
         drop((last, taken));
-        let table = lock(&places.table);
+        let table = lock(&slots.table);
         let rest = (table.taken, table.origins.len(), table.order.len());
         assert_eq!(rest, (0, 0, 0));
     }

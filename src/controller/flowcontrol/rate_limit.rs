@@ -14,7 +14,7 @@ const DEFAULT_RATE: NonZeroU32 = NonZeroU32::new(20).unwrap();
 const DEFAULT_BURST: NonZeroU32 = NonZeroU32::new(40).unwrap();
 
 /// Limiter of the calls for one Workspace.
-pub struct Limiter {
+struct Limiter {
     limit: RateLimit,
     calls: DefaultDirectRateLimiter,
     clock: DefaultClock,
@@ -22,7 +22,7 @@ pub struct Limiter {
 
 impl Limiter {
     /// A limiter before its first call.
-    pub fn new(limit: RateLimit) -> Self {
+    fn new(limit: RateLimit) -> Self {
         let rate = positive(limit.requests_per_second).unwrap_or(DEFAULT_RATE);
         let quota = Quota::per_second(rate).allow_burst(burst(limit));
         Self {
@@ -32,13 +32,8 @@ impl Limiter {
         }
     }
 
-    /// Calls that may start at once.
-    fn burst(&self) -> u32 {
-        burst(self.limit).get()
-    }
-
     /// Takes permission for one call, or returns the wait before the next attempt.
-    pub fn take(&self) -> Result<(), Duration> {
+    fn take(&self) -> Result<(), Duration> {
         self.calls
             .check()
             .map_err(|refused| refused.wait_time_from(self.clock.now()))
@@ -50,6 +45,7 @@ fn positive(n: Option<i32>) -> Option<NonZeroU32> {
         .and_then(NonZeroU32::new)
 }
 
+/// Calls that may start at once.
 fn burst(limit: RateLimit) -> NonZeroU32 {
     positive(limit.burst).unwrap_or(DEFAULT_BURST)
 }
@@ -91,7 +87,7 @@ impl Rate {
     /// Returns unused permission for a call.
     pub(crate) fn give_back(&mut self) {
         if let Some(limiter) = &self.limiter {
-            self.given_back = (self.given_back + 1).min(limiter.burst());
+            self.given_back = (self.given_back + 1).min(burst(limiter.limit).get());
             self.not_before = None;
         }
     }

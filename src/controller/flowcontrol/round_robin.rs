@@ -37,13 +37,13 @@ impl<T> RoundRobin<T> {
         if let Some(items) = self.lanes.get_mut(lane) {
             items.push_back(item);
         } else {
-            self.begin(lane, item);
+            self.lanes.insert(lane.to_owned(), VecDeque::from([item]));
             self.order.push_back(lane.to_owned());
         }
     }
 
     /// The next item.
-    pub(crate) fn front(&self) -> Option<&T> {
+    fn front(&self) -> Option<&T> {
         self.lanes.get(self.order.front()?)?.front()
     }
 
@@ -57,8 +57,17 @@ impl<T> RoundRobin<T> {
         item
     }
 
+    /// Removes the next items as long as they are `gone`; their lanes keep their turns. Returns their number.
+    pub(crate) fn discard_while(&mut self, gone: impl Fn(&T) -> bool) -> usize {
+        let before = self.len;
+        while self.front().is_some_and(&gone) {
+            self.discard_front();
+        }
+        before - self.len
+    }
+
     /// Removes the next item. Its lane keeps its turn.
-    pub(crate) fn discard_front(&mut self) -> Option<T> {
+    fn discard_front(&mut self) -> Option<T> {
         let lane = self.order.pop_front()?;
         let item = self.take(&lane);
         if self.lanes.contains_key(&lane) {
@@ -84,10 +93,6 @@ impl<T> RoundRobin<T> {
             kept
         });
         self.len = left;
-    }
-
-    fn begin(&mut self, lane: &str, item: T) {
-        self.lanes.insert(lane.to_owned(), VecDeque::from([item]));
     }
 
     /// Takes the first item of a lane; removes the lane with its last item.

@@ -33,7 +33,7 @@ impl Versions {
     pub async fn ask(
         &self,
         client: &Client,
-        places: &Arc<ProbeSlots>,
+        slots: &Arc<ProbeSlots>,
     ) -> Result<VersionReply, Failure> {
         let service = (
             client.base_url().as_str().to_owned(),
@@ -43,8 +43,8 @@ impl Versions {
             let mut calls = lock(&self.calls);
             // A call that has ended serves no further request.
             calls.retain(|_, call| call.peek().is_none());
-            let new = || begin(client, places);
-            calls.entry(service.clone()).or_insert_with(new).clone()
+            let new = || begin(client, slots);
+            calls.entry(service).or_insert_with(new).clone()
         };
         let answer = call.await;
         lock(&self.calls).retain(|_, call| call.peek().is_none());
@@ -55,11 +55,11 @@ impl Versions {
     }
 }
 
-fn begin(client: &Client, places: &Arc<ProbeSlots>) -> Call {
-    let (client, places) = (client.clone(), Arc::clone(places));
+fn begin(client: &Client, slots: &Arc<ProbeSlots>) -> Call {
+    let (client, slots) = (client.clone(), Arc::clone(slots));
     let asked = async move {
         let origin = client.base_url().origin().to_owned();
-        let _place = places.enter(&origin, VERSIONS).await;
+        let _slot = slots.enter(&origin, VERSIONS).await;
         let answer = client.version().await;
         Arc::new(answer.map_err(|error| Failure::from(&error)))
     };

@@ -10,6 +10,7 @@ use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use crate::clock::now;
+use crate::controller::metrics::gauge;
 use crate::util::lock;
 
 use super::stream_table::{Order, Table, Ticket};
@@ -39,7 +40,7 @@ struct Signal {
 
 /// A slot for an open stream, or a wait for one. Released when dropped.
 pub(crate) struct StreamSlot {
-    places: Arc<StreamSlots>,
+    slots: Arc<StreamSlots>,
     ticket: Ticket,
     signal: Arc<Signal>,
 }
@@ -48,7 +49,7 @@ impl StreamSlots {
     /// Creates `most` slots; `limit` is set to their number.
     pub(crate) fn new(most: usize, limit: Gauge) -> Self {
         let table = Table::new(most);
-        let places = Self {
+        let slots = Self {
             inner: Mutex::new(Inner {
                 table,
                 tickets: 0,
@@ -56,8 +57,8 @@ impl StreamSlots {
             }),
             limit,
         };
-        places.with(|_| Vec::new());
-        places
+        slots.with(|_| Vec::new());
+        slots
     }
 
     /// Requests a slot.
@@ -71,7 +72,7 @@ impl StreamSlots {
             inner.table.enter(ticket, namespace, now())
         });
         StreamSlot {
-            places: Arc::clone(self),
+            slots: Arc::clone(self),
             ticket,
             signal,
         }
@@ -79,34 +80,30 @@ impl StreamSlots {
 
     /// Handles a lack of files. Returns the reduced number of slots if it shrank now.
     pub(crate) fn short_of_files(&self) -> Option<usize> {
-        let mut news = false;
+        let mut shrunk = false;
         let most = self.with(|inner| {
-            let (shrunk, orders) = inner.table.short_of_files(now());
-            news = shrunk;
+            let (now_fewer, orders) = inner.table.short_of_files(now());
+            shrunk = now_fewer;
             orders
         });
-        news.then_some(most)
+        shrunk.then_some(most)
     }
 
     fn with(&self, change: impl FnOnce(&mut Inner) -> Vec<Order>) -> usize {
         let mut inner = lock(&self.inner);
         for order in change(&mut inner) {
-            let (ticket, leaving) = match order {
-                Order::Take(ticket) => (ticket, false),
-                Order::Leave(ticket) => (ticket, true),
-            };
+            let (Order::Take(ticket) | Order::Leave(ticket)) = order;
             if let Some(signal) = inner.signals.get(&ticket) {
-                let flag = if leaving {
-                    &signal.leaving
-                } else {
-                    &signal.granted
+                let flag = match order {
+                    Order::Take(_) => &signal.granted,
+                    Order::Leave(_) => &signal.leaving,
                 };
                 flag.store(true, Ordering::Release);
                 signal.changed.notify_one();
             }
         }
         let most = inner.table.most();
-        self.limit.set(i64::try_from(most).unwrap_or(i64::MAX));
+        self.limit.set(gauge(most));
         most
     }
 }
@@ -134,7 +131,7 @@ impl StreamSlot {
 
 impl Drop for StreamSlot {
     fn drop(&mut self) {
-        self.places.with(|inner| {
+        self.slots.with(|inner| {
             inner.signals.remove(&self.ticket);
             inner.table.leave(self.ticket, now())
         });
@@ -142,12 +139,12 @@ impl Drop for StreamSlot {
 }
 
 /// Rotates the slots until shutdown.
-pub(crate) async fn run(places: Arc<StreamSlots>, shutdown: CancellationToken) {
+pub(crate) async fn run(slots: Arc<StreamSlots>, shutdown: CancellationToken) {
     loop {
         tokio::select! {
             () = tokio::time::sleep(TICK) => {}
             () = shutdown.cancelled() => return,
         }
-        places.with(|inner| inner.table.tick(now()));
+        slots.with(|inner| inner.table.tick(now()));
     }
 }

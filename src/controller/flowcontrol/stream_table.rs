@@ -41,8 +41,8 @@ pub(crate) struct Table {
     wanted: usize,
     /// Current number of slots; at least one, if any are configured.
     most: usize,
-    seats: HashMap<Ticket, Seat>,
-    /// Lanes by namespace; each has seats or waiters.
+    slots: HashMap<Ticket, Slot>,
+    /// Lanes by namespace; each has slots or waiters.
     lanes: BTreeMap<String, Lane>,
     /// Counts the slots granted, and the namespaces that began to wait.
     given: u64,
@@ -54,7 +54,7 @@ pub(crate) struct Table {
     grown: Option<Timestamp>,
 }
 
-struct Seat {
+struct Slot {
     namespace: String,
     since: Timestamp,
     leaving: bool,
@@ -83,7 +83,7 @@ impl Table {
         Self {
             wanted: most,
             most,
-            seats: HashMap::new(),
+            slots: HashMap::new(),
             lanes: BTreeMap::new(),
             given: 0,
             last_short: None,
@@ -110,15 +110,15 @@ impl Table {
         if let Some(lane) = self.lanes.get_mut(namespace) {
             lane.waiting.push_back(ticket);
         }
-        self.settle(now)
+        self.assign(now)
     }
 
     /// Returns a slot, or withdraws the request for one.
     pub(crate) fn leave(&mut self, ticket: Ticket, now: Timestamp) -> Vec<Order> {
-        if let Some(seat) = self.seats.remove(&ticket) {
-            if let Some(lane) = self.lanes.get_mut(&seat.namespace) {
+        if let Some(slot) = self.slots.remove(&ticket) {
+            if let Some(lane) = self.lanes.get_mut(&slot.namespace) {
                 lane.held -= 1;
-                lane.leaving -= usize::from(seat.leaving);
+                lane.leaving -= usize::from(slot.leaving);
             }
         } else {
             for lane in self.lanes.values_mut() {
@@ -127,13 +127,13 @@ impl Table {
         }
         self.lanes
             .retain(|_, lane| lane.held > 0 || !lane.waiting.is_empty());
-        self.settle(now)
+        self.assign(now)
     }
 
     /// Rotates slots to waiters. Must be called every second.
     pub(crate) fn tick(&mut self, now: Timestamp) -> Vec<Order> {
         self.grow_back(now);
-        let mut orders = self.settle(now);
+        let mut orders = self.assign(now);
         let turn = usize::try_from(TURN.as_secs()).unwrap_or(usize::MAX);
         let unserved = self.waiting().saturating_sub(self.leaving());
         let budget = unserved.min(self.most.div_ceil(turn));
@@ -141,10 +141,10 @@ impl Table {
             return orders;
         }
         let mut ripe: Vec<_> = self
-            .seats
+            .slots
             .iter()
-            .filter(|(_, seat)| !seat.leaving && later(seat.since, TURN) <= now)
-            .map(|(ticket, seat)| (seat.since, *ticket))
+            .filter(|(_, slot)| !slot.leaving && later(slot.since, TURN) <= now)
+            .map(|(ticket, slot)| (slot.since, *ticket))
             .collect();
         ripe.sort_unstable();
         let mut left = budget;
@@ -165,9 +165,9 @@ impl Table {
         }
         self.shrunk = Some(now);
         // If few slots are in use, files are short elsewhere: growing back from so few slots would take too long.
-        let taken = (self.seats.len() * 3 / 4).max(self.wanted / 4);
+        let taken = (self.slots.len() * 3 / 4).max(self.wanted / 4);
         self.most = (self.most * 3 / 4).min(taken).max(1).min(self.wanted);
-        (true, self.settle(now))
+        (true, self.assign(now))
     }
 
     fn grow_back(&mut self, now: Timestamp) {
@@ -178,14 +178,14 @@ impl Table {
     }
 
     /// Grants free slots, and asks for slots that are due to others.
-    fn settle(&mut self, now: Timestamp) -> Vec<Order> {
+    fn assign(&mut self, now: Timestamp) -> Vec<Order> {
         let mut orders = Vec::new();
-        while self.seats.len() < self.most
+        while self.slots.len() < self.most
             && let Some(ticket) = self.give(now)
         {
             orders.push(Order::Take(ticket));
         }
-        let surplus = self.seats.len().saturating_sub(self.most);
+        let surplus = self.slots.len().saturating_sub(self.most);
         for _ in self.leaving()..surplus {
             orders.extend(self.longest_of_richest(0));
         }
@@ -231,12 +231,12 @@ impl Table {
         self.given += 1;
         lane.given = self.given;
         lane.held += 1;
-        let seat = Seat {
+        let slot = Slot {
             namespace: namespace.clone(),
             since: now,
             leaving: false,
         };
-        self.seats.insert(ticket, seat);
+        self.slots.insert(ticket, slot);
         Some(ticket)
     }
 
@@ -253,9 +253,9 @@ impl Table {
         let lanes = self.lanes.iter();
         let rich = lanes.filter(|(_, lane)| lane.keeps() >= at_least.max(1));
         let (namespace, _) = rich.max_by_key(|(_, lane)| (lane.keeps(), Reverse(lane.given)))?;
-        let seats = self.seats.iter();
-        let theirs = seats.filter(|(_, seat)| !seat.leaving && seat.namespace == *namespace);
-        let longest = theirs.min_by_key(|(ticket, seat)| (seat.since, **ticket));
+        let slots = self.slots.iter();
+        let theirs = slots.filter(|(_, slot)| !slot.leaving && slot.namespace == *namespace);
+        let longest = theirs.min_by_key(|(ticket, slot)| (slot.since, **ticket));
         let ticket = longest.map(|(ticket, _)| *ticket)?;
         self.ask_to_leave(ticket)
     }
@@ -263,9 +263,9 @@ impl Table {
     /// Whether a waiter exists that may take the slot of this ticket.
     fn gives_way(&self, ticket: Ticket) -> bool {
         let Some(lane) = self
-            .seats
+            .slots
             .get(&ticket)
-            .and_then(|seat| self.lanes.get(&seat.namespace))
+            .and_then(|slot| self.lanes.get(&slot.namespace))
         else {
             return false;
         };
@@ -275,9 +275,9 @@ impl Table {
     }
 
     fn ask_to_leave(&mut self, ticket: Ticket) -> Option<Order> {
-        let seat = self.seats.get_mut(&ticket)?;
-        seat.leaving = true;
-        if let Some(lane) = self.lanes.get_mut(&seat.namespace) {
+        let slot = self.slots.get_mut(&ticket)?;
+        slot.leaving = true;
+        if let Some(lane) = self.lanes.get_mut(&slot.namespace) {
             lane.leaving += 1;
         }
         Some(Order::Leave(ticket))

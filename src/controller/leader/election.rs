@@ -89,7 +89,7 @@ pub enum Step {
     /// Wait until this instant.
     Wait(Instant),
     /// Read the Lease.
-    Look,
+    Read,
     /// Write it: with a resourceVersion, replace that version; without, create it.
     Write(Box<Lease>),
     /// This process no longer leads, and must stop acting.
@@ -195,7 +195,7 @@ impl Election {
             return Step::Wait(until.map_or(self.due, |until| until.min(self.due)));
         }
         let lease = match &self.known {
-            Known::Nothing => return Step::Look,
+            Known::Nothing => return Step::Read,
             Known::Stored(None) if self.resigns => return Step::Released,
             Known::Stored(None) => return self.write(Lease::default(), clock),
             Known::Stored(Some(lease)) => lease.as_ref().clone(),
@@ -215,7 +215,7 @@ impl Election {
         match holder.and_then(|_| self.valid_until()) {
             Some(until) if now < until => {
                 self.known = Known::Nothing;
-                self.due = until.min(now + self.pace());
+                self.due = until.min(now + self.retry_pause());
                 Step::Wait(self.due)
             }
             _ => self.write(lease, clock),
@@ -223,14 +223,14 @@ impl Election {
     }
 
     /// Records the Lease that was read.
-    pub fn looked(&mut self, now: Instant, found: Option<Lease>) {
+    pub fn read(&mut self, now: Instant, found: Option<Lease>) {
         self.observe(now, found.as_ref());
         self.known = Known::Stored(found.map(Box::new));
     }
 
     /// Records a failed read.
-    pub fn not_looked(&mut self, now: Instant) {
-        self.due = now + self.pace();
+    pub fn read_failed(&mut self, now: Instant) {
+        self.due = now + self.retry_pause();
     }
 
     /// Records a successful write, its sending time and the stored Lease.
@@ -249,11 +249,15 @@ impl Election {
 
     /// Records a write that was refused or whose outcome is unknown. `conflict`: the Lease has changed since it was
     /// read.
-    pub fn not_written(&mut self, now: Instant, conflict: bool) {
+    pub fn write_failed(&mut self, now: Instant, conflict: bool) {
         self.known = Known::Nothing;
         let at_once = conflict && !self.hurried;
         self.hurried = at_once;
-        self.due = if at_once { now } else { now + self.pace() };
+        self.due = if at_once {
+            now
+        } else {
+            now + self.retry_pause()
+        };
     }
 
     fn observe(&mut self, now: Instant, lease: Option<&Lease>) {
@@ -278,7 +282,7 @@ impl Election {
 
     /// Pause of a waiting process. At most half the retry period, so that a released Lease is taken soon. It depends on
     /// the identity, so that several processes don't ask at the same time.
-    fn pace(&self) -> Duration {
+    fn retry_pause(&self) -> Duration {
         let spread = u32::try_from(backoff::seed(&self.identity, 0) % 200).unwrap_or_default();
         self.timing.retry * (1000 - spread) / 2000
     }

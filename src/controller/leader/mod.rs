@@ -95,7 +95,7 @@ pub struct Elector {
     /// Failed attempts in a row.
     failures: u32,
     /// The last holder that was logged.
-    told: Option<String>,
+    logged_holder: Option<String>,
 }
 
 impl Elector {
@@ -118,7 +118,7 @@ impl Elector {
             metrics,
             name,
             failures: 0,
-            told: None,
+            logged_holder: None,
         };
         (elector, Leading(seen))
     }
@@ -138,7 +138,7 @@ impl Elector {
                     () = sleep_until(until.into()) => {}
                     () = resign.cancelled(), if !resigned => {}
                 },
-                Step::Look => self.look().await,
+                Step::Read => self.read().await,
                 Step::Write(lease) => self.write(&lease, resigned).await,
                 Step::Released => {
                     self.metrics.set_leader(&self.name, false);
@@ -153,17 +153,17 @@ impl Elector {
         }
     }
 
-    async fn look(&mut self) {
+    async fn read(&mut self) {
         let call = self.api.get_opt(&self.name);
         match self.within(Instant::now(), call).await {
             Ok(found) => {
                 self.failures = 0;
-                self.election.looked(Instant::now(), found);
-                self.tell_holder();
+                self.election.read(Instant::now(), found);
+                self.log_holder();
             }
             Err(error) => {
                 self.report(&error, "failed to read the Lease; retrying");
-                self.election.not_looked(Instant::now());
+                self.election.read_failed(Instant::now());
             }
         }
     }
@@ -190,7 +190,7 @@ impl Elector {
                 if !conflict {
                     self.report(&error, "failed to write the Lease; retrying");
                 }
-                self.election.not_written(Instant::now(), conflict);
+                self.election.write_failed(Instant::now(), conflict);
             }
         }
     }
@@ -222,15 +222,15 @@ impl Elector {
     }
 
     /// Logs each holder once.
-    fn tell_holder(&mut self) {
+    fn log_holder(&mut self) {
         if self.election.leads_until().is_some() {
             return;
         }
         let holder = self.election.holder().map(str::to_owned);
-        if let Some(name) = holder.as_deref().filter(|_| holder != self.told) {
+        if let Some(name) = holder.as_deref().filter(|_| holder != self.logged_holder) {
             tracing::info!(lease.name = %self.name, lease.holder = %name, "standing by; waiting for the Lease");
         }
-        self.told = holder;
+        self.logged_holder = holder;
     }
 
     /// Logs a failed attempt. A leader logs each, since it has few left; a standby logs the first in a row.

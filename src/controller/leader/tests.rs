@@ -92,10 +92,10 @@ impl Process {
     fn act(&mut self, server: &mut Server, now: Instant) -> Step {
         loop {
             match self.election.next(now, self.clock) {
-                Step::Look => self.election.looked(now, server.lease.clone()),
+                Step::Read => self.election.read(now, server.lease.clone()),
                 Step::Write(lease) => match server.write(&lease) {
                     Some(stored) => self.election.written(now, now, stored),
-                    None => self.election.not_written(now, true),
+                    None => self.election.write_failed(now, true),
                 },
                 step => return step,
             }
@@ -110,6 +110,14 @@ impl Process {
                 step => return step,
             }
         }
+    }
+
+    /// Asserts that it takes over exactly at this instant.
+    fn takes_over(&mut self, server: &mut Server, now: Instant, end: Instant, of: &str) {
+        self.run(server, now, end - MS);
+        assert!(!self.leads(end - MS), "{of}");
+        self.run(server, end - MS, end);
+        assert!(self.leads(end), "{of}");
     }
 
     fn leads(&self, now: Instant) -> bool {
@@ -159,10 +167,7 @@ fn a_standby_takes_over_an_unchanged_lease_exactly_at_expiry() {
     Process::new("a", now).act(&mut server, now);
     let mut b = Process::new("b", now);
     let seen = now + Duration::from_secs(3);
-    b.run(&mut server, seen, seen + LEASE - MS);
-    assert!(!b.leads(seen + LEASE - MS));
-    b.run(&mut server, seen + LEASE - MS, seen + LEASE);
-    assert!(b.leads(seen + LEASE), "it looks just then");
+    b.takes_over(&mut server, seen, seen + LEASE, "it reads just then");
     let record = server.record();
     assert_eq!(record.holder_identity.as_deref(), Some("b"));
     assert_eq!(record.lease_transitions, Some(1));
@@ -178,10 +183,7 @@ fn the_holder_s_clock_does_not_matter() {
         a.clock = wrong.parse().unwrap();
         a.act(&mut server, now);
         let mut b = Process::new("b", now);
-        b.run(&mut server, now, now + LEASE - MS);
-        assert!(!b.leads(now + LEASE - MS), "{wrong}");
-        b.run(&mut server, now + LEASE - MS, now + LEASE);
-        assert!(b.leads(now + LEASE), "{wrong}");
+        b.takes_over(&mut server, now, now + LEASE, wrong);
     }
 }
 
@@ -208,10 +210,7 @@ fn a_record_without_a_duration_is_valid_for_the_lease_duration() {
             record.lease_transitions = Some(-7);
         });
         let mut b = Process::new("b", now);
-        b.run(&mut server, now, now + LEASE - MS);
-        assert!(!b.leads(now + LEASE - MS), "{seconds:?}");
-        b.run(&mut server, now + LEASE - MS, now + LEASE);
-        assert!(b.leads(now + LEASE), "{seconds:?}");
+        b.takes_over(&mut server, now, now + LEASE, &format!("{seconds:?}"));
         assert_eq!(server.record().lease_transitions, Some(1));
     }
 }
@@ -225,10 +224,7 @@ fn a_record_says_itself_how_long_it_is_valid() {
     });
     let mut b = Process::new("b", now);
     let end = now + Duration::from_mins(1);
-    b.run(&mut server, now, end - MS);
-    assert!(!b.leads(end - MS));
-    b.run(&mut server, end - MS, end);
-    assert!(b.leads(end));
+    b.takes_over(&mut server, now, end, "the record's own duration");
 }
 
 // Proves: P-leader-lost
@@ -236,10 +232,10 @@ fn a_record_says_itself_how_long_it_is_valid() {
 fn the_renew_deadline_counts_from_when_the_renewal_was_sent() {
     let (mut server, sent) = (Server::default(), Instant::now());
     let mut a = Process::new("a", sent);
-    let Step::Look = a.election.next(sent, clock()) else {
+    let Step::Read = a.election.next(sent, clock()) else {
         panic!("it looks first");
     };
-    a.election.looked(sent, None);
+    a.election.read(sent, None);
     let Step::Write(lease) = a.election.next(sent, clock()) else {
         panic!("then it writes");
     };
@@ -248,8 +244,8 @@ fn the_renew_deadline_counts_from_when_the_renewal_was_sent() {
         .written(sent, answered, server.write(&lease).unwrap());
     assert!(a.leads(sent + RENEW - MS));
     let mut now = answered;
-    while let Step::Write(_) | Step::Look = a.election.next(now, clock()) {
-        a.election.not_written(now, false);
+    while let Step::Write(_) | Step::Read = a.election.next(now, clock()) {
+        a.election.write_failed(now, false);
         match a.election.next(now, clock()) {
             Step::Wait(at) => now = at,
             step => panic!("{step:?}"),
@@ -323,12 +319,12 @@ fn a_standby_that_resigns_leaves_the_lease_alone() {
 fn a_standby_that_finds_itself_the_holder_leads_after_a_renewal() {
     let (mut server, now) = (Server::default(), Instant::now());
     let mut a = Process::new("a", now);
-    a.election.looked(now, None);
+    a.election.read(now, None);
     let Step::Write(lease) = a.election.next(now, clock()) else {
         panic!("it writes");
     };
     server.write(&lease);
-    a.election.not_written(now, false);
+    a.election.write_failed(now, false);
     assert!(!a.leads(now));
     a.run(&mut server, now, now + RETRY);
     assert!(a.leads(now + RETRY));
@@ -340,11 +336,11 @@ fn a_standby_that_finds_itself_the_holder_leads_after_a_renewal() {
 fn a_conflict_is_looked_into_at_once_and_the_next_one_later() {
     let now = Instant::now();
     let mut a = Process::new("a", now);
-    a.election.looked(now, None);
-    a.election.not_written(now, true);
-    assert_eq!(a.election.next(now, clock()), Step::Look);
-    a.election.looked(now, None);
-    a.election.not_written(now, true);
+    a.election.read(now, None);
+    a.election.write_failed(now, true);
+    assert_eq!(a.election.next(now, clock()), Step::Read);
+    a.election.read(now, None);
+    a.election.write_failed(now, true);
     assert!(matches!(a.election.next(now, clock()), Step::Wait(_)));
 }
 

@@ -138,3 +138,8 @@ fn combinations(labels: &[Label]) -> Vec<Vec<String>> {
         .filter(|values: &Vec<String>| !queue || values.windows(2).all(|pair| pair[0] == pair[1]))
         .collect()
 }
+
+/// Value of a gauge that counts.
+pub(crate) fn gauge(count: usize) -> i64 {
+    i64::try_from(count).unwrap_or(i64::MAX)
+}

@@ -1,7 +1,7 @@
 //! The metrics, as the [`catalogue`] declares them; no object's name is ever a label.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use prometheus_client::encoding::text;
 use prometheus_client::metrics::counter::Counter;
@@ -18,13 +18,13 @@ mod family;
 mod process;
 mod queue_state;
 mod rendered;
-mod rest_client;
 #[cfg(test)]
 mod tests;
 mod workqueue;
 
 use catalogue::{CONTROLLERS, NO_ANSWER, NO_STATUS};
 pub use exposition::Format;
+pub(crate) use family::gauge;
 use family::{Family, single};
 pub use rendered::Rendered;
 pub use workqueue::Backlog;
@@ -41,13 +41,20 @@ pub struct Metrics {
     backlogs: Vec<(&'static str, Arc<Backlog>)>,
     requests: Family<Counter>,
     request_seconds: Family<Histogram>,
-    pub(crate) rest_client: rest_client::Families,
+    /// Requests to the API server by code, method and host.
+    pub(crate) rest_requests: Family<Counter>,
+    /// Their durations by method and host.
+    pub(crate) rest_seconds: Family<Histogram>,
     process: process::Process,
     leader: Family<Gauge>,
-    runs: Family<Gauge>,
-    runs_stalled: Family<Gauge>,
-    workspaces: Family<Gauge>,
-    workspaces_not_ready: Family<Gauge>,
+    /// Runs by phase.
+    pub(crate) runs: Family<Gauge>,
+    /// Runs that wait for a person, by reason.
+    pub(crate) runs_stalled: Family<Gauge>,
+    /// Workspaces by kind and Ready condition.
+    pub(crate) workspaces: Family<Gauge>,
+    /// Workspaces that are not Ready, by reason.
+    pub(crate) workspaces_not_ready: Family<Gauge>,
     pauses: Family<Counter>,
     /// Runs in doubt: they may have a run whose `runId` is not known yet.
     pub runs_in_doubt: Gauge,
@@ -173,7 +180,8 @@ impl Metrics {
             max_workers: Family::new(of, &catalogue::MAX_WORKERS),
             conflicts: Family::new(of, &catalogue::CONFLICTS),
             backlogs: CONTROLLERS.iter().map(backlog).collect(),
-            rest_client: rest_client::Families::new(of),
+            rest_requests: Family::new(of, &catalogue::REST_REQUESTS),
+            rest_seconds: Family::new(of, &catalogue::REST_SECONDS),
             in_sync: single(of, &catalogue::IN_SYNC),
             events_dropped: Family::new(of, &catalogue::EVENTS_DROPPED),
             leader: Family::new(of, &catalogue::LEADER),
@@ -249,26 +257,6 @@ impl Metrics {
         self.leader.of(&[lease]).set(i64::from(leads));
     }
 
-    /// Sets the number of Runs in a phase.
-    pub fn set_runs(&self, phase: &str, count: usize) {
-        self.runs.of(&[phase]).set(gauge(count));
-    }
-
-    /// Sets the number of Runs that wait for a person for this reason.
-    pub fn set_stalled(&self, reason: &str, count: usize) {
-        self.runs_stalled.of(&[reason]).set(gauge(count));
-    }
-
-    /// Sets the number of Workspaces of a kind with this Ready condition.
-    pub fn set_workspaces(&self, kind: &str, ready: &str, count: usize) {
-        self.workspaces.of(&[kind, ready]).set(gauge(count));
-    }
-
-    /// Sets the number of Workspaces that are not Ready for this reason.
-    pub fn set_not_ready(&self, reason: &str, count: usize) {
-        self.workspaces_not_ready.of(&[reason]).set(gauge(count));
-    }
-
     /// Sets the number of asynchronous tasks that have begun and not ended.
     pub fn set_tasks(&self, count: usize) {
         self.tasks.set(gauge(count));
@@ -276,8 +264,9 @@ impl Metrics {
 
     /// The text that Prometheus scrapes.
     pub fn encode(&self, format: Format) -> Result<String, std::fmt::Error> {
+        let now = Instant::now();
         for (_, backlog) in &self.backlogs {
-            backlog.measure();
+            backlog.measure(now);
         }
         self.process.measure();
         let mut text = String::new();
@@ -310,8 +299,4 @@ pub(crate) fn code(status: u16) -> String {
         100..=599 => status.to_string(),
         _ => NO_STATUS.to_owned(),
     }
-}
-
-fn gauge(count: usize) -> i64 {
-    i64::try_from(count).unwrap_or(i64::MAX)
 }

@@ -192,7 +192,8 @@ async fn requests_are_counted_by_status_and_abandoned_ones_as_errors() {
         let _ = answer.await;
     }
     drop(layer.layer(Answers(Some(200))).call(request()));
-    let count = |code| metrics.rest_client.count(code, "PATCH", "10.0.0.1:443");
+    let host = "10.0.0.1:443";
+    let count = |code| metrics.rest_requests.of(&[code, "PATCH", host]).get();
     assert_eq!([count("200"), count("409"), count("<error>")], [1, 1, 2]);
     assert!(METHODS.contains(&"PATCH"));
 }

@@ -16,7 +16,7 @@ use super::{
     catalogue::{
         ACTIVE_WORKERS, LONGEST, QUEUE_ADDS, QUEUE_DEPTH, QUEUE_SECONDS, UNFINISHED, WORK_SECONDS,
     },
-    family::{Family, Seconds},
+    family::{Family, Seconds, gauge},
     queue_state::{Item, Name, Queue},
 };
 
@@ -74,11 +74,8 @@ impl Backlog {
     }
 
     /// Records a request for a reconcile.
-    pub fn ask(&self, namespace: Option<&str>, name: &str) {
-        self.ask_at(key(namespace, name), Instant::now());
-    }
-
-    fn ask_at(&self, name: Name, now: Instant) {
+    pub fn ask(&self, namespace: Option<&str>, name: &str, now: Instant) {
+        let name = key(namespace, name);
         let mut queue = lock(&self.queue);
         queue.advance(now);
         let item = queue.item(&name);
@@ -90,11 +87,8 @@ impl Backlog {
     }
 
     /// Records the start of a reconcile.
-    pub fn begin(&self, namespace: Option<&str>, name: &str) {
-        self.begin_at(key(namespace, name), Instant::now());
-    }
-
-    fn begin_at(&self, name: Name, now: Instant) {
+    pub fn begin(&self, namespace: Option<&str>, name: &str, now: Instant) {
+        let name = key(namespace, name);
         let mut queue = lock(&self.queue);
         queue.advance(now);
         let item = queue.item(&name);
@@ -112,13 +106,15 @@ impl Backlog {
     }
 
     /// Records the end of a reconcile; the next follows after `again`, or on request. Returns its duration.
-    pub fn end(&self, namespace: Option<&str>, name: &str, again: Option<Duration>) -> Duration {
-        self.end_at(&key(namespace, name), again, Instant::now())
-    }
-
-    fn end_at(&self, name: &Name, again: Option<Duration>, now: Instant) -> Duration {
+    pub fn end(
+        &self,
+        namespace: Option<&str>,
+        name: &str,
+        again: Option<Duration>,
+        now: Instant,
+    ) -> Duration {
         let mut queue = lock(&self.queue);
-        let Some((name, mut item)) = queue.find(name) else {
+        let Some((name, mut item)) = queue.find(&key(namespace, name)) else {
             return Duration::ZERO;
         };
         let begun = item.begun.take();
@@ -140,16 +136,11 @@ impl Backlog {
     }
 
     /// Updates the gauges.
-    pub(crate) fn measure(&self) {
-        self.measure_at(Instant::now());
-    }
-
-    fn measure_at(&self, now: Instant) {
+    pub(crate) fn measure(&self, now: Instant) {
         let mut queue = lock(&self.queue);
         queue.advance(now);
-        let count = |n: usize| i64::try_from(n).unwrap_or(i64::MAX);
-        self.depth.set(count(queue.waiting()));
-        self.active.set(count(queue.active()));
+        self.depth.set(gauge(queue.waiting()));
+        self.active.set(gauge(queue.active()));
         self.unfinished.set(queue.unfinished(now));
         self.longest.set(queue.longest(now).as_secs_f64());
     }
@@ -164,27 +155,24 @@ mod tests {
     use super::*;
 
     const SECOND: Duration = Duration::from_secs(1);
+    const TEAM: Option<&str> = Some("team");
 
     fn backlog() -> Backlog {
         Backlog::new(&Families::new(&mut Registry::default()), "run")
-    }
-
-    fn name(name: &str) -> Name {
-        key(Some("team"), name)
     }
 
     // Proves: P-metrics
     #[test]
     fn a_queued_object_is_counted_once_however_often_it_is_enqueued() {
         let (backlog, start) = (backlog(), Instant::now());
-        backlog.ask_at(name("a"), start);
-        backlog.ask_at(name("a"), start + SECOND);
-        backlog.ask_at(name("b"), start + SECOND);
-        backlog.measure_at(start + SECOND);
+        backlog.ask(TEAM, "a", start);
+        backlog.ask(TEAM, "a", start + SECOND);
+        backlog.ask(TEAM, "b", start + SECOND);
+        backlog.measure(start + SECOND);
         assert_eq!((backlog.depth.get(), backlog.adds.get()), (2, 2));
-        backlog.begin_at(name("a"), start + 3 * SECOND);
+        backlog.begin(TEAM, "a", start + 3 * SECOND);
         assert!((backlog.waited.sum() - 3.0).abs() < 1e-6);
-        backlog.measure_at(start + 5 * SECOND);
+        backlog.measure(start + 5 * SECOND);
         assert_eq!((backlog.depth.get(), backlog.active.get()), (1, 1));
         assert!((backlog.longest.get() - 2.0).abs() < 1e-6);
     }
@@ -193,14 +181,14 @@ mod tests {
     #[test]
     fn an_object_whose_time_has_come_waits_from_then_on() {
         let (backlog, start) = (backlog(), Instant::now());
-        backlog.begin_at(name("a"), start);
-        let took = backlog.end_at(&name("a"), Some(10 * SECOND), start + SECOND);
+        backlog.begin(TEAM, "a", start);
+        let took = backlog.end(TEAM, "a", Some(10 * SECOND), start + SECOND);
         assert_eq!(took, SECOND);
-        backlog.measure_at(start + 5 * SECOND);
+        backlog.measure(start + 5 * SECOND);
         assert_eq!(backlog.depth.get(), 0);
-        backlog.measure_at(start + 12 * SECOND);
+        backlog.measure(start + 12 * SECOND);
         assert_eq!(backlog.depth.get(), 1);
-        backlog.begin_at(name("a"), start + 13 * SECOND);
+        backlog.begin(TEAM, "a", start + 13 * SECOND);
         assert!((backlog.waited.sum() - 2.0).abs() < 1e-6);
         assert_eq!(backlog.adds.get(), 2);
     }
@@ -209,33 +197,33 @@ mod tests {
     #[test]
     fn an_object_enqueued_during_its_reconcile_is_queued_after_it() {
         let (backlog, start) = (backlog(), Instant::now());
-        backlog.ask_at(name("a"), start);
-        backlog.begin_at(name("a"), start);
-        backlog.ask_at(name("a"), start + SECOND);
-        backlog.ask_at(name("a"), start + SECOND);
-        backlog.measure_at(start + SECOND);
+        backlog.ask(TEAM, "a", start);
+        backlog.begin(TEAM, "a", start);
+        backlog.ask(TEAM, "a", start + SECOND);
+        backlog.ask(TEAM, "a", start + SECOND);
+        backlog.measure(start + SECOND);
         assert_eq!((backlog.depth.get(), backlog.adds.get()), (0, 2));
         // Earlier than its timer.
-        backlog.end_at(&name("a"), Some(60 * SECOND), start + 2 * SECOND);
-        backlog.measure_at(start + 2 * SECOND);
+        backlog.end(TEAM, "a", Some(60 * SECOND), start + 2 * SECOND);
+        backlog.measure(start + 2 * SECOND);
         assert_eq!(backlog.depth.get(), 1);
-        backlog.begin_at(name("a"), start + 2 * SECOND);
-        backlog.end_at(&name("a"), None, start + 2 * SECOND);
+        backlog.begin(TEAM, "a", start + 2 * SECOND);
+        backlog.end(TEAM, "a", None, start + 2 * SECOND);
         assert!(lock(&backlog.queue).is_empty());
     }
 
     #[test]
     fn an_object_both_due_and_enqueued_is_queued_once() {
         let (backlog, start) = (backlog(), Instant::now());
-        backlog.begin_at(name("a"), start);
-        backlog.end_at(&name("a"), Some(10 * SECOND), start);
-        backlog.ask_at(name("a"), start + 12 * SECOND);
+        backlog.begin(TEAM, "a", start);
+        backlog.end(TEAM, "a", Some(10 * SECOND), start);
+        backlog.ask(TEAM, "a", start + 12 * SECOND);
         assert_eq!(backlog.adds.get(), 1, "it waits already");
-        backlog.begin_at(name("a"), start + 13 * SECOND);
+        backlog.begin(TEAM, "a", start + 13 * SECOND);
         assert_eq!(backlog.adds.get(), 2);
         assert!((backlog.waited.sum() - 3.0).abs() < 1e-6);
-        backlog.begin_at(name("b"), start + 14 * SECOND);
-        backlog.measure_at(start + 15 * SECOND);
+        backlog.begin(TEAM, "b", start + 14 * SECOND);
+        backlog.measure(start + 15 * SECOND);
         assert!((backlog.longest.get() - 2.0).abs() < 1e-6);
         assert!((backlog.unfinished.get() - 3.0).abs() < 1e-6);
     }
@@ -244,9 +232,9 @@ mod tests {
     #[test]
     fn a_deleted_object_is_removed_from_the_queue() {
         let backlog = backlog();
-        backlog.ask(Some("team"), "a");
-        backlog.missing(Some("team"), "a");
-        backlog.measure();
+        backlog.ask(TEAM, "a", Instant::now());
+        backlog.missing(TEAM, "a");
+        backlog.measure(Instant::now());
         assert_eq!(backlog.depth.get(), 0);
     }
 }

@@ -35,16 +35,20 @@ use super::{pass::Pass, policy::learning};
 pub(crate) fn start(
     pass: &mut Pass<'_>,
     key: &WorkspaceKey,
-    slot: &WorkspaceState,
+    workspace: &WorkspaceState,
     effect: &Effect,
 ) {
-    let Some(gate) = slot.live.as_ref().map(|live| &live.gate) else {
+    let Some(gate) = workspace.session.as_ref().map(|session| &session.gate) else {
         return;
     };
-    let held = pass.permit.take().filter(|permit| permit.is_of(gate));
-    let Some(permit) = held.or_else(|| first_come(pass.entry, gate)) else {
-        park(pass.ctx, pass.entry, gate);
-        return;
+    let permit = match pass.permit.take().filter(|permit| permit.is_of(gate)) {
+        Some(granted) => granted,
+        // It keeps its place in the queue.
+        None if waits_at(pass.entry, gate) => return,
+        None => match gate.permit_at_once() {
+            Some(permit) => permit,
+            None => return park(pass.ctx, pass.entry, gate),
+        },
     };
     pass.entry.stop_waiting();
     pass.entry.with(|state| state.run.begin_call());
@@ -53,20 +57,13 @@ pub(crate) fn start(
         entry: Arc::clone(pass.entry),
         version: pass.run.resource_version(),
         key: key.clone(),
-        slot: slot.clone(),
+        workspace: workspace.clone(),
         effect: effect.clone(),
     };
     pass.ctx.calls.spawn(task.run(permit));
 }
 
-/// Permit without waiting. `None` if the Run already waits for one: it keeps its place in the queue.
-fn first_come(entry: &RunEntry, gate: &Arc<Gate>) -> Option<Permit> {
-    if waits_at(entry, gate) {
-        return None;
-    }
-    gate.permit_at_once()
-}
-
+/// Whether a task of the Run is parked on a permit of this gate.
 fn waits_at(entry: &RunEntry, gate: &Arc<Gate>) -> bool {
     entry.with(|state| {
         let waiting = state.waiting.as_ref();
@@ -75,11 +72,8 @@ fn waits_at(entry: &RunEntry, gate: &Arc<Gate>) -> bool {
     })
 }
 
-/// Parks a task on the permit, unless one is already parked.
+/// Parks a task on the permit.
 fn park(ctx: &Arc<Context>, entry: &Arc<RunEntry>, gate: &Arc<Gate>) {
-    if waits_at(entry, gate) {
-        return;
-    }
     let since = Instant::now();
     let parked = wait(Arc::clone(ctx), Arc::clone(entry), Arc::clone(gate), since);
     // Spawned under the lock: the permit may come at once, and its handler takes this entry.
@@ -129,7 +123,7 @@ async fn wait(ctx: Arc<Context>, entry: Arc<RunEntry>, gate: Arc<Gate>, since: I
 /// Requests a reconcile; for a deleted object, the next pass of its cleanup.
 pub(crate) fn enqueue(ctx: &Context, entry: &RunEntry) {
     entry.changed.notify_one();
-    ctx.run_trigger.wake(&entry.namespace, &entry.name);
+    ctx.run_trigger.enqueue(&entry.namespace, &entry.name);
 }
 
 struct Task {
@@ -138,14 +132,17 @@ struct Task {
     /// The resourceVersion that policy decided on.
     version: Option<String>,
     key: WorkspaceKey,
-    slot: WorkspaceState,
+    workspace: WorkspaceState,
     effect: Effect,
 }
 
 impl Task {
     async fn run(self, permit: Permit) {
         let Self {
-            ctx, entry, slot, ..
+            ctx,
+            entry,
+            workspace,
+            ..
         } = &self;
         if !ctx.may_begin() {
             drop(permit);
@@ -156,7 +153,7 @@ impl Task {
             }
             return;
         }
-        let made = call(ctx, entry, &self.key, slot, &self.effect, permit);
+        let made = call(ctx, entry, &self.key, workspace, &self.effect, permit);
         if AssertUnwindSafe(made).catch_unwind().await.is_err() {
             ctx.metrics.panicked("run");
             entry.with(|state| state.quarantined.clone_from(&self.version));
@@ -175,9 +172,9 @@ impl Task {
             });
             return;
         }
-        ctx.run_trigger.wake(&entry.namespace, &entry.name);
+        ctx.run_trigger.enqueue(&entry.namespace, &entry.name);
         if !ctx.present(entry) {
-            ctx.absent.tell(&entry.uid);
+            ctx.absent.report(&entry.uid);
         }
     }
 }
@@ -188,42 +185,44 @@ async fn call(
     ctx: &Context,
     entry: &RunEntry,
     key: &WorkspaceKey,
-    slot: &WorkspaceState,
+    workspace: &WorkspaceState,
     effect: &Effect,
     mut permit: Permit,
 ) {
-    let (Some(live), Some(call)) = (&slot.live, effect.call()) else {
+    let (Some(session), Some(call)) = (&workspace.session, effect.call()) else {
         return;
     };
     permit.begin();
-    let with = learning(ctx, entry, slot);
+    let with = learning(ctx, entry, workspace);
     entry.with(|state| state.run.call_sent(call, with));
     let answer = match effect {
-        Effect::Submit { key, body } => create(live, key, body).await,
+        Effect::Submit { key, body } => create(session, key, body).await,
         Effect::Refresh { run_id } => {
-            let get = async |id: &RunId| live.client.get_run(&live.credentials, id).await;
+            let get = async |id: &RunId| session.client.get_run(&session.credentials, id).await;
             with_run(run_id, get).await
         }
         Effect::Cancel { run_id } => {
-            let cancel = async |id: &RunId| live.client.cancel_run(&live.credentials, id).await;
+            let cancel =
+                async |id: &RunId| session.client.cancel_run(&session.credentials, id).await;
             with_run(run_id, cancel).await
         }
         Effect::WriteIntent { .. } | Effect::Release { .. } | Effect::Delete => return,
     };
-    let with = learning(ctx, entry, slot);
+    let with = learning(ctx, entry, workspace);
     entry.with(|state| state.run.call_answered(call, answer.clone(), with));
     // Afterwards: policy uses the memory to decide on the capacity freed here.
     permit.ended(Outcome::of(answer.as_ref()));
     if let Err(failure) = answer {
-        failed(ctx, entry, key, live, effect, &failure);
+        failed(ctx, entry, key, session, effect, &failure);
     }
 }
 
-async fn create(live: &ClientSession, key: &str, body: &[u8]) -> Result<RunView, Failure> {
+async fn create(session: &ClientSession, key: &str, body: &[u8]) -> Result<RunView, Failure> {
     let key = IdempotencyKey::parse(key).map_err(|error| not_sent(&error))?;
     let body = Bytes::copy_from_slice(body);
-    live.client
-        .create_run(&live.credentials, &key, body)
+    session
+        .client
+        .create_run(&session.credentials, &key, body)
         .await
         .map_err(|error| Failure::from(&error))
 }
@@ -252,7 +251,7 @@ fn failed(
     ctx: &Context,
     entry: &RunEntry,
     key: &WorkspaceKey,
-    live: &ClientSession,
+    session: &ClientSession,
     effect: &Effect,
     failure: &Failure,
 ) {
@@ -267,5 +266,5 @@ fn failed(
         error = %failure.message,
         "a call to the service failed"
     );
-    ctx.suspect(key, live.number, failure);
+    ctx.suspect(key, session.number, failure);
 }

@@ -17,7 +17,7 @@ use crate::decide::{
 use super::{calls, idempotency, pass::Pass, policy};
 
 /// Outcome of an effect.
-pub(crate) enum Acted {
+pub(crate) enum EffectResult {
     /// The object as written.
     Object(Arc<Run>),
     /// The memory changed, or policy must decide again; the object is unchanged.
@@ -32,9 +32,9 @@ pub(crate) enum Acted {
 pub(crate) async fn carry_out(
     pass: &mut Pass<'_>,
     key: &WorkspaceKey,
-    slot: &WorkspaceState,
+    workspace: &WorkspaceState,
     effect: &Effect,
-) -> Result<Acted, WriteError> {
+) -> Result<EffectResult, WriteError> {
     tracing::debug!(run.uid = %pass.entry.uid, effect = effect.name(), "acting");
     match effect {
         Effect::WriteIntent {
@@ -43,18 +43,18 @@ pub(crate) async fn carry_out(
             clean,
         } => {
             let claims = effect.claims_key();
-            write_intent(pass, key, slot, (intent, *finalizer, *clean), claims).await
+            write_intent(pass, key, workspace, (intent, *finalizer, *clean), claims).await
         }
         // The object is deleted: nothing can be written.
-        Effect::Release { .. } if pass.deleted => Ok(Acted::Released),
+        Effect::Release { .. } if pass.deleted => Ok(EffectResult::Released),
         Effect::Release { end } => release(pass, end.as_ref()).await,
         Effect::Delete => match patch::delete(&pass.api, &pass.run).await {
-            Ok(()) | Err(WriteError::Gone) => Ok(Acted::Released),
+            Ok(()) | Err(WriteError::Gone) => Ok(EffectResult::Released),
             Err(error) => Err(error),
         },
         Effect::Submit { .. } | Effect::Refresh { .. } | Effect::Cancel { .. } => {
-            calls::start(pass, key, slot, effect);
-            Ok(Acted::Call)
+            calls::start(pass, key, workspace, effect);
+            Ok(EffectResult::Call)
         }
     }
 }
@@ -62,10 +62,10 @@ pub(crate) async fn carry_out(
 async fn write_intent(
     pass: &mut Pass<'_>,
     key: &WorkspaceKey,
-    slot: &WorkspaceState,
+    workspace: &WorkspaceState,
     (intent, finalizer, clean): (&Intent, bool, bool),
     claims: bool,
-) -> Result<Acted, WriteError> {
+) -> Result<EffectResult, WriteError> {
     let Pass {
         ctx,
         entry,
@@ -76,13 +76,13 @@ async fn write_intent(
     let change = MetadataChange::write_intent(run, intent, finalizer);
     let change = change.map_err(WriteError::Serialize)?;
     // A Workspace about to be deleted admits no submission; the next decision shows that.
-    let base_url = slot.view.place().map(|place| place.base_url.as_str());
+    let base_url = workspace.view.place().map(|place| place.base_url.as_str());
     let permit = (!needs_workspace(run, base_url)).then(|| ctx.workspaces.begin_submission(key));
     if matches!(permit, Some(None)) {
-        return Ok(Acted::Learned);
+        return Ok(EffectResult::Learned);
     }
     if claims && !idempotency::claim(ctx, run) {
-        return Ok(Acted::Learned);
+        return Ok(EffectResult::Learned);
     }
     let written = patch::write_metadata(api, &**run, &change).await;
     // A claim without an intent would block other Runs. After a write without an answer the intent may be stored. So it may
@@ -92,13 +92,13 @@ async fn write_intent(
             ctx.claims.release(&entry.uid);
         }
     })?;
-    let with = policy::learning(ctx, entry, slot);
+    let with = policy::learning(ctx, entry, workspace);
     entry.with(|state| state.run.intent_written(intent.clone(), clean, with));
-    Ok(Acted::Object(entry.wrote(written)))
+    Ok(EffectResult::Object(entry.wrote(written)))
 }
 
 /// Removes the finalizer; the intent keeps the Run's end.
-async fn release(pass: &Pass<'_>, end: Option<&End>) -> Result<Acted, WriteError> {
+async fn release(pass: &Pass<'_>, end: Option<&End>) -> Result<EffectResult, WriteError> {
     let Pass { entry, run, .. } = pass;
     let change = MetadataChange::release(run, end).map_err(WriteError::Serialize)?;
     let answer = patch::write_metadata(&pass.api, &**run, &change).await;
@@ -113,7 +113,7 @@ async fn release(pass: &Pass<'_>, end: Option<&End>) -> Result<Acted, WriteError
     entry.with(|state| state.run.release_answered(known));
     let written = answer?;
     Ok(match known {
-        Ok(true) => Acted::Released,
-        _ => Acted::Object(entry.wrote(written)),
+        Ok(true) => EffectResult::Released,
+        _ => EffectResult::Object(entry.wrote(written)),
     })
 }

@@ -19,23 +19,23 @@ use crate::decide::tracked_run::Cleanup;
 
 use super::{
     live_read::{self, Found},
-    pass::{Pass, Rest},
+    pass::{Pass, PassResult},
 };
 
 /// Interval at which all uids are compared with the index. This also repeats a cleanup that could not begin before.
-const PACE: Duration = Duration::from_secs(15);
+const COMPARE_EVERY: Duration = Duration::from_secs(15);
 /// Longest pause between two passes over a deleted object. It also limits the delay before a Workspace that is Ready
 /// again is used.
 const PAUSE: Duration = Duration::from_secs(5);
 
 /// Handles absent objects until shutdown.
 pub(crate) async fn run(ctx: Arc<Context>) {
-    let mut pace = interval(PACE);
-    pace.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut ticks = interval(COMPARE_EVERY);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         tokio::select! {
-            uids = ctx.absent.due() => uids.iter().for_each(|uid| look(&ctx, uid)),
-            _ = pace.tick() => compare(&ctx),
+            uids = ctx.absent.due() => uids.iter().for_each(|uid| check(&ctx, uid)),
+            _ = ticks.tick() => compare(&ctx),
             () = ctx.shutdown.cancelled() => return,
         }
     }
@@ -56,20 +56,17 @@ fn compare(ctx: &Arc<Context>) {
         entry.with(|state| state.run.deleted()) || !ctx.run_index.contains(&entry.uid)
     };
     for entry in ctx.tracked_runs.all().into_iter().filter(absent) {
-        ctx.absent.expect(&entry.uid);
-        look(ctx, &entry.uid);
+        ctx.absent.mark(&entry.uid);
+        check(ctx, &entry.uid);
     }
 }
 
-fn look(ctx: &Arc<Context>, uid: &str) {
-    let Some(entry) = ctx.tracked_runs.get(uid) else {
-        ctx.absent.settled(uid);
+fn check(ctx: &Arc<Context>, uid: &str) {
+    let tracked = ctx.tracked_runs.get(uid);
+    let Some(entry) = tracked.filter(|entry| !ctx.present(entry)) else {
+        ctx.absent.resolve(uid);
         return;
     };
-    if ctx.present(&entry) {
-        ctx.absent.settled(uid);
-        return;
-    }
     match entry.with(|state| state.run.cleanup()) {
         // That operation calls this again when it ends.
         Cleanup::Busy => {}
@@ -83,24 +80,16 @@ fn look(ctx: &Arc<Context>, uid: &str) {
     }
 }
 
-fn stored(ctx: &Context, entry: &RunEntry) -> bool {
-    ctx.has_run(&entry.namespace, &entry.name, &entry.uid)
-}
-
 /// Ends the tracking of a Run that needs no cleanup. While the store still shows it, nothing new begins.
 fn finish(ctx: &Context, entry: &RunEntry) {
-    if stored(ctx, entry) {
+    if ctx.run(entry).is_some() {
         entry.with(|state| state.run.finish());
-    } else {
-        forget(ctx, entry);
+        return;
     }
-}
-
-fn forget(ctx: &Context, entry: &RunEntry) {
     let last_seen = entry.with(|state| state.run.latest().cloned());
     ctx.tracked_runs.forget(&entry.uid);
     ctx.claims.release(&entry.uid);
-    ctx.absent.settled(&entry.uid);
+    ctx.absent.resolve(&entry.uid);
     if let Some(run) = last_seen {
         finalizer::run_ended(ctx, &run);
     }
@@ -122,13 +111,13 @@ async fn clean_up(ctx: Arc<Context>, entry: Arc<RunEntry>, run: Arc<Run>) {
     // 2. Passes over the last known version, until policy releases it.
     while ctx.may_begin() {
         let again = match pass(&ctx, &entry, &run).await {
-            Some(Rest::Released) => {
+            Some(PassResult::Released) => {
                 finish(&ctx, &entry);
                 tracing::info!(run.uid = %entry.uid, "cleanup of a deleted Run is done");
                 return;
             }
-            Some(Rest::Until(again)) => again,
-            Some(Rest::Call) | None => None,
+            Some(PassResult::Until(again)) => again,
+            Some(PassResult::Call) | None => None,
         };
         let wait = again.map_or(PAUSE, until).min(PAUSE);
         tokio::select! {
@@ -147,9 +136,9 @@ async fn clean_up(ctx: Arc<Context>, entry: Arc<RunEntry>, run: Arc<Run>) {
 /// Whether the API server confirms the deletion. Asks until it answers or the operator ends.
 async fn confirmed(ctx: &Context, entry: &RunEntry) -> bool {
     while !entry.with(|state| state.run.deleted()) && ctx.may_begin() {
-        match live_read::look(ctx, entry).await {
-            Found::Gone => entry.with(|state| state.run.confirm_deleted()),
-            Found::There(_) => {
+        match live_read::read(ctx, entry).await {
+            Found::Deleted => entry.with(|state| state.run.confirm_deleted()),
+            Found::Exists(_) => {
                 tracing::warn!(
                     k8s.namespace.name = %entry.namespace, run.name = %entry.name, run.uid = %entry.uid,
                     "a Run that exists is missing from the watch; waiting for the watch"
@@ -167,15 +156,16 @@ async fn confirmed(ctx: &Context, entry: &RunEntry) -> bool {
 }
 
 /// One pass over a deleted object, unless something is in flight for it.
-async fn pass(ctx: &Arc<Context>, entry: &Arc<RunEntry>, run: &Arc<Run>) -> Option<Rest> {
+async fn pass(ctx: &Arc<Context>, entry: &Arc<RunEntry>, run: &Arc<Run>) -> Option<PassResult> {
     let (begun, permit) = entry.with(|state| (state.run.begin_reconcile(), state.granted.take()));
     if !begun {
         return None;
     }
-    let pass = Pass::new(ctx, entry, Arc::clone(run), permit)
-        .deleted()
-        .run();
-    let ended = AssertUnwindSafe(pass).catch_unwind().await;
+    let pass = Pass {
+        deleted: true,
+        ..Pass::new(ctx, entry, Arc::clone(run), permit)
+    };
+    let ended = AssertUnwindSafe(pass.run()).catch_unwind().await;
     drop(entry.with(|state| state.run.end_reconcile()));
     // The pass writes nothing, so that no write can fail.
     let rest = if let Ok(rest) = ended {
@@ -185,7 +175,7 @@ async fn pass(ctx: &Arc<Context>, entry: &Arc<RunEntry>, run: &Arc<Run>) -> Opti
         tracing::error!(run.uid = %entry.uid, "cleanup of a deleted Run panicked; retrying");
         None
     };
-    if rest != Some(Rest::Call) {
+    if rest != Some(PassResult::Call) {
         entry.stop_waiting();
     }
     rest

@@ -41,44 +41,13 @@ fn place(run: &Run) -> Option<Place> {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::{Value, json};
-
     use super::*;
-    use crate::api::names;
-    use crate::controller::{
-        apiserver::{Guarded, decode},
-        state::index::Record,
-    };
-
-    /// The annotation with an intent of this Run.
-    fn intent(uid: &str) -> Value {
-        let workspace =
-            json!({"kind": "Workspace", "name": "w", "uid": "w", "baseUrl": "https://a"});
-        let intent = json!({
-            "uid": uid, "workspace": workspace, "key": "k", "sha256": "", "serializer": 1,
-            "time": "2026-01-01T00:00:00Z", "owner": "p", "epoch": 1,
-        });
-        json!({names::INTENT_ANNOTATION: intent.to_string()})
-    }
-
-    /// A Run with the key `k` and its name as its uid. All are created in the same second, so that the smaller uid has
-    /// priority.
-    fn run(uid: &str, annotations: &Value) -> Guarded<Run> {
-        let run = json!({
-            "metadata": {
-                "name": uid, "namespace": "team", "uid": uid, "annotations": annotations,
-                "creationTimestamp": "2026-01-01T00:00:00Z",
-            },
-            "spec": {"idempotencyKey": "k", "workload": {}},
-        });
-        decode(&serde_json::value::to_raw_value(&run).unwrap()).unwrap()
-    }
+    use crate::controller::state::index::tests::{intent, keyed, merged, record, run};
 
     /// The Run that each of the two waits for.
     fn waits(index: &RunIndex, holder: Option<&str>) -> [Option<Arc<str>>; 2] {
-        let none = json!({});
         ["elder", "younger"].map(|uid| {
-            let run = run(uid, &none).0.unwrap();
+            let run = run(uid, keyed(2026)).0.unwrap();
             rival(index, holder.map(str::to_owned), &run)
         })
     }
@@ -87,20 +56,22 @@ mod tests {
     #[test]
     fn of_two_runs_created_in_one_second_exactly_one_waits() {
         let name = |name: &str| Some(Arc::from(name));
-        let none = json!({});
+        // The smaller uid has priority.
+        let without = |uid| record(uid, keyed(2026));
+        let with = |uid| record(uid, merged(keyed(2026), intent(uid, 2026)));
         let index = RunIndex::default();
-        index.apply(Record::of(&run("younger", &none)));
+        index.apply(without("younger"));
         // The younger one has claimed the key, and its write got no answer; then the elder appears.
-        index.apply(Record::of(&run("elder", &none)));
+        index.apply(without("elder"));
         assert_eq!(waits(&index, Some("younger")), [name("younger"), None]);
         // The write succeeded, which the watch shows later.
-        index.apply(Record::of(&run("younger", &intent("younger"))));
+        index.apply(with("younger"));
         assert_eq!(waits(&index, Some("younger")), [name("younger"), None]);
         // Or nothing was written, and the claim is released.
-        index.apply(Record::of(&run("younger", &none)));
+        index.apply(without("younger"));
         assert_eq!(waits(&index, None), [None, name("elder")]);
         // Another process's intent counts, whichever Run claims here.
-        index.apply(Record::of(&run("elder", &intent("elder"))));
+        index.apply(with("elder"));
         assert_eq!(waits(&index, Some("younger"))[1], name("elder"));
     }
 }

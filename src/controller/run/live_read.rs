@@ -19,15 +19,15 @@ const TIMEOUT: Duration = Duration::from_secs(15);
 /// Result of a live read.
 pub(crate) enum Found {
     /// The object exists; `None` if it can't be decoded.
-    There(Option<Arc<Run>>),
+    Exists(Option<Arc<Run>>),
     /// No object, or another with the same name: this one never comes back.
-    Gone,
+    Deleted,
     /// No answer.
     Unknown,
 }
 
 /// Reads this Run with a list of one name. The list needs no permission beyond the watch's, and is as fresh as a get.
-pub(crate) async fn look(ctx: &Context, entry: &RunEntry) -> Found {
+pub(crate) async fn read(ctx: &Context, entry: &RunEntry) -> Found {
     let api: Api<Run> = Api::namespaced(ctx.client.clone(), &entry.namespace);
     let named = format!("metadata.name={}", entry.name);
     let mut found: Option<Guarded<Run>> = None;
@@ -43,5 +43,7 @@ pub(crate) async fn look(ctx: &Context, entry: &RunEntry) -> Found {
         );
         return Found::Unknown;
     }
-    found.map_or(Found::Gone, |run| Found::There(run.0.ok().map(Arc::new)))
+    found.map_or(Found::Deleted, |run| {
+        Found::Exists(run.0.ok().map(Arc::new))
+    })
 }

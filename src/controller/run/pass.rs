@@ -27,7 +27,7 @@ pub(crate) struct Pass<'a> {
 
 /// Result of a pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Rest {
+pub(crate) enum PassResult {
     /// Nothing to do before this time or the next change.
     Until(Option<Timestamp>),
     /// A call is in flight or waits for its permit; its end requests a reconcile.
@@ -53,14 +53,6 @@ impl<'a> Pass<'a> {
             permit,
             deleted: false,
             written: None,
-        }
-    }
-
-    /// The pass over an object that is deleted without having been released.
-    pub(crate) fn deleted(self) -> Self {
-        Self {
-            deleted: true,
-            ..self
         }
     }
 }

@@ -24,9 +24,9 @@ pub(crate) async fn serve(ctx: Arc<Context>, mut events: UnboundedReceiver<CallE
                 ctx.calls.spawn(granted(Arc::clone(&ctx), entry, permit));
             }
             CallEvent::Ended { entry, counted } => {
-                let settled = reconcile::settle(Arc::clone(&ctx), entry);
+                let written = reconcile::write_outcome(Arc::clone(&ctx), entry);
                 ctx.calls.spawn(async move {
-                    settled.await;
+                    written.await;
                     drop(counted);
                 });
             }
@@ -53,7 +53,7 @@ async fn granted(ctx: Arc<Context>, entry: Arc<RunEntry>, permit: Permit) {
     drop(waited);
     match begun {
         Some(run) => {
-            let result = reconcile::to_rest(&ctx, &entry, run, permit).await;
+            let result = reconcile::run_passes(&ctx, &entry, run, permit).await;
             if let Err(failed) = &result {
                 ctx.metrics.failed("run", counted(&result));
                 failed.log("Run", Some(&entry.namespace), &entry.name);

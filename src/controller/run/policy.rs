@@ -1,27 +1,26 @@
 //! Asks policy, records the outcomes of effects, and publishes Events.
 
-use crate::api::{EventReason, Run, WorkspaceKey};
+use crate::api::{EventReason, WorkspaceKey};
 use crate::clock::{now, wall};
 use crate::controller::{
     context::Context,
     state::{runs::RunEntry, workspaces::WorkspaceState},
     workspace::namespaces,
 };
-use crate::decide::{self, CallDelay, Decision, EventDraft, Learned, Learning, Observed};
+use crate::decide::{self, CallDelay, Decision, EventDraft, Learning, Observed};
 
-use super::idempotency;
+use super::{idempotency, pass::Pass};
 
-/// Asks policy. `deleted`: the object is deleted without having been released.
-pub(crate) fn decide(
-    ctx: &Context,
-    entry: &RunEntry,
-    key: &WorkspaceKey,
-    run: &Run,
-    slot: &WorkspaceState,
-    deleted: bool,
-) -> Decision {
+/// Asks policy.
+pub(crate) fn decide(pass: &Pass<'_>, key: &WorkspaceKey, workspace: &WorkspaceState) -> Decision {
+    let Pass {
+        ctx, entry, run, ..
+    } = pass;
     let rival = idempotency::of(ctx, run);
-    let pause = slot.live.as_ref().and_then(|live| live.gate.long_pause());
+    let pause = workspace
+        .session
+        .as_ref()
+        .and_then(|session| session.gate.long_pause());
     let call_delay = match pause {
         Some(until) => Some(CallDelay::Paused { until }),
         None => entry.waits_long().then_some(CallDelay::Queued),
@@ -30,11 +29,11 @@ pub(crate) fn decide(
     entry.with(|state| {
         let observed = Observed {
             run,
-            workspace: &slot.view,
+            workspace: &workspace.view,
             namespace_allowed,
             memory: &state.run.memory,
             key_holder: rival.as_deref(),
-            vanished: deleted,
+            vanished: pass.deleted,
             stream: state.streaming,
             call_delay,
             contract: &ctx.config.contract,
@@ -50,25 +49,25 @@ pub(crate) fn decide(
 pub(crate) fn learning<'a>(
     ctx: &'a Context,
     entry: &'a RunEntry,
-    slot: &WorkspaceState,
+    workspace: &WorkspaceState,
 ) -> Learning<'a> {
     Learning {
         contract: &ctx.config.contract,
         uid: &entry.uid,
-        session: slot.live.as_ref().map_or(0, |live| live.number),
+        session: workspace
+            .session
+            .as_ref()
+            .map_or(0, |session| session.number),
         now: now(),
         wall: wall(),
     }
 }
 
-/// Records the outcome of an effect in memory.
-pub(crate) fn learn(ctx: &Context, entry: &RunEntry, slot: &WorkspaceState, news: Learned) {
-    let with = learning(ctx, entry, slot);
-    entry.with(|state| state.run.memory.learn(news, with));
-}
-
 /// Publishes Events for changes that the status now shows for the first time, and for the coming effect.
-pub(crate) fn publish(ctx: &Context, entry: &RunEntry, run: &Run, events: &[EventDraft]) {
+pub(crate) fn publish(pass: &Pass<'_>, events: &[EventDraft]) {
+    let Pass {
+        ctx, entry, run, ..
+    } = pass;
     if events.is_empty() {
         return;
     }
@@ -81,5 +80,5 @@ pub(crate) fn publish(ctx: &Context, entry: &RunEntry, run: &Run, events: &[Even
             run.uid = %entry.uid, event.reason = draft.reason.as_str(), note = draft.message, "publishing Event"
         );
     }
-    ctx.recorder.publish(run, &batch);
+    ctx.recorder.publish(&**run, &batch);
 }

@@ -25,7 +25,7 @@ use crate::decide::backoff;
 
 use super::{
     live_read::{self, Found},
-    pass::{Pass, Rest},
+    pass::{Pass, PassResult},
 };
 
 /// Pause after a first conflict; usually the watch delivers the newer object earlier. If it doesn't, pauses grow up to
@@ -47,7 +47,7 @@ pub async fn reconcile(object: Arc<Guarded<Run>>, ctx: Arc<Context>) -> Reconcil
     let entry = ctx.tracked_runs.entry(&run);
     // 3. One operation at a time: a call in flight requests a reconcile at its end.
     match entry.with(|state| admit(state, run)) {
-        Admission::Begin(run) => to_rest(&ctx, &entry, run, None).await,
+        Admission::Begin(run) => run_passes(&ctx, &entry, run, None).await,
         Admission::LeftAlone => {
             entry.stop_waiting();
             Ok(Action::await_change())
@@ -79,7 +79,7 @@ fn admit(state: &mut State, seen: Arc<Run>) -> Admission {
 
 /// Runs passes until nothing is left to do now. A further pass follows if a permit was granted or a reconcile was
 /// requested meanwhile.
-pub(crate) async fn to_rest(
+pub(crate) async fn run_passes(
     ctx: &Arc<Context>,
     entry: &Arc<RunEntry>,
     mut run: Arc<Run>,
@@ -101,7 +101,7 @@ pub(crate) async fn to_rest(
         let (Some(latest), granted) = next else {
             if !ctx.present(entry) {
                 // The object was deleted meanwhile, while the garbage collector found it busy.
-                ctx.absent.tell(&entry.uid);
+                ctx.absent.report(&entry.uid);
             }
             return ended;
         };
@@ -119,12 +119,12 @@ async fn one_pass(
     let version = run.resource_version();
     let pass = Pass::new(ctx, entry, run, permit).run();
     match AssertUnwindSafe(pass).catch_unwind().await {
-        Ok(Ok(Rest::Call)) => Ok(Action::await_change()),
-        Ok(Ok(Rest::Until(again))) => {
+        Ok(Ok(PassResult::Call)) => Ok(Action::await_change()),
+        Ok(Ok(PassResult::Until(again))) => {
             entry.stop_waiting();
             Ok(again.map_or(Action::await_change(), |at| Action::requeue(until(at))))
         }
-        Ok(Ok(Rest::Released)) => {
+        Ok(Ok(PassResult::Released)) => {
             entry.stop_waiting();
             Ok(Action::await_change())
         }
@@ -145,13 +145,13 @@ async fn one_pass(
 }
 
 /// Writes the outcome of the last call after the loops have ended. No new effect begins.
-pub(crate) async fn settle(ctx: Arc<Context>, entry: Arc<RunEntry>) {
-    let stored = ctx.run(&entry.namespace, &entry.name, &entry.uid);
+pub(crate) async fn write_outcome(ctx: Arc<Context>, entry: Arc<RunEntry>) {
+    let stored = ctx.run(&entry);
     let stored = stored.and_then(|object| object.0.as_ref().ok().cloned().map(Arc::new));
     let due = entry.with(|state| state.run.unprocessed());
     if let Some(run) = stored.filter(|_| due)
         && let Admission::Begin(run) = entry.with(|state| admit(state, run))
-        && let Err(failed) = to_rest(&ctx, &entry, run, None).await
+        && let Err(failed) = run_passes(&ctx, &entry, run, None).await
     {
         failed.log("Run", Some(&entry.namespace), &entry.name);
     }
@@ -172,9 +172,9 @@ async fn show_undecodable(ctx: &Context, object: &Guarded<Run>) -> Reconciled {
     let namespace = meta.namespace.clone().unwrap_or_default();
     let api = Scope::Namespace(namespace).api::<Run>(ctx.client.clone());
     let generation = meta.generation.unwrap_or_default();
-    let told =
+    let describe =
         |status, what: &str| crate::decide::undecodable::run(status, what, generation, wall());
-    undecodable::show(ctx, &api, object, told).await
+    undecodable::show(ctx, &api, object, describe).await
 }
 
 /// Handles a write that met another version of the object, or none: the watch is behind. Usually it catches up at once;
@@ -185,14 +185,14 @@ async fn after_conflict(ctx: &Context, entry: &RunEntry, error: &WriteError) -> 
         state.conflicts
     });
     if matches!(error, WriteError::Gone) || conflicts >= CONFLICTS {
-        match live_read::look(ctx, entry).await {
-            Found::There(Some(run)) => drop(entry.observe(run)),
+        match live_read::read(ctx, entry).await {
+            Found::Exists(Some(run)) => drop(entry.observe(run)),
             // The garbage collector handles the rest.
-            Found::Gone => {
+            Found::Deleted => {
                 entry.with(|state| state.run.confirm_deleted());
-                ctx.absent.tell(&entry.uid);
+                ctx.absent.report(&entry.uid);
             }
-            Found::There(None) | Found::Unknown => {}
+            Found::Exists(None) | Found::Unknown => {}
         }
     }
     match conflicts {

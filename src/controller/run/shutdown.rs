@@ -20,7 +20,7 @@ pub(crate) async fn end(ctx: &Arc<Context>) {
         entry.with(|state| state.run.unprocessed() && state.run.activity() == Activity::Idle)
     });
     let written = stream::iter(learnt)
-        .map(|entry| reconcile::settle(Arc::clone(ctx), entry))
+        .map(|entry| reconcile::write_outcome(Arc::clone(ctx), entry))
         .buffer_unordered(LAST_WRITES)
         .collect::<Vec<()>>();
     tokio::join!(written, ctx.calls.wait());

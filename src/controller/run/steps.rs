@@ -12,8 +12,8 @@ use crate::controller::{
 use crate::decide::{Decision, time::later};
 
 use super::{
-    effects::{self, Acted},
-    pass::{Pass, Rest},
+    effects::{self, EffectResult},
+    pass::{Pass, PassResult},
     policy, streams,
 };
 
@@ -26,27 +26,27 @@ const AFTER_LIMIT: Duration = Duration::from_mins(1);
 /// The Workspace of a step, and the decision made with it.
 struct Decided {
     key: WorkspaceKey,
-    slot: WorkspaceState,
+    workspace: WorkspaceState,
     decision: Decision,
 }
 
 impl Pass<'_> {
     /// Takes steps until nothing is left to do now.
-    pub(crate) async fn run(mut self) -> Result<Rest, WriteError> {
+    pub(crate) async fn run(mut self) -> Result<PassResult, WriteError> {
         for _ in 0..STEPS {
             if let Some(rest) = self.step().await? {
                 return Ok(rest);
             }
         }
         tracing::error!(run.uid = %self.entry.uid, steps = STEPS, "step limit reached; requeueing");
-        Ok(Rest::Until(Some(later(now(), AFTER_LIMIT))))
+        Ok(PassResult::Until(Some(later(now(), AFTER_LIMIT))))
     }
 
     /// One decision, and its first action. `None`: decide again.
-    async fn step(&mut self) -> Result<Option<Rest>, WriteError> {
+    async fn step(&mut self) -> Result<Option<PassResult>, WriteError> {
         // 1. A process that doesn't lead changes nothing. At shutdown, outcomes are still written.
         if !self.ctx.leading.holds() {
-            return Ok(Some(Rest::Until(Some(later(now(), leader::AGAIN)))));
+            return Ok(Some(PassResult::Until(Some(later(now(), leader::AGAIN)))));
         }
         // 2. Decide, by the newest version of the object and the present state of its Workspace.
         let decided = self.decide();
@@ -59,27 +59,27 @@ impl Pass<'_> {
         self.publish(&decided);
         // 5. Carry out the effect.
         let Some(effect) = &decided.decision.effect else {
-            return Ok(Some(Rest::Until(decided.decision.requeue_at)));
+            return Ok(Some(PassResult::Until(decided.decision.requeue_at)));
         };
         if !self.ctx.may_begin() {
-            return Ok(Some(Rest::Until(Some(later(now(), leader::AGAIN)))));
+            return Ok(Some(PassResult::Until(Some(later(now(), leader::AGAIN)))));
         }
-        match effects::carry_out(self, &decided.key, &decided.slot, effect).await? {
-            Acted::Object(changed) => self.run = changed,
-            Acted::Learned => {}
-            Acted::Call => return Ok(Some(Rest::Call)),
-            Acted::Released => return Ok(Some(Rest::Released)),
+        match effects::carry_out(self, &decided.key, &decided.workspace, effect).await? {
+            EffectResult::Object(changed) => self.run = changed,
+            EffectResult::Learned => {}
+            EffectResult::Call => return Ok(Some(PassResult::Call)),
+            EffectResult::Released => return Ok(Some(PassResult::Released)),
         }
         Ok(None)
     }
 
     fn decide(&self) -> Decided {
         let key = WorkspaceKey::of(&self.run.spec.workspace_ref(), &self.entry.namespace);
-        let slot = self.ctx.slot(&key);
-        let decision = policy::decide(self.ctx, self.entry, &key, &self.run, &slot, self.deleted);
+        let workspace = self.ctx.workspace_state(&key);
+        let decision = policy::decide(self, &key, &workspace);
         Decided {
             key,
-            slot,
+            workspace,
             decision,
         }
     }
@@ -88,10 +88,10 @@ impl Pass<'_> {
         if !self.deleted {
             let Decided {
                 key,
-                slot,
+                workspace,
                 decision,
             } = decided;
-            streams::follow(self.ctx, self.entry, key, slot, &self.run, decision.follow);
+            streams::follow(self, key, workspace, decision.follow);
         }
     }
 
@@ -106,7 +106,7 @@ impl Pass<'_> {
         let written = patch::write_status(&self.api, &self.run, status).await?;
         self.written = Some(status.clone());
         self.run = self.entry.wrote(written);
-        let with = policy::learning(self.ctx, self.entry, &decided.slot);
+        let with = policy::learning(self.ctx, self.entry, &decided.workspace);
         let shown = decided.decision.shown;
         self.entry
             .with(|state| state.run.status_written(shown, with));
@@ -116,8 +116,7 @@ impl Pass<'_> {
     }
 
     fn publish(&self, decided: &Decided) {
-        let events = decided.decision.events_due(self.deleted);
-        policy::publish(self.ctx, self.entry, &self.run, events);
+        policy::publish(self, decided.decision.events_due(self.deleted));
     }
 
     fn log_status(&self) {

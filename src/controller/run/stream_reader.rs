@@ -1,4 +1,4 @@
-//! Follows the events of one Run (rule 2): waits for a stream slot, opens the stream, reads it, and reopens it from its
+//! Follows the events of one Run (rule 2): waits for a stream workspace, opens the stream, reads it, and reopens it from its
 //! cursor.
 
 use crate::api::{WorkspaceKey, status::ResolvedWorkspace};
@@ -27,7 +27,6 @@ use crate::util::error_chain;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::Notify;
 use tokio::time::{Instant, sleep, sleep_until};
 
 /// Pause after a stream ended normally and the service named no pause. Usually the run has ended, and the stream is not
@@ -43,8 +42,8 @@ const SPREAD: Duration = Duration::from_secs(1);
 const MOVES: Duration = Duration::from_mins(1);
 /// Pause before a move is tried again if the Workspace's calls are paused or queued.
 const MOVE_AGAIN: Duration = Duration::from_secs(5);
-/// A longer wait for a slot is shown, and the Run is polled more often.
-const PATIENCE: Duration = Duration::from_secs(2);
+/// A longer wait for a workspace is shown, and the Run is polled more often.
+const SHORT_WAIT: Duration = Duration::from_secs(2);
 
 /// End of a stream.
 enum End {
@@ -56,8 +55,8 @@ enum End {
     Refused(Failure),
     /// The stream moves to a newer token; the permit is for opening it there.
     Moves(Arc<ClientSession>, Permit),
-    /// Another Run needs the slot.
-    PlaceAskedBack,
+    /// Another Run needs the workspace.
+    SlotAskedBack,
     /// The Workspace's token was rejected, or the Workspace now has another place.
     Unusable,
 }
@@ -78,8 +77,6 @@ pub(crate) struct Follower {
     /// The place of the run; a session of another place is not used.
     place: ResolvedWorkspace,
     run_id: RunId,
-    /// Notification that ends a pause.
-    hurry: Arc<Notify>,
     /// Failures in a row, including those of earlier tasks.
     failures: u32,
     opened_before: bool,
@@ -96,7 +93,6 @@ impl Follower {
         key: WorkspaceKey,
         place: ResolvedWorkspace,
         run_id: RunId,
-        hurry: Arc<Notify>,
         failures: u32,
     ) -> Self {
         Self {
@@ -105,7 +101,6 @@ impl Follower {
             key,
             place,
             run_id,
-            hurry,
             failures,
             opened_before: false,
             broken: false,
@@ -116,39 +111,39 @@ impl Follower {
     /// Runs until shutdown or until it is aborted.
     pub(crate) async fn follow(mut self) {
         let ctx = Arc::clone(&self.ctx);
-        let hurry = Arc::clone(&self.hurry);
         tokio::select! {
-            () = self.streams(&hurry) => {}
+            () = self.streams() => {}
             () = ctx.shutdown.cancelled() => {}
         }
     }
 
-    async fn streams(&mut self, hurry: &Notify) {
+    async fn streams(&mut self) {
+        let entry = Arc::clone(&self.entry);
         if self.failures > 0 {
             let seed = backoff::seed(&self.entry.uid, self.failures);
             sleep(backoff::delay(self.failures, None, seed)).await;
         }
         loop {
-            let (place, permit) = self.turn().await;
+            let (slot, permit) = self.slot_and_permit().await;
             // A term that has passed may still be renewed.
             if !self.ctx.leading.holds() {
-                drop((place, permit));
+                drop((slot, permit));
                 sleep(leader::AGAIN).await;
                 continue;
             }
             // Another token may have come meanwhile, or none that serves: that is not waited for here.
-            let Some(mut live) = self.usable(&self.ctx.workspaces.state(&self.key)) else {
+            let Some(mut session) = self.session() else {
                 continue;
             };
-            let mut end = self.connect(&live, permit, &place).await;
+            let mut end = self.connect(&session, permit, &slot).await;
             while let End::Moves(newer, permit) = end {
-                live = newer;
-                end = self.connect(&live, permit, &place).await;
+                session = newer;
+                end = self.connect(&session, permit, &slot).await;
             }
-            drop(place);
+            drop(slot);
             // Created before the pause is computed: a later hurry ends the pause, an earlier one doesn't.
-            let hurried = hurry.notified();
-            let pause = self.ended(&live, end);
+            let hurried = entry.hurry.notified();
+            let pause = self.ended(&session, end);
             tokio::select! {
                 () = sleep(pause) => {}
                 () = hurried => {}
@@ -156,76 +151,86 @@ impl Follower {
         }
     }
 
-    /// Waits for a stream slot and a permit. A stream that waits for its Workspace or its permit holds no slot:
+    /// Waits for a stream workspace and a permit. A stream that waits for its Workspace or its permit holds no workspace:
     /// otherwise one Workspace's outage would close the streams of all.
-    async fn turn(&self) -> (StreamSlot, Permit) {
+    async fn slot_and_permit(&self) -> (StreamSlot, Permit) {
         loop {
-            self.live_session().await;
-            let place = self.a_place().await;
-            let Some(live) = self.usable(&self.ctx.workspaces.state(&self.key)) else {
+            self.wait_for_session().await;
+            let slot = self.stream_slot().await;
+            let Some(session) = self.session() else {
                 continue;
             };
-            let gate = Arc::clone(&live.gate);
+            let gate = Arc::clone(&session.gate);
             if let Some(permit) = gate.permit_at_once() {
-                return (place, permit);
+                return (slot, permit);
             }
-            drop(place);
+            drop(slot);
             let permit = gate.permit_for(&self.entry.namespace).await;
-            let place = self.ctx.streams.enter(&self.entry.namespace);
-            if place.granted() {
-                return (place, permit);
+            let slot = self.ctx.streams.enter(&self.entry.namespace);
+            if slot.granted() {
+                return (slot, permit);
             }
         }
     }
 
-    /// Waits for a stream slot. Meanwhile the Run is polled, which is shown unless the wait is short. For a Run that
+    /// Waits for a stream workspace. Meanwhile the Run is polled, which is shown unless the wait is short. For a Run that
     /// has ended it is shown at once: its last events can't be read.
-    async fn a_place(&self) -> StreamSlot {
-        let place = self.ctx.streams.enter(&self.entry.namespace);
-        let ended = self
-            .entry
-            .with(|state| state.run.memory.last_events.reading_on());
-        let patience = if ended { Duration::ZERO } else { PATIENCE };
-        if tokio::time::timeout(patience, place.wait()).await.is_err() {
-            self.shows(Stream::Waiting { since: now() });
-            place.wait().await;
+    async fn stream_slot(&self) -> StreamSlot {
+        let slot = self.ctx.streams.enter(&self.entry.namespace);
+        let quiet = if self.reading_on() {
+            Duration::ZERO
+        } else {
+            SHORT_WAIT
+        };
+        if tokio::time::timeout(quiet, slot.wait()).await.is_err() {
+            self.set_stream(Stream::Waiting { since: now() });
+            slot.wait().await;
         }
-        place
+        slot
     }
 
     /// Waits for a verified session of the run's place.
-    async fn live_session(&self) {
-        let mut slot = self.ctx.workspaces.subscribe(&self.key);
-        let usable = slot.wait_for(|slot| self.usable(slot).is_some());
+    async fn wait_for_session(&self) {
+        let mut workspace = self.ctx.workspaces.subscribe(&self.key);
+        let usable = workspace.wait_for(|workspace| self.usable(workspace).is_some());
         if usable.await.is_err() {
             // The sender was dropped: the process ends.
             std::future::pending::<()>().await;
         }
     }
 
-    /// The session, if it is one of the run's place. View and session of a slot change together.
-    fn usable(&self, slot: &WorkspaceState) -> Option<Arc<ClientSession>> {
-        slot.live.clone().filter(|_| slot.view.serves(&self.place))
+    /// The present session, if it is one of the run's place.
+    fn session(&self) -> Option<Arc<ClientSession>> {
+        self.usable(&self.ctx.workspaces.state(&self.key))
+    }
+
+    /// The session, if it is one of the run's place. View and session of a workspace change together.
+    fn usable(&self, workspace: &WorkspaceState) -> Option<Arc<ClientSession>> {
+        workspace
+            .session
+            .clone()
+            .filter(|_| workspace.view.serves(&self.place))
     }
 
     /// Opens the stream and reads it to its end. The Workspace's permit is held only for the opening.
     async fn connect(
         &mut self,
-        live: &ClientSession,
+        session: &ClientSession,
         mut permit: Permit,
-        place: &StreamSlot,
+        slot: &StreamSlot,
     ) -> End {
         permit.begin();
         if std::mem::take(&mut self.broken) {
             self.ctx.reconnects(&self.key);
         }
         let cursor = self.cursor();
-        let opening = live
-            .client
-            .run_events(&live.credentials, &self.run_id, cursor.as_deref());
+        let opening =
+            session
+                .client
+                .run_events(&session.credentials, &self.run_id, cursor.as_deref());
         let opened = tokio::select! {
             opened = opening => opened.map_err(|error| Failure::from(&error)),
-            () = place.asked_back(), if !self.reading_on() => return End::PlaceAskedBack,
+            () = slot.asked_back(), if !self.reading_on() => return End::SlotAskedBack,
         };
         permit.ended(Outcome::of(opened.as_ref()));
         let stream = match opened {
@@ -239,7 +244,7 @@ impl Follower {
         self.entry.with(|state| state.streaming = Stream::Open);
         let ctx = Arc::clone(&self.ctx);
         let _open = OpenGauge::new(&ctx);
-        self.read(live, stream, place).await
+        self.read(session, stream, slot).await
     }
 
     /// The last received id (rule 2); at first that of an earlier task or process.
@@ -262,34 +267,34 @@ impl Follower {
 
     async fn read(
         &mut self,
-        live: &ClientSession,
+        session: &ClientSession,
         mut stream: EventStream,
-        place: &StreamSlot,
+        slot: &StreamSlot,
     ) -> End {
-        let mut slot = self.ctx.workspaces.subscribe(&self.key);
+        let mut workspace = self.ctx.workspaces.subscribe(&self.key);
         // Time of the move to a newer token, if there is one.
         let mut moves: Option<Instant> = None;
         loop {
-            let current = slot.borrow_and_update().clone();
+            let current = workspace.borrow_and_update().clone();
             if !current.keeps(&self.place) {
                 return End::Unusable;
             }
             let newer = self
                 .usable(&current)
-                .filter(|newer| !newer.same_token(live));
+                .filter(|newer| newer.credentials.token != session.credentials.token);
             let due = newer.as_ref().map(|_| {
                 let spread = || Instant::now() + self.spread(MOVES);
                 *moves.get_or_insert_with(spread)
             });
             let item = tokio::select! {
                 item = stream.next() => item,
-                _ = slot.changed() => continue,
-                () = place.asked_back(), if !self.reading_on() => {
+                _ = workspace.changed() => continue,
+                () = slot.asked_back(), if !self.reading_on() => {
                     // The run may have ended during the wait: then its last events can only be read from this stream.
                     if self.reading_on() {
                         continue;
                     }
-                    return End::PlaceAskedBack;
+                    return End::SlotAskedBack;
                 }
                 () = until(due) => {
                     let permit = newer.as_ref().and_then(|newer| newer.gate.permit_at_once());
@@ -302,7 +307,7 @@ impl Follower {
             };
             self.resume = Resume::After(stream.last_event_id().map(str::to_owned));
             match item {
-                Ok(Some(item)) => self.take_in(item),
+                Ok(Some(item)) => self.receive(item),
                 Ok(None) => {
                     return End::Closed {
                         pause: stream.retry(),
@@ -318,12 +323,12 @@ impl Follower {
 
     /// Processes an event. Only a new event is progress: a stream that repeats known events and closes is reopened less
     /// and less often.
-    fn take_in(&mut self, item: StreamItem) {
+    fn receive(&mut self, item: StreamItem) {
         let StreamItem::Event(event) = item else {
             tracing::warn!(run.uid = %self.entry.uid, "an event was larger than the contract file allows; getting the run instead");
             self.entry
                 .with(|state| state.run.memory.event_buffer.hint());
-            self.wake();
+            self.enqueue();
             return;
         };
         let received = Received {
@@ -344,22 +349,22 @@ impl Follower {
             self.failures = 0;
             self.ctx.metrics.stream_events.inc();
             if !reading_on {
-                self.wake();
+                self.enqueue();
             }
         }
     }
 
     /// Records the end of a stream. Returns the pause before the next one. It grows until a new event arrives, even if
     /// streams open and are closed at once.
-    fn ended(&mut self, live: &ClientSession, end: End) -> Duration {
+    fn ended(&mut self, session: &ClientSession, end: End) -> Duration {
         let (failure, asked) = match end {
             End::Unusable | End::Moves(..) => {
-                self.shows(Stream::Closed);
+                self.set_stream(Stream::Closed);
                 // The streams of all the Workspace's Runs end at the same moment.
                 return self.spread(SPREAD);
             }
-            End::PlaceAskedBack => {
-                self.shows(Stream::Waiting { since: now() });
+            End::SlotAskedBack => {
+                self.set_stream(Stream::Waiting { since: now() });
                 return Duration::ZERO;
             }
             End::Closed { pause } => {
@@ -369,7 +374,7 @@ impl Follower {
             End::Failed(failure) => (Some(failure), None),
             // Only a stream that can't be opened is evidence about the Workspace.
             End::Refused(failure) => {
-                self.ctx.suspect(&self.key, live.number, &failure);
+                self.ctx.suspect(&self.key, session.number, &failure);
                 let last = if self.is_refusal(&failure) {
                     StreamEnd::Refused
                 } else {
@@ -379,7 +384,7 @@ impl Follower {
                 (Some(failure), None)
             }
         };
-        self.shows(Stream::Closed);
+        self.set_stream(Stream::Closed);
         self.broken = true;
         self.pause(failure.as_ref(), asked)
     }
@@ -426,7 +431,7 @@ impl Follower {
     }
 
     /// Sets the stream's state for policy, and has the Run reconciled.
-    fn shows(&self, stream: Stream) {
+    fn set_stream(&self, stream: Stream) {
         self.entry.with(|state| {
             state.streaming = match (state.streaming, stream) {
                 // The mirror was fresh until the first of them.
@@ -434,10 +439,10 @@ impl Follower {
                 (_, stream) => stream,
             };
         });
-        self.wake();
+        self.enqueue();
     }
 
-    fn learn(&self, news: Learned) {
+    fn learn(&self, learned: Learned) {
         let with = Learning {
             contract: &self.ctx.config.contract,
             uid: &self.entry.uid,
@@ -445,7 +450,8 @@ impl Follower {
             now: now(),
             wall: wall(),
         };
-        self.entry.with(|state| state.run.memory.learn(news, with));
+        self.entry
+            .with(|state| state.run.memory.learn(learned, with));
     }
 
     /// A part of `over` that depends on the object's uid.
@@ -454,10 +460,10 @@ impl Follower {
         over * thousandths.unwrap_or_default() / 1000
     }
 
-    fn wake(&self) {
+    fn enqueue(&self) {
         self.ctx
             .run_trigger
-            .wake(&self.entry.namespace, &self.entry.name);
+            .enqueue(&self.entry.namespace, &self.entry.name);
     }
 }
 

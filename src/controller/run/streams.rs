@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::api::{Run, WorkspaceKey, status::ResolvedWorkspace};
+use crate::api::{WorkspaceKey, status::ResolvedWorkspace};
 use crate::controller::{
     context::Context,
     state::{runs::RunEntry, workspaces::WorkspaceState},
@@ -10,51 +10,51 @@ use crate::controller::{
 use crate::decide::{Follow, Learned, Stream};
 use crate::service::RunId;
 
-use super::{policy::learn, stream_reader::Follower};
+use super::{pass::Pass, policy, stream_reader::Follower};
 
 /// Opens, keeps or closes the stream as policy decided. A task uses only sessions of the Run's place.
 pub(crate) fn follow(
-    ctx: &Arc<Context>,
-    entry: &Arc<RunEntry>,
+    pass: &Pass<'_>,
     key: &WorkspaceKey,
-    slot: &WorkspaceState,
-    run: &Run,
-    wish: Follow,
+    workspace: &WorkspaceState,
+    follow: Follow,
 ) {
-    let status = run.status.as_ref();
-    let run_id = status.and_then(|s| s.run_id.as_deref());
-    match wish {
+    let Pass { ctx, entry, .. } = pass;
+    match follow {
         Follow::Keep => {}
         Follow::Close => entry.close_stream(),
         // Policy has just found this session to be one of the Run's place.
-        Follow::Open => open(ctx, entry, key, slot.view.place(), run_id),
+        Follow::Open => open(pass, key, workspace.view.place()),
         Follow::Finish => {
-            if entry.with(|state| !state.run.memory.last_events.reading_on()) {
-                learn(ctx, entry, slot, Learned::ReadingOn);
-                entry.with(|state| state.stream.hurry.notify_waiters());
+            let with = policy::learning(ctx, entry, workspace);
+            let begins = entry.with(|state| {
+                let memory = &mut state.run.memory;
+                let begins = !memory.last_events.reading_on();
+                if begins {
+                    memory.learn(Learned::ReadingOn, with);
+                }
+                begins
+            });
+            if begins {
+                entry.hurry.notify_waiters();
             }
             // After a start the Workspace is not known yet; the status names the run's place.
-            let place = status.and_then(|s| s.workspace.as_ref());
-            open(ctx, entry, key, place, run_id);
+            let status = pass.run.status.as_ref();
+            open(pass, key, status.and_then(|s| s.workspace.as_ref()));
         }
     }
 }
 
-fn open(
-    ctx: &Arc<Context>,
-    entry: &Arc<RunEntry>,
-    key: &WorkspaceKey,
-    place: Option<&ResolvedWorkspace>,
-    run_id: Option<&str>,
-) {
+fn open(pass: &Pass<'_>, key: &WorkspaceKey, place: Option<&ResolvedWorkspace>) {
+    let Pass {
+        ctx, entry, run, ..
+    } = pass;
+    let run_id = run.status.as_ref().and_then(|s| s.run_id.as_deref());
     let (Some(Ok(run_id)), Some(place)) = (run_id.map(RunId::parse), place) else {
         return;
     };
-    let begun = entry.with(|state| {
-        let number = state.stream.begin()?;
-        Some((number, Arc::clone(&state.stream.hurry), state.stream.ended))
-    });
-    let Some((number, hurry, ended)) = begun else {
+    let begun = entry.with(|state| Some((state.stream.begin()?, state.stream.ended)));
+    let Some((number, failures)) = begun else {
         return;
     };
     let follower = Follower::new(
@@ -63,17 +63,16 @@ fn open(
         key.clone(),
         place.clone(),
         run_id,
-        hurry,
-        ended,
+        failures,
     );
     let ctx = Arc::clone(ctx);
     start(entry, number, follower.follow(), move |entry, panicked| {
-        went(&ctx, entry, panicked);
+        restart(&ctx, entry, panicked);
     });
 }
 
 /// Handles a task that ended unasked: policy has the Run followed again.
-fn went(ctx: &Context, entry: &RunEntry, panicked: bool) {
+fn restart(ctx: &Context, entry: &RunEntry, panicked: bool) {
     if ctx.shutdown.is_cancelled() {
         return;
     }
@@ -84,21 +83,21 @@ fn went(ctx: &Context, entry: &RunEntry, panicked: bool) {
         k8s.namespace.name = %entry.namespace, run.name = %entry.name, run.uid = %entry.uid, panicked,
         "the task that follows a Run's events ended; restarting it"
     );
-    ctx.run_trigger.wake(&entry.namespace, &entry.name);
+    ctx.run_trigger.enqueue(&entry.namespace, &entry.name);
 }
 
-/// Starts a task. Must not be called under the entry's lock, which the task's end takes. `went` is called if the task
+/// Starts a task. Must not be called under the entry's lock, which the task's end takes. `on_end` is called if the task
 /// ended unasked; its argument is whether it panicked.
 fn start(
     entry: &Arc<RunEntry>,
     number: u64,
     work: impl Future<Output = ()> + Send + 'static,
-    went: impl FnOnce(&RunEntry, bool) + Send + 'static,
+    on_end: impl FnOnce(&RunEntry, bool) + Send + 'static,
 ) {
     let guard = Guard {
         entry: Arc::clone(entry),
         number,
-        went: Some(Box::new(went)),
+        on_end: Some(on_end),
     };
     let task = tokio::spawn(async move {
         let _guard = guard;
@@ -111,25 +110,23 @@ fn start(
 }
 
 /// Updates the state when a task has ended, however it did.
-struct Guard {
+struct Guard<F: FnOnce(&RunEntry, bool)> {
     entry: Arc<RunEntry>,
     number: u64,
-    went: Option<Went>,
+    on_end: Option<F>,
 }
 
-type Went = Box<dyn FnOnce(&RunEntry, bool) + Send>;
-
-impl Drop for Guard {
+impl<F: FnOnce(&RunEntry, bool)> Drop for Guard<F> {
     fn drop(&mut self) {
-        let by_itself = self.entry.with(|state| {
-            let by_itself = state.stream.end(self.number);
-            if by_itself {
+        let unasked = self.entry.with(|state| {
+            let unasked = state.stream.end(self.number);
+            if unasked {
                 state.streaming = Stream::Closed;
             }
-            by_itself
+            unasked
         });
-        if let Some(went) = self.went.take().filter(|_| by_itself) {
-            went(&self.entry, std::thread::panicking());
+        if let Some(on_end) = self.on_end.take().filter(|_| unasked) {
+            on_end(&self.entry, std::thread::panicking());
         }
     }
 }

@@ -11,7 +11,7 @@ use crate::util::lock;
 #[derive(Default)]
 pub struct Absent {
     table: Mutex<Table>,
-    told: Notify,
+    reported: Notify,
 }
 
 #[derive(Default)]
@@ -24,18 +24,18 @@ struct Table {
 
 impl Absent {
     /// Marks an object as absent before it leaves the index. Otherwise its Workspace could seem unneeded in between.
-    pub fn expect(&self, uid: &str) {
+    pub fn mark(&self, uid: &str) {
         lock(&self.table).known.insert(Arc::from(uid));
     }
 
     /// Has the garbage collector handle an object that may be absent.
-    pub fn tell(&self, uid: &str) {
+    pub fn report(&self, uid: &str) {
         let uid: Arc<str> = Arc::from(uid);
         let mut table = lock(&self.table);
         table.known.insert(Arc::clone(&uid));
         table.due.insert(uid);
         drop(table);
-        self.told.notify_one();
+        self.reported.notify_one();
     }
 
     /// Waits for objects that must be handled.
@@ -45,12 +45,12 @@ impl Absent {
             if !due.is_empty() {
                 return due.into_iter().collect();
             }
-            self.told.notified().await;
+            self.reported.notified().await;
         }
     }
 
     /// Removes an object that exists, or for which nothing is left to do.
-    pub fn settled(&self, uid: &str) {
+    pub fn resolve(&self, uid: &str) {
         let mut table = lock(&self.table);
         table.known.remove(uid);
         table.due.remove(uid);
@@ -72,22 +72,22 @@ mod tests {
     #[tokio::test]
     async fn repeated_reports_of_an_absent_object_cause_one_check() {
         let absent = Absent::default();
-        absent.expect("a");
+        absent.mark("a");
         assert!(absent.due().now_or_never().is_none(), "not yet");
-        absent.tell("a");
-        absent.tell("a");
+        absent.report("a");
+        absent.report("a");
         assert_eq!(absent.due().await, [Arc::from("a")]);
         assert!(absent.due().now_or_never().is_none());
         assert_eq!(absent.all(), [Arc::from("a")], "it is not settled");
-        absent.settled("a");
+        absent.resolve("a");
         assert!(absent.all().is_empty());
     }
 
     #[tokio::test]
     async fn an_absent_object_resolved_before_its_check_is_skipped() {
         let absent = Absent::default();
-        absent.tell("a");
-        absent.settled("a");
+        absent.report("a");
+        absent.resolve("a");
         assert!(absent.due().now_or_never().is_none());
     }
 }

@@ -4,6 +4,8 @@
 
 pub(crate) mod absent;
 pub(crate) mod claims;
+#[cfg(test)]
+pub(crate) mod fixtures;
 pub(crate) mod index;
 pub(crate) mod probes;
 pub(crate) mod runs;

@@ -135,11 +135,6 @@ impl Probe {
         *self.trouble.get_or_insert(now)
     }
 
-    /// Records that a check found that calls can be made.
-    pub fn untroubled(&mut self) {
-        self.trouble = None;
-    }
-
     /// Number of failed checks in a row.
     pub fn failures(&self) -> u32 {
         self.failures
@@ -167,9 +162,10 @@ impl Probe {
         (last.verified == *verified).then(|| last.clone())
     }
 
-    /// Records a successful check with these values.
-    pub fn keep_good(&mut self, good: LastGood) {
+    /// Records that a check with these values found that calls can be made.
+    pub fn verified(&mut self, good: LastGood) {
         self.last_good = Some(good);
+        self.trouble = None;
     }
 
     /// The kept client, if it was made for this base URL and CA.

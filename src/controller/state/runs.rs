@@ -33,6 +33,8 @@ pub struct RunEntry {
     pub name: String,
     /// Ends the pause of the garbage collector's cleanup of this Run.
     pub changed: Notify,
+    /// Ends the pause of the stream's task.
+    pub hurry: Notify,
     state: Mutex<State>,
 }
 
@@ -111,6 +113,7 @@ impl TrackedRuns {
                 namespace: run.namespace().unwrap_or_default(),
                 name: run.name_any(),
                 changed: Notify::new(),
+                hurry: Notify::new(),
                 state: Mutex::new(state),
             })
         });

@@ -91,17 +91,17 @@ impl SecretTable {
     /// Forgets deleted Workspaces, and requests the end of the watches that only they needed.
     pub fn forget_all_but(&self, there: impl Fn(&WorkspaceKey) -> bool) {
         let mut table = lock(&self.table);
-        let gone: Vec<WorkspaceKey> = table
+        let deleted: Vec<WorkspaceKey> = table
             .named
             .keys()
             .filter(|key| !there(key))
             .cloned()
             .collect();
-        for key in &gone {
+        for key in &deleted {
             table.name(key, BTreeSet::new());
             table.named.remove(key);
         }
-        if !gone.is_empty() {
+        if !deleted.is_empty() {
             self.changed.notify_one();
         }
     }
@@ -172,7 +172,7 @@ impl SecretTable {
 
     /// Ends the watches that no Workspace needs, and starts the missing ones. `cluster_wide`: one filtered watch serves
     /// all namespaces, unless RBAC forbids it; then each namespace has its own. At most [`WATCHES`] in all.
-    pub fn settle(&self, cluster_wide: bool, start: impl Fn(&Watched) -> AbortHandle) {
+    pub fn update_watches(&self, cluster_wide: bool, start: impl Fn(&Watched) -> AbortHandle) {
         let mut table = lock(&self.table);
         let wanted = table.wanted(cluster_wide);
         table.watches.retain(|watched, watch| {

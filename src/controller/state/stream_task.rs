@@ -1,8 +1,5 @@
 //! The task that follows a Run's event stream, as part of the Run's entry.
 
-use std::sync::Arc;
-
-use tokio::sync::Notify;
 use tokio::task::AbortHandle;
 
 /// The task that follows a Run's events.
@@ -14,8 +11,6 @@ pub struct StreamTask {
     active: bool,
     /// Handle that aborts it.
     task: Option<AbortHandle>,
-    /// Notification that ends the task's pause.
-    pub(crate) hurry: Arc<Notify>,
     /// Tasks in a row that ended unasked.
     pub(crate) ended: u32,
 }
@@ -42,13 +37,13 @@ impl StreamTask {
 
     /// Records the end of the task with this number. Returns whether it ended unasked.
     pub(crate) fn end(&mut self, number: u64) -> bool {
-        let by_itself = self.active && self.number == number;
-        if by_itself {
+        let unasked = self.active && self.number == number;
+        if unasked {
             self.active = false;
             self.task = None;
             self.ended = self.ended.saturating_add(1);
         }
-        by_itself
+        unasked
     }
 
     /// Marks that no task is wanted. Returns the handle of the running one.

@@ -8,17 +8,14 @@ use std::sync::{Arc, Mutex};
 use tokio::sync::watch;
 
 use crate::api::{WorkspaceKey, status::ResolvedWorkspace};
-
-#[cfg(test)]
-use crate::api::workspace_ref::WorkspaceKind;
+use crate::controller::{flowcontrol::gate::Gate, metrics::Metrics};
 use crate::decide::{
     Session, WorkspaceView,
     response::answer::{Failure, FailureKind},
     run::pinning::elsewhere,
 };
 use crate::service::{Client, Credentials};
-
-use crate::{controller::flowcontrol::gate::Gate, util::lock};
+use crate::util::lock;
 
 use super::probes::Probe;
 
@@ -40,7 +37,7 @@ pub struct WorkspaceState {
     /// View for policy.
     pub view: WorkspaceView,
     /// Session for calls; present only while the view is Ready.
-    pub live: Option<Arc<ClientSession>>,
+    pub session: Option<Arc<ClientSession>>,
     /// Place of the last verified session, until a check finds that the Workspace has another place or none.
     /// Until then a stream open there stays open, even if no call can be made.
     pub place: Option<ResolvedWorkspace>,
@@ -56,17 +53,17 @@ impl WorkspaceState {
     pub fn paused(view: WorkspaceView, place: Option<ResolvedWorkspace>) -> Self {
         Self {
             view,
-            live: None,
+            session: None,
             place,
         }
     }
 
     /// A verified Workspace.
-    pub fn ready(session: Session, live: Arc<ClientSession>) -> Self {
+    pub fn ready(verified: Session, session: Arc<ClientSession>) -> Self {
         Self {
-            place: Some(session.resolved.clone()),
-            view: WorkspaceView::Ready(session),
-            live: Some(live),
+            place: Some(verified.resolved.clone()),
+            view: WorkspaceView::Ready(verified),
+            session: Some(session),
         }
     }
 
@@ -74,13 +71,6 @@ impl WorkspaceState {
     pub fn keeps(&self, place: &ResolvedWorkspace) -> bool {
         let now = self.place.as_ref();
         now.is_some_and(|now| elsewhere(place, now).is_none())
-    }
-}
-
-impl ClientSession {
-    /// Whether calls of both sessions carry the same token.
-    pub fn same_token(&self, other: &Self) -> bool {
-        self.credentials.token == other.credentials.token
     }
 }
 
@@ -234,6 +224,12 @@ impl WorkspaceEntry {
         })
     }
 
+    /// The gate of its calls.
+    pub fn gate(&self, metrics: &Arc<Metrics>) -> Arc<Gate> {
+        let new = || Gate::new(self.key.clone(), Arc::clone(metrics));
+        self.probe(|probe| probe.gate(new))
+    }
+
     /// Reads or changes its checks. Must not be nested.
     pub fn probe<T>(&self, f: impl FnOnce(&mut Probe) -> T) -> T {
         f(&mut lock(&self.probe))
@@ -243,7 +239,7 @@ impl WorkspaceEntry {
     /// the Workspace. A rejected token is used for no call until a check succeeds; open streams stay open.
     pub fn suspect(&self, number: u64, suspicion: ProbeTrigger) -> bool {
         let meant =
-            |state: &WorkspaceState| state.live.as_ref().is_some_and(|l| l.number == number);
+            |state: &WorkspaceState| state.session.as_ref().is_some_and(|s| s.number == number);
         let current = match suspicion {
             // In one step: the result of a check that has just succeeded must not be undone.
             ProbeTrigger::Unauthorized => self.state.send_if_modified(|state| {
@@ -276,54 +272,33 @@ impl WorkspaceEntry {
     }
 }
 
-/// The Workspace that this layer's tests use.
-#[cfg(test)]
-pub(crate) fn key() -> WorkspaceKey {
-    WorkspaceKey {
-        kind: WorkspaceKind::Workspace,
-        namespace: "team".to_owned(),
-        name: "default".to_owned(),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use crate::api::Contract;
-    use crate::controller::metrics::Metrics;
-    use crate::service::{AllowList, BaseUrl, ClientConfig, Token};
+    use crate::controller::state::fixtures::{URL, client, key, key_in};
+    use crate::service::Token;
 
     use super::*;
 
     /// A verified session with this number.
     fn ready(number: u64) -> WorkspaceState {
-        // Another test of this process may have installed it.
-        let _ = rustls::crypto::ring::default_provider().install_default();
-        let url = "http://localhost:1/api/v1";
-        let allowed = AllowList::parse([url], false).unwrap();
-        let contract = Arc::new(Contract::builtin().unwrap());
+        let contract = Contract::builtin().unwrap();
         let token = Token::parse(b"canary-of-the-registry", &contract).unwrap();
-        let config = ClientConfig {
-            base_url: BaseUrl::parse(url, &allowed).unwrap(),
-            ca_pem: None,
-            contract,
-            user_agent: "test".to_owned(),
-            observer: Arc::new(()),
-        };
         let gate = Gate::new(key(), Arc::new(Metrics::new()));
         let resolved = ResolvedWorkspace {
-            kind: WorkspaceKind::Workspace,
-            name: "default".to_owned(),
+            kind: key().kind,
+            name: key().name,
             uid: "w1".to_owned(),
-            base_url: url.to_owned(),
+            base_url: URL.to_owned(),
             identity: None,
         };
-        let session = Session {
+        let verified = Session {
             number,
             resolved,
             submissions_blocked: None,
         };
-        let live = ClientSession {
-            client: Client::new(config).unwrap(),
+        let session = ClientSession {
+            client: client(),
             credentials: Credentials {
                 token,
                 workspace_id: None,
@@ -331,7 +306,7 @@ mod tests {
             number,
             gate: Arc::new(gate),
         };
-        WorkspaceState::ready(session, Arc::new(live))
+        WorkspaceState::ready(verified, Arc::new(session))
     }
 
     // Proves: P-rotation
@@ -342,9 +317,9 @@ mod tests {
         entry.set(ready(2));
         // A call of an earlier session is no evidence about the token of this one.
         assert!(!entry.suspect(1, ProbeTrigger::Unauthorized));
-        assert!(entry.state().live.is_some());
+        assert!(entry.state().session.is_some());
         assert!(entry.suspect(2, ProbeTrigger::Unauthorized));
-        assert!(entry.state().live.is_none());
+        assert!(entry.state().session.is_none());
         assert!(!entry.suspect(2, ProbeTrigger::Unauthorized));
     }
 
@@ -377,7 +352,7 @@ mod tests {
             !entry.suspect(2, ProbeTrigger::Outage),
             "it is raised already"
         );
-        assert!(entry.state().live.is_some());
+        assert!(entry.state().session.is_some());
         entry.probe(Probe::begin);
         assert!(entry.suspect(2, ProbeTrigger::Outage));
     }
@@ -405,15 +380,11 @@ mod tests {
         let workspaces = Workspaces::default();
         let entry = workspaces.entry(&key());
         let followed = workspaces.subscribe(&key());
-        let gate = |entry: &WorkspaceEntry| {
-            entry.probe(|probe| probe.gate(|| Gate::new(key(), Arc::new(Metrics::new()))))
-        };
+        let metrics = Arc::new(Metrics::new());
+        let gate = |entry: &WorkspaceEntry| entry.gate(&metrics);
         let before = gate(&entry);
         assert!(Arc::ptr_eq(&before, &gate(&entry)), "it keeps its gate");
-        let other = WorkspaceKey {
-            namespace: "other".to_owned(),
-            ..key()
-        };
+        let other = key_in("other");
         assert!(!Arc::ptr_eq(&before, &gate(&workspaces.entry(&other))));
         entry.probe(Probe::write_failed);
         entry.close_submissions();

@@ -41,9 +41,10 @@ pub(crate) fn needed_by<K: Kind>(ctx: &Context, workspace: &K, key: &WorkspaceKe
     let base_url = base_url.as_deref();
     let stored = |namespace: &str, name: &str| {
         let object = reference(namespace, name);
-        ctx.run_stores().find_map(|store| store.get(&object))
+        let mut stores = ctx.run_stores.iter();
+        stores.find_map(|store| store.get(&object))
     };
-    let needing = ctx.run_index.needing(key, usize::MAX).into_iter();
+    let needing = ctx.run_index.needing(key).into_iter();
     let mut names: Vec<String> = needing
         .filter(|(namespace, name)| {
             // The index doesn't contain the base URL of a Workspace.
@@ -70,7 +71,7 @@ pub(crate) async fn remove_if_unused<K: Kind>(
         return Ok(Removal::Needed);
     }
     // The semaphore is never closed.
-    let _one = ctx.departures.acquire().await.ok();
+    let _one = ctx.removals.acquire().await.ok();
     if needed_live(ctx, key, base_url(ctx, workspace).as_deref()).await? {
         return Ok(Removal::Needed);
     }
@@ -87,7 +88,7 @@ pub(crate) fn run_ended(ctx: &Context, run: &Run) {
     let namespace = run.namespace().unwrap_or_default();
     let key = WorkspaceKey::of(&run.spec.workspace_ref(), &namespace);
     if ctx.submissions_closed(&key) {
-        ctx.wake_workspace(&key);
+        ctx.enqueue_workspace(&key);
     }
 }
 

@@ -10,8 +10,10 @@ use crate::controller::{
 use std::sync::Arc;
 
 use futures::StreamExt;
+use k8s_openapi::api::core::v1::Namespace;
 use kube::{
-    Api, ResourceExt,
+    Api, Resource, ResourceExt,
+    core::PartialObjectMeta,
     runtime::{
         reflector::{ObjectRef, Store, reflector, store::Writer},
         watcher::{self, Event},
@@ -20,15 +22,13 @@ use kube::{
 
 /// Follows the labels of the namespaces in `scope` until shutdown, and enqueues the Runs concerned.
 pub(crate) async fn follow(ctx: Arc<Context>, scope: Scope, writer: Writer<NamespaceMeta>) {
-    let api: Api<NamespaceMeta> = Api::all(ctx.client.clone());
-    let source = Source::new(&api, ctx.config.watch_timeout);
+    let api: Api<PartialObjectMeta<Namespace>> = Api::all(ctx.client.clone());
+    let source = Source::new(api, ctx.config.watch_timeout);
     let source = match &scope {
         Scope::All => source,
         Scope::Namespace(name) => source.fields(format!("metadata.name={name}")),
     };
-    // Metadata can always be decoded.
-    let events = apiserver::watch(source).filter_map(|event| std::future::ready(readable(event)));
-    let events = events.map(Ok::<_, watcher::Error>);
+    let events = apiserver::watch(source).map(Ok::<_, watcher::Error>);
     let mut events = Box::pin(reflector(writer, events));
     let mut filled = false;
     loop {
@@ -74,21 +74,10 @@ pub(crate) fn allowed(ctx: &Context, key: &WorkspaceKey, namespace: &str) -> Opt
 
 /// Whether a namespace is known to be terminating: nothing can be created in it. False if namespaces are not watched.
 pub(crate) fn terminating(ctx: &Context, namespace: &str) -> bool {
-    known(ctx, namespace).is_some_and(|found| found.metadata.deletion_timestamp.is_some())
+    known(ctx, namespace).is_some_and(|found| found.meta().deletion_timestamp.is_some())
 }
 
 fn known(ctx: &Context, namespace: &str) -> Option<Arc<NamespaceMeta>> {
     let mut stores = ctx.namespaces.iter();
     stores.find_map(|store: &Store<NamespaceMeta>| store.get(&ObjectRef::new(namespace)))
-}
-
-/// Unwraps an event; an item that can't be decoded is dropped.
-fn readable(event: Event<Guarded<NamespaceMeta>>) -> Option<Event<NamespaceMeta>> {
-    Some(match event {
-        Event::Apply(item) => Event::Apply(item.0.ok()?),
-        Event::Delete(item) => Event::Delete(item.0.ok()?),
-        Event::InitApply(item) => Event::InitApply(item.0.ok()?),
-        Event::Init => Event::Init,
-        Event::InitDone => Event::InitDone,
-    })
 }

@@ -68,12 +68,12 @@ pub(crate) async fn check<K: Kind>(
         }
     }
     let origin = prepared.client.base_url().origin();
-    let place = ctx.probe_slots.enter(origin, namespace).await;
+    let slot = ctx.probe_slots.enter(origin, namespace).await;
     let answer = prepared
         .client
         .current_workspace(&prepared.credentials)
         .await;
-    drop(place);
+    drop(slot);
     match answer {
         Ok(reply) => {
             check.identity = Some(reply.identity);

@@ -11,10 +11,7 @@ use crate::controller::{
     apiserver::patch::{self, WriteError},
     context::Context,
     enqueue,
-    state::{
-        probes::Probe,
-        workspaces::{ClientSession, WorkspaceEntry, WorkspaceState},
-    },
+    state::workspaces::{ClientSession, WorkspaceEntry, WorkspaceState},
 };
 use crate::decide::{
     Session, WorkspaceView,
@@ -33,39 +30,35 @@ use super::{kind::Kind, probe::Prepared};
 /// detected within this time even if no call fails.
 const RECHECK: Duration = Duration::from_mins(5);
 
-/// Sets the Workspace's state and enqueues its Runs. Returns the pause before the next check.
-pub(crate) fn settle<K: Kind>(
+/// Sets the Workspace's state and enqueues its Runs. `attempt` is the number of failed checks in a row, if this one
+/// failed. Returns the pause before the next check.
+pub(crate) fn apply<K: Kind>(
     ctx: &Context,
     workspace: &K,
     entry: &WorkspaceEntry,
     check: Check,
-    live: Option<Prepared>,
+    prepared: Option<Prepared>,
     assessment: &Assessment,
+    attempt: u32,
 ) -> Duration {
     let asked = check.obstacle.as_ref().and_then(Obstacle::retry_after);
-    let slot = match (&assessment.usable, live) {
-        (Ok(()), Some(prepared)) => {
-            entry.probe(Probe::untroubled);
-            ready_state(ctx, workspace, entry, check, prepared, assessment)
-        }
+    let state = match (&assessment.usable, prepared) {
+        (Ok(()), Some(prepared)) => ready_state(ctx, workspace, entry, check, prepared, assessment),
         (Err(why), _) => not_ready_state(workspace, entry, &check, why, assessment),
         (Ok(()), None) => WorkspaceState::closed(WorkspaceView::Unknown),
     };
-    if entry.set(slot) {
-        enqueue::runs_of(ctx, &entry.key);
-    }
+    enqueue::set_state(ctx, entry, state);
     if assessment.ready {
         return RECHECK;
     }
-    let attempt = entry.probe(|probe| probe.failures()).saturating_add(1);
     recheck::pause(&workspace.uid().unwrap_or_default(), attempt, asked)
 }
 
 /// The standing before a check. An earlier process's verification counts until this one has checked.
 pub(crate) fn standing<K: Kind>(workspace: &K, entry: &WorkspaceEntry) -> Standing {
-    let slot = entry.state();
+    let state = entry.state();
     let uid = workspace.uid().unwrap_or_default();
-    let verified = match (&slot.view, &slot.place) {
+    let verified = match (&state.view, &state.place) {
         (WorkspaceView::NotReady { .. }, _) => false,
         (_, Some(place)) => place.uid == uid,
         (_, None) => workspace
@@ -88,15 +81,13 @@ pub(crate) fn pass_over<K: Kind>(
     assessment: &Assessment,
 ) -> Duration {
     entry.probe(|probe| probe.troubled(now()));
-    let mut slot = entry.state();
-    if let WorkspaceView::Ready(session) = &mut slot.view {
+    let mut state = entry.state();
+    if let WorkspaceView::Ready(session) = &mut state.view {
         session.submissions_blocked = recheck::still_blocked(
             session.submissions_blocked.take(),
             assessment.submissions_blocked.clone(),
         );
-        if entry.set(slot) {
-            enqueue::runs_of(ctx, &entry.key);
-        }
+        enqueue::set_state(ctx, entry, state);
     }
     let asked = check.obstacle.as_ref().and_then(Obstacle::retry_after);
     recheck::soon(&workspace.uid().unwrap_or_default(), asked)
@@ -144,7 +135,7 @@ fn ready_state<K: Kind>(
         credentials,
         good,
     } = prepared;
-    entry.probe(|probe| probe.keep_good(good));
+    entry.probe(|probe| probe.verified(good));
     let resolved = ResolvedWorkspace {
         kind: entry.key.kind,
         name: entry.key.name.clone(),
@@ -153,32 +144,33 @@ fn ready_state<K: Kind>(
         identity: check.identity.flatten(),
     };
     let current = entry.state();
-    let other_token = |live: &Arc<ClientSession>| live.credentials.token != credentials.token;
-    if current.live.as_ref().is_some_and(other_token) {
+    let other_token = |session: &Arc<ClientSession>| session.credentials.token != credentials.token;
+    if current.session.as_ref().is_some_and(other_token) {
         ctx.metrics.token_changes.inc();
     }
-    let gate = ctx.gate(&entry.key, workspace.common().rate_limit);
+    let gate = entry.gate(&ctx.metrics);
+    gate.limit(workspace.common().rate_limit);
     if matches!(current.view, WorkspaceView::NotReady { .. }) {
         gate.start_slowly();
     }
-    let same = current.live.filter(|live| {
-        live.credentials.token == credentials.token && current.view.serves(&resolved)
+    let same = current.session.filter(|session| {
+        session.credentials.token == credentials.token && current.view.serves(&resolved)
     });
     let number = same
         .as_ref()
-        .map_or_else(|| ctx.workspaces.next_session(), |live| live.number);
-    let live = Arc::new(ClientSession {
+        .map_or_else(|| ctx.workspaces.next_session(), |session| session.number);
+    let session = Arc::new(ClientSession {
         client,
         credentials,
         number,
         gate,
     });
-    let session = Session {
+    let verified = Session {
         number,
         resolved,
         submissions_blocked: assessment.submissions_blocked.clone(),
     };
-    WorkspaceState::ready(session, live)
+    WorkspaceState::ready(verified, session)
 }
 
 /// Writes the status if it differs from the stored one, and publishes Events for the changes. `waits`: the Workspace is

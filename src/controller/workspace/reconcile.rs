@@ -112,7 +112,9 @@ async fn show_undecodable<K: Kind>(
     object: &Guarded<K>,
     entry: &WorkspaceEntry,
 ) -> Reconciled {
-    tell_runs(ctx, entry);
+    let message =
+        "its fields can't be read; correct them, or apply the CRDs of this operator's version.";
+    set_not_ready(ctx, entry, Reason::WorkspaceInvalid, message);
     let api = K::api(ctx.client.clone(), &entry.key.namespace);
     let generation = object.meta().generation.unwrap_or_default();
     let status =
@@ -120,18 +122,14 @@ async fn show_undecodable<K: Kind>(
     undecodable::show(ctx, &api, object, status).await
 }
 
-/// The Runs of a Workspace that can't be decoded wait.
-fn tell_runs(ctx: &Context, entry: &WorkspaceEntry) {
+/// Sets the Workspace to not Ready without a check; its Runs wait.
+fn set_not_ready(ctx: &Context, entry: &WorkspaceEntry, reason: Reason, message: &str) {
     let view = WorkspaceView::NotReady {
-        reason: Reason::WorkspaceInvalid,
-        message:
-            "its fields can't be read; correct them, or apply the CRDs of this operator's version."
-                .to_owned(),
+        reason,
+        message: message.to_owned(),
         since: entry.probe(|probe| probe.troubled(now())),
     };
-    if entry.set(WorkspaceState::closed(view)) {
-        enqueue::runs_of(ctx, &entry.key);
-    }
+    enqueue::set_state(ctx, entry, WorkspaceState::closed(view));
 }
 
 /// Adds the finalizer if it is missing and can still be added. Returns the written object.
@@ -166,14 +164,8 @@ fn unheld<K: Kind>(
     };
     let contradicted = matches!(error, WriteError::Conflict | WriteError::Gone);
     if !contradicted && entry.state().view == WorkspaceView::Unknown {
-        let view = WorkspaceView::NotReady {
-            reason: Reason::Checking,
-            message: "its finalizer could not be written; the operator's log has the error, and the write is retried."
-                .to_owned(),
-            since: entry.probe(|probe| probe.troubled(now())),
-        };
-        entry.set(WorkspaceState::closed(view));
-        enqueue::runs_of(ctx, &entry.key);
+        let message = "its finalizer could not be written; the operator's log has the error, and the write is retried.";
+        set_not_ready(ctx, entry, Reason::Checking, message);
     }
     Err(ReconcileError::Write(error).again(again))
 }
@@ -214,7 +206,7 @@ async fn examine<K: Kind>(
         checked = probe::check(ctx, workspace, entry) => checked,
         () = ctx.shutdown.cancelled() => return (AFTER_SILENCE, None),
     };
-    let (mut check, live) = checked;
+    let (mut check, prepared) = checked;
     if check.obstacle.as_ref().is_some_and(Obstacle::no_file) {
         // A lack of files in this process; the Workspace keeps its state.
         ctx.short_of_files();
@@ -222,10 +214,10 @@ async fn examine<K: Kind>(
         return (AFTER_SILENCE, Some(ReconcileError::NoFile));
     }
     let standing = probe_result::standing(workspace, entry);
-    let slot = entry.state();
+    let state = entry.state();
     // After a start or a 401 no call can be made although the stored status is good: the status shows that.
-    let said = slot.live.is_some() || matches!(slot.view, WorkspaceView::NotReady { .. });
-    if check.inconclusive() && said {
+    let shown = state.session.is_some() || matches!(state.view, WorkspaceView::NotReady { .. });
+    if check.inconclusive() && shown {
         // The API server didn't answer; the Workspace's state is unchanged.
         entry.probe(Probe::secret_changed);
         return (AFTER_SILENCE, Some(ReconcileError::NoAnswer));
@@ -254,7 +246,15 @@ async fn examine<K: Kind>(
         (pause, None)
     } else {
         // The session first, then the status: a reader of the status can rely on it.
-        let pause = probe_result::settle(ctx, workspace, entry, check, live, &assessment);
+        let pause = probe_result::apply(
+            ctx,
+            workspace,
+            entry,
+            check,
+            prepared,
+            &assessment,
+            attempts,
+        );
         let written =
             probe_result::write_status(ctx, workspace, entry, &assessment.status, waits).await;
         let error = written.err();

@@ -48,7 +48,7 @@ pub async fn run(ctx: Arc<Context>) {
     loop {
         tokio::select! {
             () = ctx.secrets.changed.notified() => {
-                settle(&ctx);
+                update_watches(&ctx);
                 tokio::time::sleep(GATHER).await;
             }
             () = ctx.shutdown.cancelled() => break,
@@ -87,17 +87,17 @@ fn due_reads(left: usize, secrets: usize) -> (usize, usize) {
     }
 }
 
-fn settle(ctx: &Arc<Context>) {
+fn update_watches(ctx: &Arc<Context>) {
     let cluster_wide = ctx.config.namespaces.is_empty();
-    ctx.secrets.settle(cluster_wide, |watched| {
+    ctx.secrets.update_watches(cluster_wide, |watched| {
         tokio::spawn(watch(Arc::clone(ctx), watched.clone())).abort_handle()
     });
 }
 
 async fn reread(ctx: &Context, secret: SecretName) {
     let api: Api<Secret> = Api::namespaced(ctx.client.clone(), &secret.namespace);
-    let looking = apiserver::read_metadata(&api, &secret.name);
-    let now = match tokio::time::timeout(TIMEOUT, looking).await {
+    let reading = apiserver::read_metadata(&api, &secret.name);
+    let now = match tokio::time::timeout(TIMEOUT, reading).await {
         Ok(Ok(found)) => Read::Version(found.and_then(|found| found.resource_version)),
         // The check shows this in the Workspace's status.
         Ok(Err(kube::Error::Api(status))) if status.code == 403 => Read::Unread,
@@ -116,7 +116,7 @@ fn seen(ctx: &Context, secret: &SecretName, now: &Read) {
         ctx.workspaces
             .entry(&workspace)
             .probe(Probe::secret_changed);
-        ctx.wake_workspace(&workspace);
+        ctx.enqueue_workspace(&workspace);
     }
 }
 
@@ -161,12 +161,12 @@ async fn watch(ctx: Arc<Context>, watched: Watched) {
 
 async fn until_it_fails(ctx: &Arc<Context>, watched: &Watched) -> Option<WatchError> {
     let api: Api<PartialObjectMeta<Secret>> = watched.scope.api(ctx.client.clone());
-    let source = Source::new(&api, ctx.config.watch_timeout)
+    let source = Source::new(api, ctx.config.watch_timeout)
         .fields(format!("metadata.name={}", watched.name));
     let mut events = std::pin::pin!(watch_once(source));
     let mut listed = HashSet::new();
     while let Some(event) = events.next().await {
-        let (secret, gone) = match event {
+        let (secret, deleted) = match event {
             Ok(Event::Init) => {
                 listed.clear();
                 continue;
@@ -183,7 +183,7 @@ async fn until_it_fails(ctx: &Arc<Context>, watched: &Watched) -> Option<WatchEr
             namespace: secret.namespace().unwrap_or_default(),
             name: watched.name.clone(),
         };
-        let version = secret.meta().resource_version.clone().filter(|_| !gone);
+        let version = secret.meta().resource_version.clone().filter(|_| !deleted);
         seen(ctx, &name, &Read::Version(version));
         listed.insert(name);
     }

@@ -8,29 +8,29 @@ use super::*;
 // Proves: F-refusing
 #[test]
 fn lists_after_repeated_410s_back_off() {
-    let mut trouble = Trouble::new();
+    let mut backoff = Backoff::new();
     let mut pauses = Vec::new();
     let mut now = Instant::now();
     for _ in 0..10 {
-        let pause = trouble.pause("Run", true, now);
+        let pause = backoff.pause("Run", true, now);
         now += pause;
         pauses.push(pause);
     }
     assert!(pauses.is_sorted(), "{pauses:?}");
     assert!(pauses[0] <= Duration::from_secs(1));
     assert_eq!(pauses[9], LONGEST);
-    let pause = trouble.pause("Run", true, now + LASTING);
+    let pause = backoff.pause("Run", true, now + LASTING);
     assert!(pause <= Duration::from_secs(1));
 }
 
 #[test]
 fn failures_in_a_row_are_further_and_further_apart() {
-    let mut trouble = Trouble::new();
+    let mut backoff = Backoff::new();
     let now = Instant::now();
     let pauses: Vec<_> = (1..=4)
         .map(|failures| {
-            trouble.failures = failures;
-            trouble.pause("Run", false, now)
+            backoff.failures = failures;
+            backoff.pause("Run", false, now)
         })
         .collect();
     assert!(pauses.is_sorted() && pauses[0] < pauses[3], "{pauses:?}");
@@ -39,7 +39,7 @@ fn failures_in_a_row_are_further_and_further_apart() {
 /// A watcher of Runs on a server with these answers.
 fn watched(answers: Vec<String>) -> Retried<Run> {
     let api: Api<Run> = Api::all(loopback(answers));
-    Retried::new(Source::new(&api, Duration::from_secs(100)))
+    Retried::new(Source::new(api, Duration::from_secs(100)))
 }
 
 /// The pauses after so many errors, and the events between them.
@@ -50,7 +50,7 @@ async fn met(
     let (mut pauses, mut events) = (Vec::new(), Vec::new());
     while pauses.len() < errors {
         let seen = retried.watcher.next().await;
-        match retried.weigh(seen) {
+        match retried.judge(seen) {
             Ok(event) => events.push(event),
             Err(pause) => pauses.push(pause),
         }
@@ -130,10 +130,10 @@ async fn a_bookmark_ends_a_row_of_failures() {
     let answers = std::iter::once(answer("200", EMPTY)).chain(watches);
     let mut retried = watched(answers.collect());
     met(&mut retried, 2).await;
-    assert_eq!(retried.trouble.failures, 2);
+    assert_eq!(retried.backoff.failures, 2);
     // Nor does it lead to a list.
     let (_, events) = met(&mut retried, 4).await;
-    assert_eq!((retried.trouble.failures, events.len()), (1, 0));
+    assert_eq!((retried.backoff.failures, events.len()), (1, 0));
 }
 
 fn listed(status: Status) -> WatchError {

@@ -3,6 +3,8 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use crate::api::workspace::RateLimit;
+
 use super::*;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -16,7 +18,7 @@ fn queue() -> Queue {
 /// A queue with one call at a time, which is in flight.
 fn busy(now: Instant) -> (Queue, CallToken) {
     let mut queue = queue();
-    queue.start_slowly();
+    queue.concurrency.start_slowly();
     let call = queue.start_at_once(now).unwrap();
     (queue, call)
 }
@@ -33,7 +35,7 @@ fn one_after_another<T: Copy>(
 ) -> Vec<T> {
     let mut order = Vec::new();
     loop {
-        queue.end(call, Outcome::Unknown, now);
+        queue.concurrency.end(call, Outcome::Unknown, now);
         let due = queue.due(now);
         assert!(due.go.len() <= 1);
         let Some((waiter, started)) = due.go.into_iter().next() else {
@@ -91,7 +93,9 @@ fn waiters_that_repeatedly_give_up_leave_no_entries() {
 fn a_pause_admits_none_and_its_end_admits_one() {
     let now = Instant::now();
     let (mut queue, call) = busy(now);
-    queue.end(call, Outcome::TooMany(Some(2 * SECOND)), now);
+    queue
+        .concurrency
+        .end(call, Outcome::TooMany(Some(2 * SECOND)), now);
     for waiter in ["a", "b"] {
         queue.enqueue("team", waiter);
     }
@@ -102,7 +106,7 @@ fn a_pause_admits_none_and_its_end_admits_one() {
     let due = queue.due(end);
     assert_eq!(names(&due), ["a"]);
     let (_, first) = due.go[0];
-    queue.end(first, Outcome::Served, end);
+    queue.concurrency.end(first, Outcome::Served, end);
     assert_eq!(names(&queue.due(end)), ["b"]);
 }
 
@@ -111,9 +115,11 @@ fn a_pause_admits_none_and_its_end_admits_one() {
 fn a_waiter_arriving_as_a_pause_ends_queues_behind_the_others() {
     let now = Instant::now();
     let (mut queue, call) = busy(now);
-    queue.end(call, Outcome::TooMany(Some(SECOND)), now);
+    queue
+        .concurrency
+        .end(call, Outcome::TooMany(Some(SECOND)), now);
     queue.enqueue("team", "waits");
-    let over = queue.concurrency().paused_until(now).unwrap();
+    let over = queue.concurrency.paused_until(now).unwrap();
     assert!(queue.start_at_once(over).is_none());
     queue.enqueue("team", "late");
     assert_eq!(names(&queue.due(over)), ["waits"]);
@@ -128,16 +134,16 @@ fn the_rate_limit_holds_and_a_check_does_not_reset_it() {
         requests_per_second: Some(1),
         burst: Some(2),
     };
-    queue.limit(Some(limit));
+    queue.rate.limit(Some(limit));
     assert!(queue.start_at_once(now).is_some());
     assert!(queue.start_at_once(now).is_some());
     assert!(queue.start_at_once(now).is_none());
     queue.enqueue("team", "b");
-    queue.limit(Some(limit));
+    queue.rate.limit(Some(limit));
     let due = queue.due(now);
     assert!(due.go.is_empty(), "a check resets the limit");
     assert!(due.again.is_some_and(|at| at <= now + SECOND));
-    queue.limit(None);
+    queue.rate.limit(None);
     assert_eq!(names(&queue.due(now)), ["b"]);
 }
 
@@ -145,7 +151,7 @@ fn the_rate_limit_holds_and_a_check_does_not_reset_it() {
 fn what_is_given_back_unused_costs_the_rate_limit_nothing() {
     let now = Instant::now();
     let mut queue = queue();
-    queue.limit(Some(RateLimit {
+    queue.rate.limit(Some(RateLimit {
         requests_per_second: Some(1),
         burst: Some(1),
     }));
@@ -162,13 +168,13 @@ fn what_is_given_back_unused_costs_the_rate_limit_nothing() {
 fn a_thousand_waiters_never_exceed_the_concurrency_limit() {
     let now = Instant::now();
     let mut queue: FairQueue<usize> = FairQueue::new(Concurrency::new(1), |_| false);
-    queue.start_slowly();
+    queue.concurrency.start_slowly();
     (0..1000).for_each(|n| queue.enqueue("team", n));
     let begin = |due: Due<usize>| due.go.into_iter().map(|(_, call)| call);
     let mut in_flight: VecDeque<CallToken> = begin(queue.due(now)).collect();
     let (mut most, mut served) = (in_flight.len(), 0);
     while let Some(call) = in_flight.pop_front() {
-        queue.end(call, Outcome::Served, now);
+        queue.concurrency.end(call, Outcome::Served, now);
         served += 1;
         in_flight.extend(begin(queue.due(now)));
         most = most.max(in_flight.len());
@@ -181,7 +187,7 @@ fn a_thousand_waiters_never_exceed_the_concurrency_limit() {
 fn a_lone_waiter_is_second_behind_a_thousand_elsewhere() {
     let now = Instant::now();
     let mut queue: FairQueue<usize> = FairQueue::new(Concurrency::new(1), |_| false);
-    queue.start_slowly();
+    queue.concurrency.start_slowly();
     let call = queue.start_at_once(now).unwrap();
     (0..1000).for_each(|n| queue.enqueue("big", n));
     queue.enqueue("small", 5000);
@@ -213,7 +219,9 @@ fn a_long_pause_leaves_every_namespace_its_turn() {
     for (namespace, waiter) in [("big", "one"), ("big", "two"), ("small", "three")] {
         queue.enqueue(namespace, waiter);
     }
-    queue.end(call, Outcome::TooMany(Some(60 * SECOND)), now);
+    queue
+        .concurrency
+        .end(call, Outcome::TooMany(Some(60 * SECOND)), now);
     let end = now + 60 * SECOND;
     let due = queue.due(end);
     assert_eq!(names(&due), ["one"]);

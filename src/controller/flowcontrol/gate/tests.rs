@@ -2,12 +2,15 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
-use crate::controller::{flowcontrol::concurrency::WIDEST, state::workspaces::key};
+use crate::controller::{flowcontrol::concurrency::MAX_IN_FLIGHT, state::fixtures::key};
 
 use super::*;
 
-/// Longer than any wait of a test; only a hang reaches it.
-const PATIENCE: Duration = Duration::from_mins(1);
+/// Waits longer than any wait of a test; only a hang reaches the end.
+async fn soon<T>(wait: impl Future<Output = T>) -> T {
+    let end = Duration::from_mins(1);
+    tokio::time::timeout(end, wait).await.unwrap()
+}
 
 fn gate() -> Arc<Gate> {
     Arc::new(Gate::new(key(), Arc::new(Metrics::new())))
@@ -16,7 +19,7 @@ fn gate() -> Arc<Gate> {
 /// The permits that the gate allows now.
 fn full(gate: &Arc<Gate>) -> Vec<Permit> {
     let calls: Vec<_> = std::iter::from_fn(|| gate.permit_at_once()).collect();
-    assert_eq!(calls.len(), WIDEST as usize);
+    assert_eq!(calls.len(), MAX_IN_FLIGHT as usize);
     calls
 }
 
@@ -52,7 +55,7 @@ fn the_room_of_a_call_is_given_back_however_it_ends() {
     assert!(panicked.is_err());
     calls.push(gate.permit_at_once().unwrap());
     assert!(gate.permit_at_once().is_none());
-    assert_eq!(gate.metrics.calls_in_flight.get(), i64::from(WIDEST));
+    assert_eq!(gate.metrics.calls_in_flight.get(), i64::from(MAX_IN_FLIGHT));
     drop(calls);
     assert_eq!(gate.metrics.calls_in_flight.get(), 0);
 }
@@ -65,13 +68,10 @@ async fn a_finished_call_admits_the_first_waiter() {
     let second = parked(&gate, 1).await.remove(0);
     assert_eq!(gate.metrics.calls_waiting.get(), 2);
     drop(calls.pop());
-    let granted = tokio::time::timeout(PATIENCE, first)
-        .await
-        .unwrap()
-        .unwrap();
+    let granted = soon(first).await.unwrap();
     assert!(!second.is_finished());
     drop(granted);
-    assert!(tokio::time::timeout(PATIENCE, second).await.is_ok());
+    soon(second).await.unwrap();
     assert_eq!(gate.metrics.calls_waiting.get(), 0);
 }
 
@@ -101,7 +101,7 @@ async fn an_abandoned_waiter_blocks_no_other_and_is_not_counted() {
     assert_eq!(gate.metrics.calls_waiting.get(), 1);
     drop(calls.pop());
     let next = tasks.remove(0);
-    assert!(tokio::time::timeout(PATIENCE, next).await.is_ok());
+    soon(next).await.unwrap();
 }
 
 // Proves: P-calls-bound
@@ -127,6 +127,5 @@ async fn the_end_of_a_pause_is_noticed_by_itself() {
     let gate = gate();
     answered_429(gate.permit_at_once().unwrap(), 1);
     assert!(gate.permit_at_once().is_none());
-    let granted = tokio::time::timeout(PATIENCE, gate.permit_for("team")).await;
-    assert!(granted.is_ok());
+    soon(gate.permit_for("team")).await;
 }

@@ -164,7 +164,7 @@ fn a_freed_slot_is_given_to_the_namespace_with_the_fewest() {
     for ticket in 0..10 {
         room.leave(ticket);
     }
-    assert!(room.table.lanes.is_empty() && room.table.seats.is_empty());
+    assert!(room.table.lanes.is_empty() && room.table.slots.is_empty());
 }
 
 // Proves: P-files

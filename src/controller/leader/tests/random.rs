@@ -44,7 +44,7 @@ impl Slow {
             Happens::Acts(_, skew) if self.waits.is_none() => {
                 let clock = clock() + skew.seconds();
                 let write = match self.process.election.next(now, clock) {
-                    Step::Look => None,
+                    Step::Read => None,
                     Step::Write(lease) => Some(*lease),
                     _ => return,
                 };
@@ -83,13 +83,13 @@ impl Slow {
     fn hears(&mut self, waits: Waits, answered: bool, now: Instant) {
         let election = &mut self.process.election;
         match (waits.write, waits.answer.filter(|_| answered)) {
-            (None, Some(found)) => election.looked(now, found),
-            (None, None) => election.not_looked(now),
+            (None, Some(found)) => election.read(now, found),
+            (None, None) => election.read_failed(now),
             (Some(_), Some(Some(stored))) => election.written(waits.sent, now, stored),
-            (Some(_), Some(None)) => election.not_written(now, true),
+            (Some(_), Some(None)) => election.write_failed(now, true),
             (Some(lease), None) => {
                 self.late.push(lease);
-                election.not_written(now, false);
+                election.write_failed(now, false);
             }
         }
     }

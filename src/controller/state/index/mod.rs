@@ -13,7 +13,7 @@ mod staged;
 mod workspaces;
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 pub use counts::RunCounts;
 pub use record::Record;

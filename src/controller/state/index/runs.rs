@@ -28,7 +28,7 @@ pub struct RunIndex {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Change {
     /// The uid of an object that no longer exists.
-    pub gone: Option<Arc<str>>,
+    pub deleted: Option<Arc<str>>,
     /// The uid of a live Run that has ended, was deleted, or can no longer be decoded and holds no key.
     pub ended: Option<Arc<str>>,
     /// The namespace and key of that Run, if it had a key of its own.
@@ -46,9 +46,9 @@ struct Table {
     /// By the Workspace that they reference.
     workspaces: HashMap<Arc<WorkspaceKey>, Users>,
     /// Runs that a `ClusterWorkspace` concerns, by namespace.
-    tenants: HashMap<Arc<str>, BTreeSet<Arc<str>>>,
+    tenants: Names,
     /// Runs that can't be decoded and have the finalizer, by namespace.
-    unreadable: HashMap<Arc<str>, BTreeSet<Arc<str>>>,
+    unreadable: Names,
     keys: Keys,
     tally: Tally,
 }
@@ -85,8 +85,8 @@ impl RunIndex {
             .cloned()
             .collect();
         missing(&lacking);
-        let gone = lacking.iter().filter_map(|uid| table.remove(uid));
-        let mut changes: Vec<Change> = gone.filter_map(|old| change(Some(old), None)).collect();
+        let deleted = lacking.iter().filter_map(|uid| table.remove(uid));
+        let mut changes: Vec<Change> = deleted.filter_map(|old| change(Some(old), None)).collect();
         changes.extend(records.into_iter().filter_map(|record| table.put(record)));
         changes
     }
@@ -142,14 +142,7 @@ impl RunIndex {
 
     /// Likewise the Runs of every `ClusterWorkspace`: all, or those of one namespace.
     pub fn tenants(&self, of: Option<&str>) -> Vec<RunRef> {
-        let table = lock(&self.table);
-        match of {
-            Some(namespace) => {
-                let found = table.tenants.get_key_value(namespace);
-                refs(found.into_iter()).collect()
-            }
-            None => refs(table.tenants.iter()).collect(),
-        }
+        refs(&lock(&self.table).tenants, of)
     }
 
     /// All Runs that have not ended or are being deleted.
@@ -159,21 +152,16 @@ impl RunIndex {
         users.flat_map(|u| u.waiting.iter().cloned()).collect()
     }
 
-    /// The first Runs that a Workspace must outlive, in the order of their names; at most `most`. A Run that can't be
-    /// decoded may need any Workspace that it could reference.
-    pub fn needing(&self, key: &WorkspaceKey, most: usize) -> Vec<RunRef> {
+    /// The Runs that a Workspace must outlive, in the order of their names. A Run that can't be decoded may need any
+    /// Workspace that it could reference.
+    pub fn needing(&self, key: &WorkspaceKey) -> Vec<RunRef> {
         let table = lock(&self.table);
         let needing = table.workspaces.get(key).map(|users| &users.needing);
-        let needing = needing.into_iter().flatten().take(most).cloned();
-        let all = key.kind == WorkspaceKind::ClusterWorkspace;
-        let unreadable: Vec<RunRef> = if all {
-            refs(table.unreadable.iter()).take(most).collect()
-        } else {
-            let here = table.unreadable.get_key_value(&*key.namespace);
-            refs(here.into_iter()).take(most).collect()
-        };
+        let needing = needing.into_iter().flatten().cloned();
+        let own = key.kind == WorkspaceKind::Workspace;
+        let unreadable = refs(&table.unreadable, own.then_some(&key.namespace));
         let both: BTreeSet<RunRef> = needing.chain(unreadable).collect();
-        both.into_iter().take(most).collect()
+        both.into_iter().collect()
     }
 
     /// The current counts.
@@ -294,13 +282,18 @@ fn take(names: &mut Names, record: &Record) {
     }
 }
 
-fn refs<'a>(
-    names: impl Iterator<Item = (&'a Arc<str>, &'a BTreeSet<Arc<str>>)>,
-) -> impl Iterator<Item = RunRef> {
-    names.flat_map(|(namespace, names)| {
-        let in_full = |name: &Arc<str>| (Arc::clone(namespace), Arc::clone(name));
-        names.iter().map(in_full).collect::<Vec<_>>()
-    })
+/// The names of all namespaces, or those of one.
+fn refs(names: &Names, of: Option<&str>) -> Vec<RunRef> {
+    let (all, one) = match of {
+        Some(namespace) => (None, names.get_key_value(namespace)),
+        None => (Some(names.iter()), None),
+    };
+    let namespaces = all.into_iter().flatten().chain(one);
+    let in_full = |(namespace, names): (&Arc<str>, &BTreeSet<Arc<str>>)| {
+        let full = |name| (Arc::clone(namespace), Arc::clone(name));
+        names.iter().map(full).collect::<Vec<_>>()
+    };
+    namespaces.flat_map(in_full).collect()
 }
 
 /// The consequences of replacing `old` with `new`.
@@ -318,7 +311,7 @@ fn change(old: Option<Record>, new: Option<&Record>) -> Option<Change> {
             .filter(|_| ended)
             .map(|claim| (Arc::clone(&old.namespace), Arc::clone(&claim.key))),
         ended: ended.then(|| Arc::clone(&old.uid)),
-        gone: same.is_none().then(|| Arc::clone(&old.uid)),
+        deleted: same.is_none().then(|| Arc::clone(&old.uid)),
     };
     (change != Change::default()).then_some(change)
 }

@@ -14,7 +14,7 @@ use crate::api::{Run, Workspace, WorkspaceKey, names, workspace_ref::WorkspaceKi
 use crate::controller::{
     apiserver::{decode, scope::Scope},
     metrics::catalogue::{NOT_READY, OTHER, PHASES, STALLED},
-    state::workspaces::key,
+    state::fixtures::{key, key_in},
 };
 
 use super::*;
@@ -24,7 +24,7 @@ thread_local! {
     pub(crate) static LOOKS: Cell<usize> = const { Cell::new(0) };
 }
 
-fn merged(mut into: Value, from: Value) -> Value {
+pub(crate) fn merged(mut into: Value, from: Value) -> Value {
     match (&mut into, from) {
         (Value::Object(into), Value::Object(from)) => {
             for (field, value) in from {
@@ -38,7 +38,7 @@ fn merged(mut into: Value, from: Value) -> Value {
 }
 
 /// A Run with its name as its uid, and with these fields.
-fn run(name: &str, fields: Value) -> DeserializeGuard<Run> {
+pub(crate) fn run(name: &str, fields: Value) -> DeserializeGuard<Run> {
     let run = json!({
         "apiVersion": "run-operator.dev/v1alpha1", "kind": "Run",
         "metadata": {"name": name, "namespace": "team", "uid": name},
@@ -48,12 +48,12 @@ fn run(name: &str, fields: Value) -> DeserializeGuard<Run> {
     decode(&raw).unwrap()
 }
 
-fn record(name: &str, fields: Value) -> Record {
+pub(crate) fn record(name: &str, fields: Value) -> Record {
     Record::of(&run(name, fields))
 }
 
 /// The annotation with an intent of the Run with this uid, of this year.
-fn intent(uid: &str, year: u16) -> Value {
+pub(crate) fn intent(uid: &str, year: u16) -> Value {
     let workspace =
         json!({"kind": "Workspace", "name": "default", "uid": "w", "baseUrl": "https://a"});
     let intent = json!({
@@ -72,7 +72,7 @@ fn phase(phase: &str) -> Value {
     json!({"status": {"phase": phase}})
 }
 
-fn keyed(year: u16) -> Value {
+pub(crate) fn keyed(year: u16) -> Value {
     let at = format!("{year}-01-01T00:00:00Z");
     json!({"metadata": {"creationTimestamp": at}, "spec": {"idempotencyKey": "k"}})
 }
@@ -177,21 +177,18 @@ fn an_undecodable_run_is_pending_and_may_need_any_workspace() {
     let index = filled([Record::of(&broken)]);
     assert_eq!(count(PHASES, &index.counts().phases, "Pending"), 1);
     assert_eq!(count(STALLED, &index.counts().stalled, "RunInvalid"), 1);
-    let elsewhere = WorkspaceKey {
-        namespace: "other".to_owned(),
-        ..key()
-    };
+    let elsewhere = key_in("other");
     let shared = WorkspaceKey {
         kind: WorkspaceKind::ClusterWorkspace,
         namespace: String::new(),
         name: "shared".to_owned(),
     };
-    assert_eq!(names_of(&index.needing(&key(), 4)), ["broken"]);
-    assert_eq!(names_of(&index.needing(&shared, 4)), ["broken"]);
-    assert!(index.needing(&elsewhere, 4).is_empty());
+    assert_eq!(names_of(&index.needing(&key())), ["broken"]);
+    assert_eq!(names_of(&index.needing(&shared)), ["broken"]);
+    assert!(index.needing(&elsewhere).is_empty());
     assert!(index.of_workspace(&key()).is_empty() && index.contains("broken"));
     index.delete("team", "broken");
-    assert!(index.needing(&key(), 4).is_empty() && !index.contains("broken"));
+    assert!(index.needing(&key()).is_empty() && !index.contains("broken"));
     assert_eq!(count(STALLED, &index.counts().stalled, "RunInvalid"), 0);
     // Without the finalizer the operator does not manage it.
     let index = filled([record("alien", json!({"spec": {"workload": 1}}))]);
@@ -221,9 +218,9 @@ fn runs_of_a_workspace_are_unfinished_or_being_deleted() {
 fn the_first_runs_that_need_a_workspace_are_named_in_order() {
     let submitted = |n: usize| record(&format!("run-{n:03}"), json!({"status": {"runId": "r"}}));
     let index = filled((0..500).rev().map(submitted));
-    let named = index.needing(&key(), 4);
+    let named = index.needing(&key());
     assert_eq!(
-        names_of(&named),
+        names_of(&named[..4]),
         ["run-000", "run-001", "run-002", "run-003"]
     );
 }
@@ -237,9 +234,9 @@ fn the_end_of_a_need_for_a_workspace_is_reported_once() {
     let change = index.apply(record("a", phase("Succeeded"))).unwrap();
     assert_eq!(change.unneeded.as_deref(), Some(&key()));
     assert_eq!(change.ended.as_deref(), Some("a"));
-    assert_eq!((change.gone, change.freed), (None, None));
+    assert_eq!((change.deleted, change.freed), (None, None));
     let change = index.delete("team", "a").unwrap();
-    assert_eq!(change.gone.as_deref(), Some("a"));
+    assert_eq!(change.deleted.as_deref(), Some("a"));
     assert_eq!((change.ended, change.unneeded), (None, None));
     assert_eq!(index.delete("team", "a"), None);
 }
@@ -290,7 +287,10 @@ fn an_end_or_a_deletion_reports_the_key_that_became_free() {
     assert_eq!(index.live_name("a"), None);
     index.apply(holder());
     let change = index.delete("team", "a").unwrap();
-    assert_eq!((change.gone.as_deref(), change.freed), (Some("a"), freed));
+    assert_eq!(
+        (change.deleted.as_deref(), change.freed),
+        (Some("a"), freed)
+    );
     assert_eq!(rival(&index, &waits).0, None);
 }
 
@@ -422,7 +422,10 @@ fn a_list_replaces_its_scope_and_no_other() {
         missing = uids.to_vec();
     });
     assert_eq!(missing, [Arc::from("a")]);
-    let gone: Vec<_> = changes.iter().filter_map(|c| c.gone.as_deref()).collect();
+    let gone: Vec<_> = changes
+        .iter()
+        .filter_map(|c| c.deleted.as_deref())
+        .collect();
     let ended: Vec<_> = changes.iter().filter_map(|c| c.ended.as_deref()).collect();
     assert_eq!((gone, ended), (vec!["a"], vec!["a", "b"]));
     assert!(changes.iter().any(|change| change.freed.is_some()));
@@ -437,7 +440,7 @@ fn an_object_made_again_under_its_name_is_another_one() {
     let again = merged(keyed(2026), json!({"metadata": {"uid": "second"}}));
     let change = index.apply(record("a", again)).unwrap();
     assert_eq!(
-        (change.gone.as_deref(), change.ended.as_deref()),
+        (change.deleted.as_deref(), change.ended.as_deref()),
         (Some("a"), Some("a"))
     );
     assert!(!index.contains("a") && index.contains("second"));

@@ -1,7 +1,7 @@
 #![allow(clippy::unwrap_used, reason = "a test stops at what it did not expect")]
 
 use crate::api::Contract;
-use crate::service::{AllowList, BaseUrl, ClientConfig};
+use crate::controller::state::fixtures::{URL, client};
 
 use super::*;
 
@@ -95,25 +95,13 @@ fn a_suspicion_leads_to_one_check_a_second() {
 
 #[test]
 fn a_client_is_kept_for_one_base_url_and_one_ca() {
-    // Another test of this process may have installed it.
-    let _ = rustls::crypto::ring::default_provider().install_default();
-    let url = "http://localhost:1/api/v1";
-    let allowed = AllowList::parse([url], false).unwrap();
-    let config = ClientConfig {
-        base_url: BaseUrl::parse(url, &allowed).unwrap(),
-        ca_pem: None,
-        contract: Arc::new(Contract::builtin().unwrap()),
-        user_agent: "test".to_owned(),
-        observer: Arc::new(()),
-    };
     let mut checks = Probe::default();
     let ca = b"one".to_vec();
-    let client = Client::new(config).unwrap();
-    checks.keep_client(url.to_owned(), Some(ca.clone()), client);
+    checks.keep_client(URL.to_owned(), Some(ca.clone()), client());
     let kept = |url: &str, ca: Option<&[u8]>| checks.client(url, ca).is_some();
-    assert!(kept(url, Some(&ca)));
+    assert!(kept(URL, Some(&ca)));
     assert!(!kept("http://localhost:2/api/v1", Some(&ca)));
-    assert!(!kept(url, Some(b"another")) && !kept(url, None));
+    assert!(!kept(URL, Some(b"another")) && !kept(URL, None));
 }
 
 // Proves: P-last-token
@@ -130,7 +118,7 @@ fn the_last_good_token_is_of_one_workspace_at_one_base_url() {
         token: Token::parse(b"canary-of-the-checks", &contract).unwrap(),
         ca_pem: None,
     };
-    checks.keep_good(good);
+    checks.verified(good);
     let kept = |verified| checks.last_good(&verified).is_some();
     assert!(kept(verified("w1", "https://a")));
     assert!(!kept(verified("w2", "https://a")), "created anew");

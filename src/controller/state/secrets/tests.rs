@@ -1,12 +1,6 @@
-use super::*;
+use crate::controller::state::fixtures::key_in as workspace;
 
-fn workspace(namespace: &str) -> WorkspaceKey {
-    WorkspaceKey {
-        kind: WorkspaceKind::Workspace,
-        namespace: namespace.to_owned(),
-        name: "default".to_owned(),
-    }
-}
+use super::*;
 
 fn secret(namespace: &str, name: &str) -> SecretName {
     SecretName {
@@ -39,7 +33,7 @@ fn reread(table: &SecretTable) -> BTreeSet<SecretName> {
 
 /// Settles with tasks that do nothing, and returns the watched Secrets.
 fn settled(table: &SecretTable, cluster_wide: bool) -> BTreeSet<String> {
-    table.settle(cluster_wide, |_| {
+    table.update_watches(cluster_wide, |_| {
         tokio::spawn(std::future::pending::<()>()).abort_handle()
     });
     let table = lock(&table.table);
