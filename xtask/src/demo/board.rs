@@ -15,23 +15,10 @@ use tokio::sync::{Mutex, MutexGuard, watch};
 use tokio::task::JoinHandle;
 
 use crate::demo::failure::Failure;
-use crate::demo::terminal;
+use crate::demo::terminal::{self, Row};
 
 /// Time limit of waiting for a condition: seconds as a rule, more on a machine that is busy.
 pub(crate) const PATIENCE: Duration = Duration::from_mins(2);
-
-/// An object as the table shows it.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Row {
-    /// `run/NAME` or `workspace/NAME`.
-    pub(crate) object: String,
-    pub(crate) uid: String,
-    pub(crate) phase: String,
-    pub(crate) state: String,
-    pub(crate) synced: String,
-    pub(crate) ready: String,
-    pub(crate) reason: String,
-}
 
 /// The state seen up to now.
 #[derive(Clone, Debug, Default)]

@@ -4,8 +4,6 @@ use std::io::{IsTerminal, Write};
 use std::sync::LazyLock;
 use std::time::Instant;
 
-use crate::demo::board::Row;
-
 /// Start of the demo: every line of the table begins with the time since then.
 static STARTED: LazyLock<Instant> = LazyLock::new(Instant::now);
 /// True if headings are bold: the output is a terminal, and `NO_COLOR` is not set.
@@ -14,6 +12,19 @@ static BOLD: LazyLock<bool> =
 
 /// A command that is longer is broken into lines.
 const WIDTH: usize = 90;
+
+/// A line of the table: an object.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Row {
+    /// `run/NAME` or `workspace/NAME`.
+    pub(crate) object: String,
+    pub(crate) uid: String,
+    pub(crate) phase: String,
+    pub(crate) state: String,
+    pub(crate) synced: String,
+    pub(crate) ready: String,
+    pub(crate) reason: String,
+}
 
 /// Starts the clock.
 pub(crate) fn start() {
