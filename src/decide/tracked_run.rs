@@ -472,7 +472,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_release_comes_to_is_kept() {
+    fn the_result_of_a_release_is_kept() {
         for (answer, presence) in [
             (Ok(true), Presence::Done),
             (Ok(false), Presence::Released),

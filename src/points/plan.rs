@@ -205,7 +205,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_fault_is_read_by_point_number_and_word() {
+    fn a_fault_is_parsed_from_point_number_and_action() {
         for fault in Fault::ALL {
             let text = format!("kube.run.intent:2:{}", fault.as_str());
             let wanted = Wanted {

@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_that_is_a_word_makes_no_word_unusable() {
+    fn a_token_that_is_a_short_word_redacts_nothing() {
         let redactor = redactor(&["run"]);
         assert!(!redactor.is_in("run-1"));
         assert_eq!(redactor.text("run-1"), "run-1");

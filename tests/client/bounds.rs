@@ -35,7 +35,7 @@ fn the_bomb_is_one() {
 #[case::unknown("x-of-my-own")]
 #[case::twice("gzip, gzip")]
 #[tokio::test]
-async fn a_packed_answer_is_refused_unread_and_says_what_to_change(#[case] coding: &str) {
+async fn a_compressed_answer_is_refused_unread_with_the_remedy(#[case] coding: &str) {
     let answers = [
         vec![packed("201 Created", coding, "application/json")],
         vec![packed("200 OK", coding, "application/json")],

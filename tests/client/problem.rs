@@ -204,7 +204,7 @@ async fn a_status_that_http_does_not_know_cannot_be_read() {
 }
 
 #[tokio::test]
-async fn every_call_is_told_to_the_observer_once() {
+async fn every_call_is_reported_to_the_observer_once() {
     let server = Server::start([
         vec![ok("{}")],
         vec![problem("404 Not Found", r#"{"code":"run_not_found"}"#)],

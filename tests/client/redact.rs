@@ -228,7 +228,7 @@ async fn a_token_that_was_rotated_away_is_taken_out_as_well() {
 
 // Proves: X-canary
 #[tokio::test]
-async fn an_open_stream_hides_the_token_that_comes_after_its_own() {
+async fn an_open_stream_redacts_the_next_token_too() {
     let server = Server::start([
         vec![
             stream_head(),

@@ -57,7 +57,7 @@ async fn the_workspace_is_asked_for_with_the_token() {
 
 // Proves: R4
 #[tokio::test]
-async fn the_workspace_header_goes_along_only_when_it_is_given() {
+async fn the_workspace_header_is_sent_only_when_given() {
     let server = Server::start([vec![ok("{}")], vec![ok("{}")]]).await;
     let client = client(&server);
     within(client.current_workspace(&credentials_for("ws-1")))

@@ -205,7 +205,7 @@ async fn what_is_no_event_stream_is_not_listened_to(#[case] bytes: &str) {
 }
 
 #[tokio::test]
-async fn a_refused_stream_says_why() {
+async fn a_refused_stream_keeps_its_reason() {
     let body = r#"{"code":"run_not_found","title":"No such run","retryable":false}"#;
     let server = Server::start([vec![problem("404 Not Found", body)]]).await;
     let error = within(client(&server).run_events(&credentials(), &run_id("run-1"), None))

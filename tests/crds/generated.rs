@@ -37,7 +37,7 @@ fn the_files_are_what_the_types_say() {
 }
 
 #[test]
-fn the_text_says_what_the_objects_say() {
+fn the_text_equals_the_objects() {
     let yaml = crd::yaml().unwrap();
     let documents: Vec<Value> = serde_saphyr::from_multiple(&yaml).unwrap();
     let kinds: Vec<&str> = documents
@@ -156,7 +156,7 @@ fn every_string_of_a_spec_is_bounded_and_null_is_no_value(#[case] crd: CustomRes
 #[case::run(crd::run())]
 #[case::workspace(crd::workspace())]
 #[case::cluster_workspace(crd::cluster_workspace())]
-fn every_rule_says_where_why_and_what_to_do(#[case] crd: CustomResourceDefinition) {
+fn every_rule_has_a_path_a_reason_and_a_remedy(#[case] crd: CustomResourceDefinition) {
     let mut rules = 0;
     walk(&crd.spec.names.kind, root(&crd), &mut |_, schema| {
         for rule in schema.x_kubernetes_validations.iter().flatten() {

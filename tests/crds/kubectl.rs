@@ -49,7 +49,7 @@ fn named(columns: &[(&str, i64)]) -> Vec<(String, i64)> {
 
 // Proves: P-explain
 #[tokio::test]
-async fn a_run_s_row_says_how_it_is_and_why() {
+async fn kubectl_get_shows_the_phase_and_reason_of_a_run() {
     let space = Space::new().await;
     active(&space).await;
     let (columns, row) = columns_and_row(&space, "Run").await;
@@ -73,7 +73,7 @@ async fn a_run_s_row_says_how_it_is_and_why() {
 }
 
 #[tokio::test]
-async fn a_workspace_s_row_says_how_it_is_and_why() {
+async fn kubectl_get_shows_the_state_and_reason_of_a_workspace() {
     let space = Space::new().await;
     space
         .create("Workspace", "default", json!({"suspend": true}))

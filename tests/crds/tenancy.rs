@@ -67,7 +67,7 @@ async fn strict_validation_rejects_a_reference_with_a_namespace() {
 /// A user who may only create Runs can't start with a runId of their choice.
 // Proves: X-forged
 #[tokio::test]
-async fn a_status_that_comes_with_an_object_is_dropped() {
+async fn a_status_in_a_created_object_is_dropped() {
     let space = Space::new().await;
     let run = json!({
         "apiVersion": "run-operator.dev/v1alpha1", "kind": "Run", "metadata": {"name": "a"},
@@ -163,7 +163,7 @@ async fn what_no_header_can_carry_is_refused(#[case] value: &str, #[case] messag
 #[case("gopher://runs.example.com/_GET")]
 #[case("https://[fe80::1%25lo]/api")]
 #[tokio::test]
-async fn an_address_that_says_more_than_where_is_refused(#[case] url: &str) {
+async fn a_base_url_with_more_than_an_address_is_refused(#[case] url: &str) {
     let space = Space::new().await;
     for kind in ["Workspace", "ClusterWorkspace"] {
         let answer = space.create(kind, "a", json!({"baseUrl": url})).await;

@@ -74,7 +74,7 @@ async fn a_submitted_run_can_t_be_suspended(#[case] before: Option<bool>) {
 }
 
 #[tokio::test]
-async fn suspend_comes_and_goes_before_the_submission() {
+async fn suspend_can_be_set_and_removed_before_the_submission() {
     let space = Space::new().await;
     space
         .create("Run", "a", spec("suspend", Some(true)))

@@ -366,7 +366,7 @@ async fn a_proxys_error_page_is_reported_with_its_request_id() {
 
 // Proves: F-refused-bytes
 #[tokio::test]
-async fn a_run_that_the_service_refuses_has_ended_and_says_why() {
+async fn a_run_that_the_service_refuses_ends_with_the_reason() {
     let world = World::new().await;
     let created = world
         .simulate("train", json!({"outcom": "succeeded"}))

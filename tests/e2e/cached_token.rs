@@ -96,7 +96,7 @@ async fn the_last_good_token_is_given_up_when_the_service_rejects_it() {
 
 // Proves: P-last-token
 #[tokio::test]
-async fn a_secret_that_is_there_without_a_token_is_not_gone() {
+async fn a_secret_without_a_token_is_not_a_deleted_secret() {
     let world = World::new().await;
     running(&world, "train").await;
     let emptied = json!({"stringData": {"other": "x"}, "data": {"token": Value::Null}});

@@ -305,7 +305,7 @@ async fn cancelled_by_somebody_else_is_failed_and_stalled() {
 
 // Proves: P-synced
 #[tokio::test]
-async fn a_mirror_that_can_not_be_refreshed_says_so_and_heals() {
+async fn a_stale_mirror_is_shown_and_recovers() {
     let world = World::new().await;
     let history = world.history().await;
     world.simulate("train", json!({"outcome": "never"})).await;

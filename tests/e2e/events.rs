@@ -111,7 +111,7 @@ async fn kubectl_describe_and_kubectl_events_show_a_runs_events() {
 
 // Proves: P-events
 #[tokio::test]
-async fn a_failure_a_stall_a_cancellation_and_a_deadline_are_told() {
+async fn failure_stall_cancellation_and_deadline_are_published() {
     let world = World::new().await;
     world.simulate("bad", json!({"outcome": "failed"})).await;
     says(
@@ -266,7 +266,7 @@ async fn workspace_events_report_its_token_and_the_runs_it_waits_for() {
 
 // Proves: P-events
 #[tokio::test]
-async fn what_is_in_no_namespace_is_told_of_in_the_namespace_default() {
+async fn events_of_cluster_objects_are_in_the_namespace_default() {
     let own = own_control_plane().await;
     let world = World::with(Setup {
         control_plane: Some(own),

@@ -162,7 +162,7 @@ async fn a_create_answer_of_another_content_type_is_still_read() {
 
 // Proves: R10a, F-retried
 #[tokio::test]
-async fn retry_after_is_told_and_honoured() {
+async fn retry_after_is_shown_and_honoured() {
     let world = World::new().await;
     let history = world.history().await;
     let action = json!({"type": "answer", "status": 429, "headers": {"Retry-After": "7"}});

@@ -106,7 +106,7 @@ async fn runs_are_counted_by_phase_and_streams_while_they_are_open() {
 /// More of them than there are places for scrapes; a probe needs none.
 // Proves: P-scrape
 #[tokio::test]
-async fn a_scraper_that_reads_nothing_holds_up_no_probe() {
+async fn a_scraper_that_reads_nothing_delays_no_probe() {
     const SCRAPERS: usize = 50;
     let world = World::new().await;
     let mut silent = Vec::new();

@@ -86,7 +86,7 @@ async fn a_recreated_finished_run_is_found_by_its_key_under_any_name() {
 
 // Proves: P-key-again
 #[tokio::test]
-async fn a_failed_run_is_found_again_too_and_says_how_to_run_it_again() {
+async fn a_replayed_failed_run_explains_how_to_run_it_again() {
     let world = World::new().await;
     let spec = nightly(&json!({"outcome": "failed"}));
     for _ in 0..2 {
@@ -195,7 +195,7 @@ async fn a_restored_backup_is_stalled_until_a_retry_finds_its_run() {
 /// Two restored copies once waited for each other, as did every Run with their key.
 // Proves: P-key-in-use
 #[tokio::test]
-async fn a_restored_copy_that_nobody_asked_for_holds_no_key() {
+async fn an_unrequested_restored_copy_claims_no_key() {
     let world = World::new().await;
     world
         .create_run("train", nightly(&json!({"outcome": "never"})))

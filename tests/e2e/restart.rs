@@ -154,7 +154,7 @@ async fn killed_during_a_run_it_resumes_the_stream_at_its_cursor() {
 
 // Proves: P-none-left
 #[tokio::test]
-async fn killed_while_it_cancels_it_goes_on_cancelling() {
+async fn a_cancel_is_continued_after_a_kill() {
     let mut world = World::new().await;
     let history = world.history().await;
     let created = world

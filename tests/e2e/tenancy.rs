@@ -414,7 +414,7 @@ async fn a_cluster_workspace_waits_for_the_runs_of_every_namespace() {
 
 // Proves: P-cluster-workspace
 #[tokio::test]
-async fn an_operator_without_cluster_workspaces_says_so() {
+async fn cluster_workspaces_that_are_switched_off_are_named() {
     let world = World::new().await;
     let spec = json!({"workspaceRef": {"kind": "ClusterWorkspace", "name": "shared"}});
     world.create_run("train", spec).await;

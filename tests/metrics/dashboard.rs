@@ -99,7 +99,7 @@ fn data_source_namespace_and_job_are_dashboard_variables() {
 
 // Proves: P-alerts
 #[test]
-fn every_panel_says_what_it_shows_and_none_hides_another() {
+fn every_panel_has_a_description_and_covers_no_other() {
     let (mut ids, mut cells) = (BTreeSet::new(), BTreeSet::new());
     for panel in panels() {
         let title = panel["title"].as_str().unwrap();

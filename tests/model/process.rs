@@ -79,8 +79,8 @@ impl Proc {
         }
     }
 
-    /// The name of the Run that has the older claim to this one's key (`controller::rivals`).
-    fn rival(&self, object: &Object) -> Option<String> {
+    /// The name of the Run that has the older claim to this one's key (`controller::run::idempotency`).
+    fn key_holder(&self, object: &Object) -> Option<String> {
         let key = object.run.spec.idempotency_key.as_ref()?;
         let others = || {
             let live = self.store.iter().flatten().filter(|o| !o.run.ended());
@@ -95,9 +95,9 @@ impl Proc {
             IntentRecord::Foreign => false,
         };
         let same = |o: &&Arc<Object>| o.run.spec.idempotency_key.as_ref() == Some(key);
-        let rival = others().filter(same).find(|o| before(o));
-        let rival = rival.or_else(|| others().find(|o| self.claim == Some(o.uid)));
-        rival.map(|o| format!("uid-{}", o.uid))
+        let key_holder = others().filter(same).find(|o| before(o));
+        let key_holder = key_holder.or_else(|| others().find(|o| self.claim == Some(o.uid)));
+        key_holder.map(|o| format!("uid-{}", o.uid))
     }
 }
 
@@ -108,7 +108,7 @@ fn ask(s: &State, slot: usize, number: u8) -> Option<(Arc<Object>, Decision)> {
     let deleted = entry.deleted();
     let object = entry.run.latest().cloned()?;
     let workspace = proc.workspace(s);
-    let rival = proc.rival(&object);
+    let key_holder = proc.key_holder(&object);
     let settings = Settings {
         process: format!("p{}", proc.number),
         poll_min: POLL,
@@ -119,7 +119,7 @@ fn ask(s: &State, slot: usize, number: u8) -> Option<(Arc<Object>, Decision)> {
         workspace: &workspace,
         namespace_allowed: (proc.view != View::Unknown).then_some(s.world.allowed),
         memory: &entry.run.memory,
-        key_holder: rival.as_deref(),
+        key_holder: key_holder.as_deref(),
         vanished: deleted,
         stream: if entry.streaming {
             Stream::Open

@@ -76,7 +76,7 @@ async fn the_namespaced_overlay_has_no_right_in_the_cluster() {
 
 // Proves: I-plain
 #[tokio::test]
-async fn the_production_overlay_says_what_every_installation_has_to() {
+async fn the_production_overlay_sets_what_is_required() {
     let (_, objects) = built("overlays/production").await;
     let container = &pod(&objects)["spec"]["containers"][0];
     assert_eq!(

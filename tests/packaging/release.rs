@@ -181,7 +181,7 @@ async fn the_default_workspace_is_installed_and_outlives_the_release() {
 
 // Proves: I-crds
 #[tokio::test]
-async fn an_uninstall_leaves_what_it_says_it_leaves() {
+async fn an_uninstall_leaves_what_it_lists() {
     let own = empty().await;
     let release = release(&own);
     let made = "deployment,service,serviceaccount,clusterrole,clusterrolebinding";

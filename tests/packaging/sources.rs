@@ -132,7 +132,7 @@ fn the_chart_has_the_program_s_version() {
 }
 
 #[test]
-fn what_artifact_hub_is_told_can_be_read() {
+fn the_artifact_hub_annotations_can_be_parsed() {
     let chart: Value = serde_saphyr::from_str(&read("Chart.yaml")).unwrap();
     let told = |name: &str| -> Vec<Value> {
         let text = chart["annotations"][format!("artifacthub.io/{name}")]

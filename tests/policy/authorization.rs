@@ -161,7 +161,7 @@ fn check_afresh(case: &Case) -> Result<(), TestCaseError> {
             let mut fresh = see(case.clone().restarted(), sight);
             fresh.namespace_allowed = Some(true);
             fresh.call_delay = None;
-            fresh.rival = None;
+            fresh.key_holder = None;
             fresh.now += jiff::SignedDuration::from_secs(seconds);
             if gone && !deleting(&fresh) {
                 fresh = fresh.deleting();

@@ -125,7 +125,7 @@ fn an_epoch_that_made_no_run_does_not_pin_the_next() {
 }
 
 #[test]
-fn an_accepted_run_says_under_which_name() {
+fn an_accepted_run_shows_its_run_id() {
     let run = Case::new()
         .submitted("queued")
         .got(Ok(view("running")))

@@ -51,8 +51,8 @@ pub(crate) fn at_the_service(state: &str) -> Case {
     Case::new().submitted("queued").got(Ok(view(state)))
 }
 
-pub(crate) fn rival(mut case: Case) -> Case {
-    case.rival = Some("elder".into());
+pub(crate) fn waits_for_key(mut case: Case) -> Case {
+    case.key_holder = Some("elder".into());
     case
 }
 
@@ -85,7 +85,7 @@ pub(crate) fn lost_run() -> Case {
     "Active TF--F-T", "SubmissionUnknown")]
 #[case::restored(Case::new().foreign(), "Pending FF--F-T", "Restored")]
 #[case::restored_with_a_status(Case::new().submitted("running").foreign(), "Pending FF--F-T", "Restored")]
-#[case::key_in_use(rival(Case::new()), "Pending FF--F-T", "KeyInUse")]
+#[case::key_in_use(waits_for_key(Case::new()), "Pending FF--F-T", "KeyInUse")]
 #[case::identity_changed(Case::new().mine().view(elsewhere()), "Pending FF--F-T", "IdentityChanged")]
 #[case::hopeless(Case::new().mine().posted(Err(hopeless())), "Pending FF--F-T", "ServerError")]
 #[case::active(at_the_service("running"), "Active TF--FT-", "Active")]
@@ -171,7 +171,7 @@ fn the_conditions_of_a_situation(#[case] case: Case, #[case] expected: &str, #[c
 #[case::elsewhere(at_the_service("running").view(elsewhere()), "False", "IdentityChanged")]
 #[case::ended(at_the_service("done"), "True", "Mirrored")]
 #[case::lost(lost_run(), "False", "RunNotFound")]
-fn synced_says_whether_the_mirror_is_fresh(
+fn synced_shows_whether_the_mirror_is_fresh(
     #[case] case: Case,
     #[case] holds: &str,
     #[case] reason: &str,
@@ -288,7 +288,7 @@ fn an_error_is_shown_until_a_call_succeeds_even_after_a_restart() {
 
 /// Whatever the content of the answer.
 #[test]
-fn an_error_of_an_earlier_process_is_gone_once_the_run_was_read() {
+fn a_read_removes_the_error_of_an_earlier_process() {
     let failed = (0..3).fold(at_the_service("running"), |c, _| c.got(Err(bare(502))));
     let restarted = failed.settle().restarted();
     assert!(restarted.settled().last_error.is_some());

@@ -49,7 +49,7 @@ fn a_lost_answer_to_a_retried_conflict_keeps_the_run_in_doubt() {
 #[case::approval(409, "approval_required")]
 #[case::another_conflict(409, "else")]
 #[case::forbidden(403, "no")]
-fn a_refused_retry_of_a_conflict_does_not_settle_the_first_post(
+fn a_refused_retry_of_a_conflict_leaves_the_first_post_open(
     #[case] status: u16,
     #[case] code: &str,
 ) {

@@ -197,7 +197,7 @@ fn an_ineffective_contract_entry_is_rejected_with_its_location(
 }
 
 #[test]
-fn an_openapi_document_is_told_from_a_contract_file() {
+fn an_openapi_document_is_not_taken_for_a_contract_file() {
     let transcription = include_str!("../../contract/openapi.yaml");
     for text in [transcription, r#"{"swagger":"2.0"}"#] {
         let error = Contract::parse(text).expect_err("refused");

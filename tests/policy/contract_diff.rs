@@ -61,7 +61,7 @@ fn lines(old: &Contract, new: &Contract) -> Vec<String> {
 #[case::a_limit("/limits/bodyBytes", json!(2048), &["limits.bodyBytes 1048576 to 2048"])]
 #[case::a_timeout("/timeouts/streamIdleSeconds", json!(5), &["timeouts.streamIdleSeconds 90 to 5"])]
 #[case::no_prefix("/providerKeyPrefixes", json!(["sk-"]), &["-AIza", "-AKIA", "-ASIA", "-gsk_", "-hf_", "-nvapi-", "-pplx-", "-r8_", "-rk_live_", "-sk_live_", "-xai-"])]
-fn a_change_of_one_field_is_told_as_what_it_is(
+fn a_change_of_one_field_is_reported_by_its_kind(
     #[case] pointer: &str,
     #[case] value: Value,
     #[case] expected: &[&str],
@@ -75,7 +75,7 @@ fn a_change_of_one_field_is_told_as_what_it_is(
 }
 
 #[test]
-fn a_word_that_moves_is_told_of_once_at_the_list_that_it_left() {
+fn a_moved_state_is_reported_once_at_its_old_list() {
     let mut document = document();
     document["states"]["succeeded"] = json!(["succeeded", "success", "complete", "done"]);
     document["states"]["failed"] = json!([

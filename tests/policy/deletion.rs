@@ -138,7 +138,7 @@ fn an_orphan_is_named_with_key_and_run_once() {
 
 // Proves: P-orphan-policy
 #[test]
-fn a_run_that_was_just_seen_to_have_ended_is_not_said_to_go_on() {
+fn a_run_seen_to_have_ended_is_not_shown_as_active() {
     let case = Case::new().submitted("running").got(Ok(view("succeeded")));
     let decision = case.orphan().decide();
     assert_eq!(decision.events, []);

@@ -213,7 +213,7 @@ fn of_an_object_that_is_being_deleted_no_ttl_is_spoken() {
 }
 
 #[test]
-fn the_event_of_the_end_says_nothing_of_the_ttl() {
+fn the_event_of_the_end_does_not_mention_the_ttl() {
     let case = succeeded(&[TRACKING]);
     assert!(said(&case).contains("ttlSecondsAfterFinished"));
     let ends = case
@@ -226,7 +226,7 @@ fn the_event_of_the_end_says_nothing_of_the_ttl() {
 }
 
 #[test]
-fn without_a_ttl_nothing_is_said_of_it() {
+fn without_a_ttl_it_is_not_mentioned() {
     let mut case = Case::new();
     mark(&mut case.run, &[TRACKING, KUSTOMIZATION]);
     let case = case.submitted("running").got(Ok(view("succeeded")));

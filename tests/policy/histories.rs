@@ -64,7 +64,7 @@ pub(crate) enum Turn {
     Strip,
     Scribble,
     Foreign,
-    Rival(bool),
+    KeyHolder(bool),
     Event(u8),
     Streaming(bool),
     Vanish,
@@ -183,7 +183,7 @@ pub(crate) fn turns() -> impl Strategy<Value = Vec<Turn>> {
         1 => Just(Turn::Strip),
         1 => Just(Turn::Scribble),
         1 => Just(Turn::Foreign),
-        1 => any::<bool>().prop_map(Turn::Rival),
+        1 => any::<bool>().prop_map(Turn::KeyHolder),
         3 => (0_u8..40).prop_map(Turn::Event),
         1 => any::<bool>().prop_map(Turn::Streaming),
         1 => Just(Turn::Vanish),
@@ -239,7 +239,7 @@ pub(crate) fn apply(mut case: Case, turn: &Turn) -> Case {
         }
         Turn::Scribble => return case.annotate(INTENT, "{"),
         Turn::Foreign => return case.foreign(),
-        Turn::Rival(there) => case.rival = there.then(|| "elder".into()),
+        Turn::KeyHolder(there) => case.key_holder = there.then(|| "elder".into()),
         Turn::Event(n) => {
             let event = Received {
                 id: (*n < 30).then(|| format!("e{n}")),

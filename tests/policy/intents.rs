@@ -117,7 +117,7 @@ fn an_epoch_can_not_overflow() {
 #[test]
 fn a_key_in_use_waits_for_the_other_run_also_on_a_retry() {
     let mut fresh = Case::new();
-    fresh.rival = Some("elder".into());
+    fresh.key_holder = Some("elder".into());
     assert_eq!(fresh.stalled().as_deref(), Some("KeyInUse"));
     assert_eq!(fresh.does(), "nothing");
     assert!(fresh.clone().settle().decide().requeue_at.is_some());
@@ -126,11 +126,11 @@ fn a_key_in_use_waits_for_the_other_run_also_on_a_retry() {
         .posted(Err(problem(403, "no")))
         .settle()
         .retry("1");
-    retried.rival = Some("elder".into());
+    retried.key_holder = Some("elder".into());
     assert_eq!(retried.does(), "nothing");
     let mut retried = retried.settle();
     assert_eq!(retried.stalled().as_deref(), Some("KeyInUse"));
-    retried.rival = None;
+    retried.key_holder = None;
     assert_eq!(retried.does(), "intent", "the retry was not forgotten");
 }
 
@@ -183,7 +183,7 @@ fn suspend_is_ignored_from_the_intent_on(#[case] case: Case, #[case] does: &str)
 
 // Proves: P-suspend-late
 #[test]
-fn a_suspend_that_comes_too_late_says_so() {
+fn a_suspend_after_the_submission_is_shown_as_too_late() {
     for case in [
         Case::new().mine().posted(Err(lost())),
         Case::new().mine().view(not_ready()),

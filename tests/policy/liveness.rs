@@ -112,7 +112,7 @@ fn heal(world: &mut World) {
     case.view = WorkspaceView::Ready(fresh);
     case.namespace_allowed = Some(true);
     case.call_delay = None;
-    case.rival = None;
+    case.key_holder = None;
     world.case = case;
 }
 

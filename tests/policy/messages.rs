@@ -59,7 +59,7 @@ fn unreadable_answers_are_reported_with_what_to_check() {
 }
 
 #[test]
-fn what_the_service_said_ends_with_one_full_stop() {
+fn the_text_of_the_service_ends_with_one_full_stop() {
     let whole = Failure {
         message: "It went wrong.".into(),
         ..problem(422, "bad")
@@ -75,7 +75,7 @@ fn what_the_service_said_ends_with_one_full_stop() {
 #[case::no_file(no_file(), "no_file")]
 #[case::no_problem(Failure { code: None, ..problem(503, "") }, "no_problem_body")]
 #[case::no_sense(unreadable(), "unreadable_answer")]
-fn an_error_has_a_word_that_can_be_searched_for(#[case] failure: Failure, #[case] word: &str) {
+fn an_error_has_a_code_to_search_for(#[case] failure: Failure, #[case] word: &str) {
     let status = Case::new().mine().posted(Err(failure)).settled();
     assert_eq!(status.last_error.expect("an error").code, word);
 }

@@ -156,7 +156,7 @@ fn a_run_that_waits_for_a_place_is_read_every_30_seconds() {
 
 // Proves: P-stream-places
 #[test]
-fn a_place_that_goes_to_another_run_leads_to_no_read_at_once() {
+fn a_slot_given_to_another_run_leads_to_no_immediate_read() {
     let mut case = streaming().at(100);
     case.stream = Stream::Waiting { since: at(100) };
     assert_eq!(case.does(), "nothing", "the stream showed what was new");

@@ -190,7 +190,7 @@ fn a_proxys_retry_after_delays_a_read_or_cancel_by_30_seconds(
 
 // Proves: F-reads
 #[test]
-fn the_look_after_a_cancel_that_fails_is_repeated_soon() {
+fn a_failed_read_after_a_cancel_is_repeated_soon() {
     let deleted = running().deleting();
     let case = deleted.cancelled(Ok(view("cancelling")));
     let (case, gets) = calls(case, "refresh", &problem(403, "no"), 8);

@@ -85,7 +85,7 @@ fn what_an_edit_did_counts_at_once(#[case] reason: Reason) {
 
 // Proves: P-one-failure
 #[test]
-fn the_next_check_comes_soon_and_not_before_the_service_asks() {
+fn the_next_check_is_soon_but_not_before_retry_after() {
     for uid in ["w1", "w2", "w3"] {
         let soon = soon(uid, None);
         assert!((Duration::from_secs(1)..Duration::from_secs(2)).contains(&soon));
@@ -99,7 +99,7 @@ fn the_next_check_comes_soon_and_not_before_the_service_asks() {
 
 // Proves: P-one-failure
 #[test]
-fn a_hold_that_a_failed_check_could_not_look_at_stands() {
+fn a_block_that_a_failed_check_could_not_examine_stays() {
     let hold = |reason| Some((reason, "held".to_owned()));
     for unseen in [Reason::VersionNotAccepted, Reason::SecretNotFound] {
         assert_eq!(still_blocked(hold(unseen), None), hold(unseen));

@@ -23,7 +23,7 @@ fn stranger() -> Case {
 #[case::in_doubt(stranger().mine().posted(Err(lost())).at(60))]
 #[case::in_doubt_of_another_process(stranger().intent("earlier", 1))]
 #[case::in_doubt_of_another_process_and_deleted(stranger().finalizer().intent("earlier", 1).deleting())]
-fn a_namespace_that_is_not_allowed_submits_nothing_and_says_so(#[case] case: Case) {
+fn a_namespace_that_is_not_allowed_submits_nothing(#[case] case: Case) {
     assert_eq!(case.does(), "nothing");
     assert_eq!(
         case.stalled(),
@@ -51,7 +51,7 @@ fn what_is_at_the_service_is_still_mirrored_and_cancelled(#[case] case: Case, #[
 }
 
 #[test]
-fn as_long_as_the_labels_are_not_known_nothing_is_said_or_done() {
+fn with_unknown_labels_nothing_is_shown_or_done() {
     let case = Case::new().allowed(None);
     assert_eq!(case.does(), "nothing");
     assert_eq!(case.settled().phase, None);

@@ -43,7 +43,7 @@ fn comes_back_after(case: &Case, until: i64) {
 
 // Proves: P-pause
 #[test]
-fn in_a_pause_a_new_run_says_so_and_no_intent_is_written() {
+fn a_new_run_in_a_pause_shows_it_and_writes_no_intent() {
     let case = paused(Case::new(), 60);
     assert_eq!(case.does(), "nothing");
     assert_eq!(says(&case, "Ready"), "False RateLimited");

@@ -54,8 +54,8 @@ fn paced() -> Vec<(&'static str, Case)> {
     paused.call_delay = Some(CallDelay::Paused { until: at(600) });
     let mut paused_create = Case::new();
     paused_create.call_delay = Some(CallDelay::Paused { until: at(600) });
-    let mut rival = Case::new();
-    rival.rival = Some("elder".into());
+    let mut waiting = Case::new();
+    waiting.key_holder = Some("elder".into());
     let accepted = || Ok(view("running"));
     let denied = || problem(404, "run_not_found");
     vec![
@@ -78,7 +78,7 @@ fn paced() -> Vec<(&'static str, Case)> {
         ),
         ("a create in a pause", paused_create),
         ("a read in a pause", paused),
-        ("a key of another Run", rival),
+        ("a key of another Run", waiting),
         ("a cancel that got lost", cancelled().cancelled(Err(lost()))),
         (
             "a cancel that came to nothing",
@@ -296,7 +296,7 @@ fn deadline_and_ttl_follow_the_wall_clock() {
 
 // Proves: P-wall-clock
 #[test]
-fn a_key_is_as_old_as_the_wall_clock_says() {
+fn the_age_of_a_key_is_by_the_wall_clock() {
     let doubted = Case::new().taken_over().posted(Err(lost()));
     assert_eq!(doubted.clone().at(3600).does(), "submit");
     let aged = doubted.wall_steps(86_400).at(3600);

@@ -106,7 +106,7 @@ fn no_file_names_the_machine_or_the_workshop_it_was_written_on() {
 }
 
 #[test]
-fn every_dependency_comes_from_the_public_registry() {
+fn every_dependency_is_from_the_public_registry() {
     let lock = files::text("Cargo.lock");
     let others: Vec<&str> = lock
         .lines()

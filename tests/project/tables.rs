@@ -51,7 +51,7 @@ fn same(documented: &BTreeSet<String>, real: &BTreeSet<String>, what: &str, file
 
 // Proves: P-flags
 #[test]
-fn the_configuration_table_is_what_the_command_line_says() {
+fn the_configuration_table_matches_the_command_line() {
     let command = cli::Cli::command();
     let controller = command.find_subcommand("controller").unwrap();
     let real: BTreeSet<String> = controller

@@ -289,7 +289,7 @@ mod tests {
 
     // Proves: F-undecodable
     #[test]
-    fn a_bad_item_keeps_its_name_and_says_where_without_saying_what() {
+    fn a_bad_item_is_located_by_name_and_byte_without_its_content() {
         let run = decoded(
             r#"{"metadata":{"name":"train"},"spec":{"workload":{"image":"i"},"suspend":"hunter2"}}"#,
         );

@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lane_that_empties_and_comes_back_is_behind_those_that_wait() {
+    fn an_emptied_lane_rejoins_behind_the_waiting_ones() {
         let mut lanes = filled(&[("a", 1), ("b", 11), ("b", 12)]);
         assert_eq!(lanes.pop_front(), Some(1));
         lanes.push_back("a", 2);

@@ -216,7 +216,7 @@ fn a_record_without_a_duration_is_valid_for_the_lease_duration() {
 }
 
 #[test]
-fn a_record_says_itself_how_long_it_is_valid() {
+fn a_record_is_valid_for_its_own_duration() {
     let (mut server, now) = (Server::default(), Instant::now());
     server.edit(|record| {
         record.holder_identity = Some("a".to_owned());
@@ -284,7 +284,7 @@ fn a_deleted_lease_is_created_again_by_its_leader() {
 
 // Proves: P-takeover
 #[test]
-fn a_lease_that_was_given_back_is_taken_at_the_next_look() {
+fn a_released_lease_is_acquired_at_the_next_read() {
     let (mut server, now) = (Server::default(), Instant::now());
     let mut a = Process::new("a", now);
     let mut b = Process::new("b", now);

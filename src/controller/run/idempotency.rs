@@ -21,17 +21,17 @@ pub(crate) fn claim(ctx: &Context, run: &Run) -> bool {
 }
 
 /// Name of the Run with the older claim to this Run's key. Most Runs use their uid as the key, and need no lookup.
-pub(crate) fn of(ctx: &Context, run: &Run) -> Option<String> {
+pub(crate) fn key_holder(ctx: &Context, run: &Run) -> Option<String> {
     let place = place(run)?;
-    rival(&ctx.run_index, ctx.claims.holder(&place), run).map(|name| name.to_string())
+    holder_of(&ctx.run_index, ctx.claims.holder(&place), run).map(|name| name.to_string())
 }
 
-/// The same, if the Run with the uid `holder` has claimed the key.
-fn rival(index: &RunIndex, holder: Option<String>, run: &Run) -> Option<Arc<str>> {
-    let claimed = holder.is_some() && holder == run.uid();
-    let other = holder.filter(|_| !claimed);
-    let seen = index.rival(run, claimed);
-    seen.or_else(|| other.and_then(|holder| index.live_name(&holder)))
+/// The same, if the Run with the uid `claimed_by` has claimed the key.
+fn holder_of(index: &RunIndex, claimed_by: Option<String>, run: &Run) -> Option<Arc<str>> {
+    let claimed = claimed_by.is_some() && claimed_by == run.uid();
+    let other = claimed_by.filter(|_| !claimed);
+    let indexed = index.key_holder(run, claimed);
+    indexed.or_else(|| other.and_then(|uid| index.live_name(&uid)))
 }
 
 fn place(run: &Run) -> Option<Place> {
@@ -48,7 +48,7 @@ mod tests {
     fn waits(index: &RunIndex, holder: Option<&str>) -> [Option<Arc<str>>; 2] {
         ["elder", "younger"].map(|uid| {
             let run = run(uid, keyed(2026)).0.unwrap();
-            rival(index, holder.map(str::to_owned), &run)
+            holder_of(index, holder.map(str::to_owned), &run)
         })
     }
 

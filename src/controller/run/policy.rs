@@ -16,7 +16,7 @@ pub(crate) fn decide(pass: &Pass<'_>, key: &WorkspaceKey, workspace: &WorkspaceS
     let Pass {
         ctx, entry, run, ..
     } = pass;
-    let rival = idempotency::of(ctx, run);
+    let key_holder = idempotency::key_holder(ctx, run);
     let pause = workspace
         .session
         .as_ref()
@@ -32,7 +32,7 @@ pub(crate) fn decide(pass: &Pass<'_>, key: &WorkspaceKey, workspace: &WorkspaceS
             workspace: &workspace.view,
             namespace_allowed,
             memory: &state.run.memory,
-            key_holder: rival.as_deref(),
+            key_holder: key_holder.as_deref(),
             vanished: pass.deleted,
             stream: state.streaming,
             call_delay,

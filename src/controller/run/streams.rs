@@ -191,7 +191,7 @@ mod tests {
 
     // Proves: P-stream-kept
     #[tokio::test]
-    async fn the_end_of_a_task_that_was_closed_says_nothing_of_the_next() {
+    async fn the_end_of_a_closed_task_does_not_end_the_next() {
         let entry = entry();
         let (tell, mut told) = mpsc::unbounded_channel();
         let (gone, mut went) = mpsc::channel::<()>(1);

@@ -342,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn while_an_outage_is_suspected_the_session_goes_on() {
+    fn a_suspected_outage_keeps_the_session() {
         let workspaces = Workspaces::default();
         let entry = workspaces.entry(&key());
         entry.set(ready(2));

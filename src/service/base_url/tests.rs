@@ -149,7 +149,7 @@ fn plain_http_to_what_only_looks_like_loopback_is_refused(#[case] text: &str) {
 )]
 #[case("https://runs.example.com/api/..;/admin", BaseUrlError::AmbiguousPath)]
 #[case("https://runs.example.com/api/a%0d%0ab", BaseUrlError::AmbiguousPath)]
-fn an_address_that_says_more_than_where_is_refused(
+fn a_base_url_with_more_than_an_address_is_refused(
     #[case] text: &str,
     #[case] error: BaseUrlError,
 ) {

@@ -90,7 +90,10 @@ fn numbered(id: &str, data: &str) -> StreamItem {
 #[case::partial_at_the_end(b"data: a\n\ndata: b\n", vec![event("message", "a")])]
 #[case::partial_line_at_the_end(b"data: a\n\ndata: b", vec![event("message", "a")])]
 #[case::blank_lines_alone(b"\n\r\r\n\n", vec![])]
-fn each_row_of_the_table_holds(#[case] stream: &[u8], #[case] expected: Vec<StreamItem>) {
+fn each_row_of_the_table_is_decoded_as_listed(
+    #[case] stream: &[u8],
+    #[case] expected: Vec<StreamItem>,
+) {
     assert_eq!(items(REAL, stream), expected);
 }
 

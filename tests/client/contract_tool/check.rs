@@ -149,7 +149,7 @@ const JSON: &str = "application/json";
 #[case::a_proxy_s_refusal("getWorkspace", json!({"type": "answer", "status": 401, "body": "<h1>401</h1>", "contentType": "text/html"}), &["workspace.problem", "workspace.problemFields"], &["application/problem+json (rule 8)"])]
 #[case::a_refusal_that_never_comes("getWorkspace", json!({"type": "loseBefore"}), &["workspace.refused"], &["Failed to get an answer"])]
 #[tokio::test]
-async fn what_is_not_as_the_contract_says_is_named_with_what_to_do(
+async fn a_deviation_from_the_contract_is_reported_with_its_remedy(
     #[case] operation: &str,
     #[case] action: Value,
     #[case] failing: &[&str],
@@ -201,7 +201,7 @@ const PROBLEM: &str =
     r#"{"code":"unauthenticated","requestId":"r","retryable":false,"title":"no"}"#;
 
 #[tokio::test]
-async fn an_answer_without_a_request_id_is_told_of() {
+async fn an_answer_without_a_request_id_is_reported() {
     let version = answer(
         "200 OK",
         &["Content-Type: application/json"],
@@ -229,7 +229,7 @@ async fn an_answer_without_a_request_id_is_told_of() {
 )]
 #[case("{}", "code, requestId, retryable, title")]
 #[tokio::test]
-async fn a_problem_without_its_fields_is_told_of(#[case] body: &str, #[case] missing: &str) {
+async fn a_problem_without_its_fields_is_reported(#[case] body: &str, #[case] missing: &str) {
     let (_server, url) = bytes(ok(r#"{"version":1}"#), problem("401 Unauthorized", body)).await;
     let (done, failed) = verdicts(&url, "fail").await;
     assert_eq!(failed, ["workspace.problemFields"], "{done:?}");
@@ -302,7 +302,7 @@ async fn what_can_t_be_tried_is_trouble_in_one_line(#[case] args: &[&str], #[cas
 }
 
 #[tokio::test]
-async fn a_ca_file_that_holds_no_certificate_is_trouble() {
+async fn a_ca_file_without_a_certificate_is_an_error() {
     let path = file("no-ca.pem", "no certificate");
     let args = ["--base-url", "https://127.0.0.1:9", "--ca-file", &path];
     check(&args)

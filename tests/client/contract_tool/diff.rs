@@ -8,7 +8,7 @@ use super::{changed, contract, contract_with, file};
 const BUILTIN: &str = include_str!("../../../contract/profile.yaml");
 
 #[test]
-fn differences_are_told_field_by_field_with_what_they_mean() {
+fn differences_are_listed_by_field_with_their_meaning() {
     let new = changed(
         "moved.yaml",
         "failed: [failed,",
@@ -110,7 +110,7 @@ fn a_wrong_file_is_named_on_either_side() {
 }
 
 #[test]
-fn openapi_documents_are_told_from_contract_files() {
+fn openapi_documents_are_distinguished_from_contract_files() {
     let openapi = include_str!("../../../contract/openapi.yaml");
     let document = file("openapi.yaml", openapi);
     let words = [
@@ -277,7 +277,7 @@ fn each_change_explains_its_effect_on_runs_in_both_directions(
 }
 
 #[test]
-fn a_state_that_moves_says_what_it_means_between_its_lists() {
+fn a_state_that_changes_lists_is_explained_by_both() {
     let move_word = |name: &str, word: &str, to: &str| {
         let text = BUILTIN.replacen(&format!(", {word}"), "", 1);
         let text = text.replacen(&format!("{to}: ["), &format!("{to}: [{word}, "), 1);

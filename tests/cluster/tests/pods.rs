@@ -98,7 +98,7 @@ fn a_node_is_required_switched_off_or_taken_where_it_can_be_had() {
     let empty = Scratch::new("test").unwrap();
     let says = |wish: &str| {
         let mut command = Command::new(std::env::current_exe().unwrap());
-        command.args(["--exact", "pods::says_where_it_would_run", "--ignored"]);
+        command.args(["--exact", "pods::the_place_to_run_is_reported", "--ignored"]);
         command.arg("--nocapture");
         command.env("PATH", empty.path());
         command.env("RUN_OPERATOR_TEST_NODE", wish);
@@ -124,7 +124,7 @@ fn a_node_is_required_switched_off_or_taken_where_it_can_be_had() {
 /// Not a test of its own: what the one above runs in a process with an environment of its own.
 #[test]
 #[ignore = "runs in a subprocess of another test"]
-fn says_where_it_would_run() {
+fn the_place_to_run_is_reported() {
     match Place::choose() {
         Ok(place) => println!("here: {place:?}"),
         Err(error) => println!("here: {error}"),

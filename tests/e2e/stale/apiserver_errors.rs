@@ -137,7 +137,7 @@ async fn goes_through(world: &World, name: &str) {
 /// kube's watcher would request the same version forever.
 // Proves: F-refusing
 #[tokio::test]
-async fn a_watch_that_is_gone_as_a_status_begins_with_a_list() {
+async fn a_410_in_place_of_a_watch_leads_to_a_list() {
     let (proxy, world) = stage().await;
     proxy.fault(1, Fault::Answer(410, None), |asked| {
         asked.is("watch", "runs")

@@ -142,7 +142,7 @@ fn unpublished_service_events_are_counted_in_the_next_event() {
 }
 
 #[test]
-fn a_text_is_as_long_as_an_event_holds_and_no_longer() {
+fn a_text_is_cut_at_the_limit_of_an_event() {
     let published = EventDraft::new(EventReason::Retrying, "a".repeat(4000), "");
     assert_eq!(published.message.len(), 1024);
 }

@@ -45,7 +45,7 @@ fn an_event_names_run_key_and_request() {
 
 // Proves: P-events-bounded
 #[test]
-fn what_the_service_says_moves_no_cursor_and_fits() {
+fn the_text_of_the_service_has_no_control_codes_and_fits() {
     let mut case = at_the_service("running").settle();
     let event = Received {
         id: Some("\u{1b}[2J".into()),
@@ -70,7 +70,7 @@ fn what_the_service_says_moves_no_cursor_and_fits() {
 
 // Proves: P-events-bounded
 #[test]
-fn no_text_is_longer_than_an_event_holds() {
+fn no_text_exceeds_the_limit_of_an_event() {
     let long = "ü".repeat(4000);
     let failure = Failure {
         kind: FailureKind::Problem,
@@ -112,7 +112,7 @@ fn ids_at_the_end_of_a_message_are_never_truncated() {
 }
 
 #[test]
-fn every_reason_is_a_word_and_has_an_action() {
+fn every_reason_and_its_action_are_alphanumeric() {
     for reason in EventReason::ALL {
         let word = |text: &str| text.chars().all(char::is_alphanumeric) && !text.is_empty();
         assert!(word(reason.as_str()) && word(reason.action()));

@@ -18,7 +18,7 @@ use run_operator::{
 };
 
 use crate::{
-    conditions::{at_the_service, cancelled, elsewhere, held, lost_run, overdue, rival},
+    conditions::{at_the_service, cancelled, elsewhere, held, lost_run, overdue, waits_for_key},
     histories::{self, Turn, apply, turns},
     support::{Case, at, bare, hopeless, lost, not_ready, problem, view},
     world::{Fate, World},
@@ -50,7 +50,7 @@ fn message(case: &Case, reason: EventReason) -> String {
 #[case::unknown(Case::new().intent("x", 1).at(86_400), &["Stalled"])]
 #[case::restored(Case::new().foreign(), &["Stalled"])]
 #[case::restored_with_a_status(Case::new().submitted("running").foreign(), &["Stalled"])]
-#[case::key_in_use(rival(Case::new()), &["Stalled"])]
+#[case::key_in_use(waits_for_key(Case::new()), &["Stalled"])]
 #[case::identity_changed(Case::new().mine().view(elsewhere()), &["Stalled"])]
 #[case::hopeless(Case::new().mine().posted(Err(hopeless())), &["Stalled"])]
 #[case::queued(at_the_service("queued"), &["Submitted"])]

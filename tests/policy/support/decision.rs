@@ -20,7 +20,7 @@ impl Case {
             workspace: &self.view,
             namespace_allowed: self.namespace_allowed,
             memory: &self.tracked.memory,
-            key_holder: self.rival.as_deref(),
+            key_holder: self.key_holder.as_deref(),
             vanished: self.tracked.deleted(),
             stream: self.stream,
             call_delay: self.call_delay,

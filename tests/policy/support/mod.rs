@@ -57,7 +57,7 @@ pub(crate) struct Case {
     pub(crate) tracked: TrackedRun<Run>,
     /// The API server has deleted the object.
     pub(crate) deleted: bool,
-    pub(crate) rival: Option<String>,
+    pub(crate) key_holder: Option<String>,
     pub(crate) stream: Stream,
     pub(crate) call_delay: Option<CallDelay>,
     pub(crate) settings: Settings,
@@ -118,7 +118,7 @@ impl Case {
             namespace_allowed: Some(true),
             tracked: TrackedRun::new(Memory::default()),
             deleted: false,
-            rival: None,
+            key_holder: None,
             stream: Stream::Closed,
             call_delay: None,
             settings: Settings {

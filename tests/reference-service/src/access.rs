@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_that_no_header_can_carry_is_told_from_a_legal_one() {
+    fn only_tokens_that_a_header_can_carry_are_legal() {
         assert!(is_legal_token("abc-._~+/=="));
         assert!(!is_legal_token("two\nlines") && !is_legal_token("a b") && !is_legal_token(""));
     }

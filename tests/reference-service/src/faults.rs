@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fault_meets_one_request_unless_told_otherwise() {
+    fn a_fault_applies_to_one_request_by_default() {
         let mut book = book(json!({"action": {"type": "doThenLose"}}));
         let met: Vec<_> = (0..3).map(|_| book.pick(&create("k")).is_some()).collect();
         assert_eq!(met, [true, false, false]);

@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn own_states_replace_the_usual_ones_and_end_as_told() {
+    fn own_states_replace_the_usual_ones_and_end_as_set() {
         let states = json!(["warming-up", {"state": "training", "forMs": 7}]);
         let open = json!({"simulate": {"states": states}});
         assert_eq!(

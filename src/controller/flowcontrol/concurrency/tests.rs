@@ -199,7 +199,7 @@ fn an_absurd_retry_after_is_clamped() {
 }
 
 #[test]
-fn an_answer_is_judged_by_kind_status_and_the_word_retryable() {
+fn an_answer_is_classified_by_kind_status_and_retryable() {
     let failure = |kind, http_status, retryable| Failure {
         kind,
         http_status,

@@ -127,7 +127,7 @@ fn a_waiter_arriving_as_a_pause_ends_queues_behind_the_others() {
 
 // Proves: P-rate-limit
 #[test]
-fn the_rate_limit_holds_and_a_check_does_not_reset_it() {
+fn the_rate_limit_is_kept_and_not_reset_by_a_check() {
     let now = Instant::now();
     let mut queue = queue();
     let limit = RateLimit {

@@ -43,7 +43,7 @@ impl Keys {
 
     /// Name of the Run that precedes the one with this uid and creation time, if there is one. If this one has
     /// `claimed` the key, only a holder precedes it. Reads at most two Runs, however many share the key.
-    pub(crate) fn rival(
+    pub(crate) fn key_holder(
         &self,
         namespace: &str,
         key: &str,

@@ -119,13 +119,13 @@ impl RunIndex {
     /// Name of the live Run with the older claim to this Run's key. Most Runs use their uid as the key, and need no
     /// lookup. A Run that has `claimed` the key may have an intent that the watch has not shown: an elder that came
     /// later waits for it.
-    pub fn rival(&self, run: &Run, claimed: bool) -> Option<Arc<str>> {
+    pub fn key_holder(&self, run: &Run, claimed: bool) -> Option<Arc<str>> {
         let key = run.spec.idempotency_key.as_deref()?;
         let namespace = run.metadata.namespace.as_deref().unwrap_or_default();
         let uid = run.metadata.uid.as_deref().unwrap_or_default();
         lock(&self.table)
             .keys
-            .rival(namespace, key, (uid, created(run)), claimed)
+            .key_holder(namespace, key, (uid, created(run)), claimed)
     }
 
     /// Name of the next live Run of those in a namespace that share a key and don't hold it.

@@ -87,10 +87,10 @@ fn filled(records: impl IntoIterator<Item = Record>) -> RunIndex {
     index
 }
 
-/// The name of a Run's rival, and the number of Runs read to find it.
-fn rival(index: &RunIndex, run: &DeserializeGuard<Run>) -> (Option<Arc<str>>, usize) {
+/// The Run that holds a Run's key, and the number of Runs read to find it.
+fn key_holder(index: &RunIndex, run: &DeserializeGuard<Run>) -> (Option<Arc<str>>, usize) {
     LOOKS.set(0);
-    let found = index.rival(run.0.as_ref().unwrap(), false);
+    let found = index.key_holder(run.0.as_ref().unwrap(), false);
     (found, LOOKS.get())
 }
 
@@ -153,7 +153,7 @@ fn the_oldest_doubt_is_an_intent_without_an_answer_or_end() {
 
 // Proves: P-scrape
 #[test]
-fn counts_follow_every_change_and_are_zero_when_all_are_gone() {
+fn counts_follow_every_change_and_end_at_zero() {
     let index = filled((0..100).map(|n| record(&n.to_string(), phase("Active"))));
     for n in 0..50 {
         index.apply(record(&n.to_string(), phase("Succeeded")));
@@ -246,9 +246,10 @@ fn the_end_of_a_need_for_a_workspace_is_reported_once() {
 fn a_key_belongs_to_an_intent_then_a_submission_then_the_elder() {
     let young = run("young", keyed(2026));
     let index = filled([Record::of(&young)]);
-    assert_eq!(rival(&index, &young).0, None);
+    assert_eq!(key_holder(&index, &young).0, None);
     index.apply(record("old", keyed(2025)));
-    let named = |run: &DeserializeGuard<Run>| rival(&index, run).0.map(|name| name.to_string());
+    let named =
+        |run: &DeserializeGuard<Run>| key_holder(&index, run).0.map(|name| name.to_string());
     assert_eq!(named(&young).as_deref(), Some("old"));
     assert_eq!(named(&run("old", keyed(2025))), None, "it is the elder");
     // A copy of another object holds nothing, however old it is.
@@ -283,7 +284,7 @@ fn an_end_or_a_deletion_reports_the_key_that_became_free() {
         (change.ended.as_deref(), &change.freed),
         (Some("a"), &freed)
     );
-    assert_eq!(rival(&index, &waits).0, None);
+    assert_eq!(key_holder(&index, &waits).0, None);
     assert_eq!(index.live_name("a"), None);
     index.apply(holder());
     let change = index.delete("team", "a").unwrap();
@@ -291,7 +292,7 @@ fn an_end_or_a_deletion_reports_the_key_that_became_free() {
         (change.deleted.as_deref(), change.freed),
         (Some("a"), freed)
     );
-    assert_eq!(rival(&index, &waits).0, None);
+    assert_eq!(key_holder(&index, &waits).0, None);
 }
 
 // Proves: P-key-index
@@ -301,7 +302,11 @@ fn a_run_that_becomes_undecodable_keeps_its_key() {
     let broken = || record("a", merged(holder(), json!({"spec": {"workload": 1}})));
     let waits = run("b", keyed(2026));
     let index = filled([record("a", holder()), Record::of(&waits)]);
-    let held = |index: &RunIndex| rival(index, &waits).0.is_some_and(|name| &*name == "a");
+    let held = |index: &RunIndex| {
+        key_holder(index, &waits)
+            .0
+            .is_some_and(|name| &*name == "a")
+    };
     // Applied twice, and once more as an item of a list.
     let change = index.apply(broken()).unwrap();
     assert_eq!((change.ended, change.freed), (None, None));
@@ -381,12 +386,12 @@ fn a_key_of_100000_runs_is_looked_up_in_two_looks() {
     let ended = (0..25_000).map(|n| again(&ended, &format!("ended-{n}"), None));
     let index = filled(own.chain(shared).chain(ended));
     let one = json!({"spec": {"idempotencyKey": "key-77"}});
-    assert_eq!(rival(&index, &run("own-77", one.clone())), (None, 1));
-    let late = rival(&index, &run("late", one));
+    assert_eq!(key_holder(&index, &run("own-77", one.clone())), (None, 1));
+    let late = key_holder(&index, &run("late", one));
     assert_eq!(late, (Some(Arc::from("own-77")), 1));
-    let last = rival(&index, &run("shared-24999", keyed(2026)));
+    let last = key_holder(&index, &run("shared-24999", keyed(2026)));
     assert_eq!(last, (Some(Arc::from("shared-00000")), 1));
-    let first = rival(&index, &run("shared-00000", keyed(2026)));
+    let first = key_holder(&index, &run("shared-00000", keyed(2026)));
     assert_eq!(first, (None, 2), "itself, and the next of them");
     let next = index.next_of_key("team", "k");
     assert_eq!(
@@ -465,7 +470,7 @@ fn workspace(namespace: &str, name: &str, ready: &Value) -> DeserializeGuard<Wor
 
 // Proves: P-scrape, F-undecodable
 #[test]
-fn workspaces_are_counted_by_what_their_ready_condition_says() {
+fn workspaces_are_counted_by_their_ready_condition() {
     let mut refused = condition("Ready", "Unauthorized");
     refused["status"] = json!("False");
     let index = WorkspaceIndex::default();

@@ -42,7 +42,7 @@ async fn a_lost_answer_has_no_bytes_but_its_effect() {
 }
 
 #[tokio::test]
-async fn a_delayed_create_takes_effect_though_its_client_has_gone() {
+async fn a_delayed_create_takes_effect_without_its_client() {
     let service = Service::start().await;
     inject(&service, "createRun", json!({"type": "delay", "forMs": 50})).await;
     let create = request("POST /api/v1/runs", &create_headers("k"), &body(endless()));
@@ -115,7 +115,7 @@ async fn a_right_answer_can_be_spoilt_in_its_body() {
 }
 
 #[tokio::test]
-async fn a_stream_breaks_where_the_script_says() {
+async fn a_stream_breaks_at_the_place_in_its_script() {
     let (service, line) = with_run("GET", "/events").await;
     for (action, wanted, not_wanted) in [
         (
@@ -170,7 +170,7 @@ async fn open_streams_can_be_cut_at_any_time() {
 }
 
 #[tokio::test]
-async fn a_run_can_be_put_in_any_state_and_told_to_say_anything() {
+async fn a_run_can_be_set_to_any_state_and_message() {
     let (service, line) = with_run("GET", "").await;
     let id = line.rsplit('/').next().expect("an id");
     let path = format!("POST /_control/runs/{id}");

@@ -211,7 +211,7 @@ async fn tokens_come_and_go_and_are_never_shown() {
 }
 
 #[tokio::test]
-async fn a_record_holds_every_request_as_it_came_but_its_tokens() {
+async fn a_record_has_every_request_unchanged_but_its_tokens() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("requests");
     let record = Record::open(&path).expect("a file");

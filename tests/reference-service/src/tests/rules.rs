@@ -145,7 +145,7 @@ fn a_cancel_is_confirmed_once_and_is_idempotent() {
 }
 
 #[test]
-fn a_run_takes_a_cancel_as_its_workload_says() {
+fn a_run_handles_a_cancel_as_its_workload_sets() {
     for (cancel, states) in [
         ("ignore", ["queued", "queued", "succeeded"]),
         ("ignoreFirst", ["queued", "cancelling", "cancelled"]),
@@ -183,7 +183,7 @@ fn a_stream_resumes_behind_the_event_that_it_names() {
 }
 
 #[test]
-fn a_held_run_waits_and_goes_on_where_it_was() {
+fn a_held_run_waits_and_continues_where_it_was() {
     let mut table = table();
     let (id, _) = create(&mut table, 0, "ws", "k", json!({"queueTimeMs": 10})).expect("created");
     table.hold_all(4, true);

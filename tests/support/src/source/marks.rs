@@ -120,7 +120,7 @@ fn a_mark_of_a_wrong_form_place_or_id_is_found() {
 }
 
 #[test]
-fn a_mark_is_told_from_words_and_quotes() {
+fn a_mark_is_distinguished_from_words_and_quotes() {
     for mark in [
         "//Proves: R1",
         "    /// Proves: R1",

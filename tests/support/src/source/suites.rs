@@ -235,7 +235,7 @@ fn attribute_end(tokens: &[Placed], mut at: usize) -> usize {
 }
 
 #[test]
-fn tests_are_told_from_helpers_in_modules_and_macros() {
+fn tests_are_distinguished_from_helpers_and_macros() {
     let source = r#"
         #[allow(x, reason = "y")] #[path = "../other.rs"] mod other; mod plain;
         fn helper() {}

@@ -76,7 +76,7 @@ pub fn flatten(stream: TokenStream, tokens: &mut Vec<Placed>) {
 }
 
 #[test]
-fn comments_are_gone_and_texts_are_no_code() {
+fn comments_are_dropped_and_texts_are_no_code() {
     let source = "// tokio\nfn f<'a>() { let _ = (\"a::b\", 'x', 1u8, r#\"q\"#); }";
     let words: Vec<_> = read(source)
         .iter()
