@@ -28,6 +28,7 @@ pub mod event_buffer;
 pub mod events;
 pub mod gitops;
 pub mod invariants;
+pub mod key_claim;
 pub mod last_events;
 pub mod memory;
 mod messages;

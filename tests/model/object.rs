@@ -4,7 +4,6 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, LazyLock};
 
 use jiff::Timestamp;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use run_operator::{
     api::{
         Contract, Run, RunSpec, RunStatus, finalizer, status::ResolvedWorkspace,
@@ -88,11 +87,6 @@ impl Object {
             ..RunStatus::default()
         });
         run
-    }
-
-    /// Key of the order of age of two objects.
-    pub(crate) fn born(&self) -> (Option<&Time>, u8) {
-        (self.run.metadata.creation_timestamp.as_ref(), self.uid)
     }
 
     /// The retry that a person asks for.

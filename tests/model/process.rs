@@ -10,12 +10,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use run_operator::{
-    api::intent::IntentRecord,
-    decide::{
-        Decision, Effect, Follow, Learned, Observed, Session, Settings, Stream, WorkspaceView,
-        decide, last_events::StreamEnd,
-    },
+use kube::ResourceExt;
+use run_operator::api::intent::IntentRecord;
+use run_operator::decide::{
+    Decision, Effect, Follow, Learned, Observed, Session, Settings, Stream, WorkspaceView, decide,
+    key_claim::{KeyClaim, created},
+    last_events::StreamEnd,
 };
 
 use crate::cluster;
@@ -87,12 +87,12 @@ impl Proc {
             live.filter(|o| o.uid != object.uid)
         };
         let claimed = self.claim == Some(object.uid);
-        let before = |other: &Object| match other.run.intent_record() {
-            IntentRecord::Own(_) | IntentRecord::Unreadable => true,
-            IntentRecord::Absent => {
-                other.run_id().is_some() || !claimed && other.born() < object.born()
-            }
-            IntentRecord::Foreign => false,
+        let age = |o: &Object| (created(&o.run), o.run.uid().unwrap_or_default());
+        let (created_at, uid) = age(object);
+        let before = |other: &Object| {
+            let (at, other_uid) = age(other);
+            let claim = KeyClaim::of(&other.run, &other.run.intent_record());
+            claim.has_priority((at, &other_uid), (created_at, &uid), claimed)
         };
         let same = |o: &&Arc<Object>| o.run.spec.idempotency_key.as_ref() == Some(key);
         let key_holder = others().filter(same).find(|o| before(o));

@@ -26,6 +26,7 @@ mod histories;
 mod in_doubt;
 mod intent_repair;
 mod intents;
+mod key_claim;
 mod last_events;
 mod lifecycle;
 mod liveness;

@@ -5,10 +5,12 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 
-use super::record::{Claim, Record, Standing};
+use crate::decide::key_claim::KeyClaim;
+
+use super::record::{Claim, Record};
 
 /// The order in which the Runs of a key submit; the uid makes it total.
-type Place = (Standing, Timestamp, Arc<str>);
+type Place = (KeyClaim, Timestamp, Arc<str>);
 
 /// Live Runs by namespace and key.
 #[derive(Debug, Default)]
@@ -51,23 +53,19 @@ impl Keys {
         claimed: bool,
     ) -> Option<Arc<str>> {
         let holders = self.0.get(namespace)?.get(key)?;
-        let ((standing, age, other), name) = holders.0.iter().find(|((_, _, other), _)| {
+        let ((claim, age, other), name) = holders.0.iter().find(|((_, _, other), _)| {
             #[cfg(test)]
             crate::controller::state::index::tests::LOOKS.with(|looks| looks.set(looks.get() + 1));
             **other != *uid
         })?;
-        let before = match standing {
-            Standing::Holds => true,
-            Standing::Waits => !claimed && (*age, &**other) < (created, uid),
-            Standing::Copy => false,
-        };
+        let before = claim.has_priority((*age, other), (created, uid), claimed);
         before.then(|| Arc::clone(name))
     }
 
     /// Name of the first Run of a key that does not hold it; a copy comes last.
     pub(crate) fn next(&self, namespace: &str, key: &str) -> Option<Arc<str>> {
         let holders = self.0.get(namespace)?.get(key)?;
-        let waits = |((standing, ..), _): &(&Place, _)| *standing != Standing::Holds;
+        let waits = |((claim, ..), _): &(&Place, _)| *claim != KeyClaim::Holds;
         holders
             .0
             .iter()
@@ -77,5 +75,5 @@ impl Keys {
 }
 
 fn place(record: &Record, claim: &Claim) -> Place {
-    (claim.standing, claim.created, Arc::clone(&record.uid))
+    (claim.strength, claim.created, Arc::clone(&record.uid))
 }

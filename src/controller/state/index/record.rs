@@ -13,7 +13,10 @@ use crate::api::{
     intent::IntentRecord,
 };
 use crate::controller::{apiserver::Guarded, metrics::catalogue::STALLED};
-use crate::decide::workspace::in_use::needs_any;
+use crate::decide::{
+    key_claim::{KeyClaim, created},
+    workspace::in_use::needs_any,
+};
 
 use super::staged::place_of;
 
@@ -59,22 +62,9 @@ pub(crate) struct Claim {
     /// `spec.idempotencyKey`.
     pub(crate) key: Arc<str>,
     /// Strength of the claim.
-    pub(crate) standing: Standing,
+    pub(crate) strength: KeyClaim,
     /// Creation time of the object; the elder has priority.
     pub(crate) created: Timestamp,
-}
-
-/// A live Run's relation to its key, in order of priority.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Standing {
-    /// It has its own intent, or one that can't be read. Or it was submitted and its intent was removed; the operator
-    /// restores it.
-    Holds,
-    /// It has no intent: the elder has priority.
-    Waits,
-    /// It is a copy of another object and holds nothing. It waits for a person, so that a Run waiting for it would be
-    /// blocked permanently. When it is asked to submit, it claims the key by writing its own intent.
-    Copy,
 }
 
 impl Record {
@@ -105,7 +95,7 @@ impl Record {
     /// Its run continues, and another Run with the same key would obtain that run.
     pub(super) fn keep_key(&mut self, old: &Self) {
         let held = old.details.as_ref().zip(old.claim());
-        let Some((details, claim)) = held.filter(|(_, c)| c.standing == Standing::Holds) else {
+        let Some((details, claim)) = held.filter(|(_, c)| c.strength == KeyClaim::Holds) else {
             return;
         };
         if !self.decoded && self.uid == old.uid {
@@ -160,24 +150,12 @@ impl Details {
 
 impl Claim {
     fn of(run: &Run, intent: &IntentRecord) -> Option<Self> {
-        let submitted = run.status.as_ref().is_some_and(|s| s.run_id.is_some());
         Some(Self {
             key: Arc::from(run.spec.idempotency_key.as_deref()?),
-            standing: match intent {
-                IntentRecord::Own(_) | IntentRecord::Unreadable => Standing::Holds,
-                IntentRecord::Absent if submitted => Standing::Holds,
-                IntentRecord::Absent => Standing::Waits,
-                IntentRecord::Foreign => Standing::Copy,
-            },
+            strength: KeyClaim::of(run, intent),
             created: created(run),
         })
     }
-}
-
-/// Creation time of an object.
-pub(crate) fn created(run: &Run) -> Timestamp {
-    let created = run.metadata.creation_timestamp.as_ref();
-    created.map_or(Timestamp::MIN, |time| time.0)
 }
 
 /// Time of an intent whose outcome is not in the status.

@@ -5,12 +5,13 @@ use std::sync::{Arc, Mutex};
 
 use crate::api::{Run, WorkspaceKey, workspace_ref::WorkspaceKind};
 use crate::controller::apiserver::scope::Scope;
+use crate::decide::key_claim::created;
 use crate::util::lock;
 
 use super::{
     counts::{RunCounts, Tally},
     keys::Keys,
-    record::{Record, created},
+    record::Record,
     staged::Staged,
 };
 
