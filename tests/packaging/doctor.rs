@@ -96,9 +96,10 @@ fn operator(space: &Space, scratch: &Scratch, base_url: &str) -> Process {
     command.args(["--namespace", namespace, "--base-url", base_url]);
     command.args(["--listen", "127.0.0.1:0", "--leader-elect"]);
     command.args(["--leader-elect-namespace", namespace]);
-    command.args(["--leader-elect-lease-duration", "2s"]);
-    command.args(["--leader-elect-renew-deadline", "1s"]);
-    command.args(["--leader-elect-retry-period", "300ms"]);
+    // Short, so that the test sees it expire; long enough for a machine that is busy.
+    command.args(["--leader-elect-lease-duration", "10s"]);
+    command.args(["--leader-elect-renew-deadline", "8s"]);
+    command.args(["--leader-elect-retry-period", "1s"]);
     Process::spawn(&command, Output::File(scratch.path().join("operator.log"))).unwrap()
 }
 
