@@ -92,7 +92,7 @@ async fn kill(stage: &mut Stage) -> Result<(), Failure> {
             ended(runs, &train) && ended(runs, &evaluate)
         })
         .await?;
-    note("The service goes on meanwhile; nobody tells the cluster:");
+    note("The service continues; the cluster does not show it yet:");
     compare(&stage.board.now(), &runs);
     Ok(())
 }
@@ -122,8 +122,8 @@ async fn restart(stage: &mut Stage) -> Result<(), Failure> {
 }
 
 async fn delete(stage: &Stage) -> Result<(), Failure> {
-    step(6, "Delete a Run whose run goes on");
-    note("The object stays until the service has said that its run has ended.");
+    step(6, "Delete a Run whose run has not ended");
+    note("The object stays until the service reports the end of its run.");
     stage
         .kubectl(&["delete", "runs.run-operator.dev", "sweep"])
         .await?;
@@ -153,7 +153,7 @@ async fn expire(stage: &Stage) -> Result<(), Failure> {
         .await?;
     let nightly = stage.board.now().row(NIGHTLY);
     note(&format!(
-        "The Workspace says why. nightly stays {}, marked as stale: no Run fails for a token.",
+        "The Workspace shows the reason. nightly stays {}, marked as stale: no Run fails for a token.",
         nightly.phase
     ));
     Ok(())

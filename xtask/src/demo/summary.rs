@@ -223,7 +223,7 @@ impl Facts {
         });
         let held = held.count();
         Check {
-            promise: "finished Runs that the operator still holds",
+            promise: "finished Runs that keep the finalizer",
             found: held.to_string(),
             holds: held == 0,
         }

@@ -1,8 +1,7 @@
-//! `contract/openapi.yaml` as the tests read it, and whether a request keeps to it.
+//! `contract/openapi.yaml` as the tests read it, and the differences of a request from it.
 //!
-//! Requests are held to the document
-//! as they arrived, not as the client meant them: the service suite's from its server of bytes, those of the
-//! integration tests and the demo from the reference service's `--record` ([`Record`]).
+//! Requests are compared as they arrived, not as the client meant them: those of the suite `client` come from its server
+//! of bytes, those of `e2e` and the demo from the reference service's `--record` ([`Record`]).
 
 mod document;
 mod record;
