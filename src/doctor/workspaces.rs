@@ -31,7 +31,7 @@ pub(super) fn not_tried(why: &str) -> Finding {
     READY.not_tried(why)
 }
 
-/// The finding for a namespace. A namespace without a Workspace fails, unless it `may_lack` workspace. Waits for a Workspace
+/// The finding for a namespace. A namespace without a Workspace fails, unless it `may_lack` one. Waits for a Workspace
 /// that is still being checked, for 20 s at most.
 pub(super) async fn finding(client: &Client, namespace: &str, may_lack: bool) -> Finding {
     let kind = ApiResource::erase::<Workspace>(&());

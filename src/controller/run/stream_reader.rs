@@ -1,4 +1,4 @@
-//! Follows the events of one Run (rule 2): waits for a stream workspace, opens the stream, reads it, and reopens it from its
+//! Follows the events of one Run (rule 2): waits for a stream slot, opens the stream, reads it, and reopens it from its
 //! cursor.
 
 use crate::api::{WorkspaceKey, status::ResolvedWorkspace};
@@ -42,7 +42,7 @@ const SPREAD: Duration = Duration::from_secs(1);
 const MOVES: Duration = Duration::from_mins(1);
 /// Pause before a move is tried again if the Workspace's calls are paused or queued.
 const MOVE_AGAIN: Duration = Duration::from_secs(5);
-/// A longer wait for a workspace is shown, and the Run is polled more often.
+/// A longer wait for a slot is shown, and the Run is polled more often.
 const SHORT_WAIT: Duration = Duration::from_secs(2);
 
 /// End of a stream.
@@ -55,7 +55,7 @@ enum End {
     Refused(Failure),
     /// The stream moves to a newer token; the permit is for opening it there.
     Moves(Arc<ClientSession>, Permit),
-    /// Another Run needs the workspace.
+    /// Another Run needs the slot.
     SlotAskedBack,
     /// The Workspace's token was rejected, or the Workspace now has another place.
     Unusable,
@@ -151,7 +151,7 @@ impl Follower {
         }
     }
 
-    /// Waits for a stream workspace and a permit. A stream that waits for its Workspace or its permit holds no workspace:
+    /// Waits for a stream slot and a permit. A stream that waits for its Workspace or its permit holds no slot:
     /// otherwise one Workspace's outage would close the streams of all.
     async fn slot_and_permit(&self) -> (StreamSlot, Permit) {
         loop {
@@ -173,7 +173,7 @@ impl Follower {
         }
     }
 
-    /// Waits for a stream workspace. Meanwhile the Run is polled, which is shown unless the wait is short. For a Run that
+    /// Waits for a stream slot. Meanwhile the Run is polled, which is shown unless the wait is short. For a Run that
     /// has ended it is shown at once: its last events can't be read.
     async fn stream_slot(&self) -> StreamSlot {
         let slot = self.ctx.streams.enter(&self.entry.namespace);
@@ -204,7 +204,7 @@ impl Follower {
         self.usable(&self.ctx.workspaces.state(&self.key))
     }
 
-    /// The session, if it is one of the run's place. View and session of a workspace change together.
+    /// The session, if it is one of the run's place. View and session of a Workspace change together.
     fn usable(&self, workspace: &WorkspaceState) -> Option<Arc<ClientSession>> {
         workspace
             .session

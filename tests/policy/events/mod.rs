@@ -78,7 +78,7 @@ fn message(case: &Case, reason: EventReason) -> String {
 fn the_events_of_a_situation(#[case] case: Case, #[case] expected: &[&str]) {
     let case = case.settle();
     assert_eq!(case.reasons(), expected, "{:#?}", case.events);
-    assert_eq!(case.decide().events, [], "it is told once");
+    assert_eq!(case.decide().events, [], "it is published once");
     let restarted = case.clone().restarted().settle();
     let mut again = restarted.clone();
     again.tell(&restarted.decide().events);

@@ -54,7 +54,7 @@ fn the_events_of_a_workspace(#[case] check: Check, #[case] expected: &[&str]) {
     assert_eq!(told(&mut correlator, None), expected);
     assert!(
         told(&mut correlator, Some(&status)).is_empty(),
-        "it is told once"
+        "it is published once"
     );
     let events = of_workspace(
         Some(&status),
