@@ -285,16 +285,16 @@ fn take(names: &mut Names, record: &Record) {
 
 /// The names of all namespaces, or those of one.
 fn refs(names: &Names, of: Option<&str>) -> Vec<RunRef> {
-    let (all, one) = match of {
-        Some(namespace) => (None, names.get_key_value(namespace)),
-        None => (Some(names.iter()), None),
-    };
-    let namespaces = all.into_iter().flatten().chain(one);
     let in_full = |(namespace, names): (&Arc<str>, &BTreeSet<Arc<str>>)| {
         let full = |name| (Arc::clone(namespace), Arc::clone(name));
         names.iter().map(full).collect::<Vec<_>>()
     };
-    namespaces.flat_map(in_full).collect()
+    match of {
+        Some(namespace) => names
+            .get_key_value(namespace)
+            .map_or_else(Vec::new, in_full),
+        None => names.iter().flat_map(in_full).collect(),
+    }
 }
 
 /// The consequences of replacing `old` with `new`.
