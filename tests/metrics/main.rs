@@ -11,8 +11,4 @@ mod alerts;
 mod dashboard;
 mod names;
 
-/// A file of the repository.
-fn text(path: &str) -> String {
-    std::fs::read_to_string(test_support::root().join(path))
-        .unwrap_or_else(|error| panic!("{path}: {error}"))
-}
+use test_support::source::files::text;

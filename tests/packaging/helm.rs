@@ -7,16 +7,12 @@ use std::sync::LazyLock;
 use serde_json::Value;
 
 use test_cluster::{ControlPlane, Scratch};
-use test_support::tools::go_tool;
+use test_support::{root, tools::go_tool};
 
 /// Helm's own files, out of the home directory.
 static HOME: LazyLock<Scratch> = LazyLock::new(|| Scratch::new("helm").unwrap());
 
 static PROGRAM: LazyLock<PathBuf> = LazyLock::new(|| go_tool("helm").unwrap());
-
-pub(crate) fn root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-}
 
 pub(crate) fn chart() -> PathBuf {
     root().join("charts/run-operator")

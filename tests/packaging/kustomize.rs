@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use rstest::rstest;
 use serde_json::Value;
 
-use crate::helm::{self, documents, of_kind, pod, root, texts, the};
+use test_support::root;
+
+use crate::helm::{self, documents, of_kind, pod, texts, the};
 use crate::namespace::Space;
 
 async fn built(overlay: &str) -> (Space, Vec<Value>) {

@@ -7,7 +7,9 @@ use std::process::{Command, Stdio};
 use serde_json::{Value, json};
 use tokio::sync::OnceCell;
 
-use crate::helm::{self, root};
+use test_support::root;
+
+use crate::helm;
 use test_cluster::ControlPlane;
 
 const PROMETHEUS_OPERATOR: &str = "github.com/prometheus-operator/prometheus-operator";

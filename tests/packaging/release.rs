@@ -253,7 +253,7 @@ async fn without_keep_the_crds_go_with_every_run() {
 #[tokio::test]
 async fn the_plain_manifest_applies_twice_without_a_change() {
     let own = empty().await;
-    let plain = helm::root()
+    let plain = test_support::root()
         .join("deploy/install.yaml")
         .display()
         .to_string();
@@ -282,7 +282,7 @@ async fn the_plain_manifest_applies_twice_without_a_change() {
 #[tokio::test]
 async fn the_plain_manifest_upgrades_with_its_edits_and_moves_to_helm() {
     let own = empty().await;
-    let plain = helm::root().join("deploy/install.yaml");
+    let plain = test_support::root().join("deploy/install.yaml");
     let text = std::fs::read_to_string(&plain).unwrap();
     let text = text.replace("image: \"run-operator:", "image: \"a.example/run-operator:");
     let upgrade = ["apply", "--server-side", "-f", "-"];

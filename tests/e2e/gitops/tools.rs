@@ -1,19 +1,17 @@
 //! The programs of `tools/`: built once into the cache, then run like any other program.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use serde::de::DeserializeOwned;
 use serde_json::Value;
+
+pub(super) use test_support::source::files::text as text_of;
 
 use crate::support::{World, eventually};
 
 /// A file of the repository.
 pub(super) fn file(path: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
-}
-
-pub(super) fn text_of(path: &str) -> String {
-    std::fs::read_to_string(file(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
+    test_support::root().join(path)
 }
 
 /// The output of `tools/NAME` for arguments and input; or its error.

@@ -1,10 +1,9 @@
 //! Programs of the workspace that a suite of another package runs.
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::sync::LazyLock;
 
-use crate::root;
+use crate::cargo;
 
 /// The folder that the programs of the workspace are built into, such as `target/debug`: that of the running
 /// program, or, for a test, the one above it.
@@ -29,15 +28,14 @@ pub fn directory() -> PathBuf {
 pub fn reference_service() -> &'static Path {
     static PROGRAM: LazyLock<PathBuf> = LazyLock::new(|| {
         let directory = directory();
-        let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+        let mut cargo = cargo();
         cargo
             .args(["build", "--quiet", "--locked"])
             // The whole workspace, as the suites were built: with other features of its dependencies it would take
             // minutes.
             .args(["--bin", "reference-service"])
             // `make slowest` sets it for the tests.
-            .env_remove("RUSTC_BOOTSTRAP")
-            .current_dir(root());
+            .env_remove("RUSTC_BOOTSTRAP");
         if directory.ends_with("release") {
             cargo.arg("--release");
         }

@@ -38,10 +38,3 @@ pub(crate) enum Failure {
     #[error("failed to handle signals, or to start the runtime")]
     Runtime(#[source] std::io::Error),
 }
-
-impl Failure {
-    /// The error and everything behind it in one line.
-    pub(crate) fn chain(&self) -> String {
-        run_operator::util::error_chain(self)
-    }
-}

@@ -15,6 +15,7 @@ mod terminal;
 use std::process::ExitCode;
 
 use clap::Args;
+use run_operator::util::error_chain;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use failure::Failure;
@@ -57,7 +58,7 @@ pub(crate) fn run(options: &Options) -> ExitCode {
             result
         });
     if let Err(failure) = &result {
-        eprintln!("\ndemo: {}", failure.chain());
+        eprintln!("\ndemo: {}", error_chain(failure));
     }
     // Said when it is so: what was started went with the last value of `demo`.
     blank();

@@ -2,7 +2,6 @@
 //! operator's own library; those of another library or of a binary are under its name.
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::sync::LazyLock;
 
 use serde::Deserialize;
@@ -54,7 +53,7 @@ struct Target {
 
 /// Name and root file of everything in the workspace that can have tests.
 fn targets() -> Vec<(String, PathBuf)> {
-    let listed = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
+    let listed = crate::cargo()
         .args([
             "metadata",
             "--no-deps",
