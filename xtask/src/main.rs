@@ -3,6 +3,7 @@
 mod cluster;
 mod demo;
 mod generate;
+mod service;
 
 use std::error::Error;
 use std::process::ExitCode;

@@ -175,6 +175,7 @@ fn runs(inner: &Inner) -> Value {
                 "state": run.state,
                 "body": run.body,
                 "createdAt": timestamp(run.created),
+                "entered": run.entered.iter().map(|(state, at)| json!({"state": state, "at": timestamp(*at)})).collect::<Vec<_>>(),
                 "cancelRequestedAt": run.cancel_requested.map(timestamp),
                 "deleted": run.deleted,
                 "held": matches!(run.timer, Timer::Held(_)),

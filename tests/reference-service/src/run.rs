@@ -57,6 +57,8 @@ pub(crate) struct Run {
     pub(crate) plan: Plan,
     pub(crate) timer: Timer,
     pub(crate) events: Vec<Event>,
+    /// The states that it entered, and when.
+    pub(crate) entered: Vec<(String, Millis)>,
     /// Answered with 404; its key still refers to it.
     pub(crate) deleted: bool,
     pub(crate) received: Received,
@@ -113,12 +115,14 @@ impl Run {
 
     pub(crate) fn start(&mut self, now: Millis) {
         let state = self.state.clone();
+        self.entered.push((state.clone(), now));
         self.record("run.created", ("state", &state), now);
     }
 
     /// Enters a state, with an event unless `silently`.
     pub(crate) fn enter(&mut self, state: &str, silently: bool, now: Millis) {
         state.clone_into(&mut self.state);
+        self.entered.push((state.to_owned(), now));
         self.updated = now;
         self.finished = is_terminal(state).then_some(now);
         if is_terminal(state) {

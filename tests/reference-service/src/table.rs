@@ -139,6 +139,7 @@ impl Table {
             plan,
             timer: Timer::Idle,
             events: Vec::new(),
+            entered: Vec::new(),
             deleted: false,
             received: Received::default(),
         };

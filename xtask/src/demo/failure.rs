@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use crate::service::ServiceError;
+
 /// Errors of the demo. A promise that does not hold is no error here: the summary reports it.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Failure {
@@ -19,14 +21,8 @@ pub(crate) enum Failure {
     FindToken(PathBuf),
     #[error("failed to talk to the API server")]
     Kubernetes(#[source] kube::Error),
-    #[error("failed to reach the reference service's control API at {path}")]
-    ReachService {
-        path: String,
-        #[source]
-        source: reqwest::Error,
-    },
-    #[error("failed to steer the reference service by {path}: {answer}")]
-    SteerService { path: String, answer: String },
+    #[error(transparent)]
+    Service(#[from] ServiceError),
     #[error("failed to see within {seconds} s that {what}; seen last:\n{seen}")]
     Wait {
         what: String,

@@ -7,8 +7,8 @@ use serde_json::Value;
 
 use crate::demo::board::Board;
 use crate::demo::failure::Failure;
-use crate::demo::service::Service;
 use crate::demo::terminal;
+use crate::service::{Recipe, Service};
 use test_cluster::{ControlPlane, Output, Process, Scratch, free_port, run};
 use test_support::root;
 
@@ -41,7 +41,13 @@ impl Stage {
         let own = control_plane.directory().is_some();
         let namespace = if own { "default" } else { "run-operator-demo" };
         let scratch = Scratch::new("demo")?;
-        let service = Service::start(&service, &scratch, &token).await?;
+        let service = Service::start(Recipe {
+            program: &service,
+            folder: &scratch,
+            token: &token,
+            record: true,
+        })
+        .await?;
         let stage = Self {
             operator: None,
             service,

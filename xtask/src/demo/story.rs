@@ -3,9 +3,9 @@
 
 use crate::demo::board::Seen;
 use crate::demo::failure::Failure;
-use crate::demo::service::ServiceRun;
 use crate::demo::stage::Stage;
 use crate::demo::terminal::{self, note, step};
+use crate::service::ServiceRun;
 
 const NIGHTLY: &str = "run/nightly";
 const WORKSPACE: &str = "workspace/default";

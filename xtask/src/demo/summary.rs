@@ -7,9 +7,9 @@ use run_operator::api::{Run, names};
 use serde_json::Value;
 
 use crate::demo::failure::Failure;
-use crate::demo::service::ServiceRun;
 use crate::demo::stage::Stage;
 use crate::demo::terminal::{self, heading, note};
+use crate::service::ServiceRun;
 use test_support::openapi::Record;
 
 /// The final state of both sides.
