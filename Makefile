@@ -90,7 +90,7 @@ check: format lint drift deny ## Check format, lints, generated files, licences 
 format:
 	$(CARGO) fmt --all --check
 	$(CARGO) fmt --check --manifest-path fuzz/Cargo.toml
-	bash -n .ci/run .ci/base-images .ci/cargo-tool .ci/deny .ci/figures .ci/fuzz .ci/go-tool .ci/image .ci/image-reproducible .ci/mutants .ci/node .ci/prove .ci/release .ci/sbom .ci/schemathesis .ci/slowest
+	bash -n .ci/run .ci/base-images .ci/bench .ci/cargo-tool .ci/deny .ci/figures .ci/fuzz .ci/go-tool .ci/image .ci/image-reproducible .ci/mutants .ci/node .ci/prove .ci/release .ci/sbom .ci/schemathesis .ci/slowest
 
 .PHONY: lint
 lint:
@@ -117,6 +117,10 @@ prove: control-plane tools ## Run every proof of docs/reliability.md in full, PA
 .PHONY: prove-bounded
 prove-bounded: control-plane ## Run a bounded part of the proofs: what every change must pass
 	@.ci/prove bounded $(PARTS)
+
+.PHONY: bench
+bench: ## Measure speed and weight beside the control plane's limit; QUICK=1 takes minutes, PARTS names some
+	@.ci/bench $(if $(QUICK),--quick) $(foreach part,$(PARTS),--part $(part))
 
 .PHONY: fuzz
 fuzz: ## Fuzz what is read from outside, FUZZ_SECONDS (30) for each target (needs nightly Rust)

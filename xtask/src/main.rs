@@ -1,5 +1,6 @@
-//! The tasks of `make` that are programs: `cargo xtask generate`, `cargo xtask demo`, `cargo xtask cluster up`.
+//! The tasks of `make` that are programs: `cargo xtask generate`, `demo`, `bench`, `cluster up`.
 
+mod bench;
 mod cluster;
 mod demo;
 mod generate;
@@ -24,6 +25,8 @@ enum Task {
     Generate(generate::Options),
     /// Show what run-operator promises, on a real control plane.
     Demo(demo::Options),
+    /// Measure the operator beside the limit of its control plane.
+    Bench(bench::Options),
     /// A real Kubernetes control plane on loopback ports.
     #[command(subcommand)]
     Cluster(cluster::Action),
@@ -33,6 +36,7 @@ fn main() -> ExitCode {
     match Cli::parse().task {
         Task::Demo(options) => demo::run(&options),
         Task::Generate(options) => ended("generate", generate::run(&options)),
+        Task::Bench(options) => ended("bench", bench::run(&options).map_err(Into::into)),
         Task::Cluster(action) => ended("cluster", cluster::run(&action).map_err(Into::into)),
     }
 }

@@ -121,7 +121,8 @@ impl Layout {
         format!("{flag}={}", self.file(file).display())
     }
 
-    fn etcd_url(&self) -> String {
+    /// The URL at which etcd serves its clients.
+    pub fn etcd_url(&self) -> String {
         format!("http://127.0.0.1:{}", self.etcd_port)
     }
 

@@ -119,6 +119,11 @@ impl ControlPlane {
         Some(self.ours.as_ref()?.layout.api_port())
     }
 
+    /// The URL at which etcd serves its clients, the JSON gateway included. None on a given cluster.
+    pub fn etcd_url(&self) -> Option<String> {
+        Some(self.ours.as_ref()?.layout.etcd_url())
+    }
+
     /// The directory of data and logs. None on a given cluster.
     pub fn directory(&self) -> Option<&Path> {
         Some(self.ours.as_ref()?.scratch.path())

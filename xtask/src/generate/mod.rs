@@ -4,8 +4,8 @@
 mod argocd;
 mod chart;
 mod conformance;
+mod figures;
 mod metrics;
-mod reliability;
 
 use std::error::Error;
 use std::path::{Path, PathBuf};
@@ -42,7 +42,7 @@ pub(crate) fn run(options: &Options) -> Outcome<()> {
     for step in [
         of_the_code,
         conformance::page,
-        reliability::page,
+        figures::pages,
         argocd::files,
         chart::templates,
         chart::values,

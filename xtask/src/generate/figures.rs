@@ -1,5 +1,5 @@
-//! The figures of docs/reliability.md: between its marks are tables of the counts of the last `make prove`, a
-//! file for each proof in docs/reliability/.
+//! The figures of the pages that have some: between a page's marks are tables of what the last `make prove` counted, a
+//! file for each part.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -8,8 +8,20 @@ use serde::Deserialize;
 
 use crate::generate::{Generated, Outcome, root};
 
-const PAGE: &str = "docs/reliability.md";
-const FIGURES: &str = "docs/reliability";
+/// A page with figures.
+struct Page {
+    path: &'static str,
+    /// The folder of its figures' files.
+    figures: &'static str,
+    /// The command that writes them.
+    command: &'static str,
+}
+
+const PAGES: [Page; 1] = [Page {
+    path: "docs/reliability.md",
+    figures: "docs/reliability",
+    command: "make prove",
+}];
 const END: &str = "<!-- end of figures -->";
 
 /// The format that `test_support::figures` writes.
@@ -27,37 +39,45 @@ struct Table {
     rows: Vec<Vec<String>>,
 }
 
-/// The page, with its figures as they are kept.
-pub(super) fn page() -> Outcome<Vec<Generated>> {
-    let old = std::fs::read_to_string(root().join(PAGE))?;
-    let mut page = String::new();
+/// The pages, with their figures as they are kept.
+pub(super) fn pages() -> Outcome<Vec<Generated>> {
+    PAGES.iter().map(filled).collect()
+}
+
+fn filled(page: &Page) -> Outcome<Generated> {
+    let Page { path, .. } = page;
+    let old = std::fs::read_to_string(root().join(path))?;
+    let mut text = String::new();
     let mut rest = old.as_str();
     while let Some((before, marked)) = rest.split_once("<!-- figures: ") {
         let (part, marked) = marked.split_once(" -->").ok_or("a mark without its end")?;
         let (_, after) = marked
             .split_once(END)
-            .ok_or_else(|| format!("{PAGE}: the figures of {part} have no end"))?;
-        let figures = of(part)?;
-        write!(page, "{before}<!-- figures: {part} -->\n{figures}{END}")?;
+            .ok_or_else(|| format!("{path}: the figures of {part} have no end"))?;
+        let figures = of(page, part)?;
+        write!(text, "{before}<!-- figures: {part} -->\n{figures}{END}")?;
         rest = after;
     }
-    page.push_str(rest);
-    Ok(vec![Generated::new(PAGE, page)])
+    text.push_str(rest);
+    Ok(Generated::new(*path, text))
 }
 
 /// The figures of a part and of its tests, `PART.json` and `PART.*.json`.
-fn of(part: &str) -> Outcome<String> {
-    let mut names: Vec<_> = std::fs::read_dir(root().join(FIGURES))?
+fn of(page: &Page, part: &str) -> Outcome<String> {
+    let Page {
+        figures, command, ..
+    } = page;
+    let mut names: Vec<_> = std::fs::read_dir(root().join(figures))?
         .filter_map(|file| file.ok()?.file_name().into_string().ok())
         .filter(|name| name.split('.').next() == Some(part) && is_json(name))
         .collect();
     names.sort();
     if names.is_empty() {
-        return Err(format!("{FIGURES}/{part}.json is missing: run `make prove`").into());
+        return Err(format!("{figures}/{part}.json is missing: run `{command}`").into());
     }
     let mut text = String::new();
     for name in names {
-        let kept = std::fs::read_to_string(root().join(FIGURES).join(&name))?;
+        let kept = std::fs::read_to_string(root().join(figures).join(&name))?;
         show(&serde_json::from_str(&kept)?, &mut text)?;
     }
     Ok(text)

@@ -1,0 +1,61 @@
+//! `make bench`: the operator's speed and weight beside the limit of its control plane, in one run on one machine.
+//!
+//! Every part has a control plane of its own, so that no part pays for what another has left. Its figures are printed,
+//! and kept where `RUN_OPERATOR_FIGURES` names a directory. Times depend on the machine and
+//! are never tested; the counts are, by the suites.
+
+mod error;
+mod etcd;
+mod finished;
+mod latency;
+mod lifecycle;
+mod limit;
+mod load;
+mod observer;
+mod stage;
+mod throughput;
+mod usage;
+
+use clap::{Args, ValueEnum};
+
+use error::BenchError;
+
+#[derive(Args)]
+pub(crate) struct Options {
+    /// Smaller numbers: five minutes in all.
+    #[arg(long)]
+    quick: bool,
+
+    /// Only these parts; all, if unset. Repeatable.
+    #[arg(long, value_enum)]
+    part: Vec<Part>,
+}
+
+/// What can be measured by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Part {
+    /// Runs as fast as the API server takes them, beside a loader that only writes.
+    Throughput,
+    /// Ten Runs a second.
+    Latency,
+    /// Many Runs that have ended, at a start.
+    Finished,
+}
+
+/// Measures the parts one after the other.
+pub(crate) fn run(options: &Options) -> Result<(), BenchError> {
+    let runtime = tokio::runtime::Runtime::new().map_err(BenchError::Runtime)?;
+    runtime.block_on(async {
+        for &part in Part::value_variants() {
+            if options.part.is_empty() || options.part.contains(&part) {
+                eprintln!("\n--- {part:?}");
+                match part {
+                    Part::Throughput => throughput::measure(options.quick).await?,
+                    Part::Latency => latency::measure(options.quick).await?,
+                    Part::Finished => finished::measure(options.quick).await?,
+                }
+            }
+        }
+        Ok(())
+    })
+}

@@ -1,0 +1,61 @@
+//! What a process has used, as the kernel counts it.
+
+use std::ops::Sub;
+use std::time::Duration;
+
+use procfs::ProcError;
+use procfs::process::Process;
+
+use super::error::BenchError;
+
+/// The usage of a process since its start.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Usage {
+    /// Time on a core, its own and the kernel's for it. The kernel counts in steps of 10 ms.
+    pub(super) cpu: Duration,
+    /// Resident memory now, in bytes.
+    pub(super) resident: u64,
+    /// The most that was ever resident, in bytes.
+    pub(super) peak: u64,
+    /// Open files now.
+    pub(super) files: usize,
+}
+
+impl Usage {
+    /// The usage of this process.
+    pub(super) fn of(pid: u32) -> Result<Self, BenchError> {
+        read(pid).map_err(|source| BenchError::ReadUsage { pid, source })
+    }
+}
+
+/// What was used between two readings; memory and files are those of the later one.
+impl Sub for Usage {
+    type Output = Self;
+
+    fn sub(self, earlier: Self) -> Self {
+        Self {
+            cpu: self.cpu.saturating_sub(earlier.cpu),
+            ..self
+        }
+    }
+}
+
+fn read(pid: u32) -> Result<Usage, ProcError> {
+    let process = Process::new(i32::try_from(pid).unwrap_or(i32::MAX))?;
+    let stat = process.stat()?;
+    let status = process.status()?;
+    let ticks = (stat.utime + stat.stime) * 1000 / procfs::ticks_per_second();
+    let bytes = |kib: Option<u64>| kib.unwrap_or_default() * 1024;
+    Ok(Usage {
+        cpu: Duration::from_millis(ticks),
+        resident: bytes(status.vmrss),
+        peak: bytes(status.vmhwm),
+        files: process.fd_count()?,
+    })
+}
+
+/// Bytes as MiB, for a table.
+pub(super) fn mib(bytes: u64) -> String {
+    let tenths = bytes * 10 / (1 << 20);
+    format!("{}.{} MiB", tenths / 10, tenths % 10)
+}
