@@ -240,6 +240,10 @@ pub struct ControllerArgs {
     )]
     pub max_streams: u32,
 
+    /// Publishes the service's own events as Kubernetes Events, too: the latest one, at most one in ten seconds.
+    #[arg(long, env = "RUN_OPERATOR_SERVICE_EVENTS")]
+    pub service_events: bool,
+
     /// The shortest interval between two polls of a run without an event stream, such as 500ms or 5s.
     #[arg(long, env = "RUN_OPERATOR_POLL_MIN", default_value = "5s", value_parser = duration, value_name = "DURATION")]
     pub poll_min: Duration,

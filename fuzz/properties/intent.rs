@@ -84,6 +84,7 @@ fn decided(run: &Run, now: Timestamp) -> Decision {
             process: ME.into(),
             poll_min: Duration::from_secs(2),
             poll_max: Duration::from_mins(1),
+            service_events: true,
         },
         now,
         wall: now,

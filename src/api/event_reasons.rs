@@ -62,8 +62,6 @@ event_reasons! {
     WorkspaceNotFound: Warning, Submit,
     /// The service returned a runId.
     Submitted: Normal, Submit,
-    /// The run was first seen running.
-    Active: Normal, Mirror,
     /// A call failed and is retried.
     Retrying: Warning, Call,
     /// The Workspace is a different one now, so that the run can't be read or cancelled.

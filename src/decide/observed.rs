@@ -46,6 +46,8 @@ pub struct Settings {
     pub poll_min: Duration,
     /// The longest poll interval, and the longest between two attempts of a refused call.
     pub poll_max: Duration,
+    /// Whether the service's own events are published as Kubernetes Events, too.
+    pub service_events: bool,
 }
 
 /// A Workspace as seen by the Runs that use it.

@@ -45,6 +45,7 @@ pub(super) fn config(args: &ControllerArgs) -> Result<Config, StartError> {
         process: process_name(),
         poll_min: args.poll_min,
         poll_max: args.poll_max,
+        service_events: args.service_events,
     };
     Ok(Config {
         base_url: base_url.map(|url| url.as_str().to_owned()),

@@ -36,7 +36,11 @@ async fn reasons(world: &World, name: &str) -> BTreeMap<String, usize> {
 // Proves: P-events
 #[tokio::test]
 async fn kubectl_describe_and_kubectl_events_show_a_runs_events() {
-    let world = World::new().await;
+    let world = World::with(Setup {
+        operator: vec!["--service-events"],
+        ..Setup::default()
+    })
+    .await;
     world.simulate("train", json!({"runTimeMs": 2500})).await;
     world.phase("train", Phase::Succeeded).await;
     let ended = world.event("train", "Succeeded").await;
@@ -45,13 +49,12 @@ async fn kubectl_describe_and_kubectl_events_show_a_runs_events() {
     says(&ended, &[&run_id, "request req"]);
     let submitted = world.event("train", "Submitted").await;
     says(&submitted, &[&run_id, &key, "request req"]);
-    world.event("train", "Active").await;
     world.event("train", "ServiceEvent").await;
     let events = about(&world, "train").await;
     let turns = events
         .iter()
         .filter(|e| e.reason.as_deref() != Some("ServiceEvent"));
-    assert_eq!(turns.count(), 3, "{events:#?}");
+    assert_eq!(turns.count(), 2, "{events:#?}");
     for event in &events {
         assert_eq!(event.type_.as_deref(), Some("Normal"));
         assert_eq!(
@@ -71,7 +74,6 @@ async fn kubectl_describe_and_kubectl_events_show_a_runs_events() {
         shown,
         &[
             "Submitted",
-            "Active",
             "ServiceEvent",
             "Succeeded",
             "run-operator.dev",
@@ -91,7 +93,6 @@ async fn kubectl_describe_and_kubectl_events_show_a_runs_events() {
         &listed,
         &[
             "Submitted",
-            "Active",
             "ServiceEvent",
             "Succeeded",
             "Run/train",
@@ -205,7 +206,7 @@ async fn a_restart_in_any_phase_makes_no_second_event() {
     let told = [
         ("retrying", "Retrying"),
         ("stalled", "Stalled"),
-        ("active", "Active"),
+        ("active", "Submitted"),
         ("cancelling", "Cancelling"),
         ("suspended", "Suspended"),
         ("ended", "Succeeded"),
@@ -223,11 +224,8 @@ async fn a_restart_in_any_phase_makes_no_second_event() {
     }
     for (name, reason) in told {
         let reasons = reasons(&world, name).await;
-        let turns = reasons
-            .iter()
-            .filter(|(reason, _)| *reason != "ServiceEvent");
         assert!(
-            turns.clone().all(|(_, count)| *count == 1),
+            reasons.values().all(|count| *count == 1),
             "{name}: {reasons:?}"
         );
         assert!(reasons.contains_key(reason), "{name}: {reasons:?}");
@@ -373,7 +371,7 @@ async fn the_events_of_a_run_that_flaps_are_few() {
     let world = World::new().await;
     world.simulate("train", json!({"outcome": "never"})).await;
     world.state("train", "running").await;
-    world.event("train", "Active").await;
+    world.event("train", "Submitted").await;
     // Cut off and there again, three times.
     for _ in 0..3 {
         world.token("nobody-knows-this-one").await;
@@ -386,12 +384,8 @@ async fn the_events_of_a_run_that_flaps_are_few() {
             .await;
     }
     let reasons = reasons(&world, "train").await;
-    let turns: usize = reasons
-        .iter()
-        .filter(|(r, _)| *r != "ServiceEvent")
-        .map(|(_, n)| n)
-        .sum();
-    assert_eq!(turns, 2, "the Workspace tells of it: {reasons:?}");
+    let all: usize = reasons.values().sum();
+    assert_eq!(all, 1, "the Workspace tells of it: {reasons:?}");
 }
 
 /// An operator publishes everything that it finds at its start, and not at once: 20 ms lie between two

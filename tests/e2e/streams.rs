@@ -167,7 +167,11 @@ async fn streams_that_are_cut_again_and_again_lose_nothing_and_resume() {
 // Proves: P-events-bounded, P-events-coalesce
 #[tokio::test]
 async fn a_flood_of_events_costs_few_writes_and_few_reads() {
-    let world = World::new().await;
+    let world = World::with(Setup {
+        operator: vec!["--service-events"],
+        ..Setup::default()
+    })
+    .await;
     let history = world.history().await;
     // Long enough that a write for each read would show.
     let simulate = json!({"runId": "train", "runTimeMs": 12_000, "logEvents": 1000});

@@ -113,6 +113,7 @@ fn ask(s: &State, slot: usize, number: u8) -> Option<(Arc<Object>, Decision)> {
         process: format!("p{}", proc.number),
         poll_min: POLL,
         poll_max: POLL,
+        service_events: false,
     };
     let decision = decide(&Observed {
         run: &object.run,

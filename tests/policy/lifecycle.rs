@@ -153,7 +153,7 @@ fn a_run_stuck_cancelling_5_minutes_is_released_with_an_event() {
     assert!(world.events.contains(&event));
     assert_eq!(
         world.case.reasons(),
-        ["Submitted", "Active", "Cancelling", "CancelUnconfirmed"]
+        ["Submitted", "Cancelling", "CancelUnconfirmed"]
     );
     assert_eq!(world.service.cancels, 1);
 }

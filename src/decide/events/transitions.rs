@@ -86,7 +86,6 @@ pub(crate) fn of_run(
         wall,
     );
     events.extend(recovered(before, after));
-    events.extend(service_event(before, after, correlator, now));
     events
 }
 
@@ -110,7 +109,6 @@ fn run_facts(status: &RunStatus, now: Timestamp) -> Vec<Fact> {
     // A copied status shows the outcome of another object.
     if is_true(&status.conditions, Type::Accepted) {
         facts.extend(submitted(status));
-        facts.extend(started(status));
     }
     facts.extend(ended(status));
     if is_true(&status.conditions, Type::Finished) {
@@ -134,17 +132,6 @@ fn submitted(status: &RunStatus) -> Option<Fact> {
     );
     let since = status.submission_time.as_ref().map(|t| t.0);
     Some(Fact::new(EventReason::Submitted, message, run_id).since(since))
-}
-
-fn started(status: &RunStatus) -> Option<Fact> {
-    let since = status.start_time.as_ref()?.0;
-    let run_id = status.run_id.as_deref()?;
-    let message = format!(
-        "The run is running (run {}{}).",
-        escaped(run_id, MAX_ID),
-        request(status)
-    );
-    Some(Fact::new(EventReason::Active, message, run_id).since(Some(since)))
 }
 
 fn ended(status: &RunStatus) -> Option<Fact> {
@@ -295,7 +282,7 @@ fn sort_of(error: Option<&LastError>) -> String {
 
 /// The service's latest event, for all those that this write adds. At most one in a while: the status keeps the last
 /// ten, the service all of them.
-fn service_event(
+pub(crate) fn service_event(
     before: &RunStatus,
     after: &RunStatus,
     correlator: &Correlator,

@@ -35,6 +35,10 @@ pub fn decide(observed: &Observed<'_>) -> Decision {
         let after = decision.status.as_ref().unwrap_or(before);
         let changes = transitions::of_run(before, after, correlator, observed.now, observed.wall);
         decision.events.extend(changes);
+        if observed.settings.service_events {
+            let latest = transitions::service_event(before, after, correlator, observed.now);
+            decision.events.extend(latest);
+        }
     }
     decision.events.retain(|event| !correlator.published(event));
     let counted = |s: &RunStatus| s.event_count != before.event_count;

@@ -7,7 +7,7 @@ use kube::api::ListParams;
 use kube::{Api, ResourceExt};
 use serde_json::{Map, Value, json};
 
-use run_operator::api::{EventReason, Run, RunStatus, Workspace};
+use run_operator::api::{Run, RunStatus, Workspace};
 
 use super::trial::{Told, Trial, text};
 use crate::support::intent_of;
@@ -149,8 +149,7 @@ fn of_workspace(workspace: &Workspace) -> Value {
     json!({"conditions": conditions(&status.conditions), "finalizers": workspace.finalizers()})
 }
 
-/// The number of Events published, by kind and reason. That of the service's own events is left out: "the
-/// latest one, at most one in ten seconds", so that it depends on the time.
+/// The number of Events published, by kind and reason.
 async fn events(trial: &Trial) -> Told<BTreeMap<String, i32>> {
     let api: Api<k8s_openapi::api::core::v1::Event> =
         Api::namespaced(trial.world.client.clone(), &trial.world.namespace);
@@ -158,10 +157,8 @@ async fn events(trial: &Trial) -> Told<BTreeMap<String, i32>> {
     let mut counts = BTreeMap::new();
     for event in all {
         let reason = event.reason.unwrap_or_default();
-        if reason != EventReason::ServiceEvent.as_str() {
-            let kind = event.involved_object.kind.unwrap_or_default();
-            *counts.entry(format!("{kind}/{reason}")).or_default() += event.count.unwrap_or(1);
-        }
+        let kind = event.involved_object.kind.unwrap_or_default();
+        *counts.entry(format!("{kind}/{reason}")).or_default() += event.count.unwrap_or(1);
     }
     Ok(counts)
 }

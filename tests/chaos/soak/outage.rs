@@ -29,7 +29,7 @@ fn longest_pause(seconds: u64) -> Duration {
 const UNDER_WAY: u64 = 32;
 /// Kubernetes Events of a Run that succeeds, and how often each is tried (docs/events.md). They wait for their turn, so
 /// that an outage meets those of Runs that were there before it.
-const EVENTS: u64 = 4;
+const EVENTS: u64 = 2;
 const TRIES: u64 = 3;
 
 /// The service refuses connections. As many Runs again are created meanwhile, and all of them are deleted

@@ -54,7 +54,7 @@ fn message(case: &Case, reason: EventReason) -> String {
 #[case::identity_changed(Case::new().mine().view(elsewhere()), &["Stalled"])]
 #[case::hopeless(Case::new().mine().posted(Err(hopeless())), &["Stalled"])]
 #[case::queued(at_the_service("queued"), &["Submitted"])]
-#[case::active(at_the_service("running"), &["Submitted", "Active"])]
+#[case::active(at_the_service("running"), &["Submitted"])]
 #[case::unmapped(at_the_service("odd"), &["UnmappedState", "Submitted"])]
 #[case::cancel_asked(cancelled(at_the_service("queued")), &["Submitted", "Cancelling"])]
 #[case::deleting(at_the_service("queued").deleting(), &["Submitted", "Cancelling"])]
@@ -65,7 +65,7 @@ fn message(case: &Case, reason: EventReason) -> String {
     &["Submitted", "Cancelling", "CancelRefused"])]
 #[case::succeeded(at_the_service("Succeeded"), &["Submitted", "Succeeded"])]
 #[case::failed(at_the_service("ERROR"), &["Submitted", "Failed"])]
-#[case::not_found(lost_run(), &["Submitted", "Active", "RunNotFound"])]
+#[case::not_found(lost_run(), &["Submitted", "RunNotFound"])]
 #[case::deadline_confirmed(overdue(at_the_service("cancelled")), &["Submitted", "DeadlineExceeded"])]
 #[case::cancelled(cancelled(at_the_service("cancelled")), &["Submitted", "Cancelled"])]
 #[case::cancelled_elsewhere(at_the_service("cancelled"), &["Submitted", "CancelledElsewhere"])]
@@ -99,15 +99,15 @@ fn a_second_run_id_is_an_event() {
 
 // Proves: B-events
 #[test]
-fn a_life_has_three_events() {
+fn a_life_has_two_events() {
     let mut world = World::new(Case::new()).script(&["running", "succeeded"]);
     world.play(100_000);
-    assert_eq!(world.case.reasons(), ["Submitted", "Active", "Succeeded"]);
-    assert_eq!(world.case.sent, 3);
+    assert_eq!(world.case.reasons(), ["Submitted", "Succeeded"]);
+    assert_eq!(world.case.sent, 2);
     world.crash();
     world.case.now = at(3600);
     world.play(200_000);
-    assert_eq!(world.case.sent, 3, "what is old is not told again");
+    assert_eq!(world.case.sent, 2, "what is old is not told again");
 }
 
 /// The process ends after the write and before the Event.
@@ -121,7 +121,7 @@ fn an_event_lost_in_a_crash_is_published_by_the_next_process() {
     let again = events.iter().all(|event| event.repeated);
     assert!(again, "most likely an earlier process told of it");
     unsaid.tell(&events);
-    assert_eq!(unsaid.reasons(), ["Submitted", "Active"]);
+    assert_eq!(unsaid.reasons(), ["Submitted"]);
     let told = unsaid.events.into_iter();
     let told: Vec<EventDraft> = told
         .map(|event| EventDraft {
@@ -176,6 +176,29 @@ fn one_error_class_is_an_event_once_an_hour_another_at_once() {
     assert_eq!(case.events.len(), 2, "before the restart too");
     case = case.at(3700).posted(Err(busy())).settle();
     assert_eq!(case.events.len(), 3, "the API server has forgotten it");
+}
+
+// Proves: B-events
+#[test]
+fn the_services_events_are_published_only_if_asked_for() {
+    let reasons_with = |service_events| {
+        let mut case = at_the_service("running").settle();
+        case.settings.service_events = service_events;
+        let event = Received {
+            id: Some("e1".into()),
+            kind: "log".into(),
+            data: "a line".into(),
+        };
+        let running = Some("running");
+        let buffer = &mut case.tracked.memory.event_buffer;
+        buffer.receive(&event, running, running, case.now);
+        let shown = case.at(10).settle();
+        let events = shown.run.status.as_ref().map(|s| s.events.len());
+        assert_eq!(events, Some(1), "the status has it");
+        shown.reasons()
+    };
+    assert_eq!(reasons_with(true), ["Submitted", "ServiceEvent"]);
+    assert_eq!(reasons_with(false), ["Submitted"]);
 }
 
 /// The service's log, ten thousand lines in a hundred seconds, a write every ten seconds.

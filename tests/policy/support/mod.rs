@@ -125,6 +125,7 @@ impl Case {
                 process: "me".into(),
                 poll_min: Duration::from_secs(2),
                 poll_max: Duration::from_mins(1),
+                service_events: true,
             },
             now: at(0),
             ahead: 0,
