@@ -7,7 +7,7 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::Namespace;
 use kube::{
     Resource,
-    core::PartialObjectMeta,
+    core::{ObjectMeta, PartialObjectMeta},
     runtime::reflector::{Lookup, Store},
 };
 use tokio::sync::{Semaphore, mpsc::UnboundedSender};
@@ -27,6 +27,7 @@ use crate::service::{AllowList, HttpPool};
 use super::{
     apiserver::{
         Guarded,
+        cache::Cache,
         event_recorder::Recorder,
         trigger::{Trigger, reference},
     },
@@ -39,6 +40,7 @@ use super::{
         index::{RunIndex, WorkspaceIndex},
         runs::{CallEvent, RunEntry, TrackedRuns},
         secrets::SecretTable,
+        timers::Timers,
         workspaces::{ProbeTrigger, WorkspaceState, Workspaces},
     },
 };
@@ -86,8 +88,8 @@ pub struct Shared {
     pub workspace_trigger: Trigger<Guarded<Workspace>>,
     /// Enqueues ClusterWorkspaces.
     pub cluster_workspace_trigger: Trigger<Guarded<ClusterWorkspace>>,
-    /// The Runs; one store per watched scope.
-    pub run_stores: Vec<Store<Guarded<Run>>>,
+    /// The Runs that may need something; one cache per watched scope.
+    pub run_caches: Vec<Arc<Cache<Run>>>,
     /// The Workspaces; one store per watched scope.
     pub workspace_stores: Vec<Store<Guarded<Workspace>>>,
     /// The ClusterWorkspaces; one store, or none if they are not served.
@@ -130,8 +132,12 @@ pub struct Context {
     pub recorder: Arc<Recorder>,
     /// Tracked Runs whose object is absent, or may be.
     pub absent: Absent,
-    /// Index of the Runs in the stores.
+    /// Index of all Runs that the watch has shown.
     pub run_index: RunIndex,
+    /// Runs that have ended, by the time from which nothing is left to do for them.
+    pub settling: Timers,
+    /// Settled Runs by the time at which their TTL deletes them.
+    pub expiries: Timers,
     /// Index of the Workspaces, and of the ClusterWorkspaces.
     workspace_indexes: [WorkspaceIndex; 2],
     /// The calls to the service in flight for Runs.
@@ -172,11 +178,13 @@ impl Context {
             secrets: SecretTable::default(),
             absent: Absent::default(),
             run_index: RunIndex::default(),
+            settling: Timers::default(),
+            expiries: Timers::default(),
             workspace_indexes: Default::default(),
             calls: TaskTracker::new(),
             call_events,
             unfilled: AtomicUsize::new(
-                shared.run_stores.len()
+                shared.run_caches.len()
                     + shared.workspace_stores.len()
                     + shared.cluster_stores.len()
                     + shared.namespaces.len(),
@@ -185,11 +193,21 @@ impl Context {
         }
     }
 
-    /// The object of a tracked Run, if a store has it.
+    /// The object of a tracked Run, if a cache has it.
     pub fn run(&self, entry: &RunEntry) -> Option<Arc<Guarded<Run>>> {
-        let object = reference(&entry.namespace, &entry.name);
-        let mut found = self.run_stores.iter().filter_map(|s| s.get(&object));
-        found.find(|run| run.meta().uid.as_deref() == Some(&entry.uid))
+        let found = self.cached_run(&entry.namespace, &entry.name);
+        found.filter(|run| run.meta().uid.as_deref() == Some(&entry.uid))
+    }
+
+    /// The object of this name, if a cache has it.
+    pub fn cached_run(&self, namespace: &str, name: &str) -> Option<Arc<Guarded<Run>>> {
+        let object = reference(namespace, name);
+        self.run_caches.iter().find_map(|cache| cache.get(&object))
+    }
+
+    /// Takes a version of a Run out of the caches. False if another version of it is there.
+    pub fn evict_run(&self, version: &ObjectMeta) -> bool {
+        self.run_caches.iter().all(|cache| cache.evict(version))
     }
 
     /// Whether a Workspace is being deleted and admits no first submission.
@@ -246,7 +264,7 @@ impl Context {
 
     /// Whether the object exists, as far as this process knows.
     pub fn present(&self, entry: &RunEntry) -> bool {
-        !entry.with(|state| state.run.deleted()) && self.run(entry).is_some()
+        !entry.with(|state| state.run.deleted()) && self.run_index.contains(&entry.uid)
     }
 
     /// Names of the Runs that were deleted without release and whose runs must still be cancelled with this Workspace

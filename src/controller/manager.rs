@@ -29,7 +29,7 @@ use super::{
     object_metrics,
     run::{self, garbage_collector, permits, shutdown},
     state::runs::CallEvent,
-    wall_clock, watch_events,
+    wall_clock,
     workspace::{self, namespaces, secret_watcher},
 };
 
@@ -94,11 +94,14 @@ impl Controller {
             cluster_workspace_trigger,
             cluster_stores: cluster_workspaces
                 .iter()
-                .map(|l| l.reader.clone())
+                .map(|l| l.cache.reader().clone())
                 .collect(),
             namespaces: labels,
-            run_stores: runs.iter().map(|l| l.reader.clone()).collect(),
-            workspace_stores: workspaces.iter().map(|l| l.reader.clone()).collect(),
+            run_caches: runs.iter().map(|l| Arc::clone(&l.cache)).collect(),
+            workspace_stores: workspaces
+                .iter()
+                .map(|l| l.cache.reader().clone())
+                .collect(),
             metrics,
             leading,
             shutdown,
@@ -145,7 +148,6 @@ impl Controller {
                 Arc::clone(&ctx),
                 concurrency,
                 run::reconcile::reconcile,
-                watch_events::runs,
             );
             run_loops.push(served.boxed());
         }
@@ -156,7 +158,6 @@ impl Controller {
                 Arc::clone(&ctx),
                 UNBOUNDED,
                 workspace::reconcile::reconcile,
-                watch_events::workspaces,
             );
             tasks.push(served.boxed());
         }
@@ -166,7 +167,6 @@ impl Controller {
                 Arc::clone(&ctx),
                 UNBOUNDED,
                 workspace::reconcile::reconcile,
-                watch_events::workspaces,
             );
             tasks.push(served.boxed());
         }
@@ -178,6 +178,8 @@ impl Controller {
         tasks.push(stream_slots::run(Arc::clone(&ctx.streams), ctx.shutdown.clone()).boxed());
         tasks.push(secret_watcher::run(Arc::clone(&ctx)).boxed());
         tasks.push(wall_clock::run(Arc::clone(&ctx)).boxed());
+        tasks.push(run::settled::settle(Arc::clone(&ctx)).boxed());
+        tasks.push(run::settled::expire(Arc::clone(&ctx)).boxed());
         let asked = &ctx.shutdown;
         // Outcomes of calls are written as soon as no reconcile is in flight, even if the check of a Workspace still
         // waits.

@@ -7,20 +7,38 @@ use kube::{Resource, runtime::watcher::Event};
 use crate::api::Run;
 
 use super::{
-    apiserver::{Guarded, scope::Scope},
+    apiserver::{Guarded, controller::Watches, scope::Scope},
     context::Context,
     enqueue,
-    run::garbage_collector,
+    run::{garbage_collector, settled},
     state::index::{Change, Record},
     workspace::kind::Kind,
 };
 
-/// Handles an event of the Runs of a scope, after their store has applied it.
-pub(crate) fn runs(ctx: &Context, scope: &Scope, event: &Event<Guarded<Run>>) {
+impl Watches<Run> for Context {
+    fn caches(&self, run: &Guarded<Run>) -> bool {
+        settled::caches(self, run)
+    }
+
+    fn handle(&self, scope: &Scope, event: &Event<Guarded<Run>>) {
+        runs(self, scope, event);
+    }
+}
+
+impl<K: Kind> Watches<K> for Context {
+    fn handle(&self, scope: &Scope, event: &Event<Guarded<K>>) {
+        workspaces(self, scope, event);
+    }
+}
+
+fn runs(ctx: &Context, scope: &Scope, event: &Event<Guarded<Run>>) {
     let index = &ctx.run_index;
     match event {
         Event::Init => index.begin(scope),
-        Event::InitApply(run) => index.list(scope, Record::of(run)),
+        Event::InitApply(run) => {
+            index.list(scope, Record::of(run));
+            settled::seen(ctx, run);
+        }
         Event::InitDone => {
             let missing = |uids: &[Arc<str>]| uids.iter().for_each(|uid| ctx.absent.mark(uid));
             let changes = index.listed(scope, missing);
@@ -32,6 +50,7 @@ pub(crate) fn runs(ctx: &Context, scope: &Scope, event: &Event<Guarded<Run>>) {
             if let Some(change) = index.apply(Record::of(run)) {
                 follow(ctx, &change);
             }
+            settled::seen(ctx, run);
         }
         Event::Delete(run) => {
             let meta = run.meta();
@@ -61,12 +80,12 @@ fn follow(ctx: &Context, change: &Change) {
         ctx.enqueue_workspace(key);
     }
     if let Some(uid) = &change.deleted {
+        settled::forget(ctx, uid);
         ctx.absent.report(uid);
     }
 }
 
-/// Handles an event of the Workspaces of one kind in a scope, after their store has applied it.
-pub(crate) fn workspaces<K: Kind>(ctx: &Context, scope: &Scope, event: &Event<Guarded<K>>) {
+fn workspaces<K: Kind>(ctx: &Context, scope: &Scope, event: &Event<Guarded<K>>) {
     let index = ctx.workspace_index(K::KIND);
     match event {
         Event::Init => index.begin(scope),

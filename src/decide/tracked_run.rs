@@ -230,6 +230,12 @@ impl<V: Version, M: Remembers> TrackedRun<V, M> {
         };
     }
 
+    /// Whether nothing is in flight for it, every result is processed, and no cleanup has begun.
+    pub fn idle(&self) -> bool {
+        let present = matches!(self.presence, Presence::Present | Presence::Released);
+        present && self.activity == Activity::Idle && !self.unprocessed
+    }
+
     /// Whether a reconcile of the watched object may begin.
     pub fn reconcilable(&self) -> bool {
         matches!(

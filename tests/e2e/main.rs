@@ -47,6 +47,7 @@ mod restart;
 mod rotation;
 mod secret_permissions;
 mod security;
+mod settled;
 mod spec_fields;
 mod stale;
 mod stream_slots;

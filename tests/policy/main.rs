@@ -38,6 +38,7 @@ mod read_retries;
 mod recheck;
 mod refusal;
 mod request;
+mod settled;
 mod support;
 mod tenancy;
 mod throttling;

@@ -1,9 +1,8 @@
-//! The loop over one kind of object in one scope: the watch feeds a store; objects that changed or were enqueued are
-//! reconciled.
+//! The loop over one kind of object in one scope: the watch feeds a cache; objects that changed or were enqueued are
+//! reconciled. Objects for which nothing is left to do are neither cached nor queued.
 
 use std::convert::Infallible;
 use std::fmt::Debug;
-use std::hash::Hash;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -13,6 +12,7 @@ use crate::controller::{leader::Leading, metrics::Metrics};
 
 use super::{
     Guarded, Object, Source,
+    cache::Cache,
     reconciled::{Action, Reconciled, again, counted},
     scope::Scope,
     trigger::Trigger,
@@ -25,13 +25,10 @@ use kube::{
     runtime::{
         applier,
         controller::{Action as Applied, Config as LoopConfig, Error as LoopError},
-        reflector::{ObjectRef, Store, reflector, store, store::Writer},
-        watcher::{self, Event},
+        reflector::{ObjectRef, Store},
+        watcher::Event,
     },
 };
-
-/// Handler of a watch's events, called after the store has applied the event.
-type Handler<C, K> = fn(&C, &Scope, &Event<Guarded<K>>);
 
 /// Interface that the loops need from their context.
 pub(crate) trait Host: Send + Sync + 'static {
@@ -49,7 +46,19 @@ pub(crate) trait Host: Send + Sync + 'static {
     fn store_filled(&self);
 }
 
-/// One scope's store and triggers.
+/// What a context does with the objects of one kind.
+pub(crate) trait Watches<K: Object>: Host {
+    /// Whether an object is cached. One for which nothing is left to do need not be.
+    fn caches(&self, object: &Guarded<K>) -> bool {
+        let _ = object;
+        true
+    }
+
+    /// Updates the indexes with an event and enqueues the objects concerned, after the cache has applied the event.
+    fn handle(&self, scope: &Scope, event: &Event<Guarded<K>>);
+}
+
+/// One scope's cache and triggers.
 pub(crate) struct Loop<K>
 where
     K: Resource<DynamicType = ()> + Clone + 'static,
@@ -57,9 +66,8 @@ where
     /// The controller's name in the metrics.
     controller: &'static str,
     pub(crate) scope: Scope,
-    writer: Writer<Guarded<K>>,
-    /// The store that the watch fills.
-    pub(crate) reader: Store<Guarded<K>>,
+    /// The cache that the watch fills.
+    pub(crate) cache: Arc<Cache<K>>,
     triggers: UnboundedReceiver<ObjectRef<Guarded<K>>>,
 }
 
@@ -67,48 +75,41 @@ impl<K> Loop<K>
 where
     K: Object + Debug,
 {
-    /// The loop of each scope, with an empty store, and the trigger of all.
+    /// The loop of each scope, with an empty cache, and the trigger of all.
     pub(crate) fn all(
         controller: &'static str,
         scopes: &[Scope],
     ) -> (Trigger<Guarded<K>>, Vec<Self>) {
         let (trigger, receivers) = Trigger::new(scopes);
-        let of_scope = |(scope, triggers): (&Scope, _)| {
-            let (reader, writer) = store();
-            Self {
-                controller,
-                scope: scope.clone(),
-                writer,
-                reader,
-                triggers,
-            }
+        let of_scope = |(scope, triggers): (&Scope, _)| Self {
+            controller,
+            scope: scope.clone(),
+            cache: Arc::new(Cache::new()),
+            triggers,
         };
         let loops = scopes.iter().zip(receivers).map(of_scope).collect();
         (trigger, loops)
     }
 
-    /// Feeds the store, and reconciles objects that changed or were enqueued.
+    /// Feeds the cache, and reconciles objects that changed or were enqueued.
     pub(crate) async fn serve<C, R, F>(
         self,
         api: Api<K>,
         ctx: Arc<C>,
         concurrency: u16,
         reconcile: R,
-        handler: Handler<C, K>,
     ) where
-        C: Host,
+        C: Watches<K>,
         R: Fn(Arc<Guarded<K>>, Arc<C>) -> F + Send + 'static,
         F: Future<Output = Reconciled> + Send + 'static,
     {
         let source = Source::new(api, ctx.watch_timeout());
-        let known = self.reader.clone();
-        let events = super::watch(source).map(move |event| Ok(sharing(event, &known)));
+        let reader = self.cache.reader().clone();
         let watched = touched(
-            reflector(self.writer, events),
-            self.reader.clone(),
+            super::watch(source),
+            self.cache,
             Arc::clone(&ctx),
             self.scope,
-            handler,
         );
         let shutdown = ctx.shutdown().clone();
         let controller = self.controller;
@@ -117,7 +118,7 @@ where
         };
         let asked = Arc::clone(&backlog);
         let wanted = stream::select(watched, self.triggers);
-        let queue = once_leading(wanted, ctx.leading().clone(), self.reader.clone())
+        let queue = once_leading(wanted, ctx.leading().clone(), reader.clone())
             .inspect(move |object| {
                 asked.ask(object.namespace.as_deref(), &object.name, Instant::now());
             })
@@ -145,13 +146,13 @@ where
         };
         let unfilled = unfilled_at_shutdown(Arc::clone(&ctx));
         let served =
-            applier(run, policy, ctx, self.reader, Box::pin(queue), config).for_each(|result| {
+            applier(run, policy, ctx, reader, Box::pin(queue), config).for_each(|result| {
                 if let Err(error) = result {
                     // An object that was enqueued after its deletion; the garbage collector handles the rest.
                     if let LoopError::ObjectNotFound(object) = &error {
                         backlog.missing(object.namespace.as_deref(), &object.name);
                     }
-                    tracing::debug!(error = %error, "an object to reconcile is missing from the store; skipped");
+                    tracing::debug!(error = %error, "an object to reconcile is missing from the cache; skipped");
                 }
                 std::future::ready(())
             });
@@ -168,7 +169,7 @@ fn applied(action: Action) -> Applied {
         .map_or_else(Applied::await_change, Applied::requeue)
 }
 
-/// Ends at a shutdown before every store had its first list. Nothing was reconciled yet, and kube's loop would wait for
+/// Ends at a shutdown before every cache had its first list. Nothing was reconciled yet, and kube's loop would wait for
 /// the list forever.
 async fn unfilled_at_shutdown(ctx: Arc<impl Host>) {
     ctx.shutdown().cancelled().await;
@@ -177,7 +178,7 @@ async fn unfilled_at_shutdown(ctx: Arc<impl Host>) {
     }
 }
 
-/// Drops all triggers until this process leads; the watch continues to fill its store. Then passes on all stored
+/// Drops all triggers until this process leads; the watch continues to fill its cache. Then passes on all stored
 /// objects and all further triggers.
 fn once_leading<K>(
     wanted: impl Stream<Item = ObjectRef<Guarded<K>>> + Send + 'static,
@@ -211,7 +212,7 @@ where
     refs.collect()
 }
 
-/// Shares the store's data with a new version of the object.
+/// Shares the cache's data with a new version of the object.
 fn sharing<K: Object>(event: Event<Guarded<K>>, known: &Store<Guarded<K>>) -> Event<Guarded<K>> {
     event.modify(|object| {
         if let Some(older) = known.get(&ObjectRef::from_obj(object))
@@ -222,34 +223,40 @@ fn sharing<K: Object>(event: Event<Guarded<K>>, known: &Store<Guarded<K>>) -> Ev
     })
 }
 
-/// The objects that a watch changed. A list replaces the store at its end, so that its objects are reconciled only
+/// The objects that a watch changed. A list replaces the cache at its end, so that its objects are reconciled only
 /// then.
 fn touched<C, K>(
-    events: impl Stream<Item = watcher::Result<Event<Guarded<K>>>> + Send,
-    reader: Store<Guarded<K>>,
+    events: impl Stream<Item = Event<Guarded<K>>> + Send,
+    cache: Arc<Cache<K>>,
     ctx: Arc<C>,
     scope: Scope,
-    handler: Handler<C, K>,
 ) -> impl Stream<Item = ObjectRef<Guarded<K>>> + Send
 where
-    C: Host,
-    K: Resource<DynamicType = ()> + Clone + Send + Sync + 'static,
-    <K as Resource>::DynamicType: Eq + Hash + Clone,
+    C: Watches<K>,
+    K: Object,
 {
     let mut filled = false;
     events.flat_map(move |event| {
-        if let Ok(event) = &event {
-            handler(&ctx, &scope, event);
+        let event = sharing(event, cache.reader());
+        let cached = match &event {
+            Event::Apply(object) | Event::InitApply(object) => ctx.caches(object),
+            Event::Init | Event::InitDone | Event::Delete(_) => true,
+        };
+        match &event {
+            Event::InitApply(_) if !cached => {}
+            Event::Apply(object) if !cached => cache.apply(&Event::Delete(object.clone())),
+            event => cache.apply(event),
         }
+        ctx.handle(&scope, &event);
         let refs: Vec<_> = match event {
-            Ok(Event::Apply(object)) => vec![ObjectRef::from_obj(&object)],
-            Ok(Event::InitDone) => {
+            Event::Apply(object) if cached => vec![ObjectRef::from_obj(&object)],
+            Event::InitDone => {
                 if !std::mem::replace(&mut filled, true) {
                     ctx.store_filled();
                 }
-                stored(&reader)
+                stored(cache.reader())
             }
-            Ok(Event::Init | Event::InitApply(_) | Event::Delete(_)) | Err(_) => Vec::new(),
+            Event::Apply(_) | Event::Init | Event::InitApply(_) | Event::Delete(_) => Vec::new(),
         };
         stream::iter(refs)
     })

@@ -4,6 +4,7 @@
 //! kube's typed lists and watches decode a page or a line as a whole, through a tree with limited depth, and log the
 //! text of what they can't decode. Here an item stays text until it is decoded separately.
 
+pub(crate) mod cache;
 pub(crate) mod controller;
 mod count_requests;
 pub(crate) mod event_recorder;

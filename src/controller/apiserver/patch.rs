@@ -154,17 +154,34 @@ fn status_request<K: Object>(
     Ok(Request::new(api.resource_url()).patch_subresource("status", name, &params(), &patch))
 }
 
-/// Deletes the object. The body of a success is not read.
+/// Deletes the object.
 pub async fn delete(api: &Api<Run>, run: &Run) -> Result<(), WriteError> {
+    let version = run.resource_version().unwrap_or_default();
+    delete_version(
+        api,
+        &run.name_any(),
+        &run.uid().unwrap_or_default(),
+        &version,
+    )
+    .await
+}
+
+/// Deletes this version of an object. The body of a success is not read.
+pub async fn delete_version(
+    api: &Api<Run>,
+    name: &str,
+    uid: &str,
+    version: &str,
+) -> Result<(), WriteError> {
     let preconditions = Preconditions {
-        uid: run.uid(),
-        resource_version: run.resource_version(),
+        uid: Some(uid.to_owned()),
+        resource_version: Some(version.to_owned()),
     };
     let params = DeleteParams {
         preconditions: Some(preconditions),
         ..DeleteParams::default()
     };
-    let request = Request::new(api.resource_url()).delete(&run.name_any(), &params);
+    let request = Request::new(api.resource_url()).delete(name, &params);
     send(api, request).await.map(drop)
 }
 

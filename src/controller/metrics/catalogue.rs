@@ -220,7 +220,7 @@ catalogue! {
         OLDEST_DOUBT: Kind::Gauge, "run_operator_oldest_doubt_seconds", [],
             "Age of the oldest intent of such a Run; 0 if there is none";
         REMEMBERED: Kind::Gauge, "run_operator_remembered_runs", [],
-            "Run objects that this process tracks in addition to its cache; deleted ones are forgotten within seconds";
+            "Run objects that this process tracks in addition to its cache; those that have ended or were deleted are forgotten within seconds";
         WORKSPACES: Kind::Gauge, "run_operator_workspaces",
             [label("kind", &["Workspace", "ClusterWorkspace"]), label("ready", READY)],
             "Workspace objects of either kind by their Ready condition; one without it counts as Unknown";

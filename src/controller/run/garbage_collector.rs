@@ -80,9 +80,9 @@ fn check(ctx: &Arc<Context>, uid: &str) {
     }
 }
 
-/// Ends the tracking of a Run that needs no cleanup. While the store still shows it, nothing new begins.
+/// Ends the tracking of a Run that needs no cleanup. While the index still has it, nothing new begins.
 fn finish(ctx: &Context, entry: &RunEntry) {
-    if ctx.run(entry).is_some() {
+    if ctx.run_index.contains(&entry.uid) {
         entry.with(|state| state.run.finish());
         return;
     }

@@ -11,6 +11,7 @@ mod pass;
 pub(crate) mod permits;
 mod policy;
 pub(crate) mod reconcile;
+pub(crate) mod settled;
 pub(crate) mod shutdown;
 mod steps;
 mod stream_reader;

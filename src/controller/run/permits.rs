@@ -44,7 +44,7 @@ async fn granted(ctx: Arc<Context>, entry: Arc<RunEntry>, permit: Permit) {
             state.granted = permit.take();
         }
         let run = state.run.latest().cloned();
-        let begins = permit.is_some() && state.run.reconcilable();
+        let begins = permit.is_some() && state.run.reconcilable() && !state.retired;
         (
             waited,
             run.filter(|_| begins && state.run.begin_reconcile()),

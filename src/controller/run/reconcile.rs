@@ -26,6 +26,7 @@ use crate::decide::backoff;
 use super::{
     live_read::{self, Found},
     pass::{Pass, PassResult},
+    settled,
 };
 
 /// Pause after a first conflict; usually the watch delivers the newer object earlier. If it doesn't, pauses grow up to
@@ -44,15 +45,19 @@ pub async fn reconcile(object: Arc<Guarded<Run>>, ctx: Arc<Context>) -> Reconcil
     };
     // 2. The newest version that this process knows: its own last write may be ahead of the watch.
     let run = Arc::new(run.clone());
-    let entry = ctx.tracked_runs.entry(&run);
-    // 3. One operation at a time: a call in flight requests a reconcile at its end.
-    match entry.with(|state| admit(state, run)) {
-        Admission::Begin(run) => run_passes(&ctx, &entry, run, None).await,
-        Admission::LeftAlone => {
-            entry.stop_waiting();
-            Ok(Action::await_change())
+    loop {
+        let entry = ctx.tracked_runs.entry(&run);
+        // 3. One operation at a time: a call in flight requests a reconcile at its end.
+        match entry.with(|state| admit(state, Arc::clone(&run))) {
+            Admission::Begin(run) => return run_passes(&ctx, &entry, run, None).await,
+            Admission::LeftAlone => {
+                entry.stop_waiting();
+                return Ok(Action::await_change());
+            }
+            Admission::Busy => return Ok(Action::await_change()),
+            // The table has another entry by now.
+            Admission::Retired => {}
         }
-        Admission::Busy => Ok(Action::await_change()),
     }
 }
 
@@ -64,9 +69,14 @@ enum Admission {
     LeftAlone,
     /// Something is in flight, which requests another reconcile at its end.
     Busy,
+    /// The Run is no longer tracked by this entry.
+    Retired,
 }
 
 fn admit(state: &mut State, seen: Arc<Run>) -> Admission {
+    if state.retired {
+        return Admission::Retired;
+    }
     let panicked = state.quarantined.is_some() && state.quarantined == seen.resource_version();
     if panicked || !state.run.reconcilable() {
         return Admission::LeftAlone;
@@ -103,7 +113,13 @@ pub(crate) async fn run_passes(
                 // The object was deleted meanwhile, while the garbage collector found it busy.
                 ctx.absent.report(&entry.uid);
             }
-            return ended;
+            // The TTL of a settled Run needs no reconcile.
+            let settled = ended.is_ok() && settled::after_passes(ctx, entry);
+            return if settled {
+                Ok(Action::await_change())
+            } else {
+                ended
+            };
         };
         (run, permit) = (latest, granted);
     }

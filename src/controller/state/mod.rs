@@ -11,4 +11,5 @@ pub(crate) mod probes;
 pub(crate) mod runs;
 pub(crate) mod secrets;
 pub(crate) mod stream_task;
+pub(crate) mod timers;
 pub(crate) mod workspaces;

@@ -12,7 +12,10 @@ use tokio_util::task::task_tracker::TaskTrackerToken;
 
 use crate::api::Run;
 use crate::controller::flowcontrol::gate::{Gate, Permit};
-use crate::decide::{Memory, Stream, tracked_run::TrackedRun};
+use crate::decide::{
+    Memory, Stream,
+    tracked_run::{TrackedRun, Version as _},
+};
 use crate::util::lock;
 
 use super::stream_task::StreamTask;
@@ -56,6 +59,8 @@ pub struct State {
     pub write_failures: u32,
     /// Writes in a row that met a conflict or a missing object.
     pub conflicts: u32,
+    /// This entry has left the table: the Run is settled, and what begins anew has another entry.
+    pub retired: bool,
 }
 
 /// A task parked on the permit of a call. Dropping this aborts the task.
@@ -107,6 +112,7 @@ impl TrackedRuns {
                 granted: None,
                 write_failures: 0,
                 conflicts: 0,
+                retired: false,
             };
             Arc::new(RunEntry {
                 uid,
@@ -135,6 +141,26 @@ impl TrackedRuns {
         lock(&self.entries).len()
     }
 
+    /// Stops tracking a Run that is settled in this version. False if something is in flight for it, or a newer version
+    /// is known.
+    pub fn retire(&self, version: &Run) -> bool {
+        let uid = version.metadata.uid.as_deref().unwrap_or_default();
+        let mut entries = lock(&self.entries);
+        // Under the table's lock: whoever finds an entry retired finds another one, or none, in the table.
+        if !entries
+            .get(uid)
+            .is_none_or(|entry| entry.with(|state| state.retire(version)))
+        {
+            return false;
+        }
+        let entry = entries.remove(uid);
+        drop(entries);
+        if let Some(entry) = entry {
+            entry.close_stream();
+        }
+        true
+    }
+
     /// Forgets an object and ends its tasks.
     pub fn forget(&self, uid: &str) {
         let entry = lock(&self.entries).remove(uid);
@@ -142,6 +168,19 @@ impl TrackedRuns {
             entry.close_stream();
             entry.stop_waiting();
         }
+    }
+}
+
+impl State {
+    /// Retires the entry, unless it is in use or knows of a newer version.
+    fn retire(&mut self, version: &Run) -> bool {
+        let newer = self
+            .run
+            .latest()
+            .is_some_and(|latest| latest.newer_than(version));
+        let waits = self.waiting.is_some() || self.granted.is_some();
+        self.retired |= self.run.idle() && !waits && !newer;
+        self.retired
     }
 }
 

@@ -11,7 +11,6 @@ use crate::controller::{
         patch::{self, WriteError},
         reconciled::ReconcileError,
         scope::Scope,
-        trigger::reference,
     },
     context::Context,
 };
@@ -39,16 +38,12 @@ const NAMED: usize = LISTED_RUNS + 1;
 pub(crate) fn needed_by<K: Kind>(ctx: &Context, workspace: &K, key: &WorkspaceKey) -> Vec<String> {
     let base_url = base_url(ctx, workspace);
     let base_url = base_url.as_deref();
-    let stored = |namespace: &str, name: &str| {
-        let object = reference(namespace, name);
-        let mut stores = ctx.run_stores.iter();
-        stores.find_map(|store| store.get(&object))
-    };
     let needing = ctx.run_index.needing(key).into_iter();
     let mut names: Vec<String> = needing
         .filter(|(namespace, name)| {
             // The index doesn't contain the base URL of a Workspace.
-            stored(namespace, name).is_none_or(|run| needs(&run, key, base_url))
+            ctx.cached_run(namespace, name)
+                .is_none_or(|run| needs(&run, key, base_url))
         })
         .map(|(namespace, name)| key.naming(&namespace, &name))
         .take(NAMED)

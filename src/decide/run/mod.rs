@@ -8,6 +8,7 @@ pub mod pinning;
 mod refusal;
 mod remote_state;
 mod schedule;
+mod settled;
 mod staleness;
 mod status;
 mod step;
@@ -17,6 +18,8 @@ mod terminal;
 mod ttl;
 mod unsubmitted;
 mod waiting;
+
+pub use settled::{Settled, settled};
 
 use super::{
     decision::Decision, events::transitions, observation::Observation, observed::Observed,

@@ -1,5 +1,7 @@
 //! `spec.ttlSecondsAfterFinished`: deletes a Run that has ended, or records why not.
 
+use jiff::Timestamp;
+
 use crate::api::{ConditionType, RunStatus};
 use crate::decide::{
     decision::{Decision, Effect},
@@ -10,27 +12,24 @@ use crate::decide::{
     truncate::{MAX_SENTENCES, cut},
 };
 
-/// Deletes the object after its TTL, unless a GitOps tool would re-create it and run it again. Adding or removing that
-/// tool's marks changes the object and so requeues it.
+/// Deletes the object after its TTL.
 pub(crate) fn expiry(f: &Observation<'_>) -> Decision {
+    match due(f).filter(|_| !f.deleting()) {
+        None => Decision::quiet(),
+        Some(due) if due <= f.o.wall => Decision::act(Effect::Delete),
+        Some(due) => Decision::quiet().requeue_at(f.when(due)),
+    }
+}
+
+/// Time of the wall clock at which the TTL deletes the object. None if a GitOps tool would re-create it and run it
+/// again: adding or removing that tool's marks changes the object and so requeues it.
+pub(crate) fn due(f: &Observation<'_>) -> Option<Timestamp> {
     if f.kept_by().is_some() {
-        return Decision::quiet();
+        return None;
     }
-    let ttl = f
-        .spec()
-        .ttl_seconds_after_finished
-        .and_then(|s| u64::try_from(s).ok());
-    let (Some(ttl), Some(ended)) = (ttl, &f.status().completion_time) else {
-        return Decision::quiet();
-    };
-    let due = after_stored(ended.0, ttl);
-    if f.deleting() {
-        Decision::quiet()
-    } else if due <= f.o.wall {
-        Decision::act(Effect::Delete)
-    } else {
-        Decision::quiet().requeue_at(f.when(due))
-    }
+    let ttl = u64::try_from(f.spec().ttl_seconds_after_finished?).ok()?;
+    let ended = f.status().completion_time.as_ref()?;
+    Some(after_stored(ended.0, ttl))
 }
 
 /// Adds to the Finished condition of a Run that has ended why its TTL doesn't delete it, or removes that note. It is

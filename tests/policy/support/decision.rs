@@ -15,7 +15,12 @@ impl Case {
         if self.over() {
             return Decision::quiet();
         }
-        decide(&Observed {
+        self.observe(decide)
+    }
+
+    /// Asks policy something about what is observed now.
+    pub(crate) fn observe<T>(&self, ask: impl FnOnce(&Observed<'_>) -> T) -> T {
+        ask(&Observed {
             run: &self.run,
             workspace: &self.view,
             namespace_allowed: self.namespace_allowed,

@@ -1,0 +1,66 @@
+//! The objects of one kind in one scope that may need something: what the watch has shown, without those for which
+//! nothing is left to do.
+
+use std::sync::{Arc, Mutex};
+
+use kube::Resource;
+use kube::core::ObjectMeta;
+use kube::runtime::{
+    reflector::{ObjectRef, Store, store, store::Writer},
+    watcher::Event,
+};
+
+use crate::util::lock;
+
+use super::{Guarded, Object, trigger::reference};
+
+/// A cache that the watch fills, and from which an object can be taken out.
+pub(crate) struct Cache<K>
+where
+    K: Resource<DynamicType = ()> + Clone + 'static,
+{
+    reader: Store<Guarded<K>>,
+    writer: Mutex<Writer<Guarded<K>>>,
+}
+
+impl<K: Object> Cache<K> {
+    /// An empty cache.
+    pub(crate) fn new() -> Self {
+        let (reader, writer) = store();
+        Self {
+            reader,
+            writer: Mutex::new(writer),
+        }
+    }
+
+    /// Its objects, for reading.
+    pub(crate) fn reader(&self) -> &Store<Guarded<K>> {
+        &self.reader
+    }
+
+    /// The object of this name, if it is here.
+    pub(crate) fn get(&self, object: &ObjectRef<Guarded<K>>) -> Option<Arc<Guarded<K>>> {
+        self.reader.get(object)
+    }
+
+    /// Applies an event of the watch.
+    pub(crate) fn apply(&self, event: &Event<Guarded<K>>) {
+        lock(&self.writer).apply_watcher_event(event);
+    }
+
+    /// Removes a version of an object. Returns false if another version of it is here.
+    pub(crate) fn evict(&self, version: &ObjectMeta) -> bool {
+        let namespace = version.namespace.as_deref().unwrap_or_default();
+        let object = reference(namespace, version.name.as_deref().unwrap_or_default());
+        let mut writer = lock(&self.writer);
+        let Some(here) = self.reader.get(&object) else {
+            return true;
+        };
+        let meta = here.meta();
+        let same = meta.uid == version.uid && meta.resource_version == version.resource_version;
+        if same {
+            writer.apply_watcher_event(&Event::Delete(here.as_ref().clone()));
+        }
+        same
+    }
+}

@@ -1,0 +1,203 @@
+//! Runs for which nothing is left to do before their TTL: they are neither cached nor tracked. What is kept of them is
+//! their record in the index and, with a TTL, its time.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::{StreamExt, stream};
+use kube::Resource;
+
+use crate::api::Run;
+use crate::clock::{now, wall};
+use crate::controller::{
+    apiserver::{
+        Guarded,
+        patch::{self, WriteError},
+        scope::Scope,
+    },
+    context::Context,
+    state::{
+        runs::RunEntry,
+        timers::{ObjectVersion, Timers},
+    },
+};
+use crate::decide::{
+    Memory, Observed, Stream, WorkspaceView,
+    run::{Settled, settled},
+    time::later,
+};
+use crate::util::error_chain;
+
+/// Interval at which the wall clock is read again while something waits for it: it may step.
+const LOOK_EVERY: Duration = Duration::from_secs(5);
+/// Pause before a deletion is tried again that was refused or not answered.
+const AGAIN: Duration = Duration::from_mins(1);
+/// Objects handled at a time.
+const BATCH: usize = 256;
+/// Deletions in flight at the same time.
+const DELETIONS: usize = 16;
+
+/// Whether an object that the watch has shown is cached.
+pub(crate) fn caches(ctx: &Context, object: &Guarded<Run>) -> bool {
+    let run = object.0.as_ref().ok();
+    !run.and_then(|run| of(ctx, run)).is_some_and(is_due)
+}
+
+/// Handles an object that the watch has shown: if it is settled it is no longer tracked, and its TTL runs.
+pub(crate) fn seen(ctx: &Context, object: &Guarded<Run>) {
+    let run = object.0.as_ref().ok();
+    let Some((run, settled)) = run.and_then(|run| Some((run, of(ctx, run)?))) else {
+        forget(ctx, object.meta().uid.as_deref().unwrap_or_default());
+        return;
+    };
+    if is_due(settled) {
+        rest(ctx, run, settled);
+    } else {
+        let version = ObjectVersion::of(&run.metadata);
+        ctx.expiries.remove(&version.uid);
+        ctx.settling.set(settled.from, version);
+    }
+}
+
+/// Handles the end of the passes over a Run. Returns whether it is settled, in a version that the watch has shown, and
+/// no longer tracked.
+pub(crate) fn after_passes(ctx: &Context, entry: &RunEntry) -> bool {
+    let Some(run) = entry.with(|state| state.run.latest().cloned()) else {
+        return false;
+    };
+    // A watch that is behind still has to show it, or that it is deleted.
+    of(ctx, &run).is_some_and(|settled| is_due(settled) && let_go(ctx, &run, settled))
+}
+
+/// Forgets the times of an object that has changed or was deleted.
+pub(crate) fn forget(ctx: &Context, uid: &str) {
+    ctx.settling.remove(uid);
+    ctx.expiries.remove(uid);
+}
+
+/// Takes Runs out of the cache once they are settled, until shutdown.
+pub(crate) async fn settle(ctx: Arc<Context>) {
+    while let Some(due) = next(&ctx, &ctx.settling).await {
+        for version in due {
+            let object = ctx.cached_run(&version.namespace, &version.name);
+            let run = object.as_ref().and_then(|object| object.0.as_ref().ok());
+            let same = run.filter(|run| run.metadata.uid.as_deref() == Some(&*version.uid));
+            if let Some(run) = same
+                && let Some(settled) = of(&ctx, run).filter(|settled| is_due(*settled))
+            {
+                let_go(&ctx, run, settled);
+            }
+        }
+    }
+}
+
+/// Deletes settled Runs after their TTL, until shutdown.
+pub(crate) async fn expire(ctx: Arc<Context>) {
+    tokio::select! {
+        () = ctx.leading.clone().begun() => {}
+        () = ctx.shutdown.cancelled() => return,
+    }
+    while let Some(due) = next(&ctx, &ctx.expiries).await {
+        let deletions = due.into_iter().map(|version| delete(&ctx, version));
+        stream::iter(deletions)
+            .buffer_unordered(DELETIONS)
+            .collect::<()>()
+            .await;
+    }
+}
+
+/// Waits for objects that are due; `None` at shutdown.
+async fn next(ctx: &Context, timers: &Timers) -> Option<Vec<ObjectVersion>> {
+    loop {
+        let due = timers.take(wall(), BATCH);
+        if !due.is_empty() {
+            return Some(due);
+        }
+        let wait = timers.next().map(|at| {
+            let wait = Duration::try_from(at.duration_since(wall()));
+            wait.unwrap_or_default().min(LOOK_EVERY)
+        });
+        tokio::select! {
+            () = tokio::time::sleep(wait.unwrap_or_default()), if wait.is_some() => {}
+            () = timers.sooner() => {}
+            () = ctx.shutdown.cancelled() => return None,
+        }
+    }
+}
+
+/// Deletes one version of an object. A newer version has a time of its own.
+async fn delete(ctx: &Context, object: ObjectVersion) {
+    if !ctx.may_begin() {
+        return;
+    }
+    tracing::info!(
+        k8s.namespace.name = %object.namespace, run.name = %object.name, run.uid = %object.uid,
+        "deleting a Run after its TTL"
+    );
+    let api = Scope::Namespace(object.namespace.to_string()).api::<Run>(ctx.client.clone());
+    match patch::delete_version(&api, &object.name, &object.uid, &object.version).await {
+        Ok(()) | Err(WriteError::Gone | WriteError::Conflict) => {}
+        Err(error) => {
+            tracing::warn!(
+                k8s.namespace.name = %object.namespace, run.name = %object.name, run.uid = %object.uid,
+                error = %error_chain(&error), "failed to delete a Run after its TTL; retrying"
+            );
+            // Unless it has changed or was deleted meanwhile.
+            if ctx.run_index.contains(&object.uid) {
+                ctx.expiries.set(later(wall(), AGAIN), object);
+            }
+        }
+    }
+}
+
+/// Takes a settled version out of the cache. False if another version of the object is there.
+fn let_go(ctx: &Context, run: &Run, settled: Settled) -> bool {
+    let meta = &run.metadata;
+    let uid = meta.uid.as_deref().unwrap_or_default();
+    ctx.run_index.contains(uid) && ctx.evict_run(meta) && rest(ctx, run, settled)
+}
+
+/// Stops tracking a settled Run, and starts its TTL. False while something is in flight for it.
+fn rest(ctx: &Context, run: &Run, settled: Settled) -> bool {
+    let version = ObjectVersion::of(&run.metadata);
+    ctx.settling.remove(&version.uid);
+    let retired = ctx.tracked_runs.retire(run);
+    match settled.expires {
+        Some(at) => ctx.expiries.set(at, version),
+        None => ctx.expiries.remove(&version.uid),
+    }
+    retired
+}
+
+fn is_due(settled: Settled) -> bool {
+    settled.from <= wall()
+}
+
+/// Asks policy whether a Run is settled, with what this process knows of it.
+fn of(ctx: &Context, run: &Run) -> Option<Settled> {
+    // Few of the watched versions have ended, and of the others nothing else is asked.
+    if !run.ended() {
+        return None;
+    }
+    let ask = |memory: &Memory| {
+        settled(&Observed {
+            run,
+            workspace: &WorkspaceView::Unknown,
+            namespace_allowed: None,
+            memory,
+            key_holder: None,
+            vanished: false,
+            stream: Stream::Closed,
+            call_delay: None,
+            contract: &ctx.config.contract,
+            settings: &ctx.config.settings,
+            now: now(),
+            wall: wall(),
+        })
+    };
+    let uid = run.metadata.uid.as_deref().unwrap_or_default();
+    match ctx.tracked_runs.get(uid) {
+        Some(entry) => entry.with(|state| ask(&state.run.memory)),
+        None => ask(&Memory::of(run)),
+    }
+}
