@@ -42,6 +42,8 @@ pub struct EventBuffer {
     recent: VecDeque<(String, usize)>,
     /// The id at which the stream resumes.
     cursor: Option<String>,
+    /// The latest id that is stored, as far as this process knows.
+    last_stored: Option<String>,
 }
 
 #[derive(Clone, Debug)]
@@ -81,10 +83,7 @@ impl EventBuffer {
             if self.is_replay(id) {
                 return false;
             }
-            if self.recent.len() >= REMEMBERED {
-                self.recent.pop_front();
-            }
-            self.recent.push_back((id.to_owned(), self.events + 1));
+            self.know(id, self.events + 1);
             self.cursor = Some(id.to_owned());
         }
         self.received += 1;
@@ -160,12 +159,39 @@ impl EventBuffer {
             .chain(&status.last_event_id)
         {
             if self.position(id).is_none() {
-                self.recent.push_back((id.clone(), 0));
+                self.know(id, 0);
             }
         }
+        self.last_stored.clone_from(&status.last_event_id);
         if self.cursor.is_none() {
             self.cursor.clone_from(&status.last_event_id);
         }
+    }
+
+    /// Takes in a status that another writer stored: the events that it shows are counted there. If its latest is not
+    /// known here, this process's stream has still to deliver that: all that it delivered until now came before.
+    pub fn overtaken(&mut self, status: &RunStatus) {
+        let latest = status.last_event_id.as_deref();
+        let ahead = latest.is_some_and(|id| {
+            self.position(id).is_none() && self.last_stored.as_deref() != Some(id)
+        });
+        let shown = status.events.iter().filter_map(|event| event.id.as_deref());
+        let known = shown.chain(latest).filter_map(|id| self.position(id)).max();
+        let counted = if ahead {
+            self.events
+        } else {
+            known.unwrap_or_default()
+        };
+        self.written(counted);
+        self.remember(status);
+    }
+
+    /// Remembers an id, and the position of its event.
+    fn know(&mut self, id: &str, nth: usize) {
+        if self.recent.len() >= REMEMBERED {
+            self.recent.pop_front();
+        }
+        self.recent.push_back((id.to_owned(), nth));
     }
 
     /// The id at which the stream resumes: the last received one (rule 2), else the mirrored one.
@@ -228,6 +254,10 @@ impl EventBuffer {
         self.stored = self.stored.max(shown.min(self.events));
         let stored = self.stored;
         self.waiting.retain(|w| w.nth > stored);
+        let mut ours = self.recent.iter().filter(|(_, nth)| *nth > 0);
+        if let Some((id, _)) = ours.rfind(|(_, nth)| *nth <= stored) {
+            self.last_stored = Some(id.clone());
+        }
     }
 
     /// Number of the last event, counted from the first, that [`EventBuffer::fold`] shows now; 0 if there is nothing

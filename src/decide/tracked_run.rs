@@ -164,7 +164,8 @@ impl<V: Version, M: Remembers> TrackedRun<V, M> {
         let newest = match self.latest.take() {
             Some(own) if own.newer_than(&seen) => own,
             Some(own) if own.run().status != seen.run().status => {
-                self.memory.change(Memory::overtaken);
+                let status = seen.run().status.clone().unwrap_or_default();
+                self.memory.change(|memory| memory.overtaken(&status));
                 seen
             }
             _ => seen,

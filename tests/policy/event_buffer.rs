@@ -40,6 +40,64 @@ fn ids(status: &RunStatus) -> Vec<&str> {
         .collect()
 }
 
+/// What another process stored: the events of these ids.
+fn stored(ids: &[&str]) -> RunStatus {
+    let mut other = EventBuffer::default();
+    for id in ids {
+        silent(&mut other, id);
+    }
+    let mut status = RunStatus::default();
+    other.fold_all(&mut status);
+    status
+}
+
+// Proves: P-dedup
+#[test]
+fn events_that_another_process_stored_are_counted_once() {
+    let mut behind = EventBuffer::default();
+    silent(&mut behind, "1");
+    let mut status = stored(&["1", "2"]);
+    behind.overtaken(&status);
+    behind.fold_all(&mut status);
+    assert_eq!(status, stored(&["1", "2"]));
+    assert!(!silent(&mut behind, "2"), "the status has it");
+    assert!(silent(&mut behind, "3"));
+    behind.fold_all(&mut status);
+    assert_eq!(ids(&status), ["1", "2", "3"]);
+    assert_eq!(status.event_count, Some(3));
+}
+
+// Proves: P-dedup
+#[test]
+fn a_process_ahead_of_what_another_stored_adds_only_the_rest() {
+    let mut ahead = EventBuffer::default();
+    for id in ["1", "2", "3"] {
+        silent(&mut ahead, id);
+    }
+    let mut status = stored(&["1", "2"]);
+    ahead.overtaken(&status);
+    ahead.fold_all(&mut status);
+    assert_eq!(ids(&status), ["1", "2", "3"]);
+    assert_eq!(status.event_count, Some(3));
+}
+
+/// A person edits a condition long after this process's last write of events.
+// Proves: P-dedup
+#[test]
+fn an_edit_of_another_part_of_the_status_loses_no_event() {
+    let mut buffer = EventBuffer::default();
+    silent(&mut buffer, "first");
+    let mut status = folded(&buffer, &RunStatus::default());
+    buffer.written(1);
+    for n in 0..70 {
+        silent(&mut buffer, &n.to_string());
+    }
+    buffer.overtaken(&status);
+    buffer.fold_all(&mut status);
+    assert_eq!(status.event_count, Some(71));
+    assert_eq!(status.last_event_id.as_deref(), Some("69"));
+}
+
 // Proves: P-events-hint
 #[test]
 fn an_event_with_the_mirrored_state_is_shown_without_a_get() {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use crate::api::{Contract, Intent, Run, contract::StateClass};
+use crate::api::{Contract, Intent, Run, RunStatus, contract::StateClass};
 use crate::decide::{
     event_buffer::{EventBuffer, Received},
     events::correlator::Correlator,
@@ -93,7 +93,8 @@ impl Memory {
 
     /// Called when another process or a person wrote the status. This process's reading may be older than the one
     /// mirrored there and must not overwrite it.
-    pub fn overtaken(&mut self) {
+    pub fn overtaken(&mut self, status: &RunStatus) {
+        self.event_buffer.overtaken(status);
         if anothers_mirror_stands() {
             self.seen = None;
             self.cancel.read_since = false;
