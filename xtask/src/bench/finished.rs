@@ -10,7 +10,7 @@ use super::etcd::Etcd;
 use super::load::{self, Pace, a_second};
 use super::observer::Observer;
 use super::stage::Stage;
-use super::usage::mib;
+use super::usage::{mib, percent};
 
 const NAMESPACE: &str = "finished";
 /// The Run that is copied. No other text of it is the same.
@@ -71,7 +71,7 @@ pub(super) async fn measure(quick: bool) -> Result<(), BenchError> {
         )
         .row(
             "Share of a core while nothing happens",
-            percent(rested.cpu.saturating_sub(full.cpu)),
+            percent(rested.cpu.saturating_sub(full.cpu), IDLE),
         )
         .row("Open files", rested.files)
         .row("A scrape of the metrics, in ms", scrape.as_millis())
@@ -104,8 +104,4 @@ async fn fresh(stage: &Stage) -> Result<Duration, BenchError> {
         sleep(Duration::from_millis(5)).await;
     }
     Ok(began.elapsed())
-}
-
-fn percent(cpu: Duration) -> String {
-    format!("{:.1} %", 100.0 * cpu.as_secs_f64() / IDLE.as_secs_f64())
 }

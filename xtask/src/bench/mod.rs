@@ -4,6 +4,7 @@
 //! and kept where `RUN_OPERATOR_FIGURES` names a directory. Times depend on the machine and
 //! are never tested; the counts are, by the suites.
 
+mod active;
 mod error;
 mod etcd;
 mod finished;
@@ -38,6 +39,8 @@ enum Part {
     Throughput,
     /// Ten Runs a second.
     Latency,
+    /// Many Runs that run for an hour.
+    Active,
     /// Many Runs that have ended, at a start.
     Finished,
 }
@@ -52,6 +55,7 @@ pub(crate) fn run(options: &Options) -> Result<(), BenchError> {
                 match part {
                     Part::Throughput => throughput::measure(options.quick).await?,
                     Part::Latency => latency::measure(options.quick).await?,
+                    Part::Active => active::measure(options.quick).await?,
                     Part::Finished => finished::measure(options.quick).await?,
                 }
             }

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use futures::{StreamExt, pin_mut};
 use http::Request;
@@ -13,10 +13,13 @@ use run_operator::clock::wall;
 use serde::Deserialize;
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
 use super::error::BenchError;
 use super::load::runs_path;
+
+/// Interval of checking what was seen.
+const POLL: Duration = Duration::from_millis(100);
 
 /// What is read of a Run: as little as possible, since it shares the cores with what is measured.
 #[derive(Clone, Debug, Deserialize)]
@@ -105,6 +108,33 @@ impl Observer {
                 after: patience,
                 seen: format!("{} of {count}", *self.released.borrow()),
             }),
+        }
+    }
+
+    /// Waits until so many Runs have shown this state.
+    pub(super) async fn shown(
+        &self,
+        state: &str,
+        count: usize,
+        patience: Duration,
+    ) -> Result<(), BenchError> {
+        let began = Instant::now();
+        loop {
+            let shown = self.lives(|lives| {
+                let all = lives.values();
+                all.filter(|life| life.states.contains_key(state)).count()
+            });
+            if shown >= count {
+                return Ok(());
+            }
+            if began.elapsed() > patience {
+                return Err(BenchError::Wait {
+                    what: "every Run shows its state",
+                    after: patience,
+                    seen: format!("{shown} of {count} {state}"),
+                });
+            }
+            sleep(POLL).await;
         }
     }
 

@@ -177,12 +177,21 @@ impl Stage {
 
     /// Starts the operator and waits until it is ready; returns how long that took.
     pub(super) async fn start_operator(&mut self) -> Result<Duration, BenchError> {
+        self.start_operator_with(&[]).await
+    }
+
+    /// The same, with further arguments.
+    pub(super) async fn start_operator_with(
+        &mut self,
+        args: &[&str],
+    ) -> Result<Duration, BenchError> {
         let mut command = Command::new(program("run-operator")?);
         command
             .arg("controller")
             .args(["--base-url", &self.service.base_url()])
             .args(["--listen", &format!("127.0.0.1:{}", self.operator_port)])
             .args(["--cluster-resource-namespace", "default"])
+            .args(args)
             .env("KUBECONFIG", self.control_plane.kubeconfig());
         let log = self.scratch.path().join("operator.log");
         let began = Instant::now();

@@ -54,6 +54,11 @@ fn read(pid: u32) -> Result<Usage, ProcError> {
     })
 }
 
+/// The share of one core, for a table.
+pub(super) fn percent(cpu: Duration, of: Duration) -> String {
+    format!("{:.1} %", 100.0 * cpu.as_secs_f64() / of.as_secs_f64())
+}
+
 /// Bytes as MiB, for a table.
 pub(super) fn mib(bytes: u64) -> String {
     let tenths = bytes * 10 / (1 << 20);

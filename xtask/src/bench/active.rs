@@ -1,0 +1,78 @@
+//! Many active Runs: what each of them weighs, and what they cost while nothing happens.
+
+use std::time::{Duration, Instant};
+
+use test_support::figures::Figures;
+use tokio::time::sleep;
+
+use super::error::BenchError;
+use super::load::{self, Pace, a_second};
+use super::observer::Observer;
+use super::stage::Stage;
+use super::usage::{mib, percent};
+
+const NAMESPACE: &str = "active";
+const PATIENCE: Duration = Duration::from_mins(10);
+/// Time over which the idle operator is watched.
+const IDLE: Duration = Duration::from_secs(30);
+const PACE: Pace = Pace {
+    queued: Duration::from_millis(200),
+    running: Duration::from_hours(1),
+};
+
+/// Measures an operator without Runs, and one with many that run for an hour.
+pub(super) async fn measure(quick: bool) -> Result<(), BenchError> {
+    let count = if quick { 500 } else { 2000 };
+    let mut stage = Stage::set().await?;
+    stage.namespace(NAMESPACE).await?;
+    stage
+        .start_operator_with(&["--max-streams", "10000"])
+        .await?;
+    let observer = Observer::start(stage.client.clone(), NAMESPACE);
+    sleep(IDLE).await;
+    let base = stage.measured()?.operator;
+    let clients = stage.clients().await?;
+    let began = Instant::now();
+    load::each(count, |number| {
+        let client = clients[number % clients.len()].clone();
+        async move {
+            let name = format!("run-{number:06}");
+            load::create(&client, NAMESPACE, &name, PACE)
+                .await
+                .map(drop)
+        }
+    })
+    .await?;
+    observer.shown("running", count, PATIENCE).await?;
+    let took = began.elapsed();
+    // What was published, polled or followed for the last of them has ended by then.
+    sleep(IDLE).await;
+    let (full, requests) = (stage.measured()?.operator, stage.requests().await?);
+    sleep(IDLE).await;
+    let rested = stage.measured()?.operator;
+    let made = stage.requests().await?.since(&requests);
+    let runs = u64::try_from(count).unwrap_or(1);
+    let each = rested.resident.saturating_sub(base.resident) / runs;
+    Figures::new("active")
+        .row("Active Runs, each with its event stream, HTTP/1.1", count)
+        .row(
+            "Runs a second until all were running",
+            format!("{:.1}", a_second(count, took)),
+        )
+        .row("Memory without a Run", mib(base.resident))
+        .row("Memory with all of them", mib(rested.resident))
+        .row("Memory at its peak", mib(rested.peak))
+        .row("Bytes of memory for each", each)
+        .row("Open files", rested.files)
+        .row(
+            "Share of a core while nothing happens",
+            percent(rested.cpu.saturating_sub(full.cpu), IDLE),
+        )
+        .table(
+            "Requests in 30 s while nothing happens",
+            &["", "in all"],
+            made.rows(),
+        )
+        .record();
+    Ok(())
+}
