@@ -36,8 +36,8 @@ fn runs(ctx: &Context, scope: &Scope, event: &Event<Guarded<Run>>) {
     match event {
         Event::Init => index.begin(scope),
         Event::InitApply(run) => {
-            index.list(scope, Record::of(run));
-            settled::seen(ctx, run);
+            let settled = settled::seen(ctx, run);
+            index.list(scope, Record::of(run).settled(settled));
         }
         Event::InitDone => {
             let missing = |uids: &[Arc<str>]| uids.iter().for_each(|uid| ctx.absent.mark(uid));
@@ -45,12 +45,17 @@ fn runs(ctx: &Context, scope: &Scope, event: &Event<Guarded<Run>>) {
             for change in &changes {
                 follow(ctx, change);
             }
+            settled::retire_all(ctx);
         }
         Event::Apply(run) => {
-            if let Some(change) = index.apply(Record::of(run)) {
+            let settled = settled::seen(ctx, run);
+            if let Some(change) = index.apply(Record::of(run).settled(settled)) {
                 follow(ctx, &change);
             }
-            settled::seen(ctx, run);
+            if settled {
+                ctx.tracked_runs
+                    .retire(run.meta().uid.as_deref().unwrap_or_default());
+            }
         }
         Event::Delete(run) => {
             let meta = run.meta();

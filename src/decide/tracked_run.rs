@@ -231,10 +231,10 @@ impl<V: Version, M: Remembers> TrackedRun<V, M> {
         };
     }
 
-    /// Whether nothing is in flight for it, every result is processed, and no cleanup has begun.
+    /// Whether nothing is in flight for it, and no cleanup has begun.
     pub fn idle(&self) -> bool {
         let present = matches!(self.presence, Presence::Present | Presence::Released);
-        present && self.activity == Activity::Idle && !self.unprocessed
+        present && self.activity == Activity::Idle
     }
 
     /// Whether a reconcile of the watched object may begin.

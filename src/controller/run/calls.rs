@@ -29,7 +29,7 @@ use crate::decide::{
 };
 use crate::service::{CallError, IdempotencyKey, RunId};
 
-use super::{pass::Pass, policy::learning};
+use super::{pass::Pass, policy::learning, settled};
 
 /// Makes the call of `effect` with the permit of the pass, or as soon as the Workspace's gate gives one.
 pub(crate) fn start(
@@ -173,7 +173,10 @@ impl Task {
             return;
         }
         ctx.run_trigger.enqueue(&entry.namespace, &entry.name);
-        if !ctx.present(entry) {
+        if ctx.present(entry) {
+            // No cache may have it any more, and then no reconcile follows.
+            settled::at_rest(ctx, entry);
+        } else {
             ctx.absent.report(&entry.uid);
         }
     }

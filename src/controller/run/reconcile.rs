@@ -114,8 +114,8 @@ pub(crate) async fn run_passes(
                 ctx.absent.report(&entry.uid);
             }
             // The TTL of a settled Run needs no reconcile.
-            let settled = ended.is_ok() && settled::after_passes(ctx, entry);
-            return if settled {
+            let settled = settled::at_rest(ctx, entry);
+            return if settled && ended.is_ok() {
                 Ok(Action::await_change())
             } else {
                 ended

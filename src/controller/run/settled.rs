@@ -43,30 +43,41 @@ pub(crate) fn caches(ctx: &Context, object: &Guarded<Run>) -> bool {
     !run.and_then(|run| of(ctx, run)).is_some_and(is_due)
 }
 
-/// Handles an object that the watch has shown: if it is settled it is no longer tracked, and its TTL runs.
-pub(crate) fn seen(ctx: &Context, object: &Guarded<Run>) {
+/// Sets the times of an object that the watch has shown. Returns whether it is settled.
+pub(crate) fn seen(ctx: &Context, object: &Guarded<Run>) -> bool {
     let run = object.0.as_ref().ok();
     let Some((run, settled)) = run.and_then(|run| Some((run, of(ctx, run)?))) else {
         forget(ctx, object.meta().uid.as_deref().unwrap_or_default());
-        return;
+        return false;
     };
-    if is_due(settled) {
-        rest(ctx, run, settled);
+    let due = is_due(settled);
+    if due {
+        begin_ttl(ctx, run, settled);
     } else {
         let version = ObjectVersion::of(&run.metadata);
         ctx.expiries.remove(&version.uid);
         ctx.settling.set(settled.from, version);
     }
+    due
 }
 
-/// Handles the end of the passes over a Run. Returns whether it is settled, in a version that the watch has shown, and
-/// no longer tracked.
-pub(crate) fn after_passes(ctx: &Context, entry: &RunEntry) -> bool {
-    let Some(run) = entry.with(|state| state.run.latest().cloned()) else {
-        return false;
-    };
-    // A watch that is behind still has to show it, or that it is deleted.
-    of(ctx, &run).is_some_and(|settled| is_due(settled) && let_go(ctx, &run, settled))
+/// Handles the end of whatever was in flight for a Run. Returns whether it is settled and no longer tracked.
+pub(crate) fn at_rest(ctx: &Context, entry: &RunEntry) -> bool {
+    if ctx.run_index.is_settled(&entry.uid) {
+        return ctx.tracked_runs.retire(&entry.uid);
+    }
+    // By an own write that the watch has shown already; else the watch still has to show it, or that it is deleted.
+    let latest = entry.with(|state| state.run.latest().cloned());
+    latest.is_some_and(|run| settles(ctx, &run))
+}
+
+/// Stops tracking the Runs that a list has shown to be settled.
+pub(crate) fn retire_all(ctx: &Context) {
+    for entry in ctx.tracked_runs.all() {
+        if ctx.run_index.is_settled(&entry.uid) {
+            ctx.tracked_runs.retire(&entry.uid);
+        }
+    }
 }
 
 /// Forgets the times of an object that has changed or was deleted.
@@ -82,10 +93,8 @@ pub(crate) async fn settle(ctx: Arc<Context>) {
             let object = ctx.cached_run(&version.namespace, &version.name);
             let run = object.as_ref().and_then(|object| object.0.as_ref().ok());
             let same = run.filter(|run| run.metadata.uid.as_deref() == Some(&*version.uid));
-            if let Some(run) = same
-                && let Some(settled) = of(&ctx, run).filter(|settled| is_due(*settled))
-            {
-                let_go(&ctx, run, settled);
+            if let Some(run) = same {
+                settles(&ctx, run);
             }
         }
     }
@@ -150,23 +159,27 @@ async fn delete(ctx: &Context, object: ObjectVersion) {
     }
 }
 
-/// Takes a settled version out of the cache. False if another version of the object is there.
-fn let_go(ctx: &Context, run: &Run, settled: Settled) -> bool {
-    let meta = &run.metadata;
-    let uid = meta.uid.as_deref().unwrap_or_default();
-    ctx.run_index.contains(uid) && ctx.evict_run(meta) && rest(ctx, run, settled)
+/// Takes a version out of the cache if it is settled now. False if it isn't, or if another version is there.
+fn settles(ctx: &Context, run: &Run) -> bool {
+    let uid = run.metadata.uid.as_deref().unwrap_or_default();
+    let Some(settled) = of(ctx, run).filter(|settled| is_due(*settled)) else {
+        return false;
+    };
+    if !ctx.evict_run(&run.metadata) || !ctx.run_index.settle(uid) {
+        return false;
+    }
+    begin_ttl(ctx, run, settled);
+    ctx.tracked_runs.retire(uid)
 }
 
-/// Stops tracking a settled Run, and starts its TTL. False while something is in flight for it.
-fn rest(ctx: &Context, run: &Run, settled: Settled) -> bool {
+/// Starts the TTL of a settled Run, if it has one.
+fn begin_ttl(ctx: &Context, run: &Run, settled: Settled) {
     let version = ObjectVersion::of(&run.metadata);
     ctx.settling.remove(&version.uid);
-    let retired = ctx.tracked_runs.retire(run);
     match settled.expires {
         Some(at) => ctx.expiries.set(at, version),
         None => ctx.expiries.remove(&version.uid),
     }
-    retired
 }
 
 fn is_due(settled: Settled) -> bool {

@@ -12,10 +12,7 @@ use tokio_util::task::task_tracker::TaskTrackerToken;
 
 use crate::api::Run;
 use crate::controller::flowcontrol::gate::{Gate, Permit};
-use crate::decide::{
-    Memory, Stream,
-    tracked_run::{TrackedRun, Version as _},
-};
+use crate::decide::{Memory, Stream, tracked_run::TrackedRun};
 use crate::util::lock;
 
 use super::stream_task::StreamTask;
@@ -141,15 +138,13 @@ impl TrackedRuns {
         lock(&self.entries).len()
     }
 
-    /// Stops tracking a Run that is settled in this version. False if something is in flight for it, or a newer version
-    /// is known.
-    pub fn retire(&self, version: &Run) -> bool {
-        let uid = version.metadata.uid.as_deref().unwrap_or_default();
+    /// Stops tracking a settled Run. False while something is in flight for it.
+    pub fn retire(&self, uid: &str) -> bool {
         let mut entries = lock(&self.entries);
         // Under the table's lock: whoever finds an entry retired finds another one, or none, in the table.
         if !entries
             .get(uid)
-            .is_none_or(|entry| entry.with(|state| state.retire(version)))
+            .is_none_or(|entry| entry.with(State::retire))
         {
             return false;
         }
@@ -172,14 +167,10 @@ impl TrackedRuns {
 }
 
 impl State {
-    /// Retires the entry, unless it is in use or knows of a newer version.
-    fn retire(&mut self, version: &Run) -> bool {
-        let newer = self
-            .run
-            .latest()
-            .is_some_and(|latest| latest.newer_than(version));
+    /// Retires the entry, unless it is in use.
+    fn retire(&mut self) -> bool {
         let waits = self.waiting.is_some() || self.granted.is_some();
-        self.retired |= self.run.idle() && !waits && !newer;
+        self.retired |= self.run.idle() && !waits;
         self.retired
     }
 }
@@ -231,5 +222,45 @@ impl RunEntry {
         if let Some(handle) = handle {
             handle.abort();
         }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test stops at what it did not expect")]
+mod tests {
+    use super::*;
+
+    fn run() -> Run {
+        let run = serde_json::json!({
+            "apiVersion": "run-operator.dev/v1alpha1", "kind": "Run",
+            "metadata": {"name": "train", "namespace": "team", "uid": "u"},
+            "spec": {"workload": {"image": "i"}},
+        });
+        serde_json::from_value(run).unwrap()
+    }
+
+    // Proves: B-ended
+    #[test]
+    fn an_entry_in_use_is_not_retired_and_the_next_is_another() {
+        let table = TrackedRuns::default();
+        let entry = table.entry(&run());
+        assert!(entry.with(|state| state.run.begin_reconcile()));
+        assert!(!table.retire("u"));
+        entry.with(|state| state.run.begin_call());
+        assert!(!table.retire("u") && !entry.with(|state| state.retired));
+        entry.with(|state| state.run.end_call());
+        assert!(table.retire("u") && entry.with(|state| state.retired));
+        assert!(table.get("u").is_none());
+        let next = table.entry(&run());
+        assert!(!Arc::ptr_eq(&entry, &next) && !next.with(|state| state.retired));
+    }
+
+    // Proves: D-vanished
+    #[test]
+    fn an_entry_whose_cleanup_has_begun_is_not_retired() {
+        let table = TrackedRuns::default();
+        let entry = table.entry(&run());
+        assert!(entry.with(|state| state.run.begin_cleanup()));
+        assert!(!table.retire("u"));
     }
 }

@@ -34,6 +34,8 @@ pub struct Record {
     pub(crate) unreadable: bool,
     /// Whether it was decoded.
     pub(crate) decoded: bool,
+    /// Whether nothing is left to do for it before its TTL: no cache has its object.
+    pub(crate) settled: bool,
     /// Present while the Run is live, is being deleted, or needs its Workspace. If the Run can no longer be decoded,
     /// present while it holds a key.
     pub(crate) details: Option<Box<Details>>,
@@ -87,8 +89,15 @@ impl Record {
             },
             unreadable,
             decoded: run.is_some(),
+            settled: false,
             details: run.and_then(Details::of).map(Box::new),
         }
+    }
+
+    /// The same record, of a Run that is or is not settled.
+    #[must_use]
+    pub(crate) fn settled(self, settled: bool) -> Self {
+        Self { settled, ..self }
     }
 
     /// Keeps the claim of `old`, the previous record of the name, if this is the same Run and can no longer be decoded.

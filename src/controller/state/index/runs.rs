@@ -110,6 +110,22 @@ impl RunIndex {
         lock(&self.table).records.contains_key(uid)
     }
 
+    /// Records that the Run with this uid is settled. False if there is none.
+    pub fn settle(&self, uid: &str) -> bool {
+        let mut table = lock(&self.table);
+        let record = table.records.get_mut(uid);
+        record.is_some_and(|record| {
+            record.settled = true;
+            true
+        })
+    }
+
+    /// Whether the Run with this uid is settled, by the version that the watch has shown last.
+    pub fn is_settled(&self, uid: &str) -> bool {
+        let table = lock(&self.table);
+        table.records.get(uid).is_some_and(|record| record.settled)
+    }
+
     /// Name of the Run with this uid, if it is known and has not ended.
     pub fn live_name(&self, uid: &str) -> Option<Arc<str>> {
         let table = lock(&self.table);

@@ -514,3 +514,18 @@ fn workspaces_are_counted_by_their_ready_condition() {
     index.listed(&team);
     assert_eq!(index.counts().ready, [1, 1, 1], "the others stay");
 }
+
+// Proves: B-ended
+#[test]
+fn a_run_is_settled_until_the_watch_shows_another_version() {
+    let index = filled([record("a", phase("Succeeded"))]);
+    assert!(!index.is_settled("a"));
+    assert!(index.settle("a") && !index.settle("unknown"));
+    assert!(index.is_settled("a"));
+    index.apply(record("a", phase("Succeeded")));
+    assert!(!index.is_settled("a"));
+    index.apply(record("a", phase("Succeeded")).settled(true));
+    assert!(index.is_settled("a"));
+    index.delete("team", "a");
+    assert!(!index.is_settled("a"));
+}
