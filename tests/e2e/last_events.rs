@@ -3,7 +3,7 @@
 use run_operator::api::{Phase, Run};
 use serde_json::{Value, json};
 
-use crate::support::{World, eventually, held, phase_of};
+use crate::support::{History, World, eventually, held, phase_of};
 
 /// queued, provisioning and running, nine lines of a log, and the end.
 const EVENTS: i64 = 13;
@@ -35,7 +35,10 @@ fn shows_all(run: &Run) {
 }
 
 /// Asserts that the versions after the end are few: the end, the last events, the release.
-fn few_writes_after_the_end(versions: &[Run]) {
+async fn few_writes_after_the_end(history: &History, name: &str) {
+    // The watch may be behind.
+    history.until(name, "is released", |run| !held(run)).await;
+    let versions = history.of(name);
     let ended = versions
         .iter()
         .filter(|run| phase_of(run) == Some(Phase::Succeeded));
@@ -57,7 +60,7 @@ async fn streams_cut_after_every_four_events_lose_none_of_the_last() {
     for name in &names {
         world.phase(name, Phase::Succeeded).await;
         shows_all(&world.released(name).await);
-        few_writes_after_the_end(&history.of(name));
+        few_writes_after_the_end(&history, name).await;
     }
     history.holds().await;
     world.one_run_each().await;
@@ -86,7 +89,7 @@ async fn events_that_come_after_the_end_are_one_more_write() {
     let history = world.history().await;
     world.service.delete("faults").await;
     shows_all(&world.released("train").await);
-    few_writes_after_the_end(&history.of("train"));
+    few_writes_after_the_end(&history, "train").await;
     history.holds().await;
 }
 
@@ -106,7 +109,7 @@ async fn killed_between_end_and_last_write_it_reads_the_last_events() {
         reads,
         "terminal: no call but the stream"
     );
-    few_writes_after_the_end(&history.of("train"));
+    few_writes_after_the_end(&history, "train").await;
     history.holds().await;
 }
 
