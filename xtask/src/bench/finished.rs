@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use serde_json::json;
 use test_support::figures::Figures;
 use tokio::time::sleep;
 
@@ -15,6 +16,8 @@ use super::usage::{mib, percent};
 const NAMESPACE: &str = "finished";
 /// The Run that is copied. No other text of it is the same.
 const FIRST: &str = "the-first-of-many";
+/// The time at which the copies ended.
+const LONG_AGO: &str = "2026-01-01T00:00:00Z";
 const PATIENCE: Duration = Duration::from_mins(2);
 /// Time over which the idle operator is watched.
 const IDLE: Duration = Duration::from_secs(30);
@@ -37,7 +40,11 @@ pub(super) async fn measure(quick: bool) -> Result<(), BenchError> {
     drop(observer);
 
     let etcd = Etcd::new(stage.etcd_url()?);
-    let ended = etcd.run(NAMESPACE, FIRST).await?;
+    let mut ended = etcd.run(NAMESPACE, FIRST).await?;
+    // The Events of what ended in the last five minutes are published again.
+    for time in ["submissionTime", "completionTime"] {
+        ended["status"][time] = json!(LONG_AGO);
+    }
     let weight = ended.to_string().len();
     etcd.copy(&ended, count).await?;
 
