@@ -7,7 +7,7 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::Namespace;
 use kube::{
     Resource,
-    core::{ObjectMeta, PartialObjectMeta},
+    core::PartialObjectMeta,
     runtime::reflector::{Lookup, Store},
 };
 use tokio::sync::{Semaphore, mpsc::UnboundedSender};
@@ -26,7 +26,7 @@ use crate::service::{AllowList, HttpPool};
 
 use super::{
     apiserver::{
-        Guarded,
+        Guarded, ObjectVersion,
         cache::Cache,
         event_recorder::Recorder,
         trigger::{Trigger, reference},
@@ -206,7 +206,7 @@ impl Context {
     }
 
     /// Takes a version of a Run out of the caches. False if another version of it is there.
-    pub fn evict_run(&self, version: &ObjectMeta) -> bool {
+    pub fn evict_run(&self, version: &ObjectVersion) -> bool {
         self.run_caches.iter().all(|cache| cache.evict(version))
     }
 

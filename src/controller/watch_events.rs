@@ -17,28 +17,25 @@ use super::{
 
 impl Watches<Run> for Context {
     fn caches(&self, run: &Guarded<Run>) -> bool {
-        settled::caches(self, run)
+        !settled::seen(self, run)
     }
 
-    fn handle(&self, scope: &Scope, event: &Event<Guarded<Run>>) {
-        runs(self, scope, event);
+    fn handle(&self, scope: &Scope, event: &Event<Guarded<Run>>, cached: bool) {
+        runs(self, scope, event, !cached);
     }
 }
 
 impl<K: Kind> Watches<K> for Context {
-    fn handle(&self, scope: &Scope, event: &Event<Guarded<K>>) {
+    fn handle(&self, scope: &Scope, event: &Event<Guarded<K>>, _cached: bool) {
         workspaces(self, scope, event);
     }
 }
 
-fn runs(ctx: &Context, scope: &Scope, event: &Event<Guarded<Run>>) {
+fn runs(ctx: &Context, scope: &Scope, event: &Event<Guarded<Run>>, settled: bool) {
     let index = &ctx.run_index;
     match event {
         Event::Init => index.begin(scope),
-        Event::InitApply(run) => {
-            let settled = settled::seen(ctx, run);
-            index.list(scope, Record::of(run).settled(settled));
-        }
+        Event::InitApply(run) => index.list(scope, Record::of(run).settled(settled)),
         Event::InitDone => {
             let missing = |uids: &[Arc<str>]| uids.iter().for_each(|uid| ctx.absent.mark(uid));
             let changes = index.listed(scope, missing);
@@ -48,7 +45,6 @@ fn runs(ctx: &Context, scope: &Scope, event: &Event<Guarded<Run>>) {
             settled::retire_all(ctx);
         }
         Event::Apply(run) => {
-            let settled = settled::seen(ctx, run);
             if let Some(change) = index.apply(Record::of(run).settled(settled)) {
                 follow(ctx, &change);
             }

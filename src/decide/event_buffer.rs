@@ -254,8 +254,8 @@ impl EventBuffer {
         self.stored = self.stored.max(shown.min(self.events));
         let stored = self.stored;
         self.waiting.retain(|w| w.nth > stored);
-        let mut ours = self.recent.iter().filter(|(_, nth)| *nth > 0);
-        if let Some((id, _)) = ours.rfind(|(_, nth)| *nth <= stored) {
+        let mut recent = self.recent.iter();
+        if let Some((id, _)) = recent.rfind(|(_, nth)| (1..=stored).contains(nth)) {
             self.last_stored = Some(id.clone());
         }
     }

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use crate::api::{Intent, Run};
+use crate::api::{Intent, Run, RunStatus};
 
 use super::{
     memory::{Learned, Learning, Memory},
@@ -164,8 +164,9 @@ impl<V: Version, M: Remembers> TrackedRun<V, M> {
         let newest = match self.latest.take() {
             Some(own) if own.newer_than(&seen) => own,
             Some(own) if own.run().status != seen.run().status => {
-                let status = seen.run().status.clone().unwrap_or_default();
-                self.memory.change(|memory| memory.overtaken(&status));
+                let none = RunStatus::default();
+                let status = seen.run().status.as_ref().unwrap_or(&none);
+                self.memory.change(|memory| memory.overtaken(status));
                 seen
             }
             _ => seen,

@@ -4,7 +4,6 @@
 use std::sync::{Arc, Mutex};
 
 use kube::Resource;
-use kube::core::ObjectMeta;
 use kube::runtime::{
     reflector::{ObjectRef, Store, store, store::Writer},
     watcher::Event,
@@ -12,7 +11,7 @@ use kube::runtime::{
 
 use crate::util::lock;
 
-use super::{Guarded, Object, trigger::reference};
+use super::{Guarded, Object, ObjectVersion, trigger::reference};
 
 /// A cache that the watch fills, and from which an object can be taken out.
 pub(crate) struct Cache<K>
@@ -49,15 +48,12 @@ impl<K: Object> Cache<K> {
     }
 
     /// Removes a version of an object. Returns false if another version of it is here.
-    pub(crate) fn evict(&self, version: &ObjectMeta) -> bool {
-        let namespace = version.namespace.as_deref().unwrap_or_default();
-        let object = reference(namespace, version.name.as_deref().unwrap_or_default());
+    pub(crate) fn evict(&self, object: &ObjectVersion) -> bool {
         let mut writer = lock(&self.writer);
-        let Some(here) = self.reader.get(&object) else {
+        let Some(here) = self.reader.get(&reference(&object.namespace, &object.name)) else {
             return true;
         };
-        let meta = here.meta();
-        let same = meta.uid == version.uid && meta.resource_version == version.resource_version;
+        let same = ObjectVersion::of(here.meta()) == *object;
         if same {
             writer.apply_watcher_event(&Event::Delete(here.as_ref().clone()));
         }

@@ -48,14 +48,16 @@ pub(crate) trait Host: Send + Sync + 'static {
 
 /// What a context does with the objects of one kind.
 pub(crate) trait Watches<K: Object>: Host {
-    /// Whether an object is cached. One for which nothing is left to do need not be.
+    /// Takes in an object that the watch has shown. Returns whether it is cached: one for which nothing is left to do
+    /// need not be.
     fn caches(&self, object: &Guarded<K>) -> bool {
         let _ = object;
         true
     }
 
     /// Updates the indexes with an event and enqueues the objects concerned, after the cache has applied the event.
-    fn handle(&self, scope: &Scope, event: &Event<Guarded<K>>);
+    /// `cached`: whether the event's object is cached.
+    fn handle(&self, scope: &Scope, event: &Event<Guarded<K>>, cached: bool);
 }
 
 /// One scope's cache and triggers.
@@ -247,7 +249,7 @@ where
             Event::Apply(object) if !cached => cache.apply(&Event::Delete(object.clone())),
             event => cache.apply(event),
         }
-        ctx.handle(&scope, &event);
+        ctx.handle(&scope, &event, cached);
         let refs: Vec<_> = match event {
             Event::Apply(object) if cached => vec![ObjectRef::from_obj(&object)],
             Event::InitDone => {

@@ -12,6 +12,7 @@ mod list;
 #[cfg(test)]
 mod loopback;
 mod object;
+mod object_version;
 pub(crate) mod patch;
 pub(crate) mod reconciled;
 mod retry;
@@ -27,6 +28,7 @@ pub use loopback::{answer, loopback, silent};
 #[cfg(test)]
 pub use object::decode;
 pub use object::{Guarded, Object, read_status};
+pub use object_version::ObjectVersion;
 pub use retry::{BoundedRetry, ThrottleWatches};
 pub use secret::{read_entry, read_metadata};
 pub use watcher::{Source, WatchError, watch, watch_once};

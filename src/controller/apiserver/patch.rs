@@ -17,7 +17,10 @@ use crate::api::{Run, names};
 use crate::decide::metadata_change::MetadataChange;
 use crate::util::error_chain;
 
-use super::object::{Object, decode};
+use super::{
+    object::{Object, decode},
+    object_version::ObjectVersion,
+};
 
 /// Time limit of a write: kube's client has no read timeout of its own.
 const TIMEOUT: Duration = Duration::from_secs(30);
@@ -154,34 +157,17 @@ fn status_request<K: Object>(
     Ok(Request::new(api.resource_url()).patch_subresource("status", name, &params(), &patch))
 }
 
-/// Deletes the object.
-pub async fn delete(api: &Api<Run>, run: &Run) -> Result<(), WriteError> {
-    let version = run.resource_version().unwrap_or_default();
-    delete_version(
-        api,
-        &run.name_any(),
-        &run.uid().unwrap_or_default(),
-        &version,
-    )
-    .await
-}
-
 /// Deletes this version of an object. The body of a success is not read.
-pub async fn delete_version(
-    api: &Api<Run>,
-    name: &str,
-    uid: &str,
-    version: &str,
-) -> Result<(), WriteError> {
+pub async fn delete(api: &Api<Run>, object: &ObjectVersion) -> Result<(), WriteError> {
     let preconditions = Preconditions {
-        uid: Some(uid.to_owned()),
-        resource_version: Some(version.to_owned()),
+        uid: Some(object.uid.to_string()),
+        resource_version: Some(object.version.to_string()),
     };
     let params = DeleteParams {
         preconditions: Some(preconditions),
         ..DeleteParams::default()
     };
-    let request = Request::new(api.resource_url()).delete(name, &params);
+    let request = Request::new(api.resource_url()).delete(&object.name, &params);
     send(api, request).await.map(drop)
 }
 

@@ -173,12 +173,8 @@ impl Task {
             return;
         }
         ctx.run_trigger.enqueue(&entry.namespace, &entry.name);
-        if ctx.present(entry) {
-            // No cache may have it any more, and then no reconcile follows.
-            settled::at_rest(ctx, entry);
-        } else {
-            ctx.absent.report(&entry.uid);
-        }
+        // No cache may have it any more, and then no reconcile follows.
+        settled::at_rest(ctx, entry);
     }
 }
 

@@ -6,7 +6,10 @@ use kube::ResourceExt;
 
 use crate::api::{Intent, Run, WorkspaceKey, intent::End};
 use crate::controller::{
-    apiserver::patch::{self, WriteError},
+    apiserver::{
+        ObjectVersion,
+        patch::{self, WriteError},
+    },
     state::workspaces::WorkspaceState,
 };
 use crate::decide::{
@@ -48,10 +51,13 @@ pub(crate) async fn carry_out(
         // The object is deleted: nothing can be written.
         Effect::Release { .. } if pass.deleted => Ok(EffectResult::Released),
         Effect::Release { end } => release(pass, end.as_ref()).await,
-        Effect::Delete => match patch::delete(&pass.api, &pass.run).await {
-            Ok(()) | Err(WriteError::Gone) => Ok(EffectResult::Released),
-            Err(error) => Err(error),
-        },
+        Effect::Delete => {
+            let version = ObjectVersion::of(&pass.run.metadata);
+            match patch::delete(&pass.api, &version).await {
+                Ok(()) | Err(WriteError::Gone) => Ok(EffectResult::Released),
+                Err(error) => Err(error),
+            }
+        }
         Effect::Submit { .. } | Effect::Refresh { .. } | Effect::Cancel { .. } => {
             calls::start(pass, key, workspace, effect);
             Ok(EffectResult::Call)

@@ -109,10 +109,6 @@ pub(crate) async fn run_passes(
             (begun, granted)
         });
         let (Some(latest), granted) = next else {
-            if !ctx.present(entry) {
-                // The object was deleted meanwhile, while the garbage collector found it busy.
-                ctx.absent.report(&entry.uid);
-            }
             // The TTL of a settled Run needs no reconcile.
             let settled = settled::at_rest(ctx, entry);
             return if settled && ended.is_ok() {

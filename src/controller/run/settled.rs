@@ -11,15 +11,12 @@ use crate::api::Run;
 use crate::clock::{now, wall};
 use crate::controller::{
     apiserver::{
-        Guarded,
+        Guarded, ObjectVersion,
         patch::{self, WriteError},
         scope::Scope,
     },
     context::Context,
-    state::{
-        runs::RunEntry,
-        timers::{ObjectVersion, Timers},
-    },
+    state::{runs::RunEntry, timers::Timers},
 };
 use crate::decide::{
     Memory, Observed, Stream, WorkspaceView,
@@ -37,12 +34,6 @@ const BATCH: usize = 256;
 /// Deletions in flight at the same time.
 const DELETIONS: usize = 16;
 
-/// Whether an object that the watch has shown is cached.
-pub(crate) fn caches(ctx: &Context, object: &Guarded<Run>) -> bool {
-    let run = object.0.as_ref().ok();
-    !run.and_then(|run| of(ctx, run)).is_some_and(is_due)
-}
-
 /// Sets the times of an object that the watch has shown. Returns whether it is settled.
 pub(crate) fn seen(ctx: &Context, object: &Guarded<Run>) -> bool {
     let run = object.0.as_ref().ok();
@@ -50,11 +41,11 @@ pub(crate) fn seen(ctx: &Context, object: &Guarded<Run>) -> bool {
         forget(ctx, object.meta().uid.as_deref().unwrap_or_default());
         return false;
     };
+    let version = ObjectVersion::of(&run.metadata);
     let due = is_due(settled);
     if due {
-        begin_ttl(ctx, run, settled);
+        begin_ttl(ctx, version, settled);
     } else {
-        let version = ObjectVersion::of(&run.metadata);
         ctx.expiries.remove(&version.uid);
         ctx.settling.set(settled.from, version);
     }
@@ -63,6 +54,11 @@ pub(crate) fn seen(ctx: &Context, object: &Guarded<Run>) -> bool {
 
 /// Handles the end of whatever was in flight for a Run. Returns whether it is settled and no longer tracked.
 pub(crate) fn at_rest(ctx: &Context, entry: &RunEntry) -> bool {
+    if !ctx.present(entry) {
+        // It was deleted meanwhile, while the garbage collector found it busy.
+        ctx.absent.report(&entry.uid);
+        return false;
+    }
     if ctx.run_index.is_settled(&entry.uid) {
         return ctx.tracked_runs.retire(&entry.uid);
     }
@@ -91,9 +87,7 @@ pub(crate) async fn settle(ctx: Arc<Context>) {
     while let Some(due) = next(&ctx, &ctx.settling).await {
         for version in due {
             let object = ctx.cached_run(&version.namespace, &version.name);
-            let run = object.as_ref().and_then(|object| object.0.as_ref().ok());
-            let same = run.filter(|run| run.metadata.uid.as_deref() == Some(&*version.uid));
-            if let Some(run) = same {
+            if let Some(Ok(run)) = object.as_ref().map(|object| &object.0) {
                 settles(&ctx, run);
             }
         }
@@ -144,7 +138,7 @@ async fn delete(ctx: &Context, object: ObjectVersion) {
         "deleting a Run after its TTL"
     );
     let api = Scope::Namespace(object.namespace.to_string()).api::<Run>(ctx.client.clone());
-    match patch::delete_version(&api, &object.name, &object.uid, &object.version).await {
+    match patch::delete(&api, &object).await {
         Ok(()) | Err(WriteError::Gone | WriteError::Conflict) => {}
         Err(error) => {
             tracing::warn!(
@@ -161,20 +155,20 @@ async fn delete(ctx: &Context, object: ObjectVersion) {
 
 /// Takes a version out of the cache if it is settled now. False if it isn't, or if another version is there.
 fn settles(ctx: &Context, run: &Run) -> bool {
-    let uid = run.metadata.uid.as_deref().unwrap_or_default();
     let Some(settled) = of(ctx, run).filter(|settled| is_due(*settled)) else {
         return false;
     };
-    if !ctx.evict_run(&run.metadata) || !ctx.run_index.settle(uid) {
+    let version = ObjectVersion::of(&run.metadata);
+    let uid = Arc::clone(&version.uid);
+    if !ctx.evict_run(&version) || !ctx.run_index.settle(&uid) {
         return false;
     }
-    begin_ttl(ctx, run, settled);
-    ctx.tracked_runs.retire(uid)
+    begin_ttl(ctx, version, settled);
+    ctx.tracked_runs.retire(&uid)
 }
 
 /// Starts the TTL of a settled Run, if it has one.
-fn begin_ttl(ctx: &Context, run: &Run, settled: Settled) {
-    let version = ObjectVersion::of(&run.metadata);
+fn begin_ttl(ctx: &Context, version: ObjectVersion, settled: Settled) {
     ctx.settling.remove(&version.uid);
     match settled.expires {
         Some(at) => ctx.expiries.set(at, version),

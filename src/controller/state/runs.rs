@@ -56,7 +56,7 @@ pub struct State {
     pub write_failures: u32,
     /// Writes in a row that met a conflict or a missing object.
     pub conflicts: u32,
-    /// This entry has left the table: the Run is settled, and what begins anew has another entry.
+    /// The Run is settled and this entry is no longer in the table; a later reconcile has an entry of its own.
     pub retired: bool,
 }
 
@@ -150,19 +150,22 @@ impl TrackedRuns {
         }
         let entry = entries.remove(uid);
         drop(entries);
-        if let Some(entry) = entry {
-            entry.close_stream();
-        }
+        end_tasks(entry);
         true
     }
 
     /// Forgets an object and ends its tasks.
     pub fn forget(&self, uid: &str) {
         let entry = lock(&self.entries).remove(uid);
-        if let Some(entry) = entry {
-            entry.close_stream();
-            entry.stop_waiting();
-        }
+        end_tasks(entry);
+    }
+}
+
+/// Ends the tasks of an entry that has left the table.
+fn end_tasks(entry: Option<Arc<RunEntry>>) {
+    if let Some(entry) = entry {
+        entry.close_stream();
+        entry.stop_waiting();
     }
 }
 

@@ -4,36 +4,10 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex};
 
 use jiff::Timestamp;
-use kube::core::ObjectMeta;
 use tokio::sync::Notify;
 
+use crate::controller::apiserver::ObjectVersion;
 use crate::util::lock;
-
-/// One version of an object: enough to find it, and to delete it and no other.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ObjectVersion {
-    /// Its uid.
-    pub uid: Arc<str>,
-    /// Its namespace.
-    pub namespace: Arc<str>,
-    /// Its name.
-    pub name: Arc<str>,
-    /// Its resourceVersion.
-    pub version: Arc<str>,
-}
-
-impl ObjectVersion {
-    /// The version with these metadata.
-    pub fn of(meta: &ObjectMeta) -> Self {
-        let text = |text: &Option<String>| Arc::from(text.as_deref().unwrap_or_default());
-        Self {
-            uid: text(&meta.uid),
-            namespace: text(&meta.namespace),
-            name: text(&meta.name),
-            version: text(&meta.resource_version),
-        }
-    }
-}
 
 /// At most one time for each uid.
 #[derive(Default)]
@@ -99,6 +73,7 @@ impl Table {
 #[allow(clippy::unwrap_used, reason = "a test stops at what it did not expect")]
 mod tests {
     use futures::FutureExt;
+    use kube::core::ObjectMeta;
 
     use super::*;
 
