@@ -9,7 +9,7 @@ use crate::support::{World, eventually};
 
 const NAMES: [&str; 3] = ["one", "two", "three"];
 
-/// Runs that ended an hour ago, as the next process finds them.
+/// Runs that ended long ago, as the next process finds them.
 async fn old_runs() -> World {
     let mut world = World::new().await;
     for name in NAMES {
@@ -21,9 +21,9 @@ async fn old_runs() -> World {
         world.event(name, "Succeeded").await;
     }
     world.kill_operator();
-    let hour_ago = json!({"status": {"completionTime": "2026-01-01T00:00:00Z"}});
+    let long_ago = json!({"status": {"completionTime": "2026-01-01T00:00:00Z"}});
     for name in NAMES {
-        let patch = Patch::Merge(&hour_ago);
+        let patch = Patch::Merge(&long_ago);
         let params = PatchParams::default();
         let patched = world.runs().patch_status(name, &params, &patch).await;
         patched.unwrap();
@@ -63,7 +63,7 @@ async fn a_run_that_has_ended_is_tracked_no_more() {
 #[tokio::test]
 async fn a_start_does_nothing_for_runs_that_have_ended() {
     let mut world = old_runs().await;
-    let versions: Vec<_> = versions(&world).await;
+    let before = versions(&world).await;
     let calls = world.service.run_calls().await;
     world.start_operator().await;
     // A Run that comes later has its turn later.
@@ -73,7 +73,7 @@ async fn a_start_does_nothing_for_runs_that_have_ended() {
     remembers(&world, 0.0).await;
     let published = "run_operator_events_dropped_total{cause=\"repeated\"}";
     assert_eq!(world.operator().metric(published).await, 0.0);
-    assert_eq!(versions, self::versions(&world).await);
+    assert_eq!(before, versions(&world).await);
     let of_fresh = world.service.runs().await;
     let of_fresh = of_fresh.last().unwrap();
     let fields = ["posts", "gets", "streams"].map(|field| of_fresh[field].as_u64().unwrap());

@@ -20,6 +20,12 @@ pub fn directory() -> PathBuf {
     }
 }
 
+/// A program of the workspace in that folder; an error is the path where it should be.
+pub fn find(name: &str) -> Result<PathBuf, PathBuf> {
+    let path = directory().join(name);
+    if path.is_file() { Ok(path) } else { Err(path) }
+}
+
 /// The reference service, built once a process where its source has changed. Cargo builds the programs of a suite's own
 /// package only.
 ///

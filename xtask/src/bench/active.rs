@@ -33,16 +33,7 @@ pub(super) async fn measure(quick: bool) -> Result<(), BenchError> {
     let base = stage.measured()?.operator;
     let clients = stage.clients().await?;
     let began = Instant::now();
-    load::each(count, |number| {
-        let client = clients[number % clients.len()].clone();
-        async move {
-            let name = format!("run-{number:06}");
-            load::create(&client, NAMESPACE, &name, PACE)
-                .await
-                .map(drop)
-        }
-    })
-    .await?;
+    load::create_all(&clients, NAMESPACE, count, PACE).await?;
     observer.shown("running", count, PATIENCE).await?;
     let took = began.elapsed();
     // What was published, polled or followed for the last of them has ended by then.

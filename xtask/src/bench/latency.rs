@@ -13,6 +13,7 @@ use super::error::BenchError;
 use super::load::{self, Pace};
 use super::observer::{Life, Observer};
 use super::stage::Stage;
+use super::usage::millis_each;
 use crate::service::ServiceRun;
 
 const NAMESPACE: &str = "latency";
@@ -42,12 +43,11 @@ pub(super) async fn measure(quick: bool) -> Result<(), BenchError> {
         between(*applied, &run.created_at)
     });
     let shown = observer.lives(|lives| shown(&runs, lives));
-    let each = used.operator.cpu.as_secs_f64() * 1000.0 / count_of(count);
     Figures::new("latency")
         .row("Runs, ten a second", count)
         .row(
             "Operator: time on a core for a Run, in ms",
-            format!("{each:.2}"),
+            millis_each(used.operator.cpu, count),
         )
         .table(
             "Times in ms",
@@ -66,11 +66,6 @@ pub(super) async fn measure(quick: bool) -> Result<(), BenchError> {
     Ok(())
 }
 
-#[expect(clippy::cast_precision_loss, reason = "counts are far below 2^52")]
-fn count_of(count: usize) -> f64 {
-    count.max(1) as f64
-}
-
 /// Creates Runs at a fixed pace; returns the time of each request, by uid.
 async fn apply(stage: &Stage, count: usize) -> Result<HashMap<String, Timestamp>, BenchError> {
     let clients = stage.clients().await?;
@@ -82,8 +77,7 @@ async fn apply(stage: &Stage, count: usize) -> Result<HashMap<String, Timestamp>
         let client = clients[number % clients.len()].clone();
         creates.spawn(async move {
             let at = wall();
-            let name = format!("run-{number:06}");
-            let run = load::create(&client, NAMESPACE, &name, PACE).await?;
+            let run = load::create(&client, NAMESPACE, &load::name(number), PACE).await?;
             Ok::<_, BenchError>((run.metadata.uid, at))
         });
     }

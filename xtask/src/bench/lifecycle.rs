@@ -1,19 +1,17 @@
 //! The writes of one Run's life, as a real operator made them and the API server's audit log kept them.
 
-use std::fs::File;
-use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::time::Duration;
 
 use http::Request;
 use kube::Client;
-use serde::Deserialize;
 use serde_json::{Value, json};
 
+use super::audit;
 use super::error::BenchError;
 use super::load::{self, Pace};
 use super::observer::Observer;
-use super::stage::{OPERATOR, Stage};
+use super::stage::Stage;
 
 /// The name of the recorded Run. No other text of its life has it.
 const NAME: &str = "the-recorded-run";
@@ -38,37 +36,6 @@ struct Write {
     version: Option<String>,
     /// Whether it writes the Run, and not an Event.
     of_run: bool,
-}
-
-/// A line of the audit log.
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct Entry {
-    verb: String,
-    #[serde(rename = "requestURI")]
-    request_uri: String,
-    user_agent: String,
-    object_ref: ObjectRef,
-    request_object: Value,
-}
-
-impl Default for Entry {
-    fn default() -> Self {
-        Self {
-            verb: String::new(),
-            request_uri: String::new(),
-            user_agent: String::new(),
-            object_ref: ObjectRef::default(),
-            request_object: Value::Null,
-        }
-    }
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct ObjectRef {
-    resource: String,
-    namespace: String,
 }
 
 impl Lifecycle {
@@ -141,21 +108,14 @@ impl Lifecycle {
 
 /// The operator's writes for the recorded Run, in their order.
 fn read(log: &Path) -> Result<Vec<Write>, BenchError> {
-    let failed = |source| BenchError::ReadFile {
-        path: log.to_owned(),
-        source,
-    };
     let mut writes = Vec::new();
-    for line in BufReader::new(File::open(log).map_err(failed)?).lines() {
-        let entry: Entry =
-            serde_json::from_str(&line.map_err(failed)?).map_err(BenchError::Decode)?;
+    for entry in audit::of_operator(log)? {
         let writes_it = matches!(entry.verb.as_str(), "patch" | "update" | "create");
         let of_run = entry.object_ref.resource == "runs";
         let wanted = of_run || entry.object_ref.resource == "events";
-        let ours = entry.user_agent.starts_with(OPERATOR);
         let here = entry.object_ref.namespace == NAMESPACE;
         let body = entry.request_object.to_string();
-        if writes_it && wanted && ours && here && (of_run || body.contains(NAME)) {
+        if writes_it && wanted && here && (of_run || body.contains(NAME)) {
             writes.push(Write {
                 version: guard(&entry.request_object),
                 verb: entry.verb,

@@ -1,6 +1,6 @@
 //! The limit: what the control plane bears when nothing is done but the writes themselves.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::error::BenchError;
 use super::lifecycle::Lifecycle;
@@ -29,17 +29,13 @@ pub(super) async fn measure(
     ];
     let clients = stage.clients().await?;
     let pace = Pace {
-        queued: std::time::Duration::ZERO,
-        running: std::time::Duration::ZERO,
+        queued: Duration::ZERO,
+        running: Duration::ZERO,
     };
     let before = stage.measured()?;
     let began = Instant::now();
-    load::each(count, |number| {
-        let client = clients[number % clients.len()].clone();
-        async move {
-            let name = format!("run-{number:06}");
-            life.repeat(&client, namespace, &name, pace, events).await
-        }
+    load::each(&clients, count, async |client, name| {
+        life.repeat(&client, namespace, &name, pace, events).await
     })
     .await?;
     let took = began.elapsed();

@@ -1,6 +1,5 @@
 //! Creates Runs, as users do.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
@@ -89,23 +88,38 @@ pub(super) async fn written(
     serde_json::from_str(&text).map_err(BenchError::Decode)
 }
 
-/// Does `one` for each number below `count`, [`WORKERS`] at a time.
-pub(super) async fn each<F>(count: usize, one: impl Fn(usize) -> F) -> Result<(), BenchError>
-where
-    F: Future<Output = Result<(), BenchError>>,
-{
-    let next = Arc::new(AtomicUsize::new(0));
-    let one = &one;
-    let workers = (0..WORKERS).map(|_| {
-        let next = Arc::clone(&next);
-        async move {
-            loop {
-                let number = next.fetch_add(1, Ordering::Relaxed);
-                if number >= count {
-                    return Ok(());
-                }
-                one(number).await?;
+/// The name of a Run by its number.
+pub(super) fn name(number: usize) -> String {
+    format!("run-{number:06}")
+}
+
+/// Creates so many Runs, as fast as the API server takes them.
+pub(super) async fn create_all(
+    clients: &[Client],
+    namespace: &str,
+    count: usize,
+    pace: Pace,
+) -> Result<(), BenchError> {
+    each(clients, count, async |client, name| {
+        create(&client, namespace, &name, pace).await.map(drop)
+    })
+    .await
+}
+
+/// Does `one` for so many names, [`WORKERS`] at a time, with the clients in turn.
+pub(super) async fn each(
+    clients: &[Client],
+    count: usize,
+    one: impl AsyncFn(Client, String) -> Result<(), BenchError>,
+) -> Result<(), BenchError> {
+    let next = AtomicUsize::new(0);
+    let workers = (0..WORKERS).map(|_| async {
+        loop {
+            let number = next.fetch_add(1, Ordering::Relaxed);
+            if number >= count {
+                return Ok(());
             }
+            one(clients[number % clients.len()].clone(), name(number)).await?;
         }
     });
     try_join_all(workers).await.map(drop)

@@ -1,10 +1,11 @@
 //! `make bench`: the operator's speed and weight beside the limit of its control plane, in one run on one machine.
 //!
 //! Every part has a control plane of its own, so that no part pays for what another has left. Its figures are printed,
-//! and kept where `RUN_OPERATOR_FIGURES` names a directory. Times depend on the machine and
-//! are never tested; the counts are, by the suites.
+//! and kept where `RUN_OPERATOR_FIGURES` names a directory. Times depend on the machine and are never tested; the
+//! counts are, by the suites.
 
 mod active;
+mod audit;
 mod error;
 mod etcd;
 mod finished;
@@ -32,7 +33,7 @@ pub(crate) struct Options {
     part: Vec<Part>,
 }
 
-/// What can be measured by itself.
+/// A part of the benchmark; each can be run alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Part {
     /// Runs as fast as the API server takes them, beside a loader that only writes.

@@ -1,7 +1,7 @@
 //! Sees every version of a namespace's Runs that the API server shows, and when.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use futures::{StreamExt, pin_mut};
@@ -9,7 +9,7 @@ use http::Request;
 use jiff::Timestamp;
 use kube::Client;
 use kube::api::WatchEvent;
-use run_operator::clock::wall;
+use run_operator::{clock::wall, util::lock};
 use serde::Deserialize;
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
@@ -140,7 +140,7 @@ impl Observer {
 
     /// What was seen, by uid.
     pub(super) fn lives<T>(&self, read: impl FnOnce(&HashMap<String, Life>) -> T) -> T {
-        read(&self.lives.lock().unwrap_or_else(PoisonError::into_inner))
+        read(&lock(&self.lives))
     }
 }
 
@@ -171,7 +171,7 @@ async fn follow(
 
 /// Notes a version; true if the Run is released by it.
 fn note(lives: &Mutex<HashMap<String, Life>>, run: &Seen) -> bool {
-    let mut lives = lives.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut lives = lock(lives);
     let life = lives.entry(run.metadata.uid.clone()).or_default();
     if let Some(state) = &run.status.state
         && !life.states.contains_key(state)

@@ -1,26 +1,23 @@
 //! Everything that runs for one measurement. Dropping it ends it all, by pid.
 
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::io::{BufRead, BufReader};
 use std::ops::Sub;
 use std::path::PathBuf;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
 use futures::future::try_join_all;
-use serde::Deserialize;
 use serde_json::json;
 use test_cluster::{ControlPlane, Output, Process, Scratch, Tool, free_port, run};
+use test_support::programs;
 use tokio::time::sleep;
 
 use crate::service::{Recipe, Service};
 
+use super::audit::{self, ObjectRef};
 use super::error::BenchError;
 use super::usage::Usage;
 
-/// The beginning of the operator's user agent at the API server.
-pub(super) const OPERATOR: &str = "run-operator/";
 /// The token of every Workspace.
 const TOKEN: &str = "bench";
 /// Time for the operator to be ready, and for a Workspace to be.
@@ -94,22 +91,6 @@ impl Requests {
         rows.map(|(what, count)| vec![what.clone(), count.to_string()])
             .collect()
     }
-}
-
-/// A line of the audit log.
-#[derive(Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct Entry {
-    verb: String,
-    user_agent: String,
-    object_ref: ObjectRef,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct ObjectRef {
-    resource: String,
-    subresource: String,
 }
 
 impl Stage {
@@ -264,23 +245,15 @@ impl Stage {
     /// The operator's requests until now: to the API server by its audit log, to the service by its own count.
     pub(super) async fn requests(&self) -> Result<Requests, BenchError> {
         let mut counts = BTreeMap::new();
-        let path = self.audit_log()?;
-        let failed = |source| BenchError::ReadFile {
-            path: path.clone(),
-            source,
-        };
-        for line in BufReader::new(File::open(&path).map_err(failed)?).lines() {
-            let line = line.map_err(failed)?;
-            let entry: Entry = serde_json::from_str(&line).map_err(BenchError::Decode)?;
-            if entry.user_agent.starts_with(OPERATOR) {
-                let ObjectRef {
-                    resource,
-                    subresource,
-                } = entry.object_ref;
-                let what = [resource, subresource].join("/");
-                let what = format!("{} {}", entry.verb, what.trim_end_matches('/'));
-                *counts.entry(what).or_default() += 1;
-            }
+        for entry in audit::of_operator(&self.audit_log()?)? {
+            let ObjectRef {
+                resource,
+                subresource,
+                ..
+            } = entry.object_ref;
+            let what = [resource, subresource].join("/");
+            let what = format!("{} {}", entry.verb, what.trim_end_matches('/'));
+            *counts.entry(what).or_default() += 1;
         }
         let stats = self.service.stats().await?;
         for (operation, by_status) in stats["requests"].as_object().into_iter().flatten() {
@@ -318,10 +291,5 @@ impl Stage {
 
 /// A program of the workspace, in the folder where this one is.
 fn program(name: &str) -> Result<PathBuf, BenchError> {
-    let path = test_support::programs::directory().join(name);
-    if path.is_file() {
-        Ok(path)
-    } else {
-        Err(BenchError::FindProgram(path))
-    }
+    programs::find(name).map_err(BenchError::FindProgram)
 }

@@ -10,7 +10,7 @@ use super::limit;
 use super::load::{self, Pace};
 use super::observer::Observer;
 use super::stage::{Measured, Stage};
-use super::usage::mib;
+use super::usage::{mib, millis_each};
 
 const NAMESPACE: &str = "throughput";
 /// Time for all Runs to end.
@@ -84,16 +84,7 @@ async fn operator(count: usize) -> Result<(f64, Measured, Vec<Vec<String>>), Ben
     let clients = stage.clients().await?;
     let (before, requests) = (stage.measured()?, stage.requests().await?);
     let began = Instant::now();
-    load::each(count, |number| {
-        let client = clients[number % clients.len()].clone();
-        async move {
-            let name = format!("run-{number:06}");
-            load::create(&client, NAMESPACE, &name, PACE)
-                .await
-                .map(drop)
-        }
-    })
-    .await?;
+    load::create_all(&clients, NAMESPACE, count, PACE).await?;
     observer.released(count, PATIENCE).await?;
     // The last Run's own time is no work of anybody.
     let took = began.elapsed().saturating_sub(PACE.whole());
@@ -103,10 +94,7 @@ async fn operator(count: usize) -> Result<(f64, Measured, Vec<Vec<String>>), Ben
 }
 
 fn row(who: &str, used: Measured, count: usize) -> Vec<String> {
-    let each = |cpu: Duration| {
-        let micros = cpu.as_micros() / u128::try_from(count.max(1)).unwrap_or(1);
-        format!("{}.{:02}", micros / 1000, micros % 1000 / 10)
-    };
+    let each = |cpu: Duration| millis_each(cpu, count);
     vec![
         who.to_owned(),
         each(used.operator.cpu),

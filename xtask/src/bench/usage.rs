@@ -59,6 +59,12 @@ pub(super) fn percent(cpu: Duration, of: Duration) -> String {
     format!("{:.1} %", 100.0 * cpu.as_secs_f64() / of.as_secs_f64())
 }
 
+/// Time on a core for each of so many, in milliseconds, for a table.
+#[expect(clippy::cast_precision_loss, reason = "counts are far below 2^52")]
+pub(super) fn millis_each(cpu: Duration, count: usize) -> String {
+    format!("{:.2}", cpu.as_secs_f64() * 1000.0 / count.max(1) as f64)
+}
+
 /// Bytes as MiB, for a table.
 pub(super) fn mib(bytes: u64) -> String {
     let tenths = bytes * 10 / (1 << 20);

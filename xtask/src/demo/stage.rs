@@ -10,7 +10,7 @@ use crate::demo::failure::Failure;
 use crate::demo::terminal;
 use crate::service::{Recipe, Service};
 use test_cluster::{ControlPlane, Output, Process, Scratch, free_port, run};
-use test_support::root;
+use test_support::{programs, root};
 
 /// Path of the examples, as the demo prints it.
 const EXAMPLES: &str = "deploy/examples";
@@ -211,12 +211,7 @@ async fn finish(command: Command, stdin: String) -> Result<String, Failure> {
 
 /// A program of the workspace, in the folder where this one is.
 fn program(name: &str) -> Result<PathBuf, Failure> {
-    let path = test_support::programs::directory().join(name);
-    if path.is_file() {
-        Ok(path)
-    } else {
-        Err(Failure::FindProgram(path))
-    }
+    programs::find(name).map_err(Failure::FindProgram)
 }
 
 /// The token of the example Secret: the service is made to accept it, so that the file needs no change.
