@@ -26,6 +26,8 @@ pub(crate) struct Service {
 pub(crate) enum ServiceError {
     #[error(transparent)]
     Start(#[from] Error),
+    #[error("failed to trust the reference service's certificate")]
+    Trust(#[source] Box<dyn std::error::Error + Send + Sync>),
     #[error("failed to reach the reference service's control API at {path}")]
     Reach {
         path: String,
@@ -69,6 +71,17 @@ pub(crate) struct Recipe<'a> {
     pub(crate) token: &'a str,
     /// Whether every request is kept, to be compared with the API's document.
     pub(crate) record: bool,
+    /// If set, it serves TLS, and so HTTP/2.
+    pub(crate) tls: Option<Tls<'a>>,
+}
+
+/// The files of a certificate for 127.0.0.1, PEM.
+#[derive(Clone, Copy)]
+pub(crate) struct Tls<'a> {
+    pub(crate) certificate: &'a Path,
+    pub(crate) key: &'a Path,
+    /// The authority that issued it.
+    pub(crate) ca: &'a Path,
 }
 
 impl Service {
@@ -87,6 +100,10 @@ impl Service {
         if let Some(record) = &record {
             command.arg("--record").arg(record);
         }
+        if let Some(tls) = recipe.tls {
+            command.arg("--tls-cert").arg(tls.certificate);
+            command.arg("--tls-key").arg(tls.key);
+        }
         let mut process = Process::spawn(&command, Output::File(folder.join("service.log")))?;
         let line = process.wait_line("listening on", PATIENCE).await;
         let port = std::fs::read_to_string(&port_file).unwrap_or_default();
@@ -100,8 +117,16 @@ impl Service {
         Ok(Self {
             process,
             record,
-            origin: format!("http://127.0.0.1:{}", port.trim()),
-            http: reqwest::Client::new(),
+            origin: format!(
+                "{}://127.0.0.1:{}",
+                if recipe.tls.is_some() {
+                    "https"
+                } else {
+                    "http"
+                },
+                port.trim()
+            ),
+            http: client(recipe.tls).map_err(ServiceError::Trust)?,
         })
     }
 
@@ -180,4 +205,15 @@ impl Service {
             }),
         }
     }
+}
+
+/// A client that trusts the service.
+fn client(
+    tls: Option<Tls<'_>>,
+) -> Result<reqwest::Client, Box<dyn std::error::Error + Send + Sync>> {
+    let Some(tls) = tls else {
+        return Ok(reqwest::Client::new());
+    };
+    let ca = reqwest::Certificate::from_pem(&std::fs::read(tls.ca)?)?;
+    Ok(reqwest::Client::builder().tls_certs_only([ca]).build()?)
 }

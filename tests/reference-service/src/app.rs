@@ -30,6 +30,8 @@ pub(crate) struct Settings {
     pub(crate) key_retention: Millis,
     pub(crate) seed: u64,
     pub(crate) max_body: usize,
+    /// Requests that may be open on one connection of HTTP/2.
+    pub(crate) http2_streams: u32,
     pub(crate) heartbeat: Duration,
     /// Streams of a finished run stay open.
     pub(crate) keep_finished_streams: bool,

@@ -5,11 +5,13 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Parser;
+use tokio_rustls::TlsAcceptor;
 
 use crate::access::is_legal_token;
 use crate::app::Settings;
 use crate::plan::{Millis, Pacing};
 use crate::record::Record;
+use crate::tls;
 
 const AFTER_HELP: &str = "\
 Durations are written 250ms, 30s, 5m or 24h; a bare number is milliseconds.
@@ -36,6 +38,15 @@ pub(crate) struct Args {
     /// Write the port to this file once the service listens
     #[arg(long, value_name = "FILE")]
     port_file: Option<PathBuf>,
+    /// Serve TLS with this certificate, PEM, the issuers after it
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    tls_cert: Option<PathBuf>,
+    /// The certificate's private key, PEM
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    tls_key: Option<PathBuf>,
+    /// Requests that may be open on one connection of HTTP/2
+    #[arg(long, default_value_t = 100, value_name = "COUNT")]
+    http2_streams: u32,
     /// Version that GET /version answers
     #[arg(long, default_value = "1.0.0")]
     api_version: String,
@@ -84,11 +95,12 @@ pub(crate) struct Args {
 }
 
 /// Settings of the program that are not the service's.
-#[derive(Debug)]
 pub(crate) struct Start {
     pub(crate) listen: SocketAddr,
     pub(crate) port_file: Option<PathBuf>,
     pub(crate) log: String,
+    /// TLS, if it is served.
+    pub(crate) tls: Option<TlsAcceptor>,
     pub(crate) settings: Settings,
 }
 
@@ -119,10 +131,18 @@ impl Args {
             })?),
             None => None,
         };
+        let tls = match (&self.tls_cert, &self.tls_key) {
+            (Some(certificate), Some(key)) => Some(
+                tls::acceptor(certificate, key)
+                    .map_err(|error| format!("--tls-cert, --tls-key: {error}"))?,
+            ),
+            _ => None,
+        };
         Ok(Start {
             listen: self.listen,
             port_file: self.port_file,
             log: self.log,
+            tls,
             settings: Settings {
                 api_version: self.api_version,
                 workspace: self.workspace,
@@ -137,6 +157,7 @@ impl Args {
                 key_retention: self.key_retention,
                 seed,
                 max_body: self.max_body,
+                http2_streams: self.http2_streams,
                 heartbeat: Duration::from_millis(self.heartbeat),
                 keep_finished_streams: self.keep_finished_streams,
                 record,
@@ -210,14 +231,18 @@ mod tests {
     #[test]
     fn only_loopback_is_listened_on_unless_allowed() {
         assert!(check(&["--listen", "127.0.0.1:0"]).is_ok());
-        let error = check(&["--listen", "0.0.0.0:80"]).expect_err("refused");
+        let error = check(&["--listen", "0.0.0.0:80"])
+            .map(drop)
+            .expect_err("refused");
         assert!(error.contains("--allow-remote"), "{error}");
         assert!(check(&["--listen", "0.0.0.0:80", "--allow-remote"]).is_ok());
     }
 
     #[test]
     fn a_record_that_cannot_be_written_is_refused() {
-        let error = check(&["--record", "/nowhere/at/all"]).expect_err("refused");
+        let error = check(&["--record", "/nowhere/at/all"])
+            .map(drop)
+            .expect_err("refused");
         assert!(error.starts_with("--record /nowhere/at/all: "), "{error}");
     }
 }

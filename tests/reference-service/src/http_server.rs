@@ -14,11 +14,13 @@ use futures::StreamExt as _;
 use http::request::Parts;
 use http::{HeaderMap, Request};
 use hyper::body::Incoming;
-use hyper::server::conn::http1;
 use hyper::service::service_fn;
-use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::server::conn::auto;
 use serde_json::Value;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
+use tokio_rustls::TlsAcceptor;
 
 use crate::access::{Access, digest, fingerprint};
 use crate::api::Call;
@@ -40,13 +42,13 @@ const DRAINED: usize = 16 * 1024 * 1024;
 struct CutOnRequest;
 
 /// Accepts connections. Never returns.
-pub(crate) async fn serve(app: Arc<App>, listener: TcpListener) {
+pub(crate) async fn serve(app: Arc<App>, listener: TcpListener, tls: Option<TlsAcceptor>) {
     let timers = app.clone();
     tokio::spawn(async move { timers.run_timers().await });
     loop {
         match listener.accept().await {
             Ok((stream, peer)) => {
-                tokio::spawn(connection(app.clone(), stream, peer));
+                tokio::spawn(accepted(app.clone(), stream, peer, tls.clone()));
             }
             Err(error) => {
                 tracing::warn!(error = %error, "accepting a connection failed");
@@ -57,13 +59,29 @@ pub(crate) async fn serve(app: Arc<App>, listener: TcpListener) {
     }
 }
 
-async fn connection(app: Arc<App>, stream: TcpStream, peer: SocketAddr) {
+async fn accepted(app: Arc<App>, stream: TcpStream, peer: SocketAddr, tls: Option<TlsAcceptor>) {
     let _open = OpenGuard::new(&app.gauges.open_connections);
     app.gauges.connections.fetch_add(1, Ordering::Relaxed);
     // Small events must not wait for each other.
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(error = %error, "setting TCP_NODELAY failed");
     }
+    match tls {
+        None => connection(&app, stream, peer).await,
+        Some(tls) => match tls.accept(stream).await {
+            Ok(stream) => connection(&app, stream, peer).await,
+            Err(error) => tracing::debug!(error = %error, "a TLS handshake failed"),
+        },
+    }
+}
+
+/// Serves HTTP/1.1 or HTTP/2, by the connection's first bytes: a client without TLS has to know which one it wants.
+async fn connection(
+    app: &Arc<App>,
+    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    peer: SocketAddr,
+) {
+    let http2_streams = app.settings.http2_streams;
     let service = service_fn(|request| {
         // A task of its own: the effect of a request also takes place when its client has disconnected.
         let work = tokio::spawn(handle(app.clone(), peer, request));
@@ -74,10 +92,13 @@ async fn connection(app: Arc<App>, stream: TcpStream, peer: SocketAddr) {
             }
         }
     });
-    let served = http1::Builder::new()
+    let mut server = auto::Builder::new(TokioExecutor::new());
+    server.http1().timer(TokioTimer::new());
+    server
+        .http2()
         .timer(TokioTimer::new())
-        .serve_connection(TokioIo::new(stream), service)
-        .await;
+        .max_concurrent_streams(http2_streams);
+    let served = server.serve_connection(TokioIo::new(stream), service).await;
     if let Err(error) = served {
         tracing::debug!(error = %error, "a connection ended early");
     }

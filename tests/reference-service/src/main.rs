@@ -24,6 +24,7 @@ mod run;
 mod sse;
 mod stream_script;
 mod table;
+mod tls;
 
 #[cfg(test)]
 mod tests;
@@ -73,6 +74,7 @@ async fn run(args: Args) -> Result<(), Error> {
         listen,
         port_file,
         log,
+        tls,
         settings,
     } = args.check().map_err(Error::ReadArguments)?;
     tracing_subscriber::fmt()
@@ -89,16 +91,17 @@ async fn run(args: Args) -> Result<(), Error> {
             source,
         })?;
     let address = listener.local_addr().map_err(Error::Announce)?;
+    let scheme = if tls.is_some() { "https" } else { "http" };
     if settings.tokens.is_empty() {
         eprintln!(
             "reference-service: no --token given: everything but /version is answered with 401 \
-             until POST http://{address}/_control/tokens adds one"
+             until POST {scheme}://{address}/_control/tokens adds one"
         );
     }
-    announce(address, port_file.as_deref()).map_err(Error::Announce)?;
+    announce(scheme, address, port_file.as_deref()).map_err(Error::Announce)?;
     // Requests that wait for an answer or an event get none: a service that ends does the same.
     tokio::select! {
-        () = http_server::serve(App::new(settings), listener) => {}
+        () = http_server::serve(App::new(settings), listener, tls) => {}
         _ = terminate.recv() => {}
         _ = interrupt.recv() => {}
     }
@@ -106,7 +109,11 @@ async fn run(args: Args) -> Result<(), Error> {
 }
 
 /// Says where the service listens, once it does.
-fn announce(address: std::net::SocketAddr, port_file: Option<&Path>) -> io::Result<()> {
+fn announce(
+    scheme: &str,
+    address: std::net::SocketAddr,
+    port_file: Option<&Path>,
+) -> io::Result<()> {
     if let Some(path) = port_file {
         // Renamed into place, so that who waits for the file never reads half of it.
         let unfinished = path.with_extension("unfinished");
@@ -114,6 +121,6 @@ fn announce(address: std::net::SocketAddr, port_file: Option<&Path>) -> io::Resu
         std::fs::rename(&unfinished, path)?;
     }
     let mut stdout = io::stdout().lock();
-    writeln!(stdout, "listening on http://{address}{}", route::BASE)?;
+    writeln!(stdout, "listening on {scheme}://{address}{}", route::BASE)?;
     stdout.flush()
 }

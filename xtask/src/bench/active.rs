@@ -8,7 +8,7 @@ use tokio::time::sleep;
 use super::error::BenchError;
 use super::load::{self, Pace, a_second};
 use super::observer::Observer;
-use super::stage::Stage;
+use super::stage::{Stage, Transport};
 use super::usage::{mib, percent};
 
 const NAMESPACE: &str = "active";
@@ -17,17 +17,37 @@ const PATIENCE: Duration = Duration::from_mins(10);
 const IDLE: Duration = Duration::from_secs(30);
 const PACE: Pace = Pace {
     queued: Duration::from_millis(200),
-    running: Duration::from_hours(1),
+    running: Duration::from_hours(2),
 };
 
-/// Measures an operator without Runs, and one with many that run for an hour.
+/// Measures every size over HTTP/2; over HTTP/1.1, with a connection for each stream, the smallest.
 pub(super) async fn measure(quick: bool) -> Result<(), BenchError> {
-    let count = if quick { 500 } else { 2000 };
-    let mut stage = Stage::set().await?;
+    let cases: &[(&'static str, Transport, usize)] = if quick {
+        &[
+            ("active.http1", Transport::Http1, 500),
+            ("active.http2", Transport::Http2, 500),
+        ]
+    } else {
+        &[
+            ("active.http1", Transport::Http1, 2000),
+            ("active.http2", Transport::Http2, 2000),
+            ("active.http2.many", Transport::Http2, 10_000),
+        ]
+    };
+    for (part, transport, count) in cases {
+        one(part, *transport, *count).await?;
+    }
+    Ok(())
+}
+
+/// Measures an operator without Runs, and one with many that run for an hour.
+async fn one(part: &'static str, transport: Transport, count: usize) -> Result<(), BenchError> {
+    let mut stage = Stage::set_over(transport).await?;
     stage.namespace(NAMESPACE).await?;
     stage
         .start_operator_with(&["--max-streams", "10000"])
         .await?;
+    stage.workspace_ready(NAMESPACE).await?;
     let observer = Observer::start(stage.client.clone(), NAMESPACE);
     sleep(IDLE).await;
     let base = stage.measured()?.operator;
@@ -44,8 +64,14 @@ pub(super) async fn measure(quick: bool) -> Result<(), BenchError> {
     let made = stage.requests().await?.since(&requests);
     let runs = u64::try_from(count).unwrap_or(1);
     let each = rested.resident.saturating_sub(base.resident) / runs;
-    Figures::new("active")
-        .row("Active Runs, each with its event stream, HTTP/1.1", count)
+    Figures::new(part)
+        .row(
+            format!(
+                "Active Runs, each with its event stream, {}",
+                transport.name()
+            ),
+            count,
+        )
         .row(
             "Runs a second until all were running",
             format!("{:.1}", a_second(count, took)),

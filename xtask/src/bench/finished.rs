@@ -11,7 +11,7 @@ use super::etcd::Etcd;
 use super::load::{self, Pace, a_second};
 use super::observer::Observer;
 use super::stage::Stage;
-use super::usage::{mib, percent};
+use super::usage::{Usage, mib, percent};
 
 const NAMESPACE: &str = "finished";
 /// The Run that is copied. No other text of it is the same.
@@ -28,29 +28,12 @@ const PACE: Pace = Pace {
 
 /// Measures an operator without Runs, and one with many.
 pub(super) async fn measure(quick: bool) -> Result<(), BenchError> {
-    let count = if quick { 20_000 } else { 100_000 };
+    let count = many(quick);
     let mut stage = Stage::set().await?;
-    stage.namespace(NAMESPACE).await?;
-    stage.start_operator().await?;
-    let observer = Observer::start(stage.client.clone(), NAMESPACE);
-    load::create(&stage.client, NAMESPACE, FIRST, PACE).await?;
-    observer.released(1, PATIENCE).await?;
-    let base = stage.measured()?.operator;
-    stage.stop_operator().await?;
-    drop(observer);
-
-    let etcd = Etcd::new(stage.etcd_url()?);
-    let mut ended = etcd.run(NAMESPACE, FIRST).await?;
-    // The Events of what ended in the last five minutes are published again.
-    for time in ["submissionTime", "completionTime"] {
-        ended["status"][time] = json!(LONG_AGO);
-    }
-    let weight = ended.to_string().len();
-    etcd.copy(&ended, count).await?;
-
+    let Put { base, weight } = put(&mut stage, count).await?;
     let before = stage.requests().await?;
     let ready = stage.start_operator().await?;
-    let fresh = fresh(&stage).await?;
+    let fresh = fresh(&stage, "fresh").await?;
     let full = stage.measured()?.operator;
     sleep(IDLE).await;
     let rested = stage.measured()?.operator;
@@ -95,11 +78,45 @@ pub(super) async fn measure(quick: bool) -> Result<(), BenchError> {
     Ok(())
 }
 
+/// The number of ended Runs.
+pub(super) fn many(quick: bool) -> usize {
+    if quick { 20_000 } else { 100_000 }
+}
+
+/// What was there before the many.
+pub(super) struct Put {
+    /// The operator's usage with one Run.
+    pub(super) base: Usage,
+    /// Bytes of each, as etcd has it.
+    pub(super) weight: usize,
+}
+
+/// Lets one Run end, and puts so many copies of it into etcd. No operator runs afterwards.
+pub(super) async fn put(stage: &mut Stage, count: usize) -> Result<Put, BenchError> {
+    stage.namespace(NAMESPACE).await?;
+    stage.start_operator().await?;
+    let observer = Observer::start(stage.client.clone(), NAMESPACE);
+    load::create(&stage.client, NAMESPACE, FIRST, PACE).await?;
+    observer.released(1, PATIENCE).await?;
+    let base = stage.measured()?.operator;
+    stage.stop_operator().await?;
+    drop(observer);
+    let etcd = Etcd::new(stage.etcd_url()?);
+    let mut ended = etcd.run(NAMESPACE, FIRST).await?;
+    // The Events of what ended in the last five minutes are published again.
+    for time in ["submissionTime", "completionTime"] {
+        ended["status"][time] = json!(LONG_AGO);
+    }
+    let weight = ended.to_string().len();
+    etcd.copy(&ended, count).await?;
+    Ok(Put { base, weight })
+}
+
 /// Creates a Run; returns the time until the service has its POST.
-async fn fresh(stage: &Stage) -> Result<Duration, BenchError> {
+pub(super) async fn fresh(stage: &Stage, name: &str) -> Result<Duration, BenchError> {
     let before = stage.service.runs().await?.len();
     let began = Instant::now();
-    load::create(&stage.client, NAMESPACE, "fresh", PACE).await?;
+    load::create(&stage.client, NAMESPACE, name, PACE).await?;
     while stage.service.runs().await?.len() == before {
         if began.elapsed() > PATIENCE {
             return Err(BenchError::Wait {

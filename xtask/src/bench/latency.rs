@@ -17,7 +17,7 @@ use super::usage::millis_each;
 use crate::service::ServiceRun;
 
 const NAMESPACE: &str = "latency";
-const PATIENCE: Duration = Duration::from_mins(2);
+const PATIENCE: Duration = Duration::from_mins(5);
 /// Interval of the creates.
 const EVERY: Duration = Duration::from_millis(100);
 const PACE: Pace = Pace {
@@ -25,12 +25,61 @@ const PACE: Pace = Pace {
     running: Duration::from_secs(3),
 };
 
-/// Measures it, with events that name the state.
+/// The namespace of Runs that are active all the time.
+const BESIDE: &str = "beside";
+const HOURS: Pace = Pace {
+    queued: Duration::from_millis(200),
+    running: Duration::from_hours(2),
+};
+
+/// What is measured.
+struct Case {
+    part: &'static str,
+    /// Whether the service's events name the run's state.
+    named: bool,
+    /// Active Runs beside.
+    beside: usize,
+}
+
+/// Measures it with events that name the state, with such that don't, and with many active Runs beside.
 pub(super) async fn measure(quick: bool) -> Result<(), BenchError> {
-    let count = if quick { 200 } else { 600 };
+    let case = |part, named, beside| Case {
+        part,
+        named,
+        beside,
+    };
+    let mut cases = vec![
+        case("latency.named", true, 0),
+        case("latency.unnamed", false, 0),
+    ];
+    if !quick {
+        cases.push(case("latency.beside", true, 1000));
+    }
+    for case in &cases {
+        one(case, if quick { 200 } else { 600 }).await?;
+    }
+    Ok(())
+}
+
+async fn one(case: &Case, count: usize) -> Result<(), BenchError> {
     let mut stage = Stage::set().await?;
     stage.namespace(NAMESPACE).await?;
-    stage.start_operator().await?;
+    if case.named {
+        stage.start_operator().await?;
+    } else {
+        let contract = stage.contract_without_states()?;
+        stage
+            .start_operator_with(&["--contract", &contract])
+            .await?;
+    }
+    stage.workspace_ready(NAMESPACE).await?;
+    if case.beside > 0 {
+        stage.namespace(BESIDE).await?;
+        stage.workspace_ready(BESIDE).await?;
+        let active = Observer::start(stage.client.clone(), BESIDE);
+        load::create_all(&stage.clients().await?, BESIDE, case.beside, HOURS).await?;
+        active.shown("running", case.beside, PATIENCE).await?;
+    }
     let observer = Observer::start(stage.client.clone(), NAMESPACE);
     let (before, requests) = (stage.measured()?, stage.requests().await?);
     let applied = apply(&stage, count).await?;
@@ -43,8 +92,13 @@ pub(super) async fn measure(quick: bool) -> Result<(), BenchError> {
         between(*applied, &run.created_at)
     });
     let shown = observer.lives(|lives| shown(&runs, lives));
-    Figures::new("latency")
+    Figures::new(case.part)
         .row("Runs, ten a second", count)
+        .row(
+            "The service's events name the state",
+            if case.named { "yes" } else { "no" },
+        )
+        .row("Active Runs beside them", case.beside)
         .row(
             "Operator: time on a core for a Run, in ms",
             millis_each(used.operator.cpu, count),

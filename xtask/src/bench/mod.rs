@@ -14,7 +14,9 @@ mod lifecycle;
 mod limit;
 mod load;
 mod observer;
+mod operator;
 mod stage;
+mod takeover;
 mod throughput;
 mod usage;
 
@@ -44,6 +46,8 @@ enum Part {
     Active,
     /// Many Runs that have ended, at a start.
     Finished,
+    /// The same, when a standby takes over.
+    Takeover,
 }
 
 /// Measures the parts one after the other.
@@ -58,6 +62,7 @@ pub(crate) fn run(options: &Options) -> Result<(), BenchError> {
                     Part::Latency => latency::measure(options.quick).await?,
                     Part::Active => active::measure(options.quick).await?,
                     Part::Finished => finished::measure(options.quick).await?,
+                    Part::Takeover => takeover::measure(options.quick).await?,
                 }
             }
         }

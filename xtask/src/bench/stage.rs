@@ -2,39 +2,66 @@
 
 use std::collections::BTreeMap;
 use std::ops::Sub;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
 use futures::future::try_join_all;
+use k8s_openapi::api::events::v1::Event;
+use kube::{Api, api::ListParams};
+use run_operator::api::{Workspace, conditions::ConditionType};
 use serde_json::json;
-use test_cluster::{ControlPlane, Output, Process, Scratch, Tool, free_port, run};
+use test_cluster::{ControlPlane, Scratch, Tool, run};
 use test_support::programs;
 use tokio::time::sleep;
 
-use crate::service::{Recipe, Service};
+use crate::service::{Recipe, Service, Tls};
 
 use super::audit::{self, ObjectRef};
 use super::error::BenchError;
+use super::operator::Operator;
 use super::usage::Usage;
 
 /// The token of every Workspace.
 const TOKEN: &str = "bench";
-/// Time for the operator to be ready, and for a Workspace to be.
+/// Time for a Workspace to be Ready.
 const PATIENCE: Duration = Duration::from_mins(5);
+/// Time for the last Events to be sent.
+const EVENTS: Duration = Duration::from_secs(90);
 /// Interval of checking a condition that can't be waited for.
-const POLL: Duration = Duration::from_millis(5);
+const POLL: Duration = Duration::from_millis(50);
 /// Connections of a loader: one alone would be a limit of its own.
 const CLIENTS: usize = 8;
 
 /// The parts of one measurement. Dropped from top to bottom.
 pub(super) struct Stage {
-    operator: Option<Process>,
+    operator: Option<Operator>,
     pub(super) service: Service,
+    transport: Transport,
     pub(super) client: kube::Client,
     control_plane: ControlPlane,
-    operator_port: u16,
+    /// Operators that were ever started.
+    started: usize,
     scratch: Scratch,
+}
+
+/// How the service is reached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Transport {
+    /// HTTP/1.1 without TLS: a connection for each event stream.
+    Http1,
+    /// HTTP/2 over TLS.
+    Http2,
+}
+
+impl Transport {
+    /// For a table.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Http1 => "HTTP/1.1",
+            Self::Http2 => "HTTP/2 over TLS",
+        }
+    }
 }
 
 /// The usage of each process.
@@ -96,16 +123,22 @@ impl Requests {
 impl Stage {
     /// A control plane with the CRDs, and a service. No operator yet.
     pub(super) async fn set() -> Result<Self, BenchError> {
+        Self::set_over(Transport::Http1).await
+    }
+
+    /// The same, with a service that is reached so.
+    pub(super) async fn set_over(transport: Transport) -> Result<Self, BenchError> {
         let control_plane = ControlPlane::start(test_cluster::Options::default()).await?;
-        Self::on(control_plane).await
+        Self::on(control_plane, transport).await
     }
 
     /// The same, whose audit log holds the bodies of requests.
     pub(super) async fn set_with_audited_bodies() -> Result<Self, BenchError> {
-        Self::on(ControlPlane::start_with_audited_bodies().await?).await
+        let control_plane = ControlPlane::start_with_audited_bodies().await?;
+        Self::on(control_plane, Transport::Http1).await
     }
 
-    async fn on(control_plane: ControlPlane) -> Result<Self, BenchError> {
+    async fn on(control_plane: ControlPlane, transport: Transport) -> Result<Self, BenchError> {
         let scratch = Scratch::new("bench")?;
         let mut crds = Command::new(program("run-operator")?);
         crds.arg("crds");
@@ -115,14 +148,20 @@ impl Stage {
             folder: &scratch,
             token: TOKEN,
             record: false,
+            tls: (transport == Transport::Http2).then_some(Tls {
+                certificate: &certificate("server.pem"),
+                key: &certificate("server.key"),
+                ca: &certificate("ca.pem"),
+            }),
         })
         .await?;
         Ok(Self {
             operator: None,
             service,
+            transport,
             client: control_plane.client().await?,
             control_plane,
-            operator_port: free_port()?,
+            started: 0,
             scratch,
         })
     }
@@ -135,17 +174,73 @@ impl Stage {
             "apiVersion": "v1", "kind": "Secret",
             "metadata": {"name": "run-operator-token"}, "stringData": {"token": TOKEN},
         });
-        let workspace = json!({
+        let ca = certificate("ca.pem");
+        let ca = std::fs::read_to_string(&ca).map_err(|source| BenchError::ReadFile {
+            path: ca.clone(),
+            source,
+        })?;
+        let authority = json!({
+            "apiVersion": "v1", "kind": "Secret",
+            "metadata": {"name": "service-ca"}, "stringData": {"ca.crt": ca},
+        });
+        let mut workspace = json!({
             "apiVersion": "run-operator.dev/v1alpha1", "kind": "Workspace",
             "metadata": {"name": "default"},
             "spec": {"tokenSecretRef": {"name": "run-operator-token", "key": "token"}},
         });
+        if self.transport == Transport::Http2 {
+            workspace["spec"]["caSecretRef"] = json!({"name": "service-ca"});
+        }
         self.control_plane
             .apply_yaml(&namespace.to_string())
             .await?;
-        for object in [secret, workspace] {
+        for object in [secret, authority, workspace] {
             let text = object.to_string();
             self.control_plane.apply_yaml_in(name, &text).await?;
+        }
+        Ok(())
+    }
+
+    /// Waits until a namespace's Workspace is Ready.
+    pub(super) async fn workspace_ready(&self, namespace: &str) -> Result<(), BenchError> {
+        let api: Api<Workspace> = Api::namespaced(self.client.clone(), namespace);
+        let began = Instant::now();
+        loop {
+            let workspace = api.get("default").await;
+            let workspace = workspace.map_err(BenchError::kubernetes("read the Workspace"))?;
+            let conditions = workspace.status.map(|status| status.conditions);
+            let ready = conditions.unwrap_or_default().iter().any(|condition| {
+                condition.type_ == ConditionType::Ready.as_str() && condition.status == "True"
+            });
+            if ready {
+                return Ok(());
+            }
+            if began.elapsed() > PATIENCE {
+                return Err(BenchError::Wait {
+                    what: "the Workspace is Ready",
+                    after: began.elapsed(),
+                    seen: self.operator_log(),
+                });
+            }
+            sleep(POLL).await;
+        }
+    }
+
+    /// Waits until the API server has so many Events of a namespace, but not for longer than they could take: how many
+    /// there are is what is measured.
+    pub(super) async fn events(&self, namespace: &str, count: usize) -> Result<(), BenchError> {
+        let api: Api<Event> = Api::namespaced(self.client.clone(), namespace);
+        let one = ListParams::default().limit(1);
+        let began = Instant::now();
+        while began.elapsed() < EVENTS {
+            let listed = api.list_metadata(&one).await;
+            let listed = listed.map_err(BenchError::kubernetes("list the Events"))?;
+            let more = listed.metadata.remaining_item_count.unwrap_or_default();
+            let all = listed.items.len() + usize::try_from(more).unwrap_or_default();
+            if all >= count {
+                break;
+            }
+            sleep(POLL).await;
         }
         Ok(())
     }
@@ -166,64 +261,59 @@ impl Stage {
         &mut self,
         args: &[&str],
     ) -> Result<Duration, BenchError> {
+        let (operator, took) = self.another_operator(args).await?;
+        self.operator = Some(operator);
+        Ok(took)
+    }
+
+    /// Starts one more operator, with these arguments.
+    pub(super) async fn another_operator(
+        &mut self,
+        args: &[&str],
+    ) -> Result<(Operator, Duration), BenchError> {
         let mut command = Command::new(program("run-operator")?);
         command
             .arg("controller")
             .args(["--base-url", &self.service.base_url()])
-            .args(["--listen", &format!("127.0.0.1:{}", self.operator_port)])
             .args(["--cluster-resource-namespace", "default"])
             .args(args)
             .env("KUBECONFIG", self.control_plane.kubeconfig());
-        let log = self.scratch.path().join("operator.log");
-        let began = Instant::now();
-        self.operator = Some(Process::spawn(&command, Output::File(log))?);
-        let http = reqwest::Client::new();
-        let url = self.url("readyz");
-        loop {
-            let answer = http.get(&url).send().await;
-            if answer.is_ok_and(|answer| answer.status().is_success()) {
-                return Ok(began.elapsed());
-            }
-            let ended = self.operator.as_mut().and_then(Process::exit_code);
-            if ended.is_some() || began.elapsed() > PATIENCE {
-                return Err(BenchError::Wait {
-                    what: "the operator is ready",
-                    after: began.elapsed(),
-                    seen: self.operator_log(),
-                });
-            }
-            sleep(POLL).await;
+        self.started += 1;
+        let log = format!("operator-{}.log", self.started);
+        Operator::start(command, self.scratch.path().join(log)).await
+    }
+
+    /// Writes a contract file by which no event names a state, and returns its path.
+    pub(super) fn contract_without_states(&self) -> Result<String, BenchError> {
+        let profile = test_support::root().join("contract/profile.yaml");
+        let file_error = |path: &Path| {
+            let path = path.to_owned();
+            |source| BenchError::ReadFile { path, source }
+        };
+        let text = std::fs::read_to_string(&profile).map_err(file_error(&profile))?;
+        let without = text.replace("statePointers: [/state]\n", "statePointers: [/absent]\n");
+        if without == text {
+            let what = format!("{} without a state in events", profile.display());
+            return Err(BenchError::Unexpected(what));
         }
+        let path = self.scratch.path().join("contract.yaml");
+        std::fs::write(&path, without).map_err(file_error(&path))?;
+        Ok(path.to_string_lossy().into_owned())
     }
 
     /// Ends the operator in order.
     pub(super) async fn stop_operator(&mut self) -> Result<(), BenchError> {
-        if let Some(mut operator) = self.operator.take() {
-            operator.terminate();
-            if operator.wait_exit(PATIENCE).await.is_none() {
-                return Err(BenchError::Wait {
-                    what: "the operator has ended",
-                    after: PATIENCE,
-                    seen: operator.log_tail(),
-                });
-            }
+        match self.operator.take() {
+            Some(operator) => operator.stop().await,
+            None => Ok(()),
         }
-        Ok(())
     }
 
     /// Reads the operator's metrics; returns how long that took.
     pub(super) async fn scrape(&self) -> Result<Duration, BenchError> {
-        let began = Instant::now();
-        let answer = reqwest::get(self.url("metrics")).await;
-        let text = match answer {
-            Ok(answer) => answer.text().await,
-            Err(error) => Err(error),
-        };
-        match text {
-            Ok(text) if text.contains("run_operator_runs") => Ok(began.elapsed()),
-            Ok(text) => Err(BenchError::Unexpected(format!("the metrics {text}"))),
-            Err(error) => Err(BenchError::Unexpected(format!("the metrics: {error}"))),
-        }
+        let operator = self.operator.as_ref();
+        let none = || BenchError::Unexpected("a stage without an operator".to_owned());
+        operator.ok_or_else(none)?.scrape().await
     }
 
     /// What every process has used until now.
@@ -233,9 +323,9 @@ impl Stage {
             let found = pids.iter().find(|(tool, _)| *tool == wanted);
             found.map_or_else(|| Ok(Usage::default()), |(_, pid)| Usage::of(*pid))
         };
-        let operator = self.operator.as_ref().map(Process::pid);
+        let operator = self.operator.as_ref().map(Operator::usage);
         Ok(Measured {
-            operator: operator.map_or_else(|| Ok(Usage::default()), Usage::of)?,
+            operator: operator.unwrap_or_else(|| Ok(Usage::default()))?,
             apiserver: of(Tool::ApiServer)?,
             etcd: of(Tool::Etcd)?,
             service: Usage::of(self.service.pid())?,
@@ -278,18 +368,17 @@ impl Stage {
 
     /// The end of the operator's log.
     pub(super) fn operator_log(&self) -> String {
-        self.operator
-            .as_ref()
-            .map(Process::log_tail)
-            .unwrap_or_default()
-    }
-
-    fn url(&self, path: &str) -> String {
-        format!("http://127.0.0.1:{}/{path}", self.operator_port)
+        let operator = self.operator.as_ref();
+        operator.map(Operator::log).unwrap_or_default()
     }
 }
 
 /// A program of the workspace, in the folder where this one is.
 fn program(name: &str) -> Result<PathBuf, BenchError> {
     programs::find(name).map_err(BenchError::FindProgram)
+}
+
+/// A file of the client's tests: a certificate for 127.0.0.1, its key, or its authority.
+fn certificate(file: &str) -> PathBuf {
+    test_support::root().join("tests/client/tls").join(file)
 }

@@ -15,6 +15,8 @@ use super::usage::{mib, millis_each};
 const NAMESPACE: &str = "throughput";
 /// Time for all Runs to end.
 const PATIENCE: Duration = Duration::from_mins(10);
+/// Events of a Run: its submission and its end. The Workspace's are few.
+const EVENTS: usize = 2;
 /// Long enough for every state to be shown: a Run whose states follow sooner than they can be written costs fewer
 /// writes.
 const PACE: Pace = Pace {
@@ -80,6 +82,7 @@ async fn operator(count: usize) -> Result<(f64, Measured, Vec<Vec<String>>), Ben
     let mut stage = Stage::set().await?;
     stage.namespace(NAMESPACE).await?;
     stage.start_operator().await?;
+    stage.workspace_ready(NAMESPACE).await?;
     let observer = Observer::start(stage.client.clone(), NAMESPACE);
     let clients = stage.clients().await?;
     let (before, requests) = (stage.measured()?, stage.requests().await?);
@@ -88,6 +91,7 @@ async fn operator(count: usize) -> Result<(f64, Measured, Vec<Vec<String>>), Ben
     observer.released(count, PATIENCE).await?;
     // The last Run's own time is no work of anybody.
     let took = began.elapsed().saturating_sub(PACE.whole());
+    stage.events(NAMESPACE, count * EVENTS).await?;
     let used = stage.measured()? - before;
     let made = stage.requests().await?.since(&requests);
     Ok((load::a_second(count, took), used, made.for_each(count)))

@@ -46,6 +46,7 @@ impl Stage {
             folder: &scratch,
             token: &token,
             record: true,
+            tls: None,
         })
         .await?;
         let stage = Self {

@@ -48,7 +48,7 @@ const QUERIES: [(&str, &str); 6] = [
 const NOT_HERE: &str = "
 ## What is not here
 - `workqueue_retries_total`: see [Work queues](#work-queues).
-- `controller_runtime_terminal_reconcile_errors_total` and `_reconcile_timeouts_total`: kube-rs has no such errors.
+- `controller_runtime_terminal_reconcile_errors_total` and `_reconcile_timeouts_total`: the loops have no such errors.
 - `certwatcher_*` and `controller_runtime_webhook_*`: there is no webhook.
 - How long Runs take: their statuses have the times, and a histogram of them would be reset by each restart.
 ";

@@ -48,13 +48,18 @@ impl Service {
             key_retention: 60_000,
             seed: 1,
             max_body: 4096,
+            http2_streams: 100,
             heartbeat: Duration::from_millis(20),
             keep_finished_streams: false,
             record,
         };
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let address = listener.local_addr().expect("an address");
-        tokio::spawn(crate::http_server::serve(App::new(settings), listener));
+        tokio::spawn(crate::http_server::serve(
+            App::new(settings),
+            listener,
+            None,
+        ));
         Self { address }
     }
 
