@@ -184,9 +184,13 @@ impl Client {
         let result = async {
             let resumed = last_event_id.filter(|id| can_be_sent(id));
             let request = Request::run_events(self.base_url(), credentials, run_id, resumed)?;
-            let (head, response) = self
-                .accepted(&self.inner.http.streams, request, self.limit())
-                .await?;
+            let mut place = self.inner.http.streams.place(started);
+            let answer = self.accepted(place.http(), request, self.limit()).await;
+            if let Err(CallError::AwaitAnswer { .. }) = answer {
+                place.unanswered(Instant::now());
+            }
+            let (head, response) = answer?;
+            place.opened();
             if !head.is_media_type("text/event-stream") {
                 return Err(CallError::unreadable(
                     &head,
@@ -196,7 +200,7 @@ impl Client {
             let contract = &self.inner.contract;
             let redactor = Arc::clone(&self.inner.redactor);
             let status = head.status;
-            let stream = EventStream::new(head, response, contract, redactor, resumed);
+            let stream = EventStream::new(head, (response, place), contract, redactor, resumed);
             Ok((status, stream))
         }
         .await;

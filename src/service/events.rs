@@ -16,6 +16,7 @@ use super::error::BodyError;
 use super::head::Head;
 use super::redact::Redactor;
 use super::sse::{Caps, Decoder, Event, ID_BYTES, StreamItem};
+use super::stream_pool::Place;
 use super::{CallError, text};
 
 // An id that the decoder keeps must fit where it is stored as resume position.
@@ -43,6 +44,8 @@ pub struct EventStream {
     redactor: Arc<Redactor>,
     /// End of the stream unless a byte is received before.
     idle: Deadline,
+    /// Its place on a connection; after `response`, which uses it.
+    _place: Place,
     #[cfg(feature = "proofs")]
     points: crate::points::stream::Events<StreamItem>,
 }
@@ -50,7 +53,7 @@ pub struct EventStream {
 impl EventStream {
     pub(super) fn new(
         head: Head,
-        response: Response,
+        (response, place): (Response, Place),
         contract: &Arc<Contract>,
         redactor: Arc<Redactor>,
         last_event_id: Option<&str>,
@@ -67,6 +70,7 @@ impl EventStream {
             decoder: Decoder::new(caps, last_event_id),
             redactor,
             idle: Deadline::after(contract.timeouts().stream_idle_seconds),
+            _place: place,
             #[cfg(feature = "proofs")]
             points: crate::points::stream::Events::default(),
         }

@@ -12,11 +12,19 @@ use rustls::{RootCertStore, crypto::CryptoProvider};
 use crate::api::contract::Contract;
 use crate::util::lock;
 
-use super::{BaseUrl, Observer};
+use super::{BaseUrl, Observer, stream_pool::StreamPool};
 
 /// Proxies commonly close an idle connection after 60 s. It is dropped earlier, so that a request seldom uses a
 /// connection that is being closed.
 const POOL_IDLE: Duration = Duration::from_secs(50);
+/// Bytes of one event stream that are received before they are read.
+const STREAM_WINDOW: u32 = 64 * 1024;
+/// The same of all streams of a connection: that of a hundred.
+const CONNECTION_WINDOW: u32 = 100 * STREAM_WINDOW;
+/// Interval of pings on a connection with open streams.
+const PING_EVERY: Duration = Duration::from_secs(30);
+/// Time to answer a ping.
+const PING_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Configuration of a client.
 #[derive(Clone)]
@@ -64,10 +72,8 @@ pub(super) struct HttpClients {
     /// The same, separate from `calls`: calls that hang can use up a connection's limit of concurrent requests, and the
     /// checks of all Workspaces would wait behind them. The number of checks is bounded below that limit.
     pub(super) checks: reqwest::Client,
-    /// Only HTTP/1.1, one connection for each stream. On one HTTP/2 connection the streams would use up its limit of
-    /// concurrent requests (100 is common), and calls would wait behind them. A stream that is read slowly would also
-    /// block the flow control window that all share.
-    pub(super) streams: reqwest::Client,
+    /// The same, separate from both, and on as many connections as the streams need.
+    pub(super) streams: Arc<StreamPool>,
 }
 
 impl HttpClients {
@@ -78,25 +84,36 @@ impl HttpClients {
         let user_agent =
             HeaderValue::from_str(&config.user_agent).map_err(ConfigError::UserAgent)?;
         let roots = roots(config)?;
-        let client = |alpn: &[&str], adapt: fn(ClientBuilder) -> ClientBuilder| {
-            let builder = base(&config.base_url, config.contract.timeouts().connect_seconds)
-                .user_agent(user_agent.clone());
+        let base_url = config.base_url.clone();
+        let connect_seconds = config.contract.timeouts().connect_seconds;
+        let client = move |adapt: fn(ClientBuilder) -> ClientBuilder| {
+            let builder = base(&base_url, connect_seconds).user_agent(user_agent.clone());
             let builder = match &roots {
                 Some(roots) => builder.tls_certs_only(roots.clone()),
-                None => builder.tls_backend_preconfigured(system_tls(alpn)?),
+                None => builder.tls_backend_preconfigured(system_tls()?),
             };
             adapt(builder).build().map_err(ConfigError::BuildClient)
         };
         Ok(Self {
-            calls: client(&["h2", "http/1.1"], |builder| builder)?,
-            checks: client(&["h2", "http/1.1"], |builder| builder)?,
-            streams: client(&["http/1.1"], ClientBuilder::http1_only)?,
+            calls: client(|builder| builder)?,
+            checks: client(|builder| builder)?,
+            streams: Arc::new(StreamPool::new(Box::new(move || client(for_streams)))?),
         })
     }
 }
 
+/// A connection that many streams share. None of them can use up the window of all, and a connection that died
+/// silently is found within a minute.
+fn for_streams(builder: ClientBuilder) -> ClientBuilder {
+    builder
+        .http2_initial_stream_window_size(STREAM_WINDOW)
+        .http2_initial_connection_window_size(CONNECTION_WINDOW)
+        .http2_keep_alive_interval(PING_EVERY)
+        .http2_keep_alive_timeout(PING_TIMEOUT)
+}
+
 /// TLS that trusts the system's certificates. They are read and parsed once, and shared by all clients.
-fn system_tls(alpn: &[&str]) -> Result<rustls::ClientConfig, ConfigError> {
+fn system_tls() -> Result<rustls::ClientConfig, ConfigError> {
     static ROOTS: Mutex<Option<Arc<RootCertStore>>> = Mutex::new(None);
     let mut known = lock(&ROOTS);
     let roots = if let Some(roots) = &*known {
@@ -114,7 +131,7 @@ fn system_tls(alpn: &[&str]) -> Result<rustls::ClientConfig, ConfigError> {
     let mut tls = rustls::ClientConfig::builder()
         .with_root_certificates(roots)
         .with_no_client_auth();
-    tls.alpn_protocols = alpn.iter().map(|name| name.as_bytes().to_vec()).collect();
+    tls.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
     Ok(tls)
 }
 

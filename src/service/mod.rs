@@ -43,6 +43,7 @@ mod redact;
 mod request;
 mod retry_after;
 pub mod sse;
+mod stream_pool;
 mod text;
 
 pub use answer::{VersionReply, WorkspaceReply};

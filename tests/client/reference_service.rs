@@ -7,15 +7,27 @@ use serde_json::{Value, json};
 use crate::support::{install_tls_provider, within};
 
 /// A running reference service; ends with the test.
-pub(super) struct Reference {
+pub(crate) struct Reference {
     child: Child,
-    address: String,
+    origin: String,
     http: reqwest::Client,
     _scratch: tempfile::TempDir,
 }
 
 impl Reference {
-    pub(super) async fn start(args: &[&str]) -> Self {
+    pub(crate) async fn start(args: &[&str]) -> Self {
+        Self::start_at("http", args).await
+    }
+
+    /// One with the certificate of this folder, which speaks HTTP/2.
+    pub(crate) async fn start_with_tls(args: &[&str]) -> Self {
+        let file = |name: &str| format!("{}/tests/client/tls/{name}", env!("CARGO_MANIFEST_DIR"));
+        let (certificate, key) = (file("server.pem"), file("server.key"));
+        let tls = ["--tls-cert", &certificate, "--tls-key", &key];
+        Self::start_at("https", &[&tls[..], args].concat()).await
+    }
+
+    async fn start_at(scheme: &str, args: &[&str]) -> Self {
         install_tls_provider();
         let scratch = tempfile::tempdir().unwrap();
         let port_file = scratch.path().join("port");
@@ -38,20 +50,24 @@ impl Reference {
         .await;
         Self {
             child,
-            address: format!("127.0.0.1:{port}"),
-            http: reqwest::Client::builder().no_proxy().build().unwrap(),
+            origin: format!("{scheme}://127.0.0.1:{port}"),
+            http: reqwest::Client::builder()
+                .no_proxy()
+                .tls_certs_only([reqwest::Certificate::from_pem(crate::tls::CA).unwrap()])
+                .build()
+                .unwrap(),
             _scratch: scratch,
         }
     }
 
-    pub(super) fn base_url(&self) -> String {
-        format!("http://{}/api/v1", self.address)
+    pub(crate) fn base_url(&self) -> String {
+        format!("{}/api/v1", self.origin)
     }
 
     /// Every request that matches behaves so from now on.
-    pub(super) async fn fault(&self, operation: &str, action: Value) {
+    pub(crate) async fn fault(&self, operation: &str, action: Value) {
         let fault = json!({"match": {"operation": operation}, "action": action, "times": 0});
-        let path = format!("http://{}/_control/faults", self.address);
+        let path = format!("{}/_control/faults", self.origin);
         let request = self.http.post(path).body(fault.to_string());
         let request = request.header("content-type", "application/json");
         let answer = within(request.send()).await.unwrap();
@@ -61,8 +77,18 @@ impl Reference {
     }
 
     /// Every request for the API, oldest first.
-    pub(super) async fn requests(&self) -> Vec<Value> {
-        let path = format!("http://{}/_control/requests", self.address);
+    pub(crate) async fn requests(&self) -> Vec<Value> {
+        let requests = self.read("requests").await;
+        requests.as_array().cloned().unwrap()
+    }
+
+    /// The service's counts.
+    pub(crate) async fn stats(&self) -> Value {
+        self.read("stats").await
+    }
+
+    async fn read(&self, what: &str) -> Value {
+        let path = format!("{}/_control/{what}", self.origin);
         let answer = within(self.http.get(path).send()).await.unwrap();
         serde_json::from_str(&answer.text().await.unwrap()).unwrap()
     }

@@ -14,7 +14,7 @@ use crate::support::*;
 
 /// Two authorities that have nothing to do with each other; the first one issued the server's
 /// certificate for 127.0.0.1. `tls/make` made all of them.
-const CA: &[u8] = include_bytes!("tls/ca.pem");
+pub(crate) const CA: &[u8] = include_bytes!("tls/ca.pem");
 const OTHER_CA: &[u8] = include_bytes!("tls/other-ca.pem");
 const CERTIFICATE: &[u8] = include_bytes!("tls/server.pem");
 const KEY: &[u8] = include_bytes!("tls/server.key");

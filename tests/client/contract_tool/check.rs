@@ -3,8 +3,8 @@
 use rstest::rstest;
 use serde_json::{Value, json};
 
-use super::reference_service::Reference;
 use super::{Done, changed, contract_with, file};
+use crate::reference_service::Reference;
 use crate::support::*;
 use crate::tls;
 

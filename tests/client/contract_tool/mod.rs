@@ -2,7 +2,6 @@
 
 mod check;
 mod diff;
-mod reference_service;
 
 use std::io::Write;
 use std::process::{Command, Stdio};

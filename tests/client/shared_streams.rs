@@ -1,0 +1,78 @@
+//! Many event streams over HTTP/2 on few connections.
+
+use bytes::Bytes;
+use futures::future::join_all;
+use run_operator::api::contract::Contract;
+use run_operator::service::{CallError, Client, ClientConfig, Credentials, EventStream, Token};
+
+use crate::reference_service::Reference;
+use crate::support::*;
+use crate::tls::CA;
+
+/// A run that never ends.
+const ENDLESS: &[u8] =
+    br#"{"provider":"p","region":"r","workload":{"image":"a","simulate":{"outcome":"never"}}}"#;
+
+fn client_of(service: &Reference, request_seconds: u64) -> Client {
+    let limit = format!("requestSeconds: {request_seconds}\n");
+    let contract = include_str!("../../contract/profile.yaml");
+    let contract = contract.replace("requestSeconds: 30\n", &limit);
+    assert!(contract.contains(&limit));
+    Client::new(ClientConfig {
+        ca_pem: Some(CA.to_vec()),
+        ..config(&service.base_url(), Contract::parse(&contract).unwrap())
+    })
+    .unwrap()
+}
+
+fn credentials() -> Credentials {
+    Credentials {
+        token: Token::parse(b"dev", &Contract::builtin().unwrap()).unwrap(),
+        workspace_id: None,
+    }
+}
+
+/// Opens the streams of so many runs at once.
+async fn open(client: &Client, runs: usize) -> Vec<Result<EventStream, CallError>> {
+    let credentials = &credentials();
+    let one = async |number: usize| {
+        let key = key(&format!("run-{number}"));
+        let body = Bytes::from_static(ENDLESS);
+        let run = client.create_run(credentials, &key, body).await.unwrap();
+        let run_id = run_id(&run.run_id.unwrap());
+        client.run_events(credentials, &run_id, None).await
+    };
+    within(join_all((0..runs).map(one))).await
+}
+
+async fn count(service: &Reference, what: &str) -> u64 {
+    service.stats().await[what].as_u64().unwrap()
+}
+
+// Proves: P-streams-shared
+#[tokio::test]
+async fn event_streams_over_http2_share_connections() {
+    let service = Reference::start_with_tls(&[]).await;
+    let client = client_of(&service, 15);
+    let streams = open(&client, 250).await;
+    assert!(streams.iter().all(Result::is_ok));
+    assert_eq!(count(&service, "openStreams").await, 250);
+    // Three for the streams, one for the calls, one of this test.
+    assert_eq!(count(&service, "openConnections").await, 5);
+    // A call doesn't wait behind them.
+    within(client.version()).await.unwrap();
+}
+
+// Proves: P-streams-shared
+#[tokio::test]
+async fn a_service_that_allows_fewer_streams_gets_fewer_on_each_connection() {
+    let service = Reference::start_with_tls(&["--http2-streams", "20"]).await;
+    let client = client_of(&service, 2);
+    let first = open(&client, 60).await;
+    let opened: Vec<_> = first.into_iter().filter_map(Result::ok).collect();
+    assert_eq!(opened.len(), 20, "the others wait for a place in vain");
+    let again = open(&client, 40).await;
+    assert!(again.iter().all(Result::is_ok));
+    assert_eq!(count(&service, "openStreams").await, 60);
+    drop((opened, again));
+}
