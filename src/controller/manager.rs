@@ -33,7 +33,7 @@ use super::{
     workspace::{self, namespaces, secret_watcher},
 };
 
-/// Concurrency of the reconciles of Workspaces; in kube, 0 means unlimited. The calls of their checks are limited
+/// Concurrency of the reconciles of Workspaces: unlimited. The calls of their checks are limited
 /// fairly by `probe_slots`; a check that waits for a slot must not delay another Workspace.
 const UNBOUNDED: u16 = 0;
 
@@ -70,10 +70,10 @@ impl Controller {
         let scopes = Scope::of(&config.namespaces);
         let each = usize::from(config.max_concurrent_reconciles);
         metrics.set_max_workers("run", each * scopes.len());
-        let (run_trigger, runs) = Loop::all("run", &scopes);
-        let (workspace_trigger, workspaces) = Loop::all("workspace", &scopes);
+        let (run_trigger, runs) = Loop::all("run", &scopes, &metrics);
+        let (workspace_trigger, workspaces) = Loop::all("workspace", &scopes, &metrics);
         let (cluster_workspace_trigger, mut cluster_workspaces) =
-            Loop::all("clusterworkspace", &[Scope::All]);
+            Loop::all("clusterworkspace", &[Scope::All], &metrics);
         let served = config.cluster_workspaces;
         if !served {
             cluster_workspaces.clear();
@@ -216,10 +216,6 @@ impl Host for Context {
         &self.shutdown
     }
 
-    fn synced(&self) -> bool {
-        Context::synced(self)
-    }
-
     fn store_filled(&self) {
         enqueue::store_filled(self);
     }
@@ -261,6 +257,7 @@ impl Probe {
             if self.ctx.leading.holds() {
                 object_metrics::take(&self.ctx);
             }
+            object_metrics::take_queues(&self.ctx);
             let metrics = &self.ctx.metrics;
             metrics.in_sync.set(i64::from(self.ready()));
             metrics.set_tasks(self.runtime.metrics().num_alive_tasks());

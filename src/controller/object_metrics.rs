@@ -24,6 +24,18 @@ pub(crate) fn take(ctx: &Context) {
     workspaces(&ctx.metrics, &own, &shared);
 }
 
+/// Sets the gauges of the queues, which every process has.
+pub(crate) fn take_queues(ctx: &Context) {
+    let all = [
+        ("run", &ctx.run_trigger),
+        ("workspace", &ctx.workspace_trigger),
+        ("clusterworkspace", &ctx.cluster_workspace_trigger),
+    ];
+    for (controller, trigger) in all {
+        ctx.metrics.set_queue(controller, trigger.totals());
+    }
+}
+
 fn runs(metrics: &Metrics, counts: &RunCounts) {
     for (phase, count) in PHASES.iter().zip(counts.phases) {
         metrics.runs.of(&[phase]).set(gauge(count));

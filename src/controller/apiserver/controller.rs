@@ -1,33 +1,30 @@
 //! The loop over one kind of object in one scope: the watch feeds a cache; objects that changed or were enqueued are
 //! reconciled. Objects for which nothing is left to do are neither cached nor queued.
 
-use std::convert::Infallible;
-use std::fmt::Debug;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use tokio_util::sync::CancellationToken;
+use futures::{Stream, StreamExt};
+use kube::{
+    Api, Resource,
+    runtime::{
+        reflector::{ObjectRef, Store},
+        watcher::Event,
+    },
+};
+use tokio::task::{JoinError, JoinSet};
+use tokio::time::Instant;
+use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
 use crate::controller::{leader::Leading, metrics::Metrics};
 
 use super::{
     Guarded, Object, Source,
     cache::Cache,
-    reconciled::{Action, Reconciled, again, counted},
+    reconciled::{Reconciled, again, counted},
     scope::Scope,
-    trigger::Trigger,
-};
-
-use futures::channel::mpsc::UnboundedReceiver;
-use futures::{FutureExt, Stream, StreamExt, stream};
-use kube::{
-    Api, Resource,
-    runtime::{
-        applier,
-        controller::{Action as Applied, Config as LoopConfig, Error as LoopError},
-        reflector::{ObjectRef, Store},
-        watcher::Event,
-    },
+    trigger::{Trigger, reference},
+    workqueue::{Name, WorkQueue},
 };
 
 /// Interface that the loops need from their context.
@@ -40,8 +37,6 @@ pub(crate) trait Host: Send + Sync + 'static {
     fn leading(&self) -> &Leading;
     /// Cancelled when the loops must end.
     fn shutdown(&self) -> &CancellationToken;
-    /// Whether every store has its first list.
-    fn synced(&self) -> bool;
     /// Called when a store has its first list.
     fn store_filled(&self);
 }
@@ -55,12 +50,18 @@ pub(crate) trait Watches<K: Object>: Host {
         true
     }
 
+    /// A version of an object that this process has decoded already, as the answer to a write.
+    fn known(&self, uid: &str, version: &str) -> Option<Arc<K>> {
+        let _ = (uid, version);
+        None
+    }
+
     /// Updates the indexes with an event and enqueues the objects concerned, after the cache has applied the event.
     /// `cached`: whether the event's object is cached.
     fn handle(&self, scope: &Scope, event: &Event<Guarded<K>>, cached: bool);
 }
 
-/// One scope's cache and triggers.
+/// One scope's cache and queue.
 pub(crate) struct Loop<K>
 where
     K: Resource<DynamicType = ()> + Clone + 'static,
@@ -70,30 +71,29 @@ where
     pub(crate) scope: Scope,
     /// The cache that the watch fills.
     pub(crate) cache: Arc<Cache<K>>,
-    triggers: UnboundedReceiver<ObjectRef<Guarded<K>>>,
+    queue: Arc<WorkQueue>,
 }
 
-impl<K> Loop<K>
-where
-    K: Object + Debug,
-{
+impl<K: Object> Loop<K> {
     /// The loop of each scope, with an empty cache, and the trigger of all.
     pub(crate) fn all(
         controller: &'static str,
         scopes: &[Scope],
-    ) -> (Trigger<Guarded<K>>, Vec<Self>) {
-        let (trigger, receivers) = Trigger::new(scopes);
-        let of_scope = |(scope, triggers): (&Scope, _)| Self {
+        metrics: &Metrics,
+    ) -> (Trigger, Vec<Self>) {
+        let (trigger, queues) = Trigger::new(scopes, &metrics.queue(controller));
+        let of_scope = |(scope, queue): (&Scope, _)| Self {
             controller,
             scope: scope.clone(),
             cache: Arc::new(Cache::new()),
-            triggers,
+            queue,
         };
-        let loops = scopes.iter().zip(receivers).map(of_scope).collect();
+        let loops = scopes.iter().zip(queues).map(of_scope).collect();
         (trigger, loops)
     }
 
-    /// Feeds the cache, and reconciles objects that changed or were enqueued.
+    /// Feeds the cache, and reconciles objects that changed or were enqueued. Ends at shutdown, when the reconciles in
+    /// flight have ended. `concurrency` limits these; 0 means no limit.
     pub(crate) async fn serve<C, R, F>(
         self,
         api: Api<K>,
@@ -106,139 +106,143 @@ where
         F: Future<Output = Reconciled> + Send + 'static,
     {
         let source = Source::new(api, ctx.watch_timeout());
-        let reader = self.cache.reader().clone();
-        let watched = touched(
-            super::watch(source),
-            self.cache,
+        let written = Arc::clone(&ctx);
+        let source = source.known(move |uid, version| written.known(uid, version));
+        let watch = super::watch(source);
+        let shown = follow(
+            watch,
+            Arc::clone(&self.cache),
+            Arc::clone(&self.queue),
             Arc::clone(&ctx),
-            self.scope,
+            self.scope.clone(),
         );
         let shutdown = ctx.shutdown().clone();
-        let controller = self.controller;
-        let Some(backlog) = ctx.metrics().backlog(controller) else {
-            return;
-        };
-        let asked = Arc::clone(&backlog);
-        let wanted = stream::select(watched, self.triggers);
-        let queue = once_leading(wanted, ctx.leading().clone(), reader.clone())
-            .inspect(move |object| {
-                asked.ask(object.namespace.as_deref(), &object.name, Instant::now());
-            })
-            .map(Ok::<_, Infallible>)
-            .take_until(async move { shutdown.cancelled().await });
-        let policy = |_: Arc<Guarded<K>>, never: &Infallible, _: Arc<C>| match *never {};
-        let config = LoopConfig::default().concurrency(concurrency);
-        let queued = Arc::clone(&backlog);
-        let run = move |object: Arc<Guarded<K>>, ctx: Arc<C>| {
-            let one = ObjectRef::from_obj(object.as_ref());
-            queued.begin(one.namespace.as_deref(), &one.name, Instant::now());
-            let reconciled = reconcile(object, Arc::clone(&ctx));
-            let backlog = Arc::clone(&queued);
-            let ended = reconciled.map(move |result| {
-                let namespace = one.namespace.as_deref();
-                let action = again(&result);
-                let took = backlog.end(namespace, &one.name, action.pause(), Instant::now());
-                ctx.metrics().reconciled(controller, counted(&result), took);
-                if let Err(failed) = result {
-                    failed.log(&K::kind(&()), namespace, &one.name);
-                }
-                Ok(applied(action))
-            });
-            ended.boxed()
-        };
-        let unfilled = unfilled_at_shutdown(Arc::clone(&ctx));
-        let served =
-            applier(run, policy, ctx, reader, Box::pin(queue), config).for_each(|result| {
-                if let Err(error) = result {
-                    // An object that was enqueued after its deletion; the garbage collector handles the rest.
-                    if let LoopError::ObjectNotFound(object) = &error {
-                        backlog.missing(object.namespace.as_deref(), &object.name);
-                    }
-                    tracing::debug!(error = %error, "an object to reconcile is missing from the cache; skipped");
-                }
-                std::future::ready(())
-            });
+        // In a task of its own: decoding delays no reconcile.
+        let shown = AbortOnDropHandle::new(tokio::spawn(shown));
         tokio::select! {
-            () = served => {}
-            () = unfilled => {}
+            ended = shown => ended.unwrap_or_else(propagate),
+            () = self.work(ctx, concurrency, reconcile, shutdown) => {}
         }
     }
-}
 
-fn applied(action: Action) -> Applied {
-    action
-        .pause()
-        .map_or_else(Applied::await_change, Applied::requeue)
-}
-
-/// Ends at a shutdown before every cache had its first list. Nothing was reconciled yet, and kube's loop would wait for
-/// the list forever.
-async fn unfilled_at_shutdown(ctx: Arc<impl Host>) {
-    ctx.shutdown().cancelled().await;
-    if ctx.synced() {
-        std::future::pending::<()>().await;
-    }
-}
-
-/// Drops all triggers until this process leads; the watch continues to fill its cache. Then passes on all stored
-/// objects and all further triggers.
-fn once_leading<K>(
-    wanted: impl Stream<Item = ObjectRef<Guarded<K>>> + Send + 'static,
-    leading: Leading,
-    reader: Store<Guarded<K>>,
-) -> impl Stream<Item = ObjectRef<Guarded<K>>> + Send
-where
-    K: Resource<DynamicType = ()> + Clone + Send + Sync + 'static,
-{
-    let begun = async move {
-        let mut wanted = wanted.boxed();
-        let mut led = std::pin::pin!(leading.begun());
+    /// Reconciles queued objects, each in a task of its own, until shutdown.
+    async fn work<C, R, F>(
+        self,
+        ctx: Arc<C>,
+        concurrency: u16,
+        reconcile: R,
+        shutdown: CancellationToken,
+    ) where
+        C: Watches<K>,
+        R: Fn(Arc<Guarded<K>>, Arc<C>) -> F,
+        F: Future<Output = Reconciled> + Send + 'static,
+    {
+        tokio::select! {
+            () = self.may_work(ctx.leading().clone()) => {}
+            () = shutdown.cancelled() => return,
+        }
+        let mut running = JoinSet::new();
         loop {
+            let full = concurrency > 0 && running.len() >= usize::from(concurrency);
             tokio::select! {
-                biased;
-                () = &mut led => break,
-                passed = wanted.next() => if passed.is_none() { break },
+                () = shutdown.cancelled() => break,
+                Some(ended) = running.join_next() => ended.unwrap_or_else(propagate),
+                name = self.queue.next(), if !full => {
+                    let (namespace, object) = name.as_ref();
+                    match self.cache.get(&reference(namespace, object)) {
+                        Some(object) => {
+                            let reconciled = reconcile(object, Arc::clone(&ctx));
+                            running.spawn(self.finish(name, reconciled, Arc::clone(&ctx)));
+                        }
+                        // It was enqueued after its deletion; the garbage collector handles the rest.
+                        None => self.queue.missing(&name),
+                    }
+                }
             }
         }
-        stream::iter(stored(&reader)).chain(wanted)
-    };
-    stream::once(begun).flatten()
+        while let Some(ended) = running.join_next().await {
+            ended.unwrap_or_else(propagate);
+        }
+    }
+
+    /// Waits until this process leads and the cache has its first list. The watch fills the cache meanwhile.
+    async fn may_work(&self, leading: Leading) {
+        leading.begun().await;
+        self.queue.open();
+        // What was cached before the queue was open.
+        let reader = self.cache.reader();
+        enqueue_all(reader, &self.queue);
+        // The writer is not dropped before the cache.
+        let _ = reader.wait_until_ready().await;
+    }
+
+    /// Carries out a reconcile, and counts its result.
+    fn finish<C: Host>(
+        &self,
+        name: Arc<Name>,
+        reconciled: impl Future<Output = Reconciled> + Send + 'static,
+        ctx: Arc<C>,
+    ) -> impl Future<Output = ()> + Send + 'static {
+        let (queue, controller) = (Arc::clone(&self.queue), self.controller);
+        async move {
+            let result = reconciled.await;
+            let took = queue.done(&name, again(&result).pause(), Instant::now());
+            ctx.metrics().reconciled(controller, counted(&result), took);
+            if let Err(failed) = result {
+                let (namespace, object) = name.as_ref();
+                let namespace = (!namespace.is_empty()).then_some(namespace.as_str());
+                failed.log(&K::kind(&()), namespace, object);
+            }
+        }
+    }
 }
 
-fn stored<K>(reader: &Store<Guarded<K>>) -> Vec<ObjectRef<Guarded<K>>>
-where
-    K: Resource<DynamicType = ()> + Clone + 'static,
-{
-    let objects = reader.state();
-    let refs = objects.iter().map(|o| ObjectRef::from_obj(o.as_ref()));
-    refs.collect()
+/// A panic that no reconcile has caught ends the loop, and so the process.
+fn propagate(error: JoinError) {
+    if let Ok(panic) = error.try_into_panic() {
+        std::panic::resume_unwind(panic);
+    }
+}
+
+fn enqueue_all<K: Object>(stored: &Store<Guarded<K>>, queue: &WorkQueue) {
+    let now = Instant::now();
+    for object in stored.state() {
+        queue.add(name_of(object.as_ref()), now);
+    }
+}
+
+fn name_of(object: &impl Resource) -> Name {
+    let meta = object.meta();
+    (
+        meta.namespace.clone().unwrap_or_default(),
+        meta.name.clone().unwrap_or_default(),
+    )
 }
 
 /// Shares the cache's data with a new version of the object.
 fn sharing<K: Object>(event: Event<Guarded<K>>, known: &Store<Guarded<K>>) -> Event<Guarded<K>> {
     event.modify(|object| {
-        if let Some(older) = known.get(&ObjectRef::from_obj(object))
-            && let (Ok(object), Ok(older)) = (&mut object.0, &older.0)
-        {
-            object.share(older);
+        if let Some(older) = known.get(&ObjectRef::from_obj(object)) {
+            object.share(&older);
         }
     })
 }
 
-/// The objects that a watch changed. A list replaces the cache at its end, so that its objects are reconciled only
-/// then.
-fn touched<C, K>(
+/// Applies the watch's events to the cache, and enqueues the objects that changed. A list replaces the cache at its end,
+/// so that its objects are reconciled only then.
+async fn follow<C, K>(
     events: impl Stream<Item = Event<Guarded<K>>> + Send,
     cache: Arc<Cache<K>>,
+    queue: Arc<WorkQueue>,
     ctx: Arc<C>,
     scope: Scope,
-) -> impl Stream<Item = ObjectRef<Guarded<K>>> + Send
-where
+) where
     C: Watches<K>,
     K: Object,
 {
+    let mut events = std::pin::pin!(events);
     let mut filled = false;
-    events.flat_map(move |event| {
+    while let Some(event) = events.next().await {
         let event = sharing(event, cache.reader());
         let cached = match &event {
             Event::Apply(object) | Event::InitApply(object) => ctx.caches(object),
@@ -250,16 +254,15 @@ where
             event => cache.apply(event),
         }
         ctx.handle(&scope, &event, cached);
-        let refs: Vec<_> = match event {
-            Event::Apply(object) if cached => vec![ObjectRef::from_obj(&object)],
+        match event {
+            Event::Apply(object) if cached => queue.add(name_of(&object), Instant::now()),
             Event::InitDone => {
                 if !std::mem::replace(&mut filled, true) {
                     ctx.store_filled();
                 }
-                stored(cache.reader())
+                enqueue_all(cache.reader(), &queue);
             }
-            Event::Apply(_) | Event::Init | Event::InitApply(_) | Event::Delete(_) => Vec::new(),
-        };
-        stream::iter(refs)
-    })
+            Event::Apply(_) | Event::Init | Event::InitApply(_) | Event::Delete(_) => {}
+        }
+    }
 }

@@ -7,7 +7,7 @@ use crate::util::error_chain;
 
 use super::{list::ListError, patch::WriteError};
 
-/// Time of an object's next reconcile. kube's own type can't be inspected.
+/// Time of an object's next reconcile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Action {
     again: Option<Duration>,

@@ -3,50 +3,61 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use futures::channel::mpsc::{UnboundedReceiver, UnboundedSender, unbounded};
 use kube::runtime::reflector::{Lookup, ObjectRef};
+use tokio::time::Instant;
 
-use super::scope::Scope;
+use crate::controller::metrics::{QueueMetrics, QueueTotals};
 
-/// Sends triggers to the loop that serves an object's namespace. The loop's scheduler merges triggers of an object that
-/// already waits.
-pub struct Trigger<K: Lookup<DynamicType = ()> + 'static> {
-    senders: Arc<HashMap<Scope, UnboundedSender<ObjectRef<K>>>>,
+use super::{scope::Scope, workqueue::WorkQueue};
+
+/// Adds objects to the queue of the loop that serves their namespace.
+#[derive(Clone)]
+pub(crate) struct Trigger {
+    queues: Arc<Queues>,
 }
 
-impl<K: Lookup<DynamicType = ()> + 'static> Clone for Trigger<K> {
-    fn clone(&self) -> Self {
-        Self {
-            senders: Arc::clone(&self.senders),
-        }
-    }
+struct Queues {
+    /// The queue of all namespaces that have none of their own.
+    all: Option<Arc<WorkQueue>>,
+    namespaces: HashMap<String, Arc<WorkQueue>>,
 }
 
-impl<K: Lookup<DynamicType = ()> + 'static> Trigger<K> {
-    /// A trigger for these scopes, and the receiver of each.
-    pub fn new(scopes: &[Scope]) -> (Self, Vec<UnboundedReceiver<ObjectRef<K>>>) {
-        let (senders, receivers): (HashMap<_, _>, Vec<_>) = scopes
-            .iter()
-            .map(|scope| {
-                let (sender, receiver) = unbounded();
-                ((scope.clone(), sender), receiver)
-            })
-            .unzip();
-        let senders = Arc::new(senders);
-        (Self { senders }, receivers)
+impl Trigger {
+    /// A trigger for these scopes, and the queue of each.
+    pub(crate) fn new(scopes: &[Scope], metrics: &QueueMetrics) -> (Self, Vec<Arc<WorkQueue>>) {
+        let mut queues = Queues {
+            all: None,
+            namespaces: HashMap::new(),
+        };
+        let of_scope = |scope: &Scope| {
+            let queue = Arc::new(WorkQueue::new(metrics.clone()));
+            match scope {
+                Scope::All => queues.all = Some(Arc::clone(&queue)),
+                Scope::Namespace(name) => {
+                    queues.namespaces.insert(name.clone(), Arc::clone(&queue));
+                }
+            }
+            queue
+        };
+        let each = scopes.iter().map(of_scope).collect();
+        let queues = Arc::new(queues);
+        (Self { queues }, each)
     }
 
-    /// Requests a reconcile of an object.
-    pub fn enqueue(&self, namespace: &str, name: &str) {
-        let one = Scope::Namespace(namespace.to_owned());
-        if let Some(sender) = self
-            .senders
-            .get(&one)
-            .or_else(|| self.senders.get(&Scope::All))
-        {
-            // The loop has ended only at shutdown, when no trigger is needed.
-            let _ = sender.unbounded_send(reference(namespace, name));
+    /// Requests a reconcile of an object; one without a namespace is cluster-scoped.
+    pub(crate) fn enqueue(&self, namespace: &str, name: &str) {
+        let own = self.queues.namespaces.get(namespace);
+        if let Some(queue) = own.or(self.queues.all.as_ref()) {
+            queue.add((namespace.to_owned(), name.to_owned()), Instant::now());
         }
+    }
+
+    /// What the queues hold now.
+    pub(crate) fn totals(&self) -> QueueTotals {
+        let now = Instant::now();
+        let queues = self.queues.namespaces.values().chain(&self.queues.all);
+        let totals = queues.map(|queue| queue.totals(now));
+        totals.fold(QueueTotals::default(), QueueTotals::and)
     }
 }
 

@@ -286,7 +286,7 @@ catalogue! {
             "Reconciles that met a newer version of their object, or none, and are requeued; they count as requeue_after";
     }
     group "Work queues",
-    "Names and buckets are client-go's. The queue is kube-rs's scheduler: it contains an object once, and so do these. There \
+    "Names, buckets and meanings are client-go's: a queue contains an object once. There \
      is no `workqueue_retries_total`: an object that failed is scheduled for a certain time, like any other scheduled \
      object.";
     {

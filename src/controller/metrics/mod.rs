@@ -1,7 +1,6 @@
 //! The metrics, as the [`catalogue`] declares them; no object's name is ever a label.
 
-use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use prometheus_client::encoding::text;
 use prometheus_client::metrics::counter::Counter;
@@ -16,18 +15,19 @@ mod exposition;
 mod family;
 
 mod process;
-mod queue_state;
 mod rendered;
 #[cfg(test)]
 mod tests;
 mod workqueue;
 
-use catalogue::{CONTROLLERS, NO_ANSWER, NO_STATUS};
+use catalogue::{NO_ANSWER, NO_STATUS};
 pub use exposition::Format;
 pub(crate) use family::gauge;
 use family::{Family, single};
 pub use rendered::Rendered;
-pub use workqueue::Backlog;
+#[cfg(test)]
+pub(crate) use workqueue::queue_metrics;
+pub use workqueue::{QueueMetrics, QueueTotals};
 
 /// Every metric, registered once.
 pub struct Metrics {
@@ -38,7 +38,7 @@ pub struct Metrics {
     reconcile_seconds: Family<Histogram>,
     max_workers: Family<Gauge>,
     conflicts: Family<Counter>,
-    backlogs: Vec<(&'static str, Arc<Backlog>)>,
+    queues: workqueue::Families,
     requests: Family<Counter>,
     request_seconds: Family<Histogram>,
     /// Requests to the API server by code, method and host.
@@ -148,7 +148,6 @@ impl Metrics {
         let mut of = Registry::default();
         let of = &mut of;
         let queues = workqueue::Families::new(of);
-        let backlog = |name: &&'static str| (*name, Arc::new(Backlog::new(&queues, name)));
         let build: Family<Gauge> = Family::new(of, &catalogue::BUILD_INFO);
         build.of(&[env!("CARGO_PKG_VERSION")]).set(1);
         Self {
@@ -179,7 +178,7 @@ impl Metrics {
             reconcile_seconds: Family::new(of, &catalogue::RECONCILE_SECONDS),
             max_workers: Family::new(of, &catalogue::MAX_WORKERS),
             conflicts: Family::new(of, &catalogue::CONFLICTS),
-            backlogs: CONTROLLERS.iter().map(backlog).collect(),
+            queues,
             rest_requests: Family::new(of, &catalogue::REST_REQUESTS),
             rest_seconds: Family::new(of, &catalogue::REST_SECONDS),
             in_sync: single(of, &catalogue::IN_SYNC),
@@ -231,11 +230,14 @@ impl Metrics {
         self.max_workers.of(&[controller]).set(gauge(most));
     }
 
-    /// The backlog of `controller`.
-    pub fn backlog(&self, controller: &'static str) -> Option<Arc<Backlog>> {
-        let mut all = self.backlogs.iter();
-        let found = all.find(|(name, _)| *name == controller);
-        found.map(|(_, backlog)| Arc::clone(backlog))
+    /// The metrics that the queues of `controller` count in.
+    pub fn queue(&self, controller: &str) -> QueueMetrics {
+        self.queues.of(controller)
+    }
+
+    /// Sets what the queues of `controller` hold now.
+    pub fn set_queue(&self, controller: &str, totals: QueueTotals) {
+        self.queues.set(controller, totals);
     }
 
     /// Counts a pause of a Workspace's calls.
@@ -264,10 +266,6 @@ impl Metrics {
 
     /// The text that Prometheus scrapes.
     pub fn encode(&self, format: Format) -> Result<String, std::fmt::Error> {
-        let now = Instant::now();
-        for (_, backlog) in &self.backlogs {
-            backlog.measure(now);
-        }
         self.process.measure();
         let mut text = String::new();
         text::encode(&mut text, &self.registry)?;

@@ -5,6 +5,7 @@
 )]
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use crate::api::{Phase, Reason};
 use crate::controller::CountRequests;

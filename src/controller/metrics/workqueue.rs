@@ -1,27 +1,21 @@
-//! Waiting objects and reconciles in flight, by controller. kube-rs's scheduler exposes neither, so its rules are
-//! reproduced here. It holds an object once, for the earliest requested time. An object requested during its reconcile
-//! follows after it.
+//! The metrics of the work queues, as client-go names them.
 
-use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
-use crate::util::lock;
-
 use super::{
     catalogue::{
         ACTIVE_WORKERS, LONGEST, QUEUE_ADDS, QUEUE_DEPTH, QUEUE_SECONDS, UNFINISHED, WORK_SECONDS,
     },
     family::{Family, Seconds, gauge},
-    queue_state::{Item, Name, Queue},
 };
 
-/// The families that the backlogs of all controllers share.
-pub(crate) struct Families {
+/// The families that the queues of all controllers share.
+pub(super) struct Families {
     depth: Family<Gauge>,
     adds: Family<Counter>,
     waited: Family<Histogram>,
@@ -31,8 +25,42 @@ pub(crate) struct Families {
     active: Family<Gauge>,
 }
 
+/// What a queue counts while it is used.
+#[derive(Clone)]
+pub struct QueueMetrics {
+    adds: Counter,
+    waited: Histogram,
+    worked: Histogram,
+}
+
+/// What queues hold at one moment.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct QueueTotals {
+    /// Objects that are ready but not being reconciled.
+    pub depth: usize,
+    /// Objects being reconciled.
+    pub active: usize,
+    /// Total duration of the reconciles in flight so far, in seconds.
+    pub unfinished: f64,
+    /// Duration of the longest of them so far.
+    pub longest: Duration,
+}
+
+impl QueueTotals {
+    /// The totals of both.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        Self {
+            depth: self.depth + other.depth,
+            active: self.active + other.active,
+            unfinished: self.unfinished + other.unfinished,
+            longest: self.longest.max(other.longest),
+        }
+    }
+}
+
 impl Families {
-    pub(crate) fn new(registry: &mut Registry) -> Self {
+    pub(super) fn new(registry: &mut Registry) -> Self {
         Self {
             active: Family::new(registry, &ACTIVE_WORKERS),
             depth: Family::new(registry, &QUEUE_DEPTH),
@@ -43,198 +71,57 @@ impl Families {
             longest: Family::new(registry, &LONGEST),
         }
     }
-}
 
-/// The objects of one controller that wait or are being reconciled. Its gauges are updated as objects change: a
-/// measurement reads only the objects that became due since the last one.
-pub struct Backlog {
-    queue: Mutex<Queue>,
-    depth: Gauge,
-    adds: Counter,
-    waited: Histogram,
-    worked: Histogram,
-    unfinished: Seconds,
-    longest: Seconds,
-    active: Gauge,
-}
-
-impl Backlog {
-    pub(crate) fn new(families: &Families, controller: &str) -> Self {
+    /// The metrics that each queue of a controller counts in.
+    pub(super) fn of(&self, controller: &str) -> QueueMetrics {
         let queue = [controller, controller];
-        Self {
-            queue: Mutex::default(),
-            depth: families.depth.of(&queue),
-            adds: families.adds.of(&queue),
-            waited: families.waited.of(&queue),
-            worked: families.worked.of(&queue),
-            unfinished: families.unfinished.of(&queue),
-            longest: families.longest.of(&queue),
-            active: families.active.of(&[controller]),
+        QueueMetrics {
+            adds: self.adds.of(&queue),
+            waited: self.waited.of(&queue),
+            worked: self.worked.of(&queue),
         }
     }
 
-    /// Records a request for a reconcile.
-    pub fn ask(&self, namespace: Option<&str>, name: &str, now: Instant) {
-        let name = key(namespace, name);
-        let mut queue = lock(&self.queue);
-        queue.advance(now);
-        let item = queue.item(&name);
-        if item.ready_since().is_none() {
-            let asked = Some(now);
-            queue.change(&Arc::new(name), Some(Item { asked, ..item }));
-            self.adds.inc();
-        }
-    }
-
-    /// Records the start of a reconcile.
-    pub fn begin(&self, namespace: Option<&str>, name: &str, now: Instant) {
-        let name = key(namespace, name);
-        let mut queue = lock(&self.queue);
-        queue.advance(now);
-        let item = queue.item(&name);
-        let since = item.ready_since().unwrap_or(now);
-        if item.asked.is_none() {
-            // Its timer is due.
-            self.adds.inc();
-        }
-        self.waited.observe((now - since).as_secs_f64());
-        let begun = Item {
-            begun: Some(now),
-            ..Item::default()
-        };
-        queue.change(&Arc::new(name), Some(begun));
-    }
-
-    /// Records the end of a reconcile; the next follows after `again`, or on request. Returns its duration.
-    pub fn end(
-        &self,
-        namespace: Option<&str>,
-        name: &str,
-        again: Option<Duration>,
-        now: Instant,
-    ) -> Duration {
-        let mut queue = lock(&self.queue);
-        let Some((name, mut item)) = queue.find(&key(namespace, name)) else {
-            return Duration::ZERO;
-        };
-        let begun = item.begun.take();
-        let took = begun.map_or(Duration::ZERO, |begun| now - begun);
-        self.worked.observe(took.as_secs_f64());
-        if item.asked.is_none() {
-            item.timer = again.and_then(|wait| now.checked_add(wait));
-            item.due = false;
-        }
-        let left = item.asked.is_some() || item.timer.is_some();
-        queue.change(&name, left.then_some(item));
-        took
-    }
-
-    /// Removes an object that was requested but no longer exists.
-    pub fn missing(&self, namespace: Option<&str>, name: &str) {
-        let name = Arc::new(key(namespace, name));
-        lock(&self.queue).change(&name, None);
-    }
-
-    /// Updates the gauges.
-    pub(crate) fn measure(&self, now: Instant) {
-        let mut queue = lock(&self.queue);
-        queue.advance(now);
-        self.depth.set(gauge(queue.waiting()));
-        self.active.set(gauge(queue.active()));
-        self.unfinished.set(queue.unfinished(now));
-        self.longest.set(queue.longest(now).as_secs_f64());
+    /// Sets the gauges of a controller.
+    pub(super) fn set(&self, controller: &str, totals: QueueTotals) {
+        let queue = [controller, controller];
+        self.depth.of(&queue).set(gauge(totals.depth));
+        self.active.of(&[controller]).set(gauge(totals.active));
+        self.unfinished.of(&queue).set(totals.unfinished);
+        self.longest.of(&queue).set(totals.longest.as_secs_f64());
     }
 }
 
-fn key(namespace: Option<&str>, name: &str) -> Name {
-    (namespace.unwrap_or_default().to_owned(), name.to_owned())
+impl QueueMetrics {
+    /// Counts an object that began to wait.
+    pub fn added(&self) {
+        self.adds.inc();
+    }
+
+    /// Records how long an object waited.
+    pub fn waited(&self, time: Duration) {
+        self.waited.observe(time.as_secs_f64());
+    }
+
+    /// Records how long a reconcile took.
+    pub fn worked(&self, time: Duration) {
+        self.worked.observe(time.as_secs_f64());
+    }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const SECOND: Duration = Duration::from_secs(1);
-    const TEAM: Option<&str> = Some("team");
-
-    fn backlog() -> Backlog {
-        Backlog::new(&Families::new(&mut Registry::default()), "run")
+impl QueueMetrics {
+    pub(crate) fn adds(&self) -> u64 {
+        self.adds.get()
     }
 
-    // Proves: P-metrics
-    #[test]
-    fn a_queued_object_is_counted_once_however_often_it_is_enqueued() {
-        let (backlog, start) = (backlog(), Instant::now());
-        backlog.ask(TEAM, "a", start);
-        backlog.ask(TEAM, "a", start + SECOND);
-        backlog.ask(TEAM, "b", start + SECOND);
-        backlog.measure(start + SECOND);
-        assert_eq!((backlog.depth.get(), backlog.adds.get()), (2, 2));
-        backlog.begin(TEAM, "a", start + 3 * SECOND);
-        assert!((backlog.waited.sum() - 3.0).abs() < 1e-6);
-        backlog.measure(start + 5 * SECOND);
-        assert_eq!((backlog.depth.get(), backlog.active.get()), (1, 1));
-        assert!((backlog.longest.get() - 2.0).abs() < 1e-6);
+    pub(crate) fn waited_sum(&self) -> f64 {
+        self.waited.sum()
     }
+}
 
-    // Proves: P-metrics
-    #[test]
-    fn an_object_whose_time_has_come_waits_from_then_on() {
-        let (backlog, start) = (backlog(), Instant::now());
-        backlog.begin(TEAM, "a", start);
-        let took = backlog.end(TEAM, "a", Some(10 * SECOND), start + SECOND);
-        assert_eq!(took, SECOND);
-        backlog.measure(start + 5 * SECOND);
-        assert_eq!(backlog.depth.get(), 0);
-        backlog.measure(start + 12 * SECOND);
-        assert_eq!(backlog.depth.get(), 1);
-        backlog.begin(TEAM, "a", start + 13 * SECOND);
-        assert!((backlog.waited.sum() - 2.0).abs() < 1e-6);
-        assert_eq!(backlog.adds.get(), 2);
-    }
-
-    // Proves: P-metrics
-    #[test]
-    fn an_object_enqueued_during_its_reconcile_is_queued_after_it() {
-        let (backlog, start) = (backlog(), Instant::now());
-        backlog.ask(TEAM, "a", start);
-        backlog.begin(TEAM, "a", start);
-        backlog.ask(TEAM, "a", start + SECOND);
-        backlog.ask(TEAM, "a", start + SECOND);
-        backlog.measure(start + SECOND);
-        assert_eq!((backlog.depth.get(), backlog.adds.get()), (0, 2));
-        // Earlier than its timer.
-        backlog.end(TEAM, "a", Some(60 * SECOND), start + 2 * SECOND);
-        backlog.measure(start + 2 * SECOND);
-        assert_eq!(backlog.depth.get(), 1);
-        backlog.begin(TEAM, "a", start + 2 * SECOND);
-        backlog.end(TEAM, "a", None, start + 2 * SECOND);
-        assert!(lock(&backlog.queue).is_empty());
-    }
-
-    #[test]
-    fn an_object_both_due_and_enqueued_is_queued_once() {
-        let (backlog, start) = (backlog(), Instant::now());
-        backlog.begin(TEAM, "a", start);
-        backlog.end(TEAM, "a", Some(10 * SECOND), start);
-        backlog.ask(TEAM, "a", start + 12 * SECOND);
-        assert_eq!(backlog.adds.get(), 1, "it waits already");
-        backlog.begin(TEAM, "a", start + 13 * SECOND);
-        assert_eq!(backlog.adds.get(), 2);
-        assert!((backlog.waited.sum() - 3.0).abs() < 1e-6);
-        backlog.begin(TEAM, "b", start + 14 * SECOND);
-        backlog.measure(start + 15 * SECOND);
-        assert!((backlog.longest.get() - 2.0).abs() < 1e-6);
-        assert!((backlog.unfinished.get() - 3.0).abs() < 1e-6);
-    }
-
-    // Proves: P-metrics
-    #[test]
-    fn a_deleted_object_is_removed_from_the_queue() {
-        let backlog = backlog();
-        backlog.ask(TEAM, "a", Instant::now());
-        backlog.missing(TEAM, "a");
-        backlog.measure(Instant::now());
-        assert_eq!(backlog.depth.get(), 0);
-    }
+/// The metrics of a queue alone.
+#[cfg(test)]
+pub(crate) fn queue_metrics(registry: &mut Registry, controller: &str) -> QueueMetrics {
+    Families::new(registry).of(controller)
 }

@@ -1,0 +1,149 @@
+//! The objects of one queue by their state, with running totals, so that no scan is needed.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+
+use tokio::time::Instant;
+
+use crate::controller::metrics::QueueTotals;
+
+/// Namespace and name; the namespace of a cluster-scoped object is empty.
+pub(crate) type Name = (String, String);
+
+/// Objects in order of an instant.
+type Moments = BTreeSet<(Instant, Arc<Name>)>;
+
+/// The objects of one queue, and their instants.
+#[derive(Default)]
+pub(super) struct Items {
+    items: HashMap<Arc<Name>, Item>,
+    /// Objects with a timer that is not due, by its time.
+    timers: Moments,
+    /// Objects that are ready and not being reconciled, by the time since which they are.
+    ready: Moments,
+    /// Objects being reconciled, by start.
+    begun: Moments,
+    /// Sum of those starts, in seconds since `first`.
+    begun_sum: f64,
+    /// Reference instant: the first one seen.
+    first: Option<Instant>,
+}
+
+#[derive(Clone, Copy, Default)]
+pub(super) struct Item {
+    /// Time of the first request.
+    pub(super) requested: Option<Instant>,
+    /// Time of the timer.
+    pub(super) timer: Option<Instant>,
+    /// Whether the timer is due.
+    pub(super) due: bool,
+    /// Start of the reconcile.
+    pub(super) begun: Option<Instant>,
+}
+
+impl Item {
+    /// Time since which it is ready to be reconciled.
+    pub(super) fn ready_since(&self) -> Option<Instant> {
+        let due = self.timer.filter(|_| self.due);
+        self.requested.into_iter().chain(due).min()
+    }
+
+    /// The same, unless it is being reconciled.
+    fn waits_since(&self) -> Option<Instant> {
+        self.ready_since().filter(|_| self.begun.is_none())
+    }
+}
+
+impl Items {
+    /// Replaces the item of an object, or removes it, and updates the totals.
+    pub(super) fn change(&mut self, name: &Arc<Name>, new: Option<Item>) {
+        let old = match new {
+            Some(item) => self.items.insert(Arc::clone(name), item),
+            None => self.items.remove(name),
+        };
+        let (old, new) = (old.unwrap_or_default(), new.unwrap_or_default());
+        let pending = |item: Item| item.timer.filter(|_| !item.due);
+        swap(&mut self.timers, name, pending(old), pending(new));
+        swap(&mut self.ready, name, old.waits_since(), new.waits_since());
+        swap(&mut self.begun, name, old.begun, new.begun);
+        self.begun_sum += self.offset(new.begun) - self.offset(old.begun);
+        if self.begun.is_empty() {
+            // Resets the rounding errors.
+            self.begun_sum = 0.0;
+        }
+    }
+
+    fn offset(&mut self, moment: Option<Instant>) -> f64 {
+        let Some(moment) = moment else {
+            return 0.0;
+        };
+        let first = *self.first.get_or_insert(moment);
+        moment.saturating_duration_since(first).as_secs_f64()
+    }
+
+    /// Marks the timers that are due.
+    pub(super) fn advance(&mut self, now: Instant) {
+        while self.timers.first().is_some_and(|(at, _)| *at <= now)
+            && let Some((_, name)) = self.timers.pop_first()
+        {
+            let item = self.item(&name);
+            self.change(&name, Some(Item { due: true, ..item }));
+        }
+    }
+
+    /// The object that has waited longest.
+    pub(super) fn longest_waiting(&self) -> Option<Arc<Name>> {
+        self.ready.first().map(|(_, name)| Arc::clone(name))
+    }
+
+    /// The time of the next timer.
+    pub(super) fn next_timer(&self) -> Option<Instant> {
+        self.timers.first().map(|(at, _)| *at)
+    }
+
+    /// The item of an object; empty if there is none.
+    pub(super) fn item(&self, name: &Name) -> Item {
+        self.items.get(name).copied().unwrap_or_default()
+    }
+
+    /// The stored name of an object, or a new one.
+    pub(super) fn name(&self, name: Name) -> Arc<Name> {
+        let known = self.items.get_key_value(&name);
+        known.map_or_else(|| Arc::new(name), |(known, _)| Arc::clone(known))
+    }
+
+    /// What the metrics show.
+    #[allow(
+        clippy::cast_precision_loss,
+        reason = "there are far fewer reconciles than 2^52"
+    )]
+    pub(super) fn totals(&mut self, now: Instant) -> QueueTotals {
+        let longest = self.begun.first().map(|(since, _)| *since);
+        let longest = longest.map(|since| now.saturating_duration_since(since));
+        let unfinished = self.offset(Some(now)) * self.begun.len() as f64 - self.begun_sum;
+        QueueTotals {
+            depth: self.ready.len(),
+            active: self.begun.len(),
+            unfinished: unfinished.max(0.0),
+            longest: longest.unwrap_or_default(),
+        }
+    }
+
+    #[cfg(test)]
+    pub(super) fn is_empty(&self) -> bool {
+        self.items.is_empty()
+    }
+}
+
+/// Moves an object from one instant to another.
+fn swap(moments: &mut Moments, name: &Arc<Name>, old: Option<Instant>, new: Option<Instant>) {
+    if old == new {
+        return;
+    }
+    if let Some(at) = old {
+        moments.remove(&(at, Arc::clone(name)));
+    }
+    if let Some(at) = new {
+        moments.insert((at, Arc::clone(name)));
+    }
+}
