@@ -1,5 +1,7 @@
 //! Cuts text to a size, so that a status stays small whatever the service sends.
 
+use std::borrow::Cow;
+
 /// Bytes of a condition's message: up to three sentences, so that a status of eight conditions stays small.
 pub const MAX_SENTENCES: usize = 768;
 /// Bytes of an error's message in a status.
@@ -23,7 +25,10 @@ pub fn cut(text: &str, max: usize) -> &str {
 
 /// `text` made safe for a terminal, in at most `max` bytes: characters that would move the cursor, colour the screen or
 /// change the direction of writing are replaced by their codes.
-pub fn escaped(text: &str, max: usize) -> String {
+pub fn escaped(text: &str, max: usize) -> Cow<'_, str> {
+    if text.bytes().all(|byte| matches!(byte, b' '..=b'~')) {
+        return Cow::Borrowed(text.get(..max).unwrap_or(text));
+    }
     let mut out = String::new();
     for c in text.chars() {
         let code = hidden(c).then(|| c.escape_unicode().to_string());
@@ -36,7 +41,7 @@ pub fn escaped(text: &str, max: usize) -> String {
             None => out.push(c),
         }
     }
-    out
+    Cow::Owned(out)
 }
 
 /// Control characters, line ends of every kind, and marks of the writing's direction.

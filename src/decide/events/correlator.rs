@@ -72,7 +72,12 @@ impl Correlator {
 
     /// Whether this same Event was published before.
     pub fn published(&self, event: &EventDraft) -> bool {
-        self.published.contains(&mark(event))
+        self.knows(event.reason, &event.identity)
+    }
+
+    /// Whether an Event of this reason and identity was published before.
+    pub fn knows(&self, reason: EventReason, identity: &str) -> bool {
+        !self.published.is_empty() && self.published.contains(&mark(reason, identity))
     }
 
     /// Whether an Event for one of the service's events is allowed now.
@@ -90,7 +95,8 @@ impl Correlator {
         if self.published.len() >= REMEMBERED {
             self.published.pop_front();
         }
-        self.published.push_back(mark(event));
+        self.published
+            .push_back(mark(event.reason, &event.identity));
     }
 
     fn allows(&mut self, event: &EventDraft, now: Timestamp) -> bool {
@@ -106,8 +112,8 @@ impl Correlator {
     }
 }
 
-fn mark(event: &EventDraft) -> u64 {
-    backoff::seed(&format!("{}/{}", event.reason.as_str(), event.identity), 0)
+fn mark(reason: EventReason, identity: &str) -> u64 {
+    backoff::seed(&format!("{}/{identity}", reason.as_str()), 0)
 }
 
 /// Reasons that occur at most once for an object.

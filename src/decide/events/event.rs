@@ -1,5 +1,7 @@
 //! The Kubernetes Events that a decision publishes, and their texts.
 
+use std::borrow::Cow;
+
 use crate::api::EventReason;
 use crate::decide::{gitops::Tracker, truncate::escaped};
 
@@ -48,7 +50,7 @@ impl EventDraft {
     pub fn new(reason: EventReason, message: impl AsRef<str>, identity: impl Into<String>) -> Self {
         Self {
             reason,
-            message: escaped(message.as_ref(), MAX_NOTE),
+            message: escaped(message.as_ref(), MAX_NOTE).into_owned(),
             identity: identity.into(),
             repeated: false,
             nth: None,
@@ -90,7 +92,7 @@ impl EventDraft {
     /// The service's latest event.
     pub fn service_event(event: &ServiceEvent) -> Self {
         let id = event.id.as_deref().map_or_else(
-            || format!("number {}", event.nth),
+            || Cow::Owned(format!("number {}", event.nth)),
             |id| escaped(id, MAX_ID / 2),
         );
         let kind = escaped(&event.kind, MAX_ID / 2);

@@ -5,6 +5,7 @@
 //! publishes facts younger than [`RECENT`] again. The Event then has the same name, and the API server rejects the
 //! duplicate.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -39,20 +40,30 @@ const MAX_SENTENCE: usize = 600;
 const MAX_ID: usize = 128;
 
 /// A fact of a status that deserves an Event.
-struct Fact {
-    draft: EventDraft,
+struct Fact<'a> {
+    reason: EventReason,
     /// Distinguishes it from other facts of its reason; contains nothing that changes while the fact stays.
-    gist: String,
+    gist: Cow<'a, str>,
+    /// Makes it another Event although its gist is the same.
+    occasion: Option<String>,
     /// Time since which it is true, if the status has that.
     since: Option<Timestamp>,
+    /// Its text: few facts are new, and only theirs is needed.
+    message: Box<dyn Fn() -> String + 'a>,
 }
 
-impl Fact {
-    fn new(reason: EventReason, message: impl AsRef<str>, gist: &str) -> Self {
+impl<'a> Fact<'a> {
+    fn new(
+        reason: EventReason,
+        gist: impl Into<Cow<'a, str>>,
+        message: impl Fn() -> String + 'a,
+    ) -> Self {
         Self {
-            draft: EventDraft::new(reason, message, gist),
-            gist: gist.to_owned(),
+            reason,
+            gist: gist.into(),
+            occasion: None,
             since: None,
+            message: Box::new(message),
         }
     }
 
@@ -60,14 +71,20 @@ impl Fact {
         Self { since, ..self }
     }
 
-    /// Makes it another Event although its gist is the same.
-    fn at(mut self, occasion: impl std::fmt::Display) -> Self {
-        self.draft.identity = format!("{}@{occasion}", self.draft.identity);
-        self
+    fn at(self, occasion: impl std::fmt::Display) -> Self {
+        let occasion = Some(occasion.to_string());
+        Self { occasion, ..self }
     }
 
-    fn same(&self, other: &Self) -> bool {
-        (self.draft.reason, &self.gist) == (other.draft.reason, &other.gist)
+    fn same(&self, other: &Fact<'_>) -> bool {
+        (self.reason, &self.gist) == (other.reason, &other.gist)
+    }
+
+    fn identity(&self) -> Cow<'_, str> {
+        match &self.occasion {
+            Some(occasion) => Cow::Owned(format!("{}@{occasion}", self.gist)),
+            None => Cow::Borrowed(&self.gist),
+        }
     }
 }
 
@@ -81,7 +98,7 @@ pub(crate) fn of_run(
 ) -> Vec<EventDraft> {
     let mut events = unpublished(
         &run_facts(before, now),
-        run_facts(after, now),
+        &run_facts(after, now),
         correlator,
         wall,
     );
@@ -90,21 +107,25 @@ pub(crate) fn of_run(
 }
 
 fn unpublished(
-    before: &[Fact],
-    after: Vec<Fact>,
+    before: &[Fact<'_>],
+    after: &[Fact<'_>],
     correlator: &Correlator,
     wall: Timestamp,
 ) -> Vec<EventDraft> {
-    let draft = |mut fact: Fact| {
+    let draft = |fact: &Fact<'_>| {
         let recent = fact.since.is_some_and(|at| wall < later(at, RECENT));
-        fact.draft.repeated = before.iter().any(|b| b.same(&fact));
-        let due = (recent || !fact.draft.repeated) && !correlator.published(&fact.draft);
-        due.then_some(fact.draft)
+        let repeated = before.iter().any(|b| b.same(fact));
+        let identity = fact.identity();
+        let due = (recent || !repeated) && !correlator.knows(fact.reason, &identity);
+        due.then(|| EventDraft {
+            repeated,
+            ..EventDraft::new(fact.reason, (fact.message)(), identity)
+        })
     };
-    after.into_iter().filter_map(draft).collect()
+    after.iter().filter_map(draft).collect()
 }
 
-fn run_facts(status: &RunStatus, now: Timestamp) -> Vec<Fact> {
+fn run_facts(status: &RunStatus, now: Timestamp) -> Vec<Fact<'_>> {
     let mut facts = Vec::new();
     // A copied status shows the outcome of another object.
     if is_true(&status.conditions, Type::Accepted) {
@@ -121,20 +142,22 @@ fn run_facts(status: &RunStatus, now: Timestamp) -> Vec<Fact> {
     facts
 }
 
-fn submitted(status: &RunStatus) -> Option<Fact> {
+fn submitted(status: &RunStatus) -> Option<Fact<'_>> {
     let run_id = status.run_id.as_deref()?;
-    let key = status.idempotency_key.as_deref().unwrap_or("unknown");
-    let message = format!(
-        "The service accepted the run as {} (idempotency key {}{}).",
-        escaped(run_id, MAX_ID),
-        escaped(key, MAX_ID),
-        request(status)
-    );
+    let message = move || {
+        let key = status.idempotency_key.as_deref().unwrap_or("unknown");
+        format!(
+            "The service accepted the run as {} (idempotency key {}{}).",
+            escaped(run_id, MAX_ID),
+            escaped(key, MAX_ID),
+            request(status)
+        )
+    };
     let since = status.submission_time.as_ref().map(|t| t.0);
-    Some(Fact::new(EventReason::Submitted, message, run_id).since(since))
+    Some(Fact::new(EventReason::Submitted, run_id, message).since(since))
 }
 
-fn ended(status: &RunStatus) -> Option<Fact> {
+fn ended(status: &RunStatus) -> Option<Fact<'_>> {
     let finished = find(&status.conditions, Type::Finished).filter(|c| c.status == "True")?;
     let reason = match finished.reason.as_str() {
         "CancelledElsewhere" => EventReason::CancelledElsewhere,
@@ -147,25 +170,27 @@ fn ended(status: &RunStatus) -> Option<Fact> {
             _ => EventReason::Failed,
         },
     };
-    let ids = match &status.run_id {
-        Some(run_id) => format!(" (run {}{})", escaped(run_id, MAX_ID), request(status)),
-        None => String::new(),
+    let message = move || {
+        let ids = match &status.run_id {
+            Some(run_id) => format!(" (run {}{})", escaped(run_id, MAX_ID), request(status)),
+            None => String::new(),
+        };
+        // The message of Finished also contains the TTL notice.
+        let ready = find(&status.conditions, Type::Ready).filter(|c| c.reason == finished.reason);
+        format!("{}{ids}", sentence(ready.unwrap_or(finished)))
     };
-    // The message of Finished also contains the TTL notice.
-    let ready = find(&status.conditions, Type::Ready).filter(|c| c.reason == finished.reason);
-    let message = format!("{}{ids}", sentence(ready.unwrap_or(finished)));
     let since = status.completion_time.as_ref().map(|t| t.0);
-    Some(Fact::new(reason, message, "").since(since))
+    Some(Fact::new(reason, "", message).since(since))
 }
 
 /// Each refusal is a new fact, even if the Run stayed stalled.
-fn stalled(status: &RunStatus) -> Option<Fact> {
+fn stalled(status: &RunStatus) -> Option<Fact<'_>> {
     let stalled = find(&status.conditions, Type::Stalled).filter(|c| c.status == "True")?;
     let epoch = status.refusal.as_ref().map_or(0, |r| r.epoch);
     let since = stalled.last_transition_time.0;
-    let message = format!("{}: {}{}", stalled.reason, sentence(stalled), ids(status));
     let gist = format!("{}/{epoch}", stalled.reason);
-    let fact = Fact::new(EventReason::Stalled, message, &gist);
+    let message = move || format!("{}: {}{}", stalled.reason, sentence(stalled), ids(status));
+    let fact = Fact::new(EventReason::Stalled, gist, message);
     Some(fact.since(Some(since)).at(since))
 }
 
@@ -179,23 +204,24 @@ fn recovered(before: &RunStatus, after: &RunStatus) -> Option<EventDraft> {
 }
 
 /// The Ready condition of a Run that is suspended or being cancelled.
-fn cancelling(status: &RunStatus) -> Option<Fact> {
+fn cancelling(status: &RunStatus) -> Option<Fact<'_>> {
     let ready = find(&status.conditions, Type::Ready)?;
     if ready.reason == Reason::Suspended.as_str() {
         let generation = status.observed_generation.unwrap_or_default();
-        let fact = Fact::new(EventReason::Suspended, sentence(ready), "");
+        let message = move || sentence(ready).into_owned();
+        let fact = Fact::new(EventReason::Suspended, "", message);
         return Some(fact.at(generation));
     }
     if status.phase != Some(Phase::Cancelling) {
         return None;
     }
-    let message = format!("{}{}", sentence(ready), ids(status));
+    let message = move || format!("{}{}", sentence(ready), ids(status));
     let since = status.cancel_accepted_time.as_ref().map(|t| t.0);
-    Some(Fact::new(EventReason::Cancelling, message, "").since(since))
+    Some(Fact::new(EventReason::Cancelling, "", message).since(since))
 }
 
 /// A call that fails and is repeated. Each kind of failure is published once an hour, however often it recurs.
-fn in_trouble(status: &RunStatus, now: Timestamp) -> Option<Fact> {
+fn in_trouble(status: &RunStatus, now: Timestamp) -> Option<Fact<'_>> {
     let reconciling = find(&status.conditions, Type::Reconciling).filter(|c| c.status == "True");
     let refused = reconciling.filter(|c| c.reason == Reason::CancelRefused.as_str());
     let retrying = reconciling.filter(|c| is_retried(&c.reason) || met_a_429(c, status));
@@ -212,13 +238,13 @@ fn in_trouble(status: &RunStatus, now: Timestamp) -> Option<Fact> {
         condition.reason,
         sort_of(status.last_error.as_ref())
     );
-    let message = format!("{}{}", sentence(condition), ids(status));
+    let message = move || format!("{}{}", sentence(condition), ids(status));
     let hour = now.as_second().div_euclid(TROUBLE_APART);
-    Some(Fact::new(reason, message, &gist).at(hour))
+    Some(Fact::new(reason, gist, message).at(hour))
 }
 
 /// Facts about the Workspace that only the Run can show: it doesn't exist, or is a different one now.
-fn nowhere(status: &RunStatus, now: Timestamp) -> Option<Fact> {
+fn nowhere(status: &RunStatus, now: Timestamp) -> Option<Fact<'_>> {
     let waits = find(&status.conditions, Type::Reconciling).filter(|c| c.status == "True");
     let stale = find(&status.conditions, Type::Synced).filter(|c| c.status == "False");
     let is = |c: &Condition, reasons: &[Reason]| reasons.iter().any(|r| r.as_str() == c.reason);
@@ -235,13 +261,15 @@ fn nowhere(status: &RunStatus, now: Timestamp) -> Option<Fact> {
             stale.filter(moved).filter(|_| !stalled)?,
         )
     };
-    let message = format!(
-        "{}: {}{}",
-        condition.reason,
-        sentence(condition),
-        ids(status)
-    );
-    Some(Fact::new(reason, message, &condition.reason).at(hour))
+    let message = move || {
+        format!(
+            "{}: {}{}",
+            condition.reason,
+            sentence(condition),
+            ids(status)
+        )
+    };
+    Some(Fact::new(reason, &condition.reason, message).at(hour))
 }
 
 /// Whether a call failed and is repeated.
@@ -307,7 +335,7 @@ pub(crate) fn service_event(
     }))
 }
 
-fn sentence(condition: &Condition) -> String {
+fn sentence(condition: &Condition) -> Cow<'_, str> {
     escaped(&condition.message, MAX_SENTENCE)
 }
 

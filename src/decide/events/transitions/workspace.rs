@@ -17,15 +17,16 @@ pub fn of_workspace(
     wall: Timestamp,
 ) -> Vec<EventDraft> {
     let before = before.and_then(|status| workspace_fact(status, waits));
-    let after = workspace_fact(after, waits).into_iter().collect();
-    unpublished(before.as_slice(), after, correlator, wall)
+    let after = workspace_fact(after, waits);
+    unpublished(before.as_slice(), after.as_slice(), correlator, wall)
 }
 
-fn workspace_fact(status: &WorkspaceStatus, waits: bool) -> Option<Fact> {
+fn workspace_fact(status: &WorkspaceStatus, waits: bool) -> Option<Fact<'_>> {
     let ready = find(&status.conditions, Type::Ready)?;
     let since = ready.last_transition_time.0;
     if ready.status == "True" {
-        let fact = Fact::new(EventReason::Ready, sentence(ready), "");
+        let message = move || sentence(ready).into_owned();
+        let fact = Fact::new(EventReason::Ready, "", message);
         return Some(fact.since(Some(since)).at(since));
     }
     let is = |reason: Reason| ready.reason == reason.as_str();
@@ -43,7 +44,7 @@ fn workspace_fact(status: &WorkspaceStatus, waits: bool) -> Option<Fact> {
     } else {
         EventReason::NotReady
     };
-    let message = format!("{}: {}", ready.reason, sentence(ready));
-    let fact = Fact::new(reason, message, &ready.reason);
+    let message = move || format!("{}: {}", ready.reason, sentence(ready));
+    let fact = Fact::new(reason, &ready.reason, message);
     Some(fact.since(Some(since)).at(since))
 }
