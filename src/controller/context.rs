@@ -83,11 +83,11 @@ pub struct Shared {
     pub client: kube::Client,
     pub config: Config,
     /// Enqueues Runs.
-    pub run_trigger: Trigger<Guarded<Run>>,
+    pub run_trigger: Trigger,
     /// Enqueues Workspaces.
-    pub workspace_trigger: Trigger<Guarded<Workspace>>,
+    pub workspace_trigger: Trigger,
     /// Enqueues ClusterWorkspaces.
-    pub cluster_workspace_trigger: Trigger<Guarded<ClusterWorkspace>>,
+    pub cluster_workspace_trigger: Trigger,
     /// The Runs that may need something; one cache per watched scope.
     pub run_caches: Vec<Arc<Cache<Run>>>,
     /// The Workspaces; one store per watched scope.
@@ -256,8 +256,7 @@ impl Context {
         self.unfilled.load(Ordering::Acquire) == 0
     }
 
-    /// Counts a store that has its first list. Returns whether it was the last one. (kube's `wait_until_ready` wakes
-    /// only one waiter, and its own loop is one.)
+    /// Counts a store that has its first list. Returns whether it was the last one.
     pub fn store_filled(&self) -> bool {
         self.unfilled.fetch_sub(1, Ordering::AcqRel) == 1
     }
@@ -319,18 +318,18 @@ impl Context {
     }
 
     /// State of a Workspace for its Runs. `Missing` only after every store has its first list.
-    pub fn workspace_state(&self, key: &WorkspaceKey) -> WorkspaceState {
+    pub fn workspace_state(&self, key: &WorkspaceKey) -> Arc<WorkspaceState> {
         if key.kind == WorkspaceKind::ClusterWorkspace && !self.config.cluster_workspaces {
-            return WorkspaceState::closed(WorkspaceView::NotReady {
+            return Arc::new(WorkspaceState::closed(WorkspaceView::NotReady {
                 reason: Reason::WorkspaceNotFound,
                 message: "this operator was started without ClusterWorkspaces (--cluster-workspaces=false)."
                     .to_owned(),
                 since: jiff::Timestamp::MIN,
-            });
+            }));
         }
         let state = self.workspaces.state(key);
         if state.view == WorkspaceView::Unknown && self.synced() && !self.has_workspace(key) {
-            return WorkspaceState::closed(WorkspaceView::Missing);
+            return Arc::new(WorkspaceState::closed(WorkspaceView::Missing));
         }
         state
     }

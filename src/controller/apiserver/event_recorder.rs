@@ -7,7 +7,7 @@ use std::time::Duration;
 // Not events.k8s.io/v1: it has no lastTimestamp, and `kubectl describe` orders Events only by that.
 use k8s_openapi::api::core::v1::{Event, EventSource, ObjectReference};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta, Time};
-use kube::{Api, Resource, ResourceExt, api::PostParams};
+use kube::{Resource, ResourceExt, api::PostParams, core::Request};
 use tokio::sync::{Semaphore, mpsc};
 use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
@@ -133,11 +133,9 @@ impl Recorder {
 
     async fn send(&self, event: &Event) {
         let namespace = event.metadata.namespace.as_deref().unwrap_or_default();
-        let api: Api<Event> = Api::namespaced(self.client.clone(), namespace);
-        let params = PostParams::default();
         for attempt in 1..=TRIES {
-            let error = match timeout(TIMEOUT, api.create(&params, event)).await {
-                Ok(Ok(_)) => return,
+            let error = match timeout(TIMEOUT, self.create(namespace, event)).await {
+                Ok(Ok(())) => return,
                 Ok(Err(kube::Error::Api(status))) if status.code == 409 => return,
                 Ok(Err(error)) => Some(error),
                 Err(_) => None,
@@ -148,6 +146,15 @@ impl Recorder {
             }
             sleep(backoff::delay(attempt, None, u64::from(attempt))).await;
         }
+    }
+
+    /// Creates an Event. The stored one, with which the API server answers, is not decoded.
+    async fn create(&self, namespace: &str, event: &Event) -> kube::Result<()> {
+        let body = serde_json::to_vec(event).map_err(kube::Error::SerdeError)?;
+        let request = Request::new(Event::url_path(&(), Some(namespace)))
+            .create(&PostParams::default(), body)
+            .map_err(kube::Error::BuildRequest)?;
+        self.client.request_text(request).await.map(drop)
     }
 
     /// Logs and counts an Event that is not published; no error means no answer.

@@ -9,7 +9,10 @@ use serde::de::Error as _;
 use serde_json::value::RawValue;
 use tokio::time::timeout;
 
-use super::object::{Guarded, Object, decode_or_skip};
+use super::{
+    guarded::Guarded,
+    object::{Object, decode_or_skip},
+};
 
 /// Items of the first page. The size of the items is not known yet; each may have 1.5 MiB.
 const FIRST_PAGE: u32 = 16;

@@ -8,6 +8,7 @@ pub(crate) mod cache;
 pub(crate) mod controller;
 mod count_requests;
 pub(crate) mod event_recorder;
+mod guarded;
 mod list;
 #[cfg(test)]
 mod loopback;
@@ -20,14 +21,16 @@ pub(crate) mod scope;
 mod secret;
 pub(crate) mod trigger;
 mod watcher;
+pub(crate) mod workqueue;
 
 pub use count_requests::CountRequests;
+pub use guarded::Guarded;
 pub use list::{ListError, list};
 #[cfg(test)]
 pub use loopback::{answer, loopback, silent};
 #[cfg(test)]
 pub use object::decode;
-pub use object::{Guarded, Object, read_status};
+pub use object::{Object, read_status};
 pub use object_version::ObjectVersion;
 pub use retry::{BoundedRetry, ThrottleWatches};
 pub use secret::{read_entry, read_metadata};

@@ -1,10 +1,11 @@
 //! One object, decoded separately and in parts.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference, Time};
 use kube::api::GetParams;
-use kube::core::{DeserializeGuard, PartialObjectMeta, Request, error_boundary::InvalidObject};
+use kube::core::{PartialObjectMeta, Request};
 use kube::{Api, Resource};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -12,8 +13,7 @@ use serde_json::value::RawValue;
 
 use crate::api::{ClusterWorkspace, ClusterWorkspaceSpec, Run, Workspace, WorkspaceSpec};
 
-/// An object of the API server. If it doesn't fit the schema: its metadata, and the error.
-pub type Guarded<K> = DeserializeGuard<K>;
+use super::guarded::{Guarded, Invalid};
 
 /// Annotation in which kubectl keeps a copy of the whole object. It is not used here.
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
@@ -28,8 +28,9 @@ pub trait Object: Resource<DynamicType = ()> + Clone + Send + Sync + 'static {
         let _ = older;
     }
 
-    /// Builds an object from its parts. An error names the part that can't be decoded.
-    fn from_parts(metadata: ObjectMeta, parts: &Parts<'_>) -> Result<Self, Undecodable>;
+    /// Builds an object from its parts. Takes the metadata only if the others can be decoded; the error names the one
+    /// that can't.
+    fn from_parts(metadata: &mut ObjectMeta, parts: &Parts<'_>) -> Result<Self, Undecodable>;
 }
 
 /// The parts of an object as text.
@@ -157,7 +158,7 @@ pub fn decode<K: Object>(item: &RawValue) -> Result<Guarded<K>, Undecodable> {
         Some(raw) => part::<Metadata>("metadata", raw)?,
         None => Metadata::default(),
     };
-    let metadata = ObjectMeta::from(metadata);
+    let mut metadata = ObjectMeta::from(metadata);
     if metadata.name.is_none() {
         return Err(Undecodable {
             part: "metadata",
@@ -166,13 +167,13 @@ pub fn decode<K: Object>(item: &RawValue) -> Result<Guarded<K>, Undecodable> {
             size: item.get().len(),
         });
     }
-    let decoded = K::from_parts(metadata.clone(), &parts);
-    Ok(DeserializeGuard(decoded.map_err(|undecodable| {
-        InvalidObject {
+    Ok(Guarded(match K::from_parts(&mut metadata, &parts) {
+        Ok(object) => Ok(Arc::new(object)),
+        Err(undecodable) => Err(Arc::new(Invalid {
             error: undecodable.to_string(),
             metadata,
-        }
-    })))
+        })),
+    }))
 }
 
 /// Reads the metadata and the status of an object whose spec can't be decoded; `None` if these can't be decoded either.
@@ -212,31 +213,31 @@ impl Object for Run {
         self.spec.workload.share(&older.spec.workload);
     }
 
-    fn from_parts(metadata: ObjectMeta, parts: &Parts<'_>) -> Result<Self, Undecodable> {
+    fn from_parts(metadata: &mut ObjectMeta, parts: &Parts<'_>) -> Result<Self, Undecodable> {
         Ok(Self {
-            metadata,
             spec: parts.spec()?,
             status: parts.status()?,
+            metadata: std::mem::take(metadata),
         })
     }
 }
 
 impl Object for Workspace {
-    fn from_parts(metadata: ObjectMeta, parts: &Parts<'_>) -> Result<Self, Undecodable> {
+    fn from_parts(metadata: &mut ObjectMeta, parts: &Parts<'_>) -> Result<Self, Undecodable> {
         Ok(Self {
-            metadata,
             spec: parts.spec::<WorkspaceSpec>()?,
             status: parts.status()?,
+            metadata: std::mem::take(metadata),
         })
     }
 }
 
 impl Object for ClusterWorkspace {
-    fn from_parts(metadata: ObjectMeta, parts: &Parts<'_>) -> Result<Self, Undecodable> {
+    fn from_parts(metadata: &mut ObjectMeta, parts: &Parts<'_>) -> Result<Self, Undecodable> {
         Ok(Self {
-            metadata,
             spec: parts.spec::<ClusterWorkspaceSpec>()?,
             status: parts.status()?,
+            metadata: std::mem::take(metadata),
         })
     }
 }
@@ -247,10 +248,10 @@ where
 {
     const METADATA_ONLY: bool = true;
 
-    fn from_parts(metadata: ObjectMeta, _: &Parts<'_>) -> Result<Self, Undecodable> {
+    fn from_parts(metadata: &mut ObjectMeta, _: &Parts<'_>) -> Result<Self, Undecodable> {
         Ok(Self {
             types: None,
-            metadata,
+            metadata: std::mem::take(metadata),
             _phantom: std::marker::PhantomData,
         })
     }

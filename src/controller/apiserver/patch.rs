@@ -1,6 +1,9 @@
 //! The writes to a Run or a Workspace. Each is guarded by uid and resourceVersion. A write from a stale view is
 //! refused, and an object of the same name that was created later is never overwritten or removed.
 
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -11,7 +14,7 @@ use kube::{
 };
 use serde::Serialize;
 use serde::de::Error as _;
-use serde_json::{Value, json, value::RawValue};
+use serde_json::value::RawValue;
 
 use crate::api::{Run, names};
 use crate::decide::metadata_change::MetadataChange;
@@ -62,7 +65,7 @@ impl WriteError {
 }
 
 /// Adds or removes the finalizer.
-pub async fn write_finalizer<K>(api: &Api<K>, object: &K, on: bool) -> Result<K, WriteError>
+pub async fn write_finalizer<K>(api: &Api<K>, object: &K, on: bool) -> Result<Arc<K>, WriteError>
 where
     K: Object + Serialize,
 {
@@ -78,7 +81,7 @@ pub async fn write_metadata<K>(
     api: &Api<K>,
     object: &K,
     change: &MetadataChange,
-) -> Result<K, WriteError>
+) -> Result<Arc<K>, WriteError>
 where
     K: Object + Serialize,
 {
@@ -90,23 +93,22 @@ where
             written => return written,
         }
     }
-    let mut patch = guards(object.meta());
-    patch.extend(change.intent.as_ref().map(|text| intent_op(object, text)));
-    let all = change.finalizers.as_ref();
-    patch.extend(all.map(|all| json!({"op": "add", "path": "/metadata/finalizers", "value": all})));
-    let request = Request::new(api.resource_url()).patch(
-        &object.name_any(),
-        &params(),
-        &Patch::Json::<()>(to_patch(patch)?),
-    );
-    answered(api, request).await
+    let intent = change.intent.as_ref();
+    let intent = intent.map(|text| intent_operation(object, text));
+    let finalizers = change.finalizers.as_ref();
+    let finalizers = finalizers.map(|all| add("/metadata/finalizers", Value::Finalizers(all)));
+    let changes = intent.into_iter().chain(finalizers);
+    let body = guarded(object.meta(), changes)?;
+    let request =
+        Request::new(api.resource_url()).patch(&object.name_any(), &params(), &no_patch());
+    answered(api, with_body(request, body)).await
 }
 
 /// Removes the last finalizer of an object that is being deleted, which deletes it. This is a PUT, not a patch. Of two
 /// patches in flight, sent twice or by two processes, the later would remove any object that has the name by then. The
 /// API server removes by name; of the guards it keeps a PUT's uid, but none of a patch. Fields that this version
 /// doesn't know are lost, but the object is deleted anyway.
-async fn let_go<K>(api: &Api<K>, object: &K) -> Result<K, WriteError>
+async fn let_go<K>(api: &Api<K>, object: &K) -> Result<Arc<K>, WriteError>
 where
     K: Object + Serialize,
 {
@@ -126,7 +128,7 @@ pub async fn write_status<K>(
     api: &Api<K>,
     object: &K,
     status: &impl Serialize,
-) -> Result<K, WriteError>
+) -> Result<Arc<K>, WriteError>
 where
     K: Object + Serialize,
 {
@@ -150,11 +152,11 @@ fn status_request<K: Object>(
     meta: &ObjectMeta,
     status: &impl Serialize,
 ) -> Result<Built, WriteError> {
-    let mut patch = guards(meta);
-    patch.push(json!({"op": "add", "path": "/status", "value": status}));
-    let patch = Patch::Json::<()>(to_patch(patch)?);
+    let body = guarded(meta, [add("/status", Value::Status(status))])?;
     let name = meta.name.as_deref().unwrap_or_default();
-    Ok(Request::new(api.resource_url()).patch_subresource("status", name, &params(), &patch))
+    let request = Request::new(api.resource_url());
+    let request = request.patch_subresource("status", name, &params(), &no_patch());
+    Ok(with_body(request, body))
 }
 
 /// Deletes this version of an object. The body of a success is not read.
@@ -171,26 +173,75 @@ pub async fn delete(api: &Api<Run>, object: &ObjectVersion) -> Result<(), WriteE
     send(api, request).await.map(drop)
 }
 
-/// Guards of a patch. A failed `test` gives a bare 422, while replacing the resourceVersion with the one that was read
-/// gives a proper 409. The uid comes first. It is redundant, since resourceVersions of different objects differ, but
-/// makes the guard explicit.
-fn guards(meta: &ObjectMeta) -> Vec<Value> {
-    vec![
-        json!({"op": "replace", "path": "/metadata/uid", "value": meta.uid}),
-        json!({"op": "replace", "path": "/metadata/resourceVersion", "value": meta.resource_version}),
-    ]
+/// One operation of a JSON patch.
+#[derive(Serialize)]
+struct Operation<'a, S> {
+    op: &'static str,
+    path: Cow<'static, str>,
+    value: Value<'a, S>,
 }
 
-fn intent_op(object: &impl Resource, text: &str) -> Value {
-    if object.meta().annotations.is_none() {
-        let value = json!({names::INTENT_ANNOTATION: text});
-        return json!({"op": "add", "path": "/metadata/annotations", "value": value});
+/// The values that are written.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Value<'a, S> {
+    Text(Option<&'a str>),
+    Annotations(BTreeMap<&'a str, &'a str>),
+    Finalizers(&'a [String]),
+    Status(&'a S),
+}
+
+fn add<'a, S>(path: &'static str, value: Value<'a, S>) -> Operation<'a, S> {
+    Operation {
+        op: "add",
+        path: Cow::Borrowed(path),
+        value,
     }
-    let path = format!(
-        "/metadata/annotations/{}",
-        names::INTENT_ANNOTATION.replace('/', "~1")
-    );
-    json!({"op": "add", "path": path, "value": text})
+}
+
+/// The text of a patch with its guards. A failed `test` gives a bare 422, while replacing the resourceVersion with the
+/// one that was read gives a proper 409. The uid comes first. It is redundant, since resourceVersions of different
+/// objects differ, but makes the guard explicit.
+fn guarded<'a, S: Serialize + 'a>(
+    meta: &'a ObjectMeta,
+    changes: impl IntoIterator<Item = Operation<'a, S>>,
+) -> Result<Vec<u8>, WriteError> {
+    let guard = |path, value: &'a Option<String>| Operation {
+        op: "replace",
+        path: Cow::Borrowed(path),
+        value: Value::Text(value.as_deref()),
+    };
+    let mut operations = vec![
+        guard("/metadata/uid", &meta.uid),
+        guard("/metadata/resourceVersion", &meta.resource_version),
+    ];
+    operations.extend(changes);
+    serde_json::to_vec(&operations).map_err(WriteError::Serialize)
+}
+
+fn intent_operation<'a>(object: &impl Resource, text: &'a str) -> Operation<'a, ()> {
+    if object.meta().annotations.is_none() {
+        let only = BTreeMap::from([(names::INTENT_ANNOTATION, text)]);
+        return add("/metadata/annotations", Value::Annotations(only));
+    }
+    let escaped = names::INTENT_ANNOTATION.replace('/', "~1");
+    Operation {
+        op: "add",
+        path: Cow::Owned(format!("/metadata/annotations/{escaped}")),
+        value: Value::Text(Some(text)),
+    }
+}
+
+/// For kube, which knows path and headers of a patch but takes only trees.
+fn no_patch() -> Patch<()> {
+    Patch::Json(json_patch::Patch(Vec::new()))
+}
+
+fn with_body(request: Built, body: Vec<u8>) -> Built {
+    request.map(|mut request| {
+        *request.body_mut() = body;
+        request
+    })
 }
 
 fn params() -> PatchParams {
@@ -200,23 +251,19 @@ fn params() -> PatchParams {
     }
 }
 
-fn to_patch(ops: Vec<Value>) -> Result<json_patch::Patch, WriteError> {
-    serde_json::from_value(Value::Array(ops)).map_err(WriteError::Serialize)
-}
-
 /// Sends a write that is answered with the object. If the answer can't be decoded the object was still written:
 /// [`WriteError::Failed`].
-async fn answered<K: Object>(api: &Api<K>, request: Built) -> Result<K, WriteError> {
+async fn answered<K: Object>(api: &Api<K>, request: Built) -> Result<Arc<K>, WriteError> {
     let text = send(api, request).await?;
     object_of(&text).map_err(|error| WriteError::Failed(kube::Error::SerdeError(error)))
 }
 
-fn object_of<K: Object>(text: &str) -> serde_json::Result<K> {
+fn object_of<K: Object>(text: &str) -> serde_json::Result<Arc<K>> {
     let object = decode::<K>(serde_json::from_str::<&RawValue>(text)?);
     let object = object.map_err(serde_json::Error::custom)?;
     object
         .0
-        .map_err(|invalid| serde_json::Error::custom(invalid.error))
+        .map_err(|invalid| serde_json::Error::custom(&invalid.error))
 }
 
 /// Sends a write; returns the text of the answer.

@@ -86,9 +86,7 @@ where
     PartialObjectMeta<K>: Object,
 {
     let object = decode::<PartialObjectMeta<K>>(outline(text)?).map_err(unreadable)?;
-    Ok(object
-        .0
-        .map_or_else(|invalid| invalid.metadata, |object| object.metadata))
+    Ok(object.meta().clone())
 }
 
 /// The answer as raw JSON. Other errors in it name only a position.

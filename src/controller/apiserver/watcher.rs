@@ -9,6 +9,7 @@ use std::collections::VecDeque;
 use std::error::Error;
 use std::io;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::io::{AsyncBufRead, AsyncBufReadExt};
@@ -25,8 +26,9 @@ use crate::decide::backoff;
 use crate::util::error_chain;
 
 use super::{
+    guarded::Guarded,
     list::Pages,
-    object::{Guarded, Object, decode_or_skip},
+    object::{Object, decode_or_skip},
 };
 
 /// Failures in a row after which the list begins again, whatever the error.
@@ -45,11 +47,15 @@ const CUT_CHUNK: &str = "unexpected EOF during chunk";
 /// Type of a line that advances the version and has no object.
 const BOOKMARK: &str = "BOOKMARK";
 
+/// Finds an object that this process has decoded already, by uid and resourceVersion.
+type Known<K> = Box<dyn Fn(&str, &str) -> Option<Arc<K>> + Send>;
+
 /// Source of a watch.
 pub struct Source<K> {
     api: Api<K>,
     fields: Option<String>,
     timeout: Duration,
+    known: Known<K>,
 }
 
 impl<K: Object> Source<K> {
@@ -59,7 +65,15 @@ impl<K: Object> Source<K> {
             api,
             fields: None,
             timeout,
+            known: Box::new(|_, _| None),
         }
+    }
+
+    /// Takes objects from here instead of decoding them: those that this process has written itself.
+    #[must_use]
+    pub fn known(mut self, find: impl Fn(&str, &str) -> Option<Arc<K>> + Send + 'static) -> Self {
+        self.known = Box::new(find);
+        self
     }
 
     /// Restricts the watch with this field selector.
@@ -68,6 +82,32 @@ impl<K: Object> Source<K> {
         self.fields = Some(selector);
         self
     }
+
+    fn decode(&self, item: &RawValue) -> Option<Guarded<K>> {
+        let identity = serde_json::from_str::<Identified<'_>>(item.get());
+        let known = identity.ok().and_then(|item| {
+            let Identity {
+                uid,
+                resource_version,
+            } = item.metadata;
+            (self.known)(uid?, resource_version?)
+        });
+        known.map_or_else(|| decode_or_skip(item), |known| Some(Guarded(Ok(known))))
+    }
+}
+
+/// What identifies a version of an object.
+#[derive(Deserialize)]
+struct Identified<'a> {
+    #[serde(borrow)]
+    metadata: Identity<'a>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Identity<'a> {
+    uid: Option<&'a str>,
+    resource_version: Option<&'a str>,
 }
 
 /// Error of a list or a watch.
@@ -400,7 +440,7 @@ impl<K: Object> Watcher<K> {
             Err(error) => return (Err(WatchError::Line(error)), None),
         };
         self.bookmarked |= line.r#type == BOOKMARK;
-        match read(&line, version) {
+        match read(&line, version, |item| self.source.decode(item)) {
             Ok(event) => (Ok(event), Some(lines)),
             Err(error) => (Err(error), None),
         }
@@ -443,6 +483,7 @@ async fn page<K: Object>(mut pages: Box<Pages<K>>) -> Result<State<K>, WatchErro
 fn read<K: Object>(
     line: &Line<'_>,
     version: &mut String,
+    decode: impl FnOnce(&RawValue) -> Option<Guarded<K>>,
 ) -> Result<Option<Event<Guarded<K>>>, WatchError> {
     if line.r#type == "ERROR" {
         let status = serde_json::from_str::<Status>(line.object.get()).map_err(WatchError::Line)?;
@@ -453,7 +494,7 @@ fn read<K: Object>(
         advance(version, Some(bookmark.metadata.resource_version));
         return Ok(None);
     }
-    let Some(object) = decode_or_skip::<K>(line.object) else {
+    let Some(object) = decode(line.object) else {
         return Ok(None);
     };
     advance(version, object.meta().resource_version.clone());

@@ -53,7 +53,7 @@ pub(crate) async fn carry_out(
         Effect::Release { end } => release(pass, end.as_ref()).await,
         Effect::Delete => {
             let version = ObjectVersion::of(&pass.run.metadata);
-            match patch::delete(&pass.api, &version).await {
+            match patch::delete(&pass.api(), &version).await {
                 Ok(()) | Err(WriteError::Gone) => Ok(EffectResult::Released),
                 Err(error) => Err(error),
             }
@@ -72,12 +72,9 @@ async fn write_intent(
     (intent, finalizer, clean): (&Intent, bool, bool),
     claims: bool,
 ) -> Result<EffectResult, WriteError> {
+    let api = pass.api();
     let Pass {
-        ctx,
-        entry,
-        api,
-        run,
-        ..
+        ctx, entry, run, ..
     } = pass;
     let change = MetadataChange::write_intent(run, intent, finalizer);
     let change = change.map_err(WriteError::Serialize)?;
@@ -90,7 +87,7 @@ async fn write_intent(
     if claims && !idempotency::claim(ctx, run) {
         return Ok(EffectResult::Learned);
     }
-    let written = patch::write_metadata(api, &**run, &change).await;
+    let written = patch::write_metadata(&api, &**run, &change).await;
     // A claim without an intent would block other Runs. After a write without an answer the intent may be stored. So it may
     // after a conflict: the write may have been sent twice on the way and have met its own first copy.
     let written = written.inspect_err(|error| {
@@ -107,7 +104,7 @@ async fn write_intent(
 async fn release(pass: &Pass<'_>, end: Option<&End>) -> Result<EffectResult, WriteError> {
     let Pass { entry, run, .. } = pass;
     let change = MetadataChange::release(run, end).map_err(WriteError::Serialize)?;
-    let answer = patch::write_metadata(&pass.api, &**run, &change).await;
+    let answer = patch::write_metadata(&pass.api(), &**run, &change).await;
     let last = |written: &Run| {
         written.finalizers().is_empty() && run.metadata.deletion_timestamp.is_some()
     };

@@ -47,7 +47,7 @@ pub(crate) fn last_seen(ctx: &Context, last: &Guarded<Run>) {
         && let Some(entry) = run.uid().and_then(|uid| ctx.tracked_runs.get(&uid))
     {
         // The last version may hold a change by its owner that no earlier event carried.
-        drop(entry.observe(Arc::new(run.clone())));
+        drop(entry.observe(Arc::clone(run)));
     }
 }
 

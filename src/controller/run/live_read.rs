@@ -43,7 +43,5 @@ pub(crate) async fn read(ctx: &Context, entry: &RunEntry) -> Found {
         );
         return Found::Unknown;
     }
-    found.map_or(Found::Deleted, |run| {
-        Found::Exists(run.0.ok().map(Arc::new))
-    })
+    found.map_or(Found::Deleted, |run| Found::Exists(run.0.ok()))
 }

@@ -6,15 +6,12 @@ use jiff::Timestamp;
 use kube::Api;
 
 use crate::api::{Run, RunStatus};
-use crate::controller::{
-    apiserver::scope::Scope, context::Context, flowcontrol::gate::Permit, state::runs::RunEntry,
-};
+use crate::controller::{context::Context, flowcontrol::gate::Permit, state::runs::RunEntry};
 
 /// State that the steps of a pass share.
 pub(crate) struct Pass<'a> {
     pub(crate) ctx: &'a Arc<Context>,
     pub(crate) entry: &'a Arc<RunEntry>,
-    pub(crate) api: Api<Run>,
     /// The newest version of the object.
     pub(crate) run: Arc<Run>,
     /// The permit that the pass's call waited for.
@@ -44,15 +41,18 @@ impl<'a> Pass<'a> {
         run: Arc<Run>,
         permit: Option<Permit>,
     ) -> Self {
-        let scope = Scope::Namespace(entry.namespace.clone());
         Self {
             ctx,
             entry,
-            api: scope.api::<Run>(ctx.client.clone()),
             run,
             permit,
             deleted: false,
             written: None,
         }
+    }
+
+    /// The API for the object's writes.
+    pub(crate) fn api(&self) -> Api<Run> {
+        Api::namespaced(self.ctx.client.clone(), &self.entry.namespace)
     }
 }

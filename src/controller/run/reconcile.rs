@@ -44,11 +44,10 @@ pub async fn reconcile(object: Arc<Guarded<Run>>, ctx: Arc<Context>) -> Reconcil
         return show_undecodable(&ctx, &object).await;
     };
     // 2. The newest version that this process knows: its own last write may be ahead of the watch.
-    let run = Arc::new(run.clone());
     loop {
-        let entry = ctx.tracked_runs.entry(&run);
+        let entry = ctx.tracked_runs.entry(run);
         // 3. One operation at a time: a call in flight requests a reconcile at its end.
-        match entry.with(|state| admit(state, Arc::clone(&run))) {
+        match entry.with(|state| admit(state, Arc::clone(run))) {
             Admission::Begin(run) => return run_passes(&ctx, &entry, run, None).await,
             Admission::LeftAlone => {
                 entry.stop_waiting();
@@ -159,7 +158,7 @@ async fn one_pass(
 /// Writes the outcome of the last call after the loops have ended. No new effect begins.
 pub(crate) async fn write_outcome(ctx: Arc<Context>, entry: Arc<RunEntry>) {
     let stored = ctx.run(&entry);
-    let stored = stored.and_then(|object| object.0.as_ref().ok().cloned().map(Arc::new));
+    let stored = stored.and_then(|object| object.0.as_ref().ok().cloned());
     let due = entry.with(|state| state.run.unprocessed());
     if let Some(run) = stored.filter(|_| due)
         && let Admission::Begin(run) = entry.with(|state| admit(state, run))

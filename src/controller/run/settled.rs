@@ -36,7 +36,7 @@ const DELETIONS: usize = 16;
 
 /// Sets the times of an object that the watch has shown. Returns whether it is settled.
 pub(crate) fn seen(ctx: &Context, object: &Guarded<Run>) -> bool {
-    let run = object.0.as_ref().ok();
+    let run = object.decoded();
     let Some((run, settled)) = run.and_then(|run| Some((run, of(ctx, run)?))) else {
         forget(ctx, object.meta().uid.as_deref().unwrap_or_default());
         return false;

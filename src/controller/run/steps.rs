@@ -1,5 +1,6 @@
 //! The steps of a pass: decides and acts until nothing is left to do now. The only executor of a Run's effects.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::api::{RunStatus, WorkspaceKey};
@@ -26,7 +27,7 @@ const AFTER_LIMIT: Duration = Duration::from_mins(1);
 /// The Workspace of a step, and the decision made with it.
 struct Decided {
     key: WorkspaceKey,
-    workspace: WorkspaceState,
+    workspace: Arc<WorkspaceState>,
     decision: Decision,
 }
 
@@ -103,7 +104,7 @@ impl Pass<'_> {
         let Some(status) = due.filter(|status| !again(status)) else {
             return Ok(false);
         };
-        let written = patch::write_status(&self.api, &self.run, status).await?;
+        let written = patch::write_status(&self.api(), &self.run, status).await?;
         self.written = Some(status.clone());
         self.run = self.entry.wrote(written);
         let with = policy::learning(self.ctx, self.entry, &decided.workspace);

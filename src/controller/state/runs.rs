@@ -190,12 +190,13 @@ impl RunEntry {
     }
 
     /// Records the version that a write returned.
-    pub fn wrote(&self, mut run: Run) -> Arc<Run> {
+    pub fn wrote(&self, mut run: Arc<Run>) -> Arc<Run> {
         self.with(|state| {
-            if let Some(older) = state.run.latest() {
+            if let Some(older) = state.run.latest()
+                && let Some(run) = Arc::get_mut(&mut run)
+            {
                 run.spec.workload.share(&older.spec.workload);
             }
-            let run = Arc::new(run);
             state.run.wrote(Arc::clone(&run));
             state.write_failures = 0;
             state.conflicts = 0;

@@ -107,7 +107,7 @@ pub struct Workspaces {
 pub struct WorkspaceEntry {
     /// Its name.
     pub key: WorkspaceKey,
-    state: watch::Sender<WorkspaceState>,
+    state: watch::Sender<Arc<WorkspaceState>>,
     probe: Mutex<Probe>,
     guard: Mutex<DeletionGuard>,
 }
@@ -142,15 +142,15 @@ impl Workspaces {
     }
 
     /// The state of a Workspace; `Unknown` before its first check.
-    pub fn state(&self, key: &WorkspaceKey) -> WorkspaceState {
+    pub fn state(&self, key: &WorkspaceKey) -> Arc<WorkspaceState> {
         self.get(key).map_or_else(
-            || WorkspaceState::closed(WorkspaceView::Unknown),
+            || Arc::new(WorkspaceState::closed(WorkspaceView::Unknown)),
             |entry| entry.state(),
         )
     }
 
     /// Subscribes to the state of a Workspace.
-    pub fn subscribe(&self, key: &WorkspaceKey) -> watch::Receiver<WorkspaceState> {
+    pub fn subscribe(&self, key: &WorkspaceKey) -> watch::Receiver<Arc<WorkspaceState>> {
         // Under the lock: an entry with a subscriber is not forgotten.
         entry(&mut lock(&self.entries), key).state.subscribe()
     }
@@ -202,7 +202,7 @@ fn entry<'a>(
     entries.entry(key.clone()).or_insert_with(|| {
         Arc::new(WorkspaceEntry {
             key: key.clone(),
-            state: watch::Sender::new(WorkspaceState::closed(WorkspaceView::Unknown)),
+            state: watch::Sender::new(Arc::new(WorkspaceState::closed(WorkspaceView::Unknown))),
             probe: Mutex::default(),
             guard: Mutex::default(),
         })
@@ -211,15 +211,15 @@ fn entry<'a>(
 
 impl WorkspaceEntry {
     /// The state for its Runs.
-    pub fn state(&self) -> WorkspaceState {
-        self.state.borrow().clone()
+    pub fn state(&self) -> Arc<WorkspaceState> {
+        Arc::clone(&self.state.borrow())
     }
 
     /// Sets the state for its Runs. Returns whether it changed.
     pub fn set(&self, state: WorkspaceState) -> bool {
         self.state.send_if_modified(|current| {
             let same = current.view == state.view && current.place == state.place;
-            *current = state;
+            *current = Arc::new(state);
             !same
         })
     }
@@ -245,7 +245,8 @@ impl WorkspaceEntry {
             ProbeTrigger::Unauthorized => self.state.send_if_modified(|state| {
                 let meant = meant(state);
                 if meant {
-                    *state = WorkspaceState::paused(WorkspaceView::Unknown, state.place.take());
+                    let place = state.place.clone();
+                    *state = Arc::new(WorkspaceState::paused(WorkspaceView::Unknown, place));
                 }
                 meant
             }),
@@ -329,7 +330,7 @@ mod tests {
         let workspaces = Workspaces::default();
         let entry = workspaces.entry(&key());
         entry.set(ready(2));
-        let place = entry.state().place.unwrap();
+        let place = entry.state().place.clone().unwrap();
         entry.suspect(2, ProbeTrigger::Unauthorized);
         assert!(entry.state().keeps(&place));
         let elsewhere = ResolvedWorkspace {

@@ -64,7 +64,7 @@ pub(crate) fn allowed(ctx: &Context, key: &WorkspaceKey, namespace: &str) -> Opt
         .cluster_stores
         .iter()
         .find_map(|store| store.get(&ObjectRef::<Guarded<_>>::new(&key.name)))?;
-    let workspace = workspace.0.as_ref().ok()?;
+    let workspace = workspace.decoded()?;
     let found = known(ctx, namespace)?;
     Some(workspace.spec.allows(found.labels()).unwrap_or_else(|error| {
         tracing::warn!(workspace.name = %key.name, error = %error, "failed to read a namespaceSelector; it allows no namespace");

@@ -81,7 +81,7 @@ pub(crate) fn pass_over<K: Kind>(
     assessment: &Assessment,
 ) -> Duration {
     entry.probe(|probe| probe.troubled(now()));
-    let mut state = entry.state();
+    let mut state = Arc::unwrap_or_clone(entry.state());
     if let WorkspaceView::Ready(session) = &mut state.view {
         session.submissions_blocked = recheck::still_blocked(
             session.submissions_blocked.take(),
@@ -102,7 +102,7 @@ fn not_ready_state<K: Kind>(
     why: &Why,
     assessment: &Assessment,
 ) -> WorkspaceState {
-    let current = entry.state();
+    let current = Arc::unwrap_or_clone(entry.state());
     let since = entry.probe(|probe| probe.troubled(now()));
     let uid = workspace.uid().unwrap_or_default();
     let may_pass = check.obstacle.as_ref().is_some_and(Obstacle::may_pass);
@@ -143,7 +143,7 @@ fn ready_state<K: Kind>(
         base_url: check.base_url.unwrap_or_default(),
         identity: check.identity.flatten(),
     };
-    let current = entry.state();
+    let current = Arc::unwrap_or_clone(entry.state());
     let other_token = |session: &Arc<ClientSession>| session.credentials.token != credentials.token;
     if current.session.as_ref().is_some_and(other_token) {
         ctx.metrics.token_changes.inc();

@@ -60,7 +60,7 @@ pub async fn reconcile<K: Kind>(object: Arc<Guarded<K>>, ctx: Arc<Context>) -> R
     let Ok(workspace) = &object.0 else {
         return show_undecodable(&ctx, &object, &entry).await;
     };
-    let steps = AssertUnwindSafe(steps(&ctx, workspace, &entry));
+    let steps = AssertUnwindSafe(steps(&ctx, workspace.as_ref(), &entry));
     let panicked = |_| Err(ReconcileError::Panicked.again(Action::requeue(AFTER_REFUSAL)));
     steps.catch_unwind().await.unwrap_or_else(panicked)
 }
@@ -79,7 +79,7 @@ async fn steps<K: Kind>(ctx: &Context, workspace: &K, entry: &WorkspaceEntry) ->
         Ok(held) => held,
         Err(error) => return unheld(ctx, workspace, entry, error),
     };
-    let workspace = held.as_ref().unwrap_or(workspace);
+    let workspace = held.as_deref().unwrap_or(workspace);
     // 5. Check it, if that is due.
     let (pause, error) = match due(workspace, entry) {
         Verdict::Now => examine(ctx, workspace, entry).await,
@@ -137,7 +137,7 @@ async fn hold<K: Kind>(
     ctx: &Context,
     workspace: &K,
     key: &WorkspaceKey,
-) -> Result<Option<K>, WriteError> {
+) -> Result<Option<Arc<K>>, WriteError> {
     if workspace.meta().deletion_timestamp.is_some() || api::finalizer::present(workspace.meta()) {
         return Ok(None);
     }

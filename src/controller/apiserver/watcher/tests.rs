@@ -1,7 +1,7 @@
 use kube::ResourceExt;
 
 use crate::api::Run;
-use crate::controller::apiserver::{answer, loopback};
+use crate::controller::apiserver::{answer, loopback, silent};
 
 use super::*;
 
@@ -152,7 +152,7 @@ fn a_404_to_a_list_or_watch_means_an_unknown_kind() {
 
 fn event(text: &str, version: &mut String) -> Result<Option<Event<Guarded<Run>>>, WatchError> {
     let line: Line<'_> = serde_json::from_str(text).unwrap();
-    read(&line, version)
+    read(&line, version, decode_or_skip)
 }
 
 // Proves: F-undecodable
@@ -181,4 +181,24 @@ fn a_bookmark_moves_the_version_and_an_error_ends_the_watch() {
     let gone = r#"{"type":"ERROR","object":{"kind":"Status","status":"Failure","code":410,"reason":"Expired","message":"too old"}}"#;
     let error = event(gone, &mut version).unwrap_err();
     assert!(error.is_gone());
+}
+
+#[tokio::test]
+async fn a_version_that_was_written_here_is_not_decoded_again() {
+    let item = |version: &str| {
+        let text = format!(
+            r#"{{"metadata":{{"name":"a","uid":"u","resourceVersion":"{version}"}},"spec":{{"workload":{{}}}}}}"#
+        );
+        RawValue::from_string(text).unwrap()
+    };
+    let Ok(written) = decode_or_skip::<Run>(&item("5")).unwrap().0 else {
+        panic!("it can be decoded");
+    };
+    let known = Arc::clone(&written);
+    let source = Source::new(Api::<Run>::all(silent()), Duration::ZERO)
+        .known(move |uid, version| (uid == "u" && version == "5").then(|| Arc::clone(&known)));
+    let of = |version: &str| source.decode(&item(version)).unwrap().0.unwrap();
+    assert!(Arc::ptr_eq(&of("5"), &written));
+    let newer = of("6");
+    assert_eq!(newer.resource_version().as_deref(), Some("6"));
 }

@@ -74,7 +74,7 @@ impl Record {
     pub fn of(object: &Guarded<Run>) -> Self {
         let meta = object.meta();
         let text = |text: &Option<String>| Arc::from(text.as_deref().unwrap_or_default());
-        let run = object.0.as_ref().ok();
+        let run = object.decoded();
         let status = run.and_then(|run| run.status.as_ref());
         let unreadable = run.is_none() && finalizer::present(object.meta());
         Self {

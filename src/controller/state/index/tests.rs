@@ -7,12 +7,11 @@
 use std::cell::Cell;
 use std::sync::Arc;
 
-use kube::core::DeserializeGuard;
 use serde_json::{Value, json};
 
 use crate::api::{Run, Workspace, WorkspaceKey, names, workspace_ref::WorkspaceKind};
 use crate::controller::{
-    apiserver::{decode, scope::Scope},
+    apiserver::{Guarded, decode, scope::Scope},
     metrics::catalogue::{NOT_READY, OTHER, PHASES, STALLED},
     state::fixtures::{key, key_in},
 };
@@ -38,7 +37,7 @@ pub(crate) fn merged(mut into: Value, from: Value) -> Value {
 }
 
 /// A Run with its name as its uid, and with these fields.
-pub(crate) fn run(name: &str, fields: Value) -> DeserializeGuard<Run> {
+pub(crate) fn run(name: &str, fields: Value) -> Guarded<Run> {
     let run = json!({
         "apiVersion": "run-operator.dev/v1alpha1", "kind": "Run",
         "metadata": {"name": name, "namespace": "team", "uid": name},
@@ -88,7 +87,7 @@ fn filled(records: impl IntoIterator<Item = Record>) -> RunIndex {
 }
 
 /// The Run that holds a Run's key, and the number of Runs read to find it.
-fn key_holder(index: &RunIndex, run: &DeserializeGuard<Run>) -> (Option<Arc<str>>, usize) {
+fn key_holder(index: &RunIndex, run: &Guarded<Run>) -> (Option<Arc<str>>, usize) {
     LOOKS.set(0);
     let found = index.key_holder(run.0.as_ref().unwrap(), false);
     (found, LOOKS.get())
@@ -248,8 +247,7 @@ fn a_key_belongs_to_an_intent_then_a_submission_then_the_elder() {
     let index = filled([Record::of(&young)]);
     assert_eq!(key_holder(&index, &young).0, None);
     index.apply(record("old", keyed(2025)));
-    let named =
-        |run: &DeserializeGuard<Run>| key_holder(&index, run).0.map(|name| name.to_string());
+    let named = |run: &Guarded<Run>| key_holder(&index, run).0.map(|name| name.to_string());
     assert_eq!(named(&young).as_deref(), Some("old"));
     assert_eq!(named(&run("old", keyed(2025))), None, "it is the elder");
     // A copy of another object holds nothing, however old it is.
@@ -459,7 +457,7 @@ fn a_run_that_has_ended_is_a_small_record() {
     assert!(ended.details.is_none());
 }
 
-fn workspace(namespace: &str, name: &str, ready: &Value) -> DeserializeGuard<Workspace> {
+fn workspace(namespace: &str, name: &str, ready: &Value) -> Guarded<Workspace> {
     let workspace = json!({
         "apiVersion": "run-operator.dev/v1alpha1", "kind": "Workspace",
         "metadata": {"name": name, "namespace": namespace, "uid": name}, "spec": {},

@@ -53,7 +53,7 @@ impl WorkspaceIndex {
     }
 
     /// Adds a Workspace of a list.
-    pub fn list<K: AnyWorkspace>(&self, scope: &Scope, object: &Guarded<K>) {
+    pub fn list<K: AnyWorkspace + Clone>(&self, scope: &Scope, object: &Guarded<K>) {
         self.staged.add(scope, (name(object), Shown::of(object)));
     }
 
@@ -77,12 +77,12 @@ impl WorkspaceIndex {
     }
 
     /// Handles a Workspace that was created or changed.
-    pub fn apply<K: AnyWorkspace>(&self, object: &Guarded<K>) {
+    pub fn apply<K: AnyWorkspace + Clone>(&self, object: &Guarded<K>) {
         lock(&self.table).put(name(object), Shown::of(object));
     }
 
     /// Handles a Workspace that was deleted.
-    pub fn delete<K: AnyWorkspace>(&self, object: &Guarded<K>) {
+    pub fn delete<K: AnyWorkspace + Clone>(&self, object: &Guarded<K>) {
         lock(&self.table).remove(&name(object));
     }
 
