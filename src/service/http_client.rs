@@ -10,7 +10,7 @@ use reqwest::{Certificate, ClientBuilder, redirect, retry};
 use rustls::{RootCertStore, crypto::CryptoProvider};
 
 use crate::api::contract::Contract;
-use crate::util::lock;
+use crate::util::{error_chain, lock};
 
 use super::{BaseUrl, Observer, stream_pool::StreamPool};
 
@@ -97,7 +97,16 @@ impl HttpClients {
         Ok(Self {
             calls: client(|builder| builder)?,
             checks: client(|builder| builder)?,
-            streams: Arc::new(StreamPool::new(Box::new(move || client(for_streams)))?),
+            streams: Arc::new(StreamPool::new(
+                client(for_streams)?,
+                Box::new(move || {
+                    let made = client(for_streams);
+                    made.inspect_err(|error| {
+                        tracing::warn!(error = %error_chain(error), "failed to make one more client for event streams");
+                    })
+                    .ok()
+                }),
+            )),
         })
     }
 }

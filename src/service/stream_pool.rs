@@ -12,15 +12,13 @@ use tokio::time::Instant;
 
 use crate::util::lock;
 
-use super::http_client::ConfigError;
-
 /// Streams that a connection takes. RFC 9113 recommends that no service allows fewer.
 const STREAMS: usize = 100;
 /// Time for which a smaller number counts that a service seemed to allow.
 const LEARNED_FOR: Duration = Duration::from_mins(10);
 
-/// Makes one more client.
-type Build = Box<dyn Fn() -> Result<reqwest::Client, ConfigError> + Send + Sync>;
+/// Makes one more client, if that is possible.
+type Build = Box<dyn Fn() -> Option<reqwest::Client> + Send + Sync>;
 
 /// The clients for the event streams of one service.
 pub(super) struct StreamPool {
@@ -54,22 +52,22 @@ pub(super) struct Place {
 }
 
 impl StreamPool {
-    /// A pool with one client.
-    pub(super) fn new(build: Build) -> Result<Self, ConfigError> {
+    /// A pool with one client; `build` makes others like it.
+    pub(super) fn new(first: reqwest::Client, build: Build) -> Self {
         let first = Client {
             id: 0,
-            http: build()?,
+            http: first,
             assigned: 0,
             open: 0,
         };
-        Ok(Self {
+        Self {
             build,
             state: Mutex::new(State {
                 clients: vec![first],
                 next_id: 1,
                 learned: None,
             }),
-        })
+        }
     }
 
     /// A place on the fullest connection that takes one more stream, so that others become empty and are closed.
@@ -114,22 +112,17 @@ impl State {
 
     /// Adds a client and returns its index. One like it was made before; if this one can't be, the first is overfull.
     fn add(&mut self, build: &Build) -> usize {
-        match build() {
-            Ok(http) => {
-                self.clients.push(Client {
-                    id: self.next_id,
-                    http,
-                    assigned: 0,
-                    open: 0,
-                });
-                self.next_id += 1;
-                self.clients.len() - 1
-            }
-            Err(error) => {
-                tracing::warn!(error = %error, "failed to make one more client for event streams");
-                0
-            }
-        }
+        let Some(http) = build() else {
+            return 0;
+        };
+        self.clients.push(Client {
+            id: self.next_id,
+            http,
+            assigned: 0,
+            open: 0,
+        });
+        self.next_id += 1;
+        self.clients.len() - 1
     }
 
     fn client(&mut self, id: u64) -> Option<&mut Client> {
@@ -185,9 +178,9 @@ mod tests {
         let _ = rustls::crypto::ring::default_provider().install_default();
         let build = || {
             let client = reqwest::Client::builder().tls_certs_only([]).build();
-            client.map_err(ConfigError::BuildClient)
+            client.ok()
         };
-        Arc::new(StreamPool::new(Box::new(build)).unwrap())
+        Arc::new(StreamPool::new(build().unwrap(), Box::new(build)))
     }
 
     fn places(pool: &Arc<StreamPool>, count: usize, now: Instant) -> Vec<Place> {

@@ -65,7 +65,7 @@ async fn event_streams_over_http2_share_connections() {
 
 // Proves: P-streams-shared
 #[tokio::test]
-async fn a_service_that_allows_fewer_streams_gets_fewer_on_each_connection() {
+async fn a_service_that_allows_fewer_streams_gets_fewer() {
     let service = Reference::start_with_tls(&["--http2-streams", "20"]).await;
     let client = client_of(&service, 2);
     let first = open(&client, 60).await;

@@ -6,8 +6,6 @@ use std::sync::Arc;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Resource;
 
-use super::object::Object;
-
 /// An object of the API server. Its clones share it. If it doesn't fit the schema: its metadata, and the error.
 #[derive(Clone, Debug)]
 pub struct Guarded<K>(pub Result<Arc<K>, Arc<Invalid>>);
@@ -25,17 +23,6 @@ impl<K> Guarded<K> {
     /// The object, if it can be decoded.
     pub fn decoded(&self) -> Option<&K> {
         self.0.as_deref().ok()
-    }
-}
-
-impl<K: Object> Guarded<K> {
-    /// Shares data with another version of this object. To be called before this one is shared itself.
-    pub(super) fn share(&mut self, older: &Self) {
-        if let (Ok(object), Ok(older)) = (&mut self.0, &older.0)
-            && let Some(object) = Arc::get_mut(object)
-        {
-            object.share(older);
-        }
     }
 }
 

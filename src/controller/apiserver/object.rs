@@ -207,6 +207,17 @@ pub fn decode_or_skip<K: Object>(item: &RawValue) -> Option<Guarded<K>> {
     decode(item).inspect_err(log).ok()
 }
 
+impl<K: Object> Guarded<K> {
+    /// Shares data with another version of this object. To be called before this one is shared itself.
+    pub(super) fn share(&mut self, older: &Self) {
+        if let (Ok(object), Ok(older)) = (&mut self.0, &older.0)
+            && let Some(object) = Arc::get_mut(object)
+        {
+            object.share(older);
+        }
+    }
+}
+
 impl Object for Run {
     /// Shares the workload, which is immutable and may have a megabyte.
     fn share(&mut self, older: &Self) {
