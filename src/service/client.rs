@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http::StatusCode;
+use http::{StatusCode, Version};
 use reqwest::Response;
 use tokio::time::{Instant, timeout_at};
 
@@ -190,7 +190,7 @@ impl Client {
                 place.unanswered(Instant::now());
             }
             let (head, response) = answer?;
-            place.opened();
+            place.opened(response.version() == Version::HTTP_2);
             if !head.is_media_type("text/event-stream") {
                 return Err(CallError::unreadable(
                     &head,

@@ -39,7 +39,7 @@ struct Client {
     http: reqwest::Client,
     /// Streams that use it, open or not yet.
     assigned: usize,
-    /// Those that the service has answered.
+    /// Those that the service has answered over HTTP/2.
     open: usize,
 }
 
@@ -136,15 +136,16 @@ impl Place {
         &self.http
     }
 
-    /// Records that the service has answered.
-    pub(super) fn opened(&mut self) {
-        let first = !std::mem::replace(&mut self.open, true);
+    /// Records that the service has answered, over HTTP/2 or not.
+    pub(super) fn opened(&mut self, http2: bool) {
+        let first = http2 && !std::mem::replace(&mut self.open, true);
         if let Some(client) = lock(&self.pool.state).client(self.id).filter(|_| first) {
             client.open += 1;
         }
     }
 
-    /// Records that no answer came in time. If the connection has open streams, it probably takes no more than these.
+    /// Records that no answer came in time. If a connection of HTTP/2 has open streams, it probably takes no more than
+    /// these.
     pub(super) fn unanswered(&self, now: Instant) {
         let mut state = lock(&self.pool.state);
         let limit = state.limit(now);
@@ -186,7 +187,7 @@ mod tests {
     fn places(pool: &Arc<StreamPool>, count: usize, now: Instant) -> Vec<Place> {
         let place = |_| {
             let mut place = pool.place(now);
-            place.opened();
+            place.opened(true);
             place
         };
         (0..count).map(place).collect()
@@ -223,10 +224,24 @@ mod tests {
 
     // Proves: P-streams-shared
     #[tokio::test]
+    async fn with_http1_an_unanswered_stream_teaches_nothing() {
+        let (pool, now) = (pool(), Instant::now());
+        let mut open = pool.place(now);
+        open.opened(false);
+        pool.place(now).unanswered(now);
+        let more = places(&pool, 99, now);
+        assert_eq!(pool.size(), 1);
+        drop((open, more));
+    }
+
+    // Proves: P-streams-shared
+    #[tokio::test]
     async fn a_silent_service_does_not_lower_the_limit() {
         let (pool, now) = (pool(), Instant::now());
         let silent: Vec<Place> = (0..10).map(|_| pool.place(now)).collect();
-        silent.iter().for_each(|place| place.unanswered(now));
+        for place in &silent {
+            place.unanswered(now);
+        }
         let more = places(&pool, 90, now);
         assert_eq!(pool.size(), 1);
         drop((silent, more));

@@ -159,25 +159,31 @@ async fn a_ca_that_is_no_certificate_is_refused_at_once() {
     }
 }
 
-#[tokio::test]
-async fn calls_use_http_2_if_offered_and_streams_their_own_connection() {
-    let scripts = vec![vec![Step::Close], vec![stream_head(), Step::Hang]];
-    let server = server_with(scripts, &["h2", "http/1.1"]).await;
+/// The first lines of what a call and an event stream send to a server that offers these protocols.
+async fn first_lines(alpn: &[&str], stream: Vec<Step>) -> Vec<String> {
+    let server = server_with(vec![vec![Step::Close], stream], alpn).await;
     let client = Client::new(https(&server, CA)).unwrap();
     get_failure(&client).await;
-    within(client.run_events(&credentials(), &run_id("run-1"), None))
-        .await
-        .unwrap();
-    let lines: Vec<_> = server
-        .requests()
-        .iter()
-        .map(|request| request.line().to_owned())
-        .collect();
-    // The first is what every HTTP/2 connection begins with.
-    assert_eq!(
-        lines,
-        ["PRI * HTTP/2.0", "GET /api/v1/runs/run-1/events HTTP/1.1"]
-    );
+    let opened = within(client.run_events(&credentials(), &run_id("run-1"), None)).await;
+    let lines = server.requests().into_iter();
+    let lines = lines.map(|request| request.line().to_owned()).collect();
+    drop(opened);
+    lines
+}
+
+// Proves: P-streams-shared
+#[tokio::test]
+async fn http_2_is_used_if_offered_by_streams_apart_from_calls() {
+    // What every HTTP/2 connection begins with; the server of these tests can't answer it.
+    let lines = first_lines(&["h2", "http/1.1"], vec![Step::Close]).await;
+    assert_eq!(lines, ["PRI * HTTP/2.0", "PRI * HTTP/2.0"]);
+    let stream = vec![stream_head(), Step::Hang];
+    let lines = first_lines(&["http/1.1"], stream).await;
+    let expected = [
+        "GET /api/v1/runs/run-1 HTTP/1.1",
+        "GET /api/v1/runs/run-1/events HTTP/1.1",
+    ];
+    assert_eq!(lines, expected);
 }
 
 #[test]

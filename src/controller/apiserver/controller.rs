@@ -24,7 +24,7 @@ use super::{
     reconciled::{Reconciled, again, counted},
     scope::Scope,
     trigger::{Trigger, reference},
-    workqueue::{Name, WorkQueue},
+    workqueue::{Name, Ready, WorkQueue},
 };
 
 /// Interface that the loops need from their context.
@@ -147,10 +147,12 @@ impl<K: Object> Loop<K> {
             tokio::select! {
                 () = shutdown.cancelled() => break,
                 Some(ended) = running.join_next() => ended.unwrap_or_else(propagate),
-                name = self.queue.next(), if !full => {
+                ready = self.queue.next(), if !full => {
+                    let Ready { name, waited } = ready;
                     let (namespace, object) = name.as_ref();
                     match self.cache.get(&reference(namespace, object)) {
                         Some(object) => {
+                            self.queue.begun(waited);
                             let reconciled = reconcile(object, Arc::clone(&ctx));
                             running.spawn(self.finish(name, reconciled, Arc::clone(&ctx)));
                         }

@@ -88,7 +88,10 @@ where
     if change.deletes(object.meta()) {
         match let_go(api, object).await {
             Err(WriteError::Refused(error)) => {
-                tracing::warn!(error = %error_chain(&error), "failed to remove the last finalizer by a PUT with the uid; trying a patch");
+                tracing::warn!(
+                    k8s.namespace.name = object.meta().namespace.as_deref(), k8s.name = object.meta().name.as_deref(),
+                    error = %error_chain(&error), "failed to remove the last finalizer by a PUT with the uid; trying a patch"
+                );
             }
             written => return written,
         }

@@ -19,6 +19,14 @@ use state::{Item, Items};
 
 pub(crate) use state::Name;
 
+/// An object that is ready to be reconciled.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Ready {
+    pub(crate) name: Arc<Name>,
+    /// Time for which it was.
+    pub(crate) waited: Duration,
+}
+
 /// The objects of one loop that wait or are being reconciled. One task takes from it.
 pub(crate) struct WorkQueue {
     items: Mutex<Items>,
@@ -67,10 +75,10 @@ impl WorkQueue {
     }
 
     /// Waits for the object that has been ready longest, and begins its reconcile. May be dropped at any time.
-    pub(crate) async fn next(&self) -> Arc<Name> {
+    pub(crate) async fn next(&self) -> Ready {
         loop {
             let timer = match self.take(Instant::now()) {
-                Ok(name) => return name,
+                Ok(ready) => return ready,
                 Err(timer) => timer,
             };
             tokio::select! {
@@ -81,7 +89,7 @@ impl WorkQueue {
     }
 
     /// Begins the reconcile of an object. If none is ready: the time of the next timer.
-    fn take(&self, now: Instant) -> Result<Arc<Name>, Option<Instant>> {
+    fn take(&self, now: Instant) -> Result<Ready, Option<Instant>> {
         let mut items = lock(&self.items);
         items.advance(now);
         let Some(name) = items.longest_waiting() else {
@@ -99,8 +107,13 @@ impl WorkQueue {
             self.metrics.added();
         }
         let since = item.ready_since().unwrap_or(now);
-        self.metrics.waited(now.saturating_duration_since(since));
-        Ok(name)
+        let waited = now.saturating_duration_since(since);
+        Ok(Ready { name, waited })
+    }
+
+    /// Counts a reconcile that has begun.
+    pub(crate) fn begun(&self, waited: Duration) {
+        self.metrics.waited(waited);
     }
 
     /// Ends a reconcile; the next follows after `again`, or on request. Returns its duration.

@@ -113,7 +113,10 @@ async fn clean_up(ctx: Arc<Context>, entry: Arc<RunEntry>, run: Arc<Run>) {
         let again = match pass(&ctx, &entry, &run).await {
             Some(PassResult::Released) => {
                 finish(&ctx, &entry);
-                tracing::info!(run.uid = %entry.uid, "cleanup of a deleted Run is done");
+                tracing::info!(
+                    k8s.namespace.name = %entry.namespace, run.name = %entry.name, run.uid = %entry.uid,
+                    "cleanup of a deleted Run is done"
+                );
                 return;
             }
             Some(PassResult::Until(again)) => again,
@@ -172,7 +175,10 @@ async fn pass(ctx: &Arc<Context>, entry: &Arc<RunEntry>, run: &Arc<Run>) -> Opti
         rest.ok()
     } else {
         ctx.metrics.panicked("run");
-        tracing::error!(run.uid = %entry.uid, "cleanup of a deleted Run panicked; retrying");
+        tracing::error!(
+            k8s.namespace.name = %entry.namespace, run.name = %entry.name, run.uid = %entry.uid,
+            "cleanup of a deleted Run panicked; retrying"
+        );
         None
     };
     if rest != Some(PassResult::Call) {

@@ -77,7 +77,8 @@ pub(crate) fn publish(pass: &Pass<'_>, events: &[EventDraft]) {
             ctx.metrics.cancel_unconfirmed.inc();
         }
         tracing::info!(
-            run.uid = %entry.uid, event.reason = draft.reason.as_str(), note = draft.message, "publishing Event"
+            k8s.namespace.name = %entry.namespace, run.name = %entry.name, run.uid = %entry.uid,
+            event.reason = draft.reason.as_str(), note = draft.message, "publishing Event"
         );
     }
     ctx.recorder.publish(&**run, &batch);

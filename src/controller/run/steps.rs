@@ -39,7 +39,11 @@ impl Pass<'_> {
                 return Ok(rest);
             }
         }
-        tracing::error!(run.uid = %self.entry.uid, steps = STEPS, "step limit reached; requeueing");
+        let entry = self.entry;
+        tracing::error!(
+            k8s.namespace.name = %entry.namespace, run.name = %entry.name, run.uid = %entry.uid,
+            steps = STEPS, "step limit reached; requeueing"
+        );
         Ok(PassResult::Until(Some(later(now(), AFTER_LIMIT))))
     }
 

@@ -325,7 +325,11 @@ impl Follower {
     /// and less often.
     fn receive(&mut self, item: StreamItem) {
         let StreamItem::Event(event) = item else {
-            tracing::warn!(run.uid = %self.entry.uid, "an event was larger than the contract file allows; getting the run instead");
+            let entry = &self.entry;
+            tracing::warn!(
+                k8s.namespace.name = %entry.namespace, run.name = %entry.name, run.uid = %entry.uid,
+                "an event was larger than the contract file allows; getting the run instead"
+            );
             self.entry
                 .with(|state| state.run.memory.event_buffer.hint());
             self.enqueue();

@@ -98,8 +98,8 @@ async fn connection(
         .http2()
         .timer(TokioTimer::new())
         .max_concurrent_streams(http2_streams);
-    let served = server.serve_connection(TokioIo::new(stream), service).await;
-    if let Err(error) = served {
+    let ended = server.serve_connection(TokioIo::new(stream), service).await;
+    if let Err(error) = ended {
         tracing::debug!(error = %error, "a connection ended early");
     }
 }

@@ -16,7 +16,7 @@ type Moments = BTreeSet<(Instant, Arc<Name>)>;
 /// The objects of one queue, and their instants.
 #[derive(Default)]
 pub(super) struct Items {
-    items: HashMap<Arc<Name>, Item>,
+    all: HashMap<Arc<Name>, Item>,
     /// Objects with a timer that is not due, by its time.
     timers: Moments,
     /// Objects that are ready and not being reconciled, by the time since which they are.
@@ -58,8 +58,8 @@ impl Items {
     /// Replaces the item of an object, or removes it, and updates the totals.
     pub(super) fn change(&mut self, name: &Arc<Name>, new: Option<Item>) {
         let old = match new {
-            Some(item) => self.items.insert(Arc::clone(name), item),
-            None => self.items.remove(name),
+            Some(item) => self.all.insert(Arc::clone(name), item),
+            None => self.all.remove(name),
         };
         let (old, new) = (old.unwrap_or_default(), new.unwrap_or_default());
         let pending = |item: Item| item.timer.filter(|_| !item.due);
@@ -103,12 +103,12 @@ impl Items {
 
     /// The item of an object; empty if there is none.
     pub(super) fn item(&self, name: &Name) -> Item {
-        self.items.get(name).copied().unwrap_or_default()
+        self.all.get(name).copied().unwrap_or_default()
     }
 
     /// The stored name of an object, or a new one.
     pub(super) fn name(&self, name: Name) -> Arc<Name> {
-        let known = self.items.get_key_value(&name);
+        let known = self.all.get_key_value(&name);
         known.map_or_else(|| Arc::new(name), |(known, _)| Arc::clone(known))
     }
 
@@ -131,7 +131,7 @@ impl Items {
 
     #[cfg(test)]
     pub(super) fn is_empty(&self) -> bool {
-        self.items.is_empty()
+        self.all.is_empty()
     }
 }
 
