@@ -147,6 +147,10 @@ impl EventStream {
         let item = self.decoder.step(&mut rest);
         let taken = self.received.len() - rest.len();
         self.received.advance(taken);
+        if self.received.is_empty() {
+            // Even an empty part keeps the buffer that the connection was read into.
+            self.received = Bytes::new();
+        }
         Some(match item? {
             StreamItem::Discarded => StreamItem::Discarded,
             StreamItem::Event(event) => StreamItem::Event(Event {

@@ -124,7 +124,8 @@ impl Follower {
             sleep(backoff::delay(self.failures, None, seed)).await;
         }
         loop {
-            let (slot, permit) = self.slot_and_permit().await;
+            // Boxed: the task of an open stream needs no room for it.
+            let (slot, permit) = Box::pin(self.slot_and_permit()).await;
             // A term that has passed may still be renewed.
             if !self.ctx.leading.holds() {
                 drop((slot, permit));
@@ -228,13 +229,15 @@ impl Follower {
             session
                 .client
                 .run_events(&session.credentials, &self.run_id, cursor.as_deref());
+        // Boxed: the task of an open stream needs no room for it.
+        let opening = Box::pin(opening);
         let opened = tokio::select! {
             opened = opening => opened.map_err(|error| Failure::from(&error)),
             () = slot.asked_back(), if !self.reading_on() => return End::SlotAskedBack,
         };
         permit.ended(Outcome::of(opened.as_ref()));
         let stream = match opened {
-            Ok(stream) => stream,
+            Ok(stream) => Box::new(stream),
             Err(failure) => return End::Refused(failure),
         };
         if std::mem::replace(&mut self.opened_before, true) {
@@ -268,7 +271,7 @@ impl Follower {
     async fn read(
         &mut self,
         session: &ClientSession,
-        mut stream: EventStream,
+        mut stream: Box<EventStream>,
         slot: &StreamSlot,
     ) -> End {
         let mut workspace = self.ctx.workspaces.subscribe(&self.key);

@@ -208,4 +208,14 @@ mod tests {
         );
         assert!(told.try_recv().is_err());
     }
+
+    /// There is one for each active Run.
+    // Proves: P-streams-shared
+    #[test]
+    fn the_task_of_an_open_stream_takes_less_than_3_kib() {
+        fn size<T, F>(_: fn(T) -> F) -> usize {
+            size_of::<F>()
+        }
+        assert!(size(Follower::follow) < 3 << 10);
+    }
 }

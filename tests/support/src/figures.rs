@@ -1,10 +1,11 @@
-//! The counts of a proof, for docs/reliability.md: always printed, and kept as a file where
-//! `RUN_OPERATOR_FIGURES` names a directory, as `make prove` does. `make generate` makes the document's
-//! tables of these files.
+//! The figures of a proof or a measurement, for docs/reliability.md and docs/performance.md: always printed, and kept
+//! as a file where `RUN_OPERATOR_FIGURES` names a directory, as `make prove` and `make bench` do. `make generate` makes
+//! the documents' tables and plots of these files.
 
 use std::fmt::Display;
 use std::path::PathBuf;
 
+use serde::Serialize;
 use serde_json::json;
 
 /// The figures of one part, such as `model`; a part of several tests has one for each, `leader.takeover`.
@@ -12,6 +13,25 @@ pub struct Figures {
     part: &'static str,
     rows: Vec<(String, String)>,
     tables: Vec<(String, Vec<String>, Vec<Vec<String>>)>,
+    plots: Vec<Plot>,
+}
+
+/// A plot: for each label, a value of each series.
+#[derive(Serialize)]
+pub struct Plot {
+    /// The title, with the unit of the values.
+    pub title: String,
+    pub kind: PlotKind,
+    pub labels: Vec<String>,
+    pub series: Vec<(String, Vec<f64>)>,
+}
+
+/// How a plot shows its values.
+#[derive(Clone, Copy, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum PlotKind {
+    Bars,
+    Lines,
 }
 
 impl Figures {
@@ -21,6 +41,7 @@ impl Figures {
             part,
             rows: Vec::new(),
             tables: Vec::new(),
+            plots: Vec::new(),
         }
     }
 
@@ -41,6 +62,13 @@ impl Figures {
     ) -> Self {
         let head = head.iter().map(ToString::to_string).collect();
         self.tables.push((title.into(), head, rows));
+        self
+    }
+
+    /// A plot of figures that are in a table too: it is kept, but not printed.
+    #[must_use]
+    pub fn plot(mut self, plot: Plot) -> Self {
+        self.plots.push(plot);
         self
     }
 
@@ -67,6 +95,7 @@ impl Figures {
             "commit": std::env::var("RUN_OPERATOR_COMMIT").unwrap_or_default(),
             "rows": self.rows,
             "tables": tables.map(|(title, head, rows)| json!({"title": title, "head": head, "rows": rows})).collect::<Vec<_>>(),
+            "plots": self.plots,
         });
         let text = serde_json::to_string_pretty(&kept).unwrap() + "\n";
         std::fs::write(directory.join(format!("{}.json", self.part)), text).unwrap();

@@ -27,6 +27,17 @@ struct KeyValue {
     value: String,
 }
 
+/// What every answer begins with.
+#[derive(Deserialize)]
+struct Header {
+    header: Revision,
+}
+
+#[derive(Deserialize)]
+struct Revision {
+    revision: String,
+}
+
 impl Etcd {
     /// At this URL.
     pub(super) fn new(url: String) -> Self {
@@ -72,6 +83,17 @@ impl Etcd {
                 .ask("txn", "store Runs", &json!({"success": puts}))
                 .await?;
         }
+        Ok(())
+    }
+
+    /// Forgets every revision but the present one.
+    pub(super) async fn compact(&self) -> Result<(), BenchError> {
+        let nothing = STANDARD.encode("/nothing");
+        let range: Header = self
+            .ask("range", "read its revision", &json!({"key": nothing}))
+            .await?;
+        let revision = json!({"revision": range.header.revision, "physical": true});
+        let _: Value = self.ask("compaction", "compact", &revision).await?;
         Ok(())
     }
 

@@ -3,15 +3,17 @@
 use std::time::{Duration, Instant};
 
 use serde_json::json;
-use test_support::figures::Figures;
+use test_support::figures::{Figures, Plot, PlotKind};
 use tokio::time::sleep;
 
+use super::columns::{self, Column};
 use super::error::BenchError;
 use super::etcd::Etcd;
-use super::load::{self, Pace, a_second};
+use super::load::{self, Pace};
 use super::observer::Observer;
-use super::stage::Stage;
-use super::usage::{Usage, mib, percent};
+use super::stage::{Requests, Stage};
+use super::usage::{Usage, in_mib, mib, percent};
+use super::wait::until;
 
 const NAMESPACE: &str = "finished";
 /// The Run that is copied. No other text of it is the same.
@@ -26,59 +28,107 @@ const PACE: Pace = Pace {
     running: Duration::from_millis(300),
 };
 
-/// Measures an operator without Runs, and one with many.
+/// What was measured of one size.
+struct Measures {
+    count: usize,
+    put: Put,
+    ready: Duration,
+    fresh: Duration,
+    /// Once the fresh Run was submitted, and some seconds later.
+    full: Usage,
+    rested: Usage,
+    scrape: Duration,
+    /// From the start on.
+    requests: Requests,
+}
+
+/// Measures operators that find a fifth, and all of them.
 pub(super) async fn measure(quick: bool) -> Result<(), BenchError> {
-    let count = many(quick);
+    let most = many(quick);
+    let mut all = Vec::new();
+    for count in [most / 5, most] {
+        let measured = one(count).await?;
+        eprintln!("{count}: {} B each", measured.bytes_each());
+        all.push(measured);
+    }
+    let labels = std::iter::once("one Run".to_owned());
+    let base = all.first().map_or(0, |one| one.put.base.resident);
+    let of = |memory: fn(&Measures) -> u64| {
+        let bases = std::iter::once(base);
+        bases.chain(all.iter().map(memory)).map(in_mib).collect()
+    };
+    let plot = Plot {
+        title: "Resident memory with Runs that have ended (MiB)".to_owned(),
+        kind: PlotKind::Bars,
+        labels: labels
+            .chain(all.iter().map(|one| one.count.to_string()))
+            .collect(),
+        series: vec![
+            ("after 30 s".to_owned(), of(|one| one.rested.resident)),
+            ("at its peak".to_owned(), of(|one| one.full.peak)),
+        ],
+    };
+    let columns: Vec<_> = all.iter().map(Measures::column).collect();
+    let title = "A start among Runs that have ended";
+    columns::table(Figures::new("finished"), title, &columns)
+        .plot(plot)
+        .record();
+    Ok(())
+}
+
+impl Measures {
+    fn bytes_each(&self) -> u64 {
+        let more = self.rested.resident.saturating_sub(self.put.base.resident);
+        more / u64::try_from(self.count).unwrap_or(1)
+    }
+
+    fn column(&self) -> Column {
+        let idle = self.rested.cpu.saturating_sub(self.full.cpu);
+        let seconds = |time: Duration| format!("{:.1}", time.as_secs_f64());
+        Column::new(self.count.to_string())
+            .cell("Bytes of each, as etcd has it", self.put.weight)
+            .cell("Memory with one Run", mib(self.put.base.resident))
+            .cell("Memory after 30 s", mib(self.rested.resident))
+            .cell("Memory at its peak", mib(self.full.peak))
+            .cell("Bytes of memory for each", self.bytes_each())
+            .cell("From the start until ready, in s", seconds(self.ready))
+            .cell(
+                "From ready until a fresh Run's POST, in ms",
+                self.fresh.as_millis(),
+            )
+            .cell("Time on a core until then, in s", seconds(self.full.cpu))
+            .cell("Share of a core while nothing happens", percent(idle, IDLE))
+            .cell("Open files", self.rested.files)
+            .cell("A scrape of the metrics, in ms", self.scrape.as_millis())
+            .requests(&self.requests)
+    }
+}
+
+/// Measures a start among so many Runs that have ended.
+async fn one(count: usize) -> Result<Measures, BenchError> {
     let mut stage = Stage::set().await?;
-    let Put { base, weight } = put(&mut stage, count).await?;
+    let put = put(&mut stage, count).await?;
     let before = stage.requests().await?;
     let ready = stage.start_operator().await?;
     let fresh = fresh(&stage, "fresh").await?;
     let full = stage.measured()?.operator;
     sleep(IDLE).await;
     let rested = stage.measured()?.operator;
-    let made = stage.requests().await?.since(&before);
+    let requests = stage.requests().await?.since(&before);
     let scrape = stage.scrape().await?;
-    let each = rested.resident.saturating_sub(base.resident) / u64::try_from(count).unwrap_or(1);
-    Figures::new("finished")
-        .row("Runs that have ended", count)
-        .row("Bytes of each, as etcd has it", weight)
-        .row("Memory with one Run", mib(base.resident))
-        .row("Memory with all of them, after 30 s", mib(rested.resident))
-        .row("Memory at its peak", mib(full.peak))
-        .row("Bytes of memory for each", each)
-        .row(
-            "From the start until ready, in s",
-            format!("{:.1}", ready.as_secs_f64()),
-        )
-        .row(
-            "From ready until a fresh Run's POST, in ms",
-            fresh.as_millis(),
-        )
-        .row(
-            "Time on a core until then, in s",
-            format!("{:.1}", full.cpu.as_secs_f64()),
-        )
-        .row(
-            "Share of a core while nothing happens",
-            percent(rested.cpu.saturating_sub(full.cpu), IDLE),
-        )
-        .row("Open files", rested.files)
-        .row("A scrape of the metrics, in ms", scrape.as_millis())
-        .row(
-            "Ended Runs taken in a second",
-            format!("{:.0}", a_second(count, ready)),
-        )
-        .table(
-            "Requests of the start and the 30 s",
-            &["", "in all"],
-            made.rows(),
-        )
-        .record();
-    Ok(())
+    Ok(Measures {
+        count,
+        put,
+        ready,
+        fresh,
+        full,
+        rested,
+        scrape,
+        requests,
+    })
 }
 
-/// The number of ended Runs.
+/// The largest number of ended Runs.
 pub(super) fn many(quick: bool) -> usize {
     if quick { 20_000 } else { 100_000 }
 }
@@ -117,15 +167,11 @@ pub(super) async fn fresh(stage: &Stage, name: &str) -> Result<Duration, BenchEr
     let before = stage.service.runs().await?.len();
     let began = Instant::now();
     load::create(&stage.client, NAMESPACE, name, PACE).await?;
-    while stage.service.runs().await?.len() == before {
-        if began.elapsed() > PATIENCE {
-            return Err(BenchError::Wait {
-                what: "the fresh Run is submitted",
-                after: PATIENCE,
-                seen: stage.operator_log(),
-            });
-        }
-        sleep(Duration::from_millis(5)).await;
-    }
-    Ok(began.elapsed())
+    let what = "the fresh Run is submitted";
+    let seen = || stage.operator_log();
+    until(what, PATIENCE, seen, async || {
+        let runs = stage.service.runs().await?.len();
+        Ok((runs > before).then_some(began.elapsed()))
+    })
+    .await
 }

@@ -5,14 +5,16 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use run_operator::clock::wall;
-use test_support::figures::Figures;
+use test_support::figures::{Figures, Plot, PlotKind};
 use tokio::task::JoinSet;
 use tokio::time::{MissedTickBehavior, interval};
 
+use super::columns::{self, Column};
 use super::error::BenchError;
-use super::load::{self, Pace};
+use super::load::{self, Pace, WARM_UP};
 use super::observer::{Life, Observer};
-use super::stage::Stage;
+use super::spread::{PERCENTILES, Spread, name};
+use super::stage::{Requests, Stage};
 use super::usage::millis_each;
 use crate::service::ServiceRun;
 
@@ -34,34 +36,87 @@ const HOURS: Pace = Pace {
 
 /// What is measured.
 struct Case {
-    part: &'static str,
+    title: &'static str,
     /// Whether the service's events name the run's state.
     named: bool,
     /// Active Runs beside.
     beside: usize,
 }
 
+/// What was measured.
+struct Measures {
+    title: &'static str,
+    count: usize,
+    operator: Duration,
+    submitted: Spread,
+    shown: Spread,
+    requests: Requests,
+}
+
 /// Measures it with events that name the state, with such that don't, and with many active Runs beside.
 pub(super) async fn measure(quick: bool) -> Result<(), BenchError> {
-    let case = |part, named, beside| Case {
-        part,
-        named,
-        beside,
-    };
-    let mut cases = vec![
-        case("latency.named", true, 0),
-        case("latency.unnamed", false, 0),
+    let (count, beside) = if quick { (200, 200) } else { (600, 1000) };
+    let cases = [
+        Case {
+            title: "events name the state",
+            named: true,
+            beside: 0,
+        },
+        Case {
+            title: "events don't",
+            named: false,
+            beside: 0,
+        },
+        Case {
+            title: "beside active Runs",
+            named: true,
+            beside,
+        },
     ];
-    if !quick {
-        cases.push(case("latency.beside", true, 1000));
-    }
+    let mut all = Vec::new();
     for case in &cases {
-        one(case, if quick { 200 } else { 600 }).await?;
+        let measured = one(case, count).await?;
+        let (submitted, shown) = (&measured.submitted, &measured.shown);
+        eprintln!("{}: {submitted}, {shown}", measured.title);
+        all.push(measured);
     }
+    let columns: Vec<_> = all.iter().map(Measures::column).collect();
+    let plot = |what: &str, spread: fn(&Measures) -> &Spread| Plot {
+        title: format!("{what}, by percentile (ms)"),
+        kind: PlotKind::Lines,
+        labels: PERCENTILES.map(name).to_vec(),
+        series: all
+            .iter()
+            .map(|one| (one.title.to_owned(), spread(one).plotted()))
+            .collect(),
+    };
+    let figures = Figures::new("latency")
+        .row("Runs, ten a second", count)
+        .row("Active Runs beside them, in the last case", beside);
+    columns::table(figures, "Times in ms, and what each Run costs", &columns)
+        .plot(plot("From the apply to the POST", |one| &one.submitted))
+        .plot(plot("From a change at the service to the status", |one| {
+            &one.shown
+        }))
+        .record();
     Ok(())
 }
 
-async fn one(case: &Case, count: usize) -> Result<(), BenchError> {
+impl Measures {
+    fn column(&self) -> Column {
+        let submitted = Column::new(self.title);
+        let submitted = self
+            .submitted
+            .cells(submitted, "From the apply to the POST");
+        let operator = millis_each(self.operator, self.count);
+        self.shown
+            .cells(submitted, "From a change at the service to the status")
+            .cell("Operator's time on a core for a Run", operator)
+            .requests_for_each(&self.requests, self.count)
+    }
+}
+
+async fn one(case: &Case, count: usize) -> Result<Measures, BenchError> {
     let mut stage = Stage::set().await?;
     stage.namespace(NAMESPACE).await?;
     if case.named {
@@ -77,47 +132,35 @@ async fn one(case: &Case, count: usize) -> Result<(), BenchError> {
         stage.namespace(BESIDE).await?;
         stage.workspace_ready(BESIDE).await?;
         let active = Observer::start(stage.client.clone(), BESIDE);
-        load::create_all(&stage.clients().await?, BESIDE, case.beside, HOURS).await?;
+        load::create_all(&stage.clients().await?, BESIDE, "run", case.beside, HOURS).await?;
         active.shown("running", case.beside, PATIENCE).await?;
     }
     let observer = Observer::start(stage.client.clone(), NAMESPACE);
+    stage.at_rest().await?;
+    load::create_all(&stage.clients().await?, NAMESPACE, "warm-up", WARM_UP, PACE).await?;
+    observer.released(WARM_UP, PATIENCE).await?;
     let (before, requests) = (stage.measured()?, stage.requests().await?);
     let applied = apply(&stage, count).await?;
-    observer.released(count, PATIENCE).await?;
+    observer.released(WARM_UP + count, PATIENCE).await?;
     let used = stage.measured()? - before;
-    let made = stage.requests().await?.since(&requests);
+    let requests = stage.requests().await?.since(&requests);
     let runs = stage.service.runs().await?;
     let submitted = runs.iter().filter_map(|run| {
         let applied = applied.get(&run.idempotency_key)?;
         between(*applied, &run.created_at)
     });
-    let shown = observer.lives(|lives| shown(&runs, lives));
-    Figures::new(case.part)
-        .row("Runs, ten a second", count)
-        .row(
-            "The service's events name the state",
-            if case.named { "yes" } else { "no" },
-        )
-        .row("Active Runs beside them", case.beside)
-        .row(
-            "Operator: time on a core for a Run, in ms",
-            millis_each(used.operator.cpu, count),
-        )
-        .table(
-            "Times in ms",
-            &["from", "to", "number", "p50", "p99", "longest"],
-            vec![
-                spread("the apply", "the POST at the service", submitted.collect()),
-                spread("a change at the service", "the status", shown),
-            ],
-        )
-        .table(
-            "Requests for a Run",
-            &["", "for each Run"],
-            made.for_each(count),
-        )
-        .record();
-    Ok(())
+    let shown = observer.lives(|lives| {
+        let counts = |run: &&ServiceRun| applied.contains_key(&run.idempotency_key);
+        shown(runs.iter().filter(counts), lives)
+    });
+    Ok(Measures {
+        title: case.title,
+        count,
+        operator: used.operator.cpu,
+        submitted: Spread::of(submitted.collect()),
+        shown: Spread::of(shown),
+        requests,
+    })
 }
 
 /// Creates Runs at a fixed pace; returns the time of each request, by uid.
@@ -131,7 +174,7 @@ async fn apply(stage: &Stage, count: usize) -> Result<HashMap<String, Timestamp>
         let client = clients[number % clients.len()].clone();
         creates.spawn(async move {
             let at = wall();
-            let run = load::create(&client, NAMESPACE, &load::name(number), PACE).await?;
+            let run = load::create(&client, NAMESPACE, &load::name("run", number), PACE).await?;
             Ok::<_, BenchError>((run.metadata.uid, at))
         });
     }
@@ -139,7 +182,10 @@ async fn apply(stage: &Stage, count: usize) -> Result<HashMap<String, Timestamp>
 }
 
 /// For each state that a run entered after its first, the time until the status showed it.
-fn shown(runs: &[ServiceRun], lives: &HashMap<String, Life>) -> Vec<Duration> {
+fn shown<'a>(
+    runs: impl Iterator<Item = &'a ServiceRun>,
+    lives: &HashMap<String, Life>,
+) -> Vec<Duration> {
     let of_run = |run: &ServiceRun| -> Vec<Duration> {
         let Some(life) = lives.get(&run.idempotency_key) else {
             return Vec::new();
@@ -153,29 +199,11 @@ fn shown(runs: &[ServiceRun], lives: &HashMap<String, Life>) -> Vec<Duration> {
             })
             .collect()
     };
-    runs.iter().flat_map(of_run).collect()
+    runs.flat_map(of_run).collect()
 }
 
 /// The time from one moment to a later one that is cut to milliseconds.
 fn between(from: Timestamp, to: &str) -> Option<Duration> {
     let to: Timestamp = to.parse().ok()?;
     Some(Duration::try_from(to.duration_since(from)).unwrap_or_default())
-}
-
-/// A row of the table.
-fn spread(from: &str, to: &str, mut all: Vec<Duration>) -> Vec<String> {
-    all.sort_unstable();
-    let at = |hundredths: usize| {
-        let place = (all.len() * hundredths / 100).min(all.len().saturating_sub(1));
-        all.get(place)
-            .map_or_else(|| "-".to_owned(), |took| took.as_millis().to_string())
-    };
-    vec![
-        from.to_owned(),
-        to.to_owned(),
-        all.len().to_string(),
-        at(50),
-        at(99),
-        at(100),
-    ]
 }

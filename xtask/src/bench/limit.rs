@@ -32,12 +32,17 @@ pub(super) async fn measure(
         queued: Duration::ZERO,
         running: Duration::ZERO,
     };
+    let lives = async |prefix, count| {
+        load::each(&clients, prefix, count, async |client, name| {
+            life.repeat(&client, namespace, &name, pace, events).await
+        })
+        .await
+    };
+    stage.at_rest().await?;
+    lives("warm-up", load::WARM_UP).await?;
     let before = stage.measured()?;
     let began = Instant::now();
-    load::each(&clients, count, async |client, name| {
-        life.repeat(&client, namespace, &name, pace, events).await
-    })
-    .await?;
+    lives("run", count).await?;
     let took = began.elapsed();
     Ok(Limit {
         lifecycles_a_second: load::a_second(count, took),

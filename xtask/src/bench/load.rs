@@ -14,6 +14,9 @@ use super::error::BenchError;
 /// Requests of the loaders at the same time: enough for the API server's best on two to sixteen cores.
 pub(super) const WORKERS: usize = 32;
 
+/// Runs before those that are measured: the first requests of their kind take longer.
+pub(super) const WARM_UP: usize = 50;
+
 /// The time that a run is queued, and that it runs.
 #[derive(Clone, Copy)]
 pub(super) struct Pace {
@@ -22,11 +25,6 @@ pub(super) struct Pace {
 }
 
 impl Pace {
-    /// The time from the submission to the end.
-    pub(super) fn whole(self) -> Duration {
-        self.queued + self.running
-    }
-
     fn simulate(self) -> Value {
         json!({
             "outcome": "succeeded",
@@ -63,11 +61,31 @@ pub(super) async fn create(
     name: &str,
     pace: Pace,
 ) -> Result<Written, BenchError> {
-    let run = json!({
+    apply(client, namespace, &manifest(name, pace)).await
+}
+
+/// Creates a Run that is deleted so many seconds after its end.
+pub(super) async fn create_with_ttl(
+    client: &Client,
+    namespace: &str,
+    name: &str,
+    pace: Pace,
+    ttl: u64,
+) -> Result<(), BenchError> {
+    let mut run = manifest(name, pace);
+    run["spec"]["ttlSecondsAfterFinished"] = json!(ttl);
+    apply(client, namespace, &run).await.map(drop)
+}
+
+fn manifest(name: &str, pace: Pace) -> Value {
+    json!({
         "apiVersion": "run-operator.dev/v1alpha1", "kind": "Run",
         "metadata": {"name": name},
         "spec": {"workload": {"image": "ghcr.io/acme/train:1.4", "simulate": pace.simulate()}},
-    });
+    })
+}
+
+async fn apply(client: &Client, namespace: &str, run: &Value) -> Result<Written, BenchError> {
     let request = Request::post(runs_path(namespace)).header("content-type", "application/json");
     written(client, request, run.to_string().into_bytes()).await
 }
@@ -89,18 +107,19 @@ pub(super) async fn written(
 }
 
 /// The name of a Run by its number.
-pub(super) fn name(number: usize) -> String {
-    format!("run-{number:06}")
+pub(super) fn name(prefix: &str, number: usize) -> String {
+    format!("{prefix}-{number:06}")
 }
 
 /// Creates so many Runs, as fast as the API server takes them.
 pub(super) async fn create_all(
     clients: &[Client],
     namespace: &str,
+    prefix: &str,
     count: usize,
     pace: Pace,
 ) -> Result<(), BenchError> {
-    each(clients, count, async |client, name| {
+    each(clients, prefix, count, async |client, name| {
         create(&client, namespace, &name, pace).await.map(drop)
     })
     .await
@@ -109,6 +128,7 @@ pub(super) async fn create_all(
 /// Does `one` for so many names, [`WORKERS`] at a time, with the clients in turn.
 pub(super) async fn each(
     clients: &[Client],
+    prefix: &str,
     count: usize,
     one: impl AsyncFn(Client, String) -> Result<(), BenchError>,
 ) -> Result<(), BenchError> {
@@ -119,7 +139,11 @@ pub(super) async fn each(
             if number >= count {
                 return Ok(());
             }
-            one(clients[number % clients.len()].clone(), name(number)).await?;
+            one(
+                clients[number % clients.len()].clone(),
+                name(prefix, number),
+            )
+            .await?;
         }
     });
     try_join_all(workers).await.map(drop)

@@ -6,6 +6,7 @@
 
 mod active;
 mod audit;
+mod columns;
 mod error;
 mod etcd;
 mod finished;
@@ -15,10 +16,13 @@ mod limit;
 mod load;
 mod observer;
 mod operator;
+mod soak;
+mod spread;
 mod stage;
 mod takeover;
 mod throughput;
 mod usage;
+mod wait;
 
 use clap::{Args, ValueEnum};
 
@@ -30,7 +34,7 @@ pub(crate) struct Options {
     #[arg(long)]
     quick: bool,
 
-    /// Only these parts; all, if unset. Repeatable.
+    /// Only these parts; all but the soak, if unset. Repeatable.
     #[arg(long, value_enum)]
     part: Vec<Part>,
 }
@@ -48,6 +52,8 @@ enum Part {
     Finished,
     /// The same, when a standby takes over.
     Takeover,
+    /// A hundred thousand Runs in waves: more than an hour, and only if it is asked for.
+    Soak,
 }
 
 /// Measures the parts one after the other.
@@ -55,7 +61,8 @@ pub(crate) fn run(options: &Options) -> Result<(), BenchError> {
     let runtime = tokio::runtime::Runtime::new().map_err(BenchError::Runtime)?;
     runtime.block_on(async {
         for &part in Part::value_variants() {
-            if options.part.is_empty() || options.part.contains(&part) {
+            let all = options.part.is_empty() && part != Part::Soak;
+            if all || options.part.contains(&part) {
                 eprintln!("\n--- {part:?}");
                 match part {
                     Part::Throughput => throughput::measure(options.quick).await?,
@@ -63,6 +70,7 @@ pub(crate) fn run(options: &Options) -> Result<(), BenchError> {
                     Part::Active => active::measure(options.quick).await?,
                     Part::Finished => finished::measure(options.quick).await?,
                     Part::Takeover => takeover::measure(options.quick).await?,
+                    Part::Soak => soak::measure(options.quick).await?,
                 }
             }
         }

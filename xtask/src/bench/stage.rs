@@ -4,12 +4,15 @@ use std::collections::BTreeMap;
 use std::ops::Sub;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use futures::future::try_join_all;
 use k8s_openapi::api::events::v1::Event;
 use kube::{Api, api::ListParams};
-use run_operator::api::{Workspace, conditions::ConditionType};
+use run_operator::api::{
+    Workspace,
+    conditions::{self, ConditionType},
+};
 use serde_json::json;
 use test_cluster::{ControlPlane, Scratch, Tool, run};
 use test_support::programs;
@@ -21,6 +24,7 @@ use super::audit::{self, ObjectRef};
 use super::error::BenchError;
 use super::operator::Operator;
 use super::usage::Usage;
+use super::wait::until;
 
 /// The token of every Workspace.
 const TOKEN: &str = "bench";
@@ -28,10 +32,13 @@ const TOKEN: &str = "bench";
 const PATIENCE: Duration = Duration::from_mins(5);
 /// Time for the last Events to be sent.
 const EVENTS: Duration = Duration::from_secs(90);
-/// Interval of checking a condition that can't be waited for.
-const POLL: Duration = Duration::from_millis(50);
+/// Time over which the control plane is watched before a measurement.
+const REST: Duration = Duration::from_secs(2);
 /// Connections of a loader: one alone would be a limit of its own.
 const CLIENTS: usize = 8;
+
+/// Arguments of operators of which one leads.
+pub(super) const ELECTION: &[&str] = &["--leader-elect", "--leader-elect-namespace", "default"];
 
 /// The parts of one measurement. Dropped from top to bottom.
 pub(super) struct Stage {
@@ -39,7 +46,7 @@ pub(super) struct Stage {
     pub(super) service: Service,
     transport: Transport,
     pub(super) client: kube::Client,
-    control_plane: ControlPlane,
+    pub(super) control_plane: ControlPlane,
     /// Operators that were ever started.
     started: usize,
     scratch: Scratch,
@@ -73,6 +80,14 @@ pub(super) struct Measured {
     pub(super) service: Usage,
 }
 
+impl Measured {
+    /// The operator's time on a core as a share of the API server's and etcd's.
+    pub(super) fn operator_share(&self) -> f64 {
+        let others = self.apiserver.cpu + self.etcd.cpu;
+        self.operator.cpu.as_secs_f64() / others.as_secs_f64()
+    }
+}
+
 impl Sub for Measured {
     type Output = Self;
 
@@ -99,24 +114,26 @@ impl Requests {
         Self(more.filter(|(_, count)| *count > 0).collect())
     }
 
-    /// Rows for a table: what was asked for, and how often for each of so many.
-    pub(super) fn for_each(&self, count: usize) -> Vec<Vec<String>> {
+    /// What was asked for, and how often for each of so many.
+    pub(super) fn for_each(&self, count: usize) -> Vec<(String, String)> {
         let count = u64::try_from(count.max(1)).unwrap_or(u64::MAX);
         let row = |(what, all): (&String, &u64)| {
             let hundredths = (all * 100 + count / 2) / count;
-            vec![
-                what.clone(),
-                format!("{}.{:02}", hundredths / 100, hundredths % 100),
-            ]
+            let each = format!("{}.{:02}", hundredths / 100, hundredths % 100);
+            (what.clone(), each)
         };
         self.0.iter().map(row).collect()
     }
 
-    /// Rows for a table: what was asked for, and how often.
-    pub(super) fn rows(&self) -> Vec<Vec<String>> {
+    /// What was asked for, and how often.
+    pub(super) fn rows(&self) -> Vec<(String, u64)> {
         let rows = self.0.iter();
-        rows.map(|(what, count)| vec![what.clone(), count.to_string()])
-            .collect()
+        rows.map(|(what, count)| (what.clone(), *count)).collect()
+    }
+
+    /// How often anything was asked for.
+    pub(super) fn all(&self) -> u64 {
+        self.0.values().sum()
     }
 }
 
@@ -204,26 +221,30 @@ impl Stage {
     /// Waits until a namespace's Workspace is Ready.
     pub(super) async fn workspace_ready(&self, namespace: &str) -> Result<(), BenchError> {
         let api: Api<Workspace> = Api::namespaced(self.client.clone(), namespace);
-        let began = Instant::now();
-        loop {
+        let what = "the Workspace is Ready";
+        let seen = || self.operator_log();
+        until(what, PATIENCE, seen, async || {
             let workspace = api.get("default").await;
             let workspace = workspace.map_err(BenchError::kubernetes("read the Workspace"))?;
-            let conditions = workspace.status.map(|status| status.conditions);
-            let ready = conditions.unwrap_or_default().iter().any(|condition| {
-                condition.type_ == ConditionType::Ready.as_str() && condition.status == "True"
-            });
-            if ready {
-                return Ok(());
-            }
-            if began.elapsed() > PATIENCE {
-                return Err(BenchError::Wait {
-                    what: "the Workspace is Ready",
-                    after: began.elapsed(),
-                    seen: self.operator_log(),
-                });
-            }
-            sleep(POLL).await;
-        }
+            let status = workspace.status.unwrap_or_default();
+            let ready = conditions::is_true(&status.conditions, ConditionType::Ready);
+            Ok(ready.then_some(()))
+        })
+        .await
+    }
+
+    /// Waits until the API server and etcd have done what follows their start, so that nobody's measurement pays for it.
+    pub(super) async fn at_rest(&self) -> Result<(), BenchError> {
+        let what = "the control plane is at rest";
+        let seen = || "it is still busy".to_owned();
+        until(what, PATIENCE, seen, async || {
+            let before = self.measured()?;
+            sleep(REST).await;
+            let used = self.measured()? - before;
+            let busy = used.apiserver.cpu + used.etcd.cpu;
+            Ok((busy * 20 < REST).then_some(()))
+        })
+        .await
     }
 
     /// Waits until the API server has so many Events of a namespace, but not for longer than they could take: how many
@@ -231,18 +252,18 @@ impl Stage {
     pub(super) async fn events(&self, namespace: &str, count: usize) -> Result<(), BenchError> {
         let api: Api<Event> = Api::namespaced(self.client.clone(), namespace);
         let one = ListParams::default().limit(1);
-        let began = Instant::now();
-        while began.elapsed() < EVENTS {
+        let waited = until("the Events are there", EVENTS, String::new, async || {
             let listed = api.list_metadata(&one).await;
             let listed = listed.map_err(BenchError::kubernetes("list the Events"))?;
             let more = listed.metadata.remaining_item_count.unwrap_or_default();
             let all = listed.items.len() + usize::try_from(more).unwrap_or_default();
-            if all >= count {
-                break;
-            }
-            sleep(POLL).await;
+            Ok((all >= count).then_some(()))
+        })
+        .await;
+        match waited {
+            Err(BenchError::Wait { .. }) => Ok(()),
+            waited => waited,
         }
-        Ok(())
     }
 
     /// Clients with a connection each.

@@ -4,9 +4,7 @@ use test_support::figures::Figures;
 
 use super::error::BenchError;
 use super::finished::{fresh, many, put};
-use super::stage::Stage;
-
-const ELECTION: &[&str] = &["--leader-elect", "--leader-elect-namespace", "default"];
+use super::stage::{ELECTION, Stage};
 
 /// Measures a takeover after a crash, and one after an orderly end.
 pub(super) async fn measure(quick: bool) -> Result<(), BenchError> {

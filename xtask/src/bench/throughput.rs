@@ -2,15 +2,16 @@
 
 use std::time::{Duration, Instant};
 
-use test_support::figures::Figures;
+use test_support::figures::{Figures, Plot, PlotKind};
 
+use super::columns::{self, Column};
 use super::error::BenchError;
 use super::lifecycle::Lifecycle;
-use super::limit;
-use super::load::{self, Pace};
+use super::limit::{self, Limit};
+use super::load::{self, Pace, WARM_UP};
 use super::observer::Observer;
-use super::stage::{Measured, Stage};
-use super::usage::{mib, millis_each};
+use super::stage::{Measured, Requests, Stage};
+use super::usage::{mib, millis, millis_each, rounded};
 
 const NAMESPACE: &str = "throughput";
 /// Time for all Runs to end.
@@ -24,86 +25,149 @@ const PACE: Pace = Pace {
     running: Duration::from_secs(2),
 };
 
-/// Measures the limit without Events, the limit with them, and the operator.
+/// Somebody who took the Runs through their lives.
+struct Measures {
+    who: &'static str,
+    lifecycles_a_second: f64,
+    used: Measured,
+    requests: Option<Requests>,
+}
+
+/// Measures loaders that make the writes alone, and with the Events, and the operator between them: a machine is not
+/// equally fast all the time.
 pub(super) async fn measure(quick: bool) -> Result<(), BenchError> {
     let count = if quick { 500 } else { 1500 };
     let life = Lifecycle::record().await?;
-    let (runs, events) = life.count();
-    let bare = limit::measure(&life, NAMESPACE, count, false).await?;
-    let whole = limit::measure(&life, NAMESPACE, count, true).await?;
-    let (reached, used, counted) = operator(count).await?;
-    let share = |limit: f64| format!("{:.0} %", 100.0 * reached / limit);
-    Figures::new("throughput")
-        .row("Runs", count)
-        .row("Writes of a Run in one recorded life", runs)
-        .row("Events in one recorded life", events)
-        .row(
-            "Lives a second: a loader that makes these writes",
-            format!("{:.1}", bare.lifecycles_a_second),
-        )
-        .row(
-            "Lives a second: a loader that makes the Events too",
-            format!("{:.1}", whole.lifecycles_a_second),
-        )
-        .row("Lives a second: the operator", format!("{reached:.1}"))
-        .row(
-            "The operator's share of the first loader's",
-            share(bare.lifecycles_a_second),
-        )
-        .row(
-            "The operator's share of the second loader's",
-            share(whole.lifecycles_a_second),
-        )
-        .table(
-            "Requests for a Run, by the API server's audit log and the service's count",
-            &["", "for each Run"],
-            counted,
-        )
-        .table(
-            "Time on a core for a Run, in ms",
-            &["", "operator", "API server", "etcd", "service"],
-            vec![
-                row("loader, without Events", bare.used, count),
-                row("loader, with Events", whole.used, count),
-                row("operator", used, count),
-            ],
-        )
-        .row(
-            "The operator's memory at the end",
-            mib(used.operator.resident),
-        )
-        .record();
+    let loader = async |who, events| {
+        let limit = limit::measure(&life, NAMESPACE, count, events).await?;
+        Ok::<_, BenchError>(said(Measures::of_loader(who, &limit)))
+    };
+    let all = [
+        loader("loader, without Events", false).await?,
+        loader("loader, with Events", true).await?,
+        said(operator(count).await?),
+        loader("loader again, with Events", true).await?,
+        loader("loader again, without Events", false).await?,
+    ];
+    record(count, life.count(), &all);
     Ok(())
 }
 
-/// Lets the operator take so many Runs through their lives. Returns lives a second, what was used, and the requests
-/// for each Run.
-async fn operator(count: usize) -> Result<(f64, Measured, Vec<Vec<String>>), BenchError> {
+fn said(measured: Measures) -> Measures {
+    eprintln!(
+        "{}: {:.1} lives a second",
+        measured.who, measured.lifecycles_a_second
+    );
+    measured
+}
+
+fn record(count: usize, (writes, events): (usize, usize), all: &[Measures; 5]) {
+    let [before, before_too, operator, after_too, after] = all;
+    let share = |limits: [&Measures; 2]| {
+        let mean = f64::midpoint(limits[0].lifecycles_a_second, limits[1].lifecycles_a_second);
+        format!("{:.0} %", 100.0 * operator.lifecycles_a_second / mean)
+    };
+    let columns: Vec<_> = all.iter().map(|one| one.column(count)).collect();
+    let labels: Vec<_> = all.iter().map(|one| one.who.to_owned()).collect();
+    let of = |value: &dyn Fn(&Measures) -> f64| all.iter().map(|one| rounded(value(one))).collect();
+    let cpu = |part: fn(&Measured) -> Duration| of(&|one| millis(part(&one.used), count));
+    let lives = Plot {
+        title: "Lives of Runs a second".to_owned(),
+        kind: PlotKind::Bars,
+        labels: labels.clone(),
+        series: vec![("lives".to_owned(), of(&|one| one.lifecycles_a_second))],
+    };
+    let time = Plot {
+        title: "Time on a core for a Run (ms)".to_owned(),
+        kind: PlotKind::Bars,
+        labels,
+        series: vec![
+            ("operator".to_owned(), cpu(|used| used.operator.cpu)),
+            ("API server".to_owned(), cpu(|used| used.apiserver.cpu)),
+            ("etcd".to_owned(), cpu(|used| used.etcd.cpu)),
+        ],
+    };
+    let figures = Figures::new("throughput")
+        .row("Runs", count)
+        .row("Writes of a Run in the recorded life", writes)
+        .row("Events in the recorded life", events)
+        .row(
+            "The operator's share of the loaders without Events",
+            share([before, after]),
+        )
+        .row(
+            "The operator's share of the loaders with Events",
+            share([before_too, after_too]),
+        )
+        .row(
+            "The operator's time as a share of the API server's and etcd's",
+            format!("{:.1} %", 100.0 * operator.used.operator_share()),
+        )
+        .row(
+            "The operator's memory at the end",
+            mib(operator.used.operator.resident),
+        );
+    let figures = columns::table(figures, "For each Run", &columns);
+    let requests = operator.requests.iter();
+    let requests = requests.flat_map(|made| made.for_each(count));
+    figures
+        .table(
+            "The operator's requests, by the API server's audit log and the service's count",
+            &["", "for each Run"],
+            requests.map(|(what, each)| vec![what, each]).collect(),
+        )
+        .plot(lives)
+        .plot(time)
+        .record();
+}
+
+impl Measures {
+    fn of_loader(who: &'static str, limit: &Limit) -> Self {
+        Self {
+            who,
+            lifecycles_a_second: limit.lifecycles_a_second,
+            used: limit.used,
+            requests: None,
+        }
+    }
+
+    fn column(&self, count: usize) -> Column {
+        let each = |cpu: Duration| millis_each(cpu, count);
+        Column::new(self.who)
+            .cell("Lives a second", format!("{:.1}", self.lifecycles_a_second))
+            .cell(
+                "Operator's time on a core, in ms",
+                each(self.used.operator.cpu),
+            )
+            .cell("API server's, in ms", each(self.used.apiserver.cpu))
+            .cell("etcd's, in ms", each(self.used.etcd.cpu))
+            .cell("The service's, in ms", each(self.used.service.cpu))
+    }
+}
+
+/// Lets the operator take so many Runs through their lives.
+async fn operator(count: usize) -> Result<Measures, BenchError> {
     let mut stage = Stage::set().await?;
     stage.namespace(NAMESPACE).await?;
     stage.start_operator().await?;
     stage.workspace_ready(NAMESPACE).await?;
     let observer = Observer::start(stage.client.clone(), NAMESPACE);
     let clients = stage.clients().await?;
+    stage.at_rest().await?;
+    load::create_all(&clients, NAMESPACE, "warm-up", WARM_UP, PACE).await?;
+    observer.released(WARM_UP, PATIENCE).await?;
+    stage.events(NAMESPACE, WARM_UP * EVENTS).await?;
     let (before, requests) = (stage.measured()?, stage.requests().await?);
     let began = Instant::now();
-    load::create_all(&clients, NAMESPACE, count, PACE).await?;
-    observer.released(count, PATIENCE).await?;
-    // The last Run's own time is no work of anybody.
-    let took = began.elapsed().saturating_sub(PACE.whole());
-    stage.events(NAMESPACE, count * EVENTS).await?;
-    let used = stage.measured()? - before;
-    let made = stage.requests().await?.since(&requests);
-    Ok((load::a_second(count, took), used, made.for_each(count)))
-}
-
-fn row(who: &str, used: Measured, count: usize) -> Vec<String> {
-    let each = |cpu: Duration| millis_each(cpu, count);
-    vec![
-        who.to_owned(),
-        each(used.operator.cpu),
-        each(used.apiserver.cpu),
-        each(used.etcd.cpu),
-        each(used.service.cpu),
-    ]
+    load::create_all(&clients, NAMESPACE, "run", count, PACE).await?;
+    observer.released(WARM_UP + count, PATIENCE).await?;
+    // The time that the last Run takes at the service is in it: the share is at least what is told.
+    let took = began.elapsed();
+    stage.events(NAMESPACE, (WARM_UP + count) * EVENTS).await?;
+    Ok(Measures {
+        who: "operator",
+        lifecycles_a_second: load::a_second(count, took),
+        used: stage.measured()? - before,
+        requests: Some(stage.requests().await?.since(&requests)),
+    })
 }

@@ -1,12 +1,12 @@
-//! The figures of the pages that have some: between a page's marks are tables of what the last `make prove` counted, a
-//! file for each part.
+//! The figures of the pages that have some: between a page's marks are the tables and plots of what the last `make
+//! prove` or `make bench` counted, a file for each part.
 
 use std::fmt::Write as _;
 use std::path::Path;
 
 use serde::Deserialize;
 
-use crate::generate::{Generated, Outcome, root};
+use crate::generate::{Generated, Outcome, plots::Plot, root};
 
 /// A page with figures.
 struct Page {
@@ -17,11 +17,18 @@ struct Page {
     command: &'static str,
 }
 
-const PAGES: [Page; 1] = [Page {
-    path: "docs/reliability.md",
-    figures: "docs/reliability",
-    command: "make prove",
-}];
+const PAGES: [Page; 2] = [
+    Page {
+        path: "docs/reliability.md",
+        figures: "docs/reliability",
+        command: "make prove",
+    },
+    Page {
+        path: "docs/performance.md",
+        figures: "docs/performance",
+        command: "make bench",
+    },
+];
 const END: &str = "<!-- end of figures -->";
 
 /// The format that `test_support::figures` writes.
@@ -30,6 +37,9 @@ struct Figures {
     commit: String,
     rows: Vec<(String, String)>,
     tables: Vec<Table>,
+    /// Only measurements have some.
+    #[serde(default)]
+    plots: Vec<Plot>,
 }
 
 #[derive(Deserialize)]
@@ -39,12 +49,18 @@ struct Table {
     rows: Vec<Vec<String>>,
 }
 
-/// The pages, with their figures as they are kept.
+/// The pages, with their figures as they are kept, and their plots.
 pub(super) fn pages() -> Outcome<Vec<Generated>> {
-    PAGES.iter().map(filled).collect()
+    let mut files = Vec::new();
+    for page in &PAGES {
+        let text = filled(page, &mut files)?;
+        files.push(Generated::new(page.path, text));
+    }
+    Ok(files)
 }
 
-fn filled(page: &Page) -> Outcome<Generated> {
+/// The page's text. Its plots are added to the files.
+fn filled(page: &Page, plots: &mut Vec<Generated>) -> Outcome<String> {
     let Page { path, .. } = page;
     let old = std::fs::read_to_string(root().join(path))?;
     let mut text = String::new();
@@ -54,16 +70,16 @@ fn filled(page: &Page) -> Outcome<Generated> {
         let (_, after) = marked
             .split_once(END)
             .ok_or_else(|| format!("{path}: the figures of {part} have no end"))?;
-        let figures = of(page, part)?;
+        let figures = of(page, part, plots)?;
         write!(text, "{before}<!-- figures: {part} -->\n{figures}{END}")?;
         rest = after;
     }
     text.push_str(rest);
-    Ok(Generated::new(*path, text))
+    Ok(text)
 }
 
 /// The figures of a part and of its tests, `PART.json` and `PART.*.json`.
-fn of(page: &Page, part: &str) -> Outcome<String> {
+fn of(page: &Page, part: &str, plots: &mut Vec<Generated>) -> Outcome<String> {
     let Page {
         figures, command, ..
     } = page;
@@ -78,7 +94,18 @@ fn of(page: &Page, part: &str) -> Outcome<String> {
     let mut text = String::new();
     for name in names {
         let kept = std::fs::read_to_string(root().join(figures).join(&name))?;
-        show(&serde_json::from_str(&kept)?, &mut text)?;
+        let kept: Figures = serde_json::from_str(&kept)?;
+        show(&kept, &mut text)?;
+        for (number, plot) in kept.plots.iter().enumerate() {
+            let file = format!(
+                "{figures}/{}-{}.svg",
+                name.trim_end_matches(".json"),
+                number + 1
+            );
+            let link = file.trim_start_matches("docs/");
+            writeln!(text, "![{}]({link})\n", plot.title())?;
+            plots.push(Generated::new(file, plot.svg()?));
+        }
     }
     Ok(text)
 }

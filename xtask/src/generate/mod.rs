@@ -6,6 +6,7 @@ mod chart;
 mod conformance;
 mod figures;
 mod metrics;
+mod plots;
 
 use std::error::Error;
 use std::path::{Path, PathBuf};

@@ -1,0 +1,215 @@
+//! A soak at size: Runs in waves, each deleted by its TTL or by its user, under a leader and a standby. The API server
+//! restarts in it without its history, so that everything is listed again, and a leader is killed in it.
+
+use std::time::{Duration, Instant};
+
+use kube::Api;
+use kube::api::{DeleteParams, ListParams};
+use run_operator::api::Run;
+use serde_json::Value;
+use test_support::figures::Figures;
+use tokio::time::sleep;
+
+use super::error::BenchError;
+use super::etcd::Etcd;
+use super::load::{self, Pace};
+use super::operator::Operator;
+use super::stage::{ELECTION, Stage};
+use super::usage::{Usage, mib};
+use super::wait::until;
+
+const NAMESPACE: &str = "soak";
+/// Time for one wave to be gone.
+const PATIENCE: Duration = Duration::from_mins(20);
+/// Time for which the API server is down.
+const DOWN: Duration = Duration::from_secs(5);
+/// Time from a Run's end until its TTL deletes it, in seconds.
+const TTL: u64 = 10;
+/// One Run of so many runs for hours, and is deleted while it does.
+const LONG: usize = 10;
+/// The growth of memory from the second third of the waves to the last that is allowed, in percent.
+const GROWTH: u64 = 10;
+const SHORT: Pace = Pace {
+    queued: Duration::from_millis(200),
+    running: Duration::from_millis(500),
+};
+const HOURS: Pace = Pace {
+    queued: Duration::from_millis(200),
+    running: Duration::from_hours(2),
+};
+
+/// Who leads, and who waits.
+struct Pair {
+    leader: Operator,
+    standby: Operator,
+}
+
+/// Lets so many Runs go by, and compares what the service has with what was created.
+pub(super) async fn measure(quick: bool) -> Result<(), BenchError> {
+    let (waves, runs) = if quick { (6, 500) } else { (20, 5000) };
+    let mut stage = Stage::set().await?;
+    stage.namespace(NAMESPACE).await?;
+    let (leader, _) = stage.another_operator(ELECTION).await?;
+    stage.workspace_ready(NAMESPACE).await?;
+    let (standby, _) = stage.another_operator(ELECTION).await?;
+    let mut pair = Pair { leader, standby };
+    let (began, mut rows, mut memory) = (Instant::now(), Vec::new(), Vec::new());
+    let mut made = 0;
+    for wave in 1..=waves {
+        let what = match wave {
+            _ if wave == waves / 2 => "everything is listed again",
+            _ if wave == waves / 2 + 1 => "the leader is killed",
+            _ => "",
+        };
+        create(&stage, wave, runs).await?;
+        if wave == waves / 2 {
+            relist(&stage).await?;
+        } else if wave == waves / 2 + 1 {
+            pair = takeover(&mut stage, pair).await?;
+        }
+        end(&stage, wave, runs).await?;
+        gone(&stage, &pair).await?;
+        made = one_run_each(&stage, wave * runs).await?;
+        let used = pair.leader.usage()?;
+        eprintln!("wave {wave}: {}", mib(used.resident));
+        memory.push(used.resident);
+        rows.push(row(wave, wave * runs, used, what));
+    }
+    let growth = growth(&memory);
+    Figures::new("soak.size")
+        .row("Runs", waves * runs)
+        .row("Deleted by their TTL", waves * (runs - runs / LONG))
+        .row("Deleted while they ran", waves * (runs / LONG))
+        .row(
+            "Runs that the service has made, all of which have ended",
+            made,
+        )
+        .row("Minutes", began.elapsed().as_secs() / 60)
+        .row("Growth of the leader's memory, in %", growth)
+        .table("The leader after each wave", &COLUMNS, rows)
+        .record();
+    if growth > GROWTH {
+        let what = format!("the leader's memory, which grew by {growth} %: {memory:?}");
+        return Err(BenchError::Unexpected(what));
+    }
+    Ok(())
+}
+
+/// The head of the table.
+const COLUMNS: [&str; 6] = [
+    "wave",
+    "Runs until then",
+    "memory",
+    "at its peak",
+    "open files",
+    "in the middle of the wave",
+];
+
+fn row(wave: usize, runs: usize, used: Usage, what: &str) -> Vec<String> {
+    vec![
+        wave.to_string(),
+        runs.to_string(),
+        mib(used.resident),
+        mib(used.peak),
+        used.files.to_string(),
+        what.to_owned(),
+    ]
+}
+
+/// The prefix of the Runs that end by themselves, and of those that don't.
+fn prefixes(wave: usize) -> [String; 2] {
+    [format!("short-{wave}"), format!("long-{wave}")]
+}
+
+async fn create(stage: &Stage, wave: usize, runs: usize) -> Result<(), BenchError> {
+    let clients = stage.clients().await?;
+    let [short, long] = prefixes(wave);
+    load::each(&clients, &long, runs / LONG, async |client, name| {
+        load::create_with_ttl(&client, NAMESPACE, &name, HOURS, TTL).await
+    })
+    .await?;
+    load::each(
+        &clients,
+        &short,
+        runs - runs / LONG,
+        async |client, name| load::create_with_ttl(&client, NAMESPACE, &name, SHORT, TTL).await,
+    )
+    .await
+}
+
+/// Deletes the Runs that don't end by themselves.
+async fn end(stage: &Stage, wave: usize, runs: usize) -> Result<(), BenchError> {
+    let [_, long] = prefixes(wave);
+    let clients = stage.clients().await?;
+    load::each(&clients, &long, runs / LONG, async |client, name| {
+        let api: Api<Run> = Api::namespaced(client, NAMESPACE);
+        let deleted = api.delete(&name, &DeleteParams::default()).await;
+        deleted
+            .map_err(BenchError::kubernetes("delete a Run"))
+            .map(drop)
+    })
+    .await
+}
+
+/// Restarts the API server over an etcd that has forgotten what was before: no watch can be continued.
+async fn relist(stage: &Stage) -> Result<(), BenchError> {
+    stage.control_plane.stop_apiserver()?;
+    Etcd::new(stage.etcd_url()?).compact().await?;
+    sleep(DOWN).await;
+    stage.control_plane.start_apiserver().await?;
+    Ok(())
+}
+
+/// Kills the leader. The standby becomes one, and another process waits for it.
+async fn takeover(stage: &mut Stage, pair: Pair) -> Result<Pair, BenchError> {
+    pair.leader.kill();
+    let (standby, _) = stage.another_operator(ELECTION).await?;
+    Ok(Pair {
+        leader: pair.standby,
+        standby,
+    })
+}
+
+/// Waits until no Run is left in the cluster.
+async fn gone(stage: &Stage, pair: &Pair) -> Result<(), BenchError> {
+    let api: Api<Run> = Api::namespaced(stage.client.clone(), NAMESPACE);
+    let one = ListParams::default().limit(1);
+    let seen = || format!("{}\n{}", pair.leader.log(), pair.standby.log());
+    until("every Run is gone", PATIENCE, seen, async || {
+        // The API server's answers to lists are for all of its callers.
+        sleep(Duration::from_secs(1)).await;
+        let listed = api.list_metadata(&one).await;
+        let listed = listed.map_err(BenchError::kubernetes("list the Runs"))?;
+        Ok(listed.items.is_empty().then_some(()))
+    })
+    .await
+}
+
+/// The service has made one run for each Run that was created, and none of them lives. Returns their number.
+async fn one_run_each(stage: &Stage, created: usize) -> Result<u64, BenchError> {
+    let stats = stage.service.stats().await?;
+    let ends = ["succeeded", "failed", "cancelled"];
+    let by_state = stats["runsByState"].as_object().into_iter().flatten();
+    let live = by_state
+        .filter(|(state, count)| !ends.contains(&state.as_str()) && count.as_u64() != Some(0));
+    let all = |count: &Value| {
+        count
+            .as_u64()
+            .filter(|count| usize::try_from(*count) == Ok(created))
+    };
+    let (made, keys) = (&stats["runsCreated"], &stats["idempotencyKeysSeen"]);
+    if let (0, Some(made), Some(_)) = (live.count(), all(made), all(keys)) {
+        return Ok(made);
+    }
+    let what = format!("the service after {created} Runs: {stats}");
+    Err(BenchError::Unexpected(what))
+}
+
+/// Growth in percent of the largest memory in the last third of the waves over that in the second.
+fn growth(memory: &[u64]) -> u64 {
+    let third = memory.len() / 3;
+    let most = |part: &[u64]| part.iter().max().copied().unwrap_or_default();
+    let (_, rest) = memory.split_at(memory.len() - 2 * third);
+    let (second, last) = rest.split_at(third);
+    (most(last) * 100 / most(second).max(1)).saturating_sub(100)
+}
