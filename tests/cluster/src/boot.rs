@@ -94,6 +94,8 @@ impl Layout {
             .arg(self.flag("--audit-log-path", "audit.log"))
             // A request is in the log before its answer is complete: a test can count at once.
             .arg("--audit-log-mode=blocking")
+            // MB; one file, or counts would lose what is in the older ones.
+            .arg("--audit-log-maxsize=100000")
             .arg("--profiling=false");
         command
     }

@@ -10,7 +10,7 @@ use super::error::BenchError;
 use super::load::{self, Pace, a_second};
 use super::observer::Observer;
 use super::stage::{Requests, Stage, Transport};
-use super::usage::{Usage, in_mib, mib, percent};
+use super::usage::{Usage, in_mib, mib, of_a_core};
 
 const NAMESPACE: &str = "active";
 const PATIENCE: Duration = Duration::from_mins(10);
@@ -44,16 +44,19 @@ struct Measures {
 }
 
 /// Measures every size over HTTP/2; over HTTP/1.1, with a connection for each stream, the smallest.
-pub(super) async fn measure(quick: bool) -> Result<(), BenchError> {
-    let (few, many) = if quick { (500, 2000) } else { (2000, 10_000) };
-    let rest = if quick { IDLE } else { CLOSED };
-    let cases = [
-        (Transport::Http1, few),
-        (Transport::Http2, few),
-        (Transport::Http2, many),
-    ];
+pub(super) async fn measure(quick: bool) -> Result<Figures, BenchError> {
+    let (rest, cases): (_, &[_]) = if quick {
+        (IDLE, &[(Transport::Http2, 500)])
+    } else {
+        let cases = &[
+            (Transport::Http1, 2000),
+            (Transport::Http2, 2000),
+            (Transport::Http2, 10_000),
+        ];
+        (CLOSED, cases)
+    };
     let mut all = Vec::new();
-    for (transport, count) in cases {
+    for &(transport, count) in cases {
         let measured = one(Case { transport, count }, rest).await?;
         eprintln!(
             "{}: {} B each",
@@ -75,10 +78,7 @@ pub(super) async fn measure(quick: bool) -> Result<(), BenchError> {
     };
     let columns: Vec<_> = all.iter().map(Measures::column).collect();
     let title = "Active Runs, each with its event stream";
-    columns::table(Figures::new("active"), title, &columns)
-        .plot(plot)
-        .record();
-    Ok(())
+    Ok(columns::table(Figures::new("active"), title, &columns).plot(plot))
 }
 
 impl Case {
@@ -103,7 +103,10 @@ impl Measures {
             .cell("Memory at its peak", mib(self.rested.peak))
             .cell("Bytes of memory for each", self.bytes_each())
             .cell("Open files", self.rested.files)
-            .cell("Share of a core while nothing happens", percent(idle, IDLE))
+            .cell(
+                "Share of a core while nothing happens",
+                of_a_core(idle, IDLE),
+            )
             .cell("Requests in 30 s of that", self.idle.all())
     }
 }

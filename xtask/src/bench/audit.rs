@@ -40,13 +40,15 @@ pub(super) fn of_operator(log: &Path) -> Result<Vec<Entry>, BenchError> {
         path: log.to_owned(),
         source,
     };
-    let mut entries = Vec::new();
-    for line in BufReader::new(File::open(log).map_err(failed)?).lines() {
-        let line = line.map_err(failed)?;
+    let mut lines = BufReader::new(File::open(log).map_err(failed)?);
+    let (mut entries, mut line) = (Vec::new(), String::new());
+    // The last line may be half written.
+    while lines.read_line(&mut line).map_err(failed)? > 0 && line.ends_with('\n') {
         let entry: Entry = serde_json::from_str(&line).map_err(BenchError::Decode)?;
         if entry.user_agent.starts_with(OPERATOR) {
             entries.push(entry);
         }
+        line.clear();
     }
     Ok(entries)
 }

@@ -34,6 +34,8 @@ pub(crate) enum BenchError {
         #[source]
         source: procfs::ProcError,
     },
+    #[error("failed to read the time of the machine's cores")]
+    ReadHost(#[source] procfs::ProcError),
     #[error("failed to ask etcd to {action}")]
     Etcd {
         action: &'static str,

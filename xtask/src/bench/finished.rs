@@ -12,7 +12,7 @@ use super::etcd::Etcd;
 use super::load::{self, Pace};
 use super::observer::Observer;
 use super::stage::{Requests, Stage};
-use super::usage::{Usage, in_mib, mib, percent};
+use super::usage::{Usage, in_mib, mib, of_a_core};
 use super::wait::until;
 
 const NAMESPACE: &str = "finished";
@@ -43,10 +43,10 @@ struct Measures {
 }
 
 /// Measures operators that find a fifth, and all of them.
-pub(super) async fn measure(quick: bool) -> Result<(), BenchError> {
-    let most = many(quick);
-    let mut all = Vec::new();
-    for count in [most / 5, most] {
+pub(super) async fn measure(quick: bool) -> Result<Figures, BenchError> {
+    let (most, mut all) = (many(quick), Vec::new());
+    let counts: &[_] = if quick { &[most] } else { &[most / 5, most] };
+    for &count in counts {
         let measured = one(count).await?;
         eprintln!("{count}: {} B each", measured.bytes_each());
         all.push(measured);
@@ -70,10 +70,7 @@ pub(super) async fn measure(quick: bool) -> Result<(), BenchError> {
     };
     let columns: Vec<_> = all.iter().map(Measures::column).collect();
     let title = "A start among Runs that have ended";
-    columns::table(Figures::new("finished"), title, &columns)
-        .plot(plot)
-        .record();
-    Ok(())
+    Ok(columns::table(Figures::new("finished"), title, &columns).plot(plot))
 }
 
 impl Measures {
@@ -97,7 +94,10 @@ impl Measures {
                 self.fresh.as_millis(),
             )
             .cell("Time on a core until then, in s", seconds(self.full.cpu))
-            .cell("Share of a core while nothing happens", percent(idle, IDLE))
+            .cell(
+                "Share of a core while nothing happens",
+                of_a_core(idle, IDLE),
+            )
             .cell("Open files", self.rested.files)
             .cell("A scrape of the metrics, in ms", self.scrape.as_millis())
             .requests(&self.requests)

@@ -27,6 +27,10 @@ mod wait;
 use clap::{Args, ValueEnum};
 
 use error::BenchError;
+use usage::{Host, percent};
+
+/// A row of every part: where it is more than some percent, the times tell of the host and not of the operator.
+const TAKEN: &str = "Time that the machine's host took from its cores meanwhile";
 
 #[derive(Args)]
 pub(crate) struct Options {
@@ -64,14 +68,17 @@ pub(crate) fn run(options: &Options) -> Result<(), BenchError> {
             let all = options.part.is_empty() && part != Part::Soak;
             if all || options.part.contains(&part) {
                 eprintln!("\n--- {part:?}");
-                match part {
+                let host = Host::now()?;
+                let figures = match part {
                     Part::Throughput => throughput::measure(options.quick).await?,
                     Part::Latency => latency::measure(options.quick).await?,
                     Part::Active => active::measure(options.quick).await?,
                     Part::Finished => finished::measure(options.quick).await?,
                     Part::Takeover => takeover::measure(options.quick).await?,
                     Part::Soak => soak::measure(options.quick).await?,
-                }
+                };
+                let taken = percent(Host::now()?.taken_since(&host));
+                figures.row(TAKEN, taken).record();
             }
         }
         Ok(())

@@ -10,19 +10,30 @@ use serde_json::Value;
 use test_support::figures::Figures;
 use tokio::time::sleep;
 
+use super::audit::{self, Entry};
 use super::error::BenchError;
 use super::etcd::Etcd;
 use super::load::{self, Pace};
 use super::operator::Operator;
-use super::stage::{ELECTION, Stage};
+use super::stage::Stage;
 use super::usage::{Usage, mib};
 use super::wait::until;
 
 const NAMESPACE: &str = "soak";
 /// Time for one wave to be gone.
 const PATIENCE: Duration = Duration::from_mins(20);
-/// Time for which the API server is down.
-const DOWN: Duration = Duration::from_secs(5);
+/// Interval of counting in the audit log.
+const COUNT: Duration = Duration::from_secs(5);
+/// Arguments of the two operators. The leader is to survive the API server's restart.
+const PATIENT: [&str; 7] = [
+    "--leader-elect",
+    "--leader-elect-namespace",
+    "default",
+    "--leader-elect-lease-duration",
+    "90s",
+    "--leader-elect-renew-deadline",
+    "80s",
+];
 /// Time from a Run's end until its TTL deletes it, in seconds.
 const TTL: u64 = 10;
 /// One Run of so many runs for hours, and is deleted while it does.
@@ -44,14 +55,20 @@ struct Pair {
     standby: Operator,
 }
 
+impl Pair {
+    fn logs(&self) -> String {
+        format!("{}\n{}", self.leader.log(), self.standby.log())
+    }
+}
+
 /// Lets so many Runs go by, and compares what the service has with what was created.
-pub(super) async fn measure(quick: bool) -> Result<(), BenchError> {
+pub(super) async fn measure(quick: bool) -> Result<Figures, BenchError> {
     let (waves, runs) = if quick { (6, 500) } else { (20, 5000) };
     let mut stage = Stage::set().await?;
     stage.namespace(NAMESPACE).await?;
-    let (leader, _) = stage.another_operator(ELECTION).await?;
+    let (leader, _) = stage.another_operator(&PATIENT).await?;
     stage.workspace_ready(NAMESPACE).await?;
-    let (standby, _) = stage.another_operator(ELECTION).await?;
+    let (standby, _) = stage.another_operator(&PATIENT).await?;
     let mut pair = Pair { leader, standby };
     let (began, mut rows, mut memory) = (Instant::now(), Vec::new(), Vec::new());
     let mut made = 0;
@@ -63,7 +80,7 @@ pub(super) async fn measure(quick: bool) -> Result<(), BenchError> {
         };
         create(&stage, wave, runs).await?;
         if wave == waves / 2 {
-            relist(&stage).await?;
+            relist(&stage, &pair).await?;
         } else if wave == waves / 2 + 1 {
             pair = takeover(&mut stage, pair).await?;
         }
@@ -76,7 +93,11 @@ pub(super) async fn measure(quick: bool) -> Result<(), BenchError> {
         rows.push(row(wave, wave * runs, used, what));
     }
     let growth = growth(&memory);
-    Figures::new("soak.size")
+    if growth > GROWTH {
+        let what = format!("the leader's memory, which grew by {growth} %: {memory:?}");
+        return Err(BenchError::Unexpected(what));
+    }
+    let figures = Figures::new("soak.size")
         .row("Runs", waves * runs)
         .row("Deleted by their TTL", waves * (runs - runs / LONG))
         .row("Deleted while they ran", waves * (runs / LONG))
@@ -86,13 +107,8 @@ pub(super) async fn measure(quick: bool) -> Result<(), BenchError> {
         )
         .row("Minutes", began.elapsed().as_secs() / 60)
         .row("Growth of the leader's memory, in %", growth)
-        .table("The leader after each wave", &COLUMNS, rows)
-        .record();
-    if growth > GROWTH {
-        let what = format!("the leader's memory, which grew by {growth} %: {memory:?}");
-        return Err(BenchError::Unexpected(what));
-    }
-    Ok(())
+        .table("The leader after each wave", &COLUMNS, rows);
+    Ok(figures)
 }
 
 /// The head of the table.
@@ -151,19 +167,37 @@ async fn end(stage: &Stage, wave: usize, runs: usize) -> Result<(), BenchError> 
     .await
 }
 
-/// Restarts the API server over an etcd that has forgotten what was before: no watch can be continued.
-async fn relist(stage: &Stage) -> Result<(), BenchError> {
+/// Restarts the API server over an etcd that has forgotten what was before: no watch can be continued, and both
+/// operators list again.
+async fn relist(stage: &Stage, pair: &Pair) -> Result<(), BenchError> {
+    let before = lists(stage)?;
     stage.control_plane.stop_apiserver()?;
     Etcd::new(stage.etcd_url()?).compact().await?;
-    sleep(DOWN).await;
     stage.control_plane.start_apiserver().await?;
-    Ok(())
+    let what = "both operators list the Runs again";
+    until(
+        what,
+        PATIENCE,
+        || pair.logs(),
+        async || {
+            sleep(COUNT).await;
+            Ok((lists(stage)? >= before + 2).then_some(()))
+        },
+    )
+    .await
+}
+
+/// Lists of the Runs by the operators, page by page.
+fn lists(stage: &Stage) -> Result<usize, BenchError> {
+    let entries = audit::of_operator(&stage.audit_log()?)?;
+    let lists = |entry: &&Entry| entry.verb == "list" && entry.object_ref.resource == "runs";
+    Ok(entries.iter().filter(lists).count())
 }
 
 /// Kills the leader. The standby becomes one, and another process waits for it.
 async fn takeover(stage: &mut Stage, pair: Pair) -> Result<Pair, BenchError> {
     pair.leader.kill();
-    let (standby, _) = stage.another_operator(ELECTION).await?;
+    let (standby, _) = stage.another_operator(&PATIENT).await?;
     Ok(Pair {
         leader: pair.standby,
         standby,
@@ -174,14 +208,18 @@ async fn takeover(stage: &mut Stage, pair: Pair) -> Result<Pair, BenchError> {
 async fn gone(stage: &Stage, pair: &Pair) -> Result<(), BenchError> {
     let api: Api<Run> = Api::namespaced(stage.client.clone(), NAMESPACE);
     let one = ListParams::default().limit(1);
-    let seen = || format!("{}\n{}", pair.leader.log(), pair.standby.log());
-    until("every Run is gone", PATIENCE, seen, async || {
-        // The API server's answers to lists are for all of its callers.
-        sleep(Duration::from_secs(1)).await;
-        let listed = api.list_metadata(&one).await;
-        let listed = listed.map_err(BenchError::kubernetes("list the Runs"))?;
-        Ok(listed.items.is_empty().then_some(()))
-    })
+    until(
+        "every Run is gone",
+        PATIENCE,
+        || pair.logs(),
+        async || {
+            // The API server's answers to lists are for all of its callers.
+            sleep(Duration::from_secs(1)).await;
+            let listed = api.list_metadata(&one).await;
+            let listed = listed.map_err(BenchError::kubernetes("list the Runs"))?;
+            Ok(listed.items.is_empty().then_some(()))
+        },
+    )
     .await
 }
 

@@ -37,9 +37,6 @@ const REST: Duration = Duration::from_secs(2);
 /// Connections of a loader: one alone would be a limit of its own.
 const CLIENTS: usize = 8;
 
-/// Arguments of operators of which one leads.
-pub(super) const ELECTION: &[&str] = &["--leader-elect", "--leader-elect-namespace", "default"];
-
 /// The parts of one measurement. Dropped from top to bottom.
 pub(super) struct Stage {
     operator: Option<Operator>,

@@ -4,10 +4,12 @@ use test_support::figures::Figures;
 
 use super::error::BenchError;
 use super::finished::{fresh, many, put};
-use super::stage::{ELECTION, Stage};
+use super::stage::Stage;
+
+const ELECTION: &[&str] = &["--leader-elect", "--leader-elect-namespace", "default"];
 
 /// Measures a takeover after a crash, and one after an orderly end.
-pub(super) async fn measure(quick: bool) -> Result<(), BenchError> {
+pub(super) async fn measure(quick: bool) -> Result<Figures, BenchError> {
     let count = many(quick);
     let mut stage = Stage::set().await?;
     put(&mut stage, count).await?;
@@ -24,7 +26,7 @@ pub(super) async fn measure(quick: bool) -> Result<(), BenchError> {
     second.stop().await?;
     let stopped = fresh(&stage, "after-an-end").await?;
     let seconds = |took: std::time::Duration| format!("{:.1}", took.as_secs_f64());
-    Figures::new("takeover")
+    let figures = Figures::new("takeover")
         .row("Runs that have ended", count)
         .row(
             "A standby's start until its caches are filled, in s",
@@ -41,8 +43,7 @@ pub(super) async fn measure(quick: bool) -> Result<(), BenchError> {
         .row(
             "The standby's time on a core for its takeover, in s",
             seconds(leading.cpu.saturating_sub(waiting.cpu)),
-        )
-        .record();
+        );
     drop(third);
-    Ok(())
+    Ok(figures)
 }

@@ -11,7 +11,7 @@ use super::limit::{self, Limit};
 use super::load::{self, Pace, WARM_UP};
 use super::observer::Observer;
 use super::stage::{Measured, Requests, Stage};
-use super::usage::{mib, millis, millis_each, rounded};
+use super::usage::{mib, millis, millis_each, percent, rounded};
 
 const NAMESPACE: &str = "throughput";
 /// Time for all Runs to end.
@@ -35,8 +35,8 @@ struct Measures {
 
 /// Measures loaders that make the writes alone, and with the Events, and the operator between them: a machine is not
 /// equally fast all the time.
-pub(super) async fn measure(quick: bool) -> Result<(), BenchError> {
-    let count = if quick { 500 } else { 1500 };
+pub(super) async fn measure(quick: bool) -> Result<Figures, BenchError> {
+    let count = if quick { 200 } else { 1500 };
     let life = Lifecycle::record().await?;
     let loader = async |who, events| {
         let limit = limit::measure(&life, NAMESPACE, count, events).await?;
@@ -49,8 +49,7 @@ pub(super) async fn measure(quick: bool) -> Result<(), BenchError> {
         loader("loader again, with Events", true).await?,
         loader("loader again, without Events", false).await?,
     ];
-    record(count, life.count(), &all);
-    Ok(())
+    Ok(figures(count, life.count(), &all))
 }
 
 fn said(measured: Measures) -> Measures {
@@ -61,7 +60,7 @@ fn said(measured: Measures) -> Measures {
     measured
 }
 
-fn record(count: usize, (writes, events): (usize, usize), all: &[Measures; 5]) {
+fn figures(count: usize, (writes, events): (usize, usize), all: &[Measures; 5]) -> Figures {
     let [before, before_too, operator, after_too, after] = all;
     let share = |limits: [&Measures; 2]| {
         let mean = f64::midpoint(limits[0].lifecycles_a_second, limits[1].lifecycles_a_second);
@@ -101,7 +100,7 @@ fn record(count: usize, (writes, events): (usize, usize), all: &[Measures; 5]) {
         )
         .row(
             "The operator's time as a share of the API server's and etcd's",
-            format!("{:.1} %", 100.0 * operator.used.operator_share()),
+            percent(operator.used.operator_share()),
         )
         .row(
             "The operator's memory at the end",
@@ -118,7 +117,6 @@ fn record(count: usize, (writes, events): (usize, usize), all: &[Measures; 5]) {
         )
         .plot(lives)
         .plot(time)
-        .record();
 }
 
 impl Measures {

@@ -3,8 +3,8 @@
 use std::ops::Sub;
 use std::time::Duration;
 
-use procfs::ProcError;
 use procfs::process::Process;
+use procfs::{CurrentSI, KernelStats, ProcError};
 
 use super::error::BenchError;
 
@@ -54,9 +54,42 @@ fn read(pid: u32) -> Result<Usage, ProcError> {
     })
 }
 
+/// The time of all cores since the machine's start.
+pub(super) struct Host {
+    all: u64,
+    /// What the host of a virtual machine has given to others.
+    taken: u64,
+}
+
+impl Host {
+    /// Until now.
+    pub(super) fn now() -> Result<Self, BenchError> {
+        let cpu = KernelStats::current().map_err(BenchError::ReadHost)?.total;
+        let taken = cpu.steal.unwrap_or_default();
+        let own = [cpu.user, cpu.nice, cpu.system, cpu.idle];
+        let rest = [cpu.iowait, cpu.irq, cpu.softirq].map(Option::unwrap_or_default);
+        Ok(Self {
+            all: own.iter().chain(&rest).sum::<u64>() + taken,
+            taken,
+        })
+    }
+
+    /// The share that was taken in between.
+    #[expect(clippy::cast_precision_loss, reason = "counts are far below 2^52")]
+    pub(super) fn taken_since(&self, earlier: &Self) -> f64 {
+        let all = self.all.saturating_sub(earlier.all).max(1);
+        self.taken.saturating_sub(earlier.taken) as f64 / all as f64
+    }
+}
+
 /// The share of one core, for a table.
-pub(super) fn percent(cpu: Duration, of: Duration) -> String {
-    format!("{:.1} %", 100.0 * cpu.as_secs_f64() / of.as_secs_f64())
+pub(super) fn of_a_core(cpu: Duration, of: Duration) -> String {
+    percent(cpu.as_secs_f64() / of.as_secs_f64())
+}
+
+/// A share, for a table.
+pub(super) fn percent(share: f64) -> String {
+    format!("{:.1} %", 100.0 * share)
 }
 
 /// Time on a core for each of so many, in milliseconds, for a table.
