@@ -124,9 +124,8 @@ pub struct TrialArgs {
     #[arg(long, env = "RUN_OPERATOR_CONTRACT", value_name = "FILE")]
     pub contract: Option<PathBuf>,
 
-    /// Accepts plain http to other machines; without it only loopback addresses may be plain.
-    #[arg(long, env = "RUN_OPERATOR_ALLOW_INSECURE_HTTP")]
-    pub allow_insecure_http: bool,
+    #[command(flatten)]
+    pub plain_http: PlainHttpArgs,
 
     /// The CA certificates to trust for the service, PEM, instead of the system's.
     #[arg(long, value_name = "FILE")]
@@ -140,6 +139,18 @@ pub enum OutputFormat {
     Text,
     /// One JSON document, for pipelines.
     Json,
+}
+
+/// Services that are reached by plain http.
+#[derive(Clone, Copy, Debug, Args)]
+pub struct PlainHttpArgs {
+    /// Accepts plain http to other machines; without it only loopback addresses may be plain.
+    #[arg(long, env = "RUN_OPERATOR_ALLOW_INSECURE_HTTP")]
+    pub allow_insecure_http: bool,
+
+    /// Speaks HTTP/2 with services that are reached by plain http (h2c), such as a sidecar; they must all speak it.
+    #[arg(long, env = "RUN_OPERATOR_H2C")]
+    pub h2c: bool,
 }
 
 /// Configuration of the controller.
@@ -160,9 +171,8 @@ pub struct ControllerArgs {
     )]
     pub allowed_base_urls: Vec<String>,
 
-    /// Accepts plain http to other machines; without it only loopback addresses may be plain.
-    #[arg(long, env = "RUN_OPERATOR_ALLOW_INSECURE_HTTP")]
-    pub allow_insecure_http: bool,
+    #[command(flatten)]
+    pub plain_http: PlainHttpArgs,
 
     /// The contract file; the one that is compiled in, if unset.
     #[arg(long, env = "RUN_OPERATOR_CONTRACT", value_name = "FILE")]

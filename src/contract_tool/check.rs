@@ -55,13 +55,14 @@ pub(crate) struct Target {
 pub(crate) fn target(base_url: &str, args: &TrialArgs) -> Result<Target, CheckError> {
     let source = Source::file_or_builtin(args.contract.as_deref());
     let contract = Arc::new(load(&source)?);
-    let allowed = AllowList::parse([base_url], args.allow_insecure_http);
+    let allowed = AllowList::parse([base_url], args.plain_http.allow_insecure_http);
     let allowed = allowed.map_err(CheckError::BaseUrl)?;
     let base_url = BaseUrl::parse(base_url, &allowed).map_err(CheckError::BaseUrl)?;
     let ca_pem = args.ca_file.as_deref().map(read_ca).transpose()?;
     let client = Client::new(ClientConfig {
         base_url: base_url.clone(),
         ca_pem,
+        h2c: args.plain_http.h2c,
         contract: Arc::clone(&contract),
         user_agent: concat!("run-operator/", env!("CARGO_PKG_VERSION")).to_owned(),
         observer: Arc::new(()),

@@ -76,6 +76,8 @@ pub struct Config {
     pub max_streams: usize,
     /// Length of a watch of the API server; at most 290 s.
     pub watch_timeout: Duration,
+    /// Whether services by plain http are spoken to in HTTP/2.
+    pub h2c: bool,
 }
 
 /// Inputs of the context.

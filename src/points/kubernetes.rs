@@ -11,8 +11,8 @@ use http::request::Parts;
 use http::{Method, Request, Response};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, StreamBody};
-use hyper::body::Frame;
-use kube::client::{Body, DynBody};
+use hyper::body::{Body as HttpBody, Frame};
+use kube::client::Body;
 use serde_json::Value;
 use tower::{BoxError, Layer, Service, buffer::Buffer};
 
@@ -45,9 +45,10 @@ where
 /// The layered service.
 pub struct Watched<F>(Inner<F>);
 
-impl<F, E> Service<Request<Body>> for Watched<F>
+impl<F, B, E> Service<Request<Body>> for Watched<F>
 where
-    F: Future<Output = Result<Response<Box<DynBody>>, E>> + Send + 'static,
+    F: Future<Output = Result<Response<B>, E>> + Send + 'static,
+    B: HttpBody<Data = Bytes, Error = BoxError> + Send + 'static,
     E: Into<BoxError> + Send + 'static,
 {
     type Response = Answer;
@@ -74,9 +75,10 @@ where
     }
 }
 
-async fn sent<F, E>(mut inner: Inner<F>, request: Request<Body>) -> Result<Answer, BoxError>
+async fn sent<F, B, E>(mut inner: Inner<F>, request: Request<Body>) -> Result<Answer, BoxError>
 where
-    F: Future<Output = Result<Response<Box<DynBody>>, E>> + Send + 'static,
+    F: Future<Output = Result<Response<B>, E>> + Send + 'static,
+    B: HttpBody<Data = Bytes, Error = BoxError> + Send + 'static,
     E: Into<BoxError> + Send + 'static,
 {
     poll_fn(|cx| inner.poll_ready(cx)).await?;
@@ -101,9 +103,10 @@ impl<F: Send + 'static> Clone for Write<F> {
     }
 }
 
-impl<F, E> Effect for Write<F>
+impl<F, B, E> Effect for Write<F>
 where
-    F: Future<Output = Result<Response<Box<DynBody>>, E>> + Send + 'static,
+    F: Future<Output = Result<Response<B>, E>> + Send + 'static,
+    B: HttpBody<Data = Bytes, Error = BoxError> + Send + 'static,
     E: Into<BoxError> + Send + 'static,
 {
     type Answer = Answer;

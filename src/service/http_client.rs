@@ -34,6 +34,8 @@ pub struct ClientConfig {
     /// The CA certificates to trust for it, PEM. They **replace** the system's; unset means the system's, of which
     /// there must be some. Plain http needs neither.
     pub ca_pem: Option<Vec<u8>>,
+    /// Whether a service by plain http is spoken to in HTTP/2, without asking whether it can.
+    pub h2c: bool,
     /// Limits, timeouts and names.
     pub contract: Arc<Contract>,
     /// The `User-Agent` header.
@@ -85,12 +87,18 @@ impl HttpClients {
             HeaderValue::from_str(&config.user_agent).map_err(ConfigError::UserAgent)?;
         let roots = roots(config)?;
         let base_url = config.base_url.clone();
+        let h2c = config.h2c && !base_url.is_https();
         let connect_seconds = config.contract.timeouts().connect_seconds;
         let client = move |adapt: fn(ClientBuilder) -> ClientBuilder| {
             let builder = base(&base_url, connect_seconds).user_agent(user_agent.clone());
             let builder = match &roots {
                 Some(roots) => builder.tls_certs_only(roots.clone()),
                 None => builder.tls_backend_preconfigured(system_tls()?),
+            };
+            let builder = if h2c {
+                builder.http2_prior_knowledge()
+            } else {
+                builder
             };
             adapt(builder).build().map_err(ConfigError::BuildClient)
         };

@@ -26,8 +26,8 @@ impl HttpPool {
         clients.values().filter(|c| c.strong_count() > 0).count()
     }
 
-    /// The set for this origin and CA; made if there is none. `config.contract` and `config.user_agent` are the same
-    /// for the whole process.
+    /// The set for this origin and CA; made if there is none. `config.contract`, `config.user_agent` and
+    /// `config.h2c` are the same for the whole process.
     pub(super) fn clients(&self, config: &ClientConfig) -> Result<Arc<HttpClients>, ConfigError> {
         let origin = config.base_url.origin().to_owned();
         let service = (origin, config.ca_pem.as_deref().map(sha256));
@@ -56,6 +56,7 @@ mod tests {
         let config = ClientConfig {
             base_url: BaseUrl::parse(url, &allowed).unwrap(),
             ca_pem: None,
+            h2c: false,
             contract: Arc::new(Contract::builtin().unwrap()),
             user_agent: "test".to_owned(),
             observer: Arc::new(()),

@@ -3,10 +3,20 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::HeaderValue;
 use http::header::USER_AGENT;
-use kube::client::ClientBuilder;
-use tower::{buffer::BufferLayer, retry::RetryLayer};
+use http::{HeaderValue, Request, Response};
+use hyper::body::Incoming;
+use hyper_rustls::{FixedServerNameResolver, HttpsConnector, HttpsConnectorBuilder};
+use hyper_timeout::TimeoutConnector;
+use hyper_util::client::legacy::{self, connect::HttpConnector};
+use hyper_util::rt::{TokioExecutor, TokioTimer};
+use kube::client::{Body, ClientBuilder, ConfigExt, RustlsTlsError};
+use rustls::pki_types::ServerName;
+use tower::{
+    BoxError, Service, ServiceBuilder, buffer::BufferLayer, retry::RetryLayer,
+    timeout::TimeoutLayer,
+};
+use tower_http::timeout::{ResponseBodyTimeoutLayer, TimeoutBody};
 
 use run_operator::controller::{BoundedRetry, CountRequests, ThrottleWatches, metrics::Metrics};
 
@@ -19,6 +29,14 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 pub(super) const SILENCE: Duration = Duration::from_secs(6);
 /// Read timeout for a command that watches nothing.
 const READ_TIMEOUT: Duration = Duration::from_mins(1);
+/// Silence of an HTTP/2 connection after which it is pinged, as in client-go.
+const PING_AFTER: Duration = Duration::from_secs(30);
+/// Time for the answer to a ping, as in client-go. Then the connection is closed, and its requests fail.
+const PING_TIMEOUT: Duration = Duration::from_secs(15);
+/// Bytes that the API server may send in one answer before they are read.
+const STREAM_WINDOW: u32 = 1024 * 1024;
+/// The same for all answers of a connection. Watches that are read slowly must not hold back the others.
+const CONNECTION_WINDOW: u32 = 64 * STREAM_WINDOW;
 
 /// Requests that may wait for the connection; kube's own limit.
 const REQUESTS_WAITING: usize = 1024;
@@ -32,6 +50,9 @@ async fn cluster(read_timeout: Duration) -> Result<kube::Config, StartError> {
     let mut config = kube::Config::infer()
         .await
         .map_err(StartError::Kubeconfig)?;
+    if config.proxy_url.is_some() {
+        return Err(StartError::Proxy);
+    }
     config.connect_timeout = Some(CONNECT_TIMEOUT);
     config.read_timeout = Some(read_timeout);
     // kube sends no user agent; the API server's audit log needs one.
@@ -57,7 +78,7 @@ pub(super) async fn client(
     read_timeout: Duration,
 ) -> Result<kube::Client, StartError> {
     let (config, count) = counted(metrics, read_timeout).await?;
-    let client = ClientBuilder::try_from(config).map_err(StartError::Client)?;
+    let client = one_connection(&config, read_timeout).map_err(StartError::Client)?;
     #[cfg(feature = "proofs")]
     let client = client.with_layer(&run_operator::points::kubernetes::Writes);
     Ok(client
@@ -78,4 +99,63 @@ async fn counted(
     config.default_retry = false;
     let count = CountRequests::new(Arc::clone(metrics), &config.cluster_url);
     Ok((config, count))
+}
+
+/// A client whose requests share one connection over HTTP/2. kube's own speaks HTTP/1.1 only: each request in flight has
+/// a connection to itself. If the API server, or a proxy before it, doesn't speak HTTP/2, this one does the same.
+fn one_connection(
+    config: &kube::Config,
+    read_timeout: Duration,
+) -> kube::Result<
+    ClientBuilder<
+        impl Service<
+            Request<Body>,
+            Response = Response<TimeoutBody<Incoming>>,
+            Error = BoxError,
+            Future: Send + 'static,
+        >
+        + Send
+        + 'static
+        + use<>,
+    >,
+> {
+    let mut connector = TimeoutConnector::new(https(config)?);
+    connector.set_connect_timeout(config.connect_timeout);
+    let client = legacy::Client::builder(TokioExecutor::new())
+        .timer(TokioTimer::new())
+        .http2_keep_alive_interval(PING_AFTER)
+        .http2_keep_alive_timeout(PING_TIMEOUT)
+        .http2_keep_alive_while_idle(true)
+        .http2_initial_stream_window_size(STREAM_WINDOW)
+        .http2_initial_connection_window_size(CONNECTION_WINDOW)
+        .build(connector);
+    let service = ServiceBuilder::new()
+        .layer(config.base_uri_layer())
+        .option_layer(config.auth_layer()?)
+        .layer(config.extra_headers_layer()?)
+        .map_err(BoxError::from)
+        // A timeout of each request: the connection is never silent, since others share it.
+        .layer(TimeoutLayer::new(read_timeout))
+        .layer(ResponseBodyTimeoutLayer::new(read_timeout))
+        .service(client);
+    Ok(ClientBuilder::new(
+        service,
+        config.default_namespace.clone(),
+    ))
+}
+
+fn https(config: &kube::Config) -> kube::Result<HttpsConnector<HttpConnector>> {
+    let mut tcp = HttpConnector::new();
+    tcp.enforce_http(false);
+    tcp.set_nodelay(true);
+    let tls = config.rustls_client_config()?;
+    let mut builder = HttpsConnectorBuilder::new()
+        .with_tls_config(tls)
+        .https_or_http();
+    if let Some(name) = &config.tls_server_name {
+        let name = ServerName::try_from(name.clone())
+            .map_err(|error| kube::Error::RustlsTls(RustlsTlsError::InvalidServerName(error)))?;
+        builder = builder.with_server_name_resolver(FixedServerNameResolver::new(name));
+    }
+    Ok(builder.enable_all_versions().wrap_connector(tcp))
 }

@@ -14,7 +14,7 @@ use super::error::StartError;
 /// The base URLs that a token may be sent to. Each `--allowed-base-url` is first parsed separately, so that an error
 /// names the wrong one.
 fn allow_list(args: &ControllerArgs) -> Result<AllowList, StartError> {
-    let insecure = args.allow_insecure_http;
+    let insecure = args.plain_http.allow_insecure_http;
     AllowList::parse(&args.base_url, insecure).map_err(StartError::BaseUrl)?;
     for (before, url) in args.allowed_base_urls.iter().enumerate() {
         AllowList::parse([url], insecure).map_err(|source| StartError::AllowedBaseUrl {
@@ -64,6 +64,7 @@ pub(super) fn config(args: &ControllerArgs) -> Result<Config, StartError> {
         max_concurrent_reconciles: args.max_concurrent_reconciles,
         max_streams: usize::try_from(args.max_streams).unwrap_or(usize::MAX),
         watch_timeout: args.watch_timeout,
+        h2c: args.plain_http.h2c,
     })
 }
 

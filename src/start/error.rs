@@ -34,6 +34,10 @@ pub(crate) enum StartError {
     Health(#[source] std::io::Error),
     #[error("failed to find a cluster: no kubeconfig and no service account")]
     Kubeconfig(#[source] kube::config::InferConfigError),
+    #[error(
+        "failed to set up the Kubernetes client: a proxy to the API server is not supported; remove proxy-url from the kubeconfig, and HTTPS_PROXY from the environment"
+    )]
+    Proxy,
     #[error("failed to set up the Kubernetes client")]
     Client(#[source] kube::Error),
     #[error("a loop of the controller ended unexpectedly; the log names it")]

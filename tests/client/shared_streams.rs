@@ -65,6 +65,22 @@ async fn event_streams_over_http2_share_connections() {
 
 // Proves: P-streams-shared
 #[tokio::test]
+async fn with_h2c_streams_by_plain_http_share_a_connection() {
+    let service = Reference::start(&[]).await;
+    let client = Client::new(ClientConfig {
+        h2c: true,
+        ..config(&service.base_url(), Contract::builtin().unwrap())
+    })
+    .unwrap();
+    let streams = open(&client, 50).await;
+    assert!(streams.iter().all(Result::is_ok));
+    assert_eq!(count(&service, "openStreams").await, 50);
+    // One for the streams, one for the calls, one of this test.
+    assert_eq!(count(&service, "openConnections").await, 3);
+}
+
+// Proves: P-streams-shared
+#[tokio::test]
 async fn a_service_that_allows_fewer_streams_gets_fewer() {
     let service = Reference::start_with_tls(&["--http2-streams", "20"]).await;
     let client = client_of(&service, 2);

@@ -13,6 +13,7 @@ mod support;
 
 mod access_scope;
 mod apiserver_outage;
+mod apiserver_requests;
 mod bad_input;
 mod budget;
 mod cached_token;

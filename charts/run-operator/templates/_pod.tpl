@@ -13,6 +13,9 @@
 {{- if .Values.allowInsecureHttp }}
 - --allow-insecure-http
 {{- end }}
+{{- if .Values.h2c }}
+- --h2c
+{{- end }}
 {{- if .Values.contract }}
 - --contract={{ include "run-operator.contractFile" . }}
 {{- end }}

@@ -11,7 +11,9 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 
-use crate::api::{ClusterWorkspace, ClusterWorkspaceSpec, Run, Workspace, WorkspaceSpec};
+use crate::api::{
+    ClusterWorkspace, ClusterWorkspaceSpec, Run, RunStatus, Workspace, WorkspaceSpec,
+};
 
 use super::guarded::{Guarded, Invalid};
 
@@ -225,9 +227,14 @@ impl Object for Run {
     }
 
     fn from_parts(metadata: &mut ObjectMeta, parts: &Parts<'_>) -> Result<Self, Undecodable> {
+        let mut status = parts.status::<RunStatus>()?;
+        if let Some(status) = &mut status {
+            // Kept for as long as the Run is active: read one by one, it has room for more.
+            status.conditions.shrink_to_fit();
+        }
         Ok(Self {
             spec: parts.spec()?,
-            status: parts.status()?,
+            status,
             metadata: std::mem::take(metadata),
         })
     }

@@ -22,8 +22,11 @@ const FIRST: Duration = Duration::from_millis(5);
 const LONGEST: Duration = Duration::from_secs(10);
 /// Repetitions of one request; then its caller gets the error.
 const TIMES: u32 = 15;
-/// Minimum time between two watches of one collection.
+/// A watch that ends sooner after its start was ended early. The next one of the collection starts this long after it.
 const APART: Duration = Duration::from_secs(1);
+/// The same after the first and the second watch in a row that was ended early: under load an API server ends a single
+/// watch now and then, and changes should not wait for long.
+const FIRST_APART: [Duration; 2] = [Duration::from_millis(50), Duration::from_millis(250)];
 
 /// kube's retry of requests answered with 429, 503 or 504, with bounded pauses.
 #[derive(Clone)]
@@ -66,20 +69,35 @@ fn clamp(headers: &mut HeaderMap) {
     }
 }
 
-/// Delays watches that follow each other too quickly. kube's watcher restarts a watch as soon as it has ended. If each
-/// watch is ended at once, that would be a loop without a pause.
+/// Delays watches that follow each other too quickly. A watch begins again as soon as it has ended. If each is ended at
+/// once, that would be a loop without a pause.
 #[derive(Clone, Default)]
 pub struct ThrottleWatches {
-    begun: Arc<Mutex<HashMap<String, Instant>>>,
+    begun: Arc<Mutex<HashMap<String, Begun>>>,
+}
+
+/// The last watch of a collection.
+struct Begun {
+    at: Instant,
+    /// Watches in a row before it that were ended early.
+    short: usize,
 }
 
 impl ThrottleWatches {
     /// Start time of a watch of this collection, if it must wait.
     fn pause(&self, watched: String, now: Instant) -> Option<Instant> {
         let mut begun = lock(&self.begun);
-        begun.retain(|_, last| now < *last + APART);
-        let due = begun.get(&watched).map(|last| *last + APART);
-        begun.insert(watched, due.unwrap_or(now));
+        begun.retain(|_, last| now < last.at + APART);
+        let next = begun.get(&watched).map(|last| {
+            let apart = FIRST_APART.get(last.short).unwrap_or(&APART);
+            Begun {
+                at: now.max(last.at + *apart),
+                short: last.short.saturating_add(1),
+            }
+        });
+        let next = next.unwrap_or(Begun { at: now, short: 0 });
+        let due = (next.at > now).then_some(next.at);
+        begun.insert(watched, next);
         due
     }
 }
@@ -173,7 +191,7 @@ mod tests {
 
     // Proves: F-refusing
     #[test]
-    fn watches_of_one_collection_start_at_least_a_second_apart() {
+    fn watches_that_end_at_once_start_further_and_further_apart() {
         let throttle = ThrottleWatches::default();
         let uri = |text: &'static str| watched(&Uri::from_static(text));
         let one = uri("/runs?&watch=true&resourceVersion=1").unwrap();
@@ -184,13 +202,21 @@ mod tests {
         let other = uri("/runs?&watch=true&fieldSelector=a&resourceVersion=1").unwrap();
         assert_ne!(other, one);
         assert_eq!(uri("/runs?limit=500"), None);
-        let now = Instant::now();
-        assert_eq!(throttle.pause(one.clone(), now), None);
+        let mut now = Instant::now();
         assert_eq!(throttle.pause(other, now), None);
-        assert_eq!(throttle.pause(one.clone(), now), Some(now + APART));
-        assert_eq!(throttle.pause(one.clone(), now), Some(now + 2 * APART));
-        let later = now + 3 * APART;
-        assert_eq!(throttle.pause(one, later), None);
+        assert_eq!(throttle.pause(one.clone(), now), None);
+        for millis in [50, 250, 1000, 1000] {
+            // Each ends a moment after it began.
+            now += Duration::from_millis(1);
+            let due = throttle.pause(one.clone(), now).unwrap();
+            assert_eq!(due - now, Duration::from_millis(millis - 1));
+            now = due;
+        }
+        // One that lasted begins a new row.
+        now += APART;
+        assert_eq!(throttle.pause(one.clone(), now), None);
+        let later = now + Duration::from_millis(300);
+        assert_eq!(throttle.pause(one, later), None, "far enough apart");
         assert_eq!(lock(&throttle.begun).len(), 1, "what is over is not kept");
     }
 }

@@ -108,8 +108,8 @@ impl Follower {
         }
     }
 
-    /// Runs until shutdown or until it is aborted.
-    pub(crate) async fn follow(mut self) {
+    /// Runs until shutdown or until it is aborted. (Boxed: a future holds its arguments twice.)
+    pub(crate) async fn follow(mut self: Box<Self>) {
         let ctx = Arc::clone(&self.ctx);
         tokio::select! {
             () = self.streams() => {}
@@ -213,13 +213,23 @@ impl Follower {
             .filter(|_| workspace.view.serves(&self.place))
     }
 
-    /// Opens the stream and reads it to its end. The Workspace's permit is held only for the opening.
-    async fn connect(
+    /// Opens the stream and reads it to its end.
+    async fn connect(&mut self, session: &ClientSession, permit: Permit, slot: &StreamSlot) -> End {
+        // Boxed: the task of an open stream needs no room for it.
+        let opened = Box::pin(self.open(session, permit, slot)).await;
+        match opened {
+            Ok(stream) => self.read(session, stream, slot).await,
+            Err(end) => end,
+        }
+    }
+
+    /// Opens the stream. The Workspace's permit is held no longer.
+    async fn open(
         &mut self,
         session: &ClientSession,
         mut permit: Permit,
         slot: &StreamSlot,
-    ) -> End {
+    ) -> Result<Box<EventStream>, End> {
         permit.begin();
         if std::mem::take(&mut self.broken) {
             self.ctx.reconnects(&self.key);
@@ -229,25 +239,18 @@ impl Follower {
             session
                 .client
                 .run_events(&session.credentials, &self.run_id, cursor.as_deref());
-        // Boxed: the task of an open stream needs no room for it.
-        let opening = Box::pin(opening);
         let opened = tokio::select! {
             opened = opening => opened.map_err(|error| Failure::from(&error)),
-            () = slot.asked_back(), if !self.reading_on() => return End::SlotAskedBack,
+            () = slot.asked_back(), if !self.reading_on() => return Err(End::SlotAskedBack),
         };
         permit.ended(Outcome::of(opened.as_ref()));
-        let stream = match opened {
-            Ok(stream) => Box::new(stream),
-            Err(failure) => return End::Refused(failure),
-        };
+        let stream = opened.map_err(End::Refused)?;
         if std::mem::replace(&mut self.opened_before, true) {
             self.ctx.metrics.stream_reconnects.inc();
         }
         self.learn(Learned::StreamOpened);
         self.entry.with(|state| state.streaming = Stream::Open);
-        let ctx = Arc::clone(&self.ctx);
-        let _open = OpenGauge::new(&ctx);
-        self.read(session, stream, slot).await
+        Ok(Box::new(stream))
     }
 
     /// The last received id (rule 2); at first that of an earlier task or process.
@@ -274,7 +277,9 @@ impl Follower {
         mut stream: Box<EventStream>,
         slot: &StreamSlot,
     ) -> End {
-        let mut workspace = self.ctx.workspaces.subscribe(&self.key);
+        let ctx = Arc::clone(&self.ctx);
+        let _open = OpenGauge::new(&ctx);
+        let mut workspace = ctx.workspaces.subscribe(&self.key);
         // Time of the move to a newer token, if there is one.
         let mut moves: Option<Instant> = None;
         loop {

@@ -30,6 +30,7 @@ pub(crate) fn client() -> Client {
     let config = ClientConfig {
         base_url: BaseUrl::parse(URL, &allowed).unwrap(),
         ca_pem: None,
+        h2c: false,
         contract: Arc::new(Contract::builtin().unwrap()),
         user_agent: "test".to_owned(),
         observer: Arc::new(()),

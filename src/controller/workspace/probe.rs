@@ -225,6 +225,7 @@ fn client(
     let config = ClientConfig {
         base_url,
         ca_pem: ca_pem.clone(),
+        h2c: ctx.config.h2c,
         contract: Arc::clone(&ctx.config.contract),
         user_agent: concat!("run-operator/", env!("CARGO_PKG_VERSION")).to_owned(),
         observer: Arc::clone(&ctx.metrics) as Arc<dyn Observer>,

@@ -172,7 +172,7 @@ async fn with_every_watch_answered_410_lists_back_off_and_runs_finish(#[case] fa
     goes_through(&world, "after").await;
 }
 
-/// kube's watcher restarts at once a watch that has ended in good order.
+/// A watch that has ended in good order begins again at once, but not again and again.
 // Proves: F-refusing
 #[tokio::test]
 async fn watches_that_end_as_they_begin_are_no_loop_without_a_pause() {
@@ -183,7 +183,7 @@ async fn watches_that_end_as_they_begin_are_no_loop_without_a_pause() {
     proxy.until("watch", "runs", before + 2).await;
     holds_for_a_while(60, async || {
         let more = proxy.count("watch", "runs") - before;
-        assert!(more <= 6, "{more} watches");
+        assert!(more <= 8, "{more} watches");
     })
     .await;
     proxy.clear();

@@ -43,6 +43,7 @@ pub(super) fn refusal(status: u16, retry_after: Option<&str>) -> Response<Body> 
     let reason = match status {
         409 => "Conflict",
         410 => "Expired",
+        422 => "Invalid",
         429 => "TooManyRequests",
         503 => "ServiceUnavailable",
         _ => "InternalError",

@@ -10,7 +10,7 @@ use serde_json::json;
 use super::{
     cancels, eventually_writes, force_away, ledger, lists, running, stage, stage_with, writes,
 };
-use crate::support::{Setup, TOKEN, eventually, holds_for_a_while, own_control_plane};
+use crate::support::{Setup, TOKEN, holds_for_a_while, own_control_plane};
 
 /// The operator's way of seeing the present.
 #[derive(Clone, Copy, PartialEq)]
@@ -271,17 +271,10 @@ async fn a_namespace_deselected_unseen_keeps_its_run_and_submits_none() {
     world.state("first", "running").await;
     proxy.freeze("namespaces").await;
     label("no").await;
+    // A watch that begins after the list: its labels are in effect by then.
+    let watches = proxy.count("watch", "namespaces");
     proxy.relist("namespaces");
-    let before = proxy.count("list", "namespaces");
-    eventually("the labels are read anew", async || {
-        let lists = proxy.count("list", "namespaces");
-        if lists > before || lists > 1 {
-            Ok(())
-        } else {
-            Err(lists)
-        }
-    })
-    .await;
+    proxy.until("watch", "namespaces", watches + 1).await;
     world.create_run("second", of_shared).await;
     world
         .condition("second", Type::Ready, "False", "NamespaceNotAllowed")

@@ -1,90 +1,157 @@
-use kube::ResourceExt;
+use std::time::Duration;
+
+use kube::{Api, ResourceExt};
+use rstest::rstest;
 
 use crate::api::Run;
-use crate::controller::apiserver::{answer, loopback, silent};
+use crate::controller::apiserver::{answer, loopback};
 
 use super::*;
 
-// Proves: F-refusing
-#[test]
-fn lists_after_repeated_410s_back_off() {
-    let mut backoff = Backoff::new();
-    let mut pauses = Vec::new();
-    let mut now = Instant::now();
-    for _ in 0..10 {
-        let pause = backoff.pause("Run", true, now);
-        now += pause;
-        pauses.push(pause);
-    }
-    assert!(pauses.is_sorted(), "{pauses:?}");
-    assert!(pauses[0] <= Duration::from_secs(1));
-    assert_eq!(pauses[9], LONGEST);
-    let pause = backoff.pause("Run", true, now + LASTING);
-    assert!(pause <= Duration::from_secs(1));
+/// All Runs of a server with these answers.
+pub(super) fn source(answers: Vec<String>) -> Source<Run> {
+    Source::new(Api::all(loopback(answers)), Duration::from_secs(100))
 }
 
-#[test]
-fn failures_in_a_row_are_further_and_further_apart() {
-    let mut backoff = Backoff::new();
-    let now = Instant::now();
-    let pauses: Vec<_> = (1..=4)
-        .map(|failures| {
-            backoff.failures = failures;
-            backoff.pause("Run", false, now)
-        })
-        .collect();
-    assert!(pauses.is_sorted() && pauses[0] < pauses[3], "{pauses:?}");
-}
-
-/// A watcher of Runs on a server with these answers.
-fn watched(answers: Vec<String>) -> Retried<Run> {
-    let api: Api<Run> = Api::all(loopback(answers));
-    Retried::new(Source::new(api, Duration::from_secs(100)))
-}
-
-/// The pauses after so many errors, and the events between them.
-async fn met(
-    retried: &mut Retried<Run>,
-    errors: usize,
-) -> (Vec<Duration>, Vec<Event<Guarded<Run>>>) {
-    let (mut pauses, mut events) = (Vec::new(), Vec::new());
-    while pauses.len() < errors {
-        let seen = retried.watcher.next().await;
-        match retried.judge(seen) {
-            Ok(event) => events.push(event),
-            Err(pause) => pauses.push(pause),
-        }
-    }
-    (pauses, events)
-}
-
-// Proves: F-refusing
-#[tokio::test]
-async fn lists_that_fail_at_their_second_page_back_off() {
-    let page = r#"{"metadata":{"resourceVersion":"5","continue":"more"},"items":[{"metadata":{"name":"a"},"spec":{"workload":{}}}]}"#;
-    let broken = r#"{"kind":"Status","status":"Failure","message":"no","code":500}"#;
-    let tries = 4;
-    let answers = (0..tries).flat_map(|_| [answer("200", page), answer("500", broken)]);
-    let mut retried = watched(answers.collect());
-    let (pauses, events) = met(&mut retried, tries).await;
-    assert!(pauses.windows(2).all(|two| two[0] < two[1]), "{pauses:?}");
-    assert_eq!(events.len(), 2 * tries, "each time a beginning and one Run");
+fn watched(answers: Vec<String>) -> Watcher<Run> {
+    Watcher::new(source(answers))
 }
 
 /// A line of a watch with a Run of this name.
 fn line(name: &str, version: u8) -> String {
+    typed("ADDED", name, version)
+}
+
+fn typed(what: &str, name: &str, version: u8) -> String {
     let object = format!(
         r#"{{"metadata":{{"name":"{name}","resourceVersion":"{version}"}},"spec":{{"workload":{{}}}}}}"#
     );
-    format!("{{\"type\":\"ADDED\",\"object\":{object}}}\n")
+    format!("{{\"type\":\"{what}\",\"object\":{object}}}\n")
 }
 
 fn chunk(text: &str) -> String {
     format!("{:x}\r\n{text}\r\n", text.len())
 }
 
+/// The answer of a watch with these lines.
+pub(super) fn watch(lines: &str) -> String {
+    format!("{CHUNKED}{}0\r\n\r\n", chunk(lines))
+}
+
+/// The answer to a streamed list of an API server that has none.
+pub(super) fn refused() -> String {
+    status(422)
+}
+
+fn status(code: u16) -> String {
+    let body = format!(
+        r#"{{"kind":"Status","status":"Failure","message":"sendInitialEvents is forbidden","code":{code}}}"#
+    );
+    answer(&code.to_string(), &body)
+}
+
 const CHUNKED: &str = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\nconnection: close\r\n\r\n";
-const EMPTY: &str = r#"{"metadata":{"resourceVersion":"5"},"items":[]}"#;
+pub(super) const EMPTY: &str = r#"{"metadata":{"resourceVersion":"5"},"items":[]}"#;
+/// The line after which a streamed list is complete.
+const COMPLETE: &str = r#"{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"9","annotations":{"k8s.io/initial-events-end":"true"}}}}
+"#;
+/// One that says nothing of a list.
+const MOVED: &str = r#"{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"7"}}}
+"#;
+
+/// The next events, in words.
+async fn told(watcher: &mut Watcher<Run>, count: usize) -> Vec<String> {
+    let mut told = Vec::new();
+    while told.len() < count {
+        told.push(match watcher.next().await.unwrap() {
+            Event::Init => "list".to_owned(),
+            Event::InitApply(run) => format!("listed {}", run.name_any()),
+            Event::InitDone => "complete".to_owned(),
+            Event::Apply(run) => format!("changed {}", run.name_any()),
+            Event::Delete(run) => format!("deleted {}", run.name_any()),
+        });
+    }
+    told
+}
+
+#[tokio::test]
+async fn a_streamed_list_goes_on_as_a_watch_without_another_request() {
+    let changed = typed("MODIFIED", "a", 8);
+    let lines = [
+        &line("a", 5),
+        MOVED,
+        &line("b", 6),
+        &changed,
+        COMPLETE,
+        &line("c", 10),
+    ];
+    let mut watcher = watched(vec![watch(&lines.concat())]);
+    let expected = [
+        "list",
+        "listed a",
+        "listed b",
+        "listed a",
+        "complete",
+        "changed c",
+    ];
+    assert_eq!(told(&mut watcher, 6).await, expected);
+}
+
+// Proves: F-refusing
+#[rstest]
+#[case::cut("")]
+#[case::ended_by_the_server(
+    "{\"type\":\"ERROR\",\"object\":{\"kind\":\"Status\",\"message\":\"Too large resource version\",\"code\":504}}\n"
+)]
+#[case::changed_meanwhile(&typed("DELETED", "a", 8))]
+#[case::complete_at_no_version(&COMPLETE.replace('9', ""))]
+#[tokio::test]
+async fn a_streamed_list_that_fails_is_read_in_pages(#[case] end: &str) {
+    let page = r#"{"metadata":{"resourceVersion":"9"},"items":[{"metadata":{"name":"b"},"spec":{"workload":{}}}]}"#;
+    let streamed = watch(&(line("a", 5) + end));
+    let more = watch(&line("c", 10));
+    let mut watcher = watched(vec![streamed, answer("200", page), more]);
+    let expected = [
+        "list",
+        "listed a",
+        "list",
+        "listed b",
+        "complete",
+        "changed c",
+    ];
+    assert_eq!(told(&mut watcher, 6).await, expected);
+}
+
+#[rstest]
+#[case::by_an_older_server(422)]
+#[case::by_an_overloaded_one(500)]
+#[tokio::test]
+async fn where_a_streamed_list_is_refused_pages_are_read(#[case] code: u16) {
+    let mut watcher = watched(vec![status(code), answer("200", EMPTY)]);
+    assert_eq!(told(&mut watcher, 2).await, ["list", "complete"]);
+}
+
+/// Who may not watch may still list: a Run that is only listed holds its Workspace.
+// Proves: P-workspace-finalizer
+#[tokio::test]
+async fn where_a_watch_is_forbidden_the_next_try_reads_pages() {
+    let mut watcher = watched(vec![status(403), answer("200", EMPTY)]);
+    let error = watcher.next().await.unwrap_err();
+    assert_eq!(error.code(), Some(403));
+    assert_eq!(told(&mut watcher, 2).await, ["list", "complete"]);
+}
+
+#[rstest]
+#[case(401)]
+#[case(404)]
+#[tokio::test]
+async fn what_would_refuse_pages_too_costs_one_request(#[case] code: u16) {
+    let mut watcher = watched(vec![status(code), watch(COMPLETE)]);
+    let error = watcher.next().await.unwrap_err();
+    assert_eq!(error.code(), Some(code));
+    // The second answer is a streamed list again.
+    assert_eq!(told(&mut watcher, 2).await, ["list", "complete"]);
+}
 
 // Proves: F-refusing
 #[tokio::test]
@@ -102,10 +169,10 @@ async fn a_cut_watch_resumes_after_its_last_event_without_a_failure() {
     ];
     for watch in watches {
         let next = format!("{CHUNKED}{}0\r\n\r\n", chunk(&line("b", 7)));
-        let mut retried = watched(vec![answer("200", EMPTY), watch.clone(), next]);
+        let mut met = watched(vec![refused(), answer("200", EMPTY), watch.clone(), next]);
         let mut names = Vec::new();
         while names.len() < 2 {
-            let seen = retried.watcher.next().await;
+            let seen = met.next().await;
             match seen
                 .unwrap_or_else(|error| panic!("{watch}: {}", crate::util::error_chain(&error)))
             {
@@ -116,89 +183,4 @@ async fn a_cut_watch_resumes_after_its_last_event_without_a_failure() {
         }
         assert_eq!(names, ["a", "b"]);
     }
-}
-
-// Proves: F-refusing
-#[tokio::test]
-async fn a_bookmark_ends_a_row_of_failures() {
-    let ended = r#"{"type":"ERROR","object":{"kind":"Status","status":"Failure","message":"no","code":500}}"#;
-    let bookmark = r#"{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"9"}}}"#;
-    let watch = |lines: &str| format!("{CHUNKED}{}0\r\n\r\n", chunk(lines));
-    let failing = watch(&format!("{ended}\n"));
-    let moving = watch(&format!("{bookmark}\n{ended}\n"));
-    let watches = [&failing, &failing, &moving, &moving, &moving, &moving].map(Clone::clone);
-    let answers = std::iter::once(answer("200", EMPTY)).chain(watches);
-    let mut retried = watched(answers.collect());
-    met(&mut retried, 2).await;
-    assert_eq!(retried.backoff.failures, 2);
-    // Nor does it lead to a list.
-    let (_, events) = met(&mut retried, 4).await;
-    assert_eq!((retried.backoff.failures, events.len()), (1, 0));
-}
-
-fn listed(status: Status) -> WatchError {
-    WatchError::List(kube::Error::Api(Box::new(status)))
-}
-
-#[test]
-fn a_404_to_a_list_or_watch_means_an_unknown_kind() {
-    // The actual answer: a bare 404, which has no Status of its own.
-    let bare = Status::failure("404 page not found", "").with_code(404);
-    assert!(listed(bare.clone()).is_unknown_kind());
-    assert!(WatchError::Begin(kube::Error::Api(Box::new(bare))).is_unknown_kind());
-    let forbidden = Status::failure("forbidden", "Forbidden").with_code(403);
-    assert!(!listed(forbidden).is_unknown_kind());
-}
-
-fn event(text: &str, version: &mut String) -> Result<Option<Event<Guarded<Run>>>, WatchError> {
-    let line: Line<'_> = serde_json::from_str(text).unwrap();
-    read(&line, version, decode_or_skip)
-}
-
-// Proves: F-undecodable
-#[test]
-fn an_undecodable_watch_line_is_one_bad_item_and_no_error() {
-    let mut version = "1".to_owned();
-    let bad =
-        r#"{"type":"ADDED","object":{"metadata":{"name":"bad","resourceVersion":"5"},"spec":[]}}"#;
-    let seen = event(bad, &mut version).unwrap();
-    let Some(Event::Apply(object)) = seen else {
-        panic!("{seen:?}");
-    };
-    assert!(object.0.is_err() && object.name_any() == "bad");
-    assert_eq!(version, "5");
-    let nameless = r#"{"type":"ADDED","object":{"metadata":7}}"#;
-    assert!(event(nameless, &mut version).unwrap().is_none());
-    assert_eq!(version, "5");
-}
-
-#[test]
-fn a_bookmark_moves_the_version_and_an_error_ends_the_watch() {
-    let mut version = "1".to_owned();
-    let bookmark = r#"{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"9"}}}"#;
-    assert!(event(bookmark, &mut version).unwrap().is_none());
-    assert_eq!(version, "9");
-    let gone = r#"{"type":"ERROR","object":{"kind":"Status","status":"Failure","code":410,"reason":"Expired","message":"too old"}}"#;
-    let error = event(gone, &mut version).unwrap_err();
-    assert!(error.is_gone());
-}
-
-#[tokio::test]
-async fn a_version_that_was_written_here_is_not_decoded_again() {
-    let item = |version: &str| {
-        let text = format!(
-            r#"{{"metadata":{{"name":"a","uid":"u","resourceVersion":"{version}"}},"spec":{{"workload":{{}}}}}}"#
-        );
-        RawValue::from_string(text).unwrap()
-    };
-    let Ok(written) = decode_or_skip::<Run>(&item("5")).unwrap().0 else {
-        panic!("it can be decoded");
-    };
-    let known = Arc::clone(&written);
-    let source = Source::new(Api::<Run>::all(silent()), Duration::ZERO)
-        .known(move |uid, version| (uid == "u" && version == "5").then(|| Arc::clone(&known)));
-    let of = |version: &str| source.decode(&item(version)).unwrap().0.unwrap();
-    assert!(Arc::ptr_eq(&of("5"), &written));
-    let newer = of("6");
-    assert_eq!(newer.resource_version().as_deref(), Some("6"));
 }
