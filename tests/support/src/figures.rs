@@ -5,7 +5,7 @@
 use std::fmt::Display;
 use std::path::PathBuf;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 /// The figures of one part, such as `model`; a part of several tests has one for each, `leader.takeover`.
@@ -17,7 +17,7 @@ pub struct Figures {
 }
 
 /// A plot: for each label, a value of each series.
-#[derive(Serialize)]
+#[derive(Deserialize, Serialize)]
 pub struct Plot {
     /// The title, with the unit of the values.
     pub title: String,
@@ -27,7 +27,7 @@ pub struct Plot {
 }
 
 /// How a plot shows its values.
-#[derive(Clone, Copy, Serialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum PlotKind {
     Bars,

@@ -22,9 +22,22 @@ pub fn root() -> &'static Path {
     own.ancestors().nth(2).unwrap_or(own)
 }
 
+/// Whether a request to the API server, by its URI, is a watch that begins with a list.
+pub fn streams_a_list(uri: &str) -> bool {
+    uri.contains("sendInitialEvents=true")
+}
+
 /// The cargo that builds the running program, in the checkout.
 fn cargo() -> Command {
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     cargo.current_dir(root());
+    // Cargo sets these variables for the programs that it runs, and ring's build script depends on them. With them set
+    // a nested cargo would rebuild ring and all that depends on it, and the next cargo without them would do so again.
+    for (name, _) in std::env::vars_os() {
+        let name = name.to_string_lossy();
+        if name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_") {
+            cargo.env_remove(&*name);
+        }
+    }
     cargo
 }

@@ -16,6 +16,7 @@ const OPERATOR: &str = "run-operator/";
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct Entry {
+    pub(super) stage: String,
     pub(super) verb: String,
     #[serde(rename = "requestURI")]
     pub(super) request_uri: String,

@@ -159,6 +159,8 @@ pub(super) async fn put(stage: &mut Stage, count: usize) -> Result<Put, BenchErr
     }
     let weight = ended.to_string().len();
     etcd.copy(&ended, count).await?;
+    // The API server must have taken them in from etcd: otherwise its answers wait for that.
+    stage.at_rest().await?;
     Ok(Put { base, weight })
 }
 

@@ -1,7 +1,7 @@
 //! Ten Runs a second: how soon the service has them, and how soon the status shows what the service says.
 
 use std::collections::HashMap;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 use run_operator::clock::wall;
@@ -48,6 +48,7 @@ struct Measures {
     title: &'static str,
     count: usize,
     operator: Duration,
+    answered: Spread,
     submitted: Spread,
     shown: Spread,
     requests: Requests,
@@ -104,13 +105,14 @@ pub(super) async fn measure(quick: bool) -> Result<Figures, BenchError> {
 
 impl Measures {
     fn column(&self) -> Column {
-        let submitted = Column::new(self.title);
-        let submitted = self
-            .submitted
-            .cells(submitted, "From the apply to the POST");
+        let column = Column::new(self.title);
+        let column = self
+            .answered
+            .cells(column, "From the apply to the API server's answer");
+        let column = self.submitted.cells(column, "From the apply to the POST");
         let operator = millis_each(self.operator, self.count);
         self.shown
-            .cells(submitted, "From a change at the service to the status")
+            .cells(column, "From a change at the service to the status")
             .cell("Operator's time on a core for a Run", operator)
             .requests_for_each(&self.requests, self.count)
     }
@@ -119,14 +121,14 @@ impl Measures {
 async fn one(case: &Case, count: usize) -> Result<Measures, BenchError> {
     let mut stage = Stage::set().await?;
     stage.namespace(NAMESPACE).await?;
-    if case.named {
-        stage.start_operator().await?;
-    } else {
-        let contract = stage.contract_without_states()?;
-        stage
-            .start_operator_with(&["--contract", &contract])
-            .await?;
+    // A place for the stream of each Run, also with those beside.
+    let mut args = vec!["--max-streams", "2000"];
+    let contract = (!case.named).then(|| stage.contract_without_states());
+    let contract = contract.transpose()?;
+    if let Some(contract) = &contract {
+        args.extend(["--contract", contract]);
     }
+    stage.start_operator_with(&args).await?;
     stage.workspace_ready(NAMESPACE).await?;
     if case.beside > 0 {
         stage.namespace(BESIDE).await?;
@@ -147,7 +149,7 @@ async fn one(case: &Case, count: usize) -> Result<Measures, BenchError> {
     let runs = stage.service.runs().await?;
     let submitted = runs.iter().filter_map(|run| {
         let applied = applied.get(&run.idempotency_key)?;
-        between(*applied, &run.created_at)
+        between(applied.at, &run.created_at)
     });
     let shown = observer.lives(|lives| {
         let counts = |run: &&ServiceRun| applied.contains_key(&run.idempotency_key);
@@ -157,14 +159,22 @@ async fn one(case: &Case, count: usize) -> Result<Measures, BenchError> {
         title: case.title,
         count,
         operator: used.operator.cpu,
+        answered: Spread::of(applied.values().map(|applied| applied.answered).collect()),
         submitted: Spread::of(submitted.collect()),
         shown: Spread::of(shown),
         requests,
     })
 }
 
-/// Creates Runs at a fixed pace; returns the time of each request, by uid.
-async fn apply(stage: &Stage, count: usize) -> Result<HashMap<String, Timestamp>, BenchError> {
+/// A request of a user.
+struct Applied {
+    at: Timestamp,
+    /// The time until the API server's answer.
+    answered: Duration,
+}
+
+/// Creates Runs at a fixed pace; returns the requests, by uid.
+async fn apply(stage: &Stage, count: usize) -> Result<HashMap<String, Applied>, BenchError> {
     let clients = stage.clients().await?;
     let mut ticks = interval(EVERY);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Burst);
@@ -173,9 +183,10 @@ async fn apply(stage: &Stage, count: usize) -> Result<HashMap<String, Timestamp>
         ticks.tick().await;
         let client = clients[number % clients.len()].clone();
         creates.spawn(async move {
-            let at = wall();
+            let (at, began) = (wall(), Instant::now());
             let run = load::create(&client, NAMESPACE, &load::name("run", number), PACE).await?;
-            Ok::<_, BenchError>((run.metadata.uid, at))
+            let answered = began.elapsed();
+            Ok::<_, BenchError>((run.metadata.uid, Applied { at, answered }))
         });
     }
     creates.join_all().await.into_iter().collect()

@@ -33,12 +33,12 @@ impl Spread {
     /// Adds what is shown of them to a case.
     pub(super) fn cells(&self, column: Column, what: &str) -> Column {
         let column = column.cell(format!("{what}, number"), self.0.len());
-        [50, 99, 100].into_iter().fold(column, |column, at| {
-            let time = self
-                .at(at)
-                .map_or_else(|| "-".to_owned(), |ms| ms.to_string());
-            column.cell(format!("{what}, {}", name(at)), time)
-        })
+        [50, 99, 100]
+            .into_iter()
+            .fold(column, |column, at| match self.at(at) {
+                Some(ms) => column.cell(format!("{what}, {}", name(at)), ms),
+                None => column,
+            })
     }
 }
 

@@ -154,7 +154,7 @@ impl Stage {
 
     async fn on(control_plane: ControlPlane, transport: Transport) -> Result<Self, BenchError> {
         let scratch = Scratch::new("bench")?;
-        let mut crds = Command::new(program("run-operator")?);
+        let mut crds = Command::new(operator()?);
         crds.arg("crds");
         control_plane.apply_yaml(&run(crds, "")?).await?;
         let service = Service::start(Recipe {
@@ -230,7 +230,8 @@ impl Stage {
         .await
     }
 
-    /// Waits until the API server and etcd have done what follows their start, so that nobody's measurement pays for it.
+    /// Waits until the API server and etcd are idle after their start. Otherwise a measurement would include the work of
+    /// the start.
     pub(super) async fn at_rest(&self) -> Result<(), BenchError> {
         let what = "the control plane is at rest";
         let seen = || "it is still busy".to_owned();
@@ -289,7 +290,7 @@ impl Stage {
         &mut self,
         args: &[&str],
     ) -> Result<(Operator, Duration), BenchError> {
-        let mut command = Command::new(program("run-operator")?);
+        let mut command = Command::new(operator()?);
         command
             .arg("controller")
             .args(["--base-url", &self.service.base_url()])
@@ -392,6 +393,14 @@ impl Stage {
 }
 
 /// A program of the workspace, in the folder where this one is.
+/// The operator that is measured: as it is released, where `.ci/bench` has built that.
+fn operator() -> Result<PathBuf, BenchError> {
+    match std::env::var_os("RUN_OPERATOR_PROGRAM") {
+        Some(path) => Ok(PathBuf::from(path)),
+        None => program("run-operator"),
+    }
+}
+
 fn program(name: &str) -> Result<PathBuf, BenchError> {
     programs::find(name).map_err(BenchError::FindProgram)
 }

@@ -30,7 +30,8 @@ struct Measures {
     who: &'static str,
     lifecycles_a_second: f64,
     used: Measured,
-    requests: Option<Requests>,
+    /// None of a loader: they are in the recorded life.
+    requests: Requests,
 }
 
 /// Measures loaders that make the writes alone, and with the Events, and the operator between them: a machine is not
@@ -106,15 +107,8 @@ fn figures(count: usize, (writes, events): (usize, usize), all: &[Measures; 5]) 
             "The operator's memory at the end",
             mib(operator.used.operator.resident),
         );
-    let figures = columns::table(figures, "For each Run", &columns);
-    let requests = operator.requests.iter();
-    let requests = requests.flat_map(|made| made.for_each(count));
-    figures
-        .table(
-            "The operator's requests, by the API server's audit log and the service's count",
-            &["", "for each Run"],
-            requests.map(|(what, each)| vec![what, each]).collect(),
-        )
+    let title = "For each Run; the operator's requests by the API server's audit log and the service's count";
+    columns::table(figures, title, &columns)
         .plot(lives)
         .plot(time)
 }
@@ -125,7 +119,7 @@ impl Measures {
             who,
             lifecycles_a_second: limit.lifecycles_a_second,
             used: limit.used,
-            requests: None,
+            requests: Requests::default(),
         }
     }
 
@@ -140,6 +134,7 @@ impl Measures {
             .cell("API server's, in ms", each(self.used.apiserver.cpu))
             .cell("etcd's, in ms", each(self.used.etcd.cpu))
             .cell("The service's, in ms", each(self.used.service.cpu))
+            .requests_for_each(&self.requests, count)
     }
 }
 
@@ -159,13 +154,13 @@ async fn operator(count: usize) -> Result<Measures, BenchError> {
     let began = Instant::now();
     load::create_all(&clients, NAMESPACE, "run", count, PACE).await?;
     observer.released(WARM_UP + count, PATIENCE).await?;
-    // The time that the last Run takes at the service is in it: the share is at least what is told.
+    // This includes the last Run's own time at the service, so the operator's share is a lower bound.
     let took = began.elapsed();
     stage.events(NAMESPACE, (WARM_UP + count) * EVENTS).await?;
     Ok(Measures {
         who: "operator",
         lifecycles_a_second: load::a_second(count, took),
         used: stage.measured()? - before,
-        requests: Some(stage.requests().await?.since(&requests)),
+        requests: stage.requests().await?.since(&requests),
     })
 }

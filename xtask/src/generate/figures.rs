@@ -5,8 +5,9 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use serde::Deserialize;
+use test_support::figures::Plot;
 
-use crate::generate::{Generated, Outcome, plots::Plot, root};
+use crate::generate::{Generated, Outcome, plots, root};
 
 /// A page with figures.
 struct Page {
@@ -60,7 +61,7 @@ pub(super) fn pages() -> Outcome<Vec<Generated>> {
 }
 
 /// The page's text. Its plots are added to the files.
-fn filled(page: &Page, plots: &mut Vec<Generated>) -> Outcome<String> {
+fn filled(page: &Page, files: &mut Vec<Generated>) -> Outcome<String> {
     let Page { path, .. } = page;
     let old = std::fs::read_to_string(root().join(path))?;
     let mut text = String::new();
@@ -70,7 +71,7 @@ fn filled(page: &Page, plots: &mut Vec<Generated>) -> Outcome<String> {
         let (_, after) = marked
             .split_once(END)
             .ok_or_else(|| format!("{path}: the figures of {part} have no end"))?;
-        let figures = of(page, part, plots)?;
+        let figures = of(page, part, files)?;
         write!(text, "{before}<!-- figures: {part} -->\n{figures}{END}")?;
         rest = after;
     }
@@ -79,23 +80,25 @@ fn filled(page: &Page, plots: &mut Vec<Generated>) -> Outcome<String> {
 }
 
 /// The figures of a part and of its tests, `PART.json` and `PART.*.json`.
-fn of(page: &Page, part: &str, plots: &mut Vec<Generated>) -> Outcome<String> {
+fn of(page: &Page, part: &str, files: &mut Vec<Generated>) -> Outcome<String> {
     let Page {
         figures, command, ..
     } = page;
-    let mut names: Vec<_> = std::fs::read_dir(root().join(figures))
-        .into_iter()
-        .flatten()
+    let folder = root().join(figures);
+    if !folder.exists() {
+        return Ok(format!("\nNot measured yet: `{command}` does it.\n\n"));
+    }
+    let mut names: Vec<_> = std::fs::read_dir(&folder)?
         .filter_map(|file| file.ok()?.file_name().into_string().ok())
         .filter(|name| name.split('.').next() == Some(part) && is_json(name))
         .collect();
     names.sort();
     if names.is_empty() {
-        return Ok(format!("\nNot measured yet: `{command}` does it.\n\n"));
+        return Err(format!("{figures}/{part}.json is missing: run `{command}`").into());
     }
     let mut text = String::new();
     for name in names {
-        let kept = std::fs::read_to_string(root().join(figures).join(&name))?;
+        let kept = std::fs::read_to_string(folder.join(&name))?;
         let kept: Figures = serde_json::from_str(&kept)?;
         show(&kept, &mut text)?;
         for (number, plot) in kept.plots.iter().enumerate() {
@@ -105,8 +108,8 @@ fn of(page: &Page, part: &str, plots: &mut Vec<Generated>) -> Outcome<String> {
                 number + 1
             );
             let link = file.trim_start_matches("docs/");
-            writeln!(text, "![{}]({link})\n", plot.title())?;
-            plots.push(Generated::new(file, plot.svg()?));
+            writeln!(text, "![{}]({link})\n", plot.title)?;
+            files.push(Generated::new(file, plots::svg(plot)?));
         }
     }
     Ok(text)

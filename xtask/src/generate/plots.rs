@@ -1,54 +1,32 @@
 //! Plots of figures, as SVG.
 
 use charts_rs::{BarChart, LineChart};
-use serde::Deserialize;
 use serde_json::{Value, json};
+use test_support::figures::{Plot, PlotKind};
 
 use crate::generate::Outcome;
 
-/// The format that `test_support::figures` writes.
-#[derive(Deserialize)]
-pub(super) struct Plot {
-    title: String,
-    kind: Kind,
-    labels: Vec<String>,
-    series: Vec<(String, Vec<f64>)>,
+/// The image.
+pub(super) fn svg(plot: &Plot) -> Outcome<String> {
+    let options = options(plot).to_string();
+    let svg = match plot.kind {
+        PlotKind::Bars => BarChart::from_json(&options)?.svg()?,
+        PlotKind::Lines => LineChart::from_json(&options)?.svg()?,
+    };
+    Ok(svg + "\n")
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-enum Kind {
-    Bars,
-    Lines,
-}
-
-impl Plot {
-    /// What it shows, in words.
-    pub(super) fn title(&self) -> &str {
-        &self.title
-    }
-
-    /// The image.
-    pub(super) fn svg(&self) -> Outcome<String> {
-        let options = self.options().to_string();
-        let svg = match self.kind {
-            Kind::Bars => BarChart::from_json(&options)?.svg()?,
-            Kind::Lines => LineChart::from_json(&options)?.svg()?,
-        };
-        Ok(svg + "\n")
-    }
-
-    fn options(&self) -> Value {
-        let series = self.series.iter().map(|(name, data)| {
-            json!({"name": name, "data": data, "label_show": self.kind == Kind::Bars})
-        });
-        json!({
-            "width": 760, "height": 340, "margin": 10,
-            "title_text": self.title, "title_align": "left",
-            "legend_align": "right", "legend_margin": {"top": 30},
-            "series_list": series.collect::<Vec<_>>(),
-            "series_smooth": false,
-            "x_axis_data": self.labels,
-        })
-    }
+fn options(plot: &Plot) -> Value {
+    let shown = plot.kind == PlotKind::Bars;
+    let series = plot.series.iter();
+    let series =
+        series.map(|(name, data)| json!({"name": name, "data": data, "label_show": shown}));
+    json!({
+        "width": 760, "height": 340, "margin": 10,
+        "title_text": plot.title, "title_align": "left",
+        "legend_align": "right", "legend_margin": {"top": 30},
+        "series_list": series.collect::<Vec<_>>(),
+        "series_smooth": false,
+        "x_axis_data": plot.labels,
+    })
 }
