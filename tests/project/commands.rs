@@ -13,7 +13,10 @@ const SHARED: [&str; 6] = [
     "clusterworkspaces",
 ];
 
-/// The resources that the `kubectl … delete` commands of a text name without their group.
+/// What changes objects: it must not reach another operator's.
+const WRITES: [&str; 5] = ["delete", "patch", "annotate", "label", "edit"];
+
+/// The resources that the writing `kubectl` commands of a text name without their group.
 fn ungrouped(text: &str) -> Vec<String> {
     // A command continues in the next line of a paragraph.
     let text = text.replace("\n  ", " ").replace("\n#", " ");
@@ -25,7 +28,7 @@ fn ungrouped(text: &str) -> Vec<String> {
                 .next()
                 .unwrap_or_default();
             let mut words = command.split_whitespace();
-            if !words.any(|word| word == "delete") {
+            if !words.any(|word| WRITES.contains(&word)) {
                 continue;
             }
             let resources = resources(words).unwrap_or_default().split(',');
@@ -50,7 +53,7 @@ fn resources<'a>(mut words: impl Iterator<Item = &'a str>) -> Option<&'a str> {
 
 // Proves: I-grouped
 #[test]
-fn commands_that_delete_name_the_api_group() {
+fn commands_that_write_name_the_api_group() {
     let mut found = Vec::new();
     for file in files::ALL.iter() {
         // The tests' own clusters know no other operator.
@@ -71,9 +74,10 @@ fn commands_that_delete_name_the_api_group() {
 
 // Proves: I-grouped
 #[test]
-fn a_planted_delete_without_a_group_is_found() {
-    let planted = "`kubectl -n a delete runs,workspaces.run-operator.dev --all` and\n#   kubectl delete -n a --wait=false run/train";
-    assert_eq!(ungrouped(planted).len(), 2);
+fn a_planted_write_without_a_group_is_found() {
+    let planted = "`kubectl -n a delete runs,workspaces.run-operator.dev --all` and\n#   kubectl delete -n a --wait=false run/train\n\
+                   `kubectl patch workspace default -p x`";
+    assert_eq!(ungrouped(planted).len(), 3);
     let fine = "kubectl delete runs.run-operator.dev,workspaces.run-operator.dev --all --all-namespaces\n\
                 `kubectl get runs` before `kubectl delete -f runs.yaml`";
     assert_eq!(ungrouped(fine), Vec::<String>::new());

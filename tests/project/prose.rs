@@ -126,8 +126,14 @@ fn anchor(heading: &str) -> String {
         .collect()
 }
 
+/// A document without its blocks of code.
+fn prose(text: &str) -> String {
+    text.split("```").step_by(2).collect::<Vec<_>>().join("\n")
+}
+
 /// The places of a document that a link may lead to.
-fn anchors(text: &str) -> BTreeSet<String> {
+fn anchors(text: &str) -> Vec<String> {
+    let text = prose(text);
     let headings = text.lines().filter(|l| l.starts_with('#')).map(anchor);
     let marks = text
         .split("<a id=\"")
@@ -139,7 +145,7 @@ fn anchors(text: &str) -> BTreeSet<String> {
 
 /// The targets of the links in a document, blocks of code left out.
 fn links(text: &str) -> Vec<String> {
-    let prose = text.split("```").step_by(2).collect::<Vec<_>>().join("\n");
+    let prose = prose(text);
     let targets = prose
         .split("](")
         .skip(1)
@@ -166,7 +172,9 @@ fn every_relative_link_leads_somewhere() {
             if !test_support::root().join(&target).exists() {
                 broken.push(format!("{file}: {link}: there is no {}", target.display()));
             } else if !place.is_empty()
-                && !anchors(&files::text(&target.to_string_lossy())).contains(place)
+                && !anchors(&files::text(&target.to_string_lossy()))
+                    .iter()
+                    .any(|found| found == place)
             {
                 broken.push(format!(
                     "{file}: {link}: {} has no such place",
@@ -176,6 +184,24 @@ fn every_relative_link_leads_somewhere() {
         }
     }
     assert!(broken.is_empty(), "{}", broken.join("\n"));
+}
+
+/// A link leads to the first of two.
+#[test]
+fn no_heading_or_anchor_stands_twice_in_a_document() {
+    let mut twice = Vec::new();
+    // Each version in the changelog has the same headings.
+    for file in files::ending("md").filter(|file| *file != "CHANGELOG.md") {
+        let mut seen = BTreeSet::new();
+        let places = anchors(&files::text(file));
+        twice.extend(
+            places
+                .into_iter()
+                .filter(|place| !seen.insert(place.clone()))
+                .map(|place| format!("{file}: {place}")),
+        );
+    }
+    assert!(twice.is_empty(), "{}", twice.join("\n"));
 }
 
 /// Paths of the repository that the documents name in backticks.
@@ -241,11 +267,9 @@ fn a_planted_host_link_or_anchor_is_found() {
         links("[a](b.md#c) ```\n[d](e)\n``` [f](#g)"),
         ["b.md#c", "#g"]
     );
-    let text = "## What is guaranteed, and what is not\n<a id=\"R1\"></a>";
-    assert_eq!(
-        anchors(text).into_iter().collect::<Vec<_>>(),
-        ["R1", "what-is-guaranteed-and-what-is-not"]
-    );
+    let text =
+        "## What is guaranteed, and what is not\n<a id=\"R1\"></a>\n```sh\n# A comment\n```\n";
+    assert_eq!(anchors(text), ["what-is-guaranteed-and-what-is-not", "R1"]);
     assert_eq!(
         files::tidy(Path::new("docs/../README.md")),
         Path::new("README.md")
