@@ -38,6 +38,7 @@ mod observed;
 pub mod request;
 pub mod response;
 pub mod run;
+pub mod stream_pause;
 pub mod time;
 mod token_bucket;
 pub mod tracked_run;

@@ -13,7 +13,7 @@ use hyper_util::rt::{TokioExecutor, TokioTimer};
 use kube::client::{Body, ClientBuilder, ConfigExt, RustlsTlsError};
 use rustls::pki_types::ServerName;
 use tower::{
-    BoxError, Service, ServiceBuilder, buffer::BufferLayer, retry::RetryLayer,
+    BoxError, Service, ServiceBuilder, buffer::BufferLayer, retry::RetryLayer, service_fn,
     timeout::TimeoutLayer,
 };
 use tower_http::timeout::{ResponseBodyTimeoutLayer, TimeoutBody};
@@ -37,6 +37,8 @@ const PING_TIMEOUT: Duration = Duration::from_secs(15);
 const STREAM_WINDOW: u32 = 1024 * 1024;
 /// The same for all answers of a connection. Watches that are read slowly must not hold back the others.
 const CONNECTION_WINDOW: u32 = 64 * STREAM_WINDOW;
+
+type Pool = legacy::Client<TimeoutConnector<HttpsConnector<HttpConnector>>, Body>;
 
 /// Requests that may wait for the connection; kube's own limit.
 const REQUESTS_WAITING: usize = 1024;
@@ -78,7 +80,7 @@ pub(super) async fn client(
     read_timeout: Duration,
 ) -> Result<kube::Client, StartError> {
     let (config, count) = counted(metrics, read_timeout).await?;
-    let client = one_connection(&config, read_timeout).map_err(StartError::Client)?;
+    let client = two_connections(&config, read_timeout).map_err(StartError::Client)?;
     #[cfg(feature = "proofs")]
     let client = client.with_layer(&run_operator::points::kubernetes::Writes);
     Ok(client
@@ -101,9 +103,13 @@ async fn counted(
     Ok((config, count))
 }
 
-/// A client whose requests share one connection over HTTP/2. kube's own speaks HTTP/1.1 only: each request in flight has
-/// a connection to itself. If the API server, or a proxy before it, doesn't speak HTTP/2, this one does the same.
-fn one_connection(
+/// A client whose requests share one connection over HTTP/2, and its watches another. kube's own speaks HTTP/1.1 only:
+/// each request in flight has a connection to itself. If the API server, or a proxy before it, doesn't speak HTTP/2, this
+/// one does the same.
+///
+/// An API server under load sends little more than a hundred frames a second on a connection. Amid the answers to writes
+/// a watch then falls behind by tens of seconds, and the server ends it again and again as too slow.
+fn two_connections(
     config: &kube::Config,
     read_timeout: Duration,
 ) -> kube::Result<
@@ -121,14 +127,15 @@ fn one_connection(
 > {
     let mut connector = TimeoutConnector::new(https(config)?);
     connector.set_connect_timeout(config.connect_timeout);
-    let client = legacy::Client::builder(TokioExecutor::new())
-        .timer(TokioTimer::new())
-        .http2_keep_alive_interval(PING_AFTER)
-        .http2_keep_alive_timeout(PING_TIMEOUT)
-        .http2_keep_alive_while_idle(true)
-        .http2_initial_stream_window_size(STREAM_WINDOW)
-        .http2_initial_connection_window_size(CONNECTION_WINDOW)
-        .build(connector);
+    let (watches, requests) = (pool(connector.clone()), pool(connector));
+    let by_kind = service_fn(move |request: Request<Body>| {
+        let pool = if is_watch(&request) {
+            &watches
+        } else {
+            &requests
+        };
+        pool.request(request)
+    });
     let service = ServiceBuilder::new()
         .layer(config.base_uri_layer())
         .option_layer(config.auth_layer()?)
@@ -137,11 +144,29 @@ fn one_connection(
         // A timeout of each request: the connection is never silent, since others share it.
         .layer(TimeoutLayer::new(read_timeout))
         .layer(ResponseBodyTimeoutLayer::new(read_timeout))
-        .service(client);
+        .service(by_kind);
     Ok(ClientBuilder::new(
         service,
         config.default_namespace.clone(),
     ))
+}
+
+/// A pool of connections, one if it speaks HTTP/2.
+fn pool(connector: TimeoutConnector<HttpsConnector<HttpConnector>>) -> Pool {
+    legacy::Client::builder(TokioExecutor::new())
+        .timer(TokioTimer::new())
+        .http2_keep_alive_interval(PING_AFTER)
+        .http2_keep_alive_timeout(PING_TIMEOUT)
+        .http2_keep_alive_while_idle(true)
+        .http2_initial_stream_window_size(STREAM_WINDOW)
+        .http2_initial_connection_window_size(CONNECTION_WINDOW)
+        .build(connector)
+}
+
+/// Whether a request is a watch, of which a streamed list is one too.
+fn is_watch(request: &Request<Body>) -> bool {
+    let query = request.uri().query().unwrap_or_default();
+    query.split('&').any(|parameter| parameter == "watch=true")
 }
 
 fn https(config: &kube::Config) -> kube::Result<HttpsConnector<HttpConnector>> {

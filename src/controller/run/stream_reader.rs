@@ -20,6 +20,7 @@ use crate::decide::{
         answer::Failure,
         classify::{Call, Class, classify},
     },
+    stream_pause::{self, Ended},
 };
 use crate::service::{EventStream, RunId, StreamItem};
 use crate::util::error_chain;
@@ -29,13 +30,6 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep, sleep_until};
 
-/// Pause after a stream ended normally and the service named no pause. Usually the run has ended, and the stream is not
-/// reopened.
-const AFTER_END: Duration = Duration::from_secs(1);
-/// The same if the stream delivered the run's end: the next `GET` ends the Run.
-const AFTER_LAST: Duration = Duration::from_secs(5);
-/// Longest pause while the last events are read, unless the service asked for a longer one.
-const LAST_EVENTS_APART: Duration = Duration::from_millis(500);
 /// Period over which a Workspace's streams are reopened after they lost their session.
 const SPREAD: Duration = Duration::from_secs(1);
 /// Period over which open streams move to a new token.
@@ -402,33 +396,19 @@ impl Follower {
     }
 
     fn pause(&mut self, failure: Option<&Failure>, asked: Option<Duration>) -> Duration {
-        let first = self.failures == 0;
         self.failures = self.failures.saturating_add(1);
-        let retry_after = failure.and_then(|failure| failure.retry_after);
-        let seed = backoff::seed(&self.entry.uid, self.failures);
-        let backoff = backoff::delay(self.failures, retry_after, seed);
-        let (reading_on, complete) = self.entry.with(|state| {
-            let last = &state.run.memory.last_events;
-            (last.reading_on(), last.complete())
-        });
-        let own = match failure {
-            None if complete => AFTER_LAST.max(backoff),
-            None if first => AFTER_END,
-            Some(failure) if self.is_refusal(failure) => {
-                let settings = &self.ctx.config.settings;
-                let polls = (settings.poll_min, settings.poll_max);
-                backoff::after_refusal(self.failures, polls, retry_after, seed)
-            }
-            _ => backoff,
-        };
-        let demanded = backoff::asked(retry_after).max(asked.unwrap_or_default());
-        if reading_on {
-            own.min(LAST_EVENTS_APART).max(demanded)
-        } else if first && failure.is_none() {
-            asked.unwrap_or(own)
-        } else {
-            own.max(demanded)
-        }
+        let settings = &self.ctx.config.settings;
+        self.entry.with(|state| {
+            stream_pause::pause(&Ended {
+                failure,
+                refused: failure.is_some_and(|failure| self.is_refusal(failure)),
+                asked,
+                failures: self.failures,
+                last: &state.run.memory.last_events,
+                polls: (settings.poll_min, settings.poll_max),
+                seed: backoff::seed(&self.entry.uid, self.failures),
+            })
+        })
     }
 
     /// Whether the service refused the stream. It is reopened at the pace of polls; the Run is polled.

@@ -83,6 +83,7 @@ pub(super) async fn measure(quick: bool) -> Result<Figures, BenchError> {
         } else {
             ""
         };
+        all_made(&stage, &pair, wave * runs).await?;
         end(&stage, wave, runs).await?;
         gone(&stage, &pair).await?;
         made = one_run_each(&stage, wave * runs).await?;
@@ -148,6 +149,22 @@ async fn create(stage: &Stage, wave: usize, runs: usize) -> Result<(), BenchErro
         &short,
         runs - runs / LONG,
         async |client, name| load::create_with_ttl(&client, NAMESPACE, &name, SHORT, TTL).await,
+    )
+    .await
+}
+
+/// Waits until the service has a run for each Run until now: what is deleted before it is submitted never has one.
+async fn all_made(stage: &Stage, pair: &Pair, created: usize) -> Result<(), BenchError> {
+    until(
+        "each Run is submitted",
+        PATIENCE,
+        || pair.logs(),
+        async || {
+            sleep(Duration::from_secs(1)).await;
+            let made = stage.service.stats().await?["runsCreated"].as_u64();
+            let made = made.and_then(|made| usize::try_from(made).ok());
+            Ok(made.is_some_and(|made| made >= created).then_some(()))
+        },
     )
     .await
 }
