@@ -5,17 +5,20 @@
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
+mod bundle;
 mod cli;
 mod contract_file;
 mod contract_tool;
 mod doctor;
 mod health;
+mod runs;
 mod start;
 
 use std::process::ExitCode;
 
 use clap::Parser;
 
+use cli::runs::KubectlRuns;
 use cli::{Cli, Command};
 use run_operator::util::error_chain;
 
@@ -25,10 +28,6 @@ const LEASE_LOST: u8 = 1;
 const WRONG_USAGE: u8 = 2;
 
 fn main() -> ExitCode {
-    let cli = match Cli::try_parse() {
-        Ok(cli) => cli,
-        Err(error) => return usage(&error),
-    };
     // kube and reqwest can pull in two TLS providers, and then the first connection panics.
     if rustls::crypto::ring::default_provider()
         .install_default()
@@ -36,17 +35,34 @@ fn main() -> ExitCode {
     {
         eprintln!("run-operator: a TLS provider was installed before main");
     }
+    match runs::asked_by_shell() {
+        Ok(false) => {}
+        Ok(true) => return ExitCode::SUCCESS,
+        Err(_) => return ExitCode::FAILURE,
+    }
+    if runs::is_plugin() {
+        return match KubectlRuns::try_parse() {
+            Ok(plugin) => runs::run(&plugin.runs),
+            Err(error) => usage(&error, "error"),
+        };
+    }
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return usage(&error, "run-operator"),
+    };
     match cli.command {
         Command::Controller(args) => run(start::controller(*args)),
         Command::Crds => print_crds(),
         Command::Contract(command) => contract_tool::run(&command),
         Command::Doctor(args) => doctor::run(&args),
+        Command::SupportBundle(args) => bundle::run(&args),
+        Command::Runs(args) => runs::run(&args),
     }
 }
 
 /// Prints help and version to standard output. Of an error it prints only the line that names it: clap's page doesn't
-/// suit a container's log.
-fn usage(error: &clap::Error) -> ExitCode {
+/// suit a container's log. `who` begins the line.
+fn usage(error: &clap::Error, who: &str) -> ExitCode {
     if !error.use_stderr() {
         return match error.print() {
             Ok(()) => ExitCode::SUCCESS,
@@ -67,7 +83,7 @@ fn usage(error: &clap::Error) -> ExitCode {
     let command: Vec<&str> = words
         .take_while(|w| !w.starts_with(['[', '<', '-']))
         .collect();
-    eprintln!("run-operator: {what} (see {} --help)", command.join(" "));
+    eprintln!("{who}: {what} (see {} --help)", command.join(" "));
     ExitCode::from(WRONG_USAGE)
 }
 

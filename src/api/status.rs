@@ -119,6 +119,18 @@ pub enum Phase {
 }
 
 impl Phase {
+    /// The word in the status.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Pending => "Pending",
+            Self::Active => "Active",
+            Self::Cancelling => "Cancelling",
+            Self::Succeeded => "Succeeded",
+            Self::Failed => "Failed",
+            Self::Cancelled => "Cancelled",
+        }
+    }
+
     /// Whether the run has ended. Terminal is absorbing.
     pub fn terminal(self) -> bool {
         match self {

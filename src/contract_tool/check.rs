@@ -152,18 +152,7 @@ fn for_people(base_url: &BaseUrl, source: &Source, findings: &[Finding]) -> Stri
 }
 
 fn for_pipelines(base_url: &BaseUrl, source: &Source, findings: &[Finding], good: bool) -> String {
-    let checks: Vec<_> = findings
-        .iter()
-        .map(|finding| {
-            json!({
-                "check": finding.check,
-                "title": finding.title,
-                "verdict": finding.verdict.as_str().to_lowercase(),
-                "saw": finding.saw,
-                "todo": finding.todo,
-            })
-        })
-        .collect();
+    let checks: Vec<_> = findings.iter().map(Finding::json).collect();
     let document = json!({
         "baseUrl": base_url.as_str(),
         "contract": source.to_string(),

@@ -1,10 +1,12 @@
-//! Statements of the contract about a service's public part, and their verdicts.
+//! Statements that `contract check` and `doctor` try, and their verdicts.
 
 /// Verdict on a statement of the contract.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
     /// It is true.
     Ok,
+    /// It is false, and a person should know; it prevents nothing by itself.
+    Warn,
     /// It is false.
     Fail,
     /// It could not be tried.
@@ -15,6 +17,7 @@ impl Verdict {
     pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::Ok => "ok",
+            Self::Warn => "WARN",
             Self::Fail => "FAIL",
             Self::NotTried => "note",
         }
@@ -36,6 +39,17 @@ pub(crate) struct Finding {
 }
 
 impl Finding {
+    /// One object for pipelines.
+    pub(crate) fn json(&self) -> serde_json::Value {
+        serde_json::json!({
+            "check": self.check,
+            "title": self.title,
+            "verdict": self.verdict.as_str().to_lowercase(),
+            "saw": self.saw,
+            "todo": self.todo,
+        })
+    }
+
     /// One line for people.
     pub(crate) fn line(&self) -> String {
         let todo = self.todo.unwrap_or_default();
@@ -73,6 +87,10 @@ impl Statement {
 
     pub(crate) fn fail(&self, saw: impl Into<String>, todo: &'static str) -> Finding {
         self.finding(Verdict::Fail, saw.into(), Some(todo))
+    }
+
+    pub(crate) fn warn(&self, saw: impl Into<String>, todo: &'static str) -> Finding {
+        self.finding(Verdict::Warn, saw.into(), Some(todo))
     }
 
     pub(crate) fn not_tried(&self, why: &str) -> Finding {

@@ -1,4 +1,4 @@
-//! The conditions of a Run: the table in README.md, one row per variant.
+//! The conditions of a Run: the table in docs/conditions.md, one row per variant.
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;

@@ -26,6 +26,7 @@ pub mod conditions;
 mod decision;
 pub mod event_buffer;
 pub mod events;
+pub mod explain;
 pub mod gitops;
 pub mod invariants;
 pub mod key_claim;

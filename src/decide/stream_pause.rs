@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stream_that_told_everything_is_not_reopened_while_the_end_is_written() {
+    fn a_stream_that_told_everything_is_not_reopened_soon() {
         for failures in 1..10 {
             assert!(closed(&reading_on(true), failures) >= AFTER_LAST);
         }

@@ -12,13 +12,13 @@ pub(super) const CHECK_ACCESS: &str = "Check the kubeconfig, or the Pod's networ
 const LONGEST_CALL: Duration = Duration::from_secs(30);
 
 /// The message for a missing or refused answer, and the API server's code.
-pub(super) struct Refused {
-    pub(super) why: String,
-    pub(super) code: Option<u16>,
+pub(crate) struct Refused {
+    pub(crate) why: String,
+    pub(crate) code: Option<u16>,
 }
 
 /// Waits for an answer, for 30 s at most.
-pub(super) async fn bounded<T>(
+pub(crate) async fn bounded<T>(
     call: impl Future<Output = Result<T, kube::Error>>,
 ) -> Result<T, Refused> {
     let (why, code) = match tokio::time::timeout(LONGEST_CALL, call).await {

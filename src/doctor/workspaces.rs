@@ -1,12 +1,15 @@
 //! The Workspaces of a namespace, by their status: whether a Run there has one that is Ready.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
+use k8s_openapi::api::core::v1::Namespace;
 use kube::api::{ApiResource, DynamicObject, ListParams};
 use kube::{Api, Client, ResourceExt};
 use serde_json::Value;
 
-use run_operator::api::{ConditionType, Reason, Workspace};
+use run_operator::api::conditions::is_true;
+use run_operator::api::{ClusterWorkspace, ConditionType, Reason, Workspace, WorkspaceSpec};
 
 use super::ask::{CHECK_ACCESS, Refused, bounded};
 use crate::contract_tool::statements::{Finding, Statement};
@@ -31,24 +34,90 @@ pub(super) fn not_tried(why: &str) -> Finding {
     READY.not_tried(why)
 }
 
-/// The finding for a namespace. A namespace without a Workspace fails, unless it `may_lack` one. Waits for a Workspace
+/// What was seen of the Workspaces that the Runs of a namespace may name.
+pub(super) struct Examined {
+    pub(super) finding: Finding,
+    /// Those that take Runs.
+    pub(super) taking: Vec<String>,
+    /// The Secrets that those of the namespace name.
+    pub(super) secrets: Vec<String>,
+    /// The base URLs that they name themselves.
+    pub(super) base_urls: Vec<String>,
+}
+
+impl Examined {
+    fn only(finding: Finding) -> Self {
+        Self {
+            finding,
+            taking: Vec::new(),
+            secrets: Vec::new(),
+            base_urls: Vec::new(),
+        }
+    }
+}
+
+/// Reads the Workspaces of a namespace. One without a Workspace fails, unless it `may_lack` one. Waits for a Workspace
 /// that is still being checked, for 20 s at most.
-pub(super) async fn finding(client: &Client, namespace: &str, may_lack: bool) -> Finding {
+pub(super) async fn examine(client: &Client, namespace: &str, may_lack: bool) -> Examined {
     let kind = ApiResource::erase::<Workspace>(&());
     let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), namespace, &kind);
     let params = ListParams::default().limit(MOST);
     let mut reads = 0;
     loop {
         reads += 1;
-        let workspaces = match bounded(api.list(&params)).await {
-            Ok(list) => list.items.iter().map(Seen::of).collect::<Vec<_>>(),
-            Err(refused) => return unread(refused, namespace),
+        let items = match bounded(api.list(&params)).await {
+            Ok(list) => list.items,
+            Err(refused) => return Examined::only(unread(refused, namespace)),
         };
+        let workspaces: Vec<Seen> = items.iter().map(Seen::of).collect();
         if reads == READS || !workspaces.iter().any(|workspace| workspace.unchecked) {
-            return judged(&workspaces, namespace, may_lack);
+            let specs: Vec<WorkspaceSpec> = items.iter().filter_map(spec).collect();
+            let taking = workspaces.iter().filter(|w| w.trouble.is_none());
+            return Examined {
+                taking: taking.map(|w| w.name.clone()).collect(),
+                secrets: secrets(&specs),
+                base_urls: specs.into_iter().filter_map(|spec| spec.base_url).collect(),
+                finding: judged(&workspaces, namespace, may_lack),
+            };
         }
         tokio::time::sleep(BETWEEN).await;
     }
+}
+
+fn spec(workspace: &DynamicObject) -> Option<WorkspaceSpec> {
+    serde_json::from_value(workspace.data["spec"].clone()).ok()
+}
+
+/// The names of the Secrets that the Workspaces refer to, each once.
+fn secrets(specs: &[WorkspaceSpec]) -> Vec<String> {
+    let tokens = specs.iter().map(|spec| spec.token_secret().0);
+    let bundles = specs.iter().filter_map(|spec| Some(spec.ca_secret()?.0));
+    let names: BTreeSet<&str> = tokens.chain(bundles).collect();
+    names.into_iter().map(str::to_owned).collect()
+}
+
+/// The ClusterWorkspaces that take the Runs of a namespace; none if these credentials may not read them.
+pub(super) async fn shared(client: &Client, namespace: &str) -> Vec<String> {
+    let workspaces: Api<ClusterWorkspace> = Api::all(client.clone());
+    let params = ListParams::default().limit(MOST);
+    let namespaces: Api<Namespace> = Api::all(client.clone());
+    let (Ok(list), Ok(own)) = (
+        bounded(workspaces.list(&params)).await,
+        bounded(namespaces.get(namespace)).await,
+    ) else {
+        return Vec::new();
+    };
+    let labels = own.metadata.labels.unwrap_or_default();
+    let takes = |workspace: &ClusterWorkspace| {
+        let status = workspace.status.as_ref();
+        let ready = status.is_some_and(|s| is_true(&s.conditions, ConditionType::Ready));
+        let open = !workspace.spec.workspace.suspend.unwrap_or_default();
+        ready && open && workspace.spec.allows(&labels).unwrap_or_default()
+    };
+    let taking = list.items.into_iter().filter(takes);
+    taking
+        .map(|workspace| format!("ClusterWorkspace {}", workspace.name_any()))
+        .collect()
 }
 
 /// A Workspace, and the reason why it is not Ready.

@@ -21,8 +21,8 @@ use run_operator::controller::{Controller, OpenFiles, metrics::Metrics};
 use crate::cli::{ControllerArgs, LogFormat};
 use crate::health;
 
-pub(crate) use clients::plain_client;
 use clients::{SILENCE, client};
+pub(crate) use clients::{command_client, inferred_config, plain_client};
 use config::config;
 pub(crate) use error::StartError;
 

@@ -78,7 +78,7 @@ async fn a_start_reads_each_kind_by_one_request() {
 
 // Proves: P-one-connection
 #[tokio::test]
-async fn requests_in_flight_share_a_connection_beside_that_of_the_watches() {
+async fn requests_in_flight_share_one_connection_watches_another() {
     let world = World::new().await;
     let names: Vec<_> = (0..RUNS).map(|number| format!("train-{number}")).collect();
     let created = names.iter().map(|name| world.create_run(name, json!({})));

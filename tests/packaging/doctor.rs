@@ -140,15 +140,27 @@ async fn doctor_succeeds_only_where_every_check_was_made() {
     let with = [&with[..], &of_the_operator].concat();
     let admin = space.control_plane.kubeconfig();
     workspace(&space, "secret");
+    let flag = format!("baseUrl={base_url}");
+    let here = format!("watchNamespaces={{{}}}", space.namespace);
+    let values = [
+        "--set",
+        &flag,
+        "--set",
+        &here,
+        "--set",
+        "allowInsecureHttp=true",
+    ];
+    deployment(&space, &values, 1);
+    roles(&space, &values);
     let mut running = operator(&space, &scratch, &base_url);
     let asked = || doctor(admin, &with);
     let (told, code) = until(asked, "All checks passed").await;
     assert_eq!(code, 0, "{told}");
     assert!(!told.contains("FAIL") && !told.contains("note"), "{told}");
     let well = told.lines().filter(|l| l.starts_with("ok ")).count();
-    assert_eq!(well, 10, "{told}");
+    assert_eq!(well, 14, "{told}");
     assert!(
-        told.ends_with("Runs can be submitted from here.\n"),
+        told.ends_with("These take Runs from here: default.\n"),
         "{told}"
     );
     let stored = space.kubectl(&["get", "runs", "-o", "name"], "").unwrap();
@@ -163,7 +175,9 @@ async fn doctor_succeeds_only_where_every_check_was_made() {
         told.contains("Not tried: --read-only applies none."),
         "{told}"
     );
-    assert!(told.ends_with("No check failed. Not tried: 1.\n"), "{told}");
+    // It may neither list Runs nor ask for the permissions of others.
+    let last = "No check failed. Not tried: 3.\nThese take Runs from here: default.\n";
+    assert!(told.ends_with(last), "{told}");
 
     // A token that the service refuses.
     workspace(&space, "dead");
@@ -174,7 +188,7 @@ async fn doctor_succeeds_only_where_every_check_was_made() {
     running.kill9();
     let (told, code) = until(asked, "has not renewed it for").await;
     assert_eq!(code, 1, "{told}");
-    assert!(!told.contains("can be submitted"), "{told}");
+    assert!(!told.contains("checks passed"), "{told}");
 }
 
 /// A Lease of the operator, as one that ended has left it, or one that is renewed rarely.
@@ -202,6 +216,79 @@ fn deployment(space: &Space, values: &[&str], ready: u32) {
     ];
     let patch = [&patch[..], &["--type=merge", "-p", &status]].concat();
     space.kubectl(&patch, "").unwrap();
+}
+
+/// The chart's account and roles, with what binds them.
+fn roles(space: &Space, values: &[&str]) {
+    let objects = documents(&manifests(&space.namespace, values));
+    let kinds = ["ServiceAccount", "Role", "RoleBinding"];
+    space.apply(&objects, &kinds);
+}
+
+// Proves: I-doctor
+#[tokio::test]
+async fn doctor_names_what_is_missing_beside_the_operator() {
+    let space = Space::new().await;
+    let here = format!("watchNamespaces={{{}}}", space.namespace);
+    let other = [
+        "--set",
+        &here,
+        "--set",
+        "baseUrl=https://a.example/v1",
+        "--set",
+        "tokenSecretNames={other}",
+    ];
+    deployment(&space, &other, 1);
+    roles(&space, &other);
+    workspace(&space, "secret");
+    let elsewhere = r#"{"apiVersion": "run-operator.dev/v1alpha1", "kind": "Workspace",
+        "metadata": {"name": "elsewhere"}, "spec": {"baseUrl": "https://b.example/v1"}}"#;
+    let refused = r#"{"apiVersion": "run-operator.dev/v1alpha1", "kind": "Run", "metadata": {"name": "train"},
+        "spec": {"workload": {"image": "a"}}}"#;
+    for object in [elsewhere, refused] {
+        space.kubectl(&["create", "-f", "-"], object).unwrap();
+    }
+    let status = r#"{"status": {"conditions": [{"type": "Stalled", "status": "True", "reason": "Forbidden",
+        "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"}]}}"#;
+    let patch = [
+        "patch",
+        "runs.run-operator.dev",
+        "train",
+        "--subresource=status",
+        "--type=merge",
+        "-p",
+        status,
+    ];
+    space.kubectl(&patch, "").unwrap();
+    let args = [
+        "--namespace",
+        &space.namespace,
+        "--operator-namespace",
+        &space.namespace,
+        "--read-only",
+    ];
+    let (told, code) = doctor(space.control_plane.kubeconfig(), &args);
+    assert_eq!(code, 1, "{told}");
+    for words in [
+        "may not: get secrets run-operator-token.",
+        "These are not: https://b.example/v1.",
+        "1 of 1 in the namespace",
+        "do: Forbidden 1.",
+    ] {
+        assert!(told.contains(words), "{words:?} is not in {told}");
+    }
+    let (told, code) = doctor(
+        space.control_plane.kubeconfig(),
+        &[&args[..], &["-o", "json"]].concat(),
+    );
+    assert_eq!(code, 1, "{told}");
+    let document: serde_json::Value = serde_json::from_str(&told).unwrap();
+    let checks = document["checks"].as_array().unwrap();
+    let warned = checks.iter().filter(|check| check["verdict"] == "warn");
+    let warned: Vec<_> = warned
+        .map(|check| check["check"].as_str().unwrap())
+        .collect();
+    assert_eq!(warned, ["runs.stalled"]);
 }
 
 // Proves: I-doctor
@@ -268,7 +355,8 @@ async fn a_missing_workspace_and_a_missing_operator_are_named() {
     assert!(told.contains("There is none in the namespace"), "{told}");
     assert!(told.contains("FAIL  an operator is active"), "{told}");
     assert!(told.contains("and no Lease"), "{told}");
-    assert!(told.ends_with("Failed: 2. Not tried: 1.\n"), "{told}");
+    let last = "Failed: 2. Not tried: 3.\nNo Workspace is known to take Runs from here.\n";
+    assert!(told.ends_with(last), "{told}");
 }
 
 // Proves: I-doctor

@@ -3,9 +3,10 @@
 // The binary's flags, as the binary itself reads them.
 #[allow(
     dead_code,
+    unused_imports,
     reason = "only what clap knows of the flags is asked for here, not what they are parsed into"
 )]
-#[path = "../../src/cli.rs"]
+#[path = "../../src/cli/mod.rs"]
 mod cli;
 
 use std::collections::BTreeSet;

@@ -4,15 +4,16 @@
 // The binary's flags, as the binary itself reads them.
 #[allow(
     dead_code,
+    unused_imports,
     reason = "only what clap knows of the flags is asked for here, not what they are parsed into"
 )]
-#[path = "../../src/cli.rs"]
+#[path = "../../src/cli/mod.rs"]
 mod cli;
 
 use std::collections::BTreeSet;
 
 use clap::CommandFactory;
-use run_operator::api::{EventReason, Reason, crd};
+use run_operator::api::{EventReason, Reason};
 use run_operator::controller::metrics::catalogue::GROUPS;
 
 use crate::files;
@@ -51,39 +52,21 @@ fn same(documented: &BTreeSet<String>, real: &BTreeSet<String>, what: &str, file
 
 // Proves: P-flags
 #[test]
-fn the_configuration_table_matches_the_command_line() {
+fn every_flag_of_the_controller_has_its_variable() {
     let command = cli::Cli::command();
     let controller = command.find_subcommand("controller").unwrap();
-    let real: BTreeSet<String> = controller
-        .get_arguments()
-        .filter_map(|arg| {
-            let long = arg.get_long()?;
-            let env = arg.get_env()?.to_string_lossy();
-            let default = arg
-                .get_default_values()
-                .first()
-                .map_or("", |d| d.to_str().unwrap());
-            // A switch is off unless it is given; that is no default to be documented.
-            let default = if arg.get_action().takes_values() {
-                default
-            } else {
-                ""
-            };
-            Some(format!("--{long} {env} {default}"))
-        })
-        .collect();
-    let documented = table(&files::text("README.md"), "## Configuration")
-        .iter()
-        .map(|row| {
-            format!(
-                "{} {} {}",
-                code(&row[0]).split(' ').next().unwrap(),
-                code(&row[1]),
-                code(&row[2])
-            )
-        })
-        .collect();
-    same(&documented, &real, "flags", "README.md");
+    let flags = controller.get_arguments().filter_map(clap::Arg::get_long);
+    let mut count = 0;
+    for flag in flags.filter(|flag| !matches!(*flag, "help" | "version")) {
+        let argument = controller
+            .get_arguments()
+            .find(|arg| arg.get_long() == Some(flag));
+        let variable = argument.and_then(clap::Arg::get_env).unwrap_or_default();
+        let expected = format!("RUN_OPERATOR_{}", flag.to_uppercase().replace('-', "_"));
+        assert_eq!(variable, expected.as_str(), "--{flag}");
+        count += 1;
+    }
+    assert!(count > 20, "{count}");
 }
 
 /// The flags of a command and of those below it.
@@ -169,13 +152,13 @@ fn every_dependency_has_its_reason() {
         .filter_map(|line| line.split_once(" = "))
         .map(|(name, _)| name.trim_end_matches(".workspace").to_owned())
         .collect();
-    let rows = table(&files::text("README.md"), "## Dependencies, and why");
+    let rows = table(&files::text("docs/dependencies.md"), "## The program");
     let documented = rows
         .iter()
         .flat_map(|row| row[0].split(", "))
         .map(|name| name.split(' ').next().unwrap().to_owned())
         .collect();
-    same(&documented, &real, "dependencies", "README.md");
+    same(&documented, &real, "dependencies", "docs/dependencies.md");
 }
 
 /// `docs/metrics.md` is generated; what else names a metric names one that exists.
@@ -197,15 +180,6 @@ fn every_metric_that_the_documentation_names_exists() {
             let known = real.contains(word) || name.is_some_and(|name| real.contains(name));
             assert!(!metric || known, "{file} names {word}, which is no metric");
         }
-    }
-    for row in table(&files::text("README.md"), "### Metrics") {
-        let (name, labels) = code(&row[0])
-            .split_once('{')
-            .unwrap_or((code(&row[0]), "}"));
-        let metric = metrics().find(|metric| metric.name == name);
-        let metric = metric.unwrap_or_else(|| panic!("README.md names {name}"));
-        let real: Vec<_> = metric.labels.iter().map(|label| label.name).collect();
-        assert_eq!(labels.trim_end_matches('}'), real.join(","), "{name}");
     }
 }
 
@@ -235,40 +209,4 @@ fn every_field_of_the_contract_file_is_documented() {
         .map(|row| code(&row[0]).to_owned())
         .collect();
     same(&documented, &real, "fields", "docs/contract.md");
-}
-
-#[test]
-fn every_field_of_a_run_and_of_a_workspace_is_documented() {
-    for (heading, crd) in [
-        ("### The fields of a Run", crd::run()),
-        (
-            "### The fields of a Workspace and a ClusterWorkspace",
-            crd::cluster_workspace(),
-        ),
-    ] {
-        let schema = crd.spec.versions[0]
-            .schema
-            .as_ref()
-            .unwrap()
-            .open_api_v3_schema
-            .as_ref()
-            .unwrap();
-        let fields = |part: &str| {
-            schema.properties.as_ref().unwrap()[part]
-                .properties
-                .as_ref()
-                .unwrap()
-                .keys()
-                .map(move |k| format!("{part}.{k}"))
-                .collect::<Vec<_>>()
-        };
-        let real = fields("spec").into_iter().chain(fields("status")).collect();
-        let rows = table(&files::text("README.md"), heading);
-        let documented = rows
-            .iter()
-            .flat_map(|row| row[0].split('`').skip(1).step_by(2))
-            .map(str::to_owned)
-            .collect();
-        same(&documented, &real, heading, "README.md");
-    }
 }

@@ -1,4 +1,4 @@
-//! The situations of the README's conditions table, and how each tool reads them.
+//! The situations of the table in docs/conditions.md, and how each tool reads them.
 
 /// The condition whose message is in Argo CD's health message.
 #[derive(Clone, Copy, Debug)]

@@ -72,6 +72,31 @@ impl World {
         self.kubeconfig_of(DEPLOYED, DEPLOYED).await
     }
 
+    /// A user of the namespace with these permissions there, and no others; the kubeconfig.
+    pub(crate) async fn user(&self, name: &str, rules: &Value) -> PathBuf {
+        let account =
+            json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name}});
+        let rbac = |kind: &str, mut with: Value| {
+            with["apiVersion"] = "rbac.authorization.k8s.io/v1".into();
+            with["kind"] = kind.into();
+            with["metadata"] = json!({"name": name});
+            with
+        };
+        let role = json!({"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": name});
+        let user = json!({"kind": "ServiceAccount", "name": name, "namespace": self.namespace});
+        for object in [
+            account,
+            rbac("Role", json!({"rules": rules})),
+            rbac("RoleBinding", json!({"roleRef": role, "subjects": [user]})),
+        ] {
+            let applied = self
+                .kubectl(&["create", "-f", "-"], &object.to_string())
+                .await;
+            applied.unwrap();
+        }
+        self.kubeconfig_of(&self.namespace, name).await
+    }
+
     /// A kubeconfig with a token of this service account.
     async fn kubeconfig_of(&self, namespace: &str, name: &str) -> PathBuf {
         let token = ["create", "token", name, "--namespace", namespace];

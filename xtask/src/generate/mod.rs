@@ -1,12 +1,15 @@
 //! Writes every generated file of the repository: `make generate`. With `--check` it writes nothing and fails
 //! when one of them differs from the code.
 
+mod api;
 mod argocd;
 mod chart;
 mod conformance;
 mod figures;
+mod flags;
 mod metrics;
 mod plots;
+mod reasons;
 
 use std::error::Error;
 use std::path::{Path, PathBuf};
@@ -43,6 +46,8 @@ pub(crate) fn run(options: &Options) -> Outcome<()> {
     for step in [
         of_the_code,
         conformance::page,
+        api::page,
+        reasons::page,
         figures::pages,
         argocd::files,
         chart::templates,
@@ -79,5 +84,6 @@ fn of_the_code() -> Outcome<Vec<Generated>> {
     let crds = run_operator::api::crd::files()?.into_iter();
     let crds = crds.map(|(name, text)| Generated::new(Path::new("crds").join(name), text));
     let metrics = Generated::new("docs/metrics.md", metrics::page());
-    Ok(crds.chain([metrics]).collect())
+    let flags = Generated::new("docs/flags.md", flags::page());
+    Ok(crds.chain([metrics, flags]).collect())
 }

@@ -1,4 +1,4 @@
--- The health of a Run for Argo CD, from the conditions Ready, Reconciling and Stalled (README, "Conditions").
+-- The health of a Run for Argo CD, from the conditions Ready, Reconciling and Stalled (docs/conditions.md).
 -- It needs no standard library: Argo CD runs it with libraries off.
 
 local function condition(kind)

@@ -1,0 +1,179 @@
+//! The flags of `controller`: each is an environment variable too.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+
+use super::plain_http::PlainHttpArgs;
+use super::values::{address, duration, given, watch_timeout};
+
+/// Configuration of the controller.
+#[derive(Debug, Args)]
+pub struct ControllerArgs {
+    /// Base URL of the service, version segment included, for Workspaces that name none.
+    #[arg(long, env = "RUN_OPERATOR_BASE_URL", value_parser = given, value_name = "URL")]
+    pub base_url: Option<String>,
+
+    /// A base URL that a Workspace may name; tokens are sent to no other. Repeatable.
+    /// --base-url is always allowed.
+    #[arg(
+        long = "allowed-base-url",
+        env = "RUN_OPERATOR_ALLOWED_BASE_URL",
+        value_delimiter = ',',
+        value_parser = given,
+        value_name = "URL"
+    )]
+    pub allowed_base_urls: Vec<String>,
+
+    #[command(flatten)]
+    pub plain_http: PlainHttpArgs,
+
+    /// The contract file; the one that is compiled in, if unset.
+    #[arg(long, env = "RUN_OPERATOR_CONTRACT", value_name = "FILE")]
+    pub contract: Option<PathBuf>,
+
+    /// A namespace to watch; all, if unset. Repeatable.
+    #[arg(
+        long = "namespace",
+        env = "RUN_OPERATOR_NAMESPACE",
+        value_delimiter = ',',
+        value_parser = given,
+        value_name = "NAME"
+    )]
+    pub namespaces: Vec<String>,
+
+    /// Whether ClusterWorkspaces are served. They need the permission to watch ClusterWorkspaces
+    /// in the whole cluster, and the labels of the watched namespaces.
+    #[arg(
+        long,
+        env = "RUN_OPERATOR_CLUSTER_WORKSPACES",
+        default_value_t = true,
+        action = clap::ArgAction::Set,
+        value_name = "BOOL"
+    )]
+    pub cluster_workspaces: bool,
+
+    /// The namespace of the Secrets that ClusterWorkspaces name; the operator's own, if unset.
+    #[arg(
+        long,
+        env = "RUN_OPERATOR_CLUSTER_RESOURCE_NAMESPACE",
+        value_parser = given,
+        value_name = "NAME"
+    )]
+    pub cluster_resource_namespace: Option<String>,
+
+    /// The address at which /healthz, /readyz and /metrics are served.
+    #[arg(
+        long,
+        env = "RUN_OPERATOR_LISTEN",
+        default_value = "0.0.0.0:8080",
+        value_name = "ADDRESS", value_parser = address
+    )]
+    pub listen: SocketAddr,
+
+    /// Form of the log.
+    #[arg(
+        long,
+        env = "RUN_OPERATOR_LOG_FORMAT",
+        default_value = "text",
+        value_name = "FORMAT"
+    )]
+    pub log_format: LogFormat,
+
+    /// Filter of the log, as tracing directives.
+    #[arg(
+        long,
+        env = "RUN_OPERATOR_LOG_FILTER",
+        default_value = "info",
+        value_parser = given,
+        value_name = "DIRECTIVES"
+    )]
+    pub log_filter: String,
+
+    /// Reconciles at the same time.
+    #[arg(long, env = "RUN_OPERATOR_MAX_CONCURRENT_RECONCILES", default_value_t = 64, value_name = "N",
+          value_parser = clap::value_parser!(u16).range(1..))]
+    pub max_concurrent_reconciles: u16,
+
+    /// Event streams open at the same time; further Runs take turns for a stream, and are polled.
+    #[arg(
+        long,
+        env = "RUN_OPERATOR_MAX_STREAMS",
+        default_value_t = 1000,
+        value_name = "N"
+    )]
+    pub max_streams: u32,
+
+    /// Publishes the service's own events as Kubernetes Events, too: the latest one, at most one in ten seconds.
+    #[arg(long, env = "RUN_OPERATOR_SERVICE_EVENTS")]
+    pub service_events: bool,
+
+    /// The shortest interval between two polls of a run without an event stream, such as 500ms or 5s.
+    #[arg(long, env = "RUN_OPERATOR_POLL_MIN", default_value = "5s", value_parser = duration, value_name = "DURATION")]
+    pub poll_min: Duration,
+
+    /// The longest interval between two polls, and between two attempts of a refused call.
+    #[arg(long, env = "RUN_OPERATOR_POLL_MAX", default_value = "5m", value_parser = duration, value_name = "DURATION")]
+    pub poll_max: Duration,
+
+    /// Duration of a watch of the API server before it is restarted, 1s to 290s; one that is silent for 5 s
+    /// longer is restarted as hung.
+    #[arg(long, env = "RUN_OPERATOR_WATCH_TIMEOUT", default_value = "2m", value_parser = watch_timeout, value_name = "DURATION")]
+    pub watch_timeout: Duration,
+
+    /// Leader election.
+    #[command(flatten)]
+    pub leader_election: LeaderElectionArgs,
+}
+
+/// Leader election among several operators.
+#[derive(Debug, Args)]
+pub struct LeaderElectionArgs {
+    /// Of several operators only the holder of a Lease acts; the others wait, with warm caches. One that loses
+    /// the Lease ends with exit code 1, to be restarted.
+    #[arg(long = "leader-elect", env = "RUN_OPERATOR_LEADER_ELECT")]
+    pub enabled: bool,
+
+    /// Time after its last renewal at which the Lease expires and another operator may take over; whole seconds.
+    #[arg(long = "leader-elect-lease-duration", env = "RUN_OPERATOR_LEADER_ELECT_LEASE_DURATION", default_value = "15s", value_parser = duration, value_name = "DURATION")]
+    pub lease_duration: Duration,
+
+    /// Time for which a leader that can't renew the Lease continues; shorter than the lease duration.
+    #[arg(long = "leader-elect-renew-deadline", env = "RUN_OPERATOR_LEADER_ELECT_RENEW_DEADLINE", default_value = "10s", value_parser = duration, value_name = "DURATION")]
+    pub renew_deadline: Duration,
+
+    /// Interval at which the Lease is renewed; waiting operators read it twice as often. 1.2 times the interval must
+    /// be shorter than the renew deadline.
+    #[arg(long = "leader-elect-retry-period", env = "RUN_OPERATOR_LEADER_ELECT_RETRY_PERIOD", default_value = "2s", value_parser = duration, value_name = "DURATION")]
+    pub retry_period: Duration,
+
+    /// The namespace of the Lease; the operator's own, if unset.
+    #[arg(
+        long = "leader-elect-namespace",
+        env = "RUN_OPERATOR_LEADER_ELECT_NAMESPACE",
+        value_parser = given,
+        value_name = "NAME"
+    )]
+    pub namespace: Option<String>,
+
+    /// The name of the Lease; operators that serve different Runs need different ones.
+    #[arg(
+        long = "leader-elect-name",
+        env = "RUN_OPERATOR_LEADER_ELECT_NAME",
+        default_value = "run-operator",
+        value_parser = given,
+        value_name = "NAME"
+    )]
+    pub name: String,
+}
+
+/// Forms of the log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum LogFormat {
+    /// For people.
+    Text,
+    /// One JSON object a line.
+    Json,
+}

@@ -1,0 +1,276 @@
+//! `submit`: what it makes, what it finds, what it refuses.
+
+use serde_json::{Value, json};
+
+use crate::support::World;
+
+use super::{manifest, runs, start};
+
+// Proves: K-submit
+#[tokio::test]
+async fn a_submitted_run_is_awaited_and_its_end_is_the_exit_code() {
+    let world = World::new().await;
+    let submit = |name: &'static str, outcome: &'static str| {
+        let outcome = format!("simulate.outcome={outcome}");
+        let args = [
+            "submit", "--name", name, "--image", "i", "--set", &outcome, "--wait",
+        ];
+        start(&world, &args, "")
+    };
+    let (good, bad) = (submit("good", "succeeded"), submit("bad", "failed"));
+    let out = good.end().await.ok();
+    assert_eq!(
+        out,
+        "run.run-operator.dev/good created\nrun.run-operator.dev/good Succeeded\n"
+    );
+    let said = bad.end().await.ended(1);
+    for part in [
+        "run.run-operator.dev/bad Failed",
+        "bad: Failed: ",
+        "kubectl runs why bad",
+    ] {
+        assert!(said.contains(part), "{part:?} is not in {said}");
+    }
+}
+
+// Proves: K-submit
+#[tokio::test]
+async fn flags_and_files_make_the_same_run() {
+    let world = World::new().await;
+    let flags = [
+        "submit",
+        "--image",
+        "i",
+        "--name",
+        "train",
+        "--set",
+        "gpus=2",
+        "--set",
+        "args=[--fast, x]",
+        "--set",
+        r"env.A\.B=1.5",
+        "--set",
+        "version='1.0'",
+        "--workspace",
+        "ClusterWorkspace/shared",
+        "--idempotency-key",
+        "k-1",
+        "--dry-run",
+        "client",
+        "-o",
+        "json",
+    ];
+    let out = runs(&world, &flags).await.ok();
+    let run: Value = serde_json::from_str(&out).unwrap();
+    let spec = json!({
+        "idempotencyKey": "k-1",
+        "workspaceRef": {"kind": "ClusterWorkspace", "name": "shared"},
+        "workload": {"image": "i", "gpus": 2, "args": ["--fast", "x"], "env": {"A.B": 1.5}, "version": "1.0"},
+    });
+    assert_eq!(run["spec"], spec);
+    assert_eq!(run["metadata"]["name"], "train");
+    let file = ["submit", "-f", "-", "--dry-run=client", "-o", "json"];
+    let out = start(&world, &file, &manifest("train", &spec))
+        .end()
+        .await
+        .ok();
+    assert_eq!(serde_json::from_str::<Value>(&out).unwrap(), run);
+    assert!(runs(&world, &["list", "-o", "name"]).await.ok().is_empty());
+}
+
+// Proves: K-once
+#[tokio::test]
+async fn the_same_command_with_a_key_submits_nothing_twice() {
+    let world = World::new().await;
+    let submit = [
+        "submit",
+        "--image",
+        "i",
+        "--idempotency-key",
+        "night-1",
+        "--set",
+        "ratio=1.0",
+    ];
+    let first = runs(&world, &submit).await.ok();
+    let name = first.strip_suffix(" created\n").unwrap();
+    let again = runs(&world, &submit).await.ok();
+    assert_eq!(
+        again,
+        format!("{name} unchanged: it was submitted before, with this key\n")
+    );
+    let other = ["submit", "--image", "j", "--idempotency-key", "night-1"];
+    let said = runs(&world, &other).await.ended(2);
+    assert!(
+        said.contains("exists with another spec; nothing was submitted"),
+        "{said}"
+    );
+    assert_eq!(
+        runs(&world, &["list", "-o", "name"])
+            .await
+            .ok()
+            .lines()
+            .count(),
+        1
+    );
+    let wait = [&submit[..], &["--wait"]].concat();
+    let out = runs(&world, &wait).await.ok();
+    assert!(out.ends_with("Succeeded\n"), "{out}");
+    assert_eq!(world.service.runs().await.len(), 1);
+}
+
+// Proves: K-submit
+#[tokio::test]
+async fn names_without_a_key_are_random_behind_their_prefix() {
+    let world = World::new().await;
+    let submit = [
+        "submit",
+        "--image",
+        "i",
+        "--generate-name",
+        "nightly-",
+        "-o",
+        "name",
+    ];
+    let names = [
+        runs(&world, &submit).await.ok(),
+        runs(&world, &submit).await.ok(),
+    ];
+    assert_ne!(names[0], names[1]);
+    for name in names {
+        assert!(name.starts_with("run.run-operator.dev/nightly-"), "{name}");
+    }
+}
+
+// Proves: K-submit
+#[tokio::test]
+async fn several_runs_of_a_file_are_awaited_together() {
+    let world = World::new().await;
+    let workload = |outcome| json!({"workload": {"image": "i", "simulate": {"outcome": outcome}}});
+    let list = json!({"apiVersion": "v1", "kind": "List", "items": [
+        serde_json::from_str::<Value>(&manifest("a", &workload("succeeded"))).unwrap(),
+        serde_json::from_str::<Value>(&manifest("b", &workload("failed"))).unwrap(),
+    ]});
+    let submit = ["submit", "-f", "-", "--wait", "-o", "name"];
+    let told = start(&world, &submit, &list.to_string()).end().await;
+    let said = told.ended(1);
+    for name in ["run.run-operator.dev/a\n", "run.run-operator.dev/b\n"] {
+        assert!(said.contains(name), "{said}");
+    }
+}
+
+// Proves: K-submit
+#[tokio::test]
+async fn what_can_not_be_a_run_is_refused_and_nothing_is_stored() {
+    let world = World::new().await;
+    let workspace =
+        json!({"apiVersion": "run-operator.dev/v1alpha1", "kind": "Workspace"}).to_string();
+    let typo = manifest(
+        "train",
+        &json!({"worklaod": {}, "workload": {"image": "i"}}),
+    );
+    let foreign = manifest("train", &json!({"workload": {"image": "i"}}))
+        .replace(r#""name""#, r#""namespace":"elsewhere","name""#);
+    for (args, input, part) in [
+        (
+            &["submit", "-f", "-"][..],
+            workspace.as_str(),
+            "only run-operator.dev/v1alpha1 Run can be submitted",
+        ),
+        (&["submit", "-f", "-"], "", "has no Run"),
+        (&["submit", "-f", "-"], "a: [", "is no YAML or JSON"),
+        (
+            &["submit", "-f", "-"],
+            typo.as_str(),
+            r#"unknown field "spec.worklaod""#,
+        ),
+        (
+            &["submit", "-f", "-", "--dry-run=server"],
+            typo.as_str(),
+            r#"unknown field "spec.worklaod""#,
+        ),
+        (
+            &["submit", "-f", "-"],
+            foreign.as_str(),
+            "does not match the namespace",
+        ),
+        (
+            &["submit", "-f", "/nonexistent/run.yaml"],
+            "",
+            "failed to read /nonexistent/run.yaml",
+        ),
+        (&["submit"], "", "--filename <FILE>"),
+        (
+            &["submit", "--image", "i", "-f", "x"],
+            "",
+            "cannot be used with",
+        ),
+        (
+            &["submit", "--image", "i", "--timeout", "5s"],
+            "",
+            "--timeout needs --wait or --follow",
+        ),
+        (
+            &["submit", "--image", "i", "--set", "gpus"],
+            "",
+            "it needs a key, = and a value",
+        ),
+        (
+            &["submit", "--image", "i", "--set", "a=1", "--set", "a.b=2"],
+            "",
+            "value of its own",
+        ),
+        (
+            &["submit", "--image", "i", "--set", "image=j"],
+            "",
+            "set already",
+        ),
+        (
+            &["submit", "--image", "i", "--workspace", "Secret/x"],
+            "",
+            "no kind of a Workspace",
+        ),
+        (
+            &["submit", "--image", "i", "--name", "Not_A_Name"],
+            "",
+            "Error from server (Invalid)",
+        ),
+    ] {
+        let said = start(&world, args, input).end().await.ended(2);
+        assert!(said.contains(part), "{part:?} is not in {said}");
+    }
+    assert!(runs(&world, &["list", "-o", "name"]).await.ok().is_empty());
+}
+
+// Proves: K-submit
+#[tokio::test]
+async fn a_run_that_exists_is_not_submitted_again_without_a_key() {
+    let world = World::new().await;
+    let submit = ["submit", "--image", "i", "--name", "train"];
+    runs(&world, &submit).await.ok();
+    let said = runs(&world, &submit).await.ended(2);
+    let expected =
+        r#"Error from server (AlreadyExists): runs.run-operator.dev "train" already exists"#;
+    assert!(said.contains(expected), "{said}");
+}
+
+// Proves: K-follow
+#[tokio::test]
+async fn a_run_that_is_followed_shows_every_event_until_its_end() {
+    let world = World::new().await;
+    let submit = [
+        "submit",
+        "--image",
+        "i",
+        "--name",
+        "train",
+        "--follow",
+        "--set",
+        "simulate.logEvents=3",
+    ];
+    let out = runs(&world, &submit).await.ok();
+    let status = world.released("train").await.status.unwrap();
+    let events = usize::try_from(status.event_count.unwrap()).unwrap();
+    let lines: Vec<&str> = out.lines().collect();
+    assert_eq!(lines.len(), events + 2, "{out}");
+    assert_eq!(lines.last(), Some(&"run.run-operator.dev/train Succeeded"));
+}

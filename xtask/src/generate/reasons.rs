@@ -1,0 +1,27 @@
+//! The column "what to do" of docs/reasons.md, from the table that `kubectl runs why` prints, too.
+
+use run_operator::api::Reason;
+use run_operator::decide::explain::remedy;
+use test_support::root;
+
+use super::{Generated, Outcome};
+
+const PAGE: &str = "docs/reasons.md";
+
+/// The page, with the last cell of each reason's row as the code has it.
+pub(super) fn page() -> Outcome<Vec<Generated>> {
+    let text = std::fs::read_to_string(root().join(PAGE))?;
+    let lines = text
+        .lines()
+        .map(|line| row(line).unwrap_or_else(|| line.to_owned()) + "\n");
+    Ok(vec![Generated::new(PAGE, lines.collect())])
+}
+
+/// The row of a reason, mended; none if the line is no such row.
+fn row(line: &str) -> Option<String> {
+    let cells = line.strip_prefix("| `")?.strip_suffix(" |")?;
+    let (name, _) = cells.split_once('`')?;
+    let reason = Reason::named(name)?;
+    let (before, _) = cells.rsplit_once(" | ")?;
+    Some(format!("| `{before} | {} |", remedy::markdown(reason)))
+}
