@@ -77,8 +77,8 @@ pub enum RunsCommand {
     /// Creates Runs, from a manifest or from flags.
     ///
     /// With --idempotency-key and without a name the name is made from the key, so that the same command, repeated,
-    /// finds the Run that it made before and submits nothing twice. A Run that is there with another spec is an error.
-    /// Names are chosen before the request: if its answer is lost, the message has the name to look for.
+    /// finds the Run that it made before and submits nothing twice. A Run that is there with another workload or place is
+    /// an error. Names are chosen before the request: if its answer is lost, the message has the name to look for.
     Submit(Box<SubmitArgs>),
     /// Lists Runs; those that need a person come first.
     ///

@@ -20,6 +20,15 @@ use super::wait::{self, Patience};
 /// Random names that are tried before the creation is given up.
 const NAMES: usize = 5;
 
+/// What makes a run the one that was asked for, and can't be edited. The rest may have been, as by a cancellation.
+const FIXED: [&str; 5] = [
+    "workload",
+    "provider",
+    "region",
+    "workspaceRef",
+    "idempotencyKey",
+];
+
 /// A Run of the cluster, and what the command did to it.
 enum Submitted {
     Created(Seen),
@@ -41,42 +50,21 @@ pub(super) async fn run(cluster: &Cluster, args: &SubmitArgs) -> Result<End, Run
             dry_run(&manifest, &place, args.output)?;
             continue;
         }
-        let run = submit(&place, manifest, args.dry_run.is_some()).await?;
-        // Of a Run that is awaited the object is printed at its end.
-        let format = args.output.filter(|_| !waits);
-        let run = match run {
-            Submitted::Created(run) => {
-                let became = if args.dry_run.is_some() {
-                    "created (server dry run)"
-                } else {
-                    "created"
-                };
-                announce(&run, format, became, waits && args.output.is_some())?;
-                run
-            }
-            Submitted::Found(run) => {
-                let same = "unchanged: it was submitted before, with this key";
-                announce(&run, format, same, waits && args.output.is_some())?;
-                run
-            }
+        let is_dry_run = args.dry_run.is_some();
+        let (run, became) = match submit(&place, manifest, is_dry_run).await? {
+            Submitted::Created(run) if is_dry_run => (run, "created (server dry run)"),
+            Submitted::Created(run) => (run, "created"),
+            Submitted::Found(run) => (run, "unchanged: it was submitted before, with this key"),
         };
+        if waits && args.output.is_some() {
+            // Standard output is for the object at its end.
+            eprintln!("{} {became}", run.reference());
+        } else {
+            print::object(&run, args.output, became)?;
+        }
         submitted.push((place, run));
     }
     finish(&submitted, args).await
-}
-
-/// Says what became of a Run; on standard error if standard output is for the object at its end.
-fn announce(
-    run: &Seen,
-    format: Option<ObjectFormat>,
-    became: &str,
-    aside: bool,
-) -> Result<(), RunsError> {
-    if aside {
-        eprintln!("{} {became}", run.reference());
-        return Ok(());
-    }
-    print::object(run, format, became)
 }
 
 async fn finish(submitted: &[(Cluster, Seen)], args: &SubmitArgs) -> Result<End, RunsError> {
@@ -148,7 +136,7 @@ async fn submit(
                     return found(cluster, &manifest, error).await;
                 }
             }
-            RunsError::Server { .. } => return Err(error),
+            RunsError::Server { code, .. } if *code < 500 => return Err(error),
             _ => return Err(unknown(cluster, &manifest, &error)),
         }
     }
@@ -187,15 +175,19 @@ async fn found(
             format!("{name} has this key and is being deleted; submit again when it is gone");
         return Err(RunsError::Usage(message));
     }
-    if is_same(&stored["spec"], &manifest.object["spec"]) {
+    let wanted = &manifest.object["spec"];
+    if FIXED
+        .iter()
+        .all(|field| is_same(&stored["spec"][field], &wanted[field]))
+    {
         return Ok(Submitted::Found(run));
     }
     Err(RunsError::Usage(format!(
-        "{name} exists with another spec; nothing was submitted. Another run needs another key or name"
+        "{name} exists with another workload or place; nothing was submitted. Another run needs another key or name"
     )))
 }
 
-/// Whether two specs ask for the same: the API server makes a 1 of a 1.0.
+/// Whether two values ask for the same: the API server makes a 1 of a 1.0.
 fn is_same(stored: &Value, wanted: &Value) -> bool {
     match (stored, wanted) {
         (Value::Object(a), Value::Object(b)) => {

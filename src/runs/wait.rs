@@ -107,8 +107,11 @@ pub(super) async fn one(
     let mut late = None;
     watcher.seen(&last)?;
     loop {
+        let awaits_more = last.stored().ended()
+            && !watcher.is_complete(&last)
+            && late.is_none_or(|late| Instant::now() < late);
         if let Some(verdict) = verdict::of(last.stored(), patience.goal)
-            && (watcher.is_complete(&last) || late.is_some_and(|late| late <= Instant::now()))
+            && !awaits_more
         {
             progress.close();
             return tell(cluster, &last, verdict, patience.output);

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::support::World;
 
-use super::{manifest, runs, start};
+use super::{manifest, refuse_creates, runs, start};
 
 // Proves: K-submit
 #[tokio::test]
@@ -101,7 +101,7 @@ async fn the_same_command_with_a_key_submits_nothing_twice() {
     let other = ["submit", "--image", "j", "--idempotency-key", "night-1"];
     let said = runs(&world, &other).await.ended(2);
     assert!(
-        said.contains("exists with another spec; nothing was submitted"),
+        said.contains("exists with another workload or place"),
         "{said}"
     );
     assert_eq!(
@@ -273,4 +273,17 @@ async fn a_run_that_is_followed_shows_every_event_until_its_end() {
     let lines: Vec<&str> = out.lines().collect();
     assert_eq!(lines.len(), events + 2, "{out}");
     assert_eq!(lines.last(), Some(&"run.run-operator.dev/train Succeeded"));
+}
+
+// Proves: K-follow
+#[tokio::test]
+async fn a_follower_of_a_run_that_needs_a_person_ends() {
+    let world = World::new().await;
+    refuse_creates(&world).await;
+    let submit = ["submit", "--image", "i", "--name", "train", "--follow"];
+    let said = runs(&world, &submit).await.ended(3);
+    assert!(
+        said.contains("run.run-operator.dev/train Stalled"),
+        "{said}"
+    );
 }
