@@ -8,6 +8,7 @@ mod names;
 mod operator;
 mod permissions;
 mod served;
+mod shared;
 mod stalled;
 mod workspaces;
 
@@ -41,9 +42,12 @@ enum DoctorError {
 }
 
 /// What was found, and which Workspaces take Runs.
+#[derive(Default)]
 struct Examined {
     findings: Vec<Finding>,
     taking: Vec<String>,
+    /// The service's URL in the operator's Deployment.
+    base_url: Option<String>,
 }
 
 impl Examined {
@@ -104,15 +108,23 @@ fn examine(args: &DoctorArgs) -> Result<Examined, DoctorError> {
             operator_name: &args.operator_name,
         };
         let mut examined = in_cluster(&client, &scope).await;
-        match &given {
-            Some(target) => examined.findings.extend(check::version(target).await),
-            None => examined
-                .findings
-                .push(SERVICE.not_tried("there is no --base-url")),
-        }
+        let service = match &given {
+            Some(target) => check::version(target).await,
+            None => vec![untried(examined.base_url.as_deref())],
+        };
+        examined.findings.extend(service);
         Ok(examined)
     })
     .map_err(DoctorError::Runtime)?
+}
+
+/// The operator's own URL is not asked from here: what its Pod reaches may be out of reach for this machine.
+fn untried(base_url: Option<&str>) -> Finding {
+    let operators = base_url.map(|url| format!("; the operator's is {url}"));
+    SERVICE.not_tried(&format!(
+        "there is no --base-url{}",
+        operators.unwrap_or_default()
+    ))
 }
 
 /// The findings of the API server. Without an answer of it nothing more is tried.
@@ -122,6 +134,7 @@ async fn in_cluster(client: &Client, scope: &Scope<'_>) -> Examined {
     if findings.first().is_none_or(|f| f.verdict != Verdict::Ok) {
         let rest = [
             names::not_tried,
+            shared::not_tried,
             workspaces::not_tried,
             stalled::not_tried,
             operator::not_tried,
@@ -129,29 +142,35 @@ async fn in_cluster(client: &Client, scope: &Scope<'_>) -> Examined {
             allowed::not_tried,
         ];
         findings.extend(rest.map(|not_tried| not_tried(ask::NO_ANSWER)));
-        let taking = Vec::new();
-        return Examined { findings, taking };
+        return Examined {
+            findings,
+            ..Examined::default()
+        };
     }
     findings.push(names::finding(client).await);
-    let shared = workspaces::shared(client, namespace).await;
-    let may_lack = scope.read_only || !shared.is_empty();
+    let shared = shared::examine(client, namespace).await;
+    let may_lack = scope.read_only || !shared.taking.is_empty();
+    findings.push(shared.finding);
     let mut own = workspaces::examine(client, namespace, may_lack).await;
     findings.push(own.finding.clone());
     findings.push(stalled::finding(client, namespace).await);
     let (place, name) = (scope.operator_namespace, scope.operator_name);
     findings.push(operator::finding(client, place, name).await);
+    let mut base_url = None;
     match deployment::read(client, place, name).await {
         Ok(configured) => {
+            base_url = configured.values("--base-url").into_iter().next();
             let may = permissions::finding(client, place, &configured, namespace, &own.secrets);
             findings.push(may.await);
             findings.push(allowed::finding(&configured, &own.base_urls));
         }
         Err(why) => findings.extend([permissions::not_tried(&why), allowed::not_tried(&why)]),
     }
-    own.taking.extend(shared);
+    own.taking.extend(shared.taking);
     Examined {
         findings,
         taking: own.taking,
+        base_url,
     }
 }
 

@@ -2,9 +2,9 @@
 //! is tried.
 
 use k8s_openapi::api::authorization::v1::{
-    ResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec,
+    LocalSubjectAccessReview, ResourceAttributes, SubjectAccessReviewSpec,
 };
-use kube::api::PostParams;
+use kube::api::{ObjectMeta, PostParams};
 use kube::{Api, Client};
 
 use run_operator::api::names;
@@ -62,7 +62,7 @@ pub(super) async fn finding(
     let mut asked = 0;
     for (group, resource, verb, name) in needed.chain(tokens) {
         let attributes = attributes(namespace, group, resource, &verb, name.clone());
-        match allowed(client, &user, attributes).await {
+        match allowed(client, namespace, &user, attributes).await {
             Ok(true) => {}
             Ok(false) => {
                 let name = name.map(|name| format!(" {name}")).unwrap_or_default();
@@ -123,18 +123,23 @@ fn groups(user: &str) -> Vec<String> {
 
 async fn allowed(
     client: &Client,
+    namespace: &str,
     user: &str,
     attributes: ResourceAttributes,
 ) -> Result<bool, Refused> {
-    let api: Api<SubjectAccessReview> = Api::all(client.clone());
-    let review = SubjectAccessReview {
+    let api: Api<LocalSubjectAccessReview> = Api::namespaced(client.clone(), namespace);
+    let review = LocalSubjectAccessReview {
         spec: SubjectAccessReviewSpec {
             user: Some(user.to_owned()),
             groups: Some(groups(user)),
             resource_attributes: Some(attributes),
             ..SubjectAccessReviewSpec::default()
         },
-        ..SubjectAccessReview::default()
+        metadata: ObjectMeta {
+            namespace: Some(namespace.to_owned()),
+            ..ObjectMeta::default()
+        },
+        ..LocalSubjectAccessReview::default()
     };
     let answer = bounded(api.create(&PostParams::default(), &review)).await?;
     Ok(answer.status.is_some_and(|status| status.allowed))

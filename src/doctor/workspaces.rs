@@ -3,26 +3,26 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::Namespace;
 use kube::api::{ApiResource, DynamicObject, ListParams};
 use kube::{Api, Client, ResourceExt};
 use serde_json::Value;
 
-use run_operator::api::conditions::is_true;
-use run_operator::api::{ClusterWorkspace, ConditionType, Reason, Workspace, WorkspaceSpec};
+use run_operator::api::{ConditionType, Reason, Workspace, WorkspaceSpec};
 
 use super::ask::{CHECK_ACCESS, Refused, bounded};
 use crate::contract_tool::statements::{Finding, Statement};
 
 /// Limit of the list from the API server.
 const MOST: u32 = 500;
-/// Number of not Ready Workspaces that are named.
+/// Number of Workspaces that are named.
 const NAMED: usize = 5;
 /// The Workspace of a Run that names none.
 const DEFAULT: &str = "default";
 /// Attempts and interval of the wait for a new Workspace's first check.
 const READS: usize = 20;
 const BETWEEN: Duration = Duration::from_secs(1);
+
+pub(super) const REMEDIES: &str = "docs/reasons.md lists a remedy for each reason.";
 
 const READY: Statement = Statement {
     check: "workspaces.ready",
@@ -61,31 +61,36 @@ impl Examined {
 pub(super) async fn examine(client: &Client, namespace: &str, may_lack: bool) -> Examined {
     let kind = ApiResource::erase::<Workspace>(&());
     let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), namespace, &kind);
+    let workspaces = match checked(&api, |_| true).await {
+        Ok(workspaces) => workspaces,
+        Err(refused) => return Examined::only(unread(refused, namespace)),
+    };
+    let specs: Vec<WorkspaceSpec> = workspaces.iter().filter_map(|w| w.spec.clone()).collect();
+    let taking = workspaces.iter().filter(|w| w.trouble.is_none());
+    Examined {
+        taking: taking.map(|w| w.name.clone()).collect(),
+        secrets: secrets(&specs),
+        base_urls: specs.into_iter().filter_map(|spec| spec.base_url).collect(),
+        finding: judged(&workspaces, namespace, may_lack),
+    }
+}
+
+/// Lists what is to be kept of these Workspaces, until the operator has checked each; for 20 s at most.
+pub(super) async fn checked(
+    api: &Api<DynamicObject>,
+    keep: impl Fn(&DynamicObject) -> bool,
+) -> Result<Vec<Seen>, Refused> {
     let params = ListParams::default().limit(MOST);
     let mut reads = 0;
     loop {
         reads += 1;
-        let items = match bounded(api.list(&params)).await {
-            Ok(list) => list.items,
-            Err(refused) => return Examined::only(unread(refused, namespace)),
-        };
-        let workspaces: Vec<Seen> = items.iter().map(Seen::of).collect();
-        if reads == READS || !workspaces.iter().any(|workspace| workspace.unchecked) {
-            let specs: Vec<WorkspaceSpec> = items.iter().filter_map(spec).collect();
-            let taking = workspaces.iter().filter(|w| w.trouble.is_none());
-            return Examined {
-                taking: taking.map(|w| w.name.clone()).collect(),
-                secrets: secrets(&specs),
-                base_urls: specs.into_iter().filter_map(|spec| spec.base_url).collect(),
-                finding: judged(&workspaces, namespace, may_lack),
-            };
+        let list = bounded(api.list(&params)).await?.items;
+        let kept: Vec<Seen> = list.iter().filter(|w| keep(w)).map(Seen::of).collect();
+        if reads == READS || !kept.iter().any(|workspace| workspace.unchecked) {
+            return Ok(kept);
         }
         tokio::time::sleep(BETWEEN).await;
     }
-}
-
-fn spec(workspace: &DynamicObject) -> Option<WorkspaceSpec> {
-    serde_json::from_value(workspace.data["spec"].clone()).ok()
 }
 
 /// The names of the Secrets that the Workspaces refer to, each once.
@@ -96,34 +101,11 @@ fn secrets(specs: &[WorkspaceSpec]) -> Vec<String> {
     names.into_iter().map(str::to_owned).collect()
 }
 
-/// The ClusterWorkspaces that take the Runs of a namespace; none if these credentials may not read them.
-pub(super) async fn shared(client: &Client, namespace: &str) -> Vec<String> {
-    let workspaces: Api<ClusterWorkspace> = Api::all(client.clone());
-    let params = ListParams::default().limit(MOST);
-    let namespaces: Api<Namespace> = Api::all(client.clone());
-    let (Ok(list), Ok(own)) = (
-        bounded(workspaces.list(&params)).await,
-        bounded(namespaces.get(namespace)).await,
-    ) else {
-        return Vec::new();
-    };
-    let labels = own.metadata.labels.unwrap_or_default();
-    let takes = |workspace: &ClusterWorkspace| {
-        let status = workspace.status.as_ref();
-        let ready = status.is_some_and(|s| is_true(&s.conditions, ConditionType::Ready));
-        let open = !workspace.spec.workspace.suspend.unwrap_or_default();
-        ready && open && workspace.spec.allows(&labels).unwrap_or_default()
-    };
-    let taking = list.items.into_iter().filter(takes);
-    taking
-        .map(|workspace| format!("ClusterWorkspace {}", workspace.name_any()))
-        .collect()
-}
-
 /// A Workspace, and the reason why it is not Ready.
-struct Seen {
-    name: String,
-    trouble: Option<String>,
+pub(super) struct Seen {
+    pub(super) name: String,
+    pub(super) trouble: Option<String>,
+    spec: Option<WorkspaceSpec>,
     /// The operator has not written its result yet.
     unchecked: bool,
 }
@@ -152,6 +134,7 @@ impl Seen {
         Self {
             name: workspace.name_any(),
             trouble,
+            spec: serde_json::from_value(data["spec"].clone()).ok(),
             unchecked: ready.is_none() || !current || checking,
         }
     }
@@ -175,45 +158,44 @@ fn judged(workspaces: &[Seen], namespace: &str, may_lack: bool) -> Finding {
         let none = format!(
             "There is none in the namespace {namespace}: a Run without workspaceRef waits."
         );
-        let todo = "Create one, or name another namespace with --namespace; ClusterWorkspaces are not checked.";
+        let todo = "Create one, or name another namespace with --namespace.";
         return READY.fail(none, todo);
     }
-    let troubled = workspaces
-        .iter()
-        .filter_map(|workspace| Some((&workspace.name, workspace.trouble.as_ref()?)));
-    let mut troubled: Vec<String> = troubled
-        .map(|(name, trouble)| format!("{name}: {trouble}"))
-        .collect();
-    if troubled.is_empty() {
-        let names: Vec<&str> = workspaces
-            .iter()
-            .map(|workspace| workspace.name.as_str())
-            .take(NAMED)
-            .collect();
-        let mut ok = format!(
-            "In the namespace {namespace}, at the operator's last check: {}.",
-            list(&names, workspaces.len())
-        );
-        if !workspaces.iter().any(|workspace| workspace.name == DEFAULT) {
-            ok.push_str(" None is called default: a Run has to name its own.");
-        }
-        return READY.ok(ok);
+    if let Some(troubles) = troubles(workspaces) {
+        let why = format!("Not Ready in the namespace {namespace}: {troubles}.");
+        return READY.fail(why, REMEDIES);
     }
-    let all = troubled.len();
-    troubled.truncate(NAMED);
-    let named: Vec<&str> = troubled.iter().map(String::as_str).collect();
-    READY.fail(
-        format!(
-            "Not Ready in the namespace {namespace}: {}.",
-            list(&named, all).trim_end_matches('.')
-        ),
-        "docs/reasons.md lists a remedy for each reason.",
-    )
+    let mut ok = format!(
+        "In the namespace {namespace}, at the operator's last check: {}.",
+        names(workspaces)
+    );
+    if !workspaces.iter().any(|workspace| workspace.name == DEFAULT) {
+        ok.push_str(" None is called default: a Run has to name its own.");
+    }
+    READY.ok(ok)
 }
 
-fn list(named: &[&str], all: usize) -> String {
-    let text = named.join(", ");
-    match all.saturating_sub(named.len()) {
+/// The Workspaces that are not Ready, and why; none if all are.
+pub(super) fn troubles(workspaces: &[Seen]) -> Option<String> {
+    let troubled = workspaces.iter().filter_map(|workspace| {
+        let trouble = workspace.trouble.as_ref()?;
+        Some(format!("{}: {trouble}", workspace.name))
+    });
+    let troubled: Vec<String> = troubled.collect();
+    let named = list(&troubled);
+    (!troubled.is_empty()).then(|| named.trim_end_matches('.').to_owned())
+}
+
+/// The names of Workspaces.
+pub(super) fn names(workspaces: &[Seen]) -> String {
+    let names: Vec<String> = workspaces.iter().map(|w| w.name.clone()).collect();
+    list(&names)
+}
+
+/// The first of them, and how many more there are.
+fn list(all: &[String]) -> String {
+    let text = all[..all.len().min(NAMED)].join(", ");
+    match all.len().saturating_sub(NAMED) {
         0 => text,
         more => format!("{text} and {more} more"),
     }

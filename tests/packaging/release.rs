@@ -234,7 +234,10 @@ async fn a_failed_test_leaves_its_pod_and_no_rights() {
     let failed = release.run("test", &["--timeout", "2s"]);
     assert!(!failed.status.success());
     assert_eq!(left(&own, "pod"), ["pod/run-operator-test"]);
-    let mut rights = left(&own, "serviceaccount,role,rolebinding,clusterrolebinding");
+    let mut rights = left(
+        &own,
+        "serviceaccount,role,rolebinding,clusterrole,clusterrolebinding",
+    );
     rights.retain(|name| name.ends_with("-test"));
     assert_eq!(rights, Vec::<String>::new());
 }

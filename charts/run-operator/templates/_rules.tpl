@@ -78,15 +78,31 @@
 
 {{/* For `helm test`, in the namespace that it looks at. */}}
 {{- define "run-operator.testWorkspaceRules" -}}
-# Whether its Workspaces are Ready, and why not.
+# Whether its Workspaces are Ready and why not, and which of its Runs wait for a person.
 - apiGroups: [run-operator.dev]
-  resources: [workspaces]
+  resources: [workspaces, runs]
   verbs: [list]
+# Whether the operator has its permissions there. Such a request stores nothing.
+- apiGroups: [authorization.k8s.io]
+  resources: [localsubjectaccessreviews]
+  verbs: [create]
+{{- end }}
+
+{{/* For `helm test`, in the whole cluster. */}}
+{{- define "run-operator.testClusterRules" -}}
+# Whether the ClusterWorkspaces that allow the namespace are Ready.
+- apiGroups: [run-operator.dev]
+  resources: [clusterworkspaces]
+  verbs: [list]
+- apiGroups: [""]
+  resources: [namespaces]
+  resourceNames: [{{ include "run-operator.testNamespace" . }}]
+  verbs: [get]
 {{- end }}
 
 {{/* For `helm test`, in the release's namespace. */}}
 {{- define "run-operator.testOperatorRules" -}}
-# Whether an operator is active: its Lease, and without an election its Deployment.
+# Whether an operator is active: its Lease, and without an election its Deployment, which also tells its flags.
 - apiGroups: [coordination.k8s.io]
   resources: [leases]
   resourceNames: [{{ include "run-operator.fullname" . }}]
