@@ -5,8 +5,10 @@ use std::time::SystemTime;
 
 use test_cluster::Place;
 
-/// The sources of the image.
+/// The sources of the operator's image.
 const SOURCES: [&str; 4] = ["src", "contract", "Cargo.toml", "Cargo.lock"];
+/// The sources of the reference service's.
+const SERVICE_SOURCES: [&str; 3] = ["tests/reference-service", "Cargo.toml", "Cargo.lock"];
 
 /// The place where the operator runs, with the image in the case of a node.
 pub(crate) enum Where {
@@ -31,6 +33,15 @@ impl Where {
         assert!(!required, "a node is required, and {because}");
         Self::Process { because }
     }
+
+    /// The image of the reference service, or why there is none.
+    pub(crate) fn service_image() -> Result<PathBuf, String> {
+        made(
+            "reference-service-image.tar",
+            "make service-image",
+            &SERVICE_SOURCES,
+        )
+    }
 }
 
 fn image() -> Result<PathBuf, String> {
@@ -38,22 +49,25 @@ fn image() -> Result<PathBuf, String> {
     {
         return Ok(PathBuf::from(given));
     }
+    made("image.tar", "make image", &SOURCES)
+}
+
+/// An image that is as new as its sources.
+fn made(file: &str, command: &str, sources: &[&str]) -> Result<PathBuf, String> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     // Beside the directory of this build's programs, wherever that is.
     let programs = Path::new(env!("CARGO_BIN_EXE_run-operator")).parent();
     let target = programs.and_then(Path::parent).unwrap_or(root);
-    let image = target.join("image.tar");
+    let image = target.join(file);
     let made = std::fs::metadata(&image).and_then(|file| file.modified());
-    let made = made.map_err(|_| format!("there is no {} (make image)", image.display()))?;
-    let newest = SOURCES
+    let made = made.map_err(|_| format!("there is no {} ({command})", image.display()))?;
+    let newest = sources
         .iter()
         .filter_map(|source| newest(&root.join(source)))
         .max();
     if newest.is_some_and(|newest| newest > made) {
-        return Err(format!(
-            "{} is older than the source (make image)",
-            image.display()
-        ));
+        let image = image.display();
+        return Err(format!("{image} is older than the source ({command})"));
     }
     Ok(image)
 }

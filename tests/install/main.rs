@@ -27,6 +27,7 @@ mod load;
 mod operator;
 mod pod;
 mod process;
+mod quickstart;
 mod release;
 mod runs;
 mod upgrades;

@@ -39,11 +39,14 @@ async fn the_base_is_the_plain_manifest() {
 #[case("overlays/production")]
 #[case("overlays/namespaced")]
 #[case("overlays/monitoring")]
+#[case("../quickstart")]
+#[case("../quickstart/runs")]
 #[tokio::test]
 async fn the_api_server_takes_every_overlay_without_a_warning(#[case] overlay: &str) {
     let (space, objects) = built(overlay).await;
     space.create_namespace("run-operator");
     space.create_namespace("team-a");
+    space.create_namespace("quickstart");
     let list = serde_json::json!({"apiVersion": "v1", "kind": "List", "items": objects});
     let apply = [
         "apply",

@@ -110,7 +110,7 @@ func TestTheDockerfileSaysWhatTheImageIs(t *testing.T) {
 				t.Errorf("runs as %s", c.User)
 			}
 		case *instructions.EntrypointCommand:
-			if c.PrependShell || strings.Join(c.CmdLine, " ") != entrypoint {
+			if c.PrependShell || strings.Join(c.CmdLine, " ") != operator.entrypoint() {
 				t.Errorf("starts %v", c.CmdLine)
 			}
 		case *instructions.LabelCommand:
@@ -125,7 +125,7 @@ func TestTheDockerfileSaysWhatTheImageIs(t *testing.T) {
 	if !said["USER"] || !said["ENTRYPOINT"] {
 		t.Errorf("says only %v", said)
 	}
-	wanted := release{version: "$VERSION", revision: "$REVISION"}.annotations()
+	wanted := release{of: operator, version: "$VERSION", revision: "$REVISION"}.annotations()
 	wanted["org.opencontainers.image.created"] = "$CREATED"
 	if !maps.Equal(labels, wanted) {
 		t.Errorf("labels are %v instead of %v", labels, wanted)

@@ -17,20 +17,48 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/types"
 )
 
-// What the image promises. The Dockerfile must say the same, which its test sees to.
+// What each image promises. The Dockerfile must say the same of the operator's, which its test sees to.
 const (
-	title   = "run-operator"
-	summary = "A Kubernetes controller that turns a Run object into exactly one run at the Run Orchestration Service"
 	licence = "Apache-2.0"
 	// The number, and not the name, is what `runAsNonRoot` can check.
-	user       = "65532:65532"
-	entrypoint = "/run-operator"
+	user = "65532:65532"
 	// Of everything in it, unpacked: what lies on each node.
 	maxBytes = 30 << 20
 )
 
+// subject is a program that has an image. Its name is also that of the image.
+type subject struct {
+	name    string
+	summary string
+}
+
+var (
+	operator = subject{
+		"run-operator",
+		"A Kubernetes controller that turns a Run object into exactly one run at the Run Orchestration Service",
+	}
+	referenceService = subject{
+		"reference-service",
+		"A Run Orchestration Service to try run-operator with; it runs nothing",
+	}
+)
+
+// subjectOf finds the program of this name.
+func subjectOf(name string) (subject, error) {
+	for _, known := range []subject{operator, referenceService} {
+		if known.name == name {
+			return known, nil
+		}
+	}
+	return subject{}, fmt.Errorf("there is no image of %q", name)
+}
+
+// entrypoint is the program's path in the image.
+func (s subject) entrypoint() string { return "/" + s.name }
+
 // release is what one image is made from.
 type release struct {
+	of       subject
 	program  string // the file
 	version  string
 	revision string // the commit
@@ -40,8 +68,8 @@ type release struct {
 // annotations stand in the manifest, and as labels in the configuration: registries read the one, engines the other.
 func (r release) annotations() map[string]string {
 	return map[string]string{
-		"org.opencontainers.image.title":       title,
-		"org.opencontainers.image.description": summary,
+		"org.opencontainers.image.title":       r.of.name,
+		"org.opencontainers.image.description": r.of.summary,
 		"org.opencontainers.image.licenses":    licence,
 		"org.opencontainers.image.version":     r.version,
 		"org.opencontainers.image.revision":    r.revision,
@@ -50,26 +78,26 @@ func (r release) annotations() map[string]string {
 }
 
 // build makes the image: one layer that hardly ever changes, and the program above it.
-func build(of release) (v1.Image, error) {
-	content, err := os.ReadFile(of.program)
+func build(from release) (v1.Image, error) {
+	content, err := os.ReadFile(from.program)
 	if err != nil {
 		return nil, fmt.Errorf("failed to read the program: %w", err)
 	}
 	architecture, err := staticProgram(content)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", of.program, err)
+		return nil, fmt.Errorf("%s: %w", from.program, err)
 	}
 	img := mutate.ConfigMediaType(mutate.MediaType(empty.Image, types.OCIManifestSchema1), types.OCIConfigJSON)
 	img, err = mutate.ConfigFile(img, &v1.ConfigFile{
 		Architecture: architecture,
 		OS:           "linux",
-		Created:      v1.Time{Time: of.created},
+		Created:      v1.Time{Time: from.created},
 		RootFS:       v1.RootFS{Type: "layers"},
 		Config: v1.Config{
 			User:       user,
-			Entrypoint: []string{entrypoint},
+			Entrypoint: []string{from.of.entrypoint()},
 			WorkingDir: "/",
-			Labels:     of.annotations(),
+			Labels:     from.annotations(),
 		},
 	})
 	if err != nil {
@@ -80,13 +108,13 @@ func build(of release) (v1.Image, error) {
 		by    string
 	}{
 		{systemFiles(), "users, name resolution, public certification authorities"},
-		{[]file{{entrypoint[1:], 0o755, content}}, title + " " + of.version},
+		{[]file{{from.of.name, 0o755, content}}, from.of.name + " " + from.version},
 	} {
-		if img, err = appendLayer(img, part.files, part.by, of.created); err != nil {
+		if img, err = appendLayer(img, part.files, part.by, from.created); err != nil {
 			return nil, err
 		}
 	}
-	return mutate.Annotations(img, of.annotations()).(v1.Image), nil
+	return mutate.Annotations(img, from.annotations()).(v1.Image), nil
 }
 
 func appendLayer(img v1.Image, files []file, by string, created time.Time) (v1.Image, error) {
@@ -107,8 +135,8 @@ func appendLayer(img v1.Image, files []file, by string, created time.Time) (v1.I
 }
 
 // write leaves the layout `out` and the archive `out.tar`, in the place of earlier ones.
-func write(of release, out string) (v1.Hash, error) {
-	img, err := build(of)
+func write(from release, out string) (v1.Hash, error) {
+	img, err := build(from)
 	if err != nil {
 		return v1.Hash{}, err
 	}
@@ -127,7 +155,7 @@ func write(of release, out string) (v1.Hash, error) {
 	}
 	err = path.AppendImage(img,
 		layout.WithPlatform(v1.Platform{OS: config.OS, Architecture: config.Architecture}),
-		layout.WithAnnotations(names(of.version)))
+		layout.WithAnnotations(from.names()))
 	if err != nil {
 		return v1.Hash{}, fmt.Errorf("failed to write the layout: %w", err)
 	}
@@ -144,10 +172,10 @@ func write(of release, out string) (v1.Hash, error) {
 }
 
 // names are what an importer calls the image: containerd and docker go by the first, podman and skopeo by the second.
-func names(version string) map[string]string {
+func (r release) names() map[string]string {
 	return map[string]string{
-		"io.containerd.image.name":          "docker.io/library/" + title + ":" + version,
-		"org.opencontainers.image.ref.name": version,
+		"io.containerd.image.name":          "docker.io/library/" + r.of.name + ":" + r.version,
+		"org.opencontainers.image.ref.name": r.version,
 	}
 }
 

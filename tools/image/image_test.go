@@ -38,7 +38,7 @@ func ofProgram(t *testing.T, content []byte) release {
 	if err := os.WriteFile(program, content, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	return release{program, "1.2.3", "0123abc", time.Unix(1_700_000_000, 0).UTC()}
+	return release{operator, program, "1.2.3", "0123abc", time.Unix(1_700_000_000, 0).UTC()}
 }
 
 func written(t *testing.T) (string, v1.Hash) {
@@ -75,7 +75,7 @@ func changed(t *testing.T, change func(v1.Image) (v1.Image, error)) string {
 		t.Fatal(err)
 	}
 	platform := v1.Platform{OS: "linux", Architecture: "amd64"}
-	err = path.AppendImage(img, layout.WithAnnotations(names("1.2.3")), layout.WithPlatform(platform))
+	err = path.AppendImage(img, layout.WithAnnotations(release{of: operator, version: "1.2.3"}.names()), layout.WithPlatform(platform))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -104,6 +104,25 @@ func TestAnImageIsWhatItPromises(t *testing.T) {
 	path, _ := written(t)
 	if err := verify(path); err != nil {
 		t.Fatal(err)
+	}
+}
+
+func TestEachProgramHasAnImageOfItsName(t *testing.T) {
+	of := ofProgram(t, smallest())
+	of.of = referenceService
+	out := filepath.Join(t.TempDir(), "image")
+	if _, err := write(of, out); err != nil {
+		t.Fatal(err)
+	}
+	if err := verify(out); err != nil {
+		t.Fatal(err)
+	}
+	index, err := os.ReadFile(filepath.Join(out, "index.json"))
+	if err != nil || !bytes.Contains(index, []byte("docker.io/library/reference-service:1.2.3")) {
+		t.Fatalf("%v: %s", err, index)
+	}
+	if _, err := subjectOf("anything"); err == nil {
+		t.Fatal("anything has an image")
 	}
 }
 

@@ -1,4 +1,4 @@
-// Command image packs the operator into an OCI image without a build engine, and looks at the result.
+// Command image packs a program into an OCI image without a build engine, and looks at the result.
 package main
 
 import (
@@ -10,8 +10,9 @@ import (
 )
 
 const usage = `usage:
-  image write   --program FILE --version V --revision R --epoch SECONDS --out DIR
-                packs the program into the OCI layout DIR and, the same as one file, DIR.tar; prints the digest
+  image write   --name NAME --program FILE --version V --revision R --epoch SECONDS --out DIR
+                packs the program NAME (run-operator, reference-service) into the OCI layout DIR and, the same as one
+                file, DIR.tar; prints the digest
   image verify  DIR     holds the layout DIR and DIR.tar to what the image promises
   image rootfs  DIR     writes every file of the image but the program into DIR, for the Dockerfile
   image unpack  LAYOUT DIR
@@ -54,21 +55,26 @@ func run(args []string) error {
 }
 
 func runWrite(flags *flag.FlagSet, args []string) error {
-	var of release
+	var from release
 	var out string
-	flags.StringVar(&of.program, "program", "", "")
-	flags.StringVar(&of.version, "version", "", "")
-	flags.StringVar(&of.revision, "revision", "", "")
+	name := flags.String("name", "", "")
+	flags.StringVar(&from.program, "program", "", "")
+	flags.StringVar(&from.version, "version", "", "")
+	flags.StringVar(&from.revision, "revision", "", "")
 	flags.StringVar(&out, "out", "", "")
 	epoch := epochFlag(flags)
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
-	if of.program == "" || of.version == "" || of.revision == "" || out == "" {
+	var err error
+	if from.of, err = subjectOf(*name); err != nil {
+		return err
+	}
+	if from.program == "" || from.version == "" || from.revision == "" || out == "" {
 		return fmt.Errorf("write needs --program, --version, --revision and --out\n%s", usage)
 	}
-	of.created = *epoch
-	digest, err := write(of, out)
+	from.created = *epoch
+	digest, err := write(from, out)
 	if err != nil {
 		return err
 	}

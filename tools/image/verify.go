@@ -71,7 +71,7 @@ func verify(path string) error {
 	if err != nil {
 		return err
 	}
-	version, err := verifyConfig(img)
+	made, err := verifyConfig(img)
 	if err != nil {
 		return err
 	}
@@ -80,47 +80,53 @@ func verify(path string) error {
 		return err
 	}
 	entry := manifest.Manifests[0]
-	if !maps.Equal(entry.Annotations, names(version)) {
+	if !maps.Equal(entry.Annotations, made.names()) {
 		return fmt.Errorf("an importer would call it %v", entry.Annotations)
 	}
-	if err := verifyFiles(img); err != nil {
+	if err := verifyFiles(img, made.of); err != nil {
 		return err
 	}
 	return verifyArchive(path)
 }
 
-// verifyConfig returns the version that the image says it has.
-func verifyConfig(img v1.Image) (string, error) {
+// verifyConfig returns what the image says it was made from.
+func verifyConfig(img v1.Image) (release, error) {
+	var none release
 	config, err := img.ConfigFile()
 	if err != nil {
-		return "", fmt.Errorf("failed to read the configuration: %w", err)
-	}
-	if config.Config.User != user {
-		return "", fmt.Errorf("runs as %q, not as %s", config.Config.User, user)
-	}
-	if !slices.Equal(config.Config.Entrypoint, []string{entrypoint}) || len(config.Config.Cmd) > 0 {
-		return "", fmt.Errorf("starts %v %v", config.Config.Entrypoint, config.Config.Cmd)
+		return none, fmt.Errorf("failed to read the configuration: %w", err)
 	}
 	manifest, err := img.Manifest()
 	if err != nil {
-		return "", fmt.Errorf("failed to read the manifest: %w", err)
+		return none, fmt.Errorf("failed to read the manifest: %w", err)
 	}
 	if !maps.Equal(manifest.Annotations, config.Config.Labels) {
-		return "", errors.New("the manifest's annotations are not the configuration's labels")
+		return none, errors.New("the manifest's annotations are not the configuration's labels")
 	}
-	of := release{
+	of, err := subjectOf(manifest.Annotations["org.opencontainers.image.title"])
+	if err != nil {
+		return none, err
+	}
+	if config.Config.User != user {
+		return none, fmt.Errorf("runs as %q, not as %s", config.Config.User, user)
+	}
+	if !slices.Equal(config.Config.Entrypoint, []string{of.entrypoint()}) || len(config.Config.Cmd) > 0 {
+		return none, fmt.Errorf("starts %v %v", config.Config.Entrypoint, config.Config.Cmd)
+	}
+	made := release{
+		of:       of,
 		version:  manifest.Annotations["org.opencontainers.image.version"],
 		revision: manifest.Annotations["org.opencontainers.image.revision"],
 		created:  config.Created.Time,
 	}
-	if !maps.Equal(manifest.Annotations, of.annotations()) {
-		return "", fmt.Errorf("has the annotations %v", manifest.Annotations)
+	if !maps.Equal(manifest.Annotations, made.annotations()) {
+		return none, fmt.Errorf("has the annotations %v", manifest.Annotations)
 	}
-	return of.version, nil
+	return made, nil
 }
 
 // verifyFiles: those that are promised and no other, so neither a shell nor something to write to.
-func verifyFiles(img v1.Image) error {
+func verifyFiles(img v1.Image, of subject) error {
 	layers, err := img.Layers()
 	if err != nil {
 		return fmt.Errorf("failed to read the layers: %w", err)
@@ -137,7 +143,7 @@ func verifyFiles(img v1.Image) error {
 		}
 		files = append(files, more...)
 	}
-	promised := append(systemFiles(), file{path: entrypoint[1:], mode: 0o755})
+	promised := append(systemFiles(), file{path: of.name, mode: 0o755})
 	if len(files) != len(promised) {
 		return fmt.Errorf("holds %d files instead of %d", len(files), len(promised))
 	}
@@ -154,13 +160,16 @@ func verifyFiles(img v1.Image) error {
 	if size > maxBytes {
 		return fmt.Errorf("is %d bytes large unpacked; %d are allowed", size, maxBytes)
 	}
-	return verifyProgram(img, files[len(files)-1].content)
+	if err := verifyProgram(img, files[len(files)-1].content); err != nil {
+		return fmt.Errorf("%s %w", of.entrypoint(), err)
+	}
+	return nil
 }
 
 func verifyProgram(img v1.Image, content []byte) error {
 	architecture, err := staticProgram(content)
 	if err != nil {
-		return fmt.Errorf("%s %w", entrypoint, err)
+		return err
 	}
 	config, err := img.ConfigFile()
 	if err != nil {
