@@ -12,6 +12,7 @@
 mod support;
 
 mod access_scope;
+mod api_versions;
 mod apiserver_outage;
 mod apiserver_requests;
 mod bad_input;

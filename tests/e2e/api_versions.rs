@@ -1,0 +1,157 @@
+//! A second API version beside v1alpha1, stored, and taken back, while Runs are at work: the way of
+//! `docs/api-versions.md`.
+
+use std::path::Path;
+use std::process::Command;
+
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::api::{Patch, PatchParams};
+use kube::{Api, ResourceExt};
+use serde_json::json;
+
+use run_operator::api::{Phase, crd, names};
+
+use crate::support::{Setup, World, eventually, own_control_plane};
+
+const NEXT: &str = "v1beta1";
+const PAGE: &str = include_str!("../../docs/api-versions.md");
+
+fn crds() -> [CustomResourceDefinition; 3] {
+    [crd::run(), crd::workspace(), crd::cluster_workspace()]
+}
+
+fn definitions(world: &World) -> Api<CustomResourceDefinition> {
+    Api::all(world.client.clone())
+}
+
+/// Serves both versions with one schema, and stores this one.
+async fn store(world: &World, version: &str) {
+    for mut crd in crds() {
+        let mut next = crd.spec.versions[0].clone();
+        NEXT.clone_into(&mut next.name);
+        crd.spec.versions.push(next);
+        for served in &mut crd.spec.versions {
+            served.storage = served.name == version;
+        }
+        apply(world, &crd).await;
+    }
+    serves(world, &[names::VERSION, NEXT]).await;
+}
+
+async fn apply(world: &World, crd: &CustomResourceDefinition) {
+    let params = PatchParams::apply("tests").force();
+    let name = crd.name_any();
+    let api = definitions(world);
+    let applied = api.patch(&name, &params, &Patch::Apply(crd)).await;
+    applied.unwrap();
+}
+
+/// Waits until the API server serves Runs in these versions and in no other.
+async fn serves(world: &World, versions: &[&str]) {
+    eventually("the versions are served", async || {
+        let groups = world.client.list_api_groups().await;
+        let groups = groups.map_err(|error| error.to_string())?.groups;
+        let ours = groups.iter().find(|group| group.name == names::GROUP);
+        let served = ours.map(|group| &group.versions);
+        let served = served.into_iter().flatten().map(|v| v.version.clone());
+        let mut served: Vec<String> = served.collect();
+        served.sort();
+        if served != versions {
+            return Err(format!("{served:?}"));
+        }
+        // Discovery may be ahead of what answers.
+        for version in versions {
+            let path = format!("/apis/{}/{version}/runs?limit=1", names::GROUP);
+            let request = http::Request::get(path).body(Vec::new()).unwrap();
+            let answer = world.client.request::<serde_json::Value>(request).await;
+            answer.map_err(|error| error.to_string())?;
+        }
+        Ok(())
+    })
+    .await;
+}
+
+/// Migrates what is stored to this version, by the script of the page.
+async fn migrate(world: &World, version: &str) {
+    let script = PAGE.split("```sh\n").nth(1).unwrap();
+    let script = script.split("```").next().unwrap().replace(NEXT, version);
+    let kubectl = world.control_plane.kubectl();
+    let folder = Path::new(kubectl.get_program()).parent().unwrap();
+    let path = std::env::var("PATH").unwrap();
+    let mut bash = Command::new("bash");
+    bash.args(["-c", &script])
+        .env("PATH", format!("{}:{path}", folder.display()))
+        .env("KUBECONFIG", world.control_plane.kubeconfig());
+    let output = tokio::task::spawn_blocking(move || bash.output()).await;
+    let output = output.unwrap().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    for crd in crds() {
+        let now = definitions(world).get(&crd.name_any()).await.unwrap();
+        let stored = now.status.unwrap().stored_versions;
+        assert_eq!(stored, Some(vec![version.to_owned()]));
+    }
+}
+
+async fn never(world: &World, name: &str) {
+    world.simulate(name, json!({"outcome": "never"})).await;
+}
+
+// Proves: I-api-versions
+#[tokio::test]
+async fn runs_live_through_another_stored_version_and_back() {
+    let mut world = World::with(Setup {
+        control_plane: Some(own_control_plane().await),
+        ..Setup::default()
+    })
+    .await;
+    never(&world, "before").await;
+    let before = world.phase("before", Phase::Active).await;
+    world.create_run("ended", json!({})).await;
+    let ended = world.phase("ended", Phase::Succeeded).await;
+    world.create_run("held", json!({"suspend": true})).await;
+    world.phase("held", Phase::Pending).await;
+
+    // Served side by side: a user of the new version, an operator of the old one.
+    store(&world, names::VERSION).await;
+    let manifest = json!({
+        "apiVersion": format!("{}/{NEXT}", names::GROUP), "kind": "Run", "metadata": {"name": "during"},
+        "spec": {"workload": {"image": "i", "simulate": {"outcome": "never"}}},
+    });
+    let create = ["apply", "--server-side", "-f", "-"];
+    world.kubectl(&create, &manifest.to_string()).await.unwrap();
+    world.phase("during", Phase::Active).await;
+
+    // Stored in the new version, and everything migrated, under an operator at work; which is then killed.
+    store(&world, NEXT).await;
+    migrate(&world, NEXT).await;
+    let rewritten = world.run("ended").await;
+    assert_ne!(rewritten.resource_version(), ended.resource_version());
+    world.kill_operator();
+    world.start_operator().await;
+    never(&world, "after").await;
+    world.phase("after", Phase::Active).await;
+
+    // And back: the first version alone.
+    store(&world, names::VERSION).await;
+    migrate(&world, names::VERSION).await;
+    for crd in crds() {
+        apply(&world, &crd).await;
+    }
+    serves(&world, &[names::VERSION]).await;
+    world
+        .patch_run("held", json!({"spec": {"suspend": false}}))
+        .await;
+    world.phase("held", Phase::Succeeded).await;
+
+    let now = world.run("before").await.status.unwrap();
+    assert_eq!(now.run_id, before.status.unwrap().run_id);
+    world.one_run_each().await;
+    for name in ["before", "during", "after", "ended", "held"] {
+        world.delete_run(name).await;
+        world.gone(name).await;
+    }
+    let runs = world.service.runs().await;
+    assert_eq!(runs.len(), 5, "{runs:?}");
+    let cancelled = runs.iter().filter(|run| run["state"] == "cancelled");
+    assert_eq!(cancelled.count(), 3, "{runs:?}");
+}
