@@ -13,6 +13,10 @@ const RULES: &str = "charts/run-operator/files/rules.yaml";
 const TRIED: &str = "tests/metrics/alerts.yaml";
 const PAGE: &str = "docs/alerts.md";
 
+/// The rules for the owners of Runs, over what kube-state-metrics makes of them.
+const TENANTS: &str = "deploy/examples/kube-state-metrics/rules.yaml";
+const TENANTS_TRIED: &str = "tests/metrics/tenant-alerts.yaml";
+
 /// One alert.
 #[derive(Deserialize)]
 pub(crate) struct Rule {
@@ -60,6 +64,21 @@ fn prometheus_takes_the_alert_rules() {
         said.contains(&format!("SUCCESS: {} rules found", rules().len())),
         "{said}"
     );
+}
+
+// Proves: P-alerts
+#[test]
+fn alerts_for_tenants_fire_when_they_should_and_end() {
+    let said = promtool(&["check", "rules", "--lint=all", "--lint-fatal", TENANTS]);
+    assert!(said.contains("SUCCESS"), "{said}");
+    let said = promtool(&["test", "rules", TENANTS_TRIED]);
+    assert!(said.contains("SUCCESS"), "{said}");
+    let rules: Value = serde_saphyr::from_str(&text(TENANTS)).unwrap();
+    let tried = text(TENANTS_TRIED);
+    for rule in rules["groups"][0]["rules"].as_array().unwrap() {
+        let name = rule["alert"].as_str().unwrap();
+        assert!(tried.contains(&format!("alertname: {name}")), "{name}");
+    }
 }
 
 // Proves: P-alerts

@@ -51,6 +51,52 @@ async fn the_api_server_takes_every_object_without_a_warning(#[case] values: &st
     assert_eq!(taken.lines().count(), objects.len(), "{taken}");
 }
 
+/// API groups of other projects, which this API server doesn't serve or that are none of its objects.
+const FOREIGN: [&str; 3] = [
+    "argoproj.io",
+    "external-secrets.io",
+    "apiserver.config.k8s.io",
+];
+/// Pipelines of CI systems.
+const PIPELINES: [&str; 2] = ["github-actions.yaml", "gitlab-ci.yaml"];
+
+// Proves: I-taken
+#[rstest]
+#[case("deploy/examples")]
+#[case("deploy/examples/recipes")]
+#[tokio::test]
+async fn the_api_server_takes_every_example_without_a_warning(#[case] folder: &str) {
+    let space = Space::new().await;
+    space.create_namespace("team-a");
+    let mut tried = 0;
+    for entry in std::fs::read_dir(test_support::root().join(folder)).unwrap() {
+        let path = entry.unwrap().path();
+        let name = path.file_name().unwrap().to_string_lossy().into_owned();
+        if !path.is_file() || PIPELINES.contains(&name.as_str()) {
+            continue;
+        }
+        for mut object in documents(&std::fs::read_to_string(&path).unwrap()) {
+            let version = object["apiVersion"]
+                .as_str()
+                .unwrap_or_else(|| panic!("{name}"));
+            if FOREIGN.contains(&version.split('/').next().unwrap_or_default()) {
+                continue;
+            }
+            if object["metadata"].get("generateName").is_some() {
+                object["metadata"] = json!({"name": "generated"});
+            }
+            let text = object.to_string();
+            let taken = match object["metadata"].get("namespace") {
+                Some(_) => kubectl(space.control_plane, DRY_RUN, &text),
+                None => space.kubectl(DRY_RUN, &text),
+            };
+            taken.unwrap_or_else(|error| panic!("{name}: {error}"));
+            tried += 1;
+        }
+    }
+    assert!(tried >= 8, "{tried}");
+}
+
 /// The Pod that the Deployment would make.
 fn as_pod(objects: &[Value]) -> String {
     let template = pod(objects);
