@@ -52,7 +52,8 @@ pub enum Command {
     /// Submits, shows, explains, awaits and changes Runs, as `kubectl runs`: with your own kubeconfig and permissions.
     ///
     /// Exit codes: 0 succeeded, or as --for says; 1 ended otherwise; 2 wrong usage, or the API server refused;
-    /// 3 a person has to act (Stalled); 4 deleted, or deleted and created again; 124 the timeout passed.
+    /// 3 a person has to act (Stalled); 4 deleted, or deleted and created again; 124 the timeout passed;
+    /// 130 Ctrl-C or SIGTERM.
     #[command(arg_required_else_help = false)]
     Runs(Box<runs::RunsArgs>),
 }

@@ -11,7 +11,8 @@ use super::values::{duration, given};
 /// Submits, shows, explains, awaits and changes Runs, with your own kubeconfig and permissions.
 ///
 /// Exit codes: 0 succeeded, or as --for says; 1 ended otherwise; 2 wrong usage, or the API server refused;
-/// 3 a person has to act (Stalled); 4 deleted, or deleted and created again; 124 the timeout passed.
+/// 3 a person has to act (Stalled); 4 deleted, or deleted and created again; 124 the timeout passed;
+/// 130 Ctrl-C or SIGTERM.
 /// Results are printed to standard output, everything else to standard error.
 #[derive(Debug, Parser)]
 #[command(

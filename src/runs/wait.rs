@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use futures::future::try_join_all;
 use futures::{FutureExt, StreamExt};
+use tokio::signal::unix::{SignalKind, signal};
 
 use run_operator::api::Phase;
 use run_operator::clock::wall;
@@ -94,7 +95,7 @@ pub(super) async fn one(
     mut watcher: impl Watcher,
 ) -> Result<End, RunsError> {
     let name = run.name();
-    let mut interrupted = pin!(tokio::signal::ctrl_c().fuse());
+    let mut interrupted = pin!(interrupted().fuse());
     let mut over = pin!(async {
         match patience.timeout {
             Some(timeout) => tokio::time::sleep(timeout).await,
@@ -146,13 +147,28 @@ pub(super) async fn one(
                 go_on(cluster, &last);
                 return Ok(End::TimedOut);
             }
-            _ = &mut interrupted => {
+            () = &mut interrupted => {
                 progress.close();
                 go_on(cluster, &last);
                 return Ok(End::Interrupted);
             }
         }
         watcher.seen(&last)?;
+    }
+}
+
+/// Ends at Ctrl-C, and at SIGTERM, which the first process of a container would ignore otherwise.
+async fn interrupted() {
+    let terminated = async {
+        if let Ok(mut terminations) = signal(SignalKind::terminate()) {
+            terminations.recv().await;
+        } else {
+            std::future::pending::<()>().await;
+        }
+    };
+    tokio::select! {
+        _ = tokio::signal::ctrl_c() => {}
+        () = terminated => {}
     }
 }
 

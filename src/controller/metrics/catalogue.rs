@@ -143,6 +143,7 @@ pub const NOT_READY: &[&str] = &[
     "ServiceUnavailable",
     "ContractViolation",
     "WorkspaceInvalid",
+    "WorkspaceDeleting",
     "Checking",
     OTHER,
 ];

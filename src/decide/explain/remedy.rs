@@ -89,10 +89,12 @@ pub fn markdown(reason: Reason) -> &'static str {
         Reason::CancelledElsewhere => {
             "Create a new Run to run it again, with another `spec.idempotencyKey` if it has one."
         }
-        Reason::DeadlineExceeded => "Create a new Run with a longer deadline.",
+        Reason::DeadlineExceeded => {
+            "Create a new Run with a longer deadline, and with another `spec.idempotencyKey` if it has one."
+        }
         Reason::RunNotFound => {
-            "Create a new Run. Deleting this one makes one more request; `deletionPolicy: Orphan` releases it \
-             without that."
+            "Create a new Run, with another `spec.idempotencyKey` if it has one. Deleting this one makes one more \
+             request; `deletionPolicy: Orphan` releases it without that."
         }
         Reason::ServiceUnavailable => "Nothing; check the service if it lasts.",
         Reason::Unauthorized => {

@@ -1,6 +1,7 @@
 //! `wait`: each of its ends, by its exit code.
 
 use kube::api::{DeleteParams, Patch, PatchParams};
+use rstest::rstest;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
 
@@ -123,12 +124,15 @@ async fn a_run_that_is_created_again_is_another_one() {
 }
 
 // Proves: K-interrupt
+#[rstest]
+#[case(Signal::INT)]
+#[case(Signal::TERM)]
 #[tokio::test]
-async fn an_interrupt_cancels_nothing_and_says_how_to_go_on() {
+async fn an_interrupt_cancels_nothing_and_says_how_to_go_on(#[case] signal: Signal) {
     let world = World::new().await;
     running(&world, "train").await;
     let wait = waiting(&world, &["wait", "train"]).await;
-    kill_process(Pid::from_child(&wait.0), Signal::INT).unwrap();
+    kill_process(Pid::from_child(&wait.0), signal).unwrap();
     let said = wait.end().await.ended(130);
     assert!(said.contains("train was not cancelled"), "{said}");
     let again = format!("kubectl runs wait train --namespace {}", world.namespace);
