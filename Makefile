@@ -60,6 +60,10 @@ test-tools: ## Vet and test the project's own Go programs (tools/)
 image: ## Make the image, target/image.tar, without a build engine
 	@.ci/image
 
+.PHONY: service-image
+service-image: ## Make an image of the reference service, target/reference-service-image.tar, for the quickstart
+	@.ci/image reference-service
+
 .PHONY: sbom
 sbom: ## List what is in the image: target/run-operator.cdx.json (CycloneDX)
 	@.ci/sbom
@@ -83,6 +87,10 @@ install-test: node image ## Install the image by the chart on a real node, and c
 generate: ## Write every generated file
 	$(CARGO) xtask generate
 
+.PHONY: book
+book: ## Write the documents as a book, target/book/html, and follow its links
+	@.ci/book
+
 .PHONY: check
 check: format lint drift deny ## Check format, lints, generated files, licences and dependencies
 
@@ -90,7 +98,7 @@ check: format lint drift deny ## Check format, lints, generated files, licences 
 format:
 	$(CARGO) fmt --all --check
 	$(CARGO) fmt --check --manifest-path fuzz/Cargo.toml
-	bash -n .ci/run .ci/base-images .ci/bench .ci/cargo-tool .ci/deny .ci/figures .ci/fuzz .ci/go-tool .ci/image .ci/image-reproducible .ci/mutants .ci/node .ci/prove .ci/release .ci/sbom .ci/schemathesis .ci/slowest
+	bash -n .ci/run .ci/base-images .ci/bench .ci/book .ci/cargo-tool .ci/deny .ci/figures .ci/fuzz .ci/go-tool .ci/image .ci/image-reproducible .ci/mutants .ci/node .ci/prove .ci/release .ci/sbom .ci/schemathesis .ci/slowest
 
 .PHONY: lint
 lint:

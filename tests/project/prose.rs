@@ -186,6 +186,19 @@ fn every_relative_link_leads_somewhere() {
     assert!(broken.is_empty(), "{}", broken.join("\n"));
 }
 
+#[test]
+fn every_document_is_a_chapter_of_the_book() {
+    let summary = "docs/SUMMARY.md";
+    let chapters = links(&files::text(summary));
+    for file in files::ending("md") {
+        let Some(name) = file.strip_prefix("docs/").filter(|_| file != summary) else {
+            continue;
+        };
+        let listed = chapters.iter().filter(|chapter| *chapter == name).count();
+        assert_eq!(listed, 1, "{summary} and {file}");
+    }
+}
+
 /// A link leads to the first of two.
 #[test]
 fn no_heading_or_anchor_stands_twice_in_a_document() {

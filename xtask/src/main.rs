@@ -1,6 +1,7 @@
-//! The tasks of `make` that are programs: `cargo xtask generate`, `demo`, `bench`, `cluster up`.
+//! The tasks of `make` that are programs: `cargo xtask generate`, `demo`, `bench`, `book`, `cluster up`.
 
 mod bench;
+mod book;
 mod cluster;
 mod demo;
 mod generate;
@@ -27,6 +28,8 @@ enum Task {
     Demo(demo::Options),
     /// Measure the operator beside the limit of its control plane.
     Bench(bench::Options),
+    /// Write the documents as a book, and follow its links.
+    Book(book::Options),
     /// A real Kubernetes control plane on loopback ports.
     #[command(subcommand)]
     Cluster(cluster::Action),
@@ -37,6 +40,7 @@ fn main() -> ExitCode {
         Task::Demo(options) => demo::run(&options),
         Task::Generate(options) => ended("generate", generate::run(&options)),
         Task::Bench(options) => ended("bench", bench::run(&options).map_err(Into::into)),
+        Task::Book(options) => ended("book", book::run(&options).map_err(Into::into)),
         Task::Cluster(action) => ended("cluster", cluster::run(&action).map_err(Into::into)),
     }
 }

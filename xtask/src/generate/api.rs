@@ -16,7 +16,7 @@ runs.run-operator.dev.spec` shows the same. No field has a default in the schema
 description says what holds for an unset field, and the status shows what is in force. Times are of whole seconds.
 
 [conditions.md](conditions.md) has the conditions of a Run in each situation, [reasons.md](reasons.md) every reason and
-what to do, [deploy/examples](../deploy/examples) complete manifests.
+what to do, [recipes.md](recipes.md) complete manifests.
 ";
 
 /// The page.
