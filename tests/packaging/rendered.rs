@@ -14,6 +14,12 @@ fn args(objects: &[Value]) -> Vec<&str> {
     texts(&container(objects)["args"])
 }
 
+/// The objects of `helm test`, which live as long as it runs, and those of the release.
+fn tests_and_installed(objects: Vec<Value>) -> (Vec<Value>, Vec<Value>) {
+    let hook = |o: &Value| o["metadata"]["annotations"]["helm.sh/hook"] == "test";
+    objects.into_iter().partition(hook)
+}
+
 // Proves: I-values
 #[test]
 fn image_digest_overrides_tag_and_global_registry_the_charts() {
@@ -61,8 +67,8 @@ fn an_empty_list_of_secrets_gives_no_right_to_any() {
             "rbac.aggregateRoles=false",
         ],
     );
-    let objects = helm::documents(&rendered);
-    let rules = the(&objects, "ClusterRole")["rules"].clone();
+    let (_, installed) = tests_and_installed(helm::documents(&rendered));
+    let rules = the(&installed, "ClusterRole")["rules"].clone();
     assert!(!rules.to_string().contains("secrets"), "{rules}");
 }
 
@@ -70,21 +76,22 @@ fn an_empty_list_of_secrets_gives_no_right_to_any() {
 #[test]
 fn rbac_rules_for_secrets_and_leases_name_them_except_create() {
     for values in ["default", "full", "namespaced", "shared", "ha"] {
-        let objects = objects(&["-f", &ci(values)]);
-        let roles = of_kind(&objects, "ClusterRole")
-            .into_iter()
-            .chain(of_kind(&objects, "Role"));
-        for rule in roles.flat_map(|role| role["rules"].as_array().unwrap()) {
-            let resources = texts(&rule["resources"]);
-            let lease = resources.contains(&"leases") && texts(&rule["verbs"]) != ["create"];
-            // What `helm test` reads.
-            let deployment = resources.contains(&"deployments");
-            assert_eq!(
-                resources.contains(&"secrets") || lease || deployment,
-                rule.get("resourceNames").is_some(),
-                "{values}: {rule}"
-            );
-            assert!(!rule.to_string().contains('*'), "{values}: {rule}");
+        let (tests, installed) = tests_and_installed(objects(&["-f", &ci(values)]));
+        let of_the_operator: &[&str] = &["secrets", "leases"];
+        let of_the_test: &[&str] = &["leases", "deployments", "namespaces"];
+        for (objects, named) in [(installed, of_the_operator), (tests, of_the_test)] {
+            let roles = [of_kind(&objects, "ClusterRole"), of_kind(&objects, "Role")].concat();
+            for rule in roles.iter().flat_map(|r| r["rules"].as_array().unwrap()) {
+                let resources = texts(&rule["resources"]);
+                let lease_of_any_name =
+                    resources == ["leases"] && texts(&rule["verbs"]) == ["create"];
+                assert_eq!(
+                    resources.iter().any(|r| named.contains(r)) && !lease_of_any_name,
+                    rule.get("resourceNames").is_some(),
+                    "{values}: {rule}"
+                );
+                assert!(!rule.to_string().contains('*'), "{values}: {rule}");
+            }
         }
     }
 }
@@ -194,10 +201,10 @@ fn each_watched_namespace_has_a_role_and_the_cluster_has_none() {
 // Proves: I-rights
 #[test]
 fn cluster_workspaces_add_only_their_rules_in_namespaced_mode() {
-    let both = objects(&[
+    let (_, both) = tests_and_installed(objects(&[
         "--set",
         "watchNamespaces={a},clusterWorkspaces.enabled=true,rbac.aggregateRoles=false",
-    ]);
+    ]));
     let cluster = &the(&both, "ClusterRole")["rules"];
     let resources: Vec<&str> = cluster
         .as_array()
