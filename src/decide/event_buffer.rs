@@ -98,6 +98,8 @@ impl EventBuffer {
             self.waiting.pop_front();
         }
         let data = cut(&event.data, MAX_EVENT_DATA);
+        // Most Runs have one event waiting at a time: no room for more.
+        self.waiting.reserve_exact(1);
         self.waiting.push_back(Waiting {
             number: self.received,
             nth: self.events,
@@ -254,6 +256,10 @@ impl EventBuffer {
         self.stored = self.stored.max(shown.min(self.events));
         let stored = self.stored;
         self.waiting.retain(|w| w.nth > stored);
+        if self.waiting.is_empty() {
+            // Hours may pass until the next one.
+            self.waiting = VecDeque::new();
+        }
         let mut recent = self.recent.iter();
         if let Some((id, _)) = recent.rfind(|(_, nth)| (1..=stored).contains(nth)) {
             self.last_stored = Some(id.clone());

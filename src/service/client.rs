@@ -189,10 +189,8 @@ impl Client {
             if let Err(CallError::AwaitAnswer { .. }) = answer {
                 place.unanswered(Instant::now());
             }
-            let (head, mut response) = answer?;
+            let (head, response) = answer?;
             place.opened(response.version() == Version::HTTP_2);
-            // A stream stays open for hours, and what is needed of its headers is in the head.
-            std::mem::take(response.headers_mut());
             if !head.is_media_type("text/event-stream") {
                 return Err(CallError::unreadable(
                     &head,

@@ -5,6 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Buf, Bytes};
+use futures::StreamExt;
+use futures::stream::BoxStream;
 use reqwest::Response;
 use tokio::time::timeout_at;
 
@@ -36,15 +38,15 @@ const _: () = assert!(ID_BYTES <= MAX_EVENT_ID);
 /// # Errors
 /// A connection that is cut, and silence of the contract file's `streamIdleSeconds`: not one byte, not even a comment.
 pub struct EventStream {
-    /// `None` after the end.
-    response: Option<Response>,
+    /// What is still to come: not the answer, whose address and headers are not needed for hours. `None` after the end.
+    body: Option<BoxStream<'static, reqwest::Result<Bytes>>>,
     head: Head,
     received: Bytes,
     decoder: Decoder,
     redactor: Arc<Redactor>,
     /// End of the stream unless a byte is received before.
     idle: Deadline,
-    /// Its place on a connection; after `response`, which uses it.
+    /// Its place on a connection; after `body`, which uses it.
     _place: Place,
     #[cfg(feature = "proofs")]
     points: crate::points::stream::Events<StreamItem>,
@@ -64,7 +66,7 @@ impl EventStream {
             event: limits.event_bytes,
         };
         Self {
-            response: Some(response),
+            body: Some(response.bytes_stream().boxed()),
             head,
             received: Bytes::new(),
             decoder: Decoder::new(caps, last_event_id),
@@ -88,30 +90,30 @@ impl EventStream {
                 )
                 .await
             {
-                self.response = Some(rest);
+                self.body = Some(rest.bytes_stream().boxed());
             }
             if let Some(item) = self.decode() {
                 return Ok(Some(item));
             }
-            let Some(response) = &mut self.response else {
+            let Some(body) = &mut self.body else {
                 return Ok(None);
             };
-            let error = match timeout_at(self.idle.at, response.chunk()).await {
-                Ok(Ok(Some(chunk))) => {
+            let error = match timeout_at(self.idle.at, body.next()).await {
+                Ok(Some(Ok(chunk))) => {
                     self.received = chunk;
                     self.idle = Deadline::after(self.idle.seconds);
                     continue;
                 }
-                Ok(Ok(None)) => {
-                    self.response = None;
+                Ok(None) => {
+                    self.body = None;
                     return Ok(None);
                 }
-                Ok(Err(error)) => BodyError::Cut(error.without_url()),
+                Ok(Some(Err(error))) => BodyError::Cut(error.without_url()),
                 Err(_) => BodyError::Idle {
                     seconds: self.idle.seconds,
                 },
             };
-            self.response = None;
+            self.body = None;
             return Err(CallError::body(&self.head, error));
         }
     }
@@ -168,7 +170,7 @@ impl fmt::Debug for EventStream {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("EventStream")
             .field("request_id", &self.head.request_id)
-            .field("open", &self.response.is_some())
+            .field("open", &self.body.is_some())
             .finish_non_exhaustive()
     }
 }

@@ -231,6 +231,7 @@ impl Object for Run {
         if let Some(status) = &mut status {
             // Kept for as long as the Run is active: read one by one, it has room for more.
             status.conditions.shrink_to_fit();
+            status.events.shrink_to_fit();
         }
         Ok(Self {
             spec: parts.spec()?,

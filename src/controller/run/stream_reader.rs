@@ -39,14 +39,14 @@ const MOVE_AGAIN: Duration = Duration::from_secs(5);
 /// A longer wait for a slot is shown, and the Run is polled more often.
 const SHORT_WAIT: Duration = Duration::from_secs(2);
 
-/// End of a stream.
+/// End of a stream. (A failure is boxed: the task of an open stream has room for its end.)
 enum End {
     /// The service closed it.
     Closed { pause: Option<Duration> },
     /// The stream broke.
-    Failed(Failure),
+    Failed(Box<Failure>),
     /// The stream could not be opened.
-    Refused(Failure),
+    Refused(Box<Failure>),
     /// The stream moves to a newer token; the permit is for opening it there.
     Moves(Arc<ClientSession>, Permit),
     /// Another Run needs the slot.
@@ -69,7 +69,7 @@ pub(crate) struct Follower {
     entry: Arc<RunEntry>,
     key: WorkspaceKey,
     /// The place of the run; a session of another place is not used.
-    place: ResolvedWorkspace,
+    place: Arc<ResolvedWorkspace>,
     run_id: RunId,
     /// Failures in a row, including those of earlier tasks.
     failures: u32,
@@ -85,7 +85,7 @@ impl Follower {
         ctx: Arc<Context>,
         entry: Arc<RunEntry>,
         key: WorkspaceKey,
-        place: ResolvedWorkspace,
+        place: Arc<ResolvedWorkspace>,
         run_id: RunId,
         failures: u32,
     ) -> Self {
@@ -210,11 +210,11 @@ impl Follower {
     /// Opens the stream and reads it to its end.
     async fn connect(&mut self, session: &ClientSession, permit: Permit, slot: &StreamSlot) -> End {
         // Boxed: the task of an open stream needs no room for it.
-        let opened = Box::pin(self.open(session, permit, slot)).await;
-        match opened {
-            Ok(stream) => self.read(session, stream, slot).await,
-            Err(end) => end,
-        }
+        let stream = match Box::pin(self.open(session, permit, slot)).await {
+            Ok(stream) => stream,
+            Err(end) => return end,
+        };
+        self.read(session, stream, slot).await
     }
 
     /// Opens the stream. The Workspace's permit is held no longer.
@@ -234,10 +234,10 @@ impl Follower {
                 .client
                 .run_events(&session.credentials, &self.run_id, cursor.as_deref());
         let opened = tokio::select! {
-            opened = opening => opened.map_err(|error| Failure::from(&error)),
+            opened = opening => opened.map_err(|error| Box::new(Failure::from(&error))),
             () = slot.asked_back(), if !self.reading_on() => return Err(End::SlotAskedBack),
         };
-        permit.ended(Outcome::of(opened.as_ref()));
+        permit.ended(Outcome::of(opened.as_ref().map_err(Box::as_ref)));
         let stream = opened.map_err(End::Refused)?;
         if std::mem::replace(&mut self.opened_before, true) {
             self.ctx.metrics.stream_reconnects.inc();
@@ -317,7 +317,7 @@ impl Follower {
                 }
                 Err(error) => {
                     tracing::debug!(run.uid = %self.entry.uid, error = %error_chain(&error), "event stream broke");
-                    return End::Failed(Failure::from(&error));
+                    return End::Failed(Box::new(Failure::from(&error)));
                 }
             }
         }
@@ -392,7 +392,7 @@ impl Follower {
         };
         self.set_stream(Stream::Closed);
         self.broken = true;
-        self.pause(failure.as_ref(), asked)
+        self.pause(failure.as_deref(), asked)
     }
 
     fn pause(&mut self, failure: Option<&Failure>, asked: Option<Duration>) -> Duration {
@@ -461,7 +461,8 @@ impl Follower {
 
 async fn until(due: Option<Instant>) {
     match due {
-        Some(due) => sleep_until(due).await,
+        // Boxed: only a stream that moves needs the timer.
+        Some(due) => Box::pin(sleep_until(due)).await,
         None => std::future::pending().await,
     }
 }

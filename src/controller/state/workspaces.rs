@@ -40,7 +40,7 @@ pub struct WorkspaceState {
     pub session: Option<Arc<ClientSession>>,
     /// Place of the last verified session, until a check finds that the Workspace has another place or none.
     /// Until then a stream open there stays open, even if no call can be made.
-    pub place: Option<ResolvedWorkspace>,
+    pub place: Option<Arc<ResolvedWorkspace>>,
 }
 
 impl WorkspaceState {
@@ -50,7 +50,7 @@ impl WorkspaceState {
     }
 
     /// A Workspace with which no call can be made now; the streams of `place` stay open.
-    pub fn paused(view: WorkspaceView, place: Option<ResolvedWorkspace>) -> Self {
+    pub fn paused(view: WorkspaceView, place: Option<Arc<ResolvedWorkspace>>) -> Self {
         Self {
             view,
             session: None,
@@ -61,7 +61,7 @@ impl WorkspaceState {
     /// A verified Workspace.
     pub fn ready(verified: Session, session: Arc<ClientSession>) -> Self {
         Self {
-            place: Some(verified.resolved.clone()),
+            place: Some(Arc::new(verified.resolved.clone())),
             view: WorkspaceView::Ready(verified),
             session: Some(session),
         }
@@ -335,7 +335,7 @@ mod tests {
         assert!(entry.state().keeps(&place));
         let elsewhere = ResolvedWorkspace {
             base_url: "http://localhost:2/api/v1".to_owned(),
-            ..place.clone()
+            ..(*place).clone()
         };
         assert!(!entry.state().keeps(&elsewhere));
         entry.set(WorkspaceState::closed(WorkspaceView::Missing));

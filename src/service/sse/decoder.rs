@@ -134,15 +134,14 @@ impl Decoder {
         }
         self.line.extend_from_slice(part);
         self.state = end?;
-        let line = std::mem::take(&mut self.line);
-        let item = if line.is_empty() {
-            self.dispatch()
-        } else {
-            self.field(&line)
-        };
-        // Its buffer is used again.
+        let mut line = std::mem::take(&mut self.line);
+        if line.is_empty() {
+            return self.dispatch();
+        }
+        let item = self.field(&line);
+        // Its buffer is used again, but not kept until the next event.
+        line.clear();
         self.line = line;
-        self.line.clear();
         item
     }
 
