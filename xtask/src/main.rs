@@ -1,10 +1,11 @@
-//! The tasks of `make` that are programs: `cargo xtask generate`, `demo`, `bench`, `book`, `cluster up`.
+//! The tasks of `make` that are programs: `cargo xtask generate`, `demo`, `bench`, `book`, `release`, `cluster up`.
 
 mod bench;
 mod book;
 mod cluster;
 mod demo;
 mod generate;
+mod release;
 mod service;
 
 use std::error::Error;
@@ -30,6 +31,9 @@ enum Task {
     Bench(bench::Options),
     /// Write the documents as a book, and follow its links.
     Book(book::Options),
+    /// Make a part of a release.
+    #[command(subcommand)]
+    Release(release::Part),
     /// A real Kubernetes control plane on loopback ports.
     #[command(subcommand)]
     Cluster(cluster::Action),
@@ -41,6 +45,7 @@ fn main() -> ExitCode {
         Task::Generate(options) => ended("generate", generate::run(&options)),
         Task::Bench(options) => ended("bench", bench::run(&options).map_err(Into::into)),
         Task::Book(options) => ended("book", book::run(&options).map_err(Into::into)),
+        Task::Release(part) => ended("release", release::run(&part).map_err(Into::into)),
         Task::Cluster(action) => ended("cluster", cluster::run(&action).map_err(Into::into)),
     }
 }

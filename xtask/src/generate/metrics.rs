@@ -23,7 +23,7 @@ const QUERIES: [(&str, &str); 6] = [
     ),
     (
         "Share of calls that the service fails, by operation",
-        "sum by (operation) (rate(run_operator_service_requests_total{code=~\"5..|none\"}[5m]))\n  \
+        "sum by (operation) (rate(run_operator_service_requests_total{code=~\"5..|none|other\"}[5m]))\n  \
          / sum by (operation) (rate(run_operator_service_requests_total[5m]))",
     ),
     (

@@ -1,0 +1,129 @@
+//! The plugin as krew installs it, with the real krew: from the release's archive and manifest.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::{env, fs};
+
+use tempfile::TempDir;
+use test_support::{root, tools::go_tool};
+
+/// The archive's name, as of a release.
+const ARCHIVE: &str = concat!(
+    "kubectl-runs_",
+    env!("CARGO_PKG_VERSION"),
+    "_linux_amd64.tar.gz"
+);
+
+fn xtask(args: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO"));
+    // What cargo says to a test would have it build for another package: the same dependencies once more.
+    for (name, _) in env::vars_os() {
+        let name = name.to_string_lossy();
+        if name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_") {
+            command.env_remove(&*name);
+        }
+    }
+    command.args(["xtask", "release"]).args(args);
+    command.current_dir(root()).output().unwrap()
+}
+
+#[track_caller]
+fn done(output: &Output) -> String {
+    let err = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{err}");
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+/// Packs a program.
+fn archive(dir: &Path, program: &str) -> PathBuf {
+    let path = dir.join(ARCHIVE);
+    done(&xtask(&[
+        "archive",
+        "--program",
+        program,
+        "--name=kubectl-runs",
+        "--output",
+        path.to_str().unwrap(),
+    ]));
+    path
+}
+
+fn manifest(archive: &Path, version: &str) -> Output {
+    let archive = archive.to_str().unwrap();
+    xtask(&[
+        "krew",
+        "--version",
+        version,
+        "--address=https://example.com/releases/",
+        archive,
+    ])
+}
+
+/// krew, with a folder of its own.
+fn krew(home: &Path, args: &[&str]) -> Output {
+    let mut command = Command::new(go_tool("krew").unwrap());
+    command
+        .env("KREW_ROOT", home)
+        .env("KREW_NO_UPGRADE_CHECK", "1");
+    command.args(args).output().unwrap()
+}
+
+// Proves: I-krew
+#[test]
+fn krew_installs_the_plugin_from_the_release() {
+    let dir = TempDir::new().unwrap();
+    let home = dir.path().join("krew");
+    let archive = archive(dir.path(), env!("CARGO_BIN_EXE_run-operator"));
+    let file = dir.path().join("runs.yaml");
+    let install = || {
+        let (file, archive) = (file.to_str().unwrap(), archive.to_str().unwrap());
+        krew(
+            &home,
+            &["install", "--manifest", file, "--archive", archive],
+        )
+    };
+    let text = done(&manifest(&archive, env!("CARGO_PKG_VERSION")));
+    assert!(text.contains(&format!("https://example.com/releases/{ARCHIVE}")));
+
+    // Another archive than the manifest's is refused.
+    let sum = text
+        .split("sha256:")
+        .nth(1)
+        .unwrap()
+        .trim()
+        .lines()
+        .next()
+        .unwrap();
+    fs::write(&file, text.replace(sum.trim_matches('"'), &"f".repeat(64))).unwrap();
+    let refused = install();
+    assert!(!refused.status.success());
+    let why = String::from_utf8_lossy(&refused.stderr);
+    assert!(why.contains("checksum does not match"), "{why}");
+
+    fs::write(&file, &text).unwrap();
+    done(&install());
+    let plugin = home.join("bin/kubectl-runs");
+    let version = done(&Command::new(&plugin).arg("--version").output().unwrap());
+    assert!(version.contains(env!("CARGO_PKG_VERSION")), "{version}");
+    assert!(home.join("receipts/runs.yaml").exists());
+}
+
+// Proves: I-krew
+#[test]
+fn the_same_program_is_the_same_archive() {
+    let (one, other) = (TempDir::new().unwrap(), TempDir::new().unwrap());
+    let read = |dir: &TempDir| fs::read(archive(dir.path(), "LICENSE")).unwrap();
+    assert!(read(&one) == read(&other));
+}
+
+// Proves: I-krew
+#[test]
+fn an_archive_of_another_version_is_refused() {
+    let dir = TempDir::new().unwrap();
+    let path = dir.path().join("kubectl-runs_0.0.1_linux_amd64.tar.gz");
+    fs::write(&path, "").unwrap();
+    let refused = manifest(&path, "0.0.2");
+    assert!(!refused.status.success());
+    let why = String::from_utf8_lossy(&refused.stderr);
+    assert!(why.contains("is of version 0.0.1, not 0.0.2"), "{why}");
+}
