@@ -88,8 +88,8 @@ pub enum RunsCommand {
     List(ListArgs),
     /// Explains one Run: its state, the cause, and what to do about it.
     ///
-    /// Follows the Run to its Workspace and to the Secret of the token, of which it reads the metadata alone. What
-    /// you may not read is said to be so, and what the Run itself shows of it takes its place.
+    /// Follows the Run to its Workspace and to the Secret of the token, of which it reads the metadata only. For
+    /// what you may not read it says so, and shows what the Run's own status has.
     Why(WhyArgs),
     /// Prints the service's events of a Run, as its status keeps them: the last ten.
     Events(EventsArgs),
@@ -101,7 +101,7 @@ pub enum RunsCommand {
     Retry(NamesArgs),
     /// Holds Runs back that are not submitted yet.
     Suspend(NamesArgs),
-    /// Lets suspended Runs go on.
+    /// Resumes suspended Runs: they are submitted.
     Resume(NamesArgs),
     /// Lets objects be deleted without their runs, which continue at the service.
     ///

@@ -63,7 +63,7 @@ pub struct CheckArgs {
 pub struct DoctorArgs {
     /// The namespace whose Workspaces are read, and in which a Run is applied without being stored; the current
     /// one, if unset.
-    #[arg(long, value_parser = given, value_name = "NAME")]
+    #[arg(short, long, value_parser = given, value_name = "NAME")]
     pub namespace: Option<String>,
 
     /// Applies no Run, not even without storing it, and so needs no permission to create any. A namespace without

@@ -6,7 +6,7 @@ use kube::api::{ApiResource, DynamicObject, ListParams};
 use kube::{Api, Client};
 use serde_json::Value;
 
-use run_operator::api::{ConditionType, Run};
+use run_operator::api::{ConditionType, Reason, Run};
 
 use super::ask::{CHECK_ACCESS, Refused, bounded};
 use crate::contract_tool::statements::{Finding, Statement};
@@ -48,7 +48,7 @@ pub(super) async fn finding(client: &Client, namespace: &str) -> Finding {
     }
 }
 
-/// Why a Run that has not ended is stalled.
+/// Why a Run that has not ended waits for a person. One that waits for another Run with its key does not.
 fn stalled(run: &Value) -> Option<String> {
     let conditions = run["status"]["conditions"].as_array()?;
     let find = |kind: ConditionType| {
@@ -56,7 +56,8 @@ fn stalled(run: &Value) -> Option<String> {
         conditions.iter().find(of_kind)
     };
     let stalled = find(ConditionType::Stalled).filter(|_| find(ConditionType::Finished).is_none());
-    stalled.map(|c| c["reason"].as_str().unwrap_or_default().to_owned())
+    let reason = stalled?["reason"].as_str().unwrap_or_default();
+    (reason != Reason::KeyInUse.as_str()).then(|| reason.to_owned())
 }
 
 fn unread(refused: Refused, namespace: &str) -> Finding {

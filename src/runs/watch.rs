@@ -15,7 +15,7 @@ pub(super) enum Change {
     Seen(Box<Seen>),
     /// It was deleted; with its last version, if the API server sent that. Another one may have its name.
     Gone(Option<Box<Seen>>),
-    /// The API server gives no answer; the watch goes on by itself.
+    /// The API server gives no answer; the watch is opened again automatically.
     Silent(String),
 }
 

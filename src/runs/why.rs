@@ -73,7 +73,7 @@ fn common<K: AnyWorkspace>(workspace: K) -> WorkspaceLook {
     }
 }
 
-/// Reads the metadata alone: the API server sends no more.
+/// Reads the metadata only: the API server sends no more.
 async fn secret(cluster: &Cluster, secret: &SecretName) -> Look<SecretLook> {
     let api: Api<PartialObjectMeta<Secret>> =
         Api::namespaced(cluster.client.clone(), &cluster.namespace);

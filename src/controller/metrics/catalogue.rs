@@ -215,7 +215,7 @@ catalogue! {
         RUNS: Kind::Gauge, "run_operator_runs", [label("phase", PHASES)],
             "Run objects by phase; one without a status counts as Pending";
         RUNS_STALLED: Kind::Gauge, "run_operator_runs_stalled", [label("reason", STALLED)],
-            "Run objects that are not finished and wait for a person (Stalled=True), by the condition's reason";
+            "Run objects that are not finished and Stalled, by the condition's reason; all but KeyInUse wait for a person";
         RUNS_IN_DOUBT: Kind::Gauge, "run_operator_runs_in_doubt", [],
             "Run objects that may have a run at the service whose id is not known yet: the intent is written, no runId is";
         OLDEST_DOUBT: Kind::Gauge, "run_operator_oldest_doubt_seconds", [],
@@ -228,7 +228,7 @@ catalogue! {
         WORKSPACES_NOT_READY: Kind::Gauge, "run_operator_workspaces_not_ready", [label("reason", NOT_READY)],
             "Workspace objects of either kind that are not Ready, by the condition's reason";
         UNDECODABLE: Kind::Counter, "run_operator_undecodable_objects_total", [],
-            "Objects that could not be decoded; each is not reconciled until it changes";
+            "Attempts to reconcile an object that can't be decoded; nothing is done for it but to show that in its status";
         VANISHED: Kind::Counter, "run_operator_vanished_runs_total", [],
             "Run objects that were deleted without having been released; their runs are cancelled";
         CANCEL_UNCONFIRMED: Kind::Counter, "run_operator_cancel_unconfirmed_total", [],

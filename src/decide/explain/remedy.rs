@@ -71,11 +71,13 @@ pub fn markdown(reason: Reason) -> &'static str {
         }
         Reason::WorkspaceChanged => {
             "Restore `--base-url`, or delete the Workspace and create it again with the base URL that the \
-             message names. To delete the Run without that, set `deletionPolicy: Orphan`."
+             message names. If it says that no run was made yet, a retry submits it at the new one instead. To \
+             delete the Run without that, set `deletionPolicy: Orphan`."
         }
         Reason::IdentityChanged => {
-            "Put a token of the workspace that the message names into the Secret again. To delete the Run \
-             without that, set `deletionPolicy: Orphan`."
+            "Put a token of the workspace that the message names into the Secret again. If it says that no run \
+             was made yet, a retry submits it with the new identity instead. To delete the Run without that, set \
+             `deletionPolicy: Orphan`."
         }
         Reason::BodyChanged => "Create a new Run.",
         Reason::RunIdConflict => "Ask the service's support which of the two is this object's.",
@@ -117,7 +119,7 @@ pub fn markdown(reason: Reason) -> &'static str {
         Reason::CaInvalid => "Correct the Secret that `spec.caSecretRef` names.",
         Reason::BaseUrlNotAllowed => {
             "Delete the Workspace and create it again with another base URL, because it can't be edited; or \
-             start the operator with `--allowed-base-url`."
+             start the operator with this one as `--base-url`, or as one more `--allowed-base-url`."
         }
         Reason::VersionNotAccepted => {
             "Review the change of contract, then add the version to the [contract \

@@ -16,7 +16,7 @@ pub fn pointless(run: Stored<'_>) -> Option<String> {
     if !run.holds(ConditionType::Stalled) {
         return Some(match run.reason() {
             Some(Reason::Suspended) => "It is suspended. Resume it.".to_owned(),
-            _ => "Nothing was refused for good: the operator goes on by itself.".to_owned(),
+            _ => "Nothing was refused for good: it resumes automatically.".to_owned(),
         });
     }
     let reason = run.reason()?;
@@ -75,8 +75,8 @@ mod tests {
     }
 
     #[rstest]
-    #[case(Example::new(), "goes on by itself")]
-    #[case(Example::active(), "goes on by itself")]
+    #[case(Example::new(), "resumes automatically")]
+    #[case(Example::active(), "resumes automatically")]
     #[case(pending(Reason::Suspended), "Resume it")]
     #[case(ended(Phase::Failed, Reason::Failed), "Create a new Run")]
     #[case(
