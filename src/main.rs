@@ -12,6 +12,7 @@ mod contract_tool;
 mod doctor;
 mod health;
 mod runs;
+mod signals;
 mod start;
 
 use std::process::ExitCode;

@@ -7,6 +7,7 @@ use kube::{Api, Client};
 use serde_json::Value;
 
 use run_operator::api::{ConditionType, Reason, Run};
+use run_operator::decide::explain::standing;
 
 use super::ask::{CHECK_ACCESS, Refused, bounded};
 use crate::contract_tool::statements::{Finding, Statement};
@@ -48,7 +49,7 @@ pub(super) async fn finding(client: &Client, namespace: &str) -> Finding {
     }
 }
 
-/// Why a Run that has not ended waits for a person. One that waits for another Run with its key does not.
+/// Why a Run that has not ended waits for a person.
 fn stalled(run: &Value) -> Option<String> {
     let conditions = run["status"]["conditions"].as_array()?;
     let find = |kind: ConditionType| {
@@ -57,7 +58,8 @@ fn stalled(run: &Value) -> Option<String> {
     };
     let stalled = find(ConditionType::Stalled).filter(|_| find(ConditionType::Finished).is_none());
     let reason = stalled?["reason"].as_str().unwrap_or_default();
-    (reason != Reason::KeyInUse.as_str()).then(|| reason.to_owned())
+    let waits = !Reason::named(reason).is_some_and(standing::resumes_automatically);
+    waits.then(|| reason.to_owned())
 }
 
 fn unread(refused: Refused, namespace: &str) -> Finding {

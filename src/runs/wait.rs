@@ -5,7 +5,6 @@ use std::time::{Duration, Instant};
 
 use futures::future::try_join_all;
 use futures::{FutureExt, StreamExt};
-use tokio::signal::unix::{SignalKind, signal};
 
 use run_operator::api::Phase;
 use run_operator::clock::wall;
@@ -13,6 +12,7 @@ use run_operator::decide::explain::summary;
 use run_operator::decide::explain::verdict::{self, Goal, Verdict};
 
 use crate::cli::runs::{self, ObjectFormat, WaitArgs};
+use crate::signals;
 
 use super::cluster::Cluster;
 use super::exit::{End, RunsError};
@@ -157,18 +157,10 @@ pub(super) async fn one(
     }
 }
 
-/// Ends at Ctrl-C, and at SIGTERM, which the first process of a container would ignore otherwise.
+/// Ends at Ctrl-C or SIGTERM; at once, if they can't be awaited.
 async fn interrupted() {
-    let terminated = async {
-        if let Ok(mut terminations) = signal(SignalKind::terminate()) {
-            terminations.recv().await;
-        } else {
-            std::future::pending::<()>().await;
-        }
-    };
-    tokio::select! {
-        _ = tokio::signal::ctrl_c() => {}
-        () = terminated => {}
+    if let Ok(asked) = signals::asked_to_end() {
+        asked.await;
     }
 }
 

@@ -11,7 +11,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::net::TcpListener;
-use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tracing_subscriber::EnvFilter;
@@ -19,7 +18,7 @@ use tracing_subscriber::EnvFilter;
 use run_operator::controller::{Controller, OpenFiles, metrics::Metrics};
 
 use crate::cli::{ControllerArgs, LogFormat};
-use crate::health;
+use crate::{health, signals};
 
 use clients::{SILENCE, client};
 pub(crate) use clients::{command_client, inferred_config, plain_client};
@@ -109,13 +108,9 @@ fn start_logging(args: &ControllerArgs) -> Result<(), StartError> {
 }
 
 fn end_on_signal(shutdown: CancellationToken) -> Result<(), StartError> {
-    let mut terminate = signal(SignalKind::terminate()).map_err(StartError::Signals)?;
-    let mut interrupt = signal(SignalKind::interrupt()).map_err(StartError::Signals)?;
+    let asked = signals::asked_to_end().map_err(StartError::Signals)?;
     tokio::spawn(async move {
-        tokio::select! {
-            _ = terminate.recv() => {}
-            _ = interrupt.recv() => {}
-        }
+        asked.await;
         shutdown.cancel();
     });
     Ok(())

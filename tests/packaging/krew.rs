@@ -1,11 +1,13 @@
 //! The plugin as krew installs it, with the real krew: from the release's archive and manifest.
 
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
-use std::{env, fs};
 
 use tempfile::TempDir;
-use test_support::{root, tools::go_tool};
+use test_support::{cargo, tools::go_tool};
+
+use crate::helm::done;
 
 /// The archive's name, as of a release.
 const ARCHIVE: &str = concat!(
@@ -15,23 +17,12 @@ const ARCHIVE: &str = concat!(
 );
 
 fn xtask(args: &[&str]) -> Output {
-    let mut command = Command::new(env!("CARGO"));
-    // What cargo says to a test would have it build for another package: the same dependencies once more.
-    for (name, _) in env::vars_os() {
-        let name = name.to_string_lossy();
-        if name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_") {
-            command.env_remove(&*name);
-        }
-    }
-    command.args(["xtask", "release"]).args(args);
-    command.current_dir(root()).output().unwrap()
-}
-
-#[track_caller]
-fn done(output: &Output) -> String {
-    let err = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{err}");
-    String::from_utf8_lossy(&output.stdout).into_owned()
+    let mut xtask = cargo();
+    xtask
+        .args(["xtask", "release"])
+        .args(args)
+        .output()
+        .unwrap()
 }
 
 /// Packs a program.

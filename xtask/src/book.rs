@@ -2,10 +2,11 @@
 //! repository's layout, so that every link of theirs works in the book too. Each link of the result is followed.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use clap::Args;
+use test_support::source::files::tidy;
 
 /// The table of contents, with links from its own folder.
 const SUMMARY: &str = "docs/SUMMARY.md";
@@ -144,21 +145,6 @@ fn links(text: &str) -> Vec<String> {
         .filter(|file| !file.is_empty())
         .map(str::to_owned)
         .collect()
-}
-
-/// A path without `.` and `..`.
-fn tidy(path: &Path) -> PathBuf {
-    let mut tidy = PathBuf::new();
-    for part in path.components() {
-        match part {
-            Component::CurDir => {}
-            Component::ParentDir => {
-                tidy.pop();
-            }
-            other => tidy.push(other),
-        }
-    }
-    tidy
 }
 
 /// A page of the book.

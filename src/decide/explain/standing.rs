@@ -32,16 +32,16 @@ pub fn of(run: Stored<'_>) -> Standing {
                 Standing::Ended
             }
         }
-        _ if stalled && !resumes_by_itself(run) => Standing::NeedsPerson,
+        _ if stalled && !run.reason().is_some_and(resumes_automatically) => Standing::NeedsPerson,
         None | Some(Phase::Pending) => Standing::Waits,
         Some(_) if is_stale(run) => Standing::Stale,
         Some(_) => Standing::AtWork,
     }
 }
 
-/// Whether a stalled Run goes on without a person: another Run has its key, and will end.
-fn resumes_by_itself(run: Stored<'_>) -> bool {
-    run.reason() == Some(Reason::KeyInUse)
+/// Whether a Run that is Stalled for this reason resumes without a person: another Run has its key, and will end.
+pub fn resumes_automatically(reason: Reason) -> bool {
+    reason == Reason::KeyInUse
 }
 
 fn is_stale(run: Stored<'_>) -> bool {

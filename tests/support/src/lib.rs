@@ -28,7 +28,7 @@ pub fn streams_a_list(uri: &str) -> bool {
 }
 
 /// The cargo that builds the running program, in the checkout.
-fn cargo() -> Command {
+pub fn cargo() -> Command {
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     cargo.current_dir(root());
     // Cargo sets these variables for the programs that it runs, and ring's build script depends on them. With them set

@@ -9,9 +9,7 @@ use flate2::{Compression, GzBuilder};
 use tar::{Builder, Header};
 use test_support::root;
 
-use super::ReleaseError;
-
-const LICENCE: &str = "LICENSE";
+use super::{LICENCE, ReleaseError};
 
 /// What is packed, and where to.
 #[derive(Args)]

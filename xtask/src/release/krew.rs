@@ -8,7 +8,7 @@ use run_operator::decide::request::body::sha256;
 use serde_json::{Value, json};
 use test_support::root;
 
-use super::ReleaseError;
+use super::{LICENCE, ReleaseError};
 
 /// The entry without version and platforms.
 const TEMPLATE: &str = "deploy/krew/runs.yaml";
@@ -87,7 +87,7 @@ fn platform(archive: &Path, options: &Options) -> Result<Value, ReleaseError> {
         "selector": {"matchLabels": {"os": os, "arch": architecture}},
         "uri": format!("{}/{name}", options.address.trim_end_matches('/')),
         "sha256": sha256(&bytes),
-        "files": [{"from": PROGRAM, "to": "."}, {"from": "LICENSE", "to": "."}],
+        "files": [{"from": PROGRAM, "to": "."}, {"from": LICENCE, "to": "."}],
         "bin": PROGRAM,
     }))
 }

@@ -8,6 +8,9 @@ use std::path::PathBuf;
 
 use clap::Subcommand;
 
+/// The licence, in the checkout and in each archive.
+const LICENCE: &str = "LICENSE";
+
 /// A part of a release.
 #[derive(Subcommand)]
 pub(crate) enum Part {

@@ -74,11 +74,12 @@ pub fn text(name: &str) -> String {
     std::fs::read_to_string(root().join(name)).unwrap_or_else(|e| panic!("{name}: {e}"))
 }
 
-/// `docs/../README.md` without the detour.
+/// A path without `.` and `..`: `docs/../README.md` without the detour.
 pub fn tidy(path: &Path) -> PathBuf {
     let mut tidy = PathBuf::new();
     for component in path.components() {
         match component {
+            Component::CurDir => {}
             Component::ParentDir => {
                 tidy.pop();
             }
