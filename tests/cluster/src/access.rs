@@ -1,5 +1,6 @@
 //! Ways to talk to a control plane: clients, kubectl, YAML, metrics.
 
+use std::io::Write;
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
@@ -68,6 +69,27 @@ impl ControlPlane {
     /// Like [`Self::apply_yaml`], for a file or a directory of files.
     pub async fn apply_file(&self, path: &Path) -> Result<String, Error> {
         self.apply(&["-f", &path.to_string_lossy()], "").await
+    }
+
+    /// True if the API server is older than Kubernetes 1.`minor`. Then prints that `what` is left out, for a test that
+    /// can't run without it.
+    pub async fn lacks(&self, minor: u32, what: &str) -> Result<bool, Error> {
+        let version = self.client().await?.apiserver_version().await;
+        let version = version.map_err(Error::Request)?;
+        // Some clouds write `35+`.
+        let digits = version
+            .minor
+            .trim_end_matches(|c: char| !c.is_ascii_digit());
+        let lacking = digits.parse::<u32>().is_ok_and(|found| found < minor);
+        if lacking {
+            // The harness would hold back the output of `eprintln!`. Fails when standard error is closed.
+            let _ = writeln!(
+                std::io::stderr(),
+                "cluster: left out, {} has no {what}, which needs Kubernetes 1.{minor}",
+                version.git_version
+            );
+        }
+        Ok(lacking)
     }
 
     /// True if the API server answers `path` with 200 now. A new client each time: its certificate may have

@@ -9,9 +9,8 @@ use std::time::{Duration, Instant};
 
 use super::error::Error;
 use super::process::{Output, POLL, Process};
+use super::release::{NEWEST, Release};
 use super::scratch::Scratch;
-
-const GO_MOD: &str = include_str!("../go.mod");
 
 /// Interval of the progress messages of a build.
 const PROGRESS: Duration = Duration::from_secs(15);
@@ -53,11 +52,12 @@ impl Tool {
     }
 }
 
-/// The folders with the programs: `KUBEBUILDER_ASSETS`, if set, and then the cache.
+/// The folders with the programs: `KUBEBUILDER_ASSETS`, if set, and then the cache, with a folder for each release.
 #[derive(Debug, Clone)]
 pub struct Binaries {
     assets: Option<PathBuf>,
     cache: PathBuf,
+    chosen: Release,
 }
 
 impl Binaries {
@@ -83,13 +83,18 @@ impl Binaries {
             .map(PathBuf::from)
             .or_else(|| set_variable("HOME").map(|home| Path::new(&home).join(".cache")))
             .ok_or(Error::FindCache)?
-            .join(format!("run-operator/k8s-{}", kubernetes_version()));
-        Ok(Self { assets, cache })
+            .join("run-operator");
+        Ok(Self {
+            assets,
+            cache,
+            chosen: Release::chosen()?,
+        })
     }
 
     /// The path of a program that is there; else none.
     pub fn find(&self, tool: Tool) -> Option<PathBuf> {
-        let places = self.assets.iter().chain([&self.cache]);
+        let cache = self.folder(self.release(tool));
+        let places = self.assets.iter().chain([&cache]);
         places
             .map(|directory| directory.join(tool.name()))
             .find(|path| path.is_file())
@@ -101,6 +106,19 @@ impl Binaries {
             .unwrap_or_else(|| PathBuf::from(tool.name()))
     }
 
+    /// The release that a program is of.
+    fn release(&self, tool: Tool) -> Release {
+        match tool {
+            Tool::Etcd => NEWEST,
+            _ => self.chosen,
+        }
+    }
+
+    /// The folder of a release in the cache.
+    fn folder(&self, release: Release) -> PathBuf {
+        self.cache.join(format!("k8s-{}", release.version()))
+    }
+
     fn missing(&self, tools: &[Tool]) -> Vec<Tool> {
         let missing = tools.iter().filter(|tool| self.find(**tool).is_none());
         missing.copied().collect()
@@ -109,13 +127,26 @@ impl Binaries {
     fn build(&self, tools: &[Tool]) -> Result<(), Error> {
         if !go_is_there() {
             return Err(Error::FindBinaries {
-                go: go_version(),
-                version: kubernetes_version(),
+                go: self.chosen.go_version(),
+                version: self.chosen.version(),
             });
         }
-        fs::create_dir_all(&self.cache).map_err(Error::file("create", &self.cache))?;
-        let _lock = self.lock()?;
-        self.remove_leftovers()?;
+        let (newest, chosen): (Vec<_>, Vec<_>) = tools
+            .iter()
+            .partition(|tool| self.release(**tool) == NEWEST);
+        self.build_release(NEWEST, &newest)?;
+        self.build_release(self.chosen, &chosen)
+    }
+
+    /// Builds what is missing of a release.
+    fn build_release(&self, release: Release, tools: &[Tool]) -> Result<(), Error> {
+        if self.missing(tools).is_empty() {
+            return Ok(());
+        }
+        let folder = self.folder(release);
+        fs::create_dir_all(&folder).map_err(Error::file("create", &folder))?;
+        let _lock = lock(&folder)?;
+        remove_leftovers(&folder)?;
         // Another process may have built them while we waited for the lock.
         let missing = self.missing(tools);
         if missing.is_empty() {
@@ -124,12 +155,13 @@ impl Binaries {
         say(&format!(
             "cluster: building {} of Kubernetes {} once, into {}",
             count(missing.len()),
-            kubernetes_version(),
-            self.cache.display()
+            release.version(),
+            folder.display()
         ));
         let started = Instant::now();
         for (index, tool) in missing.iter().enumerate() {
-            self.build_one(*tool, &format!("{} of {}", index + 1, missing.len()))?;
+            let nth = format!("{} of {}", index + 1, missing.len());
+            build_one(*tool, release, &folder, &nth)?;
         }
         let seconds = started.elapsed().as_secs();
         say(&format!(
@@ -138,102 +170,77 @@ impl Binaries {
         ));
         Ok(())
     }
-
-    /// One build at a time: two would take twice as long, each.
-    fn lock(&self) -> Result<File, Error> {
-        let path = self.cache.join(".lock");
-        let file = File::create(&path).map_err(Error::file("open", &path))?;
-        if file.try_lock().is_err() {
-            say("cluster: waiting for another process that builds the control plane");
-            file.lock().map_err(Error::file("lock", &path))?;
-        }
-        Ok(file)
-    }
-
-    /// Removes the leftovers of a killed build. Called with the lock held, so that none of them is in use.
-    fn remove_leftovers(&self) -> Result<(), Error> {
-        let entries = fs::read_dir(&self.cache).map_err(Error::file("read", &self.cache))?;
-        for path in entries.flatten().map(|entry| entry.path()) {
-            if path
-                .extension()
-                .is_some_and(|extension| extension == "part")
-            {
-                fs::remove_file(&path).map_err(Error::file("remove", &path))?;
-            }
-        }
-        Ok(())
-    }
-
-    fn build_one(&self, tool: Tool, nth: &str) -> Result<(), Error> {
-        let name = tool.name();
-        let scratch = Scratch::new("build")?;
-        let part = self
-            .cache
-            .join(format!("{name}.{}.part", std::process::id()));
-        let mut go = go_build(tool, &part);
-        go.env("GOTMPDIR", scratch.path());
-        let mut go = Process::spawn(&go, Output::File(scratch.path().join("log")))?;
-        let started = Instant::now();
-        let mut next_word = Duration::ZERO;
-        let code = loop {
-            if let Some(code) = go.exit_code() {
-                break code;
-            }
-            if started.elapsed() >= next_word {
-                let seconds = next_word.as_secs();
-                say(&format!("cluster: building {name} ({nth}), {seconds} s"));
-                next_word += PROGRESS;
-            }
-            std::thread::sleep(POLL);
-        };
-        if code != 0 {
-            let log = go.log_tail();
-            return Err(Error::Build {
-                tool: name,
-                code,
-                log,
-            });
-        }
-        let target = self.cache.join(name);
-        fs::rename(&part, &target).map_err(Error::file("rename to", &target))?;
-        let seconds = started.elapsed().as_secs();
-        say(&format!("cluster: built {name} ({nth}) in {seconds} s"));
-        Ok(())
-    }
 }
 
-/// The version of Kubernetes that go.mod pins.
-pub fn kubernetes_version() -> &'static str {
-    word_after("k8s.io/kubernetes")
+/// One build at a time: two would take twice as long, each.
+fn lock(folder: &Path) -> Result<File, Error> {
+    let path = folder.join(".lock");
+    let file = File::create(&path).map_err(Error::file("open", &path))?;
+    if file.try_lock().is_err() {
+        say("cluster: waiting for another process that builds the control plane");
+        file.lock().map_err(Error::file("lock", &path))?;
+    }
+    Ok(file)
 }
 
-/// The oldest Go that builds it.
-fn go_version() -> &'static str {
-    word_after("go")
+/// Removes the leftovers of a killed build. Called with the lock held, so that none of them is in use.
+fn remove_leftovers(folder: &Path) -> Result<(), Error> {
+    let entries = fs::read_dir(folder).map_err(Error::file("read", folder))?;
+    for path in entries.flatten().map(|entry| entry.path()) {
+        if path
+            .extension()
+            .is_some_and(|extension| extension == "part")
+        {
+            fs::remove_file(&path).map_err(Error::file("remove", &path))?;
+        }
+    }
+    Ok(())
 }
 
-/// The word behind `name` in go.mod, which a test keeps from being absent.
-fn word_after(name: &str) -> &'static str {
-    GO_MOD
-        .lines()
-        .filter_map(|line| {
-            let line = line.trim();
-            let line = line.strip_prefix("require ").unwrap_or(line);
-            line.strip_prefix(name)?.strip_prefix(' ')
-        })
-        .find_map(|rest| rest.split_whitespace().next())
-        .unwrap_or_default()
+fn build_one(tool: Tool, release: Release, folder: &Path, nth: &str) -> Result<(), Error> {
+    let name = tool.name();
+    let scratch = Scratch::new("build")?;
+    let part = folder.join(format!("{name}.{}.part", std::process::id()));
+    let mut go = go_build(tool, release, &part);
+    go.env("GOTMPDIR", scratch.path());
+    let mut go = Process::spawn(&go, Output::File(scratch.path().join("log")))?;
+    let started = Instant::now();
+    let mut next_word = Duration::ZERO;
+    let code = loop {
+        if let Some(code) = go.exit_code() {
+            break code;
+        }
+        if started.elapsed() >= next_word {
+            let seconds = next_word.as_secs();
+            say(&format!("cluster: building {name} ({nth}), {seconds} s"));
+            next_word += PROGRESS;
+        }
+        std::thread::sleep(POLL);
+    };
+    if code != 0 {
+        let log = go.log_tail();
+        return Err(Error::Build {
+            tool: name,
+            code,
+            log,
+        });
+    }
+    let target = folder.join(name);
+    fs::rename(&part, &target).map_err(Error::file("rename to", &target))?;
+    let seconds = started.elapsed().as_secs();
+    say(&format!("cluster: built {name} ({nth}) in {seconds} s"));
+    Ok(())
 }
 
 /// The command that builds `tool` to `target`, whatever the caller's own Go settings are.
-fn go_build(tool: Tool, target: &Path) -> Command {
+fn go_build(tool: Tool, release: Release, target: &Path) -> Command {
     // Without this the server takes itself for v0.0.0.
     let version = format!(
         "-s -w -X k8s.io/component-base/version.gitVersion={}",
-        kubernetes_version()
+        release.version()
     );
     let mut go = Command::new("go");
-    go.current_dir(env!("CARGO_MANIFEST_DIR"))
+    go.current_dir(release.folder())
         .args(["build", "-mod=readonly", "-buildvcs=false", "-trimpath"])
         .args(["-ldflags", &version, "-o"])
         .arg(target)

@@ -12,27 +12,41 @@ use serde_json::{Value, json};
 use super::binaries::{Binaries, Tool};
 use super::error::Error;
 
+/// What only a few control planes need of their API server.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Serving {
+    /// The audit log holds the bodies of requests.
+    pub audited_bodies: bool,
+    /// The older version, such as `1.33`, that it behaves as.
+    pub emulated: Option<&'static str>,
+}
+
 /// The files and ports of one control plane. They outlive a restart of the API server.
 #[derive(Debug, Clone)]
 pub struct Layout {
     directory: PathBuf,
     etcd_port: u16,
     api_port: u16,
+    emulated: Option<&'static str>,
 }
 
 impl Layout {
     /// Chooses two free ports and writes what the programs read.
-    pub fn create(directory: &Path, audit_bodies: bool) -> Result<Self, Error> {
+    pub fn create(directory: &Path, serving: Serving) -> Result<Self, Error> {
         let layout = Self {
             directory: directory.to_owned(),
             etcd_port: free_port()?,
             api_port: free_port()?,
+            emulated: serving.emulated,
         };
         let token = uuid::Uuid::new_v4().simple().to_string();
         let users = format!("{token},admin,admin,\"system:masters\"\n");
         layout.write("tokens.csv", &users)?;
         layout.write("service-account.key", &new_signing_key()?)?;
-        layout.write("audit-policy.json", &audit_policy(audit_bodies).to_string())?;
+        layout.write(
+            "audit-policy.json",
+            &audit_policy(serving.audited_bodies).to_string(),
+        )?;
         layout.write("kubeconfig", &layout.kubeconfig_text(&token))?;
         Ok(layout)
     }
@@ -97,6 +111,9 @@ impl Layout {
             // MB; one file, or counts would lose what is in the older ones.
             .arg("--audit-log-maxsize=100000")
             .arg("--profiling=false");
+        if let Some(version) = self.emulated {
+            command.arg(format!("--emulated-version={version}"));
+        }
         command
     }
 

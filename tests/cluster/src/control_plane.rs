@@ -8,7 +8,7 @@ use tokio::sync::OnceCell;
 
 use super::access::{blocking, get};
 use super::binaries::{self, Binaries, Tool};
-use super::boot::Layout;
+use super::boot::{Layout, Serving};
 use super::error::Error;
 use super::node::Node;
 use super::process::{Output, POLL, Process};
@@ -85,19 +85,33 @@ impl ControlPlane {
 
     /// Starts one of one's own, for a test that breaks it or needs it empty.
     pub async fn start(options: Options) -> Result<Self, Error> {
-        Self::start_and_audit(options, false).await
+        Self::start_serving(options, Serving::default()).await
     }
 
     /// The same, whose audit log holds the bodies of requests too, but for those of Secrets.
     pub async fn start_with_audited_bodies() -> Result<Self, Error> {
-        Self::start_and_audit(Options::default(), true).await
+        let serving = Serving {
+            audited_bodies: true,
+            ..Serving::default()
+        };
+        Self::start_serving(Options::default(), serving).await
     }
 
-    async fn start_and_audit(options: Options, bodies: bool) -> Result<Self, Error> {
+    /// One whose API server behaves as an older one: it serves the APIs and features of `version`, such as `1.33`,
+    /// and names it in `/version` beside its own.
+    pub async fn start_emulating(version: &'static str) -> Result<Self, Error> {
+        let serving = Serving {
+            emulated: Some(version),
+            ..Serving::default()
+        };
+        Self::start_serving(Options::default(), serving).await
+    }
+
+    async fn start_serving(options: Options, serving: Serving) -> Result<Self, Error> {
         let binaries = blocking(move || Binaries::find_or_build(&options.tools())).await?;
         let mut attempt = 1;
         loop {
-            match Self::boot(&binaries, options, bodies).await {
+            match Self::boot(&binaries, options, serving).await {
                 Err(Error::Exited { log, .. })
                     if attempt < PORT_ATTEMPTS && log.contains("address already in use") =>
                 {
@@ -203,9 +217,9 @@ impl ControlPlane {
         Ok(given)
     }
 
-    async fn boot(binaries: &Binaries, options: Options, bodies: bool) -> Result<Self, Error> {
+    async fn boot(binaries: &Binaries, options: Options, serving: Serving) -> Result<Self, Error> {
         let scratch = Scratch::new("cluster")?;
-        let layout = Layout::create(scratch.path(), bodies)?;
+        let layout = Layout::create(scratch.path(), serving)?;
         let etcd = layout.etcd(binaries);
         let etcd = Process::spawn(&etcd, Output::File(layout.log(Tool::Etcd)))?;
         let ours = Ours {

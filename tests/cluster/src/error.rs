@@ -16,6 +16,8 @@ pub enum Error {
         go: &'static str,
         version: &'static str,
     },
+    #[error("KUBERNETES is {choice:?}, and can be {known}; without it the newest is built")]
+    ChooseRelease { choice: String, known: String },
     #[error("failed to find a cache directory: set XDG_CACHE_HOME or HOME")]
     FindCache,
     #[error("KUBEBUILDER_ASSETS names {}, which is not a directory", .0.display())]

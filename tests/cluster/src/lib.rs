@@ -4,8 +4,8 @@
 //! A suite asks for [`ControlPlane::shared`], which boots once a process, in seconds. Where the programs come from, in
 //! this order: `RUN_OPERATOR_TEST_KUBECONFIG` names a cluster to use as it is (plain `KUBECONFIG` is not
 //! taken: tests must not run in production by accident); `KUBEBUILDER_ASSETS` names a directory that
-//! holds them; else they are built once with Go, at the version in go.mod, and kept in
-//! `${XDG_CACHE_HOME:-~/.cache}/run-operator/`.
+//! holds them; else they are built once with Go, at the version in go.mod of `kubernetes-1.36`, or of the folder that
+//! `KUBERNETES=1.35` names, and kept in `${XDG_CACHE_HOME:-~/.cache}/run-operator/`.
 //!
 //! Every listener is on 127.0.0.1, any number of control planes run side by side, and all that belongs
 //! to one ends with the process that started it, also when that one is killed.
@@ -19,13 +19,15 @@ mod error;
 mod node;
 mod node_support;
 mod process;
+mod release;
 mod scratch;
 
-pub use binaries::{Binaries, Tool, kubernetes_version};
+pub use binaries::{Binaries, Tool};
 pub use boot::free_port;
 pub use control_plane::{ControlPlane, Options};
 pub use error::Error;
 pub use node::{NODE, PAUSE_IMAGE};
 pub use node_support::Place;
 pub use process::{Output, Process, run};
+pub use release::Release;
 pub use scratch::Scratch;

@@ -6,7 +6,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use super::{PATIENCE, pods};
-use test_cluster::{ControlPlane, Options, Output, Process, Scratch, kubernetes_version};
+use test_cluster::{ControlPlane, Options, Output, Process, Release, Scratch};
 
 /// Set for the subprocess that plays the owner of a control plane.
 const OWNER: &str = "RUN_OPERATOR_CLUSTER_TEST_OWNER";
@@ -92,7 +92,7 @@ fn without_go_or_binaries_one_sentence_names_the_three_options() {
         "install Go 1.",
         "KUBEBUILDER_ASSETS",
         "RUN_OPERATOR_TEST_KUBECONFIG",
-        kubernetes_version(),
+        Release::chosen().unwrap().version(),
     ] {
         assert!(sentence.contains(way), "{way} is not in: {sentence}");
     }
@@ -101,6 +101,19 @@ fn without_go_or_binaries_one_sentence_names_the_three_options() {
         0,
         "one sentence: {sentence}"
     );
+}
+
+#[test]
+fn an_unknown_release_is_an_error_with_the_known_ones() {
+    let output = owner_command("without-anything")
+        .env("KUBERNETES", "1.12")
+        .env_remove("RUN_OPERATOR_TEST_KUBECONFIG")
+        .output()
+        .unwrap();
+    assert!(!output.status.success());
+    let text = String::from_utf8_lossy(&output.stderr);
+    let sentence = "KUBERNETES is \"1.12\", and can be 1.34, 1.35, 1.36;";
+    assert!(text.contains(sentence), "{text}");
 }
 
 #[tokio::test]

@@ -113,9 +113,10 @@ fn introduce(stage: &Stage) {
         .map(|(tool, pid)| format!("{} (pid {pid})", tool.name()))
         .collect();
     if stage.own_control_plane() {
+        let release = test_cluster::Release::chosen().map(|release| release.version());
         note(&format!(
             "Kubernetes {} on 127.0.0.1: {}.",
-            test_cluster::kubernetes_version(),
+            release.unwrap_or_default(),
             programs.join(", ")
         ));
     } else {

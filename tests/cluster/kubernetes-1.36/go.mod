@@ -1,6 +1,7 @@
-// The real control plane that the tests and the demo run on, as Go tools: `go build` makes it, nothing
-// imports it. The version of k8s.io/kubernetes below is the one place where the cluster's version stands.
-module run-operator.dev/tests/cluster
+// The real control plane that the tests and the demo run on, as Go tools: `go build` makes it, nothing imports this
+// module. The version of k8s.io/kubernetes below is the one place where the cluster's version stands. KUBERNETES=1.35
+// chooses the one of ../kubernetes-1.35, with etcd from here.
+module run-operator.dev/tests/cluster/kubernetes-1.36
 
 go 1.26.0
 
