@@ -98,7 +98,8 @@ pub struct RunSpec {
     /// Argo CD, Flux or Helm would re-create, and so run again, is not deleted; its Finished condition
     /// shows that.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 0))]
+    // Kubernetes before 1.36 doesn't check `format: int32`.
+    #[schemars(range(min = 0, max = i32::MAX))]
     pub ttl_seconds_after_finished: Option<i32>,
     /// Effect of the object's deletion on its run. `Cancel`, the default: the run is cancelled, and the
     /// object stays until the run is seen to have ended. `Orphan`: the object is deleted at once and the

@@ -151,6 +151,30 @@ fn every_string_of_a_spec_is_bounded_and_null_is_no_value(#[case] crd: CustomRes
     });
 }
 
+/// Kubernetes before 1.36 doesn't check `format: int32`.
+// Proves: S-run
+#[rstest]
+#[case::run(crd::run())]
+#[case::workspace(crd::workspace())]
+#[case::cluster_workspace(crd::cluster_workspace())]
+fn every_number_of_32_bits_has_both_bounds(#[case] crd: CustomResourceDefinition) {
+    let mut numbers = 0;
+    walk(&crd.spec.names.kind, root(&crd), &mut |path, schema| {
+        if schema.format.as_deref() == Some("int32") {
+            numbers += 1;
+            let highest = schema.maximum.is_some_and(|max| max <= f64::from(i32::MAX));
+            let lowest = schema.minimum.is_some_and(|min| min >= f64::from(i32::MIN));
+            assert!(
+                highest && lowest,
+                "{path} has {:?} and {:?}",
+                schema.minimum,
+                schema.maximum
+            );
+        }
+    });
+    assert!(numbers >= 2, "only {numbers} numbers were looked at");
+}
+
 // Proves: P-immutable
 #[rstest]
 #[case::run(crd::run())]

@@ -40,10 +40,10 @@ fn long(length: usize) -> Value {
 )]
 #[case::negative_ttl(run("ttlSecondsAfterFinished", json!(-1)), "spec.ttlSecondsAfterFinished", "greater than or equal to 0")]
 #[case::ttl_of_33_bits(
-    run("ttlSecondsAfterFinished", json!(4_294_967_296_i64)), "<nil>",
-    "integer with format int32 in spec.ttlSecondsAfterFinished"
+    run("ttlSecondsAfterFinished", json!(4_294_967_296_i64)), "spec.ttlSecondsAfterFinished",
+    "less than or equal to 2147483647"
 )]
-#[case::ttl_fraction(run("ttlSecondsAfterFinished", json!(1.5)), "spec.ttlSecondsAfterFinished", "must be of type int32")]
+#[case::ttl_fraction(run("ttlSecondsAfterFinished", json!(1.5)), "spec.ttlSecondsAfterFinished", "must be of type int")]
 #[case::deletion_policy(run("deletionPolicy", json!("Delete")), "spec.deletionPolicy", "supported values: \"Cancel\", \"Orphan\"")]
 #[case::ready_when(run("readyWhen", json!("succeeded")), "spec.readyWhen", "supported values: \"Succeeded\", \"Accepted\"")]
 #[case::empty_key(run("idempotencyKey", json!("")), "spec.idempotencyKey", "at least 1 chars")]
