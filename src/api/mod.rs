@@ -8,6 +8,7 @@ pub mod crd;
 pub mod event_reasons;
 pub mod finalizer;
 pub mod intent;
+pub mod kubernetes;
 pub mod limits;
 pub mod names;
 pub mod policy;

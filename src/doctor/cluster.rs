@@ -1,9 +1,11 @@
 //! Checks of the API server: it answers, it has the CRDs of this version, and it would accept a Run.
 
+use k8s_openapi::apimachinery::pkg::version::Info;
 use kube::api::{ApiResource, DynamicObject, Patch, PatchParams};
 use kube::{Api, Client};
 use serde_json::{Value, json};
 
+use run_operator::api::kubernetes::{KubernetesVersion, MINIMUM};
 use run_operator::api::{Run, names};
 
 use super::ask::{CHECK_ACCESS, NO_ANSWER, Refused, bounded};
@@ -19,6 +21,10 @@ const REACHED: Statement = Statement {
     check: "cluster.reached",
     title: "the API server answers",
 };
+const VERSION: Statement = Statement {
+    check: "cluster.version",
+    title: "Kubernetes is new enough",
+};
 const CRDS: Statement = Statement {
     check: "cluster.crds",
     title: "the CRDs are of this version",
@@ -32,25 +38,38 @@ const APPLY: &str = "Apply them: `run-operator crds | kubectl apply --server-sid
 /// The findings, in this order: each depends on the one before it. Without `apply` no Run is tried.
 pub(super) async fn findings(client: &Client, namespace: &str, apply: bool) -> Vec<Finding> {
     let version = match bounded(client.apiserver_version()).await {
-        Ok(version) => version.git_version,
+        Ok(version) => version,
         Err(Refused { why, code }) => {
             let todo = match code {
                 Some(_) => "Check the credentials of the kubeconfig or the service account.",
                 None => CHECK_ACCESS,
             };
             let reached = REACHED.fail(why, todo);
-            let rest = [&CRDS, &TAKEN].map(|s| s.not_tried(NO_ANSWER));
+            let rest = [&VERSION, &CRDS, &TAKEN].map(|s| s.not_tried(NO_ANSWER));
             return std::iter::once(reached).chain(rest).collect();
         }
     };
-    let reached = REACHED.ok(format!("It is Kubernetes {version}."));
+    let reached = REACHED.ok(format!("It is Kubernetes {}.", version.git_version));
+    let new_enough = new_enough(&version);
     let (crds, known) = crds(client).await;
     let taken = match (known, apply) {
         (false, _) => TAKEN.not_tried("the cluster doesn't serve Runs"),
         (true, false) => TAKEN.not_tried("--read-only applies none"),
         (true, true) => taken(client, namespace).await,
     };
-    vec![reached, crds, taken]
+    vec![reached, new_enough, crds, taken]
+}
+
+/// Compares the API server's version with the operator's minimum.
+fn new_enough(info: &Info) -> Finding {
+    match KubernetesVersion::served(info) {
+        Some(found) if found < MINIMUM => VERSION.fail(
+            format!("The API server serves {found}, and the operator needs {MINIMUM} or newer."),
+            "Upgrade the cluster, or install a version of run-operator that supports it.",
+        ),
+        Some(found) => VERSION.ok(format!("{found}; the operator needs {MINIMUM} or newer.")),
+        None => VERSION.not_tried("the API server reports no version number"),
+    }
 }
 
 /// The finding on missing fields, and whether the cluster serves Runs at all. Uses the document that every

@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use run_operator::api::kubernetes::{KubernetesVersion, MINIMUM};
 use run_operator::controller::leader::{Lost, TimingError};
 use run_operator::service::BaseUrlError;
 
@@ -40,6 +41,13 @@ pub(crate) enum StartError {
     Proxy,
     #[error("failed to set up the Kubernetes client")]
     Client(#[source] kube::Error),
+    #[error(
+        "found Kubernetes {found} ({server}), and {MINIMUM} or newer is needed: upgrade the cluster, or install a version of run-operator that supports it"
+    )]
+    OldKubernetes {
+        found: KubernetesVersion,
+        server: String,
+    },
     #[error("a loop of the controller ended unexpectedly; the log names it")]
     LoopEnded,
     #[error(

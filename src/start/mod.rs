@@ -4,6 +4,7 @@ mod clients;
 mod config;
 mod election;
 mod error;
+mod kubernetes;
 
 use std::io::IsTerminal;
 use std::net::SocketAddr;
@@ -43,6 +44,7 @@ pub(crate) async fn controller(args: ControllerArgs) -> Result<(), StartError> {
             .clone_into(&mut config.cluster_resource_namespace);
     }
     let listener = listen(args.listen).await?;
+    kubernetes::check(&client).await?;
     // After every check of the flags, so that an error is the only line logged.
     config.max_streams = OpenFiles::raise().streams(config.max_streams);
     let shutdown = CancellationToken::new();

@@ -100,6 +100,10 @@ fn would_be(space: &Space) -> Result<Value, String> {
 #[tokio::test]
 async fn runs_of_watched_namespaces_are_created_with_the_finalizer() {
     let (space, elsewhere) = (Space::new().await, Space::new().await);
+    let policies = "MutatingAdmissionPolicy";
+    if space.control_plane.lacks(36, policies).await.unwrap() {
+        return;
+    }
     let set = format!(
         "finalizerPolicy.enabled=true,watchNamespaces={{{}}}",
         space.namespace

@@ -13,7 +13,7 @@ use test_cluster::{ControlPlane, Options, Output, Process, Scratch};
 const START_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Its output and exit code.
-fn doctor(kubeconfig: &std::path::Path, args: &[&str]) -> (String, i32) {
+pub(crate) fn doctor(kubeconfig: &std::path::Path, args: &[&str]) -> (String, i32) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_run-operator"));
     command
         .arg("doctor")

@@ -16,6 +16,7 @@ mod admission_policies;
 mod doctor;
 mod helm;
 mod krew;
+mod kubernetes_version;
 mod kustomize;
 mod namespace;
 mod pod;
