@@ -32,6 +32,10 @@ test: control-plane tools ## Run every test: unit, policy, client, CRDs, packagi
 test-unit: ## Run the tests that need no control plane
 	$(CARGO) test --locked --lib --bins --test policy --test client --test project
 
+.PHONY: kubernetes-compat
+kubernetes-compat: ## Run the suites that depend on the API server on another version: KUBERNETES=1.34 or 1.35
+	@.ci/kubernetes $(KUBERNETES)
+
 .PHONY: slowest
 slowest: control-plane tools ## Run every test and name the ten slowest
 	@.ci/slowest $(RUST_TEST_THREADS) $(TESTS)
@@ -92,13 +96,13 @@ book: ## Write the documents as a book, target/book/html, and follow its links
 	@.ci/book
 
 .PHONY: check
-check: format lint drift deny ## Check format, lints, generated files, licences and dependencies
+check: format lint drift deny workflows ## Check format, lints, generated files, licences, dependencies and workflows
 
 .PHONY: format
 format:
 	$(CARGO) fmt --all --check
 	$(CARGO) fmt --check --manifest-path fuzz/Cargo.toml
-	bash -n .ci/run .ci/base-images .ci/bench .ci/book .ci/cargo-tool .ci/deny .ci/figures .ci/fuzz .ci/go-tool .ci/image .ci/image-reproducible .ci/mutants .ci/node .ci/prove .ci/release .ci/sbom .ci/schemathesis .ci/slowest
+	bash -n .ci/run .ci/base-images .ci/bench .ci/book .ci/cargo-tool .ci/deny .ci/figures .ci/fuzz .ci/github-release .ci/go-tool .ci/image .ci/image-reproducible .ci/kubernetes .ci/mutants .ci/node .ci/prove .ci/registry-login .ci/release .ci/sbom .ci/schemathesis .ci/slowest
 
 .PHONY: lint
 lint:
@@ -113,6 +117,10 @@ drift:
 .PHONY: deny
 deny: ## Check licences, banned crates and sources; advisories too, where their database can be had
 	@.ci/deny
+
+.PHONY: workflows
+workflows: ## Check the workflows of GitHub, ours and the recipe's, with actionlint, and with shellcheck where that is
+	@"$$(.ci/go-tool actionlint)" -no-color .github/workflows/*.yml deploy/examples/recipes/github-actions.yaml
 
 .PHONY: schemathesis
 schemathesis: ## Try contract/openapi.yaml on the reference service with schemathesis (needs Python 3.11)
