@@ -164,7 +164,7 @@ async fn doctor_succeeds_only_where_every_check_was_made() {
     assert_eq!(code, 0, "{told}");
     assert!(!told.contains("FAIL") && !told.contains("note"), "{told}");
     let well = told.lines().filter(|l| l.starts_with("ok ")).count();
-    assert_eq!(well, 15, "{told}");
+    assert_eq!(well, 16, "{told}");
     assert!(
         told.ends_with("These take Runs from here: default.\n"),
         "{told}"
