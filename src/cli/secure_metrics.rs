@@ -1,0 +1,43 @@
+//! Flags about the metrics over TLS.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use clap::Args;
+
+use super::values::address;
+
+/// The metrics over TLS.
+#[derive(Debug, Args)]
+pub struct SecureMetricsArgs {
+    /// The address at which /metrics is served over TLS, to tokens of the cluster whose user may get the path
+    /// /metrics. --listen then serves only /healthz and /readyz.
+    #[arg(
+        long,
+        env = "RUN_OPERATOR_METRICS_LISTEN",
+        value_parser = address,
+        value_name = "ADDRESS"
+    )]
+    pub metrics_listen: Option<SocketAddr>,
+
+    /// The certificate of that address with its chain, as PEM; read again when it changes. Without it one is made
+    /// and self-signed at each start.
+    #[arg(
+        long,
+        env = "RUN_OPERATOR_METRICS_CERT",
+        requires = "metrics_listen",
+        requires = "metrics_key",
+        value_name = "FILE"
+    )]
+    pub metrics_cert: Option<PathBuf>,
+
+    /// The certificate's private key, as PEM.
+    #[arg(
+        long,
+        env = "RUN_OPERATOR_METRICS_KEY",
+        requires = "metrics_listen",
+        requires = "metrics_cert",
+        value_name = "FILE"
+    )]
+    pub metrics_key: Option<PathBuf>,
+}
