@@ -15,6 +15,7 @@ mod admission;
 mod admission_policies;
 mod doctor;
 mod helm;
+mod helm_versions;
 mod krew;
 mod kustomize;
 mod namespace;
