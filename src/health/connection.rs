@@ -18,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 
 /// Longest life of a connection after its handshake.
 const CONNECTION: Duration = Duration::from_secs(10);
-/// Bytes of a request's line and headers. A ServiceAccount's token has 1 to 2 KiB. A body is not read.
+/// Bytes of a request's line and headers. A `ServiceAccount`'s token has 1 to 2 KiB. A body is not read.
 const HEAD_BYTES: usize = 16 * 1024;
 /// Pause after a connection could not be accepted, most likely for lack of file descriptors.
 const AFTER_ERROR: Duration = Duration::from_millis(100);

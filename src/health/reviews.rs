@@ -1,4 +1,4 @@
-//! Who a scraper is (TokenReview), and whether it may get `/metrics` (SubjectAccessReview).
+//! Who a scraper is (`TokenReview`), and whether it may get `/metrics` (`SubjectAccessReview`).
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;

@@ -85,10 +85,10 @@ async fn listen(address: SocketAddr) -> Result<std::net::TcpListener, StartError
 fn certificates(
     args: &SecureMetricsArgs,
 ) -> Result<Option<(SocketAddr, Certificates)>, StartError> {
-    let Some(address) = args.metrics_listen else {
+    let Some(address) = args.address else {
         return Ok(None);
     };
-    let files = args.metrics_cert.clone().zip(args.metrics_key.clone());
+    let files = args.certificate.clone().zip(args.key.clone());
     let files = files.map(|(certificate, key)| CertificateFiles { certificate, key });
     let certificates = Certificates::new(files).map_err(StartError::SecureMetrics)?;
     Ok(Some((address, certificates)))

@@ -86,7 +86,7 @@ impl Scraper {
     }
 }
 
-/// A `ClusterRole` with these rules, and its binding to a ServiceAccount.
+/// A `ClusterRole` with these rules, and its binding to a `ServiceAccount`.
 async fn bind(world: &World, name: &str, rules: serde_json::Value, account: (&str, &str)) {
     let role = json!({
         "apiVersion": format!("{GROUP}/v1"), "kind": "ClusterRole",
@@ -104,7 +104,7 @@ async fn bind(world: &World, name: &str, rules: serde_json::Value, account: (&st
     }
 }
 
-/// A ServiceAccount that may do nothing, and a token of it.
+/// A `ServiceAccount` that may do nothing, and a token of it.
 async fn scraper_token(world: &World) -> String {
     let create = ["create", "serviceaccount", SCRAPER];
     world.kubectl(&create, "").await.unwrap();

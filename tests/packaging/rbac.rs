@@ -19,7 +19,7 @@ fn can(space: &Space, question: &str) -> bool {
     can_account(space, &account, question)
 }
 
-/// The same by a ServiceAccount.
+/// The same by a `ServiceAccount`.
 fn can_account(space: &Space, account: &str, question: &str) -> bool {
     let user = format!("system:serviceaccount:{account}");
     let words: Vec<&str> = ["auth", "can-i", "--as", &user]
