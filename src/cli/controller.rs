@@ -7,6 +7,7 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 
 use super::plain_http::PlainHttpArgs;
+use super::secure_metrics::SecureMetricsArgs;
 use super::values::{address, duration, given, watch_timeout};
 
 /// Configuration of the controller.
@@ -64,7 +65,7 @@ pub struct ControllerArgs {
     )]
     pub cluster_resource_namespace: Option<String>,
 
-    /// The address at which /healthz, /readyz and /metrics are served.
+    /// The address at which /healthz, /readyz and, without --metrics-listen, /metrics are served.
     #[arg(
         long,
         env = "RUN_OPERATOR_LISTEN",
@@ -72,6 +73,9 @@ pub struct ControllerArgs {
         value_name = "ADDRESS", value_parser = address
     )]
     pub listen: SocketAddr,
+
+    #[command(flatten)]
+    pub secure_metrics: SecureMetricsArgs,
 
     /// Form of the log.
     #[arg(

@@ -4,6 +4,7 @@ mod controller;
 mod output;
 mod plain_http;
 pub mod runs;
+mod secure_metrics;
 mod tools;
 mod values;
 
@@ -11,6 +12,7 @@ use clap::{Parser, Subcommand};
 
 pub use controller::{ControllerArgs, LeaderElectionArgs, LogFormat};
 pub use output::OutputFormat;
+pub use secure_metrics::SecureMetricsArgs;
 pub use tools::{BundleArgs, CheckArgs, ContractCommand, DiffArgs, DoctorArgs, TrialArgs};
 
 /// Turns Run objects into runs at the Run Orchestration Service: at most one for each object, and none

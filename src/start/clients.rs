@@ -80,9 +80,9 @@ fn known(mut config: kube::Config) -> Result<kube::Config, StartError> {
     Ok(config)
 }
 
-/// Client for the Lease. It retries nothing, since the election decides on each attempt, and shares no connection with
-/// other requests.
-pub(super) async fn lease_client(metrics: &Arc<Metrics>) -> Result<kube::Client, StartError> {
+/// Client for the Lease, or for the reviews of scrapers' tokens. It retries nothing, since the election or the scraper
+/// decides on each attempt, and shares no connection with other requests.
+pub(super) async fn separate_client(metrics: &Arc<Metrics>) -> Result<kube::Client, StartError> {
     let (config, count) = counted(metrics, READ_TIMEOUT).await?;
     let client = ClientBuilder::try_from(config).map_err(StartError::Client)?;
     #[cfg(feature = "proofs")]

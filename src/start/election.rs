@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 use run_operator::controller::leader::{Candidate, Elector, Leading, Lost, Timing};
 use run_operator::controller::metrics::Metrics;
 
-use super::clients::lease_client;
+use super::clients::separate_client;
 use super::config;
 use super::error::StartError;
 use crate::cli::LeaderElectionArgs;
@@ -75,7 +75,7 @@ pub(crate) async fn begin(
         let running = None;
         return Ok((Election { running, resign }, Leading::always()));
     };
-    let client = lease_client(metrics).await?;
+    let client = separate_client(metrics).await?;
     let candidate = Candidate {
         namespace: namespace.unwrap_or_else(|| client.default_namespace().to_owned()),
         client,

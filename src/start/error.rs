@@ -8,6 +8,7 @@ use run_operator::controller::leader::{Lost, TimingError};
 use run_operator::service::BaseUrlError;
 
 use crate::contract_file::ContractFileError;
+use crate::health::CertificateError;
 
 /// Error that prevents the start of the controller or ends it.
 #[derive(Debug, thiserror::Error)]
@@ -33,6 +34,8 @@ pub(crate) enum StartError {
     },
     #[error("failed to start the health server")]
     Health(#[source] std::io::Error),
+    #[error("failed to serve the metrics over TLS")]
+    SecureMetrics(#[source] CertificateError),
     #[error("failed to find a cluster: no kubeconfig and no service account")]
     Kubeconfig(#[source] kube::config::InferConfigError),
     #[error(

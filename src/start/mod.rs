@@ -18,10 +18,11 @@ use tracing_subscriber::EnvFilter;
 
 use run_operator::controller::{Controller, OpenFiles, metrics::Metrics};
 
-use crate::cli::{ControllerArgs, LogFormat};
+use crate::cli::{ControllerArgs, LogFormat, SecureMetricsArgs};
+use crate::health::{CertificateFiles, Certificates, SecureMetrics};
 use crate::{health, signals};
 
-use clients::{SILENCE, client};
+use clients::{SILENCE, client, separate_client};
 pub(crate) use clients::{command_client, inferred_config, plain_client};
 use config::config;
 pub(crate) use error::StartError;
@@ -36,6 +37,7 @@ pub(crate) async fn controller(args: ControllerArgs) -> Result<(), StartError> {
     run_operator::points::check().map_err(StartError::Points)?;
     let mut config = config(&args)?;
     let wanted = election::wanted(&args.leader_election)?;
+    let certificates = certificates(&args.secure_metrics)?;
     let metrics = Arc::new(Metrics::new());
     let client = client(&metrics, args.watch_timeout + SILENCE).await?;
     if config.cluster_resource_namespace.is_empty() {
@@ -45,13 +47,17 @@ pub(crate) async fn controller(args: ControllerArgs) -> Result<(), StartError> {
     }
     let listener = listen(args.listen).await?;
     kubernetes::check(&client).await?;
+    let secure = match certificates {
+        Some(certificates) => Some(secure_metrics(certificates, &metrics).await?),
+        None => None,
+    };
     // After every check of the flags, so that an error is the only line logged.
     config.max_streams = OpenFiles::raise().streams(config.max_streams);
     let shutdown = CancellationToken::new();
     let identity = &config.settings.process;
     let (mut election, leading) = election::begin(wanted, identity, &metrics).await?;
     let controller = Controller::new(client, config, metrics, leading, shutdown.clone());
-    health::start(listener, controller.probe(), shutdown.clone()).map_err(StartError::Health)?;
+    health::start(listener, secure, &controller.probe(), &shutdown).map_err(StartError::Health)?;
     end_on_signal(shutdown.clone())?;
     tracing::info!(version = env!("CARGO_PKG_VERSION"), listen = %args.listen, "run-operator is starting");
     let running = tokio::spawn(controller.run());
@@ -75,6 +81,29 @@ async fn listen(address: SocketAddr) -> Result<std::net::TcpListener, StartError
     let bound = TcpListener::bind(address).await;
     let listener = bound.and_then(TcpListener::into_std);
     listener.map_err(|source| StartError::Listen { address, source })
+}
+
+/// The certificate of the metrics over TLS, and their address, if they are asked for.
+fn certificates(
+    args: &SecureMetricsArgs,
+) -> Result<Option<(SocketAddr, Certificates)>, StartError> {
+    let Some(address) = args.address else {
+        return Ok(None);
+    };
+    let files = args.certificate.clone().zip(args.key.clone());
+    let files = files.map(|(certificate, key)| CertificateFiles { certificate, key });
+    let certificates = Certificates::new(files).map_err(StartError::SecureMetrics)?;
+    Ok(Some((address, certificates)))
+}
+
+/// The listener of the metrics over TLS.
+async fn secure_metrics(
+    (address, certificates): (SocketAddr, Certificates),
+    metrics: &Arc<Metrics>,
+) -> Result<SecureMetrics, StartError> {
+    let client = separate_client(metrics).await?;
+    let listener = listen(address).await?;
+    SecureMetrics::new(listener, certificates, client).map_err(StartError::SecureMetrics)
 }
 
 /// Waits for a signal, then for what is in flight. Returns whether the end was requested; `None` if something is still

@@ -49,6 +49,7 @@ mod restart;
 mod rotation;
 mod runs;
 mod secret_permissions;
+mod secure_metrics;
 mod security;
 mod settled;
 mod spec_fields;

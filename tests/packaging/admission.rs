@@ -45,6 +45,7 @@ async fn space_and_objects(values: &str, further: &[&str]) -> (Space, Vec<Value>
 #[case("bare")]
 #[case("shared")]
 #[case("ha")]
+#[case("platform")]
 #[tokio::test]
 async fn the_api_server_takes_every_object_without_a_warning(#[case] values: &str) {
     let policy = "MutatingAdmissionPolicy";

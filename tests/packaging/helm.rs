@@ -12,30 +12,77 @@ use test_support::{root, tools::go_tool};
 /// Helm's own files, out of the home directory.
 static HOME: LazyLock<Scratch> = LazyLock::new(|| Scratch::new("helm").unwrap());
 
-static PROGRAM: LazyLock<PathBuf> = LazyLock::new(|| go_tool("helm").unwrap());
+/// The versions of Helm that the chart is tested with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Helm {
+    V3,
+    V4,
+}
+
+impl Helm {
+    fn program(self) -> &'static Path {
+        static V3: LazyLock<PathBuf> = LazyLock::new(|| go_tool("helm3").unwrap());
+        static V4: LazyLock<PathBuf> = LazyLock::new(|| go_tool("helm").unwrap());
+        match self {
+            Self::V3 => &V3,
+            Self::V4 => &V4,
+        }
+    }
+
+    /// Helm, away from every cluster.
+    pub(crate) fn command(self) -> Command {
+        let mut command = Command::new(self.program());
+        let home = HOME.path().join(format!("{self:?}"));
+        for (name, directory) in [
+            ("HELM_CACHE_HOME", "cache"),
+            ("HELM_CONFIG_HOME", "config"),
+            ("HELM_DATA_HOME", "data"),
+        ] {
+            command.env(name, home.join(directory));
+        }
+        command.env("KUBECONFIG", "/nonexistent/kubeconfig");
+        command
+    }
+
+    /// `helm template NAME CHART --namespace NAMESPACE …`.
+    pub(crate) fn template(
+        self,
+        chart: &Path,
+        name: &str,
+        namespace: &str,
+        args: &[&str],
+    ) -> Output {
+        let mut command = self.command();
+        command.arg("template").arg(name).arg(chart);
+        command.args(["--namespace", namespace]).args(args);
+        command.output().unwrap()
+    }
+}
 
 pub(crate) fn chart() -> PathBuf {
     root().join("charts/run-operator")
 }
 
-/// The files of values for tests, by name.
+/// The files of values for tests.
+pub(crate) const CI: [&str; 7] = [
+    "bare",
+    "default",
+    "full",
+    "ha",
+    "namespaced",
+    "platform",
+    "shared",
+];
+
+/// A file of values for tests, by name.
 pub(crate) fn ci(name: &str) -> String {
     let file = chart().join(format!("ci/{name}-values.yaml"));
     file.display().to_string()
 }
 
-/// Helm, away from every cluster.
+/// The newest Helm, away from every cluster.
 pub(crate) fn command() -> Command {
-    let mut command = Command::new(&*PROGRAM);
-    for (name, directory) in [
-        ("HELM_CACHE_HOME", "cache"),
-        ("HELM_CONFIG_HOME", "config"),
-        ("HELM_DATA_HOME", "data"),
-    ] {
-        command.env(name, HOME.path().join(directory));
-    }
-    command.env("KUBECONFIG", "/nonexistent/kubeconfig");
-    command
+    Helm::V4.command()
 }
 
 /// The output of a program, which has to succeed.
@@ -55,10 +102,7 @@ pub(crate) fn refused(args: &[&str]) -> String {
 }
 
 pub(crate) fn template(chart: &Path, name: &str, namespace: &str, args: &[&str]) -> Output {
-    let mut command = command();
-    command.arg("template").arg(name).arg(chart);
-    command.args(["--namespace", namespace]).args(args);
-    command.output().unwrap()
+    Helm::V4.template(chart, name, namespace, args)
 }
 
 /// The chart's manifests as text, for a release `run-operator` in the namespace.
@@ -105,6 +149,7 @@ pub(crate) fn texts(value: &Value) -> Vec<&str> {
 
 /// A release on a cluster.
 pub(crate) struct Release<'a> {
+    pub(crate) helm: Helm,
     pub(crate) control_plane: &'a ControlPlane,
     pub(crate) name: &'a str,
     pub(crate) namespace: &'a str,
@@ -113,7 +158,7 @@ pub(crate) struct Release<'a> {
 impl Release<'_> {
     /// `helm VERB NAME … --namespace NAMESPACE`.
     pub(crate) fn run(&self, verb: &str, args: &[&str]) -> Output {
-        let mut command = command();
+        let mut command = self.helm.command();
         command.env("KUBECONFIG", self.control_plane.kubeconfig());
         command.args([verb, self.name]).args(args);
         command.args(["--namespace", self.namespace]);

@@ -13,6 +13,7 @@ use crate::helm::{ci, objects, pod, the};
 #[case("bare")]
 #[case("shared")]
 #[case("ha")]
+#[case("platform")]
 fn a_pod_is_restricted_and_its_environment_has_no_secret(#[case] values: &str) {
     let objects = objects(&["-f", &ci(values)]);
     let mut pods = vec![&pod(&objects)["spec"]];

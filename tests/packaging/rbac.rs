@@ -15,7 +15,13 @@ const BOUND: &[&str] = &[
 
 /// `kubectl auth can-i`, by the operator of a release in the space's namespace.
 fn can(space: &Space, question: &str) -> bool {
-    let user = format!("system:serviceaccount:{}:run-operator", space.namespace);
+    let account = format!("{}:run-operator", space.namespace);
+    can_account(space, &account, question)
+}
+
+/// The same by a `ServiceAccount`.
+fn can_account(space: &Space, account: &str, question: &str) -> bool {
+    let user = format!("system:serviceaccount:{account}");
     let words: Vec<&str> = ["auth", "can-i", "--as", &user]
         .into_iter()
         .chain(question.split(' '))
@@ -75,7 +81,42 @@ async fn it_may_what_it_needs_where_it_is_needed_and_nothing_else(#[case] one: b
         "create workspaces",
         "impersonate users",
         "delete workspaces",
+        "create tokenreviews.authentication.k8s.io -A",
+        "create subjectaccessreviews.authorization.k8s.io -A",
+        "get /metrics",
     ] {
         assert!(!can(&space, never), "can {never}");
     }
+}
+
+// Proves: I-secure-metrics, I-rights
+#[rstest]
+#[case::everywhere(false)]
+#[case::in_one_namespace(true)]
+#[tokio::test]
+async fn with_secure_metrics_it_may_review_and_readers_may_scrape(#[case] one: bool) {
+    let space = Space::new().await;
+    let namespaces = format!("watchNamespaces={{{}}}", space.namespace);
+    let readers = r#"metrics.secure.readers=[{"kind":"ServiceAccount","name":"prometheus","namespace":"monitoring"}]"#;
+    let mut args = vec![
+        "--set",
+        "metrics.secure.enabled=true",
+        "--set-json",
+        readers,
+    ];
+    if one {
+        args.extend(["--set", &namespaces]);
+    }
+    space.apply(&documents(&manifests(&space.namespace, &args)), BOUND);
+    for needed in [
+        "create tokenreviews.authentication.k8s.io -A",
+        "create subjectaccessreviews.authorization.k8s.io -A",
+    ] {
+        assert!(can(&space, needed), "can't {needed}");
+    }
+    assert!(!can(&space, "get /metrics"));
+    assert!(!can(&space, "list secrets"));
+    assert!(can_account(&space, "monitoring:prometheus", "get /metrics"));
+    assert!(!can_account(&space, "monitoring:prometheus", "get /logs"));
+    assert!(!can_account(&space, "monitoring:other", "get /metrics"));
 }

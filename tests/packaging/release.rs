@@ -3,9 +3,10 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use rstest::rstest;
 use serde_json::Value;
 
-use crate::helm::{self, Release, chart};
+use crate::helm::{self, Helm, Release, chart};
 use crate::namespace::kubectl;
 use test_cluster::{ControlPlane, Options, Scratch};
 
@@ -20,7 +21,12 @@ async fn empty() -> ControlPlane {
 }
 
 fn release(control_plane: &ControlPlane) -> Release<'_> {
+    release_by(Helm::V4, control_plane)
+}
+
+fn release_by(helm: Helm, control_plane: &ControlPlane) -> Release<'_> {
     Release {
+        helm,
         control_plane,
         name: "run-operator",
         namespace: NAMESPACE,
@@ -79,11 +85,14 @@ fn copy_directory(from: &Path, to: &Path) {
     }
 }
 
-// Proves: I-crds
+// Proves: I-crds, I-helm
+#[rstest]
+#[case(Helm::V3)]
+#[case(Helm::V4)]
 #[tokio::test]
-async fn an_upgrade_brings_new_crds_and_a_rollback_the_old_arguments() {
+async fn an_upgrade_brings_new_crds_and_a_rollback_the_old_arguments(#[case] helm: Helm) {
     let own = empty().await;
-    let release = release(&own);
+    let release = release_by(helm, &own);
     let scratch = Scratch::new("release").unwrap();
     let column = |own| {
         field(
@@ -185,11 +194,14 @@ async fn the_default_workspace_is_installed_and_outlives_the_release() {
     assert_eq!(uid(&own), first);
 }
 
-// Proves: I-crds
+// Proves: I-crds, I-helm
+#[rstest]
+#[case(Helm::V3)]
+#[case(Helm::V4)]
 #[tokio::test]
-async fn an_uninstall_leaves_what_it_lists() {
+async fn an_uninstall_leaves_what_it_lists(#[case] helm: Helm) {
     let own = empty().await;
-    let release = release(&own);
+    let release = release_by(helm, &own);
     let made = "deployment,service,serviceaccount,clusterrole,clusterrolebinding";
     release.put("install", &chart(), &["--create-namespace"]);
     assert_eq!(left(&own, made).len(), 8, "{:?}", left(&own, made));

@@ -75,7 +75,7 @@ fn an_empty_list_of_secrets_gives_no_right_to_any() {
 // Proves: I-rights
 #[test]
 fn rbac_rules_for_secrets_and_leases_name_them_except_create() {
-    for values in ["default", "full", "namespaced", "shared", "ha"] {
+    for values in helm::CI.into_iter().filter(|values| *values != "bare") {
         let (tests, installed) = tests_and_installed(objects(&["-f", &ci(values)]));
         let of_the_operator: &[&str] = &["secrets", "leases"];
         let of_the_test: &[&str] = &["leases", "deployments", "namespaces"];
@@ -348,6 +348,11 @@ fn the_network_policy_limits_ingress_and_egress() {
     assert_eq!(policy["spec"]["policyTypes"], json!(["Ingress", "Egress"]));
     let monitoring = json!([{"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "monitoring"}}}]);
     let ingress = rules(policy, "ingress", "from");
+    assert_eq!(ingress[0], (&monitoring, "\"https\"".to_owned()));
+    let nodes = json!([{"ipBlock": {"cidr": "10.0.1.0/24"}}]);
+    assert_eq!(ingress[1], (&nodes, "\"http\"".to_owned()));
+    let plain = objects(&["-f", &ci("full"), "--set", "metrics.secure.enabled=false"]);
+    let ingress = rules(the(&plain, "NetworkPolicy"), "ingress", "from");
     assert_eq!(ingress[0], (&monitoring, "\"http\"".to_owned()));
     let egress = rules(policy, "egress", "to");
     let ports: Vec<&str> = egress.iter().map(|(_, ports)| ports.as_str()).collect();
@@ -370,7 +375,7 @@ fn the_network_policy_limits_ingress_and_egress() {
 // Proves: I-test-rights
 #[test]
 fn the_test_of_the_release_may_only_read() {
-    for values in ["default", "full", "namespaced", "shared", "ha"] {
+    for values in helm::CI.into_iter().filter(|values| *values != "bare") {
         let objects = objects(&["-f", &ci(values)]);
         let of_the_test = |o: &&&Value| {
             let name = o["metadata"]["name"].as_str().unwrap_or_default();

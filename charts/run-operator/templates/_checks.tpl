@@ -34,11 +34,19 @@
 {{- fail "contract is not the content of a contract file, which is a YAML map: give a file with --set-file contract=FILE, and try it with `run-operator contract diff FILE`" }}
 {{- end }}
 {{- end }}
-{{- if and (gt (int .Values.replicas) 1) (not .Values.leaderElection.enabled) }}
-{{- fail (printf "replicas is %d, and leaderElection.enabled is false: of several Pods one has to lead, else all of them make the same calls and writes" (int .Values.replicas)) }}
+{{- $replicas := int (include "run-operator.replicas" .) }}
+{{- /* 1 is the default, and so it counts as not set. */}}
+{{- if not (has (int .Values.replicas) (list 1 $replicas)) }}
+{{- fail (printf "replicas is %d and replicaCount is %d: they are two names of one value, set one of them" (int .Values.replicas) $replicas) }}
+{{- end }}
+{{- if and (gt $replicas 1) (not .Values.leaderElection.enabled) }}
+{{- fail (printf "replicas is %d, and leaderElection.enabled is false: of several Pods one has to lead, else all of them make the same calls and writes" $replicas) }}
+{{- end }}
+{{- if and .Values.metrics.secure.enabled (eq (int .Values.metrics.secure.port) (int .Values.listen.port)) }}
+{{- fail (printf "metrics.secure.port and listen.port are both %d: the metrics over TLS need a port of their own" (int .Values.listen.port)) }}
 {{- end }}
 {{- with .Values.defaultWorkspace }}
-{{- $namespace := .namespace | default $.Release.Namespace }}
+{{- $namespace := .namespace | default (include "run-operator.namespace" $) }}
 {{- if and .enabled $.Values.watchNamespaces (not (has $namespace $.Values.watchNamespaces)) }}
 {{- fail (printf "defaultWorkspace.namespace is %s, which is not one of watchNamespaces: nobody would serve the Workspace" $namespace) }}
 {{- end }}

@@ -18,13 +18,18 @@
 {{- end }}
 {{- end }}
 
+{{/* The namespace of every object that has one. Helm keeps its own records in the release's, whatever this is. */}}
+{{- define "run-operator.namespace" -}}
+{{- .Values.namespaceOverride | default .Release.Namespace }}
+{{- end }}
+
 {{/* The name of what is in no namespace: two releases of one name, in two namespaces, don't meet. */}}
 {{- define "run-operator.clustername" -}}
 {{- $fullname := include "run-operator.fullname" . }}
-{{- if eq $fullname .Release.Namespace }}
+{{- if eq $fullname (include "run-operator.namespace" .) }}
 {{- $fullname }}
 {{- else }}
-{{- printf "%s:%s" .Release.Namespace $fullname }}
+{{- printf "%s:%s" (include "run-operator.namespace" .) $fullname }}
 {{- end }}
 {{- end }}
 
@@ -70,6 +75,21 @@ app.kubernetes.io/component: controller
 {{- with .Values.image.digest }}@{{ . }}{{ else }}:{{ .Values.image.tag | default .Chart.AppVersion }}{{ end }}
 {{- end }}
 
+{{/* The number of Pods: `replicaCount` is another name of `replicas`. */}}
+{{- define "run-operator.replicas" -}}
+{{- if kindIs "invalid" .Values.replicaCount }}{{ int .Values.replicas }}{{ else }}{{ int .Values.replicaCount }}{{ end }}
+{{- end }}
+
+{{/* The Secret with the certificate of the metrics; empty: none, it is self-signed or not needed. */}}
+{{- define "run-operator.metricsCertificate" -}}
+{{- if .Values.metrics.secure.enabled }}{{ .Values.metrics.secure.certSecretName }}{{ end }}
+{{- end }}
+
+{{/* The name of the port that serves the metrics. */}}
+{{- define "run-operator.metricsPort" -}}
+{{- ternary "https" "http" .Values.metrics.secure.enabled }}
+{{- end }}
+
 {{/* Whether ClusterWorkspaces are served: "true" or "false". */}}
 {{- define "run-operator.clusterWorkspaces" -}}
 {{- $enabled := .Values.clusterWorkspaces.enabled }}
@@ -77,7 +97,7 @@ app.kubernetes.io/component: controller
 {{- end }}
 
 {{- define "run-operator.clusterWorkspacesNamespace" -}}
-{{- .Values.clusterWorkspaces.namespace | default .Release.Namespace }}
+{{- .Values.clusterWorkspaces.namespace | default (include "run-operator.namespace" .) }}
 {{- end }}
 
 {{/* Whether the policy that keeps workloads as they are is part of the release: "true" or "false". */}}
@@ -88,9 +108,9 @@ app.kubernetes.io/component: controller
 
 {{/* The namespace whose Workspaces `helm test` looks at. */}}
 {{- define "run-operator.testNamespace" -}}
-{{- $namespace := first .Values.watchNamespaces | default .Release.Namespace }}
+{{- $namespace := first .Values.watchNamespaces | default (include "run-operator.namespace" .) }}
 {{- if .Values.defaultWorkspace.enabled }}
-{{- $namespace = .Values.defaultWorkspace.namespace | default .Release.Namespace }}
+{{- $namespace = .Values.defaultWorkspace.namespace | default (include "run-operator.namespace" .) }}
 {{- end }}
 {{- .Values.test.namespace | default $namespace }}
 {{- end }}

@@ -21,81 +21,104 @@
 {{- end }}
 {{- end }}
 
-{{/* Image, environment, mounts and fences of a container. */}}
+{{/* Image, environment, mounts and fences of a container: the root, and further mounts. */}}
 {{- define "run-operator.container" -}}
-image: {{ include "run-operator.image" . | quote }}
-imagePullPolicy: {{ .Values.image.pullPolicy }}
-{{- with .Values.extraEnv }}
-env:
-  {{- include "run-operator.render" (list . $) | nindent 2 }}
+{{- $root := index . 0 }}
+{{- $mounts := index . 1 }}
+{{- if $root.Values.contract }}
+{{- $file := include "run-operator.contractFile" $root }}
+{{- $mounts = prepend $mounts (dict "name" "contract" "mountPath" (dir $file) "readOnly" true) }}
 {{- end }}
-{{- with .Values.securityContext }}
+image: {{ include "run-operator.image" $root | quote }}
+imagePullPolicy: {{ $root.Values.image.pullPolicy }}
+{{- with $root.Values.extraEnv }}
+env:
+  {{- include "run-operator.render" (list . $root) | nindent 2 }}
+{{- end }}
+{{- with $root.Values.securityContext }}
 securityContext:
   {{- toYaml . | nindent 2 }}
 {{- end }}
-{{- if or .Values.contract .Values.extraVolumeMounts }}
+{{- with concat $mounts $root.Values.extraVolumeMounts }}
 volumeMounts:
-  {{- if .Values.contract }}
-  - name: contract
-    mountPath: {{ dir (include "run-operator.contractFile" .) }}
-    readOnly: true
-  {{- end }}
-  {{- with .Values.extraVolumeMounts }}
   {{- toYaml . | nindent 2 }}
-  {{- end }}
 {{- end }}
 {{- end }}
 
-{{/* Where a Pod may run, in which network, with which volumes. */}}
+{{/* The affinity that is given, and the architectures for which there are images. Every term must allow one of them;
+     a term that names the architecture itself stays as it is, and so does everything where `nodeSelector` names it. */}}
+{{- define "run-operator.affinity" -}}
+{{- $root := index . 0 }}
+{{- $affinity := deepCopy (index . 1 | default dict) }}
+{{- $key := "kubernetes.io/arch" }}
+{{- if and $root.Values.architectures (not (hasKey ($root.Values.nodeSelector | default dict) $key)) }}
+{{- $images := dict "key" $key "operator" "In" "values" $root.Values.architectures }}
+{{- $node := $affinity.nodeAffinity | default dict }}
+{{- $required := $node.requiredDuringSchedulingIgnoredDuringExecution | default dict }}
+{{- $terms := list }}
+{{- range $required.nodeSelectorTerms | default (list dict) }}
+{{- $expressions := .matchExpressions | default list }}
+{{- $named := false }}
+{{- range $expressions }}{{ if eq .key $key }}{{ $named = true }}{{ end }}{{ end }}
+{{- if not $named }}{{ $expressions = append $expressions $images }}{{ end }}
+{{- $terms = append $terms (merge (dict "matchExpressions" $expressions) .) }}
+{{- end }}
+{{- $required = merge (dict "nodeSelectorTerms" $terms) $required }}
+{{- $node = merge (dict "requiredDuringSchedulingIgnoredDuringExecution" $required) $node }}
+{{- $affinity = merge (dict "nodeAffinity" $node) $affinity }}
+{{- end }}
+{{- if $affinity }}{{ toYaml $affinity }}{{ end }}
+{{- end }}
+
+{{/* Where a Pod may run, in which network, with which volumes: the root, and further volumes. */}}
 {{- define "run-operator.placement" -}}
-{{- $global := .Values.global | default dict }}
-{{- with concat ($global.imagePullSecrets | default list) .Values.imagePullSecrets | uniq }}
+{{- $root := index . 0 }}
+{{- $volumes := index . 1 }}
+{{- if $root.Values.contract }}
+{{- $contract := dict "name" (printf "%s-contract" (include "run-operator.fullname" $root)) }}
+{{- $volumes = prepend $volumes (dict "name" "contract" "configMap" $contract) }}
+{{- end }}
+{{- $global := $root.Values.global | default dict }}
+{{- with concat ($global.imagePullSecrets | default list) $root.Values.imagePullSecrets | uniq }}
 imagePullSecrets:
   {{- toYaml . | nindent 2 }}
 {{- end }}
-{{- with .Values.podSecurityContext }}
+{{- with $root.Values.podSecurityContext }}
 securityContext:
   {{- toYaml . | nindent 2 }}
 {{- end }}
-{{- with .Values.priorityClassName }}
+{{- with $root.Values.priorityClassName }}
 priorityClassName: {{ . }}
 {{- end }}
-{{- with .Values.runtimeClassName }}
+{{- with $root.Values.runtimeClassName }}
 runtimeClassName: {{ . }}
 {{- end }}
-{{- with .Values.nodeSelector }}
+{{- with $root.Values.nodeSelector }}
 nodeSelector:
   {{- toYaml . | nindent 2 }}
 {{- end }}
-{{- with .Values.tolerations }}
+{{- with $root.Values.tolerations }}
 tolerations:
   {{- toYaml . | nindent 2 }}
 {{- end }}
-{{- if .Values.hostNetwork }}
+{{- if $root.Values.hostNetwork }}
 hostNetwork: true
 {{- end }}
-{{- $dnsPolicy := .Values.dnsPolicy | default (ternary "ClusterFirstWithHostNet" "" .Values.hostNetwork) }}
+{{- $dnsPolicy := $root.Values.dnsPolicy | default (ternary "ClusterFirstWithHostNet" "" $root.Values.hostNetwork) }}
 {{- with $dnsPolicy }}
 dnsPolicy: {{ . | quote }}
 {{- end }}
-{{- with .Values.dnsConfig }}
+{{- with $root.Values.dnsConfig }}
 dnsConfig:
   {{- toYaml . | nindent 2 }}
 {{- end }}
-{{- with .Values.hostAliases }}
+{{- with $root.Values.hostAliases }}
 hostAliases:
   {{- toYaml . | nindent 2 }}
 {{- end }}
-{{- if or .Values.contract .Values.extraVolumes }}
+{{- with concat $volumes $root.Values.extraVolumes }}
 volumes:
-  {{- if .Values.contract }}
-  - name: contract
-    configMap:
-      name: {{ include "run-operator.fullname" . }}-contract
-  {{- end }}
-  {{- with .Values.extraVolumes }}
   {{- toYaml . | nindent 2 }}
-  {{- end }}
 {{- end }}
 {{- end }}
 
@@ -105,7 +128,7 @@ volumes:
 {{- $given := .Values.topologySpreadConstraints }}
 {{- if not (kindIs "invalid" $given) }}
 {{- toYaml $given }}
-{{- else if gt (int .Values.replicas) 1 }}
+{{- else if gt (int (include "run-operator.replicas" .)) 1 }}
 - maxSkew: 1
   topologyKey: topology.kubernetes.io/zone
   whenUnsatisfiable: ScheduleAnyway

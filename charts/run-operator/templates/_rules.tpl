@@ -76,6 +76,18 @@
   verbs: [get, update]
 {{- end }}
 
+{{/* For the metrics over TLS, in the whole cluster: both reviews are of no namespace. */}}
+{{- define "run-operator.metricsAuthRules" -}}
+# Whose token a scraper has. Such a request stores nothing, and needs a token to ask about.
+- apiGroups: [authentication.k8s.io]
+  resources: [tokenreviews]
+  verbs: [create]
+# Whether that user may get /metrics. It also answers what any user may do anywhere, and stores nothing.
+- apiGroups: [authorization.k8s.io]
+  resources: [subjectaccessreviews]
+  verbs: [create]
+{{- end }}
+
 {{/* For `helm test`, in the namespace that it looks at. */}}
 {{- define "run-operator.testWorkspaceRules" -}}
 # Whether its Workspaces are Ready and why not, and which of its Runs wait for a person.
@@ -124,5 +136,5 @@ helm.sh/hook-delete-policy: before-hook-creation,hook-succeeded,hook-failed
 {{- define "run-operator.subjects" -}}
 - kind: ServiceAccount
   name: {{ include "run-operator.serviceAccountName" . }}
-  namespace: {{ .Release.Namespace }}
+  namespace: {{ include "run-operator.namespace" . }}
 {{- end }}

@@ -7,3 +7,5 @@ mod faults;
 mod forged;
 mod search;
 mod sizes;
+
+pub(crate) use search::hits;

@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::support::World;
 
 /// A place and all its text.
-pub(super) type Place = (&'static str, String);
+pub(crate) type Place = (&'static str, String);
 
 /// The encodings of a secret: as it is, percent-encoded, escaped in JSON, and in base64 with nothing,
 /// `Bearer` or one byte before it. Written without the operator's own code for it.
@@ -48,7 +48,7 @@ pub(super) fn spellings(secret: &str) -> Vec<String> {
 }
 
 /// The hits: the place, the encoding, and the line.
-pub(super) fn hits(places: &[Place], secret: &str) -> Vec<String> {
+pub(crate) fn hits(places: &[Place], secret: &str) -> Vec<String> {
     let spellings = spellings(secret);
     let mut hits = Vec::new();
     for (place, text) in places {

@@ -19,7 +19,7 @@ mod world;
 pub(crate) use assertions::{condition_of, conditions_told, contract_file, says};
 pub(crate) use exposition::{Series, series};
 pub(crate) use history::{History, row};
-pub(crate) use operator::{Operator, Recipe};
+pub(crate) use operator::{Operator, Recipe, free_port};
 pub(crate) use permissions::{Audit, DEPLOYED, ELECTED, SECRET};
 pub(crate) use service::{Service, TOKEN};
 pub(crate) use wait::{eventually, eventually_after, holds_for_a_while};

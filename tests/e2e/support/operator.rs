@@ -198,7 +198,7 @@ impl Operator {
 }
 
 /// A port that was free a moment ago, below the range of outgoing connections.
-fn free_port() -> u16 {
+pub(crate) fn free_port() -> u16 {
     use std::sync::atomic::{AtomicU16, Ordering};
     static NEXT: AtomicU16 = AtomicU16::new(0);
     let start = u16::try_from(std::process::id() % 1000).unwrap_or_default();

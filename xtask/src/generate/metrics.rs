@@ -8,9 +8,10 @@ const HEAD: &str = "\
 <!-- Written by `make generate` from src/controller/metrics/catalogue.rs. -->
 # Metrics
 
-`/metrics` on the port of `--listen` (8080) has all of these, without credentials. It is Prometheus's text format, or
-OpenMetrics where the scraper asks for it. Every series whose labels are known beforehand exists from the start, at
-zero. No label is ever the name, namespace or uid of an object, so the number of series is bounded.
+`/metrics` on the port of `--listen` (8080) has all of these, without credentials, or [over TLS](#over-tls) for those
+who may get them. It is Prometheus's text format, or OpenMetrics where the scraper asks for it. Every series whose
+labels are known beforehand exists from the start, at zero. No label is ever the name, namespace or uid of an object, so
+the number of series is bounded.
 
 The alert rules are in `charts/run-operator/files/rules.yaml`; [alerts.md](alerts.md) describes what to do about each. A
 Grafana dashboard is in `charts/run-operator/files/dashboard.json`. Both are checked against this list.
@@ -45,6 +46,38 @@ const QUERIES: [(&str, &str); 6] = [
     ),
 ];
 
+const OVER_TLS: &str = "
+## Over TLS
+With `metrics.secure.enabled` (`--metrics-listen`) the metrics have a port of their own, 8443, and a scraper needs the
+token of a ServiceAccount that may get the path `/metrics`; [security.md](security.md#metrics-over-tls) has the rules.
+The port of `--listen` then has only `/healthz` and `/readyz`, and answers `/metrics` with 404 and where it moved.
+
+```yaml
+metrics:
+  secure:
+    enabled: true
+    # tls.crt and tls.key; with cert-manager, the secretName of a Certificate for
+    # run-operator-metrics.run-operator.svc. Without it the certificate is self-signed.
+    certSecretName: run-operator-metrics
+    readers:
+      - kind: ServiceAccount
+        name: prometheus-k8s
+        namespace: monitoring
+  serviceMonitor:
+    enabled: true
+```
+- **The ServiceMonitor** has Prometheus send the token of its own ServiceAccount and verify the certificate by `ca.crt`
+  of the same Secret. A monitor reads only Secrets of its own namespace: in another one, set
+  `metrics.secure.caSecret.name`. With a self-signed certificate nothing is verified (`insecureSkipVerify`).
+- **A PodMonitor**, and a Prometheus that forbids monitors to name files, need the token in a Secret:
+  `metrics.secure.tokenSecret.name`.
+- **Other scrapers** need the ClusterRole `…-metrics-reader`, which the chart makes. To try it:
+  `kubectl -n run-operator port-forward service/run-operator-metrics 8443`, and in a second terminal
+  `curl -k -H \"Authorization: Bearer $(kubectl create token NAME)\" https://localhost:8443/metrics`.
+- **A support bundle** has no metrics then: the API server, through which it asks, sends no token.
+- `rest_client_requests_total` counts the operator's reviews among its requests.
+";
+
 const NOT_HERE: &str = "
 ## What is not here
 - `workqueue_retries_total`: see [Work queues](#work-queues).
@@ -63,6 +96,7 @@ pub(crate) fn page() -> String {
     for (what, query) in QUERIES {
         let _ = write!(page, "\n{what}:\n```promql\n{query}\n```\n");
     }
+    page.push_str(OVER_TLS);
     page.push_str(NOT_HERE);
     page
 }

@@ -1,0 +1,128 @@
+//! The metrics over TLS, as the chart renders them.
+
+use serde_json::{Value, json};
+
+use crate::helm::{ci, objects, of_kind, pod, texts, the};
+
+const SECURE: &str = "metrics.secure.enabled=true";
+
+fn args(objects: &[Value]) -> Vec<&str> {
+    texts(&pod(objects)["spec"]["containers"][0]["args"])
+}
+
+// Proves: I-secure-metrics
+#[test]
+fn without_the_value_nothing_is_different() {
+    let usual = objects(&[]);
+    assert!(!args(&usual).iter().any(|arg| arg.starts_with("--metrics-")));
+    let text = serde_json::to_string(&usual).unwrap();
+    for word in ["tokenreviews", "metrics-reader", "\"https\""] {
+        assert!(!text.contains(word), "{word}");
+    }
+}
+
+// Proves: I-secure-metrics
+#[test]
+fn the_port_is_the_operator_s_the_service_s_and_the_monitor_s() {
+    let set = format!("{SECURE},metrics.secure.port=9443,metrics.serviceMonitor.enabled=true");
+    let secure = objects(&["--set", &set]);
+    assert!(args(&secure).contains(&"--metrics-listen=0.0.0.0:9443"));
+    assert!(
+        !args(&secure)
+            .iter()
+            .any(|arg| arg.starts_with("--metrics-cert"))
+    );
+    let ports = &pod(&secure)["spec"]["containers"][0]["ports"];
+    assert_eq!(
+        ports[1],
+        json!({"name": "https", "containerPort": 9443, "protocol": "TCP"})
+    );
+    let https = json!([{"name": "https", "port": 9443, "targetPort": "https", "protocol": "TCP"}]);
+    assert_eq!(the(&secure, "Service")["spec"]["ports"], https);
+    let endpoint = &the(&secure, "ServiceMonitor")["spec"]["endpoints"][0];
+    assert_eq!(endpoint["port"], "https");
+    assert_eq!(endpoint["scheme"], "https");
+    let token = "/var/run/secrets/kubernetes.io/serviceaccount/token";
+    assert_eq!(endpoint["bearerTokenFile"], token);
+    assert_eq!(endpoint["tlsConfig"], json!({"insecureSkipVerify": true}));
+}
+
+// Proves: I-secure-metrics
+#[test]
+fn a_certificate_is_mounted_only_for_the_operator() {
+    let full = objects(&["-f", &ci("full")]);
+    for flag in [
+        "--metrics-cert=/etc/run-operator-metrics/tls.crt",
+        "--metrics-key=/etc/run-operator-metrics/tls.key",
+    ] {
+        assert!(args(&full).contains(&flag), "{flag}");
+    }
+    let volume =
+        json!({"name": "metrics-certificate", "secret": {"secretName": "run-operator-metrics"}});
+    let spec = &pod(&full)["spec"];
+    assert!(spec["volumes"].as_array().unwrap().contains(&volume));
+    let mounts = spec["containers"][0]["volumeMounts"].as_array().unwrap();
+    assert!(
+        mounts
+            .iter()
+            .any(|m| m["mountPath"] == "/etc/run-operator-metrics")
+    );
+    assert!(
+        !the(&full, "Pod")
+            .to_string()
+            .contains("metrics-certificate")
+    );
+    let tls = &the(&full, "ServiceMonitor")["spec"]["endpoints"][0]["tlsConfig"];
+    let ca = json!({"secret": {"name": "run-operator-metrics-ca", "key": "ca.crt"}});
+    assert_eq!(
+        *tls,
+        json!({"serverName": "run-operator-metrics.run-operator.svc", "ca": ca})
+    );
+    let own = r#"metrics.secure.tlsConfig={"serverName":"metrics.example.com"}"#;
+    let own = objects(&["-f", &ci("full"), "--set-json", own]);
+    let tls = &the(&own, "ServiceMonitor")["spec"]["endpoints"][0]["tlsConfig"];
+    assert_eq!(*tls, json!({"serverName": "metrics.example.com"}));
+}
+
+// Proves: I-secure-metrics
+#[test]
+fn a_pod_monitor_names_the_secret_with_the_token() {
+    let platform = objects(&["-f", &ci("platform")]);
+    assert!(args(&platform).contains(&"--metrics-listen=[::]:9443"));
+    let endpoint = &the(&platform, "PodMonitor")["spec"]["podMetricsEndpoints"][0];
+    let credentials = json!({"name": "scraper-token", "key": "token"});
+    assert_eq!(
+        endpoint["authorization"],
+        json!({"type": "Bearer", "credentials": credentials})
+    );
+    assert_eq!(endpoint["tlsConfig"]["insecureSkipVerify"], true);
+}
+
+// Proves: I-secure-metrics
+#[test]
+fn the_reader_s_role_is_bound_to_the_named_subjects_only() {
+    let bound = |args: &[&str]| -> Vec<Value> {
+        let objects = objects(args);
+        let bindings = of_kind(&objects, "ClusterRoleBinding");
+        let of_readers = |o: &&&Value| {
+            o["roleRef"]["name"]
+                .to_string()
+                .ends_with("-metrics-reader\"")
+        };
+        bindings
+            .iter()
+            .filter(of_readers)
+            .map(|o| o["subjects"].clone())
+            .collect()
+    };
+    assert!(bound(&["--set", SECURE]).is_empty());
+    let prometheus =
+        json!([{"kind": "ServiceAccount", "name": "prometheus-k8s", "namespace": "monitoring"}]);
+    assert_eq!(bound(&["-f", &ci("full")]), [prometheus]);
+    let without = objects(&["-f", &ci("full"), "--set", "rbac.create=false"]);
+    assert!(
+        !serde_json::to_string(&without)
+            .unwrap()
+            .contains("metrics-reader")
+    );
+}
