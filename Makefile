@@ -98,7 +98,7 @@ check: format lint drift deny ## Check format, lints, generated files, licences 
 format:
 	$(CARGO) fmt --all --check
 	$(CARGO) fmt --check --manifest-path fuzz/Cargo.toml
-	bash -n .ci/run .ci/base-images .ci/bench .ci/book .ci/cargo-tool .ci/deny .ci/figures .ci/fuzz .ci/go-tool .ci/image .ci/image-reproducible .ci/mutants .ci/node .ci/prove .ci/release .ci/sbom .ci/schemathesis .ci/slowest
+	bash -n .ci/run .ci/base-images .ci/bench .ci/book .ci/cargo-tool .ci/deny .ci/figures .ci/fuzz .ci/go-tool .ci/image .ci/image-reproducible .ci/mutants .ci/node .ci/prove .ci/program .ci/sbom .ci/schemathesis .ci/slowest
 
 .PHONY: lint
 lint:
