@@ -101,7 +101,7 @@ node: ## Install and build what a node for real Pods needs: containerd, runc, ku
 	@.ci/node
 	@$(CARGO) build --locked --bin xtask
 	@$(CARGO) xtask cluster build --node >/dev/null
-	@for tool in helm loopback pause; do .ci/go-tool $$tool >/dev/null; done
+	@for tool in helm image loopback pause registry; do .ci/go-tool $$tool >/dev/null; done
 
 .PHONY: install-test
 install-test: node image ## Install the image by the chart on a real node, and change it under load

@@ -13,12 +13,14 @@
 
 mod admission;
 mod admission_policies;
+mod dist;
 mod doctor;
 mod helm;
 mod krew;
 mod kustomize;
 mod namespace;
 mod pod;
+mod published;
 mod rbac;
 mod release;
 mod rendered;

@@ -18,5 +18,6 @@ mod paths;
 mod predicates;
 mod prose;
 mod tables;
+mod versions;
 
 use test_support::source::{files, tokens};

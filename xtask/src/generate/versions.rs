@@ -12,7 +12,7 @@ const PLACES: [&str; 4] = ["README.md", "SECURITY.md", "deploy", "docs"];
 /// Files that are about other versions too.
 const OTHERS: [&str; 2] = ["docs/upgrade.md", "docs/api-versions.md"];
 /// What stands directly before our version, and before no other's.
-const MARKS: [&str; 12] = [
+const MARKS: [&str; 13] = [
     "run-operator:",
     "reference-service:",
     "kubectl-runs:",
@@ -23,6 +23,7 @@ const MARKS: [&str; 12] = [
     "charts/run-operator --version ",
     "VERSION=",
     "releases/download/v",
+    "refs/tags/v",
     "newTag: ",
     "targetRevision: ",
 ];
