@@ -1,5 +1,5 @@
-//! A small release, made by the release's own scripts. Its programs are not the operator's, which take minutes to build,
-//! but another static program under their names.
+//! A small release, made by the release's own scripts. Its programs are not the operator's, which take minutes to
+//! build, but another static program under their names.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -90,11 +90,15 @@ func (r release) String() string {
 }
 
 // writeIndex leaves the layout `out` with the index of the images, and the same as one file, `out.tar`.
-func writeIndex(paths []string, out string) (v1.Hash, error) {
+// Images of another commit than `revision`, where one is given, are refused: they are left over from an earlier build.
+func writeIndex(paths []string, revision, out string) (v1.Hash, error) {
 	var none v1.Hash
 	index, made, err := join(paths)
 	if err != nil {
 		return none, err
+	}
+	if revision != "" && made.revision != revision {
+		return none, fmt.Errorf("%s is %s, and not of commit %s", paths[0], made, revision)
 	}
 	unfinished := out + ".part"
 	if err := os.RemoveAll(unfinished); err != nil {

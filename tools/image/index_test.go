@@ -39,7 +39,7 @@ func TestAnIndexHasTheImagesOfTwoArchitectures(t *testing.T) {
 	// In either order, the same bytes.
 	for _, paths := range [][]string{{amd64, arm64}, {arm64, amd64}} {
 		out := filepath.Join(t.TempDir(), "index")
-		digest, err := writeIndex(paths, out)
+		digest, err := writeIndex(paths, "0123abc", out)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -70,11 +70,19 @@ func TestImagesThatDoNotBelongTogetherAreRefused(t *testing.T) {
 	one := of(t, elf.EM_X86_64, nil)
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			_, err := writeIndex([]string{one, test.other}, filepath.Join(t.TempDir(), "index"))
+			_, err := writeIndex([]string{one, test.other}, "", filepath.Join(t.TempDir(), "index"))
 			if err == nil || !strings.Contains(err.Error(), test.words) {
 				t.Fatalf("wanted %q, got: %v", test.words, err)
 			}
 		})
+	}
+}
+
+func TestImagesOfAnEarlierBuildAreRefused(t *testing.T) {
+	paths := []string{of(t, elf.EM_X86_64, nil)}
+	_, err := writeIndex(paths, "4567def", filepath.Join(t.TempDir(), "index"))
+	if err == nil || !strings.Contains(err.Error(), "and not of commit 4567def") {
+		t.Fatal(err)
 	}
 }
 
@@ -83,7 +91,7 @@ func TestAPublishedVersionIsNotOverwritten(t *testing.T) {
 	defer server.Close()
 	tag := strings.TrimPrefix(server.URL, "http://") + "/ours/run-operator:1.2.3"
 	index := filepath.Join(t.TempDir(), "index")
-	digest, err := writeIndex([]string{of(t, elf.EM_X86_64, nil), of(t, elf.EM_AARCH64, nil)}, index)
+	digest, err := writeIndex([]string{of(t, elf.EM_X86_64, nil), of(t, elf.EM_AARCH64, nil)}, "", index)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -17,9 +17,9 @@ const usage = `usage:
   image rootfs  DIR     writes every file of the image but the program into DIR, for the Dockerfile
   image unpack  LAYOUT DIR
                 writes the image's file system into DIR
-  image index   --out DIR LAYOUT...
+  image index   [--revision R] --out DIR LAYOUT...
                 joins the images of several architectures into the OCI layout DIR and, the same as one file, DIR.tar;
-                prints the digest
+                prints the digest; images of another commit than R are refused
   image digest  LAYOUT  prints the digest of the layout's image or index
   image push    LAYOUT REPOSITORY:TAG
                 copies it to a registry, unless the tag has another digest; prints the digest
@@ -87,13 +87,14 @@ func printed[T any](result T, err error) error {
 
 func runIndex(flags *flag.FlagSet, args []string) error {
 	out := flags.String("out", "", "")
+	revision := flags.String("revision", "", "")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
 	if *out == "" {
 		return fmt.Errorf("index needs --out\n%s", usage)
 	}
-	return printed(writeIndex(flags.Args(), *out))
+	return printed(writeIndex(flags.Args(), *revision, *out))
 }
 
 func runWrite(flags *flag.FlagSet, args []string) error {

@@ -12,7 +12,9 @@ use super::crates::{self, Crate};
 
 const RULE: &str =
     "================================================================================\n";
-const INTRODUCTION: &str = "Licences of what is in the images and archives of run-operator besides its own code (Apache-2.0, see LICENSE).
+const INTRODUCTION: &str = "\
+Licences of what is in the images and archives of run-operator, beyond its own code, whose licence (Apache-2.0) is in
+LICENSE.
 
 - The crates below are compiled into the programs `run-operator` (also called `kubectl-runs`) or `reference-service`.
 - The Rust standard library, glibc and libgcc are linked into both. glibc is under the LGPL 2.1: to link another glibc,

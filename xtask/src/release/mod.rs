@@ -1,5 +1,5 @@
-//! The parts of a release that are files: archives of programs, the chart and the manifests, notes, licences, provenance.
-//! `.ci/release` puts them together.
+//! The parts of a release that are files: archives of programs, the chart, manifests, notes, licences, provenance.
+//! `.ci/release-files` puts them together.
 
 mod archive;
 mod changelog;
