@@ -29,7 +29,7 @@ pub(crate) enum Part {
     /// Print the manifest with which krew installs `kubectl runs`.
     Krew(krew::Options),
     /// Copy the chart, with what only a release can state, and pack it.
-    Chart(chart::Options),
+    Chart(Box<chart::Options>),
     /// Write install.yaml and quickstart.yaml from the released chart.
     Manifests(manifests::Options),
     /// Print the release notes.
@@ -37,7 +37,7 @@ pub(crate) enum Part {
     /// Write the licences of everything in the images.
     Licences(licences::Options),
     /// Write the provenance of every file and image.
-    Provenance(provenance::Options),
+    Provenance(Box<provenance::Options>),
 }
 
 /// Makes the part.
