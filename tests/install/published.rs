@@ -73,12 +73,20 @@ async fn chart_and_image_are_installed_from_a_registry() {
             return;
         }
     };
+    // `make image` leaves it beside the file that a node imports.
+    let layout = image.with_extension("");
+    if !layout.is_dir() {
+        let image = image.display();
+        say(&format!(
+            "the registry's image is NOT PULLED: there is no layout beside {image}"
+        ));
+        return;
+    }
     let mut installation = Installation::prepare().await;
     let registry = Registry::start().unwrap();
     let folder = installation.scratch.path().join("published");
     std::fs::create_dir_all(&folder).unwrap();
-    // The layout is beside the file that a node imports.
-    let reference = publish(&registry, &image.with_extension(""), &folder);
+    let reference = publish(&registry, &layout, &folder);
 
     let chart = format!("oci://{}/charts/run-operator", registry.address);
     let from_there = ["--version", VERSION, "--plain-http"];
