@@ -14,7 +14,7 @@ ARG RUST_IMAGE
 RUN case "$RUST_IMAGE" in *@sha256:*) ;; *) echo "RUST_IMAGE=$RUST_IMAGE has no digest" >&2; exit 1 ;; esac
 WORKDIR /src
 COPY . .
-RUN mkdir /out && cp "$(.ci/release)" /out/run-operator
+RUN mkdir /out && cp "$(.ci/program)" /out/run-operator
 
 FROM ${GO_IMAGE:?is-given-by-.ci/base-images} AS files
 ARG GO_IMAGE

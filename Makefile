@@ -46,7 +46,7 @@ control-plane: ## Build etcd, kube-apiserver and the like, once, where they can'
 	@$(CARGO) xtask cluster build --controller-manager >/dev/null
 
 .PHONY: tools
-tools: ## Build the Go programs of the tests (Helm, promtool, the libraries of Argo CD and Flux), once
+tools: ## Build the Go programs of the tests (Helm, cosign, promtool, the libraries of Argo CD and Flux), once
 	@for tool in tools/*/; do .ci/go-tool "$$(basename "$$tool")" >/dev/null || exit 1; done
 
 .PHONY: test-tools
@@ -76,12 +76,36 @@ sbom: ## List what is in the image: target/run-operator.cdx.json (CycloneDX)
 image-reproducible: ## Make the image twice, the second time from another clone, and compare
 	@.ci/image-reproducible
 
+.PHONY: release-platform
+release-platform: ## Make this architecture's part of a release, target/dist/VERSION/ARCH, from a clean tag
+	@.ci/release-platform $(VERSION)
+
+.PHONY: release
+release: ## Make the release VERSION, target/dist/VERSION, from a clean tag (docs/release.md)
+	@.ci/release $(VERSION)
+
+.PHONY: release-reproducible
+release-reproducible: ## Make the release VERSION twice, in clones, and compare
+	@.ci/release-reproducible $(VERSION)
+
+.PHONY: publish
+publish: ## Push images and chart of target/dist/VERSION to REGISTRY; no version is overwritten
+	@.ci/publish $(VERSION)
+
+.PHONY: sign
+sign: ## Sign the release VERSION at REGISTRY with cosign, by KEY or by an identity (OIDC)
+	@.ci/sign $(VERSION)
+
+.PHONY: verify
+verify: ## Verify files, images and chart of the release VERSION, by PUBLIC_KEY or IDENTITY and ISSUER
+	@.ci/verify $(VERSION)
+
 .PHONY: node
 node: ## Install and build what a node for real Pods needs: containerd, runc, kubelet, scheduler, Helm
 	@.ci/node
 	@$(CARGO) build --locked --bin xtask
 	@$(CARGO) xtask cluster build --node >/dev/null
-	@for tool in helm loopback pause; do .ci/go-tool $$tool >/dev/null; done
+	@for tool in helm image loopback pause registry; do .ci/go-tool $$tool >/dev/null; done
 
 .PHONY: install-test
 install-test: node image ## Install the image by the chart on a real node, and change it under load
@@ -102,7 +126,7 @@ check: format lint drift deny workflows ## Check format, lints, generated files,
 format:
 	$(CARGO) fmt --all --check
 	$(CARGO) fmt --check --manifest-path fuzz/Cargo.toml
-	bash -n .ci/run .ci/base-images .ci/bench .ci/book .ci/cargo-tool .ci/deny .ci/figures .ci/fuzz .ci/github-release .ci/go-tool .ci/image .ci/image-reproducible .ci/kubernetes .ci/mutants .ci/node .ci/prove .ci/registry-login .ci/release .ci/sbom .ci/schemathesis .ci/slowest
+	bash -n .ci/run .ci/base-images .ci/bench .ci/book .ci/cargo-tool .ci/deny .ci/figures .ci/fuzz .ci/github-release .ci/go-tool .ci/image .ci/image-reproducible .ci/kubernetes .ci/mutants .ci/node .ci/program .ci/prove .ci/publish .ci/registry-login .ci/release .ci/release-check .ci/release-files .ci/release-platform .ci/release-reproducible .ci/sbom .ci/schemathesis .ci/sign .ci/signed .ci/slowest .ci/verify
 
 .PHONY: lint
 lint:

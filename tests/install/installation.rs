@@ -83,6 +83,11 @@ impl Installation {
 
     async fn change(&mut self, verb: &str, values: &[&str]) {
         let chart = concat!(env!("CARGO_MANIFEST_DIR"), "/charts/run-operator");
+        self.change_to(verb, chart, values).await;
+    }
+
+    /// The same, to another chart than the repository's.
+    pub(crate) async fn change_to(&mut self, verb: &str, chart: &str, values: &[&str]) {
         let file = self.scratch.path().join("values.json");
         let file = file.to_str().unwrap();
         let mut args = vec![verb, RELEASE, chart, "--values", file];

@@ -27,6 +27,7 @@ mod load;
 mod operator;
 mod pod;
 mod process;
+mod published;
 mod quickstart;
 mod release;
 mod runs;

@@ -13,6 +13,7 @@
 
 mod admission;
 mod admission_policies;
+mod dist;
 mod doctor;
 mod helm;
 mod helm_versions;
@@ -22,6 +23,7 @@ mod kustomize;
 mod namespace;
 mod placement;
 mod pod;
+mod published;
 mod rbac;
 mod release;
 mod rendered;

@@ -18,6 +18,7 @@ mod paths;
 mod predicates;
 mod prose;
 mod tables;
+mod versions;
 mod workflows;
 
 use test_support::source::{files, tokens};

@@ -17,6 +17,16 @@ const usage = `usage:
   image rootfs  DIR     writes every file of the image but the program into DIR, for the Dockerfile
   image unpack  LAYOUT DIR
                 writes the image's file system into DIR
+  image index   [--revision R] --out DIR LAYOUT...
+                joins the images of several architectures into the OCI layout DIR and, the same as one file, DIR.tar;
+                prints the digest; images of another commit than R are refused
+  image digest  LAYOUT  prints the digest of the layout's image or index
+  image push    LAYOUT REPOSITORY:TAG
+                copies it to a registry, unless the tag has another digest; prints the digest
+  image resolve REFERENCE
+                prints the digest that a registry has under this name
+  image holds   REFERENCE FILE
+                prints the digest of what is published if FILE is a layer of it, "absent" if nothing is
   image sbom    --in FILE --crates FILE --linked NAME@VERSION --schemas DIR --epoch SECONDS --out FILE
                 makes cargo-cyclonedx's bill of materials that of the image, the same wherever it was made`
 
@@ -39,8 +49,12 @@ func run(args []string) error {
 		return runWrite(flags, rest)
 	case "sbom":
 		return runSBOM(flags, rest)
+	case "index":
+		return runIndex(flags, rest)
 	}
-	wanted, known := map[string]int{"verify": 1, "rootfs": 1, "unpack": 2}[command]
+	wanted, known := map[string]int{
+		"verify": 1, "rootfs": 1, "unpack": 2, "digest": 1, "push": 2, "resolve": 1, "holds": 2,
+	}[command]
 	if !known || len(rest) != wanted {
 		return fmt.Errorf("not a command: %q\n%s", args, usage)
 	}
@@ -49,9 +63,38 @@ func run(args []string) error {
 		return verify(rest[0])
 	case "rootfs":
 		return writeDirectory(rest[0], systemFiles())
-	default:
+	case "unpack":
 		return unpack(rest[0], rest[1])
+	case "digest":
+		top, err := topOf(rest[0])
+		return printed(top.Digest, err)
+	case "push":
+		return printed(push(rest[0], rest[1]))
+	case "resolve":
+		return printed(resolve(rest[0]))
+	default:
+		return printed(holds(rest[0], rest[1]))
 	}
+}
+
+// printed prints a result, unless there was an error.
+func printed[T any](result T, err error) error {
+	if err == nil {
+		fmt.Println(result)
+	}
+	return err
+}
+
+func runIndex(flags *flag.FlagSet, args []string) error {
+	out := flags.String("out", "", "")
+	revision := flags.String("revision", "", "")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	if *out == "" {
+		return fmt.Errorf("index needs --out\n%s", usage)
+	}
+	return printed(writeIndex(flags.Args(), *revision, *out))
 }
 
 func runWrite(flags *flag.FlagSet, args []string) error {

@@ -10,6 +10,7 @@
 pub mod figures;
 pub mod openapi;
 pub mod programs;
+pub mod registry;
 pub mod source;
 pub mod tools;
 
@@ -29,15 +30,21 @@ pub fn streams_a_list(uri: &str) -> bool {
 
 /// The cargo that builds the running program, in the checkout.
 pub fn cargo() -> Command {
-    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    cargo.current_dir(root());
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    calling_cargo(Path::new(&cargo))
+}
+
+/// A program, in the checkout, that is cargo or calls it.
+pub fn calling_cargo(program: &Path) -> Command {
+    let mut command = Command::new(program);
+    command.current_dir(root());
     // Cargo sets these variables for the programs that it runs, and ring's build script depends on them. With them set
     // a nested cargo would rebuild ring and all that depends on it, and the next cargo without them would do so again.
     for (name, _) in std::env::vars_os() {
         let name = name.to_string_lossy();
         if name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_") {
-            cargo.env_remove(&*name);
+            command.env_remove(&*name);
         }
     }
-    cargo
+    command
 }

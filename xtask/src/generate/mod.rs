@@ -10,12 +10,15 @@ mod flags;
 mod metrics;
 mod plots;
 mod reasons;
+mod versions;
 
 use std::error::Error;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
 use test_support::root;
+
+pub(crate) use chart::{install, write_values};
 
 /// A result whose error is printed, and ends the program.
 pub(crate) type Outcome<T> = Result<T, Box<dyn Error>>;
@@ -50,6 +53,7 @@ pub(crate) fn run(options: &Options) -> Outcome<()> {
         reasons::page,
         figures::pages,
         argocd::files,
+        versions::files,
         chart::templates,
         chart::values,
         chart::manifests,

@@ -20,7 +20,7 @@ const PLATFORMS: &[(&str, &str)] = &[("linux", "amd64"), ("linux", "arm64")];
 /// The release, and where its archives can be downloaded.
 #[derive(Args)]
 pub(crate) struct Options {
-    /// The release's version, such as 0.1.0.
+    /// The release's version, such as 1.2.3.
     #[arg(long)]
     version: String,
     /// The address of the folder with the archives.
@@ -39,10 +39,7 @@ pub(super) fn run(options: &Options) -> Result<(), ReleaseError> {
     let path = root().join(TEMPLATE);
     let text = fs::read_to_string(&path).map_err(ReleaseError::file(&path))?;
     let mut manifest: Value =
-        serde_saphyr::from_str(&text).map_err(|source| ReleaseError::Template {
-            path: TEMPLATE,
-            source: Box::new(source),
-        })?;
+        serde_saphyr::from_str(&text).map_err(ReleaseError::yaml(TEMPLATE))?;
     let platforms: Result<Vec<_>, _> = options
         .archives
         .iter()

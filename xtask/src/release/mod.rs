@@ -1,12 +1,22 @@
-//! The parts of a release that are files: archives of programs, and krew's manifest of them.
+//! The parts of a release that are files: archives of programs, the chart, manifests, notes, licences, provenance.
+//! `.ci/release-files` puts them together.
 
 mod archive;
+mod changelog;
+mod chart;
+mod crates;
+mod error;
+mod image;
 mod krew;
-
-use std::io;
-use std::path::PathBuf;
+mod licences;
+mod manifests;
+mod notes;
+mod provenance;
 
 use clap::Subcommand;
+
+pub(crate) use error::ReleaseError;
+use image::Image;
 
 /// The licence, in the checkout and in each archive.
 const LICENCE: &str = "LICENSE";
@@ -18,37 +28,16 @@ pub(crate) enum Part {
     Archive(archive::Options),
     /// Print the manifest with which krew installs `kubectl runs`.
     Krew(krew::Options),
-}
-
-/// A part that could not be made.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum ReleaseError {
-    #[error("{}", path.display())]
-    File { path: PathBuf, source: io::Error },
-    #[error("{0} is not NAME_VERSION_OS_ARCHITECTURE.tar.gz")]
-    Name(PathBuf),
-    #[error("{} is of version {found}, not {wanted}", path.display())]
-    Version {
-        path: PathBuf,
-        found: String,
-        wanted: String,
-    },
-    #[error("krew knows no platform {os}/{architecture}")]
-    Platform { os: String, architecture: String },
-    #[error("{path}")]
-    Template {
-        path: &'static str,
-        source: Box<serde_saphyr::Error>,
-    },
-    #[error("write the manifest")]
-    Manifest(#[source] Box<serde_saphyr::ser::Error>),
-}
-
-impl ReleaseError {
-    fn file(path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Self {
-        let path = path.into();
-        move |source| Self::File { path, source }
-    }
+    /// Copy the chart, with what only a release can state, and pack it.
+    Chart(Box<chart::Options>),
+    /// Write install.yaml and quickstart.yaml from the released chart.
+    Manifests(manifests::Options),
+    /// Print the release notes.
+    Notes(notes::Options),
+    /// Write the licences of everything in the images.
+    Licences(licences::Options),
+    /// Write the provenance of every file and image.
+    Provenance(Box<provenance::Options>),
 }
 
 /// Makes the part.
@@ -56,5 +45,10 @@ pub(crate) fn run(part: &Part) -> Result<(), ReleaseError> {
     match part {
         Part::Archive(options) => archive::run(options),
         Part::Krew(options) => krew::run(options),
+        Part::Chart(options) => chart::run(options),
+        Part::Manifests(options) => manifests::run(options),
+        Part::Notes(options) => notes::run(options),
+        Part::Licences(options) => licences::run(options),
+        Part::Provenance(options) => provenance::run(options),
     }
 }

@@ -92,32 +92,29 @@ const MONITORING: Part = Part {
     ],
 };
 
+/// What everyone needs who doesn't use Helm.
+const BASE: [Part; 5] = [CRDS, RIGHTS, LEADER, USERS, OPERATOR];
+
 /// `deploy/install.yaml`, and the parts of the kustomizations.
 pub(crate) fn manifests() -> Outcome<Vec<Generated>> {
     let helm = go_tool("helm")?;
     let directory = Path::new("deploy/kustomize");
-    let mut install = format!("{HEADER}{NAMESPACE}");
-    let mut files = vec![Generated::new(
-        directory.join("base/namespace.yaml"),
-        install.clone(),
-    )];
-    for part in [CRDS, RIGHTS, LEADER, USERS, OPERATOR] {
-        let text = render(&helm, &part)?;
-        let _ = write!(install, "---\n{text}");
-        files.push(Generated::new(
-            directory.join(part.file),
-            format!("{HEADER}{text}"),
-        ));
-    }
-    files.push(Generated::new("deploy/install.yaml", install));
-    for part in [
+    let chart = root().join(CHART);
+    let mut files = vec![
+        Generated::new(
+            directory.join("base/namespace.yaml"),
+            format!("{HEADER}{NAMESPACE}"),
+        ),
+        Generated::new("deploy/install.yaml", install(&helm, &chart, &[])?),
+    ];
+    for part in BASE.iter().chain(&[
         OF_A_NAMESPACE,
         STATUS_POLICY,
         FINALIZER_POLICY,
         AVAILABLE,
         MONITORING,
-    ] {
-        let text = render(&helm, &part)?;
+    ]) {
+        let text = render(&helm, &chart, part, &[])?;
         files.push(Generated::new(
             directory.join(part.file),
             format!("{HEADER}{text}"),
@@ -126,14 +123,24 @@ pub(crate) fn manifests() -> Outcome<Vec<Generated>> {
     Ok(files)
 }
 
-fn render(helm: &Path, part: &Part) -> Outcome<String> {
+/// The plain manifest of the chart in a folder, with these values.
+pub(crate) fn install(helm: &Path, chart: &Path, values: &[&str]) -> Outcome<String> {
+    let mut install = format!("{HEADER}{NAMESPACE}");
+    for part in &BASE {
+        let text = render(helm, chart, part, values)?;
+        let _ = write!(install, "---\n{text}");
+    }
+    Ok(install)
+}
+
+fn render(helm: &Path, chart: &Path, part: &Part, values: &[&str]) -> Outcome<String> {
     let mut command = Command::new(helm);
-    command.current_dir(root());
-    command.args(["template", NAME, CHART, "--namespace", NAME]);
+    command.args(["template", NAME]).arg(chart);
+    command.args(["--namespace", NAME]);
     for template in part.templates {
         command.args(["--show-only", &format!("templates/{template}")]);
     }
-    for value in part.set {
+    for value in part.set.iter().chain(values) {
         command.args(["--set", value]);
     }
     let rendered = command.output()?;

@@ -10,9 +10,11 @@ use std::path::Path;
 
 use crate::generate::{Generated, Outcome, root};
 
-pub(crate) use manifests::manifests;
+pub(crate) use manifests::{install, manifests};
 
 const CHART: &str = "charts/run-operator";
+const SCHEMA: &str = "values.schema.json";
+const README: &str = "README.md";
 /// The file of the admission policy, which has a switch of its own.
 const POLICY: &str = "policy.yaml";
 
@@ -58,11 +60,25 @@ fn template(name: &str, text: &str) -> String {
 /// `values.schema.json`, and the tables in the chart's README, from `values.yaml`.
 pub(crate) fn values() -> Outcome<Vec<Generated>> {
     let chart = Path::new(CHART);
-    let values = std::fs::read_to_string(root().join(chart).join("values.yaml"))?;
-    let keys = keys::read(&values)?;
-    let text = std::fs::read_to_string(root().join(chart).join("README.md"))?;
+    let [schema, readme] = values_of(&root().join(chart))?;
     Ok(vec![
-        Generated::new(chart.join("values.schema.json"), schema::of(&keys)?),
-        Generated::new(chart.join("README.md"), readme::with_tables(&text, &keys)?),
+        Generated::new(chart.join(SCHEMA), schema),
+        Generated::new(chart.join(README), readme),
     ])
+}
+
+/// Writes the same two into another copy of the chart.
+pub(crate) fn write_values(chart: &Path) -> Outcome<()> {
+    let [schema, readme] = values_of(chart)?;
+    std::fs::write(chart.join(SCHEMA), schema)?;
+    std::fs::write(chart.join(README), readme)?;
+    Ok(())
+}
+
+/// Schema and README of the chart in a folder.
+fn values_of(chart: &Path) -> Outcome<[String; 2]> {
+    let values = std::fs::read_to_string(chart.join("values.yaml"))?;
+    let keys = keys::read(&values)?;
+    let text = std::fs::read_to_string(chart.join(README))?;
+    Ok([schema::of(&keys)?, readme::with_tables(&text, &keys)?])
 }

@@ -1,0 +1,134 @@
+//! A small release, made by the release's own scripts. Its programs are not the operator's, which take minutes to
+//! build, but another static program under their names.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use tempfile::TempDir;
+use test_support::registry::Registry;
+use test_support::{calling_cargo, cargo, root, tools::go_tool};
+
+use crate::helm::done;
+
+pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
+const EPOCH: &str = "1700000000";
+
+/// A release for a registry of its own.
+pub(crate) struct Dist {
+    pub(crate) registry: Registry,
+    pub(crate) folder: TempDir,
+}
+
+impl Dist {
+    pub(crate) fn new() -> Self {
+        let registry = Registry::start().unwrap();
+        let folder = make(&registry.address, "0123abc");
+        Self { registry, folder }
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    pub(crate) fn read(&self, name: &str) -> String {
+        fs::read_to_string(self.path(name)).unwrap()
+    }
+
+    /// A script of `.ci` about this release, with more variables.
+    pub(crate) fn script(&self, name: &str, variables: &[(&str, &str)]) -> Output {
+        script(name, self.folder.path(), &self.registry.address, variables)
+    }
+
+    /// What is under a name of the registry.
+    pub(crate) fn resolve(&self, name: &str) -> Output {
+        let reference = format!("{}/{name}", self.registry.address);
+        image(&["resolve", &reference])
+    }
+}
+
+/// The program of `tools/image`.
+pub(crate) fn image(args: &[&str]) -> Output {
+    let mut command = Command::new(go_tool("image").unwrap());
+    command.args(args).output().unwrap()
+}
+
+pub(crate) fn script(
+    name: &str,
+    dist: &Path,
+    registry: &str,
+    variables: &[(&str, &str)],
+) -> Output {
+    let mut command = calling_cargo(&root().join(".ci").join(name));
+    command.arg(VERSION).env("DIST", dist);
+    command.env("REGISTRY", registry);
+    // Helm's, cosign's and the registry's own files, out of the home directory.
+    for home in [
+        "HELM_CACHE_HOME",
+        "HELM_CONFIG_HOME",
+        "HELM_DATA_HOME",
+        "DOCKER_CONFIG",
+        "TUF_ROOT",
+    ] {
+        command.env(home, dist.join("homes").join(home));
+    }
+    command.envs(variables.iter().copied());
+    command.output().unwrap()
+}
+
+/// A release of this commit, for a registry.
+pub(crate) fn make(registry: &str, commit: &str) -> TempDir {
+    let folder = TempDir::new().unwrap();
+    platform(folder.path(), commit);
+    let variables = [
+        ("COMMIT", commit),
+        ("EPOCH", EPOCH),
+        ("SOURCE", "https://example.com/run-operator"),
+        ("HOMEPAGE", "https://example.com"),
+        ("ICON", "https://example.com/icon.svg"),
+        ("ADDRESS", "https://example.com/releases"),
+        ("MAINTAINERS", "A Team:team@example.com"),
+    ];
+    done(&script(
+        "release-files",
+        folder.path(),
+        registry,
+        &variables,
+    ));
+    folder
+}
+
+/// The folder that `.ci/release-platform` leaves, for this machine's architecture.
+pub(crate) fn platform(dist: &Path, commit: &str) -> PathBuf {
+    let arch = match std::env::consts::ARCH {
+        "aarch64" => "arm64",
+        _ => "amd64",
+    };
+    let folder = dist.join(arch);
+    fs::create_dir_all(&folder).unwrap();
+    let text = |path: PathBuf| path.display().to_string();
+    // Static, small, and built for the node's tests anyway.
+    let program = text(go_tool("pause").unwrap());
+    for name in ["run-operator", "reference-service"] {
+        let out = text(folder.join(format!("{name}-image")));
+        let written = [
+            "write",
+            "--name",
+            name,
+            "--program",
+            &program,
+            "--out",
+            &out,
+        ];
+        let of = ["--version", VERSION, "--revision", commit, "--epoch", EPOCH];
+        done(&image(&[&written[..], &of].concat()));
+        let bill = folder.join(format!("{name}_{VERSION}_linux_{arch}.cdx.json"));
+        fs::write(bill, r#"{"bomFormat": "CycloneDX", "specVersion": "1.5"}"#).unwrap();
+    }
+    let archive = text(folder.join(format!("kubectl-runs_{VERSION}_linux_{arch}.tar.gz")));
+    let mut xtask = cargo();
+    xtask.args(["xtask", "release", "archive", "--name=kubectl-runs"]);
+    xtask.args(["--program", &program, "--output", &archive]);
+    done(&xtask.output().unwrap());
+    folder
+}

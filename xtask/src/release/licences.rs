@@ -1,0 +1,153 @@
+//! `THIRD-PARTY-LICENSES`: the licences of everything in the images that is not ours.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+
+use super::ReleaseError;
+use super::crates::{self, Crate};
+
+const RULE: &str =
+    "================================================================================\n";
+const INTRODUCTION: &str = "\
+Licences of what is in the images and archives of run-operator, beyond its own code, whose licence (Apache-2.0) is in
+LICENSE.
+
+- The crates below are compiled into the programs `run-operator` (also called `kubectl-runs`) or `reference-service`.
+- The Rust standard library, glibc and libgcc are linked into both. glibc is under the LGPL 2.1: to link another glibc,
+  build the programs from the repository, with the script .ci/program.
+- The list of certification authorities is a file of the images.
+
+Texts that are the same for several crates stand once, at the first.
+
+";
+
+/// Where the texts are that no crate has.
+#[derive(Args)]
+pub(crate) struct Options {
+    /// The target of the programs.
+    #[arg(long)]
+    triple: String,
+    /// The Rust toolchain's `share/doc/rust`.
+    #[arg(long)]
+    rust: PathBuf,
+    /// The Go module of the certification authorities.
+    #[arg(long)]
+    roots: PathBuf,
+    /// The notice of glibc's package, as Debian has it.
+    #[arg(long, default_value = "/usr/share/doc/libc6/copyright")]
+    glibc: PathBuf,
+    /// The folder with the licences of Debian's packages.
+    #[arg(long, default_value = "/usr/share/common-licenses")]
+    common: PathBuf,
+    /// The file.
+    #[arg(long)]
+    output: PathBuf,
+}
+
+/// Writes the file.
+pub(super) fn run(options: &Options) -> Result<(), ReleaseError> {
+    let crates = crates::linked(&options.triple)?;
+    let mut text = INTRODUCTION.to_owned();
+    for found in &crates {
+        let _ = writeln!(text, "{} {}: {}", found.name, found.version, found.licence);
+    }
+    append_crates(
+        &mut text,
+        &crates,
+        &read(&options.rust.join("licenses/MIT.txt"))?,
+    )?;
+    append_others(&mut text, options)?;
+    fs::write(&options.output, text).map_err(ReleaseError::file(&options.output))
+}
+
+/// Each text once, with the crates that have it.
+fn append_crates(text: &mut String, crates: &[Crate], mit: &str) -> Result<(), ReleaseError> {
+    let mut order: Vec<String> = Vec::new();
+    let mut owners: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for found in crates {
+        for (file, content) in found.texts(mit)? {
+            let content = content.replace("\r\n", "\n").trim().to_owned();
+            let owner = format!("{} {} ({file})", found.name, found.version);
+            let known = owners.entry(content.clone()).or_default();
+            if known.is_empty() {
+                order.push(content);
+            }
+            known.push(owner);
+        }
+    }
+    for content in order {
+        let owners = owners.remove(&content).unwrap_or_default();
+        section(text, &owners.join("\n"), &content);
+    }
+    Ok(())
+}
+
+fn append_others(text: &mut String, options: &Options) -> Result<(), ReleaseError> {
+    let rust = |name: &str| read(&options.rust.join(name));
+    let common = |name: &str| read(&options.common.join(name));
+    let library = without_tags(&rust("COPYRIGHT-library.html")?);
+    section(text, "The Rust standard library", &library);
+    section(text, "glibc: notice", &read(&options.glibc)?);
+    section(
+        text,
+        "glibc: GNU Lesser General Public License 2.1",
+        &common("LGPL-2.1")?,
+    );
+    let exception = rust("licenses/GCC-exception-3.1.txt")?;
+    section(
+        text,
+        "libgcc: GCC Runtime Library Exception 3.1",
+        &exception,
+    );
+    section(
+        text,
+        "libgcc: GNU General Public License 3",
+        &common("GPL-3")?,
+    );
+    let module = read(&options.roots.join("LICENSE"))?;
+    let title = "Certification authorities: golang.org/x/crypto/x509roots/fallback";
+    section(text, title, &module);
+    let title = "Certification authorities: Mozilla's list, under the Mozilla Public License 2.0";
+    section(text, title, &common("MPL-2.0")?);
+    Ok(())
+}
+
+fn section(text: &mut String, title: &str, content: &str) {
+    let _ = write!(text, "\n{RULE}{title}\n{RULE}\n{}\n", content.trim());
+}
+
+fn read(path: &Path) -> Result<String, ReleaseError> {
+    let bytes = fs::read(path).map_err(ReleaseError::file(path))?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// A page's text: without tags, and with at most one empty line at a time.
+fn without_tags(html: &str) -> String {
+    let mut text = String::new();
+    for (nth, piece) in html.split('<').enumerate() {
+        let words = piece.split_once('>').map(|(_, words)| words);
+        text.push_str(if nth == 0 {
+            piece
+        } else {
+            words.unwrap_or_default()
+        });
+    }
+    for (name, character) in [
+        ("&lt;", "<"),
+        ("&gt;", ">"),
+        ("&quot;", "\""),
+        ("&#39;", "'"),
+        ("&#34;", "\""),
+        ("&#x27;", "'"),
+        ("&amp;", "&"),
+    ] {
+        text = text.replace(name, character);
+    }
+    let mut lines: Vec<&str> = text.lines().map(str::trim_end).collect();
+    lines.dedup_by(|a, b| a.trim().is_empty() && b.trim().is_empty());
+    lines.join("\n")
+}
