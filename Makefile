@@ -79,8 +79,12 @@ node: ## Install and build what a node for real Pods needs: containerd, runc, ku
 	@$(CARGO) xtask cluster build --node >/dev/null
 	@for tool in helm loopback pause; do .ci/go-tool $$tool >/dev/null; done
 
+.PHONY: previous-release
+previous-release: ## Build image and program of the previous release from its commit, once, for the tests of upgrades
+	@.ci/previous-release >/dev/null
+
 .PHONY: install-test
-install-test: node image ## Install the image by the chart on a real node, and change it under load
+install-test: node image previous-release ## Install the image by the chart on a real node, and change it under load
 	$(CARGO) test --locked --test install
 
 .PHONY: generate
@@ -98,7 +102,7 @@ check: format lint drift deny ## Check format, lints, generated files, licences 
 format:
 	$(CARGO) fmt --all --check
 	$(CARGO) fmt --check --manifest-path fuzz/Cargo.toml
-	bash -n .ci/run .ci/base-images .ci/bench .ci/book .ci/cargo-tool .ci/deny .ci/figures .ci/fuzz .ci/go-tool .ci/image .ci/image-reproducible .ci/mutants .ci/node .ci/prove .ci/release .ci/sbom .ci/schemathesis .ci/slowest
+	bash -n .ci/run .ci/base-images .ci/bench .ci/book .ci/cargo-tool .ci/deny .ci/figures .ci/fuzz .ci/go-tool .ci/image .ci/image-reproducible .ci/mutants .ci/node .ci/previous-release .ci/prove .ci/release .ci/sbom .ci/schemathesis .ci/slowest
 
 .PHONY: lint
 lint:
