@@ -107,8 +107,12 @@ node: ## Install and build what a node for real Pods needs: containerd, runc, ku
 	@$(CARGO) xtask cluster build --node >/dev/null
 	@for tool in helm image loopback pause registry; do .ci/go-tool $$tool >/dev/null; done
 
+.PHONY: previous-release
+previous-release: ## Build image and program of the previous release from its commit, once, for the tests of upgrades
+	@.ci/previous-release >/dev/null
+
 .PHONY: install-test
-install-test: node image ## Install the image by the chart on a real node, and change it under load
+install-test: node image previous-release ## Install the image by the chart on a real node, and change it under load
 	$(CARGO) test --locked --test install
 
 .PHONY: generate
@@ -126,7 +130,7 @@ check: format lint drift deny workflows ## Check format, lints, generated files,
 format:
 	$(CARGO) fmt --all --check
 	$(CARGO) fmt --check --manifest-path fuzz/Cargo.toml
-	bash -n .ci/run .ci/base-images .ci/bench .ci/book .ci/cargo-tool .ci/deny .ci/figures .ci/fuzz .ci/github-release .ci/go-tool .ci/image .ci/image-reproducible .ci/kubernetes .ci/mutants .ci/node .ci/program .ci/prove .ci/publish .ci/registry-login .ci/release .ci/release-check .ci/release-files .ci/release-platform .ci/release-reproducible .ci/sbom .ci/schemathesis .ci/sign .ci/signed .ci/slowest .ci/verify
+	bash -n .ci/run .ci/base-images .ci/bench .ci/book .ci/cargo-tool .ci/deny .ci/figures .ci/fuzz .ci/github-release .ci/go-tool .ci/image .ci/image-reproducible .ci/kubernetes .ci/mutants .ci/node .ci/previous-release .ci/program .ci/prove .ci/publish .ci/registry-login .ci/release .ci/release-check .ci/release-files .ci/release-platform .ci/release-reproducible .ci/sbom .ci/schemathesis .ci/sign .ci/signed .ci/slowest .ci/verify
 
 .PHONY: lint
 lint:

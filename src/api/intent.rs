@@ -3,7 +3,10 @@
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::status::{Phase, ResolvedWorkspace};
+use super::{
+    Reason,
+    status::{Phase, ResolvedWorkspace},
+};
 
 /// The record that precedes every POST. It is never authority: it counts only if its `uid` is the
 /// Run's own.
@@ -36,7 +39,7 @@ pub struct Intent {
 
 /// The end of a Run.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", from = "StoredEnd")]
 pub struct End {
     /// The service's identifier; absent if the Run ended without a run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -44,7 +47,27 @@ pub struct End {
     /// The terminal phase.
     pub phase: Phase,
     /// The reason of the Finished condition.
-    pub reason: super::Reason,
+    pub reason: Reason,
+}
+
+/// The end as stored, perhaps by a later version, whose reasons may be more.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct StoredEnd {
+    run_id: Option<String>,
+    phase: Phase,
+    reason: String,
+}
+
+impl From<StoredEnd> for End {
+    fn from(stored: StoredEnd) -> Self {
+        let reason = Reason::named(&stored.reason).unwrap_or(stored.phase.reason());
+        Self {
+            run_id: stored.run_id,
+            phase: stored.phase,
+            reason,
+        }
+    }
 }
 
 /// The annotation as stored in an object.
@@ -85,6 +108,27 @@ impl IntentRecord {
                     _ => Self::Unreadable,
                 }
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    // Proves: I-formats-later
+    #[test]
+    fn an_end_of_a_later_version_keeps_its_phase() {
+        for (phase, reason) in [
+            (Phase::Succeeded, Reason::Succeeded),
+            (Phase::Failed, Reason::Failed),
+            (Phase::Cancelled, Reason::Cancelled),
+        ] {
+            let stored = json!({"phase": phase, "reason": "OfALaterVersion", "laterField": 1});
+            let end: End = serde_json::from_value(stored).unwrap();
+            assert_eq!((end.phase, end.reason), (phase, reason));
         }
     }
 }

@@ -2,11 +2,11 @@
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 pub use super::limits::{MAX_EVENT_DATA, MAX_EVENTS};
 use super::workspace_ref::WorkspaceKind;
-use super::{limits, schema};
+use super::{Reason, limits, schema};
 
 /// Observed state of the run.
 // Bounded: under 32 KiB whatever the service sends (`limits`).
@@ -138,6 +138,15 @@ impl Phase {
             Self::Pending | Self::Active | Self::Cancelling => false,
         }
     }
+
+    /// The reason of an end in this phase that has no other.
+    pub fn reason(self) -> Reason {
+        match self {
+            Self::Succeeded => Reason::Succeeded,
+            Self::Cancelled => Reason::Cancelled,
+            Self::Failed | Self::Pending | Self::Active | Self::Cancelling => Reason::Failed,
+        }
+    }
 }
 
 /// The Workspace that a Run is or was submitted to.
@@ -216,7 +225,8 @@ pub struct LastError {
 #[serde(rename_all = "camelCase")]
 pub struct Refusal {
     /// One of the reasons of the conditions.
-    pub reason: super::Reason,
+    #[serde(deserialize_with = "reason_of_refusal")]
+    pub reason: Reason,
     /// Whether it is proved that the service made no run for this object.
     pub not_created: bool,
     /// Number of the submission that it answers: a retry, or another process that takes over, starts the
@@ -224,4 +234,31 @@ pub struct Refusal {
     // An intent of another epoch is not refused.
     #[schemars(range(min = 0))]
     pub epoch: i64,
+}
+
+/// Reads the reason of a refusal. One of a later version counts as any final answer: the Run waits for a person, and
+/// nothing is sent. An error would leave the whole object undecodable.
+fn reason_of_refusal<'de, D: Deserializer<'de>>(stored: D) -> Result<Reason, D::Error> {
+    let name = String::deserialize(stored)?;
+    Ok(Reason::named(&name).unwrap_or(Reason::Refused))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // Proves: I-formats-later
+    #[test]
+    fn a_refusal_of_a_later_version_is_one_without_an_end() {
+        let stored =
+            r#"{"reason": "OfALaterVersion", "notCreated": true, "epoch": 1, "laterField": 1}"#;
+        let refusal: Refusal = serde_json::from_str(stored).unwrap();
+        assert_eq!(
+            (refusal.reason, refusal.not_created),
+            (Reason::Refused, true)
+        );
+        let stored = r#"{"reason": "CreateRefused", "notCreated": true, "epoch": 1}"#;
+        let refusal: Refusal = serde_json::from_str(stored).unwrap();
+        assert_eq!(refusal.reason, Reason::CreateRefused);
+    }
 }

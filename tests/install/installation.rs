@@ -21,9 +21,32 @@ pub(crate) const RELEASED_TO: &str = "operators";
 /// The namespace of the Runs.
 pub(crate) const WORK: &str = "work";
 
+/// A version of the chart and of its operator.
+#[derive(Debug, Clone)]
+pub(crate) struct Version {
+    pub(crate) chart: PathBuf,
+    /// Where the operator runs as a process.
+    pub(crate) program: PathBuf,
+    /// The image's tag, where it is not the chart's version.
+    pub(crate) tag: Option<&'static str>,
+}
+
+impl Version {
+    /// That of this source.
+    pub(crate) fn today() -> Self {
+        Self {
+            chart: concat!(env!("CARGO_MANIFEST_DIR"), "/charts/run-operator").into(),
+            program: env!("CARGO_BIN_EXE_run-operator").into(),
+            tag: None,
+        }
+    }
+}
+
 /// Dropped from top to bottom: the operator first, the cluster last.
 pub(crate) struct Installation {
     pub(crate) operator: Operator,
+    /// The version that is installed, or will be.
+    pub(crate) version: Version,
     pub(crate) service: Service,
     pub(crate) client: Client,
     pub(crate) control_plane: ControlPlane,
@@ -34,7 +57,11 @@ pub(crate) struct Installation {
 impl Installation {
     /// A cluster with everything but the release. Says on standard error where the operator will run.
     pub(crate) async fn prepare() -> Self {
-        let place = Where::choose();
+        Self::prepare_in(Where::choose()).await
+    }
+
+    /// The same, where the test chooses the place.
+    pub(crate) async fn prepare_in(place: Where) -> Self {
         let options = Options {
             controller_manager: true,
             node: matches!(place, Where::Pod { .. }),
@@ -60,6 +87,7 @@ impl Installation {
         let helm = tokio::task::spawn_blocking(|| go_tool("helm").unwrap());
         let installation = Self {
             operator,
+            version: Version::today(),
             service: Service::start(&scratch, &[]).await,
             client: control_plane.client().await.unwrap(),
             control_plane,
@@ -73,7 +101,12 @@ impl Installation {
 
     /// `helm install`, until the operator is ready.
     pub(crate) async fn install(&mut self) {
-        self.change("install", &[]).await;
+        self.install_with(&[]).await;
+    }
+
+    /// The same, with further flags.
+    pub(crate) async fn install_with(&mut self, values: &[&str]) {
+        self.change("install", values).await;
     }
 
     /// `helm upgrade` with further flags, until the operator is ready.
@@ -82,15 +115,12 @@ impl Installation {
     }
 
     async fn change(&mut self, verb: &str, values: &[&str]) {
-        let chart = concat!(env!("CARGO_MANIFEST_DIR"), "/charts/run-operator");
-        self.change_to(verb, chart, values).await;
-    }
-
-    /// The same, to another chart than the repository's.
-    pub(crate) async fn change_to(&mut self, verb: &str, chart: &str, values: &[&str]) {
+        let version = self.version.clone();
         let file = self.scratch.path().join("values.json");
         let file = file.to_str().unwrap();
-        let mut args = vec![verb, RELEASE, chart, "--values", file];
+        let chart = version.chart.to_str().unwrap();
+        let tag = format!("image.tag={}", version.tag.unwrap_or_default());
+        let mut args = vec![verb, RELEASE, chart, "--values", file, "--set", &tag];
         args.extend(values);
         self.helm_and_wait(&args).await;
     }

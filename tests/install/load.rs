@@ -24,11 +24,26 @@ pub(crate) enum Fate {
     Succeeds,
     /// It would never end, and is deleted while it runs.
     Deleted,
+    /// It would never end, and `spec.cancel` ends it.
+    Cancelled,
+    /// The service refuses it for good.
+    Refused,
+    /// It is deleted before it is submitted.
+    Unsubmitted,
 }
 
-/// All Runs that were created: name, uid, fate.
+/// A Run that was created.
+#[derive(Debug, Clone)]
+struct Created {
+    name: String,
+    /// The idempotency key of its POST.
+    key: String,
+    fate: Fate,
+}
+
+/// All Runs that were created.
 #[derive(Debug, Default)]
-pub(crate) struct Load(Mutex<Vec<(String, String, Fate)>>);
+pub(crate) struct Load(Mutex<Vec<Created>>);
 
 impl Load {
     /// Number of Runs.
@@ -36,10 +51,18 @@ impl Load {
         self.0.lock().unwrap().len()
     }
 
-    fn with(&self, fate: Fate) -> Vec<(String, String)> {
+    fn with(&self, fate: Fate) -> Vec<Created> {
         let all = self.0.lock().unwrap().clone();
-        let these = all.into_iter().filter(|(_, _, of_this)| *of_this == fate);
-        these.map(|(name, uid, _)| (name, uid)).collect()
+        all.into_iter().filter(|run| run.fate == fate).collect()
+    }
+
+    /// Counts a Run that was created otherwise.
+    pub(crate) fn add(&self, run: &Run, fate: Fate) {
+        let own = run.spec.idempotency_key.as_deref();
+        let namespace = run.namespace().unwrap();
+        let key = own.map_or_else(|| run.uid().unwrap(), |key| format!("{namespace}/{key}"));
+        let name = run.name_any();
+        self.0.lock().unwrap().push(Created { name, key, fate });
     }
 
     /// Creates so many Runs, one after the other. Every third is to be deleted later.
@@ -52,9 +75,7 @@ impl Load {
             } else {
                 (Fate::Succeeds, json!({"runTimeMs": 1500}))
             };
-            let run = create_run(runs, &name, simulate).await;
-            let uid = run.uid().unwrap();
-            self.0.lock().unwrap().push((name, uid, fate));
+            self.add(&create_run(runs, &name, simulate).await, fate);
         }
     }
 
@@ -72,15 +93,15 @@ impl Load {
 
     /// Deletes the first `count` of those that are to be deleted, which all run by now, and doesn't wait.
     pub(crate) async fn delete(&self, installation: &Installation, from: usize, count: usize) {
-        for (name, _) in self.with(Fate::Deleted).iter().skip(from).take(count) {
-            installation.delete_run(name).await;
+        for run in self.with(Fate::Deleted).iter().skip(from).take(count) {
+            installation.delete_run(&run.name).await;
         }
     }
 
     /// Waits until these run.
     pub(crate) async fn running(&self, installation: &Installation, from: usize, count: usize) {
-        for (name, _) in self.with(Fate::Deleted).iter().skip(from).take(count) {
-            installation.state(name, "running").await;
+        for run in self.with(Fate::Deleted).iter().skip(from).take(count) {
+            installation.state(&run.name, "running").await;
         }
     }
 
@@ -90,28 +111,17 @@ impl Load {
     /// # Panics
     /// With the Run that had none, or two, or another end.
     pub(crate) async fn settles(&self, installation: &Installation, deleted: usize) -> String {
-        let (kept, rest) = (self.with(Fate::Succeeds), self.with(Fate::Deleted));
-        self.running(installation, deleted, rest.len()).await;
-        self.delete(installation, deleted, rest.len()).await;
-        for (name, uid) in &kept {
-            let run = installation.phase(name, Phase::Succeeded).await;
-            let runs = installation.runs_of(uid).await;
-            assert_eq!(runs.len(), 1, "{name}: {runs:#?}");
-            assert_eq!(
-                runs[0]["runId"].as_str(),
-                run.status.unwrap().run_id.as_deref()
-            );
-            assert_eq!(runs[0]["state"], "succeeded");
-        }
-        for (name, uid) in &rest {
-            installation.gone(name).await;
-            let runs = installation.runs_of(uid).await;
-            assert_eq!(runs.len(), 1, "{name}: {runs:#?}");
-            assert_eq!(runs[0]["state"], "cancelled", "{name}: {runs:#?}");
+        let rest = self.with(Fate::Deleted).len();
+        self.running(installation, deleted, rest).await;
+        self.delete(installation, deleted, rest).await;
+        let all = self.0.lock().unwrap().clone();
+        let mut submitted = 0;
+        for run in &all {
+            submitted += usize::from(run.settles(installation).await);
         }
         assert_eq!(
             installation.service.runs().await.len(),
-            self.len(),
+            submitted,
             "runs that nobody asked for"
         );
         self.posts(installation).await
@@ -132,7 +142,8 @@ impl Load {
             .lock()
             .unwrap()
             .iter()
-            .map(|(_, uid, _)| uid.clone())
+            .filter(|run| run.fate != Fate::Unsubmitted)
+            .map(|run| run.key.clone())
             .collect();
         assert!(
             bodies.keys().copied().eq(asked.iter().map(String::as_str)),
@@ -152,6 +163,37 @@ impl Load {
             self.len(),
             posts.len()
         )
+    }
+}
+
+impl Created {
+    /// Waits for its end, and checks it against the service. Returns whether it has a run.
+    async fn settles(&self, installation: &Installation) -> bool {
+        let Self { name, key, fate } = self;
+        let (phase, state) = match fate {
+            Fate::Succeeds => (Some(Phase::Succeeded), Some("succeeded")),
+            Fate::Cancelled => (Some(Phase::Cancelled), Some("cancelled")),
+            Fate::Refused => (Some(Phase::Failed), None),
+            Fate::Deleted => (None, Some("cancelled")),
+            Fate::Unsubmitted => (None, None),
+        };
+        let run_id = match phase {
+            Some(phase) => installation.phase(name, phase).await.status.unwrap().run_id,
+            None => {
+                installation.gone(name).await;
+                None
+            }
+        };
+        let runs = installation.runs_of(key).await;
+        let states: Vec<_> = runs
+            .iter()
+            .map(|run| run["state"].as_str().unwrap())
+            .collect();
+        assert_eq!(states, Vec::from_iter(state), "{name}: {runs:#?}");
+        if let (Some(_), [run]) = (phase, &runs[..]) {
+            assert_eq!(run["runId"].as_str(), run_id.as_deref(), "{name}");
+        }
+        state.is_some()
     }
 }
 

@@ -4,7 +4,8 @@
 //! Deployment; so the chart's rights and arguments are proved everywhere. Each test says which it was.
 //!
 //! `RUN_OPERATOR_TEST_NODE=required|off|auto` chooses; `RUN_OPERATOR_TEST_IMAGE` names another image than
-//! that of `make image`.
+//! that of `make image`. The tests of upgrades also need the previous release (`make previous-release`), or say that
+//! they are skipped; `RUN_OPERATOR_PREVIOUS_IMAGE` names another image of it.
 
 #![allow(
     clippy::unwrap_used,
@@ -21,14 +22,19 @@ mod service;
 mod wait;
 
 mod doctor;
+mod formats;
 mod image;
 mod installation;
 mod load;
+mod mixed;
 mod operator;
 mod pod;
+mod previous;
+mod previous_release;
 mod process;
 mod published;
 mod quickstart;
 mod release;
 mod runs;
+mod side_by_side;
 mod upgrades;

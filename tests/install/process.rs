@@ -49,7 +49,7 @@ impl Installation {
         std::fs::write(&path, kubeconfig.to_string()).unwrap();
 
         let container = &spec.containers[0];
-        let mut command = Command::new(env!("CARGO_BIN_EXE_run-operator"));
+        let mut command = Command::new(&self.version.program);
         command.env("KUBECONFIG", path);
         for variable in container.env.iter().flatten() {
             command.env(

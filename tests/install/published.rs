@@ -89,11 +89,12 @@ async fn chart_and_image_are_installed_from_a_registry() {
     let reference = publish(&registry, &layout, &folder);
 
     let chart = format!("oci://{}/charts/run-operator", registry.address);
+    installation.version.chart = chart.into();
     let from_there = ["--version", VERSION, "--plain-http"];
     // What the node has by another name is not enough.
     let pulled = ["--set", "image.pullPolicy=Always"];
     installation
-        .change_to("install", &chart, &[&from_there[..], &pulled].concat())
+        .install_with(&[&from_there[..], &pulled].concat())
         .await;
     let (_, container) = installation.ready_pod().await;
     assert_eq!(container.image_id, reference);

@@ -61,10 +61,10 @@ impl Installation {
         wait::gone(&self.runs(), name).await;
     }
 
-    /// The runs of a Run at the service: those under its uid.
-    pub(crate) async fn runs_of(&self, uid: &str) -> Vec<Value> {
+    /// The runs of a Run at the service: those under its key, which is its uid or its own.
+    pub(crate) async fn runs_of(&self, key: &str) -> Vec<Value> {
         let mut runs = self.service.runs().await;
-        runs.retain(|run| run["idempotencyKey"] == uid);
+        runs.retain(|run| run["idempotencyKey"] == key);
         runs
     }
 }

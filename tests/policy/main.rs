@@ -20,6 +20,7 @@ mod deadline_and_ttl;
 mod deletion;
 mod event_buffer;
 mod events;
+mod formats;
 #[cfg(feature = "proofs")]
 mod gitops;
 mod histories;

@@ -77,11 +77,7 @@ fn denied(f: &Observation<'_>) -> Decision {
 }
 
 fn end(f: &Observation<'_>, phase: Phase) -> End {
-    let reason = f.end_reason().unwrap_or(match phase {
-        Phase::Succeeded => Reason::Succeeded,
-        Phase::Cancelled => Reason::Cancelled,
-        Phase::Failed | Phase::Pending | Phase::Active | Phase::Cancelling => Reason::Failed,
-    });
+    let reason = f.end_reason().unwrap_or(phase.reason());
     End {
         run_id: f.status().run_id.clone(),
         phase,

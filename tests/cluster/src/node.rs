@@ -99,6 +99,19 @@ impl ControlPlane {
         blocking(move || run(ctr, "")).await
     }
 
+    /// The same, under another name, too.
+    pub async fn import_image_as(&self, tar: &Path, name: &str) -> Result<(), Error> {
+        let imported = self.import_image(tar).await?;
+        // "unpacking NAME (sha256:…)...done", or without the first word.
+        let own = imported.split_whitespace().find(|word| word.contains('/'));
+        let own = own.unwrap_or_default().to_owned();
+        let mut ctr = Command::new(on_path("ctr").unwrap_or_else(|| "ctr".into()));
+        ctr.env("CONTAINERD_ADDRESS", self.containerd()?)
+            .args(["--namespace", "k8s.io", "images", "tag", "--force"])
+            .args([&own, name]);
+        blocking(move || run(ctr, "")).await.map(drop)
+    }
+
     /// The node's containerd, for `ctr`.
     pub fn containerd(&self) -> Result<&Path, Error> {
         Ok(&self.node()?.socket)

@@ -8,6 +8,7 @@
 )]
 
 pub mod figures;
+pub mod formats;
 pub mod openapi;
 pub mod programs;
 pub mod registry;
