@@ -170,7 +170,7 @@ type State = fn(&Run) -> bool;
 
 /// The Runs: name, spec and the state in which each is recorded.
 fn runs() -> [(&'static str, Value, State); 17] {
-    let simulated = |simulate: Value| json!({"workload": workload(simulate)});
+    let simulated = |simulate: Value| json!({"workload": workload(&simulate)});
     let of = |image: &str| json!({"workload": {"image": format!("example.com/{image}:1")}});
     let endless = || json!({"outcome": "never"});
     let with = |mut spec: Value, field: &str, value: Value| {

@@ -177,12 +177,12 @@ impl Created {
             Fate::Deleted => (None, Some("cancelled")),
             Fate::Unsubmitted => (None, None),
         };
-        let run_id = match phase {
-            Some(phase) => installation.phase(name, phase).await.status.unwrap().run_id,
-            None => {
-                installation.gone(name).await;
-                None
-            }
+        let run_id = if let Some(phase) = phase {
+            let run = installation.phase(name, phase).await;
+            run.status.unwrap().run_id
+        } else {
+            installation.gone(name).await;
+            None
         };
         let runs = installation.runs_of(key).await;
         let states: Vec<_> = runs

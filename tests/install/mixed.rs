@@ -39,18 +39,18 @@ impl Mixed {
             load.add(&run, fate);
         };
         let late =
-            json!({"workload": workload(json!({})), "workspaceRef": {"name": later(number)}});
+            json!({"workload": workload(&json!({})), "workspaceRef": {"name": later(number)}});
         create(
             "suspended",
             Fate::Succeeds,
-            json!({"workload": workload(json!({})), "suspend": true}),
+            json!({"workload": workload(&json!({})), "suspend": true}),
         )
         .await;
         create("waiting", Fate::Succeeds, late.clone()).await;
         create("withdrawn", Fate::Unsubmitted, late).await;
         let key = format!("key-{number}");
         let keyed =
-            json!({"workload": workload(json!({"runTimeMs": 3000})), "idempotencyKey": key});
+            json!({"workload": workload(&json!({"runTimeMs": 3000})), "idempotencyKey": key});
         create("keyed", Fate::Succeeds, keyed).await;
         create(
             "refused",
@@ -62,7 +62,7 @@ impl Mixed {
         create(
             "cancelled",
             Fate::Cancelled,
-            json!({"workload": workload(endless)}),
+            json!({"workload": workload(&endless)}),
         )
         .await;
         let cancelled = format!("cancelled-{number}");
@@ -113,7 +113,7 @@ fn later(number: usize) -> String {
     format!("later-{number}")
 }
 
-pub(crate) fn workload(simulate: Value) -> Value {
+pub(crate) fn workload(simulate: &Value) -> Value {
     json!({"image": "ghcr.io/acme/train:1.4", "simulate": simulate})
 }
 

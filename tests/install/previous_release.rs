@@ -54,8 +54,8 @@ async fn the_previous_release_is_upgraded_and_restored_under_load() {
         load.delete(&installation, 2 * nth, 2).await;
         let runs = installation.runs();
         load.create(&runs, 10).await;
-        let changed = Box::pin(make(&mut installation, &previous, change));
-        load.create_during(&runs, changed).await;
+        let made = Box::pin(make(&mut installation, &previous, change));
+        load.create_during(&runs, made).await;
         let crds = installation.crds().await;
         let restored = change != Change::Upgrade;
         assert_eq!(crds == old_crds, restored, "the CRDs after {change:?}");

@@ -123,11 +123,12 @@ fn a_recorded_run_is_continued_and_none_is_submitted_again() {
         let wanted = match state.as_str() {
             // The intent is taken over before its POST is repeated.
             "in-doubt" => "intent",
-            "active" | "keyed" | "shared" | "numbers" | "denied" => "refresh",
-            // The service has accepted the cancellation; its end is awaited.
-            "cancelling" | "deleting" => "refresh",
-            "suspended" | "waiting" | "not-ready" | "forbidden" | "conflict" => "nothing",
-            "succeeded" | "failed" | "cancelled" | "refused" => "nothing",
+            // The service has accepted the cancellations; their end is awaited.
+            "active" | "keyed" | "shared" | "numbers" | "denied" | "cancelling" | "deleting" => {
+                "refresh"
+            }
+            "suspended" | "waiting" | "not-ready" | "forbidden" | "conflict" | "refused"
+            | "succeeded" | "failed" | "cancelled" => "nothing",
             other => panic!("{other}"),
         };
         assert_eq!(done, wanted, "{which}");
