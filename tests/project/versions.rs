@@ -46,6 +46,17 @@ fn stated(text: &str) -> Vec<(usize, String)> {
     found
 }
 
+/// Whether a line has this version, and not as a part of longer numbers such as an address.
+fn names(line: &str, version: &str) -> bool {
+    let number = |c: char| c.is_ascii_digit() || c == '.';
+    line.match_indices(version).any(|(at, _)| {
+        let before = line.get(..at).and_then(|text| text.chars().next_back());
+        let after = line.get(at + version.len()..).unwrap_or_default();
+        let after = after.trim_start_matches('.').chars().next();
+        !before.is_some_and(number) && !after.is_some_and(|c| c.is_ascii_digit())
+    })
+}
+
 /// The versions that the changelog has.
 fn released() -> Vec<String> {
     let changelog = files::text("CHANGELOG.md");
@@ -86,7 +97,7 @@ fn no_file_states_another_version_than_cargo_toml() {
             let lines = text
                 .lines()
                 .enumerate()
-                .filter(|(_, line)| line.contains(version.as_str()));
+                .filter(|(_, line)| names(line, version));
             let ours = file.starts_with("docs/")
                 || file.starts_with("deploy/")
                 || file.starts_with("charts/");
@@ -103,4 +114,12 @@ fn no_file_states_another_version_than_cargo_toml() {
         found.join("\n")
     );
     assert!(right > 10, "only {right} places were found");
+}
+
+#[test]
+fn a_version_is_distinguished_from_an_address() {
+    assert!(names("of 0.1.0.", "0.1.0"));
+    assert!(names("run-operator-0.1.0.tgz", "0.1.0"));
+    assert!(!names("cidr: 10.0.1.0/24", "0.1.0"));
+    assert!(!names("10.1.0.1.0.2", "0.1.0"));
 }
