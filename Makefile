@@ -130,7 +130,7 @@ check: format lint drift deny workflows ## Check format, lints, generated files,
 format:
 	$(CARGO) fmt --all --check
 	$(CARGO) fmt --check --manifest-path fuzz/Cargo.toml
-	bash -n .ci/run .ci/base-images .ci/bench .ci/book .ci/cargo-tool .ci/deny .ci/figures .ci/fuzz .ci/github-release .ci/go-tool .ci/image .ci/image-reproducible .ci/kubernetes .ci/mutants .ci/node .ci/previous-release .ci/program .ci/prove .ci/publish .ci/registry-login .ci/release .ci/release-check .ci/release-files .ci/release-platform .ci/release-reproducible .ci/sbom .ci/schemathesis .ci/sign .ci/signed .ci/slowest .ci/verify
+	bash -n .ci/run .ci/base-images .ci/bench .ci/book .ci/cargo-tool .ci/deny .ci/fuzz .ci/github-release .ci/go-tool .ci/image .ci/image-reproducible .ci/kubernetes .ci/mutants .ci/node .ci/previous-release .ci/program .ci/prove .ci/publish .ci/registry-login .ci/release .ci/release-check .ci/release-files .ci/release-platform .ci/release-reproducible .ci/sbom .ci/schemathesis .ci/sign .ci/signed .ci/slowest .ci/verify
 
 .PHONY: lint
 lint:

@@ -1,9 +1,10 @@
-//! The tasks of `make` that are programs: `cargo xtask generate`, `demo`, `bench`, `book`, `release`, `cluster up`.
+//! The tasks of `make` that are programs: `cargo xtask generate`, `demo`, `bench`, `book`, `release`, `cluster up` …
 
 mod bench;
 mod book;
 mod cluster;
 mod demo;
+mod figures;
 mod generate;
 mod release;
 mod service;
@@ -29,6 +30,8 @@ enum Task {
     Demo(demo::Options),
     /// Measure the operator beside the limit of its control plane.
     Bench(bench::Options),
+    /// Print and keep the figures that a script has counted.
+    Figures(figures::Options),
     /// Write the documents as a book, and follow its links.
     Book(book::Options),
     /// Make a part of a release.
@@ -44,6 +47,7 @@ fn main() -> ExitCode {
         Task::Demo(options) => demo::run(&options),
         Task::Generate(options) => ended("generate", generate::run(&options)),
         Task::Bench(options) => ended("bench", bench::run(&options).map_err(Into::into)),
+        Task::Figures(options) => ended("figures", figures::run(&options).map_err(Into::into)),
         Task::Book(options) => ended("book", book::run(&options).map_err(Into::into)),
         Task::Release(part) => ended("release", release::run(&part).map_err(Into::into)),
         Task::Cluster(action) => ended("cluster", cluster::run(&action).map_err(Into::into)),

@@ -8,9 +8,11 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
+use crate::measured;
+
 /// The figures of one part, such as `model`; a part of several tests has one for each, `leader.takeover`.
 pub struct Figures {
-    part: &'static str,
+    part: String,
     rows: Vec<(String, String)>,
     tables: Vec<(String, Vec<String>, Vec<Vec<String>>)>,
     plots: Vec<Plot>,
@@ -36,9 +38,9 @@ pub enum PlotKind {
 
 impl Figures {
     /// No figures yet.
-    pub fn new(part: &'static str) -> Self {
+    pub fn new(part: impl Into<String>) -> Self {
         Self {
-            part,
+            part: part.into(),
             rows: Vec::new(),
             tables: Vec::new(),
             plots: Vec::new(),
@@ -93,6 +95,7 @@ impl Figures {
         let tables = self.tables.iter();
         let kept = json!({
             "commit": std::env::var("RUN_OPERATOR_COMMIT").unwrap_or_default(),
+            "code": measured::now(&self.part),
             "rows": self.rows,
             "tables": tables.map(|(title, head, rows)| json!({"title": title, "head": head, "rows": rows})).collect::<Vec<_>>(),
             "plots": self.plots,

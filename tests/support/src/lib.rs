@@ -9,6 +9,7 @@
 
 pub mod figures;
 pub mod formats;
+pub mod measured;
 pub mod openapi;
 pub mod programs;
 pub mod registry;

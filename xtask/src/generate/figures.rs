@@ -1,11 +1,13 @@
 //! The figures of the pages that have some: between a page's marks are the tables and plots of what the last `make
 //! prove` or `make bench` counted, a file for each part.
 
+mod details;
+
 use std::fmt::Write as _;
-use std::path::Path;
 
 use serde::Deserialize;
 use test_support::figures::Plot;
+use test_support::measured;
 
 use crate::generate::{Generated, Outcome, plots, root};
 
@@ -30,12 +32,17 @@ const PAGES: [Page; 2] = [
         command: "make bench",
     },
 ];
+/// The mark of a table with a row for each part, whose figures have pages of their own.
+const SUMMARY: &str = "summary";
 const END: &str = "<!-- end of figures -->";
 
 /// The format that `test_support::figures` writes.
 #[derive(Deserialize)]
 struct Figures {
     commit: String,
+    /// Of the code that they were measured on.
+    #[serde(default)]
+    code: measured::Hashes,
     rows: Vec<(String, String)>,
     tables: Vec<Table>,
     /// Only measurements have some.
@@ -71,7 +78,10 @@ fn filled(page: &Page, files: &mut Vec<Generated>) -> Outcome<String> {
         let (_, after) = marked
             .split_once(END)
             .ok_or_else(|| format!("{path}: the figures of {part} have no end"))?;
-        let figures = of(page, part, files)?;
+        let figures = match part {
+            SUMMARY => details::summary(page, files)?,
+            part => of(page, part, files)?,
+        };
         write!(text, "{before}<!-- figures: {part} -->\n{figures}{END}")?;
         rest = after;
     }
@@ -79,34 +89,19 @@ fn filled(page: &Page, files: &mut Vec<Generated>) -> Outcome<String> {
     Ok(text)
 }
 
-/// The figures of a part and of its tests, `PART.json` and `PART.*.json`.
+/// The figures of a part and of its tests, with their plots.
 fn of(page: &Page, part: &str, files: &mut Vec<Generated>) -> Outcome<String> {
     let Page {
         figures, command, ..
     } = page;
-    let folder = root().join(figures);
-    if !folder.exists() {
+    if !root().join(figures).exists() {
         return Ok(format!("\nNot measured yet: `{command}` does it.\n\n"));
     }
-    let mut names: Vec<_> = std::fs::read_dir(&folder)?
-        .filter_map(|file| file.ok()?.file_name().into_string().ok())
-        .filter(|name| name.split('.').next() == Some(part) && is_json(name))
-        .collect();
-    names.sort();
-    if names.is_empty() {
-        return Err(format!("{figures}/{part}.json is missing: run `{command}`").into());
-    }
     let mut text = String::new();
-    for name in names {
-        let kept = std::fs::read_to_string(folder.join(&name))?;
-        let kept: Figures = serde_json::from_str(&kept)?;
-        show(&kept, &mut text)?;
+    for (name, kept) in kept(page, part)? {
+        show(&name, &kept, &mut text)?;
         for (number, plot) in kept.plots.iter().enumerate() {
-            let file = format!(
-                "{figures}/{}-{}.svg",
-                name.trim_end_matches(".json"),
-                number + 1
-            );
+            let file = format!("{figures}/{name}-{}.svg", number + 1);
             let link = file.trim_start_matches("docs/");
             writeln!(text, "![{}]({link})\n", plot.title)?;
             files.push(Generated::new(file, plots::svg(plot)?));
@@ -115,12 +110,43 @@ fn of(page: &Page, part: &str, files: &mut Vec<Generated>) -> Outcome<String> {
     Ok(text)
 }
 
-fn is_json(name: &str) -> bool {
-    Path::new(name).extension().is_some_and(|e| e == "json")
+/// The kept figures of a part, `PART.json`, and of its tests, `PART.*.json`, by name.
+fn kept(page: &Page, part: &str) -> Outcome<Vec<(String, Figures)>> {
+    let Page {
+        figures, command, ..
+    } = page;
+    let folder = root().join(figures);
+    let mut names: Vec<_> = std::fs::read_dir(&folder)?
+        .filter_map(|file| file.ok()?.file_name().into_string().ok())
+        .filter_map(|name| Some(name.strip_suffix(".json")?.to_owned()))
+        .filter(|name| name.split('.').next() == Some(part))
+        .collect();
+    names.sort();
+    if names.is_empty() {
+        return Err(format!("{figures}/{part}.json is missing: run `{command}`").into());
+    }
+    let mut all = Vec::new();
+    for name in names {
+        let text = std::fs::read_to_string(folder.join(format!("{name}.json")))?;
+        all.push((name, serde_json::from_str(&text)?));
+    }
+    Ok(all)
 }
 
-fn show(figures: &Figures, text: &mut String) -> Outcome<()> {
-    writeln!(text, "\nMeasured on commit {}.\n", figures.commit)?;
+/// The commit of the figures, and whether they are of the code as it is now.
+fn measured_on(name: &str, figures: &Figures) -> String {
+    let changed = measured::changed(name, &figures.code);
+    let commit = &figures.commit;
+    if changed.is_empty() {
+        format!("Measured on commit {commit}; the code is the same.")
+    } else {
+        let changed = changed.join(", ");
+        format!("**Measured on other code**, commit {commit}. Changed since: {changed}.")
+    }
+}
+
+fn show(name: &str, figures: &Figures, text: &mut String) -> Outcome<()> {
+    writeln!(text, "\n{}\n", measured_on(name, figures))?;
     if !figures.rows.is_empty() {
         writeln!(text, "| | |\n|---|---|")?;
         for (what, value) in &figures.rows {
