@@ -100,10 +100,12 @@ fn hash(paths: &[&str]) -> String {
         hasher.update(content);
     }
     let digest = hasher.finalize();
-    digest.iter().take(8).fold(String::new(), |mut text, byte| {
-        text.push_str(&format!("{byte:02x}"));
-        text
-    })
+    let bytes: Vec<String> = digest
+        .iter()
+        .take(8)
+        .map(|byte| format!("{byte:02x}"))
+        .collect();
+    bytes.concat()
 }
 
 /// Whether a file is below one of the paths, and no file of unit tests.
@@ -113,7 +115,7 @@ fn counts(file: &str, paths: &[&str]) -> bool {
         && Path::new(file)
             .components()
             .any(|part| part.as_os_str() == "tests.rs" || part.as_os_str() == "tests");
-    paths.iter().any(|path| below(&path)) && !unit_tests
+    paths.iter().any(below) && !unit_tests
 }
 
 /// The source without comments, docstrings, layout and what only the unit tests compile.
@@ -144,7 +146,7 @@ fn write(stream: TokenStream, text: &mut String) {
                 if content == "cfg(test)" {
                     skip_item(&mut trees);
                 } else if !content.starts_with("doc=") {
-                    text.push_str(&format!("{attribute}[{content}]\n"));
+                    text.extend([&attribute, "[", &content, "]\n"]);
                 }
             }
             TokenTree::Group(group) => {
