@@ -60,7 +60,7 @@ async fn the_previous_release_is_upgraded_and_restored_under_load() {
         let restored = change != Change::Upgrade;
         assert_eq!(crds == old_crds, restored, "the CRDs after {change:?}");
         // A field of only one version would be dropped at the next write under the other.
-        let (crds, old_crds) = (without_text(&crds), without_text(&old_crds));
+        let (crds, old_crds) = (shape(&crds), shape(&old_crds));
         assert_eq!(
             crds, old_crds,
             "docs/upgrade.md has to list what a rollback drops"
@@ -140,18 +140,19 @@ impl Installation {
     }
 }
 
-/// A schema without the sentences in it.
-fn without_text(schema: &Value) -> Value {
+/// A schema without the sentences in it, and without the upper bounds of numbers: neither decides what is dropped.
+fn shape(schema: &Value) -> Value {
     match schema {
         Value::Object(fields) => {
-            let text = |name: &str, field: &Value| {
+            let other = |name: &str, field: &Value| {
                 field.is_string() && ["description", "message"].contains(&name)
+                    || field.is_number() && name == "maximum"
             };
-            let kept = fields.iter().filter(|(name, field)| !text(name, field));
-            let kept = kept.map(|(name, field)| (name.clone(), without_text(field)));
+            let kept = fields.iter().filter(|(name, field)| !other(name, field));
+            let kept = kept.map(|(name, field)| (name.clone(), shape(field)));
             Value::Object(kept.collect())
         }
-        Value::Array(items) => items.iter().map(without_text).collect(),
+        Value::Array(items) => items.iter().map(shape).collect(),
         other => other.clone(),
     }
 }
