@@ -93,12 +93,15 @@ pub(crate) fn done(output: &Output) -> String {
     String::from_utf8(output.stdout.clone()).unwrap()
 }
 
-/// Helm's message about values that it refuses.
+/// Helm refuses these values, and its message has all of these words.
 #[track_caller]
-pub(crate) fn refused(args: &[&str]) -> String {
+pub(crate) fn refused(args: &[&str], words: &[&str]) {
     let output = template(&chart(), "release", "release", args);
     assert!(!output.status.success(), "{args:?} was not refused");
-    String::from_utf8(output.stderr).unwrap()
+    let message = String::from_utf8(output.stderr).unwrap();
+    for word in words {
+        assert!(message.contains(word), "{word:?} is not in {message:?}");
+    }
 }
 
 pub(crate) fn template(chart: &Path, name: &str, namespace: &str, args: &[&str]) -> Output {

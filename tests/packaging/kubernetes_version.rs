@@ -25,10 +25,7 @@ const TIMEOUT: Duration = Duration::from_mins(1);
     &["finalizerPolicy.enabled needs Kubernetes 1.36, which has MutatingAdmissionPolicy; this is v1.35.4"]
 )]
 fn the_chart_refuses_an_older_kubernetes(#[case] args: &[&str], #[case] words: &[&str]) {
-    let message = helm::refused(args);
-    for word in words {
-        assert!(message.contains(word), "{word:?} is not in {message:?}");
-    }
+    helm::refused(args, words);
 }
 
 // Proves: I-minimum-kubernetes

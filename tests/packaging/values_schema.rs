@@ -61,10 +61,7 @@ use test_cluster::Scratch;
 #[case::a_monitor_that_is_not_let_in(&["-f", &ci("shared"), "--set", "metrics.serviceMonitor.enabled=true"], &["networkPolicy.ingress.from", "Prometheus could not scrape"])]
 #[case::two_bounds_of_one_budget(&["--set", "podDisruptionBudget.enabled=true,podDisruptionBudget.minAvailable=1,podDisruptionBudget.maxUnavailable=1"], &["podDisruptionBudget", "not both"])]
 fn a_wrong_value_is_refused_by_its_name(#[case] args: &[&str], #[case] words: &[&str]) {
-    let told = helm::refused(args);
-    for word in words {
-        assert!(told.contains(word), "{word:?} is not in {told:?}");
-    }
+    helm::refused(args, words);
 }
 
 // Proves: I-values
