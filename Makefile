@@ -25,8 +25,8 @@ demo: ## Show what is promised, on a real control plane; KEEP=1 stays up until C
 	@$(CARGO) xtask demo $(if $(KEEP),--keep)
 
 .PHONY: test
-test: control-plane tools ## Run every test: unit, policy, client, CRDs, packaging, end to end
-	RUST_TEST_THREADS=$(RUST_TEST_THREADS) $(CARGO) test --locked --no-fail-fast $(TESTS)
+test: control-plane tools ## Run the tests, and name those that are left out
+	@RUST_TEST_THREADS=$(RUST_TEST_THREADS) .ci/test $(TESTS)
 
 .PHONY: test-unit
 test-unit: ## Run the tests that need no control plane
@@ -130,7 +130,7 @@ check: format lint drift deny workflows ## Check format, lints, generated files,
 format:
 	$(CARGO) fmt --all --check
 	$(CARGO) fmt --check --manifest-path fuzz/Cargo.toml
-	bash -n .ci/run .ci/base-images .ci/bench .ci/book .ci/cargo-tool .ci/deny .ci/fuzz .ci/github-release .ci/go-tool .ci/image .ci/image-reproducible .ci/kubernetes .ci/mutants .ci/node .ci/previous-release .ci/program .ci/prove .ci/publish .ci/registry-login .ci/release .ci/release-check .ci/release-files .ci/release-platform .ci/release-reproducible .ci/sbom .ci/schemathesis .ci/sign .ci/signed .ci/slowest .ci/verify
+	bash -n .ci/run .ci/base-images .ci/bench .ci/book .ci/cargo-tool .ci/deny .ci/fuzz .ci/github-release .ci/go-tool .ci/image .ci/image-reproducible .ci/kubernetes .ci/mutants .ci/node .ci/previous-release .ci/program .ci/prove .ci/publish .ci/registry-login .ci/release .ci/release-check .ci/release-files .ci/release-platform .ci/release-reproducible .ci/sbom .ci/schemathesis .ci/sign .ci/signed .ci/slowest .ci/test .ci/verify
 
 .PHONY: lint
 lint:

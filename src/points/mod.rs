@@ -34,6 +34,14 @@ const OVERTAKERS: u64 = 3;
 /// … but no longer than this: there may be no other effects.
 const DELAY: Duration = Duration::from_secs(2);
 
+/// Panics in a reconcile, if that is planned: `RUN_OPERATOR_FAULT=reconcile.run:2:panic` is the second of a Run.
+#[allow(clippy::panic, reason = "a proof asks for it")]
+pub fn reconcile(name: &str) {
+    if plan::panics(name) {
+        panic!("planned in {name}");
+    }
+}
+
 /// An external effect that can be carried out more than once.
 trait Effect: Clone + Send + 'static {
     /// The other side's answer.
@@ -91,6 +99,8 @@ async fn pass<E: Effect>(name: &str, effect: E) -> Result<E::Answer, E::Error> {
             effect.send().await
         }
         Fault::Cut => E::cut(effect.send().await?).await,
+        // Only a reconcile panics.
+        Fault::Panic => effect.send().await,
     }
 }
 

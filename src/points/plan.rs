@@ -34,10 +34,12 @@ pub enum Fault {
     Delay,
     /// Carried out, and the answer breaks in the middle of its body; the stream breaks within the event.
     Cut,
+    /// The reconcile panics. At no effect, and so in no table of them.
+    Panic,
 }
 
 impl Fault {
-    /// Every fault.
+    /// Every fault of an effect.
     pub const ALL: [Self; 8] = [
         Self::KillBefore,
         Self::KillAfter,
@@ -60,6 +62,7 @@ impl Fault {
             Self::DoubleLate => "double-late",
             Self::Delay => "delay",
             Self::Cut => "cut",
+            Self::Panic => "panic",
         }
     }
 }
@@ -85,7 +88,8 @@ impl FromStr for Wanted {
         let number = number
             .parse()
             .map_err(|_| format!("{FAULT}: {number:?} is no number"))?;
-        let fault = Fault::ALL.into_iter().find(|f| f.as_str() == word);
+        let mut all = Fault::ALL.into_iter().chain([Fault::Panic]);
+        let fault = all.find(|f| f.as_str() == word);
         Ok(Self {
             name: name.to_owned(),
             number,
@@ -178,6 +182,22 @@ impl Plan {
 /// Counts and records a point that is about to be passed.
 pub(super) fn pass(name: &str) -> Passing {
     Plan::of_process().pass(name)
+}
+
+/// Whether this reconcile is the one that is to panic. Reconciles are counted, but are no points.
+pub(super) fn panics(name: &str) -> bool {
+    let plan = Plan::of_process();
+    let Some(wanted) = plan
+        .wanted
+        .as_ref()
+        .filter(|wanted| wanted.fault == Fault::Panic && wanted.name == name)
+    else {
+        return false;
+    };
+    let mut counts = lock(&plan.counts);
+    let count = counts.entry(name.to_owned()).or_default();
+    *count += 1;
+    *count == wanted.number
 }
 
 /// Number of points passed.

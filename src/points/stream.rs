@@ -64,6 +64,8 @@ impl<I: Clone> Events<I> {
                 overtaken().await;
                 return None;
             }
+            // Only a reconcile panics.
+            Fault::Panic => return None,
             Fault::LoseRequest => 0,
             Fault::Cut => end / 2,
             Fault::LoseAnswer => end,

@@ -15,6 +15,7 @@
 #[path = "../e2e/support/mod.rs"]
 mod support;
 
+mod panics;
 mod points;
 mod soak;
 mod storms;

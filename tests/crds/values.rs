@@ -74,6 +74,23 @@ async fn a_run_that_can_t_be_right_is_refused(
     assert_refused(space.create("Run", "a", spec).await, path, message);
 }
 
+/// Which namespace a Secret is read from is not for its reader's user to choose.
+// Proves: P-secret-ref, X-references
+#[tokio::test]
+async fn a_secret_s_reference_has_no_namespace() {
+    let space = Space::new().await;
+    for kind in ["Workspace", "ClusterWorkspace"] {
+        for field in ["tokenSecretRef", "caSecretRef"] {
+            let spec = json!({field: {"name": "a", "namespace": "other"}});
+            let name = field.to_lowercase();
+            let taken = space.create(kind, &name, spec).await.unwrap();
+            let kept = &taken["spec"][field];
+            assert_eq!(kept["name"], "a", "{kind} {kept}");
+            assert_eq!(kept.get("namespace"), None, "{kind} {kept}");
+        }
+    }
+}
+
 const URL: &str = "spec.baseUrl";
 
 // Proves: P-secret-ref

@@ -5,7 +5,7 @@ use kube::api::{Patch, PatchParams};
 use run_operator::api::Phase;
 use serde_json::{Value, json};
 
-use crate::support::{World, eventually, held, holds_for_a_while, intent_of};
+use crate::support::{Setup, World, contract_file, eventually, held, holds_for_a_while, intent_of};
 
 /// One run, one key, and the key is the object's uid.
 async fn one_run_of(world: &World, uid: &str) -> Value {
@@ -263,4 +263,61 @@ async fn sigterm_completes_the_create_in_flight_and_writes_its_run() {
     })
     .await;
     assert!(world.operator_log().contains("run-operator has ended"));
+}
+
+/// More creates than may be in flight at a time: the rest wait for a permit.
+// Proves: P-shutdown
+#[tokio::test]
+async fn sigterm_begins_no_call_that_waits_for_its_turn() {
+    const RUNS: usize = 40;
+    const AT_A_TIME: usize = 32;
+    let mut world = World::new().await;
+    let create = json!({"operation": "createRun"});
+    let slow = json!({"type": "delay", "forMs": 3000, "execute": true});
+    world.service.lasting_fault(create, slow).await;
+    for n in 0..RUNS {
+        world
+            .simulate(&format!("run-{n}"), json!({"outcome": "never"}))
+            .await;
+    }
+    world.asked("createRun", AT_A_TIME).await;
+    let mut operator = world.operator.take().unwrap();
+    assert_eq!(operator.terminate().await, Some(0));
+    assert_eq!(world.service.requests("createRun").await.len(), AT_A_TIME);
+    let mut accepted = 0;
+    for n in 0..RUNS {
+        let status = world.run(&format!("run-{n}")).await.status;
+        accepted += usize::from(status.is_some_and(|status| status.run_id.is_some()));
+    }
+    assert_eq!(accepted, AT_A_TIME, "each answer was written");
+}
+
+/// The call would take ten minutes.
+// Proves: P-shutdown
+#[tokio::test]
+async fn sigterm_waits_for_no_call_longer_than_25_s() {
+    let patient = [("requestSeconds: 30", "requestSeconds: 600")];
+    let contract = contract_file("restart-patient", &patient);
+    let mut world = World::with(Setup {
+        operator: vec!["--contract", contract.leak()],
+        ..Setup::default()
+    })
+    .await;
+    let create = json!({"operation": "createRun"});
+    let hang = json!({"type": "hang", "forMs": 600_000, "execute": true});
+    world.service.fault(create, hang).await;
+    world.create_run("train", json!({})).await;
+    world.asked("createRun", 1).await;
+    let mut operator = world.operator.take().unwrap();
+    operator.asked_to_end();
+    eventually("the operator has ended", async || {
+        operator.exit_code().map(drop).ok_or("it still runs")
+    })
+    .await;
+    let log = world.operator_log();
+    let told = "shutdown timed out with reconciles in flight";
+    assert!(log.contains(told), "{log}");
+    world.start_operator().await;
+    world.phase("train", Phase::Succeeded).await;
+    world.one_run_each().await;
 }

@@ -53,7 +53,7 @@ async fn every_event_is_counted_once(world: &World, name: &str, at_least: i64) -
     run
 }
 
-// Proves: R2
+// Proves: R2, X-sse-idle
 #[tokio::test]
 async fn a_stream_that_breaks_is_resumed_after_its_last_event() {
     let world = impatient("streams-broken").await;
@@ -243,6 +243,31 @@ async fn beyond_the_bound_on_streams_runs_are_polled() {
         }
     })
     .await;
+}
+
+/// Nothing but the oversized events shows that the state has changed: a Run with an open stream is not polled.
+// Proves: X-sse-caps
+#[tokio::test]
+async fn an_oversized_event_leads_to_a_read_by_get() {
+    let world = World::with(Setup {
+        operator: vec!["--poll-max", "1h"],
+        ..Setup::default()
+    })
+    .await;
+    let oversized = base64(format!("data: {}\n\n", "x".repeat(70_000)).as_bytes());
+    let action = json!({
+        "type": "stream", "afterEvents": 2, "raw": [oversized], "repeat": 60, "gapMs": 1000, "then": "continue",
+    });
+    let fault = json!({"match": {"operation": "streamEvents"}, "action": action});
+    world.service.post("faults", fault).await;
+    let simulate = json!({"runId": "train", "outcome": "never"});
+    world.simulate("train", simulate).await;
+    world.state("train", "running").await;
+    let quiet = json!({"state": "processing", "event": false});
+    world.service.post("runs/train/state", quiet).await;
+    world.state("train", "processing").await;
+    let streams = world.service.requests("streamEvents").await;
+    assert_eq!(streams.len(), 1, "the stream continues");
 }
 
 #[tokio::test]

@@ -192,7 +192,7 @@ fn runs_yes() -> Value {
     json!({"matchLabels": {"runs": "yes"}})
 }
 
-// Proves: P-cluster-workspace
+// Proves: P-cluster-workspace, P-secret-ref
 #[tokio::test]
 async fn a_cluster_workspace_serves_exactly_the_selected_namespaces() {
     let world = world(&[]).await;

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use crate::image::Where;
 use crate::operator::Operator;
 use crate::service::{Service, TOKEN};
-use test_cluster::{ControlPlane, Options, Scratch, free_port, run};
+use test_cluster::{ControlPlane, Options, Scratch, free_port, run, skipped};
 use test_support::tools::go_tool;
 
 /// The release, and by the chart's rules the name of nearly every object of it.
@@ -57,7 +57,11 @@ pub(crate) struct Installation {
 impl Installation {
     /// A cluster with everything but the release. Says on standard error where the operator will run.
     pub(crate) async fn prepare() -> Self {
-        Self::prepare_in(Where::choose()).await
+        let place = Where::choose();
+        if let Where::Process { because } = &place {
+            skipped("the Pod, whose place a process takes", because);
+        }
+        Self::prepare_in(place).await
     }
 
     /// The same, where the test chooses the place.
@@ -78,7 +82,7 @@ impl Installation {
             }
             Where::Process { because } => {
                 say(&format!(
-                    "the operator runs as a PROCESS, with the chart's ServiceAccount: {because}"
+                    "the operator runs as a process, with the chart's ServiceAccount: {because}"
                 ));
                 Operator::Process(None)
             }

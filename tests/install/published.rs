@@ -9,8 +9,8 @@ use serde_json::json;
 use run_operator::api::Phase;
 
 use crate::image::Where;
-use crate::installation::{Installation, say};
-use test_cluster::run;
+use crate::installation::Installation;
+use test_cluster::{run, skipped};
 use test_support::registry::Registry;
 use test_support::{cargo, tools::go_tool};
 
@@ -69,7 +69,7 @@ async fn chart_and_image_are_installed_from_a_registry() {
     let image = match Where::choose() {
         Where::Pod { image } => image,
         Where::Process { because } => {
-            say(&format!("the registry's image is NOT PULLED: {because}"));
+            skipped("the pull from a registry", &because);
             return;
         }
     };
@@ -77,9 +77,8 @@ async fn chart_and_image_are_installed_from_a_registry() {
     let layout = image.with_extension("");
     if !layout.is_dir() {
         let image = image.display();
-        say(&format!(
-            "the registry's image is NOT PULLED: there is no layout beside {image}"
-        ));
+        let because = format!("there is no layout beside {image} (make image)");
+        skipped("the pull from a registry", &because);
         return;
     }
     let mut installation = Installation::prepare().await;

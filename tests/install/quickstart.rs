@@ -6,8 +6,7 @@ use std::process::Command;
 use serde_json::{Value, json};
 
 use crate::image::Where;
-use crate::installation::say;
-use test_cluster::{ControlPlane, Options, free_port, run};
+use test_cluster::{ControlPlane, Options, free_port, run, skipped};
 
 const PAGE: &str = include_str!("../../docs/quickstart.md");
 const APPLY: &str = "kubectl apply --server-side -k deploy/quickstart";
@@ -23,7 +22,7 @@ impl Quickstart {
         let (operator, service) = match (Where::choose(), Where::service_image()) {
             (Where::Pod { image }, Ok(service)) => (image, service),
             (Where::Process { because }, _) | (_, Err(because)) => {
-                say(&format!("the quickstart is NOT TRIED: {because}"));
+                skipped("the quickstart", &because);
                 return None;
             }
         };

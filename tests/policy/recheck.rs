@@ -89,12 +89,20 @@ fn the_next_check_is_soon_but_not_before_retry_after() {
     for uid in ["w1", "w2", "w3"] {
         let soon = soon(uid, None);
         assert!((Duration::from_secs(1)..Duration::from_secs(2)).contains(&soon));
-        assert!((1..100).all(|n| pause(uid, n, None) <= Duration::from_secs(30)));
+        assert!((1..100).all(|n| pause(false, uid, n, None) <= Duration::from_secs(30)));
     }
     assert_ne!(soon("w1", None), soon("w2", None), "all at once");
     let asked = Some(Duration::from_mins(1));
     assert_eq!(soon("w1", asked), Duration::from_mins(1));
-    assert_eq!(pause("w1", 1, asked), Duration::from_mins(1));
+    assert_eq!(pause(false, "w1", 1, asked), Duration::from_mins(1));
+}
+
+// Proves: P-version-again
+#[test]
+fn a_ready_workspace_is_checked_every_five_minutes() {
+    for asked in [None, Some(Duration::from_mins(1))] {
+        assert_eq!(pause(true, "w1", 0, asked), Duration::from_mins(5));
+    }
 }
 
 // Proves: P-one-failure

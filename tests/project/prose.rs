@@ -153,7 +153,6 @@ fn links(text: &str) -> Vec<String> {
     targets.map(|(target, _)| target.to_owned()).collect()
 }
 
-// Proves: P-limits
 #[test]
 fn every_relative_link_leads_somewhere() {
     let mut broken = Vec::new();

@@ -282,6 +282,32 @@ fn a_deleted_lease_is_created_again_by_its_leader() {
     assert!(a.leads(now + RENEW));
 }
 
+/// The standby reads at any moment of its period; the leader ends right after a renewal.
+// Proves: P-takeover
+#[test]
+fn a_crashed_leader_is_replaced_within_the_lease_duration_and_5_s() {
+    for late in 0..20 {
+        let (mut server, start) = (Server::default(), Instant::now());
+        let mut a = Process::new("a", start);
+        a.act(&mut server, start);
+        let begun = start + late * RETRY / 20;
+        let mut b = Process::new("b", begun);
+        b.act(&mut server, begun);
+        let crashed = start + Duration::from_mins(1);
+        let mut now = start;
+        while now < crashed {
+            a.clock += 100.milliseconds();
+            a.run(&mut server, now, now + MS * 100);
+            b.run(&mut server, now, now + MS * 100);
+            now += MS * 100;
+        }
+        assert!(!b.leads(now), "the leader renews");
+        let end = now + LEASE + Duration::from_secs(5);
+        b.run(&mut server, now, end);
+        assert!(b.leads(end), "{late}");
+    }
+}
+
 // Proves: P-takeover
 #[test]
 fn a_released_lease_is_acquired_at_the_next_read() {

@@ -128,7 +128,11 @@ async fn one_pass(
     permit: Option<Permit>,
 ) -> Reconciled {
     let version = run.resource_version();
-    let pass = Pass::new(ctx, entry, run, permit).run();
+    let pass = async {
+        #[cfg(feature = "proofs")]
+        crate::points::reconcile("reconcile.run");
+        Pass::new(ctx, entry, run, permit).run().await
+    };
     match AssertUnwindSafe(pass).catch_unwind().await {
         Ok(Ok(PassResult::Call)) => Ok(Action::await_change()),
         Ok(Ok(PassResult::Until(again))) => {

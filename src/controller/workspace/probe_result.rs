@@ -26,10 +26,6 @@ use crate::decide::{
 
 use super::{kind::Kind, probe::Prepared};
 
-/// Interval of the checks of a Ready Workspace. A change of the service's version or of the token's workspace is
-/// detected within this time even if no call fails.
-const RECHECK: Duration = Duration::from_mins(5);
-
 /// Sets the Workspace's state and enqueues its Runs. `attempt` is the number of failed checks in a row, if this one
 /// failed. Returns the pause before the next check.
 pub(crate) fn apply<K: Kind>(
@@ -48,10 +44,8 @@ pub(crate) fn apply<K: Kind>(
         (Ok(()), None) => WorkspaceState::closed(WorkspaceView::Unknown),
     };
     enqueue::set_state(ctx, entry, state);
-    if assessment.ready {
-        return RECHECK;
-    }
-    recheck::pause(&workspace.uid().unwrap_or_default(), attempt, asked)
+    let uid = workspace.uid().unwrap_or_default();
+    recheck::pause(assessment.ready, &uid, attempt, asked)
 }
 
 /// The standing before a check. An earlier process's verification counts until this one has checked.

@@ -67,6 +67,8 @@ pub async fn reconcile<K: Kind>(object: Arc<Guarded<K>>, ctx: Arc<Context>) -> R
 
 /// The steps over one Workspace that can be decoded.
 async fn steps<K: Kind>(ctx: &Context, workspace: &K, entry: &WorkspaceEntry) -> Reconciled {
+    #[cfg(feature = "proofs")]
+    crate::points::reconcile("reconcile.workspace");
     let key = &entry.key;
     // 3. Watch the Secrets that it names.
     follow_secrets(ctx, workspace, key);

@@ -14,6 +14,9 @@ use crate::decide::{
 
 use super::check::{Check, Obstacle};
 
+/// The delay between the checks of a Ready Workspace. A change of the service's version or of the token's workspace is
+/// detected within this time even if no call fails.
+const REGULAR: Duration = Duration::from_mins(5);
 /// The delay after a check that was passed over, without the jitter.
 const SOON: Duration = Duration::from_secs(1);
 /// The jitter of that delay, in milliseconds.
@@ -48,9 +51,12 @@ pub fn soon(uid: &str, asked: Option<Duration>) -> Duration {
     (SOON + jitter).max(backoff::asked(asked))
 }
 
-/// The delay before the next check of a Workspace that is not Ready, after so many consecutive failures; at most 30 s
-/// unless the answer's `Retry-After` (`asked`) is longer.
-pub fn pause(uid: &str, failures: u32, asked: Option<Duration>) -> Duration {
+/// The delay before the next check: the regular one of a Ready Workspace. Of one that is not, it grows with the
+/// consecutive failures to at most 30 s, unless the answer's `Retry-After` (`asked`) is longer.
+pub fn pause(ready: bool, uid: &str, failures: u32, asked: Option<Duration>) -> Duration {
+    if ready {
+        return REGULAR;
+    }
     let own = backoff::delay(failures, None, backoff::seed(uid, failures)).min(PROBE_MAX);
     own.max(backoff::asked(asked))
 }

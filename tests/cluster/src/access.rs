@@ -1,6 +1,5 @@
 //! Ways to talk to a control plane: clients, kubectl, YAML, metrics.
 
-use std::io::Write;
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
@@ -10,6 +9,7 @@ use kube::config::{Config, KubeConfigOptions, Kubeconfig};
 use super::control_plane::ControlPlane;
 use super::error::Error;
 use super::process;
+use super::skipped::left_out;
 
 /// Time limit of one request to the API server.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(5);
@@ -82,12 +82,8 @@ impl ControlPlane {
             .trim_end_matches(|c: char| !c.is_ascii_digit());
         let lacking = digits.parse::<u32>().is_ok_and(|found| found < minor);
         if lacking {
-            // The harness would hold back the output of `eprintln!`. Fails when standard error is closed.
-            let _ = writeln!(
-                std::io::stderr(),
-                "cluster: left out, {} has no {what}, which needs Kubernetes 1.{minor}",
-                version.git_version
-            );
+            let because = format!("{} is older than Kubernetes 1.{minor}", version.git_version);
+            left_out(what, &because);
         }
         Ok(lacking)
     }

@@ -21,6 +21,7 @@ mod node_support;
 mod process;
 mod release;
 mod scratch;
+mod skipped;
 
 pub use binaries::{Binaries, Tool};
 pub use boot::free_port;
@@ -31,3 +32,4 @@ pub use node_support::Place;
 pub use process::{Output, Process, run};
 pub use release::Release;
 pub use scratch::Scratch;
+pub use skipped::skipped;

@@ -186,6 +186,29 @@ async fn a_deadline_and_a_ttl_are_seen_when_the_clock_passes_them() {
     assert_eq!(failed.reason, "DeadlineExceeded");
 }
 
+/// The process that cancelled also waits by its own clock; the next one has only the stored times.
+// Proves: D-cancelling
+#[tokio::test]
+async fn a_run_that_stays_cancelling_is_released_and_counted() {
+    let (mut world, clock) = world().await;
+    let stuck = json!({"runId": "stuck", "outcome": "never", "cancel": "stuck"});
+    world.simulate("stuck", stuck).await;
+    world.state("stuck", "running").await;
+    world.delete_run("stuck").await;
+    world.state("stuck", "cancelling").await;
+    let unconfirmed = "run_operator_cancel_unconfirmed_total";
+    assert_eq!(world.operator().metric(unconfirmed).await, 0.0);
+    world.kill_operator();
+    clock.is_wrong_by(301);
+    let mut recipe = world.recipe();
+    recipe.variables = clock.variables();
+    world.operator = Some(Operator::start(&recipe).await);
+    world.gone("stuck").await;
+    assert_eq!(world.operator().metric(unconfirmed).await, 1.0);
+    world.event("stuck", "CancelUnconfirmed").await;
+    assert_eq!(world.service.requests("cancelRun").await.len(), 1);
+}
+
 /// Times are stored in whole seconds; the service's record has the exact time of the request.
 // Proves: P-never-early
 #[tokio::test]

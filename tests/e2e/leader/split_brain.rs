@@ -40,7 +40,7 @@ async fn apply(world: &World, round: usize, half: usize) -> Vec<String> {
     names
 }
 
-// Proves: P-two-leaders
+// Proves: P-two-leaders, P-leader-lost
 #[tokio::test]
 async fn a_leader_resumed_after_a_takeover_ends_and_duplicates_no_run() {
     let mut world = elected(SHORT).await;
@@ -67,6 +67,7 @@ async fn a_leader_resumed_after_a_takeover_ends_and_duplicates_no_run() {
         late += begun(&leader) - before;
         leader = other;
     }
+    assert_eq!(late, 0, "a leader began something after its term");
     each_is_one_run(&world, &names).await;
     history.holds().await;
     let transitions = record(&world).await.lease_transitions;

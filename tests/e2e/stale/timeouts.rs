@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::fault::Fault;
 use super::{cancels, ledger, lists, running, stage_with};
-use crate::support::Setup;
+use crate::support::{Setup, holds_for_a_while};
 
 /// Silence is noticed after the watch's time and 5 s.
 fn short() -> Setup {
@@ -81,4 +81,29 @@ async fn requests_that_hang_are_given_up_and_made_again() {
     for run in &runs {
         assert_eq!(world.posts_of(run).await, 1);
     }
+}
+
+/// A process that has listed only a part of what it needs must not get traffic, or count as available.
+// Proves: P-health
+#[tokio::test]
+async fn it_is_not_ready_before_its_caches_are_filled() {
+    let (proxy, mut world) = stage_with(short()).await;
+    world.kill_operator();
+    proxy.lasting(Fault::Hang, |asked| asked.resource == "runs");
+    let lists = proxy.count("list", "runs");
+    let operator = world.launch();
+    proxy.until("list", "runs", lists + 1).await;
+    let ready = async || {
+        operator
+            .fetch("readyz")
+            .await
+            .map_err(|error| error.to_string())
+    };
+    holds_for_a_while(20, async || {
+        assert_eq!(ready().await.unwrap().0, 503);
+    })
+    .await;
+    assert_eq!(operator.fetch("healthz").await.unwrap().0, 200);
+    proxy.clear();
+    operator.ready().await;
 }

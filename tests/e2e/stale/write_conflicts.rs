@@ -1,12 +1,16 @@
 //! Conflicts without end: every write of a kind is refused by a 409 for a while.
 
+use std::collections::{BTreeMap, BTreeSet};
+
+use kube::ResourceExt;
 use rstest::rstest;
 use run_operator::api::Phase;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::fault::Fault;
-use super::{ledger, stage};
-use crate::support::holds_for_a_while;
+use super::request::Asked;
+use super::{ledger, running, stage};
+use crate::support::{held, holds_for_a_while};
 
 // Proves: F-refusing
 #[rstest]
@@ -38,4 +42,69 @@ async fn conflicting_writes_back_off_and_repeat_no_call(
     world.released("train").await;
     assert_eq!(world.posts_of(&run).await, 1);
     ledger(&world, &[(&run, "succeeded")]).await;
+}
+
+/// The guards of a write as its body has them: uid and resourceVersion.
+fn guards(asked: &Asked) -> [Value; 2] {
+    let body: Value = serde_json::from_str(&asked.body).unwrap();
+    match asked.verb {
+        "patch" => {
+            let of = |path: &str| {
+                let operations = body.as_array().unwrap().iter();
+                let mut guarding = operations.filter(|o| o["op"] == "replace" && o["path"] == path);
+                guarding.next().map_or(Value::Null, |o| o["value"].clone())
+            };
+            [of("/metadata/uid"), of("/metadata/resourceVersion")]
+        }
+        "update" => ["uid", "resourceVersion"].map(|field| body["metadata"][field].clone()),
+        _ => ["uid", "resourceVersion"].map(|field| body["preconditions"][field].clone()),
+    }
+}
+
+/// Of every kind of write there is: intent, status, restored metadata, release, deletion by the TTL.
+// Proves: P-guarded-writes
+#[tokio::test]
+async fn every_write_of_an_object_names_its_uid_and_version() {
+    let (proxy, world) = stage().await;
+    let expiring = json!({"ttlSecondsAfterFinished": 1, "workload": {"image": "i"}});
+    let ended = world.create_run("ended", expiring).await;
+    world.gone("ended").await;
+    let train = running(&world, "train").await;
+    let strip = json!({"metadata": {"finalizers": null}});
+    world.patch_run("train", strip).await;
+    world
+        .run_until("train", "has its finalizer again", held)
+        .await;
+    world.delete_run("train").await;
+    world.gone("train").await;
+    let workspace = world.workspaces().get("default").await.unwrap();
+
+    let kinds = ["runs", "runs/status", "workspaces", "workspaces/status"];
+    let writes = proxy.asked(|asked| {
+        let writes = ["patch", "update", "delete"].contains(&asked.verb);
+        writes && kinds.contains(&asked.resource.as_str())
+    });
+    let owners = [&ended, &train].map(|run| (run.name_any(), run.uid().unwrap()));
+    let owners = BTreeMap::from_iter(
+        owners
+            .into_iter()
+            .chain([("default".to_owned(), workspace.uid().unwrap())]),
+    );
+    let mut seen = BTreeSet::new();
+    for write in &writes {
+        let [uid, version] = guards(write);
+        let owner = &owners[write.name.as_deref().unwrap()];
+        assert_eq!(uid, owner.as_str(), "{write:?}");
+        assert!(version.as_str().is_some_and(|v| !v.is_empty()), "{write:?}");
+        seen.insert(format!("{} {}", write.verb, write.resource));
+    }
+    let wanted = [
+        "delete runs",
+        "patch runs",
+        "patch runs/status",
+        "patch workspaces",
+        "patch workspaces/status",
+        "update runs",
+    ];
+    assert_eq!(seen, BTreeSet::from(wanted.map(str::to_owned)));
 }

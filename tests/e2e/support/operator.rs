@@ -180,9 +180,14 @@ impl Operator {
         self.process.exit_code()
     }
 
+    /// SIGTERM.
+    pub(crate) fn asked_to_end(&mut self) {
+        self.process.terminate();
+    }
+
     /// SIGTERM, then its exit code.
     pub(crate) async fn terminate(&mut self) -> Option<i32> {
-        self.process.terminate();
+        self.asked_to_end();
         self.ends().await
     }
 

@@ -181,6 +181,11 @@ impl World {
         self.another_operator_through(&self.recipe.kubeconfig).await
     }
 
+    /// The operator, started without waiting until it is ready.
+    pub(crate) fn launch(&self) -> Operator {
+        Operator::launch(&self.recipe)
+    }
+
     /// A second operator, with this kubeconfig.
     pub(crate) async fn another_operator_through(&self, kubeconfig: &Path) -> Operator {
         let log = self

@@ -47,6 +47,23 @@ fn sources(part: &str) -> Vec<Sources> {
             CLIENT,
             tests(&["fuzz/properties", "fuzz/fuzz_targets"]),
         ],
+        // Whatever a statement is about.
+        "breakages" => vec![
+            (
+                "what is shipped",
+                &[
+                    "src",
+                    "contract",
+                    "crds",
+                    "charts",
+                    "deploy",
+                    "tools",
+                    ".ci",
+                    "xtask/src",
+                ],
+            ),
+            tests(&["tests"]),
+        ],
         "points" => all(&["tests/chaos/points", SERVICE]),
         "storms" => all(&["tests/chaos/storms", "tests/e2e/support", SERVICE]),
         "soak" => all(&["tests/chaos/soak", "tests/e2e/support", SERVICE]),
@@ -229,6 +246,7 @@ mod tests {
             "leader.crash",
             "soak.size",
             "throughput",
+            "breakages",
         ];
         for (part, (_, paths)) in parts
             .iter()

@@ -147,6 +147,8 @@ fn test(name: &str, first: usize, line: usize) -> Test {
         file,
         first,
         line,
+        ignored: false,
+        feature: None,
     }
 }
 

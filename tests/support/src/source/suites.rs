@@ -1,13 +1,16 @@
 //! Which tests there are: `suite::module::name`, as `cargo test --test suite` lists them. `unit` is the
 //! operator's own library; those of another library or of a binary are under its name.
 
+mod items;
+
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
 use serde::Deserialize;
 
 use super::files;
-use super::tokens::{self, Placed, Token};
+use super::tokens;
+use items::{Declared, items};
 
 /// A test function. One in a file that two suites include is two tests.
 #[derive(Debug)]
@@ -20,13 +23,39 @@ pub struct Test {
     pub first: usize,
     /// The line of its `fn`.
     pub line: usize,
+    /// `#[ignore]`: another test runs it.
+    pub ignored: bool,
+    /// The feature without which it is not compiled.
+    pub feature: Option<String>,
 }
+
+/// What Cargo makes one program of tests of.
+#[derive(Debug)]
+pub struct Suite {
+    /// The beginning of its tests' names.
+    pub name: String,
+    /// Its root file, from the root of the repository.
+    pub file: PathBuf,
+    /// How Cargo is told to run it and no other.
+    pub arguments: Vec<String>,
+    /// The feature without which it is not compiled.
+    pub feature: Option<String>,
+}
+
+/// Every suite of the workspace.
+pub static SUITES: LazyLock<Vec<Suite>> = LazyLock::new(suites);
 
 /// The tests of every suite.
 pub static TESTS: LazyLock<Vec<Test>> = LazyLock::new(|| {
     let mut tests = Vec::new();
-    for (name, file) in targets() {
-        collect(&file, &name, true, &mut tests);
+    for suite in SUITES.iter() {
+        let root = Module {
+            name: &suite.name,
+            file: &suite.file,
+            root: true,
+            feature: suite.feature.as_deref(),
+        };
+        collect(&root, &mut tests);
     }
     tests
 });
@@ -49,10 +78,12 @@ struct Target {
     kind: Vec<String>,
     src_path: PathBuf,
     test: bool,
+    #[serde(default, rename = "required-features")]
+    required_features: Vec<String>,
 }
 
-/// Name and root file of everything in the workspace that can have tests.
-fn targets() -> Vec<(String, PathBuf)> {
+/// Everything in the workspace that can have tests.
+fn suites() -> Vec<Suite> {
     let listed = crate::cargo()
         .args([
             "metadata",
@@ -66,37 +97,79 @@ fn targets() -> Vec<(String, PathBuf)> {
         .unwrap();
     let metadata: Metadata = serde_json::from_slice(&listed.stdout)
         .unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(&listed.stderr)));
-    let mut targets = Vec::new();
+    let mut suites = Vec::new();
     for package in metadata.packages {
         for target in package.targets.into_iter().filter(|target| target.test) {
-            let library = target.kind.iter().any(|kind| kind == "lib");
-            let name = match package.name.as_str() {
-                "run-operator" if library => "unit",
-                name if library => name,
-                _ => target.name.as_str(),
-            };
-            let file = target.src_path.strip_prefix(crate::root()).unwrap();
-            targets.push((name.to_owned(), file.to_owned()));
+            suites.push(suite(&package.name, target));
         }
     }
-    targets
+    suites
+}
+
+fn suite(package: &str, target: Target) -> Suite {
+    let is = |kind: &str| target.kind.iter().any(|own| own == kind);
+    let name = match package {
+        "run-operator" if is("lib") => "unit",
+        package if is("lib") => package,
+        _ => target.name.as_str(),
+    };
+    let kind = if is("lib") {
+        vec!["--lib"]
+    } else if is("bin") {
+        vec!["--bin", target.name.as_str()]
+    } else {
+        vec!["--test", target.name.as_str()]
+    };
+    let arguments = ["--package", package].into_iter().chain(kind);
+    Suite {
+        name: name.to_owned(),
+        file: target
+            .src_path
+            .strip_prefix(crate::root())
+            .unwrap()
+            .to_owned(),
+        arguments: arguments.map(str::to_owned).collect(),
+        feature: target.required_features.into_iter().next(),
+    }
+}
+
+/// A file as a module of a suite.
+struct Module<'a> {
+    /// `suite::module`.
+    name: &'a str,
+    file: &'a Path,
+    /// Whether it is the suite's first.
+    root: bool,
+    /// The feature without which it is not compiled.
+    feature: Option<&'a str>,
 }
 
 /// Adds the tests of a file, and of the modules that it declares.
-fn collect(file: &Path, module: &str, root: bool, tests: &mut Vec<Test>) {
+fn collect(module: &Module, tests: &mut Vec<Test>) {
+    let Module { name, file, .. } = module;
     let Ok(source) = std::fs::read_to_string(crate::root().join(file)) else {
-        panic!("{}: declared as {module}, and not there", file.display());
+        panic!("{}: declared as {name}, and not there", file.display());
     };
     let items = items(&tokens::read(&source));
+    let feature = |own: Option<String>| own.or_else(|| module.feature.map(str::to_owned));
     tests.extend(items.tests.into_iter().map(|found| Test {
-        name: format!("{module}::{}", found.path),
+        name: format!("{name}::{}", found.path),
         file: file.to_string_lossy().into_owned(),
         first: found.first,
         line: found.line,
+        ignored: found.ignored,
+        feature: feature(found.feature),
     }));
     for declared in items.modules {
-        let path = files::tidy(&module_file(file, root, &declared));
-        collect(&path, &format!("{module}::{}", declared.name), false, tests);
+        let path = files::tidy(&module_file(file, module.root, &declared));
+        let needed = feature(declared.feature);
+        let inner = Module {
+            name: &format!("{name}::{}", declared.name),
+            file: &path,
+            root: false,
+            feature: needed.as_deref(),
+        };
+        collect(&inner, tests);
     }
 }
 
@@ -118,152 +191,6 @@ fn module_file(file: &Path, root: bool, module: &Declared) -> PathBuf {
     } else {
         folder.join(&module.name).join("mod.rs")
     }
-}
-
-/// What a file holds.
-#[derive(Debug, Default)]
-struct Items {
-    tests: Vec<Found>,
-    modules: Vec<Declared>,
-}
-
-/// A test function, by its path in the file and the lines of its first attribute and its `fn`.
-#[derive(Debug)]
-struct Found {
-    path: String,
-    first: usize,
-    line: usize,
-}
-
-/// `mod name;`
-#[derive(Debug)]
-struct Declared {
-    name: String,
-    path: Option<String>,
-}
-
-fn items(tokens: &[Placed]) -> Items {
-    let mut items = Items::default();
-    // The modules that are open, and how deep their braces stand.
-    let mut open: Vec<(&str, usize)> = Vec::new();
-    let mut depth = 0;
-    // Those of the next item.
-    let mut attributes: Vec<&[Placed]> = Vec::new();
-    let mut at = 0;
-    while let Some((line, token)) = tokens.get(at) {
-        let next = tokens.get(at + 1).map(|(_, token)| token);
-        if token.is('#') && next.is_some_and(|t| t.is('[')) {
-            let end = attribute_end(tokens, at + 1);
-            attributes.extend(tokens.get(at..end));
-            at = end;
-            continue;
-        }
-        let name = next.and_then(Token::word);
-        let mut ends = true;
-        match (token, name) {
-            (Token::Mark('{'), _) => depth += 1,
-            (Token::Mark('}'), _) => {
-                depth -= 1;
-                open.pop_if(|(_, at)| *at == depth);
-            }
-            (Token::Mark(';'), _) => {}
-            (Token::Word(word), Some(name)) if word == "fn" => {
-                if attributes.iter().any(|a| makes_a_test(a)) {
-                    let path: Vec<&str> = open.iter().map(|(m, _)| *m).chain([name]).collect();
-                    items.tests.push(Found {
-                        path: path.join("::"),
-                        first: attributes[0][0].0,
-                        line: *line,
-                    });
-                }
-            }
-            (Token::Word(word), Some(name)) if word == "mod" => {
-                if tokens.get(at + 2).is_some_and(|(_, t)| t.is('{')) {
-                    open.push((name, depth));
-                } else {
-                    items.modules.push(Declared {
-                        name: name.to_owned(),
-                        path: attributes.iter().find_map(|a| path_of(a)),
-                    });
-                }
-            }
-            _ => ends = false,
-        }
-        if ends {
-            attributes.clear();
-        }
-        at += 1;
-    }
-    items
-}
-
-/// Whether an attribute is `#[test]`, `#[tokio::test(…)]` or `#[rstest]`.
-fn makes_a_test(attribute: &[Placed]) -> bool {
-    let path = attribute.iter().map(|(_, token)| token).skip(2);
-    let path = path.take_while(|token| token.word().is_some() || token.is(':'));
-    path.last()
-        .is_some_and(|name| name.is_word("test") || name.is_word("rstest"))
-}
-
-/// The file of `#[path = "file"]`.
-fn path_of(attribute: &[Placed]) -> Option<String> {
-    match attribute {
-        [_, _, (_, word), (_, equals), (_, Token::Text(file)), ..]
-            if word.is_word("path") && equals.is('=') =>
-        {
-            Some(file.clone())
-        }
-        _ => None,
-    }
-}
-
-fn attribute_end(tokens: &[Placed], mut at: usize) -> usize {
-    let mut depth = 0;
-    while let Some((_, token)) = tokens.get(at) {
-        at += 1;
-        if token.is('[') {
-            depth += 1;
-        } else if token.is(']') {
-            depth -= 1;
-            if depth == 0 {
-                break;
-            }
-        }
-    }
-    at
-}
-
-#[test]
-fn tests_are_distinguished_from_helpers_and_macros() {
-    let source = r#"
-        #[allow(x, reason = "y")] #[path = "../other.rs"] mod other; mod plain;
-        fn helper() {}
-        #[cfg(test)] fn helper_of_tests() {}
-        #[test] #[ignore = "x"] fn first() {}
-        #[cfg(test)] mod tests { fn no() {} #[tokio::test(flavor = "multi_thread")] async fn second() {} }
-        #[cfg(unix)] proptest! {
-            /// Documented.
-            #[test]
-            fn third(a in 0..3) {}
-        }
-        #[rstest] #[case(1)] fn fourth(#[case] n: u8) {}
-    "#;
-    let items = items(&tokens::read(source));
-    let tests = items.tests.iter();
-    let tests: Vec<_> = tests.map(|t| (t.path.as_str(), t.first, t.line)).collect();
-    let wanted = [
-        ("first", 5, 5),
-        ("tests::second", 6, 6),
-        ("third", 8, 10),
-        ("fourth", 12, 12),
-    ];
-    assert_eq!(tests, wanted);
-    let modules: Vec<_> = items
-        .modules
-        .iter()
-        .map(|m| (m.name.as_str(), m.path.as_deref()))
-        .collect();
-    assert_eq!(modules, [("other", Some("../other.rs")), ("plain", None)]);
 }
 
 #[test]

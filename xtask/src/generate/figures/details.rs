@@ -13,7 +13,7 @@ struct Part {
     rows: &'static [&'static str],
 }
 
-const PARTS: [Part; 9] = [
+const PARTS: [Part; 10] = [
     Part {
         name: "model",
         title: "Every state of a small world",
@@ -75,6 +75,15 @@ const PARTS: [Part; 9] = [
         name: "fuzz",
         title: "What is read from outside",
         rows: &["Inputs tried", "Inputs that broke a property"],
+    },
+    Part {
+        name: "breakages",
+        title: "Every statement has a test that fails without it",
+        rows: &[
+            "Statements that were broken",
+            "Breakages",
+            "Not noticed, or not tried",
+        ],
     },
     Part {
         name: "mutants",

@@ -1,0 +1,130 @@
+//! Breaks each statement on purpose, by the lists in tests/breakages, and runs the tests that are marked with it: one
+//! of them must fail.
+
+mod tally;
+mod trial;
+mod workshop;
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::sync::Mutex;
+
+use clap::Args;
+use test_support::source::breakages::{self, Breakage};
+use test_support::source::proofs;
+
+use tally::Tally;
+use trial::Trial;
+use workshop::Workshop;
+
+#[derive(Args)]
+#[command(after_help = "\
+Works in clones of the last commit, target/breakages/tree-N. What was tried on this commit is kept in
+target/breakages/COMMIT and not tried again; another commit begins from nothing.")]
+pub(crate) struct Options {
+    /// The statements to break; unset, all of them.
+    ids: Vec<String>,
+    /// How many are tried at a time, each in a clone of its own.
+    #[arg(long, default_value_t = 1)]
+    jobs: usize,
+    /// Only prints what the results so far come to.
+    #[arg(long)]
+    count: bool,
+    /// Where the results are kept.
+    #[arg(long, env = "RUN_OPERATOR_BREAKAGES_DIR", value_name = "FOLDER")]
+    results: Option<PathBuf>,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum BreakagesError {
+    #[error("{0}")]
+    Lists(String),
+    #[error("no statement is called {0}; docs/conformance.md has their names")]
+    Unknown(String),
+    #[error(transparent)]
+    Workshop(#[from] workshop::WorkshopError),
+    #[error("failed to keep or read the results")]
+    Results(#[from] trial::ResultsError),
+    #[error(
+        "{0} breakages were not noticed by a test that is marked with their statement, or could not be tried"
+    )]
+    Unnoticed(usize),
+}
+
+/// Tries the breakages, and keeps the figures when all were tried.
+pub(crate) fn run(options: &Options) -> Result<(), BreakagesError> {
+    let all = breakages::all();
+    let statements = proofs::all().map_err(BreakagesError::Lists)?;
+    let ids: BTreeSet<&str> = statements.iter().map(|p| p.statement.id.as_str()).collect();
+    let unknown = options.ids.iter().find(|id| !ids.contains(id.as_str()));
+    if let Some(unknown) = unknown {
+        return Err(BreakagesError::Unknown(unknown.clone()));
+    }
+    let wanted =
+        |breakage: &&Breakage| options.ids.is_empty() || options.ids.contains(&breakage.id);
+    let commit = workshop::commit()?;
+    let folder = options
+        .results
+        .clone()
+        .unwrap_or_else(|| workshop::folder().join(&commit));
+    let chosen: Vec<&Breakage> = all.iter().filter(wanted).collect();
+    if !options.count {
+        let mut left = Vec::new();
+        for breakage in &chosen {
+            if Trial::kept(&folder, breakage)?.is_none() {
+                left.push(*breakage);
+            }
+        }
+        eprintln!(
+            "breakages: {} of {} are to be tried on {commit}",
+            left.len(),
+            chosen.len()
+        );
+        try_all(&left, options.jobs, &folder, &statements)?;
+    }
+    let tally = Tally::of(&chosen, &statements, &folder)?;
+    let unnoticed = tally.report();
+    if options.ids.is_empty() {
+        tally.figures().record();
+    }
+    match unnoticed {
+        0 => Ok(()),
+        unnoticed => Err(BreakagesError::Unnoticed(unnoticed)),
+    }
+}
+
+/// Tries them in so many clones at a time.
+fn try_all(
+    left: &[&Breakage],
+    jobs: usize,
+    folder: &std::path::Path,
+    statements: &[proofs::Proved],
+) -> Result<(), BreakagesError> {
+    let next = Mutex::new(left.iter());
+    let one = |number: usize| -> Result<(), BreakagesError> {
+        let workshop = Workshop::open(number)?;
+        loop {
+            let breakage = next.lock().ok().and_then(|mut left| left.next().copied());
+            let Some(breakage) = breakage else {
+                return Ok(());
+            };
+            let proved = statements.iter().find(|p| p.statement.id == breakage.id);
+            let tests = proved
+                .map(|proved| proved.tests.clone())
+                .unwrap_or_default();
+            let trial = workshop.tries(breakage, &tests)?;
+            eprintln!("breakages: {}", trial.line(breakage));
+            trial.keep(folder, breakage)?;
+        }
+    };
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = (1..=jobs.min(left.len()))
+            .map(|number| scope.spawn(move || one(number)))
+            .collect();
+        let ended = threads.into_iter().map(|thread| match thread.join() {
+            Ok(result) => result,
+            Err(panic) => std::panic::resume_unwind(panic),
+        });
+        ended.collect::<Vec<_>>().into_iter().collect()
+    })
+}
