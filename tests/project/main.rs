@@ -12,6 +12,7 @@ mod circles;
 mod commands;
 mod conformance;
 mod layers;
+mod limits;
 mod lua;
 mod names;
 mod paths;

@@ -19,10 +19,12 @@ struct Size {
     /// Seconds that each outage takes, and the Runs that there are in it.
     outage: u64,
     outage_runs: u64,
-    /// The growth of memory from the second third of the waves to the last that is allowed, in percent. In
-    /// the first third the allocator reaches the amount that it keeps; this isn't always the same, and less
-    /// so in few waves.
-    growth: i64,
+    /// The bytes of memory that a past Run may have added, from the second third of the waves to the last. In the first
+    /// third the allocator reaches the amount that it keeps, which isn't always the same: among few Runs that counts.
+    bytes_a_run: i64,
+    /// Of so many past Runs one may have left a file, a task or a thread: connections that are kept for the next request,
+    /// of which there are more or fewer as the waves' requests meet.
+    one_of: u64,
 }
 
 impl Size {
@@ -33,7 +35,8 @@ impl Size {
                 runs: 500,
                 outage: 120,
                 outage_runs: 200,
-                growth: 5,
+                bytes_a_run: 512,
+                one_of: 200,
             };
         }
         Self {
@@ -41,7 +44,8 @@ impl Size {
             runs: 90,
             outage: 6,
             outage_runs: 60,
-            growth: 10,
+            bytes_a_run: 4096,
+            one_of: 20,
         }
     }
 }
@@ -78,24 +82,24 @@ async fn operator_resources_do_not_grow_with_past_runs() {
         let rest = pond.rests(&first).await;
         rows.push(rest.row("idle", created));
     }
-    let growth = growth(&samples);
-    figures(&pond, created, rows, growth, &outages).await;
+    let bytes = bytes_a_run(&samples, size.runs);
+    figures(&pond, created, rows, bytes, &outages).await;
     assert!(
-        growth <= size.growth,
-        "memory grew by {growth} %: {samples:#?}"
+        bytes <= size.bytes_a_run,
+        "each Run has added {bytes} bytes: {samples:#?}"
     );
-    held_no_more(&samples, "files", |sample| sample.files);
-    held_no_more(&samples, "tasks", |sample| sample.tasks);
-    held_no_more(&samples, "threads", |sample| sample.threads);
+    let past = size.runs * (size.waves - 3);
+    held_no_more(&samples, "files", past / size.one_of, |sample| sample.files);
+    held_no_more(&samples, "tasks", past / size.one_of, |sample| sample.tasks);
+    held_no_more(&samples, "threads", 0, |sample| sample.threads);
 }
 
-/// After the last waves there is no more of this than after the first three, but for a quarter: connections that
-/// are kept for the next request, of which there are more or fewer as the waves' requests meet.
-fn held_no_more(samples: &[Sample], what: &str, of: impl Fn(&Sample) -> u64) {
+/// After the last waves there is no more of this than after the first three, but for so many.
+fn held_no_more(samples: &[Sample], what: &str, more: u64, of: impl Fn(&Sample) -> u64) {
     let first = samples[..3].iter().map(&of).max().unwrap();
     let last = last(samples).iter().map(of).max().unwrap();
     assert!(
-        last <= first + first / 4 + 1,
+        last <= first + more,
         "{what} stay, {last} instead of {first}: {samples:#?}"
     );
 }
@@ -125,21 +129,22 @@ async fn one_wave(pond: &Pond, wave: u64, runs: u64) -> Sample {
     sample
 }
 
-/// Growth in percent of the largest memory in the last third of the waves over that in the second.
-fn growth(samples: &[Sample]) -> i64 {
+/// Growth of the largest memory in the last third of the waves over that in the second, in bytes for each Run of a
+/// third.
+fn bytes_a_run(samples: &[Sample], runs: u64) -> i64 {
     let most = |part: &[Sample]| {
         let most = part.iter().map(|sample| sample.memory).max();
         i64::try_from(most.unwrap()).unwrap()
     };
-    let (base, end) = (most(second(samples)), most(last(samples)));
-    (end - base) * 100 / base
+    let between = i64::try_from(samples.len() / 3).unwrap() * i64::try_from(runs).unwrap();
+    (most(last(samples)) - most(second(samples))) * 1024 / between
 }
 
 async fn figures(
     pond: &Pond,
     created: u64,
     rows: Vec<Vec<String>>,
-    growth: i64,
+    bytes: i64,
     outages: &[outage::Outage],
 ) {
     let counted = Counted::of(&pond.operator).await;
@@ -156,8 +161,8 @@ async fn figures(
             pond.world.service.get("stats").await["runsCreated"].clone(),
         )
         .row(
-            "Growth of memory from the second third of the waves to the last, %",
-            growth,
+            "Bytes that each Run added to memory, from the second third of the waves to the last",
+            bytes,
         )
         .row("Calls to the service for each Run", each(calls))
         .row("Requests to the API server for each Run", each(requests));

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use serde_json::json;
 
@@ -53,6 +53,8 @@ pub(crate) struct Stage {
     pub(crate) born: Mutex<Vec<Born>>,
     pub(crate) tokens: Mutex<Vec<String>>,
     pub(crate) counts: Counts,
+    /// When an operator ended, or the answers of the service got lost on their way.
+    pub(crate) losses: Mutex<Vec<SystemTime>>,
     recipes: [Recipe; 2],
     pub(super) held_from_birth: bool,
     pub(super) removals: Mutex<Removals>,
@@ -82,10 +84,20 @@ impl Stage {
             born: Mutex::default(),
             tokens: Mutex::new(vec![TOKEN.to_owned()]),
             counts: Counts::default(),
+            losses: Mutex::default(),
             recipes: [first, second],
             held_from_birth: false,
             removals: Mutex::default(),
         }
+    }
+
+    /// Notes that an operator ends now, or that answers of the service get lost.
+    #[allow(
+        clippy::disallowed_methods,
+        reason = "compared with the times of the service's record"
+    )]
+    pub(super) fn loses(&self) {
+        self.losses.lock().unwrap().push(SystemTime::now());
     }
 
     /// Starts an operator in this place, and waits for nothing.

@@ -46,6 +46,7 @@ impl Stage {
                 Blow::Kill { place, down } => {
                     // Its end is waited for, and then no operator runs for a moment.
                     drop(places[place].take());
+                    self.loses();
                     one(&self.counts.kills);
                     sleep(millis(down)).await;
                     places[place] = Some(self.launch(place));
@@ -64,6 +65,7 @@ impl Stage {
                 }
                 Blow::Leave => {
                     drop(places[1].take());
+                    self.loses();
                     one(&self.counts.kills);
                 }
             }
@@ -94,6 +96,7 @@ impl Stage {
     /// Starts an operator again that has ended unasked, as a kubelet does.
     pub(crate) fn revive(&self, place: usize, operator: &mut Option<Operator>) {
         if operator.as_mut().is_some_and(|o| o.exit_code().is_some()) {
+            self.loses();
             one(&self.counts.exits);
             *operator = Some(self.launch(place));
         }
@@ -151,6 +154,7 @@ impl Stage {
                 Outage::Silence => {
                     self.to_service.silence();
                     sleep(millis(*lasts)).await;
+                    self.loses();
                     self.to_service.open();
                 }
                 Outage::Fault(fault) => self.with_fault(fault, millis(*lasts)).await,

@@ -260,7 +260,6 @@ impl Total {
                 scene.overtaken.len() as u64,
             ),
             ("Runs of those that were left", left as u64),
-            ("Violations", stage.findings(lives, scene).len() as u64),
         ] {
             match self.rows.iter_mut().find(|(known, _)| *known == row) {
                 Some((_, sum)) => *sum += count,

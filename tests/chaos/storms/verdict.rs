@@ -1,7 +1,9 @@
 //! Checks after the storm: each object at its right end, and each run at the service some object's.
 
 use std::collections::{HashMap, HashSet};
+use std::time::SystemTime;
 
+use jiff::Timestamp;
 use kube::ResourceExt;
 use kube::api::ListParams;
 use run_operator::api::{Phase, Run};
@@ -27,9 +29,11 @@ pub(crate) struct Scene {
     pub(crate) runs: Vec<Value>,
     /// POSTs by key, each with the digest of its body.
     pub(crate) posts: HashMap<String, Vec<String>>,
-    /// The uids of objects that the API server removed in spite of their finalizer. Their runs are cancelled
-    /// by the process that knew them, which may have been killed (docs/limits.md).
+    /// The uids of objects that the API server removed in spite of their finalizer.
     pub(crate) overtaken: HashSet<String>,
+    /// The keys whose create lost an answer, or after whose create an operator ended: the process that knew of the run
+    /// may be gone. Only then may the run of an overtaken object be left (docs/limits.md).
+    pub(crate) forgotten: HashSet<String>,
     /// True if a Run has its finalizer before it is submitted.
     pub(crate) held_from_birth: bool,
 }
@@ -38,10 +42,17 @@ impl Scene {
     pub(crate) async fn of(stage: &Stage) -> Result<Self, kube::Error> {
         let objects = stage.world.runs().list(&ListParams::default()).await?;
         let mut posts: HashMap<String, Vec<String>> = HashMap::new();
+        let mut forgotten = HashSet::new();
+        let last_loss = stage.losses.lock().unwrap().last().copied();
         for post in stage.world.service.requests("createRun").await {
             let text = |field: &str| post[field].as_str().unwrap_or_default().to_owned();
-            let of_key = posts.entry(text("idempotencyKey")).or_default();
-            of_key.push(text("bodySha256"));
+            let (key, at) = (text("idempotencyKey"), text("at"));
+            let at: Timestamp = at.parse().unwrap();
+            let after = last_loss.is_some_and(|lost| lost >= SystemTime::from(at));
+            if after || post["cut"] == true || !post["fault"].is_null() {
+                forgotten.insert(key.clone());
+            }
+            posts.entry(key).or_default().push(text("bodySha256"));
         }
         let objects = objects.items.into_iter();
         Ok(Self {
@@ -49,6 +60,7 @@ impl Scene {
             runs: stage.world.service.runs().await,
             posts,
             overtaken: stage.overtaken(),
+            forgotten,
             held_from_birth: stage.held_from_birth,
         })
     }
@@ -64,6 +76,12 @@ impl Scene {
             key: Some(born.uid.clone()),
         })
         .collect()
+    }
+
+    /// Whether the run of an object may be left: the API server removed the object in spite of its finalizer, and the
+    /// process that knew of the run may be gone.
+    fn may_be_left(&self, uid: &str) -> bool {
+        self.overtaken.contains(uid) && self.forgotten.contains(uid)
     }
 
     fn runs_of(&self, key: &str) -> Vec<&Value> {
@@ -101,7 +119,7 @@ pub(crate) fn findings(
         let object = scene.objects.get(&born.uid);
         let found = [
             of_object(scene, object, life.kind, &end, &runs),
-            of_runs(&end, &runs, scene.overtaken.contains(&born.uid)),
+            of_runs(&end, &runs, scene.may_be_left(&born.uid)),
         ];
         findings.extend(found.into_iter().flatten().map(|what| Finding {
             what: format!("{} ({}): {what}", life.name, born.uid),
@@ -206,9 +224,8 @@ fn of_object(
     (is.is_some() && is != state).then(|| format!("is {phase:?}, and its run is {is:?}"))
 }
 
-/// The violation by the runs of an object's key. One may be live if the API server removed its object in
-/// spite of its finalizer.
-fn of_runs(end: &End, runs: &[&Value], overtaken: bool) -> Option<String> {
+/// The violation by the runs of an object's key. One may be live if it may be left.
+fn of_runs(end: &End, runs: &[&Value], may_be_left: bool) -> Option<String> {
     let right = match end.runs {
         Runs::None => runs.is_empty(),
         Runs::AtMostOne => runs.len() <= 1,
@@ -219,7 +236,7 @@ fn of_runs(end: &End, runs: &[&Value], overtaken: bool) -> Option<String> {
     }
     let alive = runs
         .iter()
-        .find(|run| live(run) && !end.may_live && !overtaken);
+        .find(|run| live(run) && !end.may_live && !may_be_left);
     alive.map(|run| format!("its run {} is {}", run["runId"], run["state"]))
 }
 

@@ -15,12 +15,12 @@ use super::workload::{Kind, Life, lives};
 
 /// One life of this kind, its one object, and what is there of it.
 fn found(kind: Kind, object: Option<Value>, runs: &[Value]) -> Vec<String> {
-    found_but(HashSet::new(), kind, object, runs)
+    found_but([false, false], kind, object, runs)
 }
 
-/// The same, with objects that the API server removed in spite of their finalizer.
+/// The same of an object that the API server has removed in spite of its finalizer, and whose create has lost an answer.
 fn found_but(
-    overtaken: HashSet<String>,
+    [overtaken, forgotten]: [bool; 2],
     kind: Kind,
     object: Option<Value>,
     runs: &[Value],
@@ -40,7 +40,8 @@ fn found_but(
             .collect(),
         runs: runs.to_vec(),
         posts: HashMap::new(),
-        overtaken,
+        overtaken: overtaken.then(|| "u".to_owned()).into_iter().collect(),
+        forgotten: forgotten.then(|| "u".to_owned()).into_iter().collect(),
         held_from_birth: false,
     };
     let mut found = findings("team", &lives, &[born], &scene);
@@ -82,12 +83,19 @@ fn what_is_as_it_must_be_is_no_finding() {
 
 #[test]
 fn a_run_left_by_the_api_server_is_excused_but_a_second_is_not() {
-    let found = |runs: &[Value]| {
-        let overtaken = HashSet::from(["u".to_owned()]);
-        found_but(overtaken, Kind::DeletedActive, None, runs)
-    };
-    assert_eq!(found(&[run("r", "u", "running")]), Vec::<String>::new());
-    assert!(!found(&[run("r", "u", "running"), run("s", "u", "cancelled")]).is_empty());
+    let found = |what, runs: &[Value]| found_but(what, Kind::DeletedActive, None, runs);
+    let left = [run("r", "u", "running")];
+    assert_eq!(found([true, true], &left), Vec::<String>::new());
+    assert!(
+        !found(
+            [true, true],
+            &[run("r", "u", "running"), run("s", "u", "cancelled")]
+        )
+        .is_empty()
+    );
+    // The process that knew of the run was there to cancel it.
+    assert!(!found([true, false], &left).is_empty());
+    assert!(!found([false, true], &left).is_empty());
 }
 
 /// A line of the API server's audit log about a Run.

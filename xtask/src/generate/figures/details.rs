@@ -44,7 +44,12 @@ const PARTS: [Part; 10] = [
     Part {
         name: "storms",
         title: "Storms",
-        rows: &["Seeds", "Objects", "Kills of an operator", "Violations"],
+        rows: &[
+            "Seeds",
+            "Objects",
+            "Kills of an operator",
+            "Runs of those that were left",
+        ],
     },
     Part {
         name: "stale",
