@@ -25,7 +25,7 @@ demo: ## Show what is promised, on a real control plane; KEEP=1 stays up until C
 	@$(CARGO) xtask demo $(if $(KEEP),--keep)
 
 .PHONY: test
-test: control-plane tools ## Run the tests, and name those that are left out
+test: control-plane tools ## Run every test that needs no feature, and name those that were left out
 	@RUST_TEST_THREADS=$(RUST_TEST_THREADS) .ci/test $(TESTS)
 
 .PHONY: test-unit
@@ -167,8 +167,12 @@ bench: ## Measure speed and weight beside the control plane's limit; QUICK=1 tak
 	@.ci/bench $(if $(QUICK),--quick) $(foreach part,$(PARTS),--part $(part))
 
 .PHONY: fuzz
-fuzz: ## Fuzz what is read from outside, FUZZ_SECONDS (30) for each target (needs nightly Rust)
+fuzz: ## Fuzz what is read from outside, FUZZ_SECONDS (30) for each target
 	@.ci/fuzz
+
+.PHONY: mutants-changed
+mutants-changed: ## Try the small changes of those lines of src/decide and src/service that differ from BASE
+	@.ci/mutants changed $(BASE)
 
 .PHONY: mutants
 mutants: ## Try every small change of src/decide and src/service on the tests; hours on two cores, and resumed

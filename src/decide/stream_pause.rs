@@ -60,7 +60,7 @@ mod tests {
     use jiff::Timestamp;
 
     use super::*;
-    use crate::decide::last_events::StreamEnd;
+    use crate::decide::{last_events::StreamEnd, response::answer::FailureKind};
 
     const POLLS: (Duration, Duration) = (Duration::from_secs(5), Duration::from_mins(5));
 
@@ -75,9 +75,14 @@ mod tests {
     }
 
     fn closed(last: &LastEvents, failures: u32) -> Duration {
+        ended(None, last, failures)
+    }
+
+    /// The service closed the stream, or refused it with this answer.
+    fn ended(refusal: Option<&Failure>, last: &LastEvents, failures: u32) -> Duration {
         pause(&Ended {
-            failure: None,
-            refused: false,
+            failure: refusal,
+            refused: refusal.is_some(),
             asked: None,
             failures,
             last,
@@ -100,10 +105,31 @@ mod tests {
         }
     }
 
+    // Proves: R10a, F-reads
+    #[test]
+    fn a_refused_stream_is_opened_again_at_the_interval_of_polls() {
+        let refusal = Failure {
+            kind: FailureKind::Problem,
+            http_status: Some(403),
+            code: Some("no".to_owned()),
+            request_id: None,
+            retryable: Some(false),
+            retry_after: None,
+            message: String::new(),
+        };
+        let (shortest, longest) = (POLLS.0, POLLS.1 + POLLS.1 / 10);
+        for failures in [1, 2, 10, u32::MAX] {
+            let pause = ended(Some(&refusal), &LastEvents::default(), failures);
+            assert!(shortest <= pause && pause <= longest, "{pause:?}");
+        }
+    }
+
+    // Proves: P-stream-kept, F-reads
     #[test]
     fn the_pause_grows_while_nothing_new_is_told() {
         let last = LastEvents::default();
         assert_eq!(closed(&last, 1), AFTER_END);
         assert!(closed(&last, 9) > closed(&last, 4));
+        assert!(closed(&last, 100) <= Duration::from_mins(5));
     }
 }

@@ -42,10 +42,15 @@ pub(super) async fn run(cluster: &Cluster, args: &SubmitArgs) -> Result<End, Run
         let message = "--timeout needs --wait or --follow";
         return Err(RunsError::Usage(message.to_owned()));
     }
-    let manifests = manifest::of(args)?;
+    let mut placed = Vec::new();
+    for manifest in manifest::of(args)? {
+        placed.push((place(cluster, &manifest)?, manifest));
+    }
+    if args.dry_run.is_none() && placed.len() > 1 {
+        check(&placed).await?;
+    }
     let mut submitted = Vec::new();
-    for manifest in manifests {
-        let place = place(cluster, &manifest)?;
+    for (place, manifest) in placed {
         if args.dry_run == Some(DryRun::Client) {
             dry_run(&manifest, &place, args.output)?;
             continue;
@@ -98,6 +103,19 @@ fn place(cluster: &Cluster, manifest: &Manifest) -> Result<Cluster, RunsError> {
         }
         _ => Ok(cluster.clone()),
     }
+}
+
+/// Has the API server check each Run of several before it stores the first. A single one is checked by its creation.
+async fn check(placed: &[(Cluster, Manifest)]) -> Result<(), RunsError> {
+    for (place, manifest) in placed {
+        match create(place, &manifest.object, true).await {
+            Ok(_) => {}
+            // Perhaps this command made it before.
+            Err(RunsError::Server { reason, .. }) if reason == "AlreadyExists" => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
 }
 
 /// Prints what would be created.

@@ -217,9 +217,12 @@ mod tests {
         drop(late);
         all.push(pool.place(now));
         assert_eq!(pool.size(), 2);
-        let later = now + LEARNED_FOR;
+        let shortly_before = now + Duration::from_secs(9 * 60 + 59);
+        all.extend(places(&pool, 30, shortly_before));
+        assert_eq!(pool.size(), 3);
+        let later = now + Duration::from_mins(10);
         all.extend(places(&pool, 70, later));
-        assert_eq!(pool.size(), 2, "the usual limit counts again");
+        assert_eq!(pool.size(), 3, "the usual limit counts again");
     }
 
     // Proves: P-streams-shared

@@ -22,7 +22,7 @@ fn reason(result: Result<RunView, CallError>) -> UnreadableReason {
     }
 }
 
-// Proves: S-unknown, S-state
+// Proves: S-unknown, S-state, E-getRun
 #[tokio::test]
 async fn a_run_is_read_where_the_contract_file_points() {
     let server = Server::start([vec![ok(
@@ -49,7 +49,7 @@ async fn a_run_is_read_where_the_contract_file_points() {
     );
 }
 
-// Proves: S-workspace
+// Proves: S-workspace, E-getCurrentWorkspace
 #[tokio::test]
 async fn the_workspace_is_kept_in_a_compact_form() {
     let long = "x".repeat(2000);
@@ -153,7 +153,7 @@ async fn a_run_id_that_no_path_can_carry_cannot_be_read(#[case] body: &str) {
     assert!(matches!(reason(created), UnreadableReason::IllegalRunId(_)));
 }
 
-// Proves: E-getRun
+// Proves: E-getRun, P-run-id-conflict
 #[tokio::test]
 async fn an_answer_about_another_run_cannot_be_read() {
     let other = r#"{"runId":"run-2","state":"succeeded"}"#;
@@ -189,6 +189,19 @@ async fn an_endless_answer_is_given_up_at_the_cap() {
     let server = Server::start([script]).await;
     let created = create(&client(&server)).await;
     assert!(matches!(reason(created), UnreadableReason::TooLarge { .. }));
+}
+
+// Proves: L-contract
+#[tokio::test]
+async fn the_largest_answer_is_a_number_of_the_contract_file() {
+    let server = Server::start([vec![ok(&"x".repeat(2049))]]).await;
+    let contract = contract_with(&[("bodyBytes: 1048576", "bodyBytes: 2048")]);
+    let client = client_with(&server, contract);
+    let got = within(client.get_run(&credentials(), &run_id("run-1"))).await;
+    assert!(matches!(
+        reason(got),
+        UnreadableReason::TooLarge { limit: 2048 }
+    ));
 }
 
 // Proves: R12

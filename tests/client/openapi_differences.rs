@@ -39,7 +39,7 @@ fn violations(request: &Request) -> Vec<String> {
     request.violations(Document::pinned())
 }
 
-// Proves: S-paths
+// Proves: L-document
 #[rstest]
 #[case(create())]
 #[case(request("GET", "/version", &[], ""))]

@@ -18,6 +18,13 @@ fn the_document_names_the_client_s_operations_and_no_other() {
     assert_eq!(named, known);
 }
 
+// Proves: R13
+#[test]
+fn the_document_is_one_of_openapi_3_0() {
+    let version = Document::pinned().value["openapi"].as_str().unwrap();
+    assert!(version.starts_with("3.0."), "{version}");
+}
+
 // Proves: R11
 #[test]
 fn every_response_has_a_request_id_and_every_error_is_a_problem() {

@@ -113,7 +113,7 @@ async fn every_create_attempt_sends_the_same_key_and_the_exact_bytes() {
     }
 }
 
-// Proves: S-paths, E-getRun, E-cancelRun
+// Proves: S-paths, E-getRun, E-cancelRun, E-streamRunEvents, P-streams-shared
 #[tokio::test]
 async fn get_cancel_and_events_use_the_runs_own_path() {
     let server = Server::start([

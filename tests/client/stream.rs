@@ -61,7 +61,7 @@ async fn events_arrive_one_by_one_and_the_cursor_keeps_pace() {
     assert_eq!(format!("{stream:?}"), shown(false));
 }
 
-// Proves: R2
+// Proves: R2, E-streamRunEvents
 #[rstest]
 #[case::from_the_beginning(None, &[])]
 #[case::reset(Some(""), &[])]
@@ -129,6 +129,31 @@ async fn an_event_over_the_cap_is_reported_and_the_next_one_arrives() {
         Some(StreamItem::Discarded)
     );
     assert_eq!(within(stream.next()).await.unwrap(), Some(event("2", "b")));
+}
+
+// Proves: L-contract
+#[rstest]
+#[case::of_a_line(("eventLineBytes: 65536", "eventLineBytes: 2048"), 2049, 1)]
+#[case::of_an_event(("eventBytes: 262144", "eventBytes: 2048"), 1024, 2)]
+#[tokio::test]
+async fn a_cap_of_the_stream_is_a_number_of_the_contract_file(
+    #[case] change: (&str, &str),
+    #[case] bytes: usize,
+    #[case] lines: usize,
+) {
+    let event = |bytes: usize| {
+        let line = format!("data: {}\n", "x".repeat(bytes - "data: ".len()));
+        send(&(line.repeat(lines) + "\n"))
+    };
+    let script = vec![stream_head(), event(bytes), event(bytes - 1), Step::Close];
+    let server = Server::start([script]).await;
+    let mut stream = open(&server, contract_with(&[change])).await;
+    assert_eq!(
+        within(stream.next()).await.unwrap(),
+        Some(StreamItem::Discarded)
+    );
+    let kept = within(stream.next()).await.unwrap();
+    assert!(matches!(kept, Some(StreamItem::Event(_))), "{kept:?}");
 }
 
 // Proves: X-sse-idle

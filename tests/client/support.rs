@@ -20,20 +20,23 @@ pub(crate) const TOKEN: &str = "canary.7f3a-token";
 /// No wait in this suite is longer.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// The contract that is compiled in, with timeouts that a test can sit out.
-pub(crate) fn impatient() -> Contract {
-    let yaml = include_str!("../../contract/profile.yaml");
-    let mut changed = yaml.to_owned();
-    for (field, seconds) in [
-        ("connectSeconds: ", "5"),
-        ("requestSeconds: ", "30"),
-        ("streamIdleSeconds: ", "90"),
-    ] {
-        let line = format!("{field}{seconds}");
-        assert!(changed.contains(&line), "the profile has no {line}");
-        changed = changed.replace(&line, &format!("{field}1"));
+/// The contract that is compiled in, with these texts of it replaced.
+pub(crate) fn contract_with(changes: &[(&str, &str)]) -> Contract {
+    let mut yaml = include_str!("../../contract/profile.yaml").to_owned();
+    for (from, to) in changes {
+        assert!(yaml.contains(from), "the profile has no {from}");
+        yaml = yaml.replace(from, to);
     }
-    Contract::parse(&changed).unwrap()
+    Contract::parse(&yaml).unwrap()
+}
+
+/// The same, with timeouts that a test can sit out.
+pub(crate) fn impatient() -> Contract {
+    contract_with(&[
+        ("connectSeconds: 5", "connectSeconds: 1"),
+        ("requestSeconds: 30", "requestSeconds: 1"),
+        ("streamIdleSeconds: 90", "streamIdleSeconds: 1"),
+    ])
 }
 
 /// Installs what main installs.

@@ -38,15 +38,23 @@ async fn server_of(
     scripts: Vec<Vec<Step>>,
     alpn: &[&str],
 ) -> Server {
+    let mut config = server_config(certificate, key, rustls::DEFAULT_VERSIONS);
+    config.alpn_protocols = alpn.iter().map(|name| name.as_bytes().to_vec()).collect();
+    Server::start_with(scripts, Some(TlsAcceptor::from(Arc::new(config)))).await
+}
+
+fn server_config(
+    certificate: &[u8],
+    key: &[u8],
+    versions: &[&'static rustls::SupportedProtocolVersion],
+) -> rustls::ServerConfig {
     install_tls_provider();
     let certificate = CertificateDer::from_pem_slice(certificate).unwrap();
     let key = PrivateKeyDer::from_pem_slice(key).unwrap();
-    let mut config = rustls::ServerConfig::builder()
+    rustls::ServerConfig::builder_with_protocol_versions(versions)
         .with_no_client_auth()
         .with_single_cert(vec![certificate], key)
-        .unwrap();
-    config.alpn_protocols = alpn.iter().map(|name| name.as_bytes().to_vec()).collect();
-    Server::start_with(scripts, Some(TlsAcceptor::from(Arc::new(config)))).await
+        .unwrap()
 }
 
 fn https(server: &Server, ca: &[u8]) -> ClientConfig {
@@ -110,6 +118,17 @@ async fn an_expired_certificate_is_not_trusted_and_no_token_is_sent() {
     let message = Failure::from(&error).message;
     assert!(message.contains("expired"), "{message}");
     assert!(server.requests().is_empty());
+}
+
+/// By a server that speaks nothing newer.
+// Proves: X-tls
+#[tokio::test]
+async fn tls_1_2_is_spoken() {
+    let config = server_config(CERTIFICATE, KEY, &[&rustls::version::TLS12]);
+    let tls = TlsAcceptor::from(Arc::new(config));
+    let server = Server::start_with([vec![ok("{}")]], Some(tls)).await;
+    let client = Client::new(https(&server, CA)).unwrap();
+    within(client.version()).await.unwrap();
 }
 
 /// The answer of a server that speaks TLS 1.1 and nothing newer.
@@ -184,6 +203,48 @@ async fn http_2_is_used_if_offered_by_streams_apart_from_calls() {
         "GET /api/v1/runs/run-1/events HTTP/1.1",
     ];
     assert_eq!(lines, expected);
+}
+
+/// Whether this is the named test's process in which the system trusts only the authority of this file.
+fn is_child_trusting(test: &str, file: &str) -> bool {
+    let file = format!("{}/tests/client/tls/{file}", env!("CARGO_MANIFEST_DIR"));
+    let folder = ("SSL_CERT_DIR", "/nonexistent/folder");
+    is_child_with(test, &[("SSL_CERT_FILE", file.as_str()), folder])
+}
+
+/// Names no bundle.
+fn by_system(server: &Server) -> ClientConfig {
+    ClientConfig {
+        ca_pem: None,
+        ..https(server, CA)
+    }
+}
+
+// Proves: X-tls
+#[tokio::test]
+async fn without_a_bundle_the_system_s_authorities_are_trusted() {
+    let test = "tls::without_a_bundle_the_system_s_authorities_are_trusted";
+    if !is_child_trusting(test, "ca.pem") {
+        return;
+    }
+    let server = server(vec![vec![ok("{}")]]).await;
+    let client = Client::new(by_system(&server)).unwrap();
+    within(client.version()).await.unwrap();
+}
+
+// Proves: X-tls
+#[tokio::test]
+async fn without_a_bundle_no_other_authority_is_trusted() {
+    let test = "tls::without_a_bundle_no_other_authority_is_trusted";
+    if !is_child_trusting(test, "other-ca.pem") {
+        return;
+    }
+    let server = server(vec![]).await;
+    let error = get_failure(&Client::new(by_system(&server)).unwrap()).await;
+    assert!(matches!(error, CallError::Connect(_)), "{error:?}");
+    let message = Failure::from(&error).message;
+    assert!(message.contains("UnknownIssuer"), "{message}");
+    assert!(server.requests().is_empty());
 }
 
 #[test]

@@ -6,7 +6,8 @@ use rstest::rstest;
 use run_operator::api::contract::Contract;
 use run_operator::decide::response::answer::{Failure, FailureKind};
 use run_operator::service::{CallError, Client};
-use tokio::net::TcpSocket;
+use std::time::Duration;
+use tokio::net::{TcpSocket, TcpStream};
 
 use crate::support::*;
 
@@ -105,6 +106,43 @@ async fn an_answer_that_takes_too_long_is_given_up(
         "{}",
         failure.message
     );
+}
+
+/// The listener's queue is full, so the system leaves the client's connection unanswered.
+// Proves: X-caps
+#[tokio::test]
+async fn a_connection_that_takes_too_long_is_given_up() {
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let listener = socket.listen(1).unwrap();
+    let address = listener.local_addr().unwrap();
+    let briefly = Duration::from_millis(500);
+    let mut queue = Vec::new();
+    while let Ok(connected) = tokio::time::timeout(briefly, TcpStream::connect(address)).await {
+        queue.push(connected.unwrap());
+        assert!(queue.len() < 100, "the queue has no end");
+    }
+    let contract = contract_with(&[("connectSeconds: 5", "connectSeconds: 1")]);
+    let client = Client::new(config(&format!("http://{address}"), contract)).unwrap();
+    let error = get_failure(&client).await;
+    assert!(matches!(error, CallError::Connect(_)), "{error:?}");
+    drop((listener, queue));
+}
+
+/// Two of them that hang must be over within 30 s; the contract file allows each other call as much.
+// Proves: P-many-workspaces
+#[tokio::test]
+async fn each_call_of_a_check_has_ten_seconds() {
+    let server = Server::start([vec![Step::Hang], vec![Step::Hang]]).await;
+    let (client, who) = (client(&server), credentials());
+    let (version, workspace) = tokio::join!(
+        within(client.version()),
+        within(client.current_workspace(&who)),
+    );
+    for error in [version.unwrap_err(), workspace.unwrap_err()] {
+        let in_time = matches!(error, CallError::AwaitAnswer { seconds: 10 });
+        assert!(in_time, "{error:?}");
+    }
 }
 
 #[tokio::test]

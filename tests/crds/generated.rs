@@ -152,7 +152,6 @@ fn every_string_of_a_spec_is_bounded_and_null_is_no_value(#[case] crd: CustomRes
 }
 
 /// Kubernetes before 1.36 doesn't check `format: int32`.
-// Proves: S-run
 #[rstest]
 #[case::run(crd::run())]
 #[case::workspace(crd::workspace())]

@@ -100,6 +100,7 @@ fn many(count: usize, item: impl Fn(usize) -> Value) -> Vec<Value> {
     (0..count).map(item).collect()
 }
 
+// Proves: P-explain
 #[rstest]
 #[case::phase(json!({"phase": "Paused"}), "status.phase", "supported values")]
 #[case::observed_generation(json!({"observedGeneration": -2}), "status.observedGeneration", "greater than or equal to -1")]

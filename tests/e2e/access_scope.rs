@@ -1,12 +1,13 @@
 //! The objects that the operator reads and writes, from the API server's audit log on a control plane of the
 //! test's own.
 
+use k8s_openapi::api::core::v1::Namespace;
 use kube::{Api, ResourceExt, api::PostParams};
 use rstest::rstest;
 use run_operator::api::{Phase, Run};
 use serde_json::{Value, json};
 
-use crate::support::{Setup, World, own_control_plane};
+use crate::support::{Setup, World, eventually, own_control_plane, phase_of};
 
 const ELSEWHERE: &str = "elsewhere";
 
@@ -27,6 +28,54 @@ fn requests(world: &World) -> Vec<Value> {
     entries.filter(ours).collect()
 }
 
+/// A Run in a further namespace, as it was created.
+async fn run_in(world: &World, namespace: &str) -> (Api<Run>, Run) {
+    let namespaces: Api<Namespace> = Api::all(world.client.clone());
+    let object = json!({"metadata": {"name": namespace}});
+    let object = serde_json::from_value(object).unwrap();
+    let params = PostParams::default();
+    namespaces.create(&params, &object).await.unwrap();
+    let runs: Api<Run> = Api::namespaced(world.client.clone(), namespace);
+    let run = json!({
+        "apiVersion": "run-operator.dev/v1alpha1", "kind": "Run",
+        "metadata": {"name": "train"}, "spec": {"workload": {"image": "x"}},
+    });
+    let run = serde_json::from_value(run).unwrap();
+    let created = runs.create(&params, &run).await.unwrap();
+    (runs, created)
+}
+
+// Proves: P-namespaces
+#[tokio::test]
+async fn each_of_several_watched_namespaces_is_served_and_no_other() {
+    const SECOND: &str = "second";
+    let world = World::with(Setup {
+        control_plane: Some(own_control_plane().await),
+        operator: vec!["--namespace", SECOND],
+        ..Setup::default()
+    })
+    .await;
+    let (unwatched, created) = run_in(&world, ELSEWHERE).await;
+    let (watched, _) = run_in(&world, SECOND).await;
+    world.create_run("train", json!({})).await;
+    world.phase("train", Phase::Succeeded).await;
+    eventually("the Run of the second namespace has a phase", async || {
+        let run = watched.get("train").await;
+        let run = run.map_err(|error| error.to_string())?;
+        let phase = phase_of(&run);
+        phase.ok_or_else(|| "it has none".to_owned())
+    })
+    .await;
+    let left = unwatched.get("train").await.unwrap();
+    assert_eq!(left.resource_version(), created.resource_version());
+    let within = [SECOND, &world.namespace].map(|name| format!("/namespaces/{name}/"));
+    for entry in requests(&world) {
+        let uri = entry["requestURI"].as_str().unwrap_or_default();
+        let inside = within.iter().any(|namespace| uri.contains(namespace));
+        assert!(inside, "outside its namespaces: {entry}");
+    }
+}
+
 /// With ClusterWorkspaces it also reads these and its own namespaces' labels, and nothing else.
 // Proves: P-namespaces, X-secrets-by-name
 #[rstest]
@@ -42,23 +91,7 @@ async fn only_the_watched_namespace_and_named_secrets_are_accessed(#[case] flag:
         ..Setup::default()
     })
     .await;
-    let namespace = json!({"metadata": {"name": ELSEWHERE}});
-    let namespaces: Api<k8s_openapi::api::core::v1::Namespace> = Api::all(world.client.clone());
-    let namespace = serde_json::from_value(namespace).unwrap();
-    namespaces
-        .create(&PostParams::default(), &namespace)
-        .await
-        .unwrap();
-    let unwatched: Api<Run> = Api::namespaced(world.client.clone(), ELSEWHERE);
-    let run = json!({
-        "apiVersion": "run-operator.dev/v1alpha1", "kind": "Run",
-        "metadata": {"name": "train"}, "spec": {"workload": {"image": "x"}},
-    });
-    let run = serde_json::from_value(run).unwrap();
-    let created = unwatched
-        .create(&PostParams::default(), &run)
-        .await
-        .unwrap();
+    let (unwatched, created) = run_in(&world, ELSEWHERE).await;
 
     world.create_run("train", json!({})).await;
     world.phase("train", Phase::Succeeded).await;
@@ -82,10 +115,12 @@ async fn only_the_watched_namespace_and_named_secrets_are_accessed(#[case] flag:
             "outside its namespace: {entry}"
         );
     }
-    let asks_for_them = requests
-        .iter()
-        .any(|entry| entry["objectRef"]["resource"] == "clusterworkspaces");
-    assert_eq!(asks_for_them, cluster_workspaces);
+    for resource in ["clusterworkspaces", "namespaces"] {
+        let asks_for_them = requests
+            .iter()
+            .any(|entry| entry["objectRef"]["resource"] == resource);
+        assert_eq!(asks_for_them, cluster_workspaces, "{resource}");
+    }
     let of_secrets: Vec<_> = requests
         .iter()
         .filter(|e| e["objectRef"]["resource"] == "secrets")

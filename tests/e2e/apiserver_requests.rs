@@ -2,11 +2,20 @@
 
 use std::collections::{BTreeMap, HashSet};
 use std::fs;
+use std::net::SocketAddr;
+use std::time::Duration;
 
 use serde_json::json;
+use tokio::io::copy_bidirectional;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
 
-use crate::support::{Audit, Rights, Setup, World, eventually, own_control_plane};
+use crate::leader::until_it_leads;
+use crate::support::{
+    Audit, Rights, Setup, World, eventually, eventually_after, own_control_plane, phase_of,
+};
 use run_operator::api::Phase;
+use test_cluster::{ControlPlane, Scratch};
 use test_support::streams_a_list;
 
 /// Runs that are created together.
@@ -40,6 +49,15 @@ fn connections(world: &World) -> usize {
     };
     let all = fs::read_to_string(format!("{process}/net/tcp")).unwrap();
     all.lines().skip(1).filter(established).count()
+}
+
+async fn until_connections(world: &World, count: usize) {
+    let what = format!("{count} connections");
+    eventually(&what, async || match connections(world) {
+        now if now == count => Ok(()),
+        other => Err(other),
+    })
+    .await;
 }
 
 // Proves: P-list-streamed
@@ -92,9 +110,77 @@ async fn requests_in_flight_share_one_connection_watches_another() {
     for name in &names {
         world.phase(name, Phase::Succeeded).await;
     }
-    eventually("two connections", async || match connections(&world) {
-        2 => Ok(()),
-        other => Err(other),
+    until_connections(&world, 2).await;
+}
+
+/// No other request delays those of the Lease.
+// Proves: P-one-connection
+#[tokio::test]
+async fn the_requests_of_the_lease_have_their_own_connection() {
+    let world = World::with(Setup {
+        elected: Some(&[]),
+        ..Setup::default()
+    })
+    .await;
+    until_it_leads(world.operator()).await;
+    world.create_run("train", json!({})).await;
+    world.phase("train", Phase::Succeeded).await;
+    until_connections(&world, 3).await;
+}
+
+/// A way to this address, and its switch: the connections that there are at a change of it are forgotten, as by a
+/// router. Nothing passes on them any more, and they don't end.
+async fn forgetful_way(to: SocketAddr) -> (SocketAddr, watch::Sender<()>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let (forget, forgotten) = watch::channel(());
+    tokio::spawn(async move {
+        while let Ok((mut near, _)) = listener.accept().await {
+            let mut forgotten = forgotten.clone();
+            forgotten.mark_unchanged();
+            tokio::spawn(async move {
+                let mut far = TcpStream::connect(to).await.unwrap();
+                tokio::select! {
+                    _ = copy_bidirectional(&mut near, &mut far) => {}
+                    _ = forgotten.changed() => std::future::pending().await,
+                }
+            });
+        }
+    });
+    (address, forget)
+}
+
+/// Without a ping, a connection on which nothing comes back would be used for ever.
+// Proves: P-one-connection
+#[tokio::test]
+async fn connections_that_answer_no_ping_are_replaced() {
+    /// The silence before a ping, and the time for its answer.
+    const NOTICED: Duration = Duration::from_secs(30 + 15);
+    let control_plane = ControlPlane::shared().await;
+    let port = control_plane.api_port().unwrap();
+    let direct = SocketAddr::from(([127, 0, 0, 1], port));
+    let (address, forget) = forgetful_way(direct).await;
+    let scratch = Scratch::new("way").unwrap();
+    let kubeconfig = scratch.path().join("kubeconfig");
+    let text = fs::read_to_string(control_plane.kubeconfig()).unwrap();
+    let text = text.replace(&direct.to_string(), &address.to_string());
+    fs::write(&kubeconfig, text).unwrap();
+    let world = World::with(Setup {
+        through: Some(kubeconfig),
+        ..Setup::default()
+    })
+    .await;
+    world.create_run("before", json!({})).await;
+    world.phase("before", Phase::Succeeded).await;
+    forget.send_replace(());
+    world.create_run("after", json!({})).await;
+    eventually_after(NOTICED, "the next Run has succeeded", async || {
+        let run = world.runs().get("after").await;
+        let run = run.map_err(|error| error.to_string())?;
+        match phase_of(&run) {
+            Some(Phase::Succeeded) => Ok(()),
+            other => Err(format!("{other:?}")),
+        }
     })
     .await;
 }

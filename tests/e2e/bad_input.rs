@@ -174,7 +174,7 @@ async fn without_any_base_url_the_two_places_for_one_are_named() {
     world.heals("train").await;
 }
 
-// Proves: P-workspace-check
+// Proves: P-workspace-check, S-check-first, E-getVersion
 #[tokio::test]
 async fn a_base_url_without_its_version_segment_is_recognised() {
     let mut world = bare().await;
@@ -240,7 +240,7 @@ async fn an_unknown_workspace_is_named_and_its_creation_is_enough() {
     world.heals("train").await;
 }
 
-// Proves: P-rotation
+// Proves: P-rotation, P-many-workspaces
 #[tokio::test]
 async fn an_invalid_ca_bundle_is_rejected_until_it_is_corrected() {
     let world = bare().await;

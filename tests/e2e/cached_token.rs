@@ -68,7 +68,7 @@ async fn without_its_secret_only_submitted_runs_use_the_last_token() {
 
 // Proves: P-last-token
 #[tokio::test]
-async fn the_last_good_token_is_given_up_when_the_service_rejects_it() {
+async fn calls_stop_when_the_service_rejects_the_last_good_token() {
     let world = World::new().await;
     running(&world, "train").await;
     delete_secret(&world).await;
@@ -112,8 +112,8 @@ async fn a_secret_without_a_token_is_not_a_deleted_secret() {
     world
         .condition("train", Type::Synced, "False", "WorkspaceNotReady")
         .await;
-    // Nor is the one before used again when the Secret is deleted after all: the Workspace was not good in
-    // between, yet the token was verified for this Workspace and place.
+    // When the Secret is deleted after all, the last good token is used again: it was verified for this Workspace and
+    // place.
     delete_secret(&world).await;
     world
         .workspace_ready("default", "False", "SecretNotFound")

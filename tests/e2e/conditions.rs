@@ -11,7 +11,7 @@ fn reason(run: &Run, kind: Type) -> String {
     condition.map_or_else(|| format!("no {kind:?}"), |c| c.reason.clone())
 }
 
-// Proves: S-check-first, P-conditions, P-workspace-holds
+// Proves: P-conditions, P-workspace-holds
 #[tokio::test]
 async fn waiting_for_its_workspace_is_pending_and_reconciling() {
     let world = World::new().await;

@@ -72,7 +72,7 @@ fn shown(run: &Run) -> (String, Option<String>, String) {
     (said, status.request_id.clone(), row(run))
 }
 
-// Proves: R9, F-409
+// Proves: R9, F-409, F-final
 #[rstest]
 #[case::approval(
     "approval_required",
@@ -197,7 +197,7 @@ async fn a_key_used_by_another_request_is_never_replaced() {
     assert_eq!((runs.len(), &runs[0]["cancels"]), (1, &json!(0)));
 }
 
-// Proves: F-409
+// Proves: F-409, S-unknown
 #[tokio::test]
 async fn a_code_that_the_contract_file_maps_moves_to_its_reason() {
     let path = contract_file(

@@ -245,6 +245,12 @@ async fn with_orphan_the_object_is_deleted_and_the_run_continues() {
     world.gone("train").await;
     let note = world.event("train", "Orphaned").await;
     assert!(note.contains(&key) && note.contains(&run_id), "{note}");
+    let log = world.operator_log();
+    let named = format!("idempotency key {key}");
+    let told = |line: &str| {
+        line.contains("publishing Event") && line.contains(&run_id) && line.contains(&named)
+    };
+    assert!(log.lines().any(told), "no line of the log names both");
     let runs = world.service.runs().await;
     assert_eq!(
         (&runs[0]["state"], &runs[0]["cancels"]),

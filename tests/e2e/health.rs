@@ -3,8 +3,10 @@
 use run_operator::api::Phase;
 use run_operator::controller::metrics::catalogue::{GROUPS, Kind};
 use serde_json::json;
+use tokio::io::AsyncReadExt;
+use tokio::net::TcpStream;
 
-use crate::support::{Setup, World, eventually};
+use crate::support::{Setup, World, eventually, free_port};
 
 // Proves: P-metrics
 #[tokio::test]
@@ -101,6 +103,84 @@ async fn runs_are_counted_by_phase_and_streams_while_they_are_open() {
     .await;
     let panics = "controller_runtime_reconcile_panics_total{controller=\"run\"}";
     assert_eq!(world.operator().metric(panics).await, 0.0);
+}
+
+/// The connections that are sent `/metrics` at the same time.
+const PLACES: usize = 8;
+
+/// So many scrapers that read nothing of their answer, and so keep their places.
+async fn silent_scrapers(world: &World, count: usize) -> Vec<TcpStream> {
+    let mut silent = Vec::new();
+    for _ in 0..count {
+        silent.push(world.operator().ask_and_read_nothing("metrics").await);
+    }
+    silent
+}
+
+// Proves: P-scrape
+#[tokio::test]
+async fn eight_scrapes_are_served_at_a_time_and_no_ninth() {
+    let world = World::new().await;
+    // The scrapers of one look leave before the next look.
+    let beside = async |silent| {
+        let _silent = silent_scrapers(&world, silent).await;
+        let answer = world.operator().get("metrics").await.unwrap();
+        let retry_after = answer.headers().get("retry-after").cloned();
+        let retry_after = retry_after.map(|value| value.to_str().unwrap().to_owned());
+        (answer.status().as_u16(), retry_after)
+    };
+    for (silent, expected) in [
+        (PLACES - 1, (200, None)),
+        (PLACES, (503, Some("1".to_owned()))),
+    ] {
+        eventually("the places are taken as expected", async || {
+            let answered = beside(silent).await;
+            if answered == expected {
+                Ok(())
+            } else {
+                Err(format!("{answered:?} beside {silent}, not {expected:?}"))
+            }
+        })
+        .await;
+    }
+}
+
+/// One thread reads all requests in their order: when the probe is answered, the scrape waits, or was refused.
+// Proves: P-scrape
+#[tokio::test]
+async fn a_scrape_waits_for_a_place() {
+    let world = World::new().await;
+    eventually("a scrape that waits is served", async || {
+        let mut silent = silent_scrapers(&world, PLACES).await;
+        let mut waits = world.operator().ask_and_read_nothing("metrics").await;
+        world.operator().fetch("healthz").await?;
+        drop(silent.pop());
+        let mut head = [0; "HTTP/1.1 200".len()];
+        let read = waits.read_exact(&mut head).await;
+        read.map_err(|error| error.to_string())?;
+        match String::from_utf8_lossy(&head) {
+            head if head == "HTTP/1.1 200" => Ok(()),
+            head => Err(head.into_owned()),
+        }
+    })
+    .await;
+}
+
+/// Requests to these listeners take no time of the threads on which the controller works.
+// Proves: P-scrape
+#[tokio::test]
+async fn each_listener_has_a_thread_of_its_own() {
+    let listen: &'static str = format!("127.0.0.1:{}", free_port()).leak();
+    let world = World::with(Setup {
+        operator: vec!["--metrics-listen", listen],
+        ..Setup::default()
+    })
+    .await;
+    let threads = world.operator().threads();
+    for name in ["health", "metrics"] {
+        let named = threads.iter().filter(|thread| *thread == name).count();
+        assert_eq!(named, 1, "{name} in {threads:?}");
+    }
 }
 
 /// More of them than there are places for scrapes; a probe needs none.

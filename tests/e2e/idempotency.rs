@@ -134,7 +134,7 @@ async fn an_orphaned_run_is_adopted_by_the_next_object_with_its_key() {
     history.holds().await;
 }
 
-// Proves: P-key-again
+// Proves: P-key-again, P-recipes
 #[tokio::test]
 async fn a_restored_backup_is_stalled_until_a_retry_finds_its_run() {
     let world = World::new().await;

@@ -7,7 +7,7 @@ use rstest::rstest;
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
-use run_operator::api::{ConditionType as Type, Phase};
+use run_operator::api::{ConditionType as Type, Phase, Run};
 
 use crate::support::{Setup, World, condition_of, says};
 
@@ -137,6 +137,28 @@ async fn ends_are_seen_soon_after_four_seconds_of_wrong_answers(#[case] kinds: V
     }
     let made = world.service.runs().await.len();
     assert_eq!(made, kinds.len() * (RUNS + 2 * OTHERS));
+}
+
+/// Meanwhile the run is polled, which shows no event.
+// Proves: F-reads
+#[tokio::test]
+async fn a_stream_that_was_refused_is_opened_again_and_read() {
+    let world = World::new().await;
+    let streams = json!({"operation": "streamEvents"});
+    world
+        .service
+        .fault(streams, problem(403, "forbidden"))
+        .await;
+    let never = json!({"outcome": "never", "runId": "train"});
+    world.simulate("train", never).await;
+    world.asked("streamEvents", 2).await;
+    let note = json!({"type": "note", "data": {"n": 1}});
+    world.service.post("runs/train/events", note).await;
+    let noted = |run: &Run| {
+        let events = run.status.as_ref().map(|status| &status.events);
+        events.is_some_and(|events| events.iter().any(|event| event.kind == "note"))
+    };
+    world.run_until("train", "shows the event", noted).await;
 }
 
 // Proves: F-in-progress

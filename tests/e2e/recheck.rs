@@ -221,6 +221,29 @@ async fn one_401_to_a_run_is_asked_again_and_costs_the_others_nothing() {
     assert_eq!(ready_condition(world).await, rest.ready);
 }
 
+fn shows_it(run: &Run) -> bool {
+    condition_of(run, Type::Synced).is_some_and(|c| c.reason == "WorkspaceNotReady")
+}
+
+// Proves: P-one-failure
+#[tokio::test]
+async fn checks_that_fail_again_and_again_close_no_stream() {
+    const RUNS: usize = 20;
+    let rest = AtRest::with(RUNS).await;
+    let busy = json!({"type": "answer", "status": 503});
+    let version = json!({"operation": "getVersion"});
+    rest.world.service.lasting_fault(version, busy).await;
+    rest.check().await;
+    for n in 0..RUNS {
+        let name = format!("run-{n}");
+        rest.history.until(&name, "says so", shows_it).await;
+    }
+    let stats = rest.world.service.get("stats").await;
+    assert_eq!(stats["openStreams"], RUNS);
+    let after = counts(&rest.world, &rest.history).await;
+    assert_eq!(after.streams, rest.before.streams, "a stream was reopened");
+}
+
 // Proves: P-one-failure
 #[tokio::test]
 async fn an_outage_is_written_once_per_run_and_spread_over_time() {
@@ -229,10 +252,7 @@ async fn an_outage_is_written_once_per_run_and_spread_over_time() {
     rest.world.service.kill();
     let names: Vec<String> = (0..RUNS).map(|n| format!("run-{n}")).collect();
     for name in &names {
-        let down = |run: &Run| {
-            condition_of(run, Type::Synced).is_some_and(|c| c.reason == "WorkspaceNotReady")
-        };
-        rest.history.until(name, "says so", down).await;
+        rest.history.until(name, "says so", shows_it).await;
     }
     let workspace = ready_condition(&rest.world).await;
     assert_eq!(workspace["reason"], "ServiceUnavailable");

@@ -1,13 +1,17 @@
 //! Runs that have ended: a process doesn't track them, and a start doesn't touch them, but what changes is followed.
 
+use jiff::Timestamp;
 use kube::api::{Patch, PatchParams};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use run_operator::api::Phase;
 
-use crate::support::{World, eventually};
+use crate::support::{World, eventually, series};
 
 const NAMES: [&str; 3] = ["one", "two", "three"];
+/// Objects that were queued.
+const ADDS: &str = "workqueue_adds_total";
+const RECONCILES: &str = "controller_runtime_reconcile_total";
 
 /// Runs that ended long ago, as the next process finds them.
 async fn old_runs() -> World {
@@ -21,14 +25,35 @@ async fn old_runs() -> World {
         world.event(name, "Succeeded").await;
     }
     world.kill_operator();
-    let long_ago = json!({"status": {"completionTime": "2026-01-01T00:00:00Z"}});
     for name in NAMES {
-        let patch = Patch::Merge(&long_ago);
+        let mut status = serde_json::to_value(world.run(name).await.status).unwrap();
+        make_old(&mut status);
+        let patch = Patch::Merge(json!({"status": status}));
         let params = PatchParams::default();
         let patched = world.runs().patch_status(name, &params, &patch).await;
         patched.unwrap();
     }
     world
+}
+
+/// Puts every time in a status long ago.
+fn make_old(value: &mut Value) {
+    match value {
+        Value::Object(fields) => fields.values_mut().for_each(make_old),
+        Value::Array(items) => items.iter_mut().for_each(make_old),
+        Value::String(text) if text.parse::<Timestamp>().is_ok() => {
+            *text = "2026-01-01T00:00:00Z".to_owned();
+        }
+        _ => {}
+    }
+}
+
+/// A count of what the process has done in the loop of Runs.
+async fn of_runs(world: &World, metric: &str) -> f64 {
+    let (_, text) = world.operator().fetch("metrics").await.unwrap();
+    let all = series(&text).into_iter().filter(|one| one.name == metric);
+    let of_runs = all.filter(|one| one.labels["controller"] == "run");
+    of_runs.map(|one| one.value).sum()
 }
 
 async fn remembers(world: &World, count: f64) {
@@ -66,10 +91,21 @@ async fn a_start_does_nothing_for_runs_that_have_ended() {
     let before = versions(&world).await;
     let calls = world.service.run_calls().await;
     world.start_operator().await;
+    for counts in [ADDS, RECONCILES] {
+        assert_eq!(of_runs(&world, counts).await, 0.0, "{counts}");
+    }
     // A Run that comes later has its turn later.
     world.create_run("fresh", json!({})).await;
     world.phase("fresh", Phase::Succeeded).await;
     world.released("fresh").await;
+    for counts in [ADDS, RECONCILES] {
+        // `/metrics` may be a second old.
+        eventually("the later Run is counted", async || {
+            let count = of_runs(&world, counts).await;
+            if count > 0.0 { Ok(()) } else { Err(count) }
+        })
+        .await;
+    }
     remembers(&world, 0.0).await;
     let published = "run_operator_events_dropped_total{cause=\"repeated\"}";
     assert_eq!(world.operator().metric(published).await, 0.0);

@@ -5,7 +5,7 @@ use kube::api::{Patch, PatchParams};
 use run_operator::api::{ConditionType as Type, Phase};
 use serde_json::json;
 
-use crate::support::{World, eventually, held, holds_for_a_while, intent_of, row};
+use crate::support::{Setup, World, eventually, held, holds_for_a_while, intent_of, row};
 
 // Proves: P-suspend-late
 #[tokio::test]
@@ -125,10 +125,15 @@ async fn a_key_of_ones_own_is_scoped_by_the_namespace() {
     assert_eq!(at_the_service[0]["body"]["region"], "moon");
 }
 
+/// By itself the second one would try again in ten minutes.
 // Proves: P-key-in-use
 #[tokio::test]
 async fn a_second_run_with_the_same_key_waits_for_the_first_to_end() {
-    let world = World::new().await;
+    let world = World::with(Setup {
+        operator: vec!["--poll-max", "10m"],
+        ..Setup::default()
+    })
+    .await;
     let history = world.history().await;
     let workload = json!({"image": "i", "simulate": {"outcome": "never"}});
     let spec = json!({"idempotencyKey": "nightly", "workload": workload});
@@ -196,7 +201,7 @@ async fn of_runs_created_together_with_one_key_only_one_is_submitted() {
     history.holds().await;
 }
 
-// Proves: P-ready-when
+// Proves: P-ready-when, P-generation
 #[tokio::test]
 async fn ready_when_takes_effect_during_a_run_but_not_after_its_end() {
     let world = World::new().await;

@@ -1,5 +1,5 @@
 //! More Runs than places for streams: places are shared by namespace and rotate, and a Run without one is
-//! polled and shows it once.
+//! polled and shows it once. And the connections of streams.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -8,9 +8,11 @@ use k8s_openapi::api::core::v1::{Namespace, Secret};
 use kube::{Api, api::PostParams};
 use serde_json::{Value, json};
 
-use run_operator::api::{ConditionType as Type, Run, Workspace, conditions};
+use run_operator::api::{ConditionType as Type, Phase, Run, Workspace, conditions};
 
-use crate::support::{Setup, TOKEN, World, condition_of, eventually, eventually_after};
+use crate::support::{
+    History, Setup, TOKEN, World, condition_of, eventually, eventually_after, phase_of,
+};
 
 /// The number of times that each run's stream was opened.
 async fn streams(world: &World) -> HashMap<String, u64> {
@@ -59,9 +61,14 @@ fn synced(run: &Run) -> Option<String> {
     conditions::find(conditions, Type::Synced).map(|c| c.message.clone())
 }
 
+/// Whether it says that the Run is polled for lack of a place.
+fn is_polled(message: &str) -> bool {
+    message.contains("is polled in between")
+}
+
 /// Waits until each of these runs has had a stream.
 async fn have_streams(world: &World, names: &[&str]) {
-    eventually("the other namespace has its streams", async || {
+    eventually("each of the runs had a stream", async || {
         let now = streams(world).await;
         let opened = names.iter().all(|n| now.get(*n) >= Some(&1));
         if opened {
@@ -156,7 +163,7 @@ async fn places_are_shared_by_namespace_and_go_round() {
     for name in &many {
         let mut said: Vec<String> = history.of(name).iter().filter_map(synced).collect();
         said.dedup();
-        said.retain(|message| message.contains("is polled in between"));
+        said.retain(|message| is_polled(message));
         assert!(said.len() <= 1, "{name} said it {} times", said.len());
         polled += said.len();
     }
@@ -179,6 +186,73 @@ async fn places_are_shared_by_namespace_and_go_round() {
         wanting + 2,
         "one for each Run"
     );
+}
+
+/// Ends a run, and waits until the history has its end.
+async fn end(world: &World, history: &History, name: &str) {
+    let path = format!("runs/{name}/state");
+    let succeeded = json!({"state": "succeeded"});
+    world.service.post(&path, succeeded).await;
+    let ended = |run: &Run| phase_of(run) == Some(Phase::Succeeded);
+    history.until(name, "has ended", ended).await;
+}
+
+/// Each Run waits until a poll has shown that it is running and one more has ended. On a machine that is busy this may
+/// take two seconds: one that did not is enough.
+// Proves: P-stream-places
+#[tokio::test]
+async fn a_short_wait_for_a_place_is_not_shown() {
+    let world = World::with(Setup {
+        operator: vec!["--max-streams", "1"],
+        ..Setup::default()
+    })
+    .await;
+    let history = world.history().await;
+    for n in 0..10 {
+        let [holder, waits] = ["holder", "waits"].map(|name| format!("{name}-{n}"));
+        simulate(&world, &world.namespace, &holder).await;
+        have_streams(&world, &[&holder]).await;
+        simulate(&world, &world.namespace, &waits).await;
+        world.state(&waits, "running").await;
+        assert_eq!(streams(&world).await[&waits], 0, "it waits for a place");
+        end(&world, &history, &holder).await;
+        have_streams(&world, &[&waits]).await;
+        end(&world, &history, &waits).await;
+        let said = history.of(&waits);
+        let said = said.iter().filter_map(synced);
+        if said.filter(|message| is_polled(message)).count() == 0 {
+            return;
+        }
+    }
+    panic!("each wait was shown");
+}
+
+// Proves: P-streams-shared
+#[tokio::test]
+async fn with_h2c_the_streams_of_many_runs_share_a_connection() {
+    const RUNS: u64 = 20;
+    let world = World::with(Setup {
+        operator: vec!["--h2c"],
+        ..Setup::default()
+    })
+    .await;
+    let names: Vec<String> = (0..RUNS).map(|n| format!("train-{n}")).collect();
+    for name in &names {
+        simulate(&world, &world.namespace, name).await;
+    }
+    eventually("all streams are open", async || {
+        let open = world.service.get("stats").await["openStreams"].as_u64();
+        if open == Some(RUNS) {
+            Ok(())
+        } else {
+            Err(format!("{open:?}"))
+        }
+    })
+    .await;
+    // Those of the calls, of the checks and of this test are few.
+    let stats = world.service.get("stats").await;
+    let connections = stats["openConnections"].as_u64().unwrap();
+    assert!(connections < RUNS, "{stats}");
 }
 
 // Proves: P-stream-kept

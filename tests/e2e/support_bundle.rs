@@ -9,13 +9,21 @@ use flate2::read::GzDecoder;
 use run_operator::api::ConditionType as Type;
 use serde_json::{Value, json};
 
-use crate::support::{TOKEN, World};
+use crate::support::{Audit, TOKEN, World};
 
 /// In a workload, which may hold what support must not see.
 const CANARY: &str = "canary-in-a-workload";
 
-/// Writes a bundle; its files by their names, and what the command printed.
+/// Writes a bundle as the administrator; its files by their names, and what the command printed.
 async fn bundle(world: &World, args: &[&str]) -> (BTreeMap<String, String>, String) {
+    bundle_as(world, world.control_plane.kubeconfig(), args).await
+}
+
+async fn bundle_as(
+    world: &World,
+    kubeconfig: &Path,
+    args: &[&str],
+) -> (BTreeMap<String, String>, String) {
     let file = world.folder().join("bundle.tgz");
     let mut command = Command::new(env!("CARGO_BIN_EXE_run-operator"));
     command
@@ -23,7 +31,7 @@ async fn bundle(world: &World, args: &[&str]) -> (BTreeMap<String, String>, Stri
         .arg(&file)
         .args(args)
         .args(["--operator-namespace", &world.namespace])
-        .env("KUBECONFIG", world.control_plane.kubeconfig());
+        .env("KUBECONFIG", kubeconfig);
     let output = tokio::task::spawn_blocking(move || command.output().unwrap())
         .await
         .unwrap();
@@ -65,7 +73,7 @@ async fn apply(world: &World) {
         .await;
 }
 
-// Proves: K-bundle
+// Proves: K-bundle, R7
 #[tokio::test]
 async fn a_bundle_has_statuses_and_neither_tokens_nor_workloads() {
     let world = World::new().await;
@@ -102,9 +110,35 @@ async fn a_bundle_has_statuses_and_neither_tokens_nor_workloads() {
         files.keys()
     );
     // The operator of this test is a process: there is no Deployment.
-    let missing = "not in it: the Deployment, Pods, logs and metrics: ";
-    assert!(said.contains(missing), "{said}");
-    assert!(files["README.txt"].contains("What could not be read:"));
+    let missing = "the Deployment, Pods, logs and metrics: ";
+    assert!(said.contains(&format!("not in it: {missing}")), "{said}");
+    let readme = &files["README.txt"];
+    assert!(readme.contains(&format!("\n- {missing}")), "{readme}");
+}
+
+// Proves: K-bundle
+#[tokio::test]
+async fn a_bundle_reads_no_secret_even_where_it_may() {
+    let world = World::new().await;
+    let read = json!(["get", "list"]);
+    let rules = json!([
+        {"apiGroups": [""], "resources": ["secrets"], "verbs": read},
+        {"apiGroups": ["run-operator.dev"], "resources": ["workspaces"], "verbs": read},
+    ]);
+    let kubeconfig = world.user("support", &rules).await;
+    let (files, _) = bundle_as(&world, &kubeconfig, &[]).await;
+    let workspace = format!("workspaces/{}/default.json", world.namespace);
+    assert!(files.contains_key(&workspace), "{:?}", files.keys());
+    let readme = &files["README.txt"];
+    assert!(readme.contains("\n- runs: "), "{readme}");
+    let log = world.control_plane.audit_log().unwrap();
+    let asked = Audit::of_user(&world, "support", &log).all_requests();
+    let of = |resource: &str| {
+        let about = |entry: &&Value| entry["objectRef"]["resource"] == resource;
+        asked.iter().filter(about).count()
+    };
+    assert!(of("workspaces") > 0, "{asked:?}");
+    assert_eq!(of("secrets"), 0, "{asked:?}");
 }
 
 // Proves: K-bundle

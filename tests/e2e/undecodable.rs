@@ -25,20 +25,10 @@ async fn loosen(world: &World) {
         .unwrap();
 }
 
-// Proves: F-undecodable
-#[tokio::test]
-async fn an_undecodable_run_is_reported_and_stops_no_other() {
-    let own = own_control_plane().await;
-    let mut world = World::with(Setup {
-        control_plane: Some(own),
-        ..Setup::default()
-    })
-    .await;
-    for name in ["before", "torn"] {
-        world.simulate(name, json!({"outcome": "never"})).await;
-        world.state(name, "running").await;
-    }
-    loosen(&world).await;
+/// Creates the Run `odd`, whose spec can't be read, on a control plane of one's own. The Runs, as the API server has
+/// them.
+pub(crate) async fn odd_run(world: &World) -> Api<DynamicObject> {
+    loosen(world).await;
     let kind = GroupVersionKind::gvk("run-operator.dev", "v1alpha1", "Run");
     let any: Api<DynamicObject> = Api::namespaced_with(
         world.client.clone(),
@@ -54,6 +44,23 @@ async fn an_undecodable_run_is_reported_and_stops_no_other() {
         any.create(&PostParams::default(), &odd).await.map(drop)
     })
     .await;
+    any
+}
+
+// Proves: F-undecodable
+#[tokio::test]
+async fn an_undecodable_run_is_reported_and_stops_no_other() {
+    let own = own_control_plane().await;
+    let mut world = World::with(Setup {
+        control_plane: Some(own),
+        ..Setup::default()
+    })
+    .await;
+    for name in ["before", "torn"] {
+        world.simulate(name, json!({"outcome": "never"})).await;
+        world.state(name, "running").await;
+    }
+    let any = odd_run(&world).await;
     told(&world).await;
     shown(&any).await;
     stops_streaming(&world, &any).await;

@@ -58,7 +58,7 @@ impl World {
     }
 }
 
-// Proves: R13, P-version-holds
+// Proves: R13, P-version-holds, E-getVersion
 #[tokio::test]
 async fn an_unaccepted_version_is_reported_and_blocks_submissions() {
     let world = World::new().await;
@@ -160,7 +160,7 @@ async fn an_answer_without_a_version_blocks_and_names_the_pointers() {
     world.phase("held", Phase::Succeeded).await;
 }
 
-// Proves: P-version-holds
+// Proves: P-version-holds, S-unknown, L-contract
 #[tokio::test]
 async fn a_reviewed_contract_file_and_a_restart_unblock_the_runs() {
     let mut world = World::with(Setup {

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use run_operator::api::{Phase, names};
 
-use crate::installation::{Installation, RELEASE, say};
+use crate::installation::{Installation, RELEASE, RELEASED_TO, say};
 use crate::load::troubles;
 use crate::pod;
 use crate::wait::eventually;
@@ -66,6 +66,8 @@ async fn helm_test_passes_and_fails_while_the_service_is_down() {
         .helm_test()
         .await
         .unwrap_or_else(|error| panic!("{error}"));
+    let stored = installation.runs().list(&ListParams::default()).await;
+    assert!(stored.unwrap().items.is_empty(), "{passed}");
     assert!(passed.contains("ok    an operator is active"), "{passed}");
     assert!(
         passed.contains("ok    the Workspaces are Ready"),
@@ -74,8 +76,6 @@ async fn helm_test_passes_and_fails_while_the_service_is_down() {
     // A Run that nothing stores is all that it doesn't try.
     let last = "No check failed. Not tried: 1.\nThese take Runs from here: default.";
     assert!(passed.contains(last), "{passed}");
-    let runs = installation.runs().list(&ListParams::default()).await;
-    assert!(runs.unwrap().items.is_empty());
 
     installation.service.kill();
     let failed = installation.helm_test().await.unwrap_err();
@@ -127,6 +127,9 @@ async fn a_reinstalled_release_resumes_the_runs_that_uninstall_left() {
         }
     })
     .await;
+    // With its holder, as a rule: Helm deletes the roles before the Pod has ended.
+    let lease = ["--namespace", RELEASED_TO, "get", "lease", RELEASE];
+    installation.kubectl(&lease, "").await.unwrap();
     say(&format!(
         "left by the uninstall: {:?}",
         installation.labelled().await

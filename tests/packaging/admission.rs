@@ -120,7 +120,7 @@ fn as_pod(objects: &[Value]) -> String {
     pod.to_string()
 }
 
-// Proves: I-pod
+// Proves: I-pod, I-restricted
 #[tokio::test]
 async fn the_pod_fits_the_restricted_profile() {
     let (space, objects) = space_and_objects("default", &[]).await;
@@ -134,7 +134,6 @@ async fn the_pod_fits_the_restricted_profile() {
     );
 }
 
-// Proves: I-taken
 #[tokio::test]
 async fn a_second_server_side_apply_changes_nothing() {
     let (space, objects) = space_and_objects("default", &[]).await;

@@ -14,7 +14,12 @@ const IN_FORCE_TIMEOUT: Duration = Duration::from_mins(2);
 
 const RUN: &str = r#"{"apiVersion": "run-operator.dev/v1alpha1", "kind": "Run", "metadata": {"name": "train"},
     "spec": {"workload": {"image": "a"}}}"#;
+const TRAIN: &str = "runs.run-operator.dev/train";
 const STATUS: &str = r#"{"status": {"phase": "Pending"}}"#;
+const CHECKED: &str = r#"{"status": {"observedGeneration": 1}}"#;
+const AS_STATUS: &str = "--subresource=status";
+const NO_STATUS: &str = "only the operator writes the status";
+const NO_INTENT: &str = "only the operator writes the annotation run-operator.dev/intent";
 const INTENT: &str = r#"{"metadata": {"annotations": {"run-operator.dev/intent": "forged"}}}"#;
 const OTHER: &str = r#"{"metadata": {"annotations": {"example.com/note": "mine"}}}"#;
 
@@ -33,11 +38,10 @@ async fn in_force<T>(look: impl Fn() -> Option<T>) -> T {
     }
 }
 
-fn patch(space: &Space, body: &str, further: &[&str]) -> Result<String, String> {
+fn patch(space: &Space, object: &str, body: &str, further: &[&str]) -> Result<String, String> {
     let patch = [
         "patch",
-        "run",
-        "train",
+        object,
         "--dry-run=server",
         "--type=merge",
         "--patch",
@@ -46,9 +50,28 @@ fn patch(space: &Space, body: &str, further: &[&str]) -> Result<String, String> 
     space.kubectl(&[&patch[..], further].concat(), "")
 }
 
-// Proves: I-status-policy
-#[tokio::test]
-async fn the_policy_lets_only_the_operator_write_status_and_intent() {
+/// A policy refused it, by a message with these words. A policy that only warns, and RBAC, have others around them.
+#[track_caller]
+fn denied(answer: Result<String, String>, words: &str) {
+    let told = answer.unwrap_err();
+    assert!(
+        told.contains("denied request") && told.contains(words),
+        "{told}"
+    );
+}
+
+/// A Workspace or a `ClusterWorkspace`, which no namespace may use.
+fn create_workspace(space: &Space, kind: &str, name: &str) {
+    let workspace = json!({
+        "apiVersion": "run-operator.dev/v1alpha1", "kind": kind, "metadata": {"name": name}, "spec": {},
+    });
+    space
+        .kubectl(&["create", "-f", "-"], &workspace.to_string())
+        .unwrap();
+}
+
+/// A space with the chart's `statusPolicy`, the operator's rights, and an object of each kind.
+async fn with_status_policy() -> Space {
     let space = Space::new().await;
     let set = format!(
         "statusPolicy.enabled=true,watchNamespaces={{{}}}",
@@ -56,6 +79,8 @@ async fn the_policy_lets_only_the_operator_write_status_and_intent() {
     );
     let objects = documents(&manifests(&space.namespace, &["--set", &set]));
     space.kubectl(&["create", "-f", "-"], RUN).unwrap();
+    create_workspace(&space, "Workspace", "default");
+    create_workspace(&space, "ClusterWorkspace", &space.namespace);
     let kinds = [
         "ServiceAccount",
         "Role",
@@ -64,29 +89,38 @@ async fn the_policy_lets_only_the_operator_write_status_and_intent() {
         "ValidatingAdmissionPolicyBinding",
     ];
     space.apply(&objects, &kinds);
-    let status = ["--subresource=status"];
-    let told = in_force(|| patch(&space, STATUS, &status).err()).await;
-    assert!(
-        told.contains("only the operator writes the status"),
-        "{told}"
-    );
-    let told = patch(&space, INTENT, &[]).unwrap_err();
-    assert!(told.contains("run-operator.dev/intent"), "{told}");
-    patch(&space, OTHER, &[]).unwrap();
+    space
+}
 
-    // kubectl reads before it patches; the operator doesn't.
+// Proves: I-status-policy
+#[tokio::test]
+async fn the_policy_lets_only_the_operator_write_status_and_intent() {
+    let space = with_status_policy().await;
+    let told = in_force(|| patch(&space, TRAIN, STATUS, &[AS_STATUS]).err()).await;
+    denied(Err(told), NO_STATUS);
+    denied(patch(&space, TRAIN, INTENT, &[]), NO_INTENT);
+    patch(&space, TRAIN, OTHER, &[]).unwrap();
+    let shared = format!("clusterworkspaces.run-operator.dev/{}", space.namespace);
+    for workspace in ["workspaces.run-operator.dev/default", &shared] {
+        denied(patch(&space, workspace, CHECKED, &[AS_STATUS]), NO_STATUS);
+    }
+
+    // To RBAC both accounts are the same. kubectl reads before it patches; the operator doesn't.
     let resources = "--resource=runs,runs/status";
-    let role = ["create", "role", "reader", "--verb=get", resources];
+    let role = ["create", "role", "writer", "--verb=get,patch", resources];
     space.kubectl(&role, "").unwrap();
-    let account = format!("--serviceaccount={}:run-operator", space.namespace);
-    let binding = ["create", "rolebinding", "reader", "--role=reader", &account];
+    let account = |name: &str| format!("--serviceaccount={}:{name}", space.namespace);
+    let (first, second) = (account("run-operator"), account("another"));
+    let binding = ["create", "rolebinding", "writer", "--role=writer"];
+    let binding = [&binding[..], &[first.as_str(), second.as_str()]].concat();
     space.kubectl(&binding, "").unwrap();
-    let operator = format!(
-        "--as=system:serviceaccount:{}:run-operator",
-        space.namespace
-    );
-    patch(&space, STATUS, &["--subresource=status", &operator]).unwrap();
-    patch(&space, INTENT, &[&operator]).unwrap();
+    let user = |name: &str| format!("--as=system:serviceaccount:{}:{name}", space.namespace);
+    let (operator, another) = (user("run-operator"), user("another"));
+    patch(&space, TRAIN, STATUS, &[AS_STATUS, &operator]).unwrap();
+    patch(&space, TRAIN, INTENT, &[&operator]).unwrap();
+    let status = patch(&space, TRAIN, STATUS, &[AS_STATUS, &another]);
+    denied(status, NO_STATUS);
+    denied(patch(&space, TRAIN, INTENT, &[&another]), NO_INTENT);
 }
 
 /// The object that `kubectl create --dry-run=server` would store.

@@ -459,6 +459,26 @@ async fn doctor_distinguishes_missing_and_outdated_crds() {
         assert!(Instant::now() < deadline, "{told}");
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
+
+    own.apply_yaml(&namesake().to_string()).await.unwrap();
+    let asked = || doctor(own.kubeconfig(), &[]);
+    let (told, _) = until(asked, "There are runs.example.com, too.").await;
+    let warned = told.lines().find(|l| l.contains("runs.example.com"));
+    assert!(warned.unwrap().starts_with("WARN"), "{told}");
+}
+
+/// Another project's CRD, with the name of our Runs.
+fn namesake() -> serde_json::Value {
+    let schema = json!({"openAPIV3Schema": {"type": "object"}});
+    json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": "runs.example.com"},
+        "spec": {
+            "group": "example.com", "scope": "Namespaced",
+            "names": {"plural": "runs", "singular": "run", "kind": "Run", "listKind": "RunList"},
+            "versions": [{"name": "v1", "served": true, "storage": true, "schema": schema}],
+        },
+    })
 }
 
 // Proves: I-doctor

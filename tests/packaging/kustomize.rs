@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 
 use rstest::rstest;
-use serde_json::Value;
+use serde_json::{Value, json};
 
+use run_operator::service::{AllowList, BaseUrl};
 use test_support::root;
 
 use crate::helm::{self, documents, of_kind, pod, texts, the};
@@ -33,6 +34,37 @@ async fn the_base_is_the_plain_manifest() {
     assert_eq!(by_name(base), by_name(documents(&plain)));
 }
 
+/// Removes what is only true of a release of Helm, wherever it is below.
+fn remove_helm_marks(value: &mut Value) {
+    if let Some(map) = value.as_object_mut() {
+        map.retain(|key, _| !key.starts_with("helm.sh/") && key != "app.kubernetes.io/managed-by");
+        map.values_mut().for_each(remove_helm_marks);
+        map.retain(|key, below| key != "annotations" || *below != json!({}));
+    } else if let Some(items) = value.as_array_mut() {
+        items.iter_mut().for_each(remove_helm_marks);
+    }
+}
+
+// Proves: I-plain
+#[test]
+fn the_plain_manifest_is_the_chart_s_with_a_namespace() {
+    let mut rendered = helm::objects(&[]);
+    rendered.retain(|object| {
+        object["metadata"]["annotations"]
+            .get("helm.sh/hook")
+            .is_none()
+    });
+    rendered.iter_mut().for_each(remove_helm_marks);
+    let plain = std::fs::read_to_string(root().join("deploy/install.yaml")).unwrap();
+    let (namespaces, plain): (Vec<Value>, Vec<Value>) = documents(&plain)
+        .into_iter()
+        .partition(|object| object["kind"] == "Namespace");
+    assert_eq!(namespaces.len(), 1);
+    assert_eq!(namespaces[0]["metadata"]["name"], "run-operator");
+    assert_eq!(plain.len(), rendered.len());
+    assert_eq!(by_name(plain), by_name(rendered));
+}
+
 // Proves: I-taken
 #[rstest]
 #[case("base")]
@@ -47,7 +79,7 @@ async fn the_api_server_takes_every_overlay_without_a_warning(#[case] overlay: &
     space.create_namespace("run-operator");
     space.create_namespace("team-a");
     space.create_namespace("quickstart");
-    let list = serde_json::json!({"apiVersion": "v1", "kind": "List", "items": objects});
+    let list = json!({"apiVersion": "v1", "kind": "List", "items": objects});
     let apply = [
         "apply",
         "--server-side",
@@ -94,6 +126,30 @@ async fn the_production_overlay_sets_what_is_required() {
     let args = texts(&container["args"]);
     assert!(args.contains(&"--base-url=https://runs.example.com/api/v1"));
     assert!(args.contains(&"--leader-elect"));
+}
+
+/// The node's test of the quickstart puts it on loopback, where the flag is not needed.
+// Proves: I-quickstart
+#[tokio::test]
+async fn the_quickstart_s_operator_takes_the_address_of_its_service() {
+    let (_, objects) = built("../quickstart").await;
+    let named = |kind: &str, name: &str| {
+        let mut found = of_kind(&objects, kind).into_iter();
+        found.find(|o| o["metadata"]["name"] == name).unwrap()
+    };
+    let operator = named("Deployment", "run-operator");
+    let args = texts(&operator["spec"]["template"]["spec"]["containers"][0]["args"]);
+    let url = args.iter().find_map(|arg| arg.strip_prefix("--base-url="));
+    let insecure = args.contains(&"--allow-insecure-http");
+    let allowed = AllowList::parse(url, insecure).unwrap();
+    let url = BaseUrl::parse(url.unwrap(), &allowed).unwrap();
+    let service = named("Service", "reference-service");
+    let namespace = service["metadata"]["namespace"].as_str().unwrap();
+    let port = &service["spec"]["ports"][0]["port"];
+    assert_eq!(
+        url.origin(),
+        format!("http://reference-service.{namespace}.svc:{port}")
+    );
 }
 
 // Proves: I-several-pods

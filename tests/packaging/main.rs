@@ -28,5 +28,6 @@ mod rbac;
 mod release;
 mod rendered;
 mod secure_metrics;
+mod signed;
 mod sources;
 mod values_schema;

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::helm::{ci, objects, of_kind, pod, texts, the};
+use crate::helm::{ci, documents, manifests, objects, of_kind, pod, texts, the};
 
 fn required(spec: &Value) -> &Value {
     &spec["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
@@ -118,6 +118,16 @@ fn every_object_is_in_the_overriding_namespace() {
             assert!(args.contains(&flag), "{flag} is not in {args:?}");
         }
     }
+}
+
+// Proves: I-namespace
+#[test]
+fn without_an_override_all_are_in_the_release_s_namespace() {
+    let contract = ["--set", "contract=a: 1"];
+    let overridden = [&contract[..], &["--set", "namespaceOverride=ops"]].concat();
+    let usual = documents(&manifests("ops", &contract));
+    assert_eq!(usual, objects(&overridden));
+    assert_eq!(the(&usual, "Deployment")["metadata"]["namespace"], "ops");
 }
 
 // Proves: I-placement

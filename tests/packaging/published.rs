@@ -3,13 +3,12 @@
 use std::fs;
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
-use std::path::Path;
 use std::process::{Command, Output};
 use std::sync::LazyLock;
 
 use serde_json::{Value, json};
 use test_support::registry::Registry;
-use test_support::{root, tools::go_tool};
+use test_support::{cargo, root, tools::go_tool};
 
 use crate::dist::{self, Dist, VERSION, image};
 use crate::helm::{self, documents, done};
@@ -18,14 +17,14 @@ use crate::helm::{self, documents, done};
 static RELEASE: LazyLock<Dist> = LazyLock::new(Dist::new);
 
 #[track_caller]
-fn fails(output: &Output, words: &str) {
+pub(crate) fn fails(output: &Output, words: &str) {
     assert!(!output.status.success());
     let why = String::from_utf8_lossy(&output.stderr);
     assert!(why.contains(words), "{words:?} is not in: {why}");
 }
 
 /// The digest of an image of the release.
-fn digest(dist: &Dist, name: &str) -> String {
+pub(crate) fn digest(dist: &Dist, name: &str) -> String {
     let images = dist.read("images.txt");
     let start = format!("{}/{name}@", dist.registry.address);
     let found = images.lines().find_map(|line| line.strip_prefix(&start));
@@ -80,26 +79,23 @@ fn a_published_version_is_pulled_and_never_overwritten() {
     fails(&refused, "the release was made for");
 }
 
-/// A pair of keys of cosign, without a password.
-fn keys(folder: &Path) {
+/// Somebody's pair of keys of cosign, without a password: the files of the private and of the public one.
+pub(crate) fn keys(dist: &Dist, who: &str) -> (String, String) {
+    let folder = dist.path("homes").join(who);
+    fs::create_dir_all(&folder).unwrap();
     let mut cosign = Command::new(go_tool("cosign").unwrap());
-    cosign.arg("generate-key-pair").current_dir(folder);
+    cosign.arg("generate-key-pair").current_dir(&folder);
     done(&cosign.env("COSIGN_PASSWORD", "").output().unwrap());
+    let path = |file: &str| folder.join(file).display().to_string();
+    (path("cosign.key"), path("cosign.pub"))
 }
 
 // Proves: I-signed
 #[test]
 fn what_was_signed_is_verified_and_what_was_changed_is_refused() {
     let dist = Dist::new();
-    let keys_of = |who: &str| {
-        let folder = dist.path("homes").join(who);
-        fs::create_dir_all(&folder).unwrap();
-        keys(&folder);
-        let path = |file: &str| folder.join(file).display().to_string();
-        (path("cosign.key"), path("cosign.pub"))
-    };
-    let (key, public) = keys_of("ours");
-    let (_, another) = keys_of("another");
+    let (key, public) = keys(&dist, "ours");
+    let (_, another) = keys(&dist, "another");
     let verify = |key: &str| dist.script("verify", &[("PUBLIC_KEY", key)]);
     done(&dist.script("publish", &[]));
     fails(&verify(&public), "is NOT verified");
@@ -277,6 +273,22 @@ fn the_released_chart_and_manifests_have_images_by_digest() {
     assert_eq!(images, [&json!(operator), &json!(service)]);
 }
 
+/// Others' crates in a program, each as the licences begin its line.
+fn crates(program: &str) -> Vec<String> {
+    let mut tree = cargo();
+    tree.args(["tree", "--locked", "--package", program]);
+    tree.args(["--edges", "normal", "--prefix", "none", "--format", "{p}"]);
+    let tree = done(&tree.output().unwrap());
+    // Behind the version ours have their folder.
+    let foreign = tree.lines().filter(|line| !line.contains(" (/"));
+    let named = foreign.filter_map(|line| line.split_once(" v"));
+    let line = |(name, rest): (&str, &str)| {
+        let version = rest.split(' ').next().unwrap_or_default();
+        format!("\n{name} {version}: ")
+    };
+    named.map(line).collect()
+}
+
 // Proves: I-licences
 #[test]
 fn everything_in_the_images_has_its_licence_in_one_file() {
@@ -292,6 +304,12 @@ fn everything_in_the_images_has_its_licence_in_one_file() {
     ] {
         assert!(licences.contains(name), "{name:?}");
     }
+    for program in ["run-operator", "reference-service"] {
+        let crates = crates(program);
+        assert!(crates.len() > 30, "{program}: {crates:?}");
+        let missing: Vec<_> = crates.iter().filter(|c| !licences.contains(*c)).collect();
+        assert!(missing.is_empty(), "{program}: {missing:?}");
+    }
     let tests_only = licences.contains("\nproptest ");
     assert!(!tests_only);
 }
@@ -306,7 +324,9 @@ fn a_release_is_made_of_a_clean_tag_of_its_version_only() {
     let clone = tempfile::TempDir::new().unwrap();
     let git = |args: &[&str]| {
         let mut git = Command::new("git");
-        done(&git.current_dir(clone.path()).args(args).output().unwrap())
+        git.args(["-c", "user.name=Test", "-c", "user.email=test@example.com"]);
+        git.args(["-c", "commit.gpgSign=false"]).args(args);
+        done(&git.current_dir(clone.path()).output().unwrap())
     };
     git(&[
         "clone",
@@ -315,15 +335,21 @@ fn a_release_is_made_of_a_clean_tag_of_its_version_only() {
         root().to_str().unwrap(),
         ".",
     ]);
-    let check = |version: &str| {
-        let mut check = Command::new(clone.path().join(".ci/release-check"));
-        check.arg(version).output().unwrap()
-    };
+    // As it is here, not as it was when it was last committed.
+    let script = clone.path().join(".ci/release-check");
+    fs::copy(root().join(".ci/release-check"), &script).unwrap();
+    let commit = ["commit", "--quiet", "--all", "--allow-empty", "-m", "test"];
+    git(&commit);
+    let check = |version: &str| Command::new(&script).arg(version).output().unwrap();
     fails(&check("latest"), "is not a version");
     fails(&check("99.0.0"), "not 99.0.0");
     fails(&check(VERSION), "does not carry the tag");
-    git(&["tag", &format!("v{VERSION}")]);
+    git(&["tag", "--force", &format!("v{VERSION}")]);
     done(&check(VERSION));
-    fs::write(clone.path().join("more"), "").unwrap();
+    let more = clone.path().join("more");
+    fs::write(&more, "").unwrap();
     fails(&check(VERSION), "not committed");
+    fs::remove_file(more).unwrap();
+    git(&commit);
+    fails(&check(VERSION), "does not carry the tag");
 }

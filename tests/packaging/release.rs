@@ -194,7 +194,7 @@ async fn the_default_workspace_is_installed_and_outlives_the_release() {
     assert_eq!(uid(&own), first);
 }
 
-// Proves: I-crds, I-helm
+// Proves: I-crds, I-helm, I-uninstall
 #[rstest]
 #[case(Helm::V3)]
 #[case(Helm::V4)]

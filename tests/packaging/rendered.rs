@@ -340,7 +340,7 @@ fn rules<'a>(policy: &'a Value, way: &str, peers: &str) -> Vec<(&'a Value, Strin
     rules.map(|rule| (&rule[peers], ports(rule))).collect()
 }
 
-// Proves: I-network
+// Proves: I-network, I-secure-metrics
 #[test]
 fn the_network_policy_limits_ingress_and_egress() {
     let full = objects(&["-f", &ci("full")]);
@@ -472,6 +472,8 @@ fn the_notes_say_what_is_missing() {
         fenced.contains("statusPolicy     only the operator"),
         "{fenced}"
     );
+    let held = notes(&["--set", "finalizerPolicy.enabled=true"]);
+    assert!(held.contains("finalizerPolicy "), "{held}");
     assert!(notes(&["--set-json", "tokenSecretNames=[]"]).contains("MISSING: run-operator-token"));
 }
 

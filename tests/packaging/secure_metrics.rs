@@ -23,6 +23,30 @@ fn without_the_value_nothing_is_different() {
 
 // Proves: I-secure-metrics
 #[test]
+fn its_rights_are_the_two_reviews_and_no_other() {
+    let roles = |args: &[&str]| -> Vec<Value> {
+        let objects = objects(args);
+        let roles = [of_kind(&objects, "ClusterRole"), of_kind(&objects, "Role")].concat();
+        roles.into_iter().cloned().collect()
+    };
+    let named = |role: &Value, part: &str| role["metadata"]["name"].to_string().contains(part);
+    let (added, usual): (Vec<Value>, Vec<Value>) = roles(&["--set", SECURE])
+        .into_iter()
+        .partition(|role| named(role, "-metrics-"));
+    assert_eq!(usual, roles(&[]));
+    let own = added.iter().find(|role| named(role, "-metrics-auth"));
+    let review = |group: &str, resource: &str| -> Value {
+        json!({"apiGroups": [group], "resources": [resource], "verbs": ["create"]})
+    };
+    let reviews = json!([
+        review("authentication.k8s.io", "tokenreviews"),
+        review("authorization.k8s.io", "subjectaccessreviews"),
+    ]);
+    assert_eq!(own.unwrap()["rules"], reviews);
+}
+
+// Proves: I-secure-metrics
+#[test]
 fn the_port_is_the_operator_s_the_service_s_and_the_monitor_s() {
     let set = format!("{SECURE},metrics.secure.port=9443,metrics.serviceMonitor.enabled=true");
     let secure = objects(&["--set", &set]);

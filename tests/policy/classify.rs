@@ -38,7 +38,7 @@ fn differs(create: Reason, other: Reason) -> (Class, Class) {
 const RETRIED: (Class, Class) = (Class::Retry, Class::Retry);
 
 /// Answer, and what it means for a create, and for a GET or a cancel.
-// Proves: R8, R9, R10, R10a, F-retried, F-final, F-409
+// Proves: R8, R9, R10, R10a, F-retried, F-final, F-409, S-problem, F-refused-bytes
 #[rstest]
 #[case(lost(), RETRIED)]
 #[case(no_file(), RETRIED)]
@@ -76,6 +76,8 @@ const RETRIED: (Class, Class) = (Class::Retry, Class::Retry);
 #[case(retryable(false, problem(408, "slow_client")), ends(Reason::Refused))]
 #[case(retryable(false, problem(429, "quota")), ends(Reason::Refused))]
 #[case(retryable(true, problem(503, "busy")), RETRIED)]
+#[case(problem(500, "boom"), RETRIED)]
+#[case(problem(503, "busy"), RETRIED)]
 #[case(hopeless(), ends(Reason::ServerError))]
 #[case(problem(418, "teapot"), ends(Reason::Refused))]
 // A proxy speaks, and not the service.
@@ -96,14 +98,17 @@ fn an_answer_is_judged_by_status_and_code(
     assert_eq!(classify(&failure, Call::Get, &CONTRACT), other);
     assert_eq!(classify(&failure, Call::Cancel, &CONTRACT), other);
     let retitled = Failure {
-        message: "run_not_found, retryable".into(),
+        message: "run_not_found, approval_required, retryable".into(),
         ..failure
     };
-    assert_eq!(
-        classify(&retitled, Call::Create, &CONTRACT),
-        create,
-        "never by the title"
-    );
+    for (call, class) in [
+        (Call::Create, create),
+        (Call::Get, other),
+        (Call::Cancel, other),
+    ] {
+        let by_title = classify(&retitled, call, &CONTRACT);
+        assert_eq!(by_title, class, "{call:?}: never by the title");
+    }
 }
 
 // Proves: D-proof

@@ -66,7 +66,7 @@ pub(crate) fn lost_run() -> Case {
     })
 }
 
-// Proves: P-conditions, P-kstatus, P-reasons
+// Proves: P-conditions, P-kstatus, P-reasons, P-no-defaults, P-ready-when
 #[rstest]
 #[case::no_workspace(Case::new().view(WorkspaceView::Missing), "Pending FF--FT-", "WorkspaceNotFound")]
 #[case::workspace_not_ready(Case::new().view(not_ready()), "Pending FF--FT-", "WorkspaceNotReady")]
@@ -93,6 +93,8 @@ pub(crate) fn lost_run() -> Case {
 #[case::unmapped(at_the_service("odd"), "Active TF--FT-", "Active")]
 #[case::ready_when_accepted(
     at_the_service("running").spec(|s| s.ready_when = Some(ReadyWhen::Accepted)), "Active TF--T--", "Active")]
+#[case::ready_when_accepted_and_queued(
+    at_the_service("queued").spec(|s| s.ready_when = Some(ReadyWhen::Accepted)), "Active TF--T--", "Active")]
 #[case::cancel_asked(
     cancelled(at_the_service("running")),
     "Cancelling TF--FT-",

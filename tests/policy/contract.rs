@@ -239,6 +239,18 @@ fn states_are_compared_without_case_and_never_guessed(
     assert_eq!(CONTRACT.state(state), class);
 }
 
+// Proves: S-unknown
+#[test]
+fn the_names_of_states_are_those_of_the_file() {
+    let other = changed(
+        "succeeded: [succeeded, success, completed, complete, done]",
+        "succeeded: [finished]",
+    );
+    let contract = other.expect("accepted");
+    assert_eq!(contract.state("finished"), StateClass::Succeeded);
+    assert_eq!(contract.state("done"), StateClass::Unmapped);
+}
+
 // Proves: R8
 #[rstest]
 #[case("run_not_found", CodeClass::RunNotFound)]

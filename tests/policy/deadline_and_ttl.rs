@@ -30,6 +30,19 @@ fn a_changed_deadline_still_counts_from_the_submission() {
     assert_ne!(none.at(1000).does(), "cancel");
 }
 
+// Proves: P-deadline
+#[test]
+fn a_long_time_in_the_queue_counts_toward_the_deadline() {
+    let queued = Case::new()
+        .submitted("queued")
+        .spec(|s| s.active_deadline_seconds = Some(30))
+        .got(Ok(view("queued")))
+        .settle();
+    let case = queued.at(20).got(Ok(view("running"))).settle();
+    assert_ne!(case.clone().at(30).does(), "cancel");
+    assert_eq!(case.at(31).does(), "cancel");
+}
+
 /// Nothing else that cancels can be taken back, so it is known who it was.
 // Proves: P-deadline
 #[test]

@@ -21,7 +21,7 @@ fn known(state: &str) -> Case {
     Case::new().submitted(state).deleting().got(Ok(view(state)))
 }
 
-// Proves: D-never-created, D-in-doubt, D-refused, D-not-found
+// Proves: D-never-created, D-in-doubt, D-refused, D-not-found, D-cancel
 #[rstest]
 #[case::known(known("running"), "cancel")]
 #[case::not_yet_read(Case::new().submitted("running").deleting(), "cancel")]
@@ -173,6 +173,7 @@ fn an_orphan_without_a_run_is_released_without_an_event(#[case] case: Case) {
     }
 }
 
+// Proves: D-never-created
 #[test]
 fn a_deleted_finished_run_is_released_without_a_write_or_a_call() {
     for state in ["succeeded", "failed", "cancelled"] {
@@ -195,7 +196,8 @@ fn a_deleted_finished_run_is_released_without_a_write_or_a_call() {
 fn a_second_run_id_stalls_without_a_cancel_and_orphan_releases() {
     let mut other = view("running");
     other.run_id = Some("run-2".into());
-    let case = Case::new().submitted("running").got(Ok(other));
+    // Before the create is answered, another runId is in the status.
+    let case = Case::new().mine().posted(Ok(other)).submitted("running");
     assert_eq!(case.stalled().as_deref(), Some("RunIdConflict"));
     assert_eq!(case.settled().run_id.as_deref(), Some("run-1"));
     assert_eq!(case.does(), "nothing");

@@ -67,7 +67,7 @@ const RELEASE: &str = "@meta.helm.sh/release-name";
 const HELM_HOOK: &str = "@helm.sh/hook";
 const INSTANCE: &str = "app.kubernetes.io/instance";
 
-// Proves: P-ttl-tracked
+// Proves: P-ttl-tracked, P-recipes
 #[rstest]
 #[case::nobody(&[], None)]
 #[case::somebody_else(&["app.kubernetes.io/name", "app.kubernetes.io/managed-by", "@example.com/note"], None)]

@@ -18,7 +18,7 @@ fn conflict() -> run_operator::decide::response::answer::Failure {
 }
 
 /// The effect of a deletion, a minute later, on the earlier state.
-// Proves: D-never-created
+// Proves: D-never-created, D-proof, D-in-doubt
 #[rstest]
 #[case::no_intent(Case::new(), "nothing")]
 #[case::no_intent_but_a_finalizer(Case::new().finalizer(), "release")]
@@ -108,7 +108,7 @@ fn a_lone_first_answer_is_final_or_asked_again(
     }
 }
 
-// Proves: D-proof
+// Proves: D-proof, F-final
 #[rstest]
 #[case(problem(403, "no"))]
 #[case(conflict())]
@@ -187,6 +187,13 @@ fn past_the_keys_retention_nothing_is_posted() {
 fn a_wait_for_the_workspace_ends_where_the_key_is_forgotten() {
     let case = Case::new().intent("earlier", 1).view(not_ready()).settle();
     assert_eq!(case.decide().requeue_at, Some(at(DAY)));
+}
+
+// Proves: D-retention
+#[test]
+fn a_takeover_makes_the_key_no_younger() {
+    let (intent, ..) = intent_of(&Case::new().intent("earlier", 1).at(DAY - 1));
+    assert_eq!((intent.epoch, intent.time), (2, at(0)));
 }
 
 // Proves: D-retention

@@ -93,7 +93,7 @@ fn an_intent_for_another_workspace_than_spec_is_not_followed() {
     assert_eq!(case.does(), "nothing");
 }
 
-// Proves: P-workload-fences, P-mismatch
+// Proves: P-workload-fences, P-mismatch, X-forged
 #[rstest]
 #[case::body(|i: &mut Intent| i.sha256 = "0".repeat(64))]
 #[case::serializer(|i: &mut Intent| i.serializer = 99)]
@@ -120,7 +120,8 @@ fn a_key_in_use_waits_for_the_other_run_also_on_a_retry() {
     fresh.key_holder = Some("elder".into());
     assert_eq!(fresh.stalled().as_deref(), Some("KeyInUse"));
     assert_eq!(fresh.does(), "nothing");
-    assert!(fresh.clone().settle().decide().requeue_at.is_some());
+    // That is --poll-max.
+    assert_eq!(fresh.clone().settle().decide().requeue_at, Some(at(60)));
     let mut retried = Case::new()
         .mine()
         .posted(Err(problem(403, "no")))

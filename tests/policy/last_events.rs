@@ -92,6 +92,7 @@ fn an_event_received_during_the_last_get_precedes_the_release() {
     assert_eq!(case.does(), "release");
 }
 
+// Proves: P-last-events
 #[test]
 fn a_stream_that_was_closed_behind_another_event_is_read_on() {
     let mut case = running();

@@ -78,7 +78,7 @@ fn a_crash_at_any_step_leaves_one_run(
     assert_ne!(owner_before, world.case.settings.process);
 }
 
-// Proves: P-owner-posts
+// Proves: P-owner-posts, P-two-leaders
 #[test]
 fn another_process_takes_the_intent_over_before_it_posts() {
     let mut world = World::new(Case::new()).fate(Fate::AnswerLost);

@@ -7,7 +7,9 @@ use run_operator::decide::{
     EventDraft, Follow, Stream, WorkspaceView, event_buffer::Received, response::answer::Failure,
 };
 
-use crate::support::{Case, at, bare, condition, lost, not_ready, problem, session, view};
+use crate::support::{
+    Case, at, bare, condition, lost, not_ready, problem, session, unreadable, view,
+};
 
 fn event(case: &mut Case, id: &str, state: Option<&str>) {
     let event = Received {
@@ -154,6 +156,15 @@ fn a_run_that_waits_for_a_place_is_read_every_30_seconds() {
     assert!(gaps.is_sorted_by(|a, b| a <= &(b + 3)), "{gaps:?}");
 }
 
+// Proves: P-poll
+#[test]
+fn poll_min_counts_also_for_a_run_that_waits_for_a_place() {
+    let mut case = waiting();
+    case.settings.poll_min = Duration::from_mins(1);
+    assert_eq!(case.clone().at(59).does(), "nothing");
+    assert_eq!(case.at(67).does(), "refresh");
+}
+
 // Proves: P-stream-places
 #[test]
 fn a_slot_given_to_another_run_leads_to_no_immediate_read() {
@@ -195,10 +206,14 @@ fn that_a_run_is_polled_for_want_of_a_place_is_written_once() {
     assert!(!says(&case));
 }
 
+// Proves: F-reads
 #[rstest]
 #[case::refused(problem(403, "no"), 1, "nothing")]
 #[case::refused_later(problem(403, "no"), 3, "refresh")]
-#[case::retried(bare(502), 2, "refresh")]
+#[case::retried(bare(502), 1, "refresh")]
+#[case::no_answer(lost(), 1, "refresh")]
+#[case::unreadable(unreadable(), 1, "nothing")]
+#[case::unreadable_later(unreadable(), 3, "refresh")]
 #[case::retry_after(Failure { retry_after: Some(Duration::from_secs(30)), ..bare(503) }, 29, "nothing")]
 #[case::not_found(problem(404, "run_not_found"), 1, "nothing")]
 #[case::not_found_later(problem(404, "run_not_found"), 3, "refresh")]

@@ -166,7 +166,7 @@ fn a_cancellation_is_asked_for_again_soon(#[case] failure: Failure, #[case] reas
     assert_eq!(ready.1, reason);
 }
 
-// Proves: R10a
+// Proves: R10a, F-retried
 #[rstest]
 #[case::a_page_of_a_proxy(bare(503), 30)]
 #[case::its_429(bare(429), 600)]

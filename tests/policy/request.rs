@@ -12,7 +12,7 @@ use serde_json::json;
 use crate::support::{Case, UID};
 
 /// Serializer 1 must never change: an intent in a cluster somewhere has the hash of these bytes.
-// Proves: S-run, P-same-bytes
+// Proves: S-run, P-same-bytes, P-no-defaults
 #[test]
 fn serializer_1_gives_these_bytes() {
     let case = Case::new().spec(|s| {
@@ -40,6 +40,17 @@ fn serializer_1_gives_these_bytes() {
         sha256(b"abc"),
         "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
     );
+}
+
+// Proves: S-run, P-no-defaults
+#[test]
+fn what_the_spec_leaves_unset_is_auto() {
+    let bytes = body(&Case::new().run.spec, 1).expect("known");
+    let sent: serde_json::Value = serde_json::from_slice(&bytes).expect("JSON");
+    let expected = json!({
+        "provider": "auto", "region": "auto", "workload": {"image": "ghcr.io/acme/train:1.4"},
+    });
+    assert_eq!(sent, expected);
 }
 
 #[test]

@@ -329,7 +329,7 @@ fn what_is_stored_is_a_time_of_the_wall_clock() {
     assert_eq!(stalled.idempotency_key.as_deref(), Some(UID));
 }
 
-/// An hour that the wall clock shows twice has the same Events in it only once.
+/// What happens in both passes of an hour that the wall clock shows twice has an Event in each.
 // Proves: P-clock
 #[test]
 fn an_hour_that_the_clock_shows_twice_has_its_events_twice() {

@@ -62,7 +62,7 @@ fn an_answer_to_the_question_for_the_version_says_where_to_look(
     assert!(why.message.contains(look), "{why:?}");
 }
 
-// Proves: R10a
+// Proves: R10a, F-retried
 #[test]
 fn a_failed_probe_shows_its_request_id_and_honours_retry_after() {
     let wait = Duration::from_secs(90);

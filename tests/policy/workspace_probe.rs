@@ -82,7 +82,7 @@ fn without_its_secret_a_workspace_serves_only_submitted_runs() {
 
 // Proves: P-last-token
 #[test]
-fn a_rejected_last_good_token_is_dropped_and_both_causes_named() {
+fn a_rejected_last_token_stops_calls_and_both_causes_are_named() {
     let rejected = |failure: Failure| Check {
         identity: None,
         obstacle: Some(Obstacle::Identity(failure)),

@@ -8,6 +8,7 @@
     reason = "a test, its helpers too, may stop at what it did not expect"
 )]
 
+mod capture;
 mod circles;
 mod commands;
 mod conformance;
@@ -17,6 +18,7 @@ mod lua;
 mod names;
 mod paths;
 mod predicates;
+mod proofs;
 mod prose;
 mod tables;
 mod versions;

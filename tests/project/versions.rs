@@ -11,6 +11,16 @@ const NAMES: [&str; 4] = [
     "appVersion",
 ];
 const MARKS: [&str; 7] = [":", "-", "_", "@", " v", ": ", " --version "];
+/// What a version of ours follows without such a name, as xtask/src/generate/versions.rs has it.
+const NAMELESS: [&str; 7] = [
+    "release krew --version ",
+    "VERSION=",
+    "releases/download/v",
+    "refs/tags/v",
+    "newTag: ",
+    "targetRevision: ",
+    "    tag: ",
+];
 /// About other versions too, or with input that tests make up.
 const OTHERS: [&str; 4] = [
     "CHANGELOG.md",
@@ -29,18 +39,19 @@ fn version(text: &str) -> Option<&str> {
 
 /// The versions of ours in a text, with the line they are in.
 fn stated(text: &str) -> Vec<(usize, String)> {
+    let named = NAMES
+        .iter()
+        .flat_map(|name| MARKS.map(|mark| format!("{name}{mark}")));
+    let starts: Vec<String> = named.chain(NAMELESS.map(str::to_owned)).collect();
     let mut found = Vec::new();
     for (number, line) in text.lines().enumerate() {
-        for name in NAMES {
-            for mark in MARKS {
-                let before = format!("{name}{mark}");
-                let after = line.split(&before).skip(1);
-                found.extend(
-                    after
-                        .filter_map(version)
-                        .map(|v| (number + 1, v.to_owned())),
-                );
-            }
+        for start in &starts {
+            let after = line.split(start).skip(1);
+            found.extend(
+                after
+                    .filter_map(version)
+                    .map(|v| (number + 1, v.to_owned())),
+            );
         }
     }
     found

@@ -257,3 +257,43 @@ fn namespace_deleted(error: &kube::Error) -> bool {
     let mut terminating = causes.filter(|cause| cause.reason == "NamespaceTerminating");
     status.code == 404 || terminating.next().is_some()
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::api::{EventReason, Run};
+    use crate::controller::apiserver::silent;
+    use crate::controller::metrics::Format;
+
+    /// Nothing is delivered here: the queue only fills.
+    // Proves: P-events-once
+    #[tokio::test]
+    async fn events_that_find_no_place_in_the_queue_are_counted_by_cause() {
+        let metrics = Arc::new(Metrics::new());
+        let recorder = Recorder::new(silent(), "process", Arc::clone(&metrics));
+        let spec = json!({"workload": {"image": "ghcr.io/acme/train:1.4"}});
+        let run = Run::new("train", serde_json::from_value(spec).unwrap());
+        let publish = |repeated, dropped| {
+            let draft = EventDraft {
+                repeated,
+                ..EventDraft::new(EventReason::Retrying, "again", "")
+            };
+            let events = vec![draft; QUEUE];
+            recorder.publish(&run, &Batch { events, dropped });
+        };
+        let counted = |cause: &str| {
+            let text = metrics.encode(Format::Text).unwrap();
+            let series = format!("run_operator_events_dropped_total{{cause=\"{cause}\"}} ");
+            let mut lines = text.lines();
+            let count = lines.find_map(|line| line.strip_prefix(series.as_str()));
+            count.unwrap().parse::<usize>().unwrap()
+        };
+        let all = || ["too_many", "repeated", "queue_full"].map(counted);
+        publish(true, 0);
+        assert_eq!(all(), [0, QUEUE / 2 - 1, 0], "half of it is for new ones");
+        publish(false, 3);
+        assert_eq!(all(), [3, QUEUE / 2 - 1, QUEUE / 2 + 1]);
+    }
+}

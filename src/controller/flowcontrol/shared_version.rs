@@ -65,3 +65,35 @@ fn begin(client: &Client, slots: &Arc<ProbeSlots>) -> Call {
     };
     asked.boxed().shared()
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::controller::state::fixtures::client;
+
+    use super::*;
+
+    // Proves: P-many-workspaces
+    #[tokio::test]
+    async fn workspaces_that_ask_at_the_same_time_share_one_call() {
+        let (versions, slots) = (Versions::default(), Arc::new(ProbeSlots::default()));
+        let (one, other) = (client(), client());
+        let origin = one.base_url().origin();
+        // Each call waits until they are given back.
+        let mut taken = Vec::new();
+        while let Some(slot) = slots.enter(origin, "team").now_or_never() {
+            taken.push(slot);
+        }
+        let mut first = Box::pin(versions.ask(&one, &slots));
+        assert!(futures::poll!(&mut first).is_pending());
+        let call = lock(&versions.calls).values().next().cloned().unwrap();
+        let mut second = Box::pin(versions.ask(&other, &slots));
+        assert!(futures::poll!(&mut second).is_pending());
+        let same = |now: &Call| now.ptr_eq(&call);
+        assert!(lock(&versions.calls).values().all(same), "a second call");
+        drop(taken);
+        let (first, second) = tokio::join!(first, second);
+        assert!(first.is_err() && first == second);
+        let calls = lock(&versions.calls).len();
+        assert_eq!(calls, 0, "it serves no later request");
+    }
+}

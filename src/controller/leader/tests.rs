@@ -215,6 +215,7 @@ fn a_record_without_a_duration_is_valid_for_the_lease_duration() {
     }
 }
 
+// Proves: P-leader-clock
 #[test]
 fn a_record_is_valid_for_its_own_duration() {
     let (mut server, now) = (Server::default(), Instant::now());
@@ -285,7 +286,7 @@ fn a_deleted_lease_is_created_again_by_its_leader() {
 /// The standby reads at any moment of its period; the leader ends right after a renewal.
 // Proves: P-takeover
 #[test]
-fn a_crashed_leader_is_replaced_within_the_lease_duration_and_5_s() {
+fn a_crashed_leader_is_replaced_within_its_lease_and_5_s() {
     for late in 0..20 {
         let (mut server, start) = (Server::default(), Instant::now());
         let mut a = Process::new("a", start);

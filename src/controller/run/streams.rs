@@ -235,5 +235,7 @@ mod tests {
         }
         let size = size(Follower::follow);
         assert!(size < 900, "{size}");
+        let with_its_stream = size + size_of::<crate::service::EventStream>();
+        assert!(with_its_stream < 3 * 1024, "{with_its_stream}");
     }
 }

@@ -375,7 +375,7 @@ mod tests {
         assert!(workspaces.all().is_empty());
     }
 
-    // Proves: P-last-token, P-calls-apart
+    // Proves: P-last-token, P-calls-apart, P-secret-forgotten, P-rate-limit
     #[test]
     fn all_that_is_kept_of_a_workspace_is_forgotten_with_it() {
         let workspaces = Workspaces::default();

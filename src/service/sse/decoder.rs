@@ -106,6 +106,14 @@ impl Decoder {
         self.retry
     }
 
+    /// Bytes allocated for what is not complete yet.
+    #[cfg(test)]
+    pub(super) fn buffered(&self) -> usize {
+        let data = self.block.data.as_ref().map_or(0, Vec::capacity);
+        let id = self.block.id.as_ref().map_or(0, String::capacity);
+        self.line.capacity() + self.block.kind.capacity() + data + id
+    }
+
     /// A BOM is dropped; bytes that only begin like one belong to the first line.
     fn beginning(&mut self, seen: usize, byte: u8, input: &mut &[u8]) {
         if BOM.get(seen) == Some(&byte) {

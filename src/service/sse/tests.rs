@@ -291,3 +291,16 @@ proptest! {
         prop_assert_eq!(last, Some((numbered("z", "z"), Some("z".to_owned()))));
     }
 }
+
+/// There is one for each active Run, and most of the time it waits for an event.
+// Proves: P-streams-shared
+#[test]
+fn between_two_events_a_decoder_keeps_no_buffer() {
+    let mut decoder = Decoder::new(REAL, None);
+    assert_eq!(decoder.buffered(), 0);
+    let data = "x".repeat(60 * 1024);
+    let event = format!("id: a\nevent: b\ndata: {data}\n\n");
+    let mut bytes = event.as_bytes();
+    assert!(decoder.step(&mut bytes).is_some());
+    assert_eq!((bytes.len(), decoder.buffered()), (0, 0));
+}

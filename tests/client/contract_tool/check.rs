@@ -81,6 +81,7 @@ async fn a_conforming_service_passes_with_two_requests_and_no_token() {
     }
 }
 
+// Proves: P-contract-check
 #[tokio::test]
 async fn for_people_each_statement_is_a_line_and_the_last_one_sums_up() {
     let service = Reference::start(&["--api-version", "2.0.0"]).await;

@@ -178,8 +178,9 @@ impl Layout {
 }
 
 /// The audit policy: who made which request, without bodies unless `bodies`. It covers our own resources,
-/// Secrets, Events and Leases (except the cluster's own), whoever makes the request. It also covers every
-/// other request of a service account outside kube-system, since that is what RBAC must allow and no more.
+/// Secrets, Events and Leases (except the cluster's own), whoever makes the request, and namespaces, except for
+/// kube-system's service accounts. It also covers every other request of a service account outside kube-system,
+/// since that is what RBAC must allow and no more.
 fn audit_policy(bodies: bool) -> Value {
     let level = if bodies { "Request" } else { "Metadata" };
     // Only the answer shows whether a deletion removed an object at once or waits for finalizers.
@@ -204,6 +205,7 @@ fn audit_policy(bodies: bool) -> Value {
             {"level": "None", "resources": leases, "namespaces": ["kube-system", "kube-node-lease"]},
             {"level": "Metadata", "resources": leases},
             {"level": "None", "userGroups": ["system:serviceaccounts:kube-system"]},
+            {"level": "Metadata", "resources": [{"group": "", "resources": ["namespaces"]}]},
             {"level": "Metadata", "userGroups": ["system:serviceaccounts"]},
             {"level": "None"},
         ],

@@ -66,7 +66,6 @@ pub(super) async fn pids_of_a_pod(control_plane: &ControlPlane) -> Vec<u32> {
     pids
 }
 
-// Proves: I-image
 #[tokio::test]
 async fn a_pod_runs_on_the_node_and_its_log_can_be_read() {
     if !can_run() {

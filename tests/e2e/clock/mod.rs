@@ -60,7 +60,16 @@ impl WallClock {
 
 /// A world whose operator has a wall clock of its own.
 async fn world() -> (World, WallClock) {
-    let mut world = World::unattended(Setup::default()).await;
+    world_with(&[]).await
+}
+
+/// The same with further arguments of the operator.
+async fn world_with(args: &[&'static str]) -> (World, WallClock) {
+    let mut world = World::unattended(Setup {
+        operator: args.to_vec(),
+        ..Setup::default()
+    })
+    .await;
     let clock = WallClock::new(world.folder());
     let mut recipe = world.recipe();
     recipe.variables = clock.variables();
@@ -160,10 +169,11 @@ async fn a_step_of_the_wall_clock_delays_no_check() {
     world.one_run_each().await;
 }
 
+/// While its stream is open, no poll of a Run is due either.
 // Proves: P-wall-clock
 #[tokio::test]
 async fn a_deadline_and_a_ttl_are_seen_when_the_clock_passes_them() {
-    let (world, clock) = world().await;
+    let (world, clock) = world_with(&["--poll-max", "1h"]).await;
     // Nothing but the clock wakes it: it has ended.
     let short = json!({"image": "i", "simulate": {"runTimeMs": 100}});
     let spec = json!({"ttlSecondsAfterFinished": 1800, "workload": short});

@@ -86,6 +86,7 @@ pub(super) const RUNS: &[Situation] = &[
     run("refused", "Failed", "Degraded", STALLED, "Failed", &["cancel", "retry"]),
     run("active", "InProgress", "Progressing", RECONCILING, "InProgress", &["cancel"]),
     run("accepted", "Current", "Healthy", READY, "Current", &["cancel"]),
+    run("two-run-ids", "Failed", "Degraded", STALLED, "Failed", &["cancel"]),
     run("cancelling", "InProgress", "Progressing", RECONCILING, "InProgress", &[]),
     run("succeeded", "Current", "Healthy", READY, "Current", &[]),
     run("failed", "Failed", "Degraded", STALLED, "Failed", &[]),

@@ -11,7 +11,7 @@ use run_operator::api::{ClusterWorkspace, ConditionType as Type, Phase};
 use super::condition_cases::{CLUSTER_WORKSPACES, RUNS, Situation, WORKSPACES};
 use super::testdata::{compare_or_record, message};
 use super::tools::{argocd_cm, asked, file, ready};
-use crate::support::{Setup, World, own_control_plane};
+use crate::support::{Setup, World, eventually, own_control_plane};
 
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
@@ -72,6 +72,7 @@ async fn read_by_all(world: &World, situations: &[Situation]) {
 async fn argo_cd_and_flux_read_every_row_of_the_conditions_of_runs() {
     let mut world = World::new().await;
     refused_and_retrying(&world).await;
+    two_run_ids(&world).await;
     let never = json!({"outcome": "never"});
     let stuck = json!({"outcome": "never", "cancel": "stuck"});
     let image = "ghcr.io/acme/train:1.4";
@@ -125,6 +126,9 @@ async fn argo_cd_and_flux_read_every_row_of_the_conditions_of_runs() {
     world
         .condition("suspended", Type::Ready, "False", "Suspended")
         .await;
+    world
+        .condition("two-run-ids", Type::Stalled, "True", "RunIdConflict")
+        .await;
     for name in ["cancelling", "terminating"] {
         world.state(name, "cancelling").await;
     }
@@ -176,7 +180,30 @@ async fn refused_and_retrying(world: &World) {
         .await;
 }
 
-// Proves: P-argocd, P-flux
+/// A Run that will be Stalled although it has a run: another runId is in its status before its create is answered.
+async fn two_run_ids(world: &World) {
+    let image = "ghcr.io/acme/two-run-ids:1";
+    let create = json!({"operation": "createRun", "image": image});
+    let late = json!({"type": "delay", "forMs": 10_000, "execute": true});
+    world.service.fault(create, late).await;
+    let workload = json!({"image": image, "simulate": {"outcome": "never"}});
+    let run = world
+        .create_run("two-run-ids", json!({"workload": workload}))
+        .await;
+    eventually("its create is sent", async || {
+        let posts = world.posts_of(&run).await;
+        if posts > 0 { Ok(()) } else { Err(posts) }
+    })
+    .await;
+    let other = Patch::Merge(json!({"status": {"runId": "run_fedcba9876543210"}}));
+    world
+        .runs()
+        .patch_status("two-run-ids", &PatchParams::default(), &other)
+        .await
+        .unwrap();
+}
+
+// Proves: P-argocd, P-flux, P-reasons
 #[tokio::test]
 async fn argo_cd_and_flux_read_the_conditions_of_workspaces() {
     let mut world = World::new().await;

@@ -2,6 +2,7 @@
 //! types, and by the API server.
 
 use serde_json::Value;
+use test_support::source::files;
 
 use super::tools::{asked, file, text_of};
 use crate::support::World;
@@ -74,4 +75,33 @@ fn workspaces_of_both_kinds_have_the_same_health_script() {
         serde_saphyr::from_str(&text_of("deploy/argocd/argocd-values.yaml")).unwrap();
     assert_eq!(cm["data"], values["configs"]["cm"]);
     assert_eq!(cm["data"].as_object().unwrap().len(), 6);
+}
+
+// Proves: P-argocd
+#[test]
+fn the_config_map_has_every_script_as_its_file_has_it() {
+    let folder = "deploy/argocd/resource_customizations/run-operator.dev";
+    let cm: Value = serde_saphyr::from_str(&text_of("deploy/argocd/argocd-cm.yaml")).unwrap();
+    for kind in ["ClusterWorkspace", "Run", "Workspace"] {
+        let of = |what: &str| {
+            let key = format!("resource.customizations.{what}.run-operator.dev_{kind}");
+            cm["data"][key].as_str().unwrap().to_owned()
+        };
+        let script = |path: &str| text_of(&format!("{folder}/{kind}/{path}.lua"));
+        assert_eq!(of("health"), script("health"), "{kind}");
+        let actions: Value = serde_saphyr::from_str(&of("actions")).unwrap();
+        assert_eq!(
+            actions["discovery.lua"],
+            script("actions/discovery"),
+            "{kind}"
+        );
+        let definitions = actions["definitions"].as_array().unwrap();
+        for action in definitions {
+            let name = action["name"].as_str().unwrap();
+            let wanted = script(&format!("actions/{name}/action"));
+            assert_eq!(action["action.lua"], wanted, "{kind} {name}");
+        }
+        let scripts = files::below(&format!("{folder}/{kind}/actions"), "lua");
+        assert_eq!(definitions.len() + 1, scripts.len(), "{scripts:?}");
+    }
 }

@@ -159,3 +159,26 @@ async fn a_record_of_long_ago_takes_nothing_from_a_leader_that_renews() {
     assert_eq!(after.acquire_time, before.acquire_time);
     assert_eq!(after.lease_transitions, Some(0));
 }
+
+/// Outside a Pod it is the namespace of the kubeconfig's context.
+// Proves: P-namespaces
+#[tokio::test]
+async fn the_lease_is_in_the_operators_own_namespace() {
+    let mut world = World::unattended(Setup {
+        operator: vec!["--leader-elect"],
+        ..Setup::default()
+    })
+    .await;
+    let kubeconfig = world.folder().join("kubeconfig");
+    std::fs::copy(world.control_plane.kubeconfig(), &kubeconfig).unwrap();
+    let file = format!("--kubeconfig={}", kubeconfig.display());
+    let own = format!("--namespace={}", world.namespace);
+    let args: [&str; 5] = [&file, "config", "set-context", "--current", &own];
+    world.kubectl(&args, "").await.unwrap();
+    let mut recipe = world.recipe();
+    recipe.kubeconfig = kubeconfig;
+    world.operator = Some(Operator::start(&recipe).await);
+    until_it_leads(world.operator()).await;
+    let lease = leases(&world).get_opt(LEASE).await.unwrap();
+    assert!(lease.is_some(), "it leads by another Lease");
+}

@@ -66,10 +66,16 @@ async fn a_leader_ended_by_sigterm_is_replaced_at_once() {
     let other = world.another_operator().await;
     world.create_run("train", json!({})).await;
     world.released("train").await;
+    let holder = record(&world).await.holder_identity;
     let mut leader = world.operator.take().unwrap();
     let asked_to_end = Instant::now();
-    let (code, seconds) = tokio::join!(leader.terminate(), measured(&world, asked_to_end));
+    let ended = async {
+        let code = leader.terminate().await;
+        (code, record(&world).await.holder_identity)
+    };
+    let ((code, next), seconds) = tokio::join!(ended, measured(&world, asked_to_end));
     assert_eq!(code, Some(0));
+    assert_ne!(next, holder, "the Lease was not released");
     until_it_leads(&other).await;
     let names = ["train", "next"].map(str::to_owned);
     each_is_one_run(&world, &names).await;

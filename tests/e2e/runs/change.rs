@@ -1,12 +1,14 @@
 //! `cancel`, `retry`, `suspend`, `resume`, `orphan`: what they change, and what they refuse.
 
-use serde_json::json;
+use kube::ResourceExt;
+use serde_json::{Value, json};
 
 use run_operator::api::{ConditionType as Type, Phase};
 
+use crate::stale::Proxy;
 use crate::support::World;
 
-use super::{refuse_creates, running, runs};
+use super::{plugin, refuse_creates, running, runs, started};
 
 // Proves: K-change
 #[tokio::test]
@@ -84,6 +86,32 @@ async fn a_suspended_run_waits_until_it_is_resumed() {
     let out = runs(&world, &["suspend", "fresh", "-o", "name"]).await.ok();
     assert_eq!(out, "run.run-operator.dev/fresh\n");
     assert_eq!(world.run("fresh").await.spec.suspend, Some(true));
+}
+
+// Proves: K-change
+#[tokio::test]
+async fn each_change_is_written_once_and_to_the_version_read() {
+    let mut world = World::new().await;
+    world.kill_operator();
+    world.simulate("train", json!({})).await;
+    let proxy = Proxy::start(world.control_plane).await;
+    let mut read = Vec::new();
+    for command in ["suspend", "resume", "orphan", "cancel"] {
+        read.push(json!(world.run("train").await.resource_version()));
+        for _ in 0..2 {
+            let change = plugin(&world, proxy.kubeconfig(), &[command, "train"]);
+            started(change, "").end().await.ok();
+        }
+    }
+    let writes = proxy.asked(|asked| asked.verb != "get");
+    let written: Vec<Value> = writes
+        .iter()
+        .map(|asked| {
+            let patch: Value = serde_json::from_str(&asked.body).unwrap();
+            patch["metadata"]["resourceVersion"].clone()
+        })
+        .collect();
+    assert_eq!(written, read);
 }
 
 // Proves: K-change

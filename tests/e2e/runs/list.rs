@@ -1,17 +1,51 @@
 //! `list`: what needs a person first, in kubectl's forms.
 
+use kube::ResourceExt;
+use kube::api::{ObjectMeta, PostParams};
 use serde_json::{Value, json};
 
 use run_operator::api::{ConditionType as Type, Phase};
 
-use crate::support::World;
+use crate::support::{Setup, World, eventually, own_control_plane};
+use crate::undecodable::odd_run;
 
 use super::{refuse_creates, running, runs};
+
+/// Waits until what is created is younger than this Run: the API server's timestamps are whole seconds.
+async fn until_others_are_younger(world: &World, name: &str) {
+    let mut tried = world.run(name).await;
+    let created = tried.creation_timestamp();
+    tried.metadata = ObjectMeta {
+        name: Some("tried".to_owned()),
+        ..ObjectMeta::default()
+    };
+    let dry_run = PostParams {
+        dry_run: true,
+        ..PostParams::default()
+    };
+    eventually("the API server's clock shows a later second", async || {
+        let now = world.runs().create(&dry_run, &tried).await.unwrap();
+        if now.creation_timestamp() > created {
+            Ok(())
+        } else {
+            Err("the same second")
+        }
+    })
+    .await;
+}
 
 // Proves: K-list
 #[tokio::test]
 async fn what_needs_a_person_is_listed_first() {
     let world = World::new().await;
+    refuse_creates(&world).await;
+    world.simulate("refused", json!({})).await;
+    world
+        .condition("refused", Type::Stalled, "True", "Forbidden")
+        .await;
+    world.service.delete("faults").await;
+    // By age alone it would be the last.
+    until_others_are_younger(&world, "refused").await;
     world.simulate("good", json!({})).await;
     world.phase("good", Phase::Succeeded).await;
     world.simulate("bad", json!({"outcome": "failed"})).await;
@@ -20,11 +54,6 @@ async fn what_needs_a_person_is_listed_first() {
     world.create_run("held", json!({"suspend": true})).await;
     world
         .condition("held", Type::Ready, "False", "Suspended")
-        .await;
-    refuse_creates(&world).await;
-    world.simulate("refused", json!({})).await;
-    world
-        .condition("refused", Type::Stalled, "True", "Forbidden")
         .await;
     let out = runs(&world, &["list"]).await.ok();
     let rows: Vec<Vec<&str>> = out
@@ -61,6 +90,26 @@ async fn what_needs_a_person_is_listed_first() {
     assert_eq!(list["items"].as_array().unwrap().len(), 1);
     let out = runs(&world, &["list", "-o", "yaml"]).await.ok();
     assert!(out.starts_with("apiVersion: v1\n"), "{out}");
+}
+
+// Proves: K-list
+#[tokio::test]
+async fn a_run_that_can_not_be_read_is_listed_too() {
+    let world = World::unattended(Setup {
+        control_plane: Some(own_control_plane().await),
+        ..Setup::default()
+    })
+    .await;
+    world.simulate("good", json!({})).await;
+    odd_run(&world).await;
+    let out = runs(&world, &["list", "--no-headers"]).await.ok();
+    let rows: Vec<Vec<&str>> = out
+        .lines()
+        .map(|line| line.split_whitespace().collect())
+        .collect();
+    assert!(rows.iter().any(|row| row[0] == "good"), "{out}");
+    let odd = ["odd", "RunInvalid"];
+    assert!(rows.iter().any(|row| row.starts_with(&odd)), "{out}");
 }
 
 // Proves: K-list

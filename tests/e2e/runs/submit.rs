@@ -104,6 +104,12 @@ async fn the_same_command_with_a_key_submits_nothing_twice() {
         said.contains("exists with another workload or place"),
         "{said}"
     );
+    let elsewhere = [&submit[..], &["--workspace", "other"]].concat();
+    let said = runs(&world, &elsewhere).await.ended(2);
+    assert!(
+        said.contains("exists with another workload or place"),
+        "{said}"
+    );
     assert_eq!(
         runs(&world, &["list", "-o", "name"])
             .await
@@ -239,6 +245,31 @@ async fn what_can_not_be_a_run_is_refused_and_nothing_is_stored() {
         assert!(said.contains(part), "{part:?} is not in {said}");
     }
     assert!(runs(&world, &["list", "-o", "name"]).await.ok().is_empty());
+}
+
+// Proves: K-submit
+#[tokio::test]
+async fn a_file_with_what_can_not_be_a_run_stores_nothing() {
+    let world = World::new().await;
+    let spec = json!({"workload": {"image": "i"}});
+    let good = manifest("good", &spec);
+    let workspace = good.replace(r#""Run""#, r#""Workspace""#);
+    let foreign =
+        manifest("foreign", &spec).replace(r#""name""#, r#""namespace":"elsewhere","name""#);
+    let typo = json!({"worklaod": {}, "workload": {"image": "i"}});
+    for (second, part) in [
+        (workspace, "object 2 is run-operator.dev/v1alpha1 Workspace"),
+        (foreign, "does not match the namespace"),
+        (manifest("typo", &typo), r#"unknown field "spec.worklaod""#),
+        (manifest("Not_A_Name", &spec), "Error from server (Invalid)"),
+    ] {
+        let list = format!(r#"{{"apiVersion":"v1","kind":"List","items":[{good},{second}]}}"#);
+        let submit = start(&world, &["submit", "-f", "-"], &list);
+        let said = submit.end().await.ended(2);
+        assert!(said.contains(part), "{part:?} is not in {said}");
+        let stored = runs(&world, &["list", "-o", "name"]).await.ok();
+        assert!(stored.is_empty(), "{part:?}: {stored}");
+    }
 }
 
 // Proves: K-submit

@@ -5,38 +5,53 @@ use rstest::rstest;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
 
-use run_operator::api::{ConditionType as Type, Phase};
+use run_operator::api::Phase;
 
+use crate::stale::Proxy;
 use crate::support::{World, eventually};
 
-use super::{Running, refuse_creates, running, runs, start};
+use super::{Running, plugin, refuse_creates, running, runs, start, started};
 
-/// Waits until a waiting command has read its Run: it has said so on standard error, whose lines it goes on with.
-async fn is_waiting(world: &World, agent: &str, before: usize) {
-    eventually("the command watches", async || {
-        let log = std::fs::read_to_string(world.control_plane.audit_log().unwrap()).unwrap();
-        let watches = log.lines().filter(|line| {
-            line.contains(agent)
-                && line.contains(&world.namespace)
-                && line.contains(r#""verb":"watch""#)
-        });
-        let watches = watches.count();
-        if watches > before {
-            Ok(())
-        } else {
-            Err(watches)
-        }
-    })
-    .await;
+/// The watches of the Run `train` alone that were begun until now, by the API server's audit log.
+fn watches(world: &World) -> usize {
+    let log = std::fs::read_to_string(world.control_plane.audit_log().unwrap()).unwrap();
+    let watches = log.lines().filter(|line| {
+        line.contains("metadata.name%3Dtrain")
+            && line.contains(&world.namespace)
+            && line.contains(r#""verb":"watch""#)
+            && line.contains(r#""stage":"ResponseStarted""#)
+    });
+    watches.count()
 }
 
+/// Starts a wait for the Run `train`, and waits until its watch has begun.
 async fn waiting(world: &World, args: &[&str]) -> Running {
+    let before = watches(world);
     let command = start(world, args, "");
-    is_waiting(world, "metadata.name%3Dtrain", 0).await;
+    eventually("the command watches", async || {
+        let begun = watches(world);
+        if begun > before { Ok(()) } else { Err(begun) }
+    })
+    .await;
     command
 }
 
-// Proves: K-wait
+/// Starts a wait for the Run `train` through a proxy, and waits until its watch is answered.
+async fn waiting_through(proxy: &Proxy, world: &World) -> Running {
+    let command = started(plugin(world, proxy.kubeconfig(), &["wait", "train"]), "");
+    eventually("the command watches", async || {
+        let begun = proxy.asked(|asked| asked.is("watch", "runs") && asked.status == Some(200));
+        if begun.is_empty() {
+            Err("no watch")
+        } else {
+            Ok(())
+        }
+    })
+    .await;
+    command
+}
+
+// Proves: K-wait, K-interrupt
 #[tokio::test]
 async fn a_wait_ends_as_its_goal_says() {
     let world = World::new().await;
@@ -53,6 +68,9 @@ async fn a_wait_ends_as_its_goal_says() {
         "{said}"
     );
     assert!(said.contains("train was not cancelled"), "{said}");
+    let again = format!("kubectl runs wait train --namespace {}", world.namespace);
+    assert!(said.contains(&again), "{said}");
+    assert_eq!(world.run("train").await.spec.cancel, None);
     let wait = waiting(&world, &["wait", "train", "--for", "finished"]).await;
     runs(&world, &["cancel", "train"]).await.ok();
     let out = wait.end().await.ok();
@@ -84,6 +102,9 @@ async fn a_wait_for_several_ends_with_the_worst() {
             .code,
         0
     );
+    refuse_creates(&world).await;
+    world.simulate("refused", json!({})).await;
+    runs(&world, &["wait", "bad", "refused"]).await.ended(3);
 }
 
 // Proves: K-wait
@@ -104,7 +125,7 @@ async fn a_run_that_needs_a_person_ends_a_wait() {
     runs(&world, &["wait", "train"]).await.ok();
 }
 
-// Proves: K-uid
+// Proves: K-uid, K-wait
 #[tokio::test]
 async fn a_run_that_is_created_again_is_another_one() {
     let world = World::new().await;
@@ -123,6 +144,26 @@ async fn a_run_that_is_created_again_is_another_one() {
     world.phase("train", Phase::Succeeded).await;
 }
 
+// Proves: K-uid
+#[tokio::test]
+async fn a_deletion_that_a_wait_missed_is_seen_by_the_uid() {
+    let world = World::new().await;
+    running(&world, "train").await;
+    let proxy = Proxy::start(world.control_plane).await;
+    let wait = waiting_through(&proxy, &world).await;
+    proxy.withhold("runs", "train");
+    let orphan = json!({"spec": {"deletionPolicy": "Orphan"}});
+    world.patch_run("train", orphan).await;
+    world.delete_run("train").await;
+    world.gone("train").await;
+    // By the name alone the wait would end with it, as it has succeeded.
+    world.simulate("train", json!({})).await;
+    world.phase("train", Phase::Succeeded).await;
+    proxy.relist("runs");
+    let said = wait.end().await.ended(4);
+    assert!(said.contains("it was deleted, last seen Active"), "{said}");
+}
+
 // Proves: K-interrupt
 #[rstest]
 #[case(Signal::INT)]
@@ -138,6 +179,7 @@ async fn an_interrupt_cancels_nothing_and_says_how_to_go_on(#[case] signal: Sign
     let again = format!("kubectl runs wait train --namespace {}", world.namespace);
     assert!(said.contains(&again), "{said}");
     assert_eq!(world.service.runs().await[0]["cancels"], 0);
+    assert_eq!(world.run("train").await.spec.cancel, None);
 }
 
 // Proves: K-wait
@@ -154,22 +196,19 @@ async fn a_wait_for_a_run_that_is_not_there_is_an_error_as_of_kubectl() {
 async fn a_wait_polls_nothing() {
     let world = World::new().await;
     running(&world, "train").await;
-    let wait = waiting(&world, &["wait", "train"]).await;
+    let proxy = Proxy::start(world.control_plane).await;
+    let wait = waiting_through(&proxy, &world).await;
     for step in 0..20 {
         let value = json!({"metadata": {"labels": {"step": step.to_string()}}});
         world.patch_run("train", value).await;
     }
     runs(&world, &["cancel", "train"]).await.ok();
     wait.end().await.ended(1);
-    world
-        .condition("train", Type::Finished, "True", "Cancelled")
-        .await;
-    let log = std::fs::read_to_string(world.control_plane.audit_log().unwrap()).unwrap();
-    let mut reads = log.lines().filter(|line| {
-        line.contains(&world.namespace)
-            && line.contains("metadata.name%3Dtrain")
-            && line.contains("ResponseComplete")
-    });
-    // One list, and one watch behind it: or a second if the API server ended the first.
-    assert!(reads.by_ref().count() <= 4);
+    let asked = proxy.asked(|_| true);
+    let asked: Vec<_> = asked
+        .iter()
+        .map(|asked| (asked.verb, asked.resource.as_str(), asked.name.as_deref()))
+        .collect();
+    let once = ["get", "list", "watch"].map(|verb| (verb, "runs", Some("train")));
+    assert_eq!(asked, once);
 }

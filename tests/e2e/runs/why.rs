@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use run_operator::api::ConditionType as Type;
 
+use crate::stale::Proxy;
 use crate::support::{TOKEN, World};
 
 use super::{plugin, refuse_creates, running, runs, started};
@@ -53,6 +54,20 @@ async fn a_dead_token_is_found_behind_the_workspace() {
     assert!(out.ends_with("Nothing needs to be done.\n"), "{out}");
 }
 
+// Proves: K-why
+#[tokio::test]
+async fn of_the_secret_only_the_metadata_is_asked_for() {
+    let world = World::new().await;
+    with_a_dead_token(&world).await;
+    let proxy = Proxy::start(world.control_plane).await;
+    let why = plugin(&world, proxy.kubeconfig(), &["why", "train"]);
+    started(why, "").end().await.ok();
+    let asked = proxy.asked(|asked| asked.resource == "secrets");
+    assert_eq!(asked.len(), 1, "{asked:?}");
+    let metadata = "as=PartialObjectMetadata;";
+    assert!(asked[0].accept.contains(metadata), "{asked:?}");
+}
+
 // Proves: K-rights
 #[tokio::test]
 async fn who_may_not_read_workspaces_is_told_what_the_run_says_of_it() {
@@ -84,6 +99,27 @@ async fn who_may_not_read_workspaces_is_told_what_the_run_says_of_it() {
         .await
         .ended(2);
     assert!(wait.contains("Error from server (Forbidden)"), "{wait}");
+}
+
+// Proves: K-rights
+#[tokio::test]
+async fn who_may_not_read_secrets_is_told_which_one() {
+    let world = World::new().await;
+    with_a_dead_token(&world).await;
+    let ours = json!({
+        "apiGroups": ["run-operator.dev"], "resources": ["runs", "workspaces"], "verbs": ["get"],
+    });
+    let kubeconfig = world.user("reader", &json!([ours])).await;
+    let why = started(plugin(&world, &kubeconfig, &["why", "train"]), "");
+    let out = why.end().await.ok();
+    assert!(
+        out.contains("└ Secret run-operator-token: key token, you may not read it\n"),
+        "{out}"
+    );
+    assert!(
+        out.contains("To mend it: Put a valid token into the Secret"),
+        "{out}"
+    );
 }
 
 // Proves: K-why

@@ -10,7 +10,11 @@ use crate::support::{World, condition_of, eventually, holds_for_a_while, intent_
 
 /// A Run that is not submitted, as the status of one is written before the operator does it.
 async fn held_back(world: &World, name: &str) {
-    world.create_run(name, json!({"suspend": true})).await;
+    held_back_with(world, name, json!({"suspend": true})).await;
+}
+
+async fn held_back_with(world: &World, name: &str, spec: Value) {
+    world.create_run(name, spec).await;
     world
         .condition(name, Type::Ready, "False", "Suspended")
         .await;
@@ -208,11 +212,14 @@ async fn a_forged_run_id_can_reach_another_run_of_its_workspace() {
     assert_eq!(world.service.count("createRun").await, 1);
 }
 
-/// Writes an intent for a Run as one can who may edit Runs: with its own uid, and `changes`.
+/// Writes an intent for a Run as one can who may edit Runs: with its own uid, and `changes`. The hash in it is that of
+/// the Run's own body, which is the model's.
 async fn forge_intent(world: &World, name: &str, changes: &Value) {
     model(world).await;
-    let mut intent = intent_of(&world.run("model").await).unwrap();
-    held_back(world, name).await;
+    let model = world.run("model").await;
+    let mut intent = intent_of(&model).unwrap();
+    let spec = json!({"suspend": true, "workload": model.spec.workload});
+    held_back_with(world, name, spec).await;
     let run = world.run(name).await;
     intent["uid"] = json!(run.uid());
     intent["key"] = json!(run.uid());
@@ -234,9 +241,7 @@ async fn a_forged_intent_with_the_key_of_another_run_posts_nothing() {
     let victim = world.state("victim", "running").await;
     forge_intent(&world, "thief", &json!({"key": victim.uid()})).await;
     let thief = world
-        .run_until("thief", "is stalled", |run| {
-            condition_of(run, Type::Stalled).is_some_and(|c| c.status == "True")
-        })
+        .condition("thief", Type::Stalled, "True", "BodyChanged")
         .await;
     assert_eq!(thief.status.as_ref().unwrap().run_id, None);
     let posts = world.service.requests("createRun").await;
@@ -285,9 +290,7 @@ async fn a_forged_intent_for_another_address_sends_nothing_there() {
     let workspace = json!({"kind": "Workspace", "name": "default", "uid": "u-1", "baseUrl": url});
     forge_intent(&world, "thief", &json!({"workspace": workspace})).await;
     let thief = world
-        .run_until("thief", "is stalled", |run| {
-            condition_of(run, Type::Stalled).is_some_and(|c| c.status == "True")
-        })
+        .condition("thief", Type::Stalled, "True", "WorkspaceChanged")
         .await;
     assert_eq!(thief.status.unwrap().phase, Some(Phase::Pending));
     let came = other.accept();

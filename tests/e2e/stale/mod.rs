@@ -21,7 +21,7 @@ use run_operator::api::Run;
 use serde_json::{Value, json};
 
 use crate::support::{Setup, World, eventually};
-use proxy::Proxy;
+pub(crate) use proxy::Proxy;
 use test_cluster::ControlPlane;
 
 /// A world whose operator sees the API server through a proxy. Taken apart from right to left.

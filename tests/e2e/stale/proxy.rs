@@ -1,5 +1,5 @@
-//! A proxy between an operator and the real API server: it shows the past, withholds, refuses and hangs, by
-//! kind of request, and counts.
+//! A proxy between an operator or a command and the real API server: it shows the past, withholds, refuses and
+//! hangs, by kind of request, and counts.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -48,7 +48,7 @@ pub(super) struct Shared {
 }
 
 /// A proxy on a port of its own. It ends when it is dropped.
-pub(super) struct Proxy {
+pub(crate) struct Proxy {
     shared: Arc<Shared>,
     kubeconfig: PathBuf,
     server: JoinHandle<()>,
@@ -57,7 +57,7 @@ pub(super) struct Proxy {
 
 impl Proxy {
     /// Starts a proxy for this control plane, which passes everything.
-    pub(super) async fn start(control_plane: &ControlPlane) -> Self {
+    pub(crate) async fn start(control_plane: &ControlPlane) -> Self {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let scratch = Scratch::new("stale").unwrap();
         let kubeconfig = scratch.path().join("kubeconfig");
@@ -89,7 +89,7 @@ impl Proxy {
     }
 
     /// The kubeconfig that leads here.
-    pub(super) fn kubeconfig(&self) -> &Path {
+    pub(crate) fn kubeconfig(&self) -> &Path {
         &self.kubeconfig
     }
 
@@ -134,7 +134,7 @@ impl Proxy {
     }
 
     /// Ends the past without events for the changes meanwhile: every watch is closed, and a list follows.
-    pub(super) fn relist(&self, resource: &str) {
+    pub(crate) fn relist(&self, resource: &str) {
         let next = self.shared.watches.fetch_add(1, Ordering::Relaxed) + 1;
         self.view(resource, |view| {
             view.at = None;
@@ -149,7 +149,7 @@ impl Proxy {
     }
 
     /// Events of this object are lost from now on.
-    pub(super) fn withhold(&self, resource: &str, name: &str) {
+    pub(crate) fn withhold(&self, resource: &str, name: &str) {
         self.view(resource, |view| view.withheld.push(name.to_owned()));
     }
 
@@ -177,7 +177,7 @@ impl Proxy {
     }
 
     /// The requests that fit, until now.
-    pub(super) fn asked(&self, fits: impl Fn(&Asked) -> bool) -> Vec<Asked> {
+    pub(crate) fn asked(&self, fits: impl Fn(&Asked) -> bool) -> Vec<Asked> {
         let table = self.shared.table.lock().unwrap();
         let fitting = table.asked.iter().filter(|asked| fits(asked));
         fitting.cloned().collect()
@@ -229,7 +229,7 @@ async fn serve(State(shared): State<Arc<Shared>>, request: Request) -> Response<
     if streams_a_list(&request.uri().to_string()) {
         return refusal(422, None);
     }
-    let mut asked = Asked::of(request.method(), request.uri());
+    let mut asked = Asked::of(&request);
     let (parts, body) = request.into_parts();
     let body = axum::body::to_bytes(body, usize::MAX).await.unwrap();
     asked.body = String::from_utf8_lossy(&body).into_owned();

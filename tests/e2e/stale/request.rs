@@ -1,25 +1,30 @@
-//! One request of the operator, as the API server understands it.
+//! One request of the operator or of a command, as the API server understands it.
 
-use axum::http::{Method, Uri};
+use axum::extract::Request;
+use axum::http::{Method, header};
 use url::form_urlencoded;
 
 /// A request to the API server.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Asked {
+pub(crate) struct Asked {
     /// `get`, `list`, `watch`, `create`, `patch`, `update` or `delete`.
-    pub(super) verb: &'static str,
+    pub(crate) verb: &'static str,
     /// `runs`, or with a subresource `runs/status`.
-    pub(super) resource: String,
+    pub(crate) resource: String,
     /// The object; of a list or a watch the one that its field selector names.
-    pub(super) name: Option<String>,
+    pub(crate) name: Option<String>,
+    /// The forms of the answer that it takes.
+    pub(crate) accept: String,
     /// Its body.
-    pub(super) body: String,
+    pub(crate) body: String,
     /// The answer's status; none while there is none.
-    pub(super) status: Option<u16>,
+    pub(crate) status: Option<u16>,
 }
 
 impl Asked {
-    pub(super) fn of(method: &Method, uri: &Uri) -> Self {
+    /// All but its body, which comes later.
+    pub(super) fn of(request: &Request) -> Self {
+        let uri = request.uri();
         let mut segments: Vec<&str> = uri.path().trim_matches('/').split('/').collect();
         // /api/v1/… and /apis/GROUP/VERSION/…
         let prefix = if segments[0] == "api" { 2 } else { 3 };
@@ -41,7 +46,7 @@ impl Asked {
         let selected = query("fieldSelector")
             .and_then(|selector| selector.strip_prefix("metadata.name=").map(str::to_owned));
         let watches = query("watch").is_some_and(|value| value == "true" || value == "1");
-        let verb = match *method {
+        let verb = match *request.method() {
             Method::GET if watches => "watch",
             Method::GET if named.is_some() => "get",
             Method::GET => "list",
@@ -51,17 +56,20 @@ impl Asked {
             Method::DELETE => "delete",
             _ => "other",
         };
+        let accept = request.headers().get(header::ACCEPT);
+        let accept = accept.and_then(|value| value.to_str().ok());
         Self {
             verb,
             resource,
             name: named.or(selected),
+            accept: accept.unwrap_or_default().to_owned(),
             body: String::new(),
             status: None,
         }
     }
 
     /// True if it is this kind of request.
-    pub(super) fn is(&self, verb: &str, resource: &str) -> bool {
+    pub(crate) fn is(&self, verb: &str, resource: &str) -> bool {
         self.verb == verb && self.resource == resource
     }
 

@@ -162,7 +162,7 @@ async fn a_run_orphaned_unseen_is_not_cancelled_on_its_delete_event() {
 }
 
 /// The object has the intent of a process that has ended, and the view of the next one does not have it.
-// Proves: F-stale
+// Proves: F-stale, P-owner-posts
 #[tokio::test]
 async fn a_version_without_the_intent_is_posted_only_after_a_takeover() {
     let (proxy, mut world) = stage().await;

@@ -5,7 +5,7 @@ use run_operator::api::Phase;
 use serde_json::json;
 
 use super::fault::Fault;
-use super::{cancels, ledger, lists, running, stage_with};
+use super::{cancels, ledger, lists, running, stage, stage_with};
 use crate::support::{Setup, holds_for_a_while};
 
 /// Silence is noticed after the watch's time and 5 s.
@@ -34,8 +34,8 @@ async fn silent_watches_are_restarted_at_their_last_version() {
     ledger(&world, &[(&run, "cancelled"), (&late, "succeeded")]).await;
 }
 
-/// One of each kind of request hangs; everything else continues meanwhile.
-// Proves: F-refusing
+/// One of each kind of request hangs; everything else continues meanwhile. The proxy speaks only HTTP/1.1.
+// Proves: F-refusing, P-one-connection
 #[tokio::test]
 async fn requests_that_hang_are_given_up_and_made_again() {
     let (proxy, world) = stage_with(short()).await;
@@ -81,6 +81,25 @@ async fn requests_that_hang_are_given_up_and_made_again() {
     for run in &runs {
         assert_eq!(world.posts_of(run).await, 1);
     }
+}
+
+/// With the usual time limits: a reconcile that waited for an Event would wait for minutes.
+// Proves: P-events-bounded
+#[tokio::test]
+async fn runs_end_while_no_event_is_answered() {
+    let (proxy, world) = stage().await;
+    let asked = proxy.count("create", "events");
+    proxy.lasting(Fault::Hang, |asked| asked.is("create", "events"));
+    let names = ["first", "second", "third"];
+    for name in names {
+        world.create_run(name, json!({})).await;
+    }
+    for name in names {
+        world.phase(name, Phase::Succeeded).await;
+        world.released(name).await;
+        assert_eq!(world.events(name, "Submitted").await.len(), 0);
+    }
+    proxy.until("create", "events", asked + 1).await;
 }
 
 /// A process that has listed only a part of what it needs must not get traffic, or count as available.

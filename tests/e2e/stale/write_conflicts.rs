@@ -62,7 +62,7 @@ fn guards(asked: &Asked) -> [Value; 2] {
 }
 
 /// Of every kind of write there is: intent, status, restored metadata, release, deletion by the TTL.
-// Proves: P-guarded-writes
+// Proves: P-guarded-writes, P-two-leaders, P-owner-posts
 #[tokio::test]
 async fn every_write_of_an_object_names_its_uid_and_version() {
     let (proxy, world) = stage().await;

@@ -1,9 +1,11 @@
 //! The operator as a process.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
+use socket2::{Domain, Socket, Type};
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 
@@ -104,16 +106,17 @@ impl Operator {
 
     /// The answer of the health server: status and text.
     pub(crate) async fn fetch(&self, path: &str) -> Result<(u16, String), String> {
-        let answer = self
-            .http
-            .get(format!("{}/{path}", self.origin))
-            .send()
-            .await;
-        let answer = answer.map_err(|error| error.to_string())?;
+        let answer = self.get(path).await.map_err(|error| error.to_string())?;
         Ok((
             answer.status().as_u16(),
             answer.text().await.map_err(|error| error.to_string())?,
         ))
+    }
+
+    /// The answer of the health server, with its headers.
+    pub(crate) async fn get(&self, path: &str) -> reqwest::Result<reqwest::Response> {
+        let url = format!("{}/{path}", self.origin);
+        self.http.get(url).send().await
     }
 
     /// `/metrics` as Prometheus asks for it: content type and text.
@@ -146,13 +149,29 @@ impl Operator {
         all.map(|one| one.value).sum()
     }
 
-    /// Sends a request for a path and reads nothing of the answer: the connection stays open.
+    /// Sends a request for a path and reads nothing of the answer: the connection stays open. Its window and its
+    /// segments are so small that the kernel holds some 40 KB, and not all of `/metrics`.
     pub(crate) async fn ask_and_read_nothing(&self, path: &str) -> TcpStream {
         let address = self.origin.strip_prefix("http://").unwrap();
-        let mut stream = TcpStream::connect(address).await.unwrap();
+        let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+        socket.set_recv_buffer_size(1024).unwrap();
+        socket.set_tcp_mss(536).unwrap();
+        let to: SocketAddr = address.parse().unwrap();
+        socket.connect(&to.into()).unwrap();
+        socket.set_nonblocking(true).unwrap();
+        let mut stream = TcpStream::from_std(socket.into()).unwrap();
         let request = format!("GET /{path} HTTP/1.1\r\nHost: {address}\r\n\r\n");
         stream.write_all(request.as_bytes()).await.unwrap();
         stream
+    }
+
+    /// The names of its threads.
+    pub(crate) fn threads(&self) -> Vec<String> {
+        let threads = std::fs::read_dir(format!("/proc/{}/task", self.pid())).unwrap();
+        // One that ends meanwhile has no name any more.
+        let name = |path: PathBuf| std::fs::read_to_string(path.join("comm")).ok();
+        let names = threads.filter_map(|thread| name(thread.ok()?.path()));
+        names.map(|name| name.trim_end().to_owned()).collect()
     }
 
     /// The pid of the operator itself.

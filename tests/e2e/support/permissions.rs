@@ -144,8 +144,8 @@ impl World {
     }
 }
 
-/// The requests of the operator's service account to the API server. Each is written to the audit log before
-/// its answer is sent.
+/// The requests of the operator's service account, or of a user, to the API server. Each is written to the audit
+/// log before its answer is sent.
 pub(crate) struct Audit<'a> {
     log: &'a Path,
     user: String,
@@ -154,9 +154,14 @@ pub(crate) struct Audit<'a> {
 impl<'a> Audit<'a> {
     /// The audit of this world, whose operator is restricted and whose control plane is our own.
     pub(crate) fn of(world: &World, log: &'a Path) -> Self {
+        Self::of_user(world, NAME, log)
+    }
+
+    /// The audit of a user that [`World::user`] made.
+    pub(crate) fn of_user(world: &World, name: &str, log: &'a Path) -> Self {
         Self {
             log,
-            user: format!("system:serviceaccount:{}:{NAME}", world.namespace),
+            user: format!("system:serviceaccount:{}:{name}", world.namespace),
         }
     }
 

@@ -112,16 +112,21 @@ fn a_life_has_two_events() {
 
 /// The process ends after the write and before the Event.
 // Proves: P-events-once
-#[test]
-fn an_event_lost_in_a_crash_is_published_by_the_next_process() {
-    let case = at_the_service("running").settle();
+#[rstest]
+#[case::of_a_submission(at_the_service("running"), "Submitted")]
+#[case::of_a_stall(Case::new().mine().posted(Err(problem(403, "no"))), "Stalled")]
+fn an_event_lost_in_a_crash_is_published_by_the_next_process(
+    #[case] case: Case,
+    #[case] reason: &str,
+) {
+    let case = case.settle();
     let mut unsaid = case.clone().restarted();
     unsaid.events.clear();
     let events = unsaid.decide().events;
     let again = events.iter().all(|event| event.repeated);
     assert!(again, "most likely an earlier process told of it");
     unsaid.tell(&events);
-    assert_eq!(unsaid.reasons(), ["Submitted"]);
+    assert_eq!(unsaid.reasons(), [reason]);
     let told = unsaid.events.into_iter();
     let told: Vec<EventDraft> = told
         .map(|event| EventDraft {

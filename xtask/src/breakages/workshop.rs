@@ -204,7 +204,7 @@ impl Workshop {
 fn images() -> Command {
     let mut images = calling_cargo(Path::new("make"));
     images.args(["--no-print-directory", "image", "service-image"]);
-    images.env("RELEASE_PROFILE", "release");
+    images.env("RELEASE_PROFILE", "quick");
     images
 }
 

@@ -263,3 +263,33 @@ impl Facts {
 fn phase(run: &Run) -> Option<String> {
     Some(format!("{:?}", run.status.as_ref()?.phase?))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // Proves: L-document
+    #[test]
+    fn a_request_unlike_the_document_breaks_a_promise() {
+        let holds = |requests, violations: &[&str]| {
+            let facts = Facts {
+                applied: BTreeMap::new(),
+                objects: BTreeMap::new(),
+                runs: Vec::new(),
+                stats: Value::Null,
+                token_in_log: false,
+                requests: Record {
+                    requests,
+                    violations: violations.iter().map(|&line| line.to_owned()).collect(),
+                    ..Record::default()
+                },
+            };
+            let mut checks = facts.checks().into_iter();
+            let check = checks.find(|check| check.promise.contains("contract/openapi.yaml"));
+            check.is_some_and(|check| check.holds)
+        };
+        assert!(holds(9, &[]));
+        assert!(!holds(9, &["GET /runs/run-1?fields=state: not declared"]));
+        assert!(!holds(0, &[]), "nothing was checked");
+    }
+}

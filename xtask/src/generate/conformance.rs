@@ -5,6 +5,7 @@ use std::path::Path;
 
 use crate::generate::{Generated, Outcome};
 use test_support::source::proofs::{self, Proved};
+use test_support::source::suites::TESTS;
 
 const HEAD: &str = "\
 <!-- Written by `make generate` from the documents and the marks at the tests. Do not edit. -->
@@ -14,7 +15,10 @@ Every statement of [service.md](service.md) and every promise of [design.md](des
 An id leads to the whole statement; here stands its first sentence, with `…` where more follow.
 
 A test is named `suite::module::name`: the suite is the name in `Cargo.toml`, `unit` the library's own tests, the rest
-what `cargo test --test SUITE -- --list` prints. \"No test:\" says why there is none, or what the tests leave out.
+what `cargo test --test SUITE -- --list` prints. One with a feature is compiled with it alone: `make prove-bounded` runs
+it. No ignored test is listed. \"No test:\" says why there is none, or what the tests leave out.
+
+[What was broken](reliability/breakages.md) to see that these tests fail, and which did, is a page of its own.
 
 This page is generated. To add a test to a statement, write a mark directly above the test's attributes, such as
 `// Proves: R1, P-at-most-one`, and run `make generate`. Reasons for having no test are in
@@ -53,7 +57,10 @@ fn row(page: &mut String, proved: &Proved) -> Outcome<()> {
     let more = if more { " …" } else { "" };
     writeln!(page, "- [**{id}**]({document}#{id}) {sentence}{more}")?;
     for test in &proved.tests {
-        writeln!(page, "  - `{test}`")?;
+        let found = TESTS.iter().find(|known| known.name == *test);
+        let feature = found.and_then(|test| test.feature.as_deref());
+        let feature = feature.map_or_else(String::new, |name| format!(" (feature `{name}`)"));
+        writeln!(page, "  - `{test}`{feature}")?;
     }
     if let Some(why) = &proved.untested {
         writeln!(page, "  - No test: {why}")?;

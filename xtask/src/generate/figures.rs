@@ -94,11 +94,12 @@ fn of(page: &Page, part: &str, files: &mut Vec<Generated>) -> Outcome<String> {
     let Page {
         figures, command, ..
     } = page;
-    if !root().join(figures).exists() {
+    let all = kept(page, part)?;
+    if all.is_empty() {
         return Ok(format!("\nNot measured yet: `{command}` does it.\n\n"));
     }
     let mut text = String::new();
-    for (name, kept) in kept(page, part)? {
+    for (name, kept) in all {
         show(&name, &kept, &mut text)?;
         for (number, plot) in kept.plots.iter().enumerate() {
             let file = format!("{figures}/{name}-{}.svg", number + 1);
@@ -110,21 +111,15 @@ fn of(page: &Page, part: &str, files: &mut Vec<Generated>) -> Outcome<String> {
     Ok(text)
 }
 
-/// The kept figures of a part, `PART.json`, and of its tests, `PART.*.json`, by name.
+/// The kept figures of a part, `PART.json`, and of its tests, `PART.*.json`, by name; none if it was not measured yet.
 fn kept(page: &Page, part: &str) -> Outcome<Vec<(String, Figures)>> {
-    let Page {
-        figures, command, ..
-    } = page;
-    let folder = root().join(figures);
+    let folder = root().join(page.figures);
     let mut names: Vec<_> = std::fs::read_dir(&folder)?
         .filter_map(|file| file.ok()?.file_name().into_string().ok())
         .filter_map(|name| Some(name.strip_suffix(".json")?.to_owned()))
         .filter(|name| name.split('.').next() == Some(part))
         .collect();
     names.sort();
-    if names.is_empty() {
-        return Err(format!("{figures}/{part}.json is missing: run `{command}`").into());
-    }
     let mut all = Vec::new();
     for name in names {
         let text = std::fs::read_to_string(folder.join(format!("{name}.json")))?;

@@ -97,7 +97,7 @@ async fn a_streamed_list_goes_on_as_a_watch_without_another_request() {
     assert_eq!(told(&mut watcher, 6).await, expected);
 }
 
-// Proves: F-refusing
+// Proves: F-refusing, P-list-streamed
 #[rstest]
 #[case::cut("")]
 #[case::ended_by_the_server(
@@ -122,6 +122,7 @@ async fn a_streamed_list_that_fails_is_read_in_pages(#[case] end: &str) {
     assert_eq!(told(&mut watcher, 6).await, expected);
 }
 
+// Proves: P-list-streamed
 #[rstest]
 #[case::by_an_older_server(422)]
 #[case::by_an_overloaded_one(500)]
@@ -132,7 +133,7 @@ async fn where_a_streamed_list_is_refused_pages_are_read(#[case] code: u16) {
 }
 
 /// Who may not watch may still list: a Run that is only listed holds its Workspace.
-// Proves: P-workspace-finalizer
+// Proves: P-workspace-finalizer, P-list-streamed
 #[tokio::test]
 async fn where_a_watch_is_forbidden_the_next_try_reads_pages() {
     let mut watcher = watched(vec![status(403), answer("200", EMPTY)]);

@@ -55,6 +55,8 @@ impl Tally {
     }
 
     fn change(&mut self, record: &Record, change: impl Fn(&mut usize)) {
+        #[cfg(test)]
+        crate::controller::state::index::tests::LOOKS.with(|looks| looks.set(looks.get() + 1));
         if let Some(count) = self.counts.phases.get_mut(place(record.phase)) {
             change(count);
         }

@@ -19,7 +19,7 @@ use crate::controller::{
 use super::*;
 
 thread_local! {
-    /// Number of Runs that a lookup by key has read.
+    /// Number of Runs that a lookup by key has read, or that were counted.
     pub(crate) static LOOKS: Cell<usize> = const { Cell::new(0) };
 }
 
@@ -160,6 +160,9 @@ fn counts_follow_every_change_and_end_at_zero() {
     let counts = index.counts();
     assert_eq!(count(PHASES, &counts.phases, "Active"), 50);
     assert_eq!(count(PHASES, &counts.phases, "Succeeded"), 50);
+    LOOKS.set(0);
+    let _ = index.counts();
+    assert_eq!(LOOKS.get(), 0, "no Run is read to tell the counts");
     for n in 0..100 {
         index.delete("team", &n.to_string());
     }
@@ -373,7 +376,7 @@ fn again(record: &Record, name: &str, key: Option<String>) -> Record {
     record
 }
 
-// Proves: P-key-index
+// Proves: P-key-index, P-run-index
 #[test]
 fn a_key_of_100000_runs_is_looked_up_in_two_looks() {
     let holds = record("own", merged(keyed(2026), intent("own", 2026)));

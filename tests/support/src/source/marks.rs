@@ -47,6 +47,9 @@ fn of(
             wrong("this mark stands at no test; put it directly above a test's attributes".into());
             continue;
         };
+        if first.ignored {
+            wrong("an ignored test proves nothing; mark the one that runs it".into());
+        }
         if !marked.insert(first.line) {
             wrong("a second mark of this test; put its ids into the first".into());
         }
@@ -148,6 +151,7 @@ fn test(name: &str, first: usize, line: usize) -> Test {
         first,
         line,
         ignored: false,
+        random: false,
         feature: None,
     }
 }

@@ -25,6 +25,8 @@ pub struct Test {
     pub line: usize,
     /// `#[ignore]`: another test runs it.
     pub ignored: bool,
+    /// Its inputs come from proptest.
+    pub random: bool,
     /// The feature without which it is not compiled.
     pub feature: Option<String>,
 }
@@ -158,6 +160,7 @@ fn collect(module: &Module, tests: &mut Vec<Test>) {
         first: found.first,
         line: found.line,
         ignored: found.ignored,
+        random: found.random,
         feature: feature(found.feature),
     }));
     for declared in items.modules {

@@ -16,6 +16,7 @@ pub(super) struct Found {
     pub(super) first: usize,
     pub(super) line: usize,
     pub(super) ignored: bool,
+    pub(super) random: bool,
     /// Without which it is not compiled.
     pub(super) feature: Option<String>,
 }
@@ -68,6 +69,7 @@ pub(super) fn items(tokens: &[Placed]) -> Items {
                         path: path.join("::"),
                         first: attributes[0][0].0,
                         line: *line,
+                        random: takes_random(tokens, at + 2),
                         ignored: attributes.iter().any(|a| a[2].1.is_word("ignore")),
                         feature: needed(&attributes, &open),
                     });
@@ -105,6 +107,13 @@ fn makes_a_test(attribute: &[Placed]) -> bool {
     let path = path.take_while(|token| token.word().is_some() || token.is(':'));
     path.last()
         .is_some_and(|name| name.is_word("test") || name.is_word("rstest"))
+}
+
+/// Whether the parameters that begin here come from proptest: `(number in 0..3)`.
+fn takes_random(tokens: &[Placed], at: usize) -> bool {
+    let parameters = tokens.iter().skip(at).map(|(_, token)| token);
+    let mut parameters = parameters.take_while(|token| !token.is('{'));
+    parameters.any(|token| token.is_word("in"))
 }
 
 /// The file of `#[path = "file"]`.
@@ -192,6 +201,7 @@ fn tests_are_distinguished_from_helpers_and_macros() {
         found.map(|test| test.path.as_str()).collect::<Vec<_>>()
     };
     assert_eq!(of(|test| test.ignored), ["first"]);
+    assert_eq!(of(|test| test.random), ["third"]);
     assert_eq!(
         of(|test| test.feature.is_some()),
         ["near::inner::fifth", "sixth"]
