@@ -35,11 +35,11 @@ const OVERTAKERS: u64 = 3;
 const DELAY: Duration = Duration::from_secs(2);
 
 /// Panics in a reconcile, if that is planned: `RUN_OPERATOR_FAULT=reconcile.run:2:panic` is the second of a Run.
-#[allow(clippy::panic, reason = "a proof asks for it")]
+///
+/// # Panics
+/// If it is.
 pub fn reconcile(name: &str) {
-    if plan::panics(name) {
-        panic!("planned in {name}");
-    }
+    assert!(!plan::panics(name), "planned in {name}");
 }
 
 /// An external effect that can be carried out more than once.

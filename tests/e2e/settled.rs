@@ -42,7 +42,7 @@ fn make_old(value: &mut Value) {
         Value::Object(fields) => fields.values_mut().for_each(make_old),
         Value::Array(items) => items.iter_mut().for_each(make_old),
         Value::String(text) if text.parse::<Timestamp>().is_ok() => {
-            *text = "2026-01-01T00:00:00Z".to_owned();
+            "2026-01-01T00:00:00Z".clone_into(text);
         }
         _ => {}
     }

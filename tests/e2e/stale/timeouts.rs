@@ -112,14 +112,8 @@ async fn it_is_not_ready_before_its_caches_are_filled() {
     let lists = proxy.count("list", "runs");
     let operator = world.launch();
     proxy.until("list", "runs", lists + 1).await;
-    let ready = async || {
-        operator
-            .fetch("readyz")
-            .await
-            .map_err(|error| error.to_string())
-    };
     holds_for_a_while(20, async || {
-        assert_eq!(ready().await.unwrap().0, 503);
+        assert_eq!(operator.fetch("readyz").await.unwrap().0, 503);
     })
     .await;
     assert_eq!(operator.fetch("healthz").await.unwrap().0, 200);

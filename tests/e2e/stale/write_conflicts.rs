@@ -84,12 +84,11 @@ async fn every_write_of_an_object_names_its_uid_and_version() {
         let writes = ["patch", "update", "delete"].contains(&asked.verb);
         writes && kinds.contains(&asked.resource.as_str())
     });
-    let owners = [&ended, &train].map(|run| (run.name_any(), run.uid().unwrap()));
-    let owners = BTreeMap::from_iter(
-        owners
-            .into_iter()
-            .chain([("default".to_owned(), workspace.uid().unwrap())]),
-    );
+    let owners = BTreeMap::from([
+        (ended.name_any(), ended.uid().unwrap()),
+        (train.name_any(), train.uid().unwrap()),
+        (workspace.name_any(), workspace.uid().unwrap()),
+    ]);
     let mut seen = BTreeSet::new();
     for write in &writes {
         let [uid, version] = guards(write);
