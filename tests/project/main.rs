@@ -8,6 +8,7 @@
     reason = "a test, its helpers too, may stop at what it did not expect"
 )]
 
+mod breakages;
 mod capture;
 mod circles;
 mod commands;
