@@ -28,16 +28,7 @@ fn what_a_proof_needs_is_behind_the_feature() {
 
 /// The features of the operator, each with those that it turns on.
 fn features() -> BTreeMap<String, Vec<String>> {
-    let mut metadata = test_support::cargo();
-    metadata.args([
-        "metadata",
-        "--no-deps",
-        "--offline",
-        "--format-version",
-        "1",
-    ]);
-    let listed = metadata.output().unwrap();
-    let listed: Value = serde_json::from_slice(&listed.stdout).unwrap();
+    let listed: Value = serde_json::from_slice(&test_support::metadata()).unwrap();
     let packages = listed["packages"].as_array().unwrap();
     let own = packages.iter().find(|p| p["name"] == "run-operator");
     serde_json::from_value(own.unwrap()["features"].clone()).unwrap()

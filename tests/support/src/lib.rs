@@ -30,6 +30,19 @@ pub fn streams_a_list(uri: &str) -> bool {
     uri.contains("sendInitialEvents=true")
 }
 
+/// What Cargo knows of the workspace's own packages, as JSON.
+///
+/// # Panics
+/// If Cargo can't be run.
+pub fn metadata() -> Vec<u8> {
+    let mut cargo = cargo();
+    cargo.args(["metadata", "--no-deps", "--offline"]);
+    let listed = cargo.args(["--format-version", "1"]).output().unwrap();
+    let error = String::from_utf8_lossy(&listed.stderr);
+    assert!(listed.status.success(), "{error}");
+    listed.stdout
+}
+
 /// The cargo that builds the running program, in the checkout.
 pub fn cargo() -> Command {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());

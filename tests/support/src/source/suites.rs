@@ -86,19 +86,7 @@ struct Target {
 
 /// Everything in the workspace that can have tests.
 fn suites() -> Vec<Suite> {
-    let listed = crate::cargo()
-        .args([
-            "metadata",
-            "--no-deps",
-            "--offline",
-            "--format-version",
-            "1",
-        ])
-        .current_dir(crate::root())
-        .output()
-        .unwrap();
-    let metadata: Metadata = serde_json::from_slice(&listed.stdout)
-        .unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(&listed.stderr)));
+    let metadata: Metadata = serde_json::from_slice(&crate::metadata()).unwrap();
     let mut suites = Vec::new();
     for package in metadata.packages {
         for target in package.targets.into_iter().filter(|target| target.test) {
