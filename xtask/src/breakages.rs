@@ -3,6 +3,7 @@
 
 mod tally;
 mod trial;
+mod unbroken;
 mod workshop;
 
 use std::collections::BTreeSet;
@@ -19,14 +20,15 @@ use workshop::Workshop;
 
 #[derive(Args)]
 #[command(after_help = "\
-Works in clones of the last commit, target/breakages/tree-N. What was tried on this commit is kept in
-target/breakages/COMMIT and not tried again; another commit begins from nothing.")]
+Works in clones of the last commit, target/breakages/tree-N. The tests must pass there before anything is
+broken. What was tried on this commit is kept in target/breakages/COMMIT and not tried again; another commit
+begins from nothing.")]
 pub(crate) struct Options {
     /// The statements to break; unset, all of them.
     ids: Vec<String>,
-    /// How many are tried at a time, each in a clone of its own.
-    #[arg(long, default_value_t = 1)]
-    jobs: usize,
+    /// How many are tried at a time, each in a clone of its own; unset, one on each core.
+    #[arg(long)]
+    jobs: Option<usize>,
     /// Only prints what the results so far come to.
     #[arg(long)]
     count: bool,
@@ -45,6 +47,11 @@ pub(crate) enum BreakagesError {
     Workshop(#[from] workshop::WorkshopError),
     #[error("failed to keep or read the results")]
     Results(#[from] trial::ResultsError),
+    #[error(
+        "these tests fail before anything is broken, so that they would notice nothing: {}",
+        .0.join(", ")
+    )]
+    Unbroken(Vec<String>),
     #[error(
         "{0} breakages were not noticed by a test that is marked with their statement, or could not be tried"
     )]
@@ -80,7 +87,8 @@ pub(crate) fn run(options: &Options) -> Result<(), BreakagesError> {
             left.len(),
             chosen.len()
         );
-        try_all(&left, options.jobs, &folder, &statements)?;
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        try_all(&left, options.jobs.unwrap_or(cores), &folder, &statements)?;
     }
     let tally = Tally::of(&chosen, &statements, &folder)?;
     let unnoticed = tally.report();
@@ -100,6 +108,16 @@ fn try_all(
     folder: &std::path::Path,
     statements: &[proofs::Proved],
 ) -> Result<(), BreakagesError> {
+    let tests = |breakage: &Breakage| -> BTreeSet<String> {
+        let proved = statements.iter().find(|p| p.statement.id == breakage.id);
+        proved
+            .map(|proved| proved.tests.clone())
+            .unwrap_or_default()
+    };
+    unbroken::passes(
+        left.iter().flat_map(|breakage| tests(breakage)).collect(),
+        folder,
+    )?;
     let next = Mutex::new(left.iter());
     let one = |number: usize| -> Result<(), BreakagesError> {
         let workshop = Workshop::open(number)?;
@@ -108,11 +126,7 @@ fn try_all(
             let Some(breakage) = breakage else {
                 return Ok(());
             };
-            let proved = statements.iter().find(|p| p.statement.id == breakage.id);
-            let tests = proved
-                .map(|proved| proved.tests.clone())
-                .unwrap_or_default();
-            let trial = workshop.tries(breakage, &tests)?;
+            let trial = workshop.tries(breakage, &tests(breakage))?;
             eprintln!("breakages: {}", trial.line(breakage));
             trial.keep(folder, breakage)?;
         }

@@ -1,23 +1,28 @@
 //! Bounded waits on a condition. Nothing here measures time; the bound only ends what hangs.
 
+use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
 use kube::Api;
 use run_operator::api::Run;
 
-/// Generous: on a machine that compiles at the same time everything takes longer.
-const PATIENCE: Duration = Duration::from_secs(90);
+/// Generous: on a machine that compiles at the same time everything takes longer. `RUN_OPERATOR_TEST_PATIENCE`, in
+/// seconds, is for a program that is broken on purpose: most waits for it are in vain.
+static PATIENCE: LazyLock<Duration> = LazyLock::new(|| {
+    let seconds = std::env::var("RUN_OPERATOR_TEST_PATIENCE").map(|text| text.parse().unwrap());
+    Duration::from_secs(seconds.unwrap_or(90))
+});
 const POLL: Duration = Duration::from_millis(25);
 
 /// Waits until `look` succeeds.
 ///
 /// # Panics
-/// After 90 seconds, with the last error of `look`.
+/// After the patience, 90 seconds, with the last error of `look`.
 pub(crate) async fn eventually<T, E: std::fmt::Display>(
     what: &str,
     look: impl AsyncFnMut() -> Result<T, E>,
 ) -> T {
-    within(PATIENCE, what, look).await
+    within(*PATIENCE, what, look).await
 }
 
 /// The same for what takes longer by its nature: `more` is added to the patience.
@@ -29,7 +34,7 @@ pub(crate) async fn eventually_after<T, E: std::fmt::Display>(
     what: &str,
     look: impl AsyncFnMut() -> Result<T, E>,
 ) -> T {
-    within(PATIENCE + more, what, look).await
+    within(*PATIENCE + more, what, look).await
 }
 
 async fn within<T, E: std::fmt::Display>(

@@ -85,8 +85,8 @@ impl<'a> Tally<'a> {
             .row("Not noticed, or not tried", self.tried.len() - count)
             .row("Minutes that the trials took", seconds / 60)
             .table(
-                "What was broken, and which of the statement's tests failed",
-                &["statement", "broken on purpose", "failed"],
+                "What was broken, and the test of the statement that failed first",
+                &["statement", "broken on purpose", "failed first"],
                 rows.collect(),
             )
     }

@@ -16,10 +16,16 @@ use super::trial::{Outcome, Trial};
 
 /// Time for one suite's marked tests, after which they count as hung. Most take seconds.
 const LIMIT: Duration = Duration::from_mins(10);
-/// Time for one build.
-const BUILD_LIMIT: Duration = Duration::from_mins(30);
+/// Time for one build, or for all tests of the program that is not broken.
+const LONG_LIMIT: Duration = Duration::from_mins(30);
+/// How long a test waits for what a broken program may never do, in seconds. The unbroken one passes with it.
+const PATIENCE: &str = "30";
+/// Pause between two looks at a command.
+const POLL: Duration = Duration::from_millis(50);
 /// Of a compiler's output, what is kept.
 const LINES: usize = 20;
+/// The suites that take long, the longest last. All others take seconds.
+const SLOW: [&str; 6] = ["crds", "packaging", "e2e", "chaos", "model", "install"];
 
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum WorkshopError {
@@ -68,7 +74,7 @@ impl Workshop {
         Ok(Self { tree })
     }
 
-    /// Breaks the program, and runs these tests.
+    /// Breaks the program, and runs these tests until one has failed.
     pub(super) fn tries(
         &self,
         breakage: &Breakage,
@@ -82,37 +88,45 @@ impl Workshop {
         Ok(Trial::new(breakage, outcome, began.elapsed().as_secs()))
     }
 
-    fn outcome(&self, tests: &BTreeSet<String>) -> Result<Outcome, WorkshopError> {
-        let mut suites: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
-        for test in tests {
-            if let Some((suite, name)) = test.split_once("::") {
-                suites.entry(suite).or_default().push(name);
+    /// Runs these tests on the program as it is: those that don't pass.
+    pub(super) fn failing_unbroken(
+        &self,
+        tests: &BTreeSet<String>,
+    ) -> Result<BTreeSet<String>, WorkshopError> {
+        let mut left = tests.clone();
+        for (suite, names) in by_suite(tests) {
+            if let Some(output) = self.build(suite, &names)? {
+                let command = format!("building {}", suite.name);
+                return Err(WorkshopError::Failed { command, output });
+            }
+            let ran = self.ran(suite, &names, Until::End)?;
+            for (name, _) in ran.results.into_iter().filter(|(_, passed)| *passed) {
+                left.remove(&name);
             }
         }
-        if suites.is_empty() {
-            return Ok(Outcome::NoTest);
-        }
-        let (mut failed, mut of, mut hung) = (BTreeSet::new(), 0, false);
-        for (name, names) in suites {
-            let Some(suite) = SUITES.iter().find(|suite| suite.name == name) else {
-                continue;
-            };
+        Ok(left)
+    }
+
+    /// The suites from the fastest to the slowest, and none after one that has noticed it.
+    fn outcome(&self, tests: &BTreeSet<String>) -> Result<Outcome, WorkshopError> {
+        let (mut of, mut hung) = (0, false);
+        for (suite, names) in by_suite(tests) {
             if let Some(why) = self.build(suite, &names)? {
                 return Ok(Outcome::NotCompiled { why });
             }
-            let ran = self.ran(suite, &names)?;
-            hung |= ran.is_none();
-            for (test, passed) in ran.into_iter().flatten() {
-                of += 1;
-                if !passed {
-                    failed.insert(format!("{name}::{test}"));
-                }
+            let ran = self.ran(suite, &names, Until::Failure)?;
+            of += ran.results.len();
+            let failed = ran.results.into_iter().filter(|(_, passed)| !passed);
+            let tests: BTreeSet<String> = failed.map(|(name, _)| name).collect();
+            if !tests.is_empty() {
+                return Ok(Outcome::Failed { tests, of });
             }
+            hung |= !ran.ended;
         }
-        Ok(match (failed.is_empty(), hung) {
-            (false, _) => Outcome::Failed { tests: failed, of },
-            (true, true) => Outcome::Hung,
-            (true, false) => Outcome::Passed { of },
+        Ok(match (of, hung) {
+            (_, true) => Outcome::Hung,
+            (0, false) => Outcome::NoTest,
+            (of, false) => Outcome::Passed { of },
         })
     }
 
@@ -130,37 +144,43 @@ impl Workshop {
             steps.push(images());
         }
         for mut step in steps {
-            let Some(output) = self.output(&mut step, BUILD_LIMIT)? else {
-                return Ok(Some("the build did not end".to_owned()));
-            };
-            if !output.success {
-                return Ok(Some(output.errors()));
+            let output = self.output(&mut step, LONG_LIMIT, |_| false)?;
+            match output.success {
+                Some(true) => {}
+                Some(false) => return Ok(Some(output.errors())),
+                None => return Ok(Some("the build did not end".to_owned())),
             }
         }
         Ok(None)
     }
 
-    /// Runs tests of a suite: each, and whether it passed. `None` if they did not end in time.
-    fn ran(
-        &self,
-        suite: &Suite,
-        names: &[&str],
-    ) -> Result<Option<Vec<(String, bool)>>, WorkshopError> {
+    /// Runs tests of a suite.
+    fn ran(&self, suite: &Suite, names: &[&str], until: Until) -> Result<Ran, WorkshopError> {
         let mut command = test(suite, names);
         command.arg("--").args(names);
-        let Some(output) = self.output(&mut command, LIMIT)? else {
-            return Ok(None);
+        let results = |text: &str| -> Vec<(String, bool)> {
+            let read = text.lines().filter_map(|line| result(line, names));
+            read.map(|(name, passed)| (format!("{}::{name}", suite.name), passed))
+                .collect()
         };
-        let lines = output.text.lines();
-        Ok(Some(lines.filter_map(|line| result(line, names)).collect()))
+        let failed = |text: &str| results(text).iter().any(|(_, passed)| !passed);
+        let output = match until {
+            Until::Failure => self.output(&mut command, LIMIT, failed)?,
+            Until::End => self.output(&mut command, LONG_LIMIT, |_| false)?,
+        };
+        Ok(Ran {
+            results: results(&output.text),
+            ended: output.success.is_some(),
+        })
     }
 
-    /// Runs a command in the clone, at most so long: `None` if it did not end.
+    /// Runs a command in the clone, at most so long, and until it has printed what is `enough`.
     fn output(
         &self,
         command: &mut Command,
         limit: Duration,
-    ) -> Result<Option<Ended>, WorkshopError> {
+        enough: impl Fn(&str) -> bool,
+    ) -> Result<Printed, WorkshopError> {
         let program = command.get_program().to_string_lossy().into_owned();
         let failed = |source| WorkshopError::Run {
             program: program.clone(),
@@ -168,36 +188,90 @@ impl Workshop {
         };
         // Tests may leave a process behind that holds a pipe open: a file ends with its command.
         let file = self.tree.with_extension("log");
-        let log = File::create(&file).map_err(|source| WorkshopError::File {
+        let file_error = |source| WorkshopError::File {
             file: file.clone(),
             source,
-        })?;
+        };
+        let log = File::create(&file).map_err(file_error)?;
         let errors = log.try_clone().map_err(failed)?;
         command.current_dir(&self.tree).process_group(0);
         command.env_remove("CARGO_TARGET_DIR").env_remove("CI");
         command.env("CARGO_TERM_COLOR", "never");
+        command.env("RUN_OPERATOR_TEST_PATIENCE", PATIENCE);
         command.stdin(Stdio::null()).stdout(log).stderr(errors);
         let mut child = command.spawn().map_err(failed)?;
         let began = Instant::now();
-        let status = loop {
+        let mut read = 0;
+        let success = loop {
             if let Some(status) = child.try_wait().map_err(failed)? {
-                break Some(status);
+                break Some(status.success());
             }
-            if began.elapsed() > limit {
+            let written = fs::metadata(&file).map_err(file_error)?.len();
+            let more = std::mem::replace(&mut read, written) != written;
+            if began.elapsed() > limit || more && enough(&text(&file).map_err(file_error)?) {
                 let group = format!("-{}", child.id());
                 let kill = Command::new("kill").args(["-KILL", "--", &group]).status();
                 kill.map_err(failed)?;
                 child.wait().map_err(failed)?;
                 break None;
             }
-            std::thread::sleep(Duration::from_millis(50));
+            std::thread::sleep(POLL);
         };
-        let text = fs::read(&file).map_err(|source| WorkshopError::File { file, source })?;
-        Ok(status.map(|status| Ended {
-            success: status.success(),
-            text: String::from_utf8_lossy(&text).into_owned(),
-        }))
+        let text = text(&file).map_err(file_error)?;
+        Ok(Printed { success, text })
     }
+}
+
+/// When the run of a suite is over.
+#[derive(Clone, Copy)]
+enum Until {
+    /// One has failed: what the others do is not needed.
+    Failure,
+    End,
+}
+
+/// The run of a suite.
+struct Ran {
+    /// Tests that have ended, with their suite, and whether each passed.
+    results: Vec<(String, bool)>,
+    /// False if it was ended before it had ended by itself.
+    ended: bool,
+}
+
+/// What a command has printed.
+struct Printed {
+    /// None if it was ended before it had ended by itself.
+    success: Option<bool>,
+    text: String,
+}
+
+impl Printed {
+    /// What the compiler complains of.
+    fn errors(&self) -> String {
+        let from = self
+            .text
+            .lines()
+            .skip_while(|line| !line.starts_with("error"));
+        from.take(LINES).collect::<Vec<_>>().join("\n")
+    }
+}
+
+fn text(file: &Path) -> io::Result<String> {
+    Ok(String::from_utf8_lossy(&fs::read(file)?).into_owned())
+}
+
+/// The tests of each suite, the fastest suite first.
+fn by_suite(tests: &BTreeSet<String>) -> Vec<(&'static Suite, Vec<&str>)> {
+    let mut suites: BTreeMap<(Option<usize>, &str), Vec<&str>> = BTreeMap::new();
+    for (suite, name) in tests.iter().filter_map(|test| test.split_once("::")) {
+        let slow = SLOW.iter().position(|slow| *slow == suite);
+        suites.entry((slow, suite)).or_default().push(name);
+    }
+    let known = |((_, name), tests)| {
+        let suite = SUITES.iter().find(|suite| suite.name == name)?;
+        Some((suite, tests))
+    };
+    suites.into_iter().filter_map(known).collect()
 }
 
 /// The images of the broken program, optimised no more than is needed to try them.
@@ -222,23 +296,6 @@ fn test(suite: &Suite, names: &[&str]) -> Command {
         command.args(["--features", &feature]);
     }
     command
-}
-
-/// A command that has ended.
-struct Ended {
-    success: bool,
-    text: String,
-}
-
-impl Ended {
-    /// What the compiler complains of.
-    fn errors(&self) -> String {
-        let from = self
-            .text
-            .lines()
-            .skip_while(|line| !line.starts_with("error"));
-        from.take(LINES).collect::<Vec<_>>().join("\n")
-    }
 }
 
 /// A line of the harness, `test module::name ... ok`, of one of these tests or of its cases.
@@ -279,6 +336,21 @@ fn git(folder: &Path, arguments: &[&str]) -> Result<String, WorkshopError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_slowest_suites_are_the_last() {
+        let tests = ["e2e::a", "install::b", "unit::c", "crds::d", "policy::e"];
+        let tests = tests.map(str::to_owned).into();
+        let order: Vec<&str> = by_suite(&tests)
+            .iter()
+            .map(|(suite, _)| suite.name.as_str())
+            .collect();
+        assert_eq!(order, ["policy", "unit", "crds", "e2e", "install"]);
+        assert!(
+            SLOW.iter()
+                .all(|slow| SUITES.iter().any(|suite| suite.name == *slow))
+        );
+    }
 
     #[test]
     fn a_test_s_result_and_those_of_its_cases_are_read() {
