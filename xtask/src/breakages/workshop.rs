@@ -20,6 +20,8 @@ const LIMIT: Duration = Duration::from_mins(10);
 const LONG_LIMIT: Duration = Duration::from_mins(30);
 /// How long a test waits for what a broken program may never do, in seconds. The unbroken one passes with it.
 const PATIENCE: &str = "30";
+/// Tests at a time: most of them wait.
+const THREADS: &str = "4";
 /// Pause between two looks at a command.
 const POLL: Duration = Duration::from_millis(50);
 /// Of a compiler's output, what is kept.
@@ -198,6 +200,7 @@ impl Workshop {
         command.env_remove("CARGO_TARGET_DIR").env_remove("CI");
         command.env("CARGO_TERM_COLOR", "never");
         command.env("RUN_OPERATOR_TEST_PATIENCE", PATIENCE);
+        command.env("RUST_TEST_THREADS", THREADS);
         command.stdin(Stdio::null()).stdout(log).stderr(errors);
         let mut child = command.spawn().map_err(failed)?;
         let began = Instant::now();
