@@ -114,10 +114,8 @@ fn try_all(
             .map(|proved| proved.tests.clone())
             .unwrap_or_default()
     };
-    unbroken::passes(
-        left.iter().flat_map(|breakage| tests(breakage)).collect(),
-        folder,
-    )?;
+    let all: BTreeSet<String> = left.iter().flat_map(|breakage| tests(breakage)).collect();
+    unbroken::passes(&all, folder)?;
     let next = Mutex::new(left.iter());
     let one = |number: usize| -> Result<(), BreakagesError> {
         let workshop = Workshop::open(number)?;

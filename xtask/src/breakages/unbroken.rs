@@ -7,29 +7,30 @@ use std::path::Path;
 
 use super::BreakagesError;
 use super::trial::ResultsError;
-use super::workshop::Workshop;
+use super::workshop::{Workshop, by_suite};
 
 /// In the folder of the results: the tests that have passed.
 const FILE: &str = "unbroken.json";
 
-/// Runs those of the tests that have not yet passed, and keeps the names of those that pass now.
-pub(super) fn passes(tests: BTreeSet<String>, folder: &Path) -> Result<(), BreakagesError> {
+/// Runs those of the tests that have not yet passed. The names of those that pass are kept suite by suite.
+pub(super) fn passes(tests: &BTreeSet<String>, folder: &Path) -> Result<(), BreakagesError> {
     let mut passed = kept(folder)?;
     let left: BTreeSet<String> = tests.difference(&passed).cloned().collect();
-    if left.is_empty() {
-        return Ok(());
+    let mut failing = Vec::new();
+    for (suite, names) in by_suite(&left) {
+        let suite_name = &suite.name;
+        let many = names.len();
+        eprintln!("breakages: {many} tests of {suite_name} run before anything is broken");
+        let passing = Workshop::open(1)?.passing_unbroken(suite, &names)?;
+        let all = names.iter().map(|name| format!("{suite_name}::{name}"));
+        failing.extend(all.filter(|name| !passing.contains(name)));
+        passed.extend(passing);
+        keep(&passed, folder)?;
     }
-    eprintln!(
-        "breakages: {} tests run before anything is broken",
-        left.len()
-    );
-    let failing = Workshop::open(1)?.failing_unbroken(&left)?;
-    passed.extend(left.difference(&failing).cloned());
-    keep(&passed, folder)?;
     if failing.is_empty() {
         Ok(())
     } else {
-        Err(BreakagesError::Unbroken(failing.into_iter().collect()))
+        Err(BreakagesError::Unbroken(failing))
     }
 }
 
