@@ -1,7 +1,7 @@
 //! Layer 5: the binary. Reads flags and returns an exit code: 0 for success, 1 for a lost lease, 2 for wrong flags or
 //! files.
 
-/// Gives memory back, and fragments less than the C library's: `make bench` has the figures.
+/// Gives memory back, and fragments less than the C library's.
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 

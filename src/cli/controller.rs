@@ -96,7 +96,7 @@ pub struct ControllerArgs {
     )]
     pub log_filter: String,
 
-    /// Reconciles at the same time.
+    /// Reconciles of Runs at the same time, in each watched namespace.
     #[arg(long, env = "RUN_OPERATOR_MAX_CONCURRENT_RECONCILES", default_value_t = 64, value_name = "N",
           value_parser = clap::value_parser!(u16).range(1..))]
     pub max_concurrent_reconciles: u16,
@@ -118,7 +118,8 @@ pub struct ControllerArgs {
     #[arg(long, env = "RUN_OPERATOR_POLL_MIN", default_value = "5s", value_parser = duration, value_name = "DURATION")]
     pub poll_min: Duration,
 
-    /// The longest interval between two polls, and between two attempts of a refused call.
+    /// The longest interval between two polls, and between two attempts of a refused call; to it comes jitter of up to a
+    /// tenth, and a longer Retry-After counts instead.
     #[arg(long, env = "RUN_OPERATOR_POLL_MAX", default_value = "5m", value_parser = duration, value_name = "DURATION")]
     pub poll_max: Duration,
 

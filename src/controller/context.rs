@@ -70,7 +70,7 @@ pub struct Config {
     pub cluster_resource_namespace: String,
     /// Settings that decisions depend on.
     pub settings: Settings,
-    /// Reconciles at the same time, for each watched scope.
+    /// Reconciles of Runs at the same time, for each watched scope.
     pub max_concurrent_reconciles: u16,
     /// Event streams open at the same time; further Runs are polled.
     pub max_streams: usize,

@@ -265,3 +265,62 @@ impl Probe {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::api::Contract;
+    use crate::controller::apiserver::silent;
+    use crate::decide::Settings;
+    use crate::service::AllowList;
+
+    /// A controller that nobody runs, on a runtime that runs tasks only while it is blocked on.
+    fn idle() -> (tokio::runtime::Runtime, Probe) {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .unwrap();
+        let config = Config {
+            base_url: None,
+            allow_list: AllowList::default(),
+            contract: Arc::new(Contract::builtin().unwrap()),
+            namespaces: Vec::new(),
+            cluster_workspaces: false,
+            cluster_resource_namespace: String::new(),
+            settings: Settings {
+                process: "test".to_owned(),
+                poll_min: Duration::from_secs(5),
+                poll_max: Duration::from_mins(5),
+                service_events: false,
+            },
+            max_concurrent_reconciles: 1,
+            max_streams: 1,
+            watch_timeout: Duration::from_mins(2),
+            h2c: false,
+        };
+        let probe = runtime.block_on(async {
+            let (metrics, shutdown) = (Arc::new(Metrics::new()), CancellationToken::new());
+            Controller::new(silent(), config, metrics, Leading::always(), shutdown).probe()
+        });
+        (runtime, probe)
+    }
+
+    // Proves: P-health
+    #[test]
+    fn it_is_alive_only_once_its_runtime_has_run_a_task() {
+        let (runtime, probe) = idle();
+        assert_eq!(probe.alive().now_or_never(), None, "no task is run");
+        assert!(runtime.block_on(probe.alive()));
+        drop(runtime);
+        assert_eq!(probe.alive().now_or_never(), Some(false), "it has ended");
+    }
+
+    // Proves: P-metrics
+    #[test]
+    fn caches_without_their_first_list_are_counted_as_not_in_sync() {
+        let (_runtime, probe) = idle();
+        let text = probe.metrics(Format::Text).unwrap();
+        let text = String::from_utf8(text.to_vec()).unwrap();
+        assert!(text.contains("\nrun_operator_in_sync 0\n"), "{text}");
+    }
+}

@@ -2,8 +2,8 @@
 //! and `docs/metrics.md` are derived from it.
 //!
 //! # Guarantees
-//! - No label's value is the name, the namespace or the uid of an object, nor any text that a user or the service can
-//!   choose: the number of series is bounded.
+//! - No label's value is the name, the namespace or the uid of an object other than the operator's Lease, nor any text
+//!   that a user or the service can choose: the number of series is bounded.
 
 /// One metric.
 #[derive(Debug)]
@@ -268,8 +268,9 @@ catalogue! {
     }
     group "Reconciles",
     "Names and buckets are controller-runtime's, so that its dashboards fit. `requeue` is always zero: an object is always \
-     requeued for a certain time. A panic is caught; it counts as an error and as a panic, and its object is not \
-     reconciled until it changes. A call to the service is a task of its own and not part of a reconcile's time.";
+     requeued for a certain time. A panic is caught; in a reconcile it counts as an error and as a panic, in a \
+     call as a panic. A Run is then not reconciled until it changes, a Workspace is tried again after a minute. A call \
+     to the service is a task of its own and not part of a reconcile's time.";
     {
         RECONCILES: Kind::Counter, "controller_runtime_reconcile_total", [CONTROLLER, RESULT],
             "Reconciles by controller and result";

@@ -1,4 +1,4 @@
-//! The metrics, as the [`catalogue`] declares them; no object's name is ever a label.
+//! The metrics, as the [`catalogue`] declares them; no object's name is ever a label, but that of the operator's own Lease.
 
 use std::time::Duration;
 

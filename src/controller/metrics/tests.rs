@@ -158,6 +158,23 @@ fn a_scraper_gets_the_format_that_it_asks_for() {
     assert_eq!(series(&open), series(&plain));
 }
 
+// Proves: P-metrics
+#[test]
+fn a_call_to_the_service_without_an_answer_is_counted_as_none() {
+    let metrics = Metrics::new();
+    for http_status in [Some(201), None] {
+        let outcome = Outcome {
+            http_status,
+            error: None,
+            elapsed: Duration::from_millis(1),
+        };
+        metrics.on_answer(Operation::CreateRun, &outcome);
+    }
+    let counts = ["201", NO_ANSWER].map(|code| metrics.requests.of(&["createRun", code]).get());
+    assert_eq!(counts, [1, 1]);
+    assert_eq!(metrics.request_seconds.of(&["createRun"]).count(), 2);
+}
+
 /// An API server's answer: this status, or none.
 #[derive(Clone)]
 struct Answers(Option<u16>);

@@ -41,6 +41,8 @@ fn place(run: &Run) -> Option<Place> {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
     use crate::controller::state::index::tests::{intent, keyed, merged, record, run};
 
@@ -73,5 +75,17 @@ mod tests {
         // Another process's intent counts, whichever Run claims here.
         index.apply(with("elder"));
         assert_eq!(waits(&index, Some("younger"))[1], name("elder"));
+    }
+
+    // Proves: P-key-in-use
+    #[test]
+    fn a_run_of_another_namespace_has_a_key_of_its_own() {
+        let elsewhere = json!({"metadata": {"namespace": "other"}});
+        let here = run("elder", keyed(2025)).0.unwrap();
+        let there = run("younger", merged(keyed(2026), elsewhere)).0.unwrap();
+        let index = RunIndex::default();
+        index.apply(record("elder", keyed(2025)));
+        assert_eq!(holder_of(&index, None, &there), None);
+        assert_ne!(place(&here), place(&there));
     }
 }

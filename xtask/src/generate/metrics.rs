@@ -10,8 +10,8 @@ const HEAD: &str = "\
 
 `/metrics` on the port of `--listen` (8080) has all of these, without credentials, or [over TLS](#over-tls) for those
 who may get them. It is Prometheus's text format, or OpenMetrics where the scraper asks for it. Every series whose
-labels are known beforehand exists from the start, at zero. No label is ever the name, namespace or uid of an object, so
-the number of series is bounded.
+labels are known beforehand exists from the start, at zero. No label is ever the name, namespace or uid of an object
+other than the operator's own Lease, so the number of series is bounded.
 
 The alert rules are in `charts/run-operator/files/rules.yaml`; [alerts.md](alerts.md) describes what to do about each. A
 Grafana dashboard is in `charts/run-operator/files/dashboard.json`. Both are checked against this list.

@@ -121,6 +121,19 @@ fn calls_from_before_a_pause_neither_end_it_nor_raise_the_limit() {
     assert_eq!(limit.room(now + MINUTE), 1);
 }
 
+// Proves: P-pause
+#[test]
+fn a_pause_is_shown_from_5_seconds_on() {
+    for (seconds, shown) in [(4, false), (5, true)] {
+        let now = Instant::now();
+        let mut limit = Concurrency::new(1);
+        let call = limit.start();
+        limit.end(call, too_many(seconds), now);
+        assert_eq!(limit.long_pause(now).is_some(), shown, "{seconds} s");
+    }
+}
+
+// Proves: P-pause
 #[test]
 fn pauses_after_429s_without_retry_after_grow_within_bounds() {
     let mut now = Instant::now();
@@ -176,6 +189,7 @@ fn three_lost_calls_in_a_row_pause_all_calls_then_admit_one() {
     assert_eq!(limit.room(now), 2, "it starts slowly");
 }
 
+// Proves: P-pause
 #[test]
 fn lost_calls_among_answered_ones_cause_no_pause() {
     let now = Instant::now();
@@ -198,6 +212,7 @@ fn an_absurd_retry_after_is_clamped() {
     assert_eq!(limit.paused_until(now), Some(now + Duration::from_mins(10)));
 }
 
+// Proves: P-pause
 #[test]
 fn an_answer_is_classified_by_kind_status_and_retryable() {
     let failure = |kind, http_status, retryable| Failure {

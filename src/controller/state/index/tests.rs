@@ -225,6 +225,7 @@ fn the_first_runs_that_need_a_workspace_are_named_in_order() {
         names_of(&named[..4]),
         ["run-000", "run-001", "run-002", "run-003"]
     );
+    assert!(index.needing(&key_in("other")).is_empty());
 }
 
 // Proves: P-run-index
@@ -287,6 +288,10 @@ fn an_end_or_a_deletion_reports_the_key_that_became_free() {
     );
     assert_eq!(key_holder(&index, &waits).0, None);
     assert_eq!(index.live_name("a"), None);
+    let deleting = json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}});
+    let leaving = merged(keyed(2026), merged(phase("Succeeded"), deleting));
+    index.apply(record("a", leaving));
+    assert_eq!(key_holder(&index, &waits).0, None);
     index.apply(holder());
     let change = index.delete("team", "a").unwrap();
     assert_eq!(
@@ -439,7 +444,7 @@ fn a_list_replaces_its_scope_and_no_other() {
     assert_eq!(there, [false, true, true, false]);
 }
 
-// Proves: P-run-index
+// Proves: P-key-index, P-run-index
 #[test]
 fn an_object_made_again_under_its_name_is_another_one() {
     let index = filled([record("a", keyed(2025))]);

@@ -119,6 +119,15 @@ fn the_last_good_token_is_of_one_workspace_at_one_base_url() {
         ca_pem: None,
     };
     checks.verified(good);
+    // As long as the Secret is missing, no check finds the Workspace Ready.
+    let unready = ProbeRecord {
+        uid: "w1".to_owned(),
+        generation: 1,
+        ready: false,
+        passed_over: false,
+        next: Timestamp::UNIX_EPOCH,
+    };
+    checks.done(unready, Timestamp::UNIX_EPOCH);
     let kept = |verified| checks.last_good(&verified).is_some();
     assert!(kept(verified("w1", "https://a")));
     assert!(!kept(verified("w2", "https://a")), "created anew");
