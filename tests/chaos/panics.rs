@@ -1,13 +1,16 @@
 //! A bug that panics in a reconcile concerns one object.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use kube::ResourceExt;
 use run_operator::api::Phase;
 use serde_json::json;
 
-use crate::support::{Operator, Setup, World, eventually};
+use crate::support::{Operator, Setup, World, eventually, eventually_after};
 
+/// Pause after which a Workspace is checked again.
+const AGAIN: Duration = Duration::from_mins(1);
 const FAULT: &str = "RUN_OPERATOR_FAULT";
 
 /// Starts the operator, whose first reconcile of this kind panics.
@@ -65,6 +68,11 @@ async fn a_workspace_whose_check_panics_stops_no_other() {
     let spec = json!({"workspaceRef": {"name": "second"}, "workload": {"image": "i"}});
     world.create_run("other", spec).await;
     world.phase("other", Phase::Succeeded).await;
-    // It is checked again after a minute.
+    let checks = world.service.requests("getWorkspace").await.len();
+    eventually_after(AGAIN, "it is checked again", async || {
+        let now = world.service.requests("getWorkspace").await.len();
+        if now > checks { Ok(()) } else { Err(now) }
+    })
+    .await;
     world.workspace_ready("default", "True", "Verified").await;
 }

@@ -19,7 +19,7 @@ const LIMIT: Duration = Duration::from_mins(10);
 /// Time for one build, or for all tests of the program that is not broken.
 const LONG_LIMIT: Duration = Duration::from_mins(30);
 /// How long a test waits for what a broken program may never do, in seconds. The unbroken one passes with it.
-const PATIENCE: &str = "30";
+const PATIENCE: &str = "45";
 /// Tests at a time: most of them wait.
 const THREADS: &str = "4";
 /// Pause between two looks at a command.
