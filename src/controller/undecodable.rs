@@ -89,7 +89,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::api::{Run, RunStatus};
+    use crate::api::{Run, RunStatus, WorkspaceStatus};
     use crate::clock::wall;
     use crate::controller::apiserver::{answer, decode, loopback};
 
@@ -126,9 +126,54 @@ mod tests {
         };
         let written = write(&api, &object, "its spec", describe).await;
         assert_eq!(
-            super::again(&written) == Action::requeue(AGAIN),
+            super::again(&written) == Action::requeue(Duration::from_mins(1)),
             again,
             "{written:?}"
         );
+    }
+
+    // Proves: P-guarded-writes
+    #[rstest]
+    #[case::shown_already("u", true)]
+    #[case::of_another_object("other", false)]
+    #[tokio::test]
+    async fn nothing_is_written_where_nothing_is_to_be_shown(
+        #[case] uid: &str,
+        #[case] shown: bool,
+    ) {
+        let describe = |status: RunStatus, what: &str| {
+            crate::decide::undecodable::run(status, what, 1, wall())
+        };
+        let mut status = RunStatus::default();
+        if shown {
+            status = describe(status, "its spec");
+        }
+        let text = |uid: &str| {
+            json!({
+                "metadata": {"name": "odd", "namespace": "team", "uid": uid, "resourceVersion": "1"},
+                "spec": {"workload": {}, "suspend": "perhaps"}, "status": status,
+            })
+            .to_string()
+        };
+        let object = decode::<Run>(serde_json::from_str(&text("u")).unwrap()).unwrap();
+        // A write would find no server.
+        let api = Api::namespaced(loopback(vec![answer("200", &text(uid))]), "team");
+        let written = write(&api, &object, "its spec", describe).await;
+        assert!(written.is_ok(), "{written:?}");
+    }
+
+    // Proves: F-undecodable
+    #[test]
+    fn each_kind_shows_a_reason_of_its_own() {
+        let run = crate::decide::undecodable::run(RunStatus::default(), "its spec", 1, wall());
+        let workspace = WorkspaceStatus::default();
+        let workspace = crate::decide::undecodable::workspace(workspace, "its spec", 1, wall());
+        for (conditions, reason) in [
+            (run.conditions, "RunInvalid"),
+            (workspace.conditions, "WorkspaceInvalid"),
+        ] {
+            let ready = conditions.iter().find(|c| c.type_ == "Ready").unwrap();
+            assert_eq!((&*ready.status, &*ready.reason), ("False", reason));
+        }
     }
 }

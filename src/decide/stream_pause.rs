@@ -122,6 +122,7 @@ mod tests {
             let pause = ended(Some(&refusal), &LastEvents::default(), failures);
             assert!(shortest <= pause && pause <= longest, "{pause:?}");
         }
+        assert!(ended(Some(&refusal), &LastEvents::default(), 10) >= POLLS.1);
     }
 
     // Proves: P-stream-kept, F-reads

@@ -390,6 +390,7 @@ mod tests {
         tracked
     }
 
+    // Proves: F-stale
     #[test]
     fn the_newest_version_stands_whoever_read_or_wrote_it() {
         let mut tracked = tracked(&json!({}));

@@ -157,7 +157,7 @@ mod tests {
         Token::parse(bytes, &Contract::builtin().unwrap())
     }
 
-    // Proves: X-token
+    // Proves: R7, X-token
     #[test]
     fn white_space_around_a_token_is_dropped() {
         let token = parse(b" \tabc.def-1\r\n\n").unwrap();
@@ -168,7 +168,7 @@ mod tests {
         assert!(header.is_sensitive());
     }
 
-    // Proves: R6, X-token, X-headers
+    // Proves: R6, R7, X-token, X-headers
     #[rstest]
     #[case(b"", TokenError::Empty)]
     #[case(b" \n\t", TokenError::Empty)]
@@ -200,6 +200,7 @@ mod tests {
         };
         assert!(!format!("{credentials:?} {credentials:#?}").contains("canary"));
         assert!(format!("{credentials:?}").contains("Token([redacted])"));
+        assert!(credentials.token.header().unwrap().is_sensitive());
     }
 
     // Proves: R4, X-headers
@@ -208,6 +209,7 @@ mod tests {
     #[case("a b")]
     #[case("a\r\nX: y")]
     #[case("\u{e4}")]
+    #[case(&"a".repeat(256))]
     fn a_workspace_id_that_a_header_cannot_carry_is_refused(#[case] text: &str) {
         assert_eq!(WorkspaceId::parse(text), Err(WorkspaceIdError));
     }

@@ -88,7 +88,7 @@ async fn what_is_missing_in_a_problem_is_missing_and_no_more(
     assert!(failure.message.contains("HTTP 500"), "{}", failure.message);
 }
 
-// Proves: R8
+// Proves: R8, R11
 #[rstest]
 #[case::html("text/html", "<h1>502</h1>")]
 #[case::json_with_a_code("application/json", r#"{"code":"c","retryable":true}"#)]
@@ -132,6 +132,7 @@ async fn an_error_without_any_header_teaches_the_status_alone() {
     assert_eq!(failure.http_status, Some(404));
 }
 
+// Proves: X-caps
 #[tokio::test]
 async fn a_problem_over_its_cap_teaches_the_status_alone() {
     let pad = "x".repeat(64 * 1024);

@@ -126,7 +126,7 @@ async fn a_token_echoed_by_the_service_never_reaches_a_status() {
     assert!(!format!("{workspace:?} {view:?} {event:?} {stream:?}").contains("canary"));
 }
 
-// Proves: R7
+// Proves: R7, X-canary
 #[tokio::test]
 async fn a_run_id_that_repeats_the_token_never_gets_into_a_url() {
     let body = format!(r#"{{"runId":"run-{TOKEN}"}}"#);
@@ -262,8 +262,39 @@ async fn the_version_hides_a_token_that_was_not_sent_yet() {
     assert_eq!(reply.version.as_deref(), Some("1 for [redacted]"));
 }
 
+/// A token of which a cut has left only a part is not found any more.
+// Proves: X-canary
+#[tokio::test]
+async fn a_token_at_the_end_of_a_cut_text_is_taken_out_before_the_cut() {
+    let body = format!(r#"{{"code":"c","title":"{}{TOKEN}"}}"#, "x".repeat(505));
+    let server = Server::start([vec![problem("409 Conflict", &body)]]).await;
+    let failure = Failure::from(&get_failure(&client(&server)).await);
+    assert!(failure.message.starts_with("xxx"), "{}", failure.message);
+    assert!(!failure.message.contains("can"), "{}", failure.message);
+}
+
+/// Workspaces share the call, and each has a token of its own.
+// Proves: X-canary
+#[tokio::test]
+async fn an_answer_that_another_client_received_is_redacted_too() {
+    let version = format!(r#"{{"version":"1 for {TOKEN}"}}"#);
+    let scripts = [
+        vec![ok(&version)],
+        vec![echoing("500 Internal Server Error")],
+    ];
+    let server = Server::start(scripts).await;
+    let (asks, shares) = (client(&server), client(&server));
+    shares.hide(&credentials().token);
+    let reply = within(asks.version()).await.unwrap();
+    let hidden = shares.hidden_in_version(&reply);
+    assert_eq!(hidden.version.as_deref(), Some("1 for [redacted]"));
+    let failure = Failure::from(&within(asks.version()).await.unwrap_err());
+    let hidden = format!("{:?}", shares.hidden_in_failure(&failure));
+    assert!(!hidden.contains("canary"), "{hidden}");
+}
+
 /// Taken out, every workspace would have the same identity, and a token for another one would pass.
-// Proves: R4
+// Proves: R4, X-canary
 #[tokio::test]
 async fn an_identity_that_repeats_the_token_is_no_identity() {
     let record = format!(r#"{{"id":"ws of {TOKEN}"}}"#);

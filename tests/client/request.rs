@@ -39,7 +39,7 @@ async fn version_is_asked_for_without_a_token() {
     );
 }
 
-// Proves: S-workspace, E-getCurrentWorkspace
+// Proves: S-workspace, E-getCurrentWorkspace, P-workspace-check
 #[tokio::test]
 async fn the_workspace_is_asked_for_with_the_token() {
     let server = Server::start([vec![ok(r#"{"id":"ws-1"}"#)]]).await;
@@ -147,7 +147,7 @@ async fn get_cancel_and_events_use_the_runs_own_path() {
     );
 }
 
-// Proves: X-run-id
+// Proves: S-run, X-run-id
 #[rstest]
 #[case("a/b", "a%2Fb")]
 #[case("../../version", "..%2F..%2Fversion")]

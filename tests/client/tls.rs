@@ -120,15 +120,25 @@ async fn an_expired_certificate_is_not_trusted_and_no_token_is_sent() {
     assert!(server.requests().is_empty());
 }
 
-/// By a server that speaks nothing newer.
-// Proves: X-tls
-#[tokio::test]
-async fn tls_1_2_is_spoken() {
-    let config = server_config(CERTIFICATE, KEY, &[&rustls::version::TLS12]);
+/// Calls a server that speaks this version and no other.
+async fn call_by(version: &'static rustls::SupportedProtocolVersion) {
+    let config = server_config(CERTIFICATE, KEY, &[version]);
     let tls = TlsAcceptor::from(Arc::new(config));
     let server = Server::start_with([vec![ok("{}")]], Some(tls)).await;
     let client = Client::new(https(&server, CA)).unwrap();
     within(client.version()).await.unwrap();
+}
+
+// Proves: X-tls
+#[tokio::test]
+async fn tls_1_2_is_spoken() {
+    call_by(&rustls::version::TLS12).await;
+}
+
+// Proves: X-tls
+#[tokio::test]
+async fn tls_1_3_is_spoken() {
+    call_by(&rustls::version::TLS13).await;
 }
 
 /// The answer of a server that speaks TLS 1.1 and nothing newer.

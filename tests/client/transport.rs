@@ -73,7 +73,7 @@ async fn a_truncated_body_is_a_transport_failure_with_its_request_id(
     assert_eq!(failure.code, None);
 }
 
-// Proves: R12, X-caps
+// Proves: R10a, R12, X-caps
 #[rstest]
 #[case::before_the_answer(vec![Step::Hang], None)]
 #[case::within_the_headers(vec![send("HTTP/1.1 200 OK\r\n"), Step::Hang], None)]
@@ -130,7 +130,7 @@ async fn a_connection_that_takes_too_long_is_given_up() {
 }
 
 /// Two of them that hang must be over within 30 s; the contract file allows each other call as much.
-// Proves: P-many-workspaces
+// Proves: P-many-workspaces, X-caps
 #[tokio::test]
 async fn each_call_of_a_check_has_ten_seconds() {
     let server = Server::start([vec![Step::Hang], vec![Step::Hang]]).await;
@@ -145,6 +145,7 @@ async fn each_call_of_a_check_has_ten_seconds() {
     }
 }
 
+// Proves: X-caps
 #[tokio::test]
 async fn a_stream_that_is_not_opened_in_time_is_given_up() {
     let server = Server::start([vec![Step::Hang]]).await;

@@ -117,6 +117,31 @@ fn every_field_is_explained_for_its_users(#[case] crd: CustomResourceDefinition)
     assert!(fields > 10, "only {fields} fields were looked at");
 }
 
+// Proves: P-explain
+#[rstest]
+#[case::run(crd::run(), "rn")]
+#[case::workspace(crd::workspace(), "rws")]
+#[case::cluster_workspace(crd::cluster_workspace(), "rcws")]
+fn every_kind_has_a_short_name_and_is_in_the_category(
+    #[case] crd: CustomResourceDefinition,
+    #[case] short_name: &str,
+) {
+    let names = crd.spec.names;
+    assert_eq!(names.short_names, Some(vec![short_name.to_owned()]));
+    assert_eq!(names.categories, Some(vec!["run-operator".to_owned()]));
+}
+
+/// A server shows those of a Workspace in `kubectl.rs`.
+// Proves: P-explain
+#[test]
+fn workspaces_of_both_kinds_have_the_same_columns() {
+    let columns = |crd: CustomResourceDefinition| {
+        let mut versions = crd.spec.versions.into_iter();
+        versions.next().unwrap().additional_printer_columns.unwrap()
+    };
+    assert_eq!(columns(crd::workspace()), columns(crd::cluster_workspace()));
+}
+
 // Proves: P-no-defaults, P-status-default
 #[rstest]
 #[case::run(crd::run())]

@@ -72,6 +72,7 @@ async fn kubectl_get_shows_the_phase_and_reason_of_a_run() {
     );
 }
 
+// Proves: P-explain
 #[tokio::test]
 async fn kubectl_get_shows_the_state_and_reason_of_a_workspace() {
     let space = Space::new().await;

@@ -28,7 +28,7 @@ fn workspace(name: &str) -> Value {
     json!({"kind": "Workspace", "name": name, "uid": "u-1", "baseUrl": "https://a.example/api/v1"})
 }
 
-// Proves: P-one-way
+// Proves: P-one-way, P-place
 #[rstest]
 #[case::run_id("runId", json!("r-1"), json!("r-2"), "create a new Run")]
 #[case::workspace("workspace", workspace("a"), workspace("b"), "create a new Run")]

@@ -30,7 +30,7 @@ fn assert_workload_refused(answer: Answer) {
     }
 }
 
-// Proves: P-workload-fences
+// Proves: P-immutable, P-workload-fences
 #[rstest]
 #[case::image(json!({"image": "x"}), json!({"image": "y"}))]
 #[case::changed_key(json!({"image": "x", "a": 1}), json!({"image": "x", "a": 2}))]
@@ -90,7 +90,7 @@ async fn the_workload_policy_permits_operator_writes_and_other_fields() {
 
 /// The reason for the policy: the part of an open object that CEL in the CRD sees, on a server without the
 /// policy.
-// Proves: P-workload-fences
+// Proves: P-immutable, P-workload-fences
 #[tokio::test]
 async fn cel_alone_sees_a_changed_workload_but_no_swapped_key() {
     let control_plane = ControlPlane::start(Options::default()).await.unwrap();

@@ -115,7 +115,7 @@ fn doctor_refuses_an_empty_namespace_too() {
     );
 }
 
-// Proves: P-exit-2
+// Proves: P-exit-2, L-contract
 #[rstest]
 #[case::that_is_no_yaml("no-yaml", "keyRetentionSeconds: 86400", "keyRetentionSeconds: [", &[])]
 #[case::with_an_unknown_field("unknown-field", "keyRetentionSeconds:", "keyRetention:", &["keyRetention"])]

@@ -166,7 +166,7 @@ async fn calls_kept_away(world: &World, seconds: i64, before: usize) {
     assert_eq!(early, before);
 }
 
-// Proves: P-calls-bound
+// Proves: P-calls-bound, P-pause
 #[tokio::test]
 async fn a_recovering_service_gets_its_waiting_runs_one_by_one() {
     let crowd = std::env::var("RUN_OPERATOR_TEST_RUNS")

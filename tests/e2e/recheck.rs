@@ -225,7 +225,7 @@ fn shows_it(run: &Run) -> bool {
     condition_of(run, Type::Synced).is_some_and(|c| c.reason == "WorkspaceNotReady")
 }
 
-// Proves: P-one-failure
+// Proves: P-one-failure, P-stream-session
 #[tokio::test]
 async fn checks_that_fail_again_and_again_close_no_stream() {
     const RUNS: usize = 20;

@@ -165,7 +165,7 @@ async fn a_watch_by_name_sees_a_rotation_and_ends_with_its_workspace() {
     .await;
 }
 
-// Proves: X-secrets-by-name
+// Proves: P-secret-ref, X-secrets-by-name
 #[tokio::test]
 async fn a_forbidden_secret_stalls_its_workspace_with_bounded_reads() {
     let (world, audit) = with_verbs(&["get", "list", "watch"]).await;

@@ -125,7 +125,7 @@ async fn versions(world: &World) -> Vec<Option<String>> {
     versions
 }
 
-// Proves: P-ttl
+// Proves: B-ended, P-ttl
 #[tokio::test]
 async fn a_ttl_that_is_added_later_deletes_a_run_that_ended_long_ago() {
     let mut world = old_runs().await;

@@ -124,6 +124,7 @@ async fn a_stream_that_breaks_is_resumed_after_its_last_event() {
     world.one_run_each().await;
 }
 
+// Proves: P-metrics
 #[tokio::test]
 async fn streams_that_are_cut_again_and_again_lose_nothing_and_resume() {
     let world = World::new().await;
@@ -155,13 +156,13 @@ async fn streams_that_are_cut_again_and_again_lose_nothing_and_resume() {
         after.push(digits.parse().unwrap());
     }
     assert!(after.is_sorted(), "the cursor went back: {after:?}");
-    assert!(
-        world
-            .operator()
-            .metric("run_operator_stream_reconnects_total")
-            .await
-            >= 5.0
-    );
+    for (metric, least) in [
+        ("run_operator_stream_reconnects_total", 5.0),
+        ("run_operator_stream_events_total", 201.0),
+    ] {
+        let counted = world.operator().metric(metric).await;
+        assert!(counted >= least, "{metric} {counted}");
+    }
 }
 
 // Proves: P-events-bounded, P-events-coalesce

@@ -1,6 +1,6 @@
 //! ClusterWorkspaces: who may submit, and what becomes of the others.
 
-use k8s_openapi::api::core::v1::Namespace;
+use k8s_openapi::api::core::v1::{Namespace, Secret};
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use kube::{Api, ResourceExt};
 use serde_json::{Value, json};
@@ -229,6 +229,32 @@ async fn a_cluster_workspace_serves_exactly_the_selected_namespaces() {
     // One that is refused is deleted at once.
     allowed.delete("late").await;
     allowed.gone("late").await;
+}
+
+/// Outside a Pod the operator's namespace is that of its kubeconfig.
+// Proves: P-cluster-workspace, P-secret-ref
+#[tokio::test]
+async fn without_a_flag_the_secrets_are_in_the_operator_s_namespace() {
+    let own = own_control_plane().await;
+    let world = World::with(Setup {
+        control_plane: Some(own),
+        bare: true,
+        operator: vec!["--cluster-workspaces", "true"],
+        ..Setup::default()
+    })
+    .await;
+    let secret = json!({
+        "metadata": {"name": "run-operator-token"},
+        "stringData": {"token": crate::support::TOKEN},
+    });
+    let secret: Secret = serde_json::from_value(secret).unwrap();
+    let secrets: Api<Secret> = Api::default_namespaced(world.client.clone());
+    secrets
+        .create(&PostParams::default(), &secret)
+        .await
+        .unwrap();
+    create_shared(&world, json!({})).await;
+    shared_ready(&world, "True", "Verified").await;
 }
 
 // Proves: P-tenancy

@@ -105,7 +105,7 @@ async fn open_streams_move_to_a_new_token_without_a_read_or_a_write() {
         if new == names.len() { Ok(()) } else { Err(new) }
     })
     .await;
-    assert!(open_with_the_old > 0, "all went over at the same moment");
+    assert!(open_with_the_old > 3, "all went over at the same moment");
     assert_eq!(world.service.count("getRun").await, reads, "no read");
     for (name, version) in names.iter().zip(versions) {
         let run = world.run(name).await;
@@ -250,6 +250,7 @@ async fn a_token_of_another_workspace_is_never_used_for_existing_runs() {
     world.heals("train").await;
 }
 
+// Proves: P-pinned
 #[tokio::test]
 async fn a_rotation_needs_no_retry_and_an_old_retry_has_no_effect() {
     let world = World::with(Setup {

@@ -100,6 +100,11 @@ async fn the_policy_lets_only_the_operator_write_status_and_intent() {
     denied(Err(told), NO_STATUS);
     denied(patch(&space, TRAIN, INTENT, &[]), NO_INTENT);
     patch(&space, TRAIN, OTHER, &[]).unwrap();
+    let mut copy: Value = serde_json::from_str(RUN).unwrap();
+    copy["metadata"] = serde_json::from_str::<Value>(INTENT).unwrap()["metadata"].clone();
+    copy["metadata"]["name"] = json!("copy");
+    let create = ["create", "--dry-run=server", "-f", "-"];
+    space.kubectl(&create, &copy.to_string()).unwrap();
     let shared = format!("clusterworkspaces.run-operator.dev/{}", space.namespace);
     for workspace in ["workspaces.run-operator.dev/default", &shared] {
         denied(patch(&space, workspace, CHECKED, &[AS_STATUS]), NO_STATUS);

@@ -165,6 +165,7 @@ async fn doctor_succeeds_only_where_every_check_was_made() {
     assert!(!told.contains("FAIL") && !told.contains("note"), "{told}");
     let well = told.lines().filter(|l| l.starts_with("ok ")).count();
     assert_eq!(well, 16, "{told}");
+    assert!(told.contains(" has the 13 permissions that"), "{told}");
     assert!(
         told.ends_with("These take Runs from here: default.\n"),
         "{told}"
@@ -194,6 +195,7 @@ async fn doctor_succeeds_only_where_every_check_was_made() {
     let (told, code) = until(asked, "has not renewed it for").await;
     assert_eq!(code, 1, "{told}");
     assert!(!told.contains("checks passed"), "{told}");
+    assert!(told.contains("FAIL  an operator is active"), "{told}");
 }
 
 /// A Lease of the operator, as one that ended has left it, or one that is renewed rarely.

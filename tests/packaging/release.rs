@@ -145,7 +145,7 @@ async fn an_upgrade_switches_election_and_strategy_off_and_on() {
     assert_eq!(strategy(), "RollingUpdate");
 }
 
-// Proves: I-workspace
+// Proves: I-workspace, I-uninstall
 #[tokio::test]
 async fn the_default_workspace_is_installed_and_outlives_the_release() {
     let own = empty().await;

@@ -399,6 +399,10 @@ fn the_test_of_the_release_may_only_read() {
         let shared = usize::from(!["namespaced", "shared"].contains(&values));
         assert_eq!(own("ClusterRoleBinding").len(), shared, "{values}");
         let pod = the(&objects, "Pod");
+        let accounts = own("ServiceAccount");
+        assert_eq!(accounts.len(), 1, "{values}");
+        let account = &accounts[0]["metadata"]["name"];
+        assert_eq!(pod["spec"]["serviceAccountName"], *account, "{values}");
         assert!(texts(&pod["spec"]["containers"][0]["args"]).contains(&"--read-only"));
     }
 }

@@ -58,4 +58,18 @@ fn signature_and_attestations_are_needed_of_one_key() {
     }
     refused(&dist, &ours);
     refused(&dist, &another);
+
+    // Signed, and with one of the attestations.
+    let provenance = dist.path("attested/provenance.json").display().to_string();
+    let bill = dist.path("homes/bill.json").display().to_string();
+    fs::write(&bill, r#"{"bomFormat": "CycloneDX", "specVersion": "1.5"}"#).unwrap();
+    for (kind, predicate) in [("slsaprovenance1", &provenance), ("cyclonedx", &bill)] {
+        let pair = keys(&dist, kind);
+        for &reference in &references {
+            cosign("sign", &pair.0, &[reference]);
+            let attested = ["--type", kind, "--predicate", predicate, reference];
+            cosign("attest", &pair.0, &attested);
+        }
+        refused(&dist, &pair);
+    }
 }

@@ -38,7 +38,7 @@ fn differs(create: Reason, other: Reason) -> (Class, Class) {
 const RETRIED: (Class, Class) = (Class::Retry, Class::Retry);
 
 /// Answer, and what it means for a create, and for a GET or a cancel.
-// Proves: R8, R9, R10, R10a, F-retried, F-final, F-409, S-problem, F-refused-bytes
+// Proves: R8, R9, R10, R10a, F-retried, F-final, F-409, S-problem, F-refused-bytes, P-files, F-401
 #[rstest]
 #[case(lost(), RETRIED)]
 #[case(no_file(), RETRIED)]
@@ -52,6 +52,7 @@ const RETRIED: (Class, Class) = (Class::Retry, Class::Retry);
     differs(Reason::Refused, Reason::RunNotFound)
 )]
 #[case(problem(404, "no_such_route"), ends(Reason::Refused))]
+#[case(problem(410, "run_not_found"), ends(Reason::Refused))]
 #[case(problem(400, "bad"), differs(Reason::CreateRefused, Reason::Refused))]
 #[case(problem(413, "big"), differs(Reason::CreateRefused, Reason::Refused))]
 #[case(problem(422, "bad"), differs(Reason::CreateRefused, Reason::Refused))]

@@ -7,7 +7,7 @@ use run_operator::{
 };
 
 use crate::support::{
-    Case, at, bare, condition, hopeless, lost, not_ready, problem, session, view,
+    Case, UID, at, bare, condition, hopeless, lost, not_ready, problem, session, view,
 };
 
 const COLUMNS: [&str; 7] = [
@@ -66,7 +66,7 @@ pub(crate) fn lost_run() -> Case {
     })
 }
 
-// Proves: P-conditions, P-kstatus, P-reasons, P-no-defaults, P-ready-when
+// Proves: P-conditions, P-kstatus, P-reasons, P-no-defaults, P-ready-when, P-unmapped
 #[rstest]
 #[case::no_workspace(Case::new().view(WorkspaceView::Missing), "Pending FF--FT-", "WorkspaceNotFound")]
 #[case::workspace_not_ready(Case::new().view(not_ready()), "Pending FF--FT-", "WorkspaceNotReady")]
@@ -95,6 +95,9 @@ pub(crate) fn lost_run() -> Case {
     at_the_service("running").spec(|s| s.ready_when = Some(ReadyWhen::Accepted)), "Active TF--T--", "Active")]
 #[case::ready_when_accepted_and_queued(
     at_the_service("queued").spec(|s| s.ready_when = Some(ReadyWhen::Accepted)), "Active TF--T--", "Active")]
+#[case::ready_when_accepted_and_not_yet_submitted(
+    Case::new().view(not_ready()).spec(|s| s.ready_when = Some(ReadyWhen::Accepted)),
+    "Pending FF--FT-", "WorkspaceNotReady")]
 #[case::cancel_asked(
     cancelled(at_the_service("running")),
     "Cancelling TF--FT-",
@@ -153,6 +156,7 @@ fn the_conditions_of_a_situation(#[case] case: Case, #[case] expected: &str, #[c
         (status.provider.as_deref(), status.region.as_deref()),
         (Some("auto"), Some("auto"))
     );
+    assert_eq!(status.idempotency_key.as_deref(), Some(UID));
     assert_eq!(
         status.completion_time.is_some(),
         status.phase.is_some_and(Phase::terminal)
@@ -217,6 +221,18 @@ fn nothing_is_written_before_the_workspace_was_looked_at() {
 fn the_first_post_needs_no_status_before_its_answer() {
     assert_eq!(Case::new().decide().status, None);
     assert_eq!(Case::new().mine().decide().status, None);
+}
+
+// Proves: P-generation
+#[test]
+fn observed_generation_follows_an_active_run() {
+    let mut edited = at_the_service("running").settle();
+    edited.run.metadata.generation = Some(2);
+    let status = edited.settled();
+    assert_eq!(status.observed_generation, Some(2));
+    for c in &status.conditions {
+        assert_eq!(c.observed_generation, Some(2), "{}", c.type_);
+    }
 }
 
 // Proves: P-generation

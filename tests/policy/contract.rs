@@ -239,7 +239,7 @@ fn states_are_compared_without_case_and_never_guessed(
     assert_eq!(CONTRACT.state(state), class);
 }
 
-// Proves: S-unknown
+// Proves: S-unknown, L-contract
 #[test]
 fn the_names_of_states_are_those_of_the_file() {
     let other = changed(
@@ -331,6 +331,7 @@ fn the_first_pointer_with_a_text_or_a_number_counts() {
     );
 }
 
+// Proves: S-unknown
 #[test]
 fn an_identity_pointer_and_an_event_pointer_may_be_left_out() {
     let open = changed(

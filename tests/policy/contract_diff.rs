@@ -74,6 +74,7 @@ fn a_change_of_one_field_is_reported_by_its_kind(
     assert_eq!(told, expected);
 }
 
+// Proves: P-contract-diff
 #[test]
 fn a_moved_state_is_reported_once_at_its_old_list() {
     let mut document = document();

@@ -87,7 +87,7 @@ fn the_services_final_state_outranks_the_deadline() {
     }
 }
 
-// Proves: P-deadline
+// Proves: P-deadline, P-ttl
 #[test]
 fn extreme_deadlines_and_ttls_do_not_overflow() {
     let far = running().spec(|s| s.active_deadline_seconds = Some(i64::MAX));

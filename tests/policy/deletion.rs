@@ -6,7 +6,9 @@ use run_operator::{
     decide::{EventDraft, WorkspaceView},
 };
 
-use crate::support::{Case, UID, at, lost, not_ready, problem, session, view};
+use crate::support::{
+    Case, UID, at, condition, lost, not_ready, problem, session, unreadable, view,
+};
 
 fn cancelled(case: Case) -> Case {
     case.cancelled(Ok(view("running")))
@@ -21,7 +23,7 @@ fn known(state: &str) -> Case {
     Case::new().submitted(state).deleting().got(Ok(view(state)))
 }
 
-// Proves: D-never-created, D-in-doubt, D-refused, D-not-found, D-cancel
+// Proves: P-orphan-policy, D-never-created, D-in-doubt, D-refused, D-not-found, D-cancel
 #[rstest]
 #[case::known(known("running"), "cancel")]
 #[case::not_yet_read(Case::new().submitted("running").deleting(), "cancel")]
@@ -37,6 +39,8 @@ fn known(state: &str) -> Case {
 #[case::looked_at_before_alone(cancelled(known("running")).got(Err(lost())).at(90), "refresh")]
 #[case::looked_at_since(cancelled(known("running")).got(Ok(view("running"))).got(Err(lost())).at(90), "cancel")]
 #[case::seen_ended(cancelled(known("running")).at(1).got(Ok(view("cancelled"))), "release")]
+#[case::seen_succeeded(cancelled(known("running")).at(1).got(Ok(view("succeeded"))), "release")]
+#[case::answered_as_ended(known("running").cancelled(Ok(view("cancelled"))).at(1), "refresh")]
 #[case::denied_by_cancel_alone(refused(known("running"), 404, "run_not_found").at(1), "refresh")]
 #[case::denied_by_get_alone(
     Case::new().submitted("running").deleting().got(Err(problem(404, "run_not_found"))), "cancel")]
@@ -45,6 +49,8 @@ fn known(state: &str) -> Case {
         404, "run_not_found").at(2), "refresh")]
 #[case::denied_by_both(
     refused(known("running"), 404, "run_not_found").at(1).got(Err(problem(404, "run_not_found"))), "release")]
+#[case::denied_by_get_and_refused_otherwise(
+    refused(known("running"), 403, "no").at(1).got(Err(problem(404, "run_not_found"))), "nothing")]
 #[case::workspace_not_ready(known("running").view(not_ready()), "nothing")]
 #[case::workspace_unknown(known("running").view(WorkspaceView::Unknown), "nothing")]
 #[case::orphan(Case::new().submitted("running").orphan(), "release")]
@@ -86,6 +92,7 @@ fn release_is_5_minutes_after_the_later_of_deletion_and_cancel(
 }
 
 /// A cancellation that was accepted and had no effect uses up no time of the next one.
+// Proves: D-cancelling
 #[rstest]
 #[case::by_the_process_that_cancelled(false)]
 #[case::by_the_one_after_it(true)]
@@ -100,6 +107,7 @@ fn each_accepted_cancel_restarts_the_five_minutes(#[case] restarted: bool) {
 }
 
 /// An accepted cancellation on its own releases nothing, however old it is.
+// Proves: D-cancelling
 #[rstest]
 #[case("running")]
 #[case("weird")]
@@ -125,7 +133,7 @@ fn a_purged_run_last_seen_cancelling_is_cancelled_once_more() {
     );
 }
 
-// Proves: P-orphan-policy
+// Proves: P-none-left, P-orphan-policy
 #[test]
 fn an_orphan_is_named_with_key_and_run_once() {
     let case = Case::new().submitted("running").orphan();
@@ -181,13 +189,11 @@ fn a_deleted_finished_run_is_released_without_a_write_or_a_call() {
             .submitted("running")
             .got(Ok(view(state)))
             .settle();
-        let decision = case
-            .restarted()
-            .view(WorkspaceView::Missing)
-            .deleting()
-            .decide();
-        assert_eq!(decision.status, None);
-        assert_eq!(crate::support::name(decision.effect.as_ref()), "release");
+        for view in [WorkspaceView::Missing, WorkspaceView::Ready(session(1))] {
+            let decision = case.clone().restarted().view(view).deleting().decide();
+            assert_eq!(decision.status, None);
+            assert_eq!(crate::support::name(decision.effect.as_ref()), "release");
+        }
     }
 }
 
@@ -205,6 +211,17 @@ fn a_second_run_id_stalls_without_a_cancel_and_orphan_releases() {
     assert_eq!(case.clone().orphan().does(), "release");
     let vanished = case.vanish();
     assert_eq!(vanished.does(), "release");
+}
+
+// Proves: P-run-id-conflict
+#[test]
+fn an_answer_about_another_run_is_shown_and_the_call_repeated() {
+    let read = Case::new().submitted("running").got(Err(unreadable()));
+    let shown = ("False".to_owned(), Reason::ContractViolation.to_string());
+    assert_eq!(condition(&read.settled(), "Synced"), Some(shown));
+    assert_eq!(read.at(3).does(), "refresh");
+    let cancelled = known("running").cancelled(Err(unreadable()));
+    assert_eq!(cancelled.at(3).does(), "cancel");
 }
 
 // Proves: F-404

@@ -141,6 +141,9 @@ fn a_replayed_event_is_counted_once_also_after_a_restart() {
     assert!(silent(&mut later, "2"));
     let status = folded(&later, &status);
     assert_eq!(status.event_count, Some(2));
+    let mut last = EventBuffer::default();
+    last.remember(&status);
+    assert!(!silent(&mut last, "1") && !silent(&mut last, "2"));
 }
 
 #[test]
@@ -157,6 +160,7 @@ fn an_event_without_an_id_is_no_replay_and_moves_no_cursor() {
     assert_eq!(feed.cursor(), Some("1"));
 }
 
+// Proves: P-status-bounded
 #[test]
 fn events_arriving_during_a_write_are_shown_exactly_once() {
     let mut feed = EventBuffer::default();

@@ -56,6 +56,7 @@ fn conflict() -> run_operator::decide::response::answer::Failure {
 #[case::proof_in_the_status(Case::new().mine().refused(Reason::Forbidden, true, 1).restarted(), "release")]
 #[case::refusal_without_proof(Case::new().mine().refused(Reason::ServerError, false, 1).restarted(), "intent")]
 #[case::proof_withdrawn_by_a_takeover(Case::new().intent("other", 2).refused(Reason::Forbidden, true, 1), "intent")]
+#[case::proved_while_its_workspace_is_not_ready(Case::new().mine().view(not_ready()), "release")]
 #[case::copied(Case::new().foreign().finalizer(), "release")]
 #[case::scribbled(Case::new().finalizer().annotate("run-operator.dev/intent", "{"), "nothing")]
 fn a_deletion_releases_at_once_only_a_run_proved_never_created(
@@ -234,6 +235,8 @@ fn a_proof_from_before_a_takeover_is_void_in_the_next_epoch() {
     let case = case.posted(Err(problem(403, "no"))).at(61);
     assert_eq!(case.clone().deleting().does(), "submit");
     assert_eq!(case.does(), "submit");
+    let (intent, _, clean) = intent_of(&Case::new().intent("earlier", 1));
+    assert_eq!((intent.epoch, clean), (2, false));
 }
 
 // Proves: P-owner-posts
@@ -248,6 +251,19 @@ fn an_intent_with_an_unanswered_patch_is_taken_over_before_post() {
     assert_eq!((intent.epoch, clean), (3, false));
 }
 
+/// Its epoch is that of this process's own.
+// Proves: P-owner-posts
+#[test]
+fn an_intent_that_names_another_owner_is_taken_over_before_post() {
+    let case = Case::new().mine();
+    let others = case.an_intent("other", 1);
+    let (intent, _, clean) = intent_of(&case.stands(&others));
+    assert_eq!(
+        (intent.owner.as_str(), intent.epoch, clean),
+        ("me", 2, false)
+    );
+}
+
 #[test]
 fn an_answer_without_a_run_id_is_no_success() {
     let mut answer = view("running");
@@ -257,6 +273,7 @@ fn an_answer_without_a_run_id_is_no_success() {
     assert!(case.decide().requeue_at.is_some());
 }
 
+// Proves: P-intent-before-post
 #[test]
 fn a_stripped_intent_is_put_back_as_a_takeover() {
     let mut case = Case::new().mine().posted(Err(problem(429, "slow")));

@@ -224,7 +224,7 @@ fn cancel_makes_no_call_for_what_is_proved_unsubmitted(
     assert_eq!(case.does(), does);
 }
 
-// Proves: P-foreign-intent
+// Proves: P-foreign-intent, I-status-policy
 #[test]
 fn a_copied_manifest_is_submitted_only_by_a_new_retry() {
     // The retry annotation came along with the copy.

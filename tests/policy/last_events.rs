@@ -35,7 +35,7 @@ fn waits(case: &Case) -> bool {
     decision.follow == Follow::Finish
 }
 
-// Proves: P-last-events
+// Proves: P-last-events, P-terminal
 #[test]
 fn an_end_streamed_before_the_close_is_released_without_waiting() {
     let mut case = running();

@@ -136,7 +136,7 @@ fn a_deletion_at_any_step_leaves_no_live_run(
     );
 }
 
-// Proves: D-cancelling
+// Proves: D-cancel, D-cancelling
 #[test]
 fn a_run_stuck_cancelling_5_minutes_is_released_with_an_event() {
     let mut world = World::new(Case::new().submitted("running"));
@@ -269,7 +269,7 @@ fn spec_cancel_in_doubt_resolves_the_run_and_then_cancels_it() {
     assert_eq!(world.service.cancels, 1);
 }
 
-// Proves: R3, F-401
+// Proves: R3, P-rotation, F-401
 #[test]
 fn an_expired_token_fails_no_run_and_a_new_session_resumes_it() {
     let mut world = World::new(Case::new()).fate(Fate::Answered(problem(401, "token_expired")));

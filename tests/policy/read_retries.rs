@@ -84,6 +84,24 @@ fn whatever_a_read_is_answered_it_is_made_again_soon(#[case] failure: Failure) {
     assert_eq!(over.settled().phase, Some(Phase::Succeeded));
 }
 
+// Proves: F-reads
+#[rstest]
+#[case::refused(problem(403, "no"))]
+#[case::no_answer(lost())]
+fn the_pauses_between_failed_reads_grow_to_poll_max(#[case] failure: Failure) {
+    let (case, gets) = calls(running().at(0), "refresh", &failure, 400);
+    let gaps: Vec<_> = gets.windows(2).map(|w| w[1] - w[0]).collect();
+    assert!(
+        gaps.len() < 16 && gaps.iter().all(|gap| *gap <= 67),
+        "{gaps:?}"
+    );
+    assert!(gaps.last().is_some_and(|gap| *gap >= 60), "{gaps:?}");
+    let status = case.settled();
+    let synced = status.conditions.iter().find(|c| c.type_ == "Synced");
+    let message = &synced.expect("Synced").message;
+    assert!(message.contains("it went wrong"), "{message}");
+}
+
 // Proves: P-events-hint
 #[test]
 fn a_hint_is_followed_while_reads_fail_and_an_old_one_is_not() {
@@ -164,11 +182,26 @@ fn a_denied_run_is_read_on_and_fails_at_the_third_minute() {
 #[case(problem(429, "slow"), "RateLimited")]
 fn a_cancellation_is_asked_for_again_soon(#[case] failure: Failure, #[case] reason: &str) {
     let asked = running().spec(|s| s.cancel = Some(true));
-    let (case, cancels) = calls(asked, "cancel", &failure, 110);
+    let (case, cancels) = calls(asked.clone(), "cancel", &failure, 110);
     assert!(cancels.len() > 3 && cancels.len() < 12, "{cancels:?}");
     assert!(cancels[1] <= 5, "{cancels:?}");
     let ready = condition(&case.settled(), "Ready").expect("Ready");
     assert_eq!(ready.1, reason);
+    if reason == "CancelRefused" {
+        let (_, cancels) = calls(asked, "cancel", &failure, 400);
+        let gaps = cancels.windows(2).map(|w| w[1] - w[0]);
+        assert!(gaps.max() <= Some(67), "{cancels:?}");
+    }
+}
+
+// Proves: F-final
+#[test]
+fn in_doubt_a_refused_create_is_repeated_at_the_pace_of_polls() {
+    let doubted = Case::new().taken_over();
+    let (_, posts) = calls(doubted, "submit", &problem(403, "no"), 400);
+    let gaps: Vec<_> = posts.windows(2).map(|w| w[1] - w[0]).collect();
+    assert!(gaps[0] <= 3 && gaps.len() < 16, "{gaps:?}");
+    assert!(gaps.iter().all(|gap| *gap <= 67), "{gaps:?}");
 }
 
 // Proves: R10a, F-retried

@@ -7,7 +7,7 @@ use run_operator::{
 };
 
 use crate::{
-    support::{Case, at, condition, lost, problem},
+    support::{Case, at, condition, intent_of, lost, problem},
     world::{Fate, World},
 };
 
@@ -152,6 +152,10 @@ fn what_can_be_mended_waits_for_a_retry() {
             .posted(Err(problem(status, code)))
             .settle();
         assert_eq!(case.settled().phase, Some(Phase::Pending), "{code}");
-        assert_eq!(case.retry("1").does(), "intent", "{code}");
+        let asked = case.retry("1");
+        let (intent, _, clean) = intent_of(&asked);
+        let again = asked.intent_written(intent, clean);
+        let again = again.posted(Err(problem(status, code))).settle();
+        assert_eq!(again.does(), "nothing", "{code}: by the same value");
     }
 }

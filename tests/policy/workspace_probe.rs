@@ -126,7 +126,7 @@ fn holding(reason: Reason) -> WorkspaceView {
 }
 
 /// Answers that prove that no run was made, and those that don't.
-// Proves: P-last-token
+// Proves: P-version-holds, P-last-token
 #[rstest]
 #[case::without_an_intent(Case::new(), true)]
 #[case::announced(Case::new().mine(), true)]
@@ -245,7 +245,7 @@ fn of_several_blocks_the_longest_lasting_is_reported() {
     assert_eq!(reason(&good()), None);
 }
 
-// Proves: P-pinned
+// Proves: S-check-first, P-pinned
 #[test]
 fn a_workspace_with_an_unpinnable_identity_serves_no_run() {
     let of = |identity: Option<String>| {

@@ -310,7 +310,7 @@ mod tests {
         WorkspaceState::ready(verified, Arc::new(session))
     }
 
-    // Proves: P-rotation
+    // Proves: P-workspace-holds, P-rotation
     #[test]
     fn a_rejected_token_ends_its_session_and_triggers_one_probe() {
         let workspaces = Workspaces::default();

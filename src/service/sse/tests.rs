@@ -160,6 +160,7 @@ fn retry_is_digits_only_and_clamped(#[case] line: &str, #[case] expected: Option
     assert_eq!(decode(REAL, [stream.as_bytes()]).retry, expected);
 }
 
+// Proves: X-memory
 #[rstest]
 #[case::line(SMALL.line + 1, "data: xxxxxxxxxx\n", "data: xxxxxxxxxxx\n", "xxxxxxxxxx")]
 #[case::event(

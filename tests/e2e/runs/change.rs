@@ -24,6 +24,11 @@ async fn a_cancelled_run_is_cancelled_at_the_service_and_kept() {
         "run.run-operator.dev/train unchanged: it has ended (Cancelled)\n"
     );
     assert_eq!(world.service.runs().await[0]["cancels"], 1);
+    // Nothing of it was begun, and the API server would take the change.
+    world.create_run("unbegun", json!({"cancel": true})).await;
+    world.phase("unbegun", Phase::Cancelled).await;
+    let said = runs(&world, &["suspend", "unbegun"]).await.ended(2);
+    assert!(said.contains("unbegun: it has ended"), "{said}");
 }
 
 // Proves: K-retry
@@ -112,6 +117,9 @@ async fn each_change_is_written_once_and_to_the_version_read() {
         })
         .collect();
     assert_eq!(written, read);
+    let asked = proxy.asked(|_| true);
+    let verbs: Vec<&str> = asked.iter().map(|asked| asked.verb).collect();
+    assert_eq!(verbs, ["get", "patch", "get"].repeat(4));
 }
 
 // Proves: K-change

@@ -1,10 +1,12 @@
 //! `submit`: what it makes, what it finds, what it refuses.
 
+use run_operator::api::Phase;
 use serde_json::{Value, json};
 
+use crate::stale::Proxy;
 use crate::support::World;
 
-use super::{manifest, refuse_creates, runs, start};
+use super::{manifest, plugin, refuse_creates, runs, start, started};
 
 // Proves: K-submit
 #[tokio::test]
@@ -60,9 +62,13 @@ async fn flags_and_files_make_the_same_run() {
         "-o",
         "json",
     ];
-    let out = runs(&world, &flags).await.ok();
-    let run: Value = serde_json::from_str(&out).unwrap();
-    let spec = json!({
+    let proxy = Proxy::start(world.control_plane).await;
+    let dry_run = async |args: &[&str], input: &str| -> Value {
+        let out = started(plugin(&world, proxy.kubeconfig(), args), input);
+        serde_json::from_str(&out.end().await.ok()).unwrap()
+    };
+    let run = dry_run(&flags, "").await;
+    let mut spec = json!({
         "idempotencyKey": "k-1",
         "workspaceRef": {"kind": "ClusterWorkspace", "name": "shared"},
         "workload": {"image": "i", "gpus": 2, "args": ["--fast", "x"], "env": {"A.B": 1.5}, "version": "1.0"},
@@ -70,11 +76,13 @@ async fn flags_and_files_make_the_same_run() {
     assert_eq!(run["spec"], spec);
     assert_eq!(run["metadata"]["name"], "train");
     let file = ["submit", "-f", "-", "--dry-run=client", "-o", "json"];
-    let out = start(&world, &file, &manifest("train", &spec))
-        .end()
-        .await
-        .ok();
-    assert_eq!(serde_json::from_str::<Value>(&out).unwrap(), run);
+    assert_eq!(dry_run(&file, &manifest("train", &spec)).await, run);
+    // It is the API server that refuses unknown fields.
+    spec["worklaod"] = json!({});
+    let run = dry_run(&file, &manifest("train", &spec)).await;
+    assert_eq!(run["spec"], spec);
+    let asked = proxy.asked(|_| true);
+    assert!(asked.is_empty(), "{asked:?}");
     assert!(runs(&world, &["list", "-o", "name"]).await.ok().is_empty());
 }
 
@@ -110,6 +118,17 @@ async fn the_same_command_with_a_key_submits_nothing_twice() {
         said.contains("exists with another workload or place"),
         "{said}"
     );
+    for place in ["provider", "region"] {
+        let mut spec =
+            json!({"workload": {"image": "i", "ratio": 1.0}, "idempotencyKey": "night-1"});
+        spec[place] = "elsewhere".into();
+        let submit = start(&world, &["submit", "-f", "-"], &manifest("", &spec));
+        let said = submit.end().await.ended(2);
+        assert!(
+            said.contains("exists with another workload or place"),
+            "{said}"
+        );
+    }
     assert_eq!(
         runs(&world, &["list", "-o", "name"])
             .await
@@ -299,6 +318,25 @@ async fn a_run_that_is_followed_shows_every_event_until_its_end() {
         "simulate.logEvents=3",
     ];
     let out = runs(&world, &submit).await.ok();
+    let status = world.released("train").await.status.unwrap();
+    let events = usize::try_from(status.event_count.unwrap()).unwrap();
+    let lines: Vec<&str> = out.lines().collect();
+    assert_eq!(lines.len(), events + 2, "{out}");
+    assert_eq!(lines.last(), Some(&"run.run-operator.dev/train Succeeded"));
+}
+
+// Proves: K-follow
+#[tokio::test]
+async fn events_that_come_after_the_end_of_a_run_are_shown_before_it() {
+    let world = World::new().await;
+    let streams = json!({"operation": "streamEvents"});
+    let away = json!({"type": "answer", "status": 503});
+    world.service.lasting_fault(streams, away).await;
+    let submit = ["submit", "--image", "i", "--name", "train", "--follow"];
+    let follow = start(&world, &submit, "");
+    world.phase("train", Phase::Succeeded).await;
+    world.service.delete("faults").await;
+    let out = follow.end().await.ok();
     let status = world.released("train").await.status.unwrap();
     let events = usize::try_from(status.event_count.unwrap()).unwrap();
     let lines: Vec<&str> = out.lines().collect();

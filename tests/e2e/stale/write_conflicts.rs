@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::fault::Fault;
 use super::request::Asked;
 use super::{ledger, running, stage};
-use crate::support::{held, holds_for_a_while};
+use crate::support::{TOKEN, held, holds_for_a_while};
 
 // Proves: F-refusing
 #[rstest]
@@ -62,10 +62,16 @@ fn guards(asked: &Asked) -> [Value; 2] {
 }
 
 /// Of every kind of write there is: intent, status, restored metadata, release, deletion by the TTL.
-// Proves: P-guarded-writes, P-two-leaders, P-owner-posts
+// Proves: P-guarded-writes, P-two-leaders, P-owner-posts, P-intent-before-post
 #[tokio::test]
 async fn every_write_of_an_object_names_its_uid_and_version() {
     let (proxy, world) = stage().await;
+    // A check that finds nothing new.
+    world.workspace_ready("default", "True", "Verified").await;
+    let checks = world.service.requests("getWorkspace").await.len();
+    let noted = json!({"token": TOKEN, "note": "another"});
+    world.secret("run-operator-token", noted).await;
+    world.asked("getWorkspace", checks + 1).await;
     let expiring = json!({"ttlSecondsAfterFinished": 1, "workload": {"image": "i"}});
     let ended = world.create_run("ended", expiring).await;
     world.gone("ended").await;
@@ -106,4 +112,18 @@ async fn every_write_of_an_object_names_its_uid_and_version() {
         "update runs",
     ];
     assert_eq!(seen, BTreeSet::from(wanted.map(str::to_owned)));
+    let stored = |write: &&Asked| write.status == Some(200);
+    let checked = writes.iter().filter(stored);
+    let checked = checked.filter(|write| write.resource == "workspaces/status");
+    let statuses: Vec<Value> = checked.map(status_of).collect();
+    let changed = statuses.windows(2).all(|two| two[0] != two[1]);
+    assert!(changed, "written, though nothing changed: {statuses:#?}");
+}
+
+/// The status that a patch writes.
+fn status_of(asked: &Asked) -> Value {
+    let body: Value = serde_json::from_str(&asked.body).unwrap();
+    let mut operations = body.as_array().unwrap().iter();
+    let status = operations.find(|o| o["path"] == "/status");
+    status.unwrap()["value"].clone()
 }

@@ -115,6 +115,7 @@ fn a_life_has_two_events() {
 #[rstest]
 #[case::of_a_submission(at_the_service("running"), "Submitted")]
 #[case::of_a_stall(Case::new().mine().posted(Err(problem(403, "no"))), "Stalled")]
+#[case::of_an_end(cancelled(Case::new()), "Cancelled")]
 fn an_event_lost_in_a_crash_is_published_by_the_next_process(
     #[case] case: Case,
     #[case] reason: &str,

@@ -135,6 +135,23 @@ fn a_pause_is_shown_from_5_seconds_on() {
 
 // Proves: P-pause
 #[test]
+fn a_pause_is_the_longer_of_retry_after_and_backoff() {
+    let mut now = Instant::now();
+    let mut limit = Concurrency::new(1);
+    let mut waits = Vec::new();
+    for _ in 0..10 {
+        let call = limit.start();
+        limit.end(call, too_many(2), now);
+        let until = limit.paused_until(now).unwrap();
+        waits.push(until - now);
+        now = until;
+    }
+    assert_eq!(waits[0], Duration::from_secs(2));
+    assert!(waits[9] > MINUTE, "{waits:?}");
+}
+
+// Proves: P-pause
+#[test]
 fn pauses_after_429s_without_retry_after_grow_within_bounds() {
     let mut now = Instant::now();
     let mut limit = Concurrency::new(7);
