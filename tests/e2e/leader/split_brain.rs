@@ -63,7 +63,7 @@ async fn a_leader_resumed_after_a_takeover_ends_and_duplicates_no_run() {
         leader.hold();
         names.extend(apply(&world, round, 1).await);
         leads_in_the_end(&world, &mut other).await;
-        let resumed = Timestamp::now();
+        let resumed = run_operator::clock::wall();
         leader.go_on();
         assert_eq!(leader.ends().await, Some(1), "{}", leader.log());
         let told: Vec<String> = ended(&leader);
