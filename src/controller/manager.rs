@@ -274,7 +274,7 @@ mod tests {
     use crate::decide::Settings;
     use crate::service::AllowList;
 
-    /// A controller that nobody runs, on a runtime that runs tasks only while it is blocked on.
+    /// A controller that is not started, on a runtime that runs tasks only while it is blocked on.
     fn idle() -> (tokio::runtime::Runtime, Probe) {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()

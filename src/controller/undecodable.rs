@@ -99,6 +99,19 @@ mod tests {
         answer(&code.to_string(), &REFUSED.replace('0', &code.to_string()))
     }
 
+    /// An object that can't be decoded.
+    fn odd(uid: &str, status: Option<&RunStatus>) -> String {
+        let object = json!({
+            "metadata": {"name": "odd", "namespace": "team", "uid": uid, "resourceVersion": "1"},
+            "spec": {"workload": {}, "suspend": "perhaps"}, "status": status,
+        });
+        object.to_string()
+    }
+
+    fn describe(status: RunStatus, what: &str) -> RunStatus {
+        crate::decide::undecodable::run(status, what, 1, wall())
+    }
+
     // Proves: F-undecodable
     #[rstest]
     #[case::written(&[200, 200], false)]
@@ -110,20 +123,13 @@ mod tests {
     #[case::refused(&[200, 422], true)]
     #[tokio::test]
     async fn what_could_not_be_shown_is_tried_again(#[case] codes: &[u16], #[case] again: bool) {
-        let text = json!({
-            "metadata": {"name": "odd", "namespace": "team", "uid": "u", "resourceVersion": "1"},
-            "spec": {"workload": {}, "suspend": "perhaps"},
-        })
-        .to_string();
+        let text = odd("u", None);
         let object = decode::<Run>(serde_json::from_str(&text).unwrap()).unwrap();
         let answers = codes.iter().map(|code| match code {
             200 => answer("200", &text),
             code => refused(*code),
         });
         let api = Api::namespaced(loopback(answers.collect()), "team");
-        let describe = |status: RunStatus, what: &str| {
-            crate::decide::undecodable::run(status, what, 1, wall())
-        };
         let written = write(&api, &object, "its spec", describe).await;
         assert_eq!(
             super::again(&written) == Action::requeue(Duration::from_mins(1)),
@@ -141,20 +147,8 @@ mod tests {
         #[case] uid: &str,
         #[case] shown: bool,
     ) {
-        let describe = |status: RunStatus, what: &str| {
-            crate::decide::undecodable::run(status, what, 1, wall())
-        };
-        let mut status = RunStatus::default();
-        if shown {
-            status = describe(status, "its spec");
-        }
-        let text = |uid: &str| {
-            json!({
-                "metadata": {"name": "odd", "namespace": "team", "uid": uid, "resourceVersion": "1"},
-                "spec": {"workload": {}, "suspend": "perhaps"}, "status": status,
-            })
-            .to_string()
-        };
+        let status = shown.then(|| describe(RunStatus::default(), "its spec"));
+        let text = |uid| odd(uid, status.as_ref());
         let object = decode::<Run>(serde_json::from_str(&text("u")).unwrap()).unwrap();
         // A write would find no server.
         let api = Api::namespaced(loopback(vec![answer("200", &text(uid))]), "team");
@@ -165,7 +159,7 @@ mod tests {
     // Proves: F-undecodable
     #[test]
     fn each_kind_shows_a_reason_of_its_own() {
-        let run = crate::decide::undecodable::run(RunStatus::default(), "its spec", 1, wall());
+        let run = describe(RunStatus::default(), "its spec");
         let workspace = WorkspaceStatus::default();
         let workspace = crate::decide::undecodable::workspace(workspace, "its spec", 1, wall());
         for (conditions, reason) in [

@@ -7,7 +7,7 @@ use kube::ResourceExt;
 use run_operator::api::Phase;
 use serde_json::json;
 
-use crate::support::{Operator, Setup, World, eventually, eventually_after};
+use crate::support::{Operator, Setup, World, eventually};
 
 /// Pause after which a Workspace is checked again.
 const AGAIN: Duration = Duration::from_mins(1);
@@ -69,10 +69,6 @@ async fn a_workspace_whose_check_panics_stops_no_other() {
     world.create_run("other", spec).await;
     world.phase("other", Phase::Succeeded).await;
     let checks = world.service.requests("getWorkspace").await.len();
-    eventually_after(AGAIN, "it is checked again", async || {
-        let now = world.service.requests("getWorkspace").await.len();
-        if now > checks { Ok(()) } else { Err(now) }
-    })
-    .await;
+    world.asked_after(AGAIN, "getWorkspace", checks + 1).await;
     world.workspace_ready("default", "True", "Verified").await;
 }

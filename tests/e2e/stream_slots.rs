@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::{Namespace, Secret};
+use k8s_openapi::api::core::v1::Namespace;
 use kube::{Api, api::PostParams};
 use serde_json::{Value, json};
 
@@ -31,11 +31,8 @@ async fn neighbour(world: &World, name: &str) {
     let namespace: Namespace = created(json!({"metadata": {"name": name}}));
     let params = PostParams::default();
     namespaces.create(&params, &namespace).await.unwrap();
-    let secrets: Api<Secret> = Api::namespaced(world.client.clone(), name);
-    let secret =
-        json!({"metadata": {"name": "run-operator-token"}, "stringData": {"token": TOKEN}});
-    let secret: Secret = serde_json::from_value(secret).unwrap();
-    secrets.create(&params, &secret).await.unwrap();
+    let token = json!({"token": TOKEN});
+    world.secret_in(name, "run-operator-token", token).await;
     let workspaces: Api<Workspace> = Api::namespaced(world.client.clone(), name);
     let workspace = json!({
         "apiVersion": "run-operator.dev/v1alpha1", "kind": "Workspace",

@@ -1,13 +1,13 @@
 //! ClusterWorkspaces: who may submit, and what becomes of the others.
 
-use k8s_openapi::api::core::v1::{Namespace, Secret};
+use k8s_openapi::api::core::v1::Namespace;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use kube::{Api, ResourceExt};
 use serde_json::{Value, json};
 
 use run_operator::api::{ClusterWorkspace, ConditionType as Type, Phase, Run, conditions, names};
 
-use crate::support::{Setup, World, condition_of, eventually, own_control_plane, says};
+use crate::support::{Setup, TOKEN, World, condition_of, eventually, own_control_plane, says};
 
 /// A world whose operator serves every namespace; its own one is where the Secrets of ClusterWorkspaces
 /// are, and holds a token.
@@ -21,7 +21,7 @@ async fn world(arguments: &[&'static str]) -> World {
         ..Setup::default()
     })
     .await;
-    world.token(crate::support::TOKEN).await;
+    world.token(TOKEN).await;
     world
 }
 
@@ -243,16 +243,10 @@ async fn without_a_flag_the_secrets_are_in_the_operator_s_namespace() {
         ..Setup::default()
     })
     .await;
-    let secret = json!({
-        "metadata": {"name": "run-operator-token"},
-        "stringData": {"token": crate::support::TOKEN},
-    });
-    let secret: Secret = serde_json::from_value(secret).unwrap();
-    let secrets: Api<Secret> = Api::default_namespaced(world.client.clone());
-    secrets
-        .create(&PostParams::default(), &secret)
-        .await
-        .unwrap();
+    let (namespace, token) = (world.client.default_namespace(), json!({"token": TOKEN}));
+    world
+        .secret_in(namespace, "run-operator-token", token)
+        .await;
     create_shared(&world, json!({})).await;
     shared_ready(&world, "True", "Verified").await;
 }

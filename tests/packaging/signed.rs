@@ -18,6 +18,11 @@ fn cosign(verb: &str, key: &str, args: &[&str]) {
     done(&cosign.output().unwrap());
 }
 
+fn attest(key: &str, (kind, predicate): (&str, &str), reference: &str) {
+    let attested = ["--type", kind, "--predicate", predicate, reference];
+    cosign("attest", key, &attested);
+}
+
 /// With checksums that this pair of keys signs, the release is refused because of the operator's image.
 #[track_caller]
 fn refused(dist: &Dist, (key, public): &(String, String)) {
@@ -47,8 +52,7 @@ fn signature_and_attestations_are_needed_of_one_key() {
     fs::write(&predicate, "{}").unwrap();
     for &reference in &references {
         for kind in ["slsaprovenance1", "cyclonedx"] {
-            let attested = ["--type", kind, "--predicate", &predicate, reference];
-            cosign("attest", &ours.0, &attested);
+            attest(&ours.0, (kind, &predicate), reference);
         }
     }
     refused(&dist, &ours);
@@ -67,8 +71,7 @@ fn signature_and_attestations_are_needed_of_one_key() {
         let pair = keys(&dist, kind);
         for &reference in &references {
             cosign("sign", &pair.0, &[reference]);
-            let attested = ["--type", kind, "--predicate", predicate, reference];
-            cosign("attest", &pair.0, &attested);
+            attest(&pair.0, (kind, predicate), reference);
         }
         refused(&dist, &pair);
     }

@@ -1,4 +1,5 @@
-//! The metrics, as the [`catalogue`] declares them; no object's name is ever a label, but that of the operator's own Lease.
+//! The metrics, as the [`catalogue`] declares them; no object's name is ever a label,
+//! but that of the operator's own Lease.
 
 use std::time::Duration;
 

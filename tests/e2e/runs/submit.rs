@@ -107,22 +107,15 @@ async fn the_same_command_with_a_key_submits_nothing_twice() {
         format!("{name} unchanged: it was submitted before, with this key\n")
     );
     let other = ["submit", "--image", "j", "--idempotency-key", "night-1"];
-    let said = runs(&world, &other).await.ended(2);
-    assert!(
-        said.contains("exists with another workload or place"),
-        "{said}"
-    );
     let elsewhere = [&submit[..], &["--workspace", "other"]].concat();
-    let said = runs(&world, &elsewhere).await.ended(2);
-    assert!(
-        said.contains("exists with another workload or place"),
-        "{said}"
-    );
+    let mut refused = vec![start(&world, &other, ""), start(&world, &elsewhere, "")];
     for place in ["provider", "region"] {
         let mut spec =
             json!({"workload": {"image": "i", "ratio": 1.0}, "idempotencyKey": "night-1"});
         spec[place] = "elsewhere".into();
-        let submit = start(&world, &["submit", "-f", "-"], &manifest("", &spec));
+        refused.push(start(&world, &["submit", "-f", "-"], &manifest("", &spec)));
+    }
+    for submit in refused {
         let said = submit.end().await.ended(2);
         assert!(
             said.contains("exists with another workload or place"),
@@ -303,6 +296,15 @@ async fn a_run_that_exists_is_not_submitted_again_without_a_key() {
     assert!(said.contains(expected), "{said}");
 }
 
+/// A follower has printed that the Run was made, a line for each event that its status counts, and the end.
+async fn every_event_and_the_end(world: &World, out: &str) {
+    let status = world.released("train").await.status.unwrap();
+    let events = usize::try_from(status.event_count.unwrap()).unwrap();
+    let lines: Vec<&str> = out.lines().collect();
+    assert_eq!(lines.len(), events + 2, "{out}");
+    assert_eq!(lines.last(), Some(&"run.run-operator.dev/train Succeeded"));
+}
+
 // Proves: K-follow
 #[tokio::test]
 async fn a_run_that_is_followed_shows_every_event_until_its_end() {
@@ -318,11 +320,7 @@ async fn a_run_that_is_followed_shows_every_event_until_its_end() {
         "simulate.logEvents=3",
     ];
     let out = runs(&world, &submit).await.ok();
-    let status = world.released("train").await.status.unwrap();
-    let events = usize::try_from(status.event_count.unwrap()).unwrap();
-    let lines: Vec<&str> = out.lines().collect();
-    assert_eq!(lines.len(), events + 2, "{out}");
-    assert_eq!(lines.last(), Some(&"run.run-operator.dev/train Succeeded"));
+    every_event_and_the_end(&world, &out).await;
 }
 
 // Proves: K-follow
@@ -337,11 +335,7 @@ async fn events_that_come_after_the_end_of_a_run_are_shown_before_it() {
     world.phase("train", Phase::Succeeded).await;
     world.service.delete("faults").await;
     let out = follow.end().await.ok();
-    let status = world.released("train").await.status.unwrap();
-    let events = usize::try_from(status.event_count.unwrap()).unwrap();
-    let lines: Vec<&str> = out.lines().collect();
-    assert_eq!(lines.len(), events + 2, "{out}");
-    assert_eq!(lines.last(), Some(&"run.run-operator.dev/train Succeeded"));
+    every_event_and_the_end(&world, &out).await;
 }
 
 // Proves: K-follow

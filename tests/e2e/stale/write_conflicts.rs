@@ -44,15 +44,21 @@ async fn conflicting_writes_back_off_and_repeat_no_call(
     ledger(&world, &[(&run, "succeeded")]).await;
 }
 
+/// The value of the first operation of a JSON patch that fits.
+fn value_of(patch: &Value, fits: impl Fn(&Value) -> bool) -> Option<Value> {
+    let mut operations = patch.as_array().unwrap().iter();
+    let fitting = operations.find(|operation| fits(operation));
+    fitting.map(|operation| operation["value"].clone())
+}
+
 /// The guards of a write as its body has them: uid and resourceVersion.
 fn guards(asked: &Asked) -> [Value; 2] {
     let body: Value = serde_json::from_str(&asked.body).unwrap();
     match asked.verb {
         "patch" => {
             let of = |path: &str| {
-                let operations = body.as_array().unwrap().iter();
-                let mut guarding = operations.filter(|o| o["op"] == "replace" && o["path"] == path);
-                guarding.next().map_or(Value::Null, |o| o["value"].clone())
+                let guarding = |o: &Value| o["op"] == "replace" && o["path"] == path;
+                value_of(&body, guarding).unwrap_or_default()
             };
             [of("/metadata/uid"), of("/metadata/resourceVersion")]
         }
@@ -123,7 +129,5 @@ async fn every_write_of_an_object_names_its_uid_and_version() {
 /// The status that a patch writes.
 fn status_of(asked: &Asked) -> Value {
     let body: Value = serde_json::from_str(&asked.body).unwrap();
-    let mut operations = body.as_array().unwrap().iter();
-    let status = operations.find(|o| o["path"] == "/status");
-    status.unwrap()["value"].clone()
+    value_of(&body, |o| o["path"] == "/status").unwrap()
 }

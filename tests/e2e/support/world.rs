@@ -1,6 +1,7 @@
 //! A namespace with a Workspace, its token, a service and an operator.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{Namespace, Secret};
 use k8s_openapi::api::events::v1::Event;
@@ -15,7 +16,7 @@ use run_operator::api::{ConditionType, Phase, Run, Workspace, conditions, crd, n
 
 use super::operator::Recipe;
 use super::service::TOKEN;
-use super::wait::{self, eventually};
+use super::wait::{self, eventually, eventually_after};
 use super::{History, Operator, Service};
 use test_cluster::{ControlPlane, Options, Scratch};
 
@@ -284,11 +285,17 @@ impl World {
 
     /// Creates or changes a Secret.
     pub(crate) async fn secret(&self, name: &str, data: Value) {
+        self.secret_in(&self.namespace, name, data).await;
+    }
+
+    /// The same in another namespace.
+    pub(crate) async fn secret_in(&self, namespace: &str, name: &str, data: Value) {
         let secret = json!({
             "apiVersion": "v1", "kind": "Secret", "metadata": {"name": name}, "stringData": data,
         });
         let params = PatchParams::apply("tests").force();
-        self.secrets()
+        let secrets: Api<Secret> = Api::namespaced(self.client.clone(), namespace);
+        secrets
             .patch(name, &params, &Patch::Apply(secret))
             .await
             .unwrap();
@@ -450,7 +457,12 @@ impl World {
 
     /// Waits until the service was asked for `operation` so many times, answered or not.
     pub(crate) async fn asked(&self, operation: &str, times: usize) {
-        eventually(&format!("{times} requests {operation}"), async || {
+        self.asked_after(Duration::ZERO, operation, times).await;
+    }
+
+    /// The same for what comes later by its nature: `more` is added to the patience.
+    pub(crate) async fn asked_after(&self, more: Duration, operation: &str, times: usize) {
+        eventually_after(more, &format!("{times} requests {operation}"), async || {
             let asked = self.service.requests(operation).await.len();
             if asked >= times { Ok(()) } else { Err(asked) }
         })

@@ -8,6 +8,20 @@ fn too_many(seconds: u64) -> Outcome {
     Outcome::TooMany(Some(Duration::from_secs(seconds)))
 }
 
+/// The pauses after calls that end so, each made when the pause before it is over, and the end of the last.
+fn waits(limit: &mut Concurrency, outcome: Outcome, calls: usize) -> (Vec<Duration>, Instant) {
+    let mut now = Instant::now();
+    let mut waits = Vec::new();
+    for _ in 0..calls {
+        let call = limit.start();
+        limit.end(call, outcome, now);
+        let until = limit.paused_until(now).unwrap();
+        waits.push(until - now);
+        now = until;
+    }
+    (waits, now)
+}
+
 fn start_all(limit: &mut Concurrency, now: Instant) -> Vec<CallToken> {
     (0..limit.room(now)).map(|_| limit.start()).collect()
 }
@@ -136,16 +150,7 @@ fn a_pause_is_shown_from_5_seconds_on() {
 // Proves: P-pause
 #[test]
 fn a_pause_is_the_longer_of_retry_after_and_backoff() {
-    let mut now = Instant::now();
-    let mut limit = Concurrency::new(1);
-    let mut waits = Vec::new();
-    for _ in 0..10 {
-        let call = limit.start();
-        limit.end(call, too_many(2), now);
-        let until = limit.paused_until(now).unwrap();
-        waits.push(until - now);
-        now = until;
-    }
+    let (waits, _) = waits(&mut Concurrency::new(1), too_many(2), 10);
     assert_eq!(waits[0], Duration::from_secs(2));
     assert!(waits[9] > MINUTE, "{waits:?}");
 }
@@ -153,16 +158,8 @@ fn a_pause_is_the_longer_of_retry_after_and_backoff() {
 // Proves: P-pause
 #[test]
 fn pauses_after_429s_without_retry_after_grow_within_bounds() {
-    let mut now = Instant::now();
     let mut limit = Concurrency::new(7);
-    let mut waits = Vec::new();
-    for _ in 0..14 {
-        let call = limit.start();
-        limit.end(call, Outcome::TooMany(None), now);
-        let until = limit.paused_until(now).unwrap();
-        waits.push(until - now);
-        now = until;
-    }
+    let (waits, now) = waits(&mut limit, Outcome::TooMany(None), 14);
     assert!(waits[0] < LONG_PAUSE && waits[6] > waits[0] && waits[13] > waits[6]);
     assert!(waits.iter().all(|wait| *wait <= Duration::from_mins(5)));
     assert_eq!(limit.size, 1, "it never closes");
