@@ -1,19 +1,24 @@
 //! Breaks each statement on purpose, by the lists in tests/breakages, and runs the tests that are marked with it: one
 //! of them must fail.
 
+mod batch;
+mod commands;
+mod ran;
+mod switch;
 mod tally;
 mod trial;
 mod unbroken;
 mod workshop;
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
 use clap::Args;
 use test_support::source::breakages::{self, Breakage};
 use test_support::source::proofs;
 
+use batch::Batch;
 use tally::Tally;
 use trial::Trial;
 use workshop::Workshop;
@@ -21,8 +26,9 @@ use workshop::Workshop;
 #[derive(Args)]
 #[command(after_help = "\
 Works in clones of the last commit, target/breakages/tree-N. The tests must pass there before anything is
-broken. What was tried on this commit is kept in target/breakages/COMMIT and not tried again; another commit
-begins from nothing.")]
+broken. What only changes functions of the operator is built together and switched on for each trial; everything
+else, and what was not noticed so, is built by itself. What was tried on this commit is kept in
+target/breakages/COMMIT and not tried again; another commit begins from nothing.")]
 pub(crate) struct Options {
     /// The statements to break; unset, all of them.
     ids: Vec<String>,
@@ -45,6 +51,8 @@ pub(crate) enum BreakagesError {
     Unknown(String),
     #[error(transparent)]
     Workshop(#[from] workshop::WorkshopError),
+    #[error(transparent)]
+    Control(#[from] unbroken::UnbrokenError),
     #[error("failed to keep or read the results")]
     Results(#[from] trial::ResultsError),
     #[error(
@@ -76,19 +84,20 @@ pub(crate) fn run(options: &Options) -> Result<(), BreakagesError> {
         .unwrap_or_else(|| workshop::folder().join(&commit));
     let chosen: Vec<&Breakage> = all.iter().filter(wanted).collect();
     if !options.count {
-        let mut left = Vec::new();
-        for breakage in &chosen {
-            if Trial::kept(&folder, breakage)?.is_none() {
-                left.push(*breakage);
-            }
-        }
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let trials = Trials {
+            jobs: options.jobs.unwrap_or(cores),
+            folder: &folder,
+            statements: &statements,
+        };
+        let left = trials.left(chosen.clone())?;
         eprintln!(
             "breakages: {} of {} are to be tried on {commit}",
             left.len(),
             chosen.len()
         );
-        let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        try_all(&left, options.jobs.unwrap_or(cores), &folder, &statements)?;
+        let left = trials.together(left)?;
+        trials.one_by_one(&left)?;
     }
     let tally = Tally::of(&chosen, &statements, &folder)?;
     let unnoticed = tally.report();
@@ -101,42 +110,124 @@ pub(crate) fn run(options: &Options) -> Result<(), BreakagesError> {
     }
 }
 
-/// Tries them in so many clones at a time.
-fn try_all(
-    left: &[&Breakage],
+/// How they are tried.
+struct Trials<'a> {
+    /// So many at a time.
     jobs: usize,
-    folder: &std::path::Path,
-    statements: &[proofs::Proved],
-) -> Result<(), BreakagesError> {
-    let tests = |breakage: &Breakage| -> BTreeSet<String> {
-        let proved = statements.iter().find(|p| p.statement.id == breakage.id);
+    /// Where the results are kept.
+    folder: &'a Path,
+    statements: &'a [proofs::Proved],
+}
+
+impl Trials<'_> {
+    /// The tests that are marked with the statement of a breakage.
+    fn tests(&self, breakage: &Breakage) -> BTreeSet<String> {
+        let mut all = self.statements.iter();
+        let proved = all.find(|proved| proved.statement.id == breakage.id);
         proved
             .map(|proved| proved.tests.clone())
             .unwrap_or_default()
-    };
-    let all: BTreeSet<String> = left.iter().flat_map(|breakage| tests(breakage)).collect();
-    unbroken::passes(&all, folder)?;
-    let next = Mutex::new(left.iter());
-    let one = |number: usize| -> Result<(), BreakagesError> {
-        let workshop = Workshop::open(number)?;
-        loop {
-            let breakage = next.lock().ok().and_then(|mut left| left.next().copied());
-            let Some(breakage) = breakage else {
-                return Ok(());
-            };
-            let trial = workshop.tries(breakage, &tests(breakage))?;
-            eprintln!("breakages: {}", trial.line(breakage));
-            trial.keep(folder, breakage)?;
+    }
+
+    fn all_tests(&self, breakages: &[&Breakage]) -> BTreeSet<String> {
+        breakages.iter().flat_map(|own| self.tests(own)).collect()
+    }
+
+    /// Those that can be built together, first without and then with the feature of the proofs. Which are left.
+    fn together<'b>(
+        &self,
+        mut left: Vec<&'b Breakage>,
+    ) -> Result<Vec<&'b Breakage>, BreakagesError> {
+        for feature in [None, Some("proofs")] {
+            let workshop = Workshop::open(0)?;
+            let mut batch = Batch::of(&left)?;
+            if batch.breakages().next().is_none() {
+                break;
+            }
+            let built = batch.build(&workshop, feature)?;
+            let all: Vec<&Breakage> = batch.breakages().map(|(_, breakage)| breakage).collect();
+            let tests = built.own(&self.all_tests(&all));
+            eprintln!(
+                "breakages: {} are built together, with {} tests",
+                all.len(),
+                tests.len()
+            );
+            let control = format!("unbroken.{}.json", feature.unwrap_or("plain"));
+            let passing = |suite: &_, names: &[&str]| built.passing(suite, names);
+            let failing = unbroken::failing(&tests, &self.folder.join(control), passing)?;
+            if !failing.is_empty() {
+                eprintln!("breakages: not tried together: {failing:?}");
+            }
+            let own: Vec<_> = batch.breakages().collect();
+            self.each(&own, |worker, (number, breakage)| {
+                let tests = built.own(&self.tests(breakage));
+                let tests = tests.difference(&failing).cloned().collect();
+                let trial = built.tries((number, breakage), &tests, worker)?;
+                if trial.noticed() {
+                    self.keep(&trial, breakage)?;
+                }
+                Ok(())
+            })?;
+            left = self.left(left)?;
         }
-    };
-    std::thread::scope(|scope| {
-        let threads: Vec<_> = (1..=jobs.min(left.len()))
-            .map(|number| scope.spawn(move || one(number)))
-            .collect();
-        let ended = threads.into_iter().map(|thread| match thread.join() {
-            Ok(result) => result,
-            Err(panic) => std::panic::resume_unwind(panic),
-        });
-        ended.collect::<Vec<_>>().into_iter().collect()
-    })
+        Ok(left)
+    }
+
+    /// Each by itself, in as many clones as there are jobs.
+    fn one_by_one(&self, left: &[&Breakage]) -> Result<(), BreakagesError> {
+        let passing = |suite: &_, names: &[&str]| Workshop::open(1)?.passing_unbroken(suite, names);
+        let control = self.folder.join("unbroken.json");
+        let failing = unbroken::failing(&self.all_tests(left), &control, passing)?;
+        if !failing.is_empty() {
+            return Err(BreakagesError::Unbroken(failing.into_iter().collect()));
+        }
+        self.each(left, |worker, breakage| {
+            let trial = Workshop::open(worker)?.tries(breakage, &self.tests(breakage))?;
+            self.keep(&trial, breakage)
+        })
+    }
+
+    fn keep(&self, trial: &Trial, breakage: &Breakage) -> Result<(), BreakagesError> {
+        eprintln!("breakages: {}", trial.line(breakage));
+        Ok(trial.keep(self.folder, breakage)?)
+    }
+
+    fn left<'b>(&self, all: Vec<&'b Breakage>) -> Result<Vec<&'b Breakage>, BreakagesError> {
+        let mut left = Vec::new();
+        for breakage in all {
+            if Trial::kept(self.folder, breakage)?.is_none() {
+                left.push(breakage);
+            }
+        }
+        Ok(left)
+    }
+
+    /// Does the work for each, by as many workers as there are jobs; they are numbered from 1.
+    fn each<T: Copy + Sync>(
+        &self,
+        all: &[T],
+        work: impl Fn(usize, T) -> Result<(), BreakagesError> + Sync,
+    ) -> Result<(), BreakagesError> {
+        let next = Mutex::new(all.iter());
+        let (next, work) = (&next, &work);
+        let one = |worker: usize| -> Result<(), BreakagesError> {
+            loop {
+                let item = next.lock().ok().and_then(|mut left| left.next().copied());
+                let Some(item) = item else {
+                    return Ok(());
+                };
+                work(worker, item)?;
+            }
+        };
+        std::thread::scope(|scope| {
+            let workers: Vec<_> = (1..=self.jobs.min(all.len()))
+                .map(|worker| scope.spawn(move || one(worker)))
+                .collect();
+            let ended = workers.into_iter().map(|worker| match worker.join() {
+                Ok(result) => result,
+                Err(panic) => std::panic::resume_unwind(panic),
+            });
+            ended.collect::<Vec<_>>().into_iter().collect()
+        })
+    }
 }

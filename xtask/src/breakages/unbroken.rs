@@ -5,54 +5,64 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
-use super::BreakagesError;
+use test_support::source::suites::Suite;
+
+use super::ran::by_suite;
 use super::trial::ResultsError;
-use super::workshop::{Workshop, by_suite};
+use super::workshop::WorkshopError;
 
-/// In the folder of the results: the tests that have passed.
-const FILE: &str = "unbroken.json";
+/// Why it can't be known which pass.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum UnbrokenError {
+    #[error(transparent)]
+    Run(#[from] WorkshopError),
+    #[error("failed to keep or read which tests pass")]
+    Results(#[from] ResultsError),
+}
 
-/// Runs those of the tests that have not yet passed. The names of those that pass are kept suite by suite.
-pub(super) fn passes(tests: &BTreeSet<String>, folder: &Path) -> Result<(), BreakagesError> {
-    let mut passed = kept(folder)?;
+/// Runs those of the tests that have not yet passed; the names of those that fail. What passes is kept in the file,
+/// suite by suite.
+pub(super) fn failing(
+    tests: &BTreeSet<String>,
+    file: &Path,
+    passing: impl Fn(&Suite, &[&str]) -> Result<BTreeSet<String>, WorkshopError>,
+) -> Result<BTreeSet<String>, UnbrokenError> {
+    let mut passed = kept(file)?;
     let left: BTreeSet<String> = tests.difference(&passed).cloned().collect();
-    let mut failing = Vec::new();
     for (suite, names) in by_suite(&left) {
-        let suite_name = &suite.name;
-        let many = names.len();
-        eprintln!("breakages: {many} tests of {suite_name} run before anything is broken");
-        let passing = Workshop::open(1)?.passing_unbroken(suite, &names)?;
-        let all = names.iter().map(|name| format!("{suite_name}::{name}"));
-        failing.extend(all.filter(|name| !passing.contains(name)));
-        passed.extend(passing);
-        keep(&passed, folder)?;
+        let (many, name) = (names.len(), &suite.name);
+        eprintln!("breakages: {many} tests of {name} run before anything is broken");
+        passed.extend(passing(suite, &names)?);
+        keep(&passed, file)?;
     }
-    if failing.is_empty() {
-        Ok(())
-    } else {
-        Err(BreakagesError::Unbroken(failing))
-    }
+    let tried = by_suite(&left).into_iter().flat_map(|(suite, names)| {
+        let names = names.into_iter();
+        names.map(|name| format!("{}::{name}", suite.name))
+    });
+    Ok(tried.filter(|name| !passed.contains(name)).collect())
 }
 
-fn kept(folder: &Path) -> Result<BTreeSet<String>, ResultsError> {
-    let file = folder.join(FILE);
-    match fs::read_to_string(&file) {
-        Ok(text) => {
-            serde_json::from_str(&text).map_err(|source| ResultsError::Format { file, source })
-        }
+fn kept(file: &Path) -> Result<BTreeSet<String>, ResultsError> {
+    match fs::read_to_string(file) {
+        Ok(text) => serde_json::from_str(&text).map_err(|source| ResultsError::Format {
+            file: file.to_owned(),
+            source,
+        }),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(BTreeSet::new()),
-        Err(source) => Err(ResultsError::File { file, source }),
+        Err(source) => Err(ResultsError::File {
+            file: file.to_owned(),
+            source,
+        }),
     }
 }
 
-fn keep(passed: &BTreeSet<String>, folder: &Path) -> Result<(), ResultsError> {
-    let file = folder.join(FILE);
+fn keep(passed: &BTreeSet<String>, file: &Path) -> Result<(), ResultsError> {
     let write = || -> io::Result<()> {
-        fs::create_dir_all(folder)?;
-        fs::write(&file, serde_json::to_string_pretty(passed)?)
+        file.parent().map_or(Ok(()), fs::create_dir_all)?;
+        fs::write(file, serde_json::to_string_pretty(passed)?)
     };
     write().map_err(|source| ResultsError::File {
-        file: file.clone(),
+        file: file.to_owned(),
         source,
     })
 }

@@ -1,5 +1,6 @@
-//! How each statement is broken on purpose: tests/breakages/*.yaml. A test that is marked with the statement's id must
-//! then fail; `cargo xtask breakages` tries it, and docs/reliability/breakages.md shows what failed.
+//! How each statement is broken on purpose: tests/breakages has a list for each section of the documents. A test that is
+//! marked with the statement's id must then fail; `cargo xtask breakages` tries it, and docs/reliability/breakages.md
+//! shows what failed.
 
 use std::path::Path;
 
@@ -33,7 +34,7 @@ pub struct Edit {
 }
 
 impl Breakage {
-    /// Edits the files of a checkout, or says what no longer fits.
+    /// Writes the edited files.
     pub fn apply(&self, root: &Path) -> Result<(), String> {
         for (file, text) in self.texts(root)? {
             std::fs::write(root.join(file), text).map_err(|error| format!("{file}: {error}"))?;
@@ -41,8 +42,8 @@ impl Breakage {
         Ok(())
     }
 
-    /// The edited files, with their texts.
-    fn texts(&self, root: &Path) -> Result<Vec<(&str, String)>, String> {
+    /// The edited files of a checkout, with their texts, or what no longer fits.
+    pub fn texts(&self, root: &Path) -> Result<Vec<(&str, String)>, String> {
         let mut texts: Vec<(&str, String)> = Vec::new();
         for Edit { file, from, to } in &self.edits {
             let known = texts.iter().position(|(name, _)| name == file);
