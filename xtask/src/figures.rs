@@ -1,9 +1,12 @@
-//! The figures that a script has counted: `cargo xtask figures PART`, with lines of cells and tabs between them.
+//! The figures that a script has counted: `cargo xtask figures PART`, with lines of cells and tabs between them; and
+//! whether those of a part are of today's code.
 
 use std::io::{self, BufRead as _};
 
 use clap::Args;
 use test_support::figures::Figures;
+
+use crate::generate::figures;
 
 #[derive(Args)]
 #[command(after_help = "\
@@ -15,6 +18,9 @@ The lines of standard input, with tabs between the cells:
 pub(crate) struct Options {
     /// The part, such as `mutants`.
     part: String,
+    /// Reads nothing, and fails if the part's figures in docs/reliability are not there or of other code.
+    #[arg(long)]
+    current: bool,
 }
 
 /// A line that can't be read.
@@ -24,6 +30,10 @@ pub(crate) enum FiguresError {
     Read(#[from] io::Error),
     #[error("line {line} is no row, table, head or cells: {text}")]
     Line { line: usize, text: String },
+    #[error("failed to read the kept figures")]
+    Kept(#[source] Box<dyn std::error::Error>),
+    #[error("those of {0} in docs/reliability are not there, or of other code")]
+    NotCurrent(String),
 }
 
 /// A table while its lines come.
@@ -36,6 +46,12 @@ struct Table {
 
 /// Prints the figures, and keeps them where `RUN_OPERATOR_FIGURES` names a folder.
 pub(crate) fn run(options: &Options) -> Result<(), FiguresError> {
+    if options.current {
+        return match figures::are_current(&options.part).map_err(FiguresError::Kept)? {
+            true => Ok(()),
+            false => Err(FiguresError::NotCurrent(options.part.clone())),
+        };
+    }
     let mut figures = Figures::new(&options.part);
     let mut table: Option<Table> = None;
     for (number, line) in io::stdin().lock().lines().enumerate() {

@@ -143,11 +143,11 @@ impl Built {
     /// The marked tests that it can run, of these.
     pub(super) fn own(&self, tests: &BTreeSet<String>) -> BTreeSet<String> {
         let own = by_suite(tests).into_iter().flat_map(|(suite, names)| {
-            let here = suite.name != LEFT_OUT
-                && feature(suite, &names) == self.feature
-                && self.program(suite).is_some();
-            let names = names.into_iter().filter(move |_| here);
-            names.map(|name| format!("{}::{name}", suite.name))
+            let here = suite.name != LEFT_OUT && self.program(suite).is_some();
+            let own = names.into_iter().filter(move |name| {
+                here && feature(suite, std::slice::from_ref(name)) == self.feature
+            });
+            own.map(|name| format!("{}::{name}", suite.name))
         });
         own.collect()
     }

@@ -111,6 +111,14 @@ fn of(page: &Page, part: &str, files: &mut Vec<Generated>) -> Outcome<String> {
     Ok(text)
 }
 
+/// Whether the figures of a part of `make prove` are there, and all of the code as it is now.
+pub(crate) fn are_current(part: &str) -> Outcome<bool> {
+    let [proofs, _] = &PAGES;
+    let all = kept(proofs, part)?;
+    let current = |(name, kept): &(String, Figures)| measured::changed(name, &kept.code).is_empty();
+    Ok(!all.is_empty() && all.iter().all(current))
+}
+
 /// The kept figures of a part, `PART.json`, and of its tests, `PART.*.json`, by name; none if it was not measured yet.
 fn kept(page: &Page, part: &str) -> Outcome<Vec<(String, Figures)>> {
     let folder = root().join(page.figures);

@@ -5,7 +5,7 @@ mod api;
 mod argocd;
 mod chart;
 mod conformance;
-mod figures;
+pub(crate) mod figures;
 mod flags;
 mod metrics;
 mod plots;
