@@ -8,7 +8,9 @@ use serde_json::{Value, json};
 
 use run_operator::api::{ConditionType as Type, Run, conditions};
 
-use crate::support::{History, Setup, TOKEN, World, condition_of, eventually};
+use crate::support::{
+    History, STREAMS_MOVE, Setup, TOKEN, World, condition_of, eventually, eventually_after,
+};
 
 const SECOND: &str = "canary-of-one-failure-8d21";
 
@@ -132,18 +134,22 @@ async fn a_503_to_the_first_probe_after_a_rotation_disturbs_no_run() {
         .await;
     world.token(SECOND).await;
     world.asked("getVersion", versions + 2).await;
-    eventually("every stream goes on with the new token", async || {
-        let streams = world.service.requests("streamEvents").await;
-        let new = streams
-            .iter()
-            .filter(|stream| stream["token"] == made["fingerprint"]);
-        let runs: HashSet<_> = new.map(|stream| stream["runId"].to_string()).collect();
-        if runs.len() == RUNS {
-            Ok(())
-        } else {
-            Err(runs.len())
-        }
-    })
+    eventually_after(
+        STREAMS_MOVE,
+        "every stream goes on with the new token",
+        async || {
+            let streams = world.service.requests("streamEvents").await;
+            let new = streams
+                .iter()
+                .filter(|stream| stream["token"] == made["fingerprint"]);
+            let runs: HashSet<_> = new.map(|stream| stream["runId"].to_string()).collect();
+            if runs.len() == RUNS {
+                Ok(())
+            } else {
+                Err(runs.len())
+            }
+        },
+    )
     .await;
     let after = counts(world, &rest.history).await;
     let writes = after.writes - rest.before.writes;

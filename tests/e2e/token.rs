@@ -4,7 +4,10 @@ use serde_json::json;
 
 use run_operator::api::{ConditionType as Type, Phase, conditions, names};
 
-use crate::support::{Setup, TOKEN, World, condition_of, eventually, holds_for_a_while, says};
+use crate::support::{
+    STREAMS_MOVE, Setup, TOKEN, World, condition_of, eventually, eventually_after,
+    holds_for_a_while, says,
+};
 
 const SECOND: &str = "canary-of-the-rotation-5b1e";
 /// Number of checks in about three seconds.
@@ -96,14 +99,18 @@ async fn open_streams_move_to_a_new_token_without_a_read_or_a_write() {
     world.token(SECOND).await;
     let first = world.service.requests("createRun").await[0]["token"].clone();
     let mut open_with_the_old = 0;
-    eventually("every stream is opened with the new token", async || {
-        let streams = world.service.requests("streamEvents").await;
-        let new = streams.iter().filter(|s| s["token"] != first).count();
-        if (1..names.len()).contains(&new) {
-            open_with_the_old += 1;
-        }
-        if new == names.len() { Ok(()) } else { Err(new) }
-    })
+    eventually_after(
+        STREAMS_MOVE,
+        "every stream is opened with the new token",
+        async || {
+            let streams = world.service.requests("streamEvents").await;
+            let new = streams.iter().filter(|s| s["token"] != first).count();
+            if (1..names.len()).contains(&new) {
+                open_with_the_old += 1;
+            }
+            if new == names.len() { Ok(()) } else { Err(new) }
+        },
+    )
     .await;
     assert!(open_with_the_old > 3, "all went over at the same moment");
     assert_eq!(world.service.count("getRun").await, reads, "no read");

@@ -47,9 +47,10 @@ struct Table {
 /// Prints the figures, and keeps them where `RUN_OPERATOR_FIGURES` names a folder.
 pub(crate) fn run(options: &Options) -> Result<(), FiguresError> {
     if options.current {
-        return match figures::are_current(&options.part).map_err(FiguresError::Kept)? {
-            true => Ok(()),
-            false => Err(FiguresError::NotCurrent(options.part.clone())),
+        return if figures::are_current(&options.part).map_err(FiguresError::Kept)? {
+            Ok(())
+        } else {
+            Err(FiguresError::NotCurrent(options.part.clone()))
         };
     }
     let mut figures = Figures::new(&options.part);

@@ -22,5 +22,5 @@ pub(crate) use history::{History, row};
 pub(crate) use operator::{Operator, Recipe, free_port};
 pub(crate) use permissions::{Audit, DEPLOYED, ELECTED, SECRET};
 pub(crate) use service::{Service, TOKEN};
-pub(crate) use wait::{eventually, eventually_after, holds_for_a_while};
+pub(crate) use wait::{STREAMS_MOVE, eventually, eventually_after, holds_for_a_while};
 pub(crate) use world::{Rights, Setup, World, held, intent_of, own_control_plane, phase_of};

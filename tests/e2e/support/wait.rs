@@ -13,6 +13,8 @@ static PATIENCE: LazyLock<Duration> = LazyLock::new(|| {
     Duration::from_secs(seconds.unwrap_or(90))
 });
 const POLL: Duration = Duration::from_millis(25);
+/// In which the open streams of a Workspace move to a new token, one after the other.
+pub(crate) const STREAMS_MOVE: Duration = Duration::from_mins(1);
 
 /// Waits until `look` succeeds.
 ///

@@ -2,19 +2,17 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Instant;
 
-use serde::Deserialize;
 use test_support::source::breakages::Breakage;
-use test_support::source::suites::{SUITES, Suite};
-use test_support::{calling_cargo, cargo, root};
+use test_support::source::suites::Suite;
+use test_support::{calling_cargo, cargo};
 
-use super::commands::LONG_LIMIT;
-use super::commands::{Printed, output};
-use super::ran::{Ran, Until, by_suite, feature, outcome};
+use super::commands::{LONG_LIMIT, Printed, output};
+use super::messages::{self, Lines};
+use super::ran::{Ran, Until, outcome, with_feature};
 use super::switch::{Switched, VARIABLE};
 use super::trial::Trial;
 use super::workshop::{Workshop, WorkshopError};
@@ -41,13 +39,13 @@ pub(super) struct Built {
 
 impl<'a> Batch<'a> {
     /// Those of the breakages that can be built together.
-    pub(super) fn of(breakages: &[&'a Breakage]) -> Result<Self, WorkshopError> {
+    pub(super) fn of(breakages: &[&'a Breakage], tree: &Path) -> Result<Self, WorkshopError> {
         let mut batch = Self {
             breakages: BTreeMap::new(),
             files: BTreeMap::new(),
         };
         for (number, breakage) in (1..).zip(breakages.iter().copied()) {
-            if batch.takes(number, breakage)? {
+            if batch.takes(number, breakage, tree)? {
                 batch.breakages.insert(number, breakage);
             } else {
                 batch.leaves_out(number);
@@ -60,14 +58,19 @@ impl<'a> Batch<'a> {
         self.breakages.iter().map(|(number, own)| (*number, *own))
     }
 
-    fn takes(&mut self, number: usize, breakage: &Breakage) -> Result<bool, WorkshopError> {
-        for (file, edited) in breakage.texts(root()).map_err(WorkshopError::Apply)? {
+    fn takes(
+        &mut self,
+        number: usize,
+        breakage: &Breakage,
+        tree: &Path,
+    ) -> Result<bool, WorkshopError> {
+        for (file, edited) in breakage.texts(tree).map_err(WorkshopError::Apply)? {
             let is_rust = Path::new(file).extension().is_some_and(|end| end == "rs");
             if !file.starts_with(FOLDER) || !is_rust {
                 return Ok(false);
             }
             if !self.files.contains_key(file) {
-                let path = root().join(file);
+                let path = tree.join(file);
                 let source = fs::read_to_string(&path)
                     .map_err(|source| WorkshopError::File { file: path, source })?;
                 let Some(switched) = Switched::of(source) else {
@@ -112,12 +115,12 @@ impl<'a> Batch<'a> {
                 return Ok(Built {
                     feature: feature.map(str::to_owned),
                     tree: workshop.tree.clone(),
-                    programs: programs(&printed.text, &workshop.tree),
+                    programs: messages::programs(&printed.text, &workshop.tree),
                 });
             }
-            let wrong = wrong(&printed.text, &lines);
+            let wrong = messages::wrong(&printed.text, &lines);
             if wrong.is_empty() {
-                return Err(not_built(rendered(&printed.text)));
+                return Err(not_built(messages::rendered(&printed.text)));
             }
             for number in wrong {
                 self.leaves_out(number);
@@ -142,14 +145,12 @@ impl<'a> Batch<'a> {
 impl Built {
     /// The marked tests that it can run, of these.
     pub(super) fn own(&self, tests: &BTreeSet<String>) -> BTreeSet<String> {
-        let own = by_suite(tests).into_iter().flat_map(|(suite, names)| {
-            let here = suite.name != LEFT_OUT && self.program(suite).is_some();
-            let own = names.into_iter().filter(move |name| {
-                here && feature(suite, std::slice::from_ref(name)) == self.feature
-            });
-            own.map(|name| format!("{}::{name}", suite.name))
-        });
-        own.collect()
+        let here = |test: &String| {
+            let suite = test.split_once("::").map_or("", |(suite, _)| suite);
+            suite != LEFT_OUT && self.programs.iter().any(|(own, _)| own.name == suite)
+        };
+        let own = with_feature(tests, self.feature.as_deref()).into_iter();
+        own.filter(here).collect()
     }
 
     /// Runs these tests of a suite with nothing broken: those that pass.
@@ -216,96 +217,4 @@ fn not_built(output: String) -> WorkshopError {
         command: "building the breakages together".to_owned(),
         output,
     }
-}
-
-/// The lines of each file that are each breakage's.
-type Lines = BTreeMap<String, Vec<(Range<usize>, usize)>>;
-
-/// A line of Cargo's, in JSON.
-#[derive(Deserialize)]
-#[serde(tag = "reason", rename_all = "kebab-case")]
-enum Message {
-    CompilerMessage {
-        message: Diagnostic,
-    },
-    CompilerArtifact {
-        target: Target,
-        profile: Profile,
-        executable: Option<PathBuf>,
-    },
-    #[serde(other)]
-    Other,
-}
-
-#[derive(Deserialize)]
-struct Diagnostic {
-    level: String,
-    spans: Vec<Span>,
-    rendered: Option<String>,
-}
-
-#[derive(Deserialize)]
-struct Span {
-    file_name: String,
-    line_start: usize,
-    is_primary: bool,
-}
-
-#[derive(Deserialize)]
-struct Target {
-    src_path: PathBuf,
-}
-
-#[derive(Deserialize)]
-struct Profile {
-    test: bool,
-}
-
-fn messages(text: &str) -> impl Iterator<Item = Message> + '_ {
-    text.lines()
-        .filter_map(|line| serde_json::from_str(line).ok())
-}
-
-fn errors(text: &str) -> impl Iterator<Item = Diagnostic> + '_ {
-    messages(text).filter_map(|message| match message {
-        Message::CompilerMessage { message } if message.level == "error" => Some(message),
-        _ => None,
-    })
-}
-
-/// The breakages that the compiler complains of.
-fn wrong(text: &str, lines: &Lines) -> BTreeSet<usize> {
-    let of = |span: &Span| {
-        let own = lines.get(&span.file_name)?.iter();
-        let mut own = own.filter(|(lines, _)| lines.contains(&span.line_start));
-        own.next().map(|(_, number)| *number)
-    };
-    let places = errors(text).flat_map(|error| error.spans);
-    places
-        .filter(|span| span.is_primary)
-        .filter_map(|span| of(&span))
-        .collect()
-}
-
-fn rendered(text: &str) -> String {
-    let all: Vec<String> = errors(text).filter_map(|error| error.rendered).collect();
-    all.join("\n")
-}
-
-/// The programs of the suites, by their root files.
-fn programs(text: &str, tree: &Path) -> Vec<(&'static Suite, PathBuf)> {
-    let built = messages(text).filter_map(|message| match message {
-        Message::CompilerArtifact {
-            target,
-            profile,
-            executable,
-        } if profile.test => Some((target.src_path, executable?)),
-        _ => None,
-    });
-    let known = built.filter_map(|(source, program)| {
-        let file = source.strip_prefix(tree).ok()?;
-        let suite = SUITES.iter().find(|suite| suite.file == file)?;
-        Some((suite, program))
-    });
-    known.collect()
 }

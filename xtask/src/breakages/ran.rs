@@ -118,6 +118,17 @@ pub(super) fn feature(suite: &Suite, names: &[&str]) -> Option<String> {
     suite.feature.clone().or(gated)
 }
 
+/// Those of the tests that need this feature, or none.
+pub(super) fn with_feature(tests: &BTreeSet<String>, wanted: Option<&str>) -> BTreeSet<String> {
+    let own = by_suite(tests).into_iter().flat_map(|(suite, names)| {
+        let own = names
+            .into_iter()
+            .filter(|name| feature(suite, &[name]).as_deref() == wanted);
+        own.map(|name| format!("{}::{name}", suite.name))
+    });
+    own.collect()
+}
+
 /// A line of the harness, `test module::name ... ok`, of one of these tests or of its cases.
 fn result(line: &str, names: &[&str]) -> Option<(String, bool)> {
     let (name, result) = line.strip_prefix("test ")?.rsplit_once(" ... ")?;

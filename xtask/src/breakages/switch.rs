@@ -64,10 +64,10 @@ impl Switched {
             text.push_str(&head());
             for (number, body) in broken {
                 let begin = line(&text);
-                text.push_str(&format!("{number} => {body}\n"));
+                text.extend([&number.to_string(), " => ", body, "\n"]);
                 lines.push((begin..line(&text), *number));
             }
-            text.push_str(&format!("_ => {}\n}}\n}}", &self.source[body.clone()]));
+            text.extend(["_ => ", &self.source[body.clone()], "\n}\n}"]);
             from = body.end;
         }
         text.push_str(&self.source[from..]);

@@ -42,7 +42,8 @@ pub(super) fn failing(
     Ok(tried.filter(|name| !passed.contains(name)).collect())
 }
 
-fn kept(file: &Path) -> Result<BTreeSet<String>, ResultsError> {
+/// Those that have passed before; none without the file.
+pub(super) fn kept(file: &Path) -> Result<BTreeSet<String>, ResultsError> {
     match fs::read_to_string(file) {
         Ok(text) => serde_json::from_str(&text).map_err(|source| ResultsError::Format {
             file: file.to_owned(),
