@@ -3,6 +3,7 @@
 
 mod batch;
 mod commands;
+mod earlier;
 mod messages;
 mod ran;
 mod switch;
@@ -14,6 +15,7 @@ mod workshop;
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
+use std::time::{Duration, Instant};
 
 use clap::Args;
 use test_support::source::breakages::{self, Breakage};
@@ -27,7 +29,7 @@ use trials::Trials;
 Works in clones of the last commit, target/breakages/tree-N. The tests must pass there before anything is
 broken. What only changes functions of the operator is built together and switched on for each trial; everything
 else, and what was not noticed so, is built by itself. What was tried on this commit is kept in
-target/breakages/COMMIT and not tried again; another commit begins from nothing.")]
+target/breakages/COMMIT and not tried again, nor is what docs/reliability/breakages.json says of the same code.")]
 pub(crate) struct Options {
     /// The statements to break; unset, all of them.
     ids: Vec<String>,
@@ -37,6 +39,12 @@ pub(crate) struct Options {
     /// Only prints what the results so far come to.
     #[arg(long)]
     count: bool,
+    /// Builds each by itself, and none together.
+    #[arg(long)]
+    alone: bool,
+    /// Begins no trial after so many minutes, and leaves the others for another run.
+    #[arg(long)]
+    minutes: Option<u64>,
     /// Where the results are kept.
     #[arg(long, env = "RUN_OPERATOR_BREAKAGES_DIR", value_name = "FOLDER")]
     results: Option<PathBuf>,
@@ -60,9 +68,11 @@ pub(crate) enum BreakagesError {
     )]
     Unbroken(Vec<String>),
     #[error(
-        "{0} breakages were not noticed by a test that is marked with their statement, or could not be tried"
+        "{0} breakages were not noticed by a test that is marked with their statement, or can't be tried"
     )]
     Unnoticed(usize),
+    #[error("{0} breakages are not yet tried")]
+    Left(usize),
 }
 
 /// Tries the breakages, and keeps the figures when all were tried.
@@ -82,12 +92,16 @@ pub(crate) fn run(options: &Options) -> Result<(), BreakagesError> {
         .clone()
         .unwrap_or_else(|| workshop::folder().join(&commit));
     let chosen: Vec<&Breakage> = all.iter().filter(wanted).collect();
+    earlier::take_over(&all, &folder)?;
     if !options.count {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let trials = Trials {
             jobs: options.jobs.unwrap_or(cores),
             folder: &folder,
             statements: &statements,
+            until: options
+                .minutes
+                .map(|minutes| Instant::now() + Duration::from_mins(minutes)),
         };
         let left = trials.left(chosen.clone())?;
         eprintln!(
@@ -95,16 +109,22 @@ pub(crate) fn run(options: &Options) -> Result<(), BreakagesError> {
             left.len(),
             chosen.len()
         );
-        let left = trials.together(left)?;
+        let left = if options.alone {
+            left
+        } else {
+            trials.together(left)?
+        };
         trials.one_by_one(&left)?;
     }
     let tally = Tally::of(&chosen, &statements, &folder)?;
-    let unnoticed = tally.report();
+    let (unnoticed, left) = tally.report();
     if options.ids.is_empty() {
         tally.figures().record();
     }
-    match unnoticed {
-        0 => Ok(()),
-        unnoticed => Err(BreakagesError::Unnoticed(unnoticed)),
+    match (unnoticed, left) {
+        (0, 0) => Ok(()),
+        (0, left) if options.minutes.is_none() => Err(BreakagesError::Left(left)),
+        (0, _) => Ok(()),
+        (unnoticed, _) => Err(BreakagesError::Unnoticed(unnoticed)),
     }
 }

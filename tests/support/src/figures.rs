@@ -16,6 +16,7 @@ pub struct Figures {
     rows: Vec<(String, String)>,
     tables: Vec<(String, Vec<String>, Vec<Vec<String>>)>,
     plots: Vec<Plot>,
+    left: usize,
 }
 
 /// A plot: for each label, a value of each series.
@@ -44,7 +45,15 @@ impl Figures {
             rows: Vec::new(),
             tables: Vec::new(),
             plots: Vec::new(),
+            left: 0,
         }
+    }
+
+    /// How much of the part is still to be measured: a page says so, and another run goes on with it.
+    #[must_use]
+    pub fn left(mut self, left: usize) -> Self {
+        self.left = left;
+        self
     }
 
     /// One figure.
@@ -99,6 +108,7 @@ impl Figures {
             "rows": self.rows,
             "tables": tables.map(|(title, head, rows)| json!({"title": title, "head": head, "rows": rows})).collect::<Vec<_>>(),
             "plots": self.plots,
+            "left": self.left,
         });
         let text = serde_json::to_string_pretty(&kept).unwrap() + "\n";
         std::fs::write(directory.join(format!("{}.json", self.part)), text).unwrap();

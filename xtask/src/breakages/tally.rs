@@ -29,23 +29,23 @@ impl<'a> Tally<'a> {
         Ok(Self { statements, tried })
     }
 
-    /// Prints what no test has noticed, and counts it.
-    pub(super) fn report(&self) -> usize {
-        let mut unnoticed = 0;
+    /// Prints what no test has noticed; how many were tried in vain, and how many are left.
+    pub(super) fn report(&self) -> (usize, usize) {
+        let (mut unnoticed, mut left) = (0, 0);
         for (breakage, trial) in &self.tried {
             match trial {
-                Some(trial) if trial.noticed() => continue,
-                Some(trial) => println!("{}", trial.line(breakage)),
-                None => println!("{}: {} NOT TRIED", breakage.id, breakage.broken),
+                Some(trial) if trial.noticed() => {}
+                Some(trial) => {
+                    unnoticed += 1;
+                    println!("{}", trial.line(breakage));
+                }
+                None => left += 1,
             }
-            unnoticed += 1;
         }
-        println!(
-            "breakages: {} of {} were noticed",
-            self.tried.len() - unnoticed,
-            self.tried.len()
-        );
-        unnoticed
+        let all = self.tried.len();
+        let noticed = all - unnoticed - left;
+        println!("breakages: {noticed} of {all} were noticed, {left} are left to be tried");
+        (unnoticed, left)
     }
 
     /// The figures of all of them.
@@ -55,6 +55,7 @@ impl<'a> Tally<'a> {
             self.tried.iter().any(|(breakage, _)| breakage.id == *id)
         };
         let noticed = |trial: &Option<Trial>| trial.as_ref().is_some_and(Trial::noticed);
+        let left = self.tried.iter().filter(|(_, trial)| trial.is_none());
         let count = self
             .tried
             .iter()
@@ -71,6 +72,9 @@ impl<'a> Tally<'a> {
                 breakage.id.clone(),
                 breakage.broken.clone(),
                 failed(trial.as_ref()),
+                trial
+                    .as_ref()
+                    .map_or_else(String::new, |trial| trial.seconds.to_string()),
             ];
             cells.to_vec()
         });
@@ -84,9 +88,10 @@ impl<'a> Tally<'a> {
             .row("Noticed by a test that is marked with the statement", count)
             .row("Not noticed, or not tried", self.tried.len() - count)
             .row("Minutes that the trials took", seconds / 60)
+            .left(left.count())
             .table(
                 "What was broken, and the test of the statement that failed first",
-                &["statement", "broken on purpose", "failed first"],
+                &["statement", "broken on purpose", "failed first", "seconds"],
                 rows.collect(),
             )
     }

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
+use std::time::Instant;
 
 use test_support::source::breakages::Breakage;
 use test_support::source::proofs::Proved;
@@ -26,6 +27,8 @@ pub(super) struct Trials<'a> {
     /// Where the results are kept.
     pub(super) folder: &'a Path,
     pub(super) statements: &'a [Proved],
+    /// When no further one is begun.
+    pub(super) until: Option<Instant>,
 }
 
 impl Trials<'_> {
@@ -124,7 +127,7 @@ impl Trials<'_> {
         Ok(left)
     }
 
-    /// Does the work for each, by as many workers as there are jobs; they are numbered from 1.
+    /// Does the work for each, until time is up, by as many workers as there are jobs; they are numbered from 1.
     fn each<T: Copy + Sync>(
         &self,
         all: &[T],
@@ -134,6 +137,9 @@ impl Trials<'_> {
         let (next, work) = (&next, &work);
         let one = |worker: usize| -> Result<(), BreakagesError> {
             loop {
+                if self.until.is_some_and(|until| Instant::now() >= until) {
+                    return Ok(());
+                }
                 let item = next.lock().ok().and_then(|mut left| left.next().copied());
                 let Some(item) = item else {
                     return Ok(());

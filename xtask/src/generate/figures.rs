@@ -48,6 +48,9 @@ struct Figures {
     /// Only measurements have some.
     #[serde(default)]
     plots: Vec<Plot>,
+    /// Of the part, what is still to be measured.
+    #[serde(default)]
+    left: usize,
 }
 
 #[derive(Deserialize)]
@@ -111,11 +114,13 @@ fn of(page: &Page, part: &str, files: &mut Vec<Generated>) -> Outcome<String> {
     Ok(text)
 }
 
-/// Whether the figures of a part of `make prove` are there, and all of the code as it is now.
+/// Whether the figures of a part of `make prove` are there, complete, and of the code as it is now.
 pub(crate) fn are_current(part: &str) -> Outcome<bool> {
     let [proofs, _] = &PAGES;
     let all = kept(proofs, part)?;
-    let current = |(name, kept): &(String, Figures)| measured::changed(name, &kept.code).is_empty();
+    let current = |(name, kept): &(String, Figures)| {
+        kept.left == 0 && measured::changed(name, &kept.code).is_empty()
+    };
     Ok(!all.is_empty() && all.iter().all(current))
 }
 
@@ -141,7 +146,11 @@ fn measured_on(name: &str, figures: &Figures) -> String {
     let changed = measured::changed(name, &figures.code);
     let commit = &figures.commit;
     if changed.is_empty() {
-        format!("Measured on commit {commit}; the code is the same.")
+        let left = match figures.left {
+            0 => String::new(),
+            left => format!(" **{left} are still to be tried.**"),
+        };
+        format!("Measured on commit {commit}; the code is the same.{left}")
     } else {
         let changed = changed.join(", ");
         format!("**Measured on other code**, commit {commit}. Changed since: {changed}.")
