@@ -321,4 +321,11 @@ mod tests {
         }
         assert!(!WriteError::Timeout.not_written());
     }
+
+    // Proves: F-refusing
+    #[test]
+    fn a_write_is_given_up_after_30_s() {
+        let error = WriteError::Timeout.to_string();
+        assert_eq!(error, "failed to write the object within 30 s");
+    }
 }

@@ -114,3 +114,20 @@ impl EventDraft {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // Proves: P-events-bounded
+    #[test]
+    fn a_text_is_no_longer_than_the_api_server_takes() {
+        let reason = EventReason::ServiceEvent;
+        for text in ["x".repeat(5000), "\u{e9}\n".repeat(5000)] {
+            let event = EventDraft::new(reason, &text, "");
+            let bytes = event.message.len();
+            assert!((MAX_NOTE - 10..=MAX_NOTE).contains(&bytes), "{bytes}");
+        }
+        assert_eq!(EventDraft::new(reason, "short", "").message, "short");
+    }
+}

@@ -88,7 +88,7 @@ impl Lines {
     ) -> Result<Said<K>, WatchError> {
         self.line.clear();
         self.line.shrink_to(KEPT_BUFFER);
-        let bound = source.timeout + SILENCE;
+        let bound = silent_after(source.timeout);
         match timeout(bound, self.answer.read_until(b'\n', &mut self.line)).await {
             Ok(Ok(0)) => return Ok(Said::End),
             Ok(Ok(_)) => {}
@@ -111,6 +111,11 @@ impl Lines {
         };
         read(&line, version, |item| source.decode(item))
     }
+}
+
+/// How long a watch with this timeout may be silent.
+fn silent_after(timeout: Duration) -> Duration {
+    timeout + SILENCE
 }
 
 /// What a line is. Advances the version.
@@ -205,6 +210,13 @@ mod tests {
             Said::Nothing
         ));
         assert_eq!(version, "5");
+    }
+
+    // Proves: F-refusing
+    #[test]
+    fn a_watch_counts_as_silent_5_s_after_its_timeout() {
+        let bound = silent_after(Duration::from_secs(270));
+        assert_eq!(bound, Duration::from_secs(275));
     }
 
     #[test]
