@@ -6,6 +6,7 @@ mod commands;
 mod earlier;
 mod messages;
 mod ran;
+mod results;
 mod switch;
 mod tally;
 mod trial;
@@ -28,7 +29,7 @@ use trials::Trials;
 #[command(after_help = "\
 Works in clones of the last commit, target/breakages/tree-N. The tests must pass there before anything is
 broken. What only changes functions of the operator is built together and switched on for each trial; everything
-else, and what was not noticed so, is built by itself. What was tried on this commit is kept in
+else, and what was not noticed so, has a build of its own. What was tried on this commit is kept in
 target/breakages/COMMIT and not tried again, nor is what docs/reliability/breakages.json says of the same code.")]
 pub(crate) struct Options {
     /// The statements to break; unset, all of them.
@@ -39,7 +40,7 @@ pub(crate) struct Options {
     /// Only prints what the results so far come to.
     #[arg(long)]
     count: bool,
-    /// Builds each by itself, and none together.
+    /// Builds each separately, and none together.
     #[arg(long)]
     alone: bool,
     /// Begins no trial after so many minutes, and leaves the others for another run.
@@ -61,7 +62,7 @@ pub(crate) enum BreakagesError {
     #[error(transparent)]
     Control(#[from] unbroken::UnbrokenError),
     #[error("failed to keep or read the results")]
-    Results(#[from] trial::ResultsError),
+    Results(#[from] results::ResultsError),
     #[error(
         "these tests fail before anything is broken, so that they would notice nothing: {}",
         .0.join(", ")
@@ -75,7 +76,7 @@ pub(crate) enum BreakagesError {
     Left(usize),
 }
 
-/// Tries the breakages, and keeps the figures when all were tried.
+/// Tries the breakages, and keeps the figures of what was tried.
 pub(crate) fn run(options: &Options) -> Result<(), BreakagesError> {
     let all = breakages::all();
     let statements = proofs::all().map_err(BreakagesError::Lists)?;

@@ -24,7 +24,7 @@ const LINES: usize = 20;
 
 /// What a command has printed.
 pub(super) struct Printed {
-    /// None if it was ended before it had ended by itself.
+    /// None if it was killed before its end.
     pub(super) success: Option<bool>,
     pub(super) text: String,
 }

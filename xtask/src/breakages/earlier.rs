@@ -1,8 +1,6 @@
 //! What was tried before of this very code, perhaps on another machine: the kept figures say so.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
-use std::io;
 use std::path::Path;
 
 use serde::Deserialize;
@@ -10,7 +8,8 @@ use test_support::measured::{self, Hashes};
 use test_support::root;
 use test_support::source::breakages::Breakage;
 
-use super::trial::{Outcome, ResultsError, Trial};
+use super::results::{self, ResultsError};
+use super::trial::{Outcome, Trial};
 
 const FILE: &str = "docs/reliability/breakages.json";
 
@@ -27,14 +26,9 @@ struct Table {
 
 /// Puts what was noticed into the folder of the results, unless it was of other code.
 pub(super) fn take_over(all: &[Breakage], folder: &Path) -> Result<(), ResultsError> {
-    let file = root().join(FILE);
-    let text = match fs::read_to_string(&file) {
-        Ok(text) => text,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-        Err(source) => return Err(ResultsError::File { file, source }),
+    let Some(kept) = results::read::<Kept>(&root().join(FILE))? else {
+        return Ok(());
     };
-    let kept: Kept =
-        serde_json::from_str(&text).map_err(|source| ResultsError::Format { file, source })?;
     if !measured::changed("breakages", &kept.code).is_empty() {
         return Ok(());
     }

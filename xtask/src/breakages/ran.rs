@@ -28,7 +28,7 @@ pub(super) enum Until {
 pub(super) struct Ran {
     /// Tests that have ended, with their suite, and whether each passed.
     results: Vec<(String, bool)>,
-    /// Whether it was ended before it had ended by itself.
+    /// Whether it was killed before its end.
     cut: bool,
 }
 

@@ -6,7 +6,8 @@ use test_support::figures::Figures;
 use test_support::source::breakages::Breakage;
 use test_support::source::proofs::Proved;
 
-use super::trial::{Outcome, ResultsError, Trial};
+use super::results::ResultsError;
+use super::trial::{Outcome, Trial};
 
 /// Every breakage with what came of it, in the order of the statements.
 pub(super) struct Tally<'a> {

@@ -1,12 +1,12 @@
 //! What came of one breakage, kept as a file of its own: an interrupted run goes on with the others.
 
 use std::collections::BTreeSet;
-use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 use test_support::source::breakages::Breakage;
+
+use super::results::{self, ResultsError};
 
 /// What came of it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -28,22 +28,10 @@ pub(super) enum Outcome {
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Trial {
     pub(super) outcome: Outcome,
-    /// How long it took, the build included.
+    /// How long it took, with its own build if it had one.
     pub(super) seconds: u64,
     /// What was tried: another edit under the same id is tried again.
     breakage: Breakage,
-}
-
-/// The results can't be kept or read.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum ResultsError {
-    #[error("failed to read or write {}", file.display())]
-    File { file: PathBuf, source: io::Error },
-    #[error("{} is no result", file.display())]
-    Format {
-        file: PathBuf,
-        source: serde_json::Error,
-    },
 }
 
 impl Trial {
@@ -75,28 +63,13 @@ impl Trial {
 
     /// That of a breakage, if it was tried.
     pub(super) fn kept(folder: &Path, breakage: &Breakage) -> Result<Option<Self>, ResultsError> {
-        let file = place(folder, breakage);
-        let text = match fs::read_to_string(&file) {
-            Ok(text) => text,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            Err(source) => return Err(ResultsError::File { file, source }),
-        };
-        let trial: Self =
-            serde_json::from_str(&text).map_err(|source| ResultsError::Format { file, source })?;
-        Ok((trial.breakage == *breakage).then_some(trial))
+        let trial: Option<Self> = results::read(&place(folder, breakage))?;
+        Ok(trial.filter(|trial| trial.breakage == *breakage))
     }
 
     /// Keeps it.
     pub(super) fn keep(&self, folder: &Path, breakage: &Breakage) -> Result<(), ResultsError> {
-        let file = place(folder, breakage);
-        let write = || -> io::Result<()> {
-            fs::create_dir_all(folder)?;
-            fs::write(&file, serde_json::to_string_pretty(self)?)
-        };
-        write().map_err(|source| ResultsError::File {
-            file: file.clone(),
-            source,
-        })
+        results::write(&place(folder, breakage), self)
     }
 }
 

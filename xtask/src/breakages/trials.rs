@@ -1,4 +1,4 @@
-//! All trials: first those that can be built together, and then each that is left by itself.
+//! All trials: first those that can be built together, and then the others one by one.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};

@@ -1,14 +1,12 @@
 //! The control: what is not broken passes the same tests, in the same clone, with the same patience.
 
 use std::collections::BTreeSet;
-use std::fs;
-use std::io;
 use std::path::Path;
 
 use test_support::source::suites::Suite;
 
 use super::ran::by_suite;
-use super::trial::ResultsError;
+use super::results::{self, ResultsError};
 use super::workshop::WorkshopError;
 
 /// Why it can't be known which pass.
@@ -33,7 +31,7 @@ pub(super) fn failing(
         let (many, name) = (names.len(), &suite.name);
         eprintln!("breakages: {many} tests of {name} run before anything is broken");
         passed.extend(passing(suite, &names)?);
-        keep(&passed, file)?;
+        results::write(file, &passed)?;
     }
     let tried = by_suite(&left).into_iter().flat_map(|(suite, names)| {
         let names = names.into_iter();
@@ -44,26 +42,5 @@ pub(super) fn failing(
 
 /// Those that have passed before; none without the file.
 pub(super) fn kept(file: &Path) -> Result<BTreeSet<String>, ResultsError> {
-    match fs::read_to_string(file) {
-        Ok(text) => serde_json::from_str(&text).map_err(|source| ResultsError::Format {
-            file: file.to_owned(),
-            source,
-        }),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(BTreeSet::new()),
-        Err(source) => Err(ResultsError::File {
-            file: file.to_owned(),
-            source,
-        }),
-    }
-}
-
-fn keep(passed: &BTreeSet<String>, file: &Path) -> Result<(), ResultsError> {
-    let write = || -> io::Result<()> {
-        file.parent().map_or(Ok(()), fs::create_dir_all)?;
-        fs::write(file, serde_json::to_string_pretty(passed)?)
-    };
-    write().map_err(|source| ResultsError::File {
-        file: file.to_owned(),
-        source,
-    })
+    Ok(results::read(file)?.unwrap_or_default())
 }
