@@ -12,7 +12,8 @@ use tokio::sync::watch;
 
 use crate::leader::until_it_leads;
 use crate::support::{
-    Audit, Rights, Setup, World, eventually, eventually_after, own_control_plane, phase_of,
+    Audit, Rights, Setup, World, eventually, eventually_after, holds_for_a_while,
+    own_control_plane, phase_of,
 };
 use run_operator::api::Phase;
 use test_cluster::{ControlPlane, Scratch};
@@ -126,6 +127,8 @@ async fn the_requests_of_the_lease_have_their_own_connection() {
     world.create_run("train", json!({})).await;
     world.phase("train", Phase::Succeeded).await;
     until_connections(&world, 3).await;
+    // Requests that begin together may have one each until the first of them speaks.
+    holds_for_a_while(100, async || assert_eq!(connections(&world), 3)).await;
 }
 
 /// A way to this address, and its switch: the connections that there are at a change of it are forgotten, as by a

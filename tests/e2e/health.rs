@@ -108,6 +108,9 @@ async fn runs_are_counted_by_phase_and_streams_while_they_are_open() {
 /// The connections that are sent `/metrics` at the same time.
 const PLACES: usize = 8;
 
+/// How the answer to a scrape begins that has a place.
+const SERVED: &[u8; 12] = b"HTTP/1.1 200";
+
 /// So many scrapers that read nothing of their answer, and so keep their places.
 async fn silent_scrapers(world: &World, count: usize) -> Vec<TcpStream> {
     let mut silent = Vec::new();
@@ -152,15 +155,25 @@ async fn a_scrape_waits_for_a_place() {
     let world = World::new().await;
     eventually("a scrape that waits is served", async || {
         let mut silent = silent_scrapers(&world, PLACES).await;
+        for scraper in &silent {
+            let mut head = [0; SERVED.len()];
+            let peeked = scraper.peek(&mut head).await;
+            peeked.map_err(|error| error.to_string())?;
+            // Those of the look before may still have had its place.
+            if head != *SERVED {
+                return Err("one has no place".to_owned());
+            }
+        }
         let mut waits = world.operator().ask_and_read_nothing("metrics").await;
         world.operator().fetch("healthz").await?;
         drop(silent.pop());
-        let mut head = [0; "HTTP/1.1 200".len()];
+        let mut head = [0; SERVED.len()];
         let read = waits.read_exact(&mut head).await;
         read.map_err(|error| error.to_string())?;
-        match String::from_utf8_lossy(&head) {
-            head if head == "HTTP/1.1 200" => Ok(()),
-            head => Err(head.into_owned()),
+        if head == *SERVED {
+            Ok(())
+        } else {
+            Err(String::from_utf8_lossy(&head).into_owned())
         }
     })
     .await;

@@ -12,6 +12,9 @@ use axum::extract::{Request, State};
 use axum::http::request::Parts;
 use axum::http::{HeaderName, Response, StatusCode, Uri, header};
 use futures::stream;
+use hyper::server::conn::http1;
+use hyper_util::rt::TokioIo;
+use hyper_util::service::TowerToHyperService;
 use kube::config::Kubeconfig;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -79,7 +82,16 @@ impl Proxy {
         let app = Router::new()
             .fallback(serve)
             .with_state(Arc::clone(&shared));
-        let server = tokio::spawn(async move { axum::serve(listener, app).await.unwrap() });
+        let server = tokio::spawn(async move {
+            loop {
+                let (stream, _) = listener.accept().await.unwrap();
+                let service = TowerToHyperService::new(app.clone());
+                // Also to a client that begins with HTTP/2 unasked, it speaks only HTTP/1.1.
+                let connection =
+                    http1::Builder::new().serve_connection(TokioIo::new(stream), service);
+                tokio::spawn(connection);
+            }
+        });
         Self {
             shared,
             kubeconfig,

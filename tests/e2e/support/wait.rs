@@ -46,7 +46,10 @@ async fn within<T, E: std::fmt::Display>(
 ) -> T {
     let deadline = Instant::now() + patience;
     loop {
-        match look().await {
+        let Ok(looked) = tokio::time::timeout(patience, look()).await else {
+            panic!("waited in vain until {what}; a look did not end");
+        };
+        match looked {
             Ok(found) => return found,
             Err(seen) => assert!(
                 Instant::now() < deadline,
