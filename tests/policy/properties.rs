@@ -2,11 +2,12 @@
 
 use proptest::prelude::*;
 use run_operator::{
-    api::{Phase, Reason, RunStatus},
+    api::{Phase, Reason, RunStatus, workspace_ref::WorkspaceRef},
     decide::{
         Effect, Follow, WorkspaceView,
         event_buffer::Received,
         response::answer::{Failure, RunView},
+        truncate::{MAX_SENTENCES, cut},
     },
 };
 
@@ -242,8 +243,13 @@ proptest! {
         prop_assert!(size(&status) < 32 * 1024, "{}", size(&status));
         let refused = Case::new().mine().posted(Err(failure)).settled();
         prop_assert!(size(&refused) < 32 * 1024);
-        let blocked = Case::new().view(WorkspaceView::NotReady { reason: Reason::Unauthorized, message: huge.clone(), since: at(-60) });
-        prop_assert!(size(&blocked.settled()) < 32 * 1024);
+        let long_name = WorkspaceRef { kind: None, name: "w".repeat(253) };
+        let blocked = Case::new().spec(|s| s.workspace_ref = Some(long_name));
+        let blocked = blocked.view(WorkspaceView::NotReady { reason: Reason::Unauthorized, message: huge.clone(), since: at(-60) }).settled();
+        prop_assert!(size(&blocked) < 32 * 1024);
+        for condition in [&status, &refused, &blocked].into_iter().flat_map(|status| &status.conditions) {
+            prop_assert_eq!(cut(&condition.message, MAX_SENTENCES), &condition.message);
+        }
         // A runId that can't be kept is no runId.
         let ids = Case::new().mine().posted(Ok(RunView { run_id: Some("r".repeat(65_536)), ..view("running") }));
         prop_assert_eq!(ids.settled().run_id, None);
