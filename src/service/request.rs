@@ -96,7 +96,7 @@ impl Request {
         let mut request = Self::new(base, Method::GET, &path)?.authorized(credentials)?;
         request.headers.insert(ACCEPT, ACCEPT_EVENTS);
         if let Some(id) = last_event_id.filter(|id| !id.is_empty()) {
-            // Not `from_str`, which refuses the UTF-8 that an id may hold.
+            // Not `from_str`, which promises no more than ASCII: an id may hold UTF-8.
             let id = HeaderValue::from_bytes(id.as_bytes()).map_err(unsendable)?;
             request.headers.insert(LAST_EVENT_ID, id);
         }
