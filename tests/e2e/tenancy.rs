@@ -249,6 +249,12 @@ async fn without_a_flag_the_secrets_are_in_the_operator_s_namespace() {
         .await;
     create_shared(&world, json!({})).await;
     shared_ready(&world, "True", "Verified").await;
+    // Those of a Workspace are in its own.
+    assert_ne!(world.namespace, namespace);
+    world.secret("own-token", json!({"token": TOKEN})).await;
+    let reference = json!({"tokenSecretRef": {"name": "own-token"}});
+    world.create_workspace("own", reference).await;
+    world.workspace_ready("own", "True", "Verified").await;
 }
 
 // Proves: P-tenancy
