@@ -6,17 +6,39 @@ use std::fmt::Display;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
-use serde_json::json;
 
 use crate::measured;
 
 /// The figures of one part, such as `model`; a part of several tests has one for each, `leader.takeover`.
 pub struct Figures {
     part: String,
-    rows: Vec<(String, String)>,
-    tables: Vec<(String, Vec<String>, Vec<Vec<String>>)>,
-    plots: Vec<Plot>,
-    left: usize,
+    measured: Kept,
+}
+
+/// Figures as their file has them.
+#[derive(Default, Deserialize, Serialize)]
+pub struct Kept {
+    /// That they were measured on.
+    pub commit: String,
+    /// Of the code that they were measured on.
+    #[serde(default)]
+    pub code: measured::Hashes,
+    pub rows: Vec<(String, String)>,
+    pub tables: Vec<Table>,
+    /// Only measurements have some.
+    #[serde(default)]
+    pub plots: Vec<Plot>,
+    /// Of the part, what is still to be measured.
+    #[serde(default)]
+    pub left: usize,
+}
+
+/// A table of figures.
+#[derive(Deserialize, Serialize)]
+pub struct Table {
+    pub title: String,
+    pub head: Vec<String>,
+    pub rows: Vec<Vec<String>>,
 }
 
 /// A plot: for each label, a value of each series.
@@ -42,24 +64,21 @@ impl Figures {
     pub fn new(part: impl Into<String>) -> Self {
         Self {
             part: part.into(),
-            rows: Vec::new(),
-            tables: Vec::new(),
-            plots: Vec::new(),
-            left: 0,
+            measured: Kept::default(),
         }
     }
 
     /// How much of the part is still to be measured: a page says so, and another run goes on with it.
     #[must_use]
     pub fn left(mut self, left: usize) -> Self {
-        self.left = left;
+        self.measured.left = left;
         self
     }
 
     /// One figure.
     #[must_use]
     pub fn row(mut self, what: impl Into<String>, value: impl Display) -> Self {
-        self.rows.push((what.into(), value.to_string()));
+        self.measured.rows.push((what.into(), value.to_string()));
         self
     }
 
@@ -71,15 +90,18 @@ impl Figures {
         head: &[&str],
         rows: Vec<Vec<String>>,
     ) -> Self {
-        let head = head.iter().map(ToString::to_string).collect();
-        self.tables.push((title.into(), head, rows));
+        self.measured.tables.push(Table {
+            title: title.into(),
+            head: head.iter().map(ToString::to_string).collect(),
+            rows,
+        });
         self
     }
 
     /// A plot of figures that are in a table too: it is kept, but not printed.
     #[must_use]
     pub fn plot(mut self, plot: Plot) -> Self {
-        self.plots.push(plot);
+        self.measured.plots.push(plot);
         self
     }
 
@@ -87,12 +109,13 @@ impl Figures {
     ///
     /// # Panics
     /// If the directory cannot be written.
-    pub fn record(self) {
-        for (what, value) in &self.rows {
-            eprintln!("figures {}: {what}: {value}", self.part);
+    pub fn record(mut self) {
+        let part = self.part;
+        for (what, value) in &self.measured.rows {
+            eprintln!("figures {part}: {what}: {value}");
         }
-        for (title, head, rows) in &self.tables {
-            eprintln!("figures {}: {title}", self.part);
+        for Table { title, head, rows } in &self.measured.tables {
+            eprintln!("figures {part}: {title}");
             for row in std::iter::once(head).chain(rows) {
                 eprintln!("  {}", row.join(" | "));
             }
@@ -101,16 +124,9 @@ impl Figures {
             return;
         };
         std::fs::create_dir_all(&directory).unwrap();
-        let tables = self.tables.iter();
-        let kept = json!({
-            "commit": std::env::var("RUN_OPERATOR_COMMIT").unwrap_or_default(),
-            "code": measured::now(&self.part),
-            "rows": self.rows,
-            "tables": tables.map(|(title, head, rows)| json!({"title": title, "head": head, "rows": rows})).collect::<Vec<_>>(),
-            "plots": self.plots,
-            "left": self.left,
-        });
-        let text = serde_json::to_string_pretty(&kept).unwrap() + "\n";
-        std::fs::write(directory.join(format!("{}.json", self.part)), text).unwrap();
+        self.measured.commit = std::env::var("RUN_OPERATOR_COMMIT").unwrap_or_default();
+        self.measured.code = measured::now(&part);
+        let text = serde_json::to_string_pretty(&self.measured).unwrap() + "\n";
+        std::fs::write(directory.join(format!("{part}.json")), text).unwrap();
     }
 }

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use serde::Deserialize;
-use test_support::measured::{self, Hashes};
+use test_support::figures::Kept;
+use test_support::measured;
 use test_support::root;
 use test_support::source::breakages::Breakage;
 
@@ -12,17 +12,6 @@ use super::results::{self, ResultsError};
 use super::trial::{Outcome, Trial};
 
 const FILE: &str = "docs/reliability/breakages.json";
-
-#[derive(Deserialize)]
-struct Kept {
-    code: Hashes,
-    tables: Vec<Table>,
-}
-
-#[derive(Deserialize)]
-struct Table {
-    rows: Vec<Vec<String>>,
-}
 
 /// Puts what was noticed into the folder of the results, unless it was of other code.
 pub(super) fn take_over(all: &[Breakage], folder: &Path) -> Result<(), ResultsError> {

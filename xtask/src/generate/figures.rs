@@ -5,8 +5,7 @@ mod details;
 
 use std::fmt::Write as _;
 
-use serde::Deserialize;
-use test_support::figures::Plot;
+use test_support::figures::Kept;
 use test_support::measured;
 
 use crate::generate::{Generated, Outcome, plots, root};
@@ -35,30 +34,6 @@ const PAGES: [Page; 2] = [
 /// The mark of a table with a row for each part, whose figures have pages of their own.
 const SUMMARY: &str = "summary";
 const END: &str = "<!-- end of figures -->";
-
-/// The format that `test_support::figures` writes.
-#[derive(Deserialize)]
-struct Figures {
-    commit: String,
-    /// Of the code that they were measured on.
-    #[serde(default)]
-    code: measured::Hashes,
-    rows: Vec<(String, String)>,
-    tables: Vec<Table>,
-    /// Only measurements have some.
-    #[serde(default)]
-    plots: Vec<Plot>,
-    /// Of the part, what is still to be measured.
-    #[serde(default)]
-    left: usize,
-}
-
-#[derive(Deserialize)]
-struct Table {
-    title: String,
-    head: Vec<String>,
-    rows: Vec<Vec<String>>,
-}
 
 /// The pages, with their figures as they are kept, and their plots.
 pub(super) fn pages() -> Outcome<Vec<Generated>> {
@@ -118,14 +93,14 @@ fn of(page: &Page, part: &str, files: &mut Vec<Generated>) -> Outcome<String> {
 pub(crate) fn are_current(part: &str) -> Outcome<bool> {
     let [proofs, _] = &PAGES;
     let all = kept(proofs, part)?;
-    let current = |(name, kept): &(String, Figures)| {
+    let current = |(name, kept): &(String, Kept)| {
         kept.left == 0 && measured::changed(name, &kept.code).is_empty()
     };
     Ok(!all.is_empty() && all.iter().all(current))
 }
 
 /// The kept figures of a part, `PART.json`, and of its tests, `PART.*.json`, by name; none if it was not measured yet.
-fn kept(page: &Page, part: &str) -> Outcome<Vec<(String, Figures)>> {
+fn kept(page: &Page, part: &str) -> Outcome<Vec<(String, Kept)>> {
     let folder = root().join(page.figures);
     let mut names: Vec<_> = std::fs::read_dir(&folder)?
         .filter_map(|file| file.ok()?.file_name().into_string().ok())
@@ -142,7 +117,7 @@ fn kept(page: &Page, part: &str) -> Outcome<Vec<(String, Figures)>> {
 }
 
 /// The commit of the figures, and whether they are of the code as it is now.
-fn measured_on(name: &str, figures: &Figures) -> String {
+fn measured_on(name: &str, figures: &Kept) -> String {
     let changed = measured::changed(name, &figures.code);
     let commit = &figures.commit;
     if changed.is_empty() {
@@ -157,7 +132,7 @@ fn measured_on(name: &str, figures: &Figures) -> String {
     }
 }
 
-fn show(name: &str, figures: &Figures, text: &mut String) -> Outcome<()> {
+fn show(name: &str, figures: &Kept, text: &mut String) -> Outcome<()> {
     writeln!(text, "\n{}\n", measured_on(name, figures))?;
     if !figures.rows.is_empty() {
         writeln!(text, "| | |\n|---|---|")?;

@@ -2,7 +2,9 @@
 
 use std::fmt::Write as _;
 
-use super::{Figures, Page, cell, kept, measured_on, of};
+use test_support::figures::Kept;
+
+use super::{Page, cell, kept, measured_on, of};
 use crate::generate::{Generated, Outcome};
 
 /// A part, and what a reader wants to know first.
@@ -132,7 +134,7 @@ pub(super) fn summary(page: &Page, files: &mut Vec<Generated>) -> Outcome<String
 }
 
 /// The rows that a reader wants to know first; one that was introduced since the figures were measured is left out.
-fn rows(part: &Part, figures: &[(String, Figures)]) -> Vec<String> {
+fn rows(part: &Part, figures: &[(String, Kept)]) -> Vec<String> {
     let all = || figures.iter().flat_map(|(_, figures)| &figures.rows);
     let row = |wanted: &&str| {
         let (what, value) = all().find(|(what, _)| what == wanted)?;
