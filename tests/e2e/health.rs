@@ -148,35 +148,45 @@ async fn eight_scrapes_are_served_at_a_time_and_no_ninth() {
     }
 }
 
-/// One thread reads all requests in their order: when the probe is answered, the scrape waits, or was refused.
-// Proves: P-scrape
-#[tokio::test]
-async fn a_scrape_waits_for_a_place() {
-    let world = World::new().await;
-    eventually("a scrape that waits is served", async || {
-        let mut silent = silent_scrapers(&world, PLACES).await;
+/// As many silent scrapers as there are places, each of which has one.
+async fn all_places_taken(world: &World) -> Vec<TcpStream> {
+    eventually("all places are taken", async || {
+        let silent = silent_scrapers(world, PLACES).await;
         for scraper in &silent {
             let mut head = [0; SERVED.len()];
             let peeked = scraper.peek(&mut head).await;
             peeked.map_err(|error| error.to_string())?;
-            // Those of the look before may still have had its place.
+            // Those of an earlier look may still have had its place.
             if head != *SERVED {
                 return Err("one has no place".to_owned());
             }
         }
+        Ok(silent)
+    })
+    .await
+}
+
+/// When these probes are answered, the scrape before them waits, or was refused: they take longer than a timer's tick, and
+/// far less than the second of its wait. On a busy machine that may be untrue once.
+// Proves: P-scrape
+#[tokio::test]
+async fn a_scrape_waits_for_a_place() {
+    const LOOKS: usize = 10;
+    const PROBES: usize = 10;
+    let world = World::new().await;
+    let mut served = 0;
+    for _ in 0..LOOKS {
+        let mut silent = all_places_taken(&world).await;
         let mut waits = world.operator().ask_and_read_nothing("metrics").await;
-        world.operator().fetch("healthz").await?;
+        for _ in 0..PROBES {
+            world.operator().fetch("healthz").await.unwrap();
+        }
         drop(silent.pop());
         let mut head = [0; SERVED.len()];
-        let read = waits.read_exact(&mut head).await;
-        read.map_err(|error| error.to_string())?;
-        if head == *SERVED {
-            Ok(())
-        } else {
-            Err(String::from_utf8_lossy(&head).into_owned())
-        }
-    })
-    .await;
+        waits.read_exact(&mut head).await.unwrap();
+        served += usize::from(head == *SERVED);
+    }
+    assert!(served > LOOKS / 2, "{served} of {LOOKS} were served");
 }
 
 /// Requests to these listeners take no time of the threads on which the controller works.
