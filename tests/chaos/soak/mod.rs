@@ -45,7 +45,7 @@ impl Size {
             outage: 6,
             outage_runs: 60,
             bytes_a_run: 4096,
-            one_of: 8,
+            one_of: 20,
         }
     }
 }
