@@ -19,7 +19,7 @@ pub(crate) const STREAMS_MOVE: Duration = Duration::from_mins(1);
 /// Waits until `look` succeeds.
 ///
 /// # Panics
-/// After the patience, 90 seconds, with the last error of `look`.
+/// After the patience, 90 seconds, with the last error of `look`; or if one `look` takes as long.
 pub(crate) async fn eventually<T, E: std::fmt::Display>(
     what: &str,
     look: impl AsyncFnMut() -> Result<T, E>,
@@ -46,15 +46,15 @@ async fn within<T, E: std::fmt::Display>(
 ) -> T {
     let deadline = Instant::now() + patience;
     loop {
-        let Ok(looked) = tokio::time::timeout(patience, look()).await else {
-            panic!("waited in vain until {what}; a look did not end");
-        };
-        match looked {
-            Ok(found) => return found,
-            Err(seen) => assert!(
+        match tokio::time::timeout(patience, look()).await {
+            Ok(Ok(found)) => return found,
+            Ok(Err(seen)) => assert!(
                 Instant::now() < deadline,
                 "waited in vain until {what}; saw {seen}"
             ),
+            Err(elapsed) => {
+                panic!("waited in vain until {what}; the last attempt did not return: {elapsed}")
+            }
         }
         tokio::time::sleep(POLL).await;
     }
