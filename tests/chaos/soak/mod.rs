@@ -8,6 +8,7 @@ mod sample;
 use std::time::Duration;
 
 use self::environment::{Pond, There};
+use self::outage::UNDER_WAY;
 use self::sample::{COLUMNS, Counted, Sample};
 use test_cluster::{ControlPlane, Options};
 use test_support::figures::Figures;
@@ -22,9 +23,6 @@ struct Size {
     /// The bytes of memory that a past Run may have added, from the second third of the waves to the last. In the first
     /// third the allocator reaches the amount that it keeps, which isn't always the same: among few Runs that counts.
     bytes_a_run: i64,
-    /// Of so many past Runs one may have left a file, a task or a thread: connections that are kept for the next request,
-    /// of which there are more or fewer as the waves' requests meet.
-    one_of: u64,
 }
 
 impl Size {
@@ -36,7 +34,6 @@ impl Size {
                 outage: 120,
                 outage_runs: 200,
                 bytes_a_run: 512,
-                one_of: 200,
             };
         }
         Self {
@@ -45,7 +42,6 @@ impl Size {
             outage: 6,
             outage_runs: 60,
             bytes_a_run: 4096,
-            one_of: 20,
         }
     }
 }
@@ -77,30 +73,31 @@ async fn operator_resources_do_not_grow_with_past_runs() {
             pond.one_run_each(created).await;
         }
     }
-    if crate::full() {
-        // What is left of the connections after their own time.
-        let rest = pond.rests(&first).await;
-        rows.push(rest.row("idle", created));
-    }
+    let rest = pond.rests(&first).await;
+    rows.push(rest.row("idle", created));
     let bytes = bytes_a_run(&samples, size.runs);
     figures(&pond, created, rows, bytes, &outages).await;
     assert!(
         bytes <= size.bytes_a_run,
         "each Run has added {bytes} bytes: {samples:#?}"
     );
-    let past = size.runs * (size.waves - 3);
-    held_no_more(&samples, "files", past / size.one_of, |sample| sample.files);
-    held_no_more(&samples, "tasks", past / size.one_of, |sample| sample.tasks);
-    held_no_more(&samples, "threads", 0, |sample| sample.threads);
+    for sample in &samples {
+        held_for_the_next(&first, sample, size.runs.max(size.outage_runs));
+    }
+    let threads = |part: &[Sample]| part.iter().map(|sample| sample.threads).max();
+    assert!(
+        threads(last(&samples)) <= threads(&samples[..3]),
+        "threads stay: {samples:#?}"
+    );
 }
 
-/// After the last waves there is no more of this than after the first three, but for so many.
-fn held_no_more(samples: &[Sample], what: &str, more: u64, of: impl Fn(&Sample) -> u64) {
-    let first = samples[..3].iter().map(&of).max().unwrap();
-    let last = last(samples).iter().map(of).max().unwrap();
+/// Between waves there are connections that are kept for the next request, until their time is over: at most one for
+/// each call and each stream that there was at once, however many Runs there were.
+fn held_for_the_next(first: &Sample, sample: &Sample, runs_at_once: u64) {
+    let more = UNDER_WAY + runs_at_once;
     assert!(
-        last <= first + more,
-        "{what} stay, {last} instead of {first}: {samples:#?}"
+        sample.files <= first.files + more && sample.tasks <= first.tasks + more,
+        "more than {more} files or tasks were added to {first:?}: {sample:?}"
     );
 }
 

@@ -25,8 +25,8 @@ fn longest_pause(seconds: u64) -> Duration {
     Duration::from_secs(2 * seconds)
 }
 
-/// Calls in flight when it begins (docs/limits.md).
-const UNDER_WAY: u64 = 32;
+/// Calls in flight at once (docs/limits.md).
+pub(crate) const UNDER_WAY: u64 = 32;
 /// Kubernetes Events of a Run that succeeds, and how often each is tried (docs/events.md). They wait for their turn, so
 /// that an outage meets those of Runs that were there before it.
 const EVENTS: u64 = 2;
