@@ -14,7 +14,7 @@ use crate::decide::response::answer::{Failure, FailureKind};
 use crate::decide::response::classify::{
     Call, Class, answers_not_created, classify, refuses_the_bytes,
 };
-use crate::service::client::refused;
+use crate::service::attempt::refused;
 use crate::service::head::Head;
 use crate::service::problem::{PROBLEM_BYTES, Problem};
 use crate::service::text::lossy;

@@ -9,9 +9,9 @@ use run_operator::api::any_workspace::AnyWorkspace;
 use run_operator::api::{ClusterWorkspace, Workspace, WorkspaceKind, WorkspaceRef};
 use run_operator::clock::wall;
 use run_operator::decide::explain::causes::{
-    Explanation, Look, SecretLook, SecretName, WorkspaceLook, explain, secret_to_read,
-    workspace_to_read,
+    Explanation, explain, secret_to_read, workspace_to_read,
 };
+use run_operator::decide::explain::looks::{Look, SecretLook, SecretName, WorkspaceLook};
 
 use crate::cli::OutputFormat;
 use crate::cli::runs::WhyArgs;

@@ -23,6 +23,7 @@
 //! A call whose future is dropped may have reached the service: treat it as a lost answer.
 
 mod answer;
+mod attempt;
 mod base_url;
 mod client;
 mod credentials;

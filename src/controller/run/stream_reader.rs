@@ -1,11 +1,13 @@
 //! Follows the events of one Run (rule 2): waits for a stream slot, opens the stream, reads it, and reopens it from its
 //! cursor.
 
+mod connection;
+
 use crate::api::{WorkspaceKey, status::ResolvedWorkspace};
 use crate::clock::{now, wall};
 use crate::controller::{
     context::Context,
-    flowcontrol::{concurrency::Outcome, gate::Permit, stream_slots::StreamSlot},
+    flowcontrol::{gate::Permit, stream_slots::StreamSlot},
     leader,
     state::{
         runs::RunEntry,
@@ -14,7 +16,6 @@ use crate::controller::{
 };
 use crate::decide::{
     Learned, Learning, Stream, backoff,
-    event_buffer::Received,
     last_events::StreamEnd,
     response::{
         answer::Failure,
@@ -22,20 +23,15 @@ use crate::decide::{
     },
     stream_pause::{self, Ended},
 };
-use crate::service::{EventStream, RunId, StreamItem};
-use crate::util::error_chain;
+use crate::service::RunId;
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::time::{Instant, sleep, sleep_until};
+use tokio::time::sleep;
 
 /// Period over which a Workspace's streams are reopened after they lost their session.
 const SPREAD: Duration = Duration::from_secs(1);
-/// Period over which open streams move to a new token.
-const MOVES: Duration = Duration::from_mins(1);
-/// Pause before a move is tried again if the Workspace's calls are paused or queued.
-const MOVE_AGAIN: Duration = Duration::from_secs(5);
 /// A longer wait for a slot is shown, and the Run is polled more often.
 const SHORT_WAIT: Duration = Duration::from_secs(2);
 
@@ -207,159 +203,6 @@ impl Follower {
             .filter(|_| workspace.view.serves(&self.place))
     }
 
-    /// Opens the stream and reads it to its end.
-    async fn connect(&mut self, session: &ClientSession, permit: Permit, slot: &StreamSlot) -> End {
-        // Boxed: the task of an open stream needs no room for it.
-        let stream = match Box::pin(self.open(session, permit, slot)).await {
-            Ok(stream) => stream,
-            Err(end) => return end,
-        };
-        self.read(session, stream, slot).await
-    }
-
-    /// Opens the stream. The Workspace's permit is held no longer.
-    async fn open(
-        &mut self,
-        session: &ClientSession,
-        mut permit: Permit,
-        slot: &StreamSlot,
-    ) -> Result<Box<EventStream>, End> {
-        permit.begin();
-        if std::mem::take(&mut self.broken) {
-            self.ctx.reconnects(&self.key);
-        }
-        let cursor = self.cursor();
-        let opening =
-            session
-                .client
-                .run_events(&session.credentials, &self.run_id, cursor.as_deref());
-        let opened = tokio::select! {
-            opened = opening => opened.map_err(|error| Box::new(Failure::from(&error))),
-            () = slot.asked_back(), if !self.reading_on() => return Err(End::SlotAskedBack),
-        };
-        permit.ended(Outcome::of(opened.as_ref().map_err(Box::as_ref)));
-        let stream = opened.map_err(End::Refused)?;
-        if std::mem::replace(&mut self.opened_before, true) {
-            self.ctx.metrics.stream_reconnects.inc();
-        }
-        self.learn(Learned::StreamOpened);
-        self.entry.with(|state| state.streaming = Stream::Open);
-        Ok(Box::new(stream))
-    }
-
-    /// The last received id (rule 2); at first that of an earlier task or process.
-    fn cursor(&self) -> Option<String> {
-        if let Resume::After(id) = &self.resume {
-            return id.clone();
-        }
-        self.entry.with(|state| {
-            let status = state.run.latest().and_then(|run| run.status.as_ref());
-            let mirrored = status.and_then(|status| status.last_event_id.clone());
-            state
-                .run
-                .memory
-                .event_buffer
-                .cursor()
-                .map(str::to_owned)
-                .or(mirrored)
-        })
-    }
-
-    async fn read(
-        &mut self,
-        session: &ClientSession,
-        mut stream: Box<EventStream>,
-        slot: &StreamSlot,
-    ) -> End {
-        let ctx = Arc::clone(&self.ctx);
-        let _open = OpenGauge::new(&ctx);
-        let mut workspace = ctx.workspaces.subscribe(&self.key);
-        // Time of the move to a newer token, if there is one.
-        let mut moves: Option<Instant> = None;
-        loop {
-            let current = workspace.borrow_and_update().clone();
-            if !current.keeps(&self.place) {
-                return End::Unusable;
-            }
-            let newer = self
-                .usable(&current)
-                .filter(|newer| newer.credentials.token != session.credentials.token);
-            let due = newer.as_ref().map(|_| {
-                let spread = || Instant::now() + self.spread(MOVES);
-                *moves.get_or_insert_with(spread)
-            });
-            let item = tokio::select! {
-                item = stream.next() => item,
-                _ = workspace.changed() => continue,
-                () = slot.asked_back(), if !self.reading_on() => {
-                    // The run may have ended during the wait: then its last events can only be read from this stream.
-                    if self.reading_on() {
-                        continue;
-                    }
-                    return End::SlotAskedBack;
-                }
-                () = until(due) => {
-                    let permit = newer.as_ref().and_then(|newer| newer.gate.permit_at_once());
-                    if let (Some(newer), Some(permit)) = (newer, permit) {
-                        return End::Moves(newer, permit);
-                    }
-                    moves = Some(Instant::now() + MOVE_AGAIN);
-                    continue;
-                }
-            };
-            self.resume = Resume::After(stream.last_event_id().map(str::to_owned));
-            match item {
-                Ok(Some(item)) => self.receive(item),
-                Ok(None) => {
-                    return End::Closed {
-                        pause: stream.retry(),
-                    };
-                }
-                Err(error) => {
-                    tracing::debug!(run.uid = %self.entry.uid, error = %error_chain(&error), "event stream broke");
-                    return End::Failed(Box::new(Failure::from(&error)));
-                }
-            }
-        }
-    }
-
-    /// Processes an event. Only a new event is progress: a stream that repeats known events and closes is reopened less
-    /// and less often.
-    fn receive(&mut self, item: StreamItem) {
-        let StreamItem::Event(event) = item else {
-            let entry = &self.entry;
-            tracing::warn!(
-                k8s.namespace.name = %entry.namespace, run.name = %entry.name, run.uid = %entry.uid,
-                "an event was larger than the contract file allows; getting the run instead"
-            );
-            self.entry
-                .with(|state| state.run.memory.event_buffer.hint());
-            self.enqueue();
-            return;
-        };
-        let received = Received {
-            id: event.id,
-            kind: event.kind,
-            data: event.data,
-        };
-        let contract = &self.ctx.config.contract;
-        let new = self.entry.with(|state| {
-            let new = state.run.memory.received(&received, contract, wall());
-            if new {
-                state.stream.ended = 0;
-            }
-            // Events after the run's end are written when the stream has ended.
-            new.then(|| state.run.memory.last_events.reading_on())
-        });
-        if let Some(reading_on) = new {
-            self.failures = 0;
-            self.ctx.metrics.stream_events.inc();
-            if !reading_on {
-                self.enqueue();
-            }
-        }
-    }
-
     /// Records the end of a stream. Returns the pause before the next one. It grows until a new event arrives, even if
     /// streams open and are closed at once.
     fn ended(&mut self, session: &ClientSession, end: End) -> Duration {
@@ -456,29 +299,5 @@ impl Follower {
         self.ctx
             .run_trigger
             .enqueue(&self.entry.namespace, &self.entry.name);
-    }
-}
-
-async fn until(due: Option<Instant>) {
-    match due {
-        // Boxed: only a stream that moves needs the timer.
-        Some(due) => Box::pin(sleep_until(due)).await,
-        None => std::future::pending().await,
-    }
-}
-
-/// Counts an open stream until it is dropped.
-struct OpenGauge<'a>(&'a Context);
-
-impl<'a> OpenGauge<'a> {
-    fn new(ctx: &'a Context) -> Self {
-        ctx.metrics.open_streams.inc();
-        Self(ctx)
-    }
-}
-
-impl Drop for OpenGauge<'_> {
-    fn drop(&mut self) {
-        self.0.metrics.open_streams.dec();
     }
 }

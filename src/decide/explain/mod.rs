@@ -3,6 +3,8 @@
 
 pub mod causes;
 pub mod duration;
+pub mod links;
+pub mod looks;
 pub mod remedy;
 pub mod retry;
 pub mod standing;
