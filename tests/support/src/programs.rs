@@ -27,12 +27,16 @@ pub fn find(name: &str) -> Result<PathBuf, PathBuf> {
 }
 
 /// The reference service, built once a process where its source has changed. Cargo builds the programs of a suite's own
-/// package only.
+/// package only. A suite outside the workspace, where there is none to build, has its path in
+/// `RUN_OPERATOR_TEST_REFERENCE_SERVICE`.
 ///
 /// # Panics
 /// If it cannot be built.
 pub fn reference_service() -> &'static Path {
     static PROGRAM: LazyLock<PathBuf> = LazyLock::new(|| {
+        if let Some(path) = std::env::var_os("RUN_OPERATOR_TEST_REFERENCE_SERVICE") {
+            return path.into();
+        }
         let directory = directory();
         let mut cargo = cargo();
         cargo

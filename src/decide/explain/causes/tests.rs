@@ -40,6 +40,33 @@ fn lines(
 }
 
 #[test]
+fn a_workspace_that_is_stalled_says_why_and_one_that_no_longer_is_says_why_it_isnt_ready() {
+    let said = |stalled: bool| {
+        let Look::Found(mut workspace) = workspace(Reason::Unauthorized) else {
+            return Vec::new();
+        };
+        let update = ConditionUpdate {
+            kind: ConditionType::Stalled,
+            status: Some(stalled),
+            reason: Reason::CaInvalid,
+            message: "the certificate is bad.".to_owned(),
+        };
+        let conditions = &mut workspace.status.get_or_insert_default().conditions;
+        conditions::set(conditions, update, 1, at(0));
+        let run = pending(Reason::WorkspaceNotReady);
+        lines(&run, &Look::Found(workspace), &Look::NotAllowed).0
+    };
+    assert_eq!(
+        said(true)[0],
+        "Workspace default: CaInvalid: the certificate is bad."
+    );
+    assert_eq!(
+        said(false)[0],
+        "Workspace default: Unauthorized: the message of Unauthorized."
+    );
+}
+
+#[test]
 fn the_remedy_is_that_of_the_last_cause() {
     let secret = Look::Found(SecretLook {
         changed: Some(at(0)),
