@@ -40,7 +40,7 @@ fn lines(
 }
 
 #[test]
-fn a_workspace_that_is_stalled_says_why_and_one_that_no_longer_is_says_why_it_isnt_ready() {
+fn what_stalls_a_workspace_comes_before_why_it_isnt_ready() {
     let said = |stalled: bool| {
         let Look::Found(mut workspace) = workspace(Reason::Unauthorized) else {
             return Vec::new();
