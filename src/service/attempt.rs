@@ -32,16 +32,9 @@ impl Client {
         request: impl FnOnce(&BaseUrl) -> Result<Request, CallError>,
         read: impl FnOnce(Answer) -> Result<T, CallError>,
     ) -> Result<T, CallError> {
-        let started = Instant::now();
-        let result = async {
-            let http = &self.inner.http.calls;
-            let answer = self
-                .answer(http, request(self.base_url())?, self.limit())
-                .await?;
-            Ok((answer.head.status, read(answer)?))
-        }
-        .await;
-        self.observe(operation, started, result)
+        let http = &self.inner.http.calls;
+        self.attempt(operation, (http, self.limit()), request, read)
+            .await
     }
 
     /// Makes a call of a Workspace's check and reads a success to its end: on a connection separate from the calls of
@@ -52,11 +45,21 @@ impl Client {
         request: impl FnOnce(&BaseUrl) -> Result<Request, CallError>,
         read: impl FnOnce(Answer) -> Result<T, CallError>,
     ) -> Result<T, CallError> {
+        let http = &self.inner.http.checks;
+        let seconds = self.inner.contract.timeouts().request_seconds;
+        let limit = Deadline::after(seconds.min(CHECK_SECONDS));
+        self.attempt(operation, (http, limit), request, read).await
+    }
+
+    async fn attempt<T>(
+        &self,
+        operation: Operation,
+        (http, limit): (&reqwest::Client, Deadline),
+        request: impl FnOnce(&BaseUrl) -> Result<Request, CallError>,
+        read: impl FnOnce(Answer) -> Result<T, CallError>,
+    ) -> Result<T, CallError> {
         let started = Instant::now();
         let result = async {
-            let http = &self.inner.http.checks;
-            let seconds = self.inner.contract.timeouts().request_seconds;
-            let limit = Deadline::after(seconds.min(CHECK_SECONDS));
             let answer = self.answer(http, request(self.base_url())?, limit).await?;
             Ok((answer.head.status, read(answer)?))
         }
