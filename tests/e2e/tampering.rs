@@ -1,11 +1,12 @@
 //! Changes of an object by people, backups and other controllers.
 
 use kube::ResourceExt;
-use kube::api::PostParams;
+use kube::api::{DeleteParams, PostParams};
 use run_operator::api::{ConditionType as Type, Phase, Run};
 use serde_json::{Value, json};
 
-use crate::support::{World, eventually, held, intent_of, phase_of, row};
+use crate::support::{Service, World, eventually, held, intent_of, phase_of, row};
+use test_cluster::Scratch;
 
 /// An active Run that only a cancellation ends.
 async fn running(world: &World, name: &str) {
@@ -75,6 +76,38 @@ async fn a_replace_while_the_operator_is_down_is_repaired_from_status() {
     assert_eq!(runs.len(), 1);
     assert_eq!(runs[0]["state"], "cancelled");
     assert_eq!(world.service.requests("createRun").await.len(), 1);
+}
+
+// Proves: D-stripped
+#[tokio::test]
+async fn a_deleting_workspace_lets_a_stripped_run_be_mended() {
+    let mut world = World::new().await;
+    let scratch = Scratch::new("tampering").unwrap();
+    let elsewhere = Service::start(&scratch, &[]).await;
+    running(&world, "moved").await;
+    world.restart_operator_at(&elsewhere.base_url()).await;
+    world
+        .condition("moved", Type::Synced, "False", "WorkspaceChanged")
+        .await;
+    // The Workspace waits for this one, whose run is at its present base URL, and not for the other.
+    running(&world, "awaited").await;
+    let workspaces = world.workspaces();
+    workspaces
+        .delete("default", &DeleteParams::default())
+        .await
+        .unwrap();
+    world
+        .workspace_condition("default", Type::Ready, "False", "WorkspaceDeleting")
+        .await;
+    let yaml = manifest(&world.run("moved").await).to_string();
+    world.kubectl(&["replace", "-f", "-"], &yaml).await.unwrap();
+    world
+        .run_until("moved", "has finalizer and intent again", |run| {
+            held(run) && intent_of(run).is_some()
+        })
+        .await;
+    assert!(workspaces.get_opt("default").await.unwrap().is_some());
+    assert_eq!(elsewhere.requests("createRun").await.len(), 1);
 }
 
 /// Deletes a Run and tears its finalizer off while its cancellation can't succeed.

@@ -4,13 +4,15 @@ use proptest::prelude::*;
 use run_operator::{
     api::{Intent, Reason, status::ResolvedWorkspace},
     decide::{
-        Effect, Session, WorkspaceView, run::pinning::elsewhere, workspace::in_use::needs_workspace,
+        Effect, Session, WorkspaceView,
+        run::pinning::elsewhere,
+        workspace::in_use::{begins_submission, needs_workspace},
     },
 };
 
 use crate::{
     histories::{self, Answer, Forgery, Sight, Turn, act, apply, see, turns},
-    support::{BASE_URL, Case, INTENT, condition, name},
+    support::{BASE_URL, Case, INTENT, condition, lost, name},
 };
 
 /// Steps of one reconcile in the controller.
@@ -127,15 +129,17 @@ fn check(case: &Case) -> Result<(), TestCaseError> {
         let may = held(&case).is_none_or(|reason| reason == Reason::WorkspaceDeleting && needs);
         prop_assert!(may || mended, "a submission begins, and it is held");
     }
-    if held(&case) == Some(Reason::WorkspaceDeleting) && !meddled(&case) {
-        // Submissions are not permitted for it: the controller would decide again at once. A write of an
-        // object that no longer exists is refused.
-        prop_assert!(needs || gone(&case) || does != "intent");
+    if held(&case) == Some(Reason::WorkspaceDeleting) {
+        // No submission is permitted: the controller would decide the same again at once. A write of an object that no
+        // longer exists is refused.
+        let begins = effect.is_some_and(|effect| begins_submission(effect, &case.run, here));
+        prop_assert!(!begins || gone(&case), "{does} is not permitted");
         // Each would wait for the other. Until the namespace is known nothing is written or done, and the
         // status may be older.
         let waits = condition(&status, "Ready").is_some_and(|c| c.1 == "WorkspaceDeleting");
         let looks = case.namespace_allowed.is_some();
-        prop_assert!(gone(&case) || !needs || !waits || !looks || decision.effect.is_some());
+        let others = gone(&case) || meddled(&case) || !needs || !waits || !looks;
+        prop_assert!(others || decision.effect.is_some());
     }
     Ok(())
 }
@@ -216,6 +220,49 @@ fn an_intent_of_a_deleting_workspace_waits_for_namespace_labels() {
     assert_eq!(name(known.effect().as_ref()), "intent");
     let refused = apply(case, &Turn::Allowed(Some(false)));
     assert_ne!(ready(&refused).as_deref(), Some("WorkspaceDeleting"));
+}
+
+/// The intent and the finalizer of a Run that may have a run are put back, though its Workspace is being deleted and
+/// doesn't wait for it: the write begins no submission, so no permit is refused again and again. The first history was
+/// found by the property below.
+// Proves: D-stripped
+#[test]
+fn a_stripped_run_is_mended_under_a_deleting_workspace() {
+    let elsewhere = [
+        Turn::View(Sight::OtherUrl),
+        Turn::Act(Answer::State("queued")),
+        Turn::Act(Answer::State("queued")),
+        Turn::View(Sight::Holds(Reason::WorkspaceDeleting)),
+        Turn::Strip,
+    ];
+    let in_doubt = [
+        Turn::Act(Answer::State("queued")),
+        Turn::Act(Answer::Fails(lost())),
+        Turn::View(Sight::Holds(Reason::WorkspaceDeleting)),
+        Turn::Strip,
+        Turn::Wait(600),
+    ];
+    // Another process may have posted before the edit was seen.
+    let unsent = [
+        Turn::Act(Answer::State("queued")),
+        Turn::View(Sight::Holds(Reason::WorkspaceDeleting)),
+        Turn::Strip,
+    ];
+    for history in [&elsewhere[..], &in_doubt, &unsent] {
+        let case = history.iter().fold(Case::new(), apply).settle();
+        assert!(!needs_workspace(&case.run, Some(BASE_URL)));
+        let effect = case.effect().expect("it is mended");
+        assert!(matches!(
+            effect,
+            Effect::WriteIntent {
+                finalizer: true,
+                ..
+            }
+        ));
+        assert!(!begins_submission(&effect, &case.run, Some(BASE_URL)));
+        let mended = act(case, &Answer::Nothing, true).settle();
+        assert_ne!(mended.does(), "intent");
+    }
 }
 
 proptest! {

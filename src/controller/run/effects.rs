@@ -14,7 +14,7 @@ use crate::controller::{
 };
 use crate::decide::{
     Effect, metadata_change::MetadataChange, tracked_run::WriteFailure,
-    workspace::in_use::needs_workspace,
+    workspace::in_use::begins_submission,
 };
 
 use super::{calls, idempotency, pass::Pass, policy};
@@ -45,8 +45,15 @@ pub(crate) async fn carry_out(
             finalizer,
             clean,
         } => {
+            // A Workspace about to be deleted permits no submission; the next decision shows that.
+            let base_url = workspace.view.place().map(|place| place.base_url.as_str());
+            let begins = begins_submission(effect, &pass.run, base_url);
+            let permit = begins.then(|| pass.ctx.workspaces.begin_submission(key));
+            if matches!(permit, Some(None)) {
+                return Ok(EffectResult::Learned);
+            }
             let claims = effect.claims_key();
-            write_intent(pass, key, workspace, (intent, *finalizer, *clean), claims).await
+            write_intent(pass, workspace, (intent, *finalizer, *clean), claims).await
         }
         // The object is deleted: nothing can be written.
         Effect::Release { .. } if pass.deleted => Ok(EffectResult::Released),
@@ -67,7 +74,6 @@ pub(crate) async fn carry_out(
 
 async fn write_intent(
     pass: &mut Pass<'_>,
-    key: &WorkspaceKey,
     workspace: &WorkspaceState,
     (intent, finalizer, clean): (&Intent, bool, bool),
     claims: bool,
@@ -78,12 +84,6 @@ async fn write_intent(
     } = pass;
     let change = MetadataChange::write_intent(run, intent, finalizer);
     let change = change.map_err(WriteError::Serialize)?;
-    // A Workspace about to be deleted admits no submission; the next decision shows that.
-    let base_url = workspace.view.place().map(|place| place.base_url.as_str());
-    let permit = (!needs_workspace(run, base_url)).then(|| ctx.workspaces.begin_submission(key));
-    if matches!(permit, Some(None)) {
-        return Ok(EffectResult::Learned);
-    }
     if claims && !idempotency::claim(ctx, run) {
         return Ok(EffectResult::Learned);
     }

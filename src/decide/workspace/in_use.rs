@@ -5,6 +5,7 @@ use crate::api::{
     status::ResolvedWorkspace,
 };
 use crate::decide::{
+    Effect,
     invariants::{Rule, holds},
     observation::refusal_is_for_this_epoch,
 };
@@ -23,6 +24,15 @@ pub fn needs_workspace(run: &Run, base_url: Option<&str>) -> bool {
 /// (`Rule::WorkspaceOutlives`).
 pub fn needs_any(run: &Run) -> bool {
     may_need_calls(run) && holds(Rule::WorkspaceOutlives)
+}
+
+/// Whether an effect on a Run begins a submission, which the Workspace at this base URL (`None`: it has none) doesn't
+/// permit once it is being deleted: it doesn't wait for this Run.
+///
+/// Writing an intent once more after a POST that may have made a run begins none, whatever an edit has left of the
+/// object: it keeps a run from being left behind.
+pub fn begins_submission(effect: &Effect, run: &Run, base_url: Option<&str>) -> bool {
+    matches!(effect, Effect::WriteIntent { clean: true, .. }) && !needs_workspace(run, base_url)
 }
 
 /// Whether a call to the service may still be needed for a Run.
