@@ -36,6 +36,9 @@ impl Pond {
         let (world, to_service) = wired(control_plane).await;
         let mut recipe = world.recipe();
         recipe.args = to_service.args("info");
+        // Freed pages are given back at once: resident memory is what is in use, at every moment.
+        let decay = ("_RJEM_MALLOC_CONF", "dirty_decay_ms:0".into());
+        recipe.variables.push(decay);
         let operator = Operator::start(&recipe).await;
         world.workspace_ready("default", "True", "Verified").await;
         Self {

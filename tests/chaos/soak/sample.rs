@@ -5,7 +5,7 @@ use crate::support::{Operator, series};
 /// One moment.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Sample {
-    /// Resident memory, in KiB.
+    /// Resident memory without what is mapped from files, in KiB.
     pub(crate) memory: u64,
     /// Open file descriptors.
     pub(crate) files: u64,
@@ -26,9 +26,9 @@ impl Sample {
         let pending = ["workqueue_depth", "run_operator_calls_waiting"];
         let pending = pending.into_iter().chain(["run_operator_calls_in_flight"]);
         Self {
-            memory: sum("process_resident_memory_bytes") / 1024,
+            memory: status(operator.pid(), "RssAnon:"),
             files: sum("process_open_fds"),
-            threads: threads(operator.pid()),
+            threads: status(operator.pid(), "Threads:"),
             tasks: sum("run_operator_tasks"),
             remembered: sum("run_operator_remembered_runs"),
             streams: sum("run_operator_open_streams"),
@@ -44,7 +44,7 @@ impl Sample {
     /// A row of the table.
     pub(crate) fn row(&self, wave: &str, runs: u64) -> Vec<String> {
         let mebibytes = format!(
-            "{:.1}",
+            "{:.2}",
             f64::from(u32::try_from(self.memory).unwrap()) / 1024.0
         );
         let counts = [self.files, self.threads, self.tasks, self.remembered];
@@ -60,7 +60,7 @@ impl Sample {
 pub(crate) const COLUMNS: [&str; 7] = [
     "after wave",
     "Runs until then",
-    "resident memory, MiB",
+    "memory in use, MiB",
     "open files",
     "threads",
     "tasks",
@@ -96,11 +96,12 @@ impl Counted {
     }
 }
 
-fn threads(pid: u32) -> u64 {
+/// A number that Linux has of a process; 0 elsewhere.
+fn status(pid: u32, name: &str) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
-    let line = status
-        .lines()
-        .find_map(|line| line.strip_prefix("Threads:"));
-    line.and_then(|count| count.trim().parse().ok())
+    let line = status.lines().find_map(|line| line.strip_prefix(name));
+    let number = line.and_then(|rest| rest.split_whitespace().next());
+    number
+        .and_then(|number| number.parse().ok())
         .unwrap_or_default()
 }
