@@ -98,7 +98,10 @@ fn of_run(run: &Run, at_the_service: &[Value]) -> Vec<(String, Value)> {
     let end = intent_of(run).map(|intent| intent["end"].clone());
     let mut end = end.unwrap_or_default();
     if let Some(end) = end.as_object_mut() {
-        end.insert("runId".to_owned(), json!(end.get("runId") == theirs.get("runId")));
+        end.insert(
+            "runId".to_owned(),
+            json!(end.get("runId") == theirs.get("runId")),
+        );
     }
     all.push(("intent's end".to_owned(), end));
     all
