@@ -60,7 +60,8 @@ pub struct RunStatus {
     /// Time at which the run was seen to have ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub completion_time: Option<Time>,
-    /// Time at which the service last accepted a cancellation.
+    /// Time at which the service last accepted a cancellation. Absent if the run ended before an answer to a
+    /// cancellation arrived.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cancel_accepted_time: Option<Time>,
     /// Time at which the run was last read; written only along with a change.

@@ -14,8 +14,9 @@ use super::supervisor::{Keeper, Recipe};
 use crate::support::{Setup, World};
 use test_cluster::Scratch;
 
-/// Generous: many trials share few cores, and a lost answer costs the operator's backoff.
-pub(super) const PATIENCE: Duration = Duration::from_secs(45);
+/// Generous: many trials share few cores, and a lost answer costs the operator's backoff, and that of a
+/// deletion by TTL a minute.
+pub(super) const PATIENCE: Duration = Duration::from_secs(90);
 pub(super) const POLL: Duration = Duration::from_millis(20);
 const RUN: &str = "train";
 
