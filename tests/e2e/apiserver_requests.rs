@@ -19,6 +19,9 @@ use run_operator::api::Phase;
 use test_cluster::{ControlPlane, Scratch};
 use test_support::streams_a_list;
 
+/// A start opens several watches together: on a slow machine one of them may get a connection of its own, which it keeps
+/// to its end.
+const SHORT_WATCHES: [&str; 2] = ["--watch-timeout", "5s"];
 /// Runs that are created together.
 const RUNS: usize = 40;
 
@@ -103,7 +106,12 @@ async fn a_start_reads_each_kind_by_one_request() {
 // Proves: P-one-connection
 #[tokio::test]
 async fn requests_in_flight_share_one_connection_watches_another() {
-    let world = World::new().await;
+    let world = World::with(Setup {
+        operator: SHORT_WATCHES.to_vec(),
+        ..Setup::default()
+    })
+    .await;
+    until_connections(&world, 2).await;
     let names: Vec<_> = (0..RUNS).map(|number| format!("train-{number}")).collect();
     let created = names.iter().map(|name| world.create_run(name, json!({})));
     futures::future::join_all(created).await;
@@ -120,6 +128,7 @@ async fn requests_in_flight_share_one_connection_watches_another() {
 async fn the_requests_of_the_lease_have_their_own_connection() {
     let world = World::with(Setup {
         elected: Some(&[]),
+        operator: SHORT_WATCHES.to_vec(),
         ..Setup::default()
     })
     .await;
@@ -127,7 +136,6 @@ async fn the_requests_of_the_lease_have_their_own_connection() {
     world.create_run("train", json!({})).await;
     world.phase("train", Phase::Succeeded).await;
     until_connections(&world, 3).await;
-    // Requests that begin together may have one each until the first of them speaks.
     holds_for_a_while(100, async || assert_eq!(connections(&world), 3)).await;
 }
 
