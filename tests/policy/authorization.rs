@@ -222,6 +222,23 @@ fn an_intent_of_a_deleting_workspace_waits_for_namespace_labels() {
     assert_ne!(ready(&refused).as_deref(), Some("WorkspaceDeleting"));
 }
 
+/// A Workspace that is being deleted permits no first intent of a Run, which it doesn't wait for. It waits for one that
+/// has an intent, so whatever is written of that is permitted.
+// Proves: P-workspace-finalizer
+#[test]
+fn a_first_intent_begins_a_submission_and_its_repair_does_not() {
+    let begins = |case: &Case| {
+        let effect = case.effect().expect("an intent");
+        assert!(matches!(effect, Effect::WriteIntent { clean: true, .. }));
+        begins_submission(&effect, &case.run, Some(BASE_URL))
+    };
+    let first = Case::new();
+    assert!(begins(&first));
+    let mut unheld = act(first, &Answer::Nothing, true);
+    unheld.run.metadata.finalizers = None;
+    assert!(!begins(&unheld));
+}
+
 /// The intent and the finalizer of a Run that may have a run are put back, though its Workspace is being deleted and
 /// doesn't wait for it: the write begins no submission, so no permit is refused again and again. The first history was
 /// found by the property below.
