@@ -9,6 +9,7 @@ use serde_json::json;
 use run_operator::api::{ConditionType as Type, Phase};
 
 use crate::support::{Setup, World, eventually, own_control_plane};
+use test_support::proc::number;
 
 /// Lets the API server take anything for a Run, as an older or a newer schema might.
 async fn loosen(world: &World) {
@@ -226,13 +227,7 @@ async fn released_raw(world: &World, name: &str) {
 
 /// Bytes of the operator that are resident, by the kernel.
 fn resident(world: &World) -> u64 {
-    let status = std::fs::read_to_string(format!("/proc/{}/status", world.operator().pid()));
-    let status = status.unwrap();
-    let line = status
-        .lines()
-        .find(|line| line.starts_with("VmHWM:"))
-        .unwrap();
-    let kib: u64 = line.split_whitespace().nth(1).unwrap().parse().unwrap();
+    let kib = number(world.operator().pid(), "status", "VmHWM").unwrap();
     kib * 1024
 }
 

@@ -1,6 +1,7 @@
 //! The operator's resources at one moment, by its own metrics and by the kernel.
 
 use crate::support::{Operator, series};
+use test_support::proc::number;
 
 /// One moment.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -25,10 +26,12 @@ impl Sample {
         let sum = |name: &str| counted.sum(name, &[]);
         let pending = ["workqueue_depth", "run_operator_calls_waiting"];
         let pending = pending.into_iter().chain(["run_operator_calls_in_flight"]);
+        // Only Linux has them.
+        let status = |name| number(operator.pid(), "status", name).unwrap_or_default();
         Self {
-            memory: status(operator.pid(), "RssAnon:"),
+            memory: status("RssAnon"),
             files: sum("process_open_fds"),
-            threads: status(operator.pid(), "Threads:"),
+            threads: status("Threads"),
             tasks: sum("run_operator_tasks"),
             remembered: sum("run_operator_remembered_runs"),
             streams: sum("run_operator_open_streams"),
@@ -94,14 +97,4 @@ impl Counted {
         let sum = sum.round() as u64;
         sum
     }
-}
-
-/// A number that Linux has of a process; 0 elsewhere.
-fn status(pid: u32, name: &str) -> u64 {
-    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
-    let line = status.lines().find_map(|line| line.strip_prefix(name));
-    let number = line.and_then(|rest| rest.split_whitespace().next());
-    number
-        .and_then(|number| number.parse().ok())
-        .unwrap_or_default()
 }

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use crate::support::{World, condition_of, eventually};
 use run_operator::api::ConditionType as Type;
+use test_support::proc::number;
 
 const MIB: usize = 1 << 20;
 /// A piece that the service sends at once.
@@ -15,21 +16,18 @@ const PIECE: usize = 256 << 10;
 const GROWTH_KIB: usize = 64 << 10;
 
 /// A figure of a process, as `/proc` has it.
-fn figure(path: &str, name: &str) -> usize {
-    let text = std::fs::read_to_string(path).unwrap();
-    let line = text.lines().find_map(|line| line.strip_prefix(name));
-    let value = line.unwrap().trim_start_matches(':').trim_end_matches("kB");
-    value.trim().parse().unwrap()
+fn figure(pid: u32, file: &str, name: &str) -> usize {
+    number(pid, file, name).unwrap().try_into().unwrap()
 }
 
 /// Resident memory of the operator in KiB: `VmRSS` now, `VmHWM` at the most.
 fn memory(world: &World, name: &str) -> usize {
-    figure(&format!("/proc/{}/status", world.operator().pid()), name)
+    figure(world.operator().pid(), "status", name)
 }
 
 /// Bytes that the service has written until now.
 fn written(world: &World) -> usize {
-    figure(&format!("/proc/{}/io", world.service.pid()), "wchar")
+    figure(world.service.pid(), "io", "wchar")
 }
 
 /// The highest resident memory is counted from now on.

@@ -11,6 +11,7 @@ pub mod figures;
 pub mod formats;
 pub mod measured;
 pub mod openapi;
+pub mod proc;
 pub mod programs;
 pub mod registry;
 pub mod source;
