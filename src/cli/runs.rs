@@ -150,7 +150,7 @@ pub struct SubmitArgs {
     #[arg(long, value_parser = given, value_name = "[KIND/]NAME")]
     pub workspace: Option<String>,
 
-    /// Prints what would be submitted: `client` asks nobody, `server` has the API server check it. Stores nothing.
+    /// Prints what would be submitted: `client` makes no request, `server` has the API server check it. Stores nothing.
     #[arg(long, value_name = "WHERE", conflicts_with_all = ["wait", "follow"])]
     pub dry_run: Option<DryRun>,
 

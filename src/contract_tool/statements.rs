@@ -5,7 +5,7 @@
 pub(crate) enum Verdict {
     /// It is true.
     Ok,
-    /// It is false, and a person should know; it prevents nothing by itself.
+    /// It is false, and a person should know; it prevents nothing.
     Warn,
     /// It is false.
     Fail,

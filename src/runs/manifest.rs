@@ -12,7 +12,7 @@ use crate::cli::runs::SubmitArgs;
 
 use super::exit::RunsError;
 
-/// The beginning of a name that nobody chose.
+/// The beginning of a generated name.
 const PREFIX: &str = "run-";
 /// As many characters as Kubernetes puts behind a `generateName`.
 const RANDOM: usize = 5;

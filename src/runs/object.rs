@@ -24,7 +24,7 @@ pub(super) struct Seen {
     text: Arc<str>,
 }
 
-/// The parts of an object, each of which may be unreadable by itself.
+/// The parts of an object, each of which may be unreadable on its own.
 #[derive(Deserialize)]
 struct Parts {
     metadata: ObjectMeta,

@@ -75,7 +75,7 @@ impl Progress {
     }
 }
 
-/// Standard error may be closed: then nobody reads it.
+/// Standard error may be closed: then there is no reader.
 fn write(text: &str) {
     let mut stderr = io::stderr().lock();
     let _ = stderr

@@ -221,7 +221,7 @@ fn is_same(stored: &Value, wanted: &Value) -> bool {
     }
 }
 
-/// An error after which nobody knows whether the object was created, with the way to find out.
+/// An error after which it is unknown whether the object was created, with the way to find out.
 fn unknown(cluster: &Cluster, manifest: &Manifest, error: &RunsError) -> RunsError {
     let name = manifest.name.text();
     let next = if manifest.key().is_some() {

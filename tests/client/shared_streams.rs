@@ -86,7 +86,7 @@ async fn a_service_that_allows_fewer_streams_gets_fewer() {
     let client = client_of(&service, 2);
     let first = open(&client, 60).await;
     let opened: Vec<_> = first.into_iter().filter_map(Result::ok).collect();
-    assert_eq!(opened.len(), 20, "the others wait for a place in vain");
+    assert_eq!(opened.len(), 20, "the others wait for a place and get none");
     let again = open(&client, 40).await;
     assert!(again.iter().all(Result::is_ok));
     assert_eq!(count(&service, "openStreams").await, 60);

@@ -102,7 +102,10 @@ async fn deleting_a_namespace_with_its_secret_still_cancels_every_run() {
     assert!(!log.contains("failed to publish an Event"), "{log}");
     let gone = r#"run_operator_events_dropped_total{cause="namespace_gone"}"#;
     let dropped = world.operator().metric(gone);
-    assert!(dropped.await >= 5.0, "each Run ended, and nobody was told");
+    assert!(
+        dropped.await >= 5.0,
+        "each Run ended, and its Event was dropped"
+    );
 }
 
 // Proves: P-namespace-deletion

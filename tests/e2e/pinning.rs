@@ -189,12 +189,13 @@ async fn a_deleted_workspace_does_not_wait_for_runs_pinned_elsewhere() {
     api.delete("default", &DeleteParams::default())
         .await
         .unwrap();
-    eventually("the Workspace is gone by itself", async || {
-        match api.get_opt("default").await {
+    eventually(
+        "the Workspace is deleted without a further request",
+        async || match api.get_opt("default").await {
             Ok(None) => Ok(()),
             other => Err(format!("{other:?}")),
-        }
-    })
+        },
+    )
     .await;
     world
         .create_workspace("default", json!({"baseUrl": old}))

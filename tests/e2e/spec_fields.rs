@@ -125,7 +125,7 @@ async fn a_key_of_ones_own_is_scoped_by_the_namespace() {
     assert_eq!(at_the_service[0]["body"]["region"], "moon");
 }
 
-/// By itself the second one would try again in ten minutes.
+/// On its own schedule the second one would try again in ten minutes.
 // Proves: P-key-in-use
 #[tokio::test]
 async fn a_second_run_with_the_same_key_waits_for_the_first_to_end() {

@@ -194,7 +194,7 @@ async fn dropped_streams_after_an_upgrade_trigger_one_early_probe() {
     let opened = world.service.requests("streamEvents").await.len();
     let asked = world.service.requests("getVersion").await.len();
     world.service_is_upgraded("1.9.0").await;
-    eventually("each stream was opened anew three times", async || {
+    eventually("each stream was opened three times more", async || {
         world.service.delete("streams").await;
         let again = world.service.requests("streamEvents").await.len() - opened;
         if again >= 3 * names.len() {
@@ -218,7 +218,7 @@ async fn dropped_streams_after_an_upgrade_trigger_one_early_probe() {
     assert_eq!(
         checks(world.service.requests("getVersion").await),
         1,
-        "sixty streams were opened anew"
+        "sixty streams were opened again"
     );
     world.workspace_ready("default", "True", "Verified").await;
     for name in &names {

@@ -122,7 +122,7 @@ impl Load {
         assert_eq!(
             installation.service.runs().await.len(),
             submitted,
-            "runs that nobody asked for"
+            "runs that were not asked for"
         );
         self.posts(installation).await
     }

@@ -62,7 +62,7 @@ broken! {
     CallAfterEnd,
     /// A call goes where the Run is pinned to, with a token of that identity.
     OtherPlace,
-    /// Nothing is submitted or cancelled that nobody asked for, or that is held.
+    /// Nothing is submitted or cancelled that was not asked for, or that is held.
     Unasked,
     /// What was answered for good is not asked again, unless a person or a deletion asks for it.
     AskedAgain,

@@ -273,7 +273,7 @@ fn a_run_with_two_run_ids_has_a_stale_mirror_with_the_reason() {
 
 #[test]
 fn where_the_contract_file_names_no_identity_none_is_asked_for() {
-    let nobody = Check {
+    let unknown = Check {
         base_url: Some(place().base_url),
         version: Some(Some("1.4.0".into())),
         identity: Some(None),
@@ -284,11 +284,11 @@ fn where_the_contract_file_names_no_identity_none_is_asked_for() {
     let without = Contract::parse(&without).expect("a contract");
     assert!(CONTRACT.knows_identity() && !without.knows_identity());
     assert!(
-        assess(None, &nobody, 1, 1, &CONTRACT, at(0))
+        assess(None, &unknown, 1, 1, &CONTRACT, at(0))
             .usable
             .is_err()
     );
-    assert_eq!(assess(None, &nobody, 1, 1, &without, at(0)).usable, Ok(()));
+    assert_eq!(assess(None, &unknown, 1, 1, &without, at(0)).usable, Ok(()));
 }
 
 #[test]

@@ -97,8 +97,8 @@ fn release_is_5_minutes_after_the_later_of_deletion_and_cancel(
 #[case::by_the_process_that_cancelled(false)]
 #[case::by_the_one_after_it(true)]
 fn each_accepted_cancel_restarts_the_five_minutes(#[case] restarted: bool) {
-    let in_vain = cancelled(known("running")).settle();
-    let again = cancelled(in_vain.at(310).got(Ok(view("running")))).settle();
+    let without_effect = cancelled(known("running")).settle();
+    let again = cancelled(without_effect.at(310).got(Ok(view("running")))).settle();
     let case = if restarted { again.restarted() } else { again };
     let seen = |seconds: i64| case.clone().at(seconds).got(Ok(view("cancelling")));
     assert_eq!(seen(311).does(), "nothing");

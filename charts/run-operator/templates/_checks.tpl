@@ -48,7 +48,7 @@
 {{- with .Values.defaultWorkspace }}
 {{- $namespace := .namespace | default (include "run-operator.namespace" $) }}
 {{- if and .enabled $.Values.watchNamespaces (not (has $namespace $.Values.watchNamespaces)) }}
-{{- fail (printf "defaultWorkspace.namespace is %s, which is not one of watchNamespaces: nobody would serve the Workspace" $namespace) }}
+{{- fail (printf "defaultWorkspace.namespace is %s, which is not one of watchNamespaces: no operator would serve the Workspace" $namespace) }}
 {{- end }}
 {{- end }}
 {{- with .Values.podDisruptionBudget }}

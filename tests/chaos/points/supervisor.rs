@@ -112,7 +112,7 @@ async fn keep(
             tokio::time::sleep(POLL).await;
         };
         if code != KILLED || !kills {
-            return Err(format!("the operator ended by itself with code {code}"));
+            return Err(format!("the operator ended unasked with code {code}"));
         }
     }
 }

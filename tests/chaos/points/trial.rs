@@ -142,9 +142,7 @@ impl Trial {
             Err(_) => {
                 let now = api.get_opt(name).await.map_err(text)?;
                 let now = serde_json::to_string(&now).map_err(text)?;
-                Err(format!(
-                    "waited in vain until {name} is {what}; it is {now}"
-                ))
+                Err(format!("{name} is not {what} after the wait; it is {now}"))
             }
         }
     }
@@ -179,7 +177,7 @@ impl Trial {
             }
         };
         let seen = tokio::time::timeout(PATIENCE, seen).await;
-        seen.map_err(|_| format!("waited in vain for {what}"))
+        seen.map_err(|_| format!("waited too long for {what}"))
     }
 
     /// The run at the service takes its next step.

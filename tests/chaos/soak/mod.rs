@@ -192,11 +192,8 @@ async fn figures(
         figures = figures
             .row(format!("{what} away, seconds"), outage.seconds)
             .row(format!("{what} away, Runs meanwhile"), outage.runs)
-            .row(format!("{what} away, calls in vain"), outage.in_vain)
-            .row(
-                format!("{what} away, calls in vain at most"),
-                outage.at_most,
-            )
+            .row(format!("{what} away, failed calls"), outage.failed_calls)
+            .row(format!("{what} away, failed calls at most"), outage.at_most)
             .row(
                 format!("{what} back, seconds until all was taken up"),
                 format!("{:.1}", outage.taken_up.as_secs_f64()),

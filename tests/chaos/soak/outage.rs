@@ -13,7 +13,7 @@ pub(crate) struct Outage {
     pub(crate) seconds: u64,
     pub(crate) runs: u64,
     /// Calls without an answer.
-    pub(crate) in_vain: u64,
+    pub(crate) failed_calls: u64,
     /// The bound of their number.
     pub(crate) at_most: u64,
     /// Time from its end until every Run was in the expected state.
@@ -42,18 +42,18 @@ pub(crate) async fn of_the_service(pond: &Pond, seconds: u64, runs: u64) -> Outa
         succeeded: runs - runs / 2,
     };
     pond.shows(there(half), Duration::ZERO).await;
-    let in_vain = async || {
+    let failed_calls = async || {
         let counted = Counted::of(&pond.operator).await;
         counted.sum("run_operator_service_requests_total", &[("code", "none")])
     };
-    let before = in_vain().await;
+    let before = failed_calls().await;
     pond.to_service.refuse();
     pond.create("in-the-outage", runs - half).await;
     pond.world
         .workspace_ready("default", "False", "ServiceUnavailable")
         .await;
     tokio::time::sleep(Duration::from_secs(seconds)).await;
-    let in_vain = in_vain().await - before;
+    let failed_calls = failed_calls().await - before;
     pond.to_service.open();
     let after = There {
         active: half / 2 + (runs - half) / 2,
@@ -67,14 +67,14 @@ pub(crate) async fn of_the_service(pond: &Pond, seconds: u64, runs: u64) -> Outa
     // until the check fails is not counted in `seconds`.
     let at_most = UNDER_WAY + 2 * (seconds + 15);
     assert!(
-        in_vain <= at_most,
-        "{in_vain} calls in vain, {at_most} are allowed"
+        failed_calls <= at_most,
+        "{failed_calls} failed calls, {at_most} are allowed"
     );
     Outage {
         what: "Service",
         seconds,
         runs,
-        in_vain,
+        failed_calls,
         at_most,
         taken_up,
     }
@@ -90,13 +90,13 @@ pub(crate) async fn of_the_api_server(pond: &Pond, seconds: u64, runs: u64) -> O
     };
     pond.shows(there, Duration::ZERO).await;
     // Events apart: nothing else is posted.
-    let in_vain = async || {
+    let failed_calls = async || {
         let counted = Counted::of(&pond.operator).await;
         let failed = |labels: &[_]| counted.sum("rest_client_requests_total", labels);
         let events = failed(&[("code", "<error>"), ("method", "POST")]);
         (failed(&[("code", "<error>")]) - events, events)
     };
-    let before = in_vain().await;
+    let before = failed_calls().await;
     let control_plane = pond.world.control_plane;
     control_plane.stop_apiserver().unwrap();
     // What was active ends now, each with an event that can't be mirrored.
@@ -108,7 +108,7 @@ pub(crate) async fn of_the_api_server(pond: &Pond, seconds: u64, runs: u64) -> O
         }
     }
     eventually("the operator notices", async || {
-        let failed = in_vain().await.0 - before.0;
+        let failed = failed_calls().await.0 - before.0;
         if failed >= active {
             Ok(())
         } else {
@@ -117,8 +117,8 @@ pub(crate) async fn of_the_api_server(pond: &Pond, seconds: u64, runs: u64) -> O
     })
     .await;
     tokio::time::sleep(Duration::from_secs(seconds)).await;
-    let after = in_vain().await;
-    let (in_vain, events) = (after.0 - before.0, after.1 - before.1);
+    let after = failed_calls().await;
+    let (failed_calls, events) = (after.0 - before.0, after.1 - before.1);
     control_plane.start_apiserver().await.unwrap();
     let back = Instant::now();
     let after = There {
@@ -132,18 +132,18 @@ pub(crate) async fn of_the_api_server(pond: &Pond, seconds: u64, runs: u64) -> O
     let doublings = u64::from((4 * (seconds + 30)).ilog2()) + 2;
     let at_most = (active + 8) * doublings;
     assert!(
-        in_vain <= at_most,
-        "{in_vain} requests in vain, {at_most} are allowed"
+        failed_calls <= at_most,
+        "{failed_calls} failed requests, {at_most} are allowed"
     );
     assert!(
         events <= runs * EVENTS * TRIES,
-        "{events} Events of {runs} Runs were sent in vain"
+        "{events} Events of {runs} Runs were sent without effect"
     );
     Outage {
         what: "API server",
         seconds,
         runs,
-        in_vain,
+        failed_calls,
         at_most,
         taken_up,
     }

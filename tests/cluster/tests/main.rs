@@ -89,7 +89,7 @@ async fn data_and_clients_survive_an_outage_of_the_api_server() {
 
     control_plane.stop_apiserver().unwrap();
     let during = config_maps.get("note").await;
-    assert!(during.is_err(), "nobody is there to answer: {during:?}");
+    assert!(during.is_err(), "no server is there to answer: {during:?}");
 
     control_plane.start_apiserver().await.unwrap();
     let note = config_maps.get("note").await.unwrap();

@@ -7,7 +7,7 @@ use kube::Api;
 use run_operator::api::Run;
 
 /// Generous: on a machine that compiles at the same time everything takes longer. `RUN_OPERATOR_TEST_PATIENCE`, in
-/// seconds, is for a program that is broken on purpose: most waits for it are in vain.
+/// seconds, is for a program that is broken on purpose: most waits for it run into their bound.
 static PATIENCE: LazyLock<Duration> = LazyLock::new(|| {
     let seconds = std::env::var("RUN_OPERATOR_TEST_PATIENCE").map(|text| text.parse().unwrap());
     Duration::from_secs(seconds.unwrap_or(90))

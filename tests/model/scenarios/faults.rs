@@ -144,7 +144,7 @@ pub(super) fn of_runs(more: u8) -> Vec<Scenario> {
             ends: true,
             loses: true,
             ..scenario(
-                "cancelled in vain",
+                "cancelled without effect",
                 Budget {
                     calls: 1,
                     crashes: more,

@@ -30,7 +30,7 @@ impl<'a> Tally<'a> {
         Ok(Self { statements, tried })
     }
 
-    /// Prints what no test has noticed; how many were tried in vain, and how many are left.
+    /// Prints what no test has noticed; how many went unnoticed, and how many are left.
     pub(super) fn report(&self) -> (usize, usize) {
         let (mut unnoticed, mut left) = (0, 0);
         for (breakage, trial) in &self.tried {

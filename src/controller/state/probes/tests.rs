@@ -130,6 +130,6 @@ fn the_last_good_token_is_of_one_workspace_at_one_base_url() {
     checks.done(unready, Timestamp::UNIX_EPOCH);
     let kept = |verified| checks.last_good(&verified).is_some();
     assert!(kept(verified("w1", "https://a")));
-    assert!(!kept(verified("w2", "https://a")), "created anew");
+    assert!(!kept(verified("w2", "https://a")), "created again");
     assert!(!kept(verified("w1", "https://b")), "another service");
 }
