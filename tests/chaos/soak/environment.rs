@@ -14,6 +14,10 @@ use test_cluster::ControlPlane;
 
 /// Patience for each Run that is waited for, on a machine that compiles at the same time.
 const EACH: Duration = Duration::from_secs(1);
+/// Time in which every Event is sent that waits: 4096, 50 a second.
+const EVENTS: Duration = Duration::from_secs(82);
+/// Looks in a row at an unchanged number of requests, after which no Event waits: one is sent every 20 ms.
+const LOOKS: u32 = 20;
 /// Requests of ours to the API server at the same time.
 const HANDS: usize = 16;
 
@@ -122,16 +126,23 @@ impl Pond {
         .await
     }
 
-    /// Waits until unused connections are closed, and there is nothing more than before the first Run; the
-    /// number of connections to the API server may vary by one or two.
+    /// Waits until unused connections are closed, all Events are sent, each of which takes up some 2 KiB while it waits,
+    /// and there is nothing more than before the first Run; the number of connections to the API server may vary by one
+    /// or two.
     pub(crate) async fn rests(&self, before: &Sample) -> Sample {
-        eventually_after(Duration::from_mins(1), "the operator rests", async || {
+        let patience = EVENTS + Duration::from_mins(1);
+        let (mut created, mut unchanged) = (0, 0);
+        eventually_after(patience, "the operator rests", async || {
             let sample = Sample::of(&self.operator).await;
-            let rests = sample.files <= before.files + 2 && sample.tasks <= before.tasks + 2;
-            if rests && sample.quiet() {
+            let counted = Counted::of(&self.operator).await;
+            let now = counted.sum("rest_client_requests_total", &[("method", "POST")]);
+            unchanged = if now == created { unchanged + 1 } else { 0 };
+            created = now;
+            let closed = sample.files <= before.files + 2 && sample.tasks <= before.tasks + 2;
+            if closed && sample.quiet() && unchanged >= LOOKS {
                 Ok(sample)
             } else {
-                Err(format!("{sample:?}"))
+                Err(format!("{sample:?}, {created} created"))
             }
         })
         .await
