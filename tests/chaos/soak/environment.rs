@@ -3,6 +3,8 @@
 use std::time::Duration;
 
 use futures::{StreamExt as _, stream};
+use k8s_openapi::api::core::v1::Event;
+use kube::Api;
 use kube::api::{DeleteParams, ListParams, PostParams};
 use run_operator::api::Run;
 use serde_json::{Value, json};
@@ -16,7 +18,7 @@ use test_cluster::ControlPlane;
 const EACH: Duration = Duration::from_secs(1);
 /// Time in which every Event is sent that waits: 4096, 50 a second.
 const EVENTS: Duration = Duration::from_secs(82);
-/// Looks in a row at an unchanged number of requests, after which no Event waits: one is sent every 20 ms.
+/// Looks in a row at an unchanged number of Events, after which none waits: one is sent every 20 ms.
 const LOOKS: u32 = 20;
 /// Requests of ours to the API server at the same time.
 const HANDS: usize = 16;
@@ -126,26 +128,35 @@ impl Pond {
         .await
     }
 
-    /// Waits until unused connections are closed, all Events are sent, each of which takes up some 2 KiB while it waits,
-    /// and there is nothing more than before the first Run; the number of connections to the API server may vary by one
-    /// or two.
+    /// Waits until unused connections are closed, all Events are sent, and there is nothing more than before the first
+    /// Run; the number of connections to the API server may vary by one or two.
     pub(crate) async fn rests(&self, before: &Sample) -> Sample {
         let patience = EVENTS + Duration::from_mins(1);
-        let (mut created, mut unchanged) = (0, 0);
+        let (mut events, mut unchanged) = (0, 0);
         eventually_after(patience, "the operator rests", async || {
+            // Not by the metrics, which are rendered once a second.
+            let now = self.events().await?;
+            unchanged = if now == events { unchanged + 1 } else { 0 };
+            events = now;
             let sample = Sample::of(&self.operator).await;
-            let counted = Counted::of(&self.operator).await;
-            let now = counted.sum("rest_client_requests_total", &[("method", "POST")]);
-            unchanged = if now == created { unchanged + 1 } else { 0 };
-            created = now;
             let closed = sample.files <= before.files + 2 && sample.tasks <= before.tasks + 2;
             if closed && sample.quiet() && unchanged >= LOOKS {
                 Ok(sample)
             } else {
-                Err(format!("{sample:?}, {created} created"))
+                Err(format!("{sample:?}, {events} Events"))
             }
         })
         .await
+    }
+
+    /// Number of Events in the world's namespace.
+    async fn events(&self) -> Result<i64, String> {
+        let client = self.world.client.clone();
+        let events: Api<Event> = Api::namespaced(client, &self.world.namespace);
+        let one = events.list_metadata(&ListParams::default().limit(1)).await;
+        let one = one.map_err(|error| error.to_string())?;
+        let first = i64::try_from(one.items.len()).unwrap();
+        Ok(first + one.metadata.remaining_item_count.unwrap_or_default())
     }
 
     /// Every run at the service has ended, and there are so many: one for each Run that was created.
