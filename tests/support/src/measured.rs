@@ -71,7 +71,7 @@ fn sources(part: &str) -> Vec<Sources> {
         part if part.starts_with("leader.") => {
             all(&["tests/e2e/leader", "tests/e2e/support", SERVICE])
         }
-        "soak.size" | "throughput" | "latency" | "active" | "finished" | "takeover" => {
+        "size" | "throughput" | "latency" | "active" | "finished" | "takeover" => {
             all(&["xtask/src/bench", SERVICE])
         }
         _ => Vec::new(),
@@ -244,7 +244,7 @@ mod tests {
             "soak",
             "stale",
             "leader.crash",
-            "soak.size",
+            "size",
             "throughput",
             "breakages",
         ];

@@ -106,7 +106,7 @@ pub(super) async fn measure(quick: bool) -> Result<Figures, BenchError> {
             format!("the leader's memory, to which each Run added {bytes} bytes: {memory:?}");
         return Err(BenchError::Unexpected(what));
     }
-    let figures = Figures::new("soak.size")
+    let figures = Figures::new("size")
         .row("Runs", waves * runs)
         .row("Deleted by their TTL", waves * (runs - runs / LONG))
         .row("Deleted while they ran", waves * (runs / LONG))

@@ -15,7 +15,7 @@ struct Part {
     rows: &'static [&'static str],
 }
 
-const PARTS: [Part; 10] = [
+const PARTS: [Part; 11] = [
     Part {
         name: "model",
         title: "Every state of a small world",
@@ -72,6 +72,15 @@ const PARTS: [Part; 10] = [
     Part {
         name: "soak",
         title: "A long life",
+        rows: &[
+            "Runs created and deleted",
+            "Runs at the service",
+            "Bytes of memory that each Run of the second half left in use",
+        ],
+    },
+    Part {
+        name: "size",
+        title: "A hundred thousand Runs",
         rows: &[
             "Runs",
             "Runs that the service has made, all of which have ended",
