@@ -61,6 +61,8 @@ pub(super) fn output(
     let errors = log.try_clone().map_err(failed)?;
     command.process_group(0);
     command.env_remove("CARGO_TARGET_DIR").env_remove("CI");
+    // `make prove` sets it: in full, storms alone outlast the limit of a trial.
+    command.env_remove("RUN_OPERATOR_PROVE");
     command.env("CARGO_TERM_COLOR", "never");
     command.env("RUN_OPERATOR_TEST_PATIENCE", PATIENCE);
     command.env("RUST_TEST_THREADS", THREADS);
@@ -89,4 +91,20 @@ pub(super) fn output(
 
 fn text(file: &Path) -> io::Result<String> {
     Ok(String::from_utf8_lossy(&fs::read(file)?).into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_trial_runs_the_tests_in_the_size_of_every_change() {
+        let mut command = Command::new("sh");
+        command.args(["-c", "echo ${RUN_OPERATOR_PROVE-unset}"]);
+        command.env("RUN_OPERATOR_PROVE", "full");
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("log");
+        let printed = output(&mut command, &file, LIMIT, |_| false).unwrap();
+        assert_eq!(printed.text, "unset\n");
+    }
 }
