@@ -27,8 +27,8 @@ use trials::Trials;
 
 #[derive(Args)]
 #[command(after_help = "\
-Works in clones of the last commit, target/breakages/tree-N. The tests must pass there before anything is
-broken. What only changes functions of the operator is built together and switched on for each trial; everything
+Works in clones of the last commit, target/breakages/tree-N. A test that fails there before anything is
+broken doesn't count. What only changes functions of the operator is built together and switched on for each trial; everything
 else, and what was not noticed so, has a build of its own. What was tried on this commit is kept in
 target/breakages/COMMIT and not tried again, nor is what docs/reliability/breakages.json says of the same code.")]
 pub(crate) struct Options {
@@ -63,11 +63,6 @@ pub(crate) enum BreakagesError {
     Control(#[from] unbroken::UnbrokenError),
     #[error("failed to keep or read the results")]
     Results(#[from] results::ResultsError),
-    #[error(
-        "these tests fail before anything is broken, so that they would notice nothing: {}",
-        .0.join(", ")
-    )]
-    Unbroken(Vec<String>),
     #[error(
         "{0} breakages were not noticed by a test that is marked with their statement, or can't be tried"
     )]
