@@ -21,7 +21,6 @@ mod deletion;
 mod event_buffer;
 mod events;
 mod formats;
-#[cfg(feature = "proofs")]
 mod gitops;
 mod histories;
 mod in_doubt;

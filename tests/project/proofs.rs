@@ -1,8 +1,9 @@
-//! What ships has nothing of the feature `proofs`.
+//! The feature `proofs`: what ships has nothing of it, and the tests that only it compiles are run.
 
 use std::collections::BTreeMap;
 
 use serde_json::Value;
+use test_support::source::suites::{TESTS, Test};
 
 use crate::files;
 
@@ -52,4 +53,41 @@ fn no_feature_of_what_ships_leads_to_the_proofs() {
     for named in ["--features", "--all-features", "-F "] {
         assert!(!build.contains(named), ".ci/program names {named}");
     }
+}
+
+/// Whether a command of `.ci/prove` runs a test: it names its suite, and a filter that lets the test through, or none.
+fn runs(command: &str, test: &Test) -> bool {
+    let (suite, name) = test.name.split_once("::").unwrap();
+    let words: Vec<&str> = command.split_whitespace().collect();
+    let pairs = || words.windows(2).map(|pair| (pair[0], pair[1]));
+    let names_it = match suite {
+        "unit" => words.contains(&"--lib"),
+        // By itself, or by the function of its name.
+        _ => pairs().any(|(before, word)| {
+            (before, word) == ("--test", suite) || before == suite && word.ends_with("::")
+        }),
+    };
+    let (skipped, kept): (Vec<_>, Vec<_>) = pairs()
+        .filter(|(_, word)| word.ends_with("::"))
+        .partition(|(before, _)| *before == "--skip");
+    let lets = |filters: &[(&str, &str)]| filters.iter().any(|(_, word)| name.starts_with(word));
+    names_it && !lets(&skipped) && (kept.is_empty() || lets(&kept))
+}
+
+#[test]
+fn every_test_that_only_the_proofs_compile_is_run_by_them() {
+    let script = files::text(".ci/prove");
+    // A function that passes its arguments on runs nothing by itself.
+    let commands = || script.lines().filter(|line| !line.contains("\"$@\""));
+    let of_proofs = TESTS
+        .iter()
+        .filter(|test| test.feature.as_deref() == Some("proofs"));
+    let (run, left): (Vec<_>, Vec<_>) =
+        of_proofs.partition(|test| commands().any(|command| runs(command, test)));
+    let left: Vec<&str> = left.iter().map(|test| test.name.as_str()).collect();
+    assert!(!run.is_empty());
+    assert!(
+        left.is_empty(),
+        ".ci/prove runs none of these, and nothing else compiles them: {left:#?}"
+    );
 }
