@@ -88,7 +88,7 @@ impl<'a> Tally<'a> {
             .row("Breakages", self.tried.len())
             .row("Noticed by a test that is marked with the statement", count)
             .row("Not noticed, or not tried", self.tried.len() - count)
-            .row("Minutes that the trials took", seconds / 60)
+            .row("Minutes of all trials, added up", seconds / 60)
             .left(left.count())
             .table(
                 "What was broken, and the test of the statement that failed first",
