@@ -97,3 +97,28 @@ impl LastEvents {
         self.since.is_some()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::*;
+
+    #[rstest]
+    #[case::the_end_is_stored(true, false, true)]
+    #[case::a_get_has_shown_the_end(false, true, true)]
+    #[case::before_the_end(false, false, false)]
+    fn a_close_without_events_is_the_last_one_after_the_end(
+        #[case] stored: bool,
+        #[case] shown: bool,
+        #[case] complete: bool,
+    ) {
+        let mut last = LastEvents::default();
+        if stored {
+            last.begin(Timestamp::UNIX_EPOCH);
+        }
+        last.opened(shown);
+        last.stream_ended(StreamEnd::Closed);
+        assert_eq!(last.complete(), complete);
+    }
+}

@@ -80,7 +80,11 @@ mod tests {
 
     /// The service closed the stream, or refused it with this answer.
     fn ended(refusal: Option<&Failure>, last: &LastEvents, failures: u32) -> Duration {
-        pause(&Ended {
+        pause(&of(refusal, last, failures))
+    }
+
+    fn of<'a>(refusal: Option<&'a Failure>, last: &'a LastEvents, failures: u32) -> Ended<'a> {
+        Ended {
             failure: refusal,
             refused: refusal.is_some(),
             asked: None,
@@ -88,7 +92,7 @@ mod tests {
             last,
             polls: POLLS,
             seed: 1,
-        })
+        }
     }
 
     #[test]
@@ -105,18 +109,22 @@ mod tests {
         }
     }
 
-    // Proves: R10a, F-reads
-    #[test]
-    fn a_refused_stream_is_opened_again_at_the_interval_of_polls() {
-        let refusal = Failure {
+    fn failure(retryable: bool) -> Failure {
+        Failure {
             kind: FailureKind::Problem,
             http_status: Some(403),
             code: Some("no".to_owned()),
             request_id: None,
-            retryable: Some(false),
+            retryable: Some(retryable),
             retry_after: None,
             message: String::new(),
-        };
+        }
+    }
+
+    // Proves: R10a, F-reads
+    #[test]
+    fn a_refused_stream_is_opened_again_at_the_interval_of_polls() {
+        let refusal = failure(false);
         let (shortest, longest) = (POLLS.0, POLLS.1 + POLLS.1 / 10);
         for failures in [1, 2, 10, u32::MAX] {
             let pause = ended(Some(&refusal), &LastEvents::default(), failures);
@@ -132,5 +140,34 @@ mod tests {
         assert_eq!(closed(&last, 1), AFTER_END);
         assert!(closed(&last, 9) > closed(&last, 4));
         assert!(closed(&last, 100) <= Duration::from_mins(5));
+    }
+
+    #[test]
+    fn a_broken_stream_is_opened_again_with_backoff() {
+        let last = LastEvents::default();
+        let broken = failure(true);
+        for failures in [1, 2, 10] {
+            let paused = pause(&Ended {
+                refused: false,
+                ..of(Some(&broken), &last, failures)
+            });
+            assert_eq!(paused, backoff::delay(failures, None, 1));
+        }
+    }
+
+    #[test]
+    fn an_asked_pause_is_the_first_and_the_shortest() {
+        let last = LastEvents::default();
+        let asked = |asked, failures| {
+            pause(&Ended {
+                asked: Some(asked),
+                ..of(None, &last, failures)
+            })
+        };
+        let (short, long) = (Duration::from_millis(1), Duration::from_hours(1));
+        assert_eq!(asked(short, 1), short);
+        assert_eq!(asked(long, 1), long);
+        assert_eq!(asked(short, 9), closed(&last, 9));
+        assert_eq!(asked(long, 9), long);
     }
 }

@@ -49,3 +49,17 @@ fn hidden(c: char) -> bool {
     c.is_control()
         || matches!(c, '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_just_fits_is_whole() {
+        assert_eq!(escaped("abc", 3), "abc");
+        assert_eq!(escaped("abcd", 3), "abc");
+        assert_eq!(escaped("ä\n", 7), "ä\\u{a}");
+        assert_eq!(escaped("ä\n", 6), "ä");
+        assert_eq!(escaped("ä", 1), "");
+    }
+}

@@ -253,3 +253,24 @@ impl From<&CallError> for Failure {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug, thiserror::Error)]
+    #[error("no connection")]
+    struct Outer(#[source] io::Error);
+
+    #[test]
+    fn a_connection_that_lacks_a_file_is_known_by_its_cause() {
+        let caused_by = |code| Outer(io::Error::from_raw_os_error(code));
+        for code in NO_FILE {
+            assert!(no_file(&caused_by(code)), "{code}");
+            assert!(no_file(&io::Error::from_raw_os_error(code)), "{code}");
+        }
+        // Refused.
+        assert!(!no_file(&caused_by(111)));
+        assert!(!no_file(&Outer(io::Error::other("no code"))));
+    }
+}

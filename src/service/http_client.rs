@@ -198,3 +198,14 @@ fn base(base_url: &BaseUrl, connect_seconds: u64) -> ClientBuilder {
             ],
         )
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_window_of_a_connection_is_that_of_a_hundred_streams() {
+        assert_eq!(STREAM_WINDOW, 65_536);
+        assert_eq!(CONNECTION_WINDOW, 6_553_600);
+    }
+}

@@ -50,12 +50,16 @@ mod tests {
     use super::*;
 
     fn client(pool: &HttpPool, url: &str) -> Client {
+        client_with(pool, url, None)
+    }
+
+    fn client_with(pool: &HttpPool, url: &str, ca: Option<&str>) -> Client {
         // Another test of this process may have installed it.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let allowed = AllowList::parse([url], false).unwrap();
         let config = ClientConfig {
             base_url: BaseUrl::parse(url, &allowed).unwrap(),
-            ca_pem: None,
+            ca_pem: ca.map(|pem| pem.as_bytes().to_vec()),
             h2c: false,
             contract: Arc::new(Contract::builtin().unwrap()),
             user_agent: "test".to_owned(),
@@ -78,5 +82,23 @@ mod tests {
         assert_eq!(pool.in_use(), 1, "closed with the last one");
         drop(other);
         assert_eq!(pool.in_use(), 0);
+        let _next = client(&pool, "http://localhost:3/api/v1");
+        assert_eq!(lock(&pool.clients).len(), 1, "those of the past are gone");
+    }
+
+    const CA: &str = include_str!("../../tests/client/tls/ca.pem");
+    const OTHER_CA: &str = include_str!("../../tests/client/tls/other-ca.pem");
+
+    #[test]
+    fn another_ca_has_connections_and_a_hash_of_its_own() {
+        let pool = HttpPool::default();
+        let url = "https://localhost:1/api/v1";
+        let plain = client(&pool, url);
+        let of_first = client_with(&pool, url, Some(CA));
+        let of_second = client_with(&pool, url, Some(OTHER_CA));
+        assert_eq!(pool.in_use(), 3);
+        assert_eq!(plain.ca(), None);
+        assert_eq!(of_first.ca(), Some(sha256(CA.as_bytes()).as_str()));
+        assert_eq!(of_second.ca(), Some(sha256(OTHER_CA.as_bytes()).as_str()));
     }
 }

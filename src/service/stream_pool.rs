@@ -203,6 +203,8 @@ mod tests {
         assert_eq!(pool.size(), 2, "an empty connection is closed");
         places.push(pool.place(now));
         assert_eq!(pool.size(), 2, "the fullest one with a place is used");
+        places.truncate(149);
+        assert_eq!(pool.size(), 2, "one with other streams stays open");
         drop(places);
         assert_eq!(pool.size(), 1);
     }
@@ -223,6 +225,39 @@ mod tests {
         let later = now + Duration::from_mins(10);
         all.extend(places(&pool, 70, later));
         assert_eq!(pool.size(), 3, "the usual limit counts again");
+    }
+
+    // Proves: P-streams-shared
+    #[tokio::test]
+    async fn a_limit_that_was_learned_is_not_learned_again() {
+        let (pool, now) = (pool(), Instant::now());
+        let mut all = places(&pool, 30, now);
+        pool.place(now).unanswered(now);
+        let shortly_before = now + Duration::from_secs(9 * 60 + 59);
+        all[0].unanswered(shortly_before);
+        all.extend(places(&pool, 70, now + Duration::from_mins(10)));
+        assert_eq!(pool.size(), 1, "the usual limit counts again");
+    }
+
+    // Proves: P-streams-shared
+    #[tokio::test]
+    async fn streams_that_were_closed_do_not_count_for_the_limit() {
+        let (pool, now) = (pool(), Instant::now());
+        let mut all = places(&pool, 30, now);
+        all.truncate(20);
+        pool.place(now).unanswered(now);
+        all.extend(places(&pool, 1, now));
+        assert_eq!(pool.size(), 2, "twenty were open");
+    }
+
+    #[tokio::test]
+    async fn a_place_has_the_client_of_its_connection() {
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let made = || reqwest::Client::builder().tls_certs_only([]);
+        let first = made().user_agent("first").build().unwrap();
+        let pool = Arc::new(StreamPool::new(first, Box::new(|| None)));
+        let client = format!("{:?}", pool.place(Instant::now()).http());
+        assert!(client.contains("first"), "{client}");
     }
 
     // Proves: P-streams-shared

@@ -299,3 +299,22 @@ fn only_a_probe_that_could_not_read_its_secret_is_inconclusive() {
     assert!(!failed(Obstacle::Version(lost())).inconclusive());
     assert!(!Check::default().inconclusive());
 }
+
+#[test]
+fn a_lasting_failure_of_the_workspace_is_shown_when_it_is_due() {
+    let outage = WorkspaceView::NotReady {
+        reason: Reason::ServiceUnavailable,
+        message: "no answer".into(),
+        since: at(100),
+    };
+    let mut case = Case::new()
+        .submitted("running")
+        .got(Ok(view("running")))
+        .settle()
+        .view(outage)
+        .at(100);
+    assert_eq!(case.decide().status, case.run.status);
+    case.now = case.decide().requeue_at.expect("it is shown later");
+    let (_, reason) = condition(&case.settled(), "Synced").unwrap();
+    assert_eq!(reason, "WorkspaceNotReady");
+}

@@ -251,6 +251,16 @@ fn an_edit_of_the_intents_time_makes_no_key_younger(#[case] epoch: i64) {
     assert_eq!(case.stalled().as_deref(), Some("SubmissionUnknown"));
 }
 
+/// The service may have seen the key earlier than this process knows.
+#[test]
+fn an_edit_of_the_intents_time_may_make_its_key_older() {
+    let mut intent = Case::new().an_intent("me", 1);
+    intent.time = at(-86_400);
+    let case = in_doubt().stands(&intent);
+    assert_eq!(case.does(), "nothing");
+    assert_eq!(case.stalled().as_deref(), Some("SubmissionUnknown"));
+}
+
 /// A runId with neither Workspace nor intent: someone else wrote it.
 #[test]
 fn a_run_id_without_a_pin_causes_no_call_and_can_be_deleted() {

@@ -193,6 +193,23 @@ fn a_cancellation_is_asked_for_again_soon(#[case] failure: Failure, #[case] reas
     }
 }
 
+/// The 404 that counted hastens the next 404 alone.
+#[test]
+fn a_failure_after_a_denial_is_retried_with_backoff() {
+    let denied = running().got(Err(problem(404, "run_not_found"))).settle();
+    let (_, gets) = calls(denied, "refresh", &problem(503, "busy"), 400);
+    let soon = gets.windows(2).filter(|pair| pair[1] - pair[0] < 5).count();
+    assert!(gets.len() > 5 && soon <= 3, "{gets:?}");
+}
+
+#[test]
+fn an_unreadable_answer_to_a_cancellation_is_retried_as_none() {
+    let asked = || running().spec(|s| s.cancel = Some(true));
+    let of = |failure: &Failure| calls(asked(), "cancel", failure, 300).1;
+    assert_eq!(of(&unreadable()), of(&lost()));
+    assert_ne!(of(&unreadable()), of(&problem(403, "no")));
+}
+
 // Proves: F-final
 #[test]
 fn in_doubt_a_refused_create_is_repeated_at_the_pace_of_polls() {

@@ -159,3 +159,23 @@ fn what_can_be_mended_waits_for_a_retry() {
         assert_eq!(again.does(), "nothing", "{code}: by the same value");
     }
 }
+
+#[rstest]
+#[case::of_the_bytes(Reason::CreateRefused, "Correct the spec in a new Run.")]
+#[case::of_the_caller(Reason::Forbidden, "When the cause is resolved, ")]
+fn a_refusal_whose_message_was_lost_still_says_what_to_do(
+    #[case] reason: Reason,
+    #[case] todo: &str,
+) {
+    let status = Case::new()
+        .intent("me", 1)
+        .refused(reason, true, 1)
+        .settled();
+    let stalled = status
+        .conditions
+        .iter()
+        .find(|c| c.type_ == "Stalled")
+        .unwrap();
+    assert_eq!(stalled.reason, reason.as_str());
+    assert!(stalled.message.contains(todo), "{}", stalled.message);
+}

@@ -1,5 +1,6 @@
 //! Runs for which nothing is left to do: what a process may drop from its cache, and from when.
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use rstest::rstest;
 use run_operator::{
     api::{RunStatus, finalizer, names},
@@ -52,6 +53,18 @@ fn another_process_waits_until_the_events_are_old() {
     assert_eq!(seconds, 300);
     let later = case.at(1000);
     assert_eq!(ask(&later).unwrap().from, later.wall());
+}
+
+/// The wall clock stepped back during its life, so that its first Event is younger than its end.
+// Proves: B-ended
+#[test]
+fn a_run_with_an_event_that_is_still_recent_then_is_not_settled() {
+    let case = ended().restarted();
+    let end = completed(&case);
+    let younger = case.status(|s| {
+        s.submission_time = Some(Time(end + std::time::Duration::from_secs(600)));
+    });
+    assert_eq!(ask(&younger), None);
 }
 
 // Proves: B-ended, P-ttl

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use run_operator::api::{ConditionType as Type, Phase, conditions};
 use run_operator::decide::{CallDelay, Stream};
 
-use crate::support::{Case, at, bare, condition, lost, view};
+use crate::support::{Case, at, bare, condition, lost, problem, view};
 
 fn paused(mut case: Case, until: i64) -> Case {
     case.call_delay = Some(CallDelay::Paused { until: at(until) });
@@ -124,6 +124,13 @@ fn a_known_failure_is_reported_in_preference_to_the_pause() {
     let case = paused(case.at(400), 460);
     assert_eq!(says(&case, "Synced"), "False ServiceUnavailable");
     assert_eq!(case.does(), "nothing");
+}
+
+#[test]
+fn a_read_that_is_answered_429_is_no_outage_of_the_service() {
+    let slow = || Err(problem(429, "slow"));
+    let case = (0..4).fold(running().at(10), |case, _| case.got(slow()));
+    assert_eq!(says(&case, "Synced"), "False RateLimited");
 }
 
 #[test]

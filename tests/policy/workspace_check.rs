@@ -15,7 +15,7 @@ use run_operator::{
     },
 };
 
-use crate::support::{CONTRACT, at, bare, lost, problem, unreadable};
+use crate::support::{CONTRACT, at, bare, lost, no_file, problem, unreadable};
 
 /// The third failed check in a row.
 fn stopped_by(obstacle: Obstacle) -> Assessment {
@@ -60,6 +60,34 @@ fn an_answer_to_the_question_for_the_version_says_where_to_look(
     let why = failed.usable.expect_err("nothing is usable");
     assert_eq!(why.reason, reason);
     assert!(why.message.contains(look), "{why:?}");
+}
+
+#[rstest]
+#[case::of_the_service(
+    problem(403, "no"),
+    Reason::WorkspaceMismatch,
+    "check spec.workspaceId"
+)]
+// Whatever stands between them knows nothing of the token.
+#[case::of_a_proxy(bare(403), Reason::ServiceUnavailable, "the proxies on the way")]
+fn a_403_to_the_token_is_believed_of_the_service_alone(
+    #[case] answer: Failure,
+    #[case] reason: Reason,
+    #[case] look: &str,
+) {
+    let failed = stopped_by(Obstacle::Identity(answer));
+    let why = failed.usable.expect_err("nothing is usable");
+    assert_eq!(why.reason, reason);
+    assert!(why.message.contains(look), "{why:?}");
+}
+
+#[test]
+fn a_check_that_lacked_a_file_is_no_answer_of_the_service() {
+    assert!(Obstacle::Version(no_file()).no_file());
+    assert!(Obstacle::Identity(no_file()).no_file());
+    assert!(!Obstacle::Version(lost()).no_file());
+    let why = Why::new(Reason::CaInvalid, "not a certificate");
+    assert!(!Obstacle::Config(why).no_file());
 }
 
 // Proves: R10a, F-retried

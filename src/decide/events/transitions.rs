@@ -355,3 +355,6 @@ fn request(status: &RunStatus) -> String {
         format!(", request {}", escaped(id, MAX_ID))
     })
 }
+
+#[cfg(test)]
+mod tests;

@@ -49,12 +49,15 @@ mod tests {
     #[case(330, "5m30s")]
     #[case(3 * HOUR - 1, "179m")]
     #[case(3 * HOUR, "3h")]
-    #[case(7 * HOUR + 61, "7h1m")]
+    #[case(7 * HOUR + 150, "7h2m")]
     #[case(47 * HOUR, "47h")]
+    #[case(2 * DAY, "2d")]
     #[case(2 * DAY + 4 * HOUR, "2d4h")]
     #[case(8 * DAY, "8d")]
+    #[case(2 * YEAR - DAY, "729d")]
+    #[case(2 * YEAR, "2y")]
     #[case(3 * YEAR + 2 * DAY, "3y2d")]
-    #[case(9 * YEAR, "9y")]
+    #[case(9 * YEAR + 2 * DAY, "9y")]
     fn a_duration_reads_as_in_kubectl(#[case] seconds: i64, #[case] text: &str) {
         assert_eq!(human(SignedDuration::from_secs(seconds)), text);
     }

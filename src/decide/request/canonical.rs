@@ -254,6 +254,16 @@ mod tests {
             canonical(r#"{"b":[{"d":1,"c":{"z":{},"y":[]}}],"a":{}}"#),
             r#"{"a":{},"b":[{"c":{"y":[],"z":{}},"d":1}]}"#
         );
+        assert_eq!(
+            canonical(r#"{"a":1,"a":{"b":3,"b":4}}"#),
+            r#"{"a":{"b":4}}"#
+        );
+    }
+
+    #[test]
+    fn a_quotation_mark_in_a_string_does_not_end_it() {
+        let text = r#"{"b": "\",\"z\": 1", "a": "\\"}"#;
+        assert_eq!(canonical(text), r#"{"a":"\\","b":"\",\"z\": 1"}"#);
     }
 
     #[test]
@@ -289,8 +299,11 @@ mod tests {
         assert!(answer(&most).starts_with(r#"{"a":{"a":"#));
         let more = nested(ANSWER_LEVELS);
         assert_eq!(answer(&more), more);
-        let flat = format!("[{}1]", "{},[],".repeat(1000));
+        let flat = format!("[{} 1]", "{},[],".repeat(1000));
         assert_eq!(answer(&flat), canonical(&flat));
+        assert_ne!(answer(&flat), flat);
+        let arrays = format!("{} 1 {}", "[".repeat(129), "]".repeat(129));
+        assert_eq!(answer(&arrays), arrays);
     }
 
     // Proves: F-deep

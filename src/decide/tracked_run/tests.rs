@@ -48,6 +48,37 @@ fn cleanup_waits_for_the_reconcile_and_the_call_in_flight() {
 }
 
 #[test]
+fn it_is_idle_with_nothing_in_flight_and_no_cleanup_begun() {
+    let mut busy = tracked(&json!({}));
+    assert!(busy.idle());
+    assert!(busy.begin_reconcile() && !busy.idle());
+    assert_eq!(busy.end_reconcile(), None);
+    assert!(busy.idle());
+    let mut gone = tracked(&json!({}));
+    gone.release_answered(Ok(false));
+    assert!(gone.idle());
+    gone.release_answered(Ok(true));
+    assert!(!gone.idle());
+}
+
+#[test]
+fn the_result_of_a_call_is_unprocessed_until_a_reconcile_begins() {
+    let mut run = tracked(&json!({}));
+    run.begin_call();
+    assert!(!run.unprocessed());
+    run.end_call();
+    assert!(run.unprocessed());
+    assert!(run.begin_reconcile() && !run.unprocessed());
+}
+
+#[test]
+fn a_memory_remembers_what_it_learns() {
+    let mut memory = Memory::default();
+    memory.change(|memory| memory.run_id = Some("run-1".to_owned()));
+    assert_eq!(Remembers::memory(&memory).run_id.as_deref(), Some("run-1"));
+}
+
+#[test]
 fn a_reconcile_requested_during_another_follows_at_its_version() {
     let mut tracked = tracked(&json!({}));
     let newer = run(2, &json!({}));

@@ -217,3 +217,15 @@ fn an_address_that_is_too_long_once_it_is_normalised_is_refused() {
         BaseUrlError::TooLong
     );
 }
+
+// What a Workspace no longer allows is still what its intents name.
+#[rstest]
+#[case("http://LOCALHOST:80/", Some("http://localhost"))]
+#[case(
+    "https://runs.example.com:443/api/",
+    Some("https://runs.example.com/api")
+)]
+#[case("runs.example.com", None)]
+fn an_address_is_normalised_allowed_or_not(#[case] text: &str, #[case] normal: Option<&str>) {
+    assert_eq!(BaseUrl::normalised(text).as_deref(), normal);
+}

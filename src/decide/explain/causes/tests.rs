@@ -1,8 +1,10 @@
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::json;
 
 use super::*;
 use crate::api::conditions::{self, ConditionUpdate};
-use crate::api::{ConditionType, Phase, WorkspaceSpec, WorkspaceStatus, status::LastError};
+use crate::api::status::{EventRecord, LastError};
+use crate::api::{ConditionType, Phase, WorkspaceSpec, WorkspaceStatus};
 use crate::decide::explain::fixtures::{Example, at, ended, pending, stalled};
 
 fn workspace(reason: Reason) -> Look<WorkspaceLook> {
@@ -118,7 +120,7 @@ fn what_the_service_said_is_shown_with_its_code_and_request() {
         request_id: Some("req-1".to_owned()),
         retryable: false,
         message: "no access.".to_owned(),
-        time: k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(at(60)),
+        time: Time(at(60)),
         attempts: 1,
         next_attempt: None,
     });
@@ -138,4 +140,88 @@ fn a_run_that_has_succeeded_needs_nothing() {
     let run = ended(Phase::Succeeded, Reason::Succeeded);
     let (_, remedy) = lines(&run, &Look::NotNeeded, &Look::NotNeeded);
     assert_eq!(remedy, None);
+}
+
+#[test]
+fn the_bundle_that_is_invalid_is_looked_at_in_its_secret() {
+    let Look::Found(mut looked_at) = workspace(Reason::CaInvalid) else {
+        unreachable!()
+    };
+    assert_eq!(secret_to_read(&looked_at), None);
+    looked_at.spec = serde_json::from_value(json!({"caSecretRef": {"name": "bundle"}})).unwrap();
+    let secret = secret_to_read(&looked_at).unwrap();
+    assert_eq!(
+        (secret.name.as_str(), secret.key.as_str()),
+        ("bundle", "ca.crt")
+    );
+}
+
+#[test]
+fn a_retry_is_offered_where_it_comes_to_something() {
+    let offered =
+        |run: &Example| explain(run.stored(), &Look::NotNeeded, &Look::NotNeeded, at(3600)).retry;
+    assert!(offered(&stalled(Reason::Forbidden)));
+    // Its remedy says that a retry does nothing.
+    assert!(!offered(&stalled(Reason::CreateRefused)));
+    // It is not stalled: it resumes by itself.
+    assert!(!offered(&pending(Reason::ApprovalConflict)));
+}
+
+fn error(request_id: &str, attempts: i64) -> LastError {
+    LastError {
+        code: "unavailable".to_owned(),
+        http_status: Some(503),
+        request_id: Some(request_id.to_owned()),
+        retryable: true,
+        message: "out of order.".to_owned(),
+        time: Time(at(60)),
+        attempts,
+        next_attempt: None,
+    }
+}
+
+#[test]
+fn a_workspaces_message_names_its_request_once() {
+    let said = |message: &str| {
+        let Look::Found(mut workspace) = workspace(Reason::Unauthorized) else {
+            unreachable!()
+        };
+        let status = workspace.status.get_or_insert_default();
+        status.conditions[0].message = message.to_owned();
+        status.last_error = Some(error("req-1", 1));
+        let run = pending(Reason::WorkspaceNotReady);
+        lines(&run, &Look::Found(workspace), &Look::NotAllowed).0[0].clone()
+    };
+    let expected = "Workspace default: Unauthorized: it was refused (request req-1)";
+    assert_eq!(said("it was refused."), expected);
+    assert_eq!(said("it was refused (request req-1)"), expected);
+}
+
+#[test]
+fn attempts_are_counted_where_there_was_more_than_one() {
+    let said = |attempts: i64| {
+        let mut run = pending(Reason::Retrying);
+        run.status_mut().last_error = Some(error("req-1", attempts));
+        lines(&run, &Look::NotNeeded, &Look::NotNeeded).0[1].clone()
+    };
+    let once = "unavailable: out of order, HTTP 503, request req-1";
+    assert_eq!(said(1), once);
+    assert_eq!(said(3), once.replace("503", "503, 3 attempts"));
+}
+
+#[test]
+fn the_last_event_is_shown_of_a_run_that_has_failed() {
+    let said = |phase: Phase, reason: Reason| {
+        let mut run = ended(phase, reason);
+        run.status_mut().events.push(EventRecord {
+            id: None,
+            kind: "log".to_owned(),
+            time: Time(at(60)),
+            data: Some("out of memory".to_owned()),
+        });
+        let (lines, _) = lines(&run, &Look::NotNeeded, &Look::NotNeeded);
+        lines.iter().any(|line| line.ends_with("log out of memory"))
+    };
+    assert!(said(Phase::Failed, Reason::Failed));
+    assert!(!said(Phase::Succeeded, Reason::Succeeded));
 }

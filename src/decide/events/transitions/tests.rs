@@ -1,0 +1,83 @@
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+
+use super::*;
+use crate::api::conditions::{self, ConditionUpdate};
+
+fn at(seconds: i64) -> Timestamp {
+    Timestamp::from_second(1_700_000_000 + seconds).unwrap()
+}
+
+fn with(conditions: &[(Type, bool, Reason, &str)]) -> RunStatus {
+    let mut status = RunStatus::default();
+    for (kind, holds, reason, message) in conditions {
+        let update = ConditionUpdate {
+            kind: *kind,
+            status: Some(*holds),
+            reason: *reason,
+            message: (*message).to_owned(),
+        };
+        conditions::set(&mut status.conditions, update, 1, at(0));
+    }
+    status
+}
+
+fn error(http_status: i32) -> LastError {
+    LastError {
+        code: "broken".to_owned(),
+        http_status: Some(http_status),
+        request_id: None,
+        retryable: true,
+        message: String::new(),
+        time: Time(at(0)),
+        attempts: 1,
+        next_attempt: None,
+    }
+}
+
+/// The Events of a change, an hour after it.
+fn published(before: &RunStatus, after: &RunStatus) -> Vec<EventDraft> {
+    let now = at(3600);
+    of_run(before, after, &Correlator::default(), now, now)
+}
+
+#[test]
+fn the_event_of_an_end_has_no_notice_of_the_ttl() {
+    let said = |ready: Reason| {
+        let after = with(&[
+            (Type::Finished, true, Reason::Failed, "It failed; gone soon"),
+            (Type::Ready, false, ready, "It failed"),
+        ]);
+        published(&RunStatus::default(), &after)[0].message.clone()
+    };
+    assert_eq!(said(Reason::Failed), "It failed");
+    // Ready says something else.
+    assert_eq!(said(Reason::Active), "It failed; gone soon");
+}
+
+#[test]
+fn a_pause_is_published_by_the_run_whose_call_was_answered_429() {
+    let waiting = |reason, error| RunStatus {
+        last_error: error,
+        ..with(&[(Type::Reconciling, true, reason, "waits")])
+    };
+    let count = |after: &RunStatus| published(&RunStatus::default(), after).len();
+    assert_eq!(count(&waiting(Reason::RateLimited, Some(error(429)))), 1);
+    assert_eq!(count(&waiting(Reason::RateLimited, Some(error(503)))), 0);
+    assert_eq!(count(&waiting(Reason::RateLimited, None)), 0);
+    assert_eq!(
+        count(&waiting(Reason::WorkspaceNotReady, Some(error(429)))),
+        0
+    );
+}
+
+#[test]
+fn another_error_is_another_event() {
+    let retrying = |http_status| RunStatus {
+        last_error: Some(error(http_status)),
+        ..with(&[(Type::Reconciling, true, Reason::Retrying, "again")])
+    };
+    let events = published(&retrying(503), &retrying(500));
+    assert_eq!(events.len(), 1);
+    assert!(!events[0].repeated);
+    assert!(published(&retrying(500), &retrying(500)).is_empty());
+}
