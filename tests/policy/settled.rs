@@ -62,7 +62,7 @@ fn a_run_with_an_event_that_is_still_recent_then_is_not_settled() {
     let case = ended().restarted();
     let end = completed(&case);
     let younger = case.status(|s| {
-        s.submission_time = Some(Time(end + std::time::Duration::from_secs(600)));
+        s.submission_time = Some(Time(end + std::time::Duration::from_mins(10)));
     });
     assert_eq!(ask(&younger), None);
 }
