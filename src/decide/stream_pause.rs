@@ -109,13 +109,13 @@ mod tests {
         }
     }
 
-    fn failure(retryable: bool) -> Failure {
+    fn failure() -> Failure {
         Failure {
             kind: FailureKind::Problem,
             http_status: Some(403),
             code: Some("no".to_owned()),
             request_id: None,
-            retryable: Some(retryable),
+            retryable: Some(false),
             retry_after: None,
             message: String::new(),
         }
@@ -124,7 +124,7 @@ mod tests {
     // Proves: R10a, F-reads
     #[test]
     fn a_refused_stream_is_opened_again_at_the_interval_of_polls() {
-        let refusal = failure(false);
+        let refusal = failure();
         let (shortest, longest) = (POLLS.0, POLLS.1 + POLLS.1 / 10);
         for failures in [1, 2, 10, u32::MAX] {
             let pause = ended(Some(&refusal), &LastEvents::default(), failures);
@@ -145,7 +145,7 @@ mod tests {
     #[test]
     fn a_broken_stream_is_opened_again_with_backoff() {
         let last = LastEvents::default();
-        let broken = failure(true);
+        let broken = failure();
         for failures in [1, 2, 10] {
             let paused = pause(&Ended {
                 refused: false,

@@ -49,6 +49,9 @@ mod tests {
 
     use super::*;
 
+    const CA: &str = include_str!("../../tests/client/tls/ca.pem");
+    const OTHER_CA: &str = include_str!("../../tests/client/tls/other-ca.pem");
+
     fn client(pool: &HttpPool, url: &str) -> Client {
         client_with(pool, url, None)
     }
@@ -85,9 +88,6 @@ mod tests {
         let _next = client(&pool, "http://localhost:3/api/v1");
         assert_eq!(lock(&pool.clients).len(), 1, "those of the past are gone");
     }
-
-    const CA: &str = include_str!("../../tests/client/tls/ca.pem");
-    const OTHER_CA: &str = include_str!("../../tests/client/tls/other-ca.pem");
 
     #[test]
     fn another_ca_has_connections_and_a_hash_of_its_own() {

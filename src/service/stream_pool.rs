@@ -253,8 +253,8 @@ mod tests {
     #[tokio::test]
     async fn a_place_has_the_client_of_its_connection() {
         let _ = rustls::crypto::ring::default_provider().install_default();
-        let made = || reqwest::Client::builder().tls_certs_only([]);
-        let first = made().user_agent("first").build().unwrap();
+        let builder = reqwest::Client::builder().tls_certs_only([]);
+        let first = builder.user_agent("first").build().unwrap();
         let pool = Arc::new(StreamPool::new(first, Box::new(|| None)));
         let client = format!("{:?}", pool.place(Instant::now()).http());
         assert!(client.contains("first"), "{client}");

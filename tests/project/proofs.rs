@@ -62,7 +62,7 @@ fn runs(command: &str, test: &Test) -> bool {
     let pairs = || words.windows(2).map(|pair| (pair[0], pair[1]));
     let names_it = match suite {
         "unit" => words.contains(&"--lib"),
-        // By itself, or by the function of its name.
+        // After `--test`, or as the function of the script with the name of the suite.
         _ => pairs().any(|(before, word)| {
             (before, word) == ("--test", suite) || before == suite && word.ends_with("::")
         }),
@@ -77,7 +77,7 @@ fn runs(command: &str, test: &Test) -> bool {
 #[test]
 fn every_test_that_only_the_proofs_compile_is_run_by_them() {
     let script = files::text(".ci/prove");
-    // A function that passes its arguments on runs nothing by itself.
+    // The body of a function that passes its arguments on names no test: its calls do.
     let commands = || script.lines().filter(|line| !line.contains("\"$@\""));
     let of_proofs = TESTS
         .iter()

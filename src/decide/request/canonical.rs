@@ -302,7 +302,8 @@ mod tests {
         let flat = format!("[{} 1]", "{},[],".repeat(1000));
         assert_eq!(answer(&flat), canonical(&flat));
         assert_ne!(answer(&flat), flat);
-        let arrays = format!("{} 1 {}", "[".repeat(129), "]".repeat(129));
+        let deep = ANSWER_LEVELS + 1;
+        let arrays = format!("{} 1 {}", "[".repeat(deep), "]".repeat(deep));
         assert_eq!(answer(&arrays), arrays);
     }
 

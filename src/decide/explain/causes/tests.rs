@@ -8,6 +8,10 @@ use crate::api::{ConditionType, Phase, WorkspaceSpec, WorkspaceStatus};
 use crate::decide::explain::fixtures::{Example, at, ended, pending, stalled};
 
 fn workspace(reason: Reason) -> Look<WorkspaceLook> {
+    Look::Found(look(reason))
+}
+
+fn look(reason: Reason) -> WorkspaceLook {
     let mut status = WorkspaceStatus::default();
     let update = ConditionUpdate {
         kind: ConditionType::Ready,
@@ -16,14 +20,27 @@ fn workspace(reason: Reason) -> Look<WorkspaceLook> {
         message: format!("the message of {reason}."),
     };
     conditions::set(&mut status.conditions, update, 1, at(0));
-    Look::Found(WorkspaceLook {
+    WorkspaceLook {
         spec: WorkspaceSpec::default(),
         status: Some(status),
-    })
+    }
 }
 
 fn spec() -> RunSpec {
     serde_json::from_value(json!({"workload": {"image": "i"}})).unwrap()
+}
+
+fn error(request_id: &str, attempts: i64) -> LastError {
+    LastError {
+        code: "unavailable".to_owned(),
+        http_status: Some(503),
+        request_id: Some(request_id.to_owned()),
+        retryable: true,
+        message: "out of order.".to_owned(),
+        time: Time(at(60)),
+        attempts,
+        next_attempt: None,
+    }
 }
 
 fn lines(
@@ -44,9 +61,7 @@ fn lines(
 #[test]
 fn what_stalls_a_workspace_comes_before_why_it_isnt_ready() {
     let said = |stalled: bool| {
-        let Look::Found(mut workspace) = workspace(Reason::Unauthorized) else {
-            return Vec::new();
-        };
+        let mut workspace = look(Reason::Unauthorized);
         let update = ConditionUpdate {
             kind: ConditionType::Stalled,
             status: Some(stalled),
@@ -117,12 +132,9 @@ fn what_the_service_said_is_shown_with_its_code_and_request() {
     run.status_mut().last_error = Some(LastError {
         code: "forbidden".to_owned(),
         http_status: Some(403),
-        request_id: Some("req-1".to_owned()),
         retryable: false,
         message: "no access.".to_owned(),
-        time: Time(at(60)),
-        attempts: 1,
-        next_attempt: None,
+        ..error("req-1", 1)
     });
     let (lines, remedy) = lines(&run, &Look::NotNeeded, &Look::NotNeeded);
     assert_eq!(
@@ -144,9 +156,7 @@ fn a_run_that_has_succeeded_needs_nothing() {
 
 #[test]
 fn the_bundle_that_is_invalid_is_looked_at_in_its_secret() {
-    let Look::Found(mut looked_at) = workspace(Reason::CaInvalid) else {
-        unreachable!()
-    };
+    let mut looked_at = look(Reason::CaInvalid);
     assert_eq!(secret_to_read(&looked_at), None);
     looked_at.spec = serde_json::from_value(json!({"caSecretRef": {"name": "bundle"}})).unwrap();
     let secret = secret_to_read(&looked_at).unwrap();
@@ -163,29 +173,14 @@ fn a_retry_is_offered_where_it_comes_to_something() {
     assert!(offered(&stalled(Reason::Forbidden)));
     // Its remedy says that a retry does nothing.
     assert!(!offered(&stalled(Reason::CreateRefused)));
-    // It is not stalled: it resumes by itself.
+    // It is not stalled: it resumes automatically.
     assert!(!offered(&pending(Reason::ApprovalConflict)));
-}
-
-fn error(request_id: &str, attempts: i64) -> LastError {
-    LastError {
-        code: "unavailable".to_owned(),
-        http_status: Some(503),
-        request_id: Some(request_id.to_owned()),
-        retryable: true,
-        message: "out of order.".to_owned(),
-        time: Time(at(60)),
-        attempts,
-        next_attempt: None,
-    }
 }
 
 #[test]
 fn a_workspaces_message_names_its_request_once() {
     let said = |message: &str| {
-        let Look::Found(mut workspace) = workspace(Reason::Unauthorized) else {
-            unreachable!()
-        };
+        let mut workspace = look(Reason::Unauthorized);
         let status = workspace.status.get_or_insert_default();
         status.conditions[0].message = message.to_owned();
         status.last_error = Some(error("req-1", 1));
