@@ -90,7 +90,8 @@ pub struct RunSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cancel: Option<bool>,
     /// Seconds after the submission at which the run is cancelled and the Run fails with
-    /// `DeadlineExceeded`. At least 1. Unset: no deadline.
+    /// `DeadlineExceeded`. At least 1. Unset: no deadline. Once the status shows that it has passed, a
+    /// change has no effect.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = limits::MAX_SECONDS))]
     pub active_deadline_seconds: Option<i64>,

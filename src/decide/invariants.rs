@@ -153,6 +153,8 @@ rules! {
     DeniedKept,
 
     // The end.
+    /// A deadline that the status shows as passed stays passed: its cancellation may have been sent.
+    DeadlineStays,
     /// Terminal is absorbing: no call ever after.
     Terminal,
     /// A status lost after the end is rebuilt from the intent, without a call.

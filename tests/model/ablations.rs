@@ -146,6 +146,10 @@ fn scenario(rule: Rule) -> Scenario {
         Rule::DeniedKept => QUIET
             .answered(&[NotFound])
             .with(|b| (b.calls, b.minutes) = (3, 3)),
+        Rule::DeadlineStays => Scenario {
+            spec: json!({"activeDeadlineSeconds": 60}),
+            ..people(&[User::NoDeadline]).with(|b| (b.crashes, b.minutes) = (1, 1))
+        },
         Rule::Terminal => budget(|b| b.runs = 1),
         Rule::Orphan => people(&[Orphan, Delete]),
         Rule::CancelAgain => people(&[Delete]).answered(&[Ignored]),

@@ -48,6 +48,8 @@ broken! {
     Terminal,
     /// An end in the status is one: seen at the service, proved, or denied three times.
     FalseEnd,
+    /// A cancellation by the operator is not told as somebody else's.
+    FalseCause,
     /// What is kept as proof that no run was made is true.
     FalseProof,
     /// The cursor is never ahead of what was mirrored.

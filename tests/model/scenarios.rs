@@ -15,6 +15,8 @@ pub(crate) enum User {
     Resume,
     Orphan,
     Deadline,
+    /// Takes it away.
+    NoDeadline,
     /// Swaps a key of the workload, which CEL can't see.
     Workload,
     Retry(u8),
@@ -134,6 +136,7 @@ pub(crate) fn all(full: bool) -> Vec<Scenario> {
         faults::of_answers(more),
         faults::of_runs(more),
         users::of_people(more),
+        users::of_deadlines(),
         users::of_meddling(more),
     ];
     all.concat()

@@ -179,6 +179,7 @@ pub(crate) fn serve(s: &mut State, packet: &Packet) -> Result<RunView, Failure> 
                 let begins = run.state() == RunState::Running;
                 if begins {
                     run.passed.push(RunState::Cancelling);
+                    run.ours = true;
                 }
                 if heard && (begins || run.accepted.is_none()) {
                     run.accepted = Some(now);
@@ -247,6 +248,7 @@ fn create(
         home,
         passed: vec![RunState::Running],
         accepted: None,
+        ours: false,
         lost: false,
     });
     match slot {

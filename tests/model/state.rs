@@ -136,6 +136,8 @@ pub(crate) struct Ghost {
     /// Processes that wrote an intent into it: a bit each.
     pub(crate) owners: u16,
     pub(crate) run_id: Option<String>,
+    /// Somebody took its deadline away when the status showed a cancellation.
+    pub(crate) overdue: bool,
     /// Since its deletion a cancel was answered with not found.
     pub(crate) cancel_denied: bool,
     /// A GET after that was answered in the same way.

@@ -2,7 +2,7 @@
 
 use run_operator::api::Phase;
 
-use crate::support::{Case, condition, view};
+use crate::support::{Case, condition, not_ready, problem, view};
 
 /// Submitted at second 0 and running.
 fn running() -> Case {
@@ -43,28 +43,83 @@ fn a_long_time_in_the_queue_counts_toward_the_deadline() {
     assert_eq!(case.at(31).does(), "cancel");
 }
 
+/// How a run's cancellation is told: the phase, and the reason of its failure.
+fn told(case: Case) -> (Option<Phase>, Option<String>) {
+    let status = case.got(Ok(view("cancelled"))).settled();
+    (status.phase, condition(&status, "Failed").map(|c| c.1))
+}
+
+/// Its deadline has passed, and the status shows it, with what the cancellation met: each in a process that knows of no
+/// cancellation, since the one that sent it was lost with the answer.
+fn shown_as_passed() -> Vec<(&'static str, Case)> {
+    let passed = running()
+        .spec(|s| s.active_deadline_seconds = Some(30))
+        .at(31)
+        .settle();
+    let cancelling = passed.clone().cancelled(Ok(view("cancelling")));
+    let expired = passed.clone().cancelled(Err(problem(401, "expired")));
+    let refused = passed.clone().cancelled(Err(problem(403, "no")));
+    let mut waiting = passed.clone();
+    waiting.view = not_ready();
+    let cases = vec![
+        ("unsent", passed),
+        ("accepted", cancelling.got(Ok(view("cancelling")))),
+        ("retried", expired),
+        ("refused", refused),
+        ("waiting for its Workspace", waiting),
+    ];
+    let lost = |(what, case): (_, Case)| (what, case.settle().restarted());
+    cases.into_iter().map(lost).collect()
+}
+
 /// Nothing else that cancels can be taken back, so it is known who it was.
 // Proves: P-deadline
 #[test]
-fn a_deadline_changed_after_its_cancel_is_still_the_reason() {
-    let case = running()
+fn a_deadline_that_was_shown_as_passed_is_not_taken_back() {
+    for (what, case) in shown_as_passed() {
+        let shown = case.settled();
+        assert_eq!(shown.phase, Some(Phase::Cancelling), "{what}");
+        let set_back = case.clone().wall_steps(-3600);
+        let later = case
+            .clone()
+            .spec(|s| s.active_deadline_seconds = Some(3000));
+        let none = case.spec(|s| s.active_deadline_seconds = None);
+        for changed in [set_back, later, none] {
+            assert_eq!(changed.settled().phase, Some(Phase::Cancelling), "{what}");
+            let exceeded = (Some(Phase::Failed), Some("DeadlineExceeded".to_owned()));
+            assert_eq!(told(changed.settle()), exceeded, "{what}");
+        }
+    }
+}
+
+// Proves: P-deadline
+#[test]
+fn a_run_is_cancelled_though_its_deadline_is_moved_once_it_was_shown_as_passed() {
+    let passed = running()
         .spec(|s| s.active_deadline_seconds = Some(30))
-        .at(30)
-        .cancelled(Ok(view("cancelling")))
-        .got(Ok(view("cancelling")))
-        .settle()
-        .spec(|s| s.active_deadline_seconds = Some(3000));
-    let told = |case: Case| {
-        let status = case.got(Ok(view("cancelled"))).settled();
-        (status.phase, condition(&status, "Failed").map(|c| c.1))
-    };
-    let exceeded = (Some(Phase::Failed), Some("DeadlineExceeded".to_owned()));
-    assert_eq!(told(case.clone().at(40)), exceeded);
-    assert_eq!(told(case.restarted().at(40)), exceeded);
-    let elsewhere = running()
+        .at(31)
+        .settle();
+    let later = passed.spec(|s| s.active_deadline_seconds = Some(3000));
+    assert_eq!(later.clone().does(), "cancel");
+    assert_eq!(later.restarted().settle().does(), "cancel");
+}
+
+// Proves: P-deadline
+#[test]
+fn a_run_that_others_cancel_before_its_deadline_is_cancelled_elsewhere() {
+    let early = running()
         .spec(|s| s.active_deadline_seconds = Some(30))
         .at(20);
-    assert_eq!(told(elsewhere).1.as_deref(), Some("CancelledElsewhere"));
+    let seen = early.clone().got(Ok(view("cancelling"))).settle();
+    assert_eq!(seen.settled().phase, Some(Phase::Cancelling));
+    assert_ne!(seen.does(), "cancel");
+    let elsewhere = (
+        Some(Phase::Cancelled),
+        Some("CancelledElsewhere".to_owned()),
+    );
+    assert_eq!(told(early), elsewhere);
+    assert_eq!(told(seen.clone()), elsewhere);
+    assert_eq!(told(seen.restarted()), elsewhere);
 }
 
 // Proves: P-deadline

@@ -1,7 +1,8 @@
 //! State of a run at the service, combined with the requested state.
 
 use crate::api::{
-    Phase, RunStatus,
+    ConditionType, Phase, Reason, RunStatus,
+    conditions::find,
     contract::StateClass,
     limits::{MAX_REQUEST_ID, MAX_STATE},
     time::whole_seconds,
@@ -10,6 +11,7 @@ use crate::decide::{
     EventDraft, Stream,
     cancel_cause::CancelCause,
     conditions::{Conditions, Mirror, Why},
+    invariants::{Rule, holds},
     messages,
     observation::Observation,
     time::after_stored,
@@ -47,19 +49,18 @@ impl RemoteState {
         } else if f.spec().cancelled() {
             Some(CancelCause::Request)
         } else {
-            deadline
-                .filter(|at| *at <= f.o.wall)
-                .map(|_| CancelCause::Deadline)
+            let passed = deadline.is_some_and(|at| at <= f.o.wall) || shows_deadline(status);
+            passed.then_some(CancelCause::Deadline)
         };
         let lost = f.memory().not_found.confirmed();
         let phase = class.and_then(StateClass::terminal);
-        // The deadline was moved after its cancellation was accepted. The cancellation stays the cause: no other cause
-        // can be withdrawn.
-        let accepted =
-            f.memory().cancel.accepted_at.is_some() || status.cancel_accepted_time.is_some();
-        let cause = cancel_cause.or_else(|| accepted.then_some(CancelCause::Deadline));
         let ended = match phase {
-            Some(phase) => Some(messages::ended(f, phase, cause, state.unwrap_or_default())),
+            Some(phase) => Some(messages::ended(
+                f,
+                phase,
+                cancel_cause,
+                state.unwrap_or_default(),
+            )),
             None if lost && !f.deleting() => Some(messages::run_lost(f)),
             None => None,
         };
@@ -178,6 +179,16 @@ fn polled(f: &Observation<'_>) -> bool {
             same && messages::polled_as_shown(f)
         }
     }
+}
+
+/// Whether the status shows that the deadline has passed (`Rule::DeadlineStays`): its cancellation may have been sent by a
+/// process that was lost with the answer. As no other cause it can be withdrawn, whatever the clock or the spec says. Only
+/// a cancellation that has another cause, or was begun at the service, is shown without a failure as `Cancelling`.
+fn shows_deadline(status: &RunStatus) -> bool {
+    let reconciling = find(&status.conditions, ConditionType::Reconciling);
+    status.phase == Some(Phase::Cancelling)
+        && reconciling.is_some_and(|c| c.reason != Reason::Cancelling.as_str())
+        && holds(Rule::DeadlineStays)
 }
 
 /// The deadline counts from the submission.

@@ -31,6 +31,11 @@ fn forged(mut intent: Intent, user: User, now: i64) -> Intent {
     intent
 }
 
+/// Whether the status shows a cancellation.
+fn cancelling(object: &Object) -> bool {
+    object.run.status.as_ref().and_then(|s| s.phase) == Some(Phase::Cancelling)
+}
+
 /// Carries out an action of a person.
 pub(crate) fn act(s: &mut State, user: User, spec: &serde_json::Value) {
     let first = s.live[0].clone();
@@ -50,8 +55,7 @@ pub(crate) fn act(s: &mut State, user: User, spec: &serde_json::Value) {
         return;
     };
     let mut run = object.run.clone();
-    let spec_before = run.spec.clone();
-    let ended = run.ended();
+    let (spec_before, ended) = (run.spec.clone(), run.ended());
     match user {
         User::Delete if !object.deleting() => {
             delete(s, 0);
@@ -62,6 +66,10 @@ pub(crate) fn act(s: &mut State, user: User, spec: &serde_json::Value) {
         User::Resume if run.spec.suspended() => run.spec.suspend = None,
         User::Orphan => run.spec.deletion_policy = Some(DeletionPolicy::Orphan),
         User::Deadline => run.spec.active_deadline_seconds = Some(60),
+        User::NoDeadline => {
+            s.ghost(object.uid).overdue |= cancelling(&object);
+            run.spec.active_deadline_seconds = None;
+        }
         User::Workload if !ended => {
             let swapped = [
                 ("image".to_owned(), "i".into()),

@@ -123,7 +123,8 @@ impl Sending<'_> {
         let spec = &self.object.run.spec;
         let going = self.vanished || self.object.deleting();
         let orphan = going && spec.deletion_policy() == DeletionPolicy::Orphan;
-        let asked = going || spec.cancelled() || spec.active_deadline_seconds.is_some();
+        let deadline = spec.active_deadline_seconds.is_some() || s.ghost(self.object.uid).overdue;
+        let asked = going || spec.cancelled() || deadline;
         if cancel && (orphan || !asked) {
             s.breaks(Broken::Unasked);
         }

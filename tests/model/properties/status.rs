@@ -1,6 +1,8 @@
 //! Properties of a status that replaces another.
 
-use run_operator::api::{Phase, RunStatus, intent::IntentRecord};
+use run_operator::api::{
+    ConditionType, Phase, Reason, RunStatus, conditions::find, intent::IntentRecord,
+};
 
 use super::{Broken, may_come};
 use crate::object::Object;
@@ -109,8 +111,14 @@ fn end_is_true(s: &mut State, uid: u8, before: &RunStatus, new: &RunStatus) {
         Phase::Failed => denied || matches!(state, Some(RunState::Failed | RunState::Cancelled)),
         _ => state == Some(RunState::Cancelled),
     };
+    let elsewhere = find(&new.conditions, ConditionType::Failed)
+        .is_some_and(|c| c.reason == Reason::CancelledElsewhere.as_str());
+    let ours = run.is_some_and(|run| run.ours);
     if !right {
         s.breaks(Broken::FalseEnd);
+    }
+    if elsewhere && ours {
+        s.breaks(Broken::FalseCause);
     }
 }
 

@@ -102,6 +102,25 @@ pub(super) fn of_people(more: u8) -> Vec<Scenario> {
     ]
 }
 
+/// Changes of a deadline.
+pub(super) fn of_deadlines() -> Vec<Scenario> {
+    vec![Scenario {
+        spec: json!({"activeDeadlineSeconds": 60}),
+        users: &[User::NoDeadline, User::Delete],
+        ends: true,
+        ..scenario(
+            "a deadline that is taken away",
+            Budget {
+                crashes: 1,
+                users: 1,
+                runs: 1,
+                minutes: 1,
+                ..NONE
+            },
+        )
+    }]
+}
+
 /// Actions of people on fields that belong to the operator.
 pub(super) fn of_meddling(more: u8) -> Vec<Scenario> {
     vec![

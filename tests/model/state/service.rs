@@ -45,6 +45,8 @@ pub(crate) struct ServiceRun {
     pub(crate) passed: Vec<RunState>,
     /// Time when the cancellation in progress was accepted, as far as any process knows.
     pub(crate) accepted: Option<i64>,
+    /// A cancel of the operator began its cancellation.
+    pub(crate) ours: bool,
     /// The service has lost it.
     pub(crate) lost: bool,
 }

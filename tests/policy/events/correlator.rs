@@ -211,11 +211,12 @@ fn another_reason_why_a_workspace_is_not_ready_is_another_event() {
 }
 
 #[test]
-fn an_accepted_cancel_counts_before_it_is_in_the_status() {
+fn a_cancel_of_a_deadline_counts_before_its_acceptance_is_in_the_status() {
     let case = at_the_service("running")
         .settle()
         .spec(|s| s.active_deadline_seconds = Some(30))
-        .at(30)
+        .at(31)
+        .settle()
         .cancelled(Ok(view("cancelling")))
         .spec(|s| s.active_deadline_seconds = Some(3000))
         .got(Ok(view("cancelled")))
