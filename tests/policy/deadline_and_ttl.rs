@@ -119,7 +119,11 @@ fn a_run_that_others_cancel_before_its_deadline_is_cancelled_elsewhere() {
     );
     assert_eq!(told(early), elsewhere);
     assert_eq!(told(seen.clone()), elsewhere);
-    assert_eq!(told(seen.restarted()), elsewhere);
+    let mut unusable = seen.clone();
+    unusable.view = not_ready();
+    for seen in [seen, unusable] {
+        assert_eq!(told(seen.settle().restarted()), elsewhere);
+    }
 }
 
 // Proves: P-deadline

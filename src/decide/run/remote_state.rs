@@ -181,9 +181,10 @@ fn polled(f: &Observation<'_>) -> bool {
     }
 }
 
-/// Whether the status shows that the deadline has passed (`Rule::DeadlineStays`): its cancellation may have been sent by a
-/// process that was lost with the answer. As no other cause it can be withdrawn, whatever the clock or the spec says. Only
-/// a cancellation that has another cause, or was begun at the service, is shown without a failure as `Cancelling`.
+/// Whether the status shows that the deadline has passed (`Rule::DeadlineStays`). Its cancellation may have been sent by a
+/// process that was lost with the answer, so that neither a clock that was set back nor another deadline withdraws it. The
+/// reason tells it from a cancellation that was begun at the service: that one is always shown as `Cancelling`, and so are
+/// those of a deletion or `spec.cancel`, as long as no call fails; they stay in the object.
 fn shows_deadline(status: &RunStatus) -> bool {
     let reconciling = find(&status.conditions, ConditionType::Reconciling);
     status.phase == Some(Phase::Cancelling)
