@@ -185,14 +185,7 @@ async fn deleted_in_doubt(trial: &mut Trial) -> Told {
     trial.status("in doubt", unavailable).await?;
     trial.delete().await;
     trial.world.service.delete("faults").await;
-    trial
-        .look("the run to be cancelled", async || {
-            let runs = trial.world.service.runs().await;
-            runs.iter()
-                .any(|run| run["state"] == "cancelling")
-                .then_some(())
-        })
-        .await?;
+    trial.at("cancelling").await?;
     trial.advance().await?;
     trial.gone().await
 }
