@@ -75,7 +75,7 @@ fn shown_as_passed() -> Vec<(&'static str, Case)> {
 /// Nothing else that cancels can be taken back, so it is known who it was.
 // Proves: P-deadline
 #[test]
-fn a_deadline_that_was_shown_as_passed_is_not_taken_back() {
+fn a_deadline_changed_after_its_cancel_is_still_the_reason() {
     for (what, case) in shown_as_passed() {
         let shown = case.settled();
         assert_eq!(shown.phase, Some(Phase::Cancelling), "{what}");
@@ -94,7 +94,7 @@ fn a_deadline_that_was_shown_as_passed_is_not_taken_back() {
 
 // Proves: P-deadline
 #[test]
-fn a_run_is_cancelled_though_its_deadline_is_moved_once_it_was_shown_as_passed() {
+fn a_shown_deadline_cancels_though_it_is_moved() {
     let passed = running()
         .spec(|s| s.active_deadline_seconds = Some(30))
         .at(31)
@@ -106,7 +106,7 @@ fn a_run_is_cancelled_though_its_deadline_is_moved_once_it_was_shown_as_passed()
 
 // Proves: P-deadline
 #[test]
-fn a_run_that_others_cancel_before_its_deadline_is_cancelled_elsewhere() {
+fn a_run_that_others_cancel_early_is_cancelled_elsewhere() {
     let early = running()
         .spec(|s| s.active_deadline_seconds = Some(30))
         .at(20);

@@ -211,7 +211,7 @@ fn another_reason_why_a_workspace_is_not_ready_is_another_event() {
 }
 
 #[test]
-fn a_cancel_of_a_deadline_counts_before_its_acceptance_is_in_the_status() {
+fn a_deadlines_cancel_counts_before_its_acceptance_is_stored() {
     let case = at_the_service("running")
         .settle()
         .spec(|s| s.active_deadline_seconds = Some(30))
