@@ -72,7 +72,7 @@ fn shown_as_passed() -> Vec<(&'static str, Case)> {
     cases.into_iter().map(lost).collect()
 }
 
-/// Nothing else that cancels can be taken back, so it is known who it was.
+/// Nothing that cancels is taken back, so it is known who it was.
 // Proves: P-deadline
 #[test]
 fn a_deadline_changed_after_its_cancel_is_still_the_reason() {
