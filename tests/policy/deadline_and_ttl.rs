@@ -2,6 +2,7 @@
 
 use run_operator::api::Phase;
 
+use crate::conditions::overdue;
 use crate::support::{Case, condition, not_ready, problem, view};
 
 /// Submitted at second 0 and running.
@@ -43,19 +44,21 @@ fn a_long_time_in_the_queue_counts_toward_the_deadline() {
     assert_eq!(case.at(31).does(), "cancel");
 }
 
-/// How a run's cancellation is told: the phase, and the reason of its failure.
-fn told(case: Case) -> (Option<Phase>, Option<String>) {
+/// Its deadline has passed, and the status shows it.
+fn shown_overdue() -> Case {
+    overdue(running()).at(31).settle()
+}
+
+/// The phase, and the reason of `Failed`, once its run is seen cancelled.
+fn after_cancelled(case: Case) -> (Option<Phase>, Option<String>) {
     let status = case.got(Ok(view("cancelled"))).settled();
     (status.phase, condition(&status, "Failed").map(|c| c.1))
 }
 
-/// Its deadline has passed, and the status shows it, with what the cancellation met: each in a process that knows of no
-/// cancellation, since the one that sent it was lost with the answer.
+/// Overdue, by the result of the cancellation: each in a process that knows of no cancellation, since the one that sent it
+/// was lost with the answer.
 fn shown_as_passed() -> Vec<(&'static str, Case)> {
-    let passed = running()
-        .spec(|s| s.active_deadline_seconds = Some(30))
-        .at(31)
-        .settle();
+    let passed = shown_overdue();
     let cancelling = passed.clone().cancelled(Ok(view("cancelling")));
     let expired = passed.clone().cancelled(Err(problem(401, "expired")));
     let refused = passed.clone().cancelled(Err(problem(403, "no")));
@@ -87,7 +90,7 @@ fn a_deadline_changed_after_its_cancel_is_still_the_reason() {
         for changed in [set_back, later, none] {
             assert_eq!(changed.settled().phase, Some(Phase::Cancelling), "{what}");
             let exceeded = (Some(Phase::Failed), Some("DeadlineExceeded".to_owned()));
-            assert_eq!(told(changed.settle()), exceeded, "{what}");
+            assert_eq!(after_cancelled(changed.settle()), exceeded, "{what}");
         }
     }
 }
@@ -95,11 +98,7 @@ fn a_deadline_changed_after_its_cancel_is_still_the_reason() {
 // Proves: P-deadline
 #[test]
 fn a_shown_deadline_cancels_though_it_is_moved() {
-    let passed = running()
-        .spec(|s| s.active_deadline_seconds = Some(30))
-        .at(31)
-        .settle();
-    let later = passed.spec(|s| s.active_deadline_seconds = Some(3000));
+    let later = shown_overdue().spec(|s| s.active_deadline_seconds = Some(3000));
     assert_eq!(later.clone().does(), "cancel");
     assert_eq!(later.restarted().settle().does(), "cancel");
 }
@@ -117,12 +116,12 @@ fn a_run_that_others_cancel_early_is_cancelled_elsewhere() {
         Some(Phase::Cancelled),
         Some("CancelledElsewhere".to_owned()),
     );
-    assert_eq!(told(early), elsewhere);
-    assert_eq!(told(seen.clone()), elsewhere);
+    assert_eq!(after_cancelled(early), elsewhere);
+    assert_eq!(after_cancelled(seen.clone()), elsewhere);
     let mut unusable = seen.clone();
     unusable.view = not_ready();
     for seen in [seen, unusable] {
-        assert_eq!(told(seen.settle().restarted()), elsewhere);
+        assert_eq!(after_cancelled(seen.settle().restarted()), elsewhere);
     }
 }
 
