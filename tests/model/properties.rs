@@ -48,7 +48,7 @@ broken! {
     Terminal,
     /// An end in the status is one: seen at the service, proved, or denied three times.
     FalseEnd,
-    /// A cancellation by the operator is not shown as somebody else's.
+    /// An object that cancelled its run does not show that somebody else did.
     FalseCause,
     /// What is kept as proof that no run was made is true.
     FalseProof,

@@ -179,7 +179,7 @@ pub(crate) fn serve(s: &mut State, packet: &Packet) -> Result<RunView, Failure> 
                 let begins = run.state() == RunState::Running;
                 if begins {
                     run.passed.push(RunState::Cancelling);
-                    run.ours = true;
+                    run.cancelled_for = Some(packet.uid);
                 }
                 if heard && (begins || run.accepted.is_none()) {
                     run.accepted = Some(now);
@@ -248,7 +248,7 @@ fn create(
         home,
         passed: vec![RunState::Running],
         accepted: None,
-        ours: false,
+        cancelled_for: None,
         lost: false,
     });
     match slot {

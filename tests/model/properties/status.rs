@@ -113,7 +113,8 @@ fn end_is_true(s: &mut State, uid: u8, before: &RunStatus, new: &RunStatus) {
     };
     let elsewhere = find(&new.conditions, ConditionType::Failed)
         .is_some_and(|c| c.reason == Reason::CancelledElsewhere.as_str());
-    let ours = run.is_some_and(|run| run.ours);
+    // Another object with its key may have cancelled the run: that is elsewhere for this one.
+    let ours = run.is_some_and(|run| run.cancelled_for == Some(uid));
     if !right {
         s.breaks(Broken::FalseEnd);
     }

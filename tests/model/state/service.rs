@@ -45,8 +45,8 @@ pub(crate) struct ServiceRun {
     pub(crate) passed: Vec<RunState>,
     /// Time when the cancellation in progress was accepted, as far as any process knows.
     pub(crate) accepted: Option<i64>,
-    /// A cancel of the operator began its cancellation.
-    pub(crate) ours: bool,
+    /// The object whose cancel began its cancellation.
+    pub(crate) cancelled_for: Option<u8>,
     /// The service has lost it.
     pub(crate) lost: bool,
 }
