@@ -154,7 +154,8 @@ workflows: ## Check the workflows of GitHub, ours and the recipe's, with actionl
 schemathesis: ## Try contract/openapi.yaml on the reference service with schemathesis (needs Python 3.11)
 	@.ci/schemathesis
 
-# They need what some tests pass without, and then notice nothing.
+# The part `breakages`, where it is one of those to run. A test that leaves out the Pod or the previous release, for want
+# of a node or of its build, passes whatever is broken: it would count as one that doesn't notice it.
 BREAKAGES = $(if $(PARTS),$(filter breakages,$(PARTS)),breakages)
 
 .PHONY: prove
