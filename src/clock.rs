@@ -90,7 +90,7 @@ mod tests {
         Timestamp::from_second(1_800_000_000 + seconds).unwrap()
     }
 
-    // Proves: P-clock
+    /// Proves: P-clock
     #[test]
     fn process_time_follows_only_the_monotonic_clock() {
         let start = Start {
@@ -105,7 +105,7 @@ mod tests {
         assert!(now() <= now());
     }
 
-    // Proves: P-wall-clock
+    /// Proves: P-wall-clock
     #[test]
     fn a_step_of_the_wall_clock_is_noticed_once_whichever_way() {
         let mut steps = Steps::new(at(0), at(0));

@@ -64,7 +64,7 @@ mod tests {
         }
     }
 
-    // Proves: I-minimum-kubernetes
+    /// Proves: I-minimum-kubernetes
     #[rstest]
     #[case::the_minimum(["1", "34"], None, Some(("1.34", true)))]
     #[case::one_below(["1", "33"], None, Some(("1.33", false)))]

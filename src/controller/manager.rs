@@ -305,7 +305,7 @@ mod tests {
         (runtime, probe)
     }
 
-    // Proves: P-health
+    /// Proves: P-health
     #[test]
     fn it_is_alive_only_once_its_runtime_has_run_a_task() {
         let (runtime, probe) = idle();
@@ -315,7 +315,7 @@ mod tests {
         assert_eq!(probe.alive().now_or_never(), Some(false), "it has ended");
     }
 
-    // Proves: P-metrics
+    /// Proves: P-metrics
     #[test]
     fn caches_without_their_first_list_are_counted_as_not_in_sync() {
         let (_runtime, probe) = idle();

@@ -55,7 +55,7 @@ impl OpenFiles {
 mod tests {
     use super::*;
 
-    // Proves: P-files
+    /// Proves: P-files
     #[test]
     fn streams_leave_a_quarter_of_the_files_and_96_at_least() {
         let streams = |limit, wanted| OpenFiles { limit }.streams(wanted);

@@ -112,7 +112,7 @@ mod tests {
         crate::decide::undecodable::run(status, what, 1, wall())
     }
 
-    // Proves: F-undecodable
+    /// Proves: F-undecodable
     #[rstest]
     #[case::written(&[200, 200], false)]
     #[case::gone_before_it_is_read(&[404], false)]
@@ -138,7 +138,7 @@ mod tests {
         );
     }
 
-    // Proves: P-guarded-writes
+    /// Proves: P-guarded-writes
     #[rstest]
     #[case::shown_already("u", true)]
     #[case::of_another_object("other", false)]
@@ -156,7 +156,7 @@ mod tests {
         assert!(written.is_ok(), "{written:?}");
     }
 
-    // Proves: F-undecodable
+    /// Proves: F-undecodable
     #[test]
     fn each_kind_shows_a_reason_of_its_own() {
         let run = describe(RunStatus::default(), "its spec");

@@ -121,7 +121,7 @@ mod tests {
         }
     }
 
-    // Proves: R10a, F-reads
+    /// Proves: R10a, F-reads
     #[test]
     fn a_refused_stream_is_opened_again_at_the_interval_of_polls() {
         let refusal = failure();
@@ -133,7 +133,7 @@ mod tests {
         assert!(ended(Some(&refusal), &LastEvents::default(), 10) >= POLLS.1);
     }
 
-    // Proves: P-stream-kept, F-reads
+    /// Proves: P-stream-kept, F-reads
     #[test]
     fn the_pause_grows_while_nothing_new_is_told() {
         let last = LastEvents::default();

@@ -157,7 +157,7 @@ mod tests {
         Token::parse(bytes, &Contract::builtin().unwrap())
     }
 
-    // Proves: R7, X-token
+    /// Proves: R7, X-token
     #[test]
     fn white_space_around_a_token_is_dropped() {
         let token = parse(b" \tabc.def-1\r\n\n").unwrap();
@@ -168,7 +168,7 @@ mod tests {
         assert!(header.is_sensitive());
     }
 
-    // Proves: R6, R7, X-token, X-headers
+    /// Proves: R6, R7, X-token, X-headers
     #[rstest]
     #[case(b"", TokenError::Empty)]
     #[case(b" \n\t", TokenError::Empty)]
@@ -191,7 +191,7 @@ mod tests {
         assert!(parse(&[b'a'; 8192]).is_ok());
     }
 
-    // Proves: R7, X-canary
+    /// Proves: R7, X-canary
     #[test]
     fn a_token_shows_nowhere() {
         let credentials = Credentials {
@@ -203,7 +203,7 @@ mod tests {
         assert!(credentials.token.header().unwrap().is_sensitive());
     }
 
-    // Proves: R4, X-headers
+    /// Proves: R4, X-headers
     #[rstest]
     #[case("")]
     #[case("a b")]

@@ -71,7 +71,7 @@ mod tests {
         Client::shared(config, pool).unwrap()
     }
 
-    // Proves: P-many-workspaces
+    /// Proves: P-many-workspaces
     #[test]
     fn a_thousand_workspaces_of_one_service_share_its_connections() {
         let pool = HttpPool::default();

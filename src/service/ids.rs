@@ -90,7 +90,7 @@ mod tests {
 
     use super::*;
 
-    // Proves: X-run-id
+    /// Proves: X-run-id
     #[rstest]
     #[case("run-1", "run-1")]
     #[case("a/b", "a%2Fb")]
@@ -110,7 +110,7 @@ mod tests {
         assert_eq!(url.path(), format!("/api/runs/{segment}"));
     }
 
-    // Proves: X-run-id
+    /// Proves: X-run-id
     #[rstest]
     #[case("")]
     #[case(".")]
@@ -130,7 +130,7 @@ mod tests {
         assert_eq!(IdempotencyKey::parse(&longest).unwrap().as_str(), longest);
     }
 
-    // Proves: X-headers
+    /// Proves: X-headers
     #[rstest]
     #[case("")]
     #[case("a b")]

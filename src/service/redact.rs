@@ -206,7 +206,7 @@ mod tests {
         redactor
     }
 
-    // Proves: X-canary
+    /// Proves: X-canary
     #[rstest]
     #[case::plain(TOKEN, "[redacted]")]
     #[case::in_a_word(&format!("x{TOKEN}y"), "x[redacted]y")]
@@ -226,7 +226,7 @@ mod tests {
         assert_eq!(redactor.text("a=canary.7-f_3~%2Fx"), "a=[redacted]");
     }
 
-    // Proves: X-canary
+    /// Proves: X-canary
     #[rstest]
     #[case("")]
     #[case("B")]
@@ -251,7 +251,7 @@ mod tests {
         }
     }
 
-    // Proves: X-canary
+    /// Proves: X-canary
     #[test]
     fn the_latest_eight_tokens_are_looked_for() {
         let tokens: Vec<String> = (0..10).map(|n| format!("canary-number-{n}")).collect();
@@ -286,7 +286,7 @@ mod tests {
         assert_eq!(redactor.text("run-1"), "run-1");
     }
 
-    // Proves: R7
+    /// Proves: R7
     #[rstest]
     #[case("key sk-proj-0a1b2c3d4e5f6g7h8", "key [redacted]")]
     #[case(

@@ -68,7 +68,7 @@ mod tests {
         assert_eq!(read(&headers, now), seconds.map(Duration::from_secs));
     }
 
-    // Proves: P-clock
+    /// Proves: P-clock
     #[test]
     fn a_date_is_compared_with_the_date_of_its_own_answer() {
         let mut headers = HeaderMap::new();

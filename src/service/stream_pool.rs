@@ -193,7 +193,7 @@ mod tests {
         (0..count).map(place).collect()
     }
 
-    // Proves: P-streams-shared
+    /// Proves: P-streams-shared
     #[tokio::test]
     async fn streams_share_connections_up_to_the_usual_limit() {
         let (pool, now) = (pool(), Instant::now());
@@ -209,7 +209,7 @@ mod tests {
         assert_eq!(pool.size(), 1);
     }
 
-    // Proves: P-streams-shared
+    /// Proves: P-streams-shared
     #[tokio::test]
     async fn a_smaller_limit_of_the_service_is_learned_for_a_while() {
         let (pool, now) = (pool(), Instant::now());
@@ -227,7 +227,7 @@ mod tests {
         assert_eq!(pool.size(), 3, "the usual limit counts again");
     }
 
-    // Proves: P-streams-shared
+    /// Proves: P-streams-shared
     #[tokio::test]
     async fn a_limit_that_was_learned_is_not_learned_again() {
         let (pool, now) = (pool(), Instant::now());
@@ -239,7 +239,7 @@ mod tests {
         assert_eq!(pool.size(), 1, "the usual limit counts again");
     }
 
-    // Proves: P-streams-shared
+    /// Proves: P-streams-shared
     #[tokio::test]
     async fn streams_that_were_closed_do_not_count_for_the_limit() {
         let (pool, now) = (pool(), Instant::now());
@@ -260,7 +260,7 @@ mod tests {
         assert!(client.contains("first"), "{client}");
     }
 
-    // Proves: P-streams-shared
+    /// Proves: P-streams-shared
     #[tokio::test]
     async fn with_http1_an_unanswered_stream_teaches_nothing() {
         let (pool, now) = (pool(), Instant::now());
@@ -272,7 +272,7 @@ mod tests {
         drop((open, more));
     }
 
-    // Proves: P-streams-shared
+    /// Proves: P-streams-shared
     #[tokio::test]
     async fn a_silent_service_does_not_lower_the_limit() {
         let (pool, now) = (pool(), Instant::now());

@@ -38,7 +38,7 @@ async fn told(world: &World, controller: &str, name: &str) {
     assert!(!line.contains("example/secret-of-the-spec"), "{line}");
 }
 
-// Proves: F-undecodable
+/// Proves: F-undecodable
 #[tokio::test]
 async fn a_run_whose_reconcile_panics_stops_no_other() {
     let mut world = World::unattended(Setup::default()).await;
@@ -57,7 +57,7 @@ async fn a_run_whose_reconcile_panics_stops_no_other() {
     assert_eq!(world.run("odd").await.uid(), run.uid());
 }
 
-// Proves: F-undecodable
+/// Proves: F-undecodable
 #[tokio::test]
 async fn a_workspace_whose_check_panics_stops_no_other() {
     let mut world = World::unattended(Setup::default()).await;

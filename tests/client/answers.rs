@@ -22,7 +22,7 @@ fn reason(result: Result<RunView, CallError>) -> UnreadableReason {
     }
 }
 
-// Proves: S-unknown, S-state, E-getRun
+/// Proves: S-unknown, S-state, E-getRun
 #[tokio::test]
 async fn a_run_is_read_where_the_contract_file_points() {
     let server = Server::start([vec![ok(
@@ -49,7 +49,7 @@ async fn a_run_is_read_where_the_contract_file_points() {
     );
 }
 
-// Proves: S-workspace, E-getCurrentWorkspace
+/// Proves: S-workspace, E-getCurrentWorkspace
 #[tokio::test]
 async fn the_workspace_is_kept_in_a_compact_form() {
     let long = "x".repeat(2000);
@@ -69,7 +69,7 @@ async fn the_workspace_is_kept_in_a_compact_form() {
     assert_eq!(reply.record, r#"{"name":"n"}"#);
 }
 
-// Proves: E-cancelRun
+/// Proves: E-cancelRun
 #[rstest]
 #[case("HTTP/1.1 204 No Content\r\nX-Request-ID: req-1\r\n\r\n", None)]
 #[case(
@@ -108,7 +108,7 @@ async fn an_oversized_multiline_state_becomes_one_bounded_line() {
     assert_eq!(state.len(), MAX_STATE);
 }
 
-// Proves: F-violation
+/// Proves: F-violation
 #[rstest]
 #[case::empty("")]
 #[case::html("<html><body>Welcome</body></html>")]
@@ -130,7 +130,7 @@ async fn a_cancellation_answered_with_a_page_cannot_be_read() {
     assert!(matches!(reason(cancelled), UnreadableReason::NotJson(_)));
 }
 
-// Proves: S-run, F-violation
+/// Proves: S-run, F-violation
 #[rstest]
 #[case::absent(r#"{"state":"queued"}"#)]
 #[case::empty(r#"{"runId":""}"#)]
@@ -153,7 +153,7 @@ async fn a_run_id_that_no_path_can_carry_cannot_be_read(#[case] body: &str) {
     assert!(matches!(reason(created), UnreadableReason::IllegalRunId(_)));
 }
 
-// Proves: E-getRun, P-run-id-conflict
+/// Proves: E-getRun, P-run-id-conflict
 #[tokio::test]
 async fn an_answer_about_another_run_cannot_be_read() {
     let other = r#"{"runId":"run-2","state":"succeeded"}"#;
@@ -165,7 +165,7 @@ async fn an_answer_about_another_run_cannot_be_read() {
     assert!(matches!(reason(cancelled), UnreadableReason::OtherRunId));
 }
 
-// Proves: X-caps
+/// Proves: X-caps
 #[tokio::test]
 async fn an_answer_that_announces_too_much_is_not_read() {
     let head = "HTTP/1.1 200 OK\r\nContent-Length: 1048577\r\n\r\n";
@@ -177,7 +177,7 @@ async fn an_answer_that_announces_too_much_is_not_read() {
     ));
 }
 
-// Proves: X-caps
+/// Proves: X-caps
 #[tokio::test]
 async fn an_endless_answer_is_given_up_at_the_cap() {
     let mut script = vec![send(
@@ -191,7 +191,7 @@ async fn an_endless_answer_is_given_up_at_the_cap() {
     assert!(matches!(reason(created), UnreadableReason::TooLarge { .. }));
 }
 
-// Proves: L-contract
+/// Proves: L-contract
 #[tokio::test]
 async fn the_largest_answer_is_a_number_of_the_contract_file() {
     let server = Server::start([vec![ok(&"x".repeat(2049))]]).await;
@@ -204,7 +204,7 @@ async fn the_largest_answer_is_a_number_of_the_contract_file() {
     ));
 }
 
-// Proves: R12
+/// Proves: R12
 #[tokio::test]
 async fn an_answer_of_exactly_the_cap_is_read() {
     let frame = r#"{"runId":"run-1","pad":""}"#;
@@ -216,7 +216,7 @@ async fn an_answer_of_exactly_the_cap_is_read() {
     assert_eq!(view.run_id.as_deref(), Some("run-1"));
 }
 
-// Proves: R11, X-headers
+/// Proves: R11, X-headers
 #[rstest]
 #[case::visible("X-Request-ID: abc-123", Some("abc-123"))]
 #[case::with_a_space("X-Request-ID: abc 123", None)]

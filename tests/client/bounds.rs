@@ -25,7 +25,7 @@ fn the_bomb_is_one() {
     assert!(BOMB.len() < 11_000);
 }
 
-// Proves: X-memory
+/// Proves: X-memory
 #[rstest]
 #[case::gzip("gzip")]
 #[case::in_capitals("GZIP")]
@@ -72,7 +72,7 @@ async fn a_compressed_answer_is_refused_unread_with_the_remedy(#[case] coding: &
     }
 }
 
-// Proves: X-memory
+/// Proves: X-memory
 #[tokio::test]
 async fn a_packed_problem_teaches_its_status_alone() {
     let problem = packed("409 Conflict", "gzip", "application/problem+json");
@@ -101,7 +101,7 @@ async fn a_packed_stream_that_does_not_say_so_yields_nothing_and_ends() {
     assert_eq!(within(stream.next()).await.unwrap(), None);
 }
 
-// Proves: X-caps
+/// Proves: X-caps
 #[rstest]
 #[case::ten_mebibytes_announced(true)]
 #[case::ten_mebibytes_in_chunks(false)]
@@ -132,7 +132,7 @@ async fn ten_mebibytes_are_not_read_to_their_end(#[case] announced: bool) {
     );
 }
 
-// Proves: X-caps
+/// Proves: X-caps
 #[rstest]
 #[case::too_many("X-Again: x\r\n".repeat(200))]
 #[case::too_long(format!("X-Long: {}\r\n", "x".repeat(1 << 20)))]
@@ -147,7 +147,7 @@ async fn headers_without_bound_are_a_transport_failure(#[case] headers: String) 
 }
 
 /// An answer in single bytes, each well within any idle time, ends with the call's own time.
-// Proves: X-caps
+/// Proves: X-caps
 #[tokio::test]
 async fn an_answer_in_drops_is_given_up_when_the_call_s_time_is_over() {
     let mut script = vec![send("HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n")];

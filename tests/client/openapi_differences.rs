@@ -39,7 +39,7 @@ fn violations(request: &Request) -> Vec<String> {
     request.violations(Document::pinned())
 }
 
-// Proves: L-document
+/// Proves: L-document
 #[rstest]
 #[case(create())]
 #[case(request("GET", "/version", &[], ""))]
@@ -51,7 +51,7 @@ fn a_request_that_keeps_to_the_document_is_let_pass(#[case] request: Request) {
     assert_eq!(violations(&request), Vec::<String>::new());
 }
 
-// Proves: L-document
+/// Proves: L-document
 #[rstest]
 #[case::base(with_token("GET", "/../v2/runs/r"), "is not declared")]
 #[case::path(with_token("GET", "/runs/r/logs"), "is not declared")]
@@ -83,7 +83,7 @@ fn a_request_that_differs_from_the_document_is_found(#[case] request: Request, #
     assert!(found[0].contains(why), "{found:?}");
 }
 
-// Proves: L-document
+/// Proves: L-document
 #[rstest]
 #[case::no_key("idempotency-key", None, "idempotency-key is missing")]
 #[case::empty_key("idempotency-key", Some(""), "idempotency-key at ")]
@@ -112,7 +112,7 @@ fn a_header_that_differs_from_the_document_is_found(
     assert!(found[0].contains(why), "{found:?}");
 }
 
-// Proves: L-document
+/// Proves: L-document
 #[rstest]
 #[case::nothing("", "the body is no JSON")]
 #[case::no_json("{", "the body is no JSON")]

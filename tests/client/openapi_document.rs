@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::support::*;
 use test_support::openapi::{Document, Place, Request};
 
-// Proves: E-getVersion, R13
+/// Proves: E-getVersion, R13
 #[test]
 fn the_document_names_the_client_s_operations_and_no_other() {
     let operations = Document::pinned().operations.iter();
@@ -18,14 +18,14 @@ fn the_document_names_the_client_s_operations_and_no_other() {
     assert_eq!(named, known);
 }
 
-// Proves: R13
+/// Proves: R13
 #[test]
 fn the_document_is_one_of_openapi_3_0() {
     let version = Document::pinned().value["openapi"].as_str().unwrap();
     assert!(version.starts_with("3.0."), "{version}");
 }
 
-// Proves: R11
+/// Proves: R11
 #[test]
 fn every_response_has_a_request_id_and_every_error_is_a_problem() {
     let document = Document::pinned();
@@ -87,7 +87,7 @@ fn schemas<'a>(value: &'a Value, found: &mut Vec<&'a Value>) {
 }
 
 /// `nullable`, `discriminator` and the like mean nothing to a validator of JSON Schema.
-// Proves: L-document
+/// Proves: L-document
 #[test]
 fn the_schemas_use_only_keywords_shared_with_json_schema() {
     let document = &Document::pinned().value;
@@ -165,7 +165,7 @@ fn request(arrived: &Arrived) -> Request {
     }
 }
 
-// Proves: S-paths, E-getCurrentWorkspace, E-createRun, R3, R5, L-document
+/// Proves: S-paths, E-getCurrentWorkspace, E-createRun, R3, R5, L-document
 #[tokio::test]
 async fn the_client_sends_what_the_document_declares_and_nothing_else() {
     let document = Document::pinned();

@@ -16,7 +16,7 @@ async fn failure(step: Step) -> Failure {
     Failure::from(&get_failure(&client(&server)).await)
 }
 
-// Proves: S-problem, R11
+/// Proves: S-problem, R11
 #[tokio::test]
 async fn a_problem_is_read_whole() {
     let body = r#"{"type":"about:blank","title":"Slow down","status":429,"code":"rate_limited",
@@ -44,7 +44,7 @@ async fn a_problem_is_read_whole() {
     );
 }
 
-// Proves: S-problem
+/// Proves: S-problem
 #[rstest]
 #[case("Content-Type: application/problem+json")]
 #[case("Content-Type: application/problem+json; charset=utf-8")]
@@ -62,7 +62,7 @@ async fn a_problem_is_known_by_its_media_type_whatever_its_parameters(#[case] he
     assert_eq!(failure.message, "f\u{FFFD}r");
 }
 
-// Proves: S-problem
+/// Proves: S-problem
 #[rstest]
 #[case::code_alone(r#"{"code":"c"}"#, None)]
 #[case::wrong_types(r#"{"code":"c","retryable":"yes","title":7,"requestId":false}"#, None)]
@@ -88,7 +88,7 @@ async fn what_is_missing_in_a_problem_is_missing_and_no_more(
     assert!(failure.message.contains("HTTP 500"), "{}", failure.message);
 }
 
-// Proves: R8, R11
+/// Proves: R8, R11
 #[rstest]
 #[case::html("text/html", "<h1>502</h1>")]
 #[case::json_with_a_code("application/json", r#"{"code":"c","retryable":true}"#)]
@@ -132,7 +132,7 @@ async fn an_error_without_any_header_teaches_the_status_alone() {
     assert_eq!(failure.http_status, Some(404));
 }
 
-// Proves: X-caps
+/// Proves: X-caps
 #[tokio::test]
 async fn a_problem_over_its_cap_teaches_the_status_alone() {
     let pad = "x".repeat(64 * 1024);
@@ -164,7 +164,7 @@ async fn texts_of_a_problem_are_cut_to_one_short_line() {
     assert!(failure.code.unwrap().len() <= 128);
 }
 
-// Proves: R10a
+/// Proves: R10a
 #[rstest]
 #[case("0", Some(0))]
 #[case("86400", Some(86400))]

@@ -52,7 +52,7 @@ fn echoing(status: &str) -> Step {
     )
 }
 
-// Proves: R7, X-canary
+/// Proves: R7, X-canary
 #[tokio::test]
 async fn no_fault_shows_the_token() {
     let log = Log::default();
@@ -99,7 +99,7 @@ async fn no_fault_shows_the_token() {
     }
 }
 
-// Proves: R7
+/// Proves: R7
 #[tokio::test]
 async fn a_token_echoed_by_the_service_never_reaches_a_status() {
     let server = Server::start([
@@ -126,7 +126,7 @@ async fn a_token_echoed_by_the_service_never_reaches_a_status() {
     assert!(!format!("{workspace:?} {view:?} {event:?} {stream:?}").contains("canary"));
 }
 
-// Proves: R7, X-canary
+/// Proves: R7, X-canary
 #[tokio::test]
 async fn a_run_id_that_repeats_the_token_never_gets_into_a_url() {
     let body = format!(r#"{{"runId":"run-{TOKEN}"}}"#);
@@ -187,7 +187,7 @@ fn echoes_of_the_earlier() -> [Vec<Step>; 6] {
     ]
 }
 
-// Proves: X-canary
+/// Proves: X-canary
 #[tokio::test]
 async fn a_token_that_was_rotated_away_is_taken_out_as_well() {
     let mut scripts = vec![vec![ok("{}")]];
@@ -226,7 +226,7 @@ async fn a_token_that_was_rotated_away_is_taken_out_as_well() {
     assert_eq!(server.requests()[1].headers("authorization"), [""; 0]);
 }
 
-// Proves: X-canary
+/// Proves: X-canary
 #[tokio::test]
 async fn an_open_stream_redacts_the_next_token_too() {
     let server = Server::start([
@@ -251,7 +251,7 @@ async fn an_open_stream_redacts_the_next_token_too() {
     assert_eq!(event.data, "got [redacted]");
 }
 
-// Proves: R7
+/// Proves: R7
 #[tokio::test]
 async fn the_version_hides_a_token_that_was_not_sent_yet() {
     let version = format!(r#"{{"version":"1 for {TOKEN}"}}"#);
@@ -263,7 +263,7 @@ async fn the_version_hides_a_token_that_was_not_sent_yet() {
 }
 
 /// A token of which a cut has left only a part is not found any more.
-// Proves: X-canary
+/// Proves: X-canary
 #[tokio::test]
 async fn a_token_at_the_end_of_a_cut_text_is_taken_out_before_the_cut() {
     let body = format!(r#"{{"code":"c","title":"{}{TOKEN}"}}"#, "x".repeat(505));
@@ -274,7 +274,7 @@ async fn a_token_at_the_end_of_a_cut_text_is_taken_out_before_the_cut() {
 }
 
 /// Workspaces share the call, and each has a token of its own.
-// Proves: X-canary
+/// Proves: X-canary
 #[tokio::test]
 async fn an_answer_that_another_client_received_is_redacted_too() {
     let version = format!(r#"{{"version":"1 for {TOKEN}"}}"#);
@@ -294,7 +294,7 @@ async fn an_answer_that_another_client_received_is_redacted_too() {
 }
 
 /// Taken out, every workspace would have the same identity, and a token for another one would pass.
-// Proves: R4, X-canary
+/// Proves: R4, X-canary
 #[tokio::test]
 async fn an_identity_that_repeats_the_token_is_no_identity() {
     let record = format!(r#"{{"id":"ws of {TOKEN}"}}"#);

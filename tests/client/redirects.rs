@@ -40,7 +40,7 @@ const ELSEWHERE: [&str; 8] = [
     "?again",
 ];
 
-// Proves: X-allow-list
+/// Proves: X-allow-list
 #[rstest]
 #[case("300 Multiple Choices")]
 #[case("301 Moved Permanently")]

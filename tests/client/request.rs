@@ -17,7 +17,7 @@ fn with_common(more: &[&str]) -> Vec<String> {
     names
 }
 
-// Proves: E-getVersion, R3, P-workspace-check
+/// Proves: E-getVersion, R3, P-workspace-check
 #[tokio::test]
 async fn version_is_asked_for_without_a_token() {
     let server = Server::start([vec![ok(r#"{"version":"1.4"}"#)]]).await;
@@ -39,7 +39,7 @@ async fn version_is_asked_for_without_a_token() {
     );
 }
 
-// Proves: S-workspace, E-getCurrentWorkspace, P-workspace-check
+/// Proves: S-workspace, E-getCurrentWorkspace, P-workspace-check
 #[tokio::test]
 async fn the_workspace_is_asked_for_with_the_token() {
     let server = Server::start([vec![ok(r#"{"id":"ws-1"}"#)]]).await;
@@ -55,7 +55,7 @@ async fn the_workspace_is_asked_for_with_the_token() {
     );
 }
 
-// Proves: R4
+/// Proves: R4
 #[tokio::test]
 async fn the_workspace_header_is_sent_only_when_given() {
     let server = Server::start([vec![ok("{}")], vec![ok("{}")]]).await;
@@ -71,7 +71,7 @@ async fn the_workspace_header_is_sent_only_when_given() {
     assert!(requests[1].headers("x-service-workspace-id").is_empty());
 }
 
-// Proves: E-createRun, R1
+/// Proves: E-createRun, R1
 #[tokio::test]
 async fn every_create_attempt_sends_the_same_key_and_the_exact_bytes() {
     // Not what a serializer would write: no byte may change on its way.
@@ -113,7 +113,7 @@ async fn every_create_attempt_sends_the_same_key_and_the_exact_bytes() {
     }
 }
 
-// Proves: S-paths, E-getRun, E-cancelRun, E-streamRunEvents, P-streams-shared
+/// Proves: S-paths, E-getRun, E-cancelRun, E-streamRunEvents, P-streams-shared
 #[tokio::test]
 async fn get_cancel_and_events_use_the_runs_own_path() {
     let server = Server::start([
@@ -147,7 +147,7 @@ async fn get_cancel_and_events_use_the_runs_own_path() {
     );
 }
 
-// Proves: S-run, X-run-id
+/// Proves: S-run, X-run-id
 #[rstest]
 #[case("a/b", "a%2Fb")]
 #[case("../../version", "..%2F..%2Fversion")]
@@ -180,7 +180,7 @@ async fn no_run_id_can_lead_a_request_elsewhere(#[case] id: &str, #[case] segmen
     );
 }
 
-// Proves: S-paths
+/// Proves: S-paths
 #[tokio::test]
 async fn a_base_url_without_a_path_works_too() {
     let server = Server::start([vec![ok("{}")]]).await;

@@ -29,7 +29,7 @@ fn event(id: &str, data: &str) -> StreamItem {
     })
 }
 
-// Proves: E-streamRunEvents, X-sse
+/// Proves: E-streamRunEvents, X-sse
 #[tokio::test]
 async fn events_arrive_one_by_one_and_the_cursor_keeps_pace() {
     let server = Server::start([vec![
@@ -61,7 +61,7 @@ async fn events_arrive_one_by_one_and_the_cursor_keeps_pace() {
     assert_eq!(format!("{stream:?}"), shown(false));
 }
 
-// Proves: R2, E-streamRunEvents
+/// Proves: R2, E-streamRunEvents
 #[rstest]
 #[case::from_the_beginning(None, &[])]
 #[case::reset(Some(""), &[])]
@@ -84,7 +84,7 @@ async fn a_stream_is_resumed_by_its_last_event_s_id(
     );
 }
 
-// Proves: R2
+/// Proves: R2
 #[tokio::test]
 async fn a_cut_stream_resumes_where_it_was_cut() {
     let chunked = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream; charset=utf-8\r\n\
@@ -113,7 +113,7 @@ async fn a_cut_stream_resumes_where_it_was_cut() {
     assert_eq!(server.requests()[1].headers("last-event-id"), ["1"]);
 }
 
-// Proves: X-sse-caps
+/// Proves: X-sse-caps
 #[tokio::test]
 async fn an_event_over_the_cap_is_reported_and_the_next_one_arrives() {
     let server = Server::start([vec![
@@ -135,7 +135,7 @@ async fn an_event_over_the_cap_is_reported_and_the_next_one_arrives() {
     }
 }
 
-// Proves: L-contract
+/// Proves: L-contract
 #[rstest]
 #[case::of_a_line(("eventLineBytes: 65536", "eventLineBytes: 2048"), 2049, 1)]
 #[case::of_an_event(("eventBytes: 262144", "eventBytes: 2048"), 1024, 2)]
@@ -160,7 +160,7 @@ async fn a_cap_of_the_stream_is_a_number_of_the_contract_file(
     assert!(matches!(kept, Some(StreamItem::Event(_))), "{kept:?}");
 }
 
-// Proves: X-sse-idle
+/// Proves: X-sse-idle
 #[rstest]
 #[case::from_the_start(vec![stream_head(), Step::Hang])]
 #[case::within_an_event(vec![stream_head(), send("id: 1\ndata: a\n"), Step::Hang])]
@@ -213,7 +213,7 @@ async fn a_repeatedly_dropped_next_loses_no_event_and_no_idle_timeout() {
     assert!(silent.await.is_err());
 }
 
-// Proves: E-streamRunEvents
+/// Proves: E-streamRunEvents
 #[rstest]
 #[case::json("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}")]
 #[case::no_type("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")]
@@ -243,7 +243,7 @@ async fn a_refused_stream_keeps_its_reason() {
     assert_eq!(Failure::from(&error).code.as_deref(), Some("run_not_found"));
 }
 
-// Proves: X-headers
+/// Proves: X-headers
 #[rstest]
 #[case::another_header("a\r\nX-Injected: 1")]
 #[case::a_nul("a\0b")]

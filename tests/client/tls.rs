@@ -81,7 +81,7 @@ async fn a_bundle_may_hold_several_authorities() {
     within(client.version()).await.unwrap();
 }
 
-// Proves: X-tls
+/// Proves: X-tls
 #[tokio::test]
 async fn another_authority_is_not_trusted_and_no_token_is_sent() {
     let server = server(vec![]).await;
@@ -93,7 +93,7 @@ async fn another_authority_is_not_trusted_and_no_token_is_sent() {
     assert!(server.requests().is_empty());
 }
 
-// Proves: X-tls
+/// Proves: X-tls
 #[tokio::test]
 async fn a_certificate_for_another_name_is_rejected_before_the_token() {
     let server = server(vec![]).await;
@@ -109,7 +109,7 @@ async fn a_certificate_for_another_name_is_rejected_before_the_token() {
     assert!(server.requests().is_empty());
 }
 
-// Proves: X-tls
+/// Proves: X-tls
 #[tokio::test]
 async fn an_expired_certificate_is_not_trusted_and_no_token_is_sent() {
     let server = server_of(EXPIRED, EXPIRED_KEY, vec![], &[]).await;
@@ -129,20 +129,20 @@ async fn call_by(version: &'static rustls::SupportedProtocolVersion) {
     within(client.version()).await.unwrap();
 }
 
-// Proves: X-tls
+/// Proves: X-tls
 #[tokio::test]
 async fn tls_1_2_is_spoken() {
     call_by(&rustls::version::TLS12).await;
 }
 
-// Proves: X-tls
+/// Proves: X-tls
 #[tokio::test]
 async fn tls_1_3_is_spoken() {
     call_by(&rustls::version::TLS13).await;
 }
 
 /// The answer of a server that speaks TLS 1.1 and nothing newer.
-// Proves: X-tls
+/// Proves: X-tls
 #[tokio::test]
 async fn tls_before_1_2_is_not_spoken_and_no_token_is_sent() {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -200,7 +200,7 @@ async fn first_lines(alpn: &[&str], stream: Vec<Step>) -> Vec<String> {
     lines
 }
 
-// Proves: P-streams-shared
+/// Proves: P-streams-shared
 #[tokio::test]
 async fn http_2_is_used_if_offered_by_streams_apart_from_calls() {
     // What every HTTP/2 connection begins with; the server of these tests can't answer it.
@@ -230,7 +230,7 @@ fn by_system(server: &Server) -> ClientConfig {
     }
 }
 
-// Proves: X-tls
+/// Proves: X-tls
 #[tokio::test]
 async fn without_a_bundle_the_system_s_authorities_are_trusted() {
     let test = "tls::without_a_bundle_the_system_s_authorities_are_trusted";
@@ -242,7 +242,7 @@ async fn without_a_bundle_the_system_s_authorities_are_trusted() {
     within(client.version()).await.unwrap();
 }
 
-// Proves: X-tls
+/// Proves: X-tls
 #[tokio::test]
 async fn without_a_bundle_no_other_authority_is_trusted() {
     let test = "tls::without_a_bundle_no_other_authority_is_trusted";

@@ -34,7 +34,7 @@ async fn a_refused_connection_is_a_transport_failure_with_its_cause() {
     assert!(failure.message.contains("Connection refused"));
 }
 
-// Proves: R10a
+/// Proves: R10a
 #[rstest]
 #[case::before_the_answer(vec![Step::Close])]
 #[case::within_the_status_line(vec![send("HTTP/1.1 20"), Step::Close])]
@@ -49,7 +49,7 @@ async fn an_answer_that_never_began_is_a_transport_failure(#[case] script: Vec<S
     assert_eq!(server.requests().len(), 1, "one attempt a call");
 }
 
-// Proves: R10a
+/// Proves: R10a
 #[rstest]
 #[case::a_success("200 OK", "application/json")]
 #[case::a_problem("422 Unprocessable Entity", "application/problem+json")]
@@ -73,7 +73,7 @@ async fn a_truncated_body_is_a_transport_failure_with_its_request_id(
     assert_eq!(failure.code, None);
 }
 
-// Proves: R10a, R12, X-caps
+/// Proves: R10a, R12, X-caps
 #[rstest]
 #[case::before_the_answer(vec![Step::Hang], None)]
 #[case::within_the_headers(vec![send("HTTP/1.1 200 OK\r\n"), Step::Hang], None)]
@@ -109,7 +109,7 @@ async fn an_answer_that_takes_too_long_is_given_up(
 }
 
 /// The listener's queue is full, so the system leaves the client's connection unanswered.
-// Proves: X-caps
+/// Proves: X-caps
 #[tokio::test]
 async fn a_connection_that_takes_too_long_is_given_up() {
     let socket = TcpSocket::new_v4().unwrap();
@@ -130,7 +130,7 @@ async fn a_connection_that_takes_too_long_is_given_up() {
 }
 
 /// Two of them that hang must be over within 30 s; the contract file allows each other call as much.
-// Proves: P-many-workspaces, X-caps
+/// Proves: P-many-workspaces, X-caps
 #[tokio::test]
 async fn each_call_of_a_check_has_ten_seconds() {
     let server = Server::start([vec![Step::Hang], vec![Step::Hang]]).await;
@@ -145,7 +145,7 @@ async fn each_call_of_a_check_has_ten_seconds() {
     }
 }
 
-// Proves: X-caps
+/// Proves: X-caps
 #[tokio::test]
 async fn a_stream_that_is_not_opened_in_time_is_given_up() {
     let server = Server::start([vec![Step::Hang]]).await;
@@ -173,7 +173,7 @@ async fn a_lost_connection_costs_one_call_and_not_the_next() {
     assert_eq!(view.state.as_deref(), Some("running"));
 }
 
-// Proves: X-allow-list
+/// Proves: X-allow-list
 #[tokio::test]
 async fn no_proxy_is_taken_from_the_environment() {
     let proxy = Server::start([vec![ok(r#"{"version":"of the proxy"}"#)]]).await;
@@ -220,7 +220,7 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(64) })]
 
     /// Asserts only that each call returns: no panic, no hang.
-    // Proves: X-caps
+    /// Proves: X-caps
     #[test]
     fn whatever_bytes_a_server_sends_each_call_ends(bytes in answers()) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();

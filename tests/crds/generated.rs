@@ -13,7 +13,7 @@ use run_operator::api::crd;
 
 use crate::namespace::Space;
 
-// Proves: P-generated
+/// Proves: P-generated
 #[test]
 fn the_files_are_what_the_types_say() {
     let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("crds");
@@ -86,7 +86,7 @@ const NOTES: &[&str] = &[
     "[`", "`]", "::", "rule ", "Spec`", "schema", "TODO", "kube", "serde", "  ",
 ];
 
-// Proves: P-explain
+/// Proves: P-explain
 #[rstest]
 #[case::run(crd::run())]
 #[case::workspace(crd::workspace())]
@@ -117,7 +117,7 @@ fn every_field_is_explained_for_its_users(#[case] crd: CustomResourceDefinition)
     assert!(fields > 10, "only {fields} fields were looked at");
 }
 
-// Proves: P-explain
+/// Proves: P-explain
 #[rstest]
 #[case::run(crd::run(), "rn")]
 #[case::workspace(crd::workspace(), "rws")]
@@ -132,7 +132,7 @@ fn every_kind_has_a_short_name_and_is_in_the_category(
 }
 
 /// A server shows those of a Workspace in `kubectl.rs`.
-// Proves: P-explain
+/// Proves: P-explain
 #[test]
 fn workspaces_of_both_kinds_have_the_same_columns() {
     let columns = |crd: CustomResourceDefinition| {
@@ -142,7 +142,7 @@ fn workspaces_of_both_kinds_have_the_same_columns() {
     assert_eq!(columns(crd::workspace()), columns(crd::cluster_workspace()));
 }
 
-// Proves: P-no-defaults, P-status-default
+/// Proves: P-no-defaults, P-status-default
 #[rstest]
 #[case::run(crd::run())]
 #[case::workspace(crd::workspace())]
@@ -199,7 +199,7 @@ fn every_number_of_32_bits_has_both_bounds(#[case] crd: CustomResourceDefinition
     assert!(numbers >= 2, "only {numbers} numbers were looked at");
 }
 
-// Proves: P-immutable
+/// Proves: P-immutable
 #[rstest]
 #[case::run(crd::run())]
 #[case::workspace(crd::workspace())]
@@ -235,7 +235,7 @@ fn every_rule_has_a_path_a_reason_and_a_remedy(#[case] crd: CustomResourceDefini
 }
 
 /// GitOps tools compare what they apply with what is there.
-// Proves: P-generated
+/// Proves: P-generated
 #[rstest]
 #[case::run(crd::run())]
 #[case::workspace(crd::workspace())]
@@ -251,7 +251,7 @@ async fn the_server_adds_nothing_to_a_crd(#[case] crd: CustomResourceDefinition)
     assert_eq!(live.spec, crd.spec);
 }
 
-// Proves: P-generated
+/// Proves: P-generated
 #[tokio::test]
 async fn the_server_adds_nothing_to_the_policy() {
     use k8s_openapi::api::admissionregistration::v1::{

@@ -19,7 +19,7 @@ fn with(kind: &str, field: &str, value: &Value) -> Value {
     spec
 }
 
-// Proves: P-immutable
+/// Proves: P-immutable
 #[rstest]
 #[case::provider("Run", "provider", json!("auto"), json!("other"), "create a new Run")]
 #[case::region("Run", "region", json!("auto"), json!("other"), "create a new Run")]
@@ -79,7 +79,7 @@ async fn an_immutable_field_can_t_be_changed_unset_or_set_later(
     space.replace(kind, "unset", minimal(kind)).await.unwrap();
 }
 
-// Proves: P-immutable
+/// Proves: P-immutable
 #[rstest]
 #[case::cancel("Run", "cancel", json!(true))]
 #[case::suspend_before_the_submission("Run", "suspend", json!(true))]

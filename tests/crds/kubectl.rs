@@ -47,7 +47,7 @@ fn named(columns: &[(&str, i64)]) -> Vec<(String, i64)> {
         .collect()
 }
 
-// Proves: P-explain
+/// Proves: P-explain
 #[tokio::test]
 async fn kubectl_get_shows_the_phase_and_reason_of_a_run() {
     let space = Space::new().await;
@@ -72,7 +72,7 @@ async fn kubectl_get_shows_the_phase_and_reason_of_a_run() {
     );
 }
 
-// Proves: P-explain
+/// Proves: P-explain
 #[tokio::test]
 async fn kubectl_get_shows_the_state_and_reason_of_a_workspace() {
     let space = Space::new().await;
@@ -106,7 +106,7 @@ async fn kubectl_get_shows_the_state_and_reason_of_a_workspace() {
     assert_eq!(json!(row[..6]), cells);
 }
 
-// Proves: P-explain
+/// Proves: P-explain
 #[rstest]
 #[case::phase("status.phase=Active", "status.phase=Pending")]
 #[case::provider("spec.provider=p", "spec.provider=q")]
@@ -130,7 +130,7 @@ async fn runs_are_selected_by_field(#[case] matching: &str, #[case] other: &str)
     }
 }
 
-// Proves: P-explain
+/// Proves: P-explain
 #[rstest]
 #[case::short_name_of_run("rn", "run.run-operator.dev/active")]
 #[case::short_name_of_workspace("rws", "workspace.run-operator.dev/default")]
@@ -156,7 +156,7 @@ async fn kubectl_finds_objects_by_short_name_and_category(#[case] word: &str, #[
     assert_eq!(ours.collect::<Vec<_>>().join("\n"), names);
 }
 
-// Proves: P-explain
+/// Proves: P-explain
 #[rstest]
 #[case::run("run", "One Run object is one run")]
 #[case::run_spec("run.spec", "The workload, sent to the service unchanged.")]

@@ -12,7 +12,7 @@ use crate::namespace::{Space, assert_immutable, assert_refused};
 
 const STATUS_LIMIT: usize = 32 * 1024;
 
-// Proves: P-status-default
+/// Proves: P-status-default
 #[rstest]
 #[case::run("Run", json!({"workload": {"image": "x"}}))]
 #[case::workspace("Workspace", json!({}))]
@@ -28,7 +28,7 @@ fn workspace(name: &str) -> Value {
     json!({"kind": "Workspace", "name": name, "uid": "u-1", "baseUrl": "https://a.example/api/v1"})
 }
 
-// Proves: P-one-way, P-place
+/// Proves: P-one-way, P-place
 #[rstest]
 #[case::run_id("runId", json!("r-1"), json!("r-2"), "create a new Run")]
 #[case::workspace("workspace", workspace("a"), workspace("b"), "create a new Run")]
@@ -100,7 +100,7 @@ fn many(count: usize, item: impl Fn(usize) -> Value) -> Vec<Value> {
     (0..count).map(item).collect()
 }
 
-// Proves: P-explain
+/// Proves: P-explain
 #[rstest]
 #[case::phase(json!({"phase": "Paused"}), "status.phase", "supported values")]
 #[case::observed_generation(json!({"observedGeneration": -2}), "status.observedGeneration", "greater than or equal to -1")]
@@ -190,7 +190,7 @@ fn largest(path: &str, schema: &JSONSchemaProps, index: usize) -> Value {
     }
 }
 
-// Proves: P-status-bounded
+/// Proves: P-status-bounded
 #[rstest]
 #[case::run("Run", json!({"workload": {"image": "x"}}))]
 #[case::workspace("Workspace", json!({}))]

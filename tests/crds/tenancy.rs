@@ -29,7 +29,7 @@ fn references() -> [(&'static str, Value, &'static str); 5] {
     ]
 }
 
-// Proves: X-references
+/// Proves: X-references
 #[tokio::test]
 async fn a_reference_with_a_namespace_loses_it_before_it_is_stored() {
     let space = Space::new().await;
@@ -44,7 +44,7 @@ async fn a_reference_with_a_namespace_loses_it_before_it_is_stored() {
     }
 }
 
-// Proves: X-references
+/// Proves: X-references
 #[tokio::test]
 async fn strict_validation_rejects_a_reference_with_a_namespace() {
     let space = Space::new().await;
@@ -65,7 +65,7 @@ async fn strict_validation_rejects_a_reference_with_a_namespace() {
 }
 
 /// A user who may only create Runs can't start with a runId of their choice.
-// Proves: X-forged
+/// Proves: X-forged
 #[tokio::test]
 async fn a_status_in_a_created_object_is_dropped() {
     let space = Space::new().await;
@@ -80,7 +80,7 @@ async fn a_status_in_a_created_object_is_dropped() {
     assert_eq!(patched["status"], json!({"observedGeneration": -1}));
 }
 
-// Proves: X-references
+/// Proves: X-references
 #[rstest]
 #[case::a_slash("kube-system/a")]
 #[case::a_parent("..")]
@@ -107,7 +107,7 @@ async fn a_name_that_could_lead_elsewhere_is_refused(#[case] name: &str) {
     }
 }
 
-// Proves: X-references
+/// Proves: X-references
 #[rstest]
 #[case::a_slash("a/b")]
 #[case::a_parent("../token")]
@@ -126,7 +126,7 @@ async fn a_key_that_could_lead_elsewhere_is_refused(#[case] key: &str) {
 }
 
 /// Header values come from these two fields, and from the Secret.
-// Proves: X-headers
+/// Proves: X-headers
 #[rstest]
 #[case::another_header("a\r\nX-Injected: 1", "should match")]
 #[case::a_line_feed("a\nb", "should match")]
@@ -151,7 +151,7 @@ async fn what_no_header_can_carry_is_refused(#[case] value: &str, #[case] messag
 }
 
 /// The schema refuses these before the operator reads them; its own check is the fence behind.
-// Proves: X-allow-list
+/// Proves: X-allow-list
 #[rstest]
 #[case("https://runs.example.com@evil.test/api")]
 #[case("https://runs.example.com\\@evil.test/api")]

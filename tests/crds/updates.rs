@@ -15,7 +15,7 @@ fn spec(field: &str, value: Option<bool>) -> Value {
     }
 }
 
-// Proves: P-one-way
+/// Proves: P-one-way
 #[rstest]
 #[case::to_false(Some(false))]
 #[case::to_unset(None)]
@@ -54,7 +54,7 @@ async fn cancel_is_free_until_it_is_true(
         .unwrap();
 }
 
-// Proves: P-one-way
+/// Proves: P-one-way
 #[rstest]
 #[case::from_unset(None)]
 #[case::from_false(Some(false))]
@@ -94,7 +94,7 @@ async fn suspend_can_be_set_and_removed_before_the_submission() {
 
 /// The suspension came between the POST and the write of its answer: the rule must not stop that write,
 /// else the runId is lost.
-// Proves: P-one-way
+/// Proves: P-one-way
 #[tokio::test]
 async fn the_operator_s_writes_to_a_suspended_run_pass() {
     let space = Space::new().await;
@@ -132,7 +132,7 @@ async fn the_operator_s_writes_to_a_suspended_run_pass() {
     assert_immutable(again, "spec.suspend", "set cancel: true");
 }
 
-// Proves: P-no-defaults
+/// Proves: P-no-defaults
 #[rstest]
 #[case::run("Run", json!({"workload": {"image": "x", "args": ["a"]}, "provider": "auto"}))]
 #[case::cluster_workspace(

@@ -15,7 +15,7 @@ fn long(length: usize) -> Value {
     "x".repeat(length).into()
 }
 
-// Proves: S-run
+/// Proves: S-run
 #[rstest]
 #[case::no_workload(json!({}), "spec.workload", "Required value")]
 #[case::workload_text(run("workload", json!("x")), "spec.workload", "must be of type object")]
@@ -75,7 +75,7 @@ async fn a_run_that_can_t_be_right_is_refused(
 }
 
 /// Which namespace a Secret is read from is not for its reader's user to choose.
-// Proves: P-secret-ref, X-references
+/// Proves: P-secret-ref, X-references
 #[tokio::test]
 async fn a_secret_s_reference_has_no_namespace() {
     let space = Space::new().await;
@@ -93,7 +93,7 @@ async fn a_secret_s_reference_has_no_namespace() {
 
 const URL: &str = "spec.baseUrl";
 
-// Proves: P-secret-ref
+/// Proves: P-secret-ref
 #[rstest]
 #[case::no_scheme(json!({"baseUrl": "runs.example.com/api/v1"}), URL, "should match")]
 #[case::other_scheme(json!({"baseUrl": "ftp://runs.example.com"}), URL, "should match")]
@@ -127,7 +127,7 @@ async fn a_workspace_that_can_t_be_right_is_refused(
 
 const TERM: &str = "spec.namespaceSelector.matchExpressions[0]";
 
-// Proves: P-cluster-workspace
+/// Proves: P-cluster-workspace
 #[rstest]
 #[case::operator(json!([{"key": "a", "operator": "Near"}]), "operator", "supported values")]
 #[case::no_key(json!([{"operator": "Exists"}]), "key", "Required value")]
@@ -146,7 +146,7 @@ async fn a_namespace_selector_that_can_t_be_meant_is_refused(
     assert_refused(created, &format!("{TERM}.{field}"), message);
 }
 
-// Proves: S-run, P-no-defaults
+/// Proves: S-run, P-no-defaults
 #[rstest]
 #[case::everything(json!({
     "workload": {"image": "x", "args": ["a"], "nested": {"deep": [1, {"a": true}]}},

@@ -45,7 +45,7 @@ async fn run_in(world: &World, namespace: &str) -> (Api<Run>, Run) {
     (runs, created)
 }
 
-// Proves: P-namespaces
+/// Proves: P-namespaces
 #[tokio::test]
 async fn each_of_several_watched_namespaces_is_served_and_no_other() {
     const SECOND: &str = "second";
@@ -77,7 +77,7 @@ async fn each_of_several_watched_namespaces_is_served_and_no_other() {
 }
 
 /// With ClusterWorkspaces it also reads these and its own namespaces' labels, and nothing else.
-// Proves: P-namespaces, X-secrets-by-name
+/// Proves: P-namespaces, X-secrets-by-name
 #[rstest]
 #[case::without_cluster_workspaces("false")]
 #[case::with_cluster_workspaces("true")]

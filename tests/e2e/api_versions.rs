@@ -96,7 +96,7 @@ async fn never(world: &World, name: &str) {
     world.simulate(name, json!({"outcome": "never"})).await;
 }
 
-// Proves: I-api-versions
+/// Proves: I-api-versions
 #[tokio::test]
 async fn runs_live_through_another_stored_version_and_back() {
     let mut world = World::with(Setup {

@@ -7,7 +7,7 @@ use serde_json::json;
 
 use crate::support::{Setup, World, eventually, own_control_plane};
 
-// Proves: P-at-most-one, P-two-leaders, P-owner-posts, P-guarded-writes, F-outage
+/// Proves: P-at-most-one, P-two-leaders, P-owner-posts, P-guarded-writes, F-outage
 #[tokio::test]
 async fn a_second_operator_beside_the_first_makes_no_second_run() {
     let world = World::new().await;
@@ -35,7 +35,7 @@ async fn a_second_operator_beside_the_first_makes_no_second_run() {
     other.kill();
 }
 
-// Proves: F-outage
+/// Proves: F-outage
 #[tokio::test]
 async fn an_outage_of_the_api_server_doubles_and_loses_nothing() {
     let own = own_control_plane().await;
@@ -138,7 +138,7 @@ async fn erase_status(world: &World, name: &str) {
     .await;
 }
 
-// Proves: P-terminal
+/// Proves: P-terminal
 #[tokio::test]
 async fn an_erased_final_status_is_rebuilt_from_the_intent() {
     let own = own_control_plane().await;

@@ -64,7 +64,7 @@ async fn until_connections(world: &World, count: usize) {
     .await;
 }
 
-// Proves: P-list-streamed
+/// Proves: P-list-streamed
 #[tokio::test]
 async fn a_start_reads_each_kind_by_one_request() {
     let mut world = audited_world().await;
@@ -103,7 +103,7 @@ async fn a_start_reads_each_kind_by_one_request() {
     assert_eq!(watches, BTreeMap::from(expected));
 }
 
-// Proves: P-one-connection
+/// Proves: P-one-connection
 #[tokio::test]
 async fn requests_in_flight_share_one_connection_watches_another() {
     let world = World::with(Setup {
@@ -123,7 +123,7 @@ async fn requests_in_flight_share_one_connection_watches_another() {
 }
 
 /// No other request delays those of the Lease.
-// Proves: P-one-connection
+/// Proves: P-one-connection
 #[tokio::test]
 async fn the_requests_of_the_lease_have_their_own_connection() {
     let world = World::with(Setup {
@@ -162,7 +162,7 @@ async fn forgetful_way(to: SocketAddr) -> (SocketAddr, watch::Sender<()>) {
 }
 
 /// Without a ping, a connection on which nothing comes back would be used for ever.
-// Proves: P-one-connection
+/// Proves: P-one-connection
 #[tokio::test]
 async fn connections_that_answer_no_ping_are_replaced() {
     /// The silence before a ping, and the time for its answer.

@@ -35,7 +35,7 @@ async fn no_token_was_sent(world: &World) {
     }
 }
 
-// Proves: P-rotation
+/// Proves: P-rotation
 #[tokio::test]
 async fn a_missing_secret_is_named_and_its_creation_is_enough() {
     let world = bare().await;
@@ -76,7 +76,7 @@ async fn a_missing_key_is_named_and_adding_it_is_enough() {
     world.heals("train").await;
 }
 
-// Proves: R6, X-token
+/// Proves: R6, X-token
 #[rstest]
 #[case::empty("", "TokenMalformed", "the token is empty")]
 #[case::white_space(" \n\t", "TokenMalformed", "the token is empty")]
@@ -117,7 +117,7 @@ async fn a_malformed_token_is_never_sent_and_correcting_it_suffices(
     world.heals("train").await;
 }
 
-// Proves: X-token
+/// Proves: X-token
 #[tokio::test]
 async fn a_token_with_white_space_around_it_is_good() {
     let world = bare().await;
@@ -126,7 +126,7 @@ async fn a_token_with_white_space_around_it_is_good() {
     world.heals("train").await;
 }
 
-// Proves: X-allow-list
+/// Proves: X-allow-list
 #[tokio::test]
 async fn a_base_url_gets_no_request_until_the_allow_list_contains_it() {
     let mut world = bare().await;
@@ -174,7 +174,7 @@ async fn without_any_base_url_the_two_places_for_one_are_named() {
     world.heals("train").await;
 }
 
-// Proves: P-workspace-check, S-check-first, E-getVersion
+/// Proves: P-workspace-check, S-check-first, E-getVersion
 #[tokio::test]
 async fn a_base_url_without_its_version_segment_is_recognised() {
     let mut world = bare().await;
@@ -220,7 +220,7 @@ async fn a_base_url_without_its_version_segment_is_recognised() {
     world.heals("train").await;
 }
 
-// Proves: P-workspace-holds
+/// Proves: P-workspace-holds
 #[tokio::test]
 async fn an_unknown_workspace_is_named_and_its_creation_is_enough() {
     let world = World::new().await;
@@ -240,7 +240,7 @@ async fn an_unknown_workspace_is_named_and_its_creation_is_enough() {
     world.heals("train").await;
 }
 
-// Proves: P-rotation, P-many-workspaces
+/// Proves: P-rotation, P-many-workspaces
 #[tokio::test]
 async fn an_invalid_ca_bundle_is_rejected_until_it_is_corrected() {
     let world = bare().await;
@@ -272,7 +272,7 @@ async fn an_invalid_ca_bundle_is_rejected_until_it_is_corrected() {
         .await;
 }
 
-// Proves: P-workspace-holds
+/// Proves: P-workspace-holds
 #[tokio::test]
 async fn a_service_outage_is_reported_and_ends_with_its_restart() {
     let mut world = World::with(Setup {
@@ -328,7 +328,7 @@ async fn a_run_created_during_an_outage_is_posted_once_after_it() {
     assert_eq!(world.posts_of(&created).await, 1);
 }
 
-// Proves: R10a
+/// Proves: R10a
 #[tokio::test]
 async fn a_proxys_error_page_is_reported_with_its_request_id() {
     let world = World::with(Setup {
@@ -364,7 +364,7 @@ async fn a_proxys_error_page_is_reported_with_its_request_id() {
     world.heals("train").await;
 }
 
-// Proves: F-refused-bytes
+/// Proves: F-refused-bytes
 #[tokio::test]
 async fn a_run_that_the_service_refuses_ends_with_the_reason() {
     let world = World::new().await;
@@ -419,7 +419,7 @@ async fn a_run_that_the_service_refuses_ends_with_the_reason() {
     world.gone("train").await;
 }
 
-// Proves: F-final
+/// Proves: F-final
 #[tokio::test]
 async fn a_retry_annotation_of_any_length_resubmits_a_refused_run() {
     let world = World::new().await;
@@ -468,7 +468,7 @@ async fn an_unknown_token_is_not_resent_while_another_is_awaited() {
     world.heals("train").await;
 }
 
-// Proves: R4, P-workspace-check
+/// Proves: R4, P-workspace-check
 #[tokio::test]
 async fn a_foreign_workspace_id_is_refused_until_the_service_agrees() {
     let world = bare().await;

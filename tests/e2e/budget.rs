@@ -72,7 +72,7 @@ fn of(counts: &Counts, verb: &str, subresource: &str) -> u64 {
         .unwrap_or_default()
 }
 
-// Proves: P-events-bounded, B-writes, B-events, B-calls
+/// Proves: P-events-bounded, B-writes, B-events, B-calls
 #[tokio::test]
 async fn a_runs_whole_life_stays_within_the_budget() {
     let world = world_of_its_own().await;
@@ -179,7 +179,7 @@ async fn a_deletion_costs_a_status_for_each_change_and_one_release() {
     assert!(since(&before, &after, &READS).is_empty());
 }
 
-// Proves: B-idle
+/// Proves: B-idle
 #[tokio::test]
 async fn idle_runs_cost_no_write_however_often_they_are_polled() {
     let world = world_of_its_own().await;

@@ -27,7 +27,7 @@ async fn set_state(world: &World, run: &str, state: &str) {
     world.service.post(&path, state).await;
 }
 
-// Proves: P-last-token
+/// Proves: P-last-token
 #[tokio::test]
 async fn without_its_secret_only_submitted_runs_use_the_last_token() {
     let world = World::new().await;
@@ -66,7 +66,7 @@ async fn without_its_secret_only_submitted_runs_use_the_last_token() {
     assert_eq!(world.posts_of(&late).await, 1);
 }
 
-// Proves: P-last-token
+/// Proves: P-last-token
 #[tokio::test]
 async fn calls_stop_when_the_service_rejects_the_last_good_token() {
     let world = World::new().await;
@@ -94,7 +94,7 @@ async fn calls_stop_when_the_service_rejects_the_last_good_token() {
     world.state("train", "processing").await;
 }
 
-// Proves: P-last-token
+/// Proves: P-last-token
 #[tokio::test]
 async fn a_secret_without_a_token_is_not_a_deleted_secret() {
     let world = World::new().await;

@@ -36,7 +36,7 @@ fn told_in_one_line(output: &Output, words: &[&str]) {
     assert!(output.stdout.is_empty());
 }
 
-// Proves: L-proofs
+/// Proves: L-proofs
 #[test]
 fn what_ships_has_no_crash_points() {
     let program = std::fs::read(env!("CARGO_BIN_EXE_run-operator")).unwrap();
@@ -45,7 +45,7 @@ fn what_ships_has_no_crash_points() {
     assert_eq!(found, cfg!(feature = "proofs"));
 }
 
-// Proves: P-exit-2, I-explicit
+/// Proves: P-exit-2, I-explicit
 #[rstest]
 #[case::of_an_unknown_name(&["--base-ulr", "https://runs.example.com/api/v1"], &["--base-ulr", "see run-operator controller --help"])]
 #[case::without_its_value(&["--base-url"], &["--base-url", "value"])]
@@ -90,7 +90,7 @@ fn a_flag_is_refused_in_one_line(#[case] args: &[&str], #[case] words: &[&str]) 
 }
 
 /// Kubernetes sets a variable whose value is empty.
-// Proves: I-explicit
+/// Proves: I-explicit
 #[rstest]
 #[case("RUN_OPERATOR_NAMESPACE", "--namespace")]
 #[case("RUN_OPERATOR_BASE_URL", "--base-url")]
@@ -106,7 +106,7 @@ fn an_empty_variable_is_refused_in_one_line(#[case] name: &str, #[case] flag: &s
     told_in_one_line(&output, &[flag, "value is empty"]);
 }
 
-// Proves: I-explicit
+/// Proves: I-explicit
 #[test]
 fn doctor_refuses_an_empty_namespace_too() {
     refused(
@@ -115,7 +115,7 @@ fn doctor_refuses_an_empty_namespace_too() {
     );
 }
 
-// Proves: P-exit-2, L-contract
+/// Proves: P-exit-2, L-contract
 #[rstest]
 #[case::that_is_no_yaml("no-yaml", "keyRetentionSeconds: 86400", "keyRetentionSeconds: [", &[])]
 #[case::with_an_unknown_field("unknown-field", "keyRetentionSeconds:", "keyRetention:", &["keyRetention"])]
@@ -133,13 +133,13 @@ fn a_contract_file_is_refused_in_one_line(
     refused(&["controller", "--contract", &path], &words);
 }
 
-// Proves: P-exit-2
+/// Proves: P-exit-2
 #[test]
 fn an_unknown_command_is_refused_in_one_line() {
     refused(&["contoller"], &["contoller"]);
 }
 
-// Proves: P-exit-2
+/// Proves: P-exit-2
 #[test]
 fn a_secret_in_a_url_is_not_repeated() {
     let output = run_operator(&[

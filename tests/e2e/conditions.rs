@@ -11,7 +11,7 @@ fn reason(run: &Run, kind: Type) -> String {
     condition.map_or_else(|| format!("no {kind:?}"), |c| c.reason.clone())
 }
 
-// Proves: P-conditions, P-workspace-holds
+/// Proves: P-conditions, P-workspace-holds
 #[tokio::test]
 async fn waiting_for_its_workspace_is_pending_and_reconciling() {
     let world = World::new().await;
@@ -26,7 +26,7 @@ async fn waiting_for_its_workspace_is_pending_and_reconciling() {
     history.holds().await;
 }
 
-// Proves: R10, R11, F-retried
+/// Proves: R10, R11, F-retried
 #[tokio::test]
 async fn retrying_is_pending_and_reconciling_and_names_the_request() {
     let world = World::new().await;
@@ -56,7 +56,7 @@ async fn retrying_is_pending_and_reconciling_and_names_the_request() {
     history.holds().await;
 }
 
-// Proves: P-conditions, F-refused-bytes
+/// Proves: P-conditions, F-refused-bytes
 #[tokio::test]
 async fn a_create_refused_for_good_is_failed_and_takes_no_retry() {
     let world = World::new().await;
@@ -107,7 +107,7 @@ async fn a_create_refused_for_good_is_failed_and_takes_no_retry() {
     history.holds().await;
 }
 
-// Proves: P-conditions, F-final
+/// Proves: P-conditions, F-final
 #[tokio::test]
 async fn a_refusal_that_can_be_mended_is_stalled_until_a_retry() {
     let world = World::new().await;
@@ -128,7 +128,7 @@ async fn a_refusal_that_can_be_mended_is_stalled_until_a_retry() {
     history.holds().await;
 }
 
-// Proves: P-conditions
+/// Proves: P-conditions
 #[tokio::test]
 async fn at_the_service_is_active_and_reconciling() {
     let world = World::new().await;
@@ -143,7 +143,7 @@ async fn at_the_service_is_active_and_reconciling() {
     history.holds().await;
 }
 
-// Proves: P-ready-when
+/// Proves: P-ready-when
 #[tokio::test]
 async fn with_ready_when_accepted_an_active_run_is_ready() {
     let world = World::new().await;
@@ -159,7 +159,7 @@ async fn with_ready_when_accepted_an_active_run_is_ready() {
     history.holds().await;
 }
 
-// Proves: P-conditions
+/// Proves: P-conditions
 #[tokio::test]
 async fn a_cancellation_that_is_not_seen_to_end_is_cancelling() {
     let world = World::new().await;
@@ -181,7 +181,7 @@ async fn a_cancellation_that_is_not_seen_to_end_is_cancelling() {
     history.holds().await;
 }
 
-// Proves: P-conditions
+/// Proves: P-conditions
 #[tokio::test]
 async fn succeeded_is_complete_and_ready() {
     let world = World::new().await;
@@ -196,7 +196,7 @@ async fn succeeded_is_complete_and_ready() {
     history.holds().await;
 }
 
-// Proves: P-conditions
+/// Proves: P-conditions
 #[tokio::test]
 async fn failed_is_failed_and_stalled() {
     let world = World::new().await;
@@ -212,7 +212,7 @@ async fn failed_is_failed_and_stalled() {
     history.holds().await;
 }
 
-// Proves: P-deadline
+/// Proves: P-deadline
 #[tokio::test]
 async fn a_passed_deadline_cancels_and_fails_with_deadline_exceeded() {
     let world = World::new().await;
@@ -231,7 +231,7 @@ async fn a_passed_deadline_cancels_and_fails_with_deadline_exceeded() {
     history.holds().await;
 }
 
-// Proves: P-conditions
+/// Proves: P-conditions
 #[tokio::test]
 async fn a_running_run_cancelled_by_spec_is_ready_and_is_kept() {
     let world = World::new().await;
@@ -252,7 +252,7 @@ async fn a_running_run_cancelled_by_spec_is_ready_and_is_kept() {
     history.holds().await;
 }
 
-// Proves: P-conditions, P-cancel-unsubmitted
+/// Proves: P-conditions, P-cancel-unsubmitted
 #[tokio::test]
 async fn cancelled_before_its_submission_makes_no_call() {
     let world = World::new().await;
@@ -276,7 +276,7 @@ async fn cancelled_before_its_submission_makes_no_call() {
     history.holds().await;
 }
 
-// Proves: P-conditions
+/// Proves: P-conditions
 #[tokio::test]
 async fn cancelled_by_somebody_else_is_failed_and_stalled() {
     let world = World::new().await;
@@ -303,7 +303,7 @@ async fn cancelled_by_somebody_else_is_failed_and_stalled() {
     history.holds().await;
 }
 
-// Proves: P-synced
+/// Proves: P-synced
 #[tokio::test]
 async fn a_stale_mirror_is_shown_and_recovers() {
     let world = World::new().await;

@@ -72,7 +72,7 @@ fn shown(run: &Run) -> (String, Option<String>, String) {
     (said, status.request_id.clone(), row(run))
 }
 
-// Proves: R9, F-409, F-final
+/// Proves: R9, F-409, F-final
 #[rstest]
 #[case::approval(
     "approval_required",
@@ -152,7 +152,7 @@ async fn taken(world: &World, key: &str) {
     assert_eq!(answer.status(), 201);
 }
 
-// Proves: F-409
+/// Proves: F-409
 #[tokio::test]
 async fn a_key_used_by_another_request_is_never_replaced() {
     let world = World::new().await;
@@ -197,7 +197,7 @@ async fn a_key_used_by_another_request_is_never_replaced() {
     assert_eq!((runs.len(), &runs[0]["cancels"]), (1, &json!(0)));
 }
 
-// Proves: F-409, S-unknown
+/// Proves: F-409, S-unknown
 #[tokio::test]
 async fn a_code_that_the_contract_file_maps_moves_to_its_reason() {
     let path = contract_file(
@@ -241,7 +241,7 @@ async fn a_code_that_the_contract_file_maps_moves_to_its_reason() {
     }
 }
 
-// Proves: F-409
+/// Proves: F-409
 #[rstest]
 #[case::of_4_kib(&"x".repeat(4096), &["409 xxxxxxxxxxxxxxxx"])]
 #[case::of_several_lines("odd\u{7}\r\n\u{1b}[31mcode", &["409 odd", "code"])]

@@ -32,7 +32,7 @@ fn unanswered(requests: &[Value]) -> usize {
     requests.iter().filter(|r| r["millis"].is_null()).count()
 }
 
-// Proves: P-calls-apart
+/// Proves: P-calls-apart
 #[tokio::test]
 async fn a_workspace_that_hangs_on_every_call_slows_no_other() {
     let (world, other, _scratch) = narrow().await;
@@ -69,7 +69,7 @@ async fn a_workspace_that_hangs_on_every_call_slows_no_other() {
     assert_eq!(other.runs().await.len(), 0);
 }
 
-// Proves: P-calls-apart
+/// Proves: P-calls-apart
 #[tokio::test]
 async fn workspaces_whose_checks_hang_hold_up_the_check_of_no_other() {
     let (world, other, _scratch) = narrow().await;
@@ -102,7 +102,7 @@ async fn workspaces_whose_checks_hang_hold_up_the_check_of_no_other() {
     assert!(unanswered(&other.requests("getWorkspace").await) >= 6);
 }
 
-// Proves: P-pause
+/// Proves: P-pause
 #[tokio::test]
 async fn a_429_pauses_every_call_of_its_workspace_for_its_retry_after() {
     let world = World::new().await;
@@ -169,7 +169,7 @@ async fn calls_kept_away(world: &World, seconds: i64, before: usize) {
     assert_eq!(early, before);
 }
 
-// Proves: P-calls-bound, P-pause
+/// Proves: P-calls-bound, P-pause
 #[tokio::test]
 async fn a_recovering_service_gets_its_waiting_runs_one_by_one() {
     let crowd = std::env::var("RUN_OPERATOR_TEST_RUNS")
@@ -251,7 +251,7 @@ async fn until_all(world: &World, count: usize, phase: &str) {
     }
 }
 
-// Proves: P-rate-limit
+/// Proves: P-rate-limit
 #[tokio::test]
 async fn a_long_rate_limit_wait_is_reported_and_ends_when_raised() {
     let world = World::with(Setup {

@@ -37,7 +37,7 @@ async fn exceeded(world: &World, name: &str) {
     assert_eq!(ready_reason(&run), "DeadlineExceeded");
 }
 
-// Proves: P-deadline
+/// Proves: P-deadline
 #[tokio::test]
 async fn a_deadline_fails_a_run_only_once_its_cancel_is_confirmed() {
     let world = World::new().await;
@@ -69,7 +69,7 @@ async fn a_deadline_fails_a_run_only_once_its_cancel_is_confirmed() {
     history.holds().await;
 }
 
-// Proves: P-deadline
+/// Proves: P-deadline
 #[tokio::test]
 async fn a_deadline_passed_while_down_cancels_at_the_next_start() {
     let mut world = World::new().await;
@@ -86,7 +86,7 @@ async fn a_deadline_passed_while_down_cancels_at_the_next_start() {
     history.holds().await;
 }
 
-// Proves: P-deadline
+/// Proves: P-deadline
 #[tokio::test]
 async fn a_deadline_can_be_set_shortened_or_removed_on_an_active_run() {
     let world = World::new().await;
@@ -114,7 +114,7 @@ async fn a_deadline_can_be_set_shortened_or_removed_on_an_active_run() {
     history.holds().await;
 }
 
-// Proves: P-deadline
+/// Proves: P-deadline
 #[tokio::test]
 async fn a_deadline_passed_without_a_valid_token_cancels_afterwards() {
     let world = World::new().await;
@@ -144,7 +144,7 @@ async fn a_deadline_passed_without_a_valid_token_cancels_afterwards() {
     history.holds().await;
 }
 
-// Proves: P-deadline
+/// Proves: P-deadline
 #[tokio::test]
 async fn a_run_that_succeeds_at_its_deadline_is_succeeded() {
     let world = World::new().await;

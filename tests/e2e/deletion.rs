@@ -16,7 +16,7 @@ async fn running(world: &World, name: &str, cancel: &str) -> String {
     run.status.unwrap().run_id.unwrap()
 }
 
-// Proves: D-never-created
+/// Proves: D-never-created
 #[tokio::test]
 async fn an_unsubmitted_run_is_deleted_at_once_without_a_call() {
     let world = World::new().await;
@@ -45,7 +45,7 @@ async fn an_unsubmitted_run_is_deleted_at_once_without_a_call() {
 }
 
 /// As the chart's `finalizerPolicy` makes them, so that no deletion overtakes the finalizer.
-// Proves: I-finalizer-policy
+/// Proves: I-finalizer-policy
 #[tokio::test]
 async fn a_run_created_with_its_finalizer_ends_and_is_deleted() {
     let world = World::new().await;
@@ -81,7 +81,7 @@ async fn a_run_created_with_its_finalizer_ends_and_is_deleted() {
     history.holds().await;
 }
 
-// Proves: E-cancelRun, P-none-left, D-cancel
+/// Proves: E-cancelRun, P-none-left, D-cancel
 #[tokio::test]
 async fn a_deleted_run_is_seen_cancelled_before_its_object_is_removed() {
     let world = World::new().await;
@@ -106,7 +106,7 @@ async fn a_deleted_run_is_seen_cancelled_before_its_object_is_removed() {
     history.holds().await;
 }
 
-// Proves: D-refused
+/// Proves: D-refused
 #[tokio::test]
 async fn a_cancel_that_is_refused_first_is_asked_for_again() {
     let world = World::new().await;
@@ -130,7 +130,7 @@ async fn a_cancel_that_is_refused_first_is_asked_for_again() {
     history.holds().await;
 }
 
-// Proves: D-cancel
+/// Proves: D-cancel
 #[tokio::test]
 async fn a_cancel_that_is_accepted_and_ignored_is_asked_for_again() {
     let world = World::new().await;
@@ -144,7 +144,7 @@ async fn a_cancel_that_is_accepted_and_ignored_is_asked_for_again() {
     );
 }
 
-// Proves: D-cancel
+/// Proves: D-cancel
 #[tokio::test]
 async fn a_cancel_whose_answer_is_lost_is_retried() {
     let world = World::new().await;
@@ -161,7 +161,7 @@ async fn a_cancel_whose_answer_is_lost_is_retried() {
     assert_eq!(world.service.runs().await[0]["state"], "cancelled");
 }
 
-// Proves: D-cancel
+/// Proves: D-cancel
 #[tokio::test]
 async fn a_run_that_succeeds_during_its_cancel_is_released() {
     let world = World::new().await;
@@ -171,7 +171,7 @@ async fn a_run_that_succeeds_during_its_cancel_is_released() {
     assert_eq!(world.service.runs().await[0]["state"], "succeeded");
 }
 
-// Proves: D-never-created
+/// Proves: D-never-created
 #[tokio::test]
 async fn a_refused_run_is_deleted_at_once_without_a_further_call() {
     let world = World::new().await;
@@ -194,7 +194,7 @@ async fn a_refused_run_is_deleted_at_once_without_a_further_call() {
     assert!(world.service.runs().await.is_empty());
 }
 
-// Proves: D-not-found
+/// Proves: D-not-found
 #[tokio::test]
 async fn a_run_not_found_by_cancel_and_get_is_released() {
     let world = World::new().await;
@@ -232,7 +232,7 @@ async fn a_run_not_found_before_its_deletion_is_still_released() {
     assert!(polls.count() < 15, "the deletion took many poll intervals");
 }
 
-// Proves: P-orphan-policy
+/// Proves: P-orphan-policy
 #[tokio::test]
 async fn with_orphan_the_object_is_deleted_and_the_run_continues() {
     let world = World::new().await;
@@ -265,7 +265,7 @@ async fn with_orphan_the_object_is_deleted_and_the_run_continues() {
     .await;
 }
 
-// Proves: P-at-most-one
+/// Proves: P-at-most-one
 #[tokio::test]
 async fn a_recreation_of_the_same_name_is_a_new_run() {
     let world = World::new().await;

@@ -33,7 +33,7 @@ async fn reasons(world: &World, name: &str) -> BTreeMap<String, usize> {
     counts
 }
 
-// Proves: P-events
+/// Proves: P-events
 #[tokio::test]
 async fn kubectl_describe_and_kubectl_events_show_a_runs_events() {
     let world = World::with(Setup {
@@ -110,7 +110,7 @@ async fn kubectl_describe_and_kubectl_events_show_a_runs_events() {
     );
 }
 
-// Proves: P-events
+/// Proves: P-events
 #[tokio::test]
 async fn failure_stall_cancellation_and_deadline_are_published() {
     let world = World::new().await;
@@ -179,7 +179,7 @@ async fn failure_stall_cancellation_and_deadline_are_published() {
 }
 
 /// A Run in each phase, and operators that take over and publish what they find.
-// Proves: P-events-once
+/// Proves: P-events-once
 #[tokio::test]
 async fn a_restart_in_any_phase_makes_no_second_event() {
     let mut world = World::new().await;
@@ -235,7 +235,7 @@ async fn a_restart_in_any_phase_makes_no_second_event() {
     assert!(world.operator().total(DROPPED).await == 0.0);
 }
 
-// Proves: P-events
+/// Proves: P-events
 #[tokio::test]
 async fn workspace_events_report_its_token_and_the_runs_it_waits_for() {
     let world = World::new().await;
@@ -262,7 +262,7 @@ async fn workspace_events_report_its_token_and_the_runs_it_waits_for() {
     );
 }
 
-// Proves: P-events
+/// Proves: P-events
 #[tokio::test]
 async fn events_of_cluster_objects_are_in_the_namespace_default() {
     let own = own_control_plane().await;
@@ -326,7 +326,7 @@ async fn may_publish(world: &World, may: bool) {
 
 /// Without the permission to create Events all else works, and this is logged once. The next process
 /// publishes the missing Events, as after a crash.
-// Proves: P-events-once, P-events-bounded
+/// Proves: P-events-once, P-events-bounded
 #[tokio::test]
 async fn forbidden_events_are_logged_once_and_published_after_restart() {
     let secrets = json!([{
@@ -365,7 +365,7 @@ async fn forbidden_events_are_logged_once_and_published_after_restart() {
     world.event("train", "Succeeded").await;
 }
 
-// Proves: P-events-bounded
+/// Proves: P-events-bounded
 #[tokio::test]
 async fn the_events_of_a_run_that_flaps_are_few() {
     let world = World::new().await;
@@ -390,7 +390,7 @@ async fn the_events_of_a_run_that_flaps_are_few() {
 
 /// An operator publishes everything that it finds at its start, and not at once: 20 ms lie between two
 /// Events.
-// Proves: P-events-bounded
+/// Proves: P-events-bounded
 #[tokio::test]
 async fn events_for_many_runs_at_startup_are_rate_limited() {
     const RUNS: i64 = 150;

@@ -112,7 +112,7 @@ fn was_told(history: &History, name: &str, kind: Type, status: &str, words: &[&s
     );
 }
 
-// Proves: R1, R10a, F-retried
+/// Proves: R1, R10a, F-retried
 #[tokio::test]
 async fn every_faulty_create_is_repeated_with_the_same_key_and_bytes() {
     let world = impatient("faults-create").await;
@@ -160,7 +160,7 @@ async fn a_create_answer_of_another_content_type_is_still_read() {
     assert_eq!(world.posts_of(&created).await, 1);
 }
 
-// Proves: R10a, F-retried
+/// Proves: R10a, F-retried
 #[tokio::test]
 async fn retry_after_is_shown_and_honoured() {
     let world = World::new().await;
@@ -197,7 +197,7 @@ async fn retry_after_is_shown_and_honoured() {
     assert!(pause >= 7000, "asked again after {pause} ms");
 }
 
-// Proves: F-final, F-403
+/// Proves: F-final, F-403
 #[rstest]
 #[case::a_5xx_that_is_not_to_be_retried(json!({"status": 503, "retryable": false}), "ServerError", "ask its support")]
 #[case::a_429_that_is_not_to_be_retried(json!({"status": 429, "retryable": false}), "Refused", "429 injected_429")]
@@ -235,7 +235,7 @@ async fn refused_then_retried(refusal: Value, reason: &str, words: &[&str]) {
     assert_eq!(world.posts_of(&created).await, 2);
 }
 
-// Proves: F-violation
+/// Proves: F-violation
 #[tokio::test]
 async fn create_answers_without_a_run_id_stall_until_a_retry_finds_it() {
     let world = World::new().await;
@@ -265,7 +265,7 @@ async fn create_answers_without_a_run_id_stall_until_a_retry_finds_it() {
     world.heals("train").await;
 }
 
-// Proves: P-synced
+/// Proves: P-synced
 #[tokio::test]
 async fn every_faulty_read_makes_the_mirror_stale_and_the_run_ends() {
     let world = impatient("faults-get").await;
@@ -312,7 +312,7 @@ async fn every_faulty_read_makes_the_mirror_stale_and_the_run_ends() {
     history.holds().await;
 }
 
-// Proves: D-refused
+/// Proves: D-refused
 #[tokio::test]
 async fn every_faulty_cancel_is_repeated_until_the_run_has_ended() {
     let world = impatient("faults-cancel").await;
@@ -350,7 +350,7 @@ async fn every_faulty_cancel_is_repeated_until_the_run_has_ended() {
     history.holds().await;
 }
 
-// Proves: P-poll
+/// Proves: P-poll
 #[tokio::test]
 async fn a_run_whose_events_are_refused_is_polled_to_its_end() {
     let world = impatient("faults-events").await;
@@ -403,7 +403,7 @@ async fn a_run_whose_events_are_refused_is_polled_to_its_end() {
     history.holds().await;
 }
 
-// Proves: F-401
+/// Proves: F-401
 #[tokio::test]
 async fn creates_refused_with_a_verified_token_are_bounded() {
     let world = World::new().await;

@@ -8,7 +8,7 @@ use tokio::net::TcpStream;
 
 use crate::support::{Setup, World, eventually, free_port};
 
-// Proves: P-metrics
+/// Proves: P-metrics
 #[tokio::test]
 async fn every_family_is_there_from_the_start_and_at_zero() {
     let world = World::with(Setup {
@@ -53,7 +53,7 @@ async fn every_family_is_there_from_the_start_and_at_zero() {
     );
 }
 
-// Proves: P-metrics
+/// Proves: P-metrics
 #[tokio::test]
 async fn runs_are_counted_by_phase_and_streams_while_they_are_open() {
     let world = World::new().await;
@@ -120,7 +120,7 @@ async fn silent_scrapers(world: &World, count: usize) -> Vec<TcpStream> {
     silent
 }
 
-// Proves: P-scrape
+/// Proves: P-scrape
 #[tokio::test]
 async fn eight_scrapes_are_served_at_a_time_and_no_ninth() {
     let world = World::new().await;
@@ -168,7 +168,7 @@ async fn all_places_taken(world: &World) -> Vec<TcpStream> {
 
 /// When these probes are answered, the scrape before them waits, or was refused: they take longer than a timer's tick, and
 /// far less than the second of its wait. On a busy machine that may be untrue once.
-// Proves: P-scrape
+/// Proves: P-scrape
 #[tokio::test]
 async fn a_scrape_waits_for_a_place() {
     const LOOKS: usize = 10;
@@ -190,7 +190,7 @@ async fn a_scrape_waits_for_a_place() {
 }
 
 /// Requests to these listeners take no time of the threads on which the controller works.
-// Proves: P-scrape
+/// Proves: P-scrape
 #[tokio::test]
 async fn each_listener_has_a_thread_of_its_own() {
     let listen: &'static str = format!("127.0.0.1:{}", free_port()).leak();
@@ -207,7 +207,7 @@ async fn each_listener_has_a_thread_of_its_own() {
 }
 
 /// More of them than there are places for scrapes; a probe needs none.
-// Proves: P-scrape
+/// Proves: P-scrape
 #[tokio::test]
 async fn a_scraper_that_reads_nothing_delays_no_probe() {
     const SCRAPERS: usize = 50;
@@ -230,7 +230,7 @@ async fn a_scraper_that_reads_nothing_delays_no_probe() {
     .await;
 }
 
-// Proves: P-health
+/// Proves: P-health
 #[tokio::test]
 async fn it_is_ready_though_the_service_is_down() {
     let mut world = World::new().await;

@@ -58,7 +58,7 @@ async fn retry(world: &World, name: &str) {
         .await;
 }
 
-// Proves: P-key-again
+/// Proves: P-key-again
 #[tokio::test]
 async fn a_recreated_finished_run_is_found_by_its_key_under_any_name() {
     let world = World::new().await;
@@ -84,7 +84,7 @@ async fn a_recreated_finished_run_is_found_by_its_key_under_any_name() {
     history.holds().await;
 }
 
-// Proves: P-key-again
+/// Proves: P-key-again
 #[tokio::test]
 async fn a_replayed_failed_run_explains_how_to_run_it_again() {
     let world = World::new().await;
@@ -100,7 +100,7 @@ async fn a_replayed_failed_run_explains_how_to_run_it_again() {
     assert_eq!(world.service.runs().await.len(), 1);
 }
 
-// Proves: P-key-again
+/// Proves: P-key-again
 #[tokio::test]
 async fn an_orphaned_run_is_adopted_by_the_next_object_with_its_key() {
     let world = World::new().await;
@@ -134,7 +134,7 @@ async fn an_orphaned_run_is_adopted_by_the_next_object_with_its_key() {
     history.holds().await;
 }
 
-// Proves: P-key-again, P-recipes
+/// Proves: P-key-again, P-recipes
 #[tokio::test]
 async fn a_restored_backup_is_stalled_until_a_retry_finds_its_run() {
     let world = World::new().await;
@@ -193,7 +193,7 @@ async fn a_restored_backup_is_stalled_until_a_retry_finds_its_run() {
 }
 
 /// Two restored copies once waited for each other, as did every Run with their key.
-// Proves: P-key-in-use
+/// Proves: P-key-in-use
 #[tokio::test]
 async fn an_unrequested_restored_copy_claims_no_key() {
     let world = World::new().await;
@@ -218,7 +218,7 @@ async fn an_unrequested_restored_copy_claims_no_key() {
     assert_eq!(world.service.runs().await.len(), 1);
 }
 
-// Proves: P-key-again
+/// Proves: P-key-again
 #[tokio::test]
 async fn another_body_under_a_used_key_is_a_conflict_with_advice() {
     let world = World::new().await;
@@ -243,7 +243,7 @@ async fn another_body_under_a_used_key_is_a_conflict_with_advice() {
     assert_eq!(world.service.runs().await.len(), 1);
 }
 
-// Proves: P-key-again
+/// Proves: P-key-again
 #[tokio::test]
 async fn the_same_key_in_two_namespaces_is_two_keys() {
     let one = World::new().await;
@@ -272,7 +272,7 @@ async fn the_same_key_in_two_namespaces_is_two_keys() {
 }
 
 /// A limit, and written down as one: the service has forgotten the key.
-// Proves: P-key-again
+/// Proves: P-key-again
 #[tokio::test]
 async fn past_key_retention_a_recreated_object_makes_a_new_run() {
     let world = World::with(Setup {
@@ -291,7 +291,7 @@ async fn past_key_retention_a_recreated_object_makes_a_new_run() {
     assert_eq!(world.service.runs().await.len(), 2);
 }
 
-// Proves: P-key-in-use
+/// Proves: P-key-in-use
 #[tokio::test]
 async fn a_run_waits_for_its_key_while_the_owner_is_being_deleted() {
     let world = World::new().await;

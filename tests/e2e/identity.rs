@@ -61,7 +61,7 @@ pub(crate) fn told(run: &Run, kind: Type) -> String {
     condition_of(run, kind).unwrap().message
 }
 
-// Proves: P-pinned
+/// Proves: P-pinned
 #[tokio::test]
 async fn a_lost_create_is_not_repeated_with_another_workspaces_token() {
     let world = World::new().await;
@@ -96,7 +96,7 @@ async fn a_lost_create_is_not_repeated_with_another_workspaces_token() {
     history.holds().await;
 }
 
-// Proves: P-place
+/// Proves: P-place
 #[tokio::test]
 async fn a_deletion_in_doubt_under_another_token_explains_what_to_do() {
     let world = World::new().await;
@@ -131,7 +131,7 @@ async fn a_deletion_in_doubt_under_another_token_explains_what_to_do() {
     assert_eq!(calls_with(&world, &other).await, Vec::<Value>::new());
 }
 
-// Proves: P-pinned
+/// Proves: P-pinned
 #[tokio::test]
 async fn a_restart_in_doubt_under_another_token_sends_no_post() {
     let mut world = World::new().await;
@@ -155,7 +155,7 @@ async fn a_restart_in_doubt_under_another_token_sends_no_post() {
     one_run_in_the_right_place(&world, &created).await;
 }
 
-// Proves: P-place
+/// Proves: P-place
 #[tokio::test]
 async fn an_active_run_is_never_called_with_another_workspaces_token() {
     let world = World::new().await;
@@ -204,7 +204,7 @@ async fn an_active_run_is_never_called_with_another_workspaces_token() {
     history.holds().await;
 }
 
-// Proves: P-place
+/// Proves: P-place
 #[tokio::test]
 async fn a_run_removed_under_another_token_is_cancelled_with_its_own() {
     let world = World::new().await;
@@ -255,7 +255,7 @@ async fn checked_now(world: &World, note: &str) {
     world.asked("getWorkspace", asked + 1).await;
 }
 
-// Proves: P-pinned
+/// Proves: P-pinned
 #[tokio::test]
 async fn a_renamed_workspace_is_another_even_with_the_same_token() {
     let world = World::new().await;

@@ -6,7 +6,7 @@ use serde_json::json;
 
 use crate::support::{World, held, holds_for_a_while, intent_of, row};
 
-// Proves: D-in-doubt
+/// Proves: D-in-doubt
 #[tokio::test]
 async fn a_deletion_in_doubt_finds_the_run_by_the_same_post_first() {
     let world = World::new().await;
@@ -32,7 +32,7 @@ async fn a_deletion_in_doubt_finds_the_run_by_the_same_post_first() {
     history.holds().await;
 }
 
-// Proves: P-orphan-policy, D-forgotten
+/// Proves: P-orphan-policy, D-forgotten
 #[tokio::test]
 async fn orphan_set_after_the_deletion_releases_a_run_in_doubt() {
     let world = World::new().await;
@@ -77,7 +77,7 @@ async fn a_lost_answer_is_retried_with_the_same_key_and_makes_one_run() {
     assert_eq!(world.service.runs().await.len(), 1);
 }
 
-// Proves: D-proof
+/// Proves: D-proof
 #[tokio::test]
 async fn a_refusal_in_doubt_is_ignored_and_the_same_post_is_repeated() {
     let world = World::new().await;
@@ -98,7 +98,7 @@ async fn a_refusal_in_doubt_is_ignored_and_the_same_post_is_repeated() {
     history.holds().await;
 }
 
-// Proves: D-in-doubt
+/// Proves: D-in-doubt
 #[tokio::test]
 async fn a_cancel_in_doubt_waits_for_the_run_and_cancels_it() {
     let world = World::new().await;
@@ -130,7 +130,7 @@ async fn a_cancel_in_doubt_waits_for_the_run_and_cancels_it() {
     history.holds().await;
 }
 
-// Proves: D-forgotten, D-retention
+/// Proves: D-forgotten, D-retention
 #[tokio::test]
 async fn past_key_retention_nothing_is_posted_and_orphan_releases() {
     let mut world = World::new().await;
@@ -174,7 +174,7 @@ async fn past_key_retention_nothing_is_posted_and_orphan_releases() {
     assert_eq!(world.service.requests("createRun").await.len(), 1);
 }
 
-// Proves: D-forgotten
+/// Proves: D-forgotten
 #[tokio::test]
 async fn a_deletion_in_doubt_waits_for_its_workspace_to_be_recreated() {
     let world = World::new().await;

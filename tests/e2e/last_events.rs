@@ -46,7 +46,7 @@ async fn few_writes_after_the_end(history: &History, name: &str) {
     assert!((2..=3).contains(&ended), "{ended} versions from the end on");
 }
 
-// Proves: P-last-events
+/// Proves: P-last-events
 #[tokio::test]
 async fn streams_cut_after_every_four_events_lose_none_of_the_last() {
     let world = World::new().await;
@@ -82,7 +82,7 @@ async fn ended_without_events() -> World {
     world
 }
 
-// Proves: P-last-events
+/// Proves: P-last-events
 #[tokio::test]
 async fn events_that_come_after_the_end_are_one_more_write() {
     let world = ended_without_events().await;
@@ -93,7 +93,7 @@ async fn events_that_come_after_the_end_are_one_more_write() {
     history.holds().await;
 }
 
-// Proves: P-last-events
+/// Proves: P-last-events
 #[tokio::test]
 async fn killed_between_end_and_last_write_it_reads_the_last_events() {
     let mut world = ended_without_events().await;
@@ -113,7 +113,7 @@ async fn killed_between_end_and_last_write_it_reads_the_last_events() {
     history.holds().await;
 }
 
-// Proves: P-last-events
+/// Proves: P-last-events
 #[tokio::test]
 async fn a_run_whose_stream_is_refused_is_released_without_its_events() {
     let world = World::new().await;

@@ -190,7 +190,7 @@ fn assert_least(log: &Path, rules: &[PolicyRule]) {
     assert_eq!(of_other_secrets.count(), 0);
 }
 
-// Proves: X-rbac
+/// Proves: X-rbac
 #[tokio::test]
 async fn a_whole_life_needs_every_right_of_the_manifest_and_no_other() {
     let own = own_control_plane().await;
@@ -212,7 +212,7 @@ async fn a_whole_life_needs_every_right_of_the_manifest_and_no_other() {
     assert_least(&log, &rules);
 }
 
-// Proves: X-rbac, I-status-policy
+/// Proves: X-rbac, I-status-policy
 #[tokio::test]
 async fn a_namespaced_operator_needs_exactly_its_roles_permissions() {
     let own = own_control_plane().await;

@@ -6,7 +6,7 @@ use serde_json::json;
 
 use crate::support::{World, held, holds_for_a_while, intent_of, row};
 
-// Proves: S-state, E-createRun
+/// Proves: S-state, E-createRun
 #[tokio::test]
 async fn a_run_is_submitted_mirrored_and_released() {
     let world = World::new().await;
@@ -41,7 +41,7 @@ async fn a_run_is_submitted_mirrored_and_released() {
     history.holds().await;
 }
 
-// Proves: P-intent-before-post
+/// Proves: P-intent-before-post
 #[tokio::test]
 async fn intent_and_finalizer_are_written_before_the_create_is_sent() {
     let world = World::new().await;
@@ -75,7 +75,7 @@ async fn intent_and_finalizer_are_written_before_the_create_is_sent() {
     assert_eq!(world.service.runs().await.len(), 1);
 }
 
-// Proves: P-run-id-at-once
+/// Proves: P-run-id-at-once
 #[tokio::test]
 async fn the_run_id_is_written_at_once_in_one_complete_write() {
     let world = World::new().await;
@@ -117,7 +117,7 @@ async fn the_run_id_is_written_at_once_in_one_complete_write() {
     history.holds().await;
 }
 
-// Proves: P-one-write
+/// Proves: P-one-write
 #[tokio::test]
 async fn no_version_of_the_object_has_a_cursor_ahead_of_its_state() {
     let world = World::new().await;
@@ -160,7 +160,7 @@ async fn no_version_of_the_object_has_a_cursor_ahead_of_its_state() {
     history.holds().await;
 }
 
-// Proves: P-unmapped
+/// Proves: P-unmapped
 #[tokio::test]
 async fn an_unmapped_state_is_shown_verbatim_and_is_an_event() {
     let world = World::new().await;
@@ -184,7 +184,7 @@ async fn an_unmapped_state_is_shown_verbatim_and_is_an_event() {
     history.holds().await;
 }
 
-// Proves: P-kstatus
+/// Proves: P-kstatus
 #[tokio::test]
 async fn kubectl_waits_for_complete_and_for_failed() {
     let world = World::new().await;
@@ -209,7 +209,7 @@ async fn kubectl_waits_for_complete_and_for_failed() {
     world.kubectl(&never, "").await.unwrap_err();
 }
 
-// Proves: P-generation
+/// Proves: P-generation
 #[tokio::test]
 async fn an_edit_after_the_end_is_observed_without_a_call() {
     let world = World::new().await;
@@ -250,7 +250,7 @@ async fn an_edit_after_the_end_is_observed_without_a_call() {
     history.holds().await;
 }
 
-// Proves: P-events-coalesce
+/// Proves: P-events-coalesce
 #[tokio::test]
 async fn events_without_a_state_change_are_written_seldom() {
     let world = World::new().await;

@@ -103,7 +103,7 @@ async fn all_ready_at(world: &World, size: (usize, usize), wanted: impl Iterator
     );
 }
 
-// Proves: P-many-workspaces
+/// Proves: P-many-workspaces
 #[tokio::test]
 async fn many_workspaces_share_watches_and_a_hung_service_stops_none() {
     let (workspaces, number) = size();

@@ -93,7 +93,7 @@ fn whole(value: f64) -> u64 {
     value as u64
 }
 
-// Proves: P-metrics
+/// Proves: P-metrics
 #[tokio::test]
 async fn every_metric_exists_and_no_label_is_an_object_or_an_answer() {
     let world = world_of_its_own().await;
@@ -146,7 +146,7 @@ async fn every_metric_exists_and_no_label_is_an_object_or_an_answer() {
     );
 }
 
-// Proves: P-metrics
+/// Proves: P-metrics
 #[tokio::test]
 async fn what_has_happened_is_what_is_counted() {
     let world = world_of_its_own().await;
@@ -224,7 +224,7 @@ async fn shows(world: &World, series: &str, value: f64) {
     .await;
 }
 
-// Proves: P-metrics
+/// Proves: P-metrics
 #[tokio::test]
 async fn a_rejected_token_is_counted_as_a_workspace_that_is_not_ready() {
     let world = World::new().await;
@@ -237,7 +237,7 @@ async fn a_rejected_token_is_counted_as_a_workspace_that_is_not_ready() {
     shows(&world, not_ready, 1.0).await;
 }
 
-// Proves: P-metrics
+/// Proves: P-metrics
 #[tokio::test]
 async fn stalled_runs_and_runs_in_doubt_are_counted_until_resolved() {
     let world = World::new().await;

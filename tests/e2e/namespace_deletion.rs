@@ -68,7 +68,7 @@ fn state_of(run: &Value) -> &str {
     run["state"].as_str().unwrap()
 }
 
-// Proves: P-events-bounded, P-namespace-deletion
+/// Proves: P-events-bounded, P-namespace-deletion
 #[tokio::test]
 async fn deleting_a_namespace_with_its_secret_still_cancels_every_run() {
     let world = busy().await;
@@ -108,7 +108,7 @@ async fn deleting_a_namespace_with_its_secret_still_cancels_every_run() {
     );
 }
 
-// Proves: P-namespace-deletion
+/// Proves: P-namespace-deletion
 #[tokio::test]
 async fn after_a_restart_in_a_deleting_namespace_runs_advise_orphan() {
     let mut world = busy().await;

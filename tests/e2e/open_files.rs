@@ -17,7 +17,7 @@ fn limit(pid: u32, files: u64) {
     prlimit(pid, Resource::Nofile, limit).unwrap();
 }
 
-// Proves: P-files
+/// Proves: P-files
 #[tokio::test]
 async fn the_open_file_limit_is_raised_and_bounds_the_streams() {
     let mut world = World::unattended(Setup::default()).await;
@@ -32,7 +32,7 @@ async fn the_open_file_limit_is_raised_and_bounds_the_streams() {
     world.phase("train", Phase::Succeeded).await;
 }
 
-// Proves: P-files
+/// Proves: P-files
 #[tokio::test]
 async fn a_lack_of_files_is_no_outage_of_the_service() {
     let world = World::new().await;

@@ -9,7 +9,7 @@ use serde_json::json;
 use crate::support::*;
 use test_support::openapi::Document;
 
-// Proves: R13
+/// Proves: R13
 #[tokio::test]
 async fn a_full_life_makes_every_documented_request_as_documented() {
     let world = World::new().await;
@@ -27,7 +27,7 @@ async fn a_full_life_makes_every_documented_request_as_documented() {
     assert_eq!(record.operations, all);
 }
 
-// Proves: L-document
+/// Proves: L-document
 #[tokio::test]
 async fn requests_outlive_the_service_that_got_them() {
     let mut world = World::new().await;
@@ -40,7 +40,7 @@ async fn requests_outlive_the_service_that_got_them() {
     assert!(world.service.record().requests >= before);
 }
 
-// Proves: L-document
+/// Proves: L-document
 #[tokio::test]
 #[should_panic(expected = "no request differs as expected")]
 async fn an_expected_difference_that_does_not_occur_fails_the_test() {
@@ -49,7 +49,7 @@ async fn an_expected_difference_that_does_not_occur_fails_the_test() {
     service.will_differ("the query parameter verbose");
 }
 
-// Proves: L-document
+/// Proves: L-document
 #[tokio::test]
 #[should_panic(expected = "the query parameter verbose is not declared")]
 async fn a_request_that_differs_fails_the_test_at_its_end() {

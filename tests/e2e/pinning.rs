@@ -14,7 +14,7 @@ use test_cluster::Scratch;
 
 const POINTERS: &str = "identityPointers: [/id, /workspaceId]";
 
-// Proves: P-place
+/// Proves: P-place
 #[tokio::test]
 async fn a_lost_create_is_not_repeated_at_another_base_url() {
     let mut world = World::new().await;
@@ -68,7 +68,7 @@ async fn recreate_workspace(world: &World, spec: Value) {
     world.workspace_ready("default", "True", "Verified").await;
 }
 
-// Proves: P-place
+/// Proves: P-place
 #[tokio::test]
 async fn a_recreated_workspace_is_used_only_with_the_same_base_url() {
     let mut world = World::new().await;
@@ -117,7 +117,7 @@ async fn a_recreated_workspace_is_used_only_with_the_same_base_url() {
     assert_eq!(elsewhere.run_calls().await, 0);
 }
 
-// Proves: P-pinned
+/// Proves: P-pinned
 #[tokio::test]
 async fn without_an_identity_pointer_runs_are_pinned_to_the_base_url() {
     let nameless = [(POINTERS, "identityPointers: []")];
@@ -159,7 +159,7 @@ async fn without_an_identity_pointer_runs_are_pinned_to_the_base_url() {
     world.one_run_each().await;
 }
 
-// Proves: P-workspace-finalizer
+/// Proves: P-workspace-finalizer
 #[tokio::test]
 async fn a_deleted_workspace_does_not_wait_for_runs_pinned_elsewhere() {
     let mut world = World::new().await;

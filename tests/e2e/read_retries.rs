@@ -55,7 +55,7 @@ async fn all(world: &World, names: &[String], phase: Phase) {
     }
 }
 
-// Proves: F-reads
+/// Proves: F-reads
 #[rstest]
 #[case::of_a_proxy(vec![("page", page(404)), ("timeout", page(408))])]
 #[case::of_another_proxy(vec![("early", page(425)), ("empty", json!({"type": "answer", "status": 200, "body": ""}))])]
@@ -134,7 +134,7 @@ async fn ends_are_seen_soon_after_four_seconds_of_wrong_answers(#[case] kinds: V
 }
 
 /// Meanwhile the run is polled, which shows no event.
-// Proves: F-reads
+/// Proves: F-reads
 #[tokio::test]
 async fn a_stream_that_was_refused_is_opened_again_and_read() {
     let world = World::new().await;
@@ -155,7 +155,7 @@ async fn a_stream_that_was_refused_is_opened_again_and_read() {
     world.run_until("train", "shows the event", noted).await;
 }
 
-// Proves: F-in-progress
+/// Proves: F-in-progress
 #[tokio::test]
 async fn a_create_in_progress_is_asked_for_until_its_run_is_made() {
     let world = patient().await;

@@ -119,7 +119,7 @@ impl AtRest {
     }
 }
 
-// Proves: P-one-failure
+/// Proves: P-one-failure
 #[tokio::test]
 async fn a_503_to_the_first_probe_after_a_rotation_disturbs_no_run() {
     const RUNS: usize = 200;
@@ -160,7 +160,7 @@ async fn a_503_to_the_first_probe_after_a_rotation_disturbs_no_run() {
     assert_eq!(world.unauthorized().await, 0);
 }
 
-// Proves: P-one-failure
+/// Proves: P-one-failure
 #[tokio::test]
 async fn one_bad_answer_of_a_proxy_to_a_check_changes_nothing() {
     let rest = AtRest::with(20).await;
@@ -178,7 +178,7 @@ async fn one_bad_answer_of_a_proxy_to_a_check_changes_nothing() {
     rest.nothing_happened().await;
 }
 
-// Proves: P-one-failure
+/// Proves: P-one-failure
 #[tokio::test]
 async fn one_check_without_an_answer_changes_nothing() {
     let rest = AtRest::with(20).await;
@@ -191,7 +191,7 @@ async fn one_check_without_an_answer_changes_nothing() {
     rest.nothing_happened().await;
 }
 
-// Proves: P-one-failure
+/// Proves: P-one-failure
 #[tokio::test]
 async fn one_401_that_the_next_check_does_not_repeat_changes_nothing() {
     let rest = AtRest::with(20).await;
@@ -204,7 +204,7 @@ async fn one_401_that_the_next_check_does_not_repeat_changes_nothing() {
     rest.nothing_happened().await;
 }
 
-// Proves: P-one-failure
+/// Proves: P-one-failure
 #[tokio::test]
 async fn one_401_to_a_run_is_asked_again_and_costs_the_others_nothing() {
     let rest = AtRest::with(20).await;
@@ -231,7 +231,7 @@ fn shows_it(run: &Run) -> bool {
     condition_of(run, Type::Synced).is_some_and(|c| c.reason == "WorkspaceNotReady")
 }
 
-// Proves: P-one-failure, P-stream-session
+/// Proves: P-one-failure, P-stream-session
 #[tokio::test]
 async fn checks_that_fail_again_and_again_close_no_stream() {
     const RUNS: usize = 20;
@@ -250,7 +250,7 @@ async fn checks_that_fail_again_and_again_close_no_stream() {
     assert_eq!(after.streams, rest.before.streams, "a stream was reopened");
 }
 
-// Proves: P-one-failure
+/// Proves: P-one-failure
 #[tokio::test]
 async fn an_outage_is_written_once_per_run_and_spread_over_time() {
     const RUNS: usize = 40;

@@ -17,7 +17,7 @@ async fn one_run_of(world: &World, uid: &str) -> Value {
     runs[0].clone()
 }
 
-// Proves: R1, P-at-most-one
+/// Proves: R1, P-at-most-one
 #[tokio::test]
 async fn killed_during_the_create_it_finds_the_run_by_the_same_post() {
     for execute in [true, false] {
@@ -82,7 +82,7 @@ async fn refuses(world: &World, wanted: bool) {
     .await;
 }
 
-// Proves: P-at-most-one
+/// Proves: P-at-most-one
 #[tokio::test]
 async fn killed_before_the_status_write_it_finds_the_run_again() {
     let mut world = World::new().await;
@@ -112,7 +112,7 @@ async fn killed_before_the_status_write_it_finds_the_run_again() {
     );
 }
 
-// Proves: R2, P-dedup
+/// Proves: R2, P-dedup
 #[tokio::test]
 async fn killed_during_a_run_it_resumes_the_stream_at_its_cursor() {
     let mut world = World::new().await;
@@ -152,7 +152,7 @@ async fn killed_during_a_run_it_resumes_the_stream_at_its_cursor() {
     history.holds().await;
 }
 
-// Proves: P-none-left
+/// Proves: P-none-left
 #[tokio::test]
 async fn a_cancel_is_continued_after_a_kill() {
     let mut world = World::new().await;
@@ -199,7 +199,7 @@ async fn killed_between_end_and_release_it_reads_one_stream_only() {
     history.holds().await;
 }
 
-// Proves: P-terminal
+/// Proves: P-terminal
 #[tokio::test]
 async fn a_restart_makes_no_call_and_no_write_for_finished_runs() {
     let mut world = World::new().await;
@@ -233,7 +233,7 @@ async fn a_restart_makes_no_call_and_no_write_for_finished_runs() {
     operator.kill();
 }
 
-// Proves: P-shutdown
+/// Proves: P-shutdown
 #[tokio::test]
 async fn sigterm_completes_the_create_in_flight_and_writes_its_run() {
     let mut world = World::new().await;
@@ -266,7 +266,7 @@ async fn sigterm_completes_the_create_in_flight_and_writes_its_run() {
 }
 
 /// More creates than may be in flight at a time: the rest wait for a permit.
-// Proves: P-shutdown
+/// Proves: P-shutdown
 #[tokio::test]
 async fn sigterm_begins_no_call_that_waits_for_its_turn() {
     const RUNS: usize = 40;
@@ -293,7 +293,7 @@ async fn sigterm_begins_no_call_that_waits_for_its_turn() {
 }
 
 /// The call would take ten minutes.
-// Proves: P-shutdown
+/// Proves: P-shutdown
 #[tokio::test]
 async fn sigterm_waits_for_no_call_longer_than_25_s() {
     let patient = [("requestSeconds: 30", "requestSeconds: 600")];

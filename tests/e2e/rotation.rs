@@ -167,7 +167,7 @@ async fn renewed_streams(world: &World) -> usize {
     tokens.values().filter(|tokens| tokens.len() > 1).count()
 }
 
-// Proves: P-rotation, P-one-probe
+/// Proves: P-rotation, P-one-probe
 #[tokio::test]
 async fn two_hundred_runs_succeed_while_their_token_keeps_expiring() {
     let world = World::with(Setup {

@@ -139,7 +139,7 @@ fn reviews(log: &Path, resource: &str) -> usize {
     of.count()
 }
 
-// Proves: X-secure-metrics, X-canary
+/// Proves: X-secure-metrics, X-canary
 #[tokio::test]
 async fn only_a_valid_token_whose_user_may_get_metrics_is_served() {
     let (mut world, scraper, log) = least_world().await;
@@ -289,7 +289,7 @@ fn pem(kind: &str, der: &[u8]) -> String {
     )
 }
 
-// Proves: X-secure-metrics
+/// Proves: X-secure-metrics
 #[tokio::test]
 async fn a_renewed_certificate_is_used_and_a_broken_one_is_not() {
     let scratch = test_cluster::Scratch::new("metrics").unwrap();
@@ -336,7 +336,7 @@ async fn a_renewed_certificate_is_used_and_a_broken_one_is_not() {
 }
 
 /// A listener on `[::]` takes IPv4 too. The certificate is made at the start.
-// Proves: X-secure-metrics, P-scrape
+/// Proves: X-secure-metrics, P-scrape
 #[tokio::test]
 async fn silent_clients_delay_no_probe_and_lose_their_place() {
     const SILENT: usize = 100;

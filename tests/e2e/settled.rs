@@ -71,7 +71,7 @@ async fn remembers(world: &World, count: f64) {
     .await;
 }
 
-// Proves: B-ended
+/// Proves: B-ended
 #[tokio::test]
 async fn a_run_that_has_ended_is_tracked_no_more() {
     let world = World::new().await;
@@ -84,7 +84,7 @@ async fn a_run_that_has_ended_is_tracked_no_more() {
     assert_eq!(world.operator().metric(runs).await, 1.0);
 }
 
-// Proves: B-ended
+/// Proves: B-ended
 #[tokio::test]
 async fn a_start_does_nothing_for_runs_that_have_ended() {
     let mut world = old_runs().await;
@@ -125,7 +125,7 @@ async fn versions(world: &World) -> Vec<Option<String>> {
     versions
 }
 
-// Proves: B-ended, P-ttl
+/// Proves: B-ended, P-ttl
 #[tokio::test]
 async fn a_ttl_that_is_added_later_deletes_a_run_that_ended_long_ago() {
     let mut world = old_runs().await;
@@ -137,7 +137,7 @@ async fn a_ttl_that_is_added_later_deletes_a_run_that_ended_long_ago() {
     assert_eq!(kept.status.unwrap().phase, Some(Phase::Succeeded));
 }
 
-// Proves: P-ttl
+/// Proves: P-ttl
 #[tokio::test]
 async fn a_ttl_that_passed_while_no_operator_ran_deletes_at_the_start() {
     let mut world = old_runs().await;

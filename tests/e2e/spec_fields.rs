@@ -7,7 +7,7 @@ use serde_json::json;
 
 use crate::support::{Setup, World, eventually, held, holds_for_a_while, intent_of, row};
 
-// Proves: P-suspend-late
+/// Proves: P-suspend-late
 #[tokio::test]
 async fn a_suspended_run_has_no_call_and_no_finalizer_until_resumed() {
     let world = World::new().await;
@@ -48,7 +48,7 @@ async fn a_submitted_run_can_not_be_suspended() {
     assert!(refused.message.contains("suspend"), "{}", refused.message);
 }
 
-// Proves: P-suspend-late
+/// Proves: P-suspend-late
 #[tokio::test]
 async fn from_the_intent_on_suspend_is_ignored_visibly() {
     let world = World::new().await;
@@ -79,7 +79,7 @@ async fn from_the_intent_on_suspend_is_ignored_visibly() {
     world.phase("train", Phase::Succeeded).await;
 }
 
-// Proves: P-ttl
+/// Proves: P-ttl
 #[tokio::test]
 async fn a_ttl_deletes_the_object_after_its_end_and_cancels_nothing() {
     let world = World::new().await;
@@ -104,7 +104,7 @@ async fn a_ttl_deletes_the_object_after_its_end_and_cancels_nothing() {
     history.holds().await;
 }
 
-// Proves: P-same-bytes
+/// Proves: P-same-bytes
 #[tokio::test]
 async fn a_key_of_ones_own_is_scoped_by_the_namespace() {
     let world = World::new().await;
@@ -126,7 +126,7 @@ async fn a_key_of_ones_own_is_scoped_by_the_namespace() {
 }
 
 /// On its own schedule the second one would try again in ten minutes.
-// Proves: P-key-in-use
+/// Proves: P-key-in-use
 #[tokio::test]
 async fn a_second_run_with_the_same_key_waits_for_the_first_to_end() {
     let world = World::with(Setup {
@@ -166,7 +166,7 @@ async fn a_second_run_with_the_same_key_waits_for_the_first_to_end() {
     history.holds().await;
 }
 
-// Proves: P-key-in-use
+/// Proves: P-key-in-use
 #[tokio::test]
 async fn of_runs_created_together_with_one_key_only_one_is_submitted() {
     let world = World::new().await;
@@ -201,7 +201,7 @@ async fn of_runs_created_together_with_one_key_only_one_is_submitted() {
     history.holds().await;
 }
 
-// Proves: P-ready-when, P-generation
+/// Proves: P-ready-when, P-generation
 #[tokio::test]
 async fn ready_when_takes_effect_during_a_run_but_not_after_its_end() {
     let world = World::new().await;

@@ -84,7 +84,7 @@ fn size() -> (usize, usize) {
     (places.parse().unwrap(), runs.parse().unwrap())
 }
 
-// Proves: P-stream-places
+/// Proves: P-stream-places
 #[tokio::test]
 async fn places_are_shared_by_namespace_and_go_round() {
     let (places, wanting) = size();
@@ -196,7 +196,7 @@ async fn end(world: &World, history: &History, name: &str) {
 
 /// Each Run waits until a poll has shown that it is running and one more has ended. On a machine that is busy this may
 /// take two seconds: one that did not is enough.
-// Proves: P-stream-places
+/// Proves: P-stream-places
 #[tokio::test]
 async fn a_short_wait_for_a_place_is_not_shown() {
     let world = World::with(Setup {
@@ -224,7 +224,7 @@ async fn a_short_wait_for_a_place_is_not_shown() {
     panic!("each wait was shown");
 }
 
-// Proves: P-streams-shared
+/// Proves: P-streams-shared
 #[tokio::test]
 async fn with_h2c_the_streams_of_many_runs_share_a_connection() {
     const RUNS: u64 = 20;
@@ -252,7 +252,7 @@ async fn with_h2c_the_streams_of_many_runs_share_a_connection() {
     assert!(connections < RUNS, "{stats}");
 }
 
-// Proves: P-stream-kept
+/// Proves: P-stream-kept
 #[tokio::test]
 async fn reconnects_of_a_stream_that_only_replays_back_off() {
     use base64::Engine as _;

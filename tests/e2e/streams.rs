@@ -53,7 +53,7 @@ async fn every_event_is_counted_once(world: &World, name: &str, at_least: i64) -
     run
 }
 
-// Proves: R2, X-sse-idle
+/// Proves: R2, X-sse-idle
 #[tokio::test]
 async fn a_stream_that_breaks_is_resumed_after_its_last_event() {
     let world = impatient("streams-broken").await;
@@ -124,7 +124,7 @@ async fn a_stream_that_breaks_is_resumed_after_its_last_event() {
     world.one_run_each().await;
 }
 
-// Proves: P-metrics
+/// Proves: P-metrics
 #[tokio::test]
 async fn streams_that_are_cut_again_and_again_lose_nothing_and_resume() {
     let world = World::new().await;
@@ -165,7 +165,7 @@ async fn streams_that_are_cut_again_and_again_lose_nothing_and_resume() {
     }
 }
 
-// Proves: P-events-bounded, P-events-coalesce
+/// Proves: P-events-bounded, P-events-coalesce
 #[tokio::test]
 async fn a_flood_of_events_costs_few_writes_and_few_reads() {
     let world = World::with(Setup {
@@ -191,7 +191,7 @@ async fn a_flood_of_events_costs_few_writes_and_few_reads() {
     assert!(reads <= 22, "{reads} reads for {count} events");
 }
 
-// Proves: P-poll
+/// Proves: P-poll
 #[tokio::test]
 async fn beyond_the_bound_on_streams_runs_are_polled() {
     let world = World::with(Setup {
@@ -247,7 +247,7 @@ async fn beyond_the_bound_on_streams_runs_are_polled() {
 }
 
 /// Nothing but the oversized events shows that the state has changed: a Run with an open stream is not polled.
-// Proves: X-sse-caps
+/// Proves: X-sse-caps
 #[tokio::test]
 async fn an_oversized_event_leads_to_a_read_by_get() {
     let world = World::with(Setup {

@@ -73,7 +73,7 @@ async fn apply(world: &World) {
         .await;
 }
 
-// Proves: K-bundle, R7
+/// Proves: K-bundle, R7
 #[tokio::test]
 async fn a_bundle_has_statuses_and_neither_tokens_nor_workloads() {
     let world = World::new().await;
@@ -116,7 +116,7 @@ async fn a_bundle_has_statuses_and_neither_tokens_nor_workloads() {
     assert!(readme.contains(&format!("\n- {missing}")), "{readme}");
 }
 
-// Proves: K-bundle
+/// Proves: K-bundle
 #[tokio::test]
 async fn a_bundle_reads_no_secret_even_where_it_may() {
     let world = World::new().await;
@@ -141,7 +141,7 @@ async fn a_bundle_reads_no_secret_even_where_it_may() {
     assert_eq!(of("secrets"), 0, "{asked:?}");
 }
 
-// Proves: K-bundle
+/// Proves: K-bundle
 #[tokio::test]
 async fn workloads_are_in_a_bundle_only_if_asked_for() {
     let world = World::new().await;

@@ -22,7 +22,7 @@ fn manifest(run: &Run) -> Value {
     })
 }
 
-// Proves: D-stripped
+/// Proves: D-stripped
 #[tokio::test]
 async fn a_replace_that_strips_finalizer_and_intent_is_mended() {
     let world = World::new().await;
@@ -54,7 +54,7 @@ async fn a_replace_that_strips_finalizer_and_intent_is_mended() {
     history.holds().await;
 }
 
-// Proves: D-stripped
+/// Proves: D-stripped
 #[tokio::test]
 async fn a_replace_while_the_operator_is_down_is_repaired_from_status() {
     let mut world = World::new().await;
@@ -78,7 +78,7 @@ async fn a_replace_while_the_operator_is_down_is_repaired_from_status() {
     assert_eq!(world.service.requests("createRun").await.len(), 1);
 }
 
-// Proves: D-stripped
+/// Proves: D-stripped
 #[tokio::test]
 async fn a_deleting_workspace_lets_a_stripped_run_be_mended() {
     let mut world = World::new().await;
@@ -127,7 +127,7 @@ async fn vanish(world: &World, name: &str) {
     world.gone(name).await;
 }
 
-// Proves: D-vanished
+/// Proves: D-vanished
 #[tokio::test]
 async fn the_run_of_an_object_that_vanished_is_cancelled_and_counted() {
     let world = World::new().await;
@@ -150,7 +150,7 @@ async fn the_run_of_an_object_that_vanished_is_cancelled_and_counted() {
     assert_eq!(counted, 1.0);
 }
 
-// Proves: D-vanished
+/// Proves: D-vanished
 #[tokio::test]
 async fn a_run_that_is_learnt_after_its_object_vanished_is_cancelled() {
     let world = World::new().await;
@@ -180,7 +180,7 @@ async fn a_run_that_is_learnt_after_its_object_vanished_is_cancelled() {
     assert_eq!(world.service.count("createRun").await, 1);
 }
 
-// Proves: D-vanished
+/// Proves: D-vanished
 #[tokio::test]
 async fn an_object_that_vanished_at_once_has_its_run_cancelled() {
     let world = World::new().await;
@@ -222,7 +222,7 @@ async fn copy_of(world: &World, original: &Run, name: &str) -> Run {
         .unwrap()
 }
 
-// Proves: P-foreign-intent
+/// Proves: P-foreign-intent
 #[tokio::test]
 async fn a_copy_with_another_objects_intent_is_not_submitted_unasked() {
     let world = World::new().await;

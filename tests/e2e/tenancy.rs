@@ -192,7 +192,7 @@ fn runs_yes() -> Value {
     json!({"matchLabels": {"runs": "yes"}})
 }
 
-// Proves: P-cluster-workspace, P-secret-ref
+/// Proves: P-cluster-workspace, P-secret-ref
 #[tokio::test]
 async fn a_cluster_workspace_serves_exactly_the_selected_namespaces() {
     let world = world(&[]).await;
@@ -232,7 +232,7 @@ async fn a_cluster_workspace_serves_exactly_the_selected_namespaces() {
 }
 
 /// Outside a Pod the operator's namespace is that of its kubeconfig.
-// Proves: P-cluster-workspace, P-secret-ref
+/// Proves: P-cluster-workspace, P-secret-ref
 #[tokio::test]
 async fn without_a_flag_the_secrets_are_in_the_operator_s_namespace() {
     let own = own_control_plane().await;
@@ -257,7 +257,7 @@ async fn without_a_flag_the_secrets_are_in_the_operator_s_namespace() {
     world.workspace_ready("own", "True", "Verified").await;
 }
 
-// Proves: P-tenancy
+/// Proves: P-tenancy
 #[tokio::test]
 async fn a_namespace_losing_its_label_keeps_its_runs_but_adds_none() {
     let mut world = world(&[]).await;
@@ -307,7 +307,7 @@ async fn a_namespace_losing_its_label_keeps_its_runs_but_adds_none() {
     );
 }
 
-// Proves: P-tenancy
+/// Proves: P-tenancy
 #[tokio::test]
 async fn in_doubt_nothing_is_sent_while_the_namespace_is_not_allowed() {
     let mut world = world(&[]).await;
@@ -353,7 +353,7 @@ async fn in_doubt_nothing_is_sent_while_the_namespace_is_not_allowed() {
 }
 
 /// An intent is a record, never authority: anyone who may edit a Run can write one.
-// Proves: P-tenancy
+/// Proves: P-tenancy
 #[tokio::test]
 async fn a_forged_intent_submits_nothing_from_a_forbidden_namespace() {
     let world = world(&[]).await;
@@ -396,7 +396,7 @@ async fn a_forged_intent_submits_nothing_from_a_forbidden_namespace() {
     assert_eq!(posts(&world).await, 1, "the forged intent was believed");
 }
 
-// Proves: P-workspace-finalizer
+/// Proves: P-workspace-finalizer
 #[tokio::test]
 async fn a_cluster_workspace_waits_for_the_runs_of_every_namespace() {
     let world = world(&[]).await;
@@ -438,7 +438,7 @@ async fn a_cluster_workspace_waits_for_the_runs_of_every_namespace() {
     .await;
 }
 
-// Proves: P-cluster-workspace
+/// Proves: P-cluster-workspace
 #[tokio::test]
 async fn cluster_workspaces_that_are_switched_off_are_named() {
     let world = World::new().await;
@@ -462,7 +462,7 @@ async fn creates_before(world: &World, key: &str) -> usize {
     .await
 }
 
-// Proves: P-calls-bound
+/// Proves: P-calls-bound
 #[tokio::test]
 async fn one_run_of_a_tenant_is_not_behind_the_many_of_another() {
     let world = world(&[]).await;

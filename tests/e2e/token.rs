@@ -40,7 +40,7 @@ async fn run_calls(world: &World) -> usize {
     world.service.run_calls().await
 }
 
-// Proves: P-rotation
+/// Proves: P-rotation
 #[tokio::test]
 async fn a_rotated_token_is_used_without_a_restart_or_a_refused_call() {
     let world = busy(&["one", "two"]).await;
@@ -69,7 +69,7 @@ async fn a_rotated_token_is_used_without_a_restart_or_a_refused_call() {
     history.holds().await;
 }
 
-// Proves: P-stream-session
+/// Proves: P-stream-session
 #[tokio::test]
 async fn open_streams_move_to_a_new_token_without_a_read_or_a_write() {
     let world = World::with(Setup {
@@ -126,7 +126,7 @@ async fn open_streams_move_to_a_new_token_without_a_read_or_a_write() {
     assert_eq!(world.unauthorized().await, 0);
 }
 
-// Proves: P-rotation
+/// Proves: P-rotation
 #[tokio::test]
 async fn a_token_revoked_before_its_replacement_fails_no_run() {
     let names = ["one", "two", "three"];
@@ -165,7 +165,7 @@ async fn a_token_revoked_before_its_replacement_fails_no_run() {
     history.holds().await;
 }
 
-// Proves: P-workspace-holds, P-one-probe, F-401
+/// Proves: P-workspace-holds, P-one-probe, F-401
 #[tokio::test]
 async fn an_expired_token_is_probed_by_one_task_while_every_run_waits() {
     let names = ["one", "two", "three", "four", "five", "six"];
@@ -224,7 +224,7 @@ async fn an_expired_token_is_probed_by_one_task_while_every_run_waits() {
     world.one_run_each().await;
 }
 
-// Proves: P-pinned
+/// Proves: P-pinned
 #[tokio::test]
 async fn a_token_of_another_workspace_is_never_used_for_existing_runs() {
     let world = busy(&["train"]).await;
@@ -257,7 +257,7 @@ async fn a_token_of_another_workspace_is_never_used_for_existing_runs() {
     world.heals("train").await;
 }
 
-// Proves: P-pinned
+/// Proves: P-pinned
 #[tokio::test]
 async fn a_rotation_needs_no_retry_and_an_old_retry_has_no_effect() {
     let world = World::with(Setup {

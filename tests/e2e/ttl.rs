@@ -83,7 +83,7 @@ fn finished(run: &Run) -> String {
     condition_of(run, Type::Finished).unwrap().message
 }
 
-// Proves: P-ttl-tracked
+/// Proves: P-ttl-tracked
 #[tokio::test]
 async fn an_object_managed_by_gitops_outlives_its_ttl_with_one_event() {
     let mut world = World::new().await;
@@ -135,7 +135,7 @@ async fn an_object_managed_by_gitops_outlives_its_ttl_with_one_event() {
     history.holds().await;
 }
 
-// Proves: P-ttl-tracked
+/// Proves: P-ttl-tracked
 #[tokio::test]
 async fn gitops_marks_changed_after_the_end_decide_if_ttl_applies() {
     let world = World::new().await;
@@ -174,7 +174,7 @@ async fn gitops_marks_changed_after_the_end_decide_if_ttl_applies() {
     history.holds().await;
 }
 
-// Proves: P-ttl
+/// Proves: P-ttl
 #[tokio::test]
 async fn a_ttl_set_or_shortened_after_any_end_deletes_the_object() {
     let mut world = World::new().await;
@@ -222,7 +222,7 @@ async fn a_ttl_set_or_shortened_after_any_end_deletes_the_object() {
 
 /// The operator has decided on the deletion, and the mark comes before it: the deletion carries the version
 /// that it was decided on. Which of the two comes first is left to chance, twenty times.
-// Proves: P-ttl-tracked
+/// Proves: P-ttl-tracked
 #[tokio::test]
 async fn a_deletion_never_overtakes_a_gitops_mark_set_just_before() {
     let world = World::new().await;

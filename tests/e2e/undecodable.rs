@@ -48,7 +48,7 @@ pub(crate) async fn odd_run(world: &World) -> Api<DynamicObject> {
     any
 }
 
-// Proves: F-undecodable
+/// Proves: F-undecodable
 #[tokio::test]
 async fn an_undecodable_run_is_reported_and_stops_no_other() {
     let own = own_control_plane().await;
@@ -177,7 +177,7 @@ fn nested_maps(levels: usize) -> String {
     )
 }
 
-// Proves: F-deep
+/// Proves: F-deep
 #[tokio::test]
 async fn a_deep_workload_is_submitted_and_stops_no_other() {
     let mut world = World::new().await;
@@ -233,7 +233,7 @@ fn resident(world: &World) -> u64 {
 
 /// The worst that etcd takes: a tree of it would have some 600 MiB. Ten of them keep an API server busy for minutes: with
 /// `RUN_OPERATOR_PROVE=full` there are ten, else two.
-// Proves: F-heavy
+/// Proves: F-heavy
 #[tokio::test]
 async fn heavy_objects_cost_what_they_weigh() {
     let full = std::env::var("RUN_OPERATOR_PROVE").is_ok_and(|size| size == "full");

@@ -58,7 +58,7 @@ impl World {
     }
 }
 
-// Proves: R13, P-version-holds, E-getVersion
+/// Proves: R13, P-version-holds, E-getVersion
 #[tokio::test]
 async fn an_unaccepted_version_is_reported_and_blocks_submissions() {
     let world = World::new().await;
@@ -103,7 +103,7 @@ async fn an_unaccepted_version_is_reported_and_blocks_submissions() {
     world.workspace_ready("default", "True", "Verified").await;
 }
 
-// Proves: P-version-holds
+/// Proves: P-version-holds
 #[tokio::test]
 async fn a_run_in_doubt_is_asked_for_again_whatever_the_version() {
     let world = World::new().await;
@@ -120,7 +120,7 @@ async fn a_run_in_doubt_is_asked_for_again_whatever_the_version() {
     world.workspace_ready("default", "False", REFUSED).await;
 }
 
-// Proves: P-version-holds
+/// Proves: P-version-holds
 #[tokio::test]
 async fn a_start_under_an_unaccepted_version_mirrors_and_cancels() {
     let mut world = World::new().await;
@@ -140,7 +140,7 @@ async fn a_start_under_an_unaccepted_version_mirrors_and_cancels() {
     assert_eq!(world.posts_of(&held).await, 0);
 }
 
-// Proves: P-version-holds
+/// Proves: P-version-holds
 #[tokio::test]
 async fn an_answer_without_a_version_blocks_and_names_the_pointers() {
     let world = World::new().await;
@@ -160,7 +160,7 @@ async fn an_answer_without_a_version_blocks_and_names_the_pointers() {
     world.phase("held", Phase::Succeeded).await;
 }
 
-// Proves: P-version-holds, S-unknown, L-contract
+/// Proves: P-version-holds, S-unknown, L-contract
 #[tokio::test]
 async fn a_reviewed_contract_file_and_a_restart_unblock_the_runs() {
     let mut world = World::with(Setup {
@@ -185,7 +185,7 @@ async fn a_reviewed_contract_file_and_a_restart_unblock_the_runs() {
 }
 
 /// The regular check comes after five minutes, longer than any wait here.
-// Proves: P-version-again
+/// Proves: P-version-again
 #[tokio::test]
 async fn dropped_streams_after_an_upgrade_trigger_one_early_probe() {
     let world = World::new().await;

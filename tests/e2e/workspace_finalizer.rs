@@ -33,7 +33,7 @@ async fn workspace_gone(world: &World, name: &str) {
     .await;
 }
 
-// Proves: P-workspace-finalizer
+/// Proves: P-workspace-finalizer
 #[tokio::test]
 async fn a_deleting_workspace_waits_for_its_runs_and_admits_no_other() {
     let world = World::new().await;
@@ -77,7 +77,7 @@ async fn a_deleting_workspace_waits_for_its_runs_and_admits_no_other() {
     assert_eq!(world.service.runs().await.len(), 2);
 }
 
-// Proves: P-workspace-finalizer
+/// Proves: P-workspace-finalizer
 #[tokio::test]
 async fn an_unneeded_workspace_is_deleted_at_once_after_restart_too() {
     let mut world = World::new().await;
@@ -104,7 +104,7 @@ async fn an_unneeded_workspace_is_deleted_at_once_after_restart_too() {
     workspace_gone(&world, "default").await;
 }
 
-// Proves: P-workspace-finalizer
+/// Proves: P-workspace-finalizer
 #[tokio::test]
 async fn a_deleting_workspace_waits_until_a_run_in_doubt_is_resolved() {
     let world = World::new().await;
@@ -126,7 +126,7 @@ async fn a_deleting_workspace_waits_until_a_run_in_doubt_is_resolved() {
 }
 
 /// The operator may list Runs and not watch them, so that it sees none that was made after its start.
-// Proves: P-workspace-finalizer
+/// Proves: P-workspace-finalizer
 #[tokio::test]
 async fn a_workspace_waits_for_a_run_that_only_a_live_list_shows() {
     let rules = json!([{
@@ -168,7 +168,7 @@ async fn a_workspace_waits_for_a_run_that_only_a_live_list_shows() {
     workspace_gone(&world, "default").await;
 }
 
-// Proves: P-workspace-finalizer, D-vanished
+/// Proves: P-workspace-finalizer, D-vanished
 #[tokio::test]
 async fn a_deleting_workspace_waits_for_the_run_of_a_removed_object() {
     let world = World::new().await;
@@ -218,7 +218,7 @@ async fn forbid_release(world: &World) {
     .await;
 }
 
-// Proves: P-workspace-finalizer
+/// Proves: P-workspace-finalizer
 #[tokio::test]
 async fn a_refused_finalizer_removal_is_not_retried_every_second() {
     let world = World::new().await;

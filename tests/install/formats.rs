@@ -19,7 +19,7 @@ use crate::previous::Previous;
 use crate::service::TOKEN;
 use crate::wait::{eventually, run_until};
 
-// Proves: I-formats, I-formats-today
+/// Proves: I-formats, I-formats-today
 #[tokio::test]
 async fn objects_are_written_in_the_recorded_form() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));

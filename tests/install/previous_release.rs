@@ -21,7 +21,7 @@ enum Change {
     Downgrade,
 }
 
-// Proves: I-upgrade-previous, I-upgrade-crds
+/// Proves: I-upgrade-previous, I-upgrade-crds
 #[tokio::test]
 async fn the_previous_release_is_upgraded_and_restored_under_load() {
     let Some(previous) = Previous::find() else {

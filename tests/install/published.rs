@@ -63,7 +63,7 @@ fn publish(registry: &Registry, layout: &Path, scratch: &Path) -> String {
     reference
 }
 
-// Proves: I-published
+/// Proves: I-published
 #[tokio::test]
 async fn chart_and_image_are_installed_from_a_registry() {
     let image = match Where::choose() {

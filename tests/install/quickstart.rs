@@ -134,7 +134,7 @@ fn commands(heading: &str) -> Vec<String> {
         .collect()
 }
 
-// Proves: I-quickstart
+/// Proves: I-quickstart
 #[tokio::test]
 async fn the_quickstart_works_by_its_page() {
     let Some(quickstart) = Quickstart::prepare().await else {

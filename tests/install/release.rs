@@ -13,7 +13,7 @@ use crate::load::troubles;
 use crate::pod;
 use crate::wait::eventually;
 
-// Proves: I-image, I-restricted
+/// Proves: I-image, I-restricted
 #[tokio::test]
 async fn the_installed_chart_completes_runs_with_its_own_permissions() {
     let mut installation = Installation::prepare().await;
@@ -57,7 +57,7 @@ async fn the_installed_chart_completes_runs_with_its_own_permissions() {
     pod::is_restricted(&installation).await;
 }
 
-// Proves: I-test
+/// Proves: I-test
 #[tokio::test]
 async fn helm_test_passes_and_fails_while_the_service_is_down() {
     let mut installation = Installation::prepare().await;
@@ -87,7 +87,7 @@ async fn helm_test_passes_and_fails_while_the_service_is_down() {
     installation.service.start_again().await;
 }
 
-// Proves: I-uninstall
+/// Proves: I-uninstall
 #[tokio::test]
 async fn a_reinstalled_release_resumes_the_runs_that_uninstall_left() {
     let mut installation = Installation::prepare().await;

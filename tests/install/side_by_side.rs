@@ -18,7 +18,7 @@ use test_cluster::{Output, Process, free_port};
 /// The extra field of a request's user by which the API server distinguishes two tokens of one account.
 const CREDENTIAL: &str = "authentication.kubernetes.io/credential-id";
 
-// Proves: I-upgrade-leader
+/// Proves: I-upgrade-leader
 #[tokio::test]
 async fn of_two_versions_side_by_side_only_the_leader_acts() {
     let Some(previous) = Previous::find() else {

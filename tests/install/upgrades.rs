@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::installation::{Installation, say};
 use crate::load::Load;
 
-// Proves: I-upgrade
+/// Proves: I-upgrade
 #[tokio::test]
 async fn upgrades_rollbacks_and_kills_lose_and_duplicate_no_run() {
     let mut installation = Installation::prepare().await;

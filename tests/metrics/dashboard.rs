@@ -42,7 +42,7 @@ pub(crate) fn expressions() -> Vec<String> {
         .collect()
 }
 
-// Proves: P-alerts
+/// Proves: P-alerts
 #[test]
 fn every_label_of_a_legend_is_one_of_its_metrics() {
     let series = names::series();
@@ -67,7 +67,7 @@ fn every_label_of_a_legend_is_one_of_its_metrics() {
     }
 }
 
-// Proves: P-alerts
+/// Proves: P-alerts
 #[test]
 fn data_source_namespace_and_job_are_dashboard_variables() {
     let dashboard = dashboard();
@@ -97,7 +97,7 @@ fn data_source_namespace_and_job_are_dashboard_variables() {
     }
 }
 
-// Proves: P-alerts
+/// Proves: P-alerts
 #[test]
 fn every_panel_has_a_description_and_covers_no_other() {
     let (mut ids, mut cells) = (BTreeSet::new(), BTreeSet::new());

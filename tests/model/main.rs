@@ -50,7 +50,7 @@ fn asked(variable: &str) -> String {
     std::env::var(variable).unwrap_or_default()
 }
 
-// Proves: P-at-most-one, P-none-left
+/// Proves: P-at-most-one, P-none-left
 #[test]
 fn no_run_is_lost_or_doubled_in_any_state() {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);

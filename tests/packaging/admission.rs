@@ -37,7 +37,7 @@ async fn space_and_objects(values: &str, further: &[&str]) -> (Space, Vec<Value>
     (space, objects)
 }
 
-// Proves: I-taken, I-network
+/// Proves: I-taken, I-network
 #[rstest]
 #[case("default")]
 #[case("full")]
@@ -74,7 +74,7 @@ const FOREIGN: [&str; 3] = [
 /// Pipelines of CI systems.
 const PIPELINES: [&str; 2] = ["github-actions.yaml", "gitlab-ci.yaml"];
 
-// Proves: I-taken
+/// Proves: I-taken
 #[rstest]
 #[case("deploy/examples")]
 #[case("deploy/examples/recipes")]
@@ -120,7 +120,7 @@ fn as_pod(objects: &[Value]) -> String {
     pod.to_string()
 }
 
-// Proves: I-pod, I-restricted
+/// Proves: I-pod, I-restricted
 #[tokio::test]
 async fn the_pod_fits_the_restricted_profile() {
     let (space, objects) = space_and_objects("default", &[]).await;

@@ -92,7 +92,7 @@ async fn with_status_policy() -> Space {
     space
 }
 
-// Proves: I-status-policy
+/// Proves: I-status-policy
 #[tokio::test]
 async fn the_policy_lets_only_the_operator_write_status_and_intent() {
     let space = with_status_policy().await;
@@ -135,7 +135,7 @@ fn would_be(space: &Space) -> Result<Value, String> {
     Ok(serde_json::from_str(&stored).unwrap())
 }
 
-// Proves: I-finalizer-policy
+/// Proves: I-finalizer-policy
 #[tokio::test]
 async fn runs_of_watched_namespaces_are_created_with_the_finalizer() {
     let (space, elsewhere) = (Space::new().await, Space::new().await);

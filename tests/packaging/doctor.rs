@@ -135,7 +135,7 @@ async fn until(told: impl Fn() -> (String, i32), words: &str) -> (String, i32) {
     }
 }
 
-// Proves: I-doctor
+/// Proves: I-doctor
 #[tokio::test]
 async fn doctor_succeeds_only_where_every_check_was_made() {
     let space = Space::new().await;
@@ -232,7 +232,7 @@ fn roles(space: &Space, values: &[&str]) {
     space.apply(&objects, &kinds);
 }
 
-// Proves: I-doctor
+/// Proves: I-doctor
 #[tokio::test]
 async fn doctor_names_what_is_missing_beside_the_operator() {
     let space = Space::new().await;
@@ -298,7 +298,7 @@ async fn doctor_names_what_is_missing_beside_the_operator() {
     assert_eq!(warned, ["runs.stalled"]);
 }
 
-// Proves: I-doctor
+/// Proves: I-doctor
 #[tokio::test]
 async fn doctor_ignores_a_leftover_lease_where_election_is_disabled() {
     let space = Space::new().await;
@@ -334,7 +334,7 @@ async fn doctor_ignores_a_leftover_lease_where_election_is_disabled() {
     assert!(told.contains("has no Pod that is Ready"), "{told}");
 }
 
-// Proves: I-doctor
+/// Proves: I-doctor
 #[tokio::test]
 async fn doctor_does_not_judge_a_lease_longer_than_its_own_wait() {
     let space = Space::new().await;
@@ -350,7 +350,7 @@ async fn doctor_does_not_judge_a_lease_longer_than_its_own_wait() {
     );
 }
 
-// Proves: I-doctor
+/// Proves: I-doctor
 #[tokio::test]
 async fn a_missing_workspace_and_a_missing_operator_are_named() {
     let space = Space::new().await;
@@ -366,7 +366,7 @@ async fn a_missing_workspace_and_a_missing_operator_are_named() {
     assert!(told.ends_with(last), "{told}");
 }
 
-// Proves: I-doctor
+/// Proves: I-doctor
 #[tokio::test]
 async fn a_missing_right_and_a_silent_service_are_named() {
     let space = Space::new().await;
@@ -395,7 +395,7 @@ async fn a_missing_right_and_a_silent_service_are_named() {
     assert!(told.contains("\nFailed: 2. Not tried: "), "{told}");
 }
 
-// Proves: I-doctor
+/// Proves: I-doctor
 #[tokio::test]
 async fn doctor_distinguishes_namespace_credential_and_rbac_failures() {
     let space = Space::new().await;
@@ -422,7 +422,7 @@ async fn doctor_distinguishes_namespace_credential_and_rbac_failures() {
     assert!(told.contains("Check the credentials"), "{told}");
 }
 
-// Proves: I-doctor
+/// Proves: I-doctor
 #[tokio::test]
 async fn doctor_distinguishes_missing_and_outdated_crds() {
     let own = ControlPlane::start(Options::default()).await.unwrap();
@@ -483,7 +483,7 @@ fn namesake() -> serde_json::Value {
     })
 }
 
-// Proves: I-doctor
+/// Proves: I-doctor
 #[tokio::test]
 async fn what_can_t_be_tried_at_all_has_an_exit_code_of_its_own() {
     let nowhere = std::path::Path::new("/nonexistent/kubeconfig");

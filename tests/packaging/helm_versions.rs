@@ -17,7 +17,7 @@ fn rendered(helm: Helm, values: &str) -> Vec<Value> {
     objects
 }
 
-// Proves: I-helm
+/// Proves: I-helm
 #[test]
 fn both_versions_of_helm_render_the_same_objects() {
     for values in CI {
@@ -30,7 +30,7 @@ fn both_versions_of_helm_render_the_same_objects() {
     }
 }
 
-// Proves: I-helm
+/// Proves: I-helm
 #[test]
 fn both_versions_of_helm_refuse_a_wrong_value_by_its_name() {
     for helm in [Helm::V3, Helm::V4] {

@@ -16,7 +16,7 @@ use test_cluster::{ControlPlane, Options, Output, Process, Scratch, free_port};
 /// Enough for a machine that compiles beside the tests.
 const TIMEOUT: Duration = Duration::from_mins(1);
 
-// Proves: I-minimum-kubernetes
+/// Proves: I-minimum-kubernetes
 #[rstest]
 #[case::below(&["--kube-version", "1.33.11"], &["requires kubeVersion: >=1.34.0-0", "v1.33.11"])]
 #[case::below_on_a_cloud(&["--kube-version", "1.33.5-gke.1162000"], &["requires kubeVersion: >=1.34.0-0", "v1.33.5-gke.1162000"])]
@@ -28,7 +28,7 @@ fn the_chart_refuses_an_older_kubernetes(#[case] args: &[&str], #[case] words: &
     helm::refused(args, words);
 }
 
-// Proves: I-minimum-kubernetes
+/// Proves: I-minimum-kubernetes
 #[rstest]
 #[case::the_minimum(&["--kube-version", "1.34.0"])]
 #[case::the_minimum_on_a_cloud(&["--kube-version", "1.34.1-gke.1162000"])]
@@ -38,7 +38,7 @@ fn the_chart_takes_its_minimum_and_later(#[case] args: &[&str]) {
     assert!(!helm::objects(args).is_empty());
 }
 
-// Proves: I-minimum-kubernetes
+/// Proves: I-minimum-kubernetes
 #[test]
 fn the_chart_and_the_program_have_the_same_minimum() {
     let chart = std::fs::read_to_string(helm::chart().join("Chart.yaml")).unwrap();
@@ -57,7 +57,7 @@ fn operator(kubeconfig: &Path, scratch: &Scratch) -> Process {
     Process::spawn(&command, Output::File(scratch.path().join("log"))).unwrap()
 }
 
-// Proves: I-minimum-kubernetes, I-doctor
+/// Proves: I-minimum-kubernetes, I-doctor
 #[tokio::test]
 async fn the_operator_and_doctor_refuse_an_older_kubernetes() {
     let scratch = Scratch::new("old").unwrap();
@@ -83,7 +83,7 @@ async fn the_operator_and_doctor_refuse_an_older_kubernetes() {
     assert!(told.contains(line), "{told}");
 }
 
-// Proves: I-minimum-kubernetes
+/// Proves: I-minimum-kubernetes
 #[tokio::test]
 async fn an_unreadable_version_is_only_a_warning() {
     let scratch = Scratch::new("away").unwrap();

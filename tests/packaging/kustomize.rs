@@ -25,7 +25,7 @@ fn by_name(objects: Vec<Value>) -> BTreeMap<String, Value> {
     objects.into_iter().map(|o| (name(&o), o)).collect()
 }
 
-// Proves: I-plain
+/// Proves: I-plain
 #[tokio::test]
 async fn the_base_is_the_plain_manifest() {
     let (_, base) = built("base").await;
@@ -45,7 +45,7 @@ fn remove_helm_marks(value: &mut Value) {
     }
 }
 
-// Proves: I-plain
+/// Proves: I-plain
 #[test]
 fn the_plain_manifest_is_the_chart_s_with_a_namespace() {
     let mut rendered = helm::objects(&[]);
@@ -65,7 +65,7 @@ fn the_plain_manifest_is_the_chart_s_with_a_namespace() {
     assert_eq!(by_name(plain), by_name(rendered));
 }
 
-// Proves: I-taken
+/// Proves: I-taken
 #[rstest]
 #[case("base")]
 #[case("overlays/production")]
@@ -94,7 +94,7 @@ async fn the_api_server_takes_every_overlay_without_a_warning(#[case] overlay: &
     assert_eq!(taken.lines().count(), objects.len(), "{taken}");
 }
 
-// Proves: I-plain
+/// Proves: I-plain
 #[tokio::test]
 async fn the_namespaced_overlay_has_no_right_in_the_cluster() {
     let (_, objects) = built("overlays/namespaced").await;
@@ -111,7 +111,7 @@ async fn the_namespaced_overlay_has_no_right_in_the_cluster() {
     assert!(!args.contains(&"--cluster-workspaces=true"));
 }
 
-// Proves: I-plain
+/// Proves: I-plain
 #[tokio::test]
 async fn the_production_overlay_sets_what_is_required() {
     let (_, objects) = built("overlays/production").await;
@@ -129,7 +129,7 @@ async fn the_production_overlay_sets_what_is_required() {
 }
 
 /// The node's test of the quickstart puts it on loopback, where the flag is not needed.
-// Proves: I-quickstart
+/// Proves: I-quickstart
 #[tokio::test]
 async fn the_quickstart_s_operator_takes_the_address_of_its_service() {
     let (_, objects) = built("../quickstart").await;
@@ -152,7 +152,7 @@ async fn the_quickstart_s_operator_takes_the_address_of_its_service() {
     );
 }
 
-// Proves: I-several-pods
+/// Proves: I-several-pods
 #[tokio::test]
 async fn the_production_overlay_has_what_the_chart_makes_of_two_pods() {
     let (_, built) = built("overlays/production").await;

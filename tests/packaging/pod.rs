@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use crate::helm::{ci, objects, pod, the};
 
-// Proves: I-pod
+/// Proves: I-pod
 #[rstest]
 #[case("default")]
 #[case("full")]
@@ -41,7 +41,7 @@ fn a_pod_is_restricted_and_its_environment_has_no_secret(#[case] values: &str) {
     }
 }
 
-// Proves: I-several-pods
+/// Proves: I-several-pods
 #[test]
 fn a_rollout_surges_with_an_election_and_recreates_without_one() {
     let objects_of = objects(&[]);

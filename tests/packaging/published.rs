@@ -31,7 +31,7 @@ pub(crate) fn digest(dist: &Dist, name: &str) -> String {
     found.unwrap().to_owned()
 }
 
-// Proves: I-published
+/// Proves: I-published
 #[test]
 fn a_published_version_is_pulled_and_never_overwritten() {
     let dist = &*RELEASE;
@@ -90,7 +90,7 @@ pub(crate) fn keys(dist: &Dist, who: &str) -> (String, String) {
     (path("cosign.key"), path("cosign.pub"))
 }
 
-// Proves: I-signed
+/// Proves: I-signed
 #[test]
 fn what_was_signed_is_verified_and_what_was_changed_is_refused() {
     let dist = Dist::new();
@@ -172,7 +172,7 @@ fn exchange(registry: &Registry, verb: &str, path: &str, body: &str) -> String {
     answer.split_once("\r\n\r\n").unwrap().1.to_owned()
 }
 
-// Proves: I-release
+/// Proves: I-release
 #[test]
 fn checksums_and_provenance_are_of_every_file_and_image() {
     let dist = &*RELEASE;
@@ -217,7 +217,7 @@ fn checksums_and_provenance_are_of_every_file_and_image() {
     assert_eq!(same, dist.read("SHA256SUMS"));
 }
 
-// Proves: I-release
+/// Proves: I-release
 #[test]
 fn the_released_chart_and_manifests_have_images_by_digest() {
     let dist = &*RELEASE;
@@ -289,7 +289,7 @@ fn crates(program: &str) -> Vec<String> {
     named.map(line).collect()
 }
 
-// Proves: I-licences
+/// Proves: I-licences
 #[test]
 fn everything_in_the_images_has_its_licence_in_one_file() {
     let licences = RELEASE.read("THIRD-PARTY-LICENSES");
@@ -314,7 +314,7 @@ fn everything_in_the_images_has_its_licence_in_one_file() {
     assert!(!tests_only);
 }
 
-// Proves: I-release
+/// Proves: I-release
 #[test]
 fn a_release_is_made_of_a_clean_tag_of_its_version_only() {
     if !root().join(".git").exists() {

@@ -33,7 +33,7 @@ fn can_account(space: &Space, account: &str, question: &str) -> bool {
     }
 }
 
-// Proves: I-rights
+/// Proves: I-rights
 #[rstest]
 #[case::everywhere(false)]
 #[case::in_one_namespace(true)]
@@ -89,7 +89,7 @@ async fn it_may_what_it_needs_where_it_is_needed_and_nothing_else(#[case] one: b
     }
 }
 
-// Proves: I-secure-metrics, I-rights
+/// Proves: I-secure-metrics, I-rights
 #[rstest]
 #[case::everywhere(false)]
 #[case::in_one_namespace(true)]

@@ -85,7 +85,7 @@ fn copy_directory(from: &Path, to: &Path) {
     }
 }
 
-// Proves: I-crds, I-helm
+/// Proves: I-crds, I-helm
 #[rstest]
 #[case(Helm::V3)]
 #[case(Helm::V4)]
@@ -123,7 +123,7 @@ async fn an_upgrade_brings_new_crds_and_a_rollback_the_old_arguments(#[case] hel
 }
 
 /// The API server fills in what a strategy leaves out, and refuses it beside the other strategy.
-// Proves: I-several-pods
+/// Proves: I-several-pods
 #[tokio::test]
 async fn an_upgrade_switches_election_and_strategy_off_and_on() {
     let own = empty().await;
@@ -145,7 +145,7 @@ async fn an_upgrade_switches_election_and_strategy_off_and_on() {
     assert_eq!(strategy(), "RollingUpdate");
 }
 
-// Proves: I-workspace, I-uninstall
+/// Proves: I-workspace, I-uninstall
 #[tokio::test]
 async fn the_default_workspace_is_installed_and_outlives_the_release() {
     let own = empty().await;
@@ -194,7 +194,7 @@ async fn the_default_workspace_is_installed_and_outlives_the_release() {
     assert_eq!(uid(&own), first);
 }
 
-// Proves: I-crds, I-helm, I-uninstall
+/// Proves: I-crds, I-helm, I-uninstall
 #[rstest]
 #[case(Helm::V3)]
 #[case(Helm::V4)]
@@ -236,7 +236,7 @@ async fn an_uninstall_leaves_what_it_lists(#[case] helm: Helm) {
     helm::done(&stranger.run("uninstall", &[]));
 }
 
-// Proves: I-test-rights
+/// Proves: I-test-rights
 #[tokio::test]
 async fn a_failed_test_leaves_its_pod_and_no_rights() {
     let own = empty().await;
@@ -254,7 +254,7 @@ async fn a_failed_test_leaves_its_pod_and_no_rights() {
     assert_eq!(rights, Vec::<String>::new());
 }
 
-// Proves: I-crds
+/// Proves: I-crds
 #[tokio::test]
 async fn without_keep_the_crds_go_with_every_run() {
     let own = empty().await;
@@ -276,7 +276,7 @@ async fn without_keep_the_crds_go_with_every_run() {
     }
 }
 
-// Proves: I-plain
+/// Proves: I-plain
 #[tokio::test]
 async fn the_plain_manifest_applies_twice_without_a_change() {
     let own = empty().await;
@@ -305,7 +305,7 @@ async fn the_plain_manifest_applies_twice_without_a_change() {
 }
 
 /// The commands of docs/install.md.
-// Proves: I-plain
+/// Proves: I-plain
 #[tokio::test]
 async fn the_plain_manifest_upgrades_with_its_edits_and_moves_to_helm() {
     let own = empty().await;
@@ -332,7 +332,7 @@ async fn the_plain_manifest_upgrades_with_its_edits_and_moves_to_helm() {
     assert!(container("args").contains("--poll-max=5m"));
 }
 
-// Proves: I-crds
+/// Proves: I-crds
 #[tokio::test]
 async fn crds_that_kubectl_applied_become_those_of_the_release() {
     let own = empty().await;

@@ -20,7 +20,7 @@ fn tests_and_installed(objects: Vec<Value>) -> (Vec<Value>, Vec<Value>) {
     objects.into_iter().partition(hook)
 }
 
-// Proves: I-values
+/// Proves: I-values
 #[test]
 fn image_digest_overrides_tag_and_global_registry_the_charts() {
     let image = |set: &str| container(&objects(&["--set", set]))["image"].clone();
@@ -37,7 +37,7 @@ fn image_digest_overrides_tag_and_global_registry_the_charts() {
     assert_eq!(image(&shared), format!("b.example/run-operator@{digest}"));
 }
 
-// Proves: I-values
+/// Proves: I-values
 #[test]
 fn a_changed_contract_file_is_a_new_pod_and_a_mounted_file() {
     let with = |contract: &str| objects(&["--set", &format!("contract={contract}")]);
@@ -54,7 +54,7 @@ fn a_changed_contract_file_is_a_new_pod_and_a_mounted_file() {
     assert_eq!(sum(&objects(&[])), Value::Null);
 }
 
-// Proves: I-rights
+/// Proves: I-rights
 #[test]
 fn an_empty_list_of_secrets_gives_no_right_to_any() {
     // In RBAC an empty list of names is every name.
@@ -72,7 +72,7 @@ fn an_empty_list_of_secrets_gives_no_right_to_any() {
     assert!(!rules.to_string().contains("secrets"), "{rules}");
 }
 
-// Proves: I-rights
+/// Proves: I-rights
 #[test]
 fn rbac_rules_for_secrets_and_leases_name_them_except_create() {
     for values in helm::CI.into_iter().filter(|values| *values != "bare") {
@@ -96,7 +96,7 @@ fn rbac_rules_for_secrets_and_leases_name_them_except_create() {
     }
 }
 
-// Proves: I-several-pods
+/// Proves: I-several-pods
 #[test]
 fn several_pods_elect_a_leader_and_are_spread_and_budgeted() {
     let one = objects(&[]);
@@ -137,7 +137,7 @@ fn several_pods_elect_a_leader_and_are_spread_and_budgeted() {
     );
 }
 
-// Proves: I-several-pods
+/// Proves: I-several-pods
 #[test]
 fn lease_and_role_follow_the_releases_name_and_namespace() {
     let set = "fullnameOverride=runs,leaderElection.leaseDuration=30s,watchNamespaces={a}";
@@ -172,7 +172,7 @@ fn lease_and_role_follow_the_releases_name_and_namespace() {
     );
 }
 
-// Proves: I-rights
+/// Proves: I-rights
 #[test]
 fn each_watched_namespace_has_a_role_and_the_cluster_has_none() {
     let few = objects(&["--set", "watchNamespaces={a,b},rbac.aggregateRoles=false"]);
@@ -198,7 +198,7 @@ fn each_watched_namespace_has_a_role_and_the_cluster_has_none() {
     }
 }
 
-// Proves: I-rights
+/// Proves: I-rights
 #[test]
 fn cluster_workspaces_add_only_their_rules_in_namespaced_mode() {
     let (_, both) = tests_and_installed(objects(&[
@@ -233,7 +233,7 @@ fn cluster_workspaces_add_only_their_rules_in_namespaced_mode() {
     assert_eq!(events.unwrap()["rules"][0]["resources"], json!(["events"]));
 }
 
-// Proves: I-rights
+/// Proves: I-rights
 #[test]
 fn only_the_operator_may_write_a_status() {
     let objects = objects(&[]);
@@ -264,7 +264,7 @@ fn only_the_operator_may_write_a_status() {
     assert!(!may_write("admin", "clusterworkspaces"));
 }
 
-// Proves: I-crds
+/// Proves: I-crds
 #[test]
 fn crds_outlive_the_release_unless_configured_otherwise() {
     let kept = |args: &[&str]| -> Vec<bool> {
@@ -288,7 +288,7 @@ fn crds_outlive_the_release_unless_configured_otherwise() {
     assert!(kept(&["--set", "crds.enabled=false"]).is_empty());
 }
 
-// Proves: I-workload-policy
+/// Proves: I-workload-policy
 #[test]
 fn the_workload_policy_has_a_switch_of_its_own() {
     let policies = |set: &str| -> usize {
@@ -308,7 +308,7 @@ fn the_workload_policy_has_a_switch_of_its_own() {
 }
 
 /// Without a cluster Helm's list of API versions has no `APIService`; every cluster has it.
-// Proves: I-workspace
+/// Proves: I-workspace
 #[test]
 fn the_workspace_is_a_hook_only_for_a_cluster_without_its_kind() {
     let hook = |further: &[&str]| -> bool {
@@ -340,7 +340,7 @@ fn rules<'a>(policy: &'a Value, way: &str, peers: &str) -> Vec<(&'a Value, Strin
     rules.map(|rule| (&rule[peers], ports(rule))).collect()
 }
 
-// Proves: I-network, I-secure-metrics
+/// Proves: I-network, I-secure-metrics
 #[test]
 fn the_network_policy_limits_ingress_and_egress() {
     let full = objects(&["-f", &ci("full")]);
@@ -372,7 +372,7 @@ fn the_network_policy_limits_ingress_and_egress() {
     assert_eq!(rules(policy, "egress", "to").len(), 2, "without DNS");
 }
 
-// Proves: I-test-rights
+/// Proves: I-test-rights
 #[test]
 fn the_test_of_the_release_may_only_read() {
     for values in helm::CI.into_iter().filter(|values| *values != "bare") {
@@ -407,7 +407,7 @@ fn the_test_of_the_release_may_only_read() {
     }
 }
 
-// Proves: I-crds
+/// Proves: I-crds
 #[test]
 fn the_crds_of_the_chart_are_those_of_the_program() {
     let objects = objects(&[]);
@@ -454,7 +454,7 @@ fn notes(args: &[&str]) -> String {
     told.split_once("NOTES:").unwrap().1.to_owned()
 }
 
-// Proves: I-values, I-workload-policy
+/// Proves: I-values, I-workload-policy
 #[test]
 fn the_notes_say_what_is_missing() {
     assert!(notes(&["--set", "baseUrl="]).contains("MISSING: no baseUrl"));
@@ -481,7 +481,7 @@ fn the_notes_say_what_is_missing() {
     assert!(notes(&["--set-json", "tokenSecretNames=[]"]).contains("MISSING: run-operator-token"));
 }
 
-// Proves: I-values
+/// Proves: I-values
 #[test]
 fn the_commands_of_the_notes_fit_the_values() {
     let named = notes(&["--set", "tokenSecretNames={mine}"]);

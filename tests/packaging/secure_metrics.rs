@@ -10,7 +10,7 @@ fn args(objects: &[Value]) -> Vec<&str> {
     texts(&pod(objects)["spec"]["containers"][0]["args"])
 }
 
-// Proves: I-secure-metrics
+/// Proves: I-secure-metrics
 #[test]
 fn without_the_value_nothing_is_different() {
     let usual = objects(&[]);
@@ -21,7 +21,7 @@ fn without_the_value_nothing_is_different() {
     }
 }
 
-// Proves: I-secure-metrics
+/// Proves: I-secure-metrics
 #[test]
 fn its_rights_are_the_two_reviews_and_no_other() {
     let roles = |args: &[&str]| -> Vec<Value> {
@@ -45,7 +45,7 @@ fn its_rights_are_the_two_reviews_and_no_other() {
     assert_eq!(own.unwrap()["rules"], reviews);
 }
 
-// Proves: I-secure-metrics
+/// Proves: I-secure-metrics
 #[test]
 fn the_port_is_the_operator_s_the_service_s_and_the_monitor_s() {
     let set = format!("{SECURE},metrics.secure.port=9443,metrics.serviceMonitor.enabled=true");
@@ -71,7 +71,7 @@ fn the_port_is_the_operator_s_the_service_s_and_the_monitor_s() {
     assert_eq!(endpoint["tlsConfig"], json!({"insecureSkipVerify": true}));
 }
 
-// Proves: I-secure-metrics
+/// Proves: I-secure-metrics
 #[test]
 fn a_certificate_is_mounted_only_for_the_operator() {
     let full = objects(&["-f", &ci("full")]);
@@ -108,7 +108,7 @@ fn a_certificate_is_mounted_only_for_the_operator() {
     assert_eq!(*tls, json!({"serverName": "metrics.example.com"}));
 }
 
-// Proves: I-secure-metrics
+/// Proves: I-secure-metrics
 #[test]
 fn a_pod_monitor_names_the_secret_with_the_token() {
     let platform = objects(&["-f", &ci("platform")]);
@@ -122,7 +122,7 @@ fn a_pod_monitor_names_the_secret_with_the_token() {
     assert_eq!(endpoint["tlsConfig"]["insecureSkipVerify"], true);
 }
 
-// Proves: I-secure-metrics
+/// Proves: I-secure-metrics
 #[test]
 fn the_reader_s_role_is_bound_to_the_named_subjects_only() {
     let bound = |args: &[&str]| -> Vec<Value> {

@@ -67,7 +67,7 @@ fn used() -> BTreeSet<String> {
     names.map(name).collect()
 }
 
-// Proves: I-values
+/// Proves: I-values
 #[test]
 fn every_value_is_used_and_every_used_one_is_there() {
     let (values, used) = (values(), used());
@@ -87,7 +87,7 @@ fn every_value_is_used_and_every_used_one_is_there() {
     assert!(missing.is_empty(), "values.yaml lacks {missing:?}");
 }
 
-// Proves: I-values
+/// Proves: I-values
 #[test]
 fn every_flag_has_a_value() {
     let command = cli::Cli::command();
@@ -105,7 +105,7 @@ fn every_flag_has_a_value() {
         .unwrap();
 }
 
-// Proves: I-doctor
+/// Proves: I-doctor
 #[test]
 fn the_pod_of_helm_test_has_arguments_that_the_program_knows() {
     for values in ["default", "full"] {
@@ -118,7 +118,7 @@ fn the_pod_of_helm_test_has_arguments_that_the_program_knows() {
     }
 }
 
-// Proves: I-version, I-artifact-hub
+/// Proves: I-version, I-artifact-hub
 #[test]
 fn the_chart_has_the_program_s_version() {
     let chart: Value = serde_saphyr::from_str(&read("Chart.yaml")).unwrap();
@@ -141,7 +141,7 @@ fn annotation(name: &str) -> Vec<Value> {
     serde_saphyr::from_str(text.unwrap()).unwrap()
 }
 
-// Proves: I-artifact-hub
+/// Proves: I-artifact-hub
 #[test]
 fn the_artifact_hub_annotations_are_true() {
     let chart: Value = serde_saphyr::from_str(&read("Chart.yaml")).unwrap();
@@ -176,7 +176,7 @@ fn the_artifact_hub_annotations_are_true() {
     assert_eq!(examples.iter().collect::<Vec<_>>(), kinds);
 }
 
-// Proves: I-artifact-hub
+/// Proves: I-artifact-hub
 #[tokio::test]
 async fn the_api_server_takes_the_examples_on_artifact_hub() {
     let space = Space::new().await;
@@ -186,7 +186,7 @@ async fn the_api_server_takes_the_examples_on_artifact_hub() {
     assert_eq!(made.lines().count(), 3, "{made}");
 }
 
-// Proves: I-values
+/// Proves: I-values
 #[test]
 fn helm_finds_nothing_to_complain_of() {
     let mut files: Vec<String> = helm::CI.map(ci).into();

@@ -6,7 +6,7 @@ use serde_json::json;
 use crate::helm::{self, ci};
 use test_cluster::Scratch;
 
-// Proves: I-values, I-several-pods, I-account, I-network
+/// Proves: I-values, I-several-pods, I-account, I-network
 #[rstest]
 #[case::a_misspelt_one(&["--set", "bsaeUrl=https://a.example/v1"], &["bsaeUrl", "not allowed"])]
 #[case::a_misspelt_one_further_down(&["--set", "image.pulPolicy=Always"], &["/image", "pulPolicy", "not allowed"])]
@@ -64,7 +64,7 @@ fn a_wrong_value_is_refused_by_its_name(#[case] args: &[&str], #[case] words: &[
     helm::refused(args, words);
 }
 
-// Proves: I-values
+/// Proves: I-values
 #[rstest]
 #[case::to_this_machine(&["--set", "baseUrl=http://127.0.0.1:8090/api/v1"])]
 #[case::where_it_is_allowed(&["--set", "baseUrl=http://a.example/v1,allowInsecureHttp=true"])]
@@ -72,7 +72,7 @@ fn plain_http_passes(#[case] args: &[&str]) {
     assert!(!helm::objects(args).is_empty());
 }
 
-// Proves: I-values
+/// Proves: I-values
 #[test]
 fn a_parent_chart_may_share_values_and_switch_it_off() {
     let scratch = Scratch::new("parent").unwrap();

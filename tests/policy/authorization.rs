@@ -224,7 +224,7 @@ fn an_intent_of_a_deleting_workspace_waits_for_namespace_labels() {
 
 /// A Workspace that is being deleted permits no first intent of a Run, which it doesn't wait for. It waits for one that
 /// has an intent, so whatever is written of that is permitted.
-// Proves: P-workspace-finalizer
+/// Proves: P-workspace-finalizer
 #[test]
 fn a_first_intent_begins_a_submission_and_its_repair_does_not() {
     let begins = |case: &Case| {
@@ -242,7 +242,7 @@ fn a_first_intent_begins_a_submission_and_its_repair_does_not() {
 /// The intent and the finalizer of a Run that may have a run are put back, though its Workspace is being deleted and
 /// doesn't wait for it: the write begins no submission, so no permit is refused again and again. The first history was
 /// found by the property below.
-// Proves: D-stripped
+/// Proves: D-stripped
 #[test]
 fn a_stripped_run_is_mended_under_a_deleting_workspace() {
     let elsewhere = [

@@ -38,7 +38,7 @@ fn differs(create: Reason, other: Reason) -> (Class, Class) {
 const RETRIED: (Class, Class) = (Class::Retry, Class::Retry);
 
 /// Answer, and what it means for a create, and for a GET or a cancel.
-// Proves: R8, R9, R10, R10a, F-retried, F-final, F-409, S-problem, F-refused-bytes, P-files, F-401
+/// Proves: R8, R9, R10, R10a, F-retried, F-final, F-409, S-problem, F-refused-bytes, P-files, F-401
 #[rstest]
 #[case(lost(), RETRIED)]
 #[case(no_file(), RETRIED)]
@@ -112,7 +112,7 @@ fn an_answer_is_judged_by_status_and_code(
     }
 }
 
-// Proves: D-proof
+/// Proves: D-proof
 #[rstest]
 #[case(problem(403, "no"), true, false)]
 #[case(problem(422, "bad"), true, true)]

@@ -12,7 +12,7 @@ fn retried(case: Case, value: &str) -> Case {
     case.intent_written(intent, clean)
 }
 
-// Proves: F-409
+/// Proves: F-409
 #[test]
 fn a_retried_idempotency_conflict_that_recurs_is_stalled_again() {
     let conflict = || problem(409, "idempotency_conflict");

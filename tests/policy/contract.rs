@@ -16,7 +16,7 @@ fn changed(from: &str, to: &str) -> Result<Contract, ContractError> {
     Contract::parse(&PROFILE.replacen(from, to, 1))
 }
 
-// Proves: R12, L-contract
+/// Proves: R12, L-contract
 #[rstest]
 #[case(
     "pointers: [/version, /apiVersion]",
@@ -162,7 +162,7 @@ fn told(error: &ContractError) -> String {
     }
 }
 
-// Proves: L-contract
+/// Proves: L-contract
 #[rstest]
 #[case::a_star_in_the_middle(r#"accepted: ["1","#, r#"accepted: ["1.*.2","#, &["version.accepted: \"1.*.2\"", "a * matches the rest of a version", "write it last"])]
 #[case::two_stars(r#"accepted: ["1","#, r#"accepted: ["1.**","#, &["\"1.**\"", "write it last"])]
@@ -221,7 +221,7 @@ fn unquoted_versions_are_read_verbatim() {
     assert!(contract.accepts_version("1.10") && !contract.accepts_version("1.1"));
 }
 
-// Proves: S-state
+/// Proves: S-state
 #[rstest]
 #[case("queued", StateClass::Pending)]
 #[case("RUNNING", StateClass::Active)]
@@ -239,7 +239,7 @@ fn states_are_compared_without_case_and_never_guessed(
     assert_eq!(CONTRACT.state(state), class);
 }
 
-// Proves: S-unknown, L-contract
+/// Proves: S-unknown, L-contract
 #[test]
 fn the_names_of_states_are_those_of_the_file() {
     let other = changed(
@@ -251,7 +251,7 @@ fn the_names_of_states_are_those_of_the_file() {
     assert_eq!(contract.state("done"), StateClass::Unmapped);
 }
 
-// Proves: R8
+/// Proves: R8
 #[rstest]
 #[case("run_not_found", CodeClass::RunNotFound)]
 #[case("RUN_NOT_FOUND", CodeClass::Unknown)]
@@ -263,7 +263,7 @@ fn codes_are_compared_exactly(#[case] code: &str, #[case] class: CodeClass) {
     assert_eq!(CONTRACT.code(code), class);
 }
 
-// Proves: R13
+/// Proves: R13
 #[rstest]
 #[case("1", true)]
 #[case("v1", true)]
@@ -278,7 +278,7 @@ fn a_version_is_accepted_by_its_pattern(#[case] version: &str, #[case] accepted:
     assert_eq!(CONTRACT.accepts_version(version), accepted);
 }
 
-// Proves: S-unknown
+/// Proves: S-unknown
 #[test]
 fn the_first_pointer_with_a_text_or_a_number_counts() {
     assert_eq!(
@@ -331,7 +331,7 @@ fn the_first_pointer_with_a_text_or_a_number_counts() {
     );
 }
 
-// Proves: S-unknown
+/// Proves: S-unknown
 #[test]
 fn an_identity_pointer_and_an_event_pointer_may_be_left_out() {
     let open = changed(

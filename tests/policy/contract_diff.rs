@@ -41,7 +41,7 @@ fn lines(old: &Contract, new: &Contract) -> Vec<String> {
     old.changes_to(new).iter().map(line).collect()
 }
 
-// Proves: P-contract-diff
+/// Proves: P-contract-diff
 #[rstest]
 #[case::a_pointer_is_added("/version/pointers", json!(["/version", "/apiVersion", "/v"]), &[r#"version.pointers ["/version", "/apiVersion"] to ["/version", "/apiVersion", "/v"]"#])]
 #[case::pointers_change_places("/run/statePointers", json!(["/status", "/state"]), &[r#"run.statePointers ["/state", "/status"] to ["/status", "/state"]"#])]
@@ -74,7 +74,7 @@ fn a_change_of_one_field_is_reported_by_its_kind(
     assert_eq!(told, expected);
 }
 
-// Proves: P-contract-diff
+/// Proves: P-contract-diff
 #[test]
 fn a_moved_state_is_reported_once_at_its_old_list() {
     let mut document = document();
@@ -153,7 +153,7 @@ fn other(value: &Value, pointer: &str, seed: u16) -> Value {
 }
 
 proptest! {
-    // Proves: P-contract-diff
+    /// Proves: P-contract-diff
     #[test]
     fn each_field_change_is_reported_by_name_in_both_directions(
         at in any::<prop::sample::Index>(),
@@ -171,7 +171,7 @@ proptest! {
         }
     }
 
-    // Proves: P-contract-diff
+    /// Proves: P-contract-diff
     #[test]
     fn the_order_of_words_and_the_case_of_states_change_nothing(seed in any::<u64>()) {
         let mut document = document();

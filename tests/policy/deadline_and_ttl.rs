@@ -13,7 +13,7 @@ fn running() -> Case {
         .settle()
 }
 
-// Proves: P-deadline
+/// Proves: P-deadline
 #[test]
 fn a_changed_deadline_still_counts_from_the_submission() {
     let case = running()
@@ -31,7 +31,7 @@ fn a_changed_deadline_still_counts_from_the_submission() {
     assert_ne!(none.at(1000).does(), "cancel");
 }
 
-// Proves: P-deadline
+/// Proves: P-deadline
 #[test]
 fn a_long_time_in_the_queue_counts_toward_the_deadline() {
     let queued = Case::new()
@@ -76,7 +76,7 @@ fn shown_as_passed() -> Vec<(&'static str, Case)> {
 }
 
 /// Nothing that cancels is taken back, so it is known who it was.
-// Proves: P-deadline
+/// Proves: P-deadline
 #[test]
 fn a_deadline_changed_after_its_cancel_is_still_the_reason() {
     for (what, case) in shown_as_passed() {
@@ -95,7 +95,7 @@ fn a_deadline_changed_after_its_cancel_is_still_the_reason() {
     }
 }
 
-// Proves: P-deadline
+/// Proves: P-deadline
 #[test]
 fn a_shown_deadline_cancels_though_it_is_moved() {
     let later = shown_overdue().spec(|s| s.active_deadline_seconds = Some(3000));
@@ -103,7 +103,7 @@ fn a_shown_deadline_cancels_though_it_is_moved() {
     assert_eq!(later.restarted().settle().does(), "cancel");
 }
 
-// Proves: P-deadline
+/// Proves: P-deadline
 #[test]
 fn a_run_that_others_cancel_early_is_cancelled_elsewhere() {
     let early = running()
@@ -125,7 +125,7 @@ fn a_run_that_others_cancel_early_is_cancelled_elsewhere() {
     }
 }
 
-// Proves: P-deadline
+/// Proves: P-deadline
 #[test]
 fn the_services_final_state_outranks_the_deadline() {
     for (state, phase, reason) in [
@@ -145,7 +145,7 @@ fn the_services_final_state_outranks_the_deadline() {
     }
 }
 
-// Proves: P-deadline, P-ttl
+/// Proves: P-deadline, P-ttl
 #[test]
 fn extreme_deadlines_and_ttls_do_not_overflow() {
     let far = running().spec(|s| s.active_deadline_seconds = Some(i64::MAX));

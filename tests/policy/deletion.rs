@@ -23,7 +23,7 @@ fn known(state: &str) -> Case {
     Case::new().submitted(state).deleting().got(Ok(view(state)))
 }
 
-// Proves: P-orphan-policy, D-never-created, D-in-doubt, D-refused, D-not-found, D-cancel
+/// Proves: P-orphan-policy, D-never-created, D-in-doubt, D-refused, D-not-found, D-cancel
 #[rstest]
 #[case::known(known("running"), "cancel")]
 #[case::not_yet_read(Case::new().submitted("running").deleting(), "cancel")]
@@ -65,7 +65,7 @@ fn a_deletion_goes_by_what_is_known(#[case] case: Case, #[case] does: &str) {
     assert_eq!(case.does(), does);
 }
 
-// Proves: D-cancelling
+/// Proves: D-cancelling
 #[rstest]
 #[case(299, "nothing")]
 #[case(301, "release")]
@@ -92,7 +92,7 @@ fn release_is_5_minutes_after_the_later_of_deletion_and_cancel(
 }
 
 /// A cancellation that was accepted and had no effect uses up no time of the next one.
-// Proves: D-cancelling
+/// Proves: D-cancelling
 #[rstest]
 #[case::by_the_process_that_cancelled(false)]
 #[case::by_the_one_after_it(true)]
@@ -107,7 +107,7 @@ fn each_accepted_cancel_restarts_the_five_minutes(#[case] restarted: bool) {
 }
 
 /// An accepted cancellation on its own releases nothing, however old it is.
-// Proves: D-cancelling
+/// Proves: D-cancelling
 #[rstest]
 #[case("running")]
 #[case("weird")]
@@ -133,7 +133,7 @@ fn a_purged_run_last_seen_cancelling_is_cancelled_once_more() {
     );
 }
 
-// Proves: P-none-left, P-orphan-policy
+/// Proves: P-none-left, P-orphan-policy
 #[test]
 fn an_orphan_is_named_with_key_and_run_once() {
     let case = Case::new().submitted("running").orphan();
@@ -144,7 +144,7 @@ fn an_orphan_is_named_with_key_and_run_once() {
     assert_eq!(released.decide().events, []);
 }
 
-// Proves: P-orphan-policy
+/// Proves: P-orphan-policy
 #[test]
 fn a_run_seen_to_have_ended_is_not_shown_as_active() {
     let case = Case::new().submitted("running").got(Ok(view("succeeded")));
@@ -153,7 +153,7 @@ fn a_run_seen_to_have_ended_is_not_shown_as_active() {
     assert_eq!(crate::support::name(decision.effect.as_ref()), "release");
 }
 
-// Proves: P-orphan-policy
+/// Proves: P-orphan-policy
 #[test]
 fn an_orphan_in_doubt_is_named_with_its_key() {
     let case = Case::new().mine().posted(Err(lost())).orphan();
@@ -163,7 +163,7 @@ fn an_orphan_in_doubt_is_named_with_its_key() {
 }
 
 /// No run continues that a person would have to handle.
-// Proves: P-orphan-policy
+/// Proves: P-orphan-policy
 #[rstest]
 #[case::never_submitted(Case::new().finalizer())]
 #[case::refused(Case::new().mine().posted(Err(problem(422, "bad_image"))).settle())]
@@ -181,7 +181,7 @@ fn an_orphan_without_a_run_is_released_without_an_event(#[case] case: Case) {
     }
 }
 
-// Proves: D-never-created
+/// Proves: D-never-created
 #[test]
 fn a_deleted_finished_run_is_released_without_a_write_or_a_call() {
     for state in ["succeeded", "failed", "cancelled"] {
@@ -197,7 +197,7 @@ fn a_deleted_finished_run_is_released_without_a_write_or_a_call() {
     }
 }
 
-// Proves: P-run-id-conflict
+/// Proves: P-run-id-conflict
 #[test]
 fn a_second_run_id_stalls_without_a_cancel_and_orphan_releases() {
     let mut other = view("running");
@@ -213,7 +213,7 @@ fn a_second_run_id_stalls_without_a_cancel_and_orphan_releases() {
     assert_eq!(vanished.does(), "release");
 }
 
-// Proves: P-run-id-conflict
+/// Proves: P-run-id-conflict
 #[test]
 fn an_answer_about_another_run_is_shown_and_the_call_repeated() {
     let read = Case::new().submitted("running").got(Err(unreadable()));
@@ -224,7 +224,7 @@ fn an_answer_about_another_run_is_shown_and_the_call_repeated() {
     assert_eq!(cancelled.at(3).does(), "cancel");
 }
 
-// Proves: F-404
+/// Proves: F-404
 #[test]
 fn three_404s_a_minute_apart_fail_a_run_and_keep_its_finalizer() {
     let not_found = || Err(problem(404, "run_not_found"));
@@ -247,7 +247,7 @@ fn three_404s_a_minute_apart_fail_a_run_and_keep_its_finalizer() {
     assert_eq!(case.at(999).restarted().deleting().does(), "cancel");
 }
 
-// Proves: F-404
+/// Proves: F-404
 #[test]
 fn a_404_with_another_code_is_no_proof_of_absence() {
     let case = (0..5).fold(Case::new().submitted("running"), |case, n| {
@@ -277,7 +277,7 @@ fn a_ttl_deletes_no_object_that_is_being_deleted() {
     assert_eq!(case.deleting().does(), "nothing");
 }
 
-// Proves: D-forgotten
+/// Proves: D-forgotten
 #[test]
 fn a_deletion_without_its_workspace_explains_what_to_do() {
     let case = Case::new()

@@ -51,7 +51,7 @@ fn stored(ids: &[&str]) -> RunStatus {
     status
 }
 
-// Proves: P-dedup
+/// Proves: P-dedup
 #[test]
 fn events_that_another_process_stored_are_counted_once() {
     let mut behind = EventBuffer::default();
@@ -67,7 +67,7 @@ fn events_that_another_process_stored_are_counted_once() {
     assert_eq!(status.event_count, Some(3));
 }
 
-// Proves: P-dedup
+/// Proves: P-dedup
 #[test]
 fn a_process_ahead_of_what_another_stored_adds_only_the_rest() {
     let mut ahead = EventBuffer::default();
@@ -82,7 +82,7 @@ fn a_process_ahead_of_what_another_stored_adds_only_the_rest() {
 }
 
 /// A person edits a condition long after this process's last write of events.
-// Proves: P-dedup
+/// Proves: P-dedup
 #[test]
 fn an_edit_of_another_part_of_the_status_loses_no_event() {
     let mut buffer = EventBuffer::default();
@@ -98,7 +98,7 @@ fn an_edit_of_another_part_of_the_status_loses_no_event() {
     assert_eq!(status.last_event_id.as_deref(), Some("69"));
 }
 
-// Proves: P-events-hint
+/// Proves: P-events-hint
 #[test]
 fn an_event_with_the_mirrored_state_is_shown_without_a_get() {
     let mut feed = EventBuffer::default();
@@ -109,7 +109,7 @@ fn an_event_with_the_mirrored_state_is_shown_without_a_get() {
     assert_eq!(status.event_count, Some(1));
 }
 
-// Proves: P-events-hint
+/// Proves: P-events-hint
 #[test]
 fn an_event_that_may_change_the_state_waits_for_a_get() {
     let mut feed = EventBuffer::default();
@@ -123,7 +123,7 @@ fn an_event_that_may_change_the_state_waits_for_a_get() {
     assert!(feed.refresh_wanted(), "the second came after the GET began");
 }
 
-// Proves: P-dedup
+/// Proves: P-dedup
 #[test]
 fn a_replayed_event_is_counted_once_also_after_a_restart() {
     let mut feed = EventBuffer::default();
@@ -160,7 +160,7 @@ fn an_event_without_an_id_is_no_replay_and_moves_no_cursor() {
     assert_eq!(feed.cursor(), Some("1"));
 }
 
-// Proves: P-status-bounded
+/// Proves: P-status-bounded
 #[test]
 fn events_arriving_during_a_write_are_shown_exactly_once() {
     let mut feed = EventBuffer::default();
@@ -180,7 +180,7 @@ fn events_arriving_during_a_write_are_shown_exactly_once() {
     assert_eq!(ids(&status).first(), Some(&"b5"));
 }
 
-// Proves: P-dedup
+/// Proves: P-dedup
 #[test]
 fn a_write_whose_answer_was_lost_shows_its_events_once() {
     let mut feed = EventBuffer::default();
@@ -195,7 +195,7 @@ fn a_write_whose_answer_was_lost_shows_its_events_once() {
     assert_eq!(folded(&feed, &status), status);
 }
 
-// Proves: P-status-bounded
+/// Proves: P-status-bounded
 #[test]
 fn data_and_type_are_cut_at_a_character() {
     let mut feed = EventBuffer::default();
@@ -228,7 +228,7 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     /// Model: events are numbered; a GET covers those received before it began.
-    // Proves: P-one-write
+    /// Proves: P-one-write
     #[test]
     fn the_cursor_is_never_ahead_of_what_was_mirrored(turns in prop::collection::vec(
         prop::sample::select(vec![

@@ -92,7 +92,7 @@ fn written(run: &Run) -> Timestamp {
 }
 
 /// Nothing that is stored is lost by reading and writing it.
-// Proves: I-formats
+/// Proves: I-formats
 #[test]
 fn recorded_objects_are_read_whole() {
     for (file, record) in RECORDS.iter() {
@@ -115,7 +115,7 @@ fn again<T: serde::de::DeserializeOwned + serde::Serialize>(object: &Value) -> V
 }
 
 /// The next step of a new process, by the state in which the Run was recorded.
-// Proves: I-formats
+/// Proves: I-formats
 #[test]
 fn a_recorded_run_is_continued_and_none_is_submitted_again() {
     for (which, state, case) in runs() {
@@ -135,7 +135,7 @@ fn a_recorded_run_is_continued_and_none_is_submitted_again() {
     }
 }
 
-// Proves: I-formats
+/// Proves: I-formats
 #[test]
 fn a_recorded_cancellation_without_an_answer_is_sent_again() {
     let cancelled = ["cancelling", "deleting"];
@@ -148,7 +148,7 @@ fn a_recorded_cancellation_without_an_answer_is_sent_again() {
     }
 }
 
-// Proves: I-formats
+/// Proves: I-formats
 #[test]
 fn nothing_is_written_to_a_recorded_run_that_has_ended() {
     let mut ended = 0;
@@ -163,7 +163,7 @@ fn nothing_is_written_to_a_recorded_run_that_has_ended() {
 
 /// Key and body of the POST are those that were announced, also where numbers and characters can be written in
 /// several ways.
-// Proves: I-formats
+/// Proves: I-formats
 #[test]
 fn a_recorded_intent_gives_the_same_key_and_the_same_bytes() {
     let mut intents = 0;
@@ -181,7 +181,7 @@ fn a_recorded_intent_gives_the_same_key_and_the_same_bytes() {
     assert!(intents >= 24, "{intents}");
 }
 
-// Proves: I-formats
+/// Proves: I-formats
 #[test]
 fn a_recorded_run_in_doubt_repeats_the_post_of_its_intent() {
     for (which, _, mut case) in runs()
@@ -209,7 +209,7 @@ fn a_recorded_run_in_doubt_repeats_the_post_of_its_intent() {
 
 /// What the previous release would not understand after a rollback: a field that it doesn't know is lost when it writes
 /// the object, and one of another type leaves the whole object unreadable.
-// Proves: I-formats
+/// Proves: I-formats
 #[test]
 fn both_versions_write_objects_of_the_same_form() {
     let [previous, today] = [0, 1].map(|nth| forms(&RECORDS[nth].1));

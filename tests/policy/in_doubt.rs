@@ -18,7 +18,7 @@ fn conflict() -> run_operator::decide::response::answer::Failure {
 }
 
 /// The effect of a deletion, a minute later, on the earlier state.
-// Proves: D-never-created, D-proof, D-in-doubt
+/// Proves: D-never-created, D-proof, D-in-doubt
 #[rstest]
 #[case::no_intent(Case::new(), "nothing")]
 #[case::no_intent_but_a_finalizer(Case::new().finalizer(), "release")]
@@ -67,7 +67,7 @@ fn a_deletion_releases_at_once_only_a_run_proved_never_created(
 }
 
 /// The same, not deleted: whether it is final, and asked again otherwise.
-// Proves: R9, F-403, F-409
+/// Proves: R9, F-403, F-409
 #[rstest]
 #[case(problem(403, "no"), Some("Forbidden"))]
 #[case(problem(404, "nope"), Some("Refused"))]
@@ -109,7 +109,7 @@ fn a_lone_first_answer_is_final_or_asked_again(
     }
 }
 
-// Proves: D-proof, F-final
+/// Proves: D-proof, F-final
 #[rstest]
 #[case(problem(403, "no"))]
 #[case(conflict())]
@@ -129,7 +129,7 @@ fn in_doubt_a_refusal_answers_only_its_own_request(
     }
 }
 
-// Proves: D-proof
+/// Proves: D-proof
 #[test]
 fn a_refusal_of_the_pinned_bytes_is_final_even_in_doubt() {
     let case = Case::new().taken_over().posted(Err(problem(422, "bad")));
@@ -142,7 +142,7 @@ fn a_refusal_of_the_pinned_bytes_is_final_even_in_doubt() {
     );
 }
 
-// Proves: F-violation
+/// Proves: F-violation
 #[test]
 fn an_unreadable_answer_is_tried_five_times() {
     let mut case = Case::new().mine();
@@ -159,7 +159,7 @@ fn an_unreadable_answer_is_tried_five_times() {
     );
 }
 
-// Proves: R12, D-forgotten, D-retention
+/// Proves: R12, D-forgotten, D-retention
 #[test]
 fn past_the_keys_retention_nothing_is_posted() {
     for case in [
@@ -190,14 +190,14 @@ fn a_wait_for_the_workspace_ends_where_the_key_is_forgotten() {
     assert_eq!(case.decide().requeue_at, Some(at(DAY)));
 }
 
-// Proves: D-retention
+/// Proves: D-retention
 #[test]
 fn a_takeover_makes_the_key_no_younger() {
     let (intent, ..) = intent_of(&Case::new().intent("earlier", 1).at(DAY - 1));
     assert_eq!((intent.epoch, intent.time), (2, at(0)));
 }
 
-// Proves: D-retention
+/// Proves: D-retention
 #[test]
 fn a_run_proved_never_created_is_resubmitted_past_key_retention() {
     let case = Case::new().mine().at(DAY);
@@ -205,7 +205,7 @@ fn a_run_proved_never_created_is_resubmitted_past_key_retention() {
     assert_eq!((intent.epoch, intent.time, clean), (2, at(DAY), true));
 }
 
-// Proves: D-proof
+/// Proves: D-proof
 #[rstest]
 #[case::proved(Case::new().mine().posted(Err(problem(403, "no"))), true)]
 #[case::in_doubt(Case::new().mine().posted(Err(hopeless())), false)]
@@ -225,7 +225,7 @@ fn a_retry_withdraws_the_proof_with_a_new_epoch(#[case] case: Case, #[case] prov
     );
 }
 
-// Proves: D-proof
+/// Proves: D-proof
 #[test]
 fn a_proof_from_before_a_takeover_is_void_in_the_next_epoch() {
     // Refused once, taken over by another process, and taken back by this one.
@@ -239,7 +239,7 @@ fn a_proof_from_before_a_takeover_is_void_in_the_next_epoch() {
     assert_eq!((intent.epoch, clean), (2, false));
 }
 
-// Proves: P-owner-posts
+/// Proves: P-owner-posts
 #[test]
 fn an_intent_with_an_unanswered_patch_is_taken_over_before_post() {
     // Epoch 1 was refused, the retry's patch arrived and its answer did not.
@@ -252,7 +252,7 @@ fn an_intent_with_an_unanswered_patch_is_taken_over_before_post() {
 }
 
 /// Its epoch is that of this process's own.
-// Proves: P-owner-posts
+/// Proves: P-owner-posts
 #[test]
 fn an_intent_that_names_another_owner_is_taken_over_before_post() {
     let case = Case::new().mine();
@@ -273,7 +273,7 @@ fn an_answer_without_a_run_id_is_no_success() {
     assert!(case.decide().requeue_at.is_some());
 }
 
-// Proves: P-intent-before-post
+/// Proves: P-intent-before-post
 #[test]
 fn a_stripped_intent_is_put_back_as_a_takeover() {
     let mut case = Case::new().mine().posted(Err(problem(429, "slow")));

@@ -9,7 +9,7 @@ use run_operator::{
 use crate::support::{Case, FINALIZER, UID, condition, intent_of, lost, place, session, view};
 
 /// A replace strips finalizer and intent from an active Run.
-// Proves: D-stripped
+/// Proves: D-stripped
 #[rstest]
 #[case::from_memory(true)]
 #[case::from_the_status(false)]
@@ -60,7 +60,7 @@ fn a_scribbled_intent_of_an_active_run_is_mended_too() {
     assert_eq!(case.deleting().does(), "cancel");
 }
 
-// Proves: P-terminal
+/// Proves: P-terminal
 #[rstest]
 #[case(Some("run-1"), Phase::Succeeded, Reason::Succeeded)]
 #[case(Some("run-1"), Phase::Failed, Reason::DeadlineExceeded)]
@@ -136,7 +136,7 @@ fn the_end_is_left_in_the_intent() {
 }
 
 /// Such an end leads to calls when the object is deleted, so the operator writes none, and believes none.
-// Proves: X-forged
+/// Proves: X-forged
 #[test]
 fn an_end_in_an_intent_that_would_lead_to_a_call_leads_to_none() {
     let intent = Case::new().an_ended_intent(

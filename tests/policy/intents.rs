@@ -8,7 +8,7 @@ use run_operator::{
 
 use crate::support::{Case, UID, at, hopeless, intent_of, lost, not_ready, problem, session, view};
 
-// Proves: P-intent-before-post
+/// Proves: P-intent-before-post
 #[test]
 fn the_first_intent_pins_workspace_key_and_bytes() {
     let (intent, finalizer, clean) = intent_of(&Case::new().at(5));
@@ -45,7 +45,7 @@ fn an_annotation_is_read_for_what_it_is(
 }
 
 /// Reasons that hold a first submission, and the decision for an intent in doubt in the same situation.
-// Proves: S-check-first, P-workspace-holds
+/// Proves: S-check-first, P-workspace-holds
 #[rstest]
 #[case::unknown(WorkspaceView::Unknown, "nothing", "nothing", "nothing")]
 #[case::missing(WorkspaceView::Missing, "nothing", "nothing", "nothing")]
@@ -83,7 +83,7 @@ fn a_workspace_decides_what_may_be_done(
     );
 }
 
-// Proves: P-pinned, P-mismatch
+/// Proves: P-pinned, P-mismatch
 #[test]
 fn an_intent_for_another_workspace_than_spec_is_not_followed() {
     let mut intent = Case::new().an_intent("earlier", 1);
@@ -93,7 +93,7 @@ fn an_intent_for_another_workspace_than_spec_is_not_followed() {
     assert_eq!(case.does(), "nothing");
 }
 
-// Proves: P-workload-fences, P-mismatch, X-forged
+/// Proves: P-workload-fences, P-mismatch, X-forged
 #[rstest]
 #[case::body(|i: &mut Intent| i.sha256 = "0".repeat(64))]
 #[case::serializer(|i: &mut Intent| i.serializer = 99)]
@@ -113,7 +113,7 @@ fn an_epoch_can_not_overflow() {
     assert_eq!(intent_of(&case).0.epoch, i64::MAX);
 }
 
-// Proves: P-key-in-use
+/// Proves: P-key-in-use
 #[test]
 fn a_key_in_use_waits_for_the_other_run_also_on_a_retry() {
     let mut fresh = Case::new();
@@ -168,7 +168,7 @@ fn a_retry_withdrawn_while_it_waited_shows_the_refusal_again() {
 }
 
 /// Suspend holds what has no intent, and nothing else.
-// Proves: P-suspend-late
+/// Proves: P-suspend-late
 #[rstest]
 #[case::fresh(Case::new(), "nothing")]
 #[case::announced(Case::new().mine(), "submit")]
@@ -182,7 +182,7 @@ fn suspend_is_ignored_from_the_intent_on(#[case] case: Case, #[case] does: &str)
     assert_eq!(case.spec(|s| s.suspend = Some(true)).does(), does);
 }
 
-// Proves: P-suspend-late
+/// Proves: P-suspend-late
 #[test]
 fn a_suspend_after_the_submission_is_shown_as_too_late() {
     for case in [
@@ -200,7 +200,7 @@ fn a_suspend_after_the_submission_is_shown_as_too_late() {
 }
 
 /// `cancel: true`, in every situation.
-// Proves: P-cancel-unsubmitted
+/// Proves: P-cancel-unsubmitted
 #[rstest]
 #[case::fresh(Case::new(), "nothing", Some(Phase::Cancelled))]
 #[case::announced(Case::new().mine(), "release", Some(Phase::Cancelled))]
@@ -224,7 +224,7 @@ fn cancel_makes_no_call_for_what_is_proved_unsubmitted(
     assert_eq!(case.does(), does);
 }
 
-// Proves: P-foreign-intent, I-status-policy
+/// Proves: P-foreign-intent, I-status-policy
 #[test]
 fn a_copied_manifest_is_submitted_only_by_a_new_retry() {
     // The retry annotation came along with the copy.
@@ -249,7 +249,7 @@ fn a_copy_that_waits_for_its_workspace_keeps_its_retry() {
     assert_eq!(case.view(WorkspaceView::Ready(session(1))).does(), "intent");
 }
 
-// Proves: P-foreign-intent
+/// Proves: P-foreign-intent
 #[test]
 fn the_run_id_of_a_restored_status_is_another_objects() {
     let case = Case::new().submitted("running").foreign().settle();

@@ -35,7 +35,7 @@ fn waits(case: &Case) -> bool {
     decision.follow == Follow::Finish
 }
 
-// Proves: P-last-events, P-terminal
+/// Proves: P-last-events, P-terminal
 #[test]
 fn an_end_streamed_before_the_close_is_released_without_waiting() {
     let mut case = running();
@@ -47,7 +47,7 @@ fn an_end_streamed_before_the_close_is_released_without_waiting() {
     assert_eq!(case.does(), "release");
 }
 
-// Proves: P-last-events
+/// Proves: P-last-events
 #[test]
 fn the_end_is_written_at_once_and_late_events_in_one_more_write() {
     let mut case = ended();
@@ -92,7 +92,7 @@ fn an_event_received_during_the_last_get_precedes_the_release() {
     assert_eq!(case.does(), "release");
 }
 
-// Proves: P-last-events
+/// Proves: P-last-events
 #[test]
 fn a_stream_that_was_closed_behind_another_event_is_read_on() {
     let mut case = running();
@@ -115,7 +115,7 @@ fn a_stream_that_was_closed_behind_another_event_is_read_on() {
     assert_eq!(case.settled().event_count, Some(2));
 }
 
-// Proves: P-last-events
+/// Proves: P-last-events
 #[test]
 fn the_last_events_are_waited_for_for_ten_seconds() {
     let mut case = ended().stream(Learned::ReadingOn);
@@ -127,7 +127,7 @@ fn the_last_events_are_waited_for_for_ten_seconds() {
     assert_eq!(case.does(), "release");
 }
 
-// Proves: P-last-events
+/// Proves: P-last-events
 #[test]
 fn where_no_stream_can_be_had_nothing_is_waited_for() {
     let mut polled = ended();
@@ -151,7 +151,7 @@ fn where_no_stream_can_be_had_nothing_is_waited_for() {
     }
 }
 
-// Proves: P-last-events
+/// Proves: P-last-events
 #[test]
 fn a_restart_before_the_release_reads_events_from_the_cursor() {
     let mut case = running();

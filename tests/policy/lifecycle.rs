@@ -11,7 +11,7 @@ use crate::{
     world::{Fate, World},
 };
 
-// Proves: B-writes, B-calls
+/// Proves: B-writes, B-calls
 #[test]
 fn the_happy_path_makes_no_call_and_no_write_beyond_the_budget() {
     let mut world = World::new(Case::new()).script(&["running", "succeeded"]);
@@ -34,7 +34,7 @@ fn the_happy_path_makes_no_call_and_no_write_beyond_the_budget() {
     assert_eq!(world.log.len(), 8, "terminal is absorbing");
 }
 
-// Proves: R1, P-same-bytes
+/// Proves: R1, P-same-bytes
 #[test]
 fn a_lost_answer_is_retried_with_the_same_key_and_bytes() {
     let mut world = World::new(Case::new())
@@ -53,7 +53,7 @@ fn a_lost_answer_is_retried_with_the_same_key_and_bytes() {
 }
 
 /// Kills the process before step `n` of a life with every kind of fault, and continues with the next process.
-// Proves: P-at-most-one
+/// Proves: P-at-most-one
 #[rstest]
 fn a_crash_at_any_step_leaves_one_run(
     #[values(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10)] crash_at: usize,
@@ -78,7 +78,7 @@ fn a_crash_at_any_step_leaves_one_run(
     assert_ne!(owner_before, world.case.settings.process);
 }
 
-// Proves: P-owner-posts, P-two-leaders
+/// Proves: P-owner-posts, P-two-leaders
 #[test]
 fn another_process_takes_the_intent_over_before_it_posts() {
     let mut world = World::new(Case::new()).fate(Fate::AnswerLost);
@@ -94,7 +94,7 @@ fn another_process_takes_the_intent_over_before_it_posts() {
 }
 
 /// Deletes at every step of a life, with a crash or without: nothing is left behind.
-// Proves: P-none-left
+/// Proves: P-none-left
 #[rstest]
 fn a_deletion_at_any_step_leaves_no_live_run(
     #[values(0, 1, 2, 3, 4, 5, 6)] delete_at: usize,
@@ -136,7 +136,7 @@ fn a_deletion_at_any_step_leaves_no_live_run(
     );
 }
 
-// Proves: D-cancel, D-cancelling
+/// Proves: D-cancel, D-cancelling
 #[test]
 fn a_run_stuck_cancelling_5_minutes_is_released_with_an_event() {
     let mut world = World::new(Case::new().submitted("running"));
@@ -158,7 +158,7 @@ fn a_run_stuck_cancelling_5_minutes_is_released_with_an_event() {
     assert_eq!(world.service.cancels, 1);
 }
 
-// Proves: P-none-left, D-vanished
+/// Proves: P-none-left, D-vanished
 #[test]
 fn an_object_that_vanished_has_its_run_cancelled() {
     let mut case = Case::new().submitted("running");
@@ -176,7 +176,7 @@ fn an_object_that_vanished_has_its_run_cancelled() {
     assert_eq!(world.status_writes, 0, "there is nothing to write to");
 }
 
-// Proves: D-not-found
+/// Proves: D-not-found
 #[test]
 fn a_run_purged_after_its_cancel_is_released_after_two_404s() {
     let mut world = World::new(Case::new().submitted("cancelling").status(|s| {
@@ -189,7 +189,7 @@ fn a_run_purged_after_its_cancel_is_released_after_two_404s() {
     assert_eq!(world.log.last().map(String::as_str), Some("release"));
 }
 
-// Proves: P-terminal
+/// Proves: P-terminal
 #[test]
 fn a_run_that_was_lost_and_then_deleted_is_asked_for_once_more() {
     let mut world = World::new(Case::new().submitted("running"));
@@ -238,7 +238,7 @@ fn cancel_true_cancels_once_and_ends_as_cancelled() {
     assert_eq!(world.service.cancels, 1);
 }
 
-// Proves: P-deadline
+/// Proves: P-deadline
 #[test]
 fn a_deadline_that_passes_cancels_and_fails_the_run() {
     let case = Case::new().spec(|s| s.active_deadline_seconds = Some(100));
@@ -269,7 +269,7 @@ fn spec_cancel_in_doubt_resolves_the_run_and_then_cancels_it() {
     assert_eq!(world.service.cancels, 1);
 }
 
-// Proves: R3, P-rotation, F-401
+/// Proves: R3, P-rotation, F-401
 #[test]
 fn an_expired_token_fails_no_run_and_a_new_session_resumes_it() {
     let mut world = World::new(Case::new()).fate(Fate::Answered(problem(401, "token_expired")));
@@ -283,7 +283,7 @@ fn an_expired_token_fails_no_run_and_a_new_session_resumes_it() {
     assert_eq!(world.service.runs.len(), 1);
 }
 
-// Proves: F-401
+/// Proves: F-401
 #[test]
 fn repeated_401s_with_a_verified_token_back_off() {
     let mut world = World::new(Case::new());
@@ -303,7 +303,7 @@ fn repeated_401s_with_a_verified_token_back_off() {
     );
 }
 
-// Proves: P-ttl
+/// Proves: P-ttl
 #[test]
 fn a_finished_object_is_deleted_when_its_ttl_passes() {
     let case = Case::new().spec(|s| s.ttl_seconds_after_finished = Some(600));
@@ -315,7 +315,7 @@ fn a_finished_object_is_deleted_when_its_ttl_passes() {
     assert_eq!(world.log.last().map(String::as_str), Some("delete"));
 }
 
-// Proves: F-final
+/// Proves: F-final
 #[test]
 fn a_retry_submits_a_refused_run_once_and_adopts_no_run() {
     let mut world = World::new(Case::new()).fate(Fate::Answered(problem(403, "forbidden")));

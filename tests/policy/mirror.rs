@@ -33,7 +33,7 @@ fn streaming() -> Case {
     case
 }
 
-// Proves: P-run-id-at-once
+/// Proves: P-run-id-at-once
 #[test]
 fn the_run_id_is_written_before_the_stream_opens() {
     let case = Case::new().mine().posted(Ok(view("queued")));
@@ -48,7 +48,7 @@ fn the_run_id_is_written_before_the_stream_opens() {
     assert_eq!(case.settle().decide().follow, Follow::Open);
 }
 
-// Proves: P-events-coalesce, P-one-write
+/// Proves: P-events-coalesce, P-one-write
 #[test]
 fn an_event_alone_waits_and_a_change_of_state_does_not() {
     let mut case = streaming();
@@ -78,7 +78,7 @@ fn a_stale_mirror_is_fresh_only_after_a_read_in_the_new_session() {
     assert_eq!(read.settle().does(), "nothing");
 }
 
-// Proves: B-calls
+/// Proves: B-calls
 #[test]
 fn a_first_event_with_another_state_leads_to_a_get_at_once() {
     let mut case = Case::new().mine().posted(Ok(view("queued"))).settle();
@@ -92,7 +92,7 @@ fn a_first_event_with_another_state_leads_to_a_get_at_once() {
     assert_eq!(case.does(), "refresh");
 }
 
-// Proves: P-events-hint
+/// Proves: P-events-hint
 #[test]
 fn hints_lead_to_three_gets_at_once_and_then_to_one_a_second() {
     let mut case = streaming();
@@ -120,7 +120,7 @@ fn the_first_event_after_the_create_is_followed_at_once() {
     assert_eq!(case.does(), "refresh");
 }
 
-// Proves: P-poll
+/// Proves: P-poll
 #[rstest]
 #[case(true, 59, "nothing")]
 #[case(true, 67, "refresh")]
@@ -143,7 +143,7 @@ fn waiting() -> Case {
     case.settle()
 }
 
-// Proves: P-poll
+/// Proves: P-poll
 #[test]
 fn a_run_that_waits_for_a_place_is_read_every_30_seconds() {
     let mut case = waiting();
@@ -160,7 +160,7 @@ fn a_run_that_waits_for_a_place_is_read_every_30_seconds() {
     assert!(gaps.is_sorted_by(|a, b| a <= &(b + 3)), "{gaps:?}");
 }
 
-// Proves: P-poll
+/// Proves: P-poll
 #[test]
 fn poll_min_counts_also_for_a_run_that_waits_for_a_place() {
     let mut case = waiting();
@@ -169,7 +169,7 @@ fn poll_min_counts_also_for_a_run_that_waits_for_a_place() {
     assert_eq!(case.at(67).does(), "refresh");
 }
 
-// Proves: P-stream-places
+/// Proves: P-stream-places
 #[test]
 fn a_slot_given_to_another_run_leads_to_no_immediate_read() {
     let mut case = streaming().at(100);
@@ -178,7 +178,7 @@ fn a_slot_given_to_another_run_leads_to_no_immediate_read() {
     assert_eq!(case.at(103).does(), "refresh");
 }
 
-// Proves: P-stream-places
+/// Proves: P-stream-places
 #[test]
 fn that_a_run_is_polled_for_want_of_a_place_is_written_once() {
     let says = |case: &Case| {
@@ -210,7 +210,7 @@ fn that_a_run_is_polled_for_want_of_a_place_is_written_once() {
     assert!(!says(&case));
 }
 
-// Proves: F-reads
+/// Proves: F-reads
 #[rstest]
 #[case::refused(problem(403, "no"), 1, "nothing")]
 #[case::refused_later(problem(403, "no"), 3, "refresh")]
@@ -230,7 +230,7 @@ fn a_get_that_failed_is_made_again_by_its_class(
     assert_eq!(case.at(seconds).does(), does);
 }
 
-// Proves: F-reads
+/// Proves: F-reads
 #[test]
 fn a_hiccup_of_the_mirror_costs_no_write() {
     let case = streaming().got(Err(lost())).got(Err(lost()));
@@ -240,7 +240,7 @@ fn a_hiccup_of_the_mirror_costs_no_write() {
     assert_eq!(case.got(Ok(view("running"))).settled().last_error, None);
 }
 
-// Proves: P-unmapped
+/// Proves: P-unmapped
 #[test]
 fn an_unmapped_state_is_active_shown_verbatim_and_noted_once() {
     let event = EventDraft::unmapped_state("Odd");
@@ -255,7 +255,7 @@ fn an_unmapped_state_is_active_shown_verbatim_and_noted_once() {
     assert_eq!(later.decide().events, []);
 }
 
-// Proves: P-guarded-writes, B-idle
+/// Proves: P-guarded-writes, B-idle
 #[test]
 fn nothing_new_writes_nothing() {
     let case = streaming();
@@ -263,7 +263,7 @@ fn nothing_new_writes_nothing() {
     assert_eq!(read.settled(), case.settled());
 }
 
-// Proves: D-cancel
+/// Proves: D-cancel
 #[test]
 fn cancel_is_repeated_with_backoff_while_the_run_stays_active() {
     let mut case = Case::new()
@@ -286,7 +286,7 @@ fn cancel_is_repeated_with_backoff_while_the_run_stays_active() {
     assert!(gaps.len() < 12 && gaps.iter().all(|g| *g >= 2), "{gaps:?}");
 }
 
-// Proves: P-deadline
+/// Proves: P-deadline
 #[test]
 fn the_deadline_counts_from_the_submission_and_wakes_the_run() {
     let case = streaming().spec(|s| s.active_deadline_seconds = Some(30));
@@ -309,7 +309,7 @@ fn start_and_submission_times_are_written_once() {
     assert_eq!(status.start_time.map(|t| t.0), Some(at(9)));
 }
 
-// Proves: F-stale
+/// Proves: F-stale
 #[test]
 fn a_read_older_than_another_processs_mirror_is_not_written() {
     let mut case = Case::new()

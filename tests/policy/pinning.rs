@@ -27,7 +27,7 @@ fn other_url() -> WorkspaceView {
 }
 
 /// The difference, if there is one.
-// Proves: P-place
+/// Proves: P-place
 #[rstest]
 #[case::kind(|w: &mut ResolvedWorkspace| w.kind = WorkspaceKind::ClusterWorkspace, Some(Reason::WorkspaceChanged))]
 #[case::name(|w: &mut ResolvedWorkspace| w.name = "other".into(), Some(Reason::WorkspaceChanged))]
@@ -69,7 +69,7 @@ fn ready(case: &Case) -> (String, String) {
 }
 
 /// A Run's decision at its own place, and none at any other: phase, and the reason of Ready.
-// Proves: P-place, P-mismatch
+/// Proves: P-place, P-mismatch
 #[rstest]
 #[case::announced(Case::new().mine(), "submit", Phase::Pending, true)]
 #[case::announced_by_an_earlier_process(Case::new().mine().restarted(), "intent", Phase::Pending, true)]
@@ -203,7 +203,7 @@ fn a_run_in_doubt_elsewhere_stalls_when_key_retention_ends() {
 }
 
 /// An edit of the intent can make a Run wait, never send it elsewhere.
-// Proves: P-place
+/// Proves: P-place
 #[rstest]
 #[case::to_where_the_token_acts(Some("ws-other"))]
 #[case::to_nobody(None)]
@@ -285,7 +285,7 @@ fn a_deadline_is_noticed_in_time_where_no_call_can_be_made() {
     }
 }
 
-// Proves: P-place
+/// Proves: P-place
 #[test]
 fn a_vanished_run_is_cancelled_at_its_own_place_alone() {
     let mut case = active();

@@ -131,7 +131,7 @@ proptest! {
     #![proptest_config(histories::config(1500))]
 
     /// The previous release can't decode an object whose refusal or end has a reason that it doesn't know.
-    // Proves: I-formats
+    /// Proves: I-formats
     #[test]
     fn no_reason_is_stored_that_the_previous_release_cannot_read(turns in turns()) {
         let mut case = Case::new();
@@ -146,7 +146,7 @@ proptest! {
         }
     }
 
-    // Proves: P-at-most-one, P-kstatus, P-intent-before-post
+    /// Proves: P-at-most-one, P-kstatus, P-intent-before-post
     #[test]
     fn whatever_happens_the_decision_is_stable_bounded_and_safe(turns in turns()) {
         let mut case = Case::new();
@@ -157,7 +157,7 @@ proptest! {
     }
 
     /// No one edits the object here: the effect of a strip and a crash is a limit that is documented.
-    // Proves: D-proof
+    /// Proves: D-proof
     #[test]
     fn what_counts_as_never_created_never_was(turns in turns()) {
         let meddled = |t: &Turn| matches!(t, Turn::Strip | Turn::Scribble | Turn::Foreign | Turn::Forge(_) | Turn::Vanish);
@@ -188,7 +188,7 @@ proptest! {
         }
     }
 
-    // Proves: P-terminal
+    /// Proves: P-terminal
     #[test]
     fn a_terminal_phase_never_changes(
         phase in prop::sample::select(vec![Phase::Succeeded, Phase::Failed, Phase::Cancelled]),
@@ -212,7 +212,7 @@ proptest! {
         }
     }
 
-    // Proves: P-status-bounded
+    /// Proves: P-status-bounded
     #[test]
     fn the_status_stays_under_32_kib_whatever_the_service_sends(
         text in prop::sample::select(vec!["x", "\u{1}", "\"", "\\", "é", "\u{7f}", "\n", "😀"]),

@@ -53,7 +53,7 @@ fn calls(mut case: Case, call: &str, failure: &Failure, seconds: i64) -> (Case, 
     (case, made)
 }
 
-// Proves: F-reads
+/// Proves: F-reads
 #[rstest]
 #[case::a_page_of_a_proxy(bare(404))]
 #[case::a_bare_408(bare(408))]
@@ -83,7 +83,7 @@ fn whatever_a_read_is_answered_it_is_made_again_soon(#[case] failure: Failure) {
     assert_eq!(over.settled().phase, Some(Phase::Succeeded));
 }
 
-// Proves: F-reads
+/// Proves: F-reads
 #[rstest]
 #[case::refused(problem(403, "no"))]
 #[case::no_answer(lost())]
@@ -101,7 +101,7 @@ fn the_pauses_between_failed_reads_grow_to_poll_max(#[case] failure: Failure) {
     assert!(message.contains("it went wrong"), "{message}");
 }
 
-// Proves: P-events-hint
+/// Proves: P-events-hint
 #[test]
 fn a_hint_is_followed_while_reads_fail_and_an_old_one_is_not() {
     let mut case = running();
@@ -119,7 +119,7 @@ fn a_hint_is_followed_while_reads_fail_and_an_old_one_is_not() {
     );
 }
 
-// Proves: P-events-hint
+/// Proves: P-events-hint
 #[rstest]
 #[case::too_many(problem(429, "slow"))]
 #[case::later(Failure { retry_after: Some(Duration::from_secs(30)), ..bare(503) })]
@@ -133,7 +133,7 @@ fn a_hint_waits_where_the_answer_asked_to_wait(#[case] failure: Failure) {
     assert_eq!(case.does(), "nothing");
 }
 
-// Proves: P-poll
+/// Proves: P-poll
 #[test]
 fn an_end_that_a_lagging_replica_denies_is_looked_for_soon() {
     let mut case = running();
@@ -154,7 +154,7 @@ fn an_end_that_a_lagging_replica_denies_is_looked_for_soon() {
     assert_eq!(case.at(150).does(), "nothing", "the stream tells");
 }
 
-// Proves: F-404
+/// Proves: F-404
 #[test]
 fn a_denied_run_is_read_on_and_fails_at_the_third_minute() {
     for poll_max in [10, 600] {
@@ -173,7 +173,7 @@ fn a_denied_run_is_read_on_and_fails_at_the_third_minute() {
     }
 }
 
-// Proves: D-refused
+/// Proves: D-refused
 #[rstest]
 #[case(problem(403, "no"), "CancelRefused")]
 #[case(problem(404, "run_not_found"), "CancelRefused")]
@@ -210,7 +210,7 @@ fn an_unreadable_answer_to_a_cancellation_is_retried_as_none() {
     assert_ne!(of(&unreadable()), of(&problem(403, "no")));
 }
 
-// Proves: F-final
+/// Proves: F-final
 #[test]
 fn in_doubt_a_refused_create_is_repeated_at_the_pace_of_polls() {
     let doubted = Case::new().taken_over();
@@ -220,7 +220,7 @@ fn in_doubt_a_refused_create_is_repeated_at_the_pace_of_polls() {
     assert!(gaps.iter().all(|gap| *gap <= 67), "{gaps:?}");
 }
 
-// Proves: R10a, F-retried
+/// Proves: R10a, F-retried
 #[rstest]
 #[case::a_page_of_a_proxy(bare(503), 30)]
 #[case::its_429(bare(429), 600)]
@@ -242,7 +242,7 @@ fn a_proxys_retry_after_delays_a_read_or_cancel_by_30_seconds(
     assert_eq!(posts[1] - posts[0], 600, "{posts:?}");
 }
 
-// Proves: F-reads
+/// Proves: F-reads
 #[test]
 fn a_failed_read_after_a_cancel_is_repeated_soon() {
     let deleted = running().deleting();
@@ -252,7 +252,7 @@ fn a_failed_read_after_a_cancel_is_repeated_soon() {
     assert_eq!(case.got(Ok(view("cancelled"))).does(), "release");
 }
 
-// Proves: F-in-progress
+/// Proves: F-in-progress
 #[test]
 fn a_create_in_progress_is_asked_for_again_with_backoff() {
     let works = problem(409, "idempotency_in_progress");
@@ -277,7 +277,7 @@ fn a_create_in_progress_is_asked_for_again_with_backoff() {
     }
 }
 
-// Proves: F-reads
+/// Proves: F-reads
 #[test]
 fn another_try_of_the_same_failure_costs_no_write_of_its_own() {
     let failed = |n: u32| Failure {
@@ -303,7 +303,7 @@ fn case_of_another_code(code: &str) -> Case {
     case.at(3).got(Err(problem(403, "never")))
 }
 
-// Proves: F-reads
+/// Proves: F-reads
 #[test]
 fn pauses_after_refusals_grow_within_the_polls_bounds() {
     let bounds = (Duration::from_secs(5), Duration::from_mins(5));

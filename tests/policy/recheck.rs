@@ -38,7 +38,7 @@ fn not_sent() -> Failure {
     }
 }
 
-// Proves: P-one-failure
+/// Proves: P-one-failure
 #[rstest]
 #[case::lost(lost(), true)]
 #[case::unreadable(unreadable(), true)]
@@ -62,7 +62,7 @@ fn a_first_failure_that_may_pass_is_passed_over(#[case] failure: Failure, #[case
     }
 }
 
-// Proves: P-one-failure
+/// Proves: P-one-failure
 #[rstest]
 #[case::never_verified(Standing { verified: false, passed_over: false })]
 #[case::the_second_in_a_row(Standing { verified: true, passed_over: true })]
@@ -71,7 +71,7 @@ fn a_failure_without_a_good_check_before_it_is_no_passing_one(#[case] standing: 
     assert!(!passed_over(&check, standing));
 }
 
-// Proves: P-one-failure
+/// Proves: P-one-failure
 #[rstest]
 #[case(Reason::SecretNotFound)]
 #[case(Reason::SecretKeyNotFound)]
@@ -83,7 +83,7 @@ fn what_an_edit_did_counts_at_once(#[case] reason: Reason) {
     assert!(!passed_over(&Check::default(), VERIFIED), "a good check");
 }
 
-// Proves: P-one-failure
+/// Proves: P-one-failure
 #[test]
 fn the_next_check_is_soon_but_not_before_retry_after() {
     for uid in ["w1", "w2", "w3"] {
@@ -97,7 +97,7 @@ fn the_next_check_is_soon_but_not_before_retry_after() {
     assert_eq!(pause(false, "w1", 1, asked), Duration::from_mins(1));
 }
 
-// Proves: P-version-again
+/// Proves: P-version-again
 #[test]
 fn a_ready_workspace_is_checked_every_five_minutes() {
     for asked in [None, Some(Duration::from_mins(1))] {
@@ -105,7 +105,7 @@ fn a_ready_workspace_is_checked_every_five_minutes() {
     }
 }
 
-// Proves: P-one-failure
+/// Proves: P-one-failure
 #[test]
 fn a_block_that_a_failed_check_could_not_examine_stays() {
     let hold = |reason| Some((reason, "held".to_owned()));
@@ -147,7 +147,7 @@ fn said_at(case: &Case) -> i64 {
     (0..=60).find(says).expect("it is said")
 }
 
-// Proves: P-workspace-holds, P-one-failure
+/// Proves: P-workspace-holds, P-one-failure
 #[test]
 fn an_active_run_reports_only_a_lasting_workspace_outage() {
     let case = Case::new().submitted("running").settle().view(down());
@@ -176,7 +176,7 @@ fn an_active_run_reports_only_a_lasting_workspace_outage() {
     assert!(said.iter().any(|second| *second != said[0]), "all at once");
 }
 
-// Proves: P-workspace-holds, P-one-failure
+/// Proves: P-workspace-holds, P-one-failure
 #[test]
 fn a_fresh_run_reports_an_outage_at_once_a_retrying_one_later() {
     let fresh = Case::new().view(down()).at(1);
@@ -190,7 +190,7 @@ fn a_fresh_run_reports_an_outage_at_once_a_retrying_one_later() {
     assert_eq!(ready.1, "WorkspaceNotReady");
 }
 
-// Proves: P-one-failure
+/// Proves: P-one-failure
 #[test]
 fn another_session_alone_makes_no_run_read_or_write() {
     let mut session = crate::support::session(2);
@@ -204,7 +204,7 @@ fn another_session_alone_makes_no_run_read_or_write() {
     assert!(at_rest(&case));
 }
 
-// Proves: P-workspace-finalizer
+/// Proves: P-workspace-finalizer
 #[rstest]
 #[case::here(Some(BASE_URL), true)]
 #[case::elsewhere(Some("https://other.example.com/api/v1"), false)]

@@ -15,7 +15,7 @@ fn refused() -> Case {
     Case::new().mine().posted(Err(problem(422, "bad")))
 }
 
-// Proves: F-refused-bytes
+/// Proves: F-refused-bytes
 #[rstest]
 #[case::at_first(refused())]
 #[case::another_status(Case::new().mine().posted(Err(problem(413, "big"))))]
@@ -53,7 +53,7 @@ fn a_refused_run_is_failed_finished_and_released(#[case] case: Case) {
     );
 }
 
-// Proves: F-refused-bytes
+/// Proves: F-refused-bytes
 #[test]
 fn a_retry_that_is_asked_for_afterwards_does_nothing() {
     let mut world = World::new(Case::new()).fate(Fate::Answered(problem(422, "bad")));
@@ -71,7 +71,7 @@ fn a_retry_that_is_asked_for_afterwards_does_nothing() {
     );
 }
 
-// Proves: F-refused-bytes
+/// Proves: F-refused-bytes
 #[test]
 fn a_refused_run_is_deleted_by_its_ttl() {
     let mut case = Case::new()
@@ -85,7 +85,7 @@ fn a_refused_run_is_deleted_by_its_ttl() {
     assert_eq!(case.at(31).does(), "delete");
 }
 
-// Proves: F-refused-bytes
+/// Proves: F-refused-bytes
 #[test]
 fn a_status_that_was_lost_is_rebuilt_without_a_call() {
     let mut world = World::new(Case::new()).fate(Fate::Answered(problem(422, "bad")));
@@ -107,7 +107,7 @@ fn a_status_that_was_lost_is_rebuilt_without_a_call() {
 }
 
 /// An earlier version left such a Run Pending and Stalled, and asked for a retry.
-// Proves: F-refused-bytes
+/// Proves: F-refused-bytes
 #[rstest]
 #[case(Case::new())]
 #[case(Case::new().retry("1"))]
@@ -119,7 +119,7 @@ fn a_refusal_written_by_an_earlier_version_ends_the_run(#[case] case: Case) {
     assert_eq!(case.does(), "release");
 }
 
-// Proves: F-refused-bytes
+/// Proves: F-refused-bytes
 #[test]
 fn a_refusal_that_answers_another_epoch_or_object_ends_nothing() {
     let retried = Case::new()
@@ -138,7 +138,7 @@ fn a_refusal_that_answers_another_epoch_or_object_ends_nothing() {
     assert_eq!(unproved.settled().phase, Some(Phase::Pending));
 }
 
-// Proves: F-final
+/// Proves: F-final
 #[test]
 fn what_can_be_mended_waits_for_a_retry() {
     for (status, code) in [

@@ -12,7 +12,7 @@ use serde_json::json;
 use crate::support::{Case, UID};
 
 /// Serializer 1 must never change: an intent in a cluster somewhere has the hash of these bytes.
-// Proves: S-run, P-same-bytes, P-no-defaults
+/// Proves: S-run, P-same-bytes, P-no-defaults
 #[test]
 fn serializer_1_gives_these_bytes() {
     let case = Case::new().spec(|s| {
@@ -42,7 +42,7 @@ fn serializer_1_gives_these_bytes() {
     );
 }
 
-// Proves: S-run, P-no-defaults
+/// Proves: S-run, P-no-defaults
 #[test]
 fn what_the_spec_leaves_unset_is_auto() {
     let bytes = body(&Case::new().run.spec, 1).expect("known");
@@ -59,7 +59,7 @@ fn a_serializer_of_a_later_version_is_not_known() {
     assert_eq!(body(&Case::new().run.spec, 0), None);
 }
 
-// Proves: R1, P-same-bytes
+/// Proves: R1, P-same-bytes
 #[test]
 fn the_key_is_the_uid_or_the_users_own_scoped_by_namespace() {
     let case = Case::new();
@@ -68,7 +68,7 @@ fn the_key_is_the_uid_or_the_users_own_scoped_by_namespace() {
     assert_eq!(idempotency_key(&case.run.spec, "team", UID), "team/nightly");
 }
 
-// Proves: R10, F-retried
+/// Proves: R10, F-retried
 #[rstest]
 #[case(1, 500)]
 #[case(2, 1_000)]
@@ -89,7 +89,7 @@ fn a_wait_is_between_its_step_and_twice_that(#[case] attempt: u32, #[case] step:
     assert!(waits.iter().any(|w| *w != waits[0]), "jittered");
 }
 
-// Proves: R10a, F-retried
+/// Proves: R10a, F-retried
 #[rstest]
 #[case(0, 1, 2)]
 #[case(5, 5, 5)]
@@ -107,7 +107,7 @@ fn retry_after_is_honoured_within_a_second_and_ten_minutes(
     );
 }
 
-// Proves: P-poll
+/// Proves: P-poll
 #[test]
 fn poll_intervals_double_to_a_maximum_with_a_tenth_of_jitter() {
     let (min, max) = (Duration::from_secs(2), Duration::from_mins(1));

@@ -36,7 +36,7 @@ fn completed(case: &Case) -> jiff::Timestamp {
     status.completion_time.as_ref().unwrap().0
 }
 
-// Proves: B-ended
+/// Proves: B-ended
 #[test]
 fn a_released_run_is_settled_once_its_events_are_published() {
     let case = ended();
@@ -44,7 +44,7 @@ fn a_released_run_is_settled_once_its_events_are_published() {
     assert_eq!((settled.from, settled.expires), (case.wall(), None));
 }
 
-// Proves: B-ended, P-events-once
+/// Proves: B-ended, P-events-once
 #[test]
 fn another_process_waits_until_the_events_are_old() {
     let case = ended().restarted();
@@ -56,7 +56,7 @@ fn another_process_waits_until_the_events_are_old() {
 }
 
 /// The wall clock stepped back during its life, so that its first Event is younger than its end.
-// Proves: B-ended
+/// Proves: B-ended
 #[test]
 fn a_run_with_an_event_that_is_still_recent_then_is_not_settled() {
     let case = ended().restarted();
@@ -67,7 +67,7 @@ fn a_run_with_an_event_that_is_still_recent_then_is_not_settled() {
     assert_eq!(ask(&younger), None);
 }
 
-// Proves: B-ended, P-ttl
+/// Proves: B-ended, P-ttl
 #[test]
 fn a_ttl_is_known_and_gone_with_the_marks_of_a_gitops_tool() {
     let case = ended().spec(|s| s.ttl_seconds_after_finished = Some(60));
@@ -83,7 +83,7 @@ fn a_ttl_is_known_and_gone_with_the_marks_of_a_gitops_tool() {
 }
 
 /// Whatever policy still has to do keeps the Run where it can be done.
-// Proves: B-ended
+/// Proves: B-ended
 #[rstest]
 #[case::fresh(Case::new())]
 #[case::running(Case::new().submitted("running").settle())]
@@ -95,7 +95,7 @@ fn a_run_with_something_left_to_do_is_not_settled(#[case] case: Case) {
     assert_eq!(ask(&case), None);
 }
 
-// Proves: B-ended
+/// Proves: B-ended
 #[test]
 fn what_is_settled_stays_so_unless_its_object_changes() {
     let case = ended();

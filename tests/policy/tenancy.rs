@@ -14,7 +14,7 @@ fn stranger() -> Case {
     Case::new().allowed(NOT_ALLOWED)
 }
 
-// Proves: P-tenancy
+/// Proves: P-tenancy
 #[rstest]
 #[case::fresh(stranger())]
 #[case::workspace_not_ready(stranger().view(not_ready()))]
@@ -37,7 +37,7 @@ fn a_namespace_that_is_not_allowed_submits_nothing(#[case] case: Case) {
     assert!(!told.contains("Ready"), "it tells of the Workspace: {told}");
 }
 
-// Proves: P-tenancy
+/// Proves: P-tenancy
 #[rstest]
 #[case::submitted(stranger().submitted("running"), "refresh")]
 #[case::submitted_and_deleted(stranger().submitted("running").deleting().got(Ok(view("running"))), "cancel")]
@@ -115,7 +115,7 @@ fn without_finalizer(mut case: Case) -> Case {
     case
 }
 
-// Proves: P-workspace-finalizer
+/// Proves: P-workspace-finalizer
 #[rstest]
 #[case::fresh(Case::new(), false)]
 #[case::pinned(Case::new().intent("earlier", 1), true)]

@@ -41,7 +41,7 @@ fn comes_back_after(case: &Case, until: i64) {
     assert!(again >= at(until) && again <= at(until + 2), "{again}");
 }
 
-// Proves: P-pause
+/// Proves: P-pause
 #[test]
 fn a_new_run_in_a_pause_shows_it_and_writes_no_intent() {
     let case = paused(Case::new(), 60);
@@ -90,7 +90,7 @@ fn the_run_that_met_the_429_itself_keeps_saying_what_it_met() {
     assert_eq!(says(&case, "Ready"), "False RateLimited");
 }
 
-// Proves: P-pause
+/// Proves: P-pause
 #[test]
 fn a_run_without_a_call_that_is_due_writes_nothing_in_a_pause() {
     let mut case = paused(running().at(1), 600);
@@ -101,7 +101,7 @@ fn a_run_without_a_call_that_is_due_writes_nothing_in_a_pause() {
     assert!(decision.requeue_at.expect("its next poll") < at(600));
 }
 
-// Proves: P-pause
+/// Proves: P-pause
 #[test]
 fn a_mirror_whose_read_is_paused_is_stale_until_it_is_read() {
     let case = paused(running().at(100), 160);
@@ -172,7 +172,7 @@ fn a_run_that_queues_long_reports_it_and_stays_queued() {
     assert_eq!(says(&answered, "Synced"), "True Mirrored");
 }
 
-// Proves: P-pause
+/// Proves: P-pause
 #[test]
 fn requeues_after_a_pause_are_spread_over_its_runs() {
     let mut times = BTreeSet::new();

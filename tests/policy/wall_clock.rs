@@ -109,7 +109,7 @@ fn gist(decision: &Decision) -> impl PartialEq + std::fmt::Debug + use<> {
     )
 }
 
-// Proves: P-clock
+/// Proves: P-clock
 #[test]
 fn nothing_that_is_paced_notices_a_step_of_the_wall_clock() {
     for (what, case) in paced() {
@@ -184,7 +184,7 @@ fn deleted() -> World {
     world.script(&["running", "running", "running", "cancelling", "cancelled"])
 }
 
-// Proves: P-clock
+/// Proves: P-clock
 #[test]
 fn a_life_is_the_same_wherever_in_it_the_wall_clock_steps() {
     for world in [troubled(), deleted()] {
@@ -198,7 +198,7 @@ fn a_life_is_the_same_wherever_in_it_the_wall_clock_steps() {
     }
 }
 
-// Proves: P-clock
+/// Proves: P-clock
 #[test]
 fn three_404s_a_minute_apart_count_under_any_wall_clock() {
     for step in STEPS {
@@ -213,7 +213,7 @@ fn three_404s_a_minute_apart_count_under_any_wall_clock() {
 }
 
 /// This process's knowledge of a cancellation is lost; of its time only the stored one is left.
-// Proves: P-clock
+/// Proves: P-clock
 #[test]
 fn a_cancel_is_repeated_though_the_clock_went_back() {
     let accepted = cancelled().cancelled(Ok(view("running"))).settle().at(3);
@@ -229,7 +229,7 @@ fn a_cancel_is_repeated_though_the_clock_went_back() {
     assert_eq!(calm.at(60).does(), "cancel");
 }
 
-// Proves: P-clock
+/// Proves: P-clock
 #[test]
 fn a_step_forward_shortens_no_patience_with_a_cancellation() {
     let cancelling = running()
@@ -245,7 +245,7 @@ fn a_step_forward_shortens_no_patience_with_a_cancellation() {
     assert_eq!(seen(301), "release");
 }
 
-// Proves: P-never-early
+/// Proves: P-never-early
 #[test]
 fn a_deadline_is_never_early_though_times_are_rounded() {
     let case = running()
@@ -261,7 +261,7 @@ fn a_deadline_is_never_early_though_times_are_rounded() {
     assert_eq!(case.at(2).does(), "cancel");
 }
 
-// Proves: P-never-early
+/// Proves: P-never-early
 #[test]
 fn a_ttl_is_never_early_though_times_are_rounded() {
     let mut case = running()
@@ -274,7 +274,7 @@ fn a_ttl_is_never_early_though_times_are_rounded() {
     assert_eq!(case.at(6).does(), "delete");
 }
 
-// Proves: P-wall-clock
+/// Proves: P-wall-clock
 #[test]
 fn deadline_and_ttl_follow_the_wall_clock() {
     let deadline = running().spec(|s| s.active_deadline_seconds = Some(1800));
@@ -294,7 +294,7 @@ fn deadline_and_ttl_follow_the_wall_clock() {
     assert_eq!(again(&ended.at(100).wall_steps(1000)), Some(at(801)));
 }
 
-// Proves: P-wall-clock
+/// Proves: P-wall-clock
 #[test]
 fn the_age_of_a_key_is_by_the_wall_clock() {
     let doubted = Case::new().taken_over().posted(Err(lost()));
@@ -304,7 +304,7 @@ fn the_age_of_a_key_is_by_the_wall_clock() {
     assert_eq!(aged.stalled().as_deref(), Some("SubmissionUnknown"));
 }
 
-// Proves: P-wall-clock
+/// Proves: P-wall-clock
 #[test]
 fn what_is_stored_is_a_time_of_the_wall_clock() {
     let case = Case::new().wall_steps(-3600).mine();
@@ -330,7 +330,7 @@ fn what_is_stored_is_a_time_of_the_wall_clock() {
 }
 
 /// What happens in both passes of an hour that the wall clock shows twice has an Event in each.
-// Proves: P-clock
+/// Proves: P-clock
 #[test]
 fn an_hour_that_the_clock_shows_twice_has_its_events_twice() {
     let trouble = |case: Case| {

@@ -90,7 +90,7 @@ fn a_check_that_lacked_a_file_is_no_answer_of_the_service() {
     assert!(!Obstacle::Config(why).no_file());
 }
 
-// Proves: R10a, F-retried
+/// Proves: R10a, F-retried
 #[test]
 fn a_failed_probe_shows_its_request_id_and_honours_retry_after() {
     let wait = Duration::from_secs(90);

@@ -50,7 +50,7 @@ fn said(status: &WorkspaceStatus, kind: Type) -> Option<(String, String, String)
     ))
 }
 
-// Proves: P-last-token
+/// Proves: P-last-token
 #[test]
 fn without_its_secret_a_workspace_serves_only_submitted_runs() {
     let assessment = judged(&on_the_last_good_token());
@@ -80,7 +80,7 @@ fn without_its_secret_a_workspace_serves_only_submitted_runs() {
     );
 }
 
-// Proves: P-last-token
+/// Proves: P-last-token
 #[test]
 fn a_rejected_last_token_stops_calls_and_both_causes_are_named() {
     let rejected = |failure: Failure| Check {
@@ -104,7 +104,7 @@ fn a_rejected_last_token_stops_calls_and_both_causes_are_named() {
     assert!(!why.message.contains("last good"), "{why:?}");
 }
 
-// Proves: P-last-token
+/// Proves: P-last-token
 #[rstest]
 #[case::gone(Reason::SecretNotFound, true)]
 #[case::without_the_key(Reason::SecretKeyNotFound, false)]
@@ -126,7 +126,7 @@ fn holding(reason: Reason) -> WorkspaceView {
 }
 
 /// Answers that prove that no run was made, and those that don't.
-// Proves: P-version-holds, P-last-token
+/// Proves: P-version-holds, P-last-token
 #[rstest]
 #[case::without_an_intent(Case::new(), true)]
 #[case::announced(Case::new().mine(), true)]
@@ -159,7 +159,7 @@ fn a_hold_stops_every_submission_that_can_not_have_made_a_run(
     }
 }
 
-// Proves: P-last-token
+/// Proves: P-last-token
 #[test]
 fn a_deleting_workspace_does_not_block_a_run_with_an_intent() {
     let view = holding(Reason::WorkspaceDeleting);
@@ -200,7 +200,7 @@ fn good() -> Check {
     }
 }
 
-// Proves: P-version-holds
+/// Proves: P-version-holds
 #[rstest]
 #[case::another(Some("9.0.0"), "reports version 9.0.0")]
 #[case::none(None, "names no version")]
@@ -227,7 +227,7 @@ fn an_unaccepted_version_blocks_new_runs_and_names_the_accepted(
     assert_eq!(said(&assessment.status, Type::Stalled), stalled);
 }
 
-// Proves: P-version-holds
+/// Proves: P-version-holds
 #[test]
 fn of_several_blocks_the_longest_lasting_is_reported() {
     let mut check = Check {
@@ -245,7 +245,7 @@ fn of_several_blocks_the_longest_lasting_is_reported() {
     assert_eq!(reason(&good()), None);
 }
 
-// Proves: S-check-first, P-pinned
+/// Proves: S-check-first, P-pinned
 #[test]
 fn a_workspace_with_an_unpinnable_identity_serves_no_run() {
     let of = |identity: Option<String>| {

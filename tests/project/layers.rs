@@ -143,7 +143,7 @@ pub(crate) fn module_of(file: &str) -> Vec<String> {
         .collect()
 }
 
-// Proves: L-layers, L-reference
+/// Proves: L-layers, L-reference
 #[rstest]
 #[case::api(API)]
 #[case::decide(DECIDE)]
@@ -164,7 +164,7 @@ fn a_layer_knows_only_those_above_it(#[case] layer: Layer) {
     assert!(found.is_empty(), "{}", found.join("\n"));
 }
 
-// Proves: L-layers
+/// Proves: L-layers
 #[test]
 fn flags_health_and_start_belong_to_the_binary_alone() {
     let library = tokens::read(&files::text("src/lib.rs"));
@@ -174,7 +174,7 @@ fn flags_health_and_start_belong_to_the_binary_alone() {
     }
 }
 
-// Proves: L-layers
+/// Proves: L-layers
 #[rstest]
 #[case::client(&API, "use kube::{Api, CustomResource};", true)]
 #[case::derive(&API, "use kube::CustomResource;", false)]

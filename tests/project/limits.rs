@@ -49,7 +49,7 @@ const PLACES: [(&str, &str, &str); 8] = [
     ),
 ];
 
-// Proves: P-limits
+/// Proves: P-limits
 #[test]
 fn the_promise_ends_where_the_limits_say() {
     let text = files::text(LIMITS);

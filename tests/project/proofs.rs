@@ -18,7 +18,7 @@ const GATED: [(&str, &str); 3] = [
     ("src/decide/invariants.rs", "mod switch {"),
 ];
 
-// Proves: L-proofs
+/// Proves: L-proofs
 #[test]
 fn what_a_proof_needs_is_behind_the_feature() {
     for (file, declared) in GATED {
@@ -35,7 +35,7 @@ fn features() -> BTreeMap<String, Vec<String>> {
     serde_json::from_value(own.unwrap()["features"].clone()).unwrap()
 }
 
-// Proves: L-proofs
+/// Proves: L-proofs
 #[test]
 fn no_feature_of_what_ships_leads_to_the_proofs() {
     let features = features();

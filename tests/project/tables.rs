@@ -50,7 +50,7 @@ fn same(documented: &BTreeSet<String>, real: &BTreeSet<String>, what: &str, file
     );
 }
 
-// Proves: P-flags
+/// Proves: P-flags
 #[test]
 fn every_flag_of_the_controller_has_its_variable() {
     let command = cli::Cli::command();
@@ -100,7 +100,7 @@ fn documents() -> Vec<String> {
     files::ending("md").filter(own).cloned().collect()
 }
 
-// Proves: P-reasons
+/// Proves: P-reasons
 #[test]
 fn every_reason_is_documented_and_every_documented_one_exists() {
     let text = files::text("docs/reasons.md");
@@ -120,7 +120,7 @@ fn every_reason_is_documented_and_every_documented_one_exists() {
     }
 }
 
-// Proves: P-events
+/// Proves: P-events
 #[test]
 fn event_reasons_match_their_documentation() {
     let rows = table(&files::text("docs/events.md"), "## Reasons");
@@ -183,7 +183,7 @@ fn every_metric_that_the_documentation_names_exists() {
     }
 }
 
-// Proves: S-unknown
+/// Proves: S-unknown
 #[test]
 fn every_field_of_the_contract_file_is_documented() {
     let profile = files::text("contract/profile.yaml");

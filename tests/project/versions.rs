@@ -81,7 +81,7 @@ fn released() -> Vec<String> {
         .collect()
 }
 
-// Proves: I-version
+/// Proves: I-version
 #[test]
 fn no_file_states_another_version_than_cargo_toml() {
     let core = VERSION.split('-').next().unwrap();

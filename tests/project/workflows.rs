@@ -80,7 +80,7 @@ fn strange(command: &str, makefile: &str, scripts: &BTreeSet<String>) -> Option<
     }
 }
 
-// Proves: I-workflows
+/// Proves: I-workflows
 #[test]
 fn every_action_is_pinned_by_a_commit_with_its_version() {
     let mut all = workflows();
@@ -92,7 +92,7 @@ fn every_action_is_pinned_by_a_commit_with_its_version() {
     assert!(found.is_empty(), "{}", found.join("\n"));
 }
 
-// Proves: I-workflows
+/// Proves: I-workflows
 #[test]
 fn every_step_runs_a_target_or_a_script_that_exists() {
     let (makefile, scripts) = (read("Makefile"), names(".ci"));
@@ -116,7 +116,7 @@ fn every_step_runs_a_target_or_a_script_that_exists() {
     assert!(steps >= 5, "only {steps} steps were looked at");
 }
 
-// Proves: I-workflows
+/// Proves: I-workflows
 #[test]
 fn every_job_states_its_permissions_and_its_time() {
     for (path, text) in workflows() {
@@ -140,7 +140,7 @@ fn every_job_states_its_permissions_and_its_time() {
     }
 }
 
-// Proves: I-workflows, I-minimum-kubernetes
+/// Proves: I-workflows, I-minimum-kubernetes
 #[test]
 fn every_kubernetes_that_can_be_built_is_tested() {
     let folders = names("tests/cluster").into_iter();
@@ -155,7 +155,7 @@ fn every_kubernetes_that_can_be_built_is_tested() {
     assert_eq!(*matrix, serde_json::json!(versions));
 }
 
-// Proves: I-workflows
+/// Proves: I-workflows
 #[test]
 fn planted_faults_of_a_workflow_are_found() {
     let pinned = "- uses: a/b/c@de0fac2e4500dabe0009e67214ff5f5447ce83dd # v6.0.2";
@@ -183,7 +183,7 @@ fn planted_faults_of_a_workflow_are_found() {
     }
 }
 
-// Proves: I-workflows
+/// Proves: I-workflows
 #[test]
 fn dependabot_watches_every_folder_that_pins_something() {
     let dependabot = parsed(&read(".github/dependabot.yml"));

@@ -268,7 +268,7 @@ mod tests {
     use crate::controller::metrics::Format;
 
     /// Nothing is delivered here: the queue only fills.
-    // Proves: P-events-once
+    /// Proves: P-events-once
     #[tokio::test]
     async fn events_that_find_no_place_in_the_queue_are_counted_by_cause() {
         let metrics = Arc::new(Metrics::new());

@@ -189,7 +189,7 @@ mod tests {
         assert_eq!(names(&page(&format!("[{A}]")), "").await.unwrap(), ["a"]);
     }
 
-    // Proves: F-stale
+    /// Proves: F-stale
     #[rstest]
     #[case::something_else("{}")]
     #[case::no_items(r#"{"metadata":{"resourceVersion":"5"}}"#)]
@@ -203,7 +203,7 @@ mod tests {
         assert!(pages.next().await.is_err(), "nor for a watch");
     }
 
-    // Proves: F-refusing
+    /// Proves: F-refusing
     #[tokio::test]
     async fn a_page_has_so_much_time_and_not_the_whole_list() {
         let api: Api<Run> = Api::all(silent());
@@ -211,7 +211,7 @@ mod tests {
         assert!(matches!(listed, Err(ListError::Timeout(_))), "{listed:?}");
     }
 
-    // Proves: F-stale
+    /// Proves: F-stale
     #[tokio::test]
     async fn a_list_with_a_nameless_item_does_not_prove_absence() {
         let body = page(&format!("[{NAMELESS},{A}]"));
@@ -219,7 +219,7 @@ mod tests {
         assert_eq!(names(&body, "a").await.unwrap(), ["a"]);
     }
 
-    // Proves: F-heavy
+    /// Proves: F-heavy
     #[test]
     fn list_page_size_adapts_to_the_weight_of_its_items() {
         let small = 2000;

@@ -307,7 +307,7 @@ mod tests {
         assert!(run.spec.workload.as_str().len() > 30_000);
     }
 
-    // Proves: F-undecodable
+    /// Proves: F-undecodable
     #[test]
     fn a_bad_item_is_located_by_name_and_byte_without_its_content() {
         let run = decoded(

@@ -123,7 +123,7 @@ mod tests {
         read_entry(&api(answer("200", body)), "token", "token").await
     }
 
-    // Proves: X-canary
+    /// Proves: X-canary
     #[tokio::test]
     async fn only_the_named_entry_is_decoded_despite_deep_managed_fields() {
         let deep = format!("{}{{}}{}", r#"{"f:a":"#.repeat(5000), "}".repeat(5000));
@@ -156,7 +156,7 @@ mod tests {
         assert!(read_metadata(&gone(), "token").await.unwrap().is_none());
     }
 
-    // Proves: X-canary
+    /// Proves: X-canary
     #[rstest]
     #[case::of_another_type(secret("", &format!(r#""{STORED}""#)))]
     #[case::an_entry_of_another_type(secret("", &format!(r#"{{"token":["{STORED}"]}}"#)))]

@@ -159,7 +159,7 @@ mod tests {
             .collect()
     }
 
-    // Proves: P-many-workspaces
+    /// Proves: P-many-workspaces
     #[test]
     fn an_origin_that_hangs_leaves_places_to_the_others() {
         let mut table = Table::default();
@@ -171,7 +171,7 @@ mod tests {
         assert_eq!(granted(&mut table), [5000]);
     }
 
-    // Proves: P-many-workspaces
+    /// Proves: P-many-workspaces
     #[test]
     fn the_places_are_bounded_and_the_origins_take_turns() {
         let mut table = Table::default();
@@ -193,7 +193,7 @@ mod tests {
         assert_eq!(granted(&mut table), [5000]);
     }
 
-    // Proves: P-many-workspaces
+    /// Proves: P-many-workspaces
     #[test]
     fn the_namespaces_at_one_origin_take_turns() {
         let mut table = Table::default();
@@ -207,7 +207,7 @@ mod tests {
         assert_eq!(granted(&mut table), [8, 5000]);
     }
 
-    // Proves: P-many-workspaces
+    /// Proves: P-many-workspaces
     #[test]
     fn a_shared_version_call_does_not_queue_behind_one_namespace() {
         let mut table = Table::default();
@@ -221,7 +221,7 @@ mod tests {
         assert!(granted(&mut table).contains(&5000));
     }
 
-    // Proves: P-many-workspaces
+    /// Proves: P-many-workspaces
     #[tokio::test]
     async fn a_place_is_given_back_by_who_took_it_and_by_who_left() {
         let slots = Arc::new(ProbeSlots::default());
@@ -236,7 +236,7 @@ mod tests {
         assert_eq!((table.taken, table.origins.len()), (0, 0));
     }
 
-    // Proves: P-many-workspaces
+    /// Proves: P-many-workspaces
     #[tokio::test]
     async fn thousands_that_wait_no_more_are_passed_over_without_a_place() {
         let slots = Arc::new(ProbeSlots::default());

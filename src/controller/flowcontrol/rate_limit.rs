@@ -102,7 +102,7 @@ impl Rate {
 mod tests {
     use super::*;
 
-    // Proves: P-rate-limit
+    /// Proves: P-rate-limit
     #[test]
     fn the_burst_is_admitted_and_the_next_call_has_to_wait() {
         let limit = RateLimit {
@@ -116,7 +116,7 @@ mod tests {
         assert!(limiter.take().is_err_and(|wait| wait > long));
     }
 
-    // Proves: P-rate-limit
+    /// Proves: P-rate-limit
     #[test]
     fn an_unset_half_of_the_limit_has_its_default() {
         let limiter = Limiter::new(RateLimit {

@@ -135,7 +135,7 @@ mod tests {
         assert_eq!(all(lanes), [1, 2, 3]);
     }
 
-    // Proves: P-calls-bound
+    /// Proves: P-calls-bound
     #[test]
     fn lanes_take_turns_and_each_keeps_its_order() {
         let lanes = filled(&[
@@ -169,7 +169,7 @@ mod tests {
         assert_eq!(all(lanes), [11, 2, 12, 3]);
     }
 
-    // Proves: P-calls-bound
+    /// Proves: P-calls-bound
     #[test]
     fn what_is_discarded_costs_its_lane_no_turn() {
         let mut lanes = filled(&[("a", 1), ("a", 2), ("b", 11), ("c", 21)]);

@@ -72,7 +72,7 @@ mod tests {
 
     use super::*;
 
-    // Proves: P-many-workspaces
+    /// Proves: P-many-workspaces
     #[tokio::test]
     async fn workspaces_that_ask_at_the_same_time_share_one_call() {
         let (versions, slots) = (Versions::default(), Arc::new(ProbeSlots::default()));

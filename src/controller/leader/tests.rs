@@ -125,7 +125,7 @@ impl Process {
     }
 }
 
-// Proves: P-leader
+/// Proves: P-leader
 #[test]
 fn the_first_creates_the_lease_and_leads() {
     let (mut server, now) = (Server::default(), Instant::now());
@@ -141,7 +141,7 @@ fn the_first_creates_the_lease_and_leads() {
     assert_eq!(record.renew_time, Some(written));
 }
 
-// Proves: P-leader
+/// Proves: P-leader
 #[test]
 fn a_renewal_changes_the_time_of_renewal_alone() {
     let (mut server, now) = (Server::default(), Instant::now());
@@ -160,7 +160,7 @@ fn a_renewal_changes_the_time_of_renewal_alone() {
     assert_eq!(a.election.leads_until(), Some(now + RETRY + RENEW));
 }
 
-// Proves: P-leader-clock
+/// Proves: P-leader-clock
 #[test]
 fn a_standby_takes_over_an_unchanged_lease_exactly_at_expiry() {
     let (mut server, now) = (Server::default(), Instant::now());
@@ -174,7 +174,7 @@ fn a_standby_takes_over_an_unchanged_lease_exactly_at_expiry() {
 }
 
 /// A record from 1970 is not expired, and one from 2199 expires.
-// Proves: P-leader-clock
+/// Proves: P-leader-clock
 #[test]
 fn the_holder_s_clock_does_not_matter() {
     for wrong in ["1970-01-01T00:00:00Z", "2199-01-01T00:00:00Z"] {
@@ -187,7 +187,7 @@ fn the_holder_s_clock_does_not_matter() {
     }
 }
 
-// Proves: P-leader-clock
+/// Proves: P-leader-clock
 #[test]
 fn a_label_is_no_sign_of_life() {
     let (mut server, now) = (Server::default(), Instant::now());
@@ -215,7 +215,7 @@ fn a_record_without_a_duration_is_valid_for_the_lease_duration() {
     }
 }
 
-// Proves: P-leader-clock
+/// Proves: P-leader-clock
 #[test]
 fn a_record_is_valid_for_its_own_duration() {
     let (mut server, now) = (Server::default(), Instant::now());
@@ -228,7 +228,7 @@ fn a_record_is_valid_for_its_own_duration() {
     b.takes_over(&mut server, now, end, "the record's own duration");
 }
 
-// Proves: P-leader-lost
+/// Proves: P-leader-lost
 #[test]
 fn the_renew_deadline_counts_from_when_the_renewal_was_sent() {
     let (mut server, sent) = (Server::default(), Instant::now());
@@ -257,7 +257,7 @@ fn the_renew_deadline_counts_from_when_the_renewal_was_sent() {
     assert_eq!(a.election.next(now, clock()), lost);
 }
 
-// Proves: P-leader-lost
+/// Proves: P-leader-lost
 #[test]
 fn a_leader_gives_up_a_lease_with_another_holder_or_none() {
     for thief in ["b", ""] {
@@ -271,7 +271,7 @@ fn a_leader_gives_up_a_lease_with_another_holder_or_none() {
     }
 }
 
-// Proves: P-leader
+/// Proves: P-leader
 #[test]
 fn a_deleted_lease_is_created_again_by_its_leader() {
     let (mut server, now) = (Server::default(), Instant::now());
@@ -284,7 +284,7 @@ fn a_deleted_lease_is_created_again_by_its_leader() {
 }
 
 /// The standby reads at any moment of its period; the leader ends right after a renewal.
-// Proves: P-takeover
+/// Proves: P-takeover
 #[test]
 fn a_crashed_leader_is_replaced_within_its_lease_and_5_s() {
     for late in 0..20 {
@@ -309,7 +309,7 @@ fn a_crashed_leader_is_replaced_within_its_lease_and_5_s() {
     }
 }
 
-// Proves: P-takeover
+/// Proves: P-takeover
 #[test]
 fn a_released_lease_is_acquired_at_the_next_read() {
     let (mut server, now) = (Server::default(), Instant::now());
@@ -327,7 +327,7 @@ fn a_released_lease_is_acquired_at_the_next_read() {
     assert_eq!(server.record().lease_transitions, Some(1));
 }
 
-// Proves: P-takeover
+/// Proves: P-takeover
 #[test]
 fn a_standby_that_resigns_leaves_the_lease_alone() {
     let (mut server, now) = (Server::default(), Instant::now());
@@ -341,7 +341,7 @@ fn a_standby_that_resigns_leaves_the_lease_alone() {
 }
 
 /// The takeover was stored, and its answer was lost.
-// Proves: P-leader
+/// Proves: P-leader
 #[test]
 fn a_standby_that_finds_itself_the_holder_leads_after_a_renewal() {
     let (mut server, now) = (Server::default(), Instant::now());
@@ -358,7 +358,7 @@ fn a_standby_that_finds_itself_the_holder_leads_after_a_renewal() {
     assert_eq!(server.record().lease_transitions, Some(0));
 }
 
-// Proves: P-leader
+/// Proves: P-leader
 #[test]
 fn a_conflict_is_looked_into_at_once_and_the_next_one_later() {
     let now = Instant::now();
@@ -371,7 +371,7 @@ fn a_conflict_is_looked_into_at_once_and_the_next_one_later() {
     assert!(matches!(a.election.next(now, clock()), Step::Wait(_)));
 }
 
-// Proves: P-leader
+/// Proves: P-leader
 #[test]
 fn durations_that_do_not_fit_together_are_refused() {
     let s = Duration::from_secs;

@@ -50,7 +50,7 @@ impl Rendered {
 mod tests {
     use super::*;
 
-    // Proves: P-scrape
+    /// Proves: P-scrape
     #[test]
     fn a_thousand_scrapes_in_ten_seconds_cost_ten_renderings() {
         let (rendered, start) = (Rendered::default(), Instant::now());
@@ -67,7 +67,7 @@ mod tests {
         assert_eq!(renderings, 10);
     }
 
-    // Proves: P-scrape
+    /// Proves: P-scrape
     #[test]
     fn each_format_is_rendered_apart_and_a_failure_is_not_kept() {
         let (rendered, now) = (Rendered::default(), Instant::now());

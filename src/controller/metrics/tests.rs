@@ -46,7 +46,7 @@ fn metrics() -> Arc<Metrics> {
     metrics
 }
 
-// Proves: P-metrics
+/// Proves: P-metrics
 #[test]
 fn registered_metrics_match_the_catalogue() {
     let text = metrics().encode(Format::Text).unwrap();
@@ -80,7 +80,7 @@ fn registered_metrics_match_the_catalogue() {
     assert!(shown.is_empty(), "registered and not declared: {shown:?}");
 }
 
-// Proves: P-metrics
+/// Proves: P-metrics
 #[test]
 fn every_series_is_at_zero_before_anything_has_happened() {
     let text = metrics().encode(Format::Text).unwrap();
@@ -110,7 +110,7 @@ fn the_known_values_of_labels_are_those_of_the_code() {
     }
 }
 
-// Proves: P-metrics
+/// Proves: P-metrics
 #[test]
 fn a_panic_is_an_error_and_a_conflict_looks_again() {
     let metrics = Metrics::new();
@@ -134,14 +134,14 @@ fn a_panic_is_an_error_and_a_conflict_looks_again() {
     assert_eq!(metrics.reconcile_seconds.of(&["run"]).count(), 5);
 }
 
-// Proves: P-metrics
+/// Proves: P-metrics
 #[test]
 fn a_status_that_http_does_not_have_makes_no_series_of_its_own() {
     assert_eq!([code(200), code(599)], ["200", "599"]);
     assert_eq!([code(600), code(999), code(0)], ["other", "other", "other"]);
 }
 
-// Proves: P-metrics
+/// Proves: P-metrics
 #[test]
 fn a_scraper_gets_the_format_that_it_asks_for() {
     let prometheus = "application/openmetrics-text;version=1.0.0;q=0.5,text/plain;q=0.3";
@@ -158,7 +158,7 @@ fn a_scraper_gets_the_format_that_it_asks_for() {
     assert_eq!(series(&open), series(&plain));
 }
 
-// Proves: P-metrics
+/// Proves: P-metrics
 #[test]
 fn a_call_to_the_service_without_an_answer_is_counted_as_none() {
     let metrics = Metrics::new();
@@ -196,7 +196,7 @@ impl tower::Service<http::Request<()>> for Answers {
     }
 }
 
-// Proves: P-metrics
+/// Proves: P-metrics
 #[tokio::test]
 async fn requests_are_counted_by_status_and_abandoned_ones_as_errors() {
     use tower::{Layer, Service};

@@ -54,7 +54,7 @@ mod tests {
         })
     }
 
-    // Proves: P-key-index
+    /// Proves: P-key-index
     #[test]
     fn of_two_runs_created_in_one_second_exactly_one_waits() {
         let name = |name: &str| Some(Arc::from(name));
@@ -77,7 +77,7 @@ mod tests {
         assert_eq!(waits(&index, Some("younger"))[1], name("elder"));
     }
 
-    // Proves: P-key-in-use
+    /// Proves: P-key-in-use
     #[test]
     fn a_run_of_another_namespace_has_a_key_of_its_own() {
         let elsewhere = json!({"metadata": {"namespace": "other"}});

@@ -68,7 +68,7 @@ mod tests {
 
     use super::*;
 
-    // Proves: P-run-index
+    /// Proves: P-run-index
     #[tokio::test]
     async fn repeated_reports_of_an_absent_object_cause_one_check() {
         let absent = Absent::default();

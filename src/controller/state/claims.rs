@@ -58,7 +58,7 @@ mod tests {
         ("team".to_owned(), key.to_owned())
     }
 
-    // Proves: P-key-index
+    /// Proves: P-key-index
     #[test]
     fn a_key_is_taken_once_and_again_when_its_claim_is_released() {
         let claims = IdempotencyClaims::default();
@@ -71,7 +71,7 @@ mod tests {
         assert!(claims.take(place("k"), "c", |_| true));
     }
 
-    // Proves: P-key-index
+    /// Proves: P-key-index
     #[test]
     fn a_claim_of_an_absent_run_passes_on_and_leaves_no_entry() {
         let claims = IdempotencyClaims::default();
@@ -84,7 +84,7 @@ mod tests {
         assert!(held.by_key.is_empty() && held.by_uid.is_empty());
     }
 
-    // Proves: P-key-index
+    /// Proves: P-key-index
     #[test]
     fn a_claim_asks_about_one_holder_however_many_there_are() {
         let claims = IdempotencyClaims::default();

@@ -243,7 +243,7 @@ mod tests {
         serde_json::from_value(run).unwrap()
     }
 
-    // Proves: B-ended
+    /// Proves: B-ended
     #[test]
     fn an_entry_in_use_is_not_retired_and_the_next_is_another() {
         let table = TrackedRuns::default();
@@ -259,7 +259,7 @@ mod tests {
         assert!(!Arc::ptr_eq(&entry, &next) && !next.with(|state| state.retired));
     }
 
-    // Proves: D-vanished
+    /// Proves: D-vanished
     #[test]
     fn an_entry_whose_cleanup_has_begun_is_not_retired() {
         let table = TrackedRuns::default();

@@ -238,7 +238,7 @@ mod tests {
         steps
     }
 
-    // Proves: P-many-workspaces, P-rotation
+    /// Proves: P-many-workspaces, P-rotation
     #[test]
     fn each_secret_is_read_every_30_seconds_within_a_bound() {
         for secrets in [1, 7, 30, 600] {

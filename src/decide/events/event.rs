@@ -119,7 +119,7 @@ impl EventDraft {
 mod tests {
     use super::*;
 
-    // Proves: P-events-bounded
+    /// Proves: P-events-bounded
     #[test]
     fn a_text_is_no_longer_than_the_api_server_takes() {
         let reason = EventReason::ServiceEvent;

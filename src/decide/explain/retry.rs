@@ -74,7 +74,7 @@ mod tests {
         assert_eq!(pointless(run.stored()), None);
     }
 
-    // Proves: K-retry
+    /// Proves: K-retry
     #[rstest]
     #[case(Example::new(), "resumes automatically")]
     #[case(Example::active(), "resumes automatically")]

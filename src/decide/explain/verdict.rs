@@ -81,7 +81,7 @@ mod tests {
         );
     }
 
-    // Proves: K-wait
+    /// Proves: K-wait
     #[test]
     fn what_is_on_its_way_is_awaited() {
         assert_eq!(verdicts(&Example::new()), [None; 3]);

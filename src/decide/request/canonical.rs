@@ -235,7 +235,7 @@ mod tests {
 
     proptest! {
         /// Equals a sorted tree for any document and any white space.
-        // Proves: F-deep
+        /// Proves: F-deep
         #[test]
         fn it_is_what_a_sorted_tree_gives(value in values()) {
             let mut tree: Value = serde_json::from_str(&value.to_string()).unwrap();
@@ -282,7 +282,7 @@ mod tests {
         }
     }
 
-    // Proves: F-deep
+    /// Proves: F-deep
     #[test]
     fn only_an_answer_nested_too_deep_is_not_canonicalized() {
         let nested = |levels: usize| {
@@ -307,7 +307,7 @@ mod tests {
         assert_eq!(answer(&arrays), arrays);
     }
 
-    // Proves: F-deep
+    /// Proves: F-deep
     #[test]
     fn no_depth_and_no_width_is_too_much() {
         let deep = format!("{}1{}", r#"{"b":[0,"#.repeat(20_000), "]}".repeat(20_000));

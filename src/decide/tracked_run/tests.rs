@@ -17,7 +17,7 @@ fn tracked(status: &serde_json::Value) -> TrackedRun<Run> {
     tracked
 }
 
-// Proves: F-stale
+/// Proves: F-stale
 #[test]
 fn the_newest_version_stands_whoever_read_or_wrote_it() {
     let mut tracked = tracked(&json!({}));
@@ -29,7 +29,7 @@ fn the_newest_version_stands_whoever_read_or_wrote_it() {
     assert_eq!(*tracked.observe(run(4, &json!({}))), *run(4, &json!({})));
 }
 
-// Proves: D-vanished
+/// Proves: D-vanished
 #[test]
 fn cleanup_waits_for_the_reconcile_and_the_call_in_flight() {
     let mut tracked = tracked(&json!({}));
@@ -103,7 +103,7 @@ fn what_is_seen_during_a_call_is_taken_in_after_it() {
     assert_eq!(tracked.begin_reconcile_of(Arc::clone(&other)), Some(other));
 }
 
-// Proves: D-vanished
+/// Proves: D-vanished
 #[test]
 fn a_missing_object_starts_one_cleanup_however_it_was_noticed() {
     // By the watch.
@@ -124,7 +124,7 @@ fn a_missing_object_starts_one_cleanup_however_it_was_noticed() {
     assert!(found.reconcilable() && found.begin_cleanup());
 }
 
-// Proves: D-vanished
+/// Proves: D-vanished
 #[test]
 fn a_deleted_run_needs_its_workspace_until_it_is_released() {
     let mut tracked = self::tracked(&json!({"runId": "r"}));

@@ -18,7 +18,7 @@ fn parse(text: &str) -> Result<BaseUrl, BaseUrlError> {
     BaseUrl::parse(text, &allowed)
 }
 
-// Proves: X-allow-list
+/// Proves: X-allow-list
 #[rstest]
 #[case("https://runs.example.com/api/v1", "https://runs.example.com/api/v1")]
 #[case("https://runs.example.com/api/v1/", "https://runs.example.com/api/v1")]
@@ -46,7 +46,7 @@ fn an_allowed_address_is_normalised(#[case] text: &str, #[case] normal: &str) {
     assert_eq!(parse(text).unwrap().as_str(), normal);
 }
 
-// Proves: X-allow-list
+/// Proves: X-allow-list
 #[rstest]
 #[case("https://runs.example.com/apix")]
 #[case("https://runs.example.com/api/../v1")]
@@ -82,7 +82,7 @@ fn an_address_off_the_list_is_refused(#[case] text: &str) {
     ));
 }
 
-// Proves: X-allow-list
+/// Proves: X-allow-list
 #[rstest]
 #[case("http://runs.example.com/api")]
 #[case("http://localhost.example.com")]
@@ -110,7 +110,7 @@ fn plain_http_to_what_only_looks_like_loopback_is_refused(#[case] text: &str) {
     ));
 }
 
-// Proves: X-allow-list
+/// Proves: X-allow-list
 #[rstest]
 #[case("https://user@runs.example.com/api", BaseUrlError::UserInfo)]
 #[case("https://:secret@runs.example.com/api", BaseUrlError::UserInfo)]
@@ -156,7 +156,7 @@ fn a_base_url_with_more_than_an_address_is_refused(
     assert_eq!(parse(text).unwrap_err(), error);
 }
 
-// Proves: X-allow-list
+/// Proves: X-allow-list
 #[rstest]
 #[case("https://")]
 #[case("https:///api")]
@@ -190,7 +190,7 @@ fn a_password_never_shows_in_the_refusal() {
     assert!(!format!("{error} {error:?}").contains("canary"));
 }
 
-// Proves: X-allow-list
+/// Proves: X-allow-list
 #[test]
 fn insecure_http_needs_both_the_flag_and_the_allow_list() {
     let allowed = AllowList::parse(["http://runs.test"], true).unwrap();

@@ -61,7 +61,7 @@ fn numbered(id: &str, data: &str) -> StreamItem {
     })
 }
 
-// Proves: X-sse
+/// Proves: X-sse
 #[rstest]
 #[case::bom(b"\xEF\xBB\xBFdata: a\n\n", vec![event("message", "a")])]
 #[case::bom_before_a_comment(b"\xEF\xBB\xBF: c\ndata: a\n\n", vec![event("message", "a")])]
@@ -97,7 +97,7 @@ fn each_row_of_the_table_is_decoded_as_listed(
     assert_eq!(items(REAL, stream), expected);
 }
 
-// Proves: R2, X-sse
+/// Proves: R2, X-sse
 #[rstest]
 #[case::advances_with_an_event(b"id: 7\ndata: a\n\n", Some("7"))]
 #[case::advances_without_an_event(b"id: 7\n\n", Some("7"))]
@@ -141,7 +141,7 @@ fn the_id_is_never_ahead_of_the_items_returned() {
     assert_eq!(ids, ["1", "2"]);
 }
 
-// Proves: X-sse
+/// Proves: X-sse
 #[rstest]
 #[case("retry: 2500", Some(Duration::from_millis(2500)))]
 #[case("retry: 0", Some(RETRY_MIN))]
@@ -160,7 +160,7 @@ fn retry_is_digits_only_and_clamped(#[case] line: &str, #[case] expected: Option
     assert_eq!(decode(REAL, [stream.as_bytes()]).retry, expected);
 }
 
-// Proves: X-memory
+/// Proves: X-memory
 #[rstest]
 #[case::line(SMALL.line + 1, "data: xxxxxxxxxx\n", "data: xxxxxxxxxxx\n", "xxxxxxxxxx")]
 #[case::event(
@@ -182,7 +182,7 @@ fn what_has_exactly_the_cap_is_kept_and_one_byte_more_is_not(
     assert_eq!(discarded, [StreamItem::Discarded, event("message", "b")]);
 }
 
-// Proves: X-sse-caps
+/// Proves: X-sse-caps
 #[test]
 fn the_real_caps_hold() {
     let line = format!("data: {}\n", "x".repeat(REAL.line - 6));
@@ -194,7 +194,7 @@ fn the_real_caps_hold() {
     assert_eq!(items(REAL, event.as_bytes()), [StreamItem::Discarded]);
 }
 
-// Proves: X-sse-caps
+/// Proves: X-sse-caps
 #[test]
 fn a_discarded_event_is_reported_at_once_and_once() {
     let endless = "data: 34567890123456\n".repeat(5);
@@ -255,7 +255,7 @@ fn streams() -> impl Strategy<Value = Vec<u8>> {
 }
 
 proptest! {
-    // Proves: X-sse-chunks
+    /// Proves: X-sse-chunks
     #[test]
     fn chunking_never_changes_the_result(
         stream in streams(),
@@ -294,7 +294,7 @@ proptest! {
 }
 
 /// There is one for each active Run, and most of the time it waits for an event.
-// Proves: P-streams-shared
+/// Proves: P-streams-shared
 #[test]
 fn between_two_events_a_decoder_keeps_no_buffer() {
     let mut decoder = Decoder::new(REAL, None);

@@ -48,7 +48,7 @@ impl Size {
     }
 }
 
-// Proves: F-outage, B-steady
+/// Proves: F-outage, B-steady
 #[tokio::test]
 async fn operator_resources_do_not_grow_with_past_runs() {
     let _turn = crate::TURN.lock().await;

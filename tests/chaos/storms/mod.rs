@@ -73,7 +73,7 @@ fn seeds(count: u64) -> Vec<u64> {
     }
 }
 
-// Proves: P-at-most-one, P-none-left, F-outage
+/// Proves: P-at-most-one, P-none-left, F-outage
 #[tokio::test]
 async fn storms_lose_no_run_and_double_none() {
     let _turn = crate::TURN.lock().await;

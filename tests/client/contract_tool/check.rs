@@ -59,7 +59,7 @@ fn with_verdict(document: &Value, verdict: &str) -> Vec<String> {
         .collect()
 }
 
-// Proves: P-contract-check
+/// Proves: P-contract-check
 #[tokio::test]
 async fn a_conforming_service_passes_with_two_requests_and_no_token() {
     let service = Reference::start(&[]).await;
@@ -81,7 +81,7 @@ async fn a_conforming_service_passes_with_two_requests_and_no_token() {
     }
 }
 
-// Proves: P-contract-check
+/// Proves: P-contract-check
 #[tokio::test]
 async fn for_people_each_statement_is_a_line_and_the_last_one_sums_up() {
     let service = Reference::start(&["--api-version", "2.0.0"]).await;
@@ -132,7 +132,7 @@ async fn check_without_arguments_uses_the_controllers_environment() {
 
 const JSON: &str = "application/json";
 
-// Proves: P-contract-check
+/// Proves: P-contract-check
 #[rstest]
 #[case::a_web_page("getVersion", json!({"type": "answer", "status": 200, "body": "<html>Sign in</html>", "contentType": "text/html"}), &["version.json"], &["text/html", "web page or a proxy"])]
 #[case::half_a_document("getVersion", json!({"type": "invalidJson"}), &["version.json"], &["can't be read as JSON"])]
@@ -240,7 +240,7 @@ async fn a_problem_without_its_fields_is_reported(#[case] body: &str, #[case] mi
     );
 }
 
-// Proves: P-contract-check
+/// Proves: P-contract-check
 #[tokio::test]
 async fn nothing_of_a_token_and_nothing_secret_is_on_the_wire() {
     let (server, url) = bytes(
@@ -284,7 +284,7 @@ async fn check_output_is_bounded_and_free_of_control_characters() {
     assert!(done.out.lines().all(|line| line.len() < 400), "{done:?}");
 }
 
-// Proves: P-contract-check
+/// Proves: P-contract-check
 #[rstest]
 #[case::relative(&["--base-url", "/api/v1"], &["failed to use --base-url", "failed to parse"])]
 #[case::a_user(&["--base-url", "https://me:hunter2@runs.example.com/api/v1"], &["user name or password"])]

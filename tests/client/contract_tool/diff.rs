@@ -136,7 +136,7 @@ fn meanings(name: &str, from: &str, to: &str) -> [String; 2] {
     })
 }
 
-// Proves: P-contract-diff
+/// Proves: P-contract-diff
 #[rstest]
 #[case::an_end("end", ", done]", "]", "never ends", "counts as ended")]
 #[case::cancelling(

@@ -88,7 +88,7 @@ fn changed(name: &str, from: &str, to: &str) -> String {
     file(name, &text.replacen(from, to, 1))
 }
 
-// Proves: P-contract-diff
+/// Proves: P-contract-diff
 #[test]
 fn show_prints_the_built_in_contract_file_in_usable_form() {
     let shown = contract(&["show"]);

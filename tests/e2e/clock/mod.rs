@@ -96,7 +96,7 @@ async fn ends(world: &World, name: &str) {
 }
 
 /// Without streams a Run is polled. The next poll is far less than an hour away.
-// Proves: P-clock
+/// Proves: P-clock
 #[tokio::test]
 async fn a_step_of_the_wall_clock_delays_no_poll() {
     let (world, clock) = world().await;
@@ -114,7 +114,7 @@ async fn a_step_of_the_wall_clock_delays_no_poll() {
     world.one_run_each().await;
 }
 
-// Proves: P-clock
+/// Proves: P-clock
 #[tokio::test]
 async fn a_step_of_the_wall_clock_delays_no_event_of_a_stream() {
     let (world, clock) = world().await;
@@ -127,7 +127,7 @@ async fn a_step_of_the_wall_clock_delays_no_event_of_a_stream() {
     world.one_run_each().await;
 }
 
-// Proves: P-clock
+/// Proves: P-clock
 #[tokio::test]
 async fn a_step_of_the_wall_clock_delays_no_retry_of_a_create() {
     let (world, clock) = world().await;
@@ -147,7 +147,7 @@ async fn a_step_of_the_wall_clock_delays_no_retry_of_a_create() {
     world.one_run_each().await;
 }
 
-// Proves: P-clock
+/// Proves: P-clock
 #[tokio::test]
 async fn a_step_of_the_wall_clock_delays_no_check() {
     let (world, clock) = world().await;
@@ -170,7 +170,7 @@ async fn a_step_of_the_wall_clock_delays_no_check() {
 }
 
 /// While its stream is open, no poll of a Run is due either.
-// Proves: P-wall-clock
+/// Proves: P-wall-clock
 #[tokio::test]
 async fn a_deadline_and_a_ttl_are_seen_when_the_clock_passes_them() {
     let (world, clock) = world_with(&["--poll-max", "1h"]).await;
@@ -197,7 +197,7 @@ async fn a_deadline_and_a_ttl_are_seen_when_the_clock_passes_them() {
 }
 
 /// The process that cancelled also waits by its own clock; the next one has only the stored times.
-// Proves: D-cancelling
+/// Proves: D-cancelling
 #[tokio::test]
 async fn a_run_that_stays_cancelling_is_released_and_counted() {
     let (mut world, clock) = world().await;
@@ -220,7 +220,7 @@ async fn a_run_that_stays_cancelling_is_released_and_counted() {
 }
 
 /// Times are stored in whole seconds; the service's record has the exact time of the request.
-// Proves: P-never-early
+/// Proves: P-never-early
 #[tokio::test]
 async fn no_run_is_cancelled_before_its_deadline_of_a_second() {
     let world = World::new().await;
@@ -242,7 +242,7 @@ async fn no_run_is_cancelled_before_its_deadline_of_a_second() {
 }
 
 /// The operator's log lines about its clock.
-// Proves: P-wall-clock
+/// Proves: P-wall-clock
 #[tokio::test]
 async fn a_step_of_the_wall_clock_is_logged() {
     let (world, clock) = world().await;

@@ -29,7 +29,7 @@ async fn world() -> (World, [WallClock; 2], Operator) {
     (world, clocks, Operator::start(&recipe).await)
 }
 
-// Proves: P-clock
+/// Proves: P-clock
 #[tokio::test]
 async fn a_wrong_wall_clock_takes_no_lease_and_delays_no_takeover() {
     let (mut world, [leaders, others], other) = world().await;

@@ -26,7 +26,7 @@ async fn act(world: &World, name: &str, action: &str) -> Result<Run, kube::Error
         .await
 }
 
-// Proves: P-argocd
+/// Proves: P-argocd
 #[tokio::test]
 async fn the_scripts_pass_their_tests_in_argo_cd_s_own_format() {
     let cm = argocd_cm();
@@ -41,7 +41,7 @@ async fn the_scripts_pass_their_tests_in_argo_cd_s_own_format() {
     assert!(last.ends_with("passed, 0 failed"), "{said}");
 }
 
-// Proves: P-argocd
+/// Proves: P-argocd
 #[tokio::test]
 async fn the_action_cancel_cancels_the_run_and_keeps_the_object() {
     let world = World::new().await;
@@ -54,7 +54,7 @@ async fn the_action_cancel_cancels_the_run_and_keeps_the_object() {
     assert_eq!(world.service.runs().await[0]["cancels"], 1);
 }
 
-// Proves: P-argocd
+/// Proves: P-argocd
 #[tokio::test]
 async fn the_retry_action_resubmits_a_refused_run_with_the_same_key() {
     let world = World::new().await;
@@ -74,7 +74,7 @@ async fn the_retry_action_resubmits_a_refused_run_with_the_same_key() {
     world.one_run_each().await;
 }
 
-// Proves: P-argocd
+/// Proves: P-argocd
 #[tokio::test]
 async fn the_suspend_and_resume_actions_control_the_submission() {
     let world = World::new().await;
@@ -95,7 +95,7 @@ async fn the_suspend_and_resume_actions_control_the_submission() {
 }
 
 /// Lua has one kind of number, no null, and one kind of table: what that leaves of a workload.
-// Proves: P-argocd
+/// Proves: P-argocd
 #[tokio::test]
 async fn an_action_keeps_the_workload_or_fails_where_lua_cannot() {
     let world = World::new().await;

@@ -67,7 +67,7 @@ async fn read_by_all(world: &World, situations: &[Situation]) {
     assert!(differences.is_empty(), "{}", differences.join("\n"));
 }
 
-// Proves: P-argocd, P-flux
+/// Proves: P-argocd, P-flux
 #[tokio::test]
 async fn argo_cd_and_flux_read_every_row_of_the_conditions_of_runs() {
     let mut world = World::new().await;
@@ -203,7 +203,7 @@ async fn two_run_ids(world: &World) {
         .unwrap();
 }
 
-// Proves: P-argocd, P-flux, P-reasons
+/// Proves: P-argocd, P-flux, P-reasons
 #[tokio::test]
 async fn argo_cd_and_flux_read_the_conditions_of_workspaces() {
     let mut world = World::new().await;
@@ -251,7 +251,7 @@ async fn argo_cd_and_flux_read_the_conditions_of_workspaces() {
     read_by_all(&world, WORKSPACES).await;
 }
 
-// Proves: P-argocd, P-flux
+/// Proves: P-argocd, P-flux
 #[tokio::test]
 async fn argo_cd_and_flux_read_the_conditions_of_cluster_workspaces() {
     let mut world = World::with(Setup {

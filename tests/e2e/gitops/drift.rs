@@ -129,13 +129,13 @@ async fn is_untouched(world: &World) {
     assert_eq!(world.service.runs().await.len(), 2);
 }
 
-// Proves: P-no-drift
+/// Proves: P-no-drift
 #[tokio::test]
 async fn argo_cd_s_syncs_make_no_drift_by_client_side_apply() {
     no_drift_by_argo(&[]).await;
 }
 
-// Proves: P-no-drift
+/// Proves: P-no-drift
 #[tokio::test]
 async fn argo_cd_s_syncs_make_no_drift_by_server_side_apply() {
     no_drift_by_argo(&["--server-side"]).await;
@@ -159,7 +159,7 @@ async fn no_drift_by_argo(how: &[&str]) {
 }
 
 /// Argo CD's server-side comparison reads whole numbers as floats; what it applies is not touched by that.
-// Proves: P-no-drift
+/// Proves: P-no-drift
 #[tokio::test]
 async fn integers_above_2_53_differ_only_in_argo_cds_server_side_diff() {
     let world = World::new().await;
@@ -193,7 +193,7 @@ async fn integers_above_2_53_differ_only_in_argo_cds_server_side_diff() {
     );
 }
 
-// Proves: P-no-drift
+/// Proves: P-no-drift
 #[tokio::test]
 async fn flux_s_reconciliations_make_no_drift() {
     let world = world().await;
@@ -213,7 +213,7 @@ async fn flux_s_reconciliations_make_no_drift() {
     is_untouched(&world).await;
 }
 
-// Proves: P-no-drift
+/// Proves: P-no-drift
 #[tokio::test]
 async fn kubectl_s_applies_make_no_drift() {
     let world = world().await;

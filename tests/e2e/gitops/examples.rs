@@ -7,7 +7,7 @@ use test_support::source::files;
 use super::tools::{asked, file, text_of};
 use crate::support::World;
 
-// Proves: P-flux, I-remedy
+/// Proves: P-flux, I-remedy
 #[tokio::test]
 async fn the_manifests_for_flux_and_argo_cd_are_what_these_read() {
     let path = |name: &str| file(name).display().to_string();
@@ -23,7 +23,7 @@ async fn the_manifests_for_flux_and_argo_cd_are_what_these_read() {
 }
 
 /// No example takes a version that Git doesn't name.
-// Proves: I-remedy
+/// Proves: I-remedy
 #[test]
 fn the_examples_pin_this_version_and_name_a_registry() {
     let version = env!("CARGO_PKG_VERSION");
@@ -38,7 +38,7 @@ fn the_examples_pin_this_version_and_name_a_registry() {
     }
 }
 
-// Proves: P-recipes
+/// Proves: P-recipes
 #[tokio::test]
 async fn the_examples_for_gitops_are_accepted_as_they_are() {
     let world = World::new().await;
@@ -64,7 +64,7 @@ async fn the_examples_for_gitops_are_accepted_as_they_are() {
 }
 
 /// A health script that the `ConfigMap` lacks is never run.
-// Proves: P-argocd
+/// Proves: P-argocd
 #[test]
 fn workspaces_of_both_kinds_have_the_same_health_script() {
     let folder = "deploy/argocd/resource_customizations/run-operator.dev";
@@ -77,7 +77,7 @@ fn workspaces_of_both_kinds_have_the_same_health_script() {
     assert_eq!(cm["data"].as_object().unwrap().len(), 6);
 }
 
-// Proves: P-argocd
+/// Proves: P-argocd
 #[test]
 fn the_config_map_has_every_script_as_its_file_has_it() {
     let folder = "deploy/argocd/resource_customizations/run-operator.dev";

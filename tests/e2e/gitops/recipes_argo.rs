@@ -63,7 +63,7 @@ fn uid(run: &Run) -> String {
     run.uid().unwrap()
 }
 
-// Proves: P-recipes
+/// Proves: P-recipes
 #[tokio::test]
 async fn a_wave_waits_for_the_workspace_of_the_wave_before_it() {
     let world = World::with(Setup {
@@ -87,7 +87,7 @@ async fn a_wave_waits_for_the_workspace_of_the_wave_before_it() {
     world.phase("train", Phase::Succeeded).await;
 }
 
-// Proves: P-recipes
+/// Proves: P-recipes
 #[tokio::test]
 async fn a_run_of_the_next_wave_waits_for_no_more_than_its_ready_when() {
     let world = bare().await;
@@ -99,7 +99,7 @@ async fn a_run_of_the_next_wave_waits_for_no_more_than_its_ready_when() {
     assert_eq!(train.status.unwrap().phase, Some(Phase::Active));
 }
 
-// Proves: P-recipes
+/// Proves: P-recipes
 #[tokio::test]
 async fn a_hook_runs_after_each_sync_and_its_failure_fails_the_sync() {
     let world = collected(false).await;
@@ -127,7 +127,7 @@ async fn a_hook_runs_after_each_sync_and_its_failure_fails_the_sync() {
 }
 
 /// Argo CD gives a hook without a name a new one for each sync.
-// Proves: P-recipes
+/// Proves: P-recipes
 #[tokio::test]
 async fn a_hook_with_generate_name_leaves_one_object_for_each_sync() {
     let world = World::new().await;
@@ -150,7 +150,7 @@ async fn a_hook_with_generate_name_leaves_one_object_for_each_sync() {
     assert_eq!(world.service.runs().await.len(), 3);
 }
 
-// Proves: P-recipes
+/// Proves: P-recipes
 #[tokio::test]
 async fn a_changed_workload_fails_the_sync_and_harms_nothing() {
     let world = World::new().await;
@@ -174,7 +174,7 @@ async fn a_changed_workload_fails_the_sync_and_harms_nothing() {
     assert_eq!(world.service.get("stats").await["cancels"], 0);
 }
 
-// Proves: P-recipes
+/// Proves: P-recipes
 #[tokio::test]
 async fn force_and_replace_cancel_a_changed_run_and_make_a_new_one() {
     let world = World::new().await;
@@ -195,7 +195,7 @@ async fn force_and_replace_cancel_a_changed_run_and_make_a_new_one() {
 }
 
 /// The warning beside the recipe: the options don't ask whether anything changed.
-// Proves: P-recipes
+/// Proves: P-recipes
 #[tokio::test]
 async fn with_force_and_replace_every_sync_is_a_new_run() {
     let world = World::new().await;
@@ -210,7 +210,7 @@ async fn with_force_and_replace_every_sync_is_a_new_run() {
     .await;
 }
 
-// Proves: P-recipes
+/// Proves: P-recipes
 #[tokio::test]
 async fn a_pruned_run_is_cancelled_and_a_protected_one_continues() {
     let world = bare().await;
@@ -239,7 +239,7 @@ async fn a_pruned_run_is_cancelled_and_a_protected_one_continues() {
     assert_eq!(states, ["cancelled", "running"]);
 }
 
-// Proves: P-recipes
+/// Proves: P-recipes
 #[tokio::test]
 async fn with_a_key_an_object_that_git_creates_again_finds_its_run() {
     let world = bare().await;
@@ -255,7 +255,7 @@ async fn with_a_key_an_object_that_git_creates_again_finds_its_run() {
     assert_eq!(world.service.runs().await.len(), 1);
 }
 
-// Proves: P-recipes
+/// Proves: P-recipes
 #[tokio::test]
 async fn a_promotion_adds_a_run_and_prunes_the_old_without_a_call() {
     let world = bare().await;
@@ -279,7 +279,7 @@ async fn a_promotion_adds_a_run_and_prunes_the_old_without_a_call() {
     assert!(world.service.run_calls().await > calls);
 }
 
-// Proves: P-no-drift, P-recipes
+/// Proves: P-no-drift, P-recipes
 #[tokio::test]
 async fn a_run_is_cancelled_by_git_and_by_hand_without_drift() {
     let world = World::new().await;
@@ -313,7 +313,7 @@ async fn a_run_is_cancelled_by_git_and_by_hand_without_drift() {
     world.phase("train", Phase::Cancelled).await;
 }
 
-// Proves: P-recipes
+/// Proves: P-recipes
 #[tokio::test]
 async fn a_run_suspended_in_git_is_submitted_only_when_git_resumes_it() {
     let world = World::new().await;
@@ -347,7 +347,7 @@ async fn workspaces(world: &World, rate: i32, versions: &[&str]) -> String {
 }
 
 /// As Argo CD renders it before and after the cluster has the kind, and as it is rendered without a cluster.
-// Proves: I-workspace
+/// Proves: I-workspace
 #[tokio::test]
 async fn the_chart_s_workspace_outlives_every_sync() {
     let world = bare().await;

@@ -14,7 +14,7 @@ fn example(name: &str) -> String {
 /// Longer than anything here takes; a failure ends the wait at once.
 const WAIT: [&str; 2] = ["--timeout", "80s"];
 
-// Proves: P-recipes
+/// Proves: P-recipes
 #[tokio::test]
 async fn flux_waits_until_a_run_has_succeeded_or_failed() {
     let world = World::new().await;
@@ -36,7 +36,7 @@ async fn flux_waits_until_a_run_has_succeeded_or_failed() {
     assert!(!complaint.contains("timeout waiting"), "{complaint}");
 }
 
-// Proves: P-recipes
+/// Proves: P-recipes
 #[tokio::test]
 async fn flux_waits_for_no_more_than_ready_when() {
     let world = World::new().await;
@@ -46,7 +46,7 @@ async fn flux_waits_for_no_more_than_ready_when() {
     assert_eq!(train.status.unwrap().phase, Some(Phase::Active));
 }
 
-// Proves: P-recipes
+/// Proves: P-recipes
 #[tokio::test]
 async fn flux_rejects_a_changed_workload_and_recreates_it_with_force() {
     let world = World::new().await;
@@ -86,7 +86,7 @@ async fn flux_rejects_a_changed_workload_and_recreates_it_with_force() {
     assert_eq!(world.run("train").await.uid(), after.uid());
 }
 
-// Proves: P-recipes
+/// Proves: P-recipes
 #[tokio::test]
 async fn flux_pruning_cancels_a_run_unless_it_is_disabled_for_it() {
     let world = World::new().await;
@@ -110,7 +110,7 @@ async fn flux_pruning_cancels_a_run_unless_it_is_disabled_for_it() {
     assert_eq!(world.service.get("stats").await["cancels"], 1);
 }
 
-// Proves: P-no-drift, P-recipes
+/// Proves: P-no-drift, P-recipes
 #[tokio::test]
 async fn a_cancellation_by_hand_is_no_drift_to_flux() {
     let world = World::new().await;

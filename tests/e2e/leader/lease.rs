@@ -22,7 +22,7 @@ fn last_words(ended: &Operator) -> String {
     own.unwrap_or_default().to_owned()
 }
 
-// Proves: P-leader-lost
+/// Proves: P-leader-lost
 #[tokio::test]
 async fn a_leader_that_cannot_renew_ends_and_the_standby_takes_over() {
     let own = own_control_plane().await;
@@ -53,7 +53,7 @@ async fn a_leader_that_cannot_renew_ends_and_the_standby_takes_over() {
     assert_eq!(world.service.runs().await.len(), 1);
 }
 
-// Proves: P-leader
+/// Proves: P-leader
 #[tokio::test]
 async fn a_deleted_lease_is_made_again_and_one_leads() {
     let world = elected(USUAL).await;
@@ -76,7 +76,7 @@ async fn a_deleted_lease_is_made_again_and_one_leads() {
 }
 
 /// A hundred scrapers get either the whole page or 503.
-// Proves: P-scrape
+/// Proves: P-scrape
 #[tokio::test]
 async fn a_leader_scraped_by_100_clients_keeps_its_lease() {
     const SCRAPERS: usize = 100;
@@ -110,7 +110,7 @@ async fn a_leader_scraped_by_100_clients_keeps_its_lease() {
 }
 
 /// The thief's clock is far ahead: if it were believed, no operator would lead for two hundred years.
-// Proves: P-leader-lost
+/// Proves: P-leader-lost
 #[tokio::test]
 async fn a_leader_with_a_stolen_lease_ends_and_the_standby_takes_over() {
     let mut world = elected(SHORT).await;
@@ -132,7 +132,7 @@ async fn a_leader_with_a_stolen_lease_ends_and_the_standby_takes_over() {
 }
 
 /// The record is that of a leader whose clock is half a century behind: it is alive all the same.
-// Proves: P-leader-clock
+/// Proves: P-leader-clock
 #[tokio::test]
 async fn a_record_of_long_ago_takes_nothing_from_a_leader_that_renews() {
     let world = elected(USUAL).await;
@@ -161,7 +161,7 @@ async fn a_record_of_long_ago_takes_nothing_from_a_leader_that_renews() {
 }
 
 /// Outside a Pod it is the namespace of the kubeconfig's context.
-// Proves: P-namespaces
+/// Proves: P-namespaces
 #[tokio::test]
 async fn the_lease_is_in_the_operators_own_namespace() {
     let mut world = World::unattended(Setup {

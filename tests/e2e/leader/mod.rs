@@ -90,7 +90,7 @@ async fn each_is_one_run(world: &World, names: &[String]) {
     assert_eq!(keys, uids);
 }
 
-// Proves: P-leader
+/// Proves: P-leader
 #[tokio::test]
 async fn a_standby_is_ready_and_makes_no_call_and_no_write() {
     let world = elected(USUAL).await;
@@ -146,7 +146,7 @@ async fn a_standby_is_ready_and_makes_no_call_and_no_write() {
 }
 
 /// No caches, no Lease: without `--leader-elect` nothing of it is asked for.
-// Proves: P-leader
+/// Proves: P-leader
 #[tokio::test]
 async fn without_an_election_there_is_no_lease_and_no_metric_of_it() {
     let world = World::new().await;

@@ -44,7 +44,7 @@ async fn apply(world: &World, round: usize, half: usize) -> Vec<String> {
     names
 }
 
-// Proves: P-two-leaders, P-leader-lost
+/// Proves: P-two-leaders, P-leader-lost
 #[tokio::test]
 async fn a_leader_resumed_after_a_takeover_ends_and_duplicates_no_run() {
     let mut world = elected(SHORT).await;
@@ -145,7 +145,7 @@ fn ended(operator: &Operator) -> Vec<String> {
     lines.map(str::to_owned).collect()
 }
 
-// Proves: P-two-leaders
+/// Proves: P-two-leaders
 #[tokio::test]
 async fn two_operators_without_election_duplicate_no_run_when_paused() {
     let mut world = World::new().await;

@@ -22,7 +22,7 @@ async fn measured(world: &World, since: Instant) -> f64 {
     (since.elapsed().as_secs_f64() * 10.0).round() / 10.0
 }
 
-// Proves: P-takeover
+/// Proves: P-takeover
 #[tokio::test]
 async fn a_killed_leader_is_replaced_and_no_run_is_lost_or_doubled() {
     let mut world = elected(USUAL).await;
@@ -58,7 +58,7 @@ async fn a_killed_leader_is_replaced_and_no_run_is_lost_or_doubled() {
         .record();
 }
 
-// Proves: P-takeover
+/// Proves: P-takeover
 #[tokio::test]
 async fn a_leader_ended_by_sigterm_is_replaced_at_once() {
     let mut world = elected(USUAL).await;
@@ -85,7 +85,7 @@ async fn a_leader_ended_by_sigterm_is_replaced_at_once() {
 }
 
 /// The lease is the leader's until its last call has ended and what it taught is written.
-// Proves: P-takeover
+/// Proves: P-takeover
 #[tokio::test]
 async fn a_leader_gives_its_lease_back_after_its_last_call() {
     let mut world = elected(USUAL).await;

@@ -60,7 +60,7 @@ async fn served(world: &World) -> BTreeMap<(String, String), u64> {
     counts
 }
 
-// Proves: P-metrics
+/// Proves: P-metrics
 #[tokio::test]
 async fn request_metrics_match_the_counts_of_both_servers() {
     let world = world_of_its_own().await;

@@ -10,7 +10,7 @@ use crate::support::World;
 
 use super::{plugin, refuse_creates, running, runs, started};
 
-// Proves: K-change
+/// Proves: K-change
 #[tokio::test]
 async fn a_cancelled_run_is_cancelled_at_the_service_and_kept() {
     let world = World::new().await;
@@ -31,7 +31,7 @@ async fn a_cancelled_run_is_cancelled_at_the_service_and_kept() {
     assert!(said.contains("unbegun: it has ended"), "{said}");
 }
 
-// Proves: K-retry
+/// Proves: K-retry
 #[tokio::test]
 async fn a_retry_submits_what_was_refused_and_nothing_else() {
     let world = World::new().await;
@@ -62,7 +62,7 @@ async fn a_retry_submits_what_was_refused_and_nothing_else() {
     assert_eq!(world.service.runs().await.len(), 2);
 }
 
-// Proves: K-change
+/// Proves: K-change
 #[tokio::test]
 async fn a_suspended_run_waits_until_it_is_resumed() {
     let mut world = World::new().await;
@@ -93,7 +93,7 @@ async fn a_suspended_run_waits_until_it_is_resumed() {
     assert_eq!(world.run("fresh").await.spec.suspend, Some(true));
 }
 
-// Proves: K-change
+/// Proves: K-change
 #[tokio::test]
 async fn each_change_is_written_once_and_to_the_version_read() {
     let mut world = World::new().await;
@@ -122,7 +122,7 @@ async fn each_change_is_written_once_and_to_the_version_read() {
     assert_eq!(verbs, ["get", "patch", "get"].repeat(4));
 }
 
-// Proves: K-change
+/// Proves: K-change
 #[tokio::test]
 async fn an_orphaned_object_is_deleted_without_its_run() {
     let world = World::new().await;
@@ -139,7 +139,7 @@ async fn an_orphaned_object_is_deleted_without_its_run() {
     world.gone("train").await;
 }
 
-// Proves: K-change
+/// Proves: K-change
 #[tokio::test]
 async fn a_change_that_a_gitops_tool_may_undo_says_so() {
     let world = World::new().await;

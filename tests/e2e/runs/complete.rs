@@ -51,7 +51,7 @@ async fn offered(world: &World, shell: &str, words: &[&str]) -> Vec<String> {
     values.map(|value| value.unwrap().to_owned()).collect()
 }
 
-// Proves: K-complete
+/// Proves: K-complete
 #[tokio::test]
 async fn commands_flags_values_and_names_are_completed_for_kubectl() {
     let mut world = World::new().await;
@@ -84,7 +84,7 @@ async fn commands_flags_values_and_names_are_completed_for_kubectl() {
     );
 }
 
-// Proves: K-complete
+/// Proves: K-complete
 #[tokio::test]
 async fn each_shell_is_offered_commands_flags_values_and_names() {
     let mut world = World::new().await;
@@ -105,7 +105,7 @@ async fn each_shell_is_offered_commands_flags_values_and_names() {
     }
 }
 
-// Proves: K-complete
+/// Proves: K-complete
 #[tokio::test]
 async fn each_shell_gets_a_script_that_asks_the_program() {
     let world = World::new().await;
@@ -126,7 +126,7 @@ async fn each_shell_gets_a_script_that_asks_the_program() {
     assert_eq!(script, "#!/bin/sh\nexec kubectl-runs __complete \"$@\"\n");
 }
 
-// Proves: K-plugin
+/// Proves: K-plugin
 #[tokio::test]
 async fn kubectl_finds_the_plugin_by_its_name() {
     let world = World::new().await;
@@ -173,7 +173,7 @@ fn commands(program: &mut Command) -> Vec<String> {
     names.collect()
 }
 
-// Proves: K-plugin
+/// Proves: K-plugin
 #[test]
 fn the_plugin_and_the_program_have_the_same_commands() {
     let program = || Command::new(env!("CARGO_BIN_EXE_run-operator"));

@@ -8,7 +8,7 @@ use crate::support::World;
 
 use super::{runs, start};
 
-// Proves: K-events
+/// Proves: K-events
 #[tokio::test]
 async fn events_are_printed_with_the_number_of_those_not_kept() {
     let world = World::new().await;
@@ -35,7 +35,7 @@ async fn events_are_printed_with_the_number_of_those_not_kept() {
     assert!(printed >= 10, "{told:?}");
 }
 
-// Proves: K-events
+/// Proves: K-events
 #[tokio::test]
 async fn a_run_without_events_says_so() {
     let mut world = World::new().await;

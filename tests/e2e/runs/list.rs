@@ -34,7 +34,7 @@ async fn until_others_are_younger(world: &World, name: &str) {
     .await;
 }
 
-// Proves: K-list
+/// Proves: K-list
 #[tokio::test]
 async fn what_needs_a_person_is_listed_first() {
     let world = World::new().await;
@@ -92,7 +92,7 @@ async fn what_needs_a_person_is_listed_first() {
     assert!(out.starts_with("apiVersion: v1\n"), "{out}");
 }
 
-// Proves: K-list
+/// Proves: K-list
 #[tokio::test]
 async fn a_run_that_can_not_be_read_is_listed_too() {
     let world = World::unattended(Setup {
@@ -112,7 +112,7 @@ async fn a_run_that_can_not_be_read_is_listed_too() {
     assert!(rows.iter().any(|row| row.starts_with(&odd)), "{out}");
 }
 
-// Proves: K-list
+/// Proves: K-list
 #[tokio::test]
 async fn a_list_is_by_label_and_of_one_namespace_or_all() {
     let world = World::new().await;

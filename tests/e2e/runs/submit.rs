@@ -8,7 +8,7 @@ use crate::support::World;
 
 use super::{manifest, plugin, refuse_creates, runs, start, started};
 
-// Proves: K-submit
+/// Proves: K-submit
 #[tokio::test]
 async fn a_submitted_run_is_awaited_and_its_end_is_the_exit_code() {
     let world = World::new().await;
@@ -35,7 +35,7 @@ async fn a_submitted_run_is_awaited_and_its_end_is_the_exit_code() {
     }
 }
 
-// Proves: K-submit
+/// Proves: K-submit
 #[tokio::test]
 async fn flags_and_files_make_the_same_run() {
     let world = World::new().await;
@@ -86,7 +86,7 @@ async fn flags_and_files_make_the_same_run() {
     assert!(runs(&world, &["list", "-o", "name"]).await.ok().is_empty());
 }
 
-// Proves: K-once
+/// Proves: K-once
 #[tokio::test]
 async fn the_same_command_with_a_key_submits_nothing_twice() {
     let world = World::new().await;
@@ -136,7 +136,7 @@ async fn the_same_command_with_a_key_submits_nothing_twice() {
     assert_eq!(world.service.runs().await.len(), 1);
 }
 
-// Proves: K-submit
+/// Proves: K-submit
 #[tokio::test]
 async fn names_without_a_key_are_random_behind_their_prefix() {
     let world = World::new().await;
@@ -159,7 +159,7 @@ async fn names_without_a_key_are_random_behind_their_prefix() {
     }
 }
 
-// Proves: K-submit
+/// Proves: K-submit
 #[tokio::test]
 async fn several_runs_of_a_file_are_awaited_together() {
     let world = World::new().await;
@@ -176,7 +176,7 @@ async fn several_runs_of_a_file_are_awaited_together() {
     }
 }
 
-// Proves: K-submit
+/// Proves: K-submit
 #[tokio::test]
 async fn what_can_not_be_a_run_is_refused_and_nothing_is_stored() {
     let world = World::new().await;
@@ -259,7 +259,7 @@ async fn what_can_not_be_a_run_is_refused_and_nothing_is_stored() {
     assert!(runs(&world, &["list", "-o", "name"]).await.ok().is_empty());
 }
 
-// Proves: K-submit
+/// Proves: K-submit
 #[tokio::test]
 async fn a_file_with_what_can_not_be_a_run_stores_nothing() {
     let world = World::new().await;
@@ -284,7 +284,7 @@ async fn a_file_with_what_can_not_be_a_run_stores_nothing() {
     }
 }
 
-// Proves: K-submit
+/// Proves: K-submit
 #[tokio::test]
 async fn a_run_that_exists_is_not_submitted_again_without_a_key() {
     let world = World::new().await;
@@ -305,7 +305,7 @@ async fn every_event_and_the_end(world: &World, out: &str) {
     assert_eq!(lines.last(), Some(&"run.run-operator.dev/train Succeeded"));
 }
 
-// Proves: K-follow
+/// Proves: K-follow
 #[tokio::test]
 async fn a_run_that_is_followed_shows_every_event_until_its_end() {
     let world = World::new().await;
@@ -323,7 +323,7 @@ async fn a_run_that_is_followed_shows_every_event_until_its_end() {
     every_event_and_the_end(&world, &out).await;
 }
 
-// Proves: K-follow
+/// Proves: K-follow
 #[tokio::test]
 async fn events_that_come_after_the_end_of_a_run_are_shown_before_it() {
     let world = World::new().await;
@@ -338,7 +338,7 @@ async fn events_that_come_after_the_end_of_a_run_are_shown_before_it() {
     every_event_and_the_end(&world, &out).await;
 }
 
-// Proves: K-follow
+/// Proves: K-follow
 #[tokio::test]
 async fn a_follower_of_a_run_that_needs_a_person_ends() {
     let world = World::new().await;

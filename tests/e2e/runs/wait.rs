@@ -51,7 +51,7 @@ async fn waiting_through(proxy: &Proxy, world: &World) -> Running {
     command
 }
 
-// Proves: K-wait, K-interrupt
+/// Proves: K-wait, K-interrupt
 #[tokio::test]
 async fn a_wait_ends_as_its_goal_says() {
     let world = World::new().await;
@@ -86,7 +86,7 @@ async fn a_wait_ends_as_its_goal_says() {
     assert_eq!(run["status"]["phase"], "Cancelled");
 }
 
-// Proves: K-wait
+/// Proves: K-wait
 #[tokio::test]
 async fn a_wait_for_several_ends_with_the_worst() {
     let world = World::new().await;
@@ -107,7 +107,7 @@ async fn a_wait_for_several_ends_with_the_worst() {
     runs(&world, &["wait", "bad", "refused"]).await.ended(3);
 }
 
-// Proves: K-wait
+/// Proves: K-wait
 #[tokio::test]
 async fn a_run_that_needs_a_person_ends_a_wait() {
     let world = World::new().await;
@@ -125,7 +125,7 @@ async fn a_run_that_needs_a_person_ends_a_wait() {
     runs(&world, &["wait", "train"]).await.ok();
 }
 
-// Proves: K-uid, K-wait
+/// Proves: K-uid, K-wait
 #[tokio::test]
 async fn a_run_that_is_created_again_is_another_one() {
     let world = World::new().await;
@@ -144,7 +144,7 @@ async fn a_run_that_is_created_again_is_another_one() {
     world.phase("train", Phase::Succeeded).await;
 }
 
-// Proves: K-uid
+/// Proves: K-uid
 #[tokio::test]
 async fn a_deletion_that_a_wait_missed_is_seen_by_the_uid() {
     let world = World::new().await;
@@ -164,7 +164,7 @@ async fn a_deletion_that_a_wait_missed_is_seen_by_the_uid() {
     assert!(said.contains("it was deleted, last seen Active"), "{said}");
 }
 
-// Proves: K-interrupt
+/// Proves: K-interrupt
 #[rstest]
 #[case(Signal::INT)]
 #[case(Signal::TERM)]
@@ -182,7 +182,7 @@ async fn an_interrupt_cancels_nothing_and_says_how_to_go_on(#[case] signal: Sign
     assert_eq!(world.run("train").await.spec.cancel, None);
 }
 
-// Proves: K-wait
+/// Proves: K-wait
 #[tokio::test]
 async fn a_wait_for_a_run_that_is_not_there_is_an_error_as_of_kubectl() {
     let world = World::new().await;
@@ -191,7 +191,7 @@ async fn a_wait_for_a_run_that_is_not_there_is_an_error_as_of_kubectl() {
     assert_eq!(said, expected);
 }
 
-// Proves: K-poll
+/// Proves: K-poll
 #[tokio::test]
 async fn a_wait_polls_nothing() {
     let world = World::new().await;

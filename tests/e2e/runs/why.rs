@@ -20,7 +20,7 @@ async fn with_a_dead_token(world: &World) {
         .await;
 }
 
-// Proves: K-why
+/// Proves: K-why
 #[tokio::test]
 async fn a_dead_token_is_found_behind_the_workspace() {
     let world = World::new().await;
@@ -54,7 +54,7 @@ async fn a_dead_token_is_found_behind_the_workspace() {
     assert!(out.ends_with("Nothing needs to be done.\n"), "{out}");
 }
 
-// Proves: K-why
+/// Proves: K-why
 #[tokio::test]
 async fn of_the_secret_only_the_metadata_is_asked_for() {
     let world = World::new().await;
@@ -68,7 +68,7 @@ async fn of_the_secret_only_the_metadata_is_asked_for() {
     assert!(asked[0].accept.contains(metadata), "{asked:?}");
 }
 
-// Proves: K-rights
+/// Proves: K-rights
 #[tokio::test]
 async fn who_may_not_read_workspaces_is_told_what_the_run_says_of_it() {
     let world = World::new().await;
@@ -101,7 +101,7 @@ async fn who_may_not_read_workspaces_is_told_what_the_run_says_of_it() {
     assert!(wait.contains("Error from server (Forbidden)"), "{wait}");
 }
 
-// Proves: K-rights
+/// Proves: K-rights
 #[tokio::test]
 async fn who_may_not_read_secrets_is_told_which_one() {
     let world = World::new().await;
@@ -122,7 +122,7 @@ async fn who_may_not_read_secrets_is_told_which_one() {
     );
 }
 
-// Proves: K-why
+/// Proves: K-why
 #[tokio::test]
 async fn a_refused_run_is_explained_with_the_command_that_retries_it() {
     let world = World::new().await;
@@ -141,7 +141,7 @@ async fn a_refused_run_is_explained_with_the_command_that_retries_it() {
     assert!(out.contains(&retry), "{out}");
 }
 
-// Proves: K-why
+/// Proves: K-why
 #[tokio::test]
 async fn a_run_at_work_needs_nothing_one_that_is_unserved_says_so() {
     let mut world = World::new().await;

@@ -38,7 +38,7 @@ const TRIED: [&str; 24] = [
     "https://kubernetes.default.svc/api/v1",
 ];
 
-// Proves: X-allow-list
+/// Proves: X-allow-list
 #[tokio::test]
 async fn a_workspace_reaches_only_addresses_on_the_allow_list() {
     let world = World::new().await;
@@ -85,7 +85,7 @@ async fn a_workspace_reaches_only_addresses_on_the_allow_list() {
     assert!(came.is_err(), "somebody connected: {came:?}");
 }
 
-// Proves: X-token, X-headers
+/// Proves: X-token, X-headers
 #[tokio::test]
 async fn a_token_that_fits_no_single_header_is_reported_and_not_sent() {
     let world = World::with(Setup {

@@ -202,7 +202,7 @@ async fn kill_and_refuse(world: &mut World) {
         .await;
 }
 
-// Proves: R7, X-canary
+/// Proves: R7, X-canary
 #[tokio::test]
 async fn no_fault_brings_a_token_old_or_new_anywhere() {
     let mut world = world().await;
@@ -259,7 +259,7 @@ async fn store_deep(world: &World, token: &str) {
     assert!(stored.contains(&r#"{"f:a":"#.repeat(levels)), "{stored}");
 }
 
-// Proves: X-canary
+/// Proves: X-canary
 #[tokio::test]
 async fn a_secret_with_deep_managed_fields_is_read_and_never_logged() {
     let world = World::with(Setup {
@@ -277,7 +277,7 @@ async fn a_secret_with_deep_managed_fields_is_read_and_never_logged() {
 
 /// The mark, which is no secret, is found in each place where an echo gets, so the search covers the right
 /// places.
-// Proves: X-canary
+/// Proves: X-canary
 #[tokio::test]
 async fn the_canary_search_finds_a_planted_text_wherever_it_is_echoed() {
     let world = world().await;

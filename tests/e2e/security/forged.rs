@@ -73,7 +73,7 @@ fn segment(path: &str) -> Option<&str> {
     (segment.bytes().all(is_plain) && ![".", ".."].contains(&segment)).then_some(segment)
 }
 
-// Proves: X-forged
+/// Proves: X-forged
 #[tokio::test]
 async fn a_forged_run_id_never_leads_out_of_the_path_of_one_run() {
     let world = World::new().await;
@@ -141,7 +141,7 @@ async fn a_forged_run_id_never_leads_out_of_the_path_of_one_run() {
     assert_eq!(requests.as_array().unwrap().iter().find(unknown), None);
 }
 
-// Proves: X-forged
+/// Proves: X-forged
 #[tokio::test]
 async fn a_forged_run_id_that_is_no_segment_sends_nothing() {
     let world = World::new().await;
@@ -170,7 +170,7 @@ async fn a_forged_run_id_that_is_no_segment_sends_nothing() {
 }
 
 /// A runId on its own is not enough: without a place to call, and an intent, it belongs to no submission.
-// Proves: X-forged
+/// Proves: X-forged
 #[tokio::test]
 async fn a_forged_run_id_without_a_workspace_is_not_followed() {
     let world = World::new().await;
@@ -184,7 +184,7 @@ async fn a_forged_run_id_without_a_workspace_is_not_followed() {
 }
 
 /// The reason that only the operator may write `runs/status`.
-// Proves: X-forged
+/// Proves: X-forged
 #[tokio::test]
 async fn a_forged_run_id_can_reach_another_run_of_its_workspace() {
     let world = World::new().await;
@@ -231,7 +231,7 @@ async fn forge_intent(world: &World, name: &str, changes: &Value) {
     world.patch_run(name, patch).await;
 }
 
-// Proves: X-forged
+/// Proves: X-forged
 #[tokio::test]
 async fn a_forged_intent_with_the_key_of_another_run_posts_nothing() {
     let world = World::new().await;
@@ -262,7 +262,7 @@ async fn a_forged_intent_with_the_key_of_another_run_posts_nothing() {
 }
 
 /// The one end after which a run is asked for again, and cancelled, is not believed of an annotation.
-// Proves: X-forged
+/// Proves: X-forged
 #[tokio::test]
 async fn a_forged_end_cancels_no_run() {
     let world = World::new().await;
@@ -280,7 +280,7 @@ async fn a_forged_end_cancels_no_run() {
     assert_eq!(world.service.count("createRun").await, 1);
 }
 
-// Proves: X-forged
+/// Proves: X-forged
 #[tokio::test]
 async fn a_forged_intent_for_another_address_sends_nothing_there() {
     let world = World::new().await;

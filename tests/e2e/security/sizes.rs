@@ -45,7 +45,7 @@ fn flood(piece: &str, bytes: usize) -> Value {
     })
 }
 
-// Proves: X-memory
+/// Proves: X-memory
 #[tokio::test]
 async fn a_gibibyte_of_stream_takes_no_more_memory_than_a_little() {
     let world = World::new().await;
@@ -114,7 +114,7 @@ async fn a_gibibyte_of_stream_takes_no_more_memory_than_a_little() {
     }
 }
 
-// Proves: X-memory
+/// Proves: X-memory
 #[tokio::test]
 async fn texts_and_answers_without_measure_leave_a_small_status() {
     let world = World::new().await;

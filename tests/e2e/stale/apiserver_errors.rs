@@ -25,7 +25,7 @@ const VERBS: [(&str, &str); 11] = [
     ("create", "events"),
 ];
 
-// Proves: F-refusing
+/// Proves: F-refusing
 #[rstest]
 #[case::too_many(429, None)]
 #[case::too_many_come_later(429, Some("1"))]
@@ -62,7 +62,7 @@ async fn what_is_refused_twice_is_done_at_the_third_try(
 }
 
 /// The status from before is of no use to a process that has no token.
-// Proves: F-stale
+/// Proves: F-stale
 #[rstest]
 #[case::after_a_restart(true)]
 #[case::after_a_401(false)]
@@ -98,7 +98,7 @@ async fn an_unreadable_secret_is_reported_where_no_call_can_be_made(#[case] rest
 
 /// Because of the uid a release never affects the next object of the name, whenever it is carried out. Where
 /// a PUT is refused, as with permissions from before it was introduced, the object is released all the same.
-// Proves: P-let-go-by-uid
+/// Proves: P-let-go-by-uid
 #[rstest]
 #[case::as_a_rule(None, 0)]
 #[case::with_older_rights(Some(403), 1)]
@@ -135,7 +135,7 @@ async fn goes_through(world: &World, name: &str) {
 }
 
 /// kube's watcher would request the same version forever.
-// Proves: F-refusing
+/// Proves: F-refusing
 #[tokio::test]
 async fn a_410_in_place_of_a_watch_leads_to_a_list() {
     let (proxy, world) = stage().await;
@@ -151,7 +151,7 @@ async fn a_410_in_place_of_a_watch_leads_to_a_list() {
     assert_eq!(watches.len(), 3, "{watches:?}");
 }
 
-// Proves: F-refusing
+/// Proves: F-refusing
 #[rstest]
 #[case::as_a_status(Fault::Answer(410, None))]
 #[case::in_the_stream(Fault::Gone)]
@@ -173,7 +173,7 @@ async fn with_every_watch_answered_410_lists_back_off_and_runs_finish(#[case] fa
 }
 
 /// A watch that has ended in good order begins again at once, but not again and again.
-// Proves: F-refusing
+/// Proves: F-refusing
 #[tokio::test]
 async fn watches_that_end_as_they_begin_are_no_loop_without_a_pause() {
     let (proxy, world) = stage().await;
@@ -192,7 +192,7 @@ async fn watches_that_end_as_they_begin_are_no_loop_without_a_pause() {
 }
 
 /// Events that come twice, and later than those of other kinds.
-// Proves: F-stale
+/// Proves: F-stale
 #[tokio::test]
 async fn events_that_come_twice_and_in_another_order_change_nothing() {
     let (proxy, world) = stage().await;

@@ -43,7 +43,7 @@ impl Last {
     }
 }
 
-// Proves: F-stale
+/// Proves: F-stale
 #[rstest]
 #[case::the_intent(Last::Intent)]
 #[case::the_run_id(Last::Accepted)]

@@ -8,7 +8,7 @@ use super::{ledger, running, writes};
 use crate::support::World;
 use test_cluster::ControlPlane;
 
-// Proves: F-stale
+/// Proves: F-stale
 #[tokio::test]
 async fn a_stale_operator_duplicates_undoes_and_cancels_nothing() {
     let world = World::new().await;

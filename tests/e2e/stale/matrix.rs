@@ -102,7 +102,7 @@ async fn play(proxy: &Proxy, world: &mut World, scenario: &Scenario) -> (usize, 
     )
 }
 
-// Proves: F-stale
+/// Proves: F-stale
 #[tokio::test]
 async fn no_stale_version_leads_to_a_duplicate_an_undo_or_a_cancel() {
     let (proxy, mut world) = stage().await;

@@ -25,7 +25,7 @@ async fn nothing_is_posted(world: &World, posts: usize) {
     .await;
 }
 
-// Proves: F-stale
+/// Proves: F-stale
 #[tokio::test]
 async fn a_version_from_before_the_submission_is_not_submitted_again() {
     let (proxy, mut world) = stage().await;
@@ -47,7 +47,7 @@ async fn a_version_from_before_the_submission_is_not_submitted_again() {
     ledger(&world, &[(&created, "cancelled")]).await;
 }
 
-// Proves: F-stale
+/// Proves: F-stale
 #[tokio::test]
 async fn shown_a_finished_run_as_it_ran_it_undoes_no_end() {
     let (proxy, mut world) = stage().await;
@@ -75,7 +75,7 @@ async fn shown_a_finished_run_as_it_ran_it_undoes_no_end() {
     ledger(&world, &[(&created, "succeeded"), (&other, "succeeded")]).await;
 }
 
-// Proves: F-stale
+/// Proves: F-stale
 #[rstest]
 #[case::as_it_ran(false)]
 #[case::as_it_was_about_to_be_let_go(true)]
@@ -116,7 +116,7 @@ async fn a_version_from_before_a_recreation_leaves_the_new_run_intact(#[case] en
 }
 
 /// The list steps back in time while the operator runs, to before a Run existed.
-// Proves: F-stale
+/// Proves: F-stale
 #[tokio::test]
 async fn a_list_from_the_past_that_lacks_a_live_run_cancels_nothing() {
     let (proxy, world) = stage().await;
@@ -139,7 +139,7 @@ async fn a_list_from_the_past_that_lacks_a_live_run_cancels_nothing() {
 }
 
 /// Orphaned and removed while no operator ran; the next one is first shown it as it ran.
-// Proves: F-stale
+/// Proves: F-stale
 #[tokio::test]
 async fn a_run_orphaned_unseen_is_not_cancelled_on_its_delete_event() {
     let (proxy, mut world) = stage().await;
@@ -162,7 +162,7 @@ async fn a_run_orphaned_unseen_is_not_cancelled_on_its_delete_event() {
 }
 
 /// The object has the intent of a process that has ended, and the view of the next one does not have it.
-// Proves: F-stale, P-owner-posts
+/// Proves: F-stale, P-owner-posts
 #[tokio::test]
 async fn a_version_without_the_intent_is_posted_only_after_a_takeover() {
     let (proxy, mut world) = stage().await;

@@ -17,7 +17,7 @@ fn short() -> Setup {
 }
 
 /// As over a connection that a router between the two has forgotten.
-// Proves: F-refusing
+/// Proves: F-refusing
 #[tokio::test]
 async fn silent_watches_are_restarted_at_their_last_version() {
     let (proxy, world) = stage_with(short()).await;
@@ -35,7 +35,7 @@ async fn silent_watches_are_restarted_at_their_last_version() {
 }
 
 /// One of each kind of request hangs; everything else continues meanwhile. The proxy speaks only HTTP/1.1.
-// Proves: F-refusing, P-one-connection
+/// Proves: F-refusing, P-one-connection
 #[tokio::test]
 async fn requests_that_hang_are_given_up_and_made_again() {
     let (proxy, world) = stage_with(short()).await;
@@ -84,7 +84,7 @@ async fn requests_that_hang_are_given_up_and_made_again() {
 }
 
 /// With the usual time limits: a reconcile that waited for an Event would wait for minutes.
-// Proves: P-events-bounded
+/// Proves: P-events-bounded
 #[tokio::test]
 async fn runs_end_while_no_event_is_answered() {
     let (proxy, world) = stage().await;
@@ -103,7 +103,7 @@ async fn runs_end_while_no_event_is_answered() {
 }
 
 /// A process that has listed only a part of what it needs must not get traffic, or count as available.
-// Proves: P-health
+/// Proves: P-health
 #[tokio::test]
 async fn it_is_not_ready_before_its_caches_are_filled() {
     let (proxy, mut world) = stage_with(short()).await;

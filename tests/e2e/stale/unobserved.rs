@@ -30,7 +30,7 @@ impl Then {
     }
 }
 
-// Proves: F-stale
+/// Proves: F-stale
 #[rstest]
 #[case::told_late(Then::Events)]
 #[case::never_told(Then::List)]
@@ -52,7 +52,7 @@ async fn a_run_replaced_unseen_is_cancelled_and_the_new_one_submitted(#[case] th
     ledger(&world, &[(&first, "cancelled"), (&last, "cancelled")]).await;
 }
 
-// Proves: F-stale
+/// Proves: F-stale
 #[rstest]
 #[case::told_late(Then::Events)]
 #[case::never_told(Then::List)]
@@ -85,7 +85,7 @@ async fn an_unseen_deletion_cancel_and_removal_are_all_caught_up_on(#[case] then
 }
 
 /// The event is lost, and the watch continues: only the operator's own write can show it.
-// Proves: F-stale
+/// Proves: F-stale
 #[tokio::test]
 async fn a_deletion_without_an_event_is_noticed_at_the_first_write() {
     let (proxy, world) = stage().await;
@@ -120,7 +120,7 @@ async fn a_deletion_without_an_event_is_noticed_at_the_first_write() {
 
 /// A change of the object is never delivered; the operator's next write is refused and it reads the object
 /// live.
-// Proves: F-stale
+/// Proves: F-stale
 #[tokio::test]
 async fn an_unseen_cancel_is_noticed_at_the_second_conflict() {
     let (proxy, world) = stage().await;
@@ -143,7 +143,7 @@ async fn an_unseen_cancel_is_noticed_at_the_second_conflict() {
     assert!(tries <= 8, "{tries} writes");
 }
 
-// Proves: F-stale
+/// Proves: F-stale
 #[rstest]
 #[case::told_late(Then::Events)]
 #[case::never_told(Then::List)]
@@ -182,7 +182,7 @@ async fn a_workspace_replaced_unseen_takes_effect_once_it_is_observed(#[case] th
 }
 
 /// The first call that is refused has the Secret read past the watch.
-// Proves: F-stale
+/// Proves: F-stale
 #[tokio::test]
 async fn a_token_rotated_unseen_is_read_at_the_first_401() {
     let (proxy, world) = stage().await;
@@ -205,7 +205,7 @@ async fn a_token_rotated_unseen_is_read_at_the_first_401() {
 }
 
 /// A Workspace that the watch does not bring back costs the service a bounded number of checks.
-// Proves: F-refusing
+/// Proves: F-refusing
 #[tokio::test]
 async fn probes_of_a_workspace_that_cannot_be_written_back_off() {
     let (proxy, world) = stage().await;
@@ -234,7 +234,7 @@ async fn probes_of_a_workspace_that_cannot_be_written_back_off() {
 }
 
 /// The labels of a namespace, and so its right to a `ClusterWorkspace`, change unseen.
-// Proves: F-stale
+/// Proves: F-stale
 #[tokio::test]
 async fn a_namespace_deselected_unseen_keeps_its_run_and_submits_none() {
     let own = own_control_plane().await;

@@ -64,7 +64,7 @@ fn published_events_are_remembered_within_a_bound() {
     assert!((1..=REMEMBERED).all(|n| correlator.published(&turn(n))));
 }
 
-// Proves: B-events
+/// Proves: B-events
 #[test]
 fn service_events_are_published_ten_seconds_apart() {
     let mut correlator = Correlator::default();

@@ -38,7 +38,7 @@ fn message(case: &Case, reason: EventReason) -> String {
 }
 
 /// The rows of the table of conditions, one by one.
-// Proves: P-events
+/// Proves: P-events
 #[rstest]
 #[case::no_workspace(Case::new().view(WorkspaceView::Missing), &["WorkspaceNotFound"])]
 #[case::workspace_not_ready(Case::new().view(not_ready()), &[])]
@@ -97,7 +97,7 @@ fn a_second_run_id_is_an_event() {
     assert!(message(&case, EventReason::Stalled).starts_with("RunIdConflict: "));
 }
 
-// Proves: B-events
+/// Proves: B-events
 #[test]
 fn a_life_has_two_events() {
     let mut world = World::new(Case::new()).script(&["running", "succeeded"]);
@@ -111,7 +111,7 @@ fn a_life_has_two_events() {
 }
 
 /// The process ends after the write and before the Event.
-// Proves: P-events-once
+/// Proves: P-events-once
 #[rstest]
 #[case::of_a_submission(at_the_service("running"), "Submitted")]
 #[case::of_a_stall(Case::new().mine().posted(Err(problem(403, "no"))), "Stalled")]
@@ -140,7 +140,7 @@ fn an_event_lost_in_a_crash_is_published_by_the_next_process(
     assert_eq!(late.decide().events, [], "five minutes later it is old");
 }
 
-// Proves: P-events
+/// Proves: P-events
 #[test]
 fn a_recurring_stall_is_another_event_and_so_is_the_recovery() {
     let refused = || Fate::Answered(problem(403, "forbidden"));
@@ -159,7 +159,7 @@ fn a_recurring_stall_is_another_event_and_so_is_the_recovery() {
     );
 }
 
-// Proves: P-events-bounded
+/// Proves: P-events-bounded
 #[test]
 fn one_error_class_is_an_event_once_an_hour_another_at_once() {
     let busy = || Failure {
@@ -184,7 +184,7 @@ fn one_error_class_is_an_event_once_an_hour_another_at_once() {
     assert_eq!(case.events.len(), 3, "the API server has forgotten it");
 }
 
-// Proves: B-events
+/// Proves: B-events
 #[test]
 fn the_services_events_are_published_only_if_asked_for() {
     let reasons_with = |service_events| {
@@ -208,7 +208,7 @@ fn the_services_events_are_published_only_if_asked_for() {
 }
 
 /// The service's log, ten thousand lines in a hundred seconds, a write every ten seconds.
-// Proves: P-events-bounded, B-events
+/// Proves: P-events-bounded, B-events
 #[test]
 fn a_flood_of_service_events_is_published_as_a_few_events() {
     let mut case = at_the_service("running").settle();
@@ -276,7 +276,7 @@ fn an_end_with_an_unknown_reason_is_published_by_its_phase(
 proptest! {
     #![proptest_config(histories::config(1000))]
 
-    // Proves: P-events-bounded
+    /// Proves: P-events-bounded
     #[test]
     fn no_run_exceeds_its_allowance_of_events(turns in turns()) {
         let mut case = Case::new();
@@ -301,7 +301,7 @@ proptest! {
     }
 
     /// Another process at the same place, a moment later.
-    // Proves: P-events-once
+    /// Proves: P-events-once
     #[test]
     fn a_restart_makes_no_second_event(turns in turns()) {
         let mut case = Case::new();

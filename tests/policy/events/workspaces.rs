@@ -27,7 +27,7 @@ fn good() -> Check {
     }
 }
 
-// Proves: P-events
+/// Proves: P-events
 #[rstest]
 #[case::ready(good(), &["Ready"])]
 #[case::no_answer(Check { obstacle: Some(Obstacle::Version(lost())), ..Check::default() }, &["NotReady"])]
@@ -66,7 +66,7 @@ fn the_events_of_a_workspace(#[case] check: Check, #[case] expected: &[&str]) {
     assert_eq!(events, [], "nor after a restart");
 }
 
-// Proves: P-events-bounded
+/// Proves: P-events-bounded
 #[test]
 fn a_flapping_workspace_stays_within_its_event_allowance() {
     let mut correlator = Correlator::default();

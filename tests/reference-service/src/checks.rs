@@ -299,7 +299,7 @@ mod tests {
         }
     }
 
-    // Proves: R4
+    /// Proves: R4
     #[test]
     fn a_sent_workspace_must_be_the_tokens() {
         let caller = Caller {

@@ -268,7 +268,7 @@ fn phase(run: &Run) -> Option<String> {
 mod tests {
     use super::*;
 
-    // Proves: L-document
+    /// Proves: L-document
     #[test]
     fn a_request_unlike_the_document_breaks_a_promise() {
         let holds = |requests, violations: &[&str]| {

@@ -193,7 +193,7 @@ mod tests {
         read(&line, version, decode_or_skip)
     }
 
-    // Proves: F-undecodable
+    /// Proves: F-undecodable
     #[test]
     fn an_undecodable_watch_line_is_one_bad_item_and_no_error() {
         let mut version = "1".to_owned();
@@ -212,7 +212,7 @@ mod tests {
         assert_eq!(version, "5");
     }
 
-    // Proves: F-refusing
+    /// Proves: F-refusing
     #[test]
     fn a_watch_counts_as_silent_5_s_after_its_timeout() {
         let bound = silent_after(Duration::from_secs(270));

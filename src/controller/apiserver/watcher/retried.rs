@@ -138,7 +138,7 @@ mod tests {
         Retried::new(source(answers))
     }
 
-    // Proves: F-refusing
+    /// Proves: F-refusing
     #[test]
     fn lists_after_repeated_410s_back_off() {
         let mut backoff = Backoff::new();
@@ -185,7 +185,7 @@ mod tests {
         (pauses, events)
     }
 
-    // Proves: F-refusing
+    /// Proves: F-refusing
     #[tokio::test]
     async fn lists_that_fail_at_their_second_page_back_off() {
         let page = r#"{"metadata":{"resourceVersion":"5","continue":"more"},"items":[{"metadata":{"name":"a"},"spec":{"workload":{}}}]}"#;
@@ -199,7 +199,7 @@ mod tests {
         assert_eq!(events.len(), 2 * tries, "each time a beginning and one Run");
     }
 
-    // Proves: F-refusing
+    /// Proves: F-refusing
     #[tokio::test]
     async fn a_bookmark_ends_a_row_of_failures() {
         let ended = r#"{"type":"ERROR","object":{"kind":"Status","status":"Failure","message":"no","code":500}}"#;

@@ -97,7 +97,7 @@ async fn a_streamed_list_goes_on_as_a_watch_without_another_request() {
     assert_eq!(told(&mut watcher, 6).await, expected);
 }
 
-// Proves: F-refusing, P-list-streamed
+/// Proves: F-refusing, P-list-streamed
 #[rstest]
 #[case::cut("")]
 #[case::ended_by_the_server(
@@ -122,7 +122,7 @@ async fn a_streamed_list_that_fails_is_read_in_pages(#[case] end: &str) {
     assert_eq!(told(&mut watcher, 6).await, expected);
 }
 
-// Proves: P-list-streamed
+/// Proves: P-list-streamed
 #[rstest]
 #[case::by_an_older_server(422)]
 #[case::by_an_overloaded_one(500)]
@@ -133,7 +133,7 @@ async fn where_a_streamed_list_is_refused_pages_are_read(#[case] code: u16) {
 }
 
 /// Who may not watch may still list: a Run that is only listed holds its Workspace.
-// Proves: P-workspace-finalizer, P-list-streamed
+/// Proves: P-workspace-finalizer, P-list-streamed
 #[tokio::test]
 async fn where_a_watch_is_forbidden_the_next_try_reads_pages() {
     let mut watcher = watched(vec![status(403), answer("200", EMPTY)]);
@@ -154,7 +154,7 @@ async fn what_would_refuse_pages_too_costs_one_request(#[case] code: u16) {
     assert_eq!(told(&mut watcher, 2).await, ["list", "complete"]);
 }
 
-// Proves: F-refusing
+/// Proves: F-refusing
 #[tokio::test]
 async fn a_cut_watch_resumes_after_its_last_event_without_a_failure() {
     let whole = chunk(&line("a", 6));

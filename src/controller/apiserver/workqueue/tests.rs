@@ -33,7 +33,7 @@ fn near(seconds: f64, expected: f64) -> bool {
     (seconds - expected).abs() < 1e-6
 }
 
-// Proves: P-metrics
+/// Proves: P-metrics
 #[test]
 fn a_queued_object_waits_once_however_often_it_is_requested() {
     let (queue, metrics, start) = queue();
@@ -49,7 +49,7 @@ fn a_queued_object_waits_once_however_often_it_is_requested() {
     assert_eq!(totals.longest, 2 * SECOND);
 }
 
-// Proves: P-metrics
+/// Proves: P-metrics
 #[test]
 fn an_object_whose_time_has_come_waits_from_then_on() {
     let (queue, metrics, start) = queue();
@@ -66,7 +66,7 @@ fn an_object_whose_time_has_come_waits_from_then_on() {
     assert_eq!(metrics.adds(), 2);
 }
 
-// Proves: P-metrics
+/// Proves: P-metrics
 #[test]
 fn an_object_requested_during_its_reconcile_follows_after_it() {
     let (queue, metrics, start) = queue();
@@ -125,7 +125,7 @@ fn objects_are_taken_in_the_order_in_which_they_became_ready() {
     assert_eq!(order, ["c", "a", "b"]);
 }
 
-// Proves: P-metrics
+/// Proves: P-metrics
 #[test]
 fn a_deleted_object_is_removed_unless_another_was_created() {
     let (queue, _, start) = queue();

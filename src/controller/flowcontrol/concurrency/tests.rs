@@ -26,7 +26,7 @@ fn start_all(limit: &mut Concurrency, now: Instant) -> Vec<CallToken> {
     (0..limit.room(now)).map(|_| limit.start()).collect()
 }
 
-// Proves: P-calls-bound
+/// Proves: P-calls-bound
 #[test]
 fn a_full_concurrency_limit_admits_one_call_for_each_that_ends() {
     let now = Instant::now();
@@ -37,7 +37,7 @@ fn a_full_concurrency_limit_admits_one_call_for_each_that_ends() {
     assert_eq!(limit.room(now), 1);
 }
 
-// Proves: P-calls-bound
+/// Proves: P-calls-bound
 #[test]
 fn after_an_outage_the_limit_starts_at_one_and_grows_per_answer() {
     let now = Instant::now();
@@ -67,7 +67,7 @@ fn what_gets_no_answer_does_not_widen_it() {
     assert_eq!(limit.room(now), 1);
 }
 
-// Proves: P-pause
+/// Proves: P-pause
 #[test]
 fn a_429_pauses_all_calls_for_its_retry_after_then_admits_one() {
     let now = Instant::now();
@@ -99,7 +99,7 @@ fn a_first_call_without_an_answer_is_followed_by_one_more_alone() {
     assert_eq!(limit.room(now + MINUTE), 1);
 }
 
-// Proves: P-pause
+/// Proves: P-pause
 #[test]
 fn all_the_429s_of_one_burst_halve_the_window_once() {
     let now = Instant::now();
@@ -135,7 +135,7 @@ fn calls_from_before_a_pause_neither_end_it_nor_raise_the_limit() {
     assert_eq!(limit.room(now + MINUTE), 1);
 }
 
-// Proves: P-pause
+/// Proves: P-pause
 #[test]
 fn a_pause_is_shown_from_5_seconds_on() {
     for (seconds, shown) in [(4, false), (5, true)] {
@@ -147,7 +147,7 @@ fn a_pause_is_shown_from_5_seconds_on() {
     }
 }
 
-// Proves: P-pause
+/// Proves: P-pause
 #[test]
 fn a_pause_is_the_longer_of_retry_after_and_backoff() {
     let (waits, _) = waits(&mut Concurrency::new(1), too_many(2), 10);
@@ -155,7 +155,7 @@ fn a_pause_is_the_longer_of_retry_after_and_backoff() {
     assert!(waits[9] > MINUTE, "{waits:?}");
 }
 
-// Proves: P-pause
+/// Proves: P-pause
 #[test]
 fn pauses_after_429s_without_retry_after_grow_within_bounds() {
     let mut limit = Concurrency::new(7);
@@ -172,7 +172,7 @@ fn pauses_after_429s_without_retry_after_grow_within_bounds() {
     assert_eq!(limit.long_pause(now), None);
 }
 
-// Proves: P-pause
+/// Proves: P-pause
 #[test]
 fn three_lost_calls_in_a_row_pause_all_calls_then_admit_one() {
     let mut now = Instant::now();
@@ -203,7 +203,7 @@ fn three_lost_calls_in_a_row_pause_all_calls_then_admit_one() {
     assert_eq!(limit.room(now), 2, "it starts slowly");
 }
 
-// Proves: P-pause
+/// Proves: P-pause
 #[test]
 fn lost_calls_among_answered_ones_cause_no_pause() {
     let now = Instant::now();
@@ -226,7 +226,7 @@ fn an_absurd_retry_after_is_clamped() {
     assert_eq!(limit.paused_until(now), Some(now + Duration::from_mins(10)));
 }
 
-// Proves: P-pause
+/// Proves: P-pause
 #[test]
 fn an_answer_is_classified_by_kind_status_and_retryable() {
     let failure = |kind, http_status, retryable| Failure {

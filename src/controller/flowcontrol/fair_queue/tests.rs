@@ -46,7 +46,7 @@ fn one_after_another<T: Copy>(
     }
 }
 
-// Proves: P-calls-bound
+/// Proves: P-calls-bound
 #[test]
 fn waiters_of_a_namespace_go_in_the_order_in_which_they_came() {
     let now = Instant::now();
@@ -75,7 +75,7 @@ fn a_waiter_that_gave_up_is_passed_over_and_counts_no_more() {
     assert_eq!((queue.waiting(), queue.abandoned), (0, 0));
 }
 
-// Proves: P-calls-bound
+/// Proves: P-calls-bound
 #[test]
 fn waiters_that_repeatedly_give_up_leave_no_entries() {
     let now = Instant::now();
@@ -110,7 +110,7 @@ fn a_pause_admits_none_and_its_end_admits_one() {
     assert_eq!(names(&queue.due(end)), ["b"]);
 }
 
-// Proves: P-calls-bound
+/// Proves: P-calls-bound
 #[test]
 fn a_waiter_arriving_as_a_pause_ends_queues_behind_the_others() {
     let now = Instant::now();
@@ -125,7 +125,7 @@ fn a_waiter_arriving_as_a_pause_ends_queues_behind_the_others() {
     assert_eq!(names(&queue.due(over)), ["waits"]);
 }
 
-// Proves: P-rate-limit
+/// Proves: P-rate-limit
 #[test]
 fn the_rate_limit_is_kept_and_not_reset_by_a_check() {
     let now = Instant::now();
@@ -163,7 +163,7 @@ fn what_is_given_back_unused_costs_the_rate_limit_nothing() {
     assert!(queue.start_at_once(now).is_none(), "no more than the burst");
 }
 
-// Proves: P-calls-bound
+/// Proves: P-calls-bound
 #[test]
 fn a_thousand_waiters_never_exceed_the_concurrency_limit() {
     let now = Instant::now();
@@ -182,7 +182,7 @@ fn a_thousand_waiters_never_exceed_the_concurrency_limit() {
     assert_eq!((served, most, queue.waiting()), (1000, 32, 0));
 }
 
-// Proves: P-calls-bound
+/// Proves: P-calls-bound
 #[test]
 fn a_lone_waiter_is_second_behind_a_thousand_elsewhere() {
     let now = Instant::now();
@@ -195,7 +195,7 @@ fn a_lone_waiter_is_second_behind_a_thousand_elsewhere() {
     assert_eq!(one_after_another(&mut queue, call, now), expected);
 }
 
-// Proves: P-calls-bound
+/// Proves: P-calls-bound
 #[test]
 fn namespaces_alternate_and_abandoned_waiters_use_no_slot() {
     let now = Instant::now();

@@ -40,7 +40,7 @@ async fn parked(gate: &Arc<Gate>, count: usize) -> Vec<tokio::task::JoinHandle<P
     tasks
 }
 
-// Proves: P-calls-bound
+/// Proves: P-calls-bound
 #[test]
 fn the_room_of_a_call_is_given_back_however_it_ends() {
     let gate = gate();
@@ -89,7 +89,7 @@ async fn waiters_are_notified_of_long_pauses_only() {
     }
 }
 
-// Proves: P-calls-bound
+/// Proves: P-calls-bound
 #[tokio::test]
 async fn an_abandoned_waiter_blocks_no_other_and_is_not_counted() {
     let gate = gate();
@@ -104,7 +104,7 @@ async fn an_abandoned_waiter_blocks_no_other_and_is_not_counted() {
     soon(next).await.unwrap();
 }
 
-// Proves: P-calls-bound
+/// Proves: P-calls-bound
 #[tokio::test]
 async fn a_permit_that_is_given_back_unused_is_none_to_the_rate_limit() {
     let gate = gate();
@@ -121,7 +121,7 @@ async fn a_permit_that_is_given_back_unused_is_none_to_the_rate_limit() {
     assert!(gate.permit_at_once().is_none());
 }
 
-// Proves: P-pause
+/// Proves: P-pause
 #[tokio::test]
 async fn the_end_of_a_pause_is_noticed_by_itself() {
     let gate = gate();

@@ -82,7 +82,7 @@ impl Room {
     }
 }
 
-// Proves: P-stream-places
+/// Proves: P-stream-places
 #[test]
 fn another_namespace_gets_its_share_at_once() {
     let mut room = Room::new(20);
@@ -102,7 +102,7 @@ fn another_namespace_gets_its_share_at_once() {
     );
 }
 
-// Proves: P-stream-places
+/// Proves: P-stream-places
 #[test]
 fn every_one_that_waits_has_a_place_in_turn() {
     let mut room = Room::new(20);
@@ -118,7 +118,7 @@ fn every_one_that_waits_has_a_place_in_turn() {
     assert!(room.asked <= 20 * 129 / 30, "{} changes", room.asked);
 }
 
-// Proves: P-stream-places
+/// Proves: P-stream-places
 #[test]
 fn more_namespaces_than_places_take_turns_too() {
     let mut room = Room::new(4);
@@ -138,7 +138,7 @@ fn no_stream_is_closed_while_none_waits() {
     assert_eq!(room.asked, 0);
 }
 
-// Proves: P-stream-places
+/// Proves: P-stream-places
 #[test]
 fn a_namespace_at_its_share_keeps_it_while_others_wait() {
     let mut room = Room::new(20);
@@ -167,7 +167,7 @@ fn a_freed_slot_is_given_to_the_namespace_with_the_fewest() {
     assert!(room.table.lanes.is_empty() && room.table.slots.is_empty());
 }
 
-// Proves: P-files
+/// Proves: P-files
 #[test]
 fn without_files_there_are_fewer_places_for_a_while() {
     let mut room = Room::new(20);
@@ -195,7 +195,7 @@ fn without_files_there_are_fewer_places_for_a_while() {
     assert_eq!(none.table.most(), 1, "one is always left");
 }
 
-// Proves: P-files
+/// Proves: P-files
 #[test]
 fn as_long_as_files_are_short_no_place_grows_back() {
     let mut room = Room::new(100);
@@ -219,7 +219,7 @@ fn as_long_as_files_are_short_no_place_grows_back() {
     assert!(room.table.most() > least);
 }
 
-// Proves: P-files
+/// Proves: P-files
 #[test]
 fn few_streams_are_no_reason_to_have_few_places() {
     let mut room = Room::new(100);

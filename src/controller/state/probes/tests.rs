@@ -26,7 +26,7 @@ fn due_at(checks: &mut Probe, now: Timestamp) -> Option<Timestamp> {
     }
 }
 
-// Proves: P-version-again
+/// Proves: P-version-again
 #[test]
 fn a_reconnect_draws_the_next_check_nearer_once_for_all_streams() {
     let start = Timestamp::UNIX_EPOCH;
@@ -41,7 +41,7 @@ fn a_reconnect_draws_the_next_check_nearer_once_for_all_streams() {
     assert_eq!(due_at(&mut checks, after), None, "the check is due");
 }
 
-// Proves: P-version-again
+/// Proves: P-version-again
 #[test]
 fn a_reconnect_long_after_the_last_check_leads_to_one_at_once() {
     let start = Timestamp::UNIX_EPOCH;
@@ -52,7 +52,7 @@ fn a_reconnect_long_after_the_last_check_leads_to_one_at_once() {
     assert!(!checks.reconnected(late), "it is asked for already");
 }
 
-// Proves: P-version-again
+/// Proves: P-version-again
 #[test]
 fn a_reconnect_neither_delays_a_probe_nor_triggers_the_first() {
     let start = Timestamp::UNIX_EPOCH;
@@ -65,7 +65,7 @@ fn a_reconnect_neither_delays_a_probe_nor_triggers_the_first() {
     assert_eq!(due_at(&mut checks, past_the_next), None);
 }
 
-// Proves: P-rotation
+/// Proves: P-rotation
 #[test]
 fn a_new_object_generation_or_secret_is_probed_at_once() {
     let start = Timestamp::UNIX_EPOCH;
@@ -80,7 +80,7 @@ fn a_new_object_generation_or_secret_is_probed_at_once() {
     assert!(!due(&mut checks, "u", 1), "one change, one check");
 }
 
-// Proves: P-one-probe
+/// Proves: P-one-probe
 #[test]
 fn a_suspicion_leads_to_one_check_a_second() {
     let start = Timestamp::UNIX_EPOCH;
@@ -104,7 +104,7 @@ fn a_client_is_kept_for_one_base_url_and_one_ca() {
     assert!(!kept(URL, Some(b"another")) && !kept(URL, None));
 }
 
-// Proves: P-last-token
+/// Proves: P-last-token
 #[test]
 fn the_last_good_token_is_of_one_workspace_at_one_base_url() {
     let verified = |uid: &str, base_url: &str| Verified {

@@ -43,7 +43,7 @@ fn settled(table: &SecretTable, cluster_wide: bool) -> BTreeSet<String> {
         .collect()
 }
 
-// Proves: P-rotation
+/// Proves: P-rotation
 #[test]
 fn a_change_is_news_to_each_workspace_that_has_not_read_it() {
     let table = table(&["a"]);
@@ -64,7 +64,7 @@ fn a_change_is_news_to_each_workspace_that_has_not_read_it() {
     assert_eq!(table.outdated(&secret("b", "token"), &version("2")), []);
 }
 
-// Proves: P-secret-forgotten
+/// Proves: P-secret-forgotten
 #[tokio::test]
 async fn what_no_workspace_names_is_neither_watched_nor_kept() {
     let table = table(&["a"]);
@@ -85,7 +85,7 @@ async fn what_no_workspace_names_is_neither_watched_nor_kept() {
     assert!(kept.named.is_empty() && kept.users.is_empty());
 }
 
-// Proves: P-many-workspaces
+/// Proves: P-many-workspaces
 #[tokio::test]
 async fn secret_watches_are_bounded_and_favour_the_commonest_names() {
     let table = SecretTable::default();
@@ -110,7 +110,7 @@ async fn secret_watches_are_bounded_and_favour_the_commonest_names() {
     assert!(after.contains("All token") && after.len() == WATCHES);
 }
 
-// Proves: P-many-workspaces
+/// Proves: P-many-workspaces
 #[test]
 fn what_no_watch_covers_is_read_again_in_turn() {
     let table = table(&["a", "b", "c"]);
@@ -123,7 +123,7 @@ fn what_no_watch_covers_is_read_again_in_turn() {
     assert_eq!(names(Some(&secret("b", "token")), 9), ["c", "a", "b"]);
 }
 
-// Proves: P-rotation
+/// Proves: P-rotation
 #[tokio::test]
 async fn a_forbidden_cluster_watch_is_replaced_by_namespaced_ones() {
     let table = table(&["a", "b"]);
@@ -152,7 +152,7 @@ async fn a_forbidden_cluster_watch_is_replaced_by_namespaced_ones() {
     assert_eq!(reread(&table), [].into());
 }
 
-// Proves: P-many-workspaces
+/// Proves: P-many-workspaces
 #[tokio::test]
 async fn a_watch_that_is_forbidden_takes_the_room_of_none_that_is_not() {
     let namespaces: Vec<String> = (0..WATCHES).map(|n| format!("ns-{n:02}")).collect();

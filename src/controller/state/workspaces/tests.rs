@@ -33,7 +33,7 @@ fn ready(number: u64) -> WorkspaceState {
     WorkspaceState::ready(verified, Arc::new(session))
 }
 
-// Proves: P-workspace-holds, P-rotation
+/// Proves: P-workspace-holds, P-rotation
 #[test]
 fn a_rejected_token_ends_its_session_and_triggers_one_probe() {
     let workspaces = Workspaces::default();
@@ -47,7 +47,7 @@ fn a_rejected_token_ends_its_session_and_triggers_one_probe() {
     assert!(!entry.suspect(2, ProbeTrigger::Unauthorized));
 }
 
-// Proves: P-one-failure, P-stream-session
+/// Proves: P-one-failure, P-stream-session
 #[test]
 fn a_rejected_token_closes_no_stream_of_its_place() {
     let workspaces = Workspaces::default();
@@ -81,7 +81,7 @@ fn a_suspected_outage_keeps_the_session() {
     assert!(entry.suspect(2, ProbeTrigger::Outage));
 }
 
-// Proves: P-secret-forgotten
+/// Proves: P-secret-forgotten
 #[test]
 fn an_absent_workspace_is_kept_only_for_its_subscribers() {
     let workspaces = Workspaces::default();
@@ -98,7 +98,7 @@ fn an_absent_workspace_is_kept_only_for_its_subscribers() {
     assert!(workspaces.all().is_empty());
 }
 
-// Proves: P-last-token, P-calls-apart, P-secret-forgotten, P-rate-limit
+/// Proves: P-last-token, P-calls-apart, P-secret-forgotten, P-rate-limit
 #[test]
 fn all_that_is_kept_of_a_workspace_is_forgotten_with_it() {
     let workspaces = Workspaces::default();
@@ -121,7 +121,7 @@ fn all_that_is_kept_of_a_workspace_is_forgotten_with_it() {
     drop(followed);
 }
 
-// Proves: P-workspace-finalizer
+/// Proves: P-workspace-finalizer
 #[test]
 fn a_deletion_blocks_submissions_and_awaits_those_in_flight() {
     let workspaces = Workspaces::default();

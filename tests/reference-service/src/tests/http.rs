@@ -5,7 +5,7 @@ use serde_json::json;
 use crate::record::Record;
 use crate::tests::{AUTH, Service, body, create_headers, endless};
 
-// Proves: E-getVersion
+/// Proves: E-getVersion
 #[tokio::test]
 async fn the_version_is_public_and_the_workspace_is_not() {
     let service = Service::start().await;
@@ -116,7 +116,7 @@ async fn a_retried_create_is_answered_with_the_same_run() {
     );
 }
 
-// Proves: E-streamRunEvents
+/// Proves: E-streamRunEvents
 #[tokio::test]
 async fn a_stream_replays_follows_and_ends_with_its_run() {
     let service = Service::start().await;

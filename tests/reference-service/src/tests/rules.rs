@@ -52,7 +52,7 @@ fn a_repeated_key_finds_its_run_again() {
     assert_eq!(table.runs().count(), 1);
 }
 
-// Proves: R1
+/// Proves: R1
 #[test]
 fn a_repeated_key_with_another_body_is_a_conflict() {
     let mut table = table();

@@ -9,7 +9,7 @@ fn key_holder(index: &RunIndex, run: &Guarded<Run>) -> (Option<Arc<str>>, usize)
     (found, LOOKS.get())
 }
 
-// Proves: P-key-index
+/// Proves: P-key-index
 #[test]
 fn a_key_belongs_to_an_intent_then_a_submission_then_the_elder() {
     let young = run("young", keyed(2026));
@@ -37,7 +37,7 @@ fn a_key_belongs_to_an_intent_then_a_submission_then_the_elder() {
     assert_eq!(named(&run("young", keyed(2026))).as_deref(), Some("old"));
 }
 
-// Proves: P-key-index
+/// Proves: P-key-index
 #[test]
 fn an_end_or_a_deletion_reports_the_key_that_became_free() {
     let holder = || record("a", merged(keyed(2026), intent("a", 2026)));
@@ -66,7 +66,7 @@ fn an_end_or_a_deletion_reports_the_key_that_became_free() {
     assert_eq!(key_holder(&index, &waits).0, None);
 }
 
-// Proves: P-key-index
+/// Proves: P-key-index
 #[test]
 fn a_run_that_becomes_undecodable_keeps_its_key() {
     let holder = || merged(keyed(2026), intent("a", 2026));
@@ -106,7 +106,7 @@ fn a_run_that_becomes_undecodable_keeps_its_key() {
     assert!(!held(&index));
 }
 
-// Proves: P-key-index
+/// Proves: P-key-index
 #[test]
 fn each_end_of_a_run_enqueues_the_next_one_with_its_key() {
     const ALL: usize = 1000;
@@ -146,7 +146,7 @@ fn again(record: &Record, name: &str, key: Option<String>) -> Record {
     record
 }
 
-// Proves: P-key-index, P-run-index
+/// Proves: P-key-index, P-run-index
 #[test]
 fn a_key_of_100000_runs_is_looked_up_in_two_looks() {
     let holds = record("own", merged(keyed(2026), intent("own", 2026)));
@@ -177,7 +177,7 @@ fn a_key_of_100000_runs_is_looked_up_in_two_looks() {
     );
 }
 
-// Proves: P-key-index
+/// Proves: P-key-index
 #[test]
 fn a_list_replaces_its_scope_and_no_other() {
     let elsewhere = json!({"metadata": {"namespace": "other"}});
@@ -209,7 +209,7 @@ fn a_list_replaces_its_scope_and_no_other() {
     assert_eq!(there, [false, true, true, false]);
 }
 
-// Proves: P-key-index, P-run-index
+/// Proves: P-key-index, P-run-index
 #[test]
 fn an_object_made_again_under_its_name_is_another_one() {
     let index = filled([record("a", keyed(2025))]);

@@ -96,7 +96,7 @@ fn count(words: &[&str], counts: &[usize], word: &str) -> usize {
     counts[words.iter().position(|w| *w == word).unwrap()]
 }
 
-// Proves: P-metrics
+/// Proves: P-metrics
 #[test]
 fn a_run_is_counted_as_stalled_until_it_is_finished() {
     let with = |phase: &str, conditions: Value| json!({"status": {"phase": phase, "conditions": conditions}});
@@ -121,7 +121,7 @@ fn a_run_is_counted_as_stalled_until_it_is_finished() {
     assert_eq!(count(PHASES, &counts.phases, "Failed"), 1);
 }
 
-// Proves: P-metrics
+/// Proves: P-metrics
 #[test]
 fn the_oldest_doubt_is_an_intent_without_an_answer_or_end() {
     let refusal = json!({"reason": "CreateRefused", "notCreated": true, "epoch": 1});
@@ -145,7 +145,7 @@ fn the_oldest_doubt_is_an_intent_without_an_answer_or_end() {
     assert_eq!(oldest.as_deref(), Some("2025-01-01T00:00:00Z"));
 }
 
-// Proves: P-scrape
+/// Proves: P-scrape
 #[test]
 fn counts_follow_every_change_and_end_at_zero() {
     let index = filled((0..100).map(|n| record(&n.to_string(), phase("Active"))));
@@ -165,7 +165,7 @@ fn counts_follow_every_change_and_end_at_zero() {
     assert!(index.waiting().is_empty());
 }
 
-// Proves: P-run-index, F-undecodable
+/// Proves: P-run-index, F-undecodable
 #[test]
 fn an_undecodable_run_is_pending_and_may_need_any_workspace() {
     let broken = json!({"metadata": {"finalizers": [names::FINALIZER]}, "spec": {"workload": 1}});
@@ -192,7 +192,7 @@ fn an_undecodable_run_is_pending_and_may_need_any_workspace() {
     assert_eq!(count(STALLED, &index.counts().stalled, "RunInvalid"), 0);
 }
 
-// Proves: P-run-index
+/// Proves: P-run-index
 #[test]
 fn runs_of_a_workspace_are_unfinished_or_being_deleted() {
     let shared = json!({"spec": {"workspaceRef": {"kind": "ClusterWorkspace", "name": "shared"}}});
@@ -210,7 +210,7 @@ fn runs_of_a_workspace_are_unfinished_or_being_deleted() {
     assert_eq!(index.waiting().len(), 3);
 }
 
-// Proves: P-run-index
+/// Proves: P-run-index
 #[test]
 fn the_first_runs_that_need_a_workspace_are_named_in_order() {
     let submitted = |n: usize| record(&format!("run-{n:03}"), json!({"status": {"runId": "r"}}));
@@ -223,7 +223,7 @@ fn the_first_runs_that_need_a_workspace_are_named_in_order() {
     assert!(index.needing(&key_in("other")).is_empty());
 }
 
-// Proves: P-run-index
+/// Proves: P-run-index
 #[test]
 fn the_end_of_a_need_for_a_workspace_is_reported_once() {
     let submitted = json!({"status": {"runId": "r", "phase": "Active"}});
@@ -255,7 +255,7 @@ fn workspace(namespace: &str, name: &str, ready: &Value) -> Guarded<Workspace> {
     decode(&serde_json::value::to_raw_value(&workspace).unwrap()).unwrap()
 }
 
-// Proves: P-scrape, F-undecodable
+/// Proves: P-scrape, F-undecodable
 #[test]
 fn workspaces_are_counted_by_their_ready_condition() {
     let mut refused = condition("Ready", "Unauthorized");
@@ -302,7 +302,7 @@ fn workspaces_are_counted_by_their_ready_condition() {
     assert_eq!(index.counts().ready, [1, 1, 1], "the others stay");
 }
 
-// Proves: B-ended
+/// Proves: B-ended
 #[test]
 fn a_run_is_settled_until_the_watch_shows_another_version() {
     let index = filled([record("a", phase("Succeeded"))]);
