@@ -8,13 +8,13 @@
 )]
 
 pub mod figures;
+pub mod files;
 pub mod formats;
-pub mod measured;
 pub mod openapi;
 pub mod proc;
 pub mod programs;
 pub mod registry;
-pub mod source;
+
 pub mod tools;
 
 use std::path::Path;
