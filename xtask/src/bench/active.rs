@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::figures::{Figures, Plot, PlotKind};
+use super::figures::Figures;
 use tokio::time::sleep;
 
 use super::columns::{self, Column};
@@ -10,7 +10,7 @@ use super::error::BenchError;
 use super::load::{self, Pace, a_second};
 use super::observer::Observer;
 use super::stage::{Requests, Stage, Transport};
-use super::usage::{Usage, in_mib, mib, of_a_core};
+use super::usage::{Usage, mib, of_a_core};
 
 const NAMESPACE: &str = "active";
 const PATIENCE: Duration = Duration::from_mins(10);
@@ -65,20 +65,9 @@ pub(super) async fn measure(quick: bool) -> Result<Figures, BenchError> {
         );
         all.push(measured);
     }
-    let of = |memory: fn(&Measures) -> u64| all.iter().map(|one| in_mib(memory(one))).collect();
-    let plot = Plot {
-        title: "Resident memory with active Runs (MiB)".to_owned(),
-        kind: PlotKind::Bars,
-        labels: all.iter().map(|one| one.case.title()).collect(),
-        series: vec![
-            ("without a Run".to_owned(), of(|one| one.base.resident)),
-            ("with all of them".to_owned(), of(|one| one.rested.resident)),
-            ("at its peak".to_owned(), of(|one| one.rested.peak)),
-        ],
-    };
     let columns: Vec<_> = all.iter().map(Measures::column).collect();
     let title = "Active Runs, each with its event stream";
-    Ok(columns::table(Figures::new("active"), title, &columns).plot(plot))
+    Ok(columns::table(Figures::new("active"), title, &columns))
 }
 
 impl Case {

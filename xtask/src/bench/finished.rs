@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::figures::{Figures, Plot, PlotKind};
+use super::figures::Figures;
 use serde_json::json;
 use tokio::time::sleep;
 
@@ -12,7 +12,7 @@ use super::etcd::Etcd;
 use super::load::{self, Pace};
 use super::observer::Observer;
 use super::stage::{Requests, Stage};
-use super::usage::{Usage, in_mib, mib, of_a_core};
+use super::usage::{Usage, mib, of_a_core};
 use super::wait::until;
 
 const NAMESPACE: &str = "finished";
@@ -51,26 +51,9 @@ pub(super) async fn measure(quick: bool) -> Result<Figures, BenchError> {
         eprintln!("{count}: {} B each", measured.bytes_each());
         all.push(measured);
     }
-    let labels = std::iter::once("one Run".to_owned());
-    let base = all.first().map_or(0, |one| one.put.base.resident);
-    let of = |memory: fn(&Measures) -> u64| {
-        let bases = std::iter::once(base);
-        bases.chain(all.iter().map(memory)).map(in_mib).collect()
-    };
-    let plot = Plot {
-        title: "Resident memory with Runs that have ended (MiB)".to_owned(),
-        kind: PlotKind::Bars,
-        labels: labels
-            .chain(all.iter().map(|one| one.count.to_string()))
-            .collect(),
-        series: vec![
-            ("after 30 s".to_owned(), of(|one| one.rested.resident)),
-            ("at its peak".to_owned(), of(|one| one.full.peak)),
-        ],
-    };
     let columns: Vec<_> = all.iter().map(Measures::column).collect();
     let title = "A start among Runs that have ended";
-    Ok(columns::table(Figures::new("finished"), title, &columns).plot(plot))
+    Ok(columns::table(Figures::new("finished"), title, &columns))
 }
 
 impl Measures {

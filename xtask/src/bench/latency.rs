@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-use super::figures::{Figures, Plot, PlotKind};
+use super::figures::Figures;
 use jiff::Timestamp;
 use run_operator::clock::wall;
 use tokio::task::JoinSet;
@@ -13,7 +13,7 @@ use super::columns::{self, Column};
 use super::error::BenchError;
 use super::load::{self, Pace, WARM_UP};
 use super::observer::{Life, Observer};
-use super::spread::{PERCENTILES, Spread, name};
+use super::spread::Spread;
 use super::stage::{Requests, Stage};
 use super::usage::millis_each;
 use crate::service::ServiceRun;
@@ -83,24 +83,11 @@ pub(super) async fn measure(quick: bool) -> Result<Figures, BenchError> {
         all.push(measured);
     }
     let columns: Vec<_> = all.iter().map(Measures::column).collect();
-    let plot = |what: &str, spread: fn(&Measures) -> &Spread| Plot {
-        title: format!("{what}, by percentile (ms)"),
-        kind: PlotKind::Lines,
-        labels: PERCENTILES.map(name).to_vec(),
-        series: all
-            .iter()
-            .map(|one| (one.title.to_owned(), spread(one).plotted()))
-            .collect(),
-    };
     let figures = Figures::new("latency")
         .row("Runs, ten a second", count)
         .row("Active Runs beside them, in the last case", beside);
-    let figures = columns::table(figures, "Times in ms, and what each Run costs", &columns)
-        .plot(plot("From the apply to the POST", |one| &one.submitted))
-        .plot(plot("From a change at the service to the status", |one| {
-            &one.shown
-        }));
-    Ok(figures)
+    let title = "Times in ms, and what each Run costs";
+    Ok(columns::table(figures, title, &columns))
 }
 
 impl Measures {

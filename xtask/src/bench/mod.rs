@@ -24,8 +24,6 @@ mod throughput;
 mod usage;
 mod wait;
 
-use std::path::PathBuf;
-
 use clap::{Args, ValueEnum};
 
 use error::BenchError;
@@ -43,10 +41,6 @@ pub(crate) struct Options {
     /// Only these parts; all but the soak, if unset. Repeatable.
     #[arg(long, value_enum)]
     part: Vec<Part>,
-
-    /// The folder for the plots of the page; without it none is drawn.
-    #[arg(long, value_name = "FOLDER")]
-    plots: Option<PathBuf>,
 }
 
 /// A part of the benchmark; each can be run alone.
@@ -84,9 +78,7 @@ pub(crate) fn run(options: &Options) -> Result<(), BenchError> {
                     Part::Soak => soak::measure(options.quick).await?,
                 };
                 let taken = percent(Host::now()?.taken_since(&host));
-                figures
-                    .row(TAKEN, taken)
-                    .publish(options.plots.as_deref())?;
+                figures.row(TAKEN, taken).print();
             }
         }
         Ok(())

@@ -4,10 +4,6 @@ use std::fmt::{self, Display, Formatter};
 use std::time::Duration;
 
 use super::columns::Column;
-use super::usage::rounded;
-
-/// The percentiles of the plots; the last is the longest.
-pub(super) const PERCENTILES: [usize; 9] = [1, 10, 25, 50, 75, 90, 95, 99, 100];
 
 /// Times, in their order.
 pub(super) struct Spread(Vec<Duration>);
@@ -22,12 +18,7 @@ impl Spread {
     fn at(&self, hundredths: usize) -> Option<f64> {
         let place = self.0.len() * hundredths / 100;
         let time = self.0.get(place).or(self.0.last())?;
-        Some(rounded(time.as_secs_f64() * 1000.0))
-    }
-
-    /// The percentiles, in ms.
-    pub(super) fn plotted(&self) -> Vec<f64> {
-        PERCENTILES.iter().filter_map(|at| self.at(*at)).collect()
+        Some((time.as_secs_f64() * 10_000.0).round() / 10.0)
     }
 
     /// Adds what is shown of them to a case.
@@ -44,12 +35,18 @@ impl Spread {
 
 impl Display for Spread {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        write!(f, "{} times, {:?} ms", self.0.len(), self.plotted())
+        write!(
+            f,
+            "{} times, p50 {:?} ms, p99 {:?} ms",
+            self.0.len(),
+            self.at(50),
+            self.at(99)
+        )
     }
 }
 
 /// The name of a percentile.
-pub(super) fn name(hundredths: usize) -> String {
+fn name(hundredths: usize) -> String {
     match hundredths {
         100 => "longest".to_owned(),
         _ => format!("p{hundredths}"),

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::figures::{Figures, Plot, PlotKind};
+use super::figures::Figures;
 
 use super::columns::{self, Column};
 use super::error::BenchError;
@@ -11,7 +11,7 @@ use super::limit::{self, Limit};
 use super::load::{self, Pace, WARM_UP};
 use super::observer::Observer;
 use super::stage::{Measured, Requests, Stage};
-use super::usage::{mib, millis, millis_each, percent, rounded};
+use super::usage::{mib, millis_each, percent};
 
 const NAMESPACE: &str = "throughput";
 /// Time for all Runs to end.
@@ -68,25 +68,6 @@ fn figures(count: usize, (writes, events): (usize, usize), all: &[Measures; 5]) 
         format!("{:.0} %", 100.0 * operator.lifecycles_a_second / mean)
     };
     let columns: Vec<_> = all.iter().map(|one| one.column(count)).collect();
-    let labels: Vec<_> = all.iter().map(|one| one.who.to_owned()).collect();
-    let of = |value: &dyn Fn(&Measures) -> f64| all.iter().map(|one| rounded(value(one))).collect();
-    let cpu = |part: fn(&Measured) -> Duration| of(&|one| millis(part(&one.used), count));
-    let lives = Plot {
-        title: "Lives of Runs a second".to_owned(),
-        kind: PlotKind::Bars,
-        labels: labels.clone(),
-        series: vec![("lives".to_owned(), of(&|one| one.lifecycles_a_second))],
-    };
-    let time = Plot {
-        title: "Time on a core for a Run (ms)".to_owned(),
-        kind: PlotKind::Bars,
-        labels,
-        series: vec![
-            ("operator".to_owned(), cpu(|used| used.operator.cpu)),
-            ("API server".to_owned(), cpu(|used| used.apiserver.cpu)),
-            ("etcd".to_owned(), cpu(|used| used.etcd.cpu)),
-        ],
-    };
     let figures = Figures::new("throughput")
         .row("Runs", count)
         .row("Writes of a Run in the recorded life", writes)
@@ -109,8 +90,6 @@ fn figures(count: usize, (writes, events): (usize, usize), all: &[Measures; 5]) 
         );
     let title = "For each Run; the operator's requests by the API server's audit log and the service's count";
     columns::table(figures, title, &columns)
-        .plot(lives)
-        .plot(time)
 }
 
 impl Measures {

@@ -93,28 +93,13 @@ pub(super) fn percent(share: f64) -> String {
 }
 
 /// Time on a core for each of so many, in milliseconds, for a table.
-pub(super) fn millis_each(cpu: Duration, count: usize) -> String {
-    format!("{:.2}", millis(cpu, count))
-}
-
-/// Time on a core for each of so many, in milliseconds.
 #[expect(clippy::cast_precision_loss, reason = "counts are far below 2^52")]
-pub(super) fn millis(cpu: Duration, count: usize) -> f64 {
-    cpu.as_secs_f64() * 1000.0 / count.max(1) as f64
+pub(super) fn millis_each(cpu: Duration, count: usize) -> String {
+    format!("{:.2}", cpu.as_secs_f64() * 1000.0 / count.max(1) as f64)
 }
 
 /// Bytes as MiB, for a table.
-pub(super) fn mib(bytes: u64) -> String {
-    format!("{:.1} MiB", in_mib(bytes))
-}
-
-/// Bytes as MiB with one decimal, for a plot.
 #[expect(clippy::cast_precision_loss, reason = "sizes are far below 2^52")]
-pub(super) fn in_mib(bytes: u64) -> f64 {
-    rounded(bytes as f64 / f64::from(1 << 20))
-}
-
-/// With one decimal, for a plot.
-pub(super) fn rounded(value: f64) -> f64 {
-    (value * 10.0).round() / 10.0
+pub(super) fn mib(bytes: u64) -> String {
+    format!("{:.1} MiB", bytes as f64 / f64::from(1 << 20))
 }
