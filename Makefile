@@ -25,7 +25,7 @@ demo: ## Show what is promised, on a real control plane; KEEP=1 stays up until C
 	@$(CARGO) xtask demo $(if $(KEEP),--keep)
 
 .PHONY: test
-test: control-plane tools ## Run every test that needs no feature, and name those that were left out
+test: control-plane ## Run every test that needs no feature, and name those that were left out
 	@RUST_TEST_THREADS=$(RUST_TEST_THREADS) .ci/test $(TESTS)
 
 .PHONY: test-unit
