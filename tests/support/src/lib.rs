@@ -8,7 +8,6 @@
 )]
 
 pub mod figures;
-pub mod formats;
 pub mod measured;
 pub mod openapi;
 pub mod proc;
