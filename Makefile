@@ -158,10 +158,6 @@ deny: ## Check licences, banned crates and sources; advisories too, where their 
 workflows: ## Check the workflows of GitHub, ours and the recipe's, with actionlint, and with shellcheck where that is
 	@"$$(.ci/go-tool actionlint)" -no-color .github/workflows/*.yml deploy/examples/recipes/github-actions.yaml
 
-.PHONY: schemathesis
-schemathesis: ## Try contract/openapi.yaml on the reference service with schemathesis (needs Python 3.11)
-	@.ci/schemathesis
-
 .PHONY: nightly
 nightly: control-plane helm ## Run what is random, long or measures, or PARTS of it; hours
 	@.ci/nightly $(PARTS)

@@ -11,4 +11,4 @@ mod alerts;
 mod dashboard;
 mod names;
 
-use test_support::source::files::text;
+use test_support::files::text;

@@ -118,7 +118,7 @@ fn the_pod_of_helm_test_has_arguments_that_the_program_knows() {
     }
 }
 
-/// Proves: I-version, I-artifact-hub
+/// Proves: I-artifact-hub
 #[test]
 fn the_chart_has_the_program_s_version() {
     let chart: Value = serde_saphyr::from_str(&read("Chart.yaml")).unwrap();

@@ -57,6 +57,7 @@ func TestAnIndexHasTheImagesOfTwoArchitectures(t *testing.T) {
 	}
 }
 
+// Proves: I-index
 func TestImagesThatDoNotBelongTogetherAreRefused(t *testing.T) {
 	tests := map[string]struct {
 		other string

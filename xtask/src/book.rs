@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use clap::Args;
-use test_support::source::files::tidy;
+use test_support::files::tidy;
 
 /// The table of contents, with links from its own folder.
 const SUMMARY: &str = "docs/SUMMARY.md";

@@ -2,14 +2,11 @@
 
 mod bench;
 mod book;
-mod breakages;
 mod cluster;
 mod demo;
-mod figures;
 mod generate;
 mod release;
 mod service;
-mod tests;
 
 use std::error::Error;
 use std::process::ExitCode;
@@ -32,12 +29,6 @@ enum Task {
     Demo(demo::Options),
     /// Measure the operator beside the limit of its control plane.
     Bench(bench::Options),
-    /// Print and keep the figures that a script has counted.
-    Figures(figures::Options),
-    /// Break each statement on purpose, and see that a test of it fails.
-    Breakages(breakages::Options),
-    /// Name the tests that `cargo test` leaves out.
-    Tests(tests::Options),
     /// Write the documents as a book, and follow its links.
     Book(book::Options),
     /// Make a part of a release.
@@ -53,11 +44,6 @@ fn main() -> ExitCode {
         Task::Demo(options) => demo::run(&options),
         Task::Generate(options) => ended("generate", generate::run(&options)),
         Task::Bench(options) => ended("bench", bench::run(&options).map_err(Into::into)),
-        Task::Figures(options) => ended("figures", figures::run(&options).map_err(Into::into)),
-        Task::Breakages(options) => {
-            ended("breakages", breakages::run(&options).map_err(Into::into))
-        }
-        Task::Tests(options) => ended("tests", tests::run(&options).map_err(Into::into)),
         Task::Book(options) => ended("book", book::run(&options).map_err(Into::into)),
         Task::Release(part) => ended("release", release::run(&part).map_err(Into::into)),
         Task::Cluster(action) => ended("cluster", cluster::run(&action).map_err(Into::into)),

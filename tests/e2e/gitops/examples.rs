@@ -2,7 +2,7 @@
 //! types, and by the API server.
 
 use serde_json::Value;
-use test_support::source::files;
+use test_support::files;
 
 use super::tools::{asked, file, text_of};
 use crate::support::World;

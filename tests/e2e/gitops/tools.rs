@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-pub(super) use test_support::source::files::text as text_of;
+pub(super) use test_support::files::text as text_of;
 
 use crate::support::{World, eventually};
 

@@ -8,12 +8,12 @@
 )]
 
 pub mod figures;
-pub mod measured;
+pub mod files;
 pub mod openapi;
 pub mod proc;
 pub mod programs;
 pub mod registry;
-pub mod source;
+
 pub mod tools;
 
 use std::path::Path;

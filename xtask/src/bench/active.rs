@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use test_support::figures::{Figures, Plot, PlotKind};
+use super::figures::{Figures, Plot, PlotKind};
 use tokio::time::sleep;
 
 use super::columns::{self, Column};

@@ -2,7 +2,7 @@
 
 use std::fmt::Display;
 
-use test_support::figures::Figures;
+use super::figures::Figures;
 
 use super::stage::Requests;
 

@@ -28,6 +28,14 @@ pub(crate) enum BenchError {
         #[source]
         source: std::io::Error,
     },
+    #[error("failed to write {}", .path.display())]
+    Plot {
+        path: PathBuf,
+        #[source]
+        source: std::io::Error,
+    },
+    #[error("failed to draw a plot")]
+    Chart(#[source] charts_rs::Error),
     #[error("failed to read the usage of process {pid}")]
     ReadUsage {
         pid: u32,

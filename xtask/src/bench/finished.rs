@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant};
 
+use super::figures::{Figures, Plot, PlotKind};
 use serde_json::json;
-use test_support::figures::{Figures, Plot, PlotKind};
 use tokio::time::sleep;
 
 use super::columns::{self, Column};

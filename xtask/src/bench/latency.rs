@@ -3,9 +3,9 @@
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
+use super::figures::{Figures, Plot, PlotKind};
 use jiff::Timestamp;
 use run_operator::clock::wall;
-use test_support::figures::{Figures, Plot, PlotKind};
 use tokio::task::JoinSet;
 use tokio::time::{MissedTickBehavior, interval};
 

@@ -1,14 +1,14 @@
 //! `make bench`: the operator's speed and weight beside the limit of its control plane, in one run on one machine.
 //!
-//! Every part has a control plane of its own, so that no part pays for what another has left. Its figures are printed,
-//! and kept where `RUN_OPERATOR_FIGURES` names a directory. Times depend on the machine and are never tested; the
-//! counts are, by the suites.
+//! Every part has a control plane of its own, so that no part pays for what another has left. Its figures are printed as
+//! Markdown, for docs/performance.md. Times depend on the machine and are never tested; the counts are, by the suites.
 
 mod active;
 mod audit;
 mod columns;
 mod error;
 mod etcd;
+mod figures;
 mod finished;
 mod latency;
 mod lifecycle;
@@ -23,6 +23,8 @@ mod takeover;
 mod throughput;
 mod usage;
 mod wait;
+
+use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
@@ -41,6 +43,10 @@ pub(crate) struct Options {
     /// Only these parts; all but the soak, if unset. Repeatable.
     #[arg(long, value_enum)]
     part: Vec<Part>,
+
+    /// The folder for the plots of the page; without it none is drawn.
+    #[arg(long, value_name = "FOLDER")]
+    plots: Option<PathBuf>,
 }
 
 /// A part of the benchmark; each can be run alone.
@@ -78,7 +84,9 @@ pub(crate) fn run(options: &Options) -> Result<(), BenchError> {
                     Part::Soak => soak::measure(options.quick).await?,
                 };
                 let taken = percent(Host::now()?.taken_since(&host));
-                figures.row(TAKEN, taken).record();
+                figures
+                    .row(TAKEN, taken)
+                    .publish(options.plots.as_deref())?;
             }
         }
         Ok(())

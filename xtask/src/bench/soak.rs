@@ -7,12 +7,13 @@ use kube::Api;
 use kube::api::{DeleteParams, ListParams};
 use run_operator::api::Run;
 use serde_json::Value;
-use test_support::{figures::Figures, streams_a_list};
+use test_support::streams_a_list;
 use tokio::time::sleep;
 
 use super::audit::{self, Entry};
 use super::error::BenchError;
 use super::etcd::Etcd;
+use super::figures::Figures;
 use super::load::{self, Pace};
 use super::operator::Operator;
 use super::stage::Stage;

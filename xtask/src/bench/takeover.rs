@@ -1,6 +1,6 @@
 //! A warm standby among many Runs that have ended: how soon it acts after the leader's end.
 
-use test_support::figures::Figures;
+use super::figures::Figures;
 
 use super::error::BenchError;
 use super::finished::{fresh, many, put};

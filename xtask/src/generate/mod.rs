@@ -4,11 +4,8 @@
 mod api;
 mod argocd;
 mod chart;
-mod conformance;
-pub(crate) mod figures;
 mod flags;
 mod metrics;
-mod plots;
 mod reasons;
 mod versions;
 
@@ -48,10 +45,8 @@ pub(crate) fn run(options: &Options) -> Outcome<()> {
     // One after the other: Helm reads what the steps before it have written.
     for step in [
         of_the_code,
-        conformance::page,
         api::page,
         reasons::page,
-        figures::pages,
         argocd::files,
         versions::files,
         chart::templates,

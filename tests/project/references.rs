@@ -1,5 +1,4 @@
-//! The tables of the documentation against the code, both ways: flags, reasons, metrics, fields of the
-//! contract file, fields of the resources.
+//! The reference pages that are written by hand against the code, both ways: reasons, Events, fields of the contract file.
 
 // The binary's flags, as the binary itself reads them.
 #[allow(
@@ -14,7 +13,6 @@ use std::collections::BTreeSet;
 
 use clap::CommandFactory;
 use run_operator::api::{EventReason, Reason};
-use run_operator::controller::metrics::catalogue::GROUPS;
 
 use crate::files;
 
@@ -69,37 +67,6 @@ fn every_flag_of_the_controller_has_its_variable() {
     assert!(count > 20, "{count}");
 }
 
-/// The flags of a command and of those below it.
-fn flags_of(command: &clap::Command) -> BTreeSet<String> {
-    let own = command.get_arguments().filter_map(clap::Arg::get_long);
-    let own = own.map(|long| format!("--{long}"));
-    own.chain(command.get_subcommands().flat_map(flags_of))
-        .collect()
-}
-
-/// Flags of other programs have the program's name in front, are in blocks of code, or are not named.
-#[test]
-fn every_flag_that_the_documentation_names_exists() {
-    let known = flags_of(&cli::Cli::command());
-    for file in documents() {
-        for span in files::text(&file).split('`').skip(1).step_by(2) {
-            let flag = span.split([' ', '=']).next().unwrap_or_default();
-            if flag.starts_with("--") && flag.len() > 2 {
-                assert!(
-                    known.contains(flag),
-                    "{file} names {flag}, which run-operator doesn't have"
-                );
-            }
-        }
-    }
-}
-
-/// The operator's own documents; the reference service has flags of its own.
-fn documents() -> Vec<String> {
-    let own = |name: &&String| name.starts_with("docs/") || !name.contains('/');
-    files::ending("md").filter(own).cloned().collect()
-}
-
 /// Proves: P-reasons
 #[test]
 fn every_reason_is_documented_and_every_documented_one_exists() {
@@ -136,50 +103,6 @@ fn event_reasons_match_their_documentation() {
     for row in rows {
         assert_eq!(row.len(), 5, "reason, type, of, when, what to do: {row:?}");
         assert!(row.iter().all(|cell| !cell.is_empty()), "{row:?}");
-    }
-}
-
-#[test]
-fn every_dependency_has_its_reason() {
-    let manifest = files::text("Cargo.toml");
-    let section = |head: &str| manifest.split_once(head).unwrap().1;
-    let everywhere = section("\n[dependencies]\n");
-    let on_linux = section("\n[target.'cfg(target_os = \"linux\")'.dependencies]\n");
-    let lines = [everywhere, on_linux]
-        .into_iter()
-        .flat_map(|section| section.lines().take_while(|line| !line.starts_with('[')));
-    let real = lines
-        .filter_map(|line| line.split_once(" = "))
-        .map(|(name, _)| name.trim_end_matches(".workspace").to_owned())
-        .collect();
-    let rows = table(&files::text("docs/dependencies.md"), "## The program");
-    let documented = rows
-        .iter()
-        .flat_map(|row| row[0].split(", "))
-        .map(|name| name.split(' ').next().unwrap().to_owned())
-        .collect();
-    same(&documented, &real, "dependencies", "docs/dependencies.md");
-}
-
-/// `docs/metrics.md` is generated; what else names a metric names one that exists.
-#[test]
-fn every_metric_that_the_documentation_names_exists() {
-    let metrics = || GROUPS.iter().flat_map(|group| group.metrics);
-    let real: BTreeSet<&str> = metrics().map(|metric| metric.name).collect();
-    assert!(real.len() > 30, "{real:?}");
-    for file in documents() {
-        // It names metrics by their old names too.
-        if file == "CHANGELOG.md" {
-            continue;
-        }
-        let text = files::text(&file);
-        for word in text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_') {
-            let parts = ["_bucket", "_sum", "_count"];
-            let name = parts.iter().find_map(|part| word.strip_suffix(part));
-            let metric = word.starts_with("run_operator_") && !word.ends_with('_');
-            let known = real.contains(word) || name.is_some_and(|name| real.contains(name));
-            assert!(!metric || known, "{file} names {word}, which is no metric");
-        }
     }
 }
 
