@@ -25,8 +25,24 @@ demo: ## Show what is promised, on a real control plane; KEEP=1 stays up until C
 	@$(CARGO) xtask demo $(if $(KEEP),--keep)
 
 .PHONY: test
-test: control-plane tools ## Run every test that needs no feature, and name those that were left out
+test: control-plane helm ## Run the tests; needs the control plane and Helm
 	@RUST_TEST_THREADS=$(RUST_TEST_THREADS) .ci/test $(TESTS)
+
+.PHONY: test-gitops
+test-gitops: control-plane ## Run the tests with Argo CD's and Flux's own libraries
+	@for tool in argocd flux; do .ci/go-tool $$tool >/dev/null || exit 1; done
+	RUST_TEST_THREADS=$(RUST_TEST_THREADS) $(CARGO) test --locked --test e2e gitops::
+
+.PHONY: test-alerts
+test-alerts: ## Run the tests of alert rules and dashboard, with Prometheus's own programs
+	@for tool in promtool promql; do .ci/go-tool $$tool >/dev/null || exit 1; done
+	$(CARGO) test --locked --test metrics
+
+.PHONY: test-release
+test-release: node image service-image ## Run the tests of a release: cosign, krew, Helm 3, a registry, the last tag
+	@for tool in cosign helm3 krew; do .ci/go-tool $$tool >/dev/null || exit 1; done
+	last=$$(.ci/last-release) && RUN_OPERATOR_LAST_RELEASE=$$last \
+	  $(CARGO) test --locked --no-fail-fast --test release --test install -- --include-ignored
 
 .PHONY: test-unit
 test-unit: ## Run the tests that need no control plane
@@ -36,25 +52,20 @@ test-unit: ## Run the tests that need no control plane
 kubernetes-compat: ## Run the suites that depend on the API server on another version: KUBERNETES=1.34 or 1.35
 	@.ci/kubernetes $(KUBERNETES)
 
-.PHONY: slowest
-slowest: control-plane tools ## Run every test and name the ten slowest
-	@.ci/slowest $(RUST_TEST_THREADS) $(TESTS)
-
 .PHONY: control-plane
 control-plane: ## Build etcd, kube-apiserver and the like, once, where they can't be found
 	@$(CARGO) build --locked --tests --bins
 	@$(CARGO) xtask cluster build --controller-manager >/dev/null
 
-.PHONY: tools
-tools: ## Build the Go programs of the tests (Helm, cosign, promtool, the libraries of Argo CD and Flux), once
-	@for tool in tools/*/; do .ci/go-tool "$$(basename "$$tool")" >/dev/null || exit 1; done
+.PHONY: helm
+helm:
+	@.ci/go-tool helm >/dev/null
 
 .PHONY: test-tools
 # With the flags of .ci/go-tool: what is compiled here is not compiled again there.
 test-tools: export CGO_ENABLED = 0
 test-tools: export GOFLAGS = -trimpath
 test-tools: ## Vet and test the project's own Go programs (tools/)
-	@unformatted=$$(gofmt -l tools); [ -z "$$unformatted" ] || { echo "gofmt -w $$unformatted" >&2; exit 1; }
 	@for tool in tools/*/; do \
 	  [ -z "$$(find "$$tool" -name '*.go' | head -1)" ] || \
 	  (cd "$$tool" && go vet ./... && go test ./...) || exit 1; \
@@ -105,14 +116,10 @@ node: ## Install and build what a node for real Pods needs: containerd, runc, ku
 	@.ci/node
 	@$(CARGO) build --locked --bin xtask
 	@$(CARGO) xtask cluster build --node >/dev/null
-	@for tool in helm image loopback pause registry; do .ci/go-tool $$tool >/dev/null; done
-
-.PHONY: previous-release
-previous-release: ## Build image and program of the previous release from its commit, once, for the tests of upgrades
-	@.ci/previous-release >/dev/null
+	@for tool in helm image loopback pause; do .ci/go-tool $$tool >/dev/null || exit 1; done
 
 .PHONY: install-test
-install-test: node image previous-release ## Install the image by the chart on a real node, and change it under load
+install-test: node image service-image ## Install the image by the chart on a real node, and change it under load
 	$(CARGO) test --locked --test install
 
 .PHONY: generate
@@ -130,13 +137,14 @@ check: format lint drift deny workflows ## Check format, lints, generated files,
 format:
 	$(CARGO) fmt --all --check
 	$(CARGO) fmt --check --manifest-path fuzz/Cargo.toml
-	bash -n .ci/run .ci/base-images .ci/bench .ci/book .ci/cargo-tool .ci/deny .ci/fuzz .ci/github-release .ci/go-tool .ci/image .ci/image-reproducible .ci/kubernetes .ci/mutants .ci/node .ci/previous-release .ci/program .ci/prove .ci/publish .ci/registry-login .ci/release .ci/release-check .ci/release-files .ci/release-platform .ci/release-reproducible .ci/sbom .ci/schemathesis .ci/sign .ci/signed .ci/slowest .ci/test .ci/verify
+	@for script in $(filter-out %.toml,$(wildcard .ci/* tests/bugs/run)); do bash -n "$$script" || exit 1; done
+	@unformatted=$$(gofmt -l tools); [ -z "$$unformatted" ] || { echo "gofmt -w $$unformatted" >&2; exit 1; }
 
 .PHONY: lint
 lint:
-	$(CARGO) clippy --locked --features proofs --all-targets -- -D warnings
-	@# What ships is built without `proofs`; of the rest nothing depends on that.
-	$(CARGO) clippy --locked --lib --bins -- -D warnings
+	$(CARGO) clippy --locked --all-targets -- -D warnings
+	@# Those that `make test` doesn't build.
+	$(CARGO) clippy --locked --test metrics --test release -- -D warnings
 
 .PHONY: drift
 drift:
@@ -150,21 +158,9 @@ deny: ## Check licences, banned crates and sources; advisories too, where their 
 workflows: ## Check the workflows of GitHub, ours and the recipe's, with actionlint, and with shellcheck where that is
 	@"$$(.ci/go-tool actionlint)" -no-color .github/workflows/*.yml deploy/examples/recipes/github-actions.yaml
 
-.PHONY: schemathesis
-schemathesis: ## Try contract/openapi.yaml on the reference service with schemathesis (needs Python 3.11)
-	@.ci/schemathesis
-
-# The part `breakages`, where it is one of those to run. A test that leaves out the Pod or the previous release, for want
-# of a node or of its build, passes whatever is broken: it would count as one that doesn't notice it.
-BREAKAGES = $(if $(PARTS),$(filter breakages,$(PARTS)),breakages)
-
-.PHONY: prove
-prove: control-plane tools $(if $(BREAKAGES),node previous-release) ## Run every proof of docs/reliability.md in full, PARTS of it if set, and write its figures; hours
-	@$(if $(BREAKAGES),RUN_OPERATOR_TEST_NODE=required) .ci/prove full $(PARTS)
-
-.PHONY: prove-bounded
-prove-bounded: control-plane ## Run a bounded part of the proofs: what every change must pass
-	@.ci/prove bounded $(PARTS)
+.PHONY: nightly
+nightly: control-plane helm ## Run what is random, long or measures, or PARTS of it; hours
+	@.ci/nightly $(PARTS)
 
 .PHONY: bench
 bench: ## Measure speed and weight beside the control plane's limit; QUICK=1 takes minutes, PARTS names some
@@ -174,10 +170,6 @@ bench: ## Measure speed and weight beside the control plane's limit; QUICK=1 tak
 fuzz: ## Fuzz what is read from outside, FUZZ_SECONDS (30) for each target
 	@.ci/fuzz
 
-.PHONY: mutants-changed
-mutants-changed: ## Try the small changes of those lines of src/decide and src/service that differ from BASE
-	@.ci/mutants changed $(BASE)
-
 .PHONY: mutants
-mutants: ## Try every small change of src/decide and src/service on the tests; hours on two cores, and resumed
+mutants: ## Try every small change of src/decide and src/service on the tests; a day on two cores
 	@.ci/mutants

@@ -61,11 +61,6 @@ impl Installation {
         if let Where::Process { because } = &place {
             skipped("the Pod, whose place a process takes", because);
         }
-        Self::prepare_in(place).await
-    }
-
-    /// The same, where the test chooses the place.
-    pub(crate) async fn prepare_in(place: Where) -> Self {
         let options = Options {
             controller_manager: true,
             node: matches!(place, Where::Pod { .. }),

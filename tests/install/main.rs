@@ -4,8 +4,7 @@
 //! Deployment; so the chart's rights and arguments are proved everywhere. Each test says which it was.
 //!
 //! `RUN_OPERATOR_TEST_NODE=required|off|auto` chooses; `RUN_OPERATOR_TEST_IMAGE` names another image than
-//! that of `make image`. The tests of upgrades also need the previous release (`make previous-release`), or say that
-//! they are skipped; `RUN_OPERATOR_PREVIOUS_IMAGE` names another image of it.
+//! that of `make image`.
 
 #![allow(
     clippy::unwrap_used,
@@ -22,19 +21,15 @@ mod service;
 mod wait;
 
 mod doctor;
-mod formats;
 mod image;
 mod installation;
 mod load;
 mod mixed;
 mod operator;
 mod pod;
-mod previous;
-mod previous_release;
 mod process;
 mod published;
 mod quickstart;
 mod release;
 mod runs;
-mod side_by_side;
 mod upgrades;

@@ -65,6 +65,7 @@ fn publish(registry: &Registry, layout: &Path, scratch: &Path) -> String {
 
 /// Proves: I-published
 #[tokio::test]
+#[ignore = "needs a registry: make test-release"]
 async fn chart_and_image_are_installed_from_a_registry() {
     let image = match Where::choose() {
         Where::Pod { image } => image,

@@ -1,16 +1,31 @@
-//! A release is changed and the operator killed while Runs are created, run and are deleted.
+//! A release is changed and the operator killed while Runs are created, wait, run, are cancelled and are deleted.
 
+use std::path::{Path, PathBuf};
+
+use kube::ResourceExt;
+use kube::api::ListParams;
 use serde_json::{Value, json};
 
-use crate::installation::{Installation, say};
+use crate::image::Where;
+use crate::installation::{Installation, Version, say};
 use crate::load::Load;
+use crate::mixed::Mixed;
+use crate::operator::Operator;
+
+/// The name that the last release's image has on the node: its version may still be that of this source.
+const LAST: &str = "last";
 
 /// Proves: I-upgrade
 #[tokio::test]
 async fn upgrades_rollbacks_and_kills_lose_and_duplicate_no_run() {
     let mut installation = Installation::prepare().await;
+    if let Some(folder) = last_release() {
+        installation.prefer(&folder).await;
+    }
+    let first = installation.version.clone();
     installation.install().await;
-    // The effect at once, its answer late: an operator that is killed has some creates in flight.
+    Mixed::refuse(&installation).await;
+    // The effect at once, its answer late: an operator that ends has some creates in flight.
     let late = json!({"type": "delay", "forMs": 700, "execute": true});
     let creates = json!({"operation": "createRun"});
     installation.service.lasting_fault(creates, late).await;
@@ -18,30 +33,35 @@ async fn upgrades_rollbacks_and_kills_lose_and_duplicate_no_run() {
     load.create(&installation.runs(), 30).await;
     load.running(&installation, 0, 10).await;
 
-    for (nth, change) in [
+    let changes = [
         Change::Upgrade,
         Change::Kill,
         Change::DeletePod,
         Change::Rollback,
-    ]
-    .into_iter()
-    .enumerate()
-    {
+        Change::Upgrade,
+    ];
+    for (nth, change) in changes.into_iter().enumerate() {
         let before = load.len();
+        let mixed = Mixed::before(&installation, &load, nth).await;
         // Some wait for their cancellation when the operator ends.
         load.delete(&installation, 2 * nth, 2).await;
         let runs = installation.runs();
         load.create(&runs, 10).await;
-        let changed = Box::pin(make(&mut installation, change));
+        let changed = Box::pin(make(&mut installation, change, &first));
         load.create_during(&runs, changed).await;
+        mixed.after(&installation).await;
         say(&format!(
             "{change:?} while {} more Runs were created",
             load.len() - before
         ));
     }
-    let counted = load.settles(&installation, 8).await;
+    let counted = load.settles(&installation, 10).await;
     say(&counted);
-    assert!(load.len() >= 60, "{counted}");
+    assert!(load.len() >= 110, "{counted}");
+    let left = installation.runs().list(&ListParams::default()).await;
+    for run in left.unwrap() {
+        assert!(run.finalizers().is_empty(), "{run:?}");
+    }
     assert_eq!(installation.refusals(), Vec::<Value>::new());
 }
 
@@ -53,29 +73,57 @@ enum Change {
     Rollback,
 }
 
-async fn make(installation: &mut Installation, change: Change) {
+async fn make(installation: &mut Installation, change: Change, first: &Version) {
+    let few_streams = "--max-streams=5".to_owned();
     match change {
         // Another form of the log, few streams, a contract file: another Pod, with one mount more.
         Change::Upgrade => {
+            installation.version = Version::today();
             let contract = concat!(env!("CARGO_MANIFEST_DIR"), "/contract/profile.yaml");
             let contract = format!("contract={contract}");
             let values = ["--set", "logging.format=text,maxStreams=5"];
             let values = [&values[..], &["--set-file", &contract]].concat();
             installation.upgrade(&values).await;
             let arguments = installation.arguments().await;
-            assert!(arguments.contains(&"--max-streams=5".to_owned()));
+            assert!(arguments.contains(&few_streams));
             assert!(arguments.iter().any(|arg| arg.starts_with("--contract=")));
         }
         Change::Kill => installation.kill_operator().await,
         Change::DeletePod => installation.delete_pod().await,
         Change::Rollback => {
+            installation.version = first.clone();
+            // The first revision is the installation.
             installation.rollback("1").await;
-            assert!(
-                !installation
-                    .arguments()
-                    .await
-                    .contains(&"--max-streams=5".to_owned())
-            );
+            assert!(!installation.arguments().await.contains(&few_streams));
         }
+    }
+}
+
+/// The folder of the last release, which `.ci/last-release` builds. Without it this version is upgraded to itself, with
+/// other values.
+fn last_release() -> Option<PathBuf> {
+    let given = std::env::var_os("RUN_OPERATOR_LAST_RELEASE");
+    given.filter(|folder| !folder.is_empty()).map(PathBuf::from)
+}
+
+impl Installation {
+    /// Installs the release in the folder first.
+    async fn prefer(&mut self, folder: &Path) {
+        if matches!(self.operator, Operator::Pod) {
+            let name = format!("docker.io/library/run-operator:{LAST}");
+            let image = folder.join("image.tar");
+            let imported = self.control_plane.import_image_as(&image, &name);
+            imported.await.unwrap();
+            // Both may have one version, and so one name.
+            if let Where::Pod { image } = Where::choose() {
+                self.control_plane.import_image(&image).await.unwrap();
+            }
+        }
+        say(&format!("upgraded from {}", folder.display()));
+        self.version = Version {
+            chart: folder.join("charts/run-operator"),
+            program: folder.join("run-operator"),
+            tag: Some(LAST),
+        };
     }
 }

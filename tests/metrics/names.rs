@@ -1,8 +1,10 @@
 //! Every metric and label that an expression speaks of, held to the catalogue.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use run_operator::controller::metrics::catalogue::{GROUPS, Kind};
+use run_operator::controller::metrics::{Format, Metrics, ReconcileResult};
 use serde_json::Value;
 
 use test_support::tools;
@@ -83,6 +85,30 @@ pub(crate) fn hold(expressions: &[String]) -> BTreeSet<String> {
         }
     }
     used
+}
+
+/// Both text formats, with each type of a metric in them; the suite `e2e` has what an operator serves.
+/// Proves: P-metrics
+#[test]
+fn prometheus_reads_both_formats() {
+    let metrics = Metrics::new();
+    metrics.reconciled("run", ReconcileResult::Conflict, Duration::from_millis(5));
+    metrics.set_leader("run-operator", true);
+    let text = metrics.encode(Format::Text).unwrap();
+    let said = tools::run("promtool", &["check", "metrics"], &text);
+    let errors = String::from_utf8_lossy(&said.stderr);
+    assert!(said.status.success() && errors.is_empty(), "{errors}");
+    let text = metrics.encode(Format::OpenMetrics).unwrap();
+    let said = tools::run("promql", &["openmetrics"], &text);
+    let errors = String::from_utf8_lossy(&said.stderr);
+    assert!(said.status.success(), "{errors}");
+    let series = text.lines().filter(|line| !line.starts_with('#')).count();
+    let read: usize = String::from_utf8(said.stdout)
+        .unwrap()
+        .trim()
+        .parse()
+        .unwrap();
+    assert_eq!(read, series);
 }
 
 /// Proves: P-alerts

@@ -3,19 +3,9 @@
 use rstest::rstest;
 use serde_json::{Value, json};
 
-use crate::helm::{ci, documents, manifests, of_kind, pod};
-use crate::namespace::{Space, kubectl};
+use crate::helm::{ci, documents, manifests, pod};
+use crate::namespace::{DRY_RUN, Space, kubectl};
 use test_cluster::ControlPlane;
-
-const DRY_RUN: &[&str] = &[
-    "apply",
-    "--server-side",
-    "--force-conflicts",
-    "--dry-run=server",
-    "--validate=strict",
-    "-f",
-    "-",
-];
 
 fn as_list(objects: &[Value]) -> String {
     json!({"apiVersion": "v1", "kind": "List", "items": objects}).to_string()
@@ -132,29 +122,4 @@ async fn the_pod_fits_the_restricted_profile() {
         told.contains("restricted") && told.contains("hostNetwork"),
         "{told}"
     );
-}
-
-#[tokio::test]
-async fn a_second_server_side_apply_changes_nothing() {
-    let (space, objects) = space_and_objects("default", &[]).await;
-    // What is in no namespace is shared with other tests.
-    let own: Vec<Value> = ["ServiceAccount", "Service", "Deployment"]
-        .iter()
-        .flat_map(|kind| of_kind(&objects, kind))
-        .cloned()
-        .collect();
-    let apply = ["apply", "--server-side", "-f", "-"];
-    let versions = || {
-        space
-            .kubectl(
-                &[
-                    &apply[..],
-                    &["-o", "jsonpath={.items[*].metadata.resourceVersion}"],
-                ]
-                .concat(),
-                &as_list(&own),
-            )
-            .unwrap()
-    };
-    assert_eq!(versions(), versions());
 }

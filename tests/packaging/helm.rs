@@ -1,8 +1,9 @@
 //! The real Helm, as a process.
 
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
-use std::sync::LazyLock;
+use std::sync::{LazyLock, Mutex};
 
 use serde_json::Value;
 
@@ -12,51 +13,20 @@ use test_support::{root, tools::go_tool};
 /// Helm's own files, out of the home directory.
 static HOME: LazyLock<Scratch> = LazyLock::new(|| Scratch::new("helm").unwrap());
 
-/// The versions of Helm that the chart is tested with.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Helm {
-    V3,
-    V4,
+/// Helm, away from every cluster.
+pub(crate) fn command() -> Command {
+    static HELM: LazyLock<PathBuf> = LazyLock::new(|| go_tool("helm").unwrap());
+    of_program(&HELM)
 }
 
-impl Helm {
-    fn program(self) -> &'static Path {
-        static V3: LazyLock<PathBuf> = LazyLock::new(|| go_tool("helm3").unwrap());
-        static V4: LazyLock<PathBuf> = LazyLock::new(|| go_tool("helm").unwrap());
-        match self {
-            Self::V3 => &V3,
-            Self::V4 => &V4,
-        }
+/// The same of another program, such as an older Helm.
+pub(crate) fn of_program(helm: &Path) -> Command {
+    let mut command = Command::new(helm);
+    for name in ["HELM_CACHE_HOME", "HELM_CONFIG_HOME", "HELM_DATA_HOME"] {
+        command.env(name, HOME.path().join(name));
     }
-
-    /// Helm, away from every cluster.
-    pub(crate) fn command(self) -> Command {
-        let mut command = Command::new(self.program());
-        let home = HOME.path().join(format!("{self:?}"));
-        for (name, directory) in [
-            ("HELM_CACHE_HOME", "cache"),
-            ("HELM_CONFIG_HOME", "config"),
-            ("HELM_DATA_HOME", "data"),
-        ] {
-            command.env(name, home.join(directory));
-        }
-        command.env("KUBECONFIG", "/nonexistent/kubeconfig");
-        command
-    }
-
-    /// `helm template NAME CHART --namespace NAMESPACE …`.
-    pub(crate) fn template(
-        self,
-        chart: &Path,
-        name: &str,
-        namespace: &str,
-        args: &[&str],
-    ) -> Output {
-        let mut command = self.command();
-        command.arg("template").arg(name).arg(chart);
-        command.args(["--namespace", namespace]).args(args);
-        command.output().unwrap()
-    }
+    command.env("KUBECONFIG", "/nonexistent/kubeconfig");
+    command
 }
 
 pub(crate) fn chart() -> PathBuf {
@@ -80,11 +50,6 @@ pub(crate) fn ci(name: &str) -> String {
     file.display().to_string()
 }
 
-/// The newest Helm, away from every cluster.
-pub(crate) fn command() -> Command {
-    Helm::V4.command()
-}
-
 /// The output of a program, which has to succeed.
 #[track_caller]
 pub(crate) fn done(output: &Output) -> String {
@@ -104,14 +69,37 @@ pub(crate) fn refused(args: &[&str], words: &[&str]) {
     }
 }
 
+/// `helm template NAME CHART --namespace NAMESPACE …`.
 pub(crate) fn template(chart: &Path, name: &str, namespace: &str, args: &[&str]) -> Output {
-    Helm::V4.template(chart, name, namespace, args)
+    let mut command = command();
+    command.arg("template").arg(name).arg(chart);
+    command.args(["--namespace", namespace]).args(args);
+    command.output().unwrap()
 }
 
-/// The chart's manifests as text, for a release `run-operator` in the namespace.
+/// The chart's manifests as text, for a release `run-operator` in the namespace. What was rendered once is kept.
 #[track_caller]
 pub(crate) fn manifests(namespace: &str, args: &[&str]) -> String {
-    done(&template(&chart(), "run-operator", namespace, args))
+    static RENDERED: LazyLock<Mutex<HashMap<String, String>>> = LazyLock::new(Mutex::default);
+    let key = format!("{namespace} {args:?}");
+    if let Some(known) = RENDERED.lock().unwrap().get(&key) {
+        return known.clone();
+    }
+    let rendered = done(&template(&chart(), "run-operator", namespace, args));
+    RENDERED.lock().unwrap().insert(key, rendered.clone());
+    rendered
+}
+
+/// Its objects with values set as `--set` takes them, such as `replicas=2,image.tag=x`.
+#[track_caller]
+pub(crate) fn with(values: &str) -> Vec<Value> {
+    objects(&["--set", values])
+}
+
+/// Its objects with a file of values for tests.
+#[track_caller]
+pub(crate) fn with_file(name: &str) -> Vec<Value> {
+    objects(&["-f", &ci(name)])
 }
 
 /// The chart's objects, for a release `run-operator` in a namespace of the same name.
@@ -145,6 +133,18 @@ pub(crate) fn pod(objects: &[Value]) -> &Value {
     &the(objects, "Deployment")["spec"]["template"]
 }
 
+/// The operator's container in it.
+#[track_caller]
+pub(crate) fn container(objects: &[Value]) -> &Value {
+    &pod(objects)["spec"]["containers"][0]
+}
+
+/// The arguments of the operator.
+#[track_caller]
+pub(crate) fn args(objects: &[Value]) -> Vec<&str> {
+    texts(&container(objects)["args"])
+}
+
 pub(crate) fn texts(value: &Value) -> Vec<&str> {
     let items = value.as_array().into_iter().flatten();
     items.filter_map(Value::as_str).collect()
@@ -152,7 +152,6 @@ pub(crate) fn texts(value: &Value) -> Vec<&str> {
 
 /// A release on a cluster.
 pub(crate) struct Release<'a> {
-    pub(crate) helm: Helm,
     pub(crate) control_plane: &'a ControlPlane,
     pub(crate) name: &'a str,
     pub(crate) namespace: &'a str,
@@ -161,7 +160,7 @@ pub(crate) struct Release<'a> {
 impl Release<'_> {
     /// `helm VERB NAME … --namespace NAMESPACE`.
     pub(crate) fn run(&self, verb: &str, args: &[&str]) -> Output {
-        let mut command = self.helm.command();
+        let mut command = command();
         command.env("KUBECONFIG", self.control_plane.kubeconfig());
         command.args([verb, self.name]).args(args);
         command.args(["--namespace", self.namespace]);

@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 use run_operator::service::{AllowList, BaseUrl};
 use test_support::root;
 
-use crate::helm::{self, documents, of_kind, pod, texts, the};
-use crate::namespace::Space;
+use crate::helm::{self, documents, of_kind, texts, the};
+use crate::namespace::{DRY_RUN, Space, kubectl};
 
 async fn built(overlay: &str) -> (Space, Vec<Value>) {
     let space = Space::new().await;
@@ -80,17 +80,7 @@ async fn the_api_server_takes_every_overlay_without_a_warning(#[case] overlay: &
     space.create_namespace("team-a");
     space.create_namespace("quickstart");
     let list = json!({"apiVersion": "v1", "kind": "List", "items": objects});
-    let apply = [
-        "apply",
-        "--server-side",
-        "--force-conflicts",
-        "--dry-run=server",
-        "--validate=strict",
-        "-f",
-        "-",
-    ];
-    let control_plane = space.control_plane;
-    let taken = crate::namespace::kubectl(control_plane, &apply, &list.to_string()).unwrap();
+    let taken = kubectl(space.control_plane, DRY_RUN, &list.to_string()).unwrap();
     assert_eq!(taken.lines().count(), objects.len(), "{taken}");
 }
 
@@ -106,26 +96,8 @@ async fn the_namespaced_overlay_has_no_right_in_the_cluster() {
     // In its own namespace, the Lease.
     assert_eq!(bound.len(), 2);
     assert!(bound.contains(&"team-a") && bound.contains(&"run-operator"));
-    let args = texts(&pod(&objects)["spec"]["containers"][0]["args"]);
+    let args = helm::args(&objects);
     assert!(args.contains(&"--namespace=team-a") && args.contains(&"--cluster-workspaces=false"));
-    assert!(!args.contains(&"--cluster-workspaces=true"));
-}
-
-/// Proves: I-plain
-#[tokio::test]
-async fn the_production_overlay_sets_what_is_required() {
-    let (_, objects) = built("overlays/production").await;
-    let container = &pod(&objects)["spec"]["containers"][0];
-    assert_eq!(
-        container["image"],
-        format!(
-            "registry.example.com/run-operator:{}",
-            env!("CARGO_PKG_VERSION")
-        )
-    );
-    let args = texts(&container["args"]);
-    assert!(args.contains(&"--base-url=https://runs.example.com/api/v1"));
-    assert!(args.contains(&"--leader-elect"));
 }
 
 /// The node's test of the quickstart puts it on loopback, where the flag is not needed.
@@ -156,7 +128,7 @@ async fn the_quickstart_s_operator_takes_the_address_of_its_service() {
 #[tokio::test]
 async fn the_production_overlay_has_what_the_chart_makes_of_two_pods() {
     let (_, built) = built("overlays/production").await;
-    let chart = helm::objects(&["-f", &helm::ci("ha")]);
+    let chart = helm::with_file("ha");
     let of = |objects: &[Value], path: &str| the(objects, "Deployment").pointer(path).cloned();
     for path in [
         "/spec/replicas",

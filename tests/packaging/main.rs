@@ -13,21 +13,16 @@
 
 mod admission;
 mod admission_policies;
-mod dist;
 mod doctor;
 mod helm;
-mod helm_versions;
-mod krew;
 mod kubernetes_version;
 mod kustomize;
 mod namespace;
 mod placement;
 mod pod;
-mod published;
 mod rbac;
 mod release;
 mod rendered;
 mod secure_metrics;
-mod signed;
 mod sources;
 mod values_schema;

@@ -14,6 +14,17 @@ use test_cluster::ControlPlane;
 
 const PROMETHEUS_OPERATOR: &str = "github.com/prometheus-operator/prometheus-operator";
 
+/// What kubectl needs to ask whether the API server takes objects, and to store none.
+pub(crate) const DRY_RUN: &[&str] = &[
+    "apply",
+    "--server-side",
+    "--force-conflicts",
+    "--dry-run=server",
+    "--validate=strict",
+    "-f",
+    "-",
+];
+
 /// A namespace that enforces the strictest Pod Security profile.
 pub(crate) struct Space {
     pub(crate) control_plane: &'static ControlPlane,

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::helm::{ci, documents, manifests, objects, of_kind, pod, texts, the};
+use crate::helm::{args, documents, manifests, objects, of_kind, pod, the, with, with_file};
 
 fn required(spec: &Value) -> &Value {
     &spec["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
@@ -22,7 +22,7 @@ fn pods_go_to_nodes_for_which_there_are_images() {
         "architectures=null",
         "nodeSelector.kubernetes\\.io/arch=s390x",
     ] {
-        let any = objects(&["--set", none]);
+        let any = with(none);
         assert_eq!(pod(&any)["spec"].get("affinity"), None, "{none}");
     }
 }
@@ -30,7 +30,7 @@ fn pods_go_to_nodes_for_which_there_are_images() {
 /// Proves: I-placement
 #[test]
 fn the_architectures_join_every_term_that_names_none() {
-    let platform = objects(&["-f", &ci("platform")]);
+    let platform = with_file("platform");
     let arm = json!({"key": "kubernetes.io/arch", "operator": "In", "values": ["arm64"]});
     let terms = json!([
         {"matchExpressions": [{"key": "example.com/zone", "operator": "Exists"}, arm]},
@@ -52,20 +52,6 @@ fn the_architectures_join_every_term_that_names_none() {
     });
     let own = objects(&["--set-json", &format!("affinity={given}")]);
     assert_eq!(pod(&own)["spec"]["affinity"], given);
-}
-
-/// Proves: I-placement
-#[test]
-fn replica_count_is_another_name_of_replicas() {
-    let replicas =
-        |set: &str| the(&objects(&["--set", set]), "Deployment")["spec"]["replicas"].clone();
-    assert_eq!(replicas("replicaCount=3"), 3);
-    assert_eq!(replicas("replicas=3"), 3);
-    assert_eq!(replicas("replicas=3,replicaCount=3"), 3);
-    assert_eq!(replicas("replicaCount=0"), 0);
-    let two = objects(&["-f", &ci("platform")]);
-    assert_eq!(of_kind(&two, "PodDisruptionBudget").len(), 1);
-    assert!(pod(&two)["spec"]["topologySpreadConstraints"].is_array());
 }
 
 /// Names of namespaces in an object, wherever they are.
@@ -110,7 +96,7 @@ fn every_object_is_in_the_overriding_namespace() {
                 assert!(!text.contains(of_the_release), "{text}");
             }
         }
-        let args = texts(&pod(&all)["spec"]["containers"][0]["args"]);
+        let args = args(&all);
         for flag in [
             "--leader-elect-namespace=ops",
             "--cluster-resource-namespace=ops",
@@ -135,7 +121,7 @@ fn without_an_override_all_are_in_the_release_s_namespace() {
 fn the_service_may_have_two_ip_families() {
     let set =
         "metrics.service.ipFamilyPolicy=RequireDualStack,metrics.service.ipFamilies={IPv6,IPv4}";
-    let dual = objects(&["--set", set]);
+    let dual = with(set);
     let spec = &the(&dual, "Service")["spec"];
     assert_eq!(spec["ipFamilyPolicy"], "RequireDualStack");
     assert_eq!(spec["ipFamilies"], json!(["IPv6", "IPv4"]));
@@ -147,7 +133,7 @@ fn the_service_may_have_two_ip_families() {
 /// Proves: I-placement
 #[test]
 fn further_containers_and_labels_are_beside_the_operator_s_own() {
-    let full = objects(&["-f", &ci("full")]);
+    let full = with_file("full");
     let spec = &pod(&full)["spec"];
     assert_eq!(spec["containers"][0]["name"], "run-operator");
     assert_eq!(spec["containers"][1]["name"], "beside");

@@ -1,18 +1,8 @@
 //! The effect of the values on the rendered objects.
 
-use std::collections::BTreeSet;
-
 use serde_json::{Value, json};
 
-use crate::helm::{self, ci, objects, of_kind, pod, texts, the};
-
-fn container(objects: &[Value]) -> &Value {
-    &pod(objects)["spec"]["containers"][0]
-}
-
-fn args(objects: &[Value]) -> Vec<&str> {
-    texts(&container(objects)["args"])
-}
+use crate::helm::{self, args, ci, container, objects, of_kind, pod, texts, the, with, with_file};
 
 /// The objects of `helm test`, which live as long as it runs, and those of the release.
 fn tests_and_installed(objects: Vec<Value>) -> (Vec<Value>, Vec<Value>) {
@@ -23,34 +13,29 @@ fn tests_and_installed(objects: Vec<Value>) -> (Vec<Value>, Vec<Value>) {
 /// Proves: I-values
 #[test]
 fn image_digest_overrides_tag_and_global_registry_the_charts() {
-    let image = |set: &str| container(&objects(&["--set", set]))["image"].clone();
     let version = env!("CARGO_PKG_VERSION");
-    assert_eq!(image("image.tag="), format!("run-operator:{version}"));
-    assert_eq!(
-        image("image.registry=a.example,image.tag=x"),
-        "a.example/run-operator:x"
-    );
     let digest = format!("sha256:{}", "0".repeat(64));
     let both = format!("image.digest={digest},image.tag=x,image.registry=a.example");
-    assert_eq!(image(&both), format!("a.example/run-operator@{digest}"));
     let shared = format!("{both},global.imageRegistry=b.example");
-    assert_eq!(image(&shared), format!("b.example/run-operator@{digest}"));
+    for (set, image) in [
+        ("image.tag=", format!("run-operator:{version}")),
+        (&both, format!("a.example/run-operator@{digest}")),
+        (&shared, format!("b.example/run-operator@{digest}")),
+    ] {
+        assert_eq!(container(&with(set))["image"], image, "{set}");
+    }
 }
 
 /// Proves: I-values
 #[test]
-fn a_changed_contract_file_is_a_new_pod_and_a_mounted_file() {
-    let with = |contract: &str| objects(&["--set", &format!("contract={contract}")]);
-    let (one, other) = (with("a: 1"), with("a: 2"));
-    let sum =
-        |objects: &[Value]| pod(objects)["metadata"]["annotations"]["checksum/contract"].clone();
+fn a_changed_contract_file_is_a_new_pod() {
+    let (one, other) = (with("contract=a: 1"), with("contract=a: 2"));
+    let sum = |objects: &[Value]| {
+        let annotations = &pod(objects)["metadata"]["annotations"];
+        annotations["checksum/contract"].clone()
+    };
     assert_ne!(sum(&one), sum(&other));
     assert_eq!(the(&one, "ConfigMap")["data"]["contract.yaml"], "a: 1\n");
-    assert!(args(&one).contains(&"--contract=/etc/run-operator/contract.yaml"));
-    let mount = &container(&one)["volumeMounts"][0];
-    assert_eq!(mount["mountPath"], "/etc/run-operator");
-    let volume = &pod(&one)["spec"]["volumes"][0]["configMap"]["name"];
-    assert_eq!(volume, &the(&one, "ConfigMap")["metadata"]["name"]);
     assert_eq!(sum(&objects(&[])), Value::Null);
 }
 
@@ -58,16 +43,9 @@ fn a_changed_contract_file_is_a_new_pod_and_a_mounted_file() {
 #[test]
 fn an_empty_list_of_secrets_gives_no_right_to_any() {
     // In RBAC an empty list of names is every name.
-    let rendered = helm::manifests(
-        "run-operator",
-        &[
-            "--set-json",
-            "tokenSecretNames=[]",
-            "--set",
-            "rbac.aggregateRoles=false",
-        ],
-    );
-    let (_, installed) = tests_and_installed(helm::documents(&rendered));
+    let none = ["--set-json", "tokenSecretNames=[]"];
+    let rendered = objects(&[&none[..], &["--set", "rbac.aggregateRoles=false"]].concat());
+    let (_, installed) = tests_and_installed(rendered);
     let rules = the(&installed, "ClusterRole")["rules"].clone();
     assert!(!rules.to_string().contains("secrets"), "{rules}");
 }
@@ -76,7 +54,7 @@ fn an_empty_list_of_secrets_gives_no_right_to_any() {
 #[test]
 fn rbac_rules_for_secrets_and_leases_name_them_except_create() {
     for values in helm::CI.into_iter().filter(|values| *values != "bare") {
-        let (tests, installed) = tests_and_installed(objects(&["-f", &ci(values)]));
+        let (tests, installed) = tests_and_installed(with_file(values));
         let of_the_operator: &[&str] = &["secrets", "leases"];
         let of_the_test: &[&str] = &["leases", "deployments", "namespaces"];
         for (objects, named) in [(installed, of_the_operator), (tests, of_the_test)] {
@@ -102,135 +80,71 @@ fn several_pods_elect_a_leader_and_are_spread_and_budgeted() {
     let one = objects(&[]);
     assert!(args(&one).contains(&"--leader-elect"));
     assert!(of_kind(&one, "PodDisruptionBudget").is_empty());
-    assert_eq!(pod(&one)["spec"]["topologySpreadConstraints"], Value::Null);
-    let two = objects(&["-f", &ci("ha")]);
+    let spread = |objects: &[Value]| pod(objects)["spec"]["topologySpreadConstraints"].clone();
+    assert_eq!(spread(&one), Value::Null);
+    let two = with_file("ha");
     assert_eq!(the(&two, "Deployment")["spec"]["replicas"], 2);
     let budget = &the(&two, "PodDisruptionBudget")["spec"];
     assert_eq!(budget["maxUnavailable"], 1);
     let labels = &the(&two, "Deployment")["spec"]["selector"];
     assert_eq!(budget["selector"], *labels);
-    let spread = pod(&two)["spec"]["topologySpreadConstraints"]
-        .as_array()
-        .unwrap();
-    let keys: Vec<_> = spread
-        .iter()
-        .map(|s| s["topologyKey"].as_str().unwrap())
-        .collect();
-    assert_eq!(
-        keys,
-        ["topology.kubernetes.io/zone", "kubernetes.io/hostname"]
-    );
-    assert!(spread.iter().all(|s| s["labelSelector"] == *labels));
-    let off = "podDisruptionBudget.enabled=false";
-    let plain = objects(&[
-        "-f",
-        &ci("ha"),
-        "--set",
-        off,
-        "--set-json",
-        "topologySpreadConstraints=[]",
-    ]);
+    let places = ["topology.kubernetes.io/zone", "kubernetes.io/hostname"];
+    let two = spread(&two);
+    for (constraint, place) in two.as_array().unwrap().iter().zip(places) {
+        assert_eq!(constraint["topologyKey"], place);
+        assert_eq!(constraint["labelSelector"], *labels);
+    }
+    let without = "replicaCount=3,podDisruptionBudget.enabled=false";
+    let none = ["--set-json", "topologySpreadConstraints=[]"];
+    let plain = objects(&[&["--set", without][..], &none].concat());
+    assert_eq!(the(&plain, "Deployment")["spec"]["replicas"], 3);
     assert!(of_kind(&plain, "PodDisruptionBudget").is_empty());
-    assert_eq!(
-        pod(&plain)["spec"]["topologySpreadConstraints"],
-        Value::Null
-    );
+    assert_eq!(spread(&plain), Value::Null);
 }
 
 /// Proves: I-several-pods
 #[test]
-fn lease_and_role_follow_the_releases_name_and_namespace() {
-    let set = "fullnameOverride=runs,leaderElection.leaseDuration=30s,watchNamespaces={a}";
-    let named = objects(&["--set", set]);
-    let args = args(&named);
-    for arg in [
-        "--leader-elect-name=runs",
-        "--leader-elect-namespace=run-operator",
-        "--leader-elect-lease-duration=30s",
-        "--leader-elect-renew-deadline=10s",
-        "--leader-elect-retry-period=2s",
-    ] {
-        assert!(args.contains(&arg), "{arg} is not in {args:?}");
-    }
-    let roles = of_kind(&named, "Role");
-    let role = roles
-        .iter()
-        .find(|r| r["metadata"]["name"] == "runs-leader");
-    let role = role.unwrap();
+fn lease_and_role_follow_the_releases_name() {
+    let named = with("fullnameOverride=runs");
+    assert!(args(&named).contains(&"--leader-elect-name=runs"));
+    assert!(args(&named).contains(&"--leader-elect-namespace=run-operator"));
+    let roles = of_kind(&named, "Role").into_iter();
+    let mut roles = roles.filter(|r| r["metadata"]["name"] == "runs-leader");
+    let role = roles.next().unwrap();
     assert_eq!(role["metadata"]["namespace"], "run-operator");
     assert_eq!(role["rules"][1]["resourceNames"], json!(["runs"]));
-    let none = objects(&["--set", "leaderElection.enabled=false"]);
-    let of_the_lease = |o: &&&Value| o["metadata"]["name"] == "run-operator-leader";
-    assert_eq!(
-        of_kind(&none, "Role").iter().filter(of_the_lease).count(),
-        0
-    );
-    assert!(
-        !none
-            .iter()
-            .any(|o| o.to_string().contains("--leader-elect"))
-    );
-}
-
-/// Proves: I-rights
-#[test]
-fn each_watched_namespace_has_a_role_and_the_cluster_has_none() {
-    let few = objects(&["--set", "watchNamespaces={a,b},rbac.aggregateRoles=false"]);
-    assert!(of_kind(&few, "ClusterRole").is_empty());
-    assert!(of_kind(&few, "ClusterRoleBinding").is_empty());
-    let in_them = |kind: &str| -> BTreeSet<String> {
-        let found = of_kind(&few, kind).into_iter();
-        let found = found.filter(|o| o["metadata"]["name"] == "run-operator");
-        found
-            .map(|o| o["metadata"]["namespace"].as_str().unwrap().to_owned())
-            .collect()
-    };
-    let both = ["a", "b"].map(str::to_owned).into();
-    assert_eq!(in_them("Role"), both);
-    assert_eq!(in_them("RoleBinding"), both);
-    let args = args(&few);
-    for arg in [
-        "--namespace=a",
-        "--namespace=b",
-        "--cluster-workspaces=false",
-    ] {
-        assert!(args.contains(&arg), "{arg} is not in {args:?}");
+    let none = with("leaderElection.enabled=false");
+    for word in ["run-operator-leader", "--leader-elect"] {
+        assert!(!none.iter().any(|o| o.to_string().contains(word)), "{word}");
     }
 }
 
 /// Proves: I-rights
 #[test]
 fn cluster_workspaces_add_only_their_rules_in_namespaced_mode() {
-    let (_, both) = tests_and_installed(objects(&[
-        "--set",
+    let few = with("watchNamespaces={a},rbac.aggregateRoles=false");
+    assert!(of_kind(&few, "ClusterRole").is_empty());
+    let (_, both) = tests_and_installed(with(
         "watchNamespaces={a},clusterWorkspaces.enabled=true,rbac.aggregateRoles=false",
-    ]));
-    let cluster = &the(&both, "ClusterRole")["rules"];
-    let resources: Vec<&str> = cluster
-        .as_array()
-        .unwrap()
-        .iter()
-        .flat_map(|r| texts(&r["resources"]))
-        .collect();
-    assert_eq!(
-        resources,
-        [
-            "clusterworkspaces",
-            "clusterworkspaces/status",
-            "namespaces"
-        ]
-    );
+    ));
+    let cluster = the(&both, "ClusterRole")["rules"].as_array().unwrap();
+    let resources = cluster.iter().flat_map(|r| texts(&r["resources"]));
+    let theirs = [
+        "clusterworkspaces",
+        "clusterworkspaces/status",
+        "namespaces",
+    ];
+    assert_eq!(Vec::from_iter(resources), theirs);
+    // Their Secrets are in the operator's own namespace, their Events in `default`.
     let roles = of_kind(&both, "Role");
-    let shared = roles.iter().find(|r| {
-        r["metadata"]["namespace"] == "run-operator" && r["metadata"]["name"] == "run-operator"
-    });
-    let secrets = shared.unwrap()["rules"].as_array().unwrap();
-    assert_eq!(secrets.len(), 1);
-    assert_eq!(secrets[0]["resources"], json!(["secrets"]));
-    let events = roles
-        .iter()
-        .find(|r| r["metadata"]["namespace"] == "default");
-    assert_eq!(events.unwrap()["rules"][0]["resources"], json!(["events"]));
+    for (namespace, resource) in [("run-operator", "secrets"), ("default", "events")] {
+        let own = |r: &&&Value| {
+            r["metadata"]["namespace"] == namespace && r["metadata"]["name"] == "run-operator"
+        };
+        let rules = &roles.iter().find(own).unwrap()["rules"];
+        assert_eq!(rules.as_array().unwrap().len(), 1, "{rules}");
+        assert_eq!(rules[0]["resources"], json!([resource]));
+    }
 }
 
 /// Proves: I-rights
@@ -292,7 +206,7 @@ fn crds_outlive_the_release_unless_configured_otherwise() {
 #[test]
 fn the_workload_policy_has_a_switch_of_its_own() {
     let policies = |set: &str| -> usize {
-        let objects = objects(&["--set", set]);
+        let objects = with(set);
         let policies = of_kind(&objects, "ValidatingAdmissionPolicy").len();
         let bindings = of_kind(&objects, "ValidatingAdmissionPolicyBinding").len();
         assert_eq!(policies, bindings);
@@ -343,7 +257,7 @@ fn rules<'a>(policy: &'a Value, way: &str, peers: &str) -> Vec<(&'a Value, Strin
 /// Proves: I-network, I-secure-metrics
 #[test]
 fn the_network_policy_limits_ingress_and_egress() {
-    let full = objects(&["-f", &ci("full")]);
+    let full = with_file("full");
     let policy = the(&full, "NetworkPolicy");
     assert_eq!(policy["spec"]["policyTypes"], json!(["Ingress", "Egress"]));
     let monitoring = json!([{"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "monitoring"}}}]);
@@ -366,7 +280,7 @@ fn the_network_policy_limits_ingress_and_egress() {
     assert_eq!(*egress[2].0, json!([{"ipBlock": {"cidr": "192.0.2.0/24"}}]));
 
     // No peer is named, so none is allowed in. A rule without peers would allow all.
-    let shared = objects(&["-f", &ci("shared")]);
+    let shared = with_file("shared");
     let policy = the(&shared, "NetworkPolicy");
     assert_eq!(rules(policy, "ingress", "from"), []);
     assert_eq!(rules(policy, "egress", "to").len(), 2, "without DNS");
@@ -376,7 +290,7 @@ fn the_network_policy_limits_ingress_and_egress() {
 #[test]
 fn the_test_of_the_release_may_only_read() {
     for values in helm::CI.into_iter().filter(|values| *values != "bare") {
-        let objects = objects(&["-f", &ci(values)]);
+        let objects = with_file(values);
         let of_the_test = |o: &&&Value| {
             let name = o["metadata"]["name"].as_str().unwrap_or_default();
             name.ends_with("-test")
@@ -403,7 +317,8 @@ fn the_test_of_the_release_may_only_read() {
         assert_eq!(accounts.len(), 1, "{values}");
         let account = &accounts[0]["metadata"]["name"];
         assert_eq!(pod["spec"]["serviceAccountName"], *account, "{values}");
-        assert!(texts(&pod["spec"]["containers"][0]["args"]).contains(&"--read-only"));
+        let args = texts(&pod["spec"]["containers"][0]["args"]);
+        assert!(args.contains(&"--read-only"));
     }
 }
 
@@ -424,25 +339,6 @@ fn the_crds_of_the_chart_are_those_of_the_program() {
     }
 }
 
-#[test]
-fn on_the_node_s_network_probes_go_where_the_operator_listens() {
-    let local = objects(&[
-        "--set",
-        "hostNetwork=true,listen.address=127.0.0.1,listen.port=9999",
-    ]);
-    let spec = &pod(&local)["spec"];
-    assert_eq!(spec["dnsPolicy"], "ClusterFirstWithHostNet");
-    let probe = &spec["containers"][0]["readinessProbe"]["httpGet"];
-    assert_eq!(probe["host"], "127.0.0.1");
-    assert_eq!(spec["containers"][0]["ports"][0]["containerPort"], 9999);
-    let usual = objects(&[]);
-    assert!(
-        container(&usual)["readinessProbe"]["httpGet"]
-            .get("host")
-            .is_none()
-    );
-}
-
 fn notes(args: &[&str]) -> String {
     let mut command = helm::command();
     command.args(["install", "run-operator"]).arg(helm::chart());
@@ -457,62 +353,49 @@ fn notes(args: &[&str]) -> String {
 /// Proves: I-values, I-workload-policy
 #[test]
 fn the_notes_say_what_is_missing() {
-    assert!(notes(&["--set", "baseUrl="]).contains("MISSING: no baseUrl"));
-    assert!(!notes(&[]).contains("MISSING"));
-    assert!(notes(&["--set", "replicas=0"]).contains("STOPPED"));
-    assert!(notes(&["--set", "replicas=2"]).contains("get lease run-operator"));
-    assert!(notes(&["--set", "crds.keep=false"]).contains("deletes every Run"));
     let unread = "defaultWorkspace.enabled=true,defaultWorkspace.spec.tokenSecretRef.name=other";
-    assert!(notes(&["--set", unread]).contains("MISSING: other is not one of tokenSecretNames"));
-    assert!(notes(&[]).contains("workloadPolicy   refuses a change"));
-    let off = notes(&["--set", "workloadPolicy.enabled=false"]);
-    assert!(
-        off.contains("workloadPolicy   not in this release"),
-        "{off}"
-    );
-    assert!(!off.contains("statusPolicy") && !off.contains("finalizerPolicy"));
-    let fenced = notes(&["--set", "statusPolicy.enabled=true"]);
-    assert!(
-        fenced.contains("statusPolicy     only the operator"),
-        "{fenced}"
-    );
-    let held = notes(&["--set", "finalizerPolicy.enabled=true"]);
-    assert!(held.contains("finalizerPolicy "), "{held}");
-    assert!(notes(&["--set-json", "tokenSecretNames=[]"]).contains("MISSING: run-operator-token"));
+    for (set, words) in [
+        ("baseUrl=", "MISSING: no baseUrl"),
+        ("replicas=0", "STOPPED"),
+        ("replicas=2", "get lease run-operator"),
+        ("crds.keep=false", "deletes every Run"),
+        (unread, "MISSING: other is not one of tokenSecretNames"),
+        (
+            "workloadPolicy.enabled=true",
+            "workloadPolicy   refuses a change",
+        ),
+        (
+            "workloadPolicy.enabled=false",
+            "workloadPolicy   not in this release",
+        ),
+        (
+            "statusPolicy.enabled=true",
+            "statusPolicy     only the operator",
+        ),
+        ("finalizerPolicy.enabled=true", "finalizerPolicy "),
+    ] {
+        let told = notes(&["--set", set]);
+        assert!(told.contains(words), "{set}: {told}");
+    }
+    let told = notes(&["--set-json", "tokenSecretNames=[]"]);
+    assert!(told.contains("MISSING: run-operator-token"), "{told}");
+    for word in ["MISSING", "statusPolicy", "finalizerPolicy"] {
+        assert!(!notes(&[]).contains(word), "{word}");
+    }
 }
 
+/// Other namespaces may be another operator's.
 /// Proves: I-values
 #[test]
-fn the_commands_of_the_notes_fit_the_values() {
-    let named = notes(&["--set", "tokenSecretNames={mine}"]);
-    assert!(named.contains("secret generic mine "), "{named}");
-    assert!(named.contains("{tokenSecretRef: {name: mine}}"), "{named}");
-    let main = notes(&[
-        "--set",
-        "defaultWorkspace.enabled=true,defaultWorkspace.name=main",
-    ]);
-    assert!(
-        main.contains("spec: {workspaceRef: {name: main}, workload: "),
-        "{main}"
-    );
-    assert!(!main.contains("kind: Workspace"), "{main}");
-
-    // Other namespaces may be another operator's.
+fn the_notes_of_a_namespaced_release_delete_nothing_elsewhere() {
     let few = notes(&["--set", "watchNamespaces={a,b}"]);
     for namespace in ["a", "b"] {
-        let delete = format!(
-            "kubectl -n {namespace} delete runs.run-operator.dev,workspaces.run-operator.dev --all\n"
-        );
+        let kinds = "runs.run-operator.dev,workspaces.run-operator.dev";
+        let delete = format!("kubectl -n {namespace} delete {kinds} --all\n");
         assert!(few.contains(&delete), "{few}");
     }
-    assert!(
-        !few.contains("--all-namespaces") && !few.contains("clusterworkspaces"),
-        "{few}"
-    );
-    let all = notes(&[]);
-    assert!(
-        all.contains("--all-namespaces")
-            && all.contains("delete clusterworkspaces.run-operator.dev"),
-        "{all}"
-    );
+    for word in ["--all-namespaces", "delete clusterworkspaces"] {
+        assert!(!few.contains(word), "{few}");
+        assert!(notes(&[]).contains(word), "{}", notes(&[]));
+    }
 }

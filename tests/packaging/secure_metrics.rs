@@ -2,13 +2,9 @@
 
 use serde_json::{Value, json};
 
-use crate::helm::{ci, objects, of_kind, pod, texts, the};
+use crate::helm::{args, ci, objects, of_kind, pod, the, with, with_file};
 
 const SECURE: &str = "metrics.secure.enabled=true";
-
-fn args(objects: &[Value]) -> Vec<&str> {
-    texts(&pod(objects)["spec"]["containers"][0]["args"])
-}
 
 /// Proves: I-secure-metrics
 #[test]
@@ -49,7 +45,7 @@ fn its_rights_are_the_two_reviews_and_no_other() {
 #[test]
 fn the_port_is_the_operator_s_the_service_s_and_the_monitor_s() {
     let set = format!("{SECURE},metrics.secure.port=9443,metrics.serviceMonitor.enabled=true");
-    let secure = objects(&["--set", &set]);
+    let secure = with(&set);
     assert!(args(&secure).contains(&"--metrics-listen=0.0.0.0:9443"));
     assert!(
         !args(&secure)
@@ -74,7 +70,7 @@ fn the_port_is_the_operator_s_the_service_s_and_the_monitor_s() {
 /// Proves: I-secure-metrics
 #[test]
 fn a_certificate_is_mounted_only_for_the_operator() {
-    let full = objects(&["-f", &ci("full")]);
+    let full = with_file("full");
     for flag in [
         "--metrics-cert=/etc/run-operator-metrics/tls.crt",
         "--metrics-key=/etc/run-operator-metrics/tls.key",
@@ -111,7 +107,7 @@ fn a_certificate_is_mounted_only_for_the_operator() {
 /// Proves: I-secure-metrics
 #[test]
 fn a_pod_monitor_names_the_secret_with_the_token() {
-    let platform = objects(&["-f", &ci("platform")]);
+    let platform = with_file("platform");
     assert!(args(&platform).contains(&"--metrics-listen=[::]:9443"));
     let endpoint = &the(&platform, "PodMonitor")["spec"]["podMetricsEndpoints"][0];
     let credentials = json!({"name": "scraper-token", "key": "token"});
@@ -120,33 +116,4 @@ fn a_pod_monitor_names_the_secret_with_the_token() {
         json!({"type": "Bearer", "credentials": credentials})
     );
     assert_eq!(endpoint["tlsConfig"]["insecureSkipVerify"], true);
-}
-
-/// Proves: I-secure-metrics
-#[test]
-fn the_reader_s_role_is_bound_to_the_named_subjects_only() {
-    let bound = |args: &[&str]| -> Vec<Value> {
-        let objects = objects(args);
-        let bindings = of_kind(&objects, "ClusterRoleBinding");
-        let of_readers = |o: &&&Value| {
-            o["roleRef"]["name"]
-                .to_string()
-                .ends_with("-metrics-reader\"")
-        };
-        bindings
-            .iter()
-            .filter(of_readers)
-            .map(|o| o["subjects"].clone())
-            .collect()
-    };
-    assert!(bound(&["--set", SECURE]).is_empty());
-    let prometheus =
-        json!([{"kind": "ServiceAccount", "name": "prometheus-k8s", "namespace": "monitoring"}]);
-    assert_eq!(bound(&["-f", &ci("full")]), [prometheus]);
-    let without = objects(&["-f", &ci("full"), "--set", "rbac.create=false"]);
-    assert!(
-        !serde_json::to_string(&without)
-            .unwrap()
-            .contains("metrics-reader")
-    );
 }

@@ -14,7 +14,7 @@ use std::collections::BTreeSet;
 use clap::CommandFactory;
 use serde_json::{Value, json};
 
-use crate::helm::{self, ci, objects, pod, texts};
+use crate::helm::{self, ci, texts, with_file};
 use crate::namespace::Space;
 
 fn read(path: &str) -> String {
@@ -94,8 +94,8 @@ fn every_flag_has_a_value() {
     let controller = command.find_subcommand("controller").unwrap();
     let flags = controller.get_arguments().filter_map(clap::Arg::get_long);
     let flags: BTreeSet<&str> = flags.filter(|flag| *flag != "help").collect();
-    let objects = objects(&["-f", &ci("full")]);
-    let args = texts(&pod(&objects)["spec"]["containers"][0]["args"]);
+    let objects = with_file("full");
+    let args = helm::args(&objects);
     assert_eq!(args[0], "controller");
     let given = args[1..].iter().map(|arg| arg.trim_start_matches("--"));
     let given: BTreeSet<&str> = given.map(|arg| arg.split('=').next().unwrap()).collect();
@@ -109,7 +109,7 @@ fn every_flag_has_a_value() {
 #[test]
 fn the_pod_of_helm_test_has_arguments_that_the_program_knows() {
     for values in ["default", "full"] {
-        let objects = objects(&["-f", &ci(values)]);
+        let objects = with_file(values);
         let args = texts(&helm::the(&objects, "Pod")["spec"]["containers"][0]["args"]);
         assert_eq!(args[0], "doctor");
         cli::Cli::command()
@@ -144,17 +144,6 @@ fn annotation(name: &str) -> Vec<Value> {
 /// Proves: I-artifact-hub
 #[test]
 fn the_artifact_hub_annotations_are_true() {
-    let chart: Value = serde_saphyr::from_str(&read("Chart.yaml")).unwrap();
-    let told = |name: &str| &chart["annotations"][format!("artifacthub.io/{name}")];
-    assert_eq!(*told("license"), env!("CARGO_PKG_LICENSE"));
-    assert_eq!(*told("operator"), "true");
-    // What I-upgrade proves; the levels beyond it ask for backups and tuning.
-    assert_eq!(*told("operatorCapabilities"), "Seamless Upgrades");
-    // A version without a suffix is none, and no key signs the chart's provenance file.
-    assert!(told("prerelease").is_null() && told("signKey").is_null());
-    // The release writes it, from the changelog.
-    assert!(told("changes").is_null());
-
     let field = |value: &Value| value.as_str().unwrap().to_owned();
     let crds: Vec<[String; 3]> = annotation("crds")
         .iter()

@@ -12,7 +12,6 @@ use run_operator::{
 };
 
 use crate::{
-    formats,
     histories::{self, Answer, Turn, apply, turns},
     support::{Case, at, condition, name, problem, view},
 };
@@ -129,22 +128,6 @@ fn may_exist(before: bool, turn: &Turn) -> bool {
 
 proptest! {
     #![proptest_config(histories::config(1500))]
-
-    /// The previous release can't decode an object whose refusal or end has a reason that it doesn't know.
-    /// Proves: I-formats
-    #[test]
-    fn no_reason_is_stored_that_the_previous_release_cannot_read(turns in turns()) {
-        let mut case = Case::new();
-        for turn in &turns {
-            case = apply(case, turn);
-            let settled = case.clone().settle();
-            let refusal = settled.run.status.iter().filter_map(|status| status.refusal.as_ref());
-            let ends = settled.run.intent_record().own().and_then(|intent| intent.end);
-            for reason in refusal.map(|refusal| refusal.reason).chain(ends.map(|end| end.reason)) {
-                prop_assert!(formats::known_to_previous(reason), "{reason}");
-            }
-        }
-    }
 
     /// Proves: P-at-most-one, P-kstatus, P-intent-before-post
     #[test]

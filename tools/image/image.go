@@ -22,9 +22,10 @@ const (
 	licence = "Apache-2.0"
 	// The number, and not the name, is what `runAsNonRoot` can check.
 	user = "65532:65532"
-	// Of everything in it, unpacked: what lies on each node.
-	maxBytes = 30 << 20
 )
+
+// maxBytes is the size of everything in it, unpacked, as it lies on each node.
+var maxBytes = 30 << 20
 
 // subject is a program that has an image. Its name is also that of the image.
 type subject struct {

@@ -13,7 +13,8 @@ const usage = `usage:
   image write   --name NAME --program FILE --version V --revision R --epoch SECONDS --out DIR
                 packs the program NAME (run-operator, reference-service) into the OCI layout DIR and, the same as one
                 file, DIR.tar; prints the digest
-  image verify  DIR     holds the layout DIR and DIR.tar to what the image promises
+  image verify  [--most MIB] DIR
+                holds the layout DIR and DIR.tar to what the image promises; unpacked it has 30 MiB at most, or MIB
   image rootfs  DIR     writes every file of the image but the program into DIR, for the Dockerfile
   image unpack  LAYOUT DIR
                 writes the image's file system into DIR
@@ -51,16 +52,16 @@ func run(args []string) error {
 		return runSBOM(flags, rest)
 	case "index":
 		return runIndex(flags, rest)
+	case "verify":
+		return runVerify(flags, rest)
 	}
 	wanted, known := map[string]int{
-		"verify": 1, "rootfs": 1, "unpack": 2, "digest": 1, "push": 2, "resolve": 1, "holds": 2,
+		"rootfs": 1, "unpack": 2, "digest": 1, "push": 2, "resolve": 1, "holds": 2,
 	}[command]
 	if !known || len(rest) != wanted {
 		return fmt.Errorf("not a command: %q\n%s", args, usage)
 	}
 	switch command {
-	case "verify":
-		return verify(rest[0])
 	case "rootfs":
 		return writeDirectory(rest[0], systemFiles())
 	case "unpack":
@@ -83,6 +84,18 @@ func printed[T any](result T, err error) error {
 		fmt.Println(result)
 	}
 	return err
+}
+
+func runVerify(flags *flag.FlagSet, args []string) error {
+	most := flags.Int("most", maxBytes>>20, "")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	if flags.NArg() != 1 {
+		return fmt.Errorf("verify needs one DIR\n%s", usage)
+	}
+	maxBytes = *most << 20
+	return verify(flags.Arg(0))
 }
 
 func runIndex(flags *flag.FlagSet, args []string) error {

@@ -9,7 +9,6 @@
 
 pub mod figures;
 pub mod files;
-pub mod formats;
 pub mod openapi;
 pub mod proc;
 pub mod programs;

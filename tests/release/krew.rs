@@ -8,6 +8,7 @@ use tempfile::TempDir;
 use test_support::{cargo, tools::go_tool};
 
 use crate::helm::done;
+use crate::published::fails;
 
 /// The archive's name, as of a release.
 const ARCHIVE: &str = concat!(
@@ -18,11 +19,8 @@ const ARCHIVE: &str = concat!(
 
 fn xtask(args: &[&str]) -> Output {
     let mut xtask = cargo();
-    xtask
-        .args(["xtask", "release"])
-        .args(args)
-        .output()
-        .unwrap()
+    xtask.args(["xtask", "release"]).args(args);
+    xtask.output().unwrap()
 }
 
 /// Packs a program.
@@ -77,19 +75,10 @@ fn krew_installs_the_plugin_from_the_release() {
     assert!(text.contains(&format!("https://example.com/releases/{ARCHIVE}")));
 
     // Another archive than the manifest's is refused.
-    let sum = text
-        .split("sha256:")
-        .nth(1)
-        .unwrap()
-        .trim()
-        .lines()
-        .next()
-        .unwrap();
-    fs::write(&file, text.replace(sum.trim_matches('"'), &"f".repeat(64))).unwrap();
-    let refused = install();
-    assert!(!refused.status.success());
-    let why = String::from_utf8_lossy(&refused.stderr);
-    assert!(why.contains("checksum does not match"), "{why}");
+    let sum = text.split("sha256:").nth(1).unwrap().trim();
+    let sum = sum.lines().next().unwrap().trim_matches('"');
+    fs::write(&file, text.replace(sum, &"f".repeat(64))).unwrap();
+    fails(&install(), "checksum does not match");
 
     fs::write(&file, &text).unwrap();
     done(&install());
@@ -113,8 +102,5 @@ fn an_archive_of_another_version_is_refused() {
     let dir = TempDir::new().unwrap();
     let path = dir.path().join("kubectl-runs_0.0.1_linux_amd64.tar.gz");
     fs::write(&path, "").unwrap();
-    let refused = manifest(&path, "0.0.2");
-    assert!(!refused.status.success());
-    let why = String::from_utf8_lossy(&refused.stderr);
-    assert!(why.contains("is of version 0.0.1, not 0.0.2"), "{why}");
+    fails(&manifest(&path, "0.0.2"), "is of version 0.0.1, not 0.0.2");
 }
