@@ -1,5 +1,5 @@
 //! The real control plane (etcd and kube-apiserver, on request kube-controller-manager and a node) that the
-//! suites, the demo and `cargo xtask cluster` run on.
+//! suites, the demo and `cargo xtask cluster` run on, and the reference service as a process.
 //!
 //! A suite asks for [`ControlPlane::shared`], which boots once a process, in seconds. Where the programs come from, in
 //! this order: `RUN_OPERATOR_TEST_KUBECONFIG` names a cluster to use as it is (plain `KUBECONFIG` is not
@@ -23,6 +23,7 @@ mod prebuilt;
 mod process;
 mod release;
 mod scratch;
+mod service;
 mod skipped;
 
 pub use binaries::{Binaries, Tool};
@@ -34,4 +35,5 @@ pub use node_support::Place;
 pub use process::{Output, Process, run};
 pub use release::Release;
 pub use scratch::Scratch;
+pub use service::{Recipe, ReferenceService, ServiceError, Tls};
 pub use skipped::skipped;
