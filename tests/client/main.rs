@@ -14,7 +14,6 @@ mod contract_tool;
 mod openapi_differences;
 mod openapi_document;
 mod problem;
-mod raw;
 mod redact;
 mod redirects;
 mod reference_service;

@@ -125,13 +125,6 @@ async fn what_is_not_the_service_s_problem_teaches_the_status_alone(
     );
 }
 
-#[tokio::test]
-async fn an_error_without_any_header_teaches_the_status_alone() {
-    let failure = failure(send("HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n")).await;
-    assert_eq!(failure.kind, FailureKind::Bare);
-    assert_eq!(failure.http_status, Some(404));
-}
-
 /// Proves: X-caps
 #[tokio::test]
 async fn a_problem_over_its_cap_teaches_the_status_alone() {
@@ -179,22 +172,6 @@ async fn retry_after_is_read_unclamped(#[case] value: &str, #[case] seconds: Opt
     ))
     .await;
     assert_eq!(failure.retry_after, seconds.map(Duration::from_secs));
-}
-
-#[tokio::test]
-async fn a_date_to_come_is_time_to_wait() {
-    let at = run_operator::clock::wall() + Duration::from_hours(1);
-    let date = jiff::fmt::rfc2822::DateTimePrinter::new()
-        .timestamp_to_rfc9110_string(&at)
-        .unwrap();
-    let failure = failure(answer(
-        "503 Service Unavailable",
-        &[&format!("Retry-After: {date}")],
-        "",
-    ))
-    .await;
-    let wait = failure.retry_after.unwrap();
-    assert!(wait > Duration::ZERO && wait <= Duration::from_hours(1));
 }
 
 #[tokio::test]

@@ -192,16 +192,3 @@ async fn a_base_url_without_a_path_works_too() {
     within(client.version()).await.unwrap();
     assert_eq!(server.request().line(), "GET /version HTTP/1.1");
 }
-
-#[tokio::test]
-async fn calls_share_a_connection() {
-    let server = Server::start((0..5).map(|_| vec![ok("{}")])).await;
-    let client = client(&server);
-    for _ in 0..5 {
-        within(client.clone().get_run(&credentials(), &run_id("run-1")))
-            .await
-            .unwrap();
-    }
-    let connections: Vec<_> = server.requests().iter().map(|r| r.connection).collect();
-    assert_eq!(connections, [0; 5]);
-}

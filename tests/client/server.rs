@@ -24,8 +24,6 @@ pub(crate) enum Step {
 /// A request as it arrived.
 #[derive(Clone, Debug)]
 pub(crate) struct Arrived {
-    /// Number of its connection, counted from 0.
-    pub(crate) connection: usize,
     /// Request line and headers.
     pub(crate) head: String,
     pub(crate) body: Vec<u8>,
@@ -99,7 +97,7 @@ impl Server {
         let task = tokio::spawn(async move {
             // Owned here, so that every connection ends with the server.
             let mut connections = tokio::task::JoinSet::new();
-            for number in 0.. {
+            loop {
                 let Ok((socket, _)) = listener.accept().await else {
                     return;
                 };
@@ -107,9 +105,9 @@ impl Server {
                 let tls = tls.clone();
                 connections.spawn(async move {
                     match tls {
-                        None => serve(socket, number, &shared).await,
+                        None => serve(socket, &shared).await,
                         Some(tls) => match tls.accept(socket).await {
-                            Ok(socket) => serve(socket, number, &shared).await,
+                            Ok(socket) => serve(socket, &shared).await,
                             Err(_) => None,
                         },
                     }
@@ -149,13 +147,13 @@ impl Drop for Server {
 }
 
 /// Serves one connection; `None` when it is over.
-async fn serve<S>(mut socket: S, connection: usize, shared: &Shared) -> Option<()>
+async fn serve<S>(mut socket: S, shared: &Shared) -> Option<()>
 where
     S: AsyncRead + AsyncWrite + Unpin,
 {
     let mut received = Vec::new();
     loop {
-        let request = read_request(&mut socket, &mut received, connection).await?;
+        let request = read_request(&mut socket, &mut received).await?;
         shared.requests.lock().unwrap().push(request);
         let script = shared.scripts.lock().unwrap().pop_front()?;
         for step in script {
@@ -185,7 +183,6 @@ where
 async fn read_request<S: AsyncRead + Unpin>(
     socket: &mut S,
     received: &mut Vec<u8>,
-    connection: usize,
 ) -> Option<Arrived> {
     let end = loop {
         if let Some(at) = received.windows(4).position(|bytes| bytes == b"\r\n\r\n") {
@@ -196,7 +193,6 @@ async fn read_request<S: AsyncRead + Unpin>(
         }
     };
     let mut request = Arrived {
-        connection,
         head: String::from_utf8_lossy(&received[..end]).into_owned(),
         body: Vec::new(),
     };

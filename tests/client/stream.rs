@@ -233,16 +233,6 @@ async fn what_is_no_event_stream_is_not_listened_to(#[case] bytes: &str) {
     ));
 }
 
-#[tokio::test]
-async fn a_refused_stream_keeps_its_reason() {
-    let body = r#"{"code":"run_not_found","title":"No such run","retryable":false}"#;
-    let server = Server::start([vec![problem("404 Not Found", body)]]).await;
-    let error = within(client(&server).run_events(&credentials(), &run_id("run-1"), None))
-        .await
-        .unwrap_err();
-    assert_eq!(Failure::from(&error).code.as_deref(), Some("run_not_found"));
-}
-
 /// Proves: X-headers
 #[rstest]
 #[case::another_header("a\r\nX-Injected: 1")]
@@ -261,21 +251,4 @@ async fn an_id_illegal_in_a_header_restarts_the_stream_without_it(#[case] id: &s
     assert!(request.headers("x-injected").is_empty());
     assert_eq!(stream.last_event_id(), None);
     assert_eq!(within(stream.next()).await.unwrap(), Some(event("1", "a")));
-}
-
-#[tokio::test]
-async fn open_streams_do_not_hold_up_calls() {
-    let streams = 8;
-    let mut scripts: Vec<_> = (0..streams)
-        .map(|_| vec![stream_head(), Step::Hang])
-        .collect();
-    scripts.push(vec![ok(r#"{"version":"1"}"#)]);
-    let server = Server::start(scripts).await;
-    let client = client(&server);
-    let mut open = Vec::new();
-    for _ in 0..streams {
-        let stream = within(client.run_events(&credentials(), &run_id("run-1"), None)).await;
-        open.push(stream.unwrap());
-    }
-    within(client.version()).await.unwrap();
 }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use rstest::rstest;
 use run_operator::api::contract::Contract;
 use run_operator::decide::response::answer::Failure;
 use run_operator::service::{CallError, Client, ClientConfig, ConfigError};
@@ -66,14 +67,6 @@ fn https(server: &Server, ca: &[u8]) -> ClientConfig {
 }
 
 #[tokio::test]
-async fn a_service_whose_ca_was_given_is_trusted() {
-    let server = server(vec![vec![ok(r#"{"version":"1"}"#)]]).await;
-    let client = Client::new(https(&server, CA)).unwrap();
-    let reply = within(client.version()).await.unwrap();
-    assert_eq!(reply.version.as_deref(), Some("1"));
-}
-
-#[tokio::test]
 async fn a_bundle_may_hold_several_authorities() {
     let server = server(vec![vec![ok("{}")]]).await;
     let bundle = [OTHER_CA, CA].concat();
@@ -120,25 +113,19 @@ async fn an_expired_certificate_is_not_trusted_and_no_token_is_sent() {
     assert!(server.requests().is_empty());
 }
 
-/// Calls a server that speaks this version and no other.
-async fn call_by(version: &'static rustls::SupportedProtocolVersion) {
+/// Proves: X-tls
+#[rstest]
+#[case::tls_1_2(&rustls::version::TLS12)]
+#[case::tls_1_3(&rustls::version::TLS13)]
+#[tokio::test]
+async fn a_server_that_speaks_one_version_alone_is_called(
+    #[case] version: &'static rustls::SupportedProtocolVersion,
+) {
     let config = server_config(CERTIFICATE, KEY, &[version]);
     let tls = TlsAcceptor::from(Arc::new(config));
     let server = Server::start_with([vec![ok("{}")]], Some(tls)).await;
     let client = Client::new(https(&server, CA)).unwrap();
     within(client.version()).await.unwrap();
-}
-
-/// Proves: X-tls
-#[tokio::test]
-async fn tls_1_2_is_spoken() {
-    call_by(&rustls::version::TLS12).await;
-}
-
-/// Proves: X-tls
-#[tokio::test]
-async fn tls_1_3_is_spoken() {
-    call_by(&rustls::version::TLS13).await;
 }
 
 /// The answer of a server that speaks TLS 1.1 and nothing newer.

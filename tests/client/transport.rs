@@ -156,23 +156,6 @@ async fn a_stream_that_is_not_opened_in_time_is_given_up() {
     assert!(matches!(error, CallError::AwaitAnswer { seconds: 1 }));
 }
 
-#[tokio::test]
-async fn a_lost_connection_costs_one_call_and_not_the_next() {
-    let server = Server::start([
-        vec![ok("{}")],
-        vec![Step::Close],
-        vec![ok(r#"{"runId":"run-1","state":"running"}"#)],
-    ])
-    .await;
-    let client = client(&server);
-    within(client.version()).await.unwrap();
-    assert_eq!(get_failure(&client).await.kind(), FailureKind::Transport);
-    let view = within(client.get_run(&credentials(), &run_id("run-1")))
-        .await
-        .unwrap();
-    assert_eq!(view.state.as_deref(), Some("running"));
-}
-
 /// Proves: X-allow-list
 #[tokio::test]
 async fn no_proxy_is_taken_from_the_environment() {

@@ -58,8 +58,8 @@ async fn an_immutable_field_can_t_be_changed_unset_or_set_later(
     let space = Space::new().await;
     let path = format!("spec.{field}");
     let set = with(kind, field, &before);
-    space.create(kind, "set", set.clone()).await.unwrap();
-    space.create(kind, "unset", minimal(kind)).await.unwrap();
+    space.created(kind, "set", set.clone()).await;
+    space.created(kind, "unset", minimal(kind)).await;
 
     let changed = space.replace(kind, "set", with(kind, field, &after)).await;
     assert_immutable(changed, &path, instead);
@@ -74,9 +74,9 @@ async fn an_immutable_field_can_t_be_changed_unset_or_set_later(
         instead,
     );
 
-    let left_alone = space.replace(kind, "set", set).await.unwrap();
+    let left_alone = space.replaced(kind, "set", set).await;
     assert_eq!(left_alone["spec"][field], before);
-    space.replace(kind, "unset", minimal(kind)).await.unwrap();
+    space.replaced(kind, "unset", minimal(kind)).await;
 }
 
 /// Proves: P-immutable
@@ -104,14 +104,11 @@ async fn a_mutable_field_can_be_set_later(
     #[case] value: Value,
 ) {
     let space = Space::new().await;
-    space.create(kind, "a", minimal(kind)).await.unwrap();
-    let set = space
-        .replace(kind, "a", with(kind, field, &value))
-        .await
-        .unwrap();
+    space.created(kind, "a", minimal(kind)).await;
+    let set = space.replaced(kind, "a", with(kind, field, &value)).await;
     assert_eq!(set["spec"][field], value);
     if field != "cancel" {
-        let unset = space.replace(kind, "a", minimal(kind)).await.unwrap();
+        let unset = space.replaced(kind, "a", minimal(kind)).await;
         assert_eq!(unset["spec"][field], Value::Null);
     }
 }

@@ -13,7 +13,7 @@ const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io";
 /// A Run in the middle of its life.
 async fn active(space: &Space<'_>) {
     let spec = json!({"workload": {"image": "x"}, "provider": "p", "workspaceRef": {"name": "w"}});
-    space.create("Run", "active", spec).await.unwrap();
+    space.created("Run", "active", spec).await;
     let status = json!({
         "phase": "Active", "state": "running", "runId": "r-1",
         "conditions": [{
@@ -24,7 +24,7 @@ async fn active(space: &Space<'_>) {
             "lastTransitionTime": "2026-01-01T00:00:00Z", "observedGeneration": 1,
         }],
     });
-    space.patch_status("Run", "active", status).await.unwrap();
+    space.with_status("Run", "active", status).await;
 }
 
 async fn columns_and_row(space: &Space<'_>, kind: &str) -> (Vec<(String, i64)>, Vec<Value>) {
@@ -77,9 +77,8 @@ async fn kubectl_get_shows_the_phase_and_reason_of_a_run() {
 async fn kubectl_get_shows_the_state_and_reason_of_a_workspace() {
     let space = Space::new().await;
     space
-        .create("Workspace", "default", json!({"suspend": true}))
-        .await
-        .unwrap();
+        .created("Workspace", "default", json!({"suspend": true}))
+        .await;
     let status = json!({
         "serviceVersion": "1.2", "identity": "ws-1",
         "conditions": [{
@@ -87,10 +86,7 @@ async fn kubectl_get_shows_the_state_and_reason_of_a_workspace() {
             "lastTransitionTime": "2026-01-01T00:00:00Z", "observedGeneration": 1,
         }],
     });
-    space
-        .patch_status("Workspace", "default", status)
-        .await
-        .unwrap();
+    space.with_status("Workspace", "default", status).await;
     let (columns, row) = columns_and_row(&space, "Workspace").await;
     let expected = [
         ("Name", 0),
@@ -132,50 +128,9 @@ async fn runs_are_selected_by_field(#[case] matching: &str, #[case] other: &str)
 
 /// Proves: P-explain
 #[rstest]
-#[case::short_name_of_run("rn", "run.run-operator.dev/active")]
-#[case::short_name_of_workspace("rws", "workspace.run-operator.dev/default")]
-#[case::category(
-    "run-operator",
-    "run.run-operator.dev/active\nworkspace.run-operator.dev/default"
-)]
-#[tokio::test]
-async fn kubectl_finds_objects_by_short_name_and_category(#[case] word: &str, #[case] names: &str) {
-    let space = Space::new().await;
-    active(&space).await;
-    space
-        .create("Workspace", "default", json!({}))
-        .await
-        .unwrap();
-    let mut get = space.control_plane.kubectl();
-    get.args(["get", word, "-o", "name", "-n", space.namespace()]);
-    // A ClusterWorkspace of another test is in the category too.
-    let printed = printed(get);
-    let ours = printed
-        .lines()
-        .filter(|line| !line.starts_with("clusterworkspace."));
-    assert_eq!(ours.collect::<Vec<_>>().join("\n"), names);
-}
-
-/// Proves: P-explain
-#[rstest]
 #[case::run("run", "One Run object is one run")]
-#[case::run_spec("run.spec", "The workload, sent to the service unchanged.")]
-#[case::run_workload("run.spec.workload", "The image to run")]
-#[case::run_workspace("run.spec.workspaceRef", "`ClusterWorkspace`: one that namespaces")]
-#[case::run_status("run.status", "The service's identifier of the run.")]
-#[case::run_status_workspace("run.status.workspace", "The base URL in force")]
-#[case::run_events("run.status.events", "The first 512 bytes of its data.")]
-#[case::run_error("run.status.lastError", "Description of the error, for a person.")]
-#[case::run_refusal("run.status.refusal", "Whether it is proved")]
 #[case::run_conditions("run.status.conditions", "Time of the last change of the status.")]
-#[case::workspace(
-    "workspace",
-    "The service that the Runs of a namespace are submitted to"
-)]
-#[case::workspace_spec("workspace.spec", "The service's base URL")]
 #[case::workspace_secret("workspace.spec.tokenSecretRef", "Name of the Secret.")]
-#[case::workspace_rate("workspace.spec.rateLimit", "Sustained requests a second")]
-#[case::workspace_status("workspace.status", "The API version that the service reports.")]
 #[tokio::test]
 async fn kubectl_explains_every_field(#[case] path: &str, #[case] text: &str) {
     let space = Space::new().await;

@@ -84,6 +84,27 @@ impl<'a> Space<'a> {
             .await
     }
 
+    /// Creates a Run with a workload and nothing else.
+    pub(crate) async fn create_run(&self, name: &str) {
+        let spec = json!({"workload": {"image": "x"}});
+        self.created("Run", name, spec).await;
+    }
+
+    /// An object with this spec, which is taken.
+    pub(crate) async fn created(&self, kind: &str, name: &str, spec: Value) -> Value {
+        self.create(kind, name, spec).await.unwrap()
+    }
+
+    /// The object with this spec in place of its own, which is taken.
+    pub(crate) async fn replaced(&self, kind: &str, name: &str, spec: Value) -> Value {
+        self.replace(kind, name, spec).await.unwrap()
+    }
+
+    /// The object with this patch of its status, which is taken.
+    pub(crate) async fn with_status(&self, kind: &str, name: &str, status: Value) -> Value {
+        self.patch_status(kind, name, status).await.unwrap()
+    }
+
     /// Creates an object as kubectl does: an unknown field is an error.
     pub(crate) async fn create_strictly(&self, kind: &str, name: &str, spec: Value) -> Answer {
         let path = format!("{}?fieldValidation=Strict", self.path(kind, ""));

@@ -3,7 +3,7 @@
 use rstest::rstest;
 use serde_json::{Value, json};
 
-use super::{Done, changed, contract_with, file};
+use super::{Done, changed, contract_with};
 use crate::reference_service::Reference;
 use crate::support::*;
 use crate::tls;
@@ -105,29 +105,18 @@ async fn for_people_each_statement_is_a_line_and_the_last_one_sums_up() {
 }
 
 #[tokio::test]
-async fn a_service_passes_once_the_contract_file_accepts_its_version() {
-    let service = Reference::start(&["--api-version", "2.0.0"]).await;
-    let path = changed("accepts-2.yaml", "accepted: [\"1\"", "accepted: [\"2.*\"");
-    let url = service.base_url();
-    let done = check(&["--base-url", &url, "--contract", &path]).await;
-    assert_eq!(done.code, Some(0), "{done:?}");
-    assert!(
-        done.out
-            .contains(&format!("against the contract file {path}"))
-    );
-}
-
-#[tokio::test]
 async fn check_without_arguments_uses_the_controllers_environment() {
     let service = Reference::start(&["--api-version", "3"]).await;
     let path = changed("accepts-3.yaml", "accepted: [\"1\"", "accepted: [\"3\"");
     let env = [
         ("RUN_OPERATOR_BASE_URL", service.base_url()),
-        ("RUN_OPERATOR_CONTRACT", path),
+        ("RUN_OPERATOR_CONTRACT", path.clone()),
     ];
     let env = env.each_ref().map(|(name, value)| (*name, value.as_str()));
     let done = check_in(&[], &env).await;
     assert_eq!(done.code, Some(0), "{done:?}");
+    let against = format!("against the contract file {path}");
+    assert!(done.out.contains(&against), "{done:?}");
 }
 
 const JSON: &str = "application/json";
@@ -300,15 +289,6 @@ async fn what_can_t_be_tried_is_trouble_in_one_line(#[case] args: &[&str], #[cas
     let done = check(args).await;
     done.is_trouble(words);
     assert!(!done.told.contains("hunter2"), "{done:?}");
-}
-
-#[tokio::test]
-async fn a_ca_file_without_a_certificate_is_an_error() {
-    let path = file("no-ca.pem", "no certificate");
-    let args = ["--base-url", "https://127.0.0.1:9", "--ca-file", &path];
-    check(&args)
-        .await
-        .is_trouble(&["failed to make a client", "certificate"]);
 }
 
 #[tokio::test]

@@ -1,4 +1,4 @@
-//! The control plane's programs: found, or built once with Go into a cache outside the checkout.
+//! The control plane's programs: found, or downloaded or built once with Go into a cache outside the checkout.
 
 use std::env;
 use std::fs::{self, File};
@@ -8,6 +8,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use super::error::Error;
+use super::prebuilt;
 use super::process::{Output, POLL, Process};
 use super::release::{NEWEST, Release};
 use super::scratch::Scratch;
@@ -39,6 +40,11 @@ impl Tool {
         }
     }
 
+    /// Whether setup-envtest has it.
+    fn is_prebuilt(self) -> bool {
+        matches!(self, Self::Etcd | Self::ApiServer | Self::Kubectl)
+    }
+
     /// Its Go package, one of the tools of go.mod.
     fn package(self) -> &'static str {
         match self {
@@ -52,7 +58,8 @@ impl Tool {
     }
 }
 
-/// The folders with the programs: `KUBEBUILDER_ASSETS`, if set, and then the cache, with a folder for each release.
+/// The folders with the programs: `KUBEBUILDER_ASSETS`, if set, and then the cache, with a folder for each release that
+/// was built, and one for each minor version that was downloaded.
 #[derive(Debug, Clone)]
 pub struct Binaries {
     assets: Option<PathBuf>,
@@ -61,8 +68,8 @@ pub struct Binaries {
 }
 
 impl Binaries {
-    /// Finds each of `tools`, in `KUBEBUILDER_ASSETS` first and in the cache second, and builds the rest.
-    /// Blocks, for minutes when it builds; reports on standard error.
+    /// Finds each of `tools`, in `KUBEBUILDER_ASSETS` first and in the cache second, and downloads or else builds the
+    /// rest. Blocks, for minutes when it builds; reports on standard error.
     ///
     /// Fails with one sentence where there is neither the programs nor Go.
     pub fn find_or_build(tools: &[Tool]) -> Result<Self, Error> {
@@ -93,8 +100,9 @@ impl Binaries {
 
     /// The path of a program that is there; else none.
     pub fn find(&self, tool: Tool) -> Option<PathBuf> {
-        let cache = self.folder(self.release(tool));
-        let places = self.assets.iter().chain([&cache]);
+        let built = self.folder(self.release(tool));
+        let prebuilt = self.prebuilt();
+        let places = self.assets.iter().chain([&built, &prebuilt]);
         places
             .map(|directory| directory.join(tool.name()))
             .find(|path| path.is_file())
@@ -119,6 +127,12 @@ impl Binaries {
         self.cache.join(format!("k8s-{}", release.version()))
     }
 
+    /// The name in the cache of what was downloaded.
+    fn prebuilt(&self) -> PathBuf {
+        self.cache
+            .join(format!("k8s-{}-prebuilt", self.chosen.minor()))
+    }
+
     fn missing(&self, tools: &[Tool]) -> Vec<Tool> {
         let missing = tools.iter().filter(|tool| self.find(**tool).is_none());
         missing.copied().collect()
@@ -131,11 +145,23 @@ impl Binaries {
                 version: self.chosen.version(),
             });
         }
+        if self.missing(tools).iter().any(|tool| tool.is_prebuilt()) {
+            self.download(tools)?;
+        }
         let (newest, chosen): (Vec<_>, Vec<_>) = tools
             .iter()
             .partition(|tool| self.release(**tool) == NEWEST);
         self.build_release(NEWEST, &newest)?;
         self.build_release(self.chosen, &chosen)
+    }
+
+    fn download(&self, tools: &[Tool]) -> Result<(), Error> {
+        let _lock = lock(&self.cache)?;
+        // Another process may have downloaded them while we waited for the lock.
+        if self.missing(tools).iter().any(|tool| tool.is_prebuilt()) {
+            prebuilt::download(self.chosen.minor(), &self.cache, &self.prebuilt())?;
+        }
+        Ok(())
     }
 
     /// Builds what is missing of a release.
@@ -144,7 +170,6 @@ impl Binaries {
             return Ok(());
         }
         let folder = self.folder(release);
-        fs::create_dir_all(&folder).map_err(Error::file("create", &folder))?;
         let _lock = lock(&folder)?;
         remove_leftovers(&folder)?;
         // Another process may have built them while we waited for the lock.
@@ -174,10 +199,11 @@ impl Binaries {
 
 /// One build at a time: two would take twice as long, each.
 fn lock(folder: &Path) -> Result<File, Error> {
+    fs::create_dir_all(folder).map_err(Error::file("create", folder))?;
     let path = folder.join(".lock");
     let file = File::create(&path).map_err(Error::file("open", &path))?;
     if file.try_lock().is_err() {
-        say("cluster: waiting for another process that builds the control plane");
+        say("cluster: waiting for another process that gets the control plane");
         file.lock().map_err(Error::file("lock", &path))?;
     }
     Ok(file)
@@ -271,7 +297,7 @@ fn count(programs: usize) -> String {
 }
 
 /// A line on the real standard error: the test harness would hold back what `eprintln!` prints.
-fn say(line: &str) {
+pub(crate) fn say(line: &str) {
     // Fails when standard error is closed.
     let _ = writeln!(std::io::stderr(), "{line}");
 }

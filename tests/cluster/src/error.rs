@@ -9,7 +9,7 @@ pub enum Error {
     /// There is nothing to run on, and no way to make it.
     #[error(
         "there is no Kubernetes control plane to run on: install Go {go} or newer (etcd, kube-apiserver and \
-         kubectl {version} are then built once, in about five minutes), or set KUBEBUILDER_ASSETS to a \
+         kubectl {version} are then downloaded or built once, in about five minutes), or set KUBEBUILDER_ASSETS to a \
          directory that holds them, or set RUN_OPERATOR_TEST_KUBECONFIG to the kubeconfig of a test cluster"
     )]
     FindBinaries {

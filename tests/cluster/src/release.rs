@@ -46,7 +46,12 @@ impl Release {
         })
     }
 
-    /// Its version with the patch, such as `v1.36.3`.
+    /// Its minor version, such as `1.36`.
+    pub fn minor(&self) -> &'static str {
+        self.minor
+    }
+
+    /// Its version with the patch, such as `v1.36.3`: that of a program which was built, not of a downloaded one.
     pub fn version(&self) -> &'static str {
         self.word_after("k8s.io/kubernetes")
     }

@@ -1,4 +1,4 @@
-//! Tests of the tests' control plane.
+//! What a wrong control plane could hide from the suites: processes left behind, audit entries, a node left out.
 
 #![allow(
     clippy::unwrap_used,
@@ -7,184 +7,37 @@
     reason = "a test fails by panicking"
 )]
 
-mod cleanup;
-mod pods;
-
-use std::path::Path;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Secret};
-use kube::api::{Api, DeleteParams, PostParams};
+use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret};
+use kube::api::{Api, PostParams};
+use serde_json::{Value, json};
 
-use tokio::sync::OnceCell;
-
-use test_cluster::{ControlPlane, Options, Release};
+use test_cluster::{
+    ControlPlane, Options, Output, PAUSE_IMAGE, Place, Process, Release, Scratch, skipped,
+};
 
 /// Enough for a machine that compiles beside the tests.
 const PATIENCE: Duration = Duration::from_mins(1);
-
-const CONFIG_MAP: &str = "
-apiVersion: v1
-kind: ConfigMap
-metadata: {name: note, namespace: default}
-data: {text: kept}
-";
-
-const CRD: &str = "
-apiVersion: apiextensions.k8s.io/v1
-kind: CustomResourceDefinition
-metadata: {name: notes.run-operator.dev}
-spec:
-  group: run-operator.dev
-  names: {kind: Note, plural: notes, singular: note}
-  scope: Namespaced
-  versions:
-  - name: v1
-    served: true
-    storage: true
-    schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}
-";
-
-const NOTE: &str = "
-apiVersion: run-operator.dev/v1
-kind: Note
-metadata: {name: first}
-";
-
-/// A control plane for the tests that neither break it nor need it empty. Not the shared one: that may be a
-/// given cluster, and these tests inspect our own.
-async fn our_own() -> &'static ControlPlane {
-    static OURS: OnceCell<ControlPlane> = OnceCell::const_new();
-    let start = || async { ControlPlane::start(Options::default()).await.unwrap() };
-    OURS.get_or_init(start).await
-}
-
-async fn config_maps(control_plane: &ControlPlane) -> Api<ConfigMap> {
-    Api::namespaced(control_plane.client().await.unwrap(), "default")
-}
-
-#[tokio::test]
-async fn two_control_planes_run_side_by_side_and_share_nothing() {
-    let (one, two) = tokio::join!(
-        ControlPlane::start(Options::default()),
-        ControlPlane::start(Options::default())
-    );
-    let (one, two) = (one.unwrap(), two.unwrap());
-    one.apply_yaml(CONFIG_MAP).await.unwrap();
-    let note = config_maps(&one).await.get("note").await.unwrap();
-    assert_eq!(note.data.unwrap()["text"], "kept");
-    let absent = config_maps(&two).await.get_opt("note").await.unwrap();
-    assert!(
-        absent.is_none(),
-        "it was applied to the other one: {absent:?}"
-    );
-}
-
-#[tokio::test]
-async fn data_and_clients_survive_an_outage_of_the_api_server() {
-    let control_plane = ControlPlane::start(Options::default()).await.unwrap();
-    control_plane.apply_yaml(CONFIG_MAP).await.unwrap();
-    let config_maps = config_maps(&control_plane).await;
-    config_maps.get("note").await.unwrap();
-
-    control_plane.stop_apiserver().unwrap();
-    let during = config_maps.get("note").await;
-    assert!(during.is_err(), "no server is there to answer: {during:?}");
-
-    control_plane.start_apiserver().await.unwrap();
-    let note = config_maps.get("note").await.unwrap();
-    assert_eq!(note.data.unwrap()["text"], "kept");
-}
-
-#[tokio::test]
-async fn the_controller_manager_deletes_a_namespace_and_its_objects() {
-    let options = Options {
-        controller_manager: true,
-        ..Options::default()
-    };
-    let control_plane = ControlPlane::start(options).await.unwrap();
-    let client = control_plane.client().await.unwrap();
-    let namespaces: Api<Namespace> = Api::all(client.clone());
-    let name = "short-lived";
-    let mut namespace = Namespace::default();
-    namespace.metadata.name = Some(name.to_owned());
-    namespaces
-        .create(&PostParams::default(), &namespace)
-        .await
-        .unwrap();
-    let mut secret = Secret::default();
-    secret.metadata.name = Some("inside".to_owned());
-    let secrets: Api<Secret> = Api::namespaced(client, name);
-    secrets
-        .create(&PostParams::default(), &secret)
-        .await
-        .unwrap();
-
-    namespaces
-        .delete(name, &DeleteParams::default())
-        .await
-        .unwrap();
-    let deadline = Instant::now() + PATIENCE;
-    while namespaces.get_opt(name).await.unwrap().is_some() {
-        assert!(Instant::now() < deadline, "the namespace is still there");
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
-    assert!(secrets.get_opt("inside").await.unwrap().is_none());
-}
-
-#[tokio::test]
-async fn the_shared_one_serves_tests_on_different_runtimes() {
-    let here = ControlPlane::shared().await;
-    let elsewhere = tokio::task::spawn_blocking(|| {
-        let runtime = tokio::runtime::Runtime::new().unwrap();
-        runtime.block_on(async {
-            let control_plane = ControlPlane::shared().await;
-            let client = control_plane.client().await.unwrap();
-            (control_plane, client.apiserver_version().await.unwrap())
-        })
-    });
-    let (there, version) = elsewhere.await.unwrap();
-    assert!(std::ptr::eq(here, there));
-    if here.directory().is_some() && std::env::var_os("KUBEBUILDER_ASSETS").is_none() {
-        assert_eq!(version.git_version, Release::chosen().unwrap().version());
-    }
-}
-
-#[tokio::test]
-async fn a_custom_resource_can_be_applied_right_after_its_definition() {
-    let control_plane = our_own().await;
-    control_plane.apply_yaml(CRD).await.unwrap();
-    let applied = control_plane
-        .apply_yaml_in("kube-public", NOTE)
-        .await
-        .unwrap();
-    assert_eq!(
-        applied.trim(),
-        "note.run-operator.dev/first serverside-applied"
-    );
-    let refused = control_plane.apply_yaml("kind: Note").await.unwrap_err();
-    assert!(
-        refused.to_string().contains("apiVersion not set"),
-        "{refused}"
-    );
-}
+/// Set for the subprocess that plays the owner of a control plane.
+const OWNER: &str = "RUN_OPERATOR_CLUSTER_TEST_OWNER";
 
 #[tokio::test]
 async fn the_audit_log_records_only_our_resources_and_secrets() {
-    let control_plane = our_own().await;
+    let control_plane = ControlPlane::start(Options::default()).await.unwrap();
     let client = control_plane.client().await.unwrap();
-    let secrets: Api<Secret> = Api::namespaced(client, "kube-public");
+    let secrets: Api<Secret> = Api::namespaced(client.clone(), "kube-public");
     assert!(secrets.get_opt("absent").await.unwrap().is_none());
-    config_maps(control_plane)
-        .await
-        .get_opt("absent")
-        .await
-        .unwrap();
+    let config_maps: Api<ConfigMap> = Api::namespaced(client, "default");
+    assert!(config_maps.get_opt("absent").await.unwrap().is_none());
 
     let log = std::fs::read_to_string(control_plane.audit_log().unwrap()).unwrap();
     let entries = log.lines().map(|line| serde_json::from_str(line).unwrap());
-    let ours: Vec<serde_json::Value> = entries
-        .filter(|entry: &serde_json::Value| entry["objectRef"]["name"] == "absent")
+    let ours: Vec<Value> = entries
+        .filter(|entry: &Value| entry["objectRef"]["name"] == "absent")
         .collect();
     assert_eq!(ours.len(), 1, "{ours:?}");
     assert_eq!(ours[0]["objectRef"]["resource"], "secrets");
@@ -195,20 +48,222 @@ async fn the_audit_log_records_only_our_resources_and_secrets() {
     assert_eq!(ours[0]["userAgent"], "run-operator-tests");
 }
 
-#[tokio::test]
-async fn the_metrics_are_the_api_servers_own() {
-    let metrics = ControlPlane::shared().await.metrics().await.unwrap();
+/// Processes, directory, and where there is a node its Pods and cgroups.
+#[test]
+fn nothing_outlives_an_owner_that_is_killed() {
+    let node = match Place::choose().unwrap() {
+        Place::Node => true,
+        Place::Process { because } => {
+            skipped("that Pods and cgroups end with their owner", &because);
+            false
+        }
+    };
+    let mut owner = owner_command(if node { "node" } else { "none" })
+        .spawn()
+        .unwrap();
+    let (pids, directory) = what_it_owns(&mut owner);
     assert!(
-        metrics.contains("\napiserver_request_total{"),
-        "{metrics:.500}"
+        pids.len() >= 3 && pids.iter().all(|pid| runs(*pid)),
+        "{pids:?}"
+    );
+    let cgroups = match pids.last() {
+        Some(pid) if node => cgroups_of(*pid),
+        _ => Vec::new(),
+    };
+    assert!(directory.exists() && cgroups.is_empty() != node);
+    owner.kill().unwrap();
+    owner.wait().unwrap();
+    let deadline = Instant::now() + PATIENCE;
+    let left = || {
+        let paths = cgroups.iter().chain([&directory]);
+        pids.iter().any(|pid| runs(*pid)) || paths.into_iter().any(|path| path.exists())
+    };
+    while left() {
+        assert!(
+            Instant::now() < deadline,
+            "{pids:?}, {directory:?}, {cgroups:?}"
+        );
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn without_go_or_binaries_one_sentence_names_the_three_options() {
+    let empty = Scratch::new("test").unwrap();
+    let output = owner_command("shared")
+        .env("PATH", empty.path())
+        .env("XDG_CACHE_HOME", empty.path())
+        .env_remove("KUBEBUILDER_ASSETS")
+        .env_remove("RUN_OPERATOR_TEST_KUBECONFIG")
+        .output()
+        .unwrap();
+    assert!(!output.status.success());
+    let text = String::from_utf8_lossy(&output.stderr);
+    let sentence = text
+        .lines()
+        .find(|line| line.starts_with("there is no Kubernetes control plane"))
+        .unwrap_or_else(|| panic!("no such line in:\n{text}"));
+    for way in [
+        "install Go 1.",
+        "KUBEBUILDER_ASSETS",
+        "RUN_OPERATOR_TEST_KUBECONFIG",
+        Release::chosen().unwrap().version(),
+    ] {
+        assert!(sentence.contains(way), "{way} is not in: {sentence}");
+    }
+}
+
+#[tokio::test]
+async fn a_given_cluster_is_used_as_it_is_and_nothing_is_started() {
+    let control_plane = ControlPlane::start(Options::default()).await.unwrap();
+    let output = owner_command("shared")
+        .env("RUN_OPERATOR_TEST_KUBECONFIG", control_plane.kubeconfig())
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    let kubeconfig = control_plane.kubeconfig().display();
+    assert!(
+        text.contains(&format!("given {kubeconfig} 0 pids")),
+        "{text}"
     );
 }
 
 #[tokio::test]
-async fn only_the_owner_can_read_the_kubeconfig_and_the_data() {
-    use std::os::unix::fs::PermissionsExt;
-    let control_plane = our_own().await;
-    let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
-    assert_eq!(mode(control_plane.kubeconfig()), 0o600);
-    assert_eq!(mode(control_plane.directory().unwrap()), 0o700);
+async fn a_process_can_be_asked_to_end_and_be_made_to() {
+    let scratch = Scratch::new("test").unwrap();
+    let output = || Output::File(scratch.path().join("log"));
+    let mut command = Command::new("/bin/sh");
+    command.args(["-c", "echo listening; exec sleep 1000"]);
+    let mut asked = Process::spawn(&command, output()).unwrap();
+    assert!(asked.wait_line("listening", PATIENCE).await.is_some());
+    assert_eq!(asked.wait_exit(Duration::ZERO).await, None);
+    asked.terminate();
+    assert_eq!(asked.wait_exit(PATIENCE).await, Some(128 + 15));
+    let mut made = Process::spawn(&command, output()).unwrap();
+    made.kill9();
+    assert!(!runs(made.pid()));
+    assert_eq!(made.exit_code(), Some(128 + 9));
+    assert_eq!(made.wait_line("absent", PATIENCE).await, None);
+}
+
+#[test]
+fn a_node_is_required_switched_off_or_taken_where_it_can_be_had() {
+    let empty = Scratch::new("test").unwrap();
+    for (wish, expected) in [
+        ("auto", "Process { because:"),
+        ("required", "there is no node to run Pods on: "),
+        ("off", "RUN_OPERATOR_TEST_NODE is off"),
+        ("perhaps", "can be required, off or auto"),
+    ] {
+        let mut command = owner_command("place");
+        command.env("PATH", empty.path());
+        command.env("RUN_OPERATOR_TEST_NODE", wish);
+        let output = command.output().unwrap();
+        let text = String::from_utf8(output.stdout).unwrap();
+        assert!(text.contains(expected), "{wish}: {text}");
+    }
+}
+
+/// Not a test of its own: what the tests above run in a process of its own. It needs [`OWNER`].
+#[tokio::test]
+#[ignore = "runs in a subprocess of other tests"]
+async fn owner() {
+    let role = std::env::var(OWNER).unwrap_or_default();
+    match role.as_str() {
+        "" => return,
+        "place" => {
+            let place = Place::choose();
+            return println!(
+                "{}",
+                place.map_or_else(|e| e.to_string(), |p| format!("{p:?}"))
+            );
+        }
+        "shared" => {
+            let control_plane = ControlPlane::shared().await;
+            let pids = control_plane.pids().len();
+            return println!("given {} {pids} pids", control_plane.kubeconfig().display());
+        }
+        _ => {}
+    }
+    let options = Options {
+        controller_manager: true,
+        node: role == "node",
+    };
+    let control_plane = ControlPlane::start(options).await.unwrap();
+    let mut all: Vec<u32> = control_plane.pids().iter().map(|(_, pid)| *pid).collect();
+    if options.node {
+        all.extend(pids_of_a_pod(&control_plane).await);
+    }
+    let pids: Vec<String> = all.iter().map(u32::to_string).collect();
+    let directory = control_plane.directory().unwrap().display();
+    println!("owns {} {directory}", pids.join(","));
+    // Until it is killed, or its own owner ends.
+    std::io::copy(&mut std::io::stdin(), &mut std::io::sink()).unwrap();
+}
+
+fn owner_command(role: &str) -> Command {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command
+        .args(["--exact", "owner", "--ignored", "--nocapture"])
+        .env(OWNER, role)
+        .env("RUST_BACKTRACE", "0")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped());
+    command
+}
+
+/// The pids and the directory that an owner prints once it is up.
+fn what_it_owns(owner: &mut Child) -> (Vec<u32>, PathBuf) {
+    let lines = BufReader::new(owner.stdout.as_mut().unwrap()).lines();
+    let line = lines
+        .map(Result::unwrap)
+        .find_map(|line| Some(line.split_once("owns ")?.1.to_owned()))
+        .expect("the owner says what it owns");
+    let (pids, directory) = line.split_once(' ').unwrap();
+    let pids = pids.split(',').map(|pid| pid.parse().unwrap()).collect();
+    (pids, PathBuf::from(directory))
+}
+
+/// The pids of what a new Pod of the host network runs.
+async fn pids_of_a_pod(control_plane: &ControlPlane) -> Vec<u32> {
+    let pod = json!({
+        "metadata": {"name": "pauses"},
+        "spec": {
+            "hostNetwork": true,
+            "containers": [{"name": "main", "image": PAUSE_IMAGE, "imagePullPolicy": "Never"}],
+        },
+    });
+    let pods: Api<Pod> = Api::namespaced(control_plane.client().await.unwrap(), "default");
+    let pod = serde_json::from_value(pod).unwrap();
+    pods.create(&PostParams::default(), &pod).await.unwrap();
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let status = pods.get("pauses").await.unwrap().status.unwrap();
+        if status.container_statuses.iter().flatten().any(|c| c.ready) {
+            return control_plane.pod_pids(None).unwrap();
+        }
+        assert!(Instant::now() < deadline, "the Pod doesn't run: {status:?}");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
+/// The directories of a node's cgroup, by the pid of what runs in a Pod.
+fn cgroups_of(pid: u32) -> Vec<PathBuf> {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap();
+    let name = text
+        .split(['/', '\n'])
+        .find(|part| part.starts_with("run-operator-"))
+        .expect("it is in a cgroup of the node");
+    let root = Path::new("/sys/fs/cgroup");
+    let hierarchies = std::fs::read_dir(root).unwrap();
+    let hierarchies = hierarchies.map(|entry| entry.unwrap().path());
+    let directories = hierarchies.chain([root.to_owned()]);
+    let directories = directories.map(|hierarchy| hierarchy.join(name));
+    directories.filter(|directory| directory.exists()).collect()
+}
+
+fn runs(pid: u32) -> bool {
+    let mut command = Command::new("/bin/sh");
+    command.args(["-c", "kill -0 \"$0\" 2>/dev/null", &pid.to_string()]);
+    command.status().unwrap().success()
 }

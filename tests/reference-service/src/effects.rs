@@ -277,23 +277,3 @@ async fn huge(pieces: mpsc::Sender<Piece>, bytes: u64) {
     // The client may have disconnected by now.
     let _ = pieces.send(Ok(Bytes::from_static(b"\"}"))).await;
 }
-
-#[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::merge;
-
-    #[test]
-    fn a_merge_patch_sets_and_removes() {
-        let mut value = json!({"runId": "a", "state": "queued", "workload": {"image": "x"}});
-        merge(
-            &mut value,
-            &json!({"runId": null, "state": 7, "workload": {"extra": true}}),
-        );
-        assert_eq!(
-            value,
-            json!({"state": 7, "workload": {"image": "x", "extra": true}})
-        );
-    }
-}

@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_log_drops_its_oldest_and_keeps_counting() {
+    fn a_full_log_drops_its_oldest_and_counts_every_request() {
         let mut ledger = Ledger::default();
         for _ in 0..=MAX_ENTRIES {
             let number = ledger.open(entry());
@@ -149,14 +149,9 @@ mod tests {
         assert_eq!(ledger.entries().count(), MAX_ENTRIES);
         assert!(ledger.entries().all(|entry| entry.status == Some(200)));
         assert_eq!(ledger.count_of_status("200"), MAX_ENTRIES as u64 + 1);
-    }
-
-    #[test]
-    fn a_cut_request_has_no_status() {
-        let mut ledger = Ledger::default();
-        let number = ledger.open(entry());
-        ledger.close(number, Operation::GetRun, None, Some(3), 1);
-        let entry = ledger.entries().next().expect("one entry");
+        let cut = ledger.open(entry());
+        ledger.close(cut, Operation::GetRun, None, Some(3), 1);
+        let entry = ledger.entries().last().expect("an entry");
         assert_eq!(
             (entry.cut, entry.status, entry.fault),
             (true, None, Some(3))

@@ -24,26 +24,3 @@ impl Random {
         f64::from(drawn) / (f64::from(u32::MAX) + 1.0) < probability
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::Random;
-
-    #[test]
-    fn a_seed_repeats_its_numbers() {
-        let draw = || {
-            let mut random = Random::seeded(7);
-            (0..5).map(|_| random.next()).collect::<Vec<_>>()
-        };
-        assert_eq!(draw(), draw());
-    }
-
-    #[test]
-    fn chance_keeps_to_its_probability() {
-        let mut random = Random::seeded(1);
-        assert!((0..100).all(|_| random.chance(1.0)));
-        assert!((0..100).all(|_| !random.chance(0.0)));
-        let hits = (0..10_000).filter(|_| random.chance(0.3)).count();
-        assert!((2_700..3_300).contains(&hits), "{hits} of 10000");
-    }
-}

@@ -210,24 +210,3 @@ async fn follow(
         }
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::encode;
-    use crate::run::Event;
-
-    #[test]
-    fn every_line_of_the_data_gets_a_field() {
-        let event = Event {
-            id: Some("7".to_owned()),
-            kind: "note".to_owned(),
-            data: "one\ntwo".to_owned(),
-        };
-        assert_eq!(
-            encode(&event),
-            "id: 7\nevent: note\ndata: one\ndata: two\n\n"
-        );
-        let event = Event { id: None, ..event };
-        assert_eq!(encode(&event), "event: note\ndata: one\ndata: two\n\n");
-    }
-}

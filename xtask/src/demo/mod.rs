@@ -113,7 +113,7 @@ fn introduce(stage: &Stage) {
         .map(|(tool, pid)| format!("{} (pid {pid})", tool.name()))
         .collect();
     if stage.own_control_plane() {
-        let release = test_cluster::Release::chosen().map(|release| release.version());
+        let release = test_cluster::Release::chosen().map(|release| release.minor());
         note(&format!(
             "Kubernetes {} on 127.0.0.1: {}.",
             release.unwrap_or_default(),

@@ -94,6 +94,12 @@ impl Service {
         let answer = self.exchange(&request(line, headers, body)).await;
         let answer = String::from_utf8_lossy(&answer).into_owned();
         let (head, body) = answer.split_once("\r\n\r\n").expect("a head");
+        // By the document, in every answer.
+        let api = line.contains(" /api/");
+        assert!(
+            !api || head.contains("\r\nx-request-id: "),
+            "{line}: {head}"
+        );
         let status = head
             .split(' ')
             .nth(1)
