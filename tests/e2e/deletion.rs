@@ -1,11 +1,12 @@
-//! The design's deletion table, row by row.
+//! Deletions: with a run, without one, in doubt, orphaned, and of objects whose finalizer somebody tore off. The table's
+//! other rows are proved in `policy`.
 
 use kube::ResourceExt;
 use kube::api::PostParams;
 use run_operator::api::{ConditionType as Type, Phase, Run, names};
 use serde_json::{Value, json};
 
-use crate::support::{World, eventually, held, row};
+use crate::support::{World, eventually, held, holds_for_a_while, row};
 
 /// An active Run that only a cancellation ends.
 async fn running(world: &World, name: &str, cancel: &str) -> String {
@@ -14,34 +15,6 @@ async fn running(world: &World, name: &str, cancel: &str) -> String {
         .await;
     let run = world.state(name, "running").await;
     run.status.unwrap().run_id.unwrap()
-}
-
-/// Proves: D-never-created
-#[tokio::test]
-async fn an_unsubmitted_run_is_deleted_at_once_without_a_call() {
-    let world = World::new().await;
-    world
-        .create_run("waiting", json!({"workspaceRef": {"name": "missing"}}))
-        .await;
-    world
-        .condition("waiting", Type::Ready, "False", "WorkspaceNotFound")
-        .await;
-    world.create_run("held", json!({"suspend": true})).await;
-    world
-        .condition("held", Type::Ready, "False", "Suspended")
-        .await;
-    for name in ["waiting", "held"] {
-        world.delete_run(name).await;
-        world.gone(name).await;
-    }
-    assert_eq!(world.service.run_calls().await, 0);
-    assert_eq!(
-        world
-            .operator()
-            .metric("run_operator_vanished_runs_total")
-            .await,
-        0.0
-    );
 }
 
 /// As the chart's `finalizerPolicy` makes them, so that no deletion overtakes the finalizer.
@@ -86,16 +59,17 @@ async fn a_run_created_with_its_finalizer_ends_and_is_deleted() {
 async fn a_deleted_run_is_seen_cancelled_before_its_object_is_removed() {
     let world = World::new().await;
     let history = world.history().await;
-    world
-        .simulate("train", json!({"outcome": "never", "cancelTimeMs": 1500}))
-        .await;
-    world.state("train", "running").await;
+    let run_id = running(&world, "train", "stuck").await;
     world.delete_run("train").await;
-    let run = world.phase("train", Phase::Cancelling).await;
+    let run = world.state("train", "cancelling").await;
     assert_eq!(
         row(&run),
         "Cancelling: Accepted !Finished !Ready Reconciling"
     );
+    assert!(held(&run));
+    let path = format!("runs/{run_id}/state");
+    let cancelled = json!({"state": "cancelled"});
+    world.service.post(&path, cancelled).await;
     world.gone("train").await;
     let runs = world.service.runs().await;
     assert_eq!(runs.len(), 1);
@@ -104,132 +78,6 @@ async fn a_deleted_run_is_seen_cancelled_before_its_object_is_removed() {
         (&json!("cancelled"), &json!(1))
     );
     history.holds().await;
-}
-
-/// Proves: D-refused
-#[tokio::test]
-async fn a_cancel_that_is_refused_first_is_asked_for_again() {
-    let world = World::new().await;
-    let history = world.history().await;
-    running(&world, "train", "confirm").await;
-    let refusal =
-        json!({"type": "answer", "status": 409, "code": "cancel_refused", "retryable": false});
-    world
-        .service
-        .fault(json!({"operation": "cancelRun"}), refusal)
-        .await;
-    world.delete_run("train").await;
-    let run = world
-        .condition("train", Type::Ready, "False", "CancelRefused")
-        .await;
-    assert!(held(&run), "the object was let go of a run that goes on");
-    world.gone("train").await;
-    let runs = world.service.runs().await;
-    assert_eq!(runs[0]["state"], "cancelled");
-    assert_eq!(world.service.requests("cancelRun").await.len(), 2);
-    history.holds().await;
-}
-
-/// Proves: D-cancel
-#[tokio::test]
-async fn a_cancel_that_is_accepted_and_ignored_is_asked_for_again() {
-    let world = World::new().await;
-    running(&world, "train", "ignoreFirst").await;
-    world.delete_run("train").await;
-    world.gone("train").await;
-    let runs = world.service.runs().await;
-    assert_eq!(
-        (&runs[0]["state"], &runs[0]["cancels"]),
-        (&json!("cancelled"), &json!(2))
-    );
-}
-
-/// Proves: D-cancel
-#[tokio::test]
-async fn a_cancel_whose_answer_is_lost_is_retried() {
-    let world = World::new().await;
-    running(&world, "train", "confirm").await;
-    world
-        .service
-        .fault(
-            json!({"operation": "cancelRun"}),
-            json!({"type": "loseBefore"}),
-        )
-        .await;
-    world.delete_run("train").await;
-    world.gone("train").await;
-    assert_eq!(world.service.runs().await[0]["state"], "cancelled");
-}
-
-/// Proves: D-cancel
-#[tokio::test]
-async fn a_run_that_succeeds_during_its_cancel_is_released() {
-    let world = World::new().await;
-    running(&world, "train", "finish").await;
-    world.delete_run("train").await;
-    world.gone("train").await;
-    assert_eq!(world.service.runs().await[0]["state"], "succeeded");
-}
-
-/// Proves: D-never-created
-#[tokio::test]
-async fn a_refused_run_is_deleted_at_once_without_a_further_call() {
-    let world = World::new().await;
-    world
-        .service
-        .fault(
-            json!({"operation": "createRun"}),
-            json!({"type": "answer", "status": 422, "code": "validation_failed"}),
-        )
-        .await;
-    world.create_run("train", json!({})).await;
-    world
-        .condition("train", Type::Stalled, "True", "CreateRefused")
-        .await;
-    let calls = world.service.run_calls().await;
-    assert_eq!(calls, 1);
-    world.delete_run("train").await;
-    world.gone("train").await;
-    assert_eq!(world.service.run_calls().await, calls);
-    assert!(world.service.runs().await.is_empty());
-}
-
-/// Proves: D-not-found
-#[tokio::test]
-async fn a_run_not_found_by_cancel_and_get_is_released() {
-    let world = World::new().await;
-    let run_id = running(&world, "train", "confirm").await;
-    world.service.delete(&format!("runs/{run_id}")).await;
-    world.delete_run("train").await;
-    world.gone("train").await;
-    for operation in ["cancelRun", "getRun"] {
-        let requests = world.service.requests(operation).await;
-        let denied = requests.iter().any(|request| request["status"] == 404);
-        assert!(denied, "{operation} was not asked");
-    }
-    assert_eq!(world.service.requests("createRun").await.len(), 1);
-}
-
-#[tokio::test]
-async fn a_run_not_found_before_its_deletion_is_still_released() {
-    let world = World::new().await;
-    let run_id = running(&world, "train", "confirm").await;
-    let other = running(&world, "other", "confirm").await;
-    world.service.delete(&format!("runs/{run_id}")).await;
-    world
-        .condition("train", Type::Synced, "False", "RunNotFound")
-        .await;
-    assert!(held(&world.run("train").await));
-    world.delete_run("train").await;
-    world.gone("train").await;
-    let cancels = world.service.requests("cancelRun").await;
-    assert!(cancels.iter().all(|request| request["status"] == 404));
-    // The minute between two confirmations is for failing a Run: this one does not wait for it.
-    let polls = world.service.requests("getRun").await;
-    let polls = polls
-        .iter()
-        .filter(|request| request["runId"] == other.as_str());
-    assert!(polls.count() < 15, "the deletion took many poll intervals");
 }
 
 /// Proves: P-orphan-policy
@@ -265,20 +113,119 @@ async fn with_orphan_the_object_is_deleted_and_the_run_continues() {
     .await;
 }
 
-/// Proves: P-at-most-one
+/// Proves: D-in-doubt
 #[tokio::test]
-async fn a_recreation_of_the_same_name_is_a_new_run() {
+async fn a_deletion_in_doubt_finds_the_run_by_the_same_post_first() {
     let world = World::new().await;
-    let first = running(&world, "train", "confirm").await;
+    let history = world.history().await;
+    world.service.leaves_in_doubt().await;
+    let created = world.simulate("train", json!({"outcome": "never"})).await;
+    world
+        .condition("train", Type::Ready, "False", "Retrying")
+        .await;
     world.delete_run("train").await;
+    holds_for_a_while(40, async || {
+        assert!(held(&world.run("train").await), "let go in doubt");
+    })
+    .await;
+    world.service.delete("faults").await;
     world.gone("train").await;
-    let second = running(&world, "train", "confirm").await;
-    assert_ne!(first, second);
     let runs = world.service.runs().await;
-    assert_eq!(runs.len(), 2);
-    assert_eq!(
-        (&runs[0]["state"], &runs[1]["state"]),
-        (&json!("cancelled"), &json!("running"))
-    );
-    assert_ne!(runs[0]["idempotencyKey"], runs[1]["idempotencyKey"]);
+    assert_eq!(runs.len(), 1);
+    assert_eq!(runs[0]["state"], "cancelled");
+    for create in world.service.requests("createRun").await {
+        assert_eq!(create["idempotencyKey"].as_str(), created.uid().as_deref());
+    }
+    history.holds().await;
+}
+
+/// Proves: P-orphan-policy, D-forgotten
+#[tokio::test]
+async fn orphan_set_after_the_deletion_releases_a_run_in_doubt() {
+    let world = World::new().await;
+    world
+        .service
+        .lasting_fault(
+            json!({"operation": "createRun"}),
+            json!({"type": "loseBefore"}),
+        )
+        .await;
+    world.create_run("train", json!({})).await;
+    world
+        .condition("train", Type::Ready, "False", "Retrying")
+        .await;
+    world.delete_run("train").await;
+    world
+        .patch_run("train", json!({"spec": {"deletionPolicy": "Orphan"}}))
+        .await;
+    world.gone("train").await;
+    world.event("train", "Orphaned").await;
+}
+
+async fn is_cancelled(world: &World) {
+    eventually(
+        "the run of the vanished object is cancelled",
+        async || match world.service.runs().await[0]["state"].as_str() {
+            Some("cancelled") => Ok(()),
+            other => Err(format!("{other:?}")),
+        },
+    )
+    .await;
+}
+
+/// Deletes a Run and tears its finalizer off while its cancellation can't succeed.
+async fn vanish(world: &World, name: &str) {
+    world
+        .service
+        .lasting_fault(
+            json!({"operation": "cancelRun"}),
+            json!({"type": "answer", "status": 409, "code": "cancel_refused"}),
+        )
+        .await;
+    world.delete_run(name).await;
+    world.asked("cancelRun", 1).await;
+    world
+        .patch_run(name, json!({"metadata": {"finalizers": null}}))
+        .await;
+    world.gone(name).await;
+}
+
+/// Proves: D-vanished
+#[tokio::test]
+async fn the_run_of_an_object_that_vanished_is_cancelled_and_counted() {
+    let world = World::new().await;
+    running(&world, "train", "confirm").await;
+    vanish(&world, "train").await;
+    assert_eq!(world.service.runs().await[0]["state"], "running");
+    world.service.delete("faults").await;
+    is_cancelled(&world).await;
+    let counted = world
+        .operator()
+        .metric("run_operator_vanished_runs_total")
+        .await;
+    assert_eq!(counted, 1.0);
+}
+
+/// Proves: D-vanished
+#[tokio::test]
+async fn a_run_that_is_learnt_after_its_object_vanished_is_cancelled() {
+    let world = World::new().await;
+    let late = json!({"type": "delay", "forMs": 3000, "execute": true});
+    world
+        .service
+        .fault(json!({"operation": "createRun"}), late)
+        .await;
+    world.simulate("train", json!({"outcome": "never"})).await;
+    let made = async || match world.service.runs().await.len() {
+        1 => Ok(()),
+        n => Err(format!("{n} runs")),
+    };
+    eventually("the service has made the run", made).await;
+    world.delete_run("train").await;
+    world
+        .patch_run("train", json!({"metadata": {"finalizers": null}}))
+        .await;
+    world.gone("train").await;
+    is_cancelled(&world).await;
+    assert_eq!(world.service.count("createRun").await, 1);
 }

@@ -21,7 +21,7 @@ fn limit(pid: u32, files: u64) {
 #[tokio::test]
 async fn the_open_file_limit_is_raised_and_bounds_the_streams() {
     let mut world = World::unattended(Setup::default()).await;
-    world.limit_files(64, 120);
+    world.recipe.files = Some((64, 120));
     world.start_operator().await;
     let metric = async |name: &str| world.operator().metric(name).await;
     assert_eq!(metric("process_max_fds").await, 120.0);

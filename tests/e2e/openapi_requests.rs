@@ -42,15 +42,6 @@ async fn requests_outlive_the_service_that_got_them() {
 
 /// Proves: L-document
 #[tokio::test]
-#[should_panic(expected = "no request differs as expected")]
-async fn an_expected_difference_that_does_not_occur_fails_the_test() {
-    let scratch = test_cluster::Scratch::new("e2e").unwrap();
-    let mut service = Service::start(&scratch, &[]).await;
-    service.will_differ("the query parameter verbose");
-}
-
-/// Proves: L-document
-#[tokio::test]
 #[should_panic(expected = "the query parameter verbose is not declared")]
 async fn a_request_that_differs_fails_the_test_at_its_end() {
     let scratch = test_cluster::Scratch::new("e2e").unwrap();

@@ -1,51 +1,31 @@
 //! Secrets under a restricted RBAC: read by name, watched by name, or neither. The operator runs as a service
 //! account; its requests are read from the API server's audit log.
 
-use std::path::Path;
-
 use kube::api::DeleteParams;
 use serde_json::{Value, json};
-use tokio::sync::OnceCell;
 
 use run_operator::api::ConditionType as Type;
 
 use crate::support::{
-    Audit, Rights, SECRET, Setup, TOKEN, World, eventually, holds_for_a_while, own_control_plane,
-    says,
+    Audit, Plane, Rights, SECRET, Setup, TOKEN, World, eventually, holds_for_a_while, says,
 };
-use test_cluster::ControlPlane;
 
 const SECOND: &str = "canary-of-the-second-month-91c2";
 const THIRD: &str = "canary-of-the-third-month-02fd";
 /// Number of checks in about three seconds.
 const A_WHILE: u32 = 120;
 
-/// A control plane with an audit log, one for these tests.
-async fn audited() -> (&'static ControlPlane, &'static Path) {
-    static OWN: OnceCell<(&'static ControlPlane, std::path::PathBuf)> = OnceCell::const_new();
-    let (control_plane, log) = OWN
-        .get_or_init(async || {
-            let own = own_control_plane().await;
-            let log = own.audit_log().expect("a log of its own");
-            (own, log)
-        })
-        .await;
-    (control_plane, log)
-}
-
 /// A world whose operator may use these verbs on the Secret of the Workspace `default`, and on no other.
-async fn with_verbs(verbs: &[&str]) -> (World, Audit<'static>) {
-    let (control_plane, log) = audited().await;
+async fn with_verbs(verbs: &[&str]) -> (World, Audit) {
     let rule = json!([{
         "apiGroups": [""], "resources": ["secrets"], "resourceNames": [SECRET], "verbs": verbs,
     }]);
     let world = World::with(Setup {
-        control_plane: Some(control_plane),
         rights: Rights::Secrets(rule),
         ..Setup::default()
     })
     .await;
-    let audit = Audit::of(&world, log);
+    let audit = Audit::of(&world);
     (world, audit)
 }
 
@@ -214,20 +194,18 @@ async fn a_forbidden_secret_stalls_its_workspace_with_bounded_reads() {
 
 #[tokio::test]
 async fn a_secret_is_watched_per_namespace_where_only_a_role_permits() {
-    let own = own_control_plane().await;
-    let log = own.audit_log().expect("a log of its own");
     let rule = json!([{
         "apiGroups": [""], "resources": ["secrets"], "resourceNames": [SECRET],
         "verbs": ["get", "list", "watch"],
     }]);
     let world = World::with(Setup {
-        control_plane: Some(own),
+        plane: Plane::Alone,
         rights: Rights::Secrets(rule),
         everywhere: true,
         ..Setup::default()
     })
     .await;
-    let audit = Audit::of(&world, &log);
+    let audit = Audit::of(&world);
     running(&world).await;
     eventually("the watch within the namespace", async || {
         match audit.count("watch", 200) {

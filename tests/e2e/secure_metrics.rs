@@ -10,9 +10,7 @@ use reqwest::tls::TlsInfo;
 use serde_json::json;
 
 use crate::security::hits;
-use crate::support::{
-    Audit, DEPLOYED, Rights, Setup, World, eventually, free_port, own_control_plane,
-};
+use crate::support::{Audit, DEPLOYED, Plane, Rights, Setup, World, eventually, free_port};
 
 /// The user that scrapes.
 const SCRAPER: &str = "prometheus";
@@ -113,24 +111,22 @@ async fn scraper_token(world: &World) -> String {
 }
 
 /// A world with the permissions of the chart's roles, whose metrics are served over TLS; the port.
-async fn least_world() -> (World, Scraper, PathBuf) {
-    let own = own_control_plane().await;
-    let log = own.audit_log().expect("a log of its own");
+async fn least_world() -> (World, Scraper) {
     let port = free_port();
     let listen: &str = format!("127.0.0.1:{port}").leak();
     let world = World::with(Setup {
-        control_plane: Some(own),
+        plane: Plane::Alone,
         everywhere: true,
         operator: vec!["--metrics-listen", listen],
         rights: Rights::Deployed,
         ..Setup::default()
     })
     .await;
-    (world, Scraper::new(port), log)
+    (world, Scraper::new(port))
 }
 
-fn reviews(log: &Path, resource: &str) -> usize {
-    let requests = Audit::of_deployed(log).all_requests();
+fn reviews(world: &World, resource: &str) -> usize {
+    let requests = Audit::of(world).all_requests();
     let of = requests.iter().filter(|request| {
         request["objectRef"]["resource"] == resource
             && request["responseStatus"]["code"] == 201
@@ -142,7 +138,7 @@ fn reviews(log: &Path, resource: &str) -> usize {
 /// Proves: X-secure-metrics, X-canary
 #[tokio::test]
 async fn only_a_valid_token_whose_user_may_get_metrics_is_served() {
-    let (mut world, scraper, log) = least_world().await;
+    let (mut world, scraper) = least_world().await;
     let token = scraper_token(&world).await;
 
     // The operator may not ask yet.
@@ -173,7 +169,7 @@ async fn only_a_valid_token_whose_user_may_get_metrics_is_served() {
     );
 
     refused_without_a_token(&scraper).await;
-    many_scrapes_cost_few_reviews(&scraper, &log, &token).await;
+    many_scrapes_cost_few_reviews(&scraper, &world, &token).await;
 
     // Taken away, it ends with the verdict's age.
     let delete = ["delete", "clusterrolebinding", "metrics-reader"];
@@ -237,10 +233,10 @@ async fn refused_without_a_token(scraper: &Scraper) {
 }
 
 /// A verdict is used for ten seconds, however long the scrapes take on this machine.
-async fn many_scrapes_cost_few_reviews(scraper: &Scraper, log: &Path, token: &str) {
+async fn many_scrapes_cost_few_reviews(scraper: &Scraper, world: &World, token: &str) {
     let before = [
-        reviews(log, "tokenreviews"),
-        reviews(log, "subjectaccessreviews"),
+        reviews(world, "tokenreviews"),
+        reviews(world, "subjectaccessreviews"),
     ];
     let began = Instant::now();
     for _ in 0..10 {
@@ -251,8 +247,8 @@ async fn many_scrapes_cost_few_reviews(scraper: &Scraper, log: &Path, token: &st
     }
     let most = usize::try_from(began.elapsed().as_secs()).unwrap() / 10 + 2;
     let after = [
-        reviews(log, "tokenreviews"),
-        reviews(log, "subjectaccessreviews"),
+        reviews(world, "tokenreviews"),
+        reviews(world, "subjectaccessreviews"),
     ];
     for (before, after) in before.into_iter().zip(after) {
         assert!(

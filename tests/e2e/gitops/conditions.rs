@@ -1,17 +1,16 @@
 //! Every row of the conditions table, made by real Runs, and read by kstatus, Argo CD's health script and Flux's
 //! expressions.
 
-use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
-use kube::{Api, ResourceExt};
+use kube::api::{DeleteParams, Patch, PatchParams};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use run_operator::api::{ClusterWorkspace, ConditionType as Type, Phase};
+use run_operator::api::{ConditionType as Type, Phase};
 
 use super::condition_cases::{CLUSTER_WORKSPACES, RUNS, Situation, WORKSPACES};
 use super::testdata::{compare_or_record, message};
 use super::tools::{argocd_cm, asked, file, ready};
-use crate::support::{Setup, World, eventually, own_control_plane};
+use crate::support::{Plane, Setup, World, eventually};
 
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
@@ -205,8 +204,13 @@ async fn two_run_ids(world: &World) {
 
 /// Proves: P-argocd, P-flux, P-reasons
 #[tokio::test]
-async fn argo_cd_and_flux_read_the_conditions_of_workspaces() {
-    let mut world = World::new().await;
+async fn argo_cd_and_flux_read_the_conditions_of_workspaces_of_both_kinds() {
+    let mut world = World::with(Setup {
+        plane: Plane::Alone,
+        everywhere: true,
+        ..Setup::default()
+    })
+    .await;
     world
         .secret("malformed", json!({"token": "two\nlines"}))
         .await;
@@ -232,6 +236,7 @@ async fn argo_cd_and_flux_read_the_conditions_of_workspaces() {
     let needs = json!({"workspaceRef": {"name": "terminating"}, "workload": workload});
     world.create_run("train", needs).await;
     world.state("train", "running").await;
+    cluster_workspaces(&world).await;
     world
         .workspaces()
         .delete("terminating", &DeleteParams::default())
@@ -242,6 +247,9 @@ async fn argo_cd_and_flux_read_the_conditions_of_workspaces() {
         .await;
     world.kill_operator();
     world.create_workspace("fresh", json!({})).await;
+    world
+        .apply("", "ClusterWorkspace", "fresh", json!({}))
+        .await;
     let faster = Patch::Merge(json!({"spec": {"rateLimit": {"burst": 50}}}));
     world
         .workspaces()
@@ -249,63 +257,25 @@ async fn argo_cd_and_flux_read_the_conditions_of_workspaces() {
         .await
         .unwrap();
     read_by_all(&world, WORKSPACES).await;
-}
-
-/// Proves: P-argocd, P-flux
-#[tokio::test]
-async fn argo_cd_and_flux_read_the_conditions_of_cluster_workspaces() {
-    let mut world = World::with(Setup {
-        control_plane: Some(own_control_plane().await),
-        everywhere: true,
-        bare: true,
-        ..Setup::default()
-    })
-    .await;
-    world.token(crate::support::TOKEN).await;
-    world
-        .secret("malformed", json!({"token": "two\nlines"}))
-        .await;
-    let of = |secret: &str| json!({"tokenSecretRef": {"name": secret}});
-    // An empty selector: Lua can't distinguish an empty table from an empty list, and Argo CD has to.
-    create(&world, "shared", json!({"namespaceSelector": {}})).await;
-    create(
-        &world,
-        "suspended",
-        json!({"namespaceSelector": {}, "suspend": true}),
-    )
-    .await;
-    create(&world, "waiting", of("missing")).await;
-    create(&world, "refused", of("malformed")).await;
-    ready(&world, "ClusterWorkspace", "shared", "True", "Verified").await;
-    ready(&world, "ClusterWorkspace", "suspended", "True", "Verified").await;
-    ready(
-        &world,
-        "ClusterWorkspace",
-        "waiting",
-        "False",
-        "SecretNotFound",
-    )
-    .await;
-    ready(
-        &world,
-        "ClusterWorkspace",
-        "refused",
-        "False",
-        "TokenMalformed",
-    )
-    .await;
-    world.kill_operator();
-    create(&world, "fresh", json!({})).await;
     read_by_all(&world, CLUSTER_WORKSPACES).await;
 }
 
-async fn create(world: &World, name: &str, spec: Value) {
-    let object = json!({
-        "apiVersion": "run-operator.dev/v1alpha1", "kind": "ClusterWorkspace",
-        "metadata": {"name": name}, "spec": spec,
-    });
-    let object: ClusterWorkspace = serde_json::from_value(object).unwrap();
-    let api: Api<ClusterWorkspace> = Api::all(world.client.clone());
-    let created = api.create(&PostParams::default(), &object).await.unwrap();
-    assert_eq!(created.name_any(), name);
+async fn cluster_workspaces(world: &World) {
+    let of = |secret: &str| json!({"tokenSecretRef": {"name": secret}});
+    // An empty selector: Lua can't distinguish an empty table from an empty list, and Argo CD has to.
+    let suspended = json!({"namespaceSelector": {}, "suspend": true});
+    for (name, spec, status, reason) in [
+        (
+            "shared",
+            json!({"namespaceSelector": {}}),
+            "True",
+            "Verified",
+        ),
+        ("suspended", suspended, "True", "Verified"),
+        ("waiting", of("missing"), "False", "SecretNotFound"),
+        ("refused", of("malformed"), "False", "TokenMalformed"),
+    ] {
+        world.apply("", "ClusterWorkspace", name, spec).await;
+        ready(world, "ClusterWorkspace", name, status, reason).await;
+    }
 }

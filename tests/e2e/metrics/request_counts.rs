@@ -1,7 +1,6 @@
 //! Requests, as the operator counts them and as both servers do.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
 
 use super::{a_whole_life, scrape, whole, world_of_its_own};
 use crate::support::{Audit, World, eventually, series};
@@ -20,9 +19,9 @@ fn counts(text: &str, name: &str, by: [&str; 2]) -> BTreeMap<(String, String), u
 }
 
 /// The requests in the API server's audit log, by method and status; each request once.
-fn audited(log: &Path) -> BTreeMap<(String, String), u64> {
+fn audited(world: &World) -> BTreeMap<(String, String), u64> {
     let (mut seen, mut counts) = (BTreeSet::new(), BTreeMap::new());
-    for request in Audit::of_deployed(log).all_requests() {
+    for request in Audit::of(world).all_requests() {
         if !seen.insert(request["auditID"].as_str().unwrap().to_owned()) {
             continue;
         }
@@ -64,12 +63,11 @@ async fn served(world: &World) -> BTreeMap<(String, String), u64> {
 #[tokio::test]
 async fn request_metrics_match_the_counts_of_both_servers() {
     let world = world_of_its_own().await;
-    let log = world.control_plane.audit_log().expect("a log of its own");
     a_whole_life(&world).await;
     eventually(
         "the API server and the operator count the same",
         async || {
-            let audited = audited(&log);
+            let audited = audited(&world);
             let counted = counts(
                 &scrape(&world).await,
                 "rest_client_requests_total",
