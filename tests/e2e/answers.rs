@@ -87,7 +87,7 @@ async fn a_conflict_persists_over_restarts_until_a_retry_succeeds() {
     history.holds().await;
 }
 
-/// Proves: F-409, S-unknown
+/// Proves: F-409, S-unknown, L-contract
 #[tokio::test]
 async fn a_code_that_the_contract_file_maps_moves_to_its_reason() {
     let change = (
@@ -110,7 +110,7 @@ async fn a_code_that_the_contract_file_maps_moves_to_its_reason() {
         world
             .create_run(name, json!({"workload": {"image": image}}))
             .await;
-        let run = world.condition(name, Type::Stalled, "True", reason).await;
+        let run = world.stalled(name, reason).await;
         assert_eq!(world.posts_of(&run).await, 1);
     }
 }

@@ -42,8 +42,7 @@ async fn an_outage_of_the_api_server_doubles_and_loses_nothing() {
         ..Setup::default()
     })
     .await;
-    world.simulate("deleted", json!({"outcome": "never"})).await;
-    world.state("deleted", "running").await;
+    world.running("deleted").await;
     let mut names = Vec::new();
     for n in 0..8 {
         let name = format!("train-{n}");

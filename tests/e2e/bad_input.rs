@@ -72,9 +72,7 @@ async fn a_base_url_without_its_version_segment_is_recognised() {
     world
         .workspace_condition("default", Type::Stalled, "True", "ContractViolation")
         .await;
-    world
-        .condition("train", Type::Ready, "False", "WorkspaceNotReady")
-        .await;
+    world.not_ready("train", "WorkspaceNotReady").await;
     no_token_was_sent(&world).await;
     let workspace = world.workspaces().get("default").await.unwrap();
     let status = workspace.status.unwrap();
@@ -123,9 +121,7 @@ async fn a_run_created_during_an_outage_is_posted_once_after_it() {
     world.workspace_ready("default", "True", "Verified").await;
     world.service.kill();
     let created = world.create_run("train", json!({})).await;
-    world
-        .condition("train", Type::Ready, "False", "WorkspaceNotReady")
-        .await;
+    world.not_ready("train", "WorkspaceNotReady").await;
     world
         .workspace_ready("default", "False", "ServiceUnavailable")
         .await;

@@ -107,8 +107,7 @@ async fn workspaces_whose_checks_hang_hold_up_the_check_of_no_other() {
 #[tokio::test]
 async fn a_429_pauses_every_call_of_its_workspace_for_its_retry_after() {
     let world = World::new().await;
-    world.simulate("running", json!({"outcome": "never"})).await;
-    world.state("running", "running").await;
+    world.running("running").await;
     let seconds = 20;
     let slow_down = json!({
         "type": "answer", "status": 429, "headers": {"Retry-After": seconds.to_string()},
@@ -118,27 +117,19 @@ async fn a_429_pauses_every_call_of_its_workspace_for_its_retry_after() {
         .fault(json!({"operation": "createRun"}), slow_down)
         .await;
     world.create_run("first", json!({})).await;
-    world
-        .condition("first", Type::Ready, "False", "RateLimited")
-        .await;
+    world.not_ready("first", "RateLimited").await;
     let before = world.service.run_calls().await;
     for n in 0..30 {
         world.create_run(&format!("train-{n}"), json!({})).await;
     }
-    world
-        .condition("train-0", Type::Ready, "False", "RateLimited")
-        .await;
+    world.not_ready("train-0", "RateLimited").await;
     // Its poll is due in the pause; its stream stays open.
-    world
-        .condition("running", Type::Synced, "False", "RateLimited")
-        .await;
+    world.not_synced("running", "RateLimited").await;
     for n in 0..30 {
         world.phase(&format!("train-{n}"), Phase::Succeeded).await;
     }
     world.phase("first", Phase::Succeeded).await;
-    world
-        .condition("running", Type::Synced, "True", "Mirrored")
-        .await;
+    world.mirrored("running").await;
     calls_kept_away(&world, seconds, before).await;
     assert_eq!(world.service.requests("createRun").await.len(), 33);
     let pauses = r#"run_operator_workspace_pauses_total{cause="too_many_requests"}"#;

@@ -1,6 +1,5 @@
 //! `/healthz`, `/readyz` and `/metrics` of the operator.
 
-use run_operator::api::ConditionType;
 use serde_json::json;
 use tokio::io::AsyncReadExt;
 use tokio::net::TcpStream;
@@ -122,9 +121,7 @@ async fn it_is_ready_though_the_service_is_down() {
     world
         .workspace_ready("default", "False", "ServiceUnavailable")
         .await;
-    let run = world
-        .condition("train", ConditionType::Ready, "False", "WorkspaceNotReady")
-        .await;
+    let run = world.not_ready("train", "WorkspaceNotReady").await;
     assert!(!held(&run));
     assert_eq!(world.operator().fetch("readyz").await.unwrap().0, 200);
 }

@@ -4,7 +4,7 @@ use kube::{
     ResourceExt,
     api::{Patch, PatchParams, PostParams},
 };
-use run_operator::api::{ConditionType as Type, Phase, Run};
+use run_operator::api::{Phase, Run};
 use serde_json::{Value, json};
 
 use crate::support::{Setup, World, held, intent_of, row};
@@ -21,11 +21,6 @@ fn run_id(run: &Run) -> String {
 async fn delete(world: &World, name: &str) {
     world.delete_run(name).await;
     world.gone(name).await;
-}
-
-async fn set_state(world: &World, run: &str, state: &str) {
-    let path = format!("runs/{run}/state");
-    world.service.post(&path, json!({"state": state})).await;
 }
 
 /// A backup of a Run brought back under another uid, with its annotations and finalizers.
@@ -72,9 +67,7 @@ async fn a_restored_backup_is_stalled_until_a_retry_finds_its_run() {
     // run would cancel it for each other.
     for name in ["train", "copy", "with-status"] {
         restore(&world, &backup, name).await;
-        let run = world
-            .condition(name, Type::Stalled, "True", "Restored")
-            .await;
+        let run = world.stalled(name, "Restored").await;
         assert_eq!(row(&run), "Pending: !Accepted !Finished !Ready Stalled");
     }
     with_status_of(&world, &backup, "with-status").await;
@@ -92,10 +85,8 @@ async fn a_restored_backup_is_stalled_until_a_retry_finds_its_run() {
     let found = world.state("train", "running").await;
     assert_eq!(run_id(&found), run_id(&backup));
     retry(&world, "copy").await;
-    world
-        .condition("copy", Type::Stalled, "True", "KeyInUse")
-        .await;
-    set_state(&world, &run_id(&backup), "succeeded").await;
+    world.stalled("copy", "KeyInUse").await;
+    world.set_state(&run_id(&backup), "succeeded").await;
     for name in ["train", "copy"] {
         let run = world.phase(name, Phase::Succeeded).await;
         assert_eq!(run_id(&run), run_id(&backup));
@@ -119,13 +110,11 @@ async fn a_second_run_with_the_same_key_waits_for_the_first_to_end() {
     world.create_run("first", spec.clone()).await;
     let first = run_id(&world.state("first", "running").await);
     world.create_run("second", spec).await;
-    let second = world
-        .condition("second", Type::Stalled, "True", "KeyInUse")
-        .await;
+    let second = world.stalled("second", "KeyInUse").await;
     assert_eq!(row(&second), "Pending: !Accepted !Finished !Ready Stalled");
     assert!(!held(&second) && intent_of(&second).is_none());
     assert_eq!(world.service.requests("createRun").await.len(), 1);
-    set_state(&world, &first, "succeeded").await;
+    world.set_state(&first, "succeeded").await;
     world.phase("first", Phase::Succeeded).await;
     // The same key and body: the service answers with the run that it has.
     let second = world.phase("second", Phase::Succeeded).await;

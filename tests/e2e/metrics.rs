@@ -60,8 +60,7 @@ async fn a_whole_life(world: &World) {
     world.phase("train", Phase::Succeeded).await;
     world.simulate("bad", json!({"outcome": "failed"})).await;
     world.phase("bad", Phase::Failed).await;
-    world.simulate("sweep", json!({"outcome": "never"})).await;
-    world.state("sweep", "running").await;
+    world.running("sweep").await;
     let checks = world.service.requests("getWorkspace").await.len();
     world.service.post("tokens", json!({"token": SECOND})).await;
     world.token(SECOND).await;

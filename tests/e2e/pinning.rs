@@ -1,17 +1,12 @@
-//! A Run is served where it was submitted: not with a token of another workspace of the service, not at another base
-//! URL, and whatever the contract file says of identities.
+//! A Run is served where it was submitted: not with a token of another workspace of the service, and not at another base
+//! URL.
 
-use kube::api::DeleteParams;
 use serde_json::{Value, json};
 
-use run_operator::api::{ConditionType as Type, Phase};
+use run_operator::api::Phase;
 
-use crate::support::{
-    Service, Setup, TOKEN, World, contract_file, eventually, holds_for_a_while, row,
-};
+use crate::support::{Service, TOKEN, World, holds_for_a_while, row};
 use test_cluster::Scratch;
-
-const POINTERS: &str = "identityPointers: [/id, /workspaceId]";
 
 const OTHERS: &str = "canary-of-another-workspace-2f6a";
 /// Number of checks in about two seconds: several of the operator's poll intervals.
@@ -26,16 +21,10 @@ async fn others(world: &World) -> String {
 
 /// The requests for Runs that carried this token.
 async fn calls_with(world: &World, fingerprint: &str) -> Vec<Value> {
-    let all = world.service.get("requests").await;
-    let for_runs = |request: &&Value| {
-        request["token"] == fingerprint && request["operation"] != "getWorkspace"
-    };
-    all.as_array()
-        .unwrap()
-        .iter()
-        .filter(for_runs)
-        .cloned()
-        .collect()
+    let mut all = world.service.get("requests").await;
+    let requests = all.as_array_mut().unwrap();
+    requests.retain(|r| r["token"] == fingerprint && r["operation"] != "getWorkspace");
+    requests.clone()
 }
 
 /// Proves: P-place, P-pinned
@@ -44,25 +33,14 @@ async fn an_active_run_is_never_called_with_another_workspaces_token() {
     let world = World::new().await;
     let history = world.history().await;
     let other = others(&world).await;
-    world
-        .simulate("train", json!({"runId": "train", "outcome": "never"}))
-        .await;
-    world.state("train", "running").await;
+    world.running("train").await;
     world.asked("streamEvents", 1).await;
     world.token(OTHERS).await;
-    let run = world
-        .condition("train", Type::Synced, "False", "IdentityChanged")
-        .await;
+    let run = world.not_synced("train", "IdentityChanged").await;
     assert_eq!(row(&run), "Active: Accepted !Finished !Ready Reconciling");
-    eventually("the stream of the first token is closed", async || {
-        let open = world.operator().metric("run_operator_open_streams").await;
-        if open == 0.0 { Ok(()) } else { Err(open) }
-    })
-    .await;
+    world.metric_is("run_operator_open_streams", 0.0).await;
     world.delete_run("train").await;
-    let run = world
-        .condition("train", Type::Ready, "False", "IdentityChanged")
-        .await;
+    let run = world.not_ready("train", "IdentityChanged").await;
     assert_eq!(
         row(&run),
         "Cancelling: Accepted !Finished !Ready Reconciling"
@@ -79,44 +57,6 @@ async fn an_active_run_is_never_called_with_another_workspaces_token() {
     history.holds().await;
 }
 
-/// Proves: P-pinned
-#[tokio::test]
-async fn without_an_identity_pointer_runs_are_pinned_to_the_base_url() {
-    let nameless = [(POINTERS, "identityPointers: []")];
-    let path = contract_file("identity-unknown", &nameless);
-    let mut world = World::with(Setup {
-        operator: vec!["--contract", path.leak()],
-        ..Setup::default()
-    })
-    .await;
-    let simulate = |id: &str| json!({"runId": id, "outcome": "never"});
-    world.simulate("early", simulate("early")).await;
-    let run = world.state("early", "running").await;
-    assert_eq!(run.status.unwrap().workspace.unwrap().identity, None);
-    // The contract file gets the pointers later: submitted Runs continue.
-    contract_file("identity-unknown", &[]);
-    world.kill_operator();
-    world.start_operator().await;
-    world.simulate("late", simulate("late")).await;
-    let run = world.state("late", "running").await;
-    let pinned = run.status.unwrap().workspace.unwrap().identity;
-    assert_eq!(pinned.as_deref(), Some("ws-demo"));
-    let state = json!({"state": "processing"});
-    world.service.post("runs/early/state", state).await;
-    world.state("early", "processing").await;
-    // And are forgotten again: what is pinned to an identity waits for one.
-    contract_file("identity-unknown", &nameless);
-    world.kill_operator();
-    world.start_operator().await;
-    world
-        .condition("late", Type::Synced, "False", "IdentityChanged")
-        .await;
-    let state = json!({"state": "running"});
-    world.service.post("runs/early/state", state).await;
-    world.state("early", "running").await;
-    world.one_run_each().await;
-}
-
 /// Proves: P-workspace-finalizer
 #[tokio::test]
 async fn a_deleted_workspace_does_not_wait_for_runs_pinned_elsewhere() {
@@ -125,9 +65,7 @@ async fn a_deleted_workspace_does_not_wait_for_runs_pinned_elsewhere() {
     let elsewhere = Service::start(&scratch, &[]).await;
     let names = ["one", "two"];
     for name in names {
-        let never = json!({"runId": name, "outcome": "never"});
-        world.simulate(name, never).await;
-        world.state(name, "running").await;
+        world.running(name).await;
     }
     let old = world.service.base_url();
     world
@@ -135,31 +73,17 @@ async fn a_deleted_workspace_does_not_wait_for_runs_pinned_elsewhere() {
         .await;
     world.restart_operator_at(&elsewhere.base_url()).await;
     for name in names {
-        world
-            .condition(name, Type::Synced, "False", "WorkspaceChanged")
-            .await;
+        world.not_synced(name, "WorkspaceChanged").await;
     }
-    let api = world.workspaces();
-    api.delete("default", &DeleteParams::default())
-        .await
-        .unwrap();
-    eventually(
-        "the Workspace is deleted without a further request",
-        async || match api.get_opt("default").await {
-            Ok(None) => Ok(()),
-            other => Err(format!("{other:?}")),
-        },
-    )
-    .await;
+    // Without a further request.
+    world.delete_workspace("default").await;
+    world.workspace_gone("default").await;
     world
         .create_workspace("default", json!({"baseUrl": old}))
         .await;
     for name in names {
-        world
-            .condition(name, Type::Synced, "True", "Mirrored")
-            .await;
-        let end = json!({"state": "succeeded"});
-        world.service.post(&format!("runs/{name}/state"), end).await;
+        world.mirrored(name).await;
+        world.set_state(name, "succeeded").await;
         world.phase(name, Phase::Succeeded).await;
     }
     world.one_run_each().await;

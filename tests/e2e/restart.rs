@@ -59,8 +59,7 @@ async fn a_cancel_is_continued_after_a_kill() {
     world.kill_operator();
     assert!(held(&world.run("train").await));
     world.start_operator().await;
-    let cancelled = json!({"state": "cancelled"});
-    world.service.post("runs/train/state", cancelled).await;
+    world.set_state("train", "cancelled").await;
     world.gone("train").await;
     let at_the_service = one_run_of(&world, &created.uid().unwrap()).await;
     assert_eq!(at_the_service["state"], "cancelled");
@@ -71,10 +70,7 @@ async fn a_cancel_is_continued_after_a_kill() {
 #[tokio::test]
 async fn sigterm_completes_the_create_in_flight_and_writes_its_run() {
     let mut world = World::new().await;
-    world
-        .simulate("streaming", json!({"outcome": "never"}))
-        .await;
-    world.state("streaming", "running").await;
+    world.running("streaming").await;
     world
         .service
         .fault(
@@ -89,13 +85,7 @@ async fn sigterm_completes_the_create_in_flight_and_writes_its_run() {
     let runs = world.service.runs().await;
     let posted = world.run("posting").await.status.unwrap();
     assert_eq!(posted.run_id.as_deref(), runs[1]["runId"].as_str());
-    eventually("its streams are closed", async || {
-        match world.service.get("stats").await["openStreams"].as_i64() {
-            Some(0) => Ok(()),
-            other => Err(format!("{other:?}")),
-        }
-    })
-    .await;
+    world.open_streams(0).await;
     assert!(world.operator_log().contains("run-operator has ended"));
 }
 

@@ -1,7 +1,6 @@
 //! Secrets under a restricted RBAC: read by name, watched by name, or neither. The operator runs as a service
 //! account; its requests are read from the API server's audit log.
 
-use kube::api::DeleteParams;
 use serde_json::{Value, json};
 
 use run_operator::api::ConditionType as Type;
@@ -29,12 +28,6 @@ async fn with_verbs(verbs: &[&str]) -> (World, Audit) {
     (world, audit)
 }
 
-async fn running(world: &World) {
-    let simulate = json!({"runId": "train", "outcome": "never"});
-    world.simulate("train", simulate).await;
-    world.state("train", "running").await;
-}
-
 /// Puts another good token into the Secret; the one before stays good.
 async fn rotate(world: &World, token: &str) {
     world.service.post("tokens", json!({"token": token})).await;
@@ -60,7 +53,7 @@ async fn streams_with_the_new_token(world: &World) {
 #[tokio::test]
 async fn without_watch_permission_a_rotation_is_noticed_by_rereading() {
     let (world, audit) = with_verbs(&["get"]).await;
-    running(&world).await;
+    world.running("train").await;
     let checks = world.service.requests("getWorkspace").await.len();
     // No call fails, so only the read every 30 s can find it.
     rotate(&world, SECOND).await;
@@ -76,8 +69,7 @@ async fn without_watch_permission_a_rotation_is_noticed_by_rereading() {
 
     rotate(&world, THIRD).await;
     world.service.delete(&format!("tokens/{SECOND}")).await;
-    let state = json!({"state": "processing"});
-    world.service.post("runs/train/state", state).await;
+    world.set_state("train", "processing").await;
     world.state("train", "processing").await;
     let refused = world.unauthorized().await;
     assert!(refused <= 3, "{refused} calls were refused");
@@ -101,14 +93,13 @@ async fn without_watch_permission_a_rotation_is_noticed_by_rereading() {
 #[tokio::test]
 async fn a_watch_by_name_sees_a_rotation_and_ends_with_its_workspace() {
     let (world, audit) = with_verbs(&["get", "list", "watch"]).await;
-    running(&world).await;
+    world.running("train").await;
     let checks = world.service.requests("getWorkspace").await.len();
     rotate(&world, SECOND).await;
     world.asked("getWorkspace", checks + 1).await;
     streams_with_the_new_token(&world).await;
     world.service.delete(&format!("tokens/{TOKEN}")).await;
-    let state = json!({"state": "succeeded"});
-    world.service.post("runs/train/state", state).await;
+    world.set_state("train", "succeeded").await;
     world.heals("train").await;
     assert_eq!(world.unauthorized().await, 0);
     // Each check reads the Secret once; nothing else does, so the change came by the watch.
@@ -133,11 +124,7 @@ async fn a_watch_by_name_sees_a_rotation_and_ends_with_its_workspace() {
     assert_eq!(audit.ended_watches(), 0);
     world.delete_run("train").await;
     world.gone("train").await;
-    let workspaces = world.workspaces();
-    workspaces
-        .delete("default", &DeleteParams::default())
-        .await
-        .unwrap();
+    world.delete_workspace("default").await;
     eventually("the watch ends", async || match audit.ended_watches() {
         1 => Ok(()),
         other => Err(other),
@@ -153,26 +140,12 @@ async fn a_forbidden_secret_stalls_its_workspace_with_bounded_reads() {
     world.secret("elsewhere", json!({"token": TOKEN})).await;
     let reference = json!({"tokenSecretRef": {"name": "elsewhere"}});
     world.create_workspace("other", reference).await;
-    let told = world
+    world
         .workspace_condition("other", Type::Stalled, "True", "SecretForbidden")
         .await;
-    let words = [
-        "Secret elsewhere",
-        &world.namespace,
-        "allow this name",
-        "RBAC",
-    ];
-    says(&told, &words);
     let workspace_ref = json!({"workspaceRef": {"kind": "Workspace", "name": "other"}});
     world.create_run("train", workspace_ref).await;
-    let run = world
-        .condition("train", Type::Ready, "False", "WorkspaceNotReady")
-        .await;
-    let told = crate::support::condition_of(&run, Type::Ready).unwrap();
-    says(
-        &told.message,
-        &["Workspace other", "SecretForbidden", "Secret elsewhere"],
-    );
+    world.not_ready("train", "WorkspaceNotReady").await;
     holds_for_a_while(A_WHILE, async || {
         let forbidden = audit.count("get", 403) + audit.count("list", 403);
         // A list, and reads after 0.5, 1, 2 and 4 seconds at the soonest.
@@ -206,7 +179,7 @@ async fn a_secret_is_watched_per_namespace_where_only_a_role_permits() {
     })
     .await;
     let audit = Audit::of(&world);
-    running(&world).await;
+    world.running("train").await;
     eventually("the watch within the namespace", async || {
         match audit.count("watch", 200) {
             1 => Ok(()),

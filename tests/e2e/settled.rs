@@ -60,18 +60,7 @@ async fn of_runs(world: &World, metric: &str) -> f64 {
 }
 
 async fn remembers(world: &World, count: f64) {
-    eventually("so many Runs are tracked", async || {
-        let tracked = world
-            .operator()
-            .metric("run_operator_remembered_runs")
-            .await;
-        if tracked == count {
-            Ok(())
-        } else {
-            Err(tracked)
-        }
-    })
-    .await;
+    world.metric_is("run_operator_remembered_runs", count).await;
 }
 
 /// Proves: B-ended, P-terminal

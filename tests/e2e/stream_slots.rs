@@ -152,9 +152,7 @@ async fn places_are_shared_by_namespace_and_go_round() {
 
 /// Ends a run, and waits until the history has its end.
 async fn end(world: &World, history: &History, name: &str) {
-    let path = format!("runs/{name}/state");
-    let succeeded = json!({"state": "succeeded"});
-    world.service.post(&path, succeeded).await;
+    world.set_state(&name, "succeeded").await;
     let ended = |run: &Run| phase_of(run) == Some(Phase::Succeeded);
     history.until(name, "has ended", ended).await;
 }
@@ -202,15 +200,7 @@ async fn with_h2c_the_streams_of_many_runs_share_a_connection() {
     for name in &names {
         simulate(&world, &world.namespace, name).await;
     }
-    eventually("all streams are open", async || {
-        let open = world.service.get("stats").await["openStreams"].as_u64();
-        if open == Some(RUNS) {
-            Ok(())
-        } else {
-            Err(format!("{open:?}"))
-        }
-    })
-    .await;
+    world.open_streams(RUNS).await;
     // Those of the calls, of the checks and of this test are few.
     let stats = world.service.get("stats").await;
     let connections = stats["openConnections"].as_u64().unwrap();
@@ -227,10 +217,7 @@ async fn reconnects_of_a_stream_that_only_replays_back_off() {
     let action = json!({"type": "stream", "raw": [raw], "then": "end"});
     let streams = json!({"operation": "streamEvents"});
     world.service.lasting_fault(streams, action).await;
-    world
-        .simulate("train", json!({"runId": "train", "outcome": "never"}))
-        .await;
-    world.state("train", "running").await;
+    world.running("train").await;
     // Polls are three seconds apart after some time.
     let reads = usize::try_from(world.service.count("getRun").await).unwrap();
     world.asked("getRun", reads + 8).await;

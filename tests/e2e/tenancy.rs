@@ -231,8 +231,7 @@ async fn a_namespace_losing_its_label_keeps_its_runs_but_adds_none() {
     world.start_operator().await;
     let id = tenant.runs.get("mirrored").await.unwrap();
     let id = id.status.unwrap().run_id.unwrap();
-    let state = json!({"state": "provisioning"});
-    world.service.post(&format!("runs/{id}/state"), state).await;
+    world.set_state(&id, "provisioning").await;
     let run = tenant.state("mirrored", "provisioning").await;
     assert_eq!(condition_of(&run, Type::Synced).unwrap().status, "True");
     let cancel = json!({"spec": {"cancel": true}});
@@ -331,9 +330,7 @@ async fn cluster_workspaces_that_are_switched_off_are_named() {
     let world = World::new().await;
     let spec = json!({"workspaceRef": {"kind": "ClusterWorkspace", "name": "shared"}});
     world.create_run("train", spec).await;
-    let run = world
-        .condition("train", Type::Ready, "False", "WorkspaceNotReady")
-        .await;
+    let run = world.not_ready("train", "WorkspaceNotReady").await;
     let told = condition_of(&run, Type::Ready).unwrap().message;
     says(&told, &["ClusterWorkspace shared", "--cluster-workspaces"]);
     assert!(world.service.runs().await.is_empty());
@@ -365,15 +362,9 @@ async fn one_run_of_a_tenant_is_not_behind_the_many_of_another() {
     for n in 0..60 {
         big.simulate(&format!("train-{n}"), json!({})).await;
     }
-    eventually("the calls of the one pile up", async || {
-        let waiting = world.operator().metric("run_operator_calls_waiting").await;
-        if waiting >= 50.0 {
-            Ok(())
-        } else {
-            Err(waiting)
-        }
-    })
-    .await;
+    world
+        .metric_reaches("run_operator_calls_waiting", 50.0)
+        .await;
     let asked = posts(&world).await;
     let run = small.simulate("train", json!({})).await;
     let before = creates_before(&world, &run.uid().unwrap()).await;

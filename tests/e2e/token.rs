@@ -6,8 +6,7 @@ use serde_json::json;
 use run_operator::api::{ConditionType as Type, Phase, conditions, names};
 
 use crate::support::{
-    STREAMS_MOVE, Setup, TOKEN, World, condition_of, eventually, eventually_after,
-    holds_for_a_while, phase_of,
+    STREAMS_MOVE, Setup, TOKEN, World, condition_of, eventually_after, holds_for_a_while, phase_of,
 };
 
 const SECOND: &str = "canary-of-the-rotation-5b1e";
@@ -26,14 +25,6 @@ async fn busy(names: &[&str]) -> World {
         world.state(name, "running").await;
     }
     world
-}
-
-async fn set_state(world: &World, run: &str, state: &str) {
-    let state = json!({"state": state});
-    world
-        .service
-        .post(&format!("runs/{run}/state"), state)
-        .await;
 }
 
 /// Requests that carry a token, but for the checks of the Workspace.
@@ -92,7 +83,7 @@ async fn open_streams_move_to_a_new_token_without_a_read_or_a_write() {
     }
     world.service.delete(&format!("tokens/{TOKEN}")).await;
     for name in &names {
-        set_state(&world, name, "succeeded").await;
+        world.set_state(name, "succeeded").await;
         world.phase(name, Phase::Succeeded).await;
     }
     assert_eq!(world.unauthorized().await, 0);
@@ -109,15 +100,13 @@ async fn an_expired_token_is_probed_by_one_task_while_every_run_waits() {
         .patch(&format!("tokens/{TOKEN}"), expiry)
         .await;
     for name in names {
-        set_state(&world, name, "processing").await;
+        world.set_state(name, "processing").await;
     }
     world
         .workspace_ready("default", "False", "Unauthorized")
         .await;
     for name in names {
-        let run = world
-            .condition(name, Type::Synced, "False", "WorkspaceNotReady")
-            .await;
+        let run = world.not_synced(name, "WorkspaceNotReady").await;
         let status = run.status.unwrap();
         assert_eq!(status.phase, Some(Phase::Active));
         assert_eq!(
@@ -157,9 +146,7 @@ async fn a_rotation_needs_no_retry_and_an_old_retry_has_no_effect() {
     world.token("canary-of-nobody").await;
     world.create_workspace("default", json!({})).await;
     let created = world.create_run("train", json!({})).await;
-    world
-        .condition("train", Type::Ready, "False", "WorkspaceNotReady")
-        .await;
+    world.not_ready("train", "WorkspaceNotReady").await;
     let retry = json!({"metadata": {"annotations": {names::RETRY_ANNOTATION: "1"}}});
     world.patch_run("train", retry).await;
     world.token(TOKEN).await;
@@ -181,13 +168,11 @@ async fn calls_stop_when_the_service_rejects_the_last_good_token() {
         .workspace_ready("default", "False", "SecretNotFound")
         .await;
     world.service.delete(&format!("tokens/{TOKEN}")).await;
-    set_state(&world, "train", "processing").await;
+    world.set_state("train", "processing").await;
     world
         .workspace_ready("default", "False", "Unauthorized")
         .await;
-    let run = world
-        .condition("train", Type::Synced, "False", "WorkspaceNotReady")
-        .await;
+    let run = world.not_synced("train", "WorkspaceNotReady").await;
     assert_eq!(phase_of(&run), Some(Phase::Active));
     world.service.post("tokens", json!({"token": SECOND})).await;
     world.token(SECOND).await;
@@ -199,15 +184,7 @@ async fn calls_stop_when_the_service_rejects_the_last_good_token() {
 async fn checks_that_fail_again_and_again_close_no_stream() {
     let names = ["one", "two", "three", "four", "five", "six"];
     let world = busy(&names).await;
-    eventually("each run has its stream", async || {
-        let open = world.service.get("stats").await["openStreams"].as_u64();
-        if open == Some(6) {
-            Ok(())
-        } else {
-            Err(format!("{open:?}"))
-        }
-    })
-    .await;
+    world.open_streams(6).await;
     let streams = world.service.requests("streamEvents").await.len();
     let busy = json!({"type": "answer", "status": 503});
     let version = json!({"operation": "getVersion"});
@@ -216,9 +193,7 @@ async fn checks_that_fail_again_and_again_close_no_stream() {
     let secret = json!({"token": TOKEN, "note": "another"});
     world.secret("run-operator-token", secret).await;
     for name in names {
-        world
-            .condition(name, Type::Synced, "False", "WorkspaceNotReady")
-            .await;
+        world.not_synced(name, "WorkspaceNotReady").await;
     }
     assert_eq!(world.service.get("stats").await["openStreams"], 6);
     let after = world.service.requests("streamEvents").await.len();

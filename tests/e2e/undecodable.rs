@@ -39,8 +39,7 @@ async fn an_undecodable_run_is_reported_and_stops_no_other() {
     })
     .await;
     for name in ["before", "torn"] {
-        world.simulate(name, json!({"outcome": "never"})).await;
-        world.state(name, "running").await;
+        world.running(name).await;
     }
     let any = odd_run(&world).await;
     told(&world).await;
@@ -87,14 +86,9 @@ async fn stops_streaming(world: &World, any: &Api<DynamicObject>) {
 
 /// The log names the object, and a metric counts it.
 async fn told(world: &World) {
-    eventually("the undecodable Run is counted", async || {
-        let count = world
-            .operator()
-            .metric("run_operator_undecodable_objects_total")
-            .await;
-        if count >= 1.0 { Ok(()) } else { Err(count) }
-    })
-    .await;
+    world
+        .metric_reaches("run_operator_undecodable_objects_total", 1.0)
+        .await;
     // A failed reconcile is logged at its end.
     let line = eventually("the log names the undecodable Run", async || {
         let log = world.operator_log();

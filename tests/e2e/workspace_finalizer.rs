@@ -1,7 +1,7 @@
 //! A Workspace outlives the Runs that need it, and no others.
 
 use kube::ResourceExt;
-use kube::api::{DeleteParams, Patch, PatchParams};
+use kube::api::{Patch, PatchParams};
 use serde_json::json;
 
 use run_operator::api::{ConditionType as Type, Phase, names};
@@ -12,25 +12,6 @@ use crate::support::{
 
 /// Longer than the second between two tries that were overtaken.
 const A_WHILE: u32 = 120;
-
-async fn delete_workspace(world: &World, name: &str) {
-    world
-        .workspaces()
-        .delete(name, &DeleteParams::default())
-        .await
-        .unwrap();
-}
-
-async fn workspace_gone(world: &World, name: &str) {
-    eventually(
-        &format!("the Workspace {name} is gone"),
-        async || match world.workspaces().get_opt(name).await {
-            Ok(None) => Ok(()),
-            other => Err(format!("{other:?}")),
-        },
-    )
-    .await;
-}
 
 /// The operator may list Runs and not watch them, so that it sees none that was made after its start.
 /// Proves: P-workspace-finalizer
@@ -62,7 +43,7 @@ async fn a_workspace_waits_for_a_run_that_only_a_live_list_shows() {
     world.create_run("unseen", json!({})).await;
     let intent = json!({"annotations": {names::INTENT_ANNOTATION: "{"}});
     world.patch_run("unseen", json!({"metadata": intent})).await;
-    delete_workspace(&world, "default").await;
+    world.delete_workspace("default").await;
     world
         .workspace_condition("default", Type::Ready, "False", "WorkspaceDeleting")
         .await;
@@ -72,15 +53,14 @@ async fn a_workspace_waits_for_a_run_that_only_a_live_list_shows() {
     })
     .await;
     world.delete_run("unseen").await;
-    workspace_gone(&world, "default").await;
+    world.workspace_gone("default").await;
 }
 
 /// Proves: P-workspace-finalizer, D-vanished
 #[tokio::test]
 async fn a_deleting_workspace_waits_for_the_run_of_a_removed_object() {
     let world = World::new().await;
-    world.simulate("train", json!({"outcome": "never"})).await;
-    world.state("train", "running").await;
+    world.running("train").await;
     let refused = json!({"type": "answer", "status": 503});
     world
         .service
@@ -92,14 +72,14 @@ async fn a_deleting_workspace_waits_for_the_run_of_a_removed_object() {
     let strip = json!({"metadata": {"finalizers": null}});
     world.patch_run("train", strip).await;
     world.gone("train").await;
-    delete_workspace(&world, "default").await;
+    world.delete_workspace("default").await;
     let told = world
         .workspace_condition("default", Type::Ready, "False", "WorkspaceDeleting")
         .await;
     says(&told, &["train"]);
     assert_eq!(world.service.runs().await[0]["state"], "running");
     world.service.delete("faults").await;
-    workspace_gone(&world, "default").await;
+    world.workspace_gone("default").await;
     assert_eq!(world.service.runs().await[0]["state"], "cancelled");
 }
 
@@ -122,9 +102,7 @@ async fn runs_of_an_undecodable_workspace_are_reported() {
     })
     .await;
     world.create_run("train", json!({})).await;
-    let run = world
-        .condition("train", Type::Ready, "False", "WorkspaceNotReady")
-        .await;
+    let run = world.not_ready("train", "WorkspaceNotReady").await;
     let told = condition_of(&run, Type::Ready).unwrap();
     says(&told.message, &["WorkspaceInvalid"]);
     assert!(world.service.runs().await.is_empty());

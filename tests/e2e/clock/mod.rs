@@ -6,7 +6,7 @@ use std::process::Command;
 use run_operator::api::{ConditionType as Type, Phase};
 use serde_json::json;
 
-use crate::support::{Operator, Setup, TOKEN, World, eventually, holds_for_a_while};
+use crate::support::{Operator, Setup, TOKEN, World, holds_for_a_while};
 
 mod takeover;
 
@@ -78,10 +78,7 @@ async fn world_with(args: &[&'static str]) -> (World, WallClock) {
 
 /// A Run with this name that continues until the test ends it; its runId is its name.
 async fn endless(world: &World, name: &str) {
-    world
-        .simulate(name, json!({"runId": name, "outcome": "never"}))
-        .await;
-    world.state(name, "running").await;
+    world.running(name).await;
 }
 
 async fn ends(world: &World, name: &str) {
@@ -185,10 +182,5 @@ async fn a_run_that_stays_cancelling_is_released_and_counted() {
 async fn a_step_of_the_wall_clock_is_logged() {
     let (world, clock) = world().await;
     clock.is_wrong_by(-3600);
-    eventually("the step is logged", async || {
-        let log = world.operator().log();
-        let told = log.contains("the wall clock has stepped");
-        if told { Ok(()) } else { Err("nothing of it") }
-    })
-    .await;
+    world.logs("the wall clock has stepped").await;
 }

@@ -1,11 +1,11 @@
 //! Every row of the conditions table, made by real Runs, and read by kstatus, Argo CD's health script and Flux's
 //! expressions.
 
-use kube::api::{DeleteParams, Patch, PatchParams};
+use kube::api::{Patch, PatchParams};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use run_operator::api::{ConditionType as Type, Phase};
+use run_operator::api::Phase;
 
 use super::condition_cases::{CLUSTER_WORKSPACES, RUNS, Situation, WORKSPACES};
 use super::testdata::{compare_or_record, message};
@@ -114,20 +114,10 @@ async fn argo_cd_and_flux_read_every_row_of_the_conditions_of_runs() {
         .unwrap()
         .run_id
         .unwrap();
-    let cancelled = json!({"state": "cancelled"});
-    world
-        .service
-        .post(&format!("runs/{elsewhere}/state"), cancelled)
-        .await;
-    world
-        .condition("waiting", Type::Ready, "False", "WorkspaceNotFound")
-        .await;
-    world
-        .condition("suspended", Type::Ready, "False", "Suspended")
-        .await;
-    world
-        .condition("two-run-ids", Type::Stalled, "True", "RunIdConflict")
-        .await;
+    world.set_state(&elsewhere, "cancelled").await;
+    world.not_ready("waiting", "WorkspaceNotFound").await;
+    world.not_ready("suspended", "Suspended").await;
+    world.stalled("two-run-ids", "RunIdConflict").await;
     for name in ["cancelling", "terminating"] {
         world.state(name, "cancelling").await;
     }
@@ -171,12 +161,8 @@ async fn refused_and_retrying(world: &World) {
             .create_run(name, json!({"workload": {"image": image}}))
             .await;
     }
-    world
-        .condition("refused", Type::Stalled, "True", "Forbidden")
-        .await;
-    world
-        .condition("retrying", Type::Ready, "False", "Retrying")
-        .await;
+    world.stalled("refused", "Forbidden").await;
+    world.not_ready("retrying", "Retrying").await;
 }
 
 /// A Run that will be Stalled although it has a run: another runId is in its status before its create is answered.
@@ -237,11 +223,7 @@ async fn argo_cd_and_flux_read_the_conditions_of_workspaces_of_both_kinds() {
     world.create_run("train", needs).await;
     world.state("train", "running").await;
     cluster_workspaces(&world).await;
-    world
-        .workspaces()
-        .delete("terminating", &DeleteParams::default())
-        .await
-        .unwrap();
+    world.delete_workspace("terminating").await;
     world
         .workspace_ready("terminating", "False", "WorkspaceDeleting")
         .await;

@@ -4,7 +4,7 @@ use kube::ResourceExt;
 use run_operator::api::{Phase, Run};
 use serde_json::{Value, json};
 
-use super::tools::{endless, file, text_of, tool};
+use super::tools::{endless, text_of};
 use crate::support::{Plane, Setup, World, eventually, holds_for_a_while};
 
 const WORKSPACE: &str =
@@ -207,82 +207,4 @@ async fn a_promotion_adds_a_run_and_prunes_the_old_without_a_call() {
     assert_eq!(runs.len(), 2);
     assert!(runs.iter().all(|run| run["cancels"] == 0));
     assert!(world.service.run_calls().await > calls);
-}
-
-/// Proves: P-no-drift, P-recipes
-#[tokio::test]
-async fn a_run_is_cancelled_by_git_and_by_hand_without_drift() {
-    let world = World::new().await;
-    let manifests = endless(&example("promotion/run"));
-    for how in [&[][..], &["--server-side"]] {
-        sync(&world, how, &manifests).await;
-        world.state("train", "running").await;
-        // By hand, or by the action: Git doesn't know of it, and takes it back neither now nor at the next sync.
-        world
-            .patch_run("train", json!({"spec": {"cancel": true}}))
-            .await;
-        world.phase("train", Phase::Cancelled).await;
-        assert_eq!(
-            world.argo("diff", how, &manifests).await.unwrap(),
-            json!([])
-        );
-        let results = sync(&world, how, &manifests).await;
-        assert_eq!(result(&results, "Run", "train")["Status"], "Synced");
-        assert_eq!(world.run("train").await.spec.cancel, Some(true));
-        world.delete_run("train").await;
-        world.gone("train").await;
-    }
-    sync(&world, &[], &manifests).await;
-    world.state("train", "running").await;
-    sync(
-        &world,
-        &[],
-        &manifests.replace("spec:", "spec:\n  cancel: true"),
-    )
-    .await;
-    world.phase("train", Phase::Cancelled).await;
-}
-
-/// The chart's Workspace for a cluster that serves these versions, and another one.
-async fn workspaces(world: &World, rate: i32, versions: &[&str]) -> String {
-    let chart = file("charts/run-operator").display().to_string();
-    let spec = json!({"rateLimit": {"requestsPerSecond": rate}});
-    let value = format!(
-        "defaultWorkspace={}",
-        json!({"enabled": true, "spec": spec})
-    );
-    let mut args = vec!["template", "run-operator", &chart];
-    args.extend(["--namespace", &world.namespace, "--set-json", &value]);
-    args.extend(["--show-only", "templates/workspace.yaml"]);
-    for version in versions {
-        args.extend(["--api-versions", version]);
-    }
-    let rendered = tool("helm", &args, "").await.unwrap();
-    let other = WORKSPACE.replace("name: default", "name: other");
-    let other = other.replace("spec: {}", &format!("spec: {spec}"));
-    format!("{rendered}---\n{other}")
-}
-
-/// As Argo CD renders it before and after the cluster has the kind, and as it is rendered without a cluster.
-/// Proves: I-workspace
-#[tokio::test]
-async fn the_chart_s_workspace_outlives_every_sync() {
-    let world = bare().await;
-    let cluster = "apiregistration.k8s.io/v1/APIService";
-    let manifests = workspaces(&world, 1, &[cluster]).await;
-    assert!(manifests.contains("helm.sh/hook:"), "{manifests}");
-    sync(&world, &[], &manifests).await;
-    let first = world.workspaces().get("default").await.unwrap();
-    let known: &[&str] = &[cluster, "run-operator.dev/v1alpha1/Workspace"];
-    let unknown: &[&str] = &[];
-    for (rate, versions) in [(2, known), (3, unknown), (4, unknown), (5, known)] {
-        let manifests = workspaces(&world, rate, versions).await;
-        assert!(!manifests.contains("helm.sh/hook:"), "{manifests}");
-        sync(&world, &["--prune"], &manifests).await;
-        let now = world.workspaces().get("default").await.unwrap();
-        assert_eq!(now.uid(), first.uid());
-        assert!(now.metadata.deletion_timestamp.is_none());
-        let limit = now.spec.rate_limit.as_ref().unwrap();
-        assert_eq!(limit.requests_per_second, Some(rate));
-    }
 }

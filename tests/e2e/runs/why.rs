@@ -2,8 +2,6 @@
 
 use serde_json::{Value, json};
 
-use run_operator::api::ConditionType as Type;
-
 use crate::stale::Proxy;
 use crate::support::{TOKEN, World};
 
@@ -18,9 +16,7 @@ async fn a_dead_token_is_found_behind_the_workspace_as_far_as_the_user_may_look(
         .workspace_ready("default", "False", "Unauthorized")
         .await;
     world.simulate("train", json!({})).await;
-    world
-        .condition("train", Type::Ready, "False", "WorkspaceNotReady")
-        .await;
+    world.not_ready("train", "WorkspaceNotReady").await;
     whole_chain(&world).await;
     metadata_alone(&world).await;
     without_workspaces(&world).await;

@@ -15,9 +15,7 @@ async fn held_back(world: &World, name: &str) {
 
 async fn held_back_with(world: &World, name: &str, spec: Value) {
     world.create_run(name, spec).await;
-    world
-        .condition(name, Type::Ready, "False", "Suspended")
-        .await;
+    world.not_ready(name, "Suspended").await;
 }
 
 /// Writes the status as one can who may write `runs/status`.
@@ -149,9 +147,7 @@ async fn a_forged_run_id_without_a_workspace_is_not_followed() {
     model(&world).await;
     held_back(&world, "thief").await;
     forge_status(&world, "thief", json!({"runId": "somebody-s"})).await;
-    world
-        .condition("thief", Type::Stalled, "True", "SubmissionUnknown")
-        .await;
+    world.stalled("thief", "SubmissionUnknown").await;
     assert_eq!(run_paths(&world).await, Vec::<String>::new());
 }
 
@@ -212,9 +208,7 @@ async fn a_forged_intent_for_another_address_sends_nothing_there() {
     let url = format!("http://{}/api/v1", other.local_addr().unwrap());
     let workspace = json!({"kind": "Workspace", "name": "default", "uid": "u-1", "baseUrl": url});
     forge_intent(&world, "thief", &json!({"workspace": workspace})).await;
-    let thief = world
-        .condition("thief", Type::Stalled, "True", "WorkspaceChanged")
-        .await;
+    let thief = world.stalled("thief", "WorkspaceChanged").await;
     assert_eq!(thief.status.unwrap().phase, Some(Phase::Pending));
     let came = other.accept();
     assert!(came.is_err(), "somebody connected: {came:?}");

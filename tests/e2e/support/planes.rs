@@ -17,7 +17,7 @@ use run_operator::api::{crd, names};
 use test_cluster::{ControlPlane, Options};
 
 use super::permissions::DEPLOYED;
-use super::wait::eventually;
+use super::wait::gone;
 
 /// The control plane of a world.
 #[derive(Default)]
@@ -154,13 +154,7 @@ async fn remove(api: &Api<DynamicObject>, name: &str) {
     freed.unwrap();
     // One that was being deleted is gone with its finalizer.
     let _ = api.delete(name, &DeleteParams::default()).await;
-    eventually(&format!("{name} is gone"), async || {
-        match api.get_opt(name).await {
-            Ok(None) => Ok(()),
-            other => Err(format!("{other:?}")),
-        }
-    })
-    .await;
+    gone(api, name).await;
 }
 
 /// Lets the API server take anything for a Run or a Workspace.

@@ -306,16 +306,12 @@ impl World {
 
     /// Takes a Workspace away although Runs may need it, as somebody does who strips its finalizers.
     pub(crate) async fn force_workspace_away(&self, name: &str) {
-        let api = self.workspaces();
-        api.delete(name, &DeleteParams::default()).await.unwrap();
-        eventually(&format!("the Workspace {name} is gone"), async || {
-            let strip = Patch::Merge(json!({"metadata": {"finalizers": null}}));
-            match api.patch(name, &PatchParams::default(), &strip).await {
-                Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
-                other => Err(format!("{other:?}")),
-            }
-        })
-        .await;
+        self.delete_workspace(name).await;
+        let strip = Patch::Merge(json!({"metadata": {"finalizers": null}}));
+        let params = PatchParams::default();
+        // One without a finalizer no longer exists.
+        let _ = self.workspaces().patch(name, &params, &strip).await;
+        self.workspace_gone(name).await;
     }
 
     /// Asks for the deletion of a Run, and doesn't wait.
@@ -370,6 +366,92 @@ impl World {
             },
         )
         .await
+    }
+
+    /// Waits until a Run is not Ready for this reason.
+    pub(crate) async fn not_ready(&self, name: &str, reason: &str) -> Run {
+        self.condition(name, ConditionType::Ready, "False", reason)
+            .await
+    }
+
+    /// Waits until a Run needs a person for this reason.
+    pub(crate) async fn stalled(&self, name: &str, reason: &str) -> Run {
+        self.condition(name, ConditionType::Stalled, "True", reason)
+            .await
+    }
+
+    /// Waits until what a Run shows is old for this reason.
+    pub(crate) async fn not_synced(&self, name: &str, reason: &str) -> Run {
+        self.condition(name, ConditionType::Synced, "False", reason)
+            .await
+    }
+
+    /// Waits until what a Run shows is the service's present state.
+    pub(crate) async fn mirrored(&self, name: &str) -> Run {
+        self.condition(name, ConditionType::Synced, "True", "Mirrored")
+            .await
+    }
+
+    /// Makes a Run that only a cancellation or the test ends, and waits until it runs. Its runId is its name.
+    pub(crate) async fn running(&self, name: &str) -> Run {
+        let simulate = json!({"runId": name, "outcome": "never"});
+        self.simulate(name, simulate).await;
+        self.state(name, "running").await
+    }
+
+    /// Puts a run of the service into this state.
+    pub(crate) async fn set_state(&self, run_id: &str, state: &str) {
+        let path = format!("runs/{run_id}/state");
+        self.service.post(&path, json!({"state": state})).await;
+    }
+
+    /// Waits until a series of the operator's metrics has this value.
+    pub(crate) async fn metric_is(&self, series: &str, value: f64) {
+        self.metric(series, &format!("is {value}"), |shown| shown == value)
+            .await;
+    }
+
+    /// Waits until a series of the operator's metrics is so large.
+    pub(crate) async fn metric_reaches(&self, series: &str, least: f64) {
+        let what = format!("is {least} at least");
+        self.metric(series, &what, |shown| shown >= least).await;
+    }
+
+    async fn metric(&self, series: &str, what: &str, wanted: impl Fn(f64) -> bool) {
+        eventually(&format!("{series} {what}"), async || {
+            let shown = self.operator().metric(series).await;
+            if wanted(shown) { Ok(()) } else { Err(shown) }
+        })
+        .await;
+    }
+
+    /// Waits until so many event streams are open at the service.
+    pub(crate) async fn open_streams(&self, count: u64) {
+        eventually(&format!("{count} open streams"), async || {
+            let open = self.service.get("stats").await["openStreams"].clone();
+            if open == count { Ok(()) } else { Err(open) }
+        })
+        .await;
+    }
+
+    /// Waits until an operator of this world has logged this.
+    pub(crate) async fn logs(&self, part: &str) {
+        eventually(&format!("{part:?} is logged"), async || {
+            let logged = self.operator_log().contains(part);
+            if logged { Ok(()) } else { Err("not yet") }
+        })
+        .await;
+    }
+
+    /// Asks for the deletion of a Workspace, and doesn't wait.
+    pub(crate) async fn delete_workspace(&self, name: &str) {
+        let params = DeleteParams::default();
+        self.workspaces().delete(name, &params).await.unwrap();
+    }
+
+    /// Waits until a Workspace no longer exists.
+    pub(crate) async fn workspace_gone(&self, name: &str) {
+        wait::gone(&self.workspaces(), name).await;
     }
 
     /// Waits until the Run no longer exists.
