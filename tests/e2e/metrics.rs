@@ -69,17 +69,6 @@ async fn a_whole_life(world: &World) {
     world.gone("sweep").await;
 }
 
-async fn world_of_its_own() -> World {
-    World::with(Setup {
-        plane: Plane::Alone,
-        everywhere: true,
-        operator: ELECTED.to_vec(),
-        rights: Rights::Deployed,
-        ..Setup::default()
-    })
-    .await
-}
-
 #[allow(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
@@ -91,8 +80,15 @@ fn whole(value: f64) -> u64 {
 
 /// Proves: P-metrics
 #[tokio::test]
-async fn every_metric_exists_and_no_label_is_an_object_or_an_answer() {
-    let world = world_of_its_own().await;
+async fn every_metric_counts_what_has_happened_and_names_no_object() {
+    let world = World::with(Setup {
+        plane: Plane::Alone,
+        everywhere: true,
+        operator: ELECTED.to_vec(),
+        rights: Rights::Deployed,
+        ..Setup::default()
+    })
+    .await;
     let fresh = scrape(&world).await;
     for metric in all() {
         assert!(
@@ -102,7 +98,15 @@ async fn every_metric_exists_and_no_label_is_an_object_or_an_answer() {
         );
     }
     a_whole_life(&world).await;
-    let text = scrape(&world).await;
+    request_counts::match_those_of_both_servers(&world).await;
+    every_label_is_foreseen(&world).await;
+    gauges_and_counts_agree(&world).await;
+    let (kind, _) = world.operator().scrape().await;
+    assert!(kind.starts_with("application/openmetrics-text"), "{kind}");
+}
+
+async fn every_label_is_foreseen(world: &World) {
+    let text = scrape(world).await;
     let hosts: BTreeSet<String> = series(&text)
         .iter()
         .filter_map(|one| one.labels.get("host").cloned())
@@ -120,18 +124,11 @@ async fn every_metric_exists_and_no_label_is_an_object_or_an_answer() {
             );
         }
     }
-    let (kind, _) = world.operator().scrape().await;
-    assert!(kind.starts_with("application/openmetrics-text"), "{kind}");
 }
 
-/// Proves: P-metrics
-#[tokio::test]
-async fn what_has_happened_is_what_is_counted() {
-    let world = world_of_its_own().await;
-    a_whole_life(&world).await;
-    let spec =
-        json!({"workspaceRef": {"kind": "Workspace", "name": "none"}, "workload": {"image": "a"}});
-    world.create_run("waits", spec).await;
+async fn gauges_and_counts_agree(world: &World) {
+    let nowhere = json!({"workspaceRef": {"name": "none"}});
+    world.create_run("waits", nowhere).await;
     let exact: [(&str, f64); 8] = [
         (
             r#"run_operator_workspaces{kind="Workspace",ready="True"}"#,
@@ -162,7 +159,7 @@ async fn what_has_happened_is_what_is_counted() {
     })
     .await;
     eventually("reconciles, their times and the queue agree", async || {
-        let text = scrape(&world).await;
+        let text = scrape(world).await;
         let of = |name: &str| {
             let all = series(&text).into_iter().filter(|one| {
                 one.name == name && one.labels.get("controller").is_some_and(|c| c == "run")

@@ -12,10 +12,6 @@ use serde_json::json;
 use crate::security::hits;
 use crate::support::{Audit, DEPLOYED, Plane, Rights, Setup, World, eventually, free_port};
 
-/// The user that scrapes.
-const SCRAPER: &str = "prometheus";
-const GROUP: &str = "rbac.authorization.k8s.io";
-
 /// An answer to a scrape.
 #[derive(Debug)]
 struct Answer {
@@ -84,24 +80,6 @@ impl Scraper {
     }
 }
 
-/// A `ClusterRole` with these rules, and its binding to a `ServiceAccount`.
-async fn bind(world: &World, name: &str, rules: serde_json::Value, account: (&str, &str)) {
-    let role = json!({
-        "apiVersion": format!("{GROUP}/v1"), "kind": "ClusterRole",
-        "metadata": {"name": name}, "rules": rules,
-    });
-    let binding = json!({
-        "apiVersion": format!("{GROUP}/v1"), "kind": "ClusterRoleBinding",
-        "metadata": {"name": name},
-        "roleRef": {"apiGroup": GROUP, "kind": "ClusterRole", "name": name},
-        "subjects": [{"kind": "ServiceAccount", "namespace": account.0, "name": account.1}],
-    });
-    for object in [role, binding] {
-        let applied = world.control_plane.apply_yaml(&object.to_string()).await;
-        applied.unwrap();
-    }
-}
-
 /// A `ServiceAccount` that may do nothing, and a token of it.
 async fn scraper_token(world: &World) -> String {
     let create = ["create", "serviceaccount", SCRAPER];
@@ -152,13 +130,16 @@ async fn only_a_valid_token_whose_user_may_get_metrics_is_served() {
         {"apiGroups": ["authentication.k8s.io"], "resources": ["tokenreviews"], "verbs": ["create"]},
         {"apiGroups": ["authorization.k8s.io"], "resources": ["subjectaccessreviews"], "verbs": ["create"]},
     ]);
-    bind(&world, "metrics-auth", ask, (DEPLOYED, DEPLOYED)).await;
+    let operator = (DEPLOYED, DEPLOYED);
+    world.grant("Cluster", "metrics-auth", &ask, operator).await;
 
     // A user of the cluster without the permission.
     scraper.until(&token, 403).await;
     let read = json!([{"nonResourceURLs": ["/metrics"], "verbs": ["get"]}]);
-    let account = (world.namespace.clone(), SCRAPER);
-    bind(&world, "metrics-reader", read, (&account.0, account.1)).await;
+    let account = (world.namespace.as_str(), SCRAPER);
+    world
+        .grant("Cluster", "metrics-reader", &read, account)
+        .await;
     let answer = scraper.until(&token, 200).await;
     assert!(
         answer

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{a_whole_life, scrape, whole, world_of_its_own};
+use super::{scrape, whole};
 use crate::support::{Audit, World, eventually, series};
 
 /// The counts of one family by two of its labels, those at zero left out.
@@ -59,22 +59,17 @@ async fn served(world: &World) -> BTreeMap<(String, String), u64> {
     counts
 }
 
-/// Proves: P-metrics
-#[tokio::test]
-async fn request_metrics_match_the_counts_of_both_servers() {
-    let world = world_of_its_own().await;
-    a_whole_life(&world).await;
+pub(super) async fn match_those_of_both_servers(world: &World) {
     eventually(
         "the API server and the operator count the same",
         async || {
-            let audited = audited(&world);
+            let audited = audited(world);
             let counted = counts(
-                &scrape(&world).await,
+                &scrape(world).await,
                 "rest_client_requests_total",
                 ["method", "code"],
             );
             if counted == audited {
-                println!("requests to the API server: {counted:?}");
                 return Ok(());
             }
             Err(format!("{counted:?}, and in the log {audited:?}"))
@@ -83,10 +78,9 @@ async fn request_metrics_match_the_counts_of_both_servers() {
     .await;
     let name = "run_operator_service_requests_total";
     eventually("the service and the operator count the same", async || {
-        let served = served(&world).await;
-        let counted = counts(&scrape(&world).await, name, ["operation", "code"]);
+        let served = served(world).await;
+        let counted = counts(&scrape(world).await, name, ["operation", "code"]);
         if counted == served {
-            println!("requests to the service: {counted:?}");
             return Ok(());
         }
         Err(format!("{counted:?}, and at the service {served:?}"))

@@ -56,8 +56,10 @@ impl World {
         let scope = if everywhere { "Cluster" } else { "" };
         self.service_account(NAME).await;
         let secrets = format!("{NAME}-secrets");
-        self.role("", &secrets, rules, NAME).await;
-        self.role(scope, &self.namespace, &needed, NAME).await;
+        self.grant("", &secrets, rules, (&self.namespace, NAME))
+            .await;
+        self.grant(scope, &self.namespace, &needed, (&self.namespace, NAME))
+            .await;
     }
 
     async fn create(&self, object: Value) {
@@ -99,7 +101,7 @@ impl World {
     /// A user of the namespace with these permissions there, and no others; the kubeconfig.
     pub(crate) async fn user(&self, name: &str, rules: &Value) -> PathBuf {
         self.service_account(name).await;
-        self.role("", name, rules, name).await;
+        self.grant("", name, rules, (&self.namespace, name)).await;
         self.kubeconfig_of(&self.namespace, name).await
     }
 
@@ -134,8 +136,14 @@ fn manifest(path: &str) -> String {
 }
 
 impl World {
-    /// A Role or, by `scope`, a `ClusterRole`, and its binding to a service account of the namespace.
-    async fn role(&self, scope: &str, name: &str, rules: &Value, account: &str) {
+    /// Makes a Role or, by `scope`, a `ClusterRole`, and binds it to a service account, by its namespace and name.
+    pub(crate) async fn grant(
+        &self,
+        scope: &str,
+        name: &str,
+        rules: &Value,
+        (namespace, account): (&str, &str),
+    ) {
         let group = "rbac.authorization.k8s.io";
         let object = |kind: &str, mut with: Value| {
             with["apiVersion"] = format!("{group}/v1").into();
@@ -144,8 +152,7 @@ impl World {
             with
         };
         let role = json!({"apiGroup": group, "kind": format!("{scope}Role"), "name": name});
-        let account =
-            json!({"kind": "ServiceAccount", "name": account, "namespace": self.namespace});
+        let account = json!({"kind": "ServiceAccount", "name": account, "namespace": namespace});
         self.create(object("Role", json!({"rules": rules}))).await;
         let binding = json!({"roleRef": role, "subjects": [account]});
         self.create(object("RoleBinding", binding)).await;
