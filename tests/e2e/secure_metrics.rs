@@ -12,6 +12,9 @@ use serde_json::json;
 use crate::security::hits;
 use crate::support::{Audit, DEPLOYED, Plane, Rights, Setup, World, eventually, free_port};
 
+/// The user that scrapes.
+const SCRAPER: &str = "prometheus";
+
 /// An answer to a scrape.
 #[derive(Debug)]
 struct Answer {
