@@ -1,62 +1,38 @@
-//! The objects that the operator reads and writes, from the API server's audit log on a control plane of the
-//! test's own.
+//! The objects that the operator reads and writes, from the API server's audit log.
 
-use k8s_openapi::api::core::v1::Namespace;
-use kube::{Api, ResourceExt, api::PostParams};
+use kube::{Api, ResourceExt};
 use rstest::rstest;
 use run_operator::api::{Phase, Run};
 use serde_json::{Value, json};
 
-use crate::support::{Setup, World, eventually, own_control_plane, phase_of};
+use crate::support::{Audit, Plane, Setup, World, eventually, phase_of};
 
-const ELSEWHERE: &str = "elsewhere";
-
-/// The operator's requests so far. The log is written before each answer is sent.
-fn requests(world: &World) -> Vec<Value> {
-    let log = world
-        .control_plane
-        .audit_log()
-        .expect("its own control plane");
-    let text = std::fs::read_to_string(log).unwrap();
-    let entries = text
-        .lines()
-        .map(|line| serde_json::from_str::<Value>(line).unwrap());
-    let ours = |entry: &Value| {
-        let agent = entry["userAgent"].as_str().unwrap_or_default();
-        agent.starts_with("run-operator/")
-    };
-    entries.filter(ours).collect()
+fn elsewhere(world: &World) -> String {
+    format!("{}-elsewhere", world.namespace)
 }
 
 /// A Run in a further namespace, as it was created.
 async fn run_in(world: &World, namespace: &str) -> (Api<Run>, Run) {
-    let namespaces: Api<Namespace> = Api::all(world.client.clone());
-    let object = json!({"metadata": {"name": namespace}});
-    let object = serde_json::from_value(object).unwrap();
-    let params = PostParams::default();
-    namespaces.create(&params, &object).await.unwrap();
+    world.create_namespace(namespace, json!({})).await;
+    let spec = json!({"workload": {"image": "x"}});
+    world.apply(namespace, "Run", "train", spec).await;
     let runs: Api<Run> = Api::namespaced(world.client.clone(), namespace);
-    let run = json!({
-        "apiVersion": "run-operator.dev/v1alpha1", "kind": "Run",
-        "metadata": {"name": "train"}, "spec": {"workload": {"image": "x"}},
-    });
-    let run = serde_json::from_value(run).unwrap();
-    let created = runs.create(&params, &run).await.unwrap();
+    let created = runs.get("train").await.unwrap();
     (runs, created)
 }
 
 /// Proves: P-namespaces
 #[tokio::test]
 async fn each_of_several_watched_namespaces_is_served_and_no_other() {
-    const SECOND: &str = "second";
+    let second: &'static str = format!("t-{}", uuid::Uuid::new_v4().simple()).leak();
     let world = World::with(Setup {
-        control_plane: Some(own_control_plane().await),
-        operator: vec!["--namespace", SECOND],
+        plane: Plane::Alone,
+        operator: vec!["--namespace", second],
         ..Setup::default()
     })
     .await;
-    let (unwatched, created) = run_in(&world, ELSEWHERE).await;
-    let (watched, _) = run_in(&world, SECOND).await;
+    let (unwatched, created) = run_in(&world, &elsewhere(&world)).await;
+    let (watched, _) = run_in(&world, second).await;
     world.create_run("train", json!({})).await;
     world.phase("train", Phase::Succeeded).await;
     eventually("the Run of the second namespace has a phase", async || {
@@ -68,8 +44,8 @@ async fn each_of_several_watched_namespaces_is_served_and_no_other() {
     .await;
     let left = unwatched.get("train").await.unwrap();
     assert_eq!(left.resource_version(), created.resource_version());
-    let within = [SECOND, &world.namespace].map(|name| format!("/namespaces/{name}/"));
-    for entry in requests(&world) {
+    let within = [second, &world.namespace].map(|name| format!("/namespaces/{name}/"));
+    for entry in Audit::of(&world).all_requests() {
         let uri = entry["requestURI"].as_str().unwrap_or_default();
         let inside = within.iter().any(|namespace| uri.contains(namespace));
         assert!(inside, "outside its namespaces: {entry}");
@@ -84,14 +60,13 @@ async fn each_of_several_watched_namespaces_is_served_and_no_other() {
 #[tokio::test]
 async fn only_the_watched_namespace_and_named_secrets_are_accessed(#[case] flag: &'static str) {
     let cluster_workspaces = flag == "true";
-    let own = own_control_plane().await;
     let world = World::with(Setup {
-        control_plane: Some(own),
+        plane: Plane::Alone,
         operator: vec!["--cluster-workspaces", flag],
         ..Setup::default()
     })
     .await;
-    let (unwatched, created) = run_in(&world, ELSEWHERE).await;
+    let (unwatched, created) = run_in(&world, &elsewhere(&world)).await;
 
     world.create_run("train", json!({})).await;
     world.phase("train", Phase::Succeeded).await;
@@ -99,7 +74,7 @@ async fn only_the_watched_namespace_and_named_secrets_are_accessed(#[case] flag:
     let left = unwatched.get("train").await.unwrap();
     assert_eq!(left.resource_version(), created.resource_version());
     assert_eq!(world.service.runs().await.len(), 1);
-    let requests = requests(&world);
+    let requests = Audit::of(&world).all_requests();
     let uri = |entry: &Value| entry["requestURI"].as_str().unwrap_or_default().to_owned();
     let within = format!("/namespaces/{}/", world.namespace);
     let named = format!("metadata.name%3D{}", world.namespace);

@@ -12,8 +12,7 @@ use tokio::sync::watch;
 
 use crate::leader::until_it_leads;
 use crate::support::{
-    Audit, Rights, Setup, World, eventually, eventually_after, holds_for_a_while,
-    own_control_plane, phase_of,
+    Audit, Plane, Rights, Setup, World, eventually, eventually_after, holds_for_a_while, phase_of,
 };
 use run_operator::api::Phase;
 use test_cluster::{ControlPlane, Scratch};
@@ -27,7 +26,7 @@ const RUNS: usize = 40;
 
 async fn audited_world() -> World {
     World::with(Setup {
-        control_plane: Some(own_control_plane().await),
+        plane: Plane::Alone,
         everywhere: true,
         rights: Rights::Deployed,
         ..Setup::default()
@@ -68,17 +67,16 @@ async fn until_connections(world: &World, count: usize) {
 #[tokio::test]
 async fn a_start_reads_each_kind_by_one_request() {
     let mut world = audited_world().await;
-    let log = world.control_plane.audit_log().unwrap();
     world.create_run("train", json!({})).await;
     world.phase("train", Phase::Succeeded).await;
     world.released("train").await;
     world.kill_operator();
-    let before = Audit::of_deployed(&log).all_requests().len();
+    let before = Audit::of(&world).all_requests().len();
     world.start_operator().await;
     world.create_run("next", json!({})).await;
     world.phase("next", Phase::Succeeded).await;
     let (mut watches, mut versions) = (BTreeMap::new(), 0);
-    for request in &Audit::of_deployed(&log).all_requests()[before..] {
+    for request in &Audit::of(&world).all_requests()[before..] {
         let Some(resource) = request["objectRef"]["resource"].as_str() else {
             assert_eq!(request["requestURI"], "/version");
             versions += 1;

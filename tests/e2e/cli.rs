@@ -36,15 +36,6 @@ fn told_in_one_line(output: &Output, words: &[&str]) {
     assert!(output.stdout.is_empty());
 }
 
-/// Proves: L-proofs
-#[test]
-fn what_ships_has_no_crash_points() {
-    let program = std::fs::read(env!("CARGO_BIN_EXE_run-operator")).unwrap();
-    let word = b"RUN_OPERATOR_FAULT";
-    let found = program.windows(word.len()).any(|window| window == word);
-    assert_eq!(found, cfg!(feature = "proofs"));
-}
-
 /// Proves: P-exit-2, I-explicit
 #[rstest]
 #[case::of_an_unknown_name(&["--base-ulr", "https://runs.example.com/api/v1"], &["--base-ulr", "see run-operator controller --help"])]
@@ -131,46 +122,4 @@ fn a_contract_file_is_refused_in_one_line(
     let told = format!("failed to use the contract file {path}");
     let words = [&[told.as_str()], words].concat();
     refused(&["controller", "--contract", &path], &words);
-}
-
-/// Proves: P-exit-2
-#[test]
-fn an_unknown_command_is_refused_in_one_line() {
-    refused(&["contoller"], &["contoller"]);
-}
-
-/// Proves: P-exit-2
-#[test]
-fn a_secret_in_a_url_is_not_repeated() {
-    let output = run_operator(&[
-        "controller",
-        "--base-url",
-        "https://me:hunter2@runs.example.com/v1",
-    ]);
-    let told = String::from_utf8(output.stderr).unwrap();
-    assert!(!told.contains("hunter2"), "{told}");
-}
-
-#[test]
-fn without_a_cluster_the_missing_kubeconfig_is_reported() {
-    refused(
-        &[
-            "controller",
-            "--base-url",
-            "https://runs.example.com/api/v1",
-        ],
-        &["failed to find a cluster"],
-    );
-}
-
-#[test]
-fn help_and_version_are_no_errors() {
-    for args in [&["--help"][..], &["controller", "--help"], &["--version"]] {
-        let output = run_operator(args);
-        assert_eq!(output.status.code(), Some(0), "{args:?}");
-        assert!(
-            !output.stdout.is_empty() && output.stderr.is_empty(),
-            "{args:?}"
-        );
-    }
 }

@@ -1,16 +1,17 @@
 //! More calls than a service takes: one Workspace's trouble stays its own, a 429 pauses all calls of its
 //! Workspace, and a service that comes back is not overrun.
 
+use kube::api::{ListParams, Patch, PatchParams};
 use serde_json::{Value, json};
 
-use run_operator::api::{ConditionType as Type, Phase};
+use run_operator::api::{ConditionType as Type, Phase, Run};
 
-use crate::support::{Service, Setup, TOKEN, World, condition_of, eventually, says};
+use crate::support::{Service, Setup, TOKEN, World, condition_of, eventually};
 use test_cluster::Scratch;
 
 /// Calls of one Workspace's Runs at the same time, at most (docs/limits.md).
 const WIDEST: u64 = 32;
-/// Runs that wait for a service that is away; `RUN_OPERATOR_TEST_RUNS` asks for another number.
+/// Runs that wait for a service that is away.
 const CROWD: usize = 200;
 
 /// A world whose operator has few places in the loop of its Runs, and a second service that it may call.
@@ -106,8 +107,7 @@ async fn workspaces_whose_checks_hang_hold_up_the_check_of_no_other() {
 #[tokio::test]
 async fn a_429_pauses_every_call_of_its_workspace_for_its_retry_after() {
     let world = World::new().await;
-    world.simulate("running", json!({"outcome": "never"})).await;
-    world.state("running", "running").await;
+    world.running("running").await;
     let seconds = 20;
     let slow_down = json!({
         "type": "answer", "status": 429, "headers": {"Retry-After": seconds.to_string()},
@@ -117,29 +117,19 @@ async fn a_429_pauses_every_call_of_its_workspace_for_its_retry_after() {
         .fault(json!({"operation": "createRun"}), slow_down)
         .await;
     world.create_run("first", json!({})).await;
-    world
-        .condition("first", Type::Ready, "False", "RateLimited")
-        .await;
+    world.not_ready("first", "RateLimited").await;
     let before = world.service.run_calls().await;
     for n in 0..30 {
         world.create_run(&format!("train-{n}"), json!({})).await;
     }
-    let held = world
-        .condition("train-0", Type::Ready, "False", "RateLimited")
-        .await;
-    let told = condition_of(&held, Type::Ready).unwrap().message;
-    says(&told, &["429", "Workspace default", "automatically"]);
+    world.not_ready("train-0", "RateLimited").await;
     // Its poll is due in the pause; its stream stays open.
-    world
-        .condition("running", Type::Synced, "False", "RateLimited")
-        .await;
+    world.not_synced("running", "RateLimited").await;
     for n in 0..30 {
         world.phase(&format!("train-{n}"), Phase::Succeeded).await;
     }
     world.phase("first", Phase::Succeeded).await;
-    world
-        .condition("running", Type::Synced, "True", "Mirrored")
-        .await;
+    world.mirrored("running").await;
     calls_kept_away(&world, seconds, before).await;
     assert_eq!(world.service.requests("createRun").await.len(), 33);
     let pauses = r#"run_operator_workspace_pauses_total{cause="too_many_requests"}"#;
@@ -156,8 +146,6 @@ fn when(request: &Value) -> jiff::Timestamp {
 /// Runs arrived that came until then.
 async fn calls_kept_away(world: &World, seconds: i64, before: usize) {
     let all = world.service.get("requests").await;
-    let when =
-        |request: &Value| -> jiff::Timestamp { request["at"].as_str().unwrap().parse().unwrap() };
     let for_runs = |request: &&Value| {
         let checks = ["getVersion", "getWorkspace"].map(Value::from);
         !checks.contains(&request["operation"])
@@ -172,24 +160,22 @@ async fn calls_kept_away(world: &World, seconds: i64, before: usize) {
 /// Proves: P-calls-bound, P-pause
 #[tokio::test]
 async fn a_recovering_service_gets_its_waiting_runs_one_by_one() {
-    let crowd = std::env::var("RUN_OPERATOR_TEST_RUNS")
-        .map_or(CROWD, |text| text.parse().expect("a number of Runs"));
     let world = World::new().await;
     world.workspace_ready("default", "True", "Verified").await;
     world
         .service
         .lasting_fault(json!({}), json!({"type": "loseBefore"}))
         .await;
-    for n in 0..crowd {
+    for n in 0..CROWD {
         world.create_run(&format!("train-{n}"), json!({})).await;
     }
     world
         .workspace_ready("default", "False", "ServiceUnavailable")
         .await;
-    until_all(&world, crowd, "Pending").await;
+    until_all(&world, CROWD, "Pending").await;
     world
         .condition(
-            &format!("train-{}", crowd - 1),
+            &format!("train-{}", CROWD - 1),
             Type::Ready,
             "False",
             "WorkspaceNotReady",
@@ -205,7 +191,7 @@ async fn a_recovering_service_gets_its_waiting_runs_one_by_one() {
             json!({"type": "delay", "forMs": 1000}),
         )
         .await;
-    until_all(&world, crowd, "Succeeded").await;
+    until_all(&world, CROWD, "Succeeded").await;
     let stats = world.service.get("stats").await;
     let most = stats["maxInFlight"].as_u64().unwrap();
     // In addition to the Runs' calls one check may be in flight.
@@ -266,24 +252,19 @@ async fn a_long_rate_limit_wait_is_reported_and_ends_when_raised() {
     for n in 0..30 {
         world.create_run(&format!("train-{n}"), json!({})).await;
     }
-    let run = eventually("a Run shows that it is queued", async || {
-        let all = world.runs().list(&kube::api::ListParams::default()).await;
-        let waits = |run: &run_operator::api::Run| {
+    eventually("a Run shows that it is queued", async || {
+        let all = world.runs().list(&ListParams::default()).await;
+        let waits = |run: &Run| {
             condition_of(run, Type::Ready).is_some_and(|ready| ready.reason == "RateLimited")
         };
         all.unwrap().items.into_iter().find(waits).ok_or("none")
     })
     .await;
-    let told = condition_of(&run, Type::Ready).unwrap().message;
-    says(&told, &["Workspace default", "spec.rateLimit"]);
     let faster = json!({"spec": {"rateLimit": {"requestsPerSecond": 500, "burst": 500}}});
-    let params = kube::api::PatchParams::default();
-    let patch = kube::api::Patch::Merge(faster);
-    world
-        .workspaces()
-        .patch("default", &params, &patch)
-        .await
-        .unwrap();
+    let params = PatchParams::default();
+    let patch = Patch::Merge(faster);
+    let patched = world.workspaces().patch("default", &params, &patch).await;
+    patched.unwrap();
     until_all(&world, 30, "Succeeded").await;
     world.one_run_each().await;
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use k8s_openapi::api::rbac::v1::{ClusterRole, PolicyRule, Role};
-use kube::api::{DeleteParams, PostParams};
+use kube::api::DeleteParams;
 use kube::{Api, Resource};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -14,7 +14,7 @@ use run_operator::api::{ClusterWorkspace, Phase};
 use test_support::streams_a_list;
 
 use crate::support::{
-    Audit, DEPLOYED, ELECTED, Rights, SECRET, Setup, World, eventually, own_control_plane,
+    Audit, DEPLOYED, ELECTED, Plane, Rights, SECRET, Setup, World, eventually, own_control_plane,
 };
 
 const SECOND: &str = "canary-of-the-second-month-5d07";
@@ -75,14 +75,11 @@ where
 
 /// Both kinds of Workspace, and all that there is with one.
 async fn a_whole_life(world: &World) {
-    let shared = json!({
-        "apiVersion": "run-operator.dev/v1alpha1", "kind": "ClusterWorkspace",
-        "metadata": {"name": "shared"}, "spec": {"namespaceSelector": {}},
-    });
+    let selector = json!({"namespaceSelector": {}});
+    world
+        .apply("", "ClusterWorkspace", "shared", selector)
+        .await;
     let clusters: Api<ClusterWorkspace> = Api::all(world.client.clone());
-    let shared = serde_json::from_value(shared).unwrap();
-    let params = PostParams::default();
-    clusters.create(&params, &shared).await.unwrap();
     let reference = json!({"kind": "ClusterWorkspace", "name": "shared"});
     let spec =
         json!({"workspaceRef": reference, "workload": workload(&json!({"outcome": "never"}))});
@@ -167,8 +164,8 @@ async fn about_the_lease(world: &World) -> Vec<PolicyRule> {
 }
 
 /// Nothing was refused, and what was used is what these rules give.
-fn assert_least(log: &Path, rules: &[PolicyRule]) {
-    let audit = Audit::of_deployed(log);
+fn assert_least(world: &World, rules: &[PolicyRule]) {
+    let audit = Audit::of(world);
     let requests = audit.all_requests();
     let refused: Vec<&Value> = requests
         .iter()
@@ -193,10 +190,8 @@ fn assert_least(log: &Path, rules: &[PolicyRule]) {
 /// Proves: X-rbac
 #[tokio::test]
 async fn a_whole_life_needs_every_right_of_the_manifest_and_no_other() {
-    let own = own_control_plane().await;
-    let log = own.audit_log().expect("a log of its own");
     let world = World::with(Setup {
-        control_plane: Some(own),
+        plane: Plane::Alone,
         everywhere: true,
         operator: ELECTED.to_vec(),
         rights: Rights::Deployed,
@@ -209,16 +204,15 @@ async fn a_whole_life_needs_every_right_of_the_manifest_and_no_other() {
     let api: Api<ClusterRole> = Api::all(world.client.clone());
     let role = api.get(DEPLOYED).await.unwrap();
     let rules = [role.rules.unwrap(), about_the_lease(&world).await].concat();
-    assert_least(&log, &rules);
+    assert_least(&world, &rules);
 }
 
 /// Proves: X-rbac, I-status-policy
 #[tokio::test]
 async fn a_namespaced_operator_needs_exactly_its_roles_permissions() {
-    let own = own_control_plane().await;
-    let log = own.audit_log().expect("a log of its own");
+    // Others give the same account the rights for every namespace.
     let world = World::with(Setup {
-        control_plane: Some(own),
+        control_plane: Some(own_control_plane().await),
         operator: ELECTED.to_vec(),
         rights: Rights::DeployedHere,
         ..Setup::default()
@@ -231,5 +225,5 @@ async fn a_namespaced_operator_needs_exactly_its_roles_permissions() {
     let api: Api<Role> = Api::namespaced(world.client.clone(), &world.namespace);
     let role = api.get(DEPLOYED).await.unwrap();
     let rules = [role.rules.unwrap(), about_the_lease(&world).await].concat();
-    assert_least(&log, &rules);
+    assert_least(&world, &rules);
 }

@@ -6,10 +6,7 @@ use run_operator::api::Phase;
 use run_operator::controller::metrics::catalogue::{GROUPS, Kind, Metric};
 use serde_json::json;
 
-use crate::support::{
-    DEPLOYED, ELECTED, Rights, Series, Setup, World, eventually, own_control_plane, series,
-};
-use test_support::tools;
+use crate::support::{DEPLOYED, ELECTED, Plane, Rights, Series, Setup, World, eventually, series};
 
 mod request_counts;
 
@@ -63,25 +60,13 @@ async fn a_whole_life(world: &World) {
     world.phase("train", Phase::Succeeded).await;
     world.simulate("bad", json!({"outcome": "failed"})).await;
     world.phase("bad", Phase::Failed).await;
-    world.simulate("sweep", json!({"outcome": "never"})).await;
-    world.state("sweep", "running").await;
+    world.running("sweep").await;
     let checks = world.service.requests("getWorkspace").await.len();
     world.service.post("tokens", json!({"token": SECOND})).await;
     world.token(SECOND).await;
     world.asked("getWorkspace", checks + 1).await;
     world.delete_run("sweep").await;
     world.gone("sweep").await;
-}
-
-async fn world_of_its_own() -> World {
-    World::with(Setup {
-        control_plane: Some(own_control_plane().await),
-        everywhere: true,
-        operator: ELECTED.to_vec(),
-        rights: Rights::Deployed,
-        ..Setup::default()
-    })
-    .await
 }
 
 #[allow(
@@ -95,8 +80,15 @@ fn whole(value: f64) -> u64 {
 
 /// Proves: P-metrics
 #[tokio::test]
-async fn every_metric_exists_and_no_label_is_an_object_or_an_answer() {
-    let world = world_of_its_own().await;
+async fn every_metric_counts_what_has_happened_and_names_no_object() {
+    let world = World::with(Setup {
+        plane: Plane::Alone,
+        everywhere: true,
+        operator: ELECTED.to_vec(),
+        rights: Rights::Deployed,
+        ..Setup::default()
+    })
+    .await;
     let fresh = scrape(&world).await;
     for metric in all() {
         assert!(
@@ -106,7 +98,15 @@ async fn every_metric_exists_and_no_label_is_an_object_or_an_answer() {
         );
     }
     a_whole_life(&world).await;
-    let text = scrape(&world).await;
+    request_counts::match_those_of_both_servers(&world).await;
+    every_label_is_foreseen(&world).await;
+    gauges_and_counts_agree(&world).await;
+    let (kind, _) = world.operator().scrape().await;
+    assert!(kind.starts_with("application/openmetrics-text"), "{kind}");
+}
+
+async fn every_label_is_foreseen(world: &World) {
+    let text = scrape(world).await;
     let hosts: BTreeSet<String> = series(&text)
         .iter()
         .filter_map(|one| one.labels.get("host").cloned())
@@ -124,36 +124,11 @@ async fn every_metric_exists_and_no_label_is_an_object_or_an_answer() {
             );
         }
     }
-    // A scrape by a client that asks for nothing is in the format that promtool reads.
-    let said = tools::run("promtool", &["check", "metrics"], &text);
-    let errors = String::from_utf8_lossy(&said.stderr);
-    assert!(said.status.success() && errors.is_empty(), "{errors}");
-    let (kind, scraped) = world.operator().scrape().await;
-    assert!(kind.starts_with("application/openmetrics-text"), "{kind}");
-    let said = tools::run("promql", &["openmetrics"], &scraped);
-    let errors = String::from_utf8_lossy(&said.stderr);
-    assert!(said.status.success(), "{errors}");
-    let read: usize = String::from_utf8(said.stdout)
-        .unwrap()
-        .trim()
-        .parse()
-        .unwrap();
-    assert!(read >= series(&text).len(), "{read} series");
-    println!(
-        "{} series of {} metrics",
-        series(&text).len(),
-        all().count()
-    );
 }
 
-/// Proves: P-metrics
-#[tokio::test]
-async fn what_has_happened_is_what_is_counted() {
-    let world = world_of_its_own().await;
-    a_whole_life(&world).await;
-    let spec =
-        json!({"workspaceRef": {"kind": "Workspace", "name": "none"}, "workload": {"image": "a"}});
-    world.create_run("waits", spec).await;
+async fn gauges_and_counts_agree(world: &World) {
+    let nowhere = json!({"workspaceRef": {"name": "none"}});
+    world.create_run("waits", nowhere).await;
     let exact: [(&str, f64); 8] = [
         (
             r#"run_operator_workspaces{kind="Workspace",ready="True"}"#,
@@ -184,7 +159,7 @@ async fn what_has_happened_is_what_is_counted() {
     })
     .await;
     eventually("reconciles, their times and the queue agree", async || {
-        let text = scrape(&world).await;
+        let text = scrape(world).await;
         let of = |name: &str| {
             let all = series(&text).into_iter().filter(|one| {
                 one.name == name && one.labels.get("controller").is_some_and(|c| c == "run")
@@ -213,59 +188,4 @@ async fn what_has_happened_is_what_is_counted() {
         let shown = world.operator().metric(positive).await;
         assert!(shown > 0.0 || cfg!(not(target_os = "linux")), "{positive}");
     }
-}
-
-/// Waits until a series has this value.
-async fn shows(world: &World, series: &str, value: f64) {
-    eventually(&format!("{series} is {value}"), async || {
-        let shown = world.operator().metric(series).await;
-        if shown == value { Ok(()) } else { Err(shown) }
-    })
-    .await;
-}
-
-/// Proves: P-metrics
-#[tokio::test]
-async fn a_rejected_token_is_counted_as_a_workspace_that_is_not_ready() {
-    let world = World::new().await;
-    world.workspace_ready("default", "True", "Verified").await;
-    let rejected = r#"run_operator_workspaces_not_ready{reason="Unauthorized"}"#;
-    assert_eq!(world.operator().metric(rejected).await, 0.0);
-    world.token("nobody-knows-this-one").await;
-    shows(&world, rejected, 1.0).await;
-    let not_ready = r#"run_operator_workspaces{kind="Workspace",ready="False"}"#;
-    shows(&world, not_ready, 1.0).await;
-}
-
-/// Proves: P-metrics
-#[tokio::test]
-async fn stalled_runs_and_runs_in_doubt_are_counted_until_resolved() {
-    let world = World::new().await;
-    let refusal = json!({"type": "answer", "status": 403, "code": "forbidden"});
-    world
-        .service
-        .fault(json!({"operation": "createRun"}), refusal)
-        .await;
-    world.create_run("refused", json!({})).await;
-    let stalled = r#"run_operator_runs_stalled{reason="Forbidden"}"#;
-    shows(&world, stalled, 1.0).await;
-    // What was refused is in no doubt.
-    assert_eq!(
-        world.operator().metric("run_operator_runs_in_doubt").await,
-        0.0
-    );
-    assert_eq!(
-        world
-            .operator()
-            .metric("run_operator_oldest_doubt_seconds")
-            .await,
-        0.0
-    );
-    world.service.leaves_in_doubt().await;
-    world.create_run("doubted", json!({})).await;
-    shows(&world, "run_operator_runs_in_doubt", 1.0).await;
-    world.service.delete("faults").await;
-    shows(&world, "run_operator_runs_in_doubt", 0.0).await;
-    world.delete_run("refused").await;
-    shows(&world, stalled, 0.0).await;
 }

@@ -7,21 +7,15 @@ use serde_json::{Value, json};
 
 use run_operator::api::{ConditionType as Type, Phase};
 
-use crate::support::{Setup, World, condition_of, eventually, phase_of, says};
-use test_cluster::{ControlPlane, Options};
+use crate::support::{Plane, Setup, World, condition_of, eventually, phase_of, says};
 
 const NAMES: [&str; 5] = ["one", "two", "three", "four", "five"];
 
 /// A world with a namespace controller, and Runs that continue until they are cancelled, which takes them a
 /// few seconds.
 async fn busy() -> World {
-    let options = Options {
-        controller_manager: true,
-        ..Options::default()
-    };
-    let own = ControlPlane::start(options).await.unwrap();
     let world = World::with(Setup {
-        control_plane: Some(Box::leak(Box::new(own))),
+        plane: Plane::Managed,
         // So that namespaces are watched.
         operator: vec!["--cluster-workspaces", "true"],
         ..Setup::default()

@@ -5,7 +5,7 @@ use serde_json::json;
 
 use run_operator::api::{ConditionType as Type, Phase};
 
-use crate::support::{Setup, World, condition_of, eventually};
+use crate::support::{Setup, World, condition_of};
 
 /// Sets the soft limit of a process that runs.
 fn limit(pid: u32, files: u64) {
@@ -21,7 +21,7 @@ fn limit(pid: u32, files: u64) {
 #[tokio::test]
 async fn the_open_file_limit_is_raised_and_bounds_the_streams() {
     let mut world = World::unattended(Setup::default()).await;
-    world.limit_files(64, 120);
+    world.recipe.files = Some((64, 120));
     world.start_operator().await;
     let metric = async |name: &str| world.operator().metric(name).await;
     assert_eq!(metric("process_max_fds").await, 120.0);
@@ -36,8 +36,7 @@ async fn the_open_file_limit_is_raised_and_bounds_the_streams() {
 #[tokio::test]
 async fn a_lack_of_files_is_no_outage_of_the_service() {
     let world = World::new().await;
-    world.simulate("first", json!({"outcome": "never"})).await;
-    world.state("first", "running").await;
+    world.running("first").await;
     // Connections that are kept count as open; nothing can be opened beside them.
     let pid = world.operator().pid();
     limit(pid, 8);
@@ -45,12 +44,7 @@ async fn a_lack_of_files_is_no_outage_of_the_service() {
     for name in &names {
         world.simulate(name, json!({})).await;
     }
-    eventually("calls fail for lack of files", async || {
-        let log = world.operator_log();
-        let failed = log.contains("the limit of open files blocked a call");
-        if failed { Ok(()) } else { Err("none did") }
-    })
-    .await;
+    world.logs("the limit of open files blocked a call").await;
     limit(pid, 4096);
     for name in &names {
         let run = world.phase(name, Phase::Succeeded).await;

@@ -13,8 +13,7 @@ use test_support::openapi::Document;
 #[tokio::test]
 async fn a_full_life_makes_every_documented_request_as_documented() {
     let world = World::new().await;
-    world.simulate("train", json!({"outcome": "never"})).await;
-    world.state("train", "running").await;
+    world.running("train").await;
     world.asked("streamEvents", 1).await;
     world
         .patch_run("train", json!({"spec": {"cancel": true}}))
@@ -38,15 +37,6 @@ async fn requests_outlive_the_service_that_got_them() {
     world.service.kill();
     world.service.start_again().await;
     assert!(world.service.record().requests >= before);
-}
-
-/// Proves: L-document
-#[tokio::test]
-#[should_panic(expected = "no request differs as expected")]
-async fn an_expected_difference_that_does_not_occur_fails_the_test() {
-    let scratch = test_cluster::Scratch::new("e2e").unwrap();
-    let mut service = Service::start(&scratch, &[]).await;
-    service.will_differ("the query parameter verbose");
 }
 
 /// Proves: L-document

@@ -1,162 +1,60 @@
-//! A Run whose Workspace stands for another place: another base URL, a Workspace that was created again, an
-//! identity that the contract file does not name.
+//! A Run is served where it was submitted: not with a token of another workspace of the service, and not at another base
+//! URL.
 
-use kube::api::{DeleteParams, Patch, PatchParams};
 use serde_json::{Value, json};
 
-use run_operator::api::{ConditionType as Type, Phase};
+use run_operator::api::Phase;
 
-use crate::identity::{A_WHILE, STALLED, lost, one_run_in_the_right_place, told};
-use crate::support::{
-    Service, Setup, World, contract_file, eventually, holds_for_a_while, row, says,
-};
+use crate::support::{Service, TOKEN, World, holds_for_a_while, row};
 use test_cluster::Scratch;
 
-const POINTERS: &str = "identityPointers: [/id, /workspaceId]";
+const OTHERS: &str = "canary-of-another-workspace-2f6a";
+/// Number of checks in about two seconds: several of the operator's poll intervals.
+const A_WHILE: u32 = 80;
 
-/// Proves: P-place
-#[tokio::test]
-async fn a_lost_create_is_not_repeated_at_another_base_url() {
-    let mut world = World::new().await;
-    let scratch = Scratch::new("identity").unwrap();
-    let elsewhere = Service::start(&scratch, &[]).await;
-    let created = lost(&world, "train").await;
-    world.kill_operator();
-    world.service.delete("faults").await;
-    let posts = world.posts_of(&created).await;
-    world.restart_operator_at(&elsewhere.base_url()).await;
-    let run = world
-        .condition("train", Type::Stalled, "True", "WorkspaceChanged")
-        .await;
-    assert_eq!(row(&run), STALLED);
-    let (then, now) = (world.service.base_url(), elsewhere.base_url());
-    says(&told(&run, Type::Stalled), &[&then, &now, "--base-url"]);
-    // What was never submitted is simply submitted there.
-    world.create_run("new", json!({})).await;
-    world.phase("new", Phase::Succeeded).await;
-    assert_eq!(elsewhere.requests("createRun").await.len(), 1);
-    assert_eq!(world.posts_of(&created).await, posts);
-    // Deleted, or its run would be read at the first service below.
-    world.delete_run("new").await;
-    world.gone("new").await;
-    let back = world.service.base_url();
-    world.restart_operator_at(&back).await;
-    one_run_in_the_right_place(&world, &created).await;
-    assert_eq!(elsewhere.requests("createRun").await.len(), 1);
+/// A token of another workspace; its fingerprint in the list of requests.
+async fn others(world: &World) -> String {
+    let other = json!({"token": OTHERS, "workspace": "ws-other"});
+    let made = world.service.post("tokens", other).await;
+    made["fingerprint"].as_str().unwrap().to_owned()
 }
 
-/// Deletes the Workspace `default`, by force if it has a finalizer, and creates it again.
-async fn recreate_workspace(world: &World, spec: Value) {
-    let workspaces = world.workspaces();
-    workspaces
-        .delete("default", &DeleteParams::default())
-        .await
-        .unwrap();
-    let free = Patch::Merge(json!({"metadata": {"finalizers": null}}));
-    // One without a finalizer no longer exists.
-    let _ = workspaces
-        .patch("default", &PatchParams::default(), &free)
-        .await;
-    eventually("the Workspace is gone", async || {
-        match workspaces.get_opt("default").await {
-            Ok(None) => Ok(()),
-            other => Err(format!("{other:?}")),
-        }
-    })
-    .await;
-    world.create_workspace("default", spec).await;
-    world.workspace_ready("default", "True", "Verified").await;
+/// The requests for Runs that carried this token.
+async fn calls_with(world: &World, fingerprint: &str) -> Vec<Value> {
+    let mut all = world.service.get("requests").await;
+    let requests = all.as_array_mut().unwrap();
+    requests.retain(|r| r["token"] == fingerprint && r["operation"] != "getWorkspace");
+    requests.clone()
 }
 
-/// Proves: P-place
+/// Proves: P-place, P-pinned
 #[tokio::test]
-async fn a_recreated_workspace_is_used_only_with_the_same_base_url() {
-    let mut world = World::new().await;
-    let scratch = Scratch::new("identity").unwrap();
-    let elsewhere = Service::start(&scratch, &[]).await;
-    let url = elsewhere.base_url();
-    world
-        .restart_operator_with(&["--allowed-base-url", &url])
-        .await;
-    world.simulate("active", json!({"outcome": "never"})).await;
-    world.state("active", "running").await;
-    lost(&world, "doubted").await;
-    recreate_workspace(&world, json!({"baseUrl": url})).await;
-    world
-        .condition("active", Type::Synced, "False", "WorkspaceChanged")
-        .await;
-    world
-        .condition("doubted", Type::Stalled, "True", "WorkspaceChanged")
-        .await;
-    world.service.delete("faults").await;
-    let calls = world.service.run_calls().await;
-    holds_for_a_while(A_WHILE, async || {
-        assert_eq!(elsewhere.run_calls().await, 0);
-        assert_eq!(world.service.run_calls().await, calls);
-    })
-    .await;
-    recreate_workspace(&world, json!({})).await;
-    for name in ["active", "doubted"] {
-        world.state(name, "running").await;
-        world
-            .condition(name, Type::Synced, "True", "Mirrored")
-            .await;
-    }
-    // Once more, with the same spec: only the uid differs, and both Runs continue.
-    recreate_workspace(&world, json!({})).await;
-    for name in ["active", "doubted"] {
-        let run_id = world.run(name).await.status.unwrap().run_id.unwrap();
-        let end = json!({"state": "succeeded"});
-        world
-            .service
-            .post(&format!("runs/{run_id}/state"), end)
-            .await;
-        world.phase(name, Phase::Succeeded).await;
-    }
-    world.one_run_each().await;
-    assert_eq!(elsewhere.run_calls().await, 0);
-}
-
-/// Proves: P-pinned
-#[tokio::test]
-async fn without_an_identity_pointer_runs_are_pinned_to_the_base_url() {
-    let nameless = [(POINTERS, "identityPointers: []")];
-    let path = contract_file("identity-unknown", &nameless);
-    let mut world = World::with(Setup {
-        operator: vec!["--contract", path.leak()],
-        ..Setup::default()
-    })
-    .await;
-    let simulate = |id: &str| json!({"runId": id, "outcome": "never"});
-    world.simulate("early", simulate("early")).await;
-    let run = world.state("early", "running").await;
-    assert_eq!(run.status.unwrap().workspace.unwrap().identity, None);
-    // The contract file gets the pointers later: submitted Runs continue.
-    contract_file("identity-unknown", &[]);
-    world.kill_operator();
-    world.start_operator().await;
-    world.simulate("late", simulate("late")).await;
-    let run = world.state("late", "running").await;
-    let pinned = run.status.unwrap().workspace.unwrap().identity;
-    assert_eq!(pinned.as_deref(), Some("ws-demo"));
-    let state = json!({"state": "processing"});
-    world.service.post("runs/early/state", state).await;
-    world.state("early", "processing").await;
-    // And are forgotten again: what is pinned to an identity waits for one.
-    contract_file("identity-unknown", &nameless);
-    world.kill_operator();
-    world.start_operator().await;
-    let run = world
-        .condition("late", Type::Synced, "False", "IdentityChanged")
-        .await;
-    says(
-        &told(&run, Type::Synced),
-        &["ws-demo", "does not say", "workspace.identityPointers"],
+async fn an_active_run_is_never_called_with_another_workspaces_token() {
+    let world = World::new().await;
+    let history = world.history().await;
+    let other = others(&world).await;
+    world.running("train").await;
+    world.asked("streamEvents", 1).await;
+    world.token(OTHERS).await;
+    let run = world.not_synced("train", "IdentityChanged").await;
+    assert_eq!(row(&run), "Active: Accepted !Finished !Ready Reconciling");
+    world.metric_is("run_operator_open_streams", 0.0).await;
+    world.delete_run("train").await;
+    let run = world.not_ready("train", "IdentityChanged").await;
+    assert_eq!(
+        row(&run),
+        "Cancelling: Accepted !Finished !Ready Reconciling"
     );
-    let state = json!({"state": "running"});
-    world.service.post("runs/early/state", state).await;
-    world.state("early", "running").await;
-    world.one_run_each().await;
+    holds_for_a_while(A_WHILE, async || {
+        assert_eq!(calls_with(&world, &other).await, Vec::<Value>::new());
+    })
+    .await;
+    assert_eq!(world.service.requests("cancelRun").await.len(), 0);
+    world.token(TOKEN).await;
+    world.gone("train").await;
+    assert_eq!(world.service.runs().await[0]["state"], "cancelled");
+    assert_eq!(calls_with(&world, &other).await, Vec::<Value>::new());
+    history.holds().await;
 }
 
 /// Proves: P-workspace-finalizer
@@ -167,9 +65,7 @@ async fn a_deleted_workspace_does_not_wait_for_runs_pinned_elsewhere() {
     let elsewhere = Service::start(&scratch, &[]).await;
     let names = ["one", "two"];
     for name in names {
-        let never = json!({"runId": name, "outcome": "never"});
-        world.simulate(name, never).await;
-        world.state(name, "running").await;
+        world.running(name).await;
     }
     let old = world.service.base_url();
     world
@@ -177,35 +73,17 @@ async fn a_deleted_workspace_does_not_wait_for_runs_pinned_elsewhere() {
         .await;
     world.restart_operator_at(&elsewhere.base_url()).await;
     for name in names {
-        let run = world
-            .condition(name, Type::Synced, "False", "WorkspaceChanged")
-            .await;
-        says(
-            &told(&run, Type::Synced),
-            &[&old, "re-creating the Workspace"],
-        );
+        world.not_synced(name, "WorkspaceChanged").await;
     }
-    let api = world.workspaces();
-    api.delete("default", &DeleteParams::default())
-        .await
-        .unwrap();
-    eventually(
-        "the Workspace is deleted without a further request",
-        async || match api.get_opt("default").await {
-            Ok(None) => Ok(()),
-            other => Err(format!("{other:?}")),
-        },
-    )
-    .await;
+    // Without a further request.
+    world.delete_workspace("default").await;
+    world.workspace_gone("default").await;
     world
         .create_workspace("default", json!({"baseUrl": old}))
         .await;
     for name in names {
-        world
-            .condition(name, Type::Synced, "True", "Mirrored")
-            .await;
-        let end = json!({"state": "succeeded"});
-        world.service.post(&format!("runs/{name}/state"), end).await;
+        world.mirrored(name).await;
+        world.set_state(name, "succeeded").await;
         world.phase(name, Phase::Succeeded).await;
     }
     world.one_run_each().await;

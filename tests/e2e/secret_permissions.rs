@@ -1,58 +1,31 @@
 //! Secrets under a restricted RBAC: read by name, watched by name, or neither. The operator runs as a service
 //! account; its requests are read from the API server's audit log.
 
-use std::path::Path;
-
-use kube::api::DeleteParams;
 use serde_json::{Value, json};
-use tokio::sync::OnceCell;
 
 use run_operator::api::ConditionType as Type;
 
 use crate::support::{
-    Audit, Rights, SECRET, Setup, TOKEN, World, eventually, holds_for_a_while, own_control_plane,
-    says,
+    Audit, Plane, Rights, SECRET, Setup, TOKEN, World, eventually, holds_for_a_while, says,
 };
-use test_cluster::ControlPlane;
 
 const SECOND: &str = "canary-of-the-second-month-91c2";
 const THIRD: &str = "canary-of-the-third-month-02fd";
 /// Number of checks in about three seconds.
 const A_WHILE: u32 = 120;
 
-/// A control plane with an audit log, one for these tests.
-async fn audited() -> (&'static ControlPlane, &'static Path) {
-    static OWN: OnceCell<(&'static ControlPlane, std::path::PathBuf)> = OnceCell::const_new();
-    let (control_plane, log) = OWN
-        .get_or_init(async || {
-            let own = own_control_plane().await;
-            let log = own.audit_log().expect("a log of its own");
-            (own, log)
-        })
-        .await;
-    (control_plane, log)
-}
-
 /// A world whose operator may use these verbs on the Secret of the Workspace `default`, and on no other.
-async fn with_verbs(verbs: &[&str]) -> (World, Audit<'static>) {
-    let (control_plane, log) = audited().await;
+async fn with_verbs(verbs: &[&str]) -> (World, Audit) {
     let rule = json!([{
         "apiGroups": [""], "resources": ["secrets"], "resourceNames": [SECRET], "verbs": verbs,
     }]);
     let world = World::with(Setup {
-        control_plane: Some(control_plane),
         rights: Rights::Secrets(rule),
         ..Setup::default()
     })
     .await;
-    let audit = Audit::of(&world, log);
+    let audit = Audit::of(&world);
     (world, audit)
-}
-
-async fn running(world: &World) {
-    let simulate = json!({"runId": "train", "outcome": "never"});
-    world.simulate("train", simulate).await;
-    world.state("train", "running").await;
 }
 
 /// Puts another good token into the Secret; the one before stays good.
@@ -80,7 +53,7 @@ async fn streams_with_the_new_token(world: &World) {
 #[tokio::test]
 async fn without_watch_permission_a_rotation_is_noticed_by_rereading() {
     let (world, audit) = with_verbs(&["get"]).await;
-    running(&world).await;
+    world.running("train").await;
     let checks = world.service.requests("getWorkspace").await.len();
     // No call fails, so only the read every 30 s can find it.
     rotate(&world, SECOND).await;
@@ -96,8 +69,7 @@ async fn without_watch_permission_a_rotation_is_noticed_by_rereading() {
 
     rotate(&world, THIRD).await;
     world.service.delete(&format!("tokens/{SECOND}")).await;
-    let state = json!({"state": "processing"});
-    world.service.post("runs/train/state", state).await;
+    world.set_state("train", "processing").await;
     world.state("train", "processing").await;
     let refused = world.unauthorized().await;
     assert!(refused <= 3, "{refused} calls were refused");
@@ -121,14 +93,13 @@ async fn without_watch_permission_a_rotation_is_noticed_by_rereading() {
 #[tokio::test]
 async fn a_watch_by_name_sees_a_rotation_and_ends_with_its_workspace() {
     let (world, audit) = with_verbs(&["get", "list", "watch"]).await;
-    running(&world).await;
+    world.running("train").await;
     let checks = world.service.requests("getWorkspace").await.len();
     rotate(&world, SECOND).await;
     world.asked("getWorkspace", checks + 1).await;
     streams_with_the_new_token(&world).await;
     world.service.delete(&format!("tokens/{TOKEN}")).await;
-    let state = json!({"state": "succeeded"});
-    world.service.post("runs/train/state", state).await;
+    world.set_state("train", "succeeded").await;
     world.heals("train").await;
     assert_eq!(world.unauthorized().await, 0);
     // Each check reads the Secret once; nothing else does, so the change came by the watch.
@@ -153,11 +124,7 @@ async fn a_watch_by_name_sees_a_rotation_and_ends_with_its_workspace() {
     assert_eq!(audit.ended_watches(), 0);
     world.delete_run("train").await;
     world.gone("train").await;
-    let workspaces = world.workspaces();
-    workspaces
-        .delete("default", &DeleteParams::default())
-        .await
-        .unwrap();
+    world.delete_workspace("default").await;
     eventually("the watch ends", async || match audit.ended_watches() {
         1 => Ok(()),
         other => Err(other),
@@ -173,26 +140,12 @@ async fn a_forbidden_secret_stalls_its_workspace_with_bounded_reads() {
     world.secret("elsewhere", json!({"token": TOKEN})).await;
     let reference = json!({"tokenSecretRef": {"name": "elsewhere"}});
     world.create_workspace("other", reference).await;
-    let told = world
+    world
         .workspace_condition("other", Type::Stalled, "True", "SecretForbidden")
         .await;
-    let words = [
-        "Secret elsewhere",
-        &world.namespace,
-        "allow this name",
-        "RBAC",
-    ];
-    says(&told, &words);
     let workspace_ref = json!({"workspaceRef": {"kind": "Workspace", "name": "other"}});
     world.create_run("train", workspace_ref).await;
-    let run = world
-        .condition("train", Type::Ready, "False", "WorkspaceNotReady")
-        .await;
-    let told = crate::support::condition_of(&run, Type::Ready).unwrap();
-    says(
-        &told.message,
-        &["Workspace other", "SecretForbidden", "Secret elsewhere"],
-    );
+    world.not_ready("train", "WorkspaceNotReady").await;
     holds_for_a_while(A_WHILE, async || {
         let forbidden = audit.count("get", 403) + audit.count("list", 403);
         // A list, and reads after 0.5, 1, 2 and 4 seconds at the soonest.
@@ -214,21 +167,19 @@ async fn a_forbidden_secret_stalls_its_workspace_with_bounded_reads() {
 
 #[tokio::test]
 async fn a_secret_is_watched_per_namespace_where_only_a_role_permits() {
-    let own = own_control_plane().await;
-    let log = own.audit_log().expect("a log of its own");
     let rule = json!([{
         "apiGroups": [""], "resources": ["secrets"], "resourceNames": [SECRET],
         "verbs": ["get", "list", "watch"],
     }]);
     let world = World::with(Setup {
-        control_plane: Some(own),
+        plane: Plane::Alone,
         rights: Rights::Secrets(rule),
         everywhere: true,
         ..Setup::default()
     })
     .await;
-    let audit = Audit::of(&world, &log);
-    running(&world).await;
+    let audit = Audit::of(&world);
+    world.running("train").await;
     eventually("the watch within the namespace", async || {
         match audit.count("watch", 200) {
             1 => Ok(()),

@@ -10,13 +10,10 @@ use reqwest::tls::TlsInfo;
 use serde_json::json;
 
 use crate::security::hits;
-use crate::support::{
-    Audit, DEPLOYED, Rights, Setup, World, eventually, free_port, own_control_plane,
-};
+use crate::support::{Audit, DEPLOYED, Plane, Rights, Setup, World, eventually, free_port};
 
 /// The user that scrapes.
 const SCRAPER: &str = "prometheus";
-const GROUP: &str = "rbac.authorization.k8s.io";
 
 /// An answer to a scrape.
 #[derive(Debug)]
@@ -86,24 +83,6 @@ impl Scraper {
     }
 }
 
-/// A `ClusterRole` with these rules, and its binding to a `ServiceAccount`.
-async fn bind(world: &World, name: &str, rules: serde_json::Value, account: (&str, &str)) {
-    let role = json!({
-        "apiVersion": format!("{GROUP}/v1"), "kind": "ClusterRole",
-        "metadata": {"name": name}, "rules": rules,
-    });
-    let binding = json!({
-        "apiVersion": format!("{GROUP}/v1"), "kind": "ClusterRoleBinding",
-        "metadata": {"name": name},
-        "roleRef": {"apiGroup": GROUP, "kind": "ClusterRole", "name": name},
-        "subjects": [{"kind": "ServiceAccount", "namespace": account.0, "name": account.1}],
-    });
-    for object in [role, binding] {
-        let applied = world.control_plane.apply_yaml(&object.to_string()).await;
-        applied.unwrap();
-    }
-}
-
 /// A `ServiceAccount` that may do nothing, and a token of it.
 async fn scraper_token(world: &World) -> String {
     let create = ["create", "serviceaccount", SCRAPER];
@@ -113,24 +92,22 @@ async fn scraper_token(world: &World) -> String {
 }
 
 /// A world with the permissions of the chart's roles, whose metrics are served over TLS; the port.
-async fn least_world() -> (World, Scraper, PathBuf) {
-    let own = own_control_plane().await;
-    let log = own.audit_log().expect("a log of its own");
+async fn least_world() -> (World, Scraper) {
     let port = free_port();
     let listen: &str = format!("127.0.0.1:{port}").leak();
     let world = World::with(Setup {
-        control_plane: Some(own),
+        plane: Plane::Alone,
         everywhere: true,
         operator: vec!["--metrics-listen", listen],
         rights: Rights::Deployed,
         ..Setup::default()
     })
     .await;
-    (world, Scraper::new(port), log)
+    (world, Scraper::new(port))
 }
 
-fn reviews(log: &Path, resource: &str) -> usize {
-    let requests = Audit::of_deployed(log).all_requests();
+fn reviews(world: &World, resource: &str) -> usize {
+    let requests = Audit::of(world).all_requests();
     let of = requests.iter().filter(|request| {
         request["objectRef"]["resource"] == resource
             && request["responseStatus"]["code"] == 201
@@ -142,7 +119,7 @@ fn reviews(log: &Path, resource: &str) -> usize {
 /// Proves: X-secure-metrics, X-canary
 #[tokio::test]
 async fn only_a_valid_token_whose_user_may_get_metrics_is_served() {
-    let (mut world, scraper, log) = least_world().await;
+    let (mut world, scraper) = least_world().await;
     let token = scraper_token(&world).await;
 
     // The operator may not ask yet.
@@ -156,13 +133,16 @@ async fn only_a_valid_token_whose_user_may_get_metrics_is_served() {
         {"apiGroups": ["authentication.k8s.io"], "resources": ["tokenreviews"], "verbs": ["create"]},
         {"apiGroups": ["authorization.k8s.io"], "resources": ["subjectaccessreviews"], "verbs": ["create"]},
     ]);
-    bind(&world, "metrics-auth", ask, (DEPLOYED, DEPLOYED)).await;
+    let operator = (DEPLOYED, DEPLOYED);
+    world.grant("Cluster", "metrics-auth", &ask, operator).await;
 
     // A user of the cluster without the permission.
     scraper.until(&token, 403).await;
     let read = json!([{"nonResourceURLs": ["/metrics"], "verbs": ["get"]}]);
-    let account = (world.namespace.clone(), SCRAPER);
-    bind(&world, "metrics-reader", read, (&account.0, account.1)).await;
+    let account = (world.namespace.as_str(), SCRAPER);
+    world
+        .grant("Cluster", "metrics-reader", &read, account)
+        .await;
     let answer = scraper.until(&token, 200).await;
     assert!(
         answer
@@ -173,7 +153,7 @@ async fn only_a_valid_token_whose_user_may_get_metrics_is_served() {
     );
 
     refused_without_a_token(&scraper).await;
-    many_scrapes_cost_few_reviews(&scraper, &log, &token).await;
+    many_scrapes_cost_few_reviews(&scraper, &world, &token).await;
 
     // Taken away, it ends with the verdict's age.
     let delete = ["delete", "clusterrolebinding", "metrics-reader"];
@@ -237,10 +217,10 @@ async fn refused_without_a_token(scraper: &Scraper) {
 }
 
 /// A verdict is used for ten seconds, however long the scrapes take on this machine.
-async fn many_scrapes_cost_few_reviews(scraper: &Scraper, log: &Path, token: &str) {
+async fn many_scrapes_cost_few_reviews(scraper: &Scraper, world: &World, token: &str) {
     let before = [
-        reviews(log, "tokenreviews"),
-        reviews(log, "subjectaccessreviews"),
+        reviews(world, "tokenreviews"),
+        reviews(world, "subjectaccessreviews"),
     ];
     let began = Instant::now();
     for _ in 0..10 {
@@ -251,8 +231,8 @@ async fn many_scrapes_cost_few_reviews(scraper: &Scraper, log: &Path, token: &st
     }
     let most = usize::try_from(began.elapsed().as_secs()).unwrap() / 10 + 2;
     let after = [
-        reviews(log, "tokenreviews"),
-        reviews(log, "subjectaccessreviews"),
+        reviews(world, "tokenreviews"),
+        reviews(world, "subjectaccessreviews"),
     ];
     for (before, after) in before.into_iter().zip(after) {
         assert!(
@@ -319,12 +299,7 @@ async fn a_renewed_certificate_is_used_and_a_broken_one_is_not() {
     assert_eq!(met().await.unwrap(), first);
 
     std::fs::write(&files[0], "no certificate").unwrap();
-    eventually("the broken certificate is logged", async || {
-        let log = world.operator_log();
-        let shown = log.contains("the previous one stays in use");
-        if shown { Ok(()) } else { Err("not yet") }
-    })
-    .await;
+    world.logs("the previous one stays in use").await;
     assert_eq!(met().await.unwrap(), first);
 
     let second = write_certificate(&files);

@@ -1,4 +1,4 @@
-//! Runs that have ended: a process doesn't track them, and a start doesn't touch them, but what changes is followed.
+//! Runs that have ended: a start doesn't touch them.
 
 use jiff::Timestamp;
 use kube::api::{Patch, PatchParams};
@@ -8,7 +8,7 @@ use run_operator::api::Phase;
 
 use crate::support::{World, eventually, series};
 
-const NAMES: [&str; 3] = ["one", "two", "three"];
+const NAMES: [&str; 3] = ["good", "bad", "cancelled"];
 /// Objects that were queued.
 const ADDS: &str = "workqueue_adds_total";
 const RECONCILES: &str = "controller_runtime_reconcile_total";
@@ -16,13 +16,16 @@ const RECONCILES: &str = "controller_runtime_reconcile_total";
 /// Runs that ended long ago, as the next process finds them.
 async fn old_runs() -> World {
     let mut world = World::new().await;
-    for name in NAMES {
-        world.create_run(name, json!({})).await;
-    }
-    for name in NAMES {
-        world.phase(name, Phase::Succeeded).await;
+    world.create_run("good", json!({})).await;
+    world.simulate("bad", json!({"outcome": "failed"})).await;
+    world.create_run("cancelled", json!({"cancel": true})).await;
+    for (name, end) in [
+        ("good", "Succeeded"),
+        ("bad", "Failed"),
+        ("cancelled", "Cancelled"),
+    ] {
+        world.event(name, end).await;
         world.released(name).await;
-        world.event(name, "Succeeded").await;
     }
     world.kill_operator();
     for name in NAMES {
@@ -57,34 +60,10 @@ async fn of_runs(world: &World, metric: &str) -> f64 {
 }
 
 async fn remembers(world: &World, count: f64) {
-    eventually("so many Runs are tracked", async || {
-        let tracked = world
-            .operator()
-            .metric("run_operator_remembered_runs")
-            .await;
-        if tracked == count {
-            Ok(())
-        } else {
-            Err(tracked)
-        }
-    })
-    .await;
+    world.metric_is("run_operator_remembered_runs", count).await;
 }
 
-/// Proves: B-ended
-#[tokio::test]
-async fn a_run_that_has_ended_is_tracked_no_more() {
-    let world = World::new().await;
-    world.simulate("active", json!({"outcome": "never"})).await;
-    world.create_run("train", json!({})).await;
-    world.phase("train", Phase::Succeeded).await;
-    world.released("train").await;
-    remembers(&world, 1.0).await;
-    let runs = r#"run_operator_runs{phase="Succeeded"}"#;
-    assert_eq!(world.operator().metric(runs).await, 1.0);
-}
-
-/// Proves: B-ended
+/// Proves: B-ended, P-terminal
 #[tokio::test]
 async fn a_start_does_nothing_for_runs_that_have_ended() {
     let mut world = old_runs().await;
@@ -123,27 +102,4 @@ async fn versions(world: &World) -> Vec<Option<String>> {
         versions.push(world.run(name).await.metadata.resource_version);
     }
     versions
-}
-
-/// Proves: B-ended, P-ttl
-#[tokio::test]
-async fn a_ttl_that_is_added_later_deletes_a_run_that_ended_long_ago() {
-    let mut world = old_runs().await;
-    world.start_operator().await;
-    let patch = json!({"spec": {"ttlSecondsAfterFinished": 1}});
-    world.patch_run("one", patch).await;
-    world.gone("one").await;
-    let kept = world.run("two").await;
-    assert_eq!(kept.status.unwrap().phase, Some(Phase::Succeeded));
-}
-
-/// Proves: P-ttl
-#[tokio::test]
-async fn a_ttl_that_passed_while_no_operator_ran_deletes_at_the_start() {
-    let mut world = old_runs().await;
-    let patch = json!({"spec": {"ttlSecondsAfterFinished": 1}});
-    world.patch_run("one", patch).await;
-    world.start_operator().await;
-    world.gone("one").await;
-    remembers(&world, 0.0).await;
 }

@@ -4,11 +4,9 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::Namespace;
-use kube::{Api, api::PostParams};
 use serde_json::{Value, json};
 
-use run_operator::api::{ConditionType as Type, Phase, Run, Workspace, conditions};
+use run_operator::api::{ConditionType as Type, Phase, Run, conditions};
 
 use crate::support::{
     History, Setup, TOKEN, World, condition_of, eventually, eventually_after, phase_of,
@@ -26,31 +24,16 @@ async fn streams(world: &World) -> HashMap<String, u64> {
 
 /// A second namespace with a Workspace and a token of its own.
 async fn neighbour(world: &World, name: &str) {
-    let created = |kind: Value| serde_json::from_value(kind).unwrap();
-    let namespaces: Api<Namespace> = Api::all(world.client.clone());
-    let namespace: Namespace = created(json!({"metadata": {"name": name}}));
-    let params = PostParams::default();
-    namespaces.create(&params, &namespace).await.unwrap();
+    world.create_namespace(name, json!({})).await;
     let token = json!({"token": TOKEN});
     world.secret_in(name, "run-operator-token", token).await;
-    let workspaces: Api<Workspace> = Api::namespaced(world.client.clone(), name);
-    let workspace = json!({
-        "apiVersion": "run-operator.dev/v1alpha1", "kind": "Workspace",
-        "metadata": {"name": "default"}, "spec": {},
-    });
-    let workspace: Workspace = serde_json::from_value(workspace).unwrap();
-    workspaces.create(&params, &workspace).await.unwrap();
+    world.apply(name, "Workspace", "default", json!({})).await;
 }
 
 async fn simulate(world: &World, namespace: &str, name: &str) {
     let simulate = json!({"runId": name, "outcome": "never"});
-    let run = json!({
-        "apiVersion": "run-operator.dev/v1alpha1", "kind": "Run", "metadata": {"name": name},
-        "spec": {"workload": {"image": "i", "simulate": simulate}},
-    });
-    let run: Run = serde_json::from_value(run).unwrap();
-    let runs: Api<Run> = Api::namespaced(world.client.clone(), namespace);
-    runs.create(&PostParams::default(), &run).await.unwrap();
+    let spec = json!({"workload": {"image": "i", "simulate": simulate}});
+    world.apply(namespace, "Run", name, spec).await;
 }
 
 fn synced(run: &Run) -> Option<String> {
@@ -77,18 +60,14 @@ async fn have_streams(world: &World, names: &[&str]) {
     .await;
 }
 
-/// The number of places, and of Runs of one namespace: `RUN_OPERATOR_TEST_PLACES=20/60` sets more.
-fn size() -> (usize, usize) {
-    let asked = std::env::var("RUN_OPERATOR_TEST_PLACES").unwrap_or_else(|_| "4/12".to_owned());
-    let (places, runs) = asked.split_once('/').expect("PLACES/RUNS");
-    (places.parse().unwrap(), runs.parse().unwrap())
-}
+/// Places, and Runs of one namespace.
+const PLACES: u32 = 4;
+const WANTING: usize = 12;
 
 /// Proves: P-stream-places
 #[tokio::test]
 async fn places_are_shared_by_namespace_and_go_round() {
-    let (places, wanting) = size();
-    let limit: &'static str = places.to_string().leak();
+    let limit: &'static str = PLACES.to_string().leak();
     let other: &'static str = format!("t-{}", uuid::Uuid::new_v4().simple()).leak();
     let mut world = World::unattended(Setup {
         operator: vec!["--max-streams", limit, "--namespace", other],
@@ -98,33 +77,21 @@ async fn places_are_shared_by_namespace_and_go_round() {
     neighbour(&world, other).await;
     world.start_operator().await;
     let history = world.history().await;
-    let many: Vec<String> = (0..wanting).map(|n| format!("many-{n}")).collect();
+    let many: Vec<String> = (0..WANTING).map(|n| format!("many-{n}")).collect();
     for name in &many {
         simulate(&world, &world.namespace, name).await;
     }
     for name in &many {
         world.state(name, "running").await;
     }
-    let before = streams(&world).await;
-    let asked = std::time::Instant::now();
     for name in ["few-0", "few-1"] {
         simulate(&world, other, name).await;
     }
     have_streams(&world, &["few-0", "few-1"]).await;
-    println!(
-        "the other namespace has its streams after {:?}",
-        asked.elapsed()
-    );
     let now = streams(&world).await;
-    let others = |all: &HashMap<String, u64>| many.iter().map(|n| all[n]).sum::<u64>();
-    println!(
-        "streams of the many: {} and then {}",
-        others(&before),
-        others(&now)
-    );
-    let turn_of_all = u64::try_from(wanting).unwrap();
+    let of_the_many = many.iter().map(|name| now[name]).sum::<u64>();
     assert!(
-        others(&now) <= turn_of_all,
+        of_the_many <= WANTING as u64,
         "it did not wait for a turn of all"
     );
     for name in &many {
@@ -151,11 +118,9 @@ async fn places_are_shared_by_namespace_and_go_round() {
     .await;
     let stats = world.service.get("stats").await;
     let open = stats["openStreams"].as_u64().unwrap();
-    assert!(open <= u64::try_from(places).unwrap(), "{stats}");
-    assert_eq!(
-        world.operator().metric("run_operator_stream_limit").await,
-        f64::from(u32::try_from(places).unwrap())
-    );
+    assert!(open <= u64::from(PLACES), "{stats}");
+    let limit = world.operator().metric("run_operator_stream_limit");
+    assert_eq!(limit.await, f64::from(PLACES));
     let mut polled = 0;
     for name in &many {
         let mut said: Vec<String> = history.of(name).iter().filter_map(synced).collect();
@@ -165,7 +130,7 @@ async fn places_are_shared_by_namespace_and_go_round() {
         polled += said.len();
     }
     assert!(
-        (wanting - places..=wanting).contains(&polled),
+        (WANTING - PLACES as usize..=WANTING).contains(&polled),
         "{polled} say that they are polled"
     );
     // What changes without an event is seen by a poll, and the sentence cost one write.
@@ -180,16 +145,14 @@ async fn places_are_shared_by_namespace_and_go_round() {
     history.holds().await;
     assert_eq!(
         world.service.runs().await.len(),
-        wanting + 2,
+        WANTING + 2,
         "one for each Run"
     );
 }
 
 /// Ends a run, and waits until the history has its end.
 async fn end(world: &World, history: &History, name: &str) {
-    let path = format!("runs/{name}/state");
-    let succeeded = json!({"state": "succeeded"});
-    world.service.post(&path, succeeded).await;
+    world.set_state(&name, "succeeded").await;
     let ended = |run: &Run| phase_of(run) == Some(Phase::Succeeded);
     history.until(name, "has ended", ended).await;
 }
@@ -237,15 +200,7 @@ async fn with_h2c_the_streams_of_many_runs_share_a_connection() {
     for name in &names {
         simulate(&world, &world.namespace, name).await;
     }
-    eventually("all streams are open", async || {
-        let open = world.service.get("stats").await["openStreams"].as_u64();
-        if open == Some(RUNS) {
-            Ok(())
-        } else {
-            Err(format!("{open:?}"))
-        }
-    })
-    .await;
+    world.open_streams(RUNS).await;
     // Those of the calls, of the checks and of this test are few.
     let stats = world.service.get("stats").await;
     let connections = stats["openConnections"].as_u64().unwrap();
@@ -262,10 +217,7 @@ async fn reconnects_of_a_stream_that_only_replays_back_off() {
     let action = json!({"type": "stream", "raw": [raw], "then": "end"});
     let streams = json!({"operation": "streamEvents"});
     world.service.lasting_fault(streams, action).await;
-    world
-        .simulate("train", json!({"runId": "train", "outcome": "never"}))
-        .await;
-    world.state("train", "running").await;
+    world.running("train").await;
     // Polls are three seconds apart after some time.
     let reads = usize::try_from(world.service.count("getRun").await).unwrap();
     world.asked("getRun", reads + 8).await;

@@ -4,10 +4,9 @@
 use base64::Engine as _;
 use serde_json::{Value, json};
 
-use run_operator::api::{ConditionType as Type, Phase, Run};
+use run_operator::api::{Phase, Run};
 
-use crate::faults::impatient;
-use crate::support::{Setup, World, condition_of, eventually, holds_for_a_while};
+use crate::support::{Setup, World, eventually, held, impatient_contract, phase_of};
 
 fn base64(bytes: &[u8]) -> String {
     base64::engine::general_purpose::STANDARD.encode(bytes)
@@ -56,7 +55,12 @@ async fn every_event_is_counted_once(world: &World, name: &str, at_least: i64) -
 /// Proves: R2, X-sse-idle
 #[tokio::test]
 async fn a_stream_that_breaks_is_resumed_after_its_last_event() {
-    let world = impatient("streams-broken").await;
+    let world = World::with(Setup {
+        operator: vec!["--contract", impatient_contract("streams-broken")],
+        service: vec!["--heartbeat", "1s"],
+        ..Setup::default()
+    })
+    .await;
     let long_line = base64(&[b'x'; 16_384]);
     let long_data = base64(format!("data: {}\n", "x".repeat(60_000)).as_bytes());
     let faults = [
@@ -165,87 +169,6 @@ async fn streams_that_are_cut_again_and_again_lose_nothing_and_resume() {
     }
 }
 
-/// Proves: P-events-bounded, P-events-coalesce
-#[tokio::test]
-async fn a_flood_of_events_costs_few_writes_and_few_reads() {
-    let world = World::with(Setup {
-        operator: vec!["--service-events"],
-        ..Setup::default()
-    })
-    .await;
-    let history = world.history().await;
-    // Long enough that a write for each read would show.
-    let simulate = json!({"runId": "train", "runTimeMs": 12_000, "logEvents": 1000});
-    world.simulate("train", simulate).await;
-    let run = world.phase("train", Phase::Succeeded).await;
-    world.released("train").await;
-    let count = run.status.unwrap().event_count.unwrap();
-    assert!(count >= 1000, "{count} events");
-    history.holds().await;
-    // Every write makes a version: the test's own, intent, five states, the events between, the release.
-    let versions = history.of("train").len();
-    assert!(versions <= 12, "{versions} versions for {count} events");
-    let told = world.events("train", "ServiceEvent").await.len();
-    assert!((1..=5).contains(&told), "{told} Events for {count} events");
-    let reads = world.service.count("getRun").await;
-    assert!(reads <= 22, "{reads} reads for {count} events");
-}
-
-/// Proves: P-poll
-#[tokio::test]
-async fn beyond_the_bound_on_streams_runs_are_polled() {
-    let world = World::with(Setup {
-        operator: vec!["--max-streams", "1"],
-        ..Setup::default()
-    })
-    .await;
-    let names = ["one", "two", "three", "four"];
-    for name in names {
-        world
-            .simulate(name, json!({"runId": name, "outcome": "never"}))
-            .await;
-    }
-    for name in names {
-        world.state(name, "running").await;
-    }
-    holds_for_a_while(20, async || {
-        assert!(
-            world.service.get("stats").await["openStreams"]
-                .as_u64()
-                .unwrap()
-                <= 1
-        );
-    })
-    .await;
-    assert!((world.operator().metric("run_operator_open_streams").await - 1.0).abs() < 0.1);
-    for name in names {
-        let quiet = json!({"state": "processing", "event": false});
-        world
-            .service
-            .post(&format!("runs/{name}/state"), quiet)
-            .await;
-    }
-    for name in names {
-        let run = world.state(name, "processing").await;
-        assert_eq!(condition_of(&run, Type::Synced).unwrap().status, "True");
-    }
-    world.one_run_each().await;
-    // The stream that becomes free is somebody else's.
-    let streams = world.service.requests("streamEvents").await;
-    let first = streams[0]["runId"].as_str().unwrap().to_owned();
-    world.delete_run(&first).await;
-    world.gone(&first).await;
-    eventually("another Run has the stream", async || {
-        let streams = world.service.requests("streamEvents").await;
-        if streams.iter().any(|s| s["runId"] != first.as_str()) {
-            Ok(())
-        } else {
-            Err("none")
-        }
-    })
-    .await;
-}
-
 /// Nothing but the oversized events shows that the state has changed: a Run with an open stream is not polled.
 /// Proves: X-sse-caps
 #[tokio::test]
@@ -271,23 +194,36 @@ async fn an_oversized_event_leads_to_a_read_by_get() {
     assert_eq!(streams.len(), 1, "the stream continues");
 }
 
+/// The last event of a run comes after its end, which was read by a poll: it is one more write, and the release waits
+/// for it.
+/// Proves: P-last-events
 #[tokio::test]
-async fn events_without_id_or_state_are_counted_and_lead_to_a_read() {
+async fn events_that_come_after_the_end_are_one_more_write() {
     let world = World::new().await;
+    let history = world.history().await;
+    let streams = json!({"operation": "streamEvents"});
+    let away = json!({"type": "answer", "status": 503});
+    world.service.lasting_fault(streams, away).await;
     world
-        .simulate("train", json!({"runId": "train", "outcome": "never"}))
+        .simulate("train", json!({"runId": "train", "logEvents": 9}))
         .await;
-    world.state("train", "running").await;
-    every_event_is_counted_once(&world, "train", 3).await;
-    let quiet = json!({"state": "odd", "event": false});
-    world.service.post("runs/train/state", quiet).await;
-    let nameless = json!({"type": "note", "data": "no state here", "withoutId": true});
-    world.service.post("runs/train/events", nameless).await;
-    let run = world.state("train", "odd").await;
-    assert_eq!(run.status.unwrap().phase, Some(Phase::Active));
-    let note = world.event("train", "UnmappedState").await;
-    assert!(
-        note.contains("\"odd\"") && note.contains("contract file"),
-        "{note}"
-    );
+    let run = world.phase("train", Phase::Succeeded).await;
+    assert!(held(&run), "released before its last events came");
+    assert_eq!(run.status.unwrap().event_count, None);
+    world.service.delete("faults").await;
+    let run = world.released("train").await;
+    let there = at_the_service(&world, "train").await;
+    let status = run.status.unwrap();
+    assert_eq!(json!(status.event_count), there["events"]);
+    assert_eq!(json!(status.last_event_id), there["lastEventId"]);
+    assert_eq!(status.events.len(), 10);
+    // The end, the last events, the release. The watch may be behind.
+    history
+        .until("train", "is released", |run| !held(run))
+        .await;
+    let versions = history.of("train").into_iter();
+    let ended = versions.filter(|run| phase_of(run) == Some(Phase::Succeeded));
+    let ended = ended.count();
+    assert!((2..=3).contains(&ended), "{ended} versions from the end on");
+    history.holds().await;
 }

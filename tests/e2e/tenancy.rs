@@ -7,14 +7,15 @@ use serde_json::{Value, json};
 
 use run_operator::api::{ClusterWorkspace, ConditionType as Type, Phase, Run, conditions, names};
 
-use crate::support::{Setup, TOKEN, World, condition_of, eventually, own_control_plane, says};
+use crate::support::{
+    Plane, Setup, TOKEN, World, condition_of, eventually, gone, phase_of, run_until, says,
+};
 
 /// A world whose operator serves every namespace; its own one is where the Secrets of ClusterWorkspaces
 /// are, and holds a token.
 async fn world(arguments: &[&'static str]) -> World {
-    let own = own_control_plane().await;
     let world = World::with(Setup {
-        control_plane: Some(own),
+        plane: Plane::Alone,
         everywhere: true,
         bare: true,
         operator: arguments.to_vec(),
@@ -26,37 +27,28 @@ async fn world(arguments: &[&'static str]) -> World {
 }
 
 /// A namespace that uses the ClusterWorkspace `shared`.
-struct Tenant<'a> {
-    world: &'a World,
+struct Tenant {
     name: String,
+    namespaces: Api<Namespace>,
     runs: Api<Run>,
 }
 
-impl<'a> Tenant<'a> {
-    async fn new(world: &'a World, name: &str, labels: Value) -> Self {
-        let namespace = json!({"metadata": {"name": name, "labels": labels}});
-        let namespaces: Api<Namespace> = Api::all(world.client.clone());
-        namespaces
-            .create(
-                &PostParams::default(),
-                &serde_json::from_value(namespace).unwrap(),
-            )
-            .await
-            .unwrap();
+impl Tenant {
+    async fn new(world: &World, name: &str, labels: Value) -> Self {
+        let name = format!("{name}-{}", world.namespace);
+        world.create_namespace(&name, labels).await;
         Self {
-            world,
-            name: name.to_owned(),
-            runs: Api::namespaced(world.client.clone(), name),
+            namespaces: Api::all(world.client.clone()),
+            runs: Api::namespaced(world.client.clone(), &name),
+            name,
         }
     }
 
     async fn label(&self, labels: Value) {
-        let namespaces: Api<Namespace> = Api::all(self.world.client.clone());
         let patch = Patch::Merge(json!({"metadata": {"labels": labels}}));
-        namespaces
-            .patch(&self.name, &PatchParams::default(), &patch)
-            .await
-            .unwrap();
+        let params = PatchParams::default();
+        let labelled = self.namespaces.patch(&self.name, &params, &patch).await;
+        labelled.unwrap();
     }
 
     async fn simulate(&self, name: &str, simulate: Value) -> Run {
@@ -68,25 +60,18 @@ impl<'a> Tenant<'a> {
             },
         });
         let run = serde_json::from_value(run).unwrap();
-        self.runs
-            .create(&PostParams::default(), &run)
-            .await
-            .unwrap()
+        let params = PostParams::default();
+        self.runs.create(&params, &run).await.unwrap()
+    }
+
+    async fn patch(&self, name: &str, patch: Value) {
+        let patch = Patch::Merge(patch);
+        let params = PatchParams::default();
+        self.runs.patch(name, &params, &patch).await.unwrap();
     }
 
     async fn until(&self, name: &str, what: &str, wanted: impl Fn(&Run) -> bool) -> Run {
-        eventually(
-            &format!("the Run {}/{name} {what}", self.name),
-            async || {
-                let run = self.runs.get(name).await.map_err(|e| e.to_string())?;
-                if wanted(&run) {
-                    Ok(run)
-                } else {
-                    Err(serde_json::to_string_pretty(&run.status).unwrap())
-                }
-            },
-        )
-        .await
+        run_until(&self.runs, name, what, wanted).await
     }
 
     async fn state(&self, name: &str, state: &str) -> Run {
@@ -97,13 +82,12 @@ impl<'a> Tenant<'a> {
     }
 
     async fn phase(&self, name: &str, phase: Phase) -> Run {
-        self.until(name, &format!("{phase:?}"), |run| {
-            run.status.as_ref().and_then(|s| s.phase) == Some(phase)
-        })
-        .await
+        let what = format!("{phase:?}");
+        self.until(name, &what, |run| phase_of(run) == Some(phase))
+            .await
     }
 
-    /// Refused for its namespace, with a sentence.
+    /// Refused for its namespace; the sentence.
     async fn refused(&self, name: &str) -> String {
         let run = self
             .until(name, "is refused for its namespace", |run| {
@@ -111,30 +95,17 @@ impl<'a> Tenant<'a> {
                     .is_some_and(|c| c.status == "True" && c.reason == "NamespaceNotAllowed")
             })
             .await;
-        assert_eq!(run.status.as_ref().unwrap().phase, Some(Phase::Pending));
-        let told = condition_of(&run, Type::Ready).unwrap().message;
-        says(
-            &told,
-            &[&self.name, "ClusterWorkspace shared", "namespaceSelector"],
-        );
-        told
+        assert_eq!(phase_of(&run), Some(Phase::Pending));
+        condition_of(&run, Type::Ready).unwrap().message
     }
 
     async fn delete(&self, name: &str) {
-        self.runs
-            .delete(name, &DeleteParams::default())
-            .await
-            .unwrap();
+        let params = DeleteParams::default();
+        self.runs.delete(name, &params).await.unwrap();
     }
 
     async fn gone(&self, name: &str) {
-        eventually(&format!("the Run {name} is gone"), async || {
-            match self.runs.get_opt(name).await {
-                Ok(None) => Ok(()),
-                other => Err(format!("{other:?}")),
-            }
-        })
-        .await;
+        gone(&self.runs, name).await;
     }
 }
 
@@ -142,28 +113,13 @@ fn shared(world: &World) -> Api<ClusterWorkspace> {
     Api::all(world.client.clone())
 }
 
-async fn create_shared(world: &World, selector: Value) {
-    let workspace = json!({
-        "apiVersion": "run-operator.dev/v1alpha1", "kind": "ClusterWorkspace",
-        "metadata": {"name": "shared"}, "spec": {"namespaceSelector": selector},
-    });
-    let workspace = serde_json::from_value(workspace).unwrap();
-    shared(world)
-        .create(&PostParams::default(), &workspace)
-        .await
-        .unwrap();
-}
-
-async fn patch_shared(world: &World, spec: Value) {
-    let patch = Patch::Merge(json!({"spec": spec}));
-    shared(world)
-        .patch("shared", &PatchParams::default(), &patch)
-        .await
-        .unwrap();
-}
-
+/// Creates or changes the ClusterWorkspace.
 async fn select(world: &World, selector: Value) {
-    patch_shared(world, json!({"namespaceSelector": selector})).await;
+    let mut spec = json!({});
+    if !selector.is_null() {
+        spec["namespaceSelector"] = selector;
+    }
+    world.apply("", "ClusterWorkspace", "shared", spec).await;
 }
 
 async fn shared_ready(world: &World, status: &str, reason: &str) -> ClusterWorkspace {
@@ -196,7 +152,7 @@ fn runs_yes() -> Value {
 #[tokio::test]
 async fn a_cluster_workspace_serves_exactly_the_selected_namespaces() {
     let world = world(&[]).await;
-    create_shared(&world, runs_yes()).await;
+    select(&world, runs_yes()).await;
     let ready = shared_ready(&world, "True", "Verified").await;
     assert_eq!(ready.finalizers(), [names::FINALIZER]);
     let allowed = Tenant::new(&world, "allowed", json!({"runs": "yes"})).await;
@@ -220,7 +176,7 @@ async fn a_cluster_workspace_serves_exactly_the_selected_namespaces() {
     let third = Tenant::new(&world, "third", json!({})).await;
     third.simulate("train", json!({})).await;
     third.refused("train").await;
-    select(&world, json!({"matchLabels": null})).await;
+    select(&world, json!({})).await;
     third.phase("train", Phase::Succeeded).await;
     select(&world, Value::Null).await;
     allowed.simulate("late", json!({})).await;
@@ -235,9 +191,8 @@ async fn a_cluster_workspace_serves_exactly_the_selected_namespaces() {
 /// Proves: P-cluster-workspace, P-secret-ref
 #[tokio::test]
 async fn without_a_flag_the_secrets_are_in_the_operator_s_namespace() {
-    let own = own_control_plane().await;
     let world = World::with(Setup {
-        control_plane: Some(own),
+        plane: Plane::Alone,
         bare: true,
         operator: vec!["--cluster-workspaces", "true"],
         ..Setup::default()
@@ -247,7 +202,7 @@ async fn without_a_flag_the_secrets_are_in_the_operator_s_namespace() {
     world
         .secret_in(namespace, "run-operator-token", token)
         .await;
-    create_shared(&world, json!({})).await;
+    select(&world, json!({})).await;
     shared_ready(&world, "True", "Verified").await;
     // Those of a Workspace are in its own.
     assert_ne!(world.namespace, namespace);
@@ -261,42 +216,26 @@ async fn without_a_flag_the_secrets_are_in_the_operator_s_namespace() {
 #[tokio::test]
 async fn a_namespace_losing_its_label_keeps_its_runs_but_adds_none() {
     let mut world = world(&[]).await;
-    create_shared(&world, runs_yes()).await;
-    {
-        let tenant = Tenant::new(&world, "tenant", json!({"runs": "yes"})).await;
-        tenant
-            .simulate("mirrored", json!({"outcome": "never"}))
-            .await;
-        tenant
-            .simulate("deleted", json!({"outcome": "never"}))
-            .await;
-        tenant.state("mirrored", "running").await;
-        tenant.state("deleted", "running").await;
-        tenant.label(json!({"runs": null})).await;
-        tenant.simulate("late", json!({})).await;
-        tenant.refused("late").await;
-        tenant.delete("deleted").await;
-        tenant.gone("deleted").await;
+    select(&world, runs_yes()).await;
+    let tenant = Tenant::new(&world, "tenant", json!({"runs": "yes"})).await;
+    for name in ["mirrored", "deleted"] {
+        tenant.simulate(name, json!({"outcome": "never"})).await;
+        tenant.state(name, "running").await;
     }
+    tenant.label(json!({"runs": null})).await;
+    tenant.simulate("late", json!({})).await;
+    tenant.refused("late").await;
+    tenant.delete("deleted").await;
+    tenant.gone("deleted").await;
     world.kill_operator();
     world.start_operator().await;
-    let tenant = Tenant {
-        world: &world,
-        name: "tenant".to_owned(),
-        runs: Api::namespaced(world.client.clone(), "tenant"),
-    };
     let id = tenant.runs.get("mirrored").await.unwrap();
     let id = id.status.unwrap().run_id.unwrap();
-    let state = json!({"state": "provisioning"});
-    world.service.post(&format!("runs/{id}/state"), state).await;
+    world.set_state(&id, "provisioning").await;
     let run = tenant.state("mirrored", "provisioning").await;
     assert_eq!(condition_of(&run, Type::Synced).unwrap().status, "True");
-    let cancel = Patch::Merge(json!({"spec": {"cancel": true}}));
-    tenant
-        .runs
-        .patch("mirrored", &PatchParams::default(), &cancel)
-        .await
-        .unwrap();
+    let cancel = json!({"spec": {"cancel": true}});
+    tenant.patch("mirrored", cancel).await;
     tenant.phase("mirrored", Phase::Cancelled).await;
     tenant.refused("late").await;
     assert_eq!(posts(&world).await, 2);
@@ -307,57 +246,12 @@ async fn a_namespace_losing_its_label_keeps_its_runs_but_adds_none() {
     );
 }
 
-/// Proves: P-tenancy
-#[tokio::test]
-async fn in_doubt_nothing_is_sent_while_the_namespace_is_not_allowed() {
-    let mut world = world(&[]).await;
-    create_shared(&world, runs_yes()).await;
-    world.service.leaves_in_doubt().await;
-    {
-        let tenant = Tenant::new(&world, "tenant", json!({"runs": "yes"})).await;
-        tenant.simulate("train", json!({"outcome": "never"})).await;
-        tenant
-            .until("train", "is retried", |run| {
-                condition_of(run, Type::Ready).is_some_and(|c| c.reason == "Retrying")
-            })
-            .await;
-        tenant.label(json!({"runs": null})).await;
-        says(&tenant.refused("train").await, &["unknown", "Orphan"]);
-    }
-    world.kill_operator();
-    world.service.delete("faults").await;
-    let asked = posts(&world).await;
-    world.start_operator().await;
-    let tenant = Tenant {
-        world: &world,
-        name: "tenant".to_owned(),
-        runs: Api::namespaced(world.client.clone(), "tenant"),
-    };
-    tenant.delete("train").await;
-    tenant
-        .until("train", "is seen to be deleted", |run| {
-            run.metadata.deletion_timestamp.is_some()
-        })
-        .await;
-    tenant.refused("train").await;
-    assert_eq!(
-        posts(&world).await,
-        asked,
-        "a POST from a namespace that is not allowed"
-    );
-    tenant.label(json!({"runs": "yes"})).await;
-    tenant.gone("train").await;
-    let runs = world.service.runs().await;
-    assert_eq!(runs.len(), 1);
-    assert_eq!(runs[0]["state"], "cancelled");
-}
-
 /// An intent is a record, never authority: anyone who may edit a Run can write one.
 /// Proves: P-tenancy
 #[tokio::test]
 async fn a_forged_intent_submits_nothing_from_a_forbidden_namespace() {
     let world = world(&[]).await;
-    create_shared(&world, runs_yes()).await;
+    select(&world, runs_yes()).await;
     let allowed = Tenant::new(&world, "allowed", json!({"runs": "yes"})).await;
     let stranger = Tenant::new(&world, "stranger", json!({})).await;
     let model = allowed.simulate("model", json!({"outcome": "never"})).await;
@@ -370,15 +264,11 @@ async fn a_forged_intent_submits_nothing_from_a_forbidden_namespace() {
         serde_json::from_str(&model.annotations()[names::INTENT_ANNOTATION]).unwrap();
     intent["uid"] = json!(run.uid().unwrap());
     intent["key"] = json!(run.uid().unwrap());
-    let forge = Patch::Merge(json!({"metadata": {
+    let forge = json!({"metadata": {
         "annotations": {names::INTENT_ANNOTATION: intent.to_string()},
         "finalizers": [names::FINALIZER],
-    }}));
-    stranger
-        .runs
-        .patch("forged", &PatchParams::default(), &forge)
-        .await
-        .unwrap();
+    }});
+    stranger.patch("forged", forge).await;
     stranger
         .until("forged", "is judged again", |run| {
             condition_of(run, Type::Ready).is_some_and(|c| c.message.contains("unknown"))
@@ -386,12 +276,8 @@ async fn a_forged_intent_submits_nothing_from_a_forbidden_namespace() {
         .await;
     stranger.delete("forged").await;
     stranger.refused("forged").await;
-    let orphan = Patch::Merge(json!({"spec": {"deletionPolicy": "Orphan"}}));
-    stranger
-        .runs
-        .patch("forged", &PatchParams::default(), &orphan)
-        .await
-        .unwrap();
+    let orphan = json!({"spec": {"deletionPolicy": "Orphan"}});
+    stranger.patch("forged", orphan).await;
     stranger.gone("forged").await;
     assert_eq!(posts(&world).await, 1, "the forged intent was believed");
 }
@@ -400,7 +286,7 @@ async fn a_forged_intent_submits_nothing_from_a_forbidden_namespace() {
 #[tokio::test]
 async fn a_cluster_workspace_waits_for_the_runs_of_every_namespace() {
     let world = world(&[]).await;
-    create_shared(&world, json!({})).await;
+    select(&world, json!({})).await;
     let one = Tenant::new(&world, "one", json!({})).await;
     let two = Tenant::new(&world, "two", json!({})).await;
     one.simulate("first", json!({"outcome": "never"})).await;
@@ -444,9 +330,7 @@ async fn cluster_workspaces_that_are_switched_off_are_named() {
     let world = World::new().await;
     let spec = json!({"workspaceRef": {"kind": "ClusterWorkspace", "name": "shared"}});
     world.create_run("train", spec).await;
-    let run = world
-        .condition("train", Type::Ready, "False", "WorkspaceNotReady")
-        .await;
+    let run = world.not_ready("train", "WorkspaceNotReady").await;
     let told = condition_of(&run, Type::Ready).unwrap().message;
     says(&told, &["ClusterWorkspace shared", "--cluster-workspaces"]);
     assert!(world.service.runs().await.is_empty());
@@ -466,24 +350,21 @@ async fn creates_before(world: &World, key: &str) -> usize {
 #[tokio::test]
 async fn one_run_of_a_tenant_is_not_behind_the_many_of_another() {
     let world = world(&[]).await;
-    create_shared(&world, json!({})).await;
-    let slow = json!({"rateLimit": {"requestsPerSecond": 1, "burst": 1}});
-    patch_shared(&world, slow).await;
+    let rate = async |rate: u32| {
+        let limit = json!({"requestsPerSecond": rate, "burst": rate});
+        let spec = json!({"namespaceSelector": {}, "rateLimit": limit});
+        world.apply("", "ClusterWorkspace", "shared", spec).await;
+    };
+    rate(1).await;
     shared_ready(&world, "True", "Verified").await;
     let big = Tenant::new(&world, "big", json!({})).await;
     let small = Tenant::new(&world, "small", json!({})).await;
     for n in 0..60 {
         big.simulate(&format!("train-{n}"), json!({})).await;
     }
-    eventually("the calls of the one pile up", async || {
-        let waiting = world.operator().metric("run_operator_calls_waiting").await;
-        if waiting >= 50.0 {
-            Ok(())
-        } else {
-            Err(waiting)
-        }
-    })
-    .await;
+    world
+        .metric_reaches("run_operator_calls_waiting", 50.0)
+        .await;
     let asked = posts(&world).await;
     let run = small.simulate("train", json!({})).await;
     let before = creates_before(&world, &run.uid().unwrap()).await;
@@ -493,8 +374,7 @@ async fn one_run_of_a_tenant_is_not_behind_the_many_of_another() {
         "{asked} creates when it was applied, {before} before its own"
     );
     // Every Run is submitted in the end.
-    let fast = json!({"rateLimit": {"requestsPerSecond": 500, "burst": 500}});
-    patch_shared(&world, fast).await;
+    rate(500).await;
     small.phase("train", Phase::Succeeded).await;
     for n in 0..60 {
         big.phase(&format!("train-{n}"), Phase::Succeeded).await;

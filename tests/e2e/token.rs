@@ -1,12 +1,12 @@
-//! The token: rotated, expired, taken away. That it is never shown is proved in `security/canary.rs`.
+//! The token: rotated, expired, taken away, and checked in vain. That it is never shown is proved in `security/canary.rs`.
 
+use kube::api::DeleteParams;
 use serde_json::json;
 
 use run_operator::api::{ConditionType as Type, Phase, conditions, names};
 
 use crate::support::{
-    STREAMS_MOVE, Setup, TOKEN, World, condition_of, eventually, eventually_after,
-    holds_for_a_while, says,
+    STREAMS_MOVE, Setup, TOKEN, World, condition_of, eventually_after, holds_for_a_while, phase_of,
 };
 
 const SECOND: &str = "canary-of-the-rotation-5b1e";
@@ -27,46 +27,9 @@ async fn busy(names: &[&str]) -> World {
     world
 }
 
-async fn set_state(world: &World, run: &str, state: &str) {
-    let state = json!({"state": state});
-    world
-        .service
-        .post(&format!("runs/{run}/state"), state)
-        .await;
-}
-
 /// Requests that carry a token, but for the checks of the Workspace.
 async fn run_calls(world: &World) -> usize {
     world.service.run_calls().await
-}
-
-/// Proves: P-rotation
-#[tokio::test]
-async fn a_rotated_token_is_used_without_a_restart_or_a_refused_call() {
-    let world = busy(&["one", "two"]).await;
-    let history = world.history().await;
-    world.service.post("tokens", json!({"token": SECOND})).await;
-    let asked = world.service.requests("getWorkspace").await.len();
-    world.token(SECOND).await;
-    world.asked("getWorkspace", asked + 1).await;
-    let check = world.service.requests("getWorkspace").await.pop().unwrap();
-    eventually("calls are made with the new token", async || {
-        let calls = world.service.requests("getRun").await;
-        if calls.last().unwrap()["token"] == check["token"] {
-            Ok(())
-        } else {
-            Err("the old one")
-        }
-    })
-    .await;
-    world.service.delete(&format!("tokens/{TOKEN}")).await;
-    for name in ["one", "two"] {
-        set_state(&world, name, "succeeded").await;
-        world.phase(name, Phase::Succeeded).await;
-    }
-    assert_eq!(world.unauthorized().await, 0);
-    world.one_run_each().await;
-    history.holds().await;
 }
 
 /// Proves: P-stream-session
@@ -120,49 +83,10 @@ async fn open_streams_move_to_a_new_token_without_a_read_or_a_write() {
     }
     world.service.delete(&format!("tokens/{TOKEN}")).await;
     for name in &names {
-        set_state(&world, name, "succeeded").await;
+        world.set_state(name, "succeeded").await;
         world.phase(name, Phase::Succeeded).await;
     }
     assert_eq!(world.unauthorized().await, 0);
-}
-
-/// Proves: P-rotation
-#[tokio::test]
-async fn a_token_revoked_before_its_replacement_fails_no_run() {
-    let names = ["one", "two", "three"];
-    let world = busy(&names).await;
-    let history = world.history().await;
-    world.service.delete(&format!("tokens/{TOKEN}")).await;
-    set_state(&world, "one", "processing").await;
-    world
-        .workspace_ready("default", "False", "Unauthorized")
-        .await;
-    let late = world.create_run("late", json!({})).await;
-    world
-        .condition("late", Type::Ready, "False", "WorkspaceNotReady")
-        .await;
-    world.service.post("tokens", json!({"token": SECOND})).await;
-    world.token(SECOND).await;
-    world.phase("late", Phase::Succeeded).await;
-    world.state("one", "processing").await;
-    for name in names {
-        set_state(&world, name, "succeeded").await;
-        world.phase(name, Phase::Succeeded).await;
-    }
-    let refused = world.unauthorized().await;
-    assert!((1..=10).contains(&refused), "{refused} calls were refused");
-    assert_eq!(world.posts_of(&late).await, 1);
-    for name in names.iter().chain(&["late"]) {
-        for run in history.of(name) {
-            assert_ne!(
-                run.status.as_ref().and_then(|s| s.phase),
-                Some(Phase::Failed)
-            );
-            assert_eq!(condition_of(&run, Type::Stalled), None);
-        }
-    }
-    world.one_run_each().await;
-    history.holds().await;
 }
 
 /// Proves: P-workspace-holds, P-one-probe, F-401
@@ -176,26 +100,13 @@ async fn an_expired_token_is_probed_by_one_task_while_every_run_waits() {
         .patch(&format!("tokens/{TOKEN}"), expiry)
         .await;
     for name in names {
-        set_state(&world, name, "processing").await;
+        world.set_state(name, "processing").await;
     }
-    let told = world.workspace_condition("default", Type::Ready, "False", "Unauthorized");
-    says(
-        &told.await,
-        &[
-            "401 unauthenticated",
-            "Request id",
-            "Put a valid token into the Secret run-operator-token in namespace",
-        ],
-    );
+    world
+        .workspace_ready("default", "False", "Unauthorized")
+        .await;
     for name in names {
-        let run = world
-            .condition(name, Type::Synced, "False", "WorkspaceNotReady")
-            .await;
-        let told = condition_of(&run, Type::Synced).unwrap().message;
-        says(
-            &told,
-            &["Workspace default", "Unauthorized", "Put a valid token"],
-        );
+        let run = world.not_synced(name, "WorkspaceNotReady").await;
         let status = run.status.unwrap();
         assert_eq!(status.phase, Some(Phase::Active));
         assert_eq!(
@@ -226,39 +137,6 @@ async fn an_expired_token_is_probed_by_one_task_while_every_run_waits() {
 
 /// Proves: P-pinned
 #[tokio::test]
-async fn a_token_of_another_workspace_is_never_used_for_existing_runs() {
-    let world = busy(&["train"]).await;
-    let other = json!({"token": SECOND, "workspace": "ws-other"});
-    world.service.post("tokens", other).await;
-    let calls = run_calls(&world).await;
-    world.token(SECOND).await;
-    let run = world
-        .run_until("train", "says that it is elsewhere", |run| {
-            condition_of(run, Type::Synced).is_some_and(|c| c.status == "False")
-        })
-        .await;
-    assert_eq!(
-        condition_of(&run, Type::Synced).unwrap().reason,
-        "IdentityChanged"
-    );
-    holds_for_a_while(A_WHILE, async || {
-        let seconds: Vec<_> = world.service.requests("getRun").await;
-        let last = seconds.last().unwrap();
-        let first = &world.service.requests("createRun").await[0];
-        assert_eq!(last["token"], first["token"], "the wrong token is used");
-    })
-    .await;
-    assert!(run_calls(&world).await <= calls + 2);
-    world.token(TOKEN).await;
-    world
-        .condition("train", Type::Synced, "True", "Mirrored")
-        .await;
-    set_state(&world, "train", "succeeded").await;
-    world.heals("train").await;
-}
-
-/// Proves: P-pinned
-#[tokio::test]
 async fn a_rotation_needs_no_retry_and_an_old_retry_has_no_effect() {
     let world = World::with(Setup {
         bare: true,
@@ -268,9 +146,7 @@ async fn a_rotation_needs_no_retry_and_an_old_retry_has_no_effect() {
     world.token("canary-of-nobody").await;
     world.create_workspace("default", json!({})).await;
     let created = world.create_run("train", json!({})).await;
-    world
-        .condition("train", Type::Ready, "False", "WorkspaceNotReady")
-        .await;
+    world.not_ready("train", "WorkspaceNotReady").await;
     let retry = json!({"metadata": {"annotations": {names::RETRY_ANNOTATION: "1"}}});
     world.patch_run("train", retry).await;
     world.token(TOKEN).await;
@@ -279,4 +155,47 @@ async fn a_rotation_needs_no_retry_and_an_old_retry_has_no_effect() {
     let run = world.run("train").await;
     let status = run.status.unwrap();
     assert!(conditions::is_true(&status.conditions, Type::Ready));
+}
+
+/// Proves: P-last-token
+#[tokio::test]
+async fn calls_stop_when_the_service_rejects_the_last_good_token() {
+    let world = busy(&["train"]).await;
+    let secrets = world.secrets();
+    let params = DeleteParams::default();
+    drop(secrets.delete("run-operator-token", &params).await.unwrap());
+    world
+        .workspace_ready("default", "False", "SecretNotFound")
+        .await;
+    world.service.delete(&format!("tokens/{TOKEN}")).await;
+    world.set_state("train", "processing").await;
+    world
+        .workspace_ready("default", "False", "Unauthorized")
+        .await;
+    let run = world.not_synced("train", "WorkspaceNotReady").await;
+    assert_eq!(phase_of(&run), Some(Phase::Active));
+    world.service.post("tokens", json!({"token": SECOND})).await;
+    world.token(SECOND).await;
+    world.state("train", "processing").await;
+}
+
+/// Proves: P-one-failure, P-stream-session
+#[tokio::test]
+async fn checks_that_fail_again_and_again_close_no_stream() {
+    let names = ["one", "two", "three", "four", "five", "six"];
+    let world = busy(&names).await;
+    world.open_streams(6).await;
+    let streams = world.service.requests("streamEvents").await.len();
+    let busy = json!({"type": "answer", "status": 503});
+    let version = json!({"operation": "getVersion"});
+    world.service.lasting_fault(version, busy).await;
+    // A change of its Secret has the Workspace checked.
+    let secret = json!({"token": TOKEN, "note": "another"});
+    world.secret("run-operator-token", secret).await;
+    for name in names {
+        world.not_synced(name, "WorkspaceNotReady").await;
+    }
+    assert_eq!(world.service.get("stats").await["openStreams"], 6);
+    let after = world.service.requests("streamEvents").await.len();
+    assert_eq!(after, streams, "a stream was reopened");
 }

@@ -1,6 +1,5 @@
 //! An object that the operator can't read, or that is deep or heavy, doesn't stop the others.
 
-use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::Api;
 use kube::api::{ApiResource, DynamicObject, Patch, PatchParams, PostParams};
 use kube::core::GroupVersionKind;
@@ -8,28 +7,11 @@ use serde_json::json;
 
 use run_operator::api::{ConditionType as Type, Phase};
 
-use crate::support::{Setup, World, eventually, own_control_plane};
+use crate::support::{Plane, Setup, World, eventually};
 use test_support::proc::number;
 
-/// Lets the API server take anything for a Run, as an older or a newer schema might.
-async fn loosen(world: &World) {
-    let crds: Api<CustomResourceDefinition> = Api::all(world.client.clone());
-    let open = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
-    let patch: json_patch::Patch = serde_json::from_value(json!([
-        {"op": "replace", "path": "/spec/versions/0/schema/openAPIV3Schema", "value": open},
-        {"op": "remove", "path": "/spec/versions/0/selectableFields"},
-    ]))
-    .unwrap();
-    let patch = Patch::Json::<()>(patch);
-    crds.patch("runs.run-operator.dev", &PatchParams::default(), &patch)
-        .await
-        .unwrap();
-}
-
-/// Creates the Run `odd`, whose spec can't be read, on a control plane of one's own. The Runs, as the API server has
-/// them.
+/// Creates the Run `odd`, whose spec can't be read, on a loose control plane. The Runs, as the API server has them.
 pub(crate) async fn odd_run(world: &World) -> Api<DynamicObject> {
-    loosen(world).await;
     let kind = GroupVersionKind::gvk("run-operator.dev", "v1alpha1", "Run");
     let any: Api<DynamicObject> = Api::namespaced_with(
         world.client.clone(),
@@ -51,15 +33,13 @@ pub(crate) async fn odd_run(world: &World) -> Api<DynamicObject> {
 /// Proves: F-undecodable
 #[tokio::test]
 async fn an_undecodable_run_is_reported_and_stops_no_other() {
-    let own = own_control_plane().await;
     let mut world = World::with(Setup {
-        control_plane: Some(own),
+        plane: Plane::Loose,
         ..Setup::default()
     })
     .await;
     for name in ["before", "torn"] {
-        world.simulate(name, json!({"outcome": "never"})).await;
-        world.state(name, "running").await;
+        world.running(name).await;
     }
     let any = odd_run(&world).await;
     told(&world).await;
@@ -106,14 +86,9 @@ async fn stops_streaming(world: &World, any: &Api<DynamicObject>) {
 
 /// The log names the object, and a metric counts it.
 async fn told(world: &World) {
-    eventually("the undecodable Run is counted", async || {
-        let count = world
-            .operator()
-            .metric("run_operator_undecodable_objects_total")
-            .await;
-        if count >= 1.0 { Ok(()) } else { Err(count) }
-    })
-    .await;
+    world
+        .metric_reaches("run_operator_undecodable_objects_total", 1.0)
+        .await;
     // A failed reconcile is logged at its end.
     let line = eventually("the log names the undecodable Run", async || {
         let log = world.operator_log();
@@ -231,13 +206,11 @@ fn resident(world: &World) -> u64 {
     kib * 1024
 }
 
-/// The worst that etcd takes: a tree of it would have some 600 MiB. Ten of them keep an API server busy for minutes: with
-/// `RUN_OPERATOR_PROVE=full` there are ten, else two.
+/// The worst that etcd takes: a tree of it would have some 600 MiB.
 /// Proves: F-heavy
 #[tokio::test]
 async fn heavy_objects_cost_what_they_weigh() {
-    let full = std::env::var("RUN_OPERATOR_PROVE").is_ok_and(|size| size == "full");
-    let objects = if full { 10 } else { 2 };
+    const OBJECTS: usize = 2;
     let mut world = World::with(Setup {
         operator: vec!["--log-filter", "info"],
         ..Setup::default()
@@ -252,28 +225,19 @@ async fn heavy_objects_cost_what_they_weigh() {
     create_text(&world, "heavy-0", &many).await;
     posted(&world, 1).await;
     let one = resident(&world) - before;
-    for n in 1..objects {
+    for n in 1..OBJECTS {
         create_text(&world, &format!("heavy-{n}"), &many).await;
         posted(&world, n + 1).await;
     }
     let all = resident(&world) - before;
-    println!(
-        "heavy objects: 1 costs {} KiB at the peak, {objects} cost {} KiB",
-        one / 1024,
-        all / 1024
-    );
     assert!(one < 32 << 20, "one costs {one} bytes");
-    assert!(all < 64 << 20, "{objects} cost {all} bytes");
+    assert!(all < 64 << 20, "{OBJECTS} cost {all} bytes");
     // In the list of a new process too.
     world.kill_operator();
     world.start_operator().await;
     world.create_run("last", json!({})).await;
     world.released("last").await;
     let listed = resident(&world);
-    println!(
-        "heavy objects: a process that lists them has {} KiB at the peak",
-        listed / 1024
-    );
     assert!(listed < before + (64 << 20), "listed: {listed} bytes");
 }
 

@@ -3,11 +3,10 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use jiff::{SignedDuration, Timestamp};
 use run_operator::api::{ConditionType as Type, Phase};
-use serde_json::{Value, json};
+use serde_json::json;
 
-use crate::support::{Operator, Setup, TOKEN, World, eventually, holds_for_a_while};
+use crate::support::{Operator, Setup, TOKEN, World, holds_for_a_while};
 
 mod takeover;
 
@@ -79,10 +78,7 @@ async fn world_with(args: &[&'static str]) -> (World, WallClock) {
 
 /// A Run with this name that continues until the test ends it; its runId is its name.
 async fn endless(world: &World, name: &str) {
-    world
-        .simulate(name, json!({"runId": name, "outcome": "never"}))
-        .await;
-    world.state(name, "running").await;
+    world.running(name).await;
 }
 
 async fn ends(world: &World, name: &str) {
@@ -95,25 +91,6 @@ async fn ends(world: &World, name: &str) {
     world.event(name, "Succeeded").await;
 }
 
-/// Without streams a Run is polled. The next poll is far less than an hour away.
-/// Proves: P-clock
-#[tokio::test]
-async fn a_step_of_the_wall_clock_delays_no_poll() {
-    let (world, clock) = world().await;
-    let streams = json!({"operation": "streamEvents"});
-    let unavailable = json!({"type": "answer", "status": 503});
-    world.service.lasting_fault(streams, unavailable).await;
-    for wrong in WRONG {
-        let name = format!("polled-{}", wrong + 3600);
-        endless(&world, &name).await;
-        clock.is_wrong_by(wrong);
-        let asked = world.service.requests("getRun").await.len();
-        world.asked("getRun", asked + 3).await;
-        ends(&world, &name).await;
-    }
-    world.one_run_each().await;
-}
-
 /// Proves: P-clock
 #[tokio::test]
 async fn a_step_of_the_wall_clock_delays_no_event_of_a_stream() {
@@ -123,26 +100,6 @@ async fn a_step_of_the_wall_clock_delays_no_event_of_a_stream() {
         endless(&world, &name).await;
         clock.is_wrong_by(wrong);
         ends(&world, &name).await;
-    }
-    world.one_run_each().await;
-}
-
-/// Proves: P-clock
-#[tokio::test]
-async fn a_step_of_the_wall_clock_delays_no_retry_of_a_create() {
-    let (world, clock) = world().await;
-    for wrong in WRONG {
-        let name = format!("retried-{}", wrong + 3600);
-        let create = json!({"operation": "createRun"});
-        let busy = json!({"type": "answer", "status": 503});
-        let asked = world.service.requests("createRun").await.len();
-        world.service.lasting_fault(create, busy).await;
-        world.create_run(&name, json!({})).await;
-        world.asked("createRun", asked + 3).await;
-        clock.is_wrong_by(wrong);
-        world.asked("createRun", asked + 4).await;
-        world.service.delete("faults").await;
-        world.phase(&name, Phase::Succeeded).await;
     }
     world.one_run_each().await;
 }
@@ -219,38 +176,11 @@ async fn a_run_that_stays_cancelling_is_released_and_counted() {
     assert_eq!(world.service.requests("cancelRun").await.len(), 1);
 }
 
-/// Times are stored in whole seconds; the service's record has the exact time of the request.
-/// Proves: P-never-early
-#[tokio::test]
-async fn no_run_is_cancelled_before_its_deadline_of_a_second() {
-    let world = World::new().await;
-    for n in 0..4 {
-        let endless = json!({"image": "i", "simulate": {"outcome": "never"}});
-        let spec = json!({"activeDeadlineSeconds": 1, "workload": endless});
-        let name = format!("short-{n}");
-        world.create_run(&name, spec).await;
-        world.phase(&name, Phase::Failed).await;
-        let at = |requests: Vec<Value>| -> Timestamp {
-            let last = requests.last().unwrap();
-            last["at"].as_str().unwrap().parse().unwrap()
-        };
-        let created = at(world.service.requests("createRun").await);
-        let cancelled = at(world.service.requests("cancelRun").await);
-        let age = cancelled.duration_since(created);
-        assert!(age >= SignedDuration::from_secs(1), "{age}");
-    }
-}
-
 /// The operator's log lines about its clock.
 /// Proves: P-wall-clock
 #[tokio::test]
 async fn a_step_of_the_wall_clock_is_logged() {
     let (world, clock) = world().await;
     clock.is_wrong_by(-3600);
-    eventually("the step is logged", async || {
-        let log = world.operator().log();
-        let told = log.contains("the wall clock has stepped");
-        if told { Ok(()) } else { Err("nothing of it") }
-    })
-    .await;
+    world.logs("the wall clock has stepped").await;
 }

@@ -4,13 +4,13 @@ use run_operator::api::Phase;
 use serde_json::json;
 
 use super::WallClock;
-use crate::leader::{SHORT, record, until_it_leads};
+use crate::leader::{record, until_it_leads};
 use crate::support::{Operator, Setup, World, eventually};
 
 /// The leader's and the other's.
 async fn world() -> (World, [WallClock; 2], Operator) {
     let mut world = World::unattended(Setup {
-        elected: Some(SHORT),
+        elected: Some(&[]),
         ..Setup::default()
     })
     .await;

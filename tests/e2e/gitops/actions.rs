@@ -1,7 +1,7 @@
 //! Argo CD's actions, as its server carries them out: the script's object against the live one, as a merge patch.
 
 use kube::api::{Patch, PatchParams};
-use run_operator::api::{ConditionType as Type, Phase, Run};
+use run_operator::api::{Phase, Run};
 use serde_json::{Value, json};
 
 use super::tools::{argocd_cm, asked, file, tool};
@@ -39,59 +39,6 @@ async fn the_scripts_pass_their_tests_in_argo_cd_s_own_format() {
     let last = said.lines().last().unwrap().to_owned();
     println!("{last}");
     assert!(last.ends_with("passed, 0 failed"), "{said}");
-}
-
-/// Proves: P-argocd
-#[tokio::test]
-async fn the_action_cancel_cancels_the_run_and_keeps_the_object() {
-    let world = World::new().await;
-    world.simulate("train", json!({"outcome": "never"})).await;
-    world.state("train", "running").await;
-    let patch = patch_of(&world, "train", "cancel").await;
-    assert_eq!(patch, json!({"spec": {"cancel": true}}));
-    act(&world, "train", "cancel").await.unwrap();
-    world.phase("train", Phase::Cancelled).await;
-    assert_eq!(world.service.runs().await[0]["cancels"], 1);
-}
-
-/// Proves: P-argocd
-#[tokio::test]
-async fn the_retry_action_resubmits_a_refused_run_with_the_same_key() {
-    let world = World::new().await;
-    let answer = json!({"type": "answer", "status": 403, "code": "not_yet"});
-    world
-        .service
-        .fault(json!({"operation": "createRun"}), answer)
-        .await;
-    world.create_run("train", json!({})).await;
-    world
-        .condition("train", Type::Stalled, "True", "Forbidden")
-        .await;
-    act(&world, "train", "retry").await.unwrap();
-    let run = world.phase("train", Phase::Succeeded).await;
-    assert!(run.status.as_ref().unwrap().handled_retry.is_some());
-    assert_eq!(world.posts_of(&run).await, 2);
-    world.one_run_each().await;
-}
-
-/// Proves: P-argocd
-#[tokio::test]
-async fn the_suspend_and_resume_actions_control_the_submission() {
-    let world = World::new().await;
-    let nowhere = json!({"workspaceRef": {"name": "later"}});
-    world.create_run("train", nowhere).await;
-    world
-        .condition("train", Type::Ready, "False", "WorkspaceNotFound")
-        .await;
-    act(&world, "train", "suspend").await.unwrap();
-    world
-        .condition("train", Type::Ready, "False", "Suspended")
-        .await;
-    world.create_workspace("later", json!({})).await;
-    world.workspace_ready("later", "True", "Verified").await;
-    assert_eq!(world.service.run_calls().await, 0);
-    act(&world, "train", "resume").await.unwrap();
-    world.phase("train", Phase::Succeeded).await;
 }
 
 /// Lua has one kind of number, no null, and one kind of table: what that leaves of a workload.

@@ -1,17 +1,16 @@
 //! Every row of the conditions table, made by real Runs, and read by kstatus, Argo CD's health script and Flux's
 //! expressions.
 
-use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
-use kube::{Api, ResourceExt};
+use kube::api::{Patch, PatchParams};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use run_operator::api::{ClusterWorkspace, ConditionType as Type, Phase};
+use run_operator::api::Phase;
 
 use super::condition_cases::{CLUSTER_WORKSPACES, RUNS, Situation, WORKSPACES};
 use super::testdata::{compare_or_record, message};
 use super::tools::{argocd_cm, asked, file, ready};
-use crate::support::{Setup, World, eventually, own_control_plane};
+use crate::support::{Plane, Setup, World, eventually};
 
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
@@ -73,62 +72,41 @@ async fn argo_cd_and_flux_read_every_row_of_the_conditions_of_runs() {
     let mut world = World::new().await;
     refused_and_retrying(&world).await;
     two_run_ids(&world).await;
-    let never = json!({"outcome": "never"});
-    let stuck = json!({"outcome": "never", "cancel": "stuck"});
-    let image = "ghcr.io/acme/train:1.4";
-    let endless = json!({"image": image, "simulate": never});
-    let missing = json!({"workspaceRef": {"name": "missing"}});
-    world.create_run("waiting", missing).await;
-    world
-        .create_run("suspended", json!({"suspend": true}))
-        .await;
-    let accepted = json!({"readyWhen": "Accepted", "workload": endless});
-    world.create_run("accepted", accepted).await;
-    let deadline = json!({"activeDeadlineSeconds": 1, "workload": endless});
-    world.create_run("deadline-exceeded", deadline).await;
-    world.create_run("succeeded", json!({})).await;
-    world.simulate("failed", json!({"outcome": "failed"})).await;
-    for name in ["active", "stale", "cancelled", "cancelled-elsewhere"] {
-        world.simulate(name, never.clone()).await;
+    let endless = json!({"image": "i", "simulate": {"outcome": "never"}});
+    for (name, spec) in [
+        ("waiting", json!({"workspaceRef": {"name": "missing"}})),
+        ("suspended", json!({"suspend": true})),
+        (
+            "accepted",
+            json!({"readyWhen": "Accepted", "workload": endless}),
+        ),
+        (
+            "deadline-exceeded",
+            json!({"activeDeadlineSeconds": 1, "workload": endless}),
+        ),
+        ("succeeded", json!({})),
+    ] {
+        world.create_run(name, spec).await;
     }
+    world.simulate("failed", json!({"outcome": "failed"})).await;
+    let stuck = json!({"outcome": "never", "cancel": "stuck"});
     for name in ["cancelling", "terminating"] {
         world.simulate(name, stuck.clone()).await;
         world.state(name, "running").await;
     }
-    let cancel = json!({"spec": {"cancel": true}});
-    world.patch_run("cancelling", cancel.clone()).await;
-    world.delete_run("terminating").await;
-    for name in [
-        "active",
-        "accepted",
-        "stale",
-        "cancelled",
-        "cancelled-elsewhere",
-    ] {
-        world.state(name, "running").await;
+    for name in ["active", "stale", "cancelled", "cancelled-elsewhere"] {
+        world.running(name).await;
     }
-    world.patch_run("cancelled", cancel).await;
-    let elsewhere = world
-        .run("cancelled-elsewhere")
-        .await
-        .status
-        .unwrap()
-        .run_id
-        .unwrap();
-    let cancelled = json!({"state": "cancelled"});
-    world
-        .service
-        .post(&format!("runs/{elsewhere}/state"), cancelled)
-        .await;
-    world
-        .condition("waiting", Type::Ready, "False", "WorkspaceNotFound")
-        .await;
-    world
-        .condition("suspended", Type::Ready, "False", "Suspended")
-        .await;
-    world
-        .condition("two-run-ids", Type::Stalled, "True", "RunIdConflict")
-        .await;
+    world.state("accepted", "running").await;
+    for name in ["cancelling", "cancelled"] {
+        let cancel = json!({"spec": {"cancel": true}});
+        world.patch_run(name, cancel).await;
+    }
+    world.delete_run("terminating").await;
+    world.set_state("cancelled-elsewhere", "cancelled").await;
+    world.not_ready("waiting", "WorkspaceNotFound").await;
+    world.not_ready("suspended", "Suspended").await;
+    world.stalled("two-run-ids", "RunIdConflict").await;
     for name in ["cancelling", "terminating"] {
         world.state(name, "cancelling").await;
     }
@@ -145,12 +123,8 @@ async fn argo_cd_and_flux_read_every_row_of_the_conditions_of_runs() {
     }
     world.kill_operator();
     world.create_run("fresh", json!({})).await;
-    world
-        .patch_run(
-            "stale",
-            json!({"spec": {"ttlSecondsAfterFinished": 100_000}}),
-        )
-        .await;
+    let unseen = json!({"spec": {"ttlSecondsAfterFinished": 100_000}});
+    world.patch_run("stale", unseen).await;
     read_by_all(&world, RUNS).await;
     world.service.delete("faults").await;
     world.start_operator().await;
@@ -172,12 +146,8 @@ async fn refused_and_retrying(world: &World) {
             .create_run(name, json!({"workload": {"image": image}}))
             .await;
     }
-    world
-        .condition("refused", Type::Stalled, "True", "Forbidden")
-        .await;
-    world
-        .condition("retrying", Type::Ready, "False", "Retrying")
-        .await;
+    world.stalled("refused", "Forbidden").await;
+    world.not_ready("retrying", "Retrying").await;
 }
 
 /// A Run that will be Stalled although it has a run: another runId is in its status before its create is answered.
@@ -205,8 +175,13 @@ async fn two_run_ids(world: &World) {
 
 /// Proves: P-argocd, P-flux, P-reasons
 #[tokio::test]
-async fn argo_cd_and_flux_read_the_conditions_of_workspaces() {
-    let mut world = World::new().await;
+async fn argo_cd_and_flux_read_the_conditions_of_workspaces_of_both_kinds() {
+    let mut world = World::with(Setup {
+        plane: Plane::Alone,
+        everywhere: true,
+        ..Setup::default()
+    })
+    .await;
     world
         .secret("malformed", json!({"token": "two\nlines"}))
         .await;
@@ -232,16 +207,16 @@ async fn argo_cd_and_flux_read_the_conditions_of_workspaces() {
     let needs = json!({"workspaceRef": {"name": "terminating"}, "workload": workload});
     world.create_run("train", needs).await;
     world.state("train", "running").await;
-    world
-        .workspaces()
-        .delete("terminating", &DeleteParams::default())
-        .await
-        .unwrap();
+    cluster_workspaces(&world).await;
+    world.delete_workspace("terminating").await;
     world
         .workspace_ready("terminating", "False", "WorkspaceDeleting")
         .await;
     world.kill_operator();
     world.create_workspace("fresh", json!({})).await;
+    world
+        .apply("", "ClusterWorkspace", "fresh", json!({}))
+        .await;
     let faster = Patch::Merge(json!({"spec": {"rateLimit": {"burst": 50}}}));
     world
         .workspaces()
@@ -249,63 +224,25 @@ async fn argo_cd_and_flux_read_the_conditions_of_workspaces() {
         .await
         .unwrap();
     read_by_all(&world, WORKSPACES).await;
-}
-
-/// Proves: P-argocd, P-flux
-#[tokio::test]
-async fn argo_cd_and_flux_read_the_conditions_of_cluster_workspaces() {
-    let mut world = World::with(Setup {
-        control_plane: Some(own_control_plane().await),
-        everywhere: true,
-        bare: true,
-        ..Setup::default()
-    })
-    .await;
-    world.token(crate::support::TOKEN).await;
-    world
-        .secret("malformed", json!({"token": "two\nlines"}))
-        .await;
-    let of = |secret: &str| json!({"tokenSecretRef": {"name": secret}});
-    // An empty selector: Lua can't distinguish an empty table from an empty list, and Argo CD has to.
-    create(&world, "shared", json!({"namespaceSelector": {}})).await;
-    create(
-        &world,
-        "suspended",
-        json!({"namespaceSelector": {}, "suspend": true}),
-    )
-    .await;
-    create(&world, "waiting", of("missing")).await;
-    create(&world, "refused", of("malformed")).await;
-    ready(&world, "ClusterWorkspace", "shared", "True", "Verified").await;
-    ready(&world, "ClusterWorkspace", "suspended", "True", "Verified").await;
-    ready(
-        &world,
-        "ClusterWorkspace",
-        "waiting",
-        "False",
-        "SecretNotFound",
-    )
-    .await;
-    ready(
-        &world,
-        "ClusterWorkspace",
-        "refused",
-        "False",
-        "TokenMalformed",
-    )
-    .await;
-    world.kill_operator();
-    create(&world, "fresh", json!({})).await;
     read_by_all(&world, CLUSTER_WORKSPACES).await;
 }
 
-async fn create(world: &World, name: &str, spec: Value) {
-    let object = json!({
-        "apiVersion": "run-operator.dev/v1alpha1", "kind": "ClusterWorkspace",
-        "metadata": {"name": name}, "spec": spec,
-    });
-    let object: ClusterWorkspace = serde_json::from_value(object).unwrap();
-    let api: Api<ClusterWorkspace> = Api::all(world.client.clone());
-    let created = api.create(&PostParams::default(), &object).await.unwrap();
-    assert_eq!(created.name_any(), name);
+async fn cluster_workspaces(world: &World) {
+    let of = |secret: &str| json!({"tokenSecretRef": {"name": secret}});
+    // An empty selector: Lua can't distinguish an empty table from an empty list, and Argo CD has to.
+    let suspended = json!({"namespaceSelector": {}, "suspend": true});
+    for (name, spec, status, reason) in [
+        (
+            "shared",
+            json!({"namespaceSelector": {}}),
+            "True",
+            "Verified",
+        ),
+        ("suspended", suspended, "True", "Verified"),
+        ("waiting", of("missing"), "False", "SecretNotFound"),
+        ("refused", of("malformed"), "False", "TokenMalformed"),
+    ] {
+        world.apply("", "ClusterWorkspace", name, spec).await;
+        ready(world, "ClusterWorkspace", name, status, reason).await;
+    }
 }

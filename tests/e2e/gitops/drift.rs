@@ -2,11 +2,12 @@
 //! every shape, before, while and after the operator writes into the objects.
 
 use kube::ResourceExt;
+use rstest::rstest;
 use run_operator::api::{Phase, names};
 use serde_json::{Value, json};
 
 use super::tools::ready;
-use crate::support::{Setup, World, eventually, intent_of, own_control_plane};
+use crate::support::{Plane, Setup, TOKEN, World, eventually, intent_of};
 
 const KINDS: [(&str, &str); 5] = [
     ("ClusterWorkspace", "shared"),
@@ -55,16 +56,15 @@ fn manifests() -> String {
     all.join("\n---\n")
 }
 
-/// A control plane of its own: ClusterWorkspaces are seen by every operator.
 async fn world() -> World {
     let world = World::with(Setup {
-        control_plane: Some(own_control_plane().await),
+        plane: Plane::Alone,
         everywhere: true,
         bare: true,
         ..Setup::default()
     })
     .await;
-    world.token(crate::support::TOKEN).await;
+    world.token(TOKEN).await;
     world
 }
 
@@ -130,18 +130,11 @@ async fn is_untouched(world: &World) {
 }
 
 /// Proves: P-no-drift
+#[rstest]
+#[case::by_client_side_apply(&[])]
+#[case::by_server_side_apply(&["--server-side"])]
 #[tokio::test]
-async fn argo_cd_s_syncs_make_no_drift_by_client_side_apply() {
-    no_drift_by_argo(&[]).await;
-}
-
-/// Proves: P-no-drift
-#[tokio::test]
-async fn argo_cd_s_syncs_make_no_drift_by_server_side_apply() {
-    no_drift_by_argo(&["--server-side"]).await;
-}
-
-async fn no_drift_by_argo(how: &[&str]) {
+async fn argo_cd_s_syncs_make_no_drift(#[case] how: &[&str]) {
     let world = world().await;
     let manifests = manifests();
     world.argo("sync", how, &manifests).await.unwrap();

@@ -66,22 +66,13 @@ async fn the_examples_for_gitops_are_accepted_as_they_are() {
 /// A health script that the `ConfigMap` lacks is never run.
 /// Proves: P-argocd
 #[test]
-fn workspaces_of_both_kinds_have_the_same_health_script() {
-    let folder = "deploy/argocd/resource_customizations/run-operator.dev";
-    let of = |kind: &str| text_of(&format!("{folder}/{kind}/health.lua"));
-    assert_eq!(of("Workspace"), of("ClusterWorkspace"));
-    let cm: Value = serde_saphyr::from_str(&text_of("deploy/argocd/argocd-cm.yaml")).unwrap();
-    let values: Value =
-        serde_saphyr::from_str(&text_of("deploy/argocd/argocd-values.yaml")).unwrap();
-    assert_eq!(cm["data"], values["configs"]["cm"]);
-    assert_eq!(cm["data"].as_object().unwrap().len(), 6);
-}
-
-/// Proves: P-argocd
-#[test]
 fn the_config_map_has_every_script_as_its_file_has_it() {
     let folder = "deploy/argocd/resource_customizations/run-operator.dev";
-    let cm: Value = serde_saphyr::from_str(&text_of("deploy/argocd/argocd-cm.yaml")).unwrap();
+    let yaml = |file: &str| serde_saphyr::from_str::<Value>(&text_of(file)).unwrap();
+    let cm = yaml("deploy/argocd/argocd-cm.yaml");
+    let values = yaml("deploy/argocd/argocd-values.yaml");
+    assert_eq!(cm["data"], values["configs"]["cm"]);
+    assert_eq!(cm["data"].as_object().unwrap().len(), 6);
     for kind in ["ClusterWorkspace", "Run", "Workspace"] {
         let of = |what: &str| {
             let key = format!("resource.customizations.{what}.run-operator.dev_{kind}");

@@ -4,11 +4,8 @@ use kube::ResourceExt;
 use run_operator::api::{Phase, Run};
 use serde_json::{Value, json};
 
-use tokio::sync::OnceCell;
-
-use super::tools::{endless, file, text_of, tool};
-use crate::support::{Setup, World, eventually, holds_for_a_while};
-use test_cluster::{ControlPlane, Options};
+use super::tools::{endless, text_of};
+use crate::support::{Plane, Setup, World, eventually, holds_for_a_while};
 
 const WORKSPACE: &str =
     "apiVersion: run-operator.dev/v1alpha1\nkind: Workspace\nmetadata: {name: default}\nspec: {}\n";
@@ -19,17 +16,8 @@ fn example(name: &str) -> String {
 
 /// Argo CD deletes in the foreground, which the garbage collector ends.
 async fn collected(bare: bool) -> World {
-    static CONTROL_PLANE: OnceCell<ControlPlane> = OnceCell::const_new();
-    let start = async || {
-        let options = Options {
-            controller_manager: true,
-            ..Options::default()
-        };
-        ControlPlane::start(options).await.unwrap()
-    };
-    let control_plane = CONTROL_PLANE.get_or_init(start).await;
     World::with(Setup {
-        control_plane: Some(control_plane),
+        plane: Plane::Managed,
         bare,
         ..Setup::default()
     })
@@ -89,18 +77,6 @@ async fn a_wave_waits_for_the_workspace_of_the_wave_before_it() {
 
 /// Proves: P-recipes
 #[tokio::test]
-async fn a_run_of_the_next_wave_waits_for_no_more_than_its_ready_when() {
-    let world = bare().await;
-    let manifests = format!("{WORKSPACE}---\n{}", endless(&example("long")));
-    let results = sync(&world, &[], &manifests).await;
-    assert_eq!(result(&results, "Run", "watch")["Status"], "Synced");
-    world.phase("watch", Phase::Succeeded).await;
-    let train = world.run("train").await;
-    assert_eq!(train.status.unwrap().phase, Some(Phase::Active));
-}
-
-/// Proves: P-recipes
-#[tokio::test]
 async fn a_hook_runs_after_each_sync_and_its_failure_fails_the_sync() {
     let world = collected(false).await;
     let app = |ttl: i32| {
@@ -126,62 +102,25 @@ async fn a_hook_runs_after_each_sync_and_its_failure_fails_the_sync() {
     assert_eq!(world.service.get("stats").await["cancels"], 0);
 }
 
-/// Argo CD gives a hook without a name a new one for each sync.
-/// Proves: P-recipes
-#[tokio::test]
-async fn a_hook_with_generate_name_leaves_one_object_for_each_sync() {
-    let world = World::new().await;
-    let hook = example("hook").replace("name: evaluate", "generateName: evaluate-");
-    for ttl in [100_000, 100_001] {
-        let train = example("promotion/run");
-        let train = train.replace("spec:", &format!("spec:\n  ttlSecondsAfterFinished: {ttl}"));
-        sync(&world, &[], &format!("{train}---\n{hook}")).await;
-    }
-    let all = world
-        .runs()
-        .list(&kube::api::ListParams::default())
-        .await
-        .unwrap();
-    let hooks = all
-        .items
-        .iter()
-        .filter(|run| run.name_any().starts_with("evaluate-"));
-    assert_eq!(hooks.count(), 2);
-    assert_eq!(world.service.runs().await.len(), 3);
-}
-
-/// Proves: P-recipes
-#[tokio::test]
-async fn a_changed_workload_fails_the_sync_and_harms_nothing() {
-    let world = World::new().await;
-    let manifests = endless(&example("promotion/run"));
-    sync(&world, &[], &manifests).await;
-    let before = world.state("train", "running").await;
-    for how in [&[][..], &["--server-side"]] {
-        let results = sync(&world, how, &manifests.replace("train:1.4", "train:1.5")).await;
-        let refused = result(&results, "Run", "train");
-        assert_eq!(refused["Status"], "SyncFailed");
-        assert!(
-            refused["Message"]
-                .as_str()
-                .unwrap()
-                .contains("is immutable"),
-            "{refused}"
-        );
-    }
-    let after = world.run("train").await;
-    assert_eq!(uid(&after), uid(&before));
-    assert_eq!(world.service.get("stats").await["cancels"], 0);
-}
-
 /// Proves: P-recipes
 #[tokio::test]
 async fn force_and_replace_cancel_a_changed_run_and_make_a_new_one() {
     let world = World::new().await;
-    let manifests = example("rerun");
-    sync(&world, &[], &endless(&manifests)).await;
+    let changed = |manifests: &str| manifests.replace("train:1.4", "train:1.5");
+    // Without the options the sync fails, and harms nothing.
+    let plain = endless(&example("promotion/run"));
+    sync(&world, &[], &plain).await;
     let before = world.state("train", "running").await;
-    let changed = manifests.replace("train:1.4", "train:1.5");
+    for how in [&[][..], &["--server-side"]] {
+        let results = sync(&world, how, &changed(&plain)).await;
+        let refused = result(&results, "Run", "train");
+        assert_eq!(refused["Status"], "SyncFailed");
+        let message = refused["Message"].as_str().unwrap();
+        assert!(message.contains("is immutable"), "{refused}");
+    }
+    assert_eq!(uid(&world.run("train").await), uid(&before));
+    assert_eq!(world.service.get("stats").await["cancels"], 0);
+    let changed = changed(&example("rerun"));
     let results = sync(&world, &[], &changed).await;
     assert_eq!(result(&results, "Run", "train")["Status"], "Synced");
     let after = world.phase("train", Phase::Succeeded).await;
@@ -192,20 +131,11 @@ async fn force_and_replace_cancel_a_changed_run_and_make_a_new_one() {
         (&runs[0]["state"], &runs[0]["cancels"]),
         (&json!("cancelled"), &json!(1))
     );
-}
-
-/// The warning beside the recipe: the options don't ask whether anything changed.
-/// Proves: P-recipes
-#[tokio::test]
-async fn with_force_and_replace_every_sync_is_a_new_run() {
-    let world = World::new().await;
-    let manifests = example("rerun");
-    sync(&world, &[], &manifests).await;
-    world.phase("train", Phase::Succeeded).await;
-    sync(&world, &[], &manifests).await;
-    eventually("two runs", async || {
+    // The warning beside the recipe: the options don't ask whether anything changed.
+    sync(&world, &[], &changed).await;
+    eventually("a third run", async || {
         let runs = world.service.runs().await.len();
-        if runs == 2 { Ok(()) } else { Err(runs) }
+        if runs == 3 { Ok(()) } else { Err(runs) }
     })
     .await;
 }
@@ -277,95 +207,4 @@ async fn a_promotion_adds_a_run_and_prunes_the_old_without_a_call() {
     assert_eq!(runs.len(), 2);
     assert!(runs.iter().all(|run| run["cancels"] == 0));
     assert!(world.service.run_calls().await > calls);
-}
-
-/// Proves: P-no-drift, P-recipes
-#[tokio::test]
-async fn a_run_is_cancelled_by_git_and_by_hand_without_drift() {
-    let world = World::new().await;
-    let manifests = endless(&example("promotion/run"));
-    for how in [&[][..], &["--server-side"]] {
-        sync(&world, how, &manifests).await;
-        world.state("train", "running").await;
-        // By hand, or by the action: Git doesn't know of it, and takes it back neither now nor at the next sync.
-        world
-            .patch_run("train", json!({"spec": {"cancel": true}}))
-            .await;
-        world.phase("train", Phase::Cancelled).await;
-        assert_eq!(
-            world.argo("diff", how, &manifests).await.unwrap(),
-            json!([])
-        );
-        let results = sync(&world, how, &manifests).await;
-        assert_eq!(result(&results, "Run", "train")["Status"], "Synced");
-        assert_eq!(world.run("train").await.spec.cancel, Some(true));
-        world.delete_run("train").await;
-        world.gone("train").await;
-    }
-    sync(&world, &[], &manifests).await;
-    world.state("train", "running").await;
-    sync(
-        &world,
-        &[],
-        &manifests.replace("spec:", "spec:\n  cancel: true"),
-    )
-    .await;
-    world.phase("train", Phase::Cancelled).await;
-}
-
-/// Proves: P-recipes
-#[tokio::test]
-async fn a_run_suspended_in_git_is_submitted_only_when_git_resumes_it() {
-    let world = World::new().await;
-    let manifests = example("promotion/run");
-    let suspended = manifests.replace("spec:", "spec:\n  suspend: true");
-    sync(&world, &[], &suspended).await;
-    super::tools::ready(&world, "Run", "train", "False", "Suspended").await;
-    assert_eq!(world.service.run_calls().await, 0);
-    sync(&world, &[], &manifests).await;
-    world.phase("train", Phase::Succeeded).await;
-}
-
-/// The chart's Workspace for a cluster that serves these versions, and another one.
-async fn workspaces(world: &World, rate: i32, versions: &[&str]) -> String {
-    let chart = file("charts/run-operator").display().to_string();
-    let spec = json!({"rateLimit": {"requestsPerSecond": rate}});
-    let value = format!(
-        "defaultWorkspace={}",
-        json!({"enabled": true, "spec": spec})
-    );
-    let mut args = vec!["template", "run-operator", &chart];
-    args.extend(["--namespace", &world.namespace, "--set-json", &value]);
-    args.extend(["--show-only", "templates/workspace.yaml"]);
-    for version in versions {
-        args.extend(["--api-versions", version]);
-    }
-    let rendered = tool("helm", &args, "").await.unwrap();
-    let other = WORKSPACE.replace("name: default", "name: other");
-    let other = other.replace("spec: {}", &format!("spec: {spec}"));
-    format!("{rendered}---\n{other}")
-}
-
-/// As Argo CD renders it before and after the cluster has the kind, and as it is rendered without a cluster.
-/// Proves: I-workspace
-#[tokio::test]
-async fn the_chart_s_workspace_outlives_every_sync() {
-    let world = bare().await;
-    let cluster = "apiregistration.k8s.io/v1/APIService";
-    let manifests = workspaces(&world, 1, &[cluster]).await;
-    assert!(manifests.contains("helm.sh/hook:"), "{manifests}");
-    sync(&world, &[], &manifests).await;
-    let first = world.workspaces().get("default").await.unwrap();
-    let known: &[&str] = &[cluster, "run-operator.dev/v1alpha1/Workspace"];
-    let unknown: &[&str] = &[];
-    for (rate, versions) in [(2, known), (3, unknown), (4, unknown), (5, known)] {
-        let manifests = workspaces(&world, rate, versions).await;
-        assert!(!manifests.contains("helm.sh/hook:"), "{manifests}");
-        sync(&world, &["--prune"], &manifests).await;
-        let now = world.workspaces().get("default").await.unwrap();
-        assert_eq!(now.uid(), first.uid());
-        assert!(now.metadata.deletion_timestamp.is_none());
-        let limit = now.spec.rate_limit.as_ref().unwrap();
-        assert_eq!(limit.requests_per_second, Some(rate));
-    }
 }

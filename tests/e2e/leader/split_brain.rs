@@ -1,16 +1,13 @@
 //! Two operators that both act as the leader: a stopped process that resumes, or no election at all. The
 //! intent, not the Lease, keeps them from making two runs.
 
-use std::time::Duration;
-
 use jiff::Timestamp;
 use kube::ResourceExt;
 use kube::api::ListParams;
 use serde_json::json;
 
-use super::{SHORT, each_is_one_run, elected, leads, record, until_it_leads};
-use crate::support::{Operator, World, eventually};
-use test_support::figures::Figures;
+use super::{each_is_one_run, elected, record, until_it_leads};
+use crate::support::{Operator, World, intent_of};
 
 /// Number of times that a leader is stopped and resumed.
 fn rounds() -> usize {
@@ -22,7 +19,6 @@ fn rounds() -> usize {
 
 /// Runs applied in each round.
 const RUNS: usize = 40;
-const SECOND: Duration = Duration::from_secs(1);
 
 /// Makes each create take a while, so that some are in flight whenever an operator is stopped.
 async fn slow_creates(world: &World) {
@@ -47,22 +43,21 @@ async fn apply(world: &World, round: usize, half: usize) -> Vec<String> {
 /// Proves: P-two-leaders, P-leader-lost
 #[tokio::test]
 async fn a_leader_resumed_after_a_takeover_ends_and_duplicates_no_run() {
-    let mut world = elected(SHORT).await;
+    let mut world = elected().await;
     let history = world.history().await;
     slow_creates(&world).await;
     let mut leader = world.operator.take().unwrap();
-    until_it_leads(&leader).await;
     let (mut names, mut late) = (Vec::new(), Vec::new());
     let rounds = rounds();
     for round in 0..rounds {
-        let mut other = world.another_operator().await;
+        let other = world.another_operator().await;
         let before = world.service.requests("createRun").await.len();
         names.extend(apply(&world, round, 0).await);
         // Amid the creates.
         world.asked("createRun", before + RUNS / 4).await;
         leader.hold();
         names.extend(apply(&world, round, 1).await);
-        leads_in_the_end(&world, &mut other).await;
+        until_it_leads(&other).await;
         let resumed = run_operator::clock::wall();
         leader.go_on();
         assert_eq!(leader.ends().await, Some(1), "{}", leader.log());
@@ -73,56 +68,10 @@ async fn a_leader_resumed_after_a_takeover_ends_and_duplicates_no_run() {
         leader = other;
     }
     assert!(late.is_empty(), "begun after the term: {late:#?}");
-    tokio::select! {
-        () = each_is_one_run(&world, &names) => {}
-        () = restarted_when_it_ends(&world, &mut leader) => {}
-    }
+    each_is_one_run(&world, &names).await;
     history.holds().await;
     let transitions = record(&world).await.lease_transitions;
     assert!(transitions >= i32::try_from(rounds).ok(), "{transitions:?}");
-    Figures::new("leader.stopped")
-        .row(
-            "Leaders that were stopped until another led, and then went on",
-            rounds,
-        )
-        .row("Runs applied meanwhile, each one run", names.len())
-        .row(
-            "POSTs for them",
-            world.service.requests("createRun").await.len(),
-        )
-        .row(
-            "Calls and writes that they began when they went on",
-            late.len(),
-        )
-        .record();
-}
-
-/// Waits until this operator leads. A machine that is too busy to renew ends it; it is then restarted, as by
-/// the kubelet.
-async fn leads_in_the_end(world: &World, operator: &mut Operator) {
-    eventually("it leads", async || {
-        restart_if_ended(world, operator).await;
-        if leads(operator).await {
-            Ok(())
-        } else {
-            Err("not yet")
-        }
-    })
-    .await;
-}
-
-async fn restart_if_ended(world: &World, operator: &mut Operator) {
-    if operator.exit_code().is_some() {
-        *operator = world.another_operator().await;
-    }
-}
-
-/// Never returns: to be awaited beside what ends.
-async fn restarted_when_it_ends(world: &World, operator: &mut Operator) {
-    loop {
-        restart_if_ended(world, operator).await;
-        tokio::time::sleep(SECOND).await;
-    }
 }
 
 /// The log lines of calls and writes that an operator has begun since then. Their own time counts, not when they
@@ -175,19 +124,9 @@ async fn two_operators_without_election_duplicate_no_run_when_paused() {
     each_is_one_run(&world, &names).await;
     history.holds().await;
     for run in world.runs().list(&ListParams::default()).await.unwrap() {
-        let intent = crate::support::intent_of(&run).unwrap();
+        let intent = intent_of(&run).unwrap();
         assert_eq!(intent["uid"].as_str(), run.uid().as_deref());
         owners.insert(intent["owner"].to_string());
     }
     assert_eq!(owners.len(), 2, "both were active");
-    Figures::new("leader.none")
-        .row(
-            "Runs of two operators without an election, each one run",
-            names.len(),
-        )
-        .row(
-            "POSTs for them",
-            world.service.requests("createRun").await.len(),
-        )
-        .record();
 }

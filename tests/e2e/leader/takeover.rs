@@ -1,32 +1,15 @@
-//! Time until another operator acts, with the usual durations; measured from the signal to the answer to the
-//! POST of a Run that was applied just after it.
-
-use std::time::Instant;
+//! Another operator acts after the leader has ended, with the usual durations. How long it waits is decided by
+//! `src/controller/leader`, whose tests have a clock of their own.
 
 use serde_json::json;
 
-use super::{USUAL, each_is_one_run, elected, record, until_it_leads};
-use crate::support::{World, intent_of};
-use test_support::figures::Figures;
-
-/// Submits one more Run, and returns the seconds until the service has accepted it. They are a figure: how long the
-/// others wait is decided by `src/controller/leader`, whose tests have a clock of their own.
-async fn measured(world: &World, since: Instant) -> f64 {
-    world.create_run("next", json!({})).await;
-    world
-        .run_until("next", "is accepted", |run| {
-            let status = run.status.as_ref();
-            status.is_some_and(|status| status.run_id.is_some())
-        })
-        .await;
-    (since.elapsed().as_secs_f64() * 10.0).round() / 10.0
-}
+use super::{each_is_one_run, elected, record, until_it_leads};
+use crate::support::intent_of;
 
 /// Proves: P-takeover
 #[tokio::test]
 async fn a_killed_leader_is_replaced_and_no_run_is_lost_or_doubled() {
-    let mut world = elected(USUAL).await;
-    until_it_leads(world.operator()).await;
+    let mut world = elected().await;
     let other = world.another_operator().await;
     let history = world.history().await;
     // For half of them the leader ends without having got the answer to the create.
@@ -44,52 +27,38 @@ async fn a_killed_leader_is_replaced_and_no_run_is_lost_or_doubled() {
     }
     world.asked("createRun", 10).await;
     world.kill_operator();
-    let killed = Instant::now();
     world.service.delete("faults").await;
-    let seconds = measured(&world, killed).await;
+    world.create_run("next", json!({})).await;
     until_it_leads(&other).await;
     names.push("next".to_owned());
     each_is_one_run(&world, &names).await;
     history.holds().await;
     assert_eq!(record(&world).await.lease_transitions, Some(1));
-    Figures::new("leader.crash")
-        .row("Seconds from kill -9 of the leader until a Run applied just then was submitted by the next", seconds)
-        .row("Runs under way, each one run", names.len())
-        .record();
 }
 
 /// Proves: P-takeover
 #[tokio::test]
 async fn a_leader_ended_by_sigterm_is_replaced_at_once() {
-    let mut world = elected(USUAL).await;
-    until_it_leads(world.operator()).await;
+    let mut world = elected().await;
     let other = world.another_operator().await;
     world.create_run("train", json!({})).await;
     world.released("train").await;
     let holder = record(&world).await.holder_identity;
     let mut leader = world.operator.take().unwrap();
-    let asked_to_end = Instant::now();
-    let ended = async {
-        let code = leader.terminate().await;
-        (code, record(&world).await.holder_identity)
-    };
-    let ((code, next), seconds) = tokio::join!(ended, measured(&world, asked_to_end));
-    assert_eq!(code, Some(0));
+    assert_eq!(leader.terminate().await, Some(0));
+    let next = record(&world).await.holder_identity;
     assert_ne!(next, holder, "the Lease was not released");
+    world.create_run("next", json!({})).await;
     until_it_leads(&other).await;
     let names = ["train", "next"].map(str::to_owned);
     each_is_one_run(&world, &names).await;
-    Figures::new("leader.stop")
-        .row("Seconds from SIGTERM of the leader until a Run applied just then was submitted by the next", seconds)
-        .record();
 }
 
 /// The lease is the leader's until its last call has ended and what it taught is written.
 /// Proves: P-takeover
 #[tokio::test]
 async fn a_leader_gives_its_lease_back_after_its_last_call() {
-    let mut world = elected(USUAL).await;
-    until_it_leads(world.operator()).await;
+    let mut world = elected().await;
     let other = world.another_operator().await;
     let slow = json!({"type": "delay", "forMs": 3000, "execute": true});
     let create = json!({"operation": "createRun"});

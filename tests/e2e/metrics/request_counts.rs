@@ -1,9 +1,8 @@
 //! Requests, as the operator counts them and as both servers do.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
 
-use super::{a_whole_life, scrape, whole, world_of_its_own};
+use super::{scrape, whole};
 use crate::support::{Audit, World, eventually, series};
 
 /// The counts of one family by two of its labels, those at zero left out.
@@ -20,9 +19,9 @@ fn counts(text: &str, name: &str, by: [&str; 2]) -> BTreeMap<(String, String), u
 }
 
 /// The requests in the API server's audit log, by method and status; each request once.
-fn audited(log: &Path) -> BTreeMap<(String, String), u64> {
+fn audited(world: &World) -> BTreeMap<(String, String), u64> {
     let (mut seen, mut counts) = (BTreeSet::new(), BTreeMap::new());
-    for request in Audit::of_deployed(log).all_requests() {
+    for request in Audit::of(world).all_requests() {
         if !seen.insert(request["auditID"].as_str().unwrap().to_owned()) {
             continue;
         }
@@ -60,23 +59,17 @@ async fn served(world: &World) -> BTreeMap<(String, String), u64> {
     counts
 }
 
-/// Proves: P-metrics
-#[tokio::test]
-async fn request_metrics_match_the_counts_of_both_servers() {
-    let world = world_of_its_own().await;
-    let log = world.control_plane.audit_log().expect("a log of its own");
-    a_whole_life(&world).await;
+pub(super) async fn match_those_of_both_servers(world: &World) {
     eventually(
         "the API server and the operator count the same",
         async || {
-            let audited = audited(&log);
+            let audited = audited(world);
             let counted = counts(
-                &scrape(&world).await,
+                &scrape(world).await,
                 "rest_client_requests_total",
                 ["method", "code"],
             );
             if counted == audited {
-                println!("requests to the API server: {counted:?}");
                 return Ok(());
             }
             Err(format!("{counted:?}, and in the log {audited:?}"))
@@ -85,10 +78,9 @@ async fn request_metrics_match_the_counts_of_both_servers() {
     .await;
     let name = "run_operator_service_requests_total";
     eventually("the service and the operator count the same", async || {
-        let served = served(&world).await;
-        let counted = counts(&scrape(&world).await, name, ["operation", "code"]);
+        let served = served(world).await;
+        let counted = counts(&scrape(world).await, name, ["operation", "code"]);
         if counted == served {
-            println!("requests to the service: {counted:?}");
             return Ok(());
         }
         Err(format!("{counted:?}, and at the service {served:?}"))

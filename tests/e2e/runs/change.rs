@@ -3,101 +3,97 @@
 use kube::ResourceExt;
 use serde_json::{Value, json};
 
-use run_operator::api::{ConditionType as Type, Phase};
+use run_operator::api::names;
 
 use crate::stale::Proxy;
-use crate::support::World;
 
-use super::{plugin, refuse_creates, running, runs, started};
+use super::{ACTIVE, CANCELLED, REFUSED, desk, left, plugin, runs, shows, started};
 
-/// Proves: K-change
+/// Proves: K-change, K-retry
 #[tokio::test]
-async fn a_cancelled_run_is_cancelled_at_the_service_and_kept() {
-    let world = World::new().await;
-    running(&world, "train").await;
-    let out = runs(&world, &["cancel", "train"]).await.ok();
-    assert_eq!(out, "run.run-operator.dev/train cancelled\n");
-    world.phase("train", Phase::Cancelled).await;
-    let out = runs(&world, &["cancel", "train"]).await.ok();
-    assert_eq!(
-        out,
-        "run.run-operator.dev/train unchanged: it has ended (Cancelled)\n"
-    );
-    assert_eq!(world.service.runs().await[0]["cancels"], 1);
-    // Nothing of it was begun, and the API server would take the change.
-    world.create_run("unbegun", json!({"cancel": true})).await;
-    world.phase("unbegun", Phase::Cancelled).await;
-    let said = runs(&world, &["suspend", "unbegun"]).await.ended(2);
-    assert!(said.contains("unbegun: it has ended"), "{said}");
-}
-
-/// Proves: K-retry
-#[tokio::test]
-async fn a_retry_submits_what_was_refused_and_nothing_else() {
-    let world = World::new().await;
-    running(&world, "active").await;
-    let said = runs(&world, &["retry", "active"]).await.ended(2);
-    assert!(
-        said.contains("active: Nothing was refused for good"),
-        "{said}"
-    );
-    refuse_creates(&world).await;
-    world.simulate("train", json!({})).await;
+async fn each_command_changes_what_it_may_and_refuses_the_rest() {
+    let world = desk().await;
+    left(&world, "active", ACTIVE, "Active").await;
+    let begun = json!({names::INTENT_ANNOTATION: "{}"});
+    let label = json!({"kustomize.toolkit.fluxcd.io/name": "apps"});
+    let metadata = json!({"annotations": begun, "labels": label});
     world
-        .condition("train", Type::Stalled, "True", "Forbidden")
+        .patch_run("active", json!({"metadata": metadata}))
         .await;
-    world.service.delete("faults").await;
-    // The one that can't be retried doesn't keep the other from it.
-    let said = runs(&world, &["retry", "active", "train"]).await.ended(2);
-    assert!(
-        said.contains("run.run-operator.dev/train retried\n"),
-        "{said}"
-    );
-    world.phase("train", Phase::Succeeded).await;
-    let said = runs(&world, &["retry", "train"]).await.ended(2);
-    assert!(
-        said.contains("train: It has ended. Create a new Run"),
-        "{said}"
-    );
-    assert_eq!(world.service.runs().await.len(), 2);
-}
-
-/// Proves: K-change
-#[tokio::test]
-async fn a_suspended_run_waits_until_it_is_resumed() {
-    let mut world = World::new().await;
-    world.create_run("train", json!({"suspend": true})).await;
-    world
-        .condition("train", Type::Ready, "False", "Suspended")
-        .await;
-    let said = runs(&world, &["retry", "train"]).await.ended(2);
-    assert!(said.contains("It is suspended. Resume it."), "{said}");
-    let out = runs(&world, &["suspend", "train"]).await.ok();
-    assert_eq!(
-        out,
-        "run.run-operator.dev/train unchanged: it is suspended\n"
-    );
-    let out = runs(&world, &["resume", "train"]).await.ok();
-    assert_eq!(out, "run.run-operator.dev/train resumed\n");
-    world.phase("train", Phase::Succeeded).await;
-    running(&world, "active").await;
-    let said = runs(&world, &["suspend", "active"]).await.ended(2);
-    assert!(
-        said.contains("active: its submission has begun; it can only be cancelled"),
-        "{said}"
-    );
-    world.kill_operator();
-    world.simulate("fresh", json!({})).await;
-    let out = runs(&world, &["suspend", "fresh", "-o", "name"]).await.ok();
-    assert_eq!(out, "run.run-operator.dev/fresh\n");
-    assert_eq!(world.run("fresh").await.spec.suspend, Some(true));
+    left(&world, "refused", REFUSED, "Forbidden").await;
+    left(&world, "ended", CANCELLED, "Cancelled").await;
+    world.create_run("held", json!({"suspend": true})).await;
+    let held = "Pending: !Accepted !Finished !Ready";
+    shows(&world, "held", held, "Suspended").await;
+    for (command, code, part) in [
+        (
+            &["cancel", "active"][..],
+            0,
+            "run.run-operator.dev/active cancelled\n",
+        ),
+        (
+            &["cancel", "active"],
+            0,
+            "active unchanged: it is being cancelled\n",
+        ),
+        (
+            &["cancel", "ended"],
+            0,
+            "ended unchanged: it has ended (Cancelled)\n",
+        ),
+        (&["suspend", "ended"], 2, "ended: it has ended"),
+        (
+            &["suspend", "active"],
+            2,
+            "active: its submission has begun; it can only be cancelled",
+        ),
+        (&["suspend", "held"], 0, "held unchanged: it is suspended\n"),
+        (&["retry", "held"], 2, "It is suspended. Resume it."),
+        (
+            &["resume", "held"],
+            0,
+            "run.run-operator.dev/held resumed\n",
+        ),
+        (
+            &["retry", "ended"],
+            2,
+            "ended: It has ended. Create a new Run",
+        ),
+        // The one that can't be retried doesn't keep the other from it.
+        (
+            &["retry", "active", "refused"],
+            2,
+            "run.run-operator.dev/refused retried\n",
+        ),
+        (
+            &["retry", "active"],
+            2,
+            "active: Nothing was refused for good",
+        ),
+        (
+            &["orphan", "active", "-o", "name"],
+            0,
+            "Warning: Flux keeps active",
+        ),
+    ] {
+        let said = runs(&world, command).await.ended(code);
+        assert!(
+            said.contains(part),
+            "{command:?}: {part:?} is not in {said}"
+        );
+    }
+    let active = world.run("active").await;
+    assert_eq!(active.spec.cancel, Some(true));
+    assert!(!active.annotations().contains_key(names::RETRY_ANNOTATION));
+    let refused = world.run("refused").await;
+    assert!(refused.annotations().contains_key(names::RETRY_ANNOTATION));
+    assert_eq!(world.run("held").await.spec.suspend, None);
 }
 
 /// Proves: K-change
 #[tokio::test]
 async fn each_change_is_written_once_and_to_the_version_read() {
-    let mut world = World::new().await;
-    world.kill_operator();
+    let world = desk().await;
     world.simulate("train", json!({})).await;
     let proxy = Proxy::start(world.control_plane).await;
     let mut read = Vec::new();
@@ -120,32 +116,4 @@ async fn each_change_is_written_once_and_to_the_version_read() {
     let asked = proxy.asked(|_| true);
     let verbs: Vec<&str> = asked.iter().map(|asked| asked.verb).collect();
     assert_eq!(verbs, ["get", "patch", "get"].repeat(4));
-}
-
-/// Proves: K-change
-#[tokio::test]
-async fn an_orphaned_object_is_deleted_without_its_run() {
-    let world = World::new().await;
-    let stuck = json!({"outcome": "never", "cancel": "stuck"});
-    world.simulate("train", stuck).await;
-    world.state("train", "running").await;
-    world.delete_run("train").await;
-    world.state("train", "cancelling").await;
-    let out = runs(&world, &["orphan", "train"]).await.ok();
-    assert!(
-        out.starts_with("run.run-operator.dev/train orphaned"),
-        "{out}"
-    );
-    world.gone("train").await;
-}
-
-/// Proves: K-change
-#[tokio::test]
-async fn a_change_that_a_gitops_tool_may_undo_says_so() {
-    let world = World::new().await;
-    running(&world, "train").await;
-    let label = json!({"metadata": {"labels": {"kustomize.toolkit.fluxcd.io/name": "apps"}}});
-    world.patch_run("train", label).await;
-    let said = runs(&world, &["cancel", "train"]).await.ended(0);
-    assert!(said.contains("Warning: Flux keeps train"), "{said}");
 }

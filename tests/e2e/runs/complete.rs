@@ -8,14 +8,19 @@ use serde_json::json;
 
 use crate::support::World;
 
-use super::runs;
+use super::desk;
+
+/// The program under this name.
+fn program(name: &str) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_run-operator"));
+    command.arg0(name);
+    command
+}
 
 /// The lines that the program prints under the name `kubectl-runs`, as it is started for a completion.
 async fn lines(world: &World, start: impl FnOnce(&mut Command)) -> Vec<String> {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_run-operator"));
-    command
-        .arg0("kubectl-runs")
-        .env("KUBECONFIG", world.control_plane.kubeconfig());
+    let mut command = program("kubectl-runs");
+    command.env("KUBECONFIG", world.control_plane.kubeconfig());
     start(&mut command);
     let output = tokio::task::spawn_blocking(move || command.output().unwrap())
         .await
@@ -53,44 +58,24 @@ async fn offered(world: &World, shell: &str, words: &[&str]) -> Vec<String> {
 
 /// Proves: K-complete
 #[tokio::test]
-async fn commands_flags_values_and_names_are_completed_for_kubectl() {
-    let mut world = World::new().await;
-    world.kill_operator();
+async fn commands_flags_values_and_names_are_completed_for_kubectl_and_each_shell() {
+    let world = desk().await;
     for name in ["train-a", "train-b", "other"] {
         world.simulate(name, json!({})).await;
     }
-    assert_eq!(
-        candidates(&world, &["why", "tr"]).await,
-        ["train-a", "train-b", ":4"]
-    );
-    let commands = candidates(&world, &["s"]).await;
-    assert!(
-        commands.iter().any(|line| line.starts_with("submit\t")),
-        "{commands:?}"
-    );
-    assert!(
-        commands.iter().any(|line| line.starts_with("suspend\t")),
-        "{commands:?}"
-    );
-    let flags = candidates(&world, &["wait", "--f"]).await;
-    assert!(
-        flags.iter().any(|line| line.starts_with("--for\t")),
-        "{flags:?}"
-    );
-    let goals = candidates(&world, &["wait", "--for", ""]).await;
-    assert!(
-        goals.iter().any(|line| line.starts_with("finished\t")),
-        "{goals:?}"
-    );
-}
-
-/// Proves: K-complete
-#[tokio::test]
-async fn each_shell_is_offered_commands_flags_values_and_names() {
-    let mut world = World::new().await;
-    world.kill_operator();
-    for name in ["train-a", "train-b", "other"] {
-        world.simulate(name, json!({})).await;
+    let names = candidates(&world, &["why", "tr"]).await;
+    assert_eq!(names, ["train-a", "train-b", ":4"]);
+    for (words, wanted) in [
+        (&["s"][..], &["submit", "suspend"][..]),
+        (&["wait", "--f"], &["--for"]),
+        (&["wait", "--for", ""], &["finished"]),
+    ] {
+        let found = candidates(&world, words).await;
+        for wanted in wanted {
+            let with_help = format!("{wanted}\t");
+            let offered = found.iter().any(|line| line.starts_with(&with_help));
+            assert!(offered, "{wanted} is not in {found:?}");
+        }
     }
     for shell in ["bash", "zsh", "fish"] {
         for (words, wanted) in [
@@ -106,15 +91,18 @@ async fn each_shell_is_offered_commands_flags_values_and_names() {
 }
 
 /// Proves: K-complete
-#[tokio::test]
-async fn each_shell_gets_a_script_that_asks_the_program() {
-    let world = World::new().await;
+#[test]
+fn each_shell_gets_a_script_that_asks_the_program() {
+    let script = |shell: &str| {
+        let output = program("kubectl-runs").args(["completion", shell]).output();
+        String::from_utf8(output.unwrap().stdout).unwrap()
+    };
     for (shell, own) in [
         ("bash", "complete -o nospace"),
         ("zsh", "#compdef kubectl-runs"),
         ("fish", "complete --keep-order"),
     ] {
-        let script = runs(&world, &["completion", shell]).await.ok();
+        let script = script(shell);
         for word in [own, "RUN_OPERATOR_COMPLETE", "kubectl-runs", "run-operator"] {
             assert!(
                 script.contains(word),
@@ -122,41 +110,8 @@ async fn each_shell_gets_a_script_that_asks_the_program() {
             );
         }
     }
-    let script = runs(&world, &["completion", "kubectl"]).await.ok();
-    assert_eq!(script, "#!/bin/sh\nexec kubectl-runs __complete \"$@\"\n");
-}
-
-/// Proves: K-plugin
-#[tokio::test]
-async fn kubectl_finds_the_plugin_by_its_name() {
-    let world = World::new().await;
-    let directory = world.folder().join("bin");
-    std::fs::create_dir(&directory).unwrap();
-    symlink(
-        env!("CARGO_BIN_EXE_run-operator"),
-        directory.join("kubectl-runs"),
-    )
-    .unwrap();
-    let path = std::env::var("PATH").unwrap();
-    let mut kubectl = world.control_plane.kubectl();
-    kubectl
-        .args(["runs", "list", "-n", &world.namespace])
-        .env("PATH", format!("{}:{path}", directory.display()));
-    let output = tokio::task::spawn_blocking(move || kubectl.output().unwrap())
-        .await
-        .unwrap();
-    let said = String::from_utf8(output.stderr).unwrap();
-    assert!(output.status.success(), "{said}");
-    assert!(said.contains("No resources found in"), "{said}");
-    // The same under the operator's own name.
-    let mut command = Command::new(env!("CARGO_BIN_EXE_run-operator"));
-    command
-        .args(["runs", "list", "-n", &world.namespace])
-        .env("KUBECONFIG", world.control_plane.kubeconfig());
-    let output = tokio::task::spawn_blocking(move || command.output().unwrap())
-        .await
-        .unwrap();
-    assert!(output.status.success(), "{output:?}");
+    let kubectl = "#!/bin/sh\nexec kubectl-runs __complete \"$@\"\n";
+    assert_eq!(script("kubectl"), kubectl);
 }
 
 /// The commands in the help that a program prints.
@@ -174,10 +129,28 @@ fn commands(program: &mut Command) -> Vec<String> {
 }
 
 /// Proves: K-plugin
-#[test]
-fn the_plugin_and_the_program_have_the_same_commands() {
-    let program = || Command::new(env!("CARGO_BIN_EXE_run-operator"));
-    let plugin = commands(program().arg0("kubectl-runs"));
+#[tokio::test]
+async fn kubectl_finds_the_plugin_which_has_the_commands_of_the_program() {
+    let plugin = commands(&mut program("kubectl-runs"));
     assert!(plugin.contains(&"submit".to_owned()), "{plugin:?}");
-    assert_eq!(plugin, commands(program().arg("runs")));
+    assert_eq!(plugin, commands(program("run-operator").arg("runs")));
+
+    let world = desk().await;
+    let directory = world.folder().join("bin");
+    std::fs::create_dir(&directory).unwrap();
+    let link = directory.join("kubectl-runs");
+    symlink(env!("CARGO_BIN_EXE_run-operator"), link).unwrap();
+    let path = std::env::var("PATH").unwrap();
+    let mut kubectl = world.control_plane.kubectl();
+    kubectl.env("PATH", format!("{}:{path}", directory.display()));
+    let mut own = program("run-operator");
+    own.env("KUBECONFIG", world.control_plane.kubeconfig());
+    for mut command in [kubectl, own] {
+        command.args(["runs", "list", "-n", &world.namespace]);
+        let output = tokio::task::spawn_blocking(move || command.output().unwrap());
+        let output = output.await.unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(output.status.success(), "{said}");
+        assert!(said.contains("No resources found in"), "{said}");
+    }
 }

@@ -4,12 +4,10 @@ use kube::ResourceExt;
 use kube::api::{ObjectMeta, PostParams};
 use serde_json::{Value, json};
 
-use run_operator::api::{ConditionType as Type, Phase};
-
-use crate::support::{Setup, World, eventually, own_control_plane};
+use crate::support::{Plane, Setup, World, eventually};
 use crate::undecodable::odd_run;
 
-use super::{refuse_creates, running, runs};
+use super::{ACTIVE, FAILED, REFUSED, SUCCEEDED, desk, left, runs};
 
 /// Waits until what is created is younger than this Run: the API server's timestamps are whole seconds.
 async fn until_others_are_younger(world: &World, name: &str) {
@@ -37,24 +35,15 @@ async fn until_others_are_younger(world: &World, name: &str) {
 /// Proves: K-list
 #[tokio::test]
 async fn what_needs_a_person_is_listed_first() {
-    let world = World::new().await;
-    refuse_creates(&world).await;
-    world.simulate("refused", json!({})).await;
-    world
-        .condition("refused", Type::Stalled, "True", "Forbidden")
-        .await;
-    world.service.delete("faults").await;
+    let world = desk().await;
+    left(&world, "refused", REFUSED, "Forbidden").await;
     // By age alone it would be the last.
     until_others_are_younger(&world, "refused").await;
-    world.simulate("good", json!({})).await;
-    world.phase("good", Phase::Succeeded).await;
-    world.simulate("bad", json!({"outcome": "failed"})).await;
-    world.phase("bad", Phase::Failed).await;
-    running(&world, "active").await;
-    world.create_run("held", json!({"suspend": true})).await;
-    world
-        .condition("held", Type::Ready, "False", "Suspended")
-        .await;
+    left(&world, "good", SUCCEEDED, "Succeeded").await;
+    left(&world, "bad", FAILED, "Failed").await;
+    left(&world, "active", ACTIVE, "Active").await;
+    let held = "Pending: !Accepted !Finished !Ready";
+    left(&world, "held", held, "Suspended").await;
     let out = runs(&world, &["list"]).await.ok();
     let rows: Vec<Vec<&str>> = out
         .lines()
@@ -71,8 +60,8 @@ async fn what_needs_a_person_is_listed_first() {
     let out = runs(&world, &["list", "-o", "wide", "--no-headers"])
         .await
         .ok();
-    let id = world.run("good").await.status.unwrap().run_id.unwrap();
-    assert!(out.lines().last().unwrap().contains(&id), "{out}");
+    let last = out.lines().last().unwrap();
+    assert!(last.contains("run-of-good"), "{out}");
     let out = runs(
         &world,
         &[
@@ -96,7 +85,7 @@ async fn what_needs_a_person_is_listed_first() {
 #[tokio::test]
 async fn a_run_that_can_not_be_read_is_listed_too() {
     let world = World::unattended(Setup {
-        control_plane: Some(own_control_plane().await),
+        plane: Plane::Loose,
         ..Setup::default()
     })
     .await;
@@ -110,28 +99,4 @@ async fn a_run_that_can_not_be_read_is_listed_too() {
     assert!(rows.iter().any(|row| row[0] == "good"), "{out}");
     let odd = ["odd", "RunInvalid"];
     assert!(rows.iter().any(|row| row.starts_with(&odd)), "{out}");
-}
-
-/// Proves: K-list
-#[tokio::test]
-async fn a_list_is_by_label_and_of_one_namespace_or_all() {
-    let world = World::new().await;
-    running(&world, "train").await;
-    let label = json!({"metadata": {"labels": {"team": "vision"}}});
-    world.patch_run("train", label).await;
-    let out = runs(&world, &["list", "-l", "team=vision", "-o", "name"])
-        .await
-        .ok();
-    assert_eq!(out, "run.run-operator.dev/train\n");
-    let told = runs(&world, &["list", "-l", "team=audio"]).await;
-    assert!(told.out.is_empty());
-    let nothing = format!("No resources found in {} namespace.\n", world.namespace);
-    assert_eq!(told.err, nothing);
-    let out = runs(&world, &["list", "-A"]).await.ok();
-    let own = |line: &&str| {
-        line.split_whitespace()
-            .take(2)
-            .eq([world.namespace.as_str(), "train"])
-    };
-    assert!(out.lines().any(|line| own(&line)), "{out}");
 }

@@ -13,9 +13,10 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
+use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
 
-use crate::support::World;
+use crate::support::{Setup, World};
 
 /// What a command printed, and its exit code.
 #[derive(Debug)]
@@ -86,17 +87,47 @@ async fn runs(world: &World, args: &[&str]) -> Told {
     start(world, args, "").end().await
 }
 
-/// Every POST of a Run is refused until the faults are cleared.
-async fn refuse_creates(world: &World) {
-    let refusal = json!({"type": "answer", "status": 403, "code": "forbidden"});
-    let creates = json!({"operation": "createRun"});
-    world.service.lasting_fault(creates, refusal).await;
+/// A world without an operator: what commands read, the test has written.
+async fn desk() -> World {
+    World::unattended(Setup::default()).await
 }
 
-/// A Run whose run stays as it is.
-async fn running(world: &World, name: &str) {
-    world.simulate(name, json!({"outcome": "never"})).await;
-    world.state(name, "running").await;
+const REFUSED: &str = "Pending: !Accepted !Finished !Ready Stalled";
+const ACTIVE: &str = "Active: Accepted !Finished !Ready Reconciling";
+const SUCCEEDED: &str = "Succeeded: Accepted Finished Complete Ready";
+const FAILED: &str = "Failed: Accepted Finished Failed !Ready Stalled";
+const CANCELLED: &str = "Cancelled: Accepted Finished Ready";
+
+/// A Run with this row of the conditions, as an operator left it.
+async fn left(world: &World, name: &str, row: &str, reason: &str) {
+    world.simulate(name, json!({})).await;
+    shows(world, name, row, reason).await;
+}
+
+/// Writes the status of a Run as an operator does: a row of the conditions (`!` is False), all with this reason.
+async fn shows(world: &World, name: &str, row: &str, reason: &str) {
+    let generation = world.run(name).await.metadata.generation;
+    let (phase, kinds) = row.split_once(": ").unwrap();
+    let condition = |word: &str| {
+        let kind = word.trim_start_matches('!');
+        let status = if kind == word { "True" } else { "False" };
+        json!({
+            "type": kind, "status": status, "reason": reason, "message": format!("It is {reason}."),
+            "observedGeneration": generation, "lastTransitionTime": "2026-01-01T00:00:00Z",
+        })
+    };
+    let conditions: Vec<Value> = kinds.split(' ').map(condition).collect();
+    let mut status =
+        json!({"phase": phase, "observedGeneration": generation, "conditions": conditions});
+    if row.contains(" Accepted") {
+        status["runId"] = format!("run-of-{name}").into();
+        let state = if phase == "Active" { "running" } else { phase };
+        status["state"] = state.to_lowercase().into();
+    }
+    let patch = Patch::Merge(json!({"status": status}));
+    let params = PatchParams::default();
+    let written = world.runs().patch_status(name, &params, &patch).await;
+    written.unwrap();
 }
 
 /// A manifest of a Run.

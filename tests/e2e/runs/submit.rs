@@ -6,39 +6,12 @@ use serde_json::{Value, json};
 use crate::stale::Proxy;
 use crate::support::World;
 
-use super::{manifest, plugin, refuse_creates, runs, start, started};
-
-/// Proves: K-submit
-#[tokio::test]
-async fn a_submitted_run_is_awaited_and_its_end_is_the_exit_code() {
-    let world = World::new().await;
-    let submit = |name: &'static str, outcome: &'static str| {
-        let outcome = format!("simulate.outcome={outcome}");
-        let args = [
-            "submit", "--name", name, "--image", "i", "--set", &outcome, "--wait",
-        ];
-        start(&world, &args, "")
-    };
-    let (good, bad) = (submit("good", "succeeded"), submit("bad", "failed"));
-    let out = good.end().await.ok();
-    assert_eq!(
-        out,
-        "run.run-operator.dev/good created\nrun.run-operator.dev/good Succeeded\n"
-    );
-    let said = bad.end().await.ended(1);
-    for part in [
-        "run.run-operator.dev/bad Failed",
-        "bad: Failed: ",
-        "kubectl runs why bad",
-    ] {
-        assert!(said.contains(part), "{part:?} is not in {said}");
-    }
-}
+use super::{desk, manifest, plugin, runs, start, started};
 
 /// Proves: K-submit
 #[tokio::test]
 async fn flags_and_files_make_the_same_run() {
-    let world = World::new().await;
+    let world = desk().await;
     let flags = [
         "submit",
         "--image",
@@ -138,48 +111,8 @@ async fn the_same_command_with_a_key_submits_nothing_twice() {
 
 /// Proves: K-submit
 #[tokio::test]
-async fn names_without_a_key_are_random_behind_their_prefix() {
-    let world = World::new().await;
-    let submit = [
-        "submit",
-        "--image",
-        "i",
-        "--generate-name",
-        "nightly-",
-        "-o",
-        "name",
-    ];
-    let names = [
-        runs(&world, &submit).await.ok(),
-        runs(&world, &submit).await.ok(),
-    ];
-    assert_ne!(names[0], names[1]);
-    for name in names {
-        assert!(name.starts_with("run.run-operator.dev/nightly-"), "{name}");
-    }
-}
-
-/// Proves: K-submit
-#[tokio::test]
-async fn several_runs_of_a_file_are_awaited_together() {
-    let world = World::new().await;
-    let workload = |outcome| json!({"workload": {"image": "i", "simulate": {"outcome": outcome}}});
-    let list = json!({"apiVersion": "v1", "kind": "List", "items": [
-        serde_json::from_str::<Value>(&manifest("a", &workload("succeeded"))).unwrap(),
-        serde_json::from_str::<Value>(&manifest("b", &workload("failed"))).unwrap(),
-    ]});
-    let submit = ["submit", "-f", "-", "--wait", "-o", "name"];
-    let told = start(&world, &submit, &list.to_string()).end().await;
-    let said = told.ended(1);
-    for name in ["run.run-operator.dev/a\n", "run.run-operator.dev/b\n"] {
-        assert!(said.contains(name), "{said}");
-    }
-}
-
-/// Proves: K-submit
-#[tokio::test]
 async fn what_can_not_be_a_run_is_refused_and_nothing_is_stored() {
-    let world = World::new().await;
+    let world = desk().await;
     let workspace =
         json!({"apiVersion": "run-operator.dev/v1alpha1", "kind": "Workspace"}).to_string();
     let typo = manifest(
@@ -188,72 +121,56 @@ async fn what_can_not_be_a_run_is_refused_and_nothing_is_stored() {
     );
     let foreign = manifest("train", &json!({"workload": {"image": "i"}}))
         .replace(r#""name""#, r#""namespace":"elsewhere","name""#);
+    let file = &["-f", "-"][..];
+    let image = |more: &[&'static str]| [&["--image", "i"], more].concat();
+    let unknown = r#"unknown field "spec.worklaod""#;
     for (args, input, part) in [
         (
-            &["submit", "-f", "-"][..],
+            file,
             workspace.as_str(),
             "only run-operator.dev/v1alpha1 Run can be submitted",
         ),
-        (&["submit", "-f", "-"], "", "has no Run"),
-        (&["submit", "-f", "-"], "a: [", "is no YAML or JSON"),
+        (file, "", "has no Run"),
+        (file, "a: [", "is no YAML or JSON"),
+        (file, &typo, unknown),
+        (&["-f", "-", "--dry-run=server"], &typo, unknown),
+        (file, &foreign, "does not match the namespace"),
         (
-            &["submit", "-f", "-"],
-            typo.as_str(),
-            r#"unknown field "spec.worklaod""#,
-        ),
-        (
-            &["submit", "-f", "-", "--dry-run=server"],
-            typo.as_str(),
-            r#"unknown field "spec.worklaod""#,
-        ),
-        (
-            &["submit", "-f", "-"],
-            foreign.as_str(),
-            "does not match the namespace",
-        ),
-        (
-            &["submit", "-f", "/nonexistent/run.yaml"],
+            &["-f", "/nonexistent/run.yaml"],
             "",
             "failed to read /nonexistent/run.yaml",
         ),
-        (&["submit"], "", "--filename <FILE>"),
+        (&[], "", "--filename <FILE>"),
+        (&image(&["-f", "x"]), "", "cannot be used with"),
         (
-            &["submit", "--image", "i", "-f", "x"],
-            "",
-            "cannot be used with",
-        ),
-        (
-            &["submit", "--image", "i", "--timeout", "5s"],
+            &image(&["--timeout", "5s"]),
             "",
             "--timeout needs --wait or --follow",
         ),
         (
-            &["submit", "--image", "i", "--set", "gpus"],
+            &image(&["--set", "gpus"]),
             "",
             "it needs a key, = and a value",
         ),
         (
-            &["submit", "--image", "i", "--set", "a=1", "--set", "a.b=2"],
+            &image(&["--set", "a=1", "--set", "a.b=2"]),
             "",
             "value of its own",
         ),
+        (&image(&["--set", "image=j"]), "", "set already"),
         (
-            &["submit", "--image", "i", "--set", "image=j"],
-            "",
-            "set already",
-        ),
-        (
-            &["submit", "--image", "i", "--workspace", "Secret/x"],
+            &image(&["--workspace", "Secret/x"]),
             "",
             "no kind of a Workspace",
         ),
         (
-            &["submit", "--image", "i", "--name", "Not_A_Name"],
+            &image(&["--name", "Not_A_Name"]),
             "",
             "Error from server (Invalid)",
         ),
     ] {
-        let said = start(&world, args, input).end().await.ended(2);
+        let submit = [&["submit"], args].concat();
+        let said = start(&world, &submit, input).end().await.ended(2);
         assert!(said.contains(part), "{part:?} is not in {said}");
     }
     assert!(runs(&world, &["list", "-o", "name"]).await.ok().is_empty());
@@ -262,7 +179,7 @@ async fn what_can_not_be_a_run_is_refused_and_nothing_is_stored() {
 /// Proves: K-submit
 #[tokio::test]
 async fn a_file_with_what_can_not_be_a_run_stores_nothing() {
-    let world = World::new().await;
+    let world = desk().await;
     let spec = json!({"workload": {"image": "i"}});
     let good = manifest("good", &spec);
     let workspace = good.replace(r#""Run""#, r#""Workspace""#);
@@ -284,18 +201,6 @@ async fn a_file_with_what_can_not_be_a_run_stores_nothing() {
     }
 }
 
-/// Proves: K-submit
-#[tokio::test]
-async fn a_run_that_exists_is_not_submitted_again_without_a_key() {
-    let world = World::new().await;
-    let submit = ["submit", "--image", "i", "--name", "train"];
-    runs(&world, &submit).await.ok();
-    let said = runs(&world, &submit).await.ended(2);
-    let expected =
-        r#"Error from server (AlreadyExists): runs.run-operator.dev "train" already exists"#;
-    assert!(said.contains(expected), "{said}");
-}
-
 /// A follower has printed that the Run was made, a line for each event that its status counts, and the end.
 async fn every_event_and_the_end(world: &World, out: &str) {
     let status = world.released("train").await.status.unwrap();
@@ -303,24 +208,6 @@ async fn every_event_and_the_end(world: &World, out: &str) {
     let lines: Vec<&str> = out.lines().collect();
     assert_eq!(lines.len(), events + 2, "{out}");
     assert_eq!(lines.last(), Some(&"run.run-operator.dev/train Succeeded"));
-}
-
-/// Proves: K-follow
-#[tokio::test]
-async fn a_run_that_is_followed_shows_every_event_until_its_end() {
-    let world = World::new().await;
-    let submit = [
-        "submit",
-        "--image",
-        "i",
-        "--name",
-        "train",
-        "--follow",
-        "--set",
-        "simulate.logEvents=3",
-    ];
-    let out = runs(&world, &submit).await.ok();
-    every_event_and_the_end(&world, &out).await;
 }
 
 /// Proves: K-follow
@@ -336,17 +223,4 @@ async fn events_that_come_after_the_end_of_a_run_are_shown_before_it() {
     world.service.delete("faults").await;
     let out = follow.end().await.ok();
     every_event_and_the_end(&world, &out).await;
-}
-
-/// Proves: K-follow
-#[tokio::test]
-async fn a_follower_of_a_run_that_needs_a_person_ends() {
-    let world = World::new().await;
-    refuse_creates(&world).await;
-    let submit = ["submit", "--image", "i", "--name", "train", "--follow"];
-    let said = runs(&world, &submit).await.ended(3);
-    assert!(
-        said.contains("run.run-operator.dev/train Stalled"),
-        "{said}"
-    );
 }

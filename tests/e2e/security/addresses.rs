@@ -5,8 +5,6 @@ use std::net::TcpListener;
 
 use serde_json::{Value, json};
 
-use run_operator::api::ConditionType as Type;
-
 use crate::support::{Setup, World, conditions_told, eventually};
 
 /// Addresses that a namespace's user may try. `{service}` is the service's port, `{other}` that of a listener
@@ -67,9 +65,7 @@ async fn a_workspace_reaches_only_addresses_on_the_allow_list() {
         world
             .workspace_ready(&name, "False", "BaseUrlNotAllowed")
             .await;
-        world
-            .condition(&name, Type::Ready, "False", "WorkspaceNotReady")
-            .await;
+        world.not_ready(&name, "WorkspaceNotReady").await;
     }
     // An allowed Workspace continues meanwhile, and its calls are all that the service got.
     world.create_run("train", json!({})).await;

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use run_operator::api::{ConditionType, Phase, Run, conditions};
 
-use super::{World, eventually};
+use super::{World, eventually, row};
 
 /// A condition of a Run, if it has it.
 pub(crate) fn condition_of(run: &Run, kind: ConditionType) -> Option<Condition> {
@@ -53,11 +53,8 @@ impl World {
 
     /// The Workspace `default` can't be used for `reason`, for now or (`stalled`) until a person acts, and
     /// the Run `train` waits for it and repeats why. Nothing was submitted.
-    pub(crate) async fn held_by_workspace(&self, reason: &str, stalled: bool, words: &[&str]) {
-        let told = self
-            .workspace_condition("default", ConditionType::Ready, "False", reason)
-            .await;
-        says(&told, words);
+    pub(crate) async fn held_by_workspace(&self, reason: &str, stalled: bool) {
+        self.workspace_ready("default", "False", reason).await;
         let other = if stalled {
             ConditionType::Stalled
         } else {
@@ -65,30 +62,17 @@ impl World {
         };
         self.workspace_condition("default", other, "True", reason)
             .await;
-        let waits = "WorkspaceNotReady";
         // The Run repeats it a moment after the Workspace shows it; before that it has the last reason.
         let told_by = format!("({reason})");
         let run = self
             .run_until("train", &format!("repeats {reason}"), |run| {
-                condition_of(run, ConditionType::Ready)
-                    .is_some_and(|ready| ready.message.contains(&told_by))
+                condition_of(run, ConditionType::Ready).is_some_and(|ready| {
+                    ready.reason == "WorkspaceNotReady" && ready.message.contains(&told_by)
+                })
             })
             .await;
-        self.condition("train", ConditionType::Reconciling, "True", waits)
-            .await;
-        self.condition("train", ConditionType::Ready, "False", waits)
-            .await;
-        self.condition("train", ConditionType::Accepted, "False", waits)
-            .await;
-        let status = run.status.as_ref().unwrap();
-        assert_eq!(status.phase, Some(Phase::Pending));
-        let told = condition_of(&run, ConditionType::Ready).unwrap().message;
-        says(&told, &["Workspace default", reason]);
-        says(&told, words);
-        assert_eq!(
-            self.service.requests("createRun").await,
-            Vec::<Value>::new()
-        );
+        assert_eq!(row(&run), "Pending: !Accepted !Finished !Ready Reconciling");
+        assert!(self.service.requests("createRun").await.is_empty());
     }
 
     /// Waits until the Run succeeds without help, and is the only run at the service, made by one POST that
@@ -147,6 +131,16 @@ impl World {
             .as_u64()
             .unwrap()
     }
+}
+
+/// A contract file with which the operator waits seconds where it else waits half a minute.
+pub(crate) fn impatient_contract(stem: &str) -> &'static str {
+    let changes = [
+        ("connectSeconds: 5", "connectSeconds: 2"),
+        ("requestSeconds: 30", "requestSeconds: 2"),
+        ("streamIdleSeconds: 90", "streamIdleSeconds: 4"),
+    ];
+    contract_file(stem, &changes).leak()
 }
 
 /// Writes a contract file like the built-in one, with these texts replaced, and names it. It lies in the

@@ -109,11 +109,6 @@ impl History {
         versions.iter().filter(of_this).cloned().collect()
     }
 
-    /// The number of versions of all Runs seen until now.
-    pub(crate) fn versions(&self) -> usize {
-        self.seen.lock().unwrap().versions.len()
-    }
-
     /// Waits for a version of a Run, without asking the API server.
     pub(crate) async fn until(&self, name: &str, what: &str, wanted: impl Fn(&Run) -> bool) -> Run {
         eventually(&format!("the Run {name} {what}"), async || {
@@ -227,47 +222,34 @@ fn check(run: &Run) {
     let Some(status) = run.status.as_ref().filter(|s| s.phase.is_some()) else {
         return;
     };
-    let shown = || serde_json::to_string_pretty(run).unwrap();
-    let row = row(run);
-    assert!(
-        ROWS.contains(&row.as_str()),
-        "no row of the table: {row} in {}",
-        shown()
-    );
-    let both = conditions::is_true(&status.conditions, Type::Reconciling)
-        && conditions::is_true(&status.conditions, Type::Stalled);
-    assert!(!both, "Reconciling and Stalled together in {}", shown());
-    for condition in &status.conditions {
-        assert_eq!(
-            condition.observed_generation,
-            status.observed_generation,
-            "a condition that speaks of another generation in {}",
-            shown()
+    let must = |holds: bool, what: &str| {
+        assert!(
+            holds,
+            "{what} in {}",
+            serde_json::to_string_pretty(run).unwrap()
         );
-        assert!(!condition.message.is_empty(), "no sentence in {}", shown());
+    };
+    let row = row(run);
+    must(ROWS.contains(&row.as_str()), "no row of the table");
+    let all = &status.conditions;
+    let both = [Type::Reconciling, Type::Stalled].map(|kind| conditions::is_true(all, kind));
+    must(both != [true; 2], "Reconciling and Stalled together");
+    for condition in all {
+        let generation = condition.observed_generation;
+        let same = generation == status.observed_generation;
+        must(same, "a condition that speaks of another generation");
+        must(!condition.message.is_empty(), "no sentence");
     }
     let last = status.events.last().and_then(|event| event.id.as_ref());
-    if last.is_some() {
-        assert_eq!(
-            last,
-            status.last_event_id.as_ref(),
-            "the cursor is not the last event in {}",
-            shown()
-        );
-    }
-    assert!(status.events.len() <= 10, "too many events in {}", shown());
+    let cursor = last.is_none() || last == status.last_event_id.as_ref();
+    must(cursor, "the cursor is not the last event");
+    must(status.events.len() <= 10, "too many events");
     for event in &status.events {
         let named = event.data.as_deref().and_then(state_named);
-        let (Some(named), Some(state)) = (named, &status.state) else {
-            continue;
-        };
-        if let (Some(named), Some(state)) = (rank(&named), rank(state)) {
-            assert!(
-                state >= named,
-                "the cursor is ahead of the state in {}",
-                shown()
-            );
-        }
+        let named = named.and_then(|named| rank(&named));
+        let state = status.state.as_deref().and_then(rank);
+        let behind = named.zip(state).is_none_or(|(named, state)| state >= named);
+        must(behind, "the cursor is ahead of the state");
     }
 }
 
@@ -276,41 +258,22 @@ fn check_step(before: &Run, after: &Run) {
     let (Some(old), Some(new)) = (&before.status, &after.status) else {
         return;
     };
-    let shown = || {
-        format!(
-            "{}\nthen\n{}",
-            serde_json::to_string_pretty(before).unwrap(),
-            serde_json::to_string_pretty(after).unwrap()
-        )
+    let must = |holds: bool, what: &str| {
+        let text = |run: &Run| serde_json::to_string_pretty(run).unwrap();
+        assert!(holds, "{what}: {}\nthen\n{}", text(before), text(after));
     };
     if old.run_id.is_some() {
-        assert_eq!(old.run_id, new.run_id, "the runId changed: {}", shown());
-        assert_eq!(
-            old.workspace,
-            new.workspace,
-            "the Workspace changed: {}",
-            shown()
-        );
+        must(old.run_id == new.run_id, "the runId changed");
+        must(old.workspace == new.workspace, "the Workspace changed");
     }
     if old.phase.is_some_and(Phase::terminal) {
-        assert_eq!(old.phase, new.phase, "an end was not the end: {}", shown());
-        assert_eq!(
-            old.completion_time,
-            new.completion_time,
-            "the end moved: {}",
-            shown()
-        );
+        must(old.phase == new.phase, "an end was not the end");
+        let same = old.completion_time == new.completion_time;
+        must(same, "the end moved");
     }
-    assert!(
-        new.event_count >= old.event_count,
-        "events were forgotten: {}",
-        shown()
-    );
-    assert!(
-        new.observed_generation >= old.observed_generation,
-        "an older generation: {}",
-        shown()
-    );
+    must(new.event_count >= old.event_count, "events were forgotten");
+    let generation = new.observed_generation >= old.observed_generation;
+    must(generation, "an older generation");
 }
 
 fn state_named(data: &str) -> Option<String> {

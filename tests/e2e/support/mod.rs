@@ -6,21 +6,26 @@
     reason = "each suite that includes this module uses its own part of it"
 )]
 
-mod admission_policy;
 mod assertions;
 mod exposition;
 mod history;
 mod operator;
 mod permissions;
+mod planes;
 mod service;
 mod wait;
 mod world;
 
-pub(crate) use assertions::{condition_of, conditions_told, contract_file, says};
+pub(crate) use assertions::{
+    condition_of, conditions_told, contract_file, impatient_contract, says,
+};
 pub(crate) use exposition::{Series, series};
 pub(crate) use history::{History, row};
 pub(crate) use operator::{Operator, Recipe, free_port};
 pub(crate) use permissions::{Audit, DEPLOYED, ELECTED, SECRET};
+pub(crate) use planes::{Plane, own_control_plane};
 pub(crate) use service::{Service, TOKEN};
-pub(crate) use wait::{STREAMS_MOVE, eventually, eventually_after, holds_for_a_while};
-pub(crate) use world::{Rights, Setup, World, held, intent_of, own_control_plane, phase_of};
+pub(crate) use wait::{
+    STREAMS_MOVE, eventually, eventually_after, gone, holds_for_a_while, run_until,
+};
+pub(crate) use world::{Rights, Setup, World, held, intent_of, phase_of};

@@ -2,9 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
+use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::World;
+use super::{Rights, World};
 
 /// The Secret of the Workspace `default`.
 pub(crate) const SECRET: &str = "run-operator-token";
@@ -22,38 +23,64 @@ pub(crate) const ELECTED: &[&str] = &[
 ];
 
 impl World {
+    /// Gives the operator a service account, but for an administrator.
+    pub(super) async fn restrict(&mut self, rights: Rights, everywhere: bool) {
+        let (namespace, name) = match rights {
+            Rights::Administrator => return,
+            Rights::Deployed => {
+                self.as_deployed().await;
+                (DEPLOYED, DEPLOYED)
+            }
+            Rights::DeployedHere => {
+                self.as_deployed_here().await;
+                (DEPLOYED, DEPLOYED)
+            }
+            Rights::Secrets(rules) => {
+                self.restricted(&rules, everywhere).await;
+                (self.namespace.as_str(), NAME)
+            }
+        };
+        let account = account(namespace, name);
+        self.recipe.kubeconfig = self.kubeconfig_of(namespace, name).await;
+        self.account = account;
+    }
+
     /// A service account with the permissions of `rules` for Secrets of the namespace, and all else that the
-    /// operator needs, in the namespace or everywhere; the kubeconfig with a token of it.
-    pub(super) async fn restricted(&self, rules: Value, everywhere: bool) -> PathBuf {
-        let account =
-            json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": NAME}});
+    /// operator needs, in the namespace or everywhere.
+    async fn restricted(&self, rules: &Value, everywhere: bool) {
         let needed = json!([
             {"apiGroups": ["run-operator.dev"], "resources": ["*"], "verbs": ["*"]},
             {"apiGroups": [""], "resources": ["events"], "verbs": ["create"]},
             {"apiGroups": [""], "resources": ["namespaces"], "verbs": ["get", "list", "watch"]},
         ]);
         let scope = if everywhere { "Cluster" } else { "" };
-        let secrets = self.role("", &format!("{NAME}-secrets"), &rules);
-        let others = self.role(scope, &self.namespace, &needed);
-        for object in [account].into_iter().chain(secrets).chain(others) {
-            let applied = self
-                .kubectl(&["create", "-f", "-"], &object.to_string())
-                .await;
-            applied.unwrap();
-        }
-        self.kubeconfig_of(&self.namespace, NAME).await
+        self.service_account(NAME).await;
+        let secrets = format!("{NAME}-secrets");
+        self.grant("", &secrets, rules, (&self.namespace, NAME))
+            .await;
+        self.grant(scope, &self.namespace, &needed, (&self.namespace, NAME))
+            .await;
     }
 
-    /// A service account with the permissions of `deploy/install.yaml`, and no others; the kubeconfig with a
-    /// token of it. Only with a control plane of one's own.
-    pub(super) async fn as_deployed(&self) -> PathBuf {
+    async fn create(&self, object: Value) {
+        let create = ["create", "-f", "-"];
+        self.kubectl(&create, &object.to_string()).await.unwrap();
+    }
+
+    async fn service_account(&self, name: &str) {
+        let metadata = json!({"name": name});
+        self.create(json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata}))
+            .await;
+    }
+
+    /// A service account with the permissions of `deploy/install.yaml`, and no others.
+    async fn as_deployed(&self) {
         let manifest = manifest("install.yaml");
         self.control_plane.apply_yaml(&manifest).await.unwrap();
-        self.kubeconfig_of(DEPLOYED, DEPLOYED).await
     }
 
-    /// The same with the permissions of the overlay for one namespace, in this one; the kubeconfig as above.
-    pub(super) async fn as_deployed_here(&self) -> PathBuf {
+    /// The same with the permissions of the overlay for one namespace, in this one.
+    async fn as_deployed_here(&self) {
         let namespace =
             json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": DEPLOYED}});
         let account = json!({
@@ -69,31 +96,12 @@ impl World {
         for objects in [namespace.to_string(), account.to_string(), roles, leader] {
             self.control_plane.apply_yaml(&objects).await.unwrap();
         }
-        self.kubeconfig_of(DEPLOYED, DEPLOYED).await
     }
 
     /// A user of the namespace with these permissions there, and no others; the kubeconfig.
     pub(crate) async fn user(&self, name: &str, rules: &Value) -> PathBuf {
-        let account =
-            json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name}});
-        let rbac = |kind: &str, mut with: Value| {
-            with["apiVersion"] = "rbac.authorization.k8s.io/v1".into();
-            with["kind"] = kind.into();
-            with["metadata"] = json!({"name": name});
-            with
-        };
-        let role = json!({"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": name});
-        let user = json!({"kind": "ServiceAccount", "name": name, "namespace": self.namespace});
-        for object in [
-            account,
-            rbac("Role", json!({"rules": rules})),
-            rbac("RoleBinding", json!({"roleRef": role, "subjects": [user]})),
-        ] {
-            let applied = self
-                .kubectl(&["create", "-f", "-"], &object.to_string())
-                .await;
-            applied.unwrap();
-        }
+        self.service_account(name).await;
+        self.grant("", name, rules, (&self.namespace, name)).await;
         self.kubeconfig_of(&self.namespace, name).await
     }
 
@@ -117,14 +125,25 @@ impl World {
     }
 }
 
+/// The name under which the API server knows a service account.
+fn account(namespace: &str, name: &str) -> String {
+    format!("system:serviceaccount:{namespace}:{name}")
+}
+
 fn manifest(path: &str) -> String {
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("deploy");
     std::fs::read_to_string(directory.join(path)).unwrap()
 }
 
 impl World {
-    /// A Role or, by `scope`, a `ClusterRole`, and its binding to the operator.
-    fn role(&self, scope: &str, name: &str, rules: &Value) -> [Value; 2] {
+    /// Makes a Role or, by `scope`, a `ClusterRole`, and binds it to a service account, by its namespace and name.
+    pub(crate) async fn grant(
+        &self,
+        scope: &str,
+        name: &str,
+        rules: &Value,
+        (namespace, account): (&str, &str),
+    ) {
         let group = "rbac.authorization.k8s.io";
         let object = |kind: &str, mut with: Value| {
             with["apiVersion"] = format!("{group}/v1").into();
@@ -133,43 +152,37 @@ impl World {
             with
         };
         let role = json!({"apiGroup": group, "kind": format!("{scope}Role"), "name": name});
-        let operator = json!({"kind": "ServiceAccount", "name": NAME, "namespace": self.namespace});
-        [
-            object("Role", json!({"rules": rules})),
-            object(
-                "RoleBinding",
-                json!({"roleRef": role, "subjects": [operator]}),
-            ),
-        ]
+        let account = json!({"kind": "ServiceAccount", "name": account, "namespace": namespace});
+        self.create(object("Role", json!({"rules": rules}))).await;
+        let binding = json!({"roleRef": role, "subjects": [account]});
+        self.create(object("RoleBinding", binding)).await;
     }
 }
 
-/// The requests of the operator's service account, or of a user, to the API server. Each is written to the audit
-/// log before its answer is sent.
-pub(crate) struct Audit<'a> {
-    log: &'a Path,
+/// Requests to the API server, from its audit log. Each is written there before its answer is sent.
+pub(crate) struct Audit {
+    log: PathBuf,
+    since: Timestamp,
     user: String,
 }
 
-impl<'a> Audit<'a> {
-    /// The audit of this world, whose operator is restricted and whose control plane is our own.
-    pub(crate) fn of(world: &World, log: &'a Path) -> Self {
-        Self::of_user(world, NAME, log)
+impl Audit {
+    /// Those of this world's operator. One that is the administrator, as the test is, must be alone.
+    pub(crate) fn of(world: &World) -> Self {
+        Self::by(world, world.account.clone())
     }
 
-    /// The audit of a user that [`World::user`] made.
-    pub(crate) fn of_user(world: &World, name: &str, log: &'a Path) -> Self {
-        Self {
-            log,
-            user: format!("system:serviceaccount:{}:{name}", world.namespace),
-        }
+    /// Those of a user that [`World::user`] made.
+    pub(crate) fn of_user(world: &World, name: &str) -> Self {
+        Self::by(world, account(&world.namespace, name))
     }
 
-    /// The audit of an operator with the permissions of `deploy/`.
-    pub(crate) fn of_deployed(log: &'a Path) -> Self {
+    fn by(world: &World, user: String) -> Self {
+        let log = world.control_plane.audit_log();
         Self {
-            log,
-            user: format!("system:serviceaccount:{DEPLOYED}:{DEPLOYED}"),
+            log: log.expect("a control plane of ours"),
+            since: world.began,
+            user,
         }
     }
 
@@ -180,15 +193,27 @@ impl<'a> Audit<'a> {
         requests
     }
 
-    /// All requests until now, oldest first.
+    /// All requests since the world began, oldest first.
     pub(crate) fn all_requests(&self) -> Vec<Value> {
-        let text = std::fs::read_to_string(self.log).unwrap();
+        let text = std::fs::read_to_string(&self.log).unwrap();
         // Its last line may be half written.
         let entries = text
             .lines()
+            .filter(|line| line.contains(&self.user))
             .filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        let received = |entry: &Value| -> Option<Timestamp> {
+            entry["requestReceivedTimestamp"].as_str()?.parse().ok()
+        };
+        let theirs = |entry: &Value| match self.user.as_str() {
+            "" => {
+                let agent = entry["userAgent"].as_str();
+                agent.is_some_and(|agent| agent.starts_with("run-operator/"))
+            }
+            user => entry["user"]["username"] == user,
+        };
         entries
-            .filter(|entry| entry["user"]["username"] == self.user.as_str())
+            .filter(theirs)
+            .filter(|entry| received(entry).is_some_and(|time| time >= self.since))
             .collect()
     }
 

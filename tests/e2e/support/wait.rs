@@ -1,10 +1,12 @@
 //! Bounded waits on a condition. Nothing here measures time; the bound only ends what hangs.
 
+use std::fmt::Debug;
 use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
 use kube::Api;
 use run_operator::api::Run;
+use serde::de::DeserializeOwned;
 
 /// Generous: on a machine that compiles at the same time everything takes longer. `RUN_OPERATOR_TEST_PATIENCE`, in
 /// seconds, is for a program that is broken on purpose: most waits for it run into their bound.
@@ -87,10 +89,13 @@ pub(crate) async fn run_until(
     .await
 }
 
-/// Waits until a Run no longer exists.
-pub(crate) async fn gone(runs: &Api<Run>, name: &str) {
-    eventually(&format!("the Run {name} is gone"), async || {
-        match runs.get_opt(name).await {
+/// Waits until an object no longer exists.
+pub(crate) async fn gone<K>(api: &Api<K>, name: &str)
+where
+    K: Clone + Debug + DeserializeOwned,
+{
+    eventually(&format!("{name} is gone"), async || {
+        match api.get_opt(name).await {
             Ok(None) => Ok(()),
             other => Err(format!("{other:?}")),
         }

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Namespace, Secret};
 use k8s_openapi::api::events::v1::Event;
 use kube::{
@@ -10,15 +11,15 @@ use kube::{
     api::{DeleteParams, ListParams, Patch, PatchParams, PostParams},
 };
 use serde_json::{Value, json};
-use tokio::sync::OnceCell;
 
-use run_operator::api::{ConditionType, Phase, Run, Workspace, conditions, crd, names};
+use run_operator::api::{ConditionType, Phase, Run, Workspace, conditions, names};
 
 use super::operator::Recipe;
+use super::planes::{InUse, Plane};
 use super::service::TOKEN;
 use super::wait::{self, eventually, eventually_after};
 use super::{History, Operator, Service};
-use test_cluster::{ControlPlane, Options, Scratch};
+use test_cluster::{ControlPlane, Scratch};
 
 /// The parts of a world that differ from the usual ones.
 #[derive(Default)]
@@ -29,11 +30,10 @@ pub(crate) struct Setup {
     pub(crate) service: Vec<&'static str>,
     /// No Workspace, no Secret: the test makes its own.
     pub(crate) bare: bool,
-    /// The operator is started without a base URL of its own.
-    pub(crate) no_base_url: bool,
-    /// A control plane of the test's own.
+    pub(crate) plane: Plane,
+    /// A control plane of the test's own, in place of `plane`.
     pub(crate) control_plane: Option<&'static ControlPlane>,
-    /// The operator serves every namespace, and ClusterWorkspaces. Only with a control plane of its own.
+    /// The operator serves every namespace, and ClusterWorkspaces. Only where it is alone.
     pub(crate) everywhere: bool,
     /// The operator takes part in an election: with these durations of lease, deadline and period, or with
     /// the usual ones. The Lease `run-operator` is in the world's namespace.
@@ -50,7 +50,7 @@ pub(crate) enum Rights {
     /// May do everything.
     #[default]
     Administrator,
-    /// The service account of `deploy/install.yaml`. Only with a control plane of its own.
+    /// The service account of `deploy/install.yaml`. Only where it is alone.
     Deployed,
     /// The same with permissions only in the world's namespace. Only with a control plane of its own.
     DeployedHere,
@@ -66,8 +66,12 @@ pub(crate) struct World {
     pub(crate) client: Client,
     pub(crate) namespace: String,
     pub(crate) control_plane: &'static ControlPlane,
-    recipe: Recipe,
+    /// The operator's service account, or empty.
+    pub(super) account: String,
+    pub(super) began: Timestamp,
+    pub(crate) recipe: Recipe,
     pub(super) scratch: Scratch,
+    _in_use: InUse,
 }
 
 impl World {
@@ -85,21 +89,21 @@ impl World {
 
     /// A world without an operator: the test starts it.
     pub(crate) async fn unattended(setup: Setup) -> Self {
-        let control_plane = match setup.control_plane {
-            Some(own) => own,
-            None => ControlPlane::shared().await,
+        let own = setup.control_plane;
+        let alone = own.is_some() || matches!(setup.plane, Plane::Alone);
+        let in_use = match own {
+            Some(own) => InUse::own(own).await,
+            None => InUse::new(setup.plane).await,
         };
-        install(control_plane, setup.control_plane.is_some()).await;
+        let control_plane = in_use.control_plane;
+        let began = Timestamp::now();
         let client = control_plane.client().await.unwrap();
         let scratch = Scratch::new("e2e").unwrap();
         let namespace = format!("t-{}", uuid::Uuid::new_v4().simple());
         let service = Service::start(&scratch, &setup.service).await;
-        let mut args = Vec::new();
-        if !setup.no_base_url {
-            args.extend(["--base-url".to_owned(), service.base_url()]);
-        }
+        let mut args = vec!["--base-url".to_owned(), service.base_url()];
         if setup.everywhere {
-            assert!(setup.control_plane.is_some(), "others would be served too");
+            assert!(alone, "others would be served too");
             args.extend(["--cluster-workspaces", "true"].map(str::to_owned));
             args.extend(["--cluster-resource-namespace", &namespace].map(str::to_owned));
         }
@@ -130,28 +134,19 @@ impl World {
             client,
             namespace,
             control_plane,
+            account: String::new(),
+            began,
             recipe,
             scratch,
+            _in_use: in_use,
         };
-        world.create_namespace().await;
-        match setup.rights {
-            Rights::Administrator => {}
-            Rights::Deployed => world.recipe.kubeconfig = world.as_deployed().await,
-            Rights::DeployedHere => world.recipe.kubeconfig = world.as_deployed_here().await,
-            Rights::Secrets(rules) => {
-                world.recipe.kubeconfig = world.restricted(rules, setup.everywhere).await;
-            }
-        }
+        world.create_namespace(&world.namespace, json!({})).await;
+        world.restrict(setup.rights, setup.everywhere).await;
         if !setup.bare {
             world.token(TOKEN).await;
             world.create_workspace("default", json!({})).await;
         }
         world
-    }
-
-    /// Limits the files of the operators that are started from now on, softly and hard.
-    pub(crate) fn limit_files(&mut self, soft: u64, hard: u64) {
-        self.recipe.files = Some((soft, hard));
     }
 
     /// Starts the operator (again).
@@ -311,16 +306,12 @@ impl World {
 
     /// Takes a Workspace away although Runs may need it, as somebody does who strips its finalizers.
     pub(crate) async fn force_workspace_away(&self, name: &str) {
-        let api = self.workspaces();
-        api.delete(name, &DeleteParams::default()).await.unwrap();
-        eventually(&format!("the Workspace {name} is gone"), async || {
-            let strip = Patch::Merge(json!({"metadata": {"finalizers": null}}));
-            match api.patch(name, &PatchParams::default(), &strip).await {
-                Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
-                other => Err(format!("{other:?}")),
-            }
-        })
-        .await;
+        self.delete_workspace(name).await;
+        let strip = Patch::Merge(json!({"metadata": {"finalizers": null}}));
+        let params = PatchParams::default();
+        // One without a finalizer no longer exists.
+        let _ = self.workspaces().patch(name, &params, &strip).await;
+        self.workspace_gone(name).await;
     }
 
     /// Asks for the deletion of a Run, and doesn't wait.
@@ -375,6 +366,92 @@ impl World {
             },
         )
         .await
+    }
+
+    /// Waits until a Run is not Ready for this reason.
+    pub(crate) async fn not_ready(&self, name: &str, reason: &str) -> Run {
+        self.condition(name, ConditionType::Ready, "False", reason)
+            .await
+    }
+
+    /// Waits until a Run needs a person for this reason.
+    pub(crate) async fn stalled(&self, name: &str, reason: &str) -> Run {
+        self.condition(name, ConditionType::Stalled, "True", reason)
+            .await
+    }
+
+    /// Waits until what a Run shows is old for this reason.
+    pub(crate) async fn not_synced(&self, name: &str, reason: &str) -> Run {
+        self.condition(name, ConditionType::Synced, "False", reason)
+            .await
+    }
+
+    /// Waits until what a Run shows is the service's present state.
+    pub(crate) async fn mirrored(&self, name: &str) -> Run {
+        self.condition(name, ConditionType::Synced, "True", "Mirrored")
+            .await
+    }
+
+    /// Makes a Run that only a cancellation or the test ends, and waits until it runs. Its runId is its name.
+    pub(crate) async fn running(&self, name: &str) -> Run {
+        let simulate = json!({"runId": name, "outcome": "never"});
+        self.simulate(name, simulate).await;
+        self.state(name, "running").await
+    }
+
+    /// Puts a run of the service into this state.
+    pub(crate) async fn set_state(&self, run_id: &str, state: &str) {
+        let path = format!("runs/{run_id}/state");
+        self.service.post(&path, json!({"state": state})).await;
+    }
+
+    /// Waits until a series of the operator's metrics has this value.
+    pub(crate) async fn metric_is(&self, series: &str, value: f64) {
+        self.metric(series, &format!("is {value}"), |shown| shown == value)
+            .await;
+    }
+
+    /// Waits until a series of the operator's metrics is so large.
+    pub(crate) async fn metric_reaches(&self, series: &str, least: f64) {
+        let what = format!("is {least} at least");
+        self.metric(series, &what, |shown| shown >= least).await;
+    }
+
+    async fn metric(&self, series: &str, what: &str, wanted: impl Fn(f64) -> bool) {
+        eventually(&format!("{series} {what}"), async || {
+            let shown = self.operator().metric(series).await;
+            if wanted(shown) { Ok(()) } else { Err(shown) }
+        })
+        .await;
+    }
+
+    /// Waits until so many event streams are open at the service.
+    pub(crate) async fn open_streams(&self, count: u64) {
+        eventually(&format!("{count} open streams"), async || {
+            let open = self.service.get("stats").await["openStreams"].clone();
+            if open == count { Ok(()) } else { Err(open) }
+        })
+        .await;
+    }
+
+    /// Waits until an operator of this world has logged this.
+    pub(crate) async fn logs(&self, part: &str) {
+        eventually(&format!("{part:?} is logged"), async || {
+            let logged = self.operator_log().contains(part);
+            if logged { Ok(()) } else { Err("not yet") }
+        })
+        .await;
+    }
+
+    /// Asks for the deletion of a Workspace, and doesn't wait.
+    pub(crate) async fn delete_workspace(&self, name: &str) {
+        let params = DeleteParams::default();
+        self.workspaces().delete(name, &params).await.unwrap();
+    }
+
+    /// Waits until a Workspace no longer exists.
+    pub(crate) async fn workspace_gone(&self, name: &str) {
+        wait::gone(&self.workspaces(), name).await;
     }
 
     /// Waits until the Run no longer exists.
@@ -482,13 +559,28 @@ impl World {
         self.run_until(name, "is released", |run| !held(run)).await
     }
 
-    async fn create_namespace(&self) {
-        let namespace =
-            serde_json::from_value(json!({"metadata": {"name": self.namespace}})).unwrap();
+    /// A further namespace.
+    pub(crate) async fn create_namespace(&self, name: &str, labels: Value) {
+        let namespace = json!({"metadata": {"name": name, "labels": labels}});
+        let namespace = serde_json::from_value(namespace).unwrap();
         let api: Api<Namespace> = Api::all(self.client.clone());
-        api.create(&PostParams::default(), &namespace)
-            .await
-            .unwrap();
+        let params = PostParams::default();
+        api.create(&params, &namespace).await.unwrap();
+    }
+
+    /// Creates or changes an object of ours, in a namespace or (`""`) of the cluster.
+    pub(crate) async fn apply(&self, namespace: &str, kind: &str, name: &str, spec: Value) {
+        let object = json!({
+            "apiVersion": "run-operator.dev/v1alpha1", "kind": kind,
+            "metadata": {"name": name}, "spec": spec,
+        })
+        .to_string();
+        let applied = if namespace.is_empty() {
+            self.control_plane.apply_yaml(&object).await
+        } else {
+            self.control_plane.apply_yaml_in(namespace, &object).await
+        };
+        applied.unwrap();
     }
 }
 
@@ -506,28 +598,4 @@ pub(crate) fn intent_of(run: &Run) -> Option<Value> {
 /// The phase of a Run.
 pub(crate) fn phase_of(run: &Run) -> Option<Phase> {
     run.status.as_ref().and_then(|status| status.phase)
-}
-
-/// A control plane of a test's own. It lasts as long as the process, which ends it.
-pub(crate) async fn own_control_plane() -> &'static ControlPlane {
-    let own = ControlPlane::start(Options::default()).await.unwrap();
-    Box::leak(Box::new(own))
-}
-
-/// Installs CRDs and policy, once for the shared control plane.
-async fn install(control_plane: &'static ControlPlane, own: bool) {
-    static INSTALLED: OnceCell<()> = OnceCell::const_new();
-    let apply = async || {
-        drop(
-            control_plane
-                .apply_yaml(&crd::yaml().unwrap())
-                .await
-                .unwrap(),
-        );
-    };
-    if own {
-        apply().await;
-    } else {
-        INSTALLED.get_or_init(apply).await;
-    }
 }
