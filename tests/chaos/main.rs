@@ -15,7 +15,6 @@
 #[path = "../e2e/support/mod.rs"]
 mod support;
 
-mod panics;
 mod points;
 mod soak;
 mod storms;
