@@ -9,8 +9,6 @@
 //! 5. the binary: flags, health, metrics, logs.
 //!
 //! Outside of the layers are [`clock`], which layers 3 to 5 read, and [`util`].
-//!
-//! The feature `proofs` adds `points`: a proof can stop layers 3 and 5 at their external effects.
 
 #![warn(missing_docs)]
 
@@ -18,7 +16,5 @@ pub mod api;
 pub mod clock;
 pub mod controller;
 pub mod decide;
-#[cfg(feature = "proofs")]
-pub mod points;
 pub mod service;
 pub mod util;

@@ -129,11 +129,7 @@ impl Client {
         if let Some(body) = request.body {
             builder = builder.body(body);
         }
-        #[cfg(not(feature = "proofs"))]
-        let sent = builder.send();
-        #[cfg(feature = "proofs")]
-        let sent = crate::points::calls::send(builder);
-        let response = timeout_at(limit.at, sent)
+        let response = timeout_at(limit.at, builder.send())
             .await
             .map_err(|_| CallError::AwaitAnswer {
                 seconds: limit.seconds,

@@ -48,8 +48,6 @@ pub struct EventStream {
     idle: Deadline,
     /// Its place on a connection; after `body`, which uses it.
     _place: Place,
-    #[cfg(feature = "proofs")]
-    points: crate::points::stream::Events<StreamItem>,
 }
 
 impl EventStream {
@@ -73,25 +71,12 @@ impl EventStream {
             redactor,
             idle: Deadline::after(contract.timeouts().stream_idle_seconds),
             _place: place,
-            #[cfg(feature = "proofs")]
-            points: crate::points::stream::Events::default(),
         }
     }
 
     /// The next item; `None` at the stream's end, where an incomplete event is dropped.
     pub async fn next(&mut self) -> Result<Option<StreamItem>, CallError> {
         loop {
-            #[cfg(feature = "proofs")]
-            if let Some(rest) = self
-                .points
-                .meet(
-                    |received| end_of_next(&self.decoder, received),
-                    &mut self.received,
-                )
-                .await
-            {
-                self.body = Some(rest.bytes_stream().boxed());
-            }
             if let Some(item) = self.decode() {
                 return Ok(Some(item));
             }
@@ -134,17 +119,6 @@ impl EventStream {
     }
 
     fn decode(&mut self) -> Option<StreamItem> {
-        #[cfg(feature = "proofs")]
-        if let Some(item) = self.points.again() {
-            return Some(item);
-        }
-        let item = self.take();
-        #[cfg(feature = "proofs")]
-        self.points.hand(item.as_ref());
-        item
-    }
-
-    fn take(&mut self) -> Option<StreamItem> {
         let mut rest: &[u8] = &self.received;
         let item = self.decoder.step(&mut rest);
         let taken = self.received.len() - rest.len();
@@ -172,15 +146,5 @@ impl fmt::Debug for EventStream {
             .field("request_id", &self.head.request_id)
             .field("open", &self.body.is_some())
             .finish_non_exhaustive()
-    }
-}
-
-/// End of the next event.
-#[cfg(feature = "proofs")]
-fn end_of_next(decoder: &Decoder, received: &[u8]) -> Option<usize> {
-    let mut rest = received;
-    match decoder.clone().step(&mut rest)? {
-        StreamItem::Event(_) => Some(received.len() - rest.len()),
-        StreamItem::Discarded => None,
     }
 }

@@ -85,8 +85,6 @@ fn known(mut config: kube::Config) -> Result<kube::Config, StartError> {
 pub(super) async fn separate_client(metrics: &Arc<Metrics>) -> Result<kube::Client, StartError> {
     let (config, count) = counted(metrics, READ_TIMEOUT).await?;
     let client = ClientBuilder::try_from(config).map_err(StartError::Client)?;
-    #[cfg(feature = "proofs")]
-    let client = client.with_layer(&run_operator::points::kubernetes::Writes);
     Ok(client.with_layer(&count).build())
 }
 
@@ -96,8 +94,6 @@ pub(super) async fn client(
 ) -> Result<kube::Client, StartError> {
     let (config, count) = counted(metrics, read_timeout).await?;
     let client = two_connections(&config, read_timeout).map_err(StartError::Client)?;
-    #[cfg(feature = "proofs")]
-    let client = client.with_layer(&run_operator::points::kubernetes::Writes);
     Ok(client
         .with_layer(&count)
         .with_layer(&BufferLayer::new(REQUESTS_WAITING))

@@ -69,7 +69,4 @@ pub(crate) enum StartError {
     LeaseLost(#[source] Lost),
     #[error("failed to handle signals")]
     Signals(#[source] std::io::Error),
-    #[cfg(feature = "proofs")]
-    #[error("{0}")]
-    Points(String),
 }

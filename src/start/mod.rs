@@ -33,8 +33,6 @@ const GRACE: Duration = Duration::from_secs(25);
 /// Runs the controller until a signal.
 pub(crate) async fn controller(args: ControllerArgs) -> Result<(), StartError> {
     start_logging(&args)?;
-    #[cfg(feature = "proofs")]
-    run_operator::points::check().map_err(StartError::Points)?;
     let mut config = config(&args)?;
     let wanted = election::wanted(&args.leader_election)?;
     let certificates = certificates(&args.secure_metrics)?;

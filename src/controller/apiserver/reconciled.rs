@@ -1,6 +1,9 @@
 //! Result of a reconcile: when the object is reconciled again, and why a reconcile failed.
 
+use std::panic::AssertUnwindSafe;
 use std::time::Duration;
+
+use futures::FutureExt;
 
 use crate::controller::metrics::{ReconcileResult, catalogue::PANIC};
 use crate::util::error_chain;
@@ -132,6 +135,12 @@ impl Failed {
 /// Result of a reconcile.
 pub type Reconciled = Result<Action, Failed>;
 
+/// Carries out one object's steps. A panic in them, a bug of the operator, ends nothing else.
+pub(crate) async fn caught<T>(steps: impl Future<Output = T>) -> Result<T, ReconcileError> {
+    let ended = AssertUnwindSafe(steps).catch_unwind().await;
+    ended.map_err(|_| ReconcileError::Panicked)
+}
+
 /// The time of the next reconcile, after success or failure.
 pub(crate) const fn again(result: &Reconciled) -> Action {
     match result {
@@ -155,6 +164,7 @@ pub(crate) const fn counted(result: &Reconciled) -> ReconcileResult {
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
+    use std::sync::Arc;
 
     use super::*;
     use crate::controller::metrics::catalogue::REASONS;
@@ -178,6 +188,28 @@ mod tests {
     fn every_error_has_a_reason_that_the_metric_knows() {
         let reasons: BTreeSet<_> = errors().iter().filter_map(ReconcileError::reason).collect();
         assert_eq!(reasons, REASONS.iter().copied().collect());
+    }
+
+    /// Proves: F-undecodable
+    #[tokio::test]
+    async fn a_panic_is_caught_counted_as_one_and_logged_with_the_object_s_name() {
+        assert!(matches!(caught(async { 7 }).await, Ok(7)));
+        let caught = caught::<()>(async { panic!("the test's own") });
+        let error = caught.await.unwrap_err();
+        assert_eq!(error.reason(), Some(PANIC));
+        let failed = error.again(Action::await_change());
+        assert!(failed.panicked());
+        let result = Err(failed);
+        assert_eq!(counted(&result), ReconcileResult::Error(PANIC));
+        let log = tempfile::NamedTempFile::new().unwrap();
+        let lines = tracing_subscriber::fmt().with_writer(Arc::new(log.reopen().unwrap()));
+        tracing::subscriber::with_default(lines.finish(), || {
+            result.unwrap_err().log("Run", Some("team"), "odd");
+        });
+        let log = std::fs::read_to_string(log.path()).unwrap();
+        for part in ["ERROR", "the reconcile panicked;", "team", "odd"] {
+            assert!(log.contains(part), "{log}");
+        }
     }
 
     #[test]

@@ -1,10 +1,8 @@
 //! The reconcile of a Run: from the watched object to the time of the next reconcile.
 
-use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::FutureExt;
 use kube::{Resource, ResourceExt};
 
 use crate::api::Run;
@@ -13,7 +11,7 @@ use crate::controller::{
     apiserver::{
         Guarded,
         patch::WriteError,
-        reconciled::{Action, Failed, ReconcileError, Reconciled},
+        reconciled::{Action, Failed, ReconcileError, Reconciled, caught},
         scope::Scope,
     },
     context::Context,
@@ -120,7 +118,7 @@ pub(crate) async fn run_passes(
     }
 }
 
-/// One pass. After a panic only this object is no longer reconciled.
+/// One pass.
 async fn one_pass(
     ctx: &Arc<Context>,
     entry: &Arc<RunEntry>,
@@ -128,35 +126,39 @@ async fn one_pass(
     permit: Option<Permit>,
 ) -> Reconciled {
     let version = run.resource_version();
-    let pass = async {
-        #[cfg(feature = "proofs")]
-        crate::points::reconcile("reconcile.run");
-        Pass::new(ctx, entry, run, permit).run().await
-    };
-    match AssertUnwindSafe(pass).catch_unwind().await {
-        Ok(Ok(PassResult::Call)) => Ok(Action::await_change()),
-        Ok(Ok(PassResult::Until(again))) => {
+    let pass = async { Pass::new(ctx, entry, run, permit).run().await };
+    match alone(entry, version, pass).await? {
+        Ok(PassResult::Call) => Ok(Action::await_change()),
+        Ok(PassResult::Until(again)) => {
             entry.stop_waiting();
             Ok(again.map_or(Action::await_change(), |at| Action::requeue(until(at))))
         }
-        Ok(Ok(PassResult::Released)) => {
+        Ok(PassResult::Released) => {
             entry.stop_waiting();
             Ok(Action::await_change())
         }
-        Ok(Err(error @ (WriteError::Conflict | WriteError::Gone))) => {
+        Err(error @ (WriteError::Conflict | WriteError::Gone)) => {
             let pause = after_conflict(ctx, entry, &error).await;
             Err(ReconcileError::Write(error).again(Action::requeue(pause)))
         }
-        Ok(Err(error)) => {
+        Err(error) => {
             let pause = after_write_error(entry, &error);
             Err(ReconcileError::Write(error).again(Action::requeue(pause)))
         }
-        Err(_) => {
-            entry.stop_waiting();
-            entry.with(|state| state.quarantined = version);
-            Err(ReconcileError::Panicked.again(Action::await_change()))
-        }
     }
+}
+
+/// Carries out a pass over this version. After a panic only this Run is no longer reconciled, until it changes.
+async fn alone<T>(
+    entry: &RunEntry,
+    version: Option<String>,
+    pass: impl Future<Output = T>,
+) -> Result<T, Failed> {
+    caught(pass).await.map_err(|panicked| {
+        entry.stop_waiting();
+        entry.with(|state| state.quarantined = version);
+        panicked.again(Action::await_change())
+    })
 }
 
 /// Writes the outcome of the last call after the loops have ended. No new effect begins.
@@ -227,5 +229,39 @@ fn after_write_error(entry: &RunEntry, error: &WriteError) -> Duration {
             backoff::delay(failures, None, backoff::seed(&entry.uid, failures))
         }
         _ => AFTER_REFUSAL,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::controller::state::runs::TrackedRuns;
+
+    fn seen(version: &str) -> Arc<Run> {
+        let run = json!({
+            "apiVersion": "run-operator.dev/v1alpha1", "kind": "Run",
+            "metadata": {"name": "odd", "namespace": "team", "uid": "u", "resourceVersion": version},
+            "spec": {"workload": {"image": "i"}},
+        });
+        Arc::new(serde_json::from_value(run).unwrap())
+    }
+
+    /// Proves: F-undecodable
+    #[tokio::test]
+    async fn a_run_whose_pass_panics_is_left_alone_until_it_changes() {
+        let entry = TrackedRuns::default().entry(&seen("1"));
+        let admitted = |version| entry.with(|state| admit(state, seen(version)));
+        assert!(matches!(admitted("1"), Admission::Begin(_)));
+        let pass = alone::<()>(&entry, Some("1".to_owned()), async {
+            panic!("the test's own")
+        });
+        let failed = pass.await.unwrap_err();
+        assert!(failed.panicked());
+        assert_eq!(failed.again, Action::await_change());
+        entry.with(|state| state.run.end_reconcile());
+        assert!(matches!(admitted("1"), Admission::LeftAlone));
+        assert!(matches!(admitted("2"), Admission::Begin(_)));
     }
 }

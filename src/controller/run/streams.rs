@@ -226,10 +226,9 @@ mod tests {
         assert!(told.try_recv().is_err());
     }
 
-    /// There is one for each active Run. In what is built for the proofs its points take bytes, too.
+    /// There is one for each active Run.
     /// Proves: P-streams-shared
     #[test]
-    #[cfg(not(feature = "proofs"))]
     fn the_task_of_an_open_stream_takes_less_than_900_bytes() {
         fn size<T, F>(_: fn(T) -> F) -> usize {
             size_of::<F>()

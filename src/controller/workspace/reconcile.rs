@@ -7,7 +7,7 @@ use crate::controller::{
     apiserver::{
         Guarded,
         patch::{self, WriteError},
-        reconciled::{Action, ReconcileError, Reconciled},
+        reconciled::{Action, ReconcileError, Reconciled, caught},
     },
     context::Context,
     enqueue, leader,
@@ -30,11 +30,9 @@ use super::{
     probe, probe_result,
 };
 
-use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::FutureExt;
 use kube::{Resource, ResourceExt};
 
 /// Shortest pause after a write that met a conflict or got no answer; usually the watch has delivered a newer object by
@@ -60,15 +58,17 @@ pub async fn reconcile<K: Kind>(object: Arc<Guarded<K>>, ctx: Arc<Context>) -> R
     let Ok(workspace) = &object.0 else {
         return show_undecodable(&ctx, &object, &entry).await;
     };
-    let steps = AssertUnwindSafe(steps(&ctx, workspace.as_ref(), &entry));
-    let panicked = |_| Err(ReconcileError::Panicked.again(Action::requeue(AFTER_REFUSAL)));
-    steps.catch_unwind().await.unwrap_or_else(panicked)
+    alone(steps(&ctx, workspace.as_ref(), &entry)).await
+}
+
+/// Carries out the steps. After a panic only this Workspace waits.
+async fn alone(steps: impl Future<Output = Reconciled>) -> Reconciled {
+    let panicked = |error: ReconcileError| Err(error.again(Action::requeue(AFTER_REFUSAL)));
+    caught(steps).await.unwrap_or_else(panicked)
 }
 
 /// The steps over one Workspace that can be decoded.
 async fn steps<K: Kind>(ctx: &Context, workspace: &K, entry: &WorkspaceEntry) -> Reconciled {
-    #[cfg(feature = "proofs")]
-    crate::points::reconcile("reconcile.workspace");
     let key = &entry.key;
     // 3. Watch the Secrets that it names.
     follow_secrets(ctx, workspace, key);
@@ -291,4 +291,19 @@ fn after_write<K: Kind>(
     }
     entry.probe(Probe::written);
     pause
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Proves: F-undecodable
+    #[tokio::test]
+    async fn a_check_that_panics_ends_alone_and_is_made_again_later() {
+        let checked = alone(async { Ok(Action::await_change()) }).await;
+        assert_eq!(checked.unwrap(), Action::await_change());
+        let failed = alone(async { panic!("the test's own") }).await.unwrap_err();
+        assert!(failed.panicked());
+        assert_eq!(failed.again, Action::requeue(AFTER_REFUSAL));
+    }
 }

@@ -23,7 +23,6 @@ enum State {
 
 /// Decodes an event stream, whatever its chunks. Holds at most one line and one event, within its [`Caps`].
 #[derive(Debug)]
-#[cfg_attr(feature = "proofs", derive(Clone))]
 pub struct Decoder {
     caps: Caps,
     state: State,
@@ -35,7 +34,6 @@ pub struct Decoder {
 
 /// The fields between two blank lines.
 #[derive(Debug, Default)]
-#[cfg_attr(feature = "proofs", derive(Clone))]
 struct Block {
     id: Option<String>,
     kind: Vec<u8>,

@@ -2,9 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use run_operator::points::Fault;
-
 use super::outcome::Outcome;
+use super::plan::Fault;
 use super::table::Case;
 
 /// The differences that are not allowed, a line each.
@@ -53,7 +52,7 @@ fn unheard(case: &Case, expected: &str, seen: &str) -> bool {
 
 /// Events may differ in these ways and no other. The quotations are from docs/events.md.
 fn allowed(case: &Case, event: &str, expected: u32, seen: u32, gone: &Gone) -> bool {
-    let killed = matches!(case.fault, Fault::KillBefore | Fault::KillAfter);
+    let killed = case.fault.kills();
     let one_more = seen == expected + 1;
     match event {
         // "`Retrying`, `CancelRefused`, `Suspended`, `Recovered`, … are lost with the process, and with the

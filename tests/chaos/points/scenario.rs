@@ -233,7 +233,7 @@ async fn elected(trial: &mut Trial) -> Told {
     let renewed = "kube.lease.update 2".to_owned();
     trial
         .look("renewals", async || {
-            trial.trace().contains(&renewed).then_some(())
+            trial.plan.points().contains(&renewed).then_some(())
         })
         .await?;
     trial.advance().await?;

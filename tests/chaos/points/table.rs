@@ -3,10 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-use run_operator::points::Fault;
-
+use super::plan::Fault;
 use super::scenario::Scenario;
-use test_support::figures::Figures;
 
 /// One life.
 #[derive(Clone, Debug)]
@@ -17,16 +15,10 @@ pub(super) struct Case {
     pub(super) fault: Fault,
 }
 
-impl Case {
-    /// The fault as the operator reads it.
-    pub(super) fn fault_text(&self) -> String {
-        format!("{}:{}:{}", self.point, self.number, self.fault.as_str())
-    }
-}
-
 impl fmt::Display for Case {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}", self.scenario.as_str(), self.fault_text())
+        let (scenario, fault) = (self.scenario.as_str(), self.fault.as_str());
+        write!(f, "{scenario}:{}:{}:{fault}", self.point, self.number)
     }
 }
 
@@ -40,104 +32,54 @@ pub(super) enum Verdict {
     Differs(Vec<String>),
 }
 
-/// Points against faults.
-pub(super) struct Table {
-    cells: BTreeMap<(String, &'static str), Cell>,
-    points: BTreeSet<(Scenario, String, u64)>,
-    pub(super) differing: Vec<(Case, Vec<String>)>,
-}
-
+/// The lives by how they ended.
 #[derive(Default)]
-struct Cell {
+pub(super) struct Table {
+    points: BTreeSet<(Scenario, String, u64)>,
     same: usize,
-    not_reached: usize,
-    differing: usize,
+    not_reached: Vec<Case>,
+    pub(super) differing: Vec<(Case, Vec<String>)>,
+    /// By the kind of point and the fault, how often it happened.
+    happened: BTreeMap<(String, &'static str), usize>,
 }
 
 impl Table {
     pub(super) fn of(lives: Vec<(Case, Verdict)>) -> Self {
-        let mut table = Self {
-            cells: BTreeMap::new(),
-            points: BTreeSet::new(),
-            differing: Vec::new(),
-        };
+        let mut table = Self::default();
         for (case, verdict) in lives {
-            let place = (case.point.clone(), case.fault.as_str());
-            let cell = table.cells.entry(place).or_default();
+            let point = (case.scenario, case.point.clone(), case.number);
+            table.points.insert(point);
+            let kind = (case.point.clone(), case.fault.as_str());
+            let happened = table.happened.entry(kind).or_default();
+            *happened += usize::from(!matches!(verdict, Verdict::NotReached));
             match verdict {
-                Verdict::Same => cell.same += 1,
-                Verdict::NotReached => {
-                    eprintln!("not reached: {case}");
-                    cell.not_reached += 1;
-                }
-                Verdict::Differs(_) => cell.differing += 1,
-            }
-            table
-                .points
-                .insert((case.scenario, case.point.clone(), case.number));
-            if let Verdict::Differs(told) = verdict {
-                table.differing.push((case, told));
+                Verdict::Same => table.same += 1,
+                Verdict::NotReached => table.not_reached.push(case),
+                Verdict::Differs(told) => table.differing.push((case, told)),
             }
         }
         table
     }
 
-    /// Prints and keeps it.
-    pub(super) fn record(&self) {
-        let total = |of: fn(&Cell) -> usize| self.cells.values().map(of).sum::<usize>();
-        let names: BTreeSet<_> = self.cells.keys().map(|(point, _)| point).collect();
-        let scenarios: BTreeSet<_> = self.points.iter().map(|(scenario, ..)| scenario).collect();
-        let faults: Vec<_> = Fault::ALL
-            .iter()
-            .map(|fault| fault.as_str())
-            .filter(|fault| self.cells.keys().any(|(_, f)| f == fault))
-            .collect();
-        let rows = names.iter().map(|&point| {
-            let cells = faults.iter().map(|fault| self.cell(point, fault));
-            std::iter::once(format!("`{point}`")).chain(cells).collect()
-        });
-        let head: Vec<_> = std::iter::once("point")
-            .chain(faults.iter().copied())
-            .collect();
-        Figures::new("points")
-            .row("Kinds of points", names.len())
-            .row("Points, each in its scenario", self.points.len())
-            .row("Scenarios", scenarios.len())
-            .row("Faults", faults.len())
-            .row(
-                "Lives that ended as without the fault",
-                total(|cell| cell.same),
-            )
-            .row("Lives that ended otherwise", total(|cell| cell.differing))
-            .row(
-                "Lives that did not come to their point",
-                total(|cell| cell.not_reached),
-            )
-            .table(
-                "Lives by point and fault that ended as without it",
-                &head,
-                rows.collect(),
-            )
-            .record();
-    }
-
-    fn cell(&self, point: &str, fault: &'static str) -> String {
-        let Some(cell) = self.cells.get(&(point.to_owned(), fault)) else {
-            return "–".to_owned();
-        };
-        let all = cell.same + cell.differing;
-        if cell.differing == 0 {
-            all.to_string()
-        } else {
-            format!("{} of {all}", cell.same)
+    pub(super) fn print(&self) {
+        for case in &self.not_reached {
+            eprintln!("points: not reached: {case}");
         }
+        let kinds: BTreeSet<_> = self.happened.keys().map(|(point, _)| point).collect();
+        eprintln!(
+            "points: {} points of {} kinds; {} lives ended as without the fault, {} otherwise, {} did not come to their point",
+            self.points.len(),
+            kinds.len(),
+            self.same,
+            self.differing.len(),
+            self.not_reached.len(),
+        );
     }
 
     /// Kinds of points, with a fault, to which no life came.
     pub(super) fn untried(&self) -> Vec<String> {
-        let cells = self.cells.iter();
-        cells
-            .filter(|(_, cell)| cell.same + cell.differing == 0)
+        let untried = self.happened.iter().filter(|(_, times)| **times == 0);
+        untried
             .map(|((point, fault), _)| format!("{point}:{fault}"))
             .collect()
     }

@@ -1,6 +1,6 @@
 //! One life of one Run, with at most one fault in it.
 
-use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use kube::runtime::wait::{Condition, await_condition};
@@ -9,10 +9,13 @@ use serde_json::{Value, json};
 
 use run_operator::api::{Run, RunStatus};
 
+use super::names;
+use super::plan::Plan;
 use super::scenario::Scenario;
-use super::supervisor::{Keeper, Recipe};
-use crate::support::{Setup, World};
-use test_cluster::Scratch;
+use super::supervisor::Keeper;
+use super::table::Case;
+use crate::support::{Proxy, Setup, World};
+use test_cluster::ControlPlane;
 
 /// Generous: many trials share few cores, and a lost answer costs the operator's backoff, and that of a
 /// deletion by TTL a minute.
@@ -23,60 +26,66 @@ const RUN: &str = "train";
 /// A result with the failure as a sentence.
 pub(super) type Told<T = ()> = Result<T, String>;
 
-/// A namespace, a service of its own, and an operator that is restarted when it ends.
+/// Flags for an election that ends soon after a kill, and for renewals that tolerate the longest delay.
+const ELECTION: [&str; 3] = [
+    "--leader-elect-lease-duration=8s",
+    "--leader-elect-renew-deadline=7s",
+    "--leader-elect-retry-period=1s",
+];
+
+/// A namespace, a service of its own, and an operator behind two proxies that is restarted when it ends. Taken apart
+/// from top to bottom.
 pub(super) struct Trial {
     operator: Option<Keeper>,
+    pub(super) plan: Arc<Plan>,
+    to_api_server: Proxy,
+    to_service: Proxy,
     pub(super) world: World,
     /// The Run's uid.
     pub(super) uid: String,
-    scratch: Scratch,
     /// The number of points passed before the scenario's own part.
     pub(super) mark: usize,
 }
 
 impl Trial {
-    /// Begins; with `fault` only for the operator's first process.
-    pub(super) async fn begin(scenario: Scenario, fault: Option<&str>) -> Self {
-        let world = World::unattended(Setup::default()).await;
+    /// Begins.
+    pub(super) async fn begin(scenario: Scenario, fault: Option<&Case>) -> Self {
+        let plan = Plan::new(fault.cloned());
+        let to_api_server = Proxy::to_api_server(ControlPlane::shared().await).await;
+        to_api_server.rule(plan.rule(names::at_api_server));
+        let world = World::unattended(Setup {
+            through: Some(to_api_server.kubeconfig().to_owned()),
+            no_base_url: true,
+            elected: (scenario == Scenario::Elected).then_some(&ELECTION),
+            ..Setup::default()
+        })
+        .await;
         world.service.post("hold", json!({})).await;
-        let scratch = Scratch::new("points").unwrap();
-        let mut trial = Self {
-            operator: None,
+        let to_service = Proxy::to_service(world.service.address());
+        to_service.rule(plan.rule(names::at_service));
+        let mut recipe = world.recipe();
+        let base_url = to_service.base_url();
+        let args = [
+            "--base-url",
+            &base_url,
+            "--log-filter",
+            "info,run_operator=debug",
+        ];
+        recipe.args.extend(args.map(str::to_owned));
+        Self {
+            operator: Some(Keeper::begin(recipe, &plan)),
+            plan,
+            to_api_server,
+            to_service,
             world,
             uid: String::new(),
-            scratch,
             mark: 0,
-        };
-        let keeper = Keeper::begin(trial.recipe(scenario), fault.map(str::to_owned));
-        trial.operator = Some(keeper);
-        trial
-    }
-
-    fn recipe(&self, scenario: Scenario) -> Recipe {
-        Recipe {
-            elected: scenario == Scenario::Elected,
-            kubeconfig: self.world.control_plane.kubeconfig().to_owned(),
-            namespace: self.world.namespace.clone(),
-            base_url: self.world.service.base_url(),
-            log: self.log(),
-            trace: self.scratch.path().join("points"),
         }
-    }
-
-    /// The log file of every process of the operator.
-    pub(super) fn log(&self) -> PathBuf {
-        self.scratch.path().join("operator.log")
-    }
-
-    /// Every point that was passed, and the fault that happened, in order.
-    pub(super) fn trace(&self) -> Vec<String> {
-        let text = std::fs::read_to_string(self.scratch.path().join("points")).unwrap_or_default();
-        text.lines().map(str::to_owned).collect()
     }
 
     /// Begins this scenario's own part.
     pub(super) fn mark(&mut self) {
-        self.mark = self.trace().len();
+        self.mark = self.plan.points().len();
     }
 
     pub(super) async fn create(&mut self, spec: Value) {
@@ -197,12 +206,19 @@ impl Trial {
     pub(super) async fn back(&self) -> Told {
         let workspaces = self.world.workspaces();
         self.look("the operator that is back", async || {
+            let points = self.plan.of_the_next()?;
+            let checked = |point: &String| point.starts_with("service.version ");
             let gone = matches!(workspaces.get_opt("default").await, Ok(None));
-            let trace = self.trace();
-            let mut after = trace.iter().skip_while(|line| !line.starts_with('!'));
-            let checked = after.any(|point| point == "service.version 1");
-            let back = self.operator.as_ref().is_some_and(Keeper::again);
-            (back && (gone || checked)).then_some(())
+            (gone || points.iter().any(checked)).then_some(())
+        })
+        .await
+    }
+
+    /// Waits until what comes twice has come again.
+    pub(super) async fn repeated(&self) -> Told {
+        self.look("what comes again", async || {
+            let times = self.to_api_server.repeated() + self.to_service.repeated();
+            (times > 0).then_some(())
         })
         .await
     }

@@ -1,4 +1,4 @@
-//! The stage of a storm: a world whose operators reach API server and service over wires.
+//! The stage of a storm: a world whose operators reach API server and service over wires that the storm has in its hand.
 
 use std::path::PathBuf;
 use std::sync::Mutex;
@@ -8,9 +8,10 @@ use std::time::{Duration, SystemTime};
 use serde_json::json;
 
 use super::finalizer_race::Removals;
-use crate::support::{Operator, Recipe, TOKEN, World, eventually_after};
-use crate::tcp_proxy::{Wire, wired};
-use test_cluster::ControlPlane;
+use crate::support::{
+    Operator, Proxy, Recipe, Setup, TOKEN, WallClock, Wire, World, eventually_after,
+};
+use test_cluster::{ControlPlane, skipped};
 
 /// The counts of a storm's actions.
 #[derive(Debug, Default)]
@@ -27,9 +28,6 @@ pub(crate) struct Counts {
     pub(crate) rotations: AtomicU64,
     pub(crate) clock_steps: AtomicU64,
 }
-
-/// The file that moves the operators' wall clock, in the world's folder.
-const CLOCK: &str = "wall_clock";
 
 /// Counts one.
 pub(crate) fn one(count: &AtomicU64) {
@@ -48,8 +46,11 @@ pub(crate) struct Born {
 /// A namespace in a storm.
 pub(crate) struct Stage {
     pub(crate) world: World,
+    /// Of bytes: TLS and HTTP/2 are the API server's own.
     pub(crate) to_api_server: Wire,
-    pub(crate) to_service: Wire,
+    pub(crate) to_service: Proxy,
+    /// The operators', where it can be moved.
+    clock: Option<WallClock>,
     pub(crate) born: Mutex<Vec<Born>>,
     pub(crate) tokens: Mutex<Vec<String>>,
     pub(crate) counts: Counts,
@@ -63,14 +64,33 @@ pub(crate) struct Stage {
 impl Stage {
     /// A new one on this control plane, with a Workspace and no operator.
     pub(crate) async fn set(control_plane: &'static ControlPlane) -> Self {
-        let (world, to_service) = wired(control_plane).await;
+        let world = World::unattended(Setup {
+            control_plane: Some(control_plane),
+            ..Setup::default()
+        })
+        .await;
+        let to_service = Proxy::to_service(world.service.address());
+        let clock = WallClock::POSSIBLE.then(|| WallClock::new(world.folder()));
+        if clock.is_none() {
+            skipped(
+                "the steps of the wall clock",
+                "no library can be loaded before the operator's own here",
+            );
+        }
         let api_server = format!("127.0.0.1:{}", control_plane.api_port().unwrap());
         let to_api_server = Wire::to(&api_server);
         let kubeconfig = over(&world, &api_server, &to_api_server);
+        let base_url = to_service.base_url();
+        let args = [
+            "--base-url",
+            &base_url,
+            "--log-filter",
+            "info,run_operator=trace",
+        ];
         let first = Recipe {
             kubeconfig,
-            args: to_service.args("info,run_operator=trace"),
-            variables: vec![("RUN_OPERATOR_CLOCK", world.folder().join(CLOCK))],
+            args: args.map(str::to_owned).into(),
+            variables: clock.as_ref().map(WallClock::variables).unwrap_or_default(),
             ..world.recipe()
         };
         let second = Recipe {
@@ -81,6 +101,7 @@ impl Stage {
             world,
             to_api_server,
             to_service,
+            clock,
             born: Mutex::default(),
             tokens: Mutex::new(vec![TOKEN.to_owned()]),
             counts: Counts::default(),
@@ -105,12 +126,12 @@ impl Stage {
         Operator::launch(&self.recipes[place])
     }
 
-    /// Moves the operators' wall clock; the file is never seen half-written.
+    /// Moves the operators' wall clock.
     pub(crate) fn clock_is_wrong_by(&self, seconds: i64) {
-        let file = self.world.folder().join(CLOCK);
-        let new = file.with_extension("new");
-        std::fs::write(&new, seconds.to_string()).unwrap();
-        std::fs::rename(&new, &file).unwrap();
+        if let Some(clock) = &self.clock {
+            clock.is_wrong_by(seconds);
+            one(&self.counts.clock_steps);
+        }
     }
 
     /// The operators' log files.

@@ -8,7 +8,7 @@ use tokio::time::{sleep, timeout};
 
 use super::environment::{Stage, one};
 use super::fault_schedule::{Blow, Outage, Quake, Rotation, Struck};
-use crate::support::Operator;
+use crate::support::{Asked, Fault, Operator};
 
 fn millis(length: u64) -> Duration {
     Duration::from_millis(length)
@@ -147,23 +147,28 @@ impl Stage {
                     service.go_on();
                 }
                 Outage::Refuse => {
-                    self.to_service.refuse();
+                    self.to_service.wire.refuse();
                     sleep(millis(*lasts)).await;
-                    self.to_service.open();
+                    // The service has answered what was cut off.
+                    self.loses();
+                    self.to_service.wire.open();
                 }
                 Outage::Silence => {
-                    self.to_service.silence();
+                    self.to_service.wire.silence();
                     sleep(millis(*lasts)).await;
                     self.loses();
-                    self.to_service.open();
+                    self.to_service.wire.open();
                 }
                 Outage::Fault(fault) => self.with_fault(fault, millis(*lasts)).await,
                 Outage::Double(after) => {
-                    let before = self.to_service.doubled();
-                    self.to_service.double(Some(millis(*after)));
-                    let met = async || self.to_service.doubled() > before;
+                    let before = self.to_service.repeated();
+                    let creates =
+                        |asked: &Asked| asked.is("create", "runs") && asked.name.is_none();
+                    self.to_service
+                        .lasting(Fault::Again(millis(*after)), creates);
+                    let met = async || self.to_service.repeated() > before;
                     lasts_until(millis(*lasts), met).await;
-                    self.to_service.double(None);
+                    self.to_service.clear();
                 }
                 Outage::CutStreams => {
                     service.delete("streams").await;
@@ -193,7 +198,6 @@ impl Stage {
         for (pause, wrong) in clocks {
             sleep(millis(*pause)).await;
             self.clock_is_wrong_by(*wrong);
-            one(&self.counts.clock_steps);
         }
     }
 

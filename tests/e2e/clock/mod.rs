@@ -1,12 +1,9 @@
 //! The operator under a wall clock that steps by an hour while it runs; its other clocks are true.
 
-use std::path::{Path, PathBuf};
-use std::process::Command;
-
 use run_operator::api::{ConditionType as Type, Phase};
 use serde_json::json;
 
-use crate::support::{Operator, Setup, TOKEN, World, holds_for_a_while};
+use crate::support::{Operator, Setup, TOKEN, WallClock, World, holds_for_a_while};
 
 mod takeover;
 
@@ -14,48 +11,6 @@ mod takeover;
 const WRONG: [i64; 3] = [-3600, 0, 3600];
 /// Number of checks in about two seconds.
 const A_WHILE: u32 = 80;
-
-/// A wall clock that a test moves.
-struct WallClock {
-    library: PathBuf,
-    file: PathBuf,
-}
-
-impl WallClock {
-    /// One that is true, kept in this folder.
-    fn new(folder: &Path) -> Self {
-        let library = folder.join("wall_clock.so");
-        let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/e2e/clock/wall_clock.c");
-        // The compiler that Rust links with.
-        let compiled = Command::new("cc")
-            .args(["-shared", "-fPIC", "-Wall", "-Werror", "-o"])
-            .arg(&library)
-            .args([source, "-ldl"])
-            .status()
-            .unwrap();
-        assert!(compiled.success());
-        let clock = Self {
-            library,
-            file: folder.join("wall_clock"),
-        };
-        clock.is_wrong_by(0);
-        clock
-    }
-
-    /// Moves it. It is never seen half-written.
-    fn is_wrong_by(&self, seconds: i64) {
-        let new = self.file.with_extension("new");
-        std::fs::write(&new, seconds.to_string()).unwrap();
-        std::fs::rename(&new, &self.file).unwrap();
-    }
-
-    fn variables(&self) -> Vec<(&'static str, PathBuf)> {
-        vec![
-            ("LD_PRELOAD", self.library.clone()),
-            ("OPERATOR_WALL_CLOCK", self.file.clone()),
-        ]
-    }
-}
 
 /// A world whose operator has a wall clock of its own.
 async fn world() -> (World, WallClock) {

@@ -3,9 +3,8 @@
 use run_operator::api::Phase;
 use serde_json::json;
 
-use super::WallClock;
 use crate::leader::{record, until_it_leads};
-use crate::support::{Operator, Setup, World, eventually};
+use crate::support::{Operator, Setup, WallClock, World, eventually};
 
 /// The leader's and the other's.
 async fn world() -> (World, [WallClock; 2], Operator) {

@@ -5,9 +5,7 @@ use rstest::rstest;
 use run_operator::api::{ConditionType, Phase, Run};
 use serde_json::json;
 
-use super::fault::Fault;
-use super::request::Asked;
-use super::{eventually_lists, ledger, lists, running, stage};
+use super::{Asked, Fault, eventually_lists, ledger, lists, running, stage};
 use crate::support::{World, eventually, holds_for_a_while};
 
 /// Every verb that the operator uses, each refused twice.

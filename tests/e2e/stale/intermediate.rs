@@ -5,10 +5,8 @@ use kube::ResourceExt;
 use rstest::rstest;
 use run_operator::api::{Phase, Run};
 
-use super::fault::Fault;
-use super::request::Asked;
-use super::{cancels, eventually_writes, ledger, stage, writes};
-use crate::support::{eventually, held};
+use super::{Asked, Fault, cancels, eventually_writes, ledger, stage, writes};
+use crate::support::{Hook, eventually, held};
 
 /// The write that is carried out and whose answer is lost.
 #[derive(Clone, Copy, Debug)]
@@ -54,7 +52,9 @@ async fn killed_after_a_write_unseen_by_its_successor_makes_one_run(#[case] last
     let (proxy, mut world) = stage().await;
     let history = world.history().await;
     // If the killed process still begins another write, that one is lost.
-    proxy.fault(1, Fault::Lose, move |asked| last.fits(asked));
+    proxy.fault(1, Fault::LoseAnswer(Hook::none()), move |asked| {
+        last.fits(asked)
+    });
     let created = world.create_run("train", serde_json::json!({})).await;
     eventually("the write is done", async || {
         let versions = history.of("train");

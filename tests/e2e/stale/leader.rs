@@ -3,8 +3,7 @@
 use run_operator::api::Phase;
 use serde_json::json;
 
-use super::proxy::Proxy;
-use super::{ledger, running, writes};
+use super::{Proxy, ledger, running, writes};
 use crate::support::World;
 use test_cluster::ControlPlane;
 

@@ -7,10 +7,8 @@ use kube::ResourceExt;
 use run_operator::api::{Phase, Run};
 use serde_json::{Value, json};
 
-use super::proxy::Proxy;
-use super::{eventually_lists, lists, running, stage, writes};
+use super::{Proxy, eventually_lists, lists, running, stage, writes};
 use crate::support::{World, holds_for_a_while, phase_of};
-use test_support::figures::Figures;
 
 /// Number of checks in which the effects of the old view would begin.
 const LOOKS: u32 = 16;
@@ -107,7 +105,7 @@ async fn play(proxy: &Proxy, world: &mut World, scenario: &Scenario) -> (usize, 
 async fn no_stale_version_leads_to_a_duplicate_an_undo_or_a_cancel() {
     let (proxy, mut world) = stage().await;
     let full = std::env::var("RUN_OPERATOR_PROVE").is_ok_and(|value| value == "full");
-    let (mut played, mut held, mut most_writes, mut most_calls) = (0_usize, 0_usize, 0, 0);
+    let (mut played, mut most_writes, mut most_calls) = (0_usize, 0, 0);
     // Each round has lives of its own: the API server drops versions after five minutes.
     for round in 0..if full { WAYS.len() } else { 1 } {
         let (versions, standing) = lives(&world, round).await;
@@ -130,7 +128,6 @@ async fn no_stale_version_leads_to_a_duplicate_an_undo_or_a_cancel() {
                 assert_eq!(now.uid(), run.uid(), "{told}");
                 assert_eq!(phase_of(&now), phase_of(run), "{told}");
             }
-            held += 1;
             most_writes = most_writes.max(writes);
             most_calls = most_calls.max(calls);
         }
@@ -143,11 +140,7 @@ async fn no_stale_version_leads_to_a_duplicate_an_undo_or_a_cancel() {
     let runs = world.service.runs().await;
     let live = runs.iter().filter(|run| run["state"] == "running").count();
     assert_eq!(live, 0, "left behind: {runs:?}");
-    Figures::new("stale")
-        .row("Versions shown as the present", played)
-        .row("After which service and objects were as before", held)
-        .row("Runs left at the service after the last deletion", live)
-        .row("Kubernetes writes of one scenario, at most", most_writes)
-        .row("Service calls of one scenario, at most", most_calls)
-        .record();
+    eprintln!(
+        "stale: {played} versions shown as the present; at most {most_writes} writes and {most_calls} calls each"
+    );
 }

@@ -2,16 +2,12 @@
 //! API server causes that; each test ends with the service's ledger and the object.
 
 mod apiserver_errors;
-mod fault;
 mod intermediate;
 mod leader;
 mod matrix;
-mod proxy;
-mod request;
 mod stale_state;
 mod timeouts;
 mod unobserved;
-mod view;
 mod write_conflicts;
 
 use std::collections::BTreeMap;
@@ -20,8 +16,8 @@ use kube::ResourceExt;
 use run_operator::api::Run;
 use serde_json::{Value, json};
 
-use crate::support::{Setup, World, eventually};
-pub(crate) use proxy::Proxy;
+pub(crate) use crate::support::Proxy;
+use crate::support::{Asked, Fault, Setup, World, eventually};
 use test_cluster::ControlPlane;
 
 /// A world whose operator sees the API server through a proxy. Taken apart from right to left.

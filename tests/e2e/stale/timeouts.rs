@@ -4,9 +4,8 @@
 use run_operator::api::Phase;
 use serde_json::json;
 
-use super::fault::Fault;
-use super::{cancels, ledger, lists, running, stage, stage_with};
-use crate::support::{Setup, holds_for_a_while};
+use super::{Fault, cancels, ledger, lists, running, stage, stage_with};
+use crate::support::{Hook, Setup, holds_for_a_while};
 
 /// Silence is noticed after the watch's time and 5 s.
 fn short() -> Setup {
@@ -40,15 +39,17 @@ async fn silent_watches_are_restarted_at_their_last_version() {
 async fn requests_that_hang_are_given_up_and_made_again() {
     let (proxy, world) = stage_with(short()).await;
     let of = |verb, resource, name: &'static str| {
-        move |asked: &super::request::Asked| {
-            asked.is(verb, resource) && asked.name.as_deref() == Some(name)
-        }
+        move |asked: &super::Asked| asked.is(verb, resource) && asked.name.as_deref() == Some(name)
     };
     let old = running(&world, "old").await;
     proxy.fault(1, Fault::Hang, of("patch", "runs", "intent"));
     proxy.fault(1, Fault::Hang, of("patch", "runs/status", "status"));
     proxy.fault(1, Fault::Half, of("patch", "runs/status", "half"));
-    proxy.fault(1, Fault::Lose, of("patch", "runs/status", "lost"));
+    proxy.fault(
+        1,
+        Fault::LoseAnswer(Hook::none()),
+        of("patch", "runs/status", "lost"),
+    );
     proxy.fault(1, Fault::Hang, |asked| asked.is("create", "events"));
     let mut runs = Vec::new();
     for name in ["intent", "status", "half", "lost"] {

@@ -22,7 +22,7 @@ enum Then {
 }
 
 impl Then {
-    fn end(self, proxy: &super::proxy::Proxy, resource: &str) {
+    fn end(self, proxy: &super::Proxy, resource: &str) {
         match self {
             Self::Events => proxy.thaw(resource),
             Self::List => proxy.relist(resource),
@@ -109,9 +109,8 @@ async fn a_deletion_without_an_event_is_noticed_at_the_first_write() {
         .await;
     world.token(TOKEN).await;
     world.workspace_ready("default", "True", "Verified").await;
-    let of_this = |asked: &super::request::Asked| {
-        asked.verb == "patch" && asked.name.as_deref() == Some("train")
-    };
+    let of_this =
+        |asked: &super::Asked| asked.verb == "patch" && asked.name.as_deref() == Some("train");
     assert!(proxy.asked(of_this).len() <= tries, "written again");
     assert!(calls > 0);
     assert_eq!(cancels(&world, &run).await, 1);

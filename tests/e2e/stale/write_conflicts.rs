@@ -7,9 +7,7 @@ use rstest::rstest;
 use run_operator::api::Phase;
 use serde_json::{Value, json};
 
-use super::fault::Fault;
-use super::request::Asked;
-use super::{ledger, running, stage};
+use super::{Asked, Fault, ledger, running, stage};
 use crate::support::{TOKEN, held, holds_for_a_while};
 
 /// Proves: F-refusing

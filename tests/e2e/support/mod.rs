@@ -12,8 +12,10 @@ mod history;
 mod operator;
 mod permissions;
 mod planes;
+mod proxy;
 mod service;
 mod wait;
+mod wall_clock;
 mod world;
 
 pub(crate) use assertions::{
@@ -24,8 +26,10 @@ pub(crate) use history::{History, row};
 pub(crate) use operator::{Operator, Recipe, free_port};
 pub(crate) use permissions::{Audit, DEPLOYED, ELECTED, SECRET};
 pub(crate) use planes::{Plane, own_control_plane};
+pub(crate) use proxy::{Asked, Fault, Hook, Proxy, Wire};
 pub(crate) use service::{Service, TOKEN};
 pub(crate) use wait::{
     STREAMS_MOVE, eventually, eventually_after, gone, holds_for_a_while, run_until,
 };
+pub(crate) use wall_clock::WallClock;
 pub(crate) use world::{Rights, Setup, World, held, intent_of, phase_of};

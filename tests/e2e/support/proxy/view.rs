@@ -3,7 +3,7 @@
 use axum::body::Bytes;
 use serde_json::Value;
 
-use super::proxy::Shared;
+use super::Shared;
 
 /// The visible part of a resource.
 #[derive(Clone, Debug, Default)]

@@ -1,13 +1,15 @@
-//! One request of the operator or of a command, as the API server understands it.
+//! One request of the operator or of a command, as the API server understands it. The service's paths are read in the
+//! same way: `POST /api/v1/runs` is `create runs`, `GET /api/v1/runs/ID/events` is `get runs/events`.
 
-use axum::extract::Request;
+use axum::body::Bytes;
+use axum::http::request::Parts;
 use axum::http::{Method, header};
 use url::form_urlencoded;
 
-/// A request to the API server.
+/// A request, or an event of a stream, of which only the verb is known.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Asked {
-    /// `get`, `list`, `watch`, `create`, `patch`, `update` or `delete`.
+    /// `get`, `list`, `watch`, `create`, `patch`, `update` or `delete`; `event`.
     pub(crate) verb: &'static str,
     /// `runs`, or with a subresource `runs/status`.
     pub(crate) resource: String,
@@ -22,9 +24,9 @@ pub(crate) struct Asked {
 }
 
 impl Asked {
-    /// All but its body, which comes later.
-    pub(super) fn of(request: &Request) -> Self {
-        let uri = request.uri();
+    /// One that is not answered yet.
+    pub(crate) fn of(parts: &Parts, body: &Bytes) -> Self {
+        let uri = &parts.uri;
         let mut segments: Vec<&str> = uri.path().trim_matches('/').split('/').collect();
         // /api/v1/… and /apis/GROUP/VERSION/…
         let prefix = if segments[0] == "api" { 2 } else { 3 };
@@ -46,7 +48,7 @@ impl Asked {
         let selected = query("fieldSelector")
             .and_then(|selector| selector.strip_prefix("metadata.name=").map(str::to_owned));
         let watches = query("watch").is_some_and(|value| value == "true" || value == "1");
-        let verb = match *request.method() {
+        let verb = match parts.method {
             Method::GET if watches => "watch",
             Method::GET if named.is_some() => "get",
             Method::GET => "list",
@@ -56,15 +58,23 @@ impl Asked {
             Method::DELETE => "delete",
             _ => "other",
         };
-        let accept = request.headers().get(header::ACCEPT);
+        let accept = parts.headers.get(header::ACCEPT);
         let accept = accept.and_then(|value| value.to_str().ok());
         Self {
             verb,
             resource,
             name: named.or(selected),
             accept: accept.unwrap_or_default().to_owned(),
-            body: String::new(),
+            body: String::from_utf8_lossy(body).into_owned(),
             status: None,
+        }
+    }
+
+    /// An event of a stream.
+    pub(super) fn event() -> Self {
+        Self {
+            verb: "event",
+            ..Self::default()
         }
     }
 
@@ -74,7 +84,7 @@ impl Asked {
     }
 
     /// True if it is for a whole collection, from which a cache is filled.
-    pub(super) fn fills(&self) -> bool {
+    pub(crate) fn fills(&self) -> bool {
         self.verb == "list" && (self.name.is_none() || self.resource == "secrets")
     }
 }
