@@ -28,6 +28,8 @@ pub(crate) struct Setup {
     pub(crate) operator: Vec<&'static str>,
     /// Further arguments of the reference service.
     pub(crate) service: Vec<&'static str>,
+    /// The test gives the operator its base URL, that of a proxy.
+    pub(crate) no_base_url: bool,
     /// No Workspace, no Secret: the test makes its own.
     pub(crate) bare: bool,
     pub(crate) plane: Plane,
@@ -101,7 +103,10 @@ impl World {
         let scratch = Scratch::new("e2e").unwrap();
         let namespace = format!("t-{}", uuid::Uuid::new_v4().simple());
         let service = Service::start(&scratch, &setup.service).await;
-        let mut args = vec!["--base-url".to_owned(), service.base_url()];
+        let mut args = Vec::new();
+        if !setup.no_base_url {
+            args.extend(["--base-url".to_owned(), service.base_url()]);
+        }
         if setup.everywhere {
             assert!(alone, "others would be served too");
             args.extend(["--cluster-workspaces", "true"].map(str::to_owned));
