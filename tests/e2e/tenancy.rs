@@ -115,7 +115,8 @@ fn shared(world: &World) -> Api<ClusterWorkspace> {
 
 /// Creates or changes the ClusterWorkspace.
 async fn select(world: &World, selector: Value) {
-    let mut spec = json!({});
+    // With none of its own fields a spec that is applied would be null.
+    let mut spec = json!({"suspend": false});
     if !selector.is_null() {
         spec["namespaceSelector"] = selector;
     }

@@ -9,8 +9,10 @@ use super::{SUCCEEDED, desk, left, runs, start};
 
 /// Writes the last ten of so many events into the status of the Run `train`.
 async fn events(world: &World, count: usize) {
-    let event =
-        |n: usize| json!({"id": format!("e-{n}"), "type": "run.log", "data": n.to_string()});
+    let event = |n: usize| {
+        let time = "2026-01-01T00:00:00Z";
+        json!({"id": format!("e-{n}"), "type": "run.log", "data": n.to_string(), "time": time})
+    };
     let kept: Vec<Value> = (count - 10..count).map(event).collect();
     let status =
         json!({"events": kept, "eventCount": count, "lastEventId": format!("e-{}", count - 1)});
