@@ -7,7 +7,6 @@
     reason = "a test may stop at what it did not expect, and what is used by tests only too"
 )]
 
-pub mod figures;
 pub mod files;
 pub mod openapi;
 pub mod proc;
