@@ -82,7 +82,7 @@ async fn a_step_of_the_wall_clock_delays_no_check() {
 }
 
 /// While its stream is open, no poll of a Run is due either.
-/// Proves: P-wall-clock
+/// Proves: P-wall-clock, P-deadline
 #[tokio::test]
 async fn a_deadline_and_a_ttl_are_seen_when_the_clock_passes_them() {
     let (world, clock) = world_with(&["--poll-max", "1h"]).await;

@@ -94,8 +94,11 @@ async fn argo_cd_and_flux_read_every_row_of_the_conditions_of_runs() {
         world.simulate(name, stuck.clone()).await;
         world.state(name, "running").await;
     }
+    let mut run_id = String::new();
     for name in ["active", "stale", "cancelled", "cancelled-elsewhere"] {
-        world.running(name).await;
+        world.simulate(name, json!({"outcome": "never"})).await;
+        let run = world.state(name, "running").await;
+        run_id = run.status.unwrap().run_id.unwrap();
     }
     world.state("accepted", "running").await;
     for name in ["cancelling", "cancelled"] {
@@ -103,7 +106,7 @@ async fn argo_cd_and_flux_read_every_row_of_the_conditions_of_runs() {
         world.patch_run(name, cancel).await;
     }
     world.delete_run("terminating").await;
-    world.set_state("cancelled-elsewhere", "cancelled").await;
+    world.set_state(&run_id, "cancelled").await;
     world.not_ready("waiting", "WorkspaceNotFound").await;
     world.not_ready("suspended", "Suspended").await;
     world.stalled("two-run-ids", "RunIdConflict").await;

@@ -60,8 +60,8 @@ async fn what_needs_a_person_is_listed_first() {
     let out = runs(&world, &["list", "-o", "wide", "--no-headers"])
         .await
         .ok();
-    let last = out.lines().last().unwrap();
-    assert!(last.contains("run-of-good"), "{out}");
+    let of_good = out.lines().last().unwrap();
+    assert!(of_good.contains("run-of-good"), "{out}");
     let out = runs(
         &world,
         &[
