@@ -134,7 +134,9 @@ impl Pond {
         self.shows([active, runs - active], 0).await;
         // Events apart: nothing else is posted.
         let failed = async || {
-            let of = async |labels: &[(&str, &str)]| self.sum("rest_client_requests_total", labels).await;
+            let of = async |labels: &[(&str, &str)]| {
+                self.sum("rest_client_requests_total", labels).await
+            };
             let events = of(&[("code", "<error>"), ("method", "POST")]).await;
             [of(&[("code", "<error>")]).await - events, events]
         };
