@@ -144,7 +144,9 @@ impl Plan {
         Hook::new(move || {
             let living = Arc::clone(&living);
             async move {
-                sleep(after).await;
+                if !after.is_zero() {
+                    sleep(after).await;
+                }
                 if let Some(operator) = living.lock().unwrap().as_mut() {
                     operator.kill();
                 }

@@ -5,8 +5,10 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
 
+use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
 
+use super::fault_schedule::WRONG;
 use super::finalizer_race::Removals;
 use crate::support::{
     Operator, Proxy, Recipe, Setup, TOKEN, WallClock, Wire, World, eventually_after,
@@ -132,6 +134,23 @@ impl Stage {
             clock.is_wrong_by(seconds);
             one(&self.counts.clock_steps);
         }
+    }
+
+    /// Whether an operator has logged a time of the clock as it was set at last, far ahead.
+    #[allow(
+        clippy::disallowed_methods,
+        reason = "compared with the times of the operators' logs"
+    )]
+    pub(crate) fn showed_its_clock(&self) -> bool {
+        let ahead = Timestamp::now() + SignedDuration::from_secs(WRONG / 2);
+        let is_ahead = |line: &str| {
+            let time = line.split(' ').next().and_then(|time| time.parse().ok());
+            time.is_some_and(|time: Timestamp| time > ahead)
+        };
+        let logs = self
+            .logs()
+            .map(|log| std::fs::read_to_string(log).unwrap_or_default());
+        self.clock.is_none() || logs.iter().flat_map(|log| log.lines()).any(is_ahead)
     }
 
     /// The operators' log files.

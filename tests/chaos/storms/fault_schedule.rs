@@ -77,7 +77,7 @@ pub(crate) struct Weather {
 }
 
 /// The clock is wrong by an hour at most.
-const WRONG: i64 = 3600;
+pub(super) const WRONG: i64 = 3600;
 
 impl Weather {
     /// For so many milliseconds; `restarts` each of API server and etcd.

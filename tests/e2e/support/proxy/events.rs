@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use axum::body::{Body, Bytes};
 use futures::{Stream, StreamExt, stream};
+use tokio::task::JoinHandle;
 
 use super::Shared;
 use super::fault::{Fault, Hook, cut};
@@ -19,8 +20,12 @@ struct Events<S> {
     upstream: S,
     /// Bytes that are not passed yet.
     rest: Vec<u8>,
-    /// The stream breaks now, after this.
-    breaks: Option<Hook>,
+    /// The stream breaks when this has ended, which is done whoever reads on.
+    breaks: Option<JoinHandle<()>>,
+}
+
+fn meanwhile(hook: Hook) -> JoinHandle<()> {
+    tokio::spawn(async move { hook.run().await })
 }
 
 /// The stream, event by event.
@@ -47,10 +52,10 @@ where
     E: std::error::Error + Send + Sync + 'static,
 {
     async fn next(&mut self) -> Option<io::Result<Bytes>> {
-        if let Some(hook) = self.breaks.take() {
+        if let Some(meanwhile) = self.breaks.take() {
             // What came before is sent first.
             tokio::task::yield_now().await;
-            hook.run().await;
+            let _ = meanwhile.await;
             return Some(Err(cut()));
         }
         loop {
@@ -65,7 +70,7 @@ where
                     return ended.map(|chunk| chunk.map_err(io::Error::other));
                 }
                 ended => {
-                    self.breaks = ended.map(|_| Hook::none());
+                    self.breaks = ended.map(|_| meanwhile(Hook::none()));
                     return Some(Ok(std::mem::take(&mut self.rest).into()));
                 }
             }
@@ -87,10 +92,10 @@ where
             }
             Some(Fault::Double) => return Ok(block.repeat(2).into()),
             Some(Fault::Delay(hook)) => hook.run().await,
-            Some(Fault::LoseAnswer(hook)) => self.breaks = Some(hook),
+            Some(Fault::LoseAnswer(hook)) => self.breaks = Some(meanwhile(hook)),
             Some(Fault::Cut) => {
                 kept /= 2;
-                self.breaks = Some(Hook::none());
+                self.breaks = Some(meanwhile(Hook::none()));
             }
             _ => {}
         }

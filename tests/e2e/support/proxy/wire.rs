@@ -1,5 +1,6 @@
 //! A wire of bytes between two programs, which can be cut, silenced and refused.
 
+use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -61,8 +62,14 @@ impl Wire {
             cuts: watch::Sender::new(0),
         });
         // Not one of the kernel's choice, which could be another's while this wire refuses.
-        let address = SocketAddr::from(([127, 0, 0, 1], free_port().unwrap()));
-        let listener = held(address).listen(1024).unwrap();
+        let (address, socket) = loop {
+            let address = SocketAddr::from(([127, 0, 0, 1], free_port().unwrap()));
+            // Another may have taken it meanwhile.
+            if let Ok(socket) = held(address) {
+                break (address, socket);
+            }
+        };
+        let listener = socket.listen(1024).unwrap();
         Self {
             address,
             accepting: tokio::spawn(accept(listener, address, Arc::clone(&shared))),
@@ -105,11 +112,11 @@ impl Drop for Wire {
 }
 
 /// The port without a listener, which refuses.
-fn held(address: SocketAddr) -> TcpSocket {
-    let socket = TcpSocket::new_v4().unwrap();
-    socket.set_reuseaddr(true).unwrap();
-    socket.bind(address).unwrap();
-    socket
+fn held(address: SocketAddr) -> io::Result<TcpSocket> {
+    let socket = TcpSocket::new_v4()?;
+    socket.set_reuseaddr(true)?;
+    socket.bind(address)?;
+    Ok(socket)
 }
 
 async fn until(mode: &mut watch::Receiver<Mode>, fits: fn(Mode) -> bool) {
@@ -128,7 +135,7 @@ async fn accept(mut listener: TcpListener, address: SocketAddr, shared: Arc<Shar
             }
             () = until(&mut mode, |mode| mode == Mode::Refusing) => {
                 drop(listener);
-                let socket = held(address);
+                let socket = held(address).unwrap();
                 until(&mut mode, |mode| mode != Mode::Refusing).await;
                 listener = socket.listen(1024).unwrap();
             }
