@@ -11,10 +11,7 @@ use crate::api::{
     time::whole_seconds,
 };
 
-use super::{
-    invariants::{Rule, holds},
-    truncate::cut,
-};
+use super::truncate::cut;
 
 /// Ids remembered to distinguish a replayed event from a new one.
 const REMEMBERED: usize = 64;
@@ -80,7 +77,8 @@ impl EventBuffer {
             .as_deref()
             .filter(|id| !id.is_empty() && cut(id, MAX_EVENT_ID).len() == id.len());
         if let Some(id) = id {
-            if self.is_replay(id) {
+            // A replay: an event is shown and counted once.
+            if self.position(id).is_some() {
                 return false;
             }
             self.know(id, self.events + 1);
@@ -240,11 +238,6 @@ impl EventBuffer {
         position.max(self.stored)
     }
 
-    /// Whether the event of this id was received before: shown and counted once (`Rule::ReplayOnce`).
-    fn is_replay(&self, id: &str) -> bool {
-        self.position(id).is_some() && holds(Rule::ReplayOnce)
-    }
-
     fn position(&self, id: &str) -> Option<usize> {
         let known = self.recent.iter().rfind(|(r, _)| r == id);
         known.map(|(_, nth)| *nth)
@@ -278,8 +271,8 @@ impl EventBuffer {
         self.events
     }
 
-    /// Whether an event may be shown: one that may change the state waits for a GET (`Rule::CursorWaits`).
+    /// Whether an event may be shown: one that may change the state waits for a GET.
     fn may_show(&self, event: &Waiting) -> bool {
-        !self.refresh_wanted() || event.number <= self.covered || !holds(Rule::CursorWaits)
+        !self.refresh_wanted() || event.number <= self.covered
     }
 }

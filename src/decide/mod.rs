@@ -28,7 +28,6 @@ pub mod event_buffer;
 pub mod events;
 pub mod explain;
 pub mod gitops;
-pub mod invariants;
 pub mod key_claim;
 pub mod last_events;
 pub mod memory;

@@ -103,7 +103,7 @@ fn apply(m: &Model, s: &mut State, action: Action) -> bool {
             s.left.writes -= u8::from(fate != Fate::Done);
             let (writes, calls) = (s.writes.len(), s.calls.len());
             let version = s.version;
-            process::step(s, m.fences, slot, uid, fate);
+            process::step(s, slot, uid, fate);
             // Only a write can go wrong here; a call does later.
             fate == Fate::Done
                 || s.calls.len() == calls && (s.version, s.writes.len()) != (version, writes)
@@ -123,7 +123,7 @@ fn apply(m: &Model, s: &mut State, action: Action) -> bool {
         }
         Action::LateWrite(i) => {
             let write = s.writes.remove(i);
-            let _ = cluster::execute(s, m.fences, &write);
+            let _ = cluster::execute(s, &write);
             true
         }
         Action::User(user) => {

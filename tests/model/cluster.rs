@@ -7,7 +7,6 @@ use std::sync::Arc;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use run_operator::api::{Intent, Phase, Run, intent::IntentRecord, run::DeletionPolicy};
 
-use crate::guards::{Fence, Fences};
 use crate::object::{Object, RETRY, at};
 use crate::process::doubts_the_end;
 use crate::properties::{self, Broken};
@@ -23,24 +22,12 @@ pub(crate) enum Refused {
 }
 
 /// Carries out a write of the operator. Returns the object after it, none if it no longer exists.
-pub(crate) fn execute(
-    s: &mut State,
-    fences: Fences,
-    write: &Write,
-) -> Result<Option<Arc<Object>>, Refused> {
+pub(crate) fn execute(s: &mut State, write: &Write) -> Result<Option<Arc<Object>>, Refused> {
     let Some(old) = s.live[write.name].clone() else {
         return Err(Refused::Gone);
     };
-    let fence = match &write.op {
-        Op::Status(_) => Fence::StatusVersion,
-        Op::Intent(..) => Fence::IntentVersion,
-        Op::Release(_) | Op::Delete => Fence::ReleaseVersion,
-    };
-    if fences.holds(Fence::Uid) {
-        let overtaken = fences.holds(fence) && old.version != write.version;
-        if old.uid != write.uid || overtaken {
-            return Err(Refused::Conflict);
-        }
+    if old.uid != write.uid || old.version != write.version {
+        return Err(Refused::Conflict);
     }
     let mut run = old.run.clone();
     match &write.op {

@@ -9,7 +9,6 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::cluster;
-use crate::model::Model;
 use crate::process::{self, Fate};
 use crate::properties::Broken;
 use crate::service;
@@ -55,7 +54,7 @@ impl Ways {
     }
 
     /// The violation on the way to rest from here, if there is one.
-    pub(crate) fn ends(&self, m: &Model, from: &State) -> Option<Broken> {
+    pub(crate) fn ends(&self, from: &State) -> Option<Broken> {
         let mut passed = Vec::new();
         let mut s = begin(from);
         let (verdict, mut steps) = loop {
@@ -70,7 +69,7 @@ impl Ways {
             if passed.len() > BOUND {
                 break (Some(Broken::NoEnd), 0);
             }
-            match step(m, &s) {
+            match step(&s) {
                 Way::On(_, next) => s = *next,
                 Way::Rest => break (None, 0),
                 Way::Wrong(what) => break (Some(what), 0),
@@ -89,14 +88,14 @@ impl Ways {
 }
 
 /// The way to rest, for people.
-pub(crate) fn way(m: &Model, from: &State) -> Vec<String> {
+pub(crate) fn way(from: &State) -> Vec<String> {
     let mut lines = Vec::new();
     let mut s = begin(from);
     for _ in 0..60 {
         if s.broken.is_some() {
             break;
         }
-        match step(m, &s) {
+        match step(&s) {
             Way::On(what, next) => {
                 lines.push(what);
                 s = *next;
@@ -121,9 +120,9 @@ enum Way {
     Wrong(Broken),
 }
 
-fn step(m: &Model, before: &State) -> Way {
+fn step(before: &State) -> Way {
     let mut s = before.clone();
-    match due(m, &mut s) {
+    match due(&mut s) {
         Some(what) => {
             s.calls.sort();
             if let (Some(idle), false) = (idle(&mut s), what.starts_with("wait")) {
@@ -143,9 +142,9 @@ fn idle(s: &mut State) -> Option<&mut u8> {
 }
 
 /// The next thing that is due.
-fn due(m: &Model, s: &mut State) -> Option<String> {
+fn due(s: &mut State) -> Option<String> {
     if let Some(write) = s.writes.pop() {
-        let _ = cluster::execute(s, m.fences, &write);
+        let _ = cluster::execute(s, &write);
         return Some(format!("late write {:?}", write.op));
     }
     if !s.calls.is_empty() {
@@ -169,7 +168,7 @@ fn due(m: &Model, s: &mut State) -> Option<String> {
         .find(|e| e.wake == Wake::Now && !e.calling());
     if let Some(uid) = awake.map(|e| e.uid) {
         let what = process::plan(s, 0, uid);
-        process::step(s, m.fences, 0, uid, Fate::Done);
+        process::step(s, 0, uid, Fate::Done);
         return Some(what);
     }
     if process::may_leave(s) {

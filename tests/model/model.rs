@@ -7,7 +7,6 @@ use stateright::{Checker, HasDiscoveries, Property};
 
 use crate::actions::{self, Action};
 use crate::fair::{self, Ways};
-use crate::guards::Fences;
 use crate::process;
 use crate::properties::Broken;
 use crate::scenarios::Scenario;
@@ -16,7 +15,6 @@ use crate::state::State;
 #[derive(Clone)]
 pub(crate) struct Model {
     pub(crate) scenario: Scenario,
-    pub(crate) fences: Fences,
     pub(crate) ways: Arc<Ways>,
 }
 
@@ -42,7 +40,7 @@ impl stateright::Model for Model {
         vec![
             Property::always("nothing breaks", |_, s: &State| s.broken.is_none()),
             Property::always("it comes to rest", |m: &Self, s: &State| {
-                s.broken.is_some() || m.ways.ends(m, s).is_none()
+                s.broken.is_some() || m.ways.ends(s).is_none()
             }),
         ]
     }
@@ -65,8 +63,6 @@ pub(crate) struct Found {
 pub(crate) struct Violation {
     pub(crate) what: Broken,
     pub(crate) trace: Vec<String>,
-    /// The number of actions up to there, without the way to rest.
-    pub(crate) length: usize,
 }
 
 impl fmt::Display for Violation {
@@ -81,10 +77,9 @@ impl fmt::Display for Violation {
 
 /// Enumerates every state of a scenario, up to the first that is wrong, and `at_most` so many, repeated ones
 /// included.
-pub(crate) fn check(scenario: Scenario, fences: Fences, threads: usize, at_most: usize) -> Found {
+pub(crate) fn check(scenario: Scenario, threads: usize, at_most: usize) -> Found {
     let model = Model {
         scenario,
-        fences,
         ways: Arc::default(),
     };
     let checker = stateright::Model::checker(model.clone())
@@ -108,7 +103,6 @@ pub(crate) fn check(scenario: Scenario, fences: Fences, threads: usize, at_most:
 
 fn violation(model: &Model, path: Vec<(State, Option<Action>)>) -> Violation {
     let mut trace = Vec::new();
-    let length = path.len() - 1;
     let last = path.last().map(|(s, _)| s.clone());
     for (state, action) in path {
         let Some(action) = action else { continue };
@@ -130,14 +124,13 @@ fn violation(model: &Model, path: Vec<(State, Option<Action>)>) -> Violation {
         trace.push(what);
     }
     let last = last.unwrap_or_else(|| model.scenario.begin());
-    let what = last.broken.or_else(|| model.ways.ends(model, &last));
+    let what = last.broken.or_else(|| model.ways.ends(&last));
     if last.broken.is_none() {
         trace.push("-- the faults end --".into());
-        trace.extend(fair::way(model, &last));
+        trace.extend(fair::way(&last));
     }
     Violation {
         what: what.unwrap_or(Broken::NoEnd),
         trace,
-        length,
     }
 }

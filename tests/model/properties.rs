@@ -21,8 +21,6 @@ macro_rules! broken {
         pub(crate) enum Broken { $($(#[doc = $says])+ $name,)+ }
 
         impl Broken {
-            pub(crate) const ALL: &'static [Self] = &[$(Self::$name,)+];
-
             /// What should have held.
             pub(crate) const fn says(self) -> &'static str {
                 match self { $(Self::$name => concat!($($says,)+).trim_ascii(),)+ }

@@ -1,6 +1,7 @@
 //! The possible actions and their number: each scenario bounds its own part of the world.
 
 mod faults;
+mod small;
 mod users;
 
 use crate::service::Answer;
@@ -132,6 +133,7 @@ fn scenario(name: &'static str, budget: Budget) -> Scenario {
 pub(crate) fn all(full: bool) -> Vec<Scenario> {
     let more = u8::from(full);
     let all = [
+        small::all(),
         faults::of_the_network(more),
         faults::of_answers(more),
         faults::of_runs(more),

@@ -7,8 +7,6 @@
     reason = "a test, its helpers too, may stop at what it did not expect"
 )]
 
-#[cfg(feature = "proofs")]
-mod ablations;
 mod authorization;
 mod boundaries;
 mod classify;

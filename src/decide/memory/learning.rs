@@ -5,7 +5,6 @@ use jiff::Timestamp;
 use crate::api::{Contract, Intent, Reason, limits::MAX_RUN_ID};
 use crate::decide::{
     backoff,
-    invariants::{Rule, holds},
     last_events::StreamEnd,
     response::{
         answer::{Failure, FailureKind, RunView},
@@ -245,7 +244,8 @@ impl Memory {
 
 /// Rejects an answer to a create without a usable runId: it proves nothing and may hide a run.
 fn identified(view: RunView) -> Result<RunView, Failure> {
-    if names_a_run(&view) {
+    let id = view.run_id.as_deref().unwrap_or_default();
+    if !id.is_empty() && cut(id, MAX_RUN_ID).len() == id.len() {
         return Ok(view);
     }
     Err(Failure {
@@ -257,12 +257,4 @@ fn identified(view: RunView) -> Result<RunView, Failure> {
         retry_after: None,
         message: "it names no runId of 1 to 512 bytes".to_owned(),
     })
-}
-
-/// Whether an answer names a run: one without a readable `runId` is no success, and no proof
-/// (`Rule::UnreadableProvesNothing`).
-fn names_a_run(view: &RunView) -> bool {
-    let id = view.run_id.as_deref().unwrap_or_default();
-    let readable = !id.is_empty() && cut(id, MAX_RUN_ID).len() == id.len();
-    readable || !holds(Rule::UnreadableProvesNothing)
 }

@@ -3,10 +3,7 @@
 use jiff::Timestamp;
 
 use crate::api::Reason;
-use crate::decide::{
-    invariants::{Rule, holds},
-    time::seconds_since,
-};
+use crate::decide::time::seconds_since;
 
 /// A reading of the run.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -60,20 +57,15 @@ const CONFIRMATIONS: u32 = 3;
 impl NotFound {
     /// Counts a 404 if it is far enough from the last one.
     pub(super) fn confirm(&mut self, now: Timestamp) {
-        if self.counts(now) {
+        let apart = |at| seconds_since(at, now) >= CONFIRM_APART;
+        if self.at.is_none_or(apart) {
             self.count = self.count.saturating_add(1);
             self.at = Some(now);
         }
     }
 
-    /// Whether a 404 counts now: only some time after the one that counted last (`Rule::NotFoundApart`).
-    fn counts(&self, now: Timestamp) -> bool {
-        let apart = |at| seconds_since(at, now) >= CONFIRM_APART;
-        self.at.is_none_or(apart) || !holds(Rule::NotFoundApart)
-    }
-
-    /// Whether the run counts as lost: after three 404s that count (`Rule::NotFoundThrice`).
+    /// Whether the run counts as lost.
     pub(crate) fn confirmed(&self) -> bool {
-        self.at.is_some() && (self.count >= CONFIRMATIONS || !holds(Rule::NotFoundThrice))
+        self.count >= CONFIRMATIONS
     }
 }

@@ -8,7 +8,6 @@ use crate::api::{Contract, Intent, Run, RunStatus, contract::StateClass};
 use crate::decide::{
     event_buffer::{EventBuffer, Received},
     events::correlator::Correlator,
-    invariants::{Rule, holds},
     last_events::LastEvents,
     response::classify::{self, Call},
     token_bucket::{Bounds, TokenBucket},
@@ -95,11 +94,9 @@ impl Memory {
     /// mirrored there and must not overwrite it.
     pub fn overtaken(&mut self, status: &RunStatus) {
         self.event_buffer.overtaken(status);
-        if anothers_mirror_stands() {
-            self.seen = None;
-            self.cancel.read_since = false;
-            self.event_buffer.uncover();
-        }
+        self.seen = None;
+        self.cancel.read_since = false;
+        self.event_buffer.uncover();
     }
 
     /// Whether it is proved by this process's own POSTs, or by a refusal of the bytes, that no run was made.
@@ -128,10 +125,4 @@ impl Memory {
     pub(super) fn succeeded(&mut self, call: Call) {
         self.troubles.retain(|t| t.call != call);
     }
-}
-
-/// Whether a status mirrored since by another process or a person takes precedence over this process's reading
-/// (`Rule::Overtaken`).
-fn anothers_mirror_stands() -> bool {
-    holds(Rule::Overtaken)
 }

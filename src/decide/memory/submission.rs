@@ -1,7 +1,5 @@
 //! The owner's knowledge about the POSTs under an intent, and the proof that they made no run.
 
-use crate::decide::invariants::{Rule, holds};
-
 /// The owner's knowledge about the POSTs under an intent.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Submission {
@@ -18,27 +16,17 @@ pub struct Submission {
 }
 
 impl Submission {
-    /// Whether every attempt, if any, was answered by a proof that it made no run.
+    /// Whether every attempt, if any, was answered by a proof that it made no run. One that was given up in the middle,
+    /// or is in flight, proves nothing.
     pub fn made_none(&self) -> bool {
-        self.is_sole_owner() && !self.doubt && !self.unanswered()
+        self.sole && !self.doubt && !self.open
     }
 
     /// A POST is about to be sent.
     pub(super) fn started(&mut self) {
         self.attempts = self.attempts.saturating_add(1);
         // The POST before was given up in the middle: its outcome is unknown.
-        self.doubt |= self.unanswered();
+        self.doubt |= self.open;
         self.open = true;
-    }
-
-    /// Whether the proof is that of the intent's only owner (`Rule::SoleOwner`).
-    fn is_sole_owner(&self) -> bool {
-        self.sole || !holds(Rule::SoleOwner)
-    }
-
-    /// Whether an attempt was given up in the middle, or is in flight: it proves nothing
-    /// (`Rule::GivenUpProvesNothing`).
-    fn unanswered(&self) -> bool {
-        self.open && holds(Rule::GivenUpProvesNothing)
     }
 }

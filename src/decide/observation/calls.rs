@@ -6,7 +6,6 @@ use jiff::Timestamp;
 
 use crate::decide::{
     CallDelay, Session, WorkspaceView, backoff,
-    invariants::{Rule, holds},
     memory::Trouble,
     response::classify::{self, Class},
     time::later,
@@ -59,12 +58,11 @@ impl<'a> Observation<'a> {
         )
     }
 
-    /// Whether a call got a 401 and waits for another session; the Workspace's status shows the error
-    /// (`Rule::NewSession`).
+    /// Whether a call got a 401 and waits for another session; the Workspace's status shows the error.
     pub(crate) fn awaits_another_session(&self) -> bool {
         let session = self.session().map_or(0, |s| s.number);
         let refused = |t: &Trouble| t.class == Class::Unauthorized && session <= t.session;
-        self.memory().troubles.iter().any(refused) && holds(Rule::NewSession)
+        self.memory().troubles.iter().any(refused)
     }
 
     /// Requeue time while the Workspace's calls are paused: spread, so that its Runs don't all start at the same

@@ -1,7 +1,6 @@
 //! The Run's runId and end, and the records that they are read from.
 
 use crate::api::{ConditionType, Reason, RunStatus, conditions, intent::End, status::Phase};
-use crate::decide::invariants::{Rule, holds};
 
 use super::{Observation, intent::Known};
 
@@ -28,32 +27,17 @@ impl Observation<'_> {
 
     /// The status, unless it came with an intent that belongs to another object.
     fn trusted_status(&self) -> Option<&RunStatus> {
-        if self.status_is_anothers() {
+        if matches!(self.intent(), Known::Foreign) {
             None
         } else {
             Some(self.status())
         }
     }
 
-    /// Whether the status came with another object's intent, and so is not of this object (`Rule::ForeignStatus`).
-    fn status_is_anothers(&self) -> bool {
-        matches!(self.intent(), Known::Foreign) && holds(Rule::ForeignStatus)
-    }
-
-    /// Whether the Run has ended, by its status or, if that was lost, by its intent.
+    /// Whether the Run has ended, by its status or, if that was lost, by its intent. Terminal is absorbing.
     pub(crate) fn ended(&self) -> bool {
-        self.ended_by_status() || self.cancelled_copy() || self.ended_by_intent()
-    }
-
-    /// Whether the status is terminal, which is absorbing (`Rule::Terminal`).
-    fn ended_by_status(&self) -> bool {
         let phase = self.trusted_status().and_then(|s| s.phase);
-        phase.is_some_and(Phase::terminal) && holds(Rule::Terminal)
-    }
-
-    /// Whether the intent keeps an end that the status lost (`Rule::EndKept`).
-    fn ended_by_intent(&self) -> bool {
-        self.kept_end().is_some() && holds(Rule::EndKept)
+        phase.is_some_and(Phase::terminal) || self.cancelled_copy() || self.kept_end().is_some()
     }
 
     /// Whether this is a copy of another object that was cancelled before its own submission.

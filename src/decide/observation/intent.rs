@@ -5,12 +5,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use crate::api::{Intent, intent::IntentRecord, limits::MAX_RETRY, names};
-use crate::decide::{
-    invariants::{Rule, holds},
-    request::body,
-    time::later,
-    truncate::cut,
-};
+use crate::decide::{request::body, time::later, truncate::cut};
 
 use super::Observation;
 
@@ -30,16 +25,12 @@ impl Observation<'_> {
     pub(crate) fn intent(&self) -> Known<'_> {
         match (&self.record, &self.o.memory.intent) {
             (IntentRecord::Own(intent), _) => Known::Own(intent),
-            (_, Some(intent)) if self.is_remembered(intent) => Known::Own(intent),
+            // Stripped by an edit, and remembered by the process that wrote it.
+            (_, Some(intent)) if intent.uid == self.uid => Known::Own(intent),
             (IntentRecord::Absent, _) => Known::Nothing,
             (IntentRecord::Foreign, _) => Known::Foreign,
             (IntentRecord::Unreadable, _) => Known::Unreadable,
         }
-    }
-
-    /// Whether a stripped intent is remembered by the process that wrote it (`Rule::IntentRemembered`).
-    fn is_remembered(&self, written: &Intent) -> bool {
-        written.uid == self.uid && holds(Rule::IntentRemembered)
     }
 
     pub(crate) fn own_intent(&self) -> Option<&Intent> {
@@ -55,17 +46,11 @@ impl Observation<'_> {
     }
 
     /// Whether this process may POST under the intent: it is in the object, names this process as owner, and this
-    /// process got the answer to its write.
+    /// process got the answer to its write: else the proof of one epoch would be used for the next.
     pub(crate) fn owned_by_this_process(&self, intent: &Intent) -> bool {
         self.intent_stands()
             && intent.owner == self.o.settings.process
-            && self.write_was_answered(intent)
-    }
-
-    /// Whether this process got the answer to its write of the intent (`Rule::AnsweredWrite`). Without that, the proof
-    /// of one epoch would be used for the next.
-    fn write_was_answered(&self, intent: &Intent) -> bool {
-        intent.epoch == self.memory().submission.epoch || !holds(Rule::AnsweredWrite)
+            && intent.epoch == self.memory().submission.epoch
     }
 
     /// The intent as this process wrote it, if it counts in addition to the one in the object: both have the same
@@ -82,17 +67,16 @@ impl Observation<'_> {
     /// Time from which the service may have forgotten the key of this intent, by the wall clock.
     pub(crate) fn key_forgotten_at(&self, intent: &Intent) -> Timestamp {
         let retention = self.o.contract.key_retention_seconds();
-        let own = self.written().filter(|own| made_younger(own, intent));
-        later(
-            own.map_or(intent.time, |own| own.time),
-            Duration::from_secs(retention),
-        )
+        // An edit makes no key younger.
+        let time = self
+            .written()
+            .map_or(intent.time, |own| own.time.min(intent.time));
+        later(time, Duration::from_secs(retention))
     }
 
-    /// Whether the service may have forgotten the key of this intent, after which no POST is sent again
-    /// (`Rule::KeyRetention`).
+    /// Whether the service may have forgotten the key of this intent, after which no POST is sent again.
     pub(crate) fn key_may_be_forgotten(&self, intent: &Intent) -> bool {
-        self.key_forgotten_at(intent) <= self.o.wall && holds(Rule::KeyRetention)
+        self.key_forgotten_at(intent) <= self.o.wall
     }
 
     /// Whether the retry annotation has a value that was not acted on yet. A value copied with a manifest, before the
@@ -105,11 +89,10 @@ impl Observation<'_> {
         !copied && !self.retry_was_handled(&value)
     }
 
-    /// Whether this retry was acted on, which happens once (`Rule::RetryOnce`).
+    /// Whether this retry was acted on, which happens once.
     fn retry_was_handled(&self, value: &str) -> bool {
         let own = self.own_intent().and_then(|i| i.retry.as_deref());
-        let handled = self.status().handled_retry.as_deref() == Some(value) || own == Some(value);
-        handled && holds(Rule::RetryOnce)
+        self.status().handled_retry.as_deref() == Some(value) || own == Some(value)
     }
 
     /// The retry annotation's value, or its hash if it is too long to be stored.
@@ -122,10 +105,4 @@ impl Observation<'_> {
             format!("sha256:{}", body::sha256(value.as_bytes()))
         })
     }
-}
-
-/// Whether the stored intent has a later time than the one this process wrote: an edit makes no key younger
-/// (`Rule::AgeAsWritten`).
-fn made_younger(written: &Intent, stands: &Intent) -> bool {
-    written.time < stands.time && holds(Rule::AgeAsWritten)
 }

@@ -16,7 +16,6 @@ use crate::api::{RunSpec, RunStatus, finalizer, intent::IntentRecord, run::Delet
 use crate::decide::{
     Observed,
     gitops::{Tracker, tracked_by},
-    invariants::{Rule, holds},
     memory::Memory,
     request::body,
     time::later,
@@ -78,11 +77,9 @@ impl<'a> Observation<'a> {
         self.o.vanished || self.deletion_requested_at().is_some()
     }
 
-    /// Whether the object is deleted without cancelling its run (`Rule::Orphan`).
+    /// Whether the object is deleted without cancelling its run.
     pub(crate) fn orphaned(&self) -> bool {
-        self.deleting()
-            && self.spec().deletion_policy() == DeletionPolicy::Orphan
-            && holds(Rule::Orphan)
+        self.deleting() && self.spec().deletion_policy() == DeletionPolicy::Orphan
     }
 
     /// The GitOps tool that would re-create this object if its TTL deleted it.

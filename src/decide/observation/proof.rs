@@ -1,7 +1,6 @@
 //! Proof that no run was made.
 
 use crate::api::{Intent, status::Refusal};
-use crate::decide::invariants::{Rule, holds};
 
 use super::{Observation, intent::Known};
 
@@ -9,8 +8,8 @@ impl Observation<'_> {
     /// Whether it is proved that no run exists for this object (docs/design.md, "In doubt").
     pub(crate) fn not_created(&self) -> bool {
         match self.intent() {
-            Known::Nothing => true,
-            Known::Foreign => foreign_intent_is_no_doubt(),
+            // Another object's intent is no reason for doubt.
+            Known::Nothing | Known::Foreign => true,
             Known::Unreadable => false,
             Known::Own(intent) => self.refusal_proves(intent) || self.owner_knows(intent),
         }
@@ -26,12 +25,7 @@ impl Observation<'_> {
     }
 }
 
-/// Whether an intent of another uid is no reason for doubt (`Rule::ForeignFrees`).
-fn foreign_intent_is_no_doubt() -> bool {
-    holds(Rule::ForeignFrees)
-}
-
-/// Whether a refusal answers the POSTs under this intent: it counts only for its own epoch (`Rule::RefusalOfEpoch`).
+/// Whether a refusal answers the POSTs under this intent: it counts only for its own epoch.
 pub(crate) fn refusal_is_for_this_epoch(refusal: &Refusal, intent: &Intent) -> bool {
-    refusal.epoch == intent.epoch || !holds(Rule::RefusalOfEpoch)
+    refusal.epoch == intent.epoch
 }

@@ -1,7 +1,6 @@
 //! Classification of failed calls: rules 8, 9 and 10 in one place.
 
 use crate::api::{Contract, Reason, contract::CodeClass};
-use crate::decide::invariants::{Rule, holds};
 
 use super::answer::{Failure, FailureKind};
 
@@ -92,49 +91,19 @@ fn refusal(call: Call, reason: Reason) -> Class {
     }
 }
 
-/// Whether an answer to a create proves that this request made no run: a 4xx problem other than 408, 425 and a conflict
-/// of keys.
+/// Whether an answer to a create proves that this request made no run: a 4xx problem, other than 408, which gives the
+/// request up, 425, which defers it, and a conflict of keys, in which another request may have made a run.
 pub fn answers_not_created(failure: &Failure, class: Class) -> bool {
-    let proof = match failure.kind {
-        FailureKind::Problem => refuses(failure.http_status),
-        FailureKind::Bare => refuses(failure.http_status) && bare_refusal_counts(),
-        FailureKind::Transport => missing_answer_counts(),
-        FailureKind::NotSent | FailureKind::NoFile | FailureKind::Unreadable => false,
-    };
-    proof && !conflict_proves_nothing(class)
-}
-
-/// Whether a status refuses the request for good. 408 gives it up, 425 defers it, and a 5xx proves nothing
-/// (`Rule::RefusalProves`).
-fn refuses(http_status: Option<u16>) -> bool {
-    let says_no = |s| (400..500).contains(&s) && ![408, 425].contains(&s);
-    http_status.is_some_and(says_no) || !holds(Rule::RefusalProves)
-}
-
-/// Whether a refusal without a problem body counts: never (`Rule::ProblemProves`).
-fn bare_refusal_counts() -> bool {
-    !holds(Rule::ProblemProves)
-}
-
-/// Whether an attempt without an answer counts as refused: never (`Rule::AnswerProves`).
-fn missing_answer_counts() -> bool {
-    !holds(Rule::AnswerProves)
-}
-
-/// Whether an answer is a conflict of keys, in which another request may have made a run
-/// (`Rule::ConflictProvesNothing`).
-fn conflict_proves_nothing(class: Class) -> bool {
+    let refuses = |status| (400..500).contains(&status) && ![408, 425].contains(&status);
     let conflict = matches!(
         class,
         Class::InProgress | Class::Final(Reason::IdempotencyConflict)
     );
-    conflict && holds(Rule::ConflictProvesNothing)
+    failure.kind == FailureKind::Problem && failure.http_status.is_some_and(refuses) && !conflict
 }
 
 /// Whether an answer to a create proves that no request with these bytes ever made a run, or will: a refusal that the
-/// contract file counts as final (`Rule::BytesRefused`).
+/// contract file counts as final.
 pub fn refuses_the_bytes(failure: &Failure, class: Class) -> bool {
-    failure.kind == FailureKind::Problem
-        && class == Class::Final(Reason::CreateRefused)
-        && holds(Rule::BytesRefused)
+    failure.kind == FailureKind::Problem && class == Class::Final(Reason::CreateRefused)
 }

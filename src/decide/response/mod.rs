@@ -1,6 +1,6 @@
 //! The service's answers and their meaning.
 //!
-//! Imports the API, the invariants and the cutting of texts.
+//! Imports the API and the cutting of texts.
 
 pub mod answer;
 pub mod classify;

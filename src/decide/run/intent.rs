@@ -2,7 +2,6 @@
 
 use crate::api::{Intent, status::ResolvedWorkspace};
 use crate::decide::{
-    invariants::{Rule, holds},
     observation::Observation,
     request::body::{self, CURRENT_SERIALIZER},
 };
@@ -11,26 +10,8 @@ use crate::decide::{
 /// the proof. A refusal may outlive its intent, so its epoch counts too.
 pub(crate) fn next_epoch(f: &Observation<'_>) -> i64 {
     let refused = f.status().refusal.as_ref().map_or(0, |r| r.epoch);
-    let Some(intent) = f.own_intent() else {
-        return refused.saturating_add(1);
-    };
-    let withdraws = if f.new_retry() {
-        retry_withdraws()
-    } else {
-        takeover_withdraws()
-    };
-    let latest = intent.epoch.max(refused);
-    latest.saturating_add(i64::from(withdraws))
-}
-
-/// Whether a retry begins a new epoch and so withdraws the proof (`Rule::RetryWithdraws`).
-fn retry_withdraws() -> bool {
-    holds(Rule::RetryWithdraws)
-}
-
-/// Whether a takeover begins a new epoch and so withdraws the proof (`Rule::TakeoverWithdraws`).
-fn takeover_withdraws() -> bool {
-    holds(Rule::TakeoverWithdraws)
+    let latest = f.own_intent().map_or(refused, |i| i.epoch.max(refused));
+    latest.saturating_add(1)
 }
 
 /// Intent for a Run at the service whose own intent was lost.

@@ -10,36 +10,22 @@
 //!   intent (docs/limits.md).
 //! - Never the Workspace's status or the session: they hold the present state, not the agreed one.
 
-use crate::api::{Intent, Reason, status::ResolvedWorkspace};
-use crate::decide::{
-    Session, WorkspaceView,
-    invariants::{Rule, holds},
-    observation::Observation,
-    workspace::in_use::same_base_url,
-};
+use crate::api::{Reason, status::ResolvedWorkspace};
+use crate::decide::{Session, WorkspaceView, observation::Observation};
 
 /// Difference between the place that a Run is pinned to and the place of a session; `None` if they are the same. A
 /// Workspace re-created with the same base URL and identity is the same place. A Run pinned while the contract file
 /// named no identity is pinned only to its base URL. A Run pinned to an identity is not served by a session without
 /// one.
 pub fn elsewhere(pinned: &ResolvedWorkspace, now: &ResolvedWorkspace) -> Option<Reason> {
-    if !same_workspace(pinned, now) || !same_base_url(pinned, Some(&now.base_url)) {
+    let same_workspace = pinned.kind == now.kind && pinned.name == now.name;
+    if !same_workspace || pinned.base_url != now.base_url {
         Some(Reason::WorkspaceChanged)
-    } else if !same_identity(pinned, now) {
+    } else if pinned.identity.is_some() && pinned.identity != now.identity {
         Some(Reason::IdentityChanged)
     } else {
         None
     }
-}
-
-/// Whether a session is of the Workspace, by kind and name, that a Run is pinned to (`Rule::SameWorkspace`).
-fn same_workspace(pinned: &ResolvedWorkspace, now: &ResolvedWorkspace) -> bool {
-    pinned.kind == now.kind && pinned.name == now.name || !holds(Rule::SameWorkspace)
-}
-
-/// Whether a session has the identity that a Run is pinned to, if it is pinned to one (`Rule::SameIdentity`).
-fn same_identity(pinned: &ResolvedWorkspace, now: &ResolvedWorkspace) -> bool {
-    pinned.identity.is_none() || pinned.identity == now.identity || !holds(Rule::SameIdentity)
 }
 
 impl WorkspaceView {
@@ -74,17 +60,8 @@ pub(crate) fn pins<'a>(f: &'a Observation<'_>) -> impl Iterator<Item = &'a Resol
         .as_ref()
         .filter(|_| status.run_id.is_some());
     let before = stored.is_none().then(|| {
-        let stands = f.own_intent();
-        let written = f
-            .written()
-            .filter(|own| stands.is_some_and(|now| moved_by_an_edit(own, now)));
-        written.into_iter().chain(stands).map(|i| &i.workspace)
+        let intents = f.written().into_iter().chain(f.own_intent());
+        intents.map(|intent| &intent.workspace)
     });
     stored.into_iter().chain(before.into_iter().flatten())
-}
-
-/// Whether the stored intent names another place than the one this process wrote: an edit moves no submission
-/// (`Rule::PlaceAsWritten`).
-fn moved_by_an_edit(written: &Intent, stands: &Intent) -> bool {
-    written.workspace != stands.workspace && holds(Rule::PlaceAsWritten)
 }

@@ -4,7 +4,6 @@ use crate::api::{Intent, Phase, Reason, status::Refusal};
 use crate::decide::{
     Decision,
     conditions::{Conditions, Why},
-    invariants::{Rule, holds},
     memory::Trouble,
     messages,
     observation::{Known, Observation, refusal_is_for_this_epoch},
@@ -40,10 +39,12 @@ pub(crate) fn standing_refusal(f: &Observation<'_>) -> Option<Refusal> {
 fn judge(f: &Observation<'_>, intent: &Intent, trouble: &Trouble) -> Option<Refusal> {
     let ends = match trouble.class {
         Class::Retry | Class::InProgress | Class::Unauthorized | Class::Refused(_) => None,
-        Class::Violation => violation_stalls(trouble).then_some(Reason::ContractViolation),
-        Class::Final(Reason::ServerError) => hopeless_is_final().then_some(Reason::ServerError),
+        Class::Violation => (trouble.count >= VIOLATIONS).then_some(Reason::ContractViolation),
+        // In doubt too, it is repeated only for a deletion or a retry.
+        Class::Final(Reason::ServerError) => Some(Reason::ServerError),
         Class::Final(reason) => {
-            let ends = is_lone_conflict(f, intent, trouble) || !is_asked_again(f);
+            // In doubt a refusal answers only its own request, and the same POST is repeated.
+            let ends = f.not_created() || is_lone_conflict(f, intent, trouble);
             ends.then_some(reason)
         }
     };
@@ -54,23 +55,7 @@ fn judge(f: &Observation<'_>, intent: &Intent, trouble: &Trouble) -> Option<Refu
     })
 }
 
-/// Whether an unreadable answer came often enough to stall the Run for a person (`Rule::ViolationStalls`).
-fn violation_stalls(trouble: &Trouble) -> bool {
-    trouble.count >= VIOLATIONS && holds(Rule::ViolationStalls)
-}
-
-/// Whether a 5xx with `retryable: false` is repeated only for a deletion or a retry (`Rule::HopelessIsFinal`).
-fn hopeless_is_final() -> bool {
-    holds(Rule::HopelessIsFinal)
-}
-
-/// Whether a refusal answers only its own request, so that the same POST is repeated: true while in doubt
-/// (`Rule::DoubtAsksAgain`).
-fn is_asked_again(f: &Observation<'_>) -> bool {
-    !f.not_created() && holds(Rule::DoubtAsksAgain)
-}
-
-/// Whether this is a lone idempotency conflict, which is final (`Rule::LoneConflict`).
+/// Whether this is a lone idempotency conflict, which is final.
 ///
 /// It is no proof: a request that was duplicated in transit conflicts with itself. It is final all the same as the
 /// first answer of all, and as the first answer to a retry of one. Any other refusal of such a retry leaves the doubt
@@ -80,7 +65,6 @@ fn is_lone_conflict(f: &Observation<'_>, intent: &Intent, trouble: &Trouble) -> 
     (submission.sole || repeats_conflict(f, intent))
         && submission.attempts == 1
         && trouble.class == Class::Final(Reason::IdempotencyConflict)
-        && holds(Rule::LoneConflict)
 }
 
 /// Whether the epoch before this one ended with an idempotency conflict, which only a lone conflict does, and this
@@ -108,13 +92,9 @@ pub(crate) fn ended_by(f: &Observation<'_>, refusal: Refusal) -> Decision {
 
 fn write_refusal(f: &Observation<'_>, conditions: &Conditions, refusal: Refusal) -> Decision {
     let mut status = f.status_with(conditions);
-    status.refusal = refusal_is_kept().then_some(refusal);
+    // Its proof must outlive this process.
+    status.refusal = Some(refusal);
     Decision::write(status)
-}
-
-/// Whether a refusal is kept in the status, together with its proof (`Rule::RefusalKept`).
-fn refusal_is_kept() -> bool {
-    holds(Rule::RefusalKept)
 }
 
 fn why_refused(f: &Observation<'_>, refusal: &Refusal) -> Why {

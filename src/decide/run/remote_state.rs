@@ -11,7 +11,6 @@ use crate::decide::{
     EventDraft, Stream,
     cancel_cause::CancelCause,
     conditions::{Conditions, Mirror, Why},
-    invariants::{Rule, holds},
     messages,
     observation::Observation,
     time::after_stored,
@@ -181,15 +180,14 @@ fn polled(f: &Observation<'_>) -> bool {
     }
 }
 
-/// Whether the status shows that the deadline has passed (`Rule::DeadlineStays`). Its cancellation may have been sent by a
-/// process that was lost with the answer, so that neither a clock that was set back nor another deadline withdraws it. The
-/// reason tells it from a cancellation that was begun at the service: that one is always shown as `Cancelling`, and so are
-/// those of a deletion or `spec.cancel`, as long as no call fails; they stay in the object.
+/// Whether the status shows that the deadline has passed. Its cancellation may have been sent by a process that was lost
+/// with the answer, so that neither a clock that was set back nor another deadline withdraws it. The reason tells it from
+/// a cancellation that was begun at the service: that one is always shown as `Cancelling`, and so are those of a deletion
+/// or `spec.cancel`, as long as no call fails; they stay in the object.
 fn shows_deadline(status: &RunStatus) -> bool {
     let reconciling = find(&status.conditions, ConditionType::Reconciling);
     status.phase == Some(Phase::Cancelling)
         && reconciling.is_some_and(|c| c.reason != Reason::Cancelling.as_str())
-        && holds(Rule::DeadlineStays)
 }
 
 /// The deadline counts from the submission.

@@ -4,7 +4,6 @@ use crate::api::{Reason, contract::StateClass};
 use crate::decide::{
     EventDraft, Stream, backoff,
     cancel_cause::CancelCause,
-    invariants::{Rule, holds},
     memory::{CONFIRM_APART, Seen, Trouble},
     observation::Observation,
     response::classify::{Call, Class},
@@ -50,21 +49,14 @@ pub(crate) fn next_step(f: &Observation<'_>, remote: &RemoteState) -> Step {
 /// Events for the release if a run that was not seen to end may be released: cancel and GET both deny it, or it was seen
 /// cancelling for long enough.
 fn deletion_done(f: &Observation<'_>, remote: &RemoteState) -> Option<Vec<EventDraft>> {
-    if denied_by_cancel(f) && denied_by_get(f) {
+    let cancel = &f.memory().cancel;
+    let denied_by_cancel = cancel.refused == Some(Reason::RunNotFound);
+    let denied_by_get = denied_at(f).is_some() && cancel.denied_since;
+    if denied_by_cancel && denied_by_get {
         return Some(Vec::new());
     }
     let run_id = f.run_id().filter(|_| cancelled_long_enough(f, remote))?;
     Some(vec![EventDraft::cancel_unconfirmed(run_id)])
-}
-
-/// Whether the answer to the last cancel denies the run's existence (`Rule::CancelDenies`).
-fn denied_by_cancel(f: &Observation<'_>) -> bool {
-    f.memory().cancel.refused == Some(Reason::RunNotFound) || !holds(Rule::CancelDenies)
-}
-
-/// Whether a GET after the last cancel denies the run's existence, too (`Rule::GetDenies`).
-fn denied_by_get(f: &Observation<'_>) -> bool {
-    denied_at(f).is_some() && f.memory().cancel.denied_since || !holds(Rule::GetDenies)
 }
 
 /// Time of the last GET, if it denied the run's existence.
@@ -88,27 +80,17 @@ fn cancel_at(f: &Observation<'_>, remote: &RemoteState) -> Option<Timestamp> {
         (None, None, Some(accepted)) => later(f.o.now, gap(f).saturating_sub(f.since(accepted))),
         (None, None, None) => return Some(allowed),
     };
-    let repeats = !is_in_progress(f, remote) && effect_was_seen(f) && cancelled_until_it_shows();
+    // A GET first: it is the truth.
+    let repeats = !is_in_progress(f, remote) && memory.cancel.read_since;
     repeats.then(|| again.max(allowed))
 }
 
-/// Whether the run was seen cancelling; such a cancellation is not repeated (`Rule::CancelOnce`).
+/// Whether the run was seen cancelling; such a cancellation is not repeated.
 fn is_in_progress(f: &Observation<'_>, remote: &RemoteState) -> bool {
     // A state seen before the service denied the run no longer counts.
     remote.class == Some(StateClass::Cancelling)
         && f.memory().cancel.refused.is_none()
         && denied_at(f).is_none()
-        && holds(Rule::CancelOnce)
-}
-
-/// Whether a GET has read the run since the last cancellation: the GET is the truth (`Rule::LookAfterCancel`).
-fn effect_was_seen(f: &Observation<'_>) -> bool {
-    f.memory().cancel.read_since || !holds(Rule::LookAfterCancel)
-}
-
-/// Whether a run that is plainly active after its cancellation is cancelled again (`Rule::CancelAgain`).
-fn cancelled_until_it_shows() -> bool {
-    holds(Rule::CancelAgain)
 }
 
 /// Interval between repeated cancellations of a run that stays plainly active after an accepted one.
@@ -133,26 +115,19 @@ fn cancelled_long_enough(f: &Observation<'_>, remote: &RemoteState) -> bool {
     };
     let answered = f.memory().cancel.answered_at;
     let waited = |s: &Seen| answered.is_none_or(|at| long_enough(at, s.at));
+    let deleted = f.deletion_requested_at();
     let seen_since = |s: &Seen| {
-        s.by_get && long_enough(accepted, s.wall) && long_enough_deleted(f, s) && waited(s)
+        s.by_get
+            && long_enough(accepted, s.wall)
+            && deleted.is_none_or(|at| long_enough(at, s.wall))
+            && waited(s)
     };
-    is_cancelling(remote) && f.memory().seen.as_ref().is_some_and(seen_since)
+    remote.class == Some(StateClass::Cancelling) && f.memory().seen.as_ref().is_some_and(seen_since)
 }
 
-/// Whether a GET came five minutes after the time it waited for (`Rule::Patience`).
+/// Whether a GET came five minutes after the time it waited for.
 fn long_enough(since: Timestamp, read: Timestamp) -> bool {
-    read >= since && (read >= later(since, CANCEL_GRACE) || !holds(Rule::Patience))
-}
-
-/// Whether the GET came five minutes after the deletion, too (`Rule::PatienceFromDeletion`).
-fn long_enough_deleted(f: &Observation<'_>, read: &Seen) -> bool {
-    let over = |deleted| long_enough(deleted, read.wall);
-    f.deletion_requested_at().is_none_or(over) || !holds(Rule::PatienceFromDeletion)
-}
-
-/// Whether the run was seen cancelling; without that it is not released before its end (`Rule::SeenCancelling`).
-fn is_cancelling(remote: &RemoteState) -> bool {
-    remote.class == Some(StateClass::Cancelling) || !holds(Rule::SeenCancelling)
+    read >= later(since, CANCEL_GRACE)
 }
 
 /// Time of the next read: the regular time, or earlier for a hint.

@@ -4,12 +4,7 @@ use jiff::Timestamp;
 
 use crate::api::Reason;
 use crate::decide::{
-    WorkspaceView,
-    conditions::Why,
-    invariants::{Rule, holds},
-    messages,
-    observation::Observation,
-    response::classify::Call,
+    WorkspaceView, conditions::Why, messages, observation::Observation, response::classify::Call,
     workspace::recheck,
 };
 
@@ -43,15 +38,15 @@ pub(crate) fn staleness(f: &Observation<'_>) -> Staleness {
             message,
             since,
         } => {
-            let unusable = verified_token_required();
+            // A token is used only after it was verified: no call is made before the Workspace is Ready.
             let Some(shown_at) = not_shown_yet(f, *since) else {
                 let why = messages::workspace_not_ready(f, *reason, message);
-                return Staleness::of(Some(why), unusable);
+                return Staleness::of(Some(why), true);
             };
             // Until then the status stays as it is.
             Staleness {
                 shown_at: Some(shown_at),
-                ..Staleness::of(messages::stale_as_shown(f), unusable)
+                ..Staleness::of(messages::stale_as_shown(f), true)
             }
         }
         WorkspaceView::Ready(session) => {
@@ -66,11 +61,6 @@ pub(crate) fn staleness(f: &Observation<'_>) -> Staleness {
             Staleness::of(why, f.awaits_another_session())
         }
     }
-}
-
-/// Whether calls wait until the Workspace is Ready: a token is used only after it was verified (`Rule::VerifiedToken`).
-fn verified_token_required() -> bool {
-    holds(Rule::VerifiedToken)
 }
 
 /// The reason for staleness in the status, until something was read with the current session.

@@ -3,7 +3,6 @@
 use crate::api::Intent;
 use crate::decide::{
     Decision, Effect, Session,
-    invariants::{Rule, holds},
     memory::Trouble,
     messages,
     observation::Observation,
@@ -20,9 +19,7 @@ use super::{
 
 /// Writes a new intent, pinned to the present session. Called only if no earlier POST can have made a run.
 pub(crate) fn submit_new(f: &Observation<'_>, session: &Session) -> Decision {
-    if let Some(holder) = f.o.key_holder
-        && key_holder_has_priority()
-    {
+    if let Some(holder) = f.o.key_holder {
         return blocked(f, messages::key_in_use(f, holder))
             .requeue_at(later(f.o.now, f.o.settings.poll_max));
     }
@@ -43,21 +40,7 @@ pub(crate) fn submit_new(f: &Observation<'_>, session: &Session) -> Decision {
         retry: f.retry_annotation(),
         end: None,
     };
-    if intent_required() {
-        write_intent(f, intent, true)
-    } else {
-        post(intent.key, body)
-    }
-}
-
-/// Whether another live Run with the same key has priority (`Rule::KeyInUse`).
-fn key_holder_has_priority() -> bool {
-    holds(Rule::KeyInUse)
-}
-
-/// Whether a POST needs an intent in the object (`Rule::IntentFirst`).
-fn intent_required() -> bool {
-    holds(Rule::IntentFirst)
+    write_intent(f, intent, true)
 }
 
 fn write_intent(f: &Observation<'_>, intent: Intent, clean: bool) -> Decision {
@@ -68,14 +51,10 @@ fn write_intent(f: &Observation<'_>, intent: Intent, clean: bool) -> Decision {
     })
 }
 
-/// Whether the intent is written together with its finalizer (`Rule::FinalizerFirst`). An object that is being deleted
-/// accepts no new finalizer.
+/// Whether the intent is written together with its finalizer, so that no object is deleted while a POST for it may be
+/// sent. An object that is being deleted accepts no new finalizer.
 fn finalizer_required(f: &Observation<'_>) -> bool {
-    !f.deleting() && holds(Rule::FinalizerFirst)
-}
-
-fn post(key: String, body: Vec<u8>) -> Decision {
-    Decision::act(Effect::Submit { key, body })
+    !f.deleting()
 }
 
 pub(crate) fn submit(f: &Observation<'_>, intent: &Intent, session: &Session) -> Decision {
@@ -92,36 +71,24 @@ pub(crate) fn submit(f: &Observation<'_>, intent: &Intent, session: &Session) ->
         };
     }
     let body = body::body(f.spec(), intent.serializer)
-        .filter(|body| same_bytes(body, intent) && same_key(f, intent));
+        .filter(|body| body::sha256(body) == intent.sha256 && f.key() == intent.key);
     let Some(body) = body else {
         return blocked(f, messages::body_changed(f));
     };
     let unheld = finalizer_required(f) && !f.has_finalizer();
-    if retry || unheld || !this_process_may_post(f, intent) {
+    if retry || unheld || !f.owned_by_this_process(intent) {
         return take_over(f, intent);
     }
     match waits_for_retry(f) {
         Some(trouble) => retrying(f, trouble),
         None => paused(f).unwrap_or_else(|| Decision {
             status: waiting(f),
-            ..post(intent.key.clone(), body)
+            ..Decision::act(Effect::Submit {
+                key: intent.key.clone(),
+                body,
+            })
         }),
     }
-}
-
-/// Whether the body is that of the intent, byte for byte (`Rule::SameBytes`).
-fn same_bytes(body: &[u8], intent: &Intent) -> bool {
-    body::sha256(body) == intent.sha256 || !holds(Rule::SameBytes)
-}
-
-/// Whether the Run's key is that of the intent (`Rule::SameKey`).
-fn same_key(f: &Observation<'_>, intent: &Intent) -> bool {
-    f.key() == intent.key || !holds(Rule::SameKey)
-}
-
-/// Whether this process may POST: only the intent's owner does (`Rule::OwnerPosts`).
-fn this_process_may_post(f: &Observation<'_>, intent: &Intent) -> bool {
-    f.owned_by_this_process(intent) || !holds(Rule::OwnerPosts)
 }
 
 /// Writes the same submission under a new epoch, which withdraws the proof of an earlier one; or the same intent once

@@ -7,12 +7,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
 use crate::api::{Intent, RunStatus, time::whole_seconds};
 use crate::decide::{
-    Decision, Effect, EventDraft, Follow, WorkspaceView,
-    conditions::Conditions,
-    invariants::{Rule, holds},
-    messages,
-    observation::Observation,
-    time::later,
+    Decision, Effect, EventDraft, Follow, WorkspaceView, conditions::Conditions, messages,
+    observation::Observation, time::later,
 };
 
 use super::{
@@ -28,13 +24,10 @@ const EVENT_WRITES_APART: Duration = Duration::from_secs(10);
 
 pub(crate) fn decide(f: &Observation<'_>, run_id: &str) -> Decision {
     if f.o.vanished {
-        return if vanished_is_cancelled() {
-            teardown(f, run_id)
-        } else {
-            release(f, Vec::new())
-        };
+        // Deleted without a release: its run is cancelled.
+        return teardown(f, run_id);
     }
-    if run_id_is_unwritten(f) {
+    if f.status().run_id.is_none() {
         return accept(f, run_id);
     }
     if f.orphaned() {
@@ -53,31 +46,16 @@ pub(crate) fn decide(f: &Observation<'_>, run_id: &str) -> Decision {
     mirror(f, run_id)
 }
 
-/// Whether the run of an object that was deleted without a release is cancelled (`Rule::VanishedCancelled`).
-fn vanished_is_cancelled() -> bool {
-    holds(Rule::VanishedCancelled)
-}
-
-/// Whether the runId is not in the status yet; it is written before any other call (`Rule::RunIdAtOnce`).
-fn run_id_is_unwritten(f: &Observation<'_>) -> bool {
-    f.status().run_id.is_none() && holds(Rule::RunIdAtOnce)
-}
-
-/// Whether a replace stripped finalizer or intent from an active Run, which is repaired (`Rule::Mended`).
+/// Whether a replace stripped finalizer or intent from an active Run.
 fn was_stripped(f: &Observation<'_>) -> bool {
     let guarded = f.has_finalizer() && f.intent_stands();
-    !f.deleting() && !guarded && holds(Rule::Mended)
+    !f.deleting() && !guarded
 }
 
-/// A different runId that the service returned for this object.
+/// A different runId that the service returned for this object: the Run stalls, and neither run is cancelled.
 fn conflicting_run_id<'a>(f: &Observation<'a>, run_id: &str) -> Option<&'a str> {
     let answered = f.memory().run_id.as_deref();
-    answered.filter(|answered| conflicts(answered, run_id))
-}
-
-/// Whether a returned runId differs from the known one, which stalls the Run (`Rule::RunIdConflict`).
-fn conflicts(answered: &str, known: &str) -> bool {
-    answered != known && holds(Rule::RunIdConflict)
+    answered.filter(|answered| *answered != run_id)
 }
 
 /// A runId without a record of its place: any call would be a guess.

@@ -6,7 +6,6 @@ use crate::api::{Phase, Reason, RunStatus, intent::End};
 use crate::decide::{
     Decision, Effect, Follow,
     conditions::{Conditions, Why},
-    invariants::{Rule, holds},
     observation::Observation,
     observed::{Stream, WorkspaceView},
     time::later,
@@ -31,7 +30,7 @@ fn next(f: &Observation<'_>) -> Decision {
     let Some(phase) = phase else {
         return rebuild(f);
     };
-    if was_denied(f) {
+    if f.end_reason() == Some(Reason::RunNotFound) {
         return denied(f);
     }
     if f.has_finalizer()
@@ -58,11 +57,6 @@ fn next(f: &Observation<'_>) -> Decision {
         status: current(f, false),
         ..ttl::expiry(f)
     }
-}
-
-/// Whether the service denied the run: it keeps its finalizer (`Rule::DeniedKept`).
-fn was_denied(f: &Observation<'_>) -> bool {
-    f.end_reason() == Some(Reason::RunNotFound) && holds(Rule::DeniedKept)
 }
 
 /// A run that the service denied keeps its finalizer. On deletion cancel and GET must both deny it again.
@@ -123,10 +117,10 @@ fn rebuild(f: &Observation<'_>) -> Decision {
     }
     let message =
         "The run has ended; its status was lost and is restored from the object's intent.";
-    let reason = if end_is_doubted(end) {
-        Reason::Failed
-    } else {
-        end.reason
+    let reason = match end.reason {
+        // It would lead to a call.
+        Reason::RunNotFound => Reason::Failed,
+        reason => reason,
     };
     let why = Why::new(reason, message);
     Decision::write(f.with_conditions(
@@ -136,11 +130,6 @@ fn rebuild(f: &Observation<'_>) -> Decision {
             why,
         },
     ))
-}
-
-/// Whether an end in an intent would lead to a call, and so is not believed (`Rule::EndDoubted`).
-fn end_is_doubted(end: &End) -> bool {
-    end.reason == Reason::RunNotFound && holds(Rule::EndDoubted)
 }
 
 /// The finalizer waits this long for the last events.

@@ -4,7 +4,6 @@ use crate::api::{Phase, Reason};
 use crate::decide::{
     Decision, Effect, EventDraft, WorkspaceView,
     conditions::{Conditions, Why},
-    invariants::{Rule, holds},
     messages,
     observation::{Known, Observation},
 };
@@ -25,7 +24,7 @@ pub(crate) fn decide(f: &Observation<'_>) -> Decision {
     if f.deleting() {
         return deleting(f);
     }
-    if cancelled_unsubmitted(f) {
+    if f.spec().cancelled() && f.not_created() {
         let why = Why::new(
             Reason::Cancelled,
             "Cancelled before it was submitted; no run was made.",
@@ -35,7 +34,8 @@ pub(crate) fn decide(f: &Observation<'_>) -> Decision {
             why,
         }));
     }
-    if is_waiting_copy(f) {
+    // Another object's intent never leads to a POST automatically.
+    if matches!(f.intent(), Known::Foreign) && !new_run_requested(f) {
         return restored(f);
     }
     if suspended(f) {
@@ -54,18 +54,6 @@ pub(crate) fn decide(f: &Observation<'_>) -> Decision {
     with_workspace(f)
 }
 
-/// Whether the Run was cancelled and is proved unsubmitted, so that no call is made (`Rule::CancelUnsubmitted`).
-fn cancelled_unsubmitted(f: &Observation<'_>) -> bool {
-    f.spec().cancelled() && f.not_created() && holds(Rule::CancelUnsubmitted)
-}
-
-/// Whether this is a copy of another object without a request to run it: its intent never leads to a POST automatically
-/// (`Rule::ForeignWaits`).
-fn is_waiting_copy(f: &Observation<'_>) -> bool {
-    let copied = matches!(f.intent(), Known::Foreign);
-    copied && !new_run_requested(f) && holds(Rule::ForeignWaits)
-}
-
 /// Whether a person requested that a copy of another object be submitted as a new run. False if the status came with the
 /// other's runId: it is immutable, and the new run would be mistaken for it.
 fn new_run_requested(f: &Observation<'_>) -> bool {
@@ -81,23 +69,15 @@ fn restored(f: &Observation<'_>) -> Decision {
     Decision::write(status)
 }
 
+/// Whether `suspend` holds the submission. Once there is an intent it is ignored, since the present proof may be unknown
+/// after a restart.
 fn suspended(f: &Observation<'_>) -> bool {
-    suspend_is_in_time(f) && f.spec().suspended()
-}
-
-/// Whether `suspend` still counts. Once there is an intent it is ignored, since the present proof may be unknown after
-/// a restart (`Rule::SuspendTooLate`).
-fn suspend_is_in_time(f: &Observation<'_>) -> bool {
-    match f.intent() {
-        Known::Nothing => true,
-        Known::Own(_) => !holds(Rule::SuspendTooLate),
-        Known::Foreign | Known::Unreadable => false,
-    }
+    matches!(f.intent(), Known::Nothing) && f.spec().suspended()
 }
 
 fn deleting(f: &Observation<'_>) -> Decision {
-    // Checked before `Orphan`: if no run was made, none is left behind.
-    if is_releasable(f) {
+    // Checked before `Orphan`: if no run was made, none is left behind. In doubt the finalizer stays.
+    if f.not_created() {
         return release(f, Vec::new());
     }
     if f.orphaned() {
@@ -107,13 +87,9 @@ fn deleting(f: &Observation<'_>) -> Decision {
     with_workspace(f)
 }
 
-/// Whether the finalizer may be removed without a call: in doubt it stays (`Rule::DoubtHolds`).
-fn is_releasable(f: &Observation<'_>) -> bool {
-    f.not_created() || !holds(Rule::DoubtHolds)
-}
-
 fn with_workspace(f: &Observation<'_>) -> Decision {
-    if intent_is_unreadable(f) {
+    // Neither followed nor replaced.
+    if matches!(f.intent(), Known::Unreadable) {
         return blocked(f, messages::unreadable_intent());
     }
     let doubted = f.own_intent().filter(|_| !f.not_created());
@@ -163,22 +139,15 @@ fn with_workspace(f: &Observation<'_>) -> Decision {
     }
 }
 
-/// Whether the intent can't be read: it is neither followed nor replaced (`Rule::UnreadableWaits`).
-fn intent_is_unreadable(f: &Observation<'_>) -> bool {
-    matches!(f.intent(), Known::Unreadable) && holds(Rule::UnreadableWaits)
-}
-
 fn invalid(view: &WorkspaceView) -> bool {
     matches!(view, WorkspaceView::NotReady { reason, .. } if *reason == Reason::WorkspaceInvalid)
 }
 
-/// Whether a POST may be made from the object's namespace (`Rule::NamespaceAllowed`).
+/// Whether a POST may be made from the object's namespace.
 ///
 /// An intent grants nothing: anyone with permission to edit the object can write one. Only a deletion asks once more
 /// for the outcome of a POST, and only if this process made the intent itself while the namespace was allowed.
 fn namespace_may_post(f: &Observation<'_>) -> bool {
     let asks_once_more = || f.own_intent().is_some_and(|i| f.owned_by_this_process(i));
-    f.o.namespace_allowed == Some(true)
-        || f.deleting() && asks_once_more()
-        || !holds(Rule::NamespaceAllowed)
+    f.o.namespace_allowed == Some(true) || f.deleting() && asks_once_more()
 }

@@ -4,7 +4,6 @@ use crate::api::{Reason, RunStatus};
 use crate::decide::{
     Decision, Session,
     conditions::{Conditions, Why},
-    invariants::{Rule, holds},
     memory::Trouble,
     messages,
     observation::Observation,
@@ -22,29 +21,20 @@ pub(crate) fn blocked(f: &Observation<'_>, why: Why) -> Decision {
     Decision::write(f.status_with(&Conditions::Blocked(why)))
 }
 
-/// Reason why a first submission waits, with or without an intent.
+/// Reason why a first submission waits, with or without an intent: a version that is not accepted, the Workspace's
+/// `suspend` or its deletion. They block nothing else.
 pub(crate) fn held_back(f: &Observation<'_>, session: &Session) -> Option<Why> {
     let (reason, message) = session.submissions_blocked.as_ref()?;
-    let blocks = first_submissions_are_held() && is_first(f) && !is_awaited(f, session, *reason);
+    let first = f.not_created();
+    let blocks = first && !is_awaited(f, session, *reason);
     blocks.then(|| Why::new(*reason, message.clone()))
 }
 
-/// Whether a block on first submissions applies (`Rule::HoldsFirst`).
-fn first_submissions_are_held() -> bool {
-    holds(Rule::HoldsFirst)
-}
-
-/// Whether this is a first submission: no other is blocked (`Rule::HoldsOnlyFirst`).
-fn is_first(f: &Observation<'_>) -> bool {
-    f.not_created() || !holds(Rule::HoldsOnlyFirst)
-}
-
 /// Whether a Workspace that is being deleted waits for this Run and so doesn't block it: the two would wait for
-/// each other (`Rule::AwaitedGoOn`).
+/// each other.
 fn is_awaited(f: &Observation<'_>, session: &Session, reason: Reason) -> bool {
     reason == Reason::WorkspaceDeleting
         && needs_workspace(f.o.run, Some(&session.resolved.base_url))
-        && holds(Rule::AwaitedGoOn)
 }
 
 /// The decision while a call is due and the Workspace's calls are paused.

@@ -4,11 +4,7 @@ use crate::api::{
     ConditionType, Reason, Run, conditions, finalizer, intent::IntentRecord,
     status::ResolvedWorkspace,
 };
-use crate::decide::{
-    Effect,
-    invariants::{Rule, holds},
-    observation::refusal_is_for_this_epoch,
-};
+use crate::decide::{Effect, observation::refusal_is_for_this_epoch};
 
 /// Whether a Run still needs the Workspace that it refers to, whose base URL is this one (`None`: it has none): it was
 /// submitted, or may have been, and has not ended. Judged only by the object, since this process may know nothing else.
@@ -20,12 +16,6 @@ pub fn needs_workspace(run: &Run, base_url: Option<&str>) -> bool {
     needs_any(run) && !pinned_elsewhere(run, base_url)
 }
 
-/// Whether a Run needs a Workspace, at any base URL: a Workspace outlives the Runs that need it
-/// (`Rule::WorkspaceOutlives`).
-pub fn needs_any(run: &Run) -> bool {
-    may_need_calls(run) && holds(Rule::WorkspaceOutlives)
-}
-
 /// Whether an effect on a Run begins a submission, which the Workspace at this base URL (`None`: it has none) doesn't
 /// permit once it is being deleted: it doesn't wait for this Run.
 ///
@@ -35,8 +25,8 @@ pub fn begins_submission(effect: &Effect, run: &Run, base_url: Option<&str>) -> 
     matches!(effect, Effect::WriteIntent { clean: true, .. }) && !needs_workspace(run, base_url)
 }
 
-/// Whether a call to the service may still be needed for a Run.
-fn may_need_calls(run: &Run) -> bool {
+/// Whether a Run needs a Workspace, at any base URL: a call to the service may still be needed for it.
+pub fn needs_any(run: &Run) -> bool {
     if run.ended() {
         return denied(run);
     }
@@ -63,17 +53,12 @@ fn may_need_calls(run: &Run) -> bool {
 /// [`place`](crate::decide::run::pinning)).
 pub fn pinned_elsewhere(run: &Run, base_url: Option<&str>) -> bool {
     let status = run.status.as_ref().filter(|s| s.run_id.is_some());
-    let elsewhere = |pinned: &ResolvedWorkspace| !same_base_url(pinned, base_url);
+    let elsewhere = |pinned: &ResolvedWorkspace| base_url != Some(pinned.base_url.as_str());
     if let Some(pinned) = status.and_then(|s| s.workspace.as_ref()) {
         return elsewhere(pinned);
     }
     let intent = run.intent_record().own();
     intent.is_some_and(|intent| elsewhere(&intent.workspace))
-}
-
-/// Whether a Run pinned to `pinned` may be served at this base URL: only at its own (`Rule::SameBaseUrl`).
-pub(crate) fn same_base_url(pinned: &ResolvedWorkspace, base_url: Option<&str>) -> bool {
-    base_url == Some(pinned.base_url.as_str()) || !holds(Rule::SameBaseUrl)
 }
 
 fn denied(run: &Run) -> bool {

@@ -7,20 +7,12 @@ use run_operator::decide::{
 
 use super::{knows_better, look, names_an_end, watch::part};
 use crate::cluster;
-use crate::guards::{Fence, Fences};
 use crate::object::{MOVED, Object, learning, mark, place};
 use crate::properties::{self, Broken, Sending};
 use crate::state::{Call, Cancelled, Entry, Packet, RunState, State, View, Wake};
 
 /// Sends a call.
-pub(super) fn send(
-    s: &mut State,
-    fences: Fences,
-    slot: usize,
-    number: u8,
-    object: &Object,
-    effect: &Effect,
-) {
+pub(super) fn send(s: &mut State, slot: usize, number: u8, object: &Object, effect: &Effect) {
     let Some(proc) = s.procs[slot].as_ref() else {
         return;
     };
@@ -39,17 +31,12 @@ pub(super) fn send(
     };
     let hasty = hasty(entry, session, effect);
     let kept = names_an_end(object) && s.ghosts[usize::from(number) - 1].kept;
-    // The token that was verified, not the one that the Secret holds now.
-    let token = if fences.holds(Fence::Session) {
-        token
-    } else {
-        u8::try_from(s.world.tokens.len() - 1).unwrap()
-    };
     let sending = Sending {
         process: proc.number,
         object,
         vanished: entry.deleted(),
         ended: entry.ended || kept && !knows_better(entry),
+        // With the token that was verified, not with the one that the Secret holds now.
         place: place(s.world.tokens[usize::from(token)].identity, workspace),
     };
     let caller = proc.number;

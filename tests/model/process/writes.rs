@@ -9,7 +9,6 @@ use run_operator::{
 
 use super::{Fate, ask, calls::send, look, object_is_vanishing, watch::forget};
 use crate::cluster::{self, Refused};
-use crate::guards::{Fence, Fences};
 use crate::object::{Object, learning};
 use crate::state::{Op, State, Wake, Write};
 
@@ -19,7 +18,6 @@ const AFTER_REFUSAL: i64 = 60;
 /// The process, the object, and the fate of the write.
 #[derive(Clone, Copy)]
 struct Doing {
-    fences: Fences,
     slot: usize,
     uid: u8,
     fate: Fate,
@@ -46,7 +44,7 @@ impl Deed {
 }
 
 /// Does what policy decides for one object: one write, or one call.
-pub(crate) fn step(s: &mut State, fences: Fences, slot: usize, number: u8, fate: Fate) {
+pub(crate) fn step(s: &mut State, slot: usize, number: u8, fate: Fate) {
     let Some((object, decision)) = ask(s, slot, number) else {
         return;
     };
@@ -55,7 +53,6 @@ pub(crate) fn step(s: &mut State, fences: Fences, slot: usize, number: u8, fate:
         return;
     };
     let doing = Doing {
-        fences,
         slot,
         uid: number,
         fate,
@@ -99,7 +96,7 @@ impl Doing {
             Effect::Release { end } => self.releases(s, object, end.as_ref()),
             Effect::Delete => self.writes(s, Deed::new(object, Op::Delete)),
             Effect::Submit { .. } | Effect::Refresh { .. } | Effect::Cancel { .. } => {
-                send(s, self.fences, self.slot, self.uid, &object, &effect);
+                send(s, self.slot, self.uid, &object, &effect);
             }
         }
     }
@@ -134,7 +131,7 @@ impl Doing {
             s.writes.push(write);
             return;
         }
-        let answer = cluster::execute(s, self.fences, &write);
+        let answer = cluster::execute(s, &write);
         if self.fate == Fate::Unheard {
             return;
         }
@@ -173,7 +170,8 @@ impl Doing {
             Op::Release(_) => entry.run.release_answered(Ok(written.is_none())),
             Op::Intent(..) | Op::Delete => {}
         }
-        if let Some(written) = written.filter(|_| self.fences.holds(Fence::OwnWrites)) {
+        // A process reads its own writes.
+        if let Some(written) = written {
             entry.ended |= written.run.ended();
             entry.run.wrote(written);
         } else if let Op::Status(status) = op {

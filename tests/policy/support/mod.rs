@@ -32,20 +32,11 @@ pub(crate) const INTENT: &str = "run-operator.dev/intent";
 pub(crate) const RETRY: &str = "run-operator.dev/retry";
 pub(crate) const FINALIZER: &str = "run-operator.dev/cancel";
 
-pub(crate) static CONTRACT: LazyLock<Contract> = LazyLock::new(|| {
-    begin();
-    Contract::builtin().expect("the built-in contract")
-});
-
-/// Before anything is decided: a rule may have to be taken away.
-fn begin() {
-    #[cfg(feature = "proofs")]
-    crate::ablations::begin();
-}
+pub(crate) static CONTRACT: LazyLock<Contract> =
+    LazyLock::new(|| Contract::builtin().expect("the built-in contract"));
 
 /// Second `seconds` of the test's clock.
 pub(crate) fn at(seconds: i64) -> Timestamp {
-    begin();
     Timestamp::from_second(1_800_000_000 + seconds).expect("a time")
 }
 
@@ -76,7 +67,6 @@ pub(crate) struct Case {
 }
 
 pub(crate) fn place() -> ResolvedWorkspace {
-    begin();
     ResolvedWorkspace {
         kind: WorkspaceKind::Workspace,
         name: "default".into(),
