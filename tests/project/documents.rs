@@ -20,7 +20,8 @@ const FOLDERS: [&str; 11] = [
 #[test]
 fn every_file_that_a_document_names_exists() {
     let mut missing = Vec::new();
-    for file in files::ending("md") {
+    // The changelog speaks of earlier versions.
+    for file in files::ending("md").filter(|file| *file != "CHANGELOG.md") {
         for span in files::text(file).split('`').skip(1).step_by(2) {
             let path = FOLDERS.iter().any(|folder| span.starts_with(folder))
                 && !span.contains(['*', '{', ' ', '<']);
