@@ -123,9 +123,9 @@ impl Source {
         };
         let path = self.resolved(&path);
         if public {
-            self.exports.push((name, path))
+            self.exports.push((name, path));
         } else {
-            self.paths.push(path)
+            self.paths.push(path);
         }
     }
 }

@@ -201,10 +201,11 @@ mod tests {
         assert!(failed.panicked());
         let result = Err(failed);
         assert_eq!(counted(&result), ReconcileResult::Error(PANIC));
+        let Err(failed) = result else { unreachable!() };
         let log = tempfile::NamedTempFile::new().unwrap();
         let lines = tracing_subscriber::fmt().with_writer(Arc::new(log.reopen().unwrap()));
         tracing::subscriber::with_default(lines.finish(), || {
-            result.unwrap_err().log("Run", Some("team"), "odd");
+            failed.log("Run", Some("team"), "odd");
         });
         let log = std::fs::read_to_string(log.path()).unwrap();
         for part in ["ERROR", "the reconcile panicked;", "team", "odd"] {

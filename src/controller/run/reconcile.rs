@@ -126,7 +126,8 @@ async fn one_pass(
     permit: Option<Permit>,
 ) -> Reconciled {
     let version = run.resource_version();
-    let pass = async { Pass::new(ctx, entry, run, permit).run().await };
+    // On the heap: every caller's future would hold it twice.
+    let pass = Box::pin(async { Pass::new(ctx, entry, run, permit).run().await });
     match alone(entry, version, pass).await? {
         Ok(PassResult::Call) => Ok(Action::await_change()),
         Ok(PassResult::Until(again)) => {

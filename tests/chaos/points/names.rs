@@ -41,7 +41,7 @@ pub(super) fn at_api_server(asked: &Asked) -> Option<String> {
 }
 
 /// The name of a call to the service, or of an event of its stream.
-pub(super) fn at_service(asked: &Asked) -> Option<String> {
+pub(super) fn at_service(asked: &Asked) -> String {
     let name = match (asked.verb, asked.resource.as_str(), &asked.name) {
         ("event", ..) => EVENT,
         ("list", "version", _) => "service.version",
@@ -50,9 +50,9 @@ pub(super) fn at_service(asked: &Asked) -> Option<String> {
         ("create", "runs", Some(_)) => "service.cancel",
         ("get", "runs/events", _) => "service.stream",
         ("get", "runs", _) => "service.get",
-        (verb, resource, _) => return Some(format!("service.{resource}.{verb}")),
+        (verb, resource, _) => return format!("service.{resource}.{verb}"),
     };
-    Some(name.to_owned())
+    name.to_owned()
 }
 
 /// Whether a JSON patch removes the operator's finalizer.
@@ -129,7 +129,7 @@ mod tests {
         #[case] expected: &str,
     ) {
         let name = at_service(&asked(method, &format!("/api/v1{path}"), ""));
-        assert_eq!(name.as_deref(), Some(expected));
+        assert_eq!(name, expected);
     }
 
     #[test]

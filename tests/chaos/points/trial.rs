@@ -62,7 +62,7 @@ impl Trial {
         .await;
         world.service.post("hold", json!({})).await;
         let to_service = Proxy::to_service(world.service.address());
-        to_service.rule(plan.rule(names::at_service));
+        to_service.rule(plan.rule(|asked| Some(names::at_service(asked))));
         let mut recipe = world.recipe();
         let base_url = to_service.base_url();
         let args = [

@@ -90,6 +90,10 @@ impl World {
     }
 
     /// A world without an operator: the test starts it.
+    #[allow(
+        clippy::disallowed_methods,
+        reason = "compared with the times that the API server gives"
+    )]
     pub(crate) async fn unattended(setup: Setup) -> Self {
         let own = setup.control_plane;
         let alone = own.is_some() || matches!(setup.plane, Plane::Alone);

@@ -60,7 +60,7 @@ enum Upstream {
         in_pages: bool,
     },
     Service {
-        client: Client<HttpConnector, Body>,
+        client: Box<Client<HttpConnector, Body>>,
         /// `127.0.0.1:PORT`.
         address: String,
     },
@@ -116,7 +116,7 @@ impl Proxy {
     /// Starts a proxy for the service at `127.0.0.1:PORT`.
     pub(crate) fn to_service(address: &str) -> Self {
         Self::new(Upstream::Service {
-            client: Client::builder(TokioExecutor::new()).build_http(),
+            client: Box::new(Client::builder(TokioExecutor::new()).build_http()),
             address: address.to_owned(),
         })
     }
