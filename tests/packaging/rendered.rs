@@ -134,19 +134,19 @@ fn cluster_workspaces_add_only_their_rules_in_namespaced_mode() {
         "clusterworkspaces/status",
         "namespaces",
     ];
-    assert_eq!(Vec::from_iter(resources), theirs);
+    assert_eq!(resources.collect::<Vec<_>>(), theirs);
     // Their Secrets are in the operator's own namespace, their Events in `default`.
     let roles = of_kind(&both, "Role").into_iter();
     let roles = roles.filter(|r| r["metadata"]["name"] != "run-operator-leader");
-    let rules = |namespace: &str| {
+    let given = |namespace: &str| {
         let mut own = roles.clone();
         let role = own.find(|r| r["metadata"]["namespace"] == namespace);
         role.unwrap()["rules"].as_array().unwrap()
     };
     for (namespace, resource) in [("run-operator", "secrets"), ("default", "events")] {
-        let rules = rules(namespace);
-        assert_eq!(rules.len(), 1, "{rules:?}");
-        assert_eq!(rules[0]["resources"], json!([resource]));
+        let given = given(namespace);
+        assert_eq!(given.len(), 1, "{given:?}");
+        assert_eq!(given[0]["resources"], json!([resource]));
     }
 }
 
