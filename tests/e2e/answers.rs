@@ -135,8 +135,8 @@ async fn retry_after_is_shown_and_honoured() {
     assert!(posts.iter().all(|post| post["idempotencyKey"] == uid));
     let pause = at(&posts[1]) - at(&posts[0]);
     assert!(pause >= 7000, "asked again after {pause} ms");
-    let versions = history.of("train").into_iter();
-    let error = versions.filter_map(|run| run.status?.last_error).next();
+    let mut versions = history.of("train").into_iter();
+    let error = versions.find_map(|run| run.status?.last_error);
     let error = error.unwrap();
     assert_eq!((error.http_status, error.attempts), (Some(429), 1));
     assert_eq!(error.request_id.as_deref(), posts[0]["requestId"].as_str());

@@ -39,7 +39,9 @@ async fn open_watches(world: &World) -> f64 {
 /// Waits until all Workspaces of the services from this one on are Ready.
 async fn all_ready_from(world: &World, first: usize) {
     let more = Duration::from_secs(30);
-    let wanted = BTreeMap::from_iter((first..SERVICES).map(|service| (service, EACH)));
+    let wanted = (first..SERVICES)
+        .map(|service| (service, EACH))
+        .collect::<BTreeMap<_, _>>();
     eventually_after(more, "the Workspaces are Ready", async || {
         let mut ready = BTreeMap::new();
         for workspace in world

@@ -152,7 +152,7 @@ async fn places_are_shared_by_namespace_and_go_round() {
 
 /// Ends a run, and waits until the history has its end.
 async fn end(world: &World, history: &History, name: &str) {
-    world.set_state(&name, "succeeded").await;
+    world.set_state(name, "succeeded").await;
     let ended = |run: &Run| phase_of(run) == Some(Phase::Succeeded);
     history.until(name, "has ended", ended).await;
 }

@@ -47,8 +47,8 @@ async fn upgrades_rollbacks_and_kills_lose_and_duplicate_no_run() {
         load.delete(&installation, 2 * nth, 2).await;
         let runs = installation.runs();
         load.create(&runs, 10).await;
-        let changed = Box::pin(make(&mut installation, change, &first));
-        load.create_during(&runs, changed).await;
+        let making = Box::pin(make(&mut installation, change, &first));
+        load.create_during(&runs, making).await;
         mixed.after(&installation).await;
         say(&format!(
             "{change:?} while {} more Runs were created",
