@@ -43,9 +43,7 @@ pub fn reference_service() -> &'static Path {
             .args(["build", "--quiet", "--locked"])
             // The whole workspace, as the suites were built: with other features of its dependencies it would take
             // minutes.
-            .args(["--bin", "reference-service"])
-            // `make slowest` sets it for the tests.
-            .env_remove("RUSTC_BOOTSTRAP");
+            .args(["--bin", "reference-service"]);
         if directory.ends_with("release") {
             cargo.arg("--release");
         }
