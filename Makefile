@@ -149,6 +149,7 @@ lint:
 .PHONY: drift
 drift:
 	$(CARGO) xtask generate --check
+	tests/bugs/run --check
 
 .PHONY: deny
 deny: ## Check licences, banned crates and sources; advisories too, where their database can be had
