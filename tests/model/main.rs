@@ -33,7 +33,7 @@ const THREADS: usize = 2;
 
 /// Maximum number of states of a scenario that are searched for every change, repeated ones included. More of
 /// the largest scenarios is for `RUN_OPERATOR_PROVE=full`.
-const FOR_A_CHANGE: usize = 400_000;
+const FOR_A_CHANGE: usize = 100_000;
 /// The same in full, where budgets are larger too: some minutes and gigabytes for each scenario.
 const IN_FULL: usize = 10_000_000;
 
