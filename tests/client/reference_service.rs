@@ -34,7 +34,7 @@ impl Reference {
         let scratch = Scratch::new("client").unwrap();
         let recipe = Recipe {
             program: test_support::programs::reference_service(),
-            folder: &scratch,
+            folder: scratch.path(),
             token: "dev",
             record: false,
             tls,

@@ -118,7 +118,7 @@ async fn of_two_runs_with_one_key_one_waits_for_the_other_to_end() {
         let waits = |row: &String| row == "Pending: !Accepted !Finished !Ready Stalled";
         match rows.iter().position(waits) {
             Some(waiting) => Ok([names[1 - waiting], names[waiting]]),
-            None => Err(rows),
+            None => Err(rows.join("; ")),
         }
     })
     .await;

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use http::Method;
 use serde_json::Value;
@@ -10,8 +10,7 @@ use serde_json::Value;
 use test_support::openapi::Record;
 
 use super::error::Error;
-use super::process::{Output, Process};
-use super::scratch::Scratch;
+use super::process::{Output, POLL, Process};
 
 /// Time for the service to start, and to answer.
 const PATIENCE: Duration = Duration::from_mins(1);
@@ -38,7 +37,7 @@ pub enum ServiceError {
 pub struct Recipe<'a> {
     pub program: &'a Path,
     /// Where its port, its log and its requests are written.
-    pub folder: &'a Scratch,
+    pub folder: &'a Path,
     /// The token that it accepts.
     pub token: &'a str,
     /// Whether every request is kept, to be compared with the API's document.
@@ -67,7 +66,7 @@ pub struct ReferenceService {
 impl ReferenceService {
     /// Starts one on a free port, unless `args` have another `--listen`.
     pub async fn start(recipe: Recipe<'_>, args: &[&str]) -> Result<Self, ServiceError> {
-        let folder = recipe.folder.path();
+        let folder = recipe.folder;
         let record = recipe.record.then(|| folder.join("service.requests"));
         let port_file = folder.join("service.port");
         // Of the service's earlier life.
@@ -168,6 +167,7 @@ impl ReferenceService {
         let text = answer.text().await.map_err(reach)?;
         match serde_json::from_str(&text) {
             Ok(value) if status.is_success() => Ok(value),
+            Err(_) if status.is_success() && text.is_empty() => Ok(Value::Null),
             _ => Err(ServiceError::Steer {
                 path: name.to_owned(),
                 answer: format!("{status} {text}"),
@@ -178,15 +178,21 @@ impl ReferenceService {
 
 /// The port that it has written, once it listens.
 async fn port(port_file: &Path, process: &mut Process) -> Result<u16, Error> {
-    let line = process.wait_line("listening on", PATIENCE).await;
-    let text = std::fs::read_to_string(port_file).unwrap_or_default();
-    match (line, text.trim().parse()) {
-        (Some(_), Ok(port)) => Ok(port),
-        _ => Err(Error::NotReady {
-            program: "reference-service",
-            after: PATIENCE,
-            log: process.log_tail(),
-        }),
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let over = process.exit_code().is_some() || Instant::now() >= deadline;
+        let text = std::fs::read_to_string(port_file).unwrap_or_default();
+        if let Ok(port) = text.trim().parse() {
+            return Ok(port);
+        }
+        if over {
+            return Err(Error::NotReady {
+                program: "reference-service",
+                after: PATIENCE,
+                log: process.log_tail(),
+            });
+        }
+        tokio::time::sleep(POLL).await;
     }
 }
 

@@ -2,125 +2,109 @@
 //! got is checked against `contract/openapi.yaml`.
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
+use http::Method;
 use serde_json::{Value, json};
 
-use super::wait::eventually;
-use test_cluster::{Output, Process, Scratch};
+use test_cluster::{Recipe, ReferenceService, Scratch};
 use test_support::openapi::Record;
+use test_support::programs;
 
 /// The token that a new service accepts.
 pub(crate) const TOKEN: &str = "canary-7f1d0c5e-token";
+/// A Run takes about a second, unless its workload says otherwise.
+const QUICK: [&str; 10] = [
+    "--log",
+    "debug",
+    "--queue-time",
+    "100ms",
+    "--provision-time",
+    "100ms",
+    "--run-time",
+    "300ms",
+    "--cancel-time",
+    "100ms",
+];
 
 /// A running reference service.
 pub(crate) struct Service {
-    process: Process,
-    recipe: Command,
-    log: PathBuf,
-    record: PathBuf,
+    running: ReferenceService,
+    /// Where it writes what it gets.
+    folder: PathBuf,
+    args: Vec<String>,
     /// Differences from the document that the test brings about itself.
     expected: Vec<&'static str>,
-    /// `127.0.0.1:PORT`.
-    address: String,
-    http: reqwest::Client,
 }
 
 impl Service {
-    /// Starts one on a free port. Runs take about a second unless `args` or their workload set another time.
+    /// Starts one on a free port, with further arguments.
     pub(crate) async fn start(scratch: &Scratch, args: &[&str]) -> Self {
-        let port_file = scratch.path().join("service.port");
-        let log = scratch.path().join("service.log");
-        let record = scratch.path().join("service.requests");
-        let mut first = recipe("127.0.0.1:0", &record, args);
-        first.arg("--port-file").arg(&port_file);
-        let process = Process::spawn(&first, Output::File(log.clone())).unwrap();
-        let port = eventually("the reference service listens", async || {
-            let text = std::fs::read_to_string(&port_file).unwrap_or_default();
-            text.trim().parse::<u16>().map_err(|_| process.output())
-        })
-        .await;
-        let address = format!("127.0.0.1:{port}");
+        let folder = scratch.path().to_owned();
+        let args: Vec<String> = QUICK.iter().chain(args).map(ToString::to_string).collect();
         Self {
-            process,
-            recipe: recipe(&address, &record, args),
-            log,
-            record,
+            running: started(&folder, &args, &[]).await,
+            folder,
+            args,
             expected: Vec::new(),
-            address,
-            http: reqwest::Client::new(),
         }
     }
 
     /// Starts it again after [`Service::kill`], at the same address: it has forgotten everything but its
     /// token.
     pub(crate) async fn start_again(&mut self) {
-        let log = Output::File(self.log.clone());
-        self.process = Process::spawn(&self.recipe, log).unwrap();
-        eventually("the reference service listens again", async || {
-            tokio::net::TcpStream::connect(&self.address)
-                .await
-                .map(drop)
-        })
-        .await;
-    }
-
-    /// The pid of the service itself.
-    pub(crate) fn pid(&self) -> u32 {
-        self.process.pid()
+        let address = self.address().to_owned();
+        let listen = ["--listen", &address];
+        self.running = started(&self.folder, &self.args, &listen).await;
     }
 
     /// SIGSTOP: connections are taken by the kernel, and nothing is answered until [`Service::go_on`].
     pub(crate) fn hold(&self) {
-        self.process.hold();
+        self.running.process().hold();
     }
 
     /// SIGCONT.
     pub(crate) fn go_on(&self) {
-        self.process.go_on();
+        self.running.process().go_on();
     }
 
     /// The address without a path.
     pub(crate) fn address(&self) -> &str {
-        &self.address
+        self.running.address()
     }
 
     /// The base URL for the operator.
     pub(crate) fn base_url(&self) -> String {
-        format!("http://{}/api/v1", self.address)
+        self.running.base_url()
     }
 
     /// Kills the service: every connection is cut, and every run is forgotten.
     pub(crate) fn kill(&mut self) {
-        self.process.kill9();
+        self.running.kill();
     }
 
     /// `GET /_control/{path}`.
     pub(crate) async fn get(&self, path: &str) -> Value {
-        self.send(self.http.get(self.control(path))).await
+        self.send(Method::GET, path, Value::Null).await
     }
 
     /// `POST /_control/{path}`.
     pub(crate) async fn post(&self, path: &str, body: Value) -> Value {
-        self.send(self.http.post(self.control(path)).body(body.to_string()))
-            .await
+        self.send(Method::POST, path, body).await
     }
 
     /// `PUT /_control/{path}`.
     pub(crate) async fn put(&self, path: &str, body: Value) -> Value {
-        self.send(self.http.put(self.control(path)).body(body.to_string()))
-            .await
+        self.send(Method::PUT, path, body).await
     }
 
     /// `PATCH /_control/{path}`.
     pub(crate) async fn patch(&self, path: &str, body: Value) -> Value {
-        self.send(self.http.patch(self.control(path)).body(body.to_string()))
-            .await
+        self.send(Method::PATCH, path, body).await
     }
 
     /// `DELETE /_control/{path}`.
     pub(crate) async fn delete(&self, path: &str) -> Value {
-        self.send(self.http.delete(self.control(path))).await
+        self.send(Method::DELETE, path, Value::Null).await
     }
 
     /// Adds a fault: what it fits, and what it does. Once, unless `action` holds `times`.
@@ -191,37 +175,35 @@ impl Service {
 
     /// Every request until now, held to the API's document.
     pub(crate) fn record(&self) -> Record {
-        Record::read(&self.record)
+        self.running.record()
     }
 
-    fn control(&self, path: &str) -> String {
-        format!("http://{}/_control/{path}", self.address)
+    async fn send(&self, method: Method, path: &str, body: Value) -> Value {
+        let answer = self.running.send(method, path, body).await;
+        answer.unwrap_or_else(|error| panic!("{path}: {error}"))
     }
+}
 
-    async fn send(&self, request: reqwest::RequestBuilder) -> Value {
-        let answer = request
-            .header("content-type", "application/json")
-            .send()
-            .await
-            .unwrap();
-        let status = answer.status();
-        let text = answer.text().await.unwrap();
-        assert!(
-            status.is_success(),
-            "the control API answered {status}: {text}"
-        );
-        if text.is_empty() {
-            Value::Null
-        } else {
-            serde_json::from_str(&text).unwrap()
-        }
-    }
+async fn started(folder: &Path, args: &[String], more: &[&str]) -> ReferenceService {
+    let recipe = Recipe {
+        program: programs::reference_service(),
+        folder,
+        token: TOKEN,
+        record: true,
+        tls: None,
+    };
+    let args: Vec<&str> = args
+        .iter()
+        .map(String::as_str)
+        .chain(more.iter().copied())
+        .collect();
+    ReferenceService::start(recipe, &args).await.unwrap()
 }
 
 /// Every test ends here, and fails when the operator has sent what the document doesn't know.
 impl Drop for Service {
     fn drop(&mut self) {
-        self.process.kill9();
+        self.running.kill();
         if !std::thread::panicking() {
             let mut violations = self.record().violations;
             for how in &self.expected {
@@ -239,17 +221,4 @@ impl Drop for Service {
             );
         }
     }
-}
-
-/// The command of one.
-fn recipe(listen: &str, record: &Path, args: &[&str]) -> Command {
-    let mut command = Command::new(test_support::programs::reference_service());
-    command
-        .args(["--listen", listen, "--token", TOKEN, "--log", "debug"])
-        .args(["--queue-time", "100ms", "--provision-time", "100ms"])
-        .args(["--run-time", "300ms", "--cancel-time", "100ms"])
-        .arg("--record")
-        .arg(record)
-        .args(args);
-    command
 }

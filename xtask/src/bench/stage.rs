@@ -159,7 +159,7 @@ impl Stage {
         control_plane.apply_yaml(&run(crds, "")?).await?;
         let service = Service::start(Recipe {
             program: &program("reference-service")?,
-            folder: &scratch,
+            folder: scratch.path(),
             token: TOKEN,
             record: false,
             tls: (transport == Transport::Http2).then_some(Tls {

@@ -43,7 +43,7 @@ impl Stage {
         let scratch = Scratch::new("demo")?;
         let service = Service::start(Recipe {
             program: &service,
-            folder: &scratch,
+            folder: scratch.path(),
             token: &token,
             record: true,
             tls: None,
