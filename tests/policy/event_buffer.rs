@@ -67,6 +67,21 @@ fn events_that_another_process_stored_are_counted_once() {
     assert_eq!(status.event_count, Some(3));
 }
 
+/// The status shows only the latest events, none of which this process knows.
+/// Proves: P-dedup
+#[test]
+fn events_that_another_process_stored_long_ago_are_counted_once() {
+    let ids: Vec<String> = (1..=50).map(|n| n.to_string()).collect();
+    let ids: Vec<&str> = ids.iter().map(String::as_str).collect();
+    let mut behind = EventBuffer::default();
+    silent(&mut behind, "1");
+    let mut status = stored(&ids);
+    assert!(!self::ids(&status).contains(&"1"));
+    behind.overtaken(&status);
+    behind.fold_all(&mut status);
+    assert_eq!(status, stored(&ids));
+}
+
 /// Proves: P-dedup
 #[test]
 fn a_process_ahead_of_what_another_stored_adds_only_the_rest() {

@@ -170,3 +170,13 @@ fn a_forged_end_in_the_intent_does_not_override_memory(#[case] case: Case, #[cas
     // A process that knows of no run can't detect it.
     assert_eq!(forged.restarted().settled().phase, Some(Phase::Failed));
 }
+
+/// The end in the intent is for a status that was lost. Where it is there, the next process believes it too.
+#[test]
+fn a_forged_end_in_the_intent_does_not_override_the_status() {
+    let running = Case::new().mine().posted(Ok(view("running"))).settle();
+    let intent = running.an_ended_intent("me", (Some("run-1"), Phase::Failed, Reason::Failed));
+    let next = running.stands(&intent).finalizer().restarted();
+    assert_eq!(next.settled().phase, Some(Phase::Active));
+    assert_eq!(next.deleting().does(), "cancel");
+}

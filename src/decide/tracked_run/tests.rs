@@ -151,3 +151,14 @@ fn the_result_of_a_release_is_kept() {
         assert_eq!(tracked.presence(), presence);
     }
 }
+
+/// The object was removed by force while its POST was under way: no version of it has the runId.
+/// Proves: D-vanished
+#[test]
+fn a_run_that_only_memory_knows_is_owed_its_cancellation() {
+    let mut memory = Memory::default();
+    memory.run_id = Some("r".to_owned());
+    let mut tracked = TrackedRun::new(memory);
+    tracked.observe(run(1, &json!({})));
+    assert!(matches!(tracked.cleanup(), Cleanup::Owed(_)));
+}
