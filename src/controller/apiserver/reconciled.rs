@@ -136,9 +136,12 @@ impl Failed {
 pub type Reconciled = Result<Action, Failed>;
 
 /// Carries out one object's steps. A panic in them, a bug of the operator, ends nothing else.
-pub(crate) async fn caught<T>(steps: impl Future<Output = T>) -> Result<T, ReconcileError> {
-    let ended = AssertUnwindSafe(steps).catch_unwind().await;
-    ended.map_err(|_| ReconcileError::Panicked)
+pub(crate) fn caught<T>(
+    steps: impl Future<Output = T>,
+) -> impl Future<Output = Result<T, ReconcileError>> {
+    // Not `async`: that would hold the steps twice, as an argument and while they run.
+    let ended = AssertUnwindSafe(steps).catch_unwind();
+    ended.map(|ended| ended.map_err(|_| ReconcileError::Panicked))
 }
 
 /// The time of the next reconcile, after success or failure.

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::FutureExt;
 use kube::{Resource, ResourceExt};
 
 use crate::api::Run;
@@ -126,8 +127,7 @@ async fn one_pass(
     permit: Option<Permit>,
 ) -> Reconciled {
     let version = run.resource_version();
-    // On the heap: every caller's future would hold it twice.
-    let pass = Box::pin(async { Pass::new(ctx, entry, run, permit).run().await });
+    let pass = async { Pass::new(ctx, entry, run, permit).run().await };
     match alone(entry, version, pass).await? {
         Ok(PassResult::Call) => Ok(Action::await_change()),
         Ok(PassResult::Until(again)) => {
@@ -150,16 +150,17 @@ async fn one_pass(
 }
 
 /// Carries out a pass over this version. After a panic only this Run is no longer reconciled, until it changes.
-async fn alone<T>(
+fn alone<T>(
     entry: &RunEntry,
     version: Option<String>,
     pass: impl Future<Output = T>,
-) -> Result<T, Failed> {
-    caught(pass).await.map_err(|panicked| {
+) -> impl Future<Output = Result<T, Failed>> {
+    let left_alone = move |panicked: ReconcileError| {
         entry.stop_waiting();
         entry.with(|state| state.quarantined = version);
         panicked.again(Action::await_change())
-    })
+    };
+    caught(pass).map(|ended| ended.map_err(left_alone))
 }
 
 /// Writes the outcome of the last call after the loops have ended. No new effect begins.

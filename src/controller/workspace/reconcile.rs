@@ -33,6 +33,7 @@ use super::{
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::FutureExt;
 use kube::{Resource, ResourceExt};
 
 /// Shortest pause after a write that met a conflict or got no answer; usually the watch has delivered a newer object by
@@ -62,9 +63,9 @@ pub async fn reconcile<K: Kind>(object: Arc<Guarded<K>>, ctx: Arc<Context>) -> R
 }
 
 /// Carries out the steps. After a panic only this Workspace waits.
-async fn alone(steps: impl Future<Output = Reconciled>) -> Reconciled {
+fn alone(steps: impl Future<Output = Reconciled>) -> impl Future<Output = Reconciled> {
     let panicked = |error: ReconcileError| Err(error.again(Action::requeue(AFTER_REFUSAL)));
-    caught(steps).await.unwrap_or_else(panicked)
+    caught(steps).map(move |ended| ended.unwrap_or_else(panicked))
 }
 
 /// The steps over one Workspace that can be decoded.
