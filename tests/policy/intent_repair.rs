@@ -3,10 +3,12 @@
 use rstest::rstest;
 use run_operator::{
     api::{Phase, Reason, intent::End},
-    decide::{Effect, WorkspaceView},
+    decide::{Effect, WorkspaceView, workspace::in_use::needs_workspace},
 };
 
-use crate::support::{Case, FINALIZER, UID, condition, intent_of, lost, place, session, view};
+use crate::support::{
+    BASE_URL, Case, FINALIZER, UID, condition, intent_of, lost, place, session, view,
+};
 
 /// A replace strips finalizer and intent from an active Run.
 /// Proves: D-stripped
@@ -171,12 +173,17 @@ fn a_forged_end_in_the_intent_does_not_override_memory(#[case] case: Case, #[cas
     assert_eq!(forged.restarted().settled().phase, Some(Phase::Failed));
 }
 
-/// The end in the intent is for a status that was lost. Where it is there, the next process believes it too.
-#[test]
-fn a_forged_end_in_the_intent_does_not_override_the_status() {
+/// The end in the intent is for a status that was lost. Where it is there, the next process believes it too, and the
+/// Workspace waits for the Run.
+#[rstest]
+fn a_forged_end_in_the_intent_does_not_override_the_status(#[values(true, false)] finalizer: bool) {
     let running = Case::new().mine().posted(Ok(view("running"))).settle();
     let intent = running.an_ended_intent("me", (Some("run-1"), Phase::Failed, Reason::Failed));
-    let next = running.stands(&intent).finalizer().restarted();
+    let mut next = running.stands(&intent).finalizer().restarted();
+    if !finalizer {
+        next.run.metadata.finalizers = None;
+    }
+    assert!(needs_workspace(&next.run, Some(BASE_URL)));
     assert_eq!(next.settled().phase, Some(Phase::Active));
     assert_eq!(next.deleting().does(), "cancel");
 }

@@ -4,6 +4,11 @@ use crate::api::{ConditionType, Reason, RunStatus, conditions, intent::End, stat
 
 use super::{Observation, intent::Known};
 
+/// Whether a status was lost, so that an end in the intent may take its place: one with a runId and a phase was not.
+pub(crate) fn lost(status: &RunStatus) -> bool {
+    status.run_id.is_none() || status.phase.is_none()
+}
+
 impl Observation<'_> {
     /// The runId: from the status, else from the answer that is not stored yet, else from the intent.
     pub(crate) fn run_id(&self) -> Option<&str> {
@@ -13,16 +18,13 @@ impl Observation<'_> {
             .or(self.kept_end().and_then(|e| e.run_id.as_deref()))
     }
 
-    /// The end stored in the intent in case the status is lost. Not used while the status has a runId and a phase. Not
-    /// believed if this process wrote an intent or knows of a run, and has seen no end: anyone with permission to edit
+    /// The end stored in the intent in case the status is lost. Not believed if this process wrote an intent or knows of a run, and has seen no end: anyone with permission to edit
     /// the object can write one.
     fn kept_end(&self) -> Option<&End> {
         let memory = self.memory();
         let knows = memory.run_id.is_some() || memory.submission.epoch > 0;
-        let status = self.status();
-        let lost = status.run_id.is_none() || status.phase.is_none();
         let end = self.own_intent()?.end.as_ref();
-        end.filter(|_| lost && (memory.ended || !knows))
+        end.filter(|_| lost(self.status()) && (memory.ended || !knows))
     }
 
     /// The status, unless it came with an intent that belongs to another object.

@@ -5,6 +5,7 @@ mod end;
 mod intent;
 mod proof;
 
+pub(crate) use end::lost;
 pub(crate) use intent::Known;
 pub(crate) use proof::refusal_is_for_this_epoch;
 

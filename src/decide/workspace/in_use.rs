@@ -4,7 +4,10 @@ use crate::api::{
     ConditionType, Reason, Run, conditions, finalizer, intent::IntentRecord,
     status::ResolvedWorkspace,
 };
-use crate::decide::{Effect, observation::refusal_is_for_this_epoch};
+use crate::decide::{
+    Effect,
+    observation::{lost, refusal_is_for_this_epoch},
+};
 
 /// Whether a Run still needs the Workspace that it refers to, whose base URL is this one (`None`: it has none): it was
 /// submitted, or may have been, and has not ended. Judged only by the object, since this process may know nothing else.
@@ -38,8 +41,10 @@ pub fn needs_any(run: &Run) -> bool {
                 .and_then(|s| s.refusal.as_ref())
                 .is_some_and(|r| r.not_created && refusal_is_for_this_epoch(r, &intent));
             // The operator removes the finalizer when it writes an end; an end together with a finalizer comes
-            // from another writer.
-            let over = intent.end.is_some() && !finalizer::present(&run.metadata);
+            // from another writer, and so does one beside a status that was not lost.
+            let over = intent.end.is_some()
+                && status.is_none_or(lost)
+                && !finalizer::present(&run.metadata);
             !over && (submitted || !refused)
         }
         IntentRecord::Absent => submitted,
