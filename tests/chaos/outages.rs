@@ -132,6 +132,17 @@ impl Pond {
         let active = runs / 2;
         self.create("silent", runs).await;
         self.shows([active, runs - active], 0).await;
+        let service = &self.world.service;
+        let running = eventually("every other run is running", async || {
+            let mut all = service.runs().await;
+            all.retain(|run| run["state"] == "running");
+            if all.len() as u64 == active {
+                Ok(all)
+            } else {
+                Err(all.len())
+            }
+        })
+        .await;
         // Events apart: nothing else is posted.
         let failed = async || {
             let of = async |labels: &[(&str, &str)]| {
@@ -144,12 +155,10 @@ impl Pond {
         self.world.control_plane.stop_apiserver().unwrap();
         let began = Instant::now();
         // What was active ends now, each with an event that can't be mirrored.
-        for run in self.world.service.runs().await {
-            if run["state"] == "running" {
-                let path = format!("runs/{}/state", run["runId"].as_str().unwrap());
-                let ended = json!({"state": "succeeded"});
-                self.world.service.post(&path, ended).await;
-            }
+        for run in running {
+            let ended = json!({"state": "succeeded"});
+            let path = format!("runs/{}/state", run["runId"].as_str().unwrap());
+            service.post(&path, ended).await;
         }
         eventually("the operator notices", async || {
             let writes = failed().await[0] - before[0];
@@ -210,6 +219,8 @@ impl Pond {
             let state = run["state"].as_str().unwrap();
             assert!(["succeeded", "cancelled"].contains(&state), "lives: {run}");
         }
+        // Else the next Runs might be taken for these: what is scraped may be a second old.
+        self.shows([0, 0], 0).await;
     }
 
     /// The sum of a metric's series that have these labels.
