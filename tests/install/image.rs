@@ -36,20 +36,17 @@ impl Where {
 
     /// The image of the reference service, or why there is none.
     pub(crate) fn service_image() -> Result<PathBuf, String> {
-        made(
-            "reference-service-image.tar",
-            "make service-image",
-            &SERVICE_SOURCES,
-        )
+        let file = "reference-service-image.tar";
+        made(file, "make service-image", &SERVICE_SOURCES)
     }
 }
 
 fn image() -> Result<PathBuf, String> {
-    if let Some(given) = std::env::var_os("RUN_OPERATOR_TEST_IMAGE").filter(|path| !path.is_empty())
-    {
-        return Ok(PathBuf::from(given));
+    let given = std::env::var_os("RUN_OPERATOR_TEST_IMAGE").filter(|path| !path.is_empty());
+    match given {
+        Some(given) => Ok(given.into()),
+        None => made("image.tar", "make image", &SOURCES),
     }
-    made("image.tar", "make image", &SOURCES)
 }
 
 /// An image that is as new as its sources.
@@ -61,11 +58,10 @@ fn made(file: &str, command: &str, sources: &[&str]) -> Result<PathBuf, String> 
     let image = target.join(file);
     let made = std::fs::metadata(&image).and_then(|file| file.modified());
     let made = made.map_err(|_| format!("there is no {} ({command})", image.display()))?;
-    let newest = sources
+    let times = sources
         .iter()
-        .filter_map(|source| newest(&root.join(source)))
-        .max();
-    if newest.is_some_and(|newest| newest > made) {
+        .filter_map(|source| newest(&root.join(source)));
+    if times.max().is_some_and(|newest| newest > made) {
         let image = image.display();
         return Err(format!("{image} is older than the source ({command})"));
     }
@@ -75,9 +71,7 @@ fn made(file: &str, command: &str, sources: &[&str]) -> Result<PathBuf, String> 
 /// Time of the last change of a file, or of the newest one of a directory.
 fn newest(path: &Path) -> Option<SystemTime> {
     let Ok(entries) = std::fs::read_dir(path) else {
-        return std::fs::metadata(path)
-            .and_then(|file| file.modified())
-            .ok();
+        return std::fs::metadata(path).ok()?.modified().ok();
     };
     let times = entries.flatten().filter_map(|entry| newest(&entry.path()));
     times.max()

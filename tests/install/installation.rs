@@ -100,28 +100,17 @@ impl Installation {
 
     /// `helm install`, until the operator is ready.
     pub(crate) async fn install(&mut self) {
-        self.install_with(&[]).await;
+        self.change("install", &[]).await;
     }
 
-    /// The same, with further flags.
-    pub(crate) async fn install_with(&mut self, values: &[&str]) {
-        self.change("install", values).await;
-    }
-
-    /// `helm upgrade` with further flags, until the operator is ready.
-    pub(crate) async fn upgrade(&mut self, values: &[&str]) {
-        self.change("upgrade", values).await;
-    }
-
-    async fn change(&mut self, verb: &str, values: &[&str]) {
+    /// `helm install` or `helm upgrade` with further flags, until the operator is ready.
+    pub(crate) async fn change(&mut self, verb: &str, values: &[&str]) {
         let version = self.version.clone();
         let file = self.scratch.path().join("values.json");
-        let file = file.to_str().unwrap();
-        let chart = version.chart.to_str().unwrap();
+        let (file, chart) = (file.to_str().unwrap(), version.chart.to_str().unwrap());
         let tag = format!("image.tag={}", version.tag.unwrap_or_default());
-        let mut args = vec![verb, RELEASE, chart, "--values", file, "--set", &tag];
-        args.extend(values);
-        self.helm_and_wait(&args).await;
+        let args = [verb, RELEASE, chart, "--values", file, "--set", &tag];
+        self.helm_and_wait(&[&args[..], values].concat()).await;
     }
 
     /// `helm rollback` to a revision, until the operator is ready.
@@ -142,23 +131,19 @@ impl Installation {
         if matches!(self.operator, Operator::Pod) {
             args.extend(["--wait", "--timeout", "2m"]);
         }
-        self.helm(&args)
-            .await
-            .unwrap_or_else(|error| panic!("{error}"));
+        let done = self.helm(&args).await;
+        done.unwrap_or_else(|error| panic!("{error}"));
         self.operator_follows().await;
     }
 
     /// Runs helm on the release's namespace. What it printed, or what it complained about.
     pub(crate) async fn helm(&self, args: &[&str]) -> Result<String, String> {
         let mut helm = Command::new(&self.helm);
-        helm.args(args)
-            .args(["--namespace", RELEASED_TO])
-            .env("KUBECONFIG", self.control_plane.kubeconfig());
+        helm.args(args).args(["--namespace", RELEASED_TO]);
+        helm.env("KUBECONFIG", self.control_plane.kubeconfig());
         for place in ["CACHE", "CONFIG", "DATA"] {
-            helm.env(
-                format!("HELM_{place}_HOME"),
-                self.scratch.path().join(place),
-            );
+            let folder = self.scratch.path().join(place);
+            helm.env(format!("HELM_{place}_HOME"), folder);
         }
         in_the_background(helm, String::new()).await
     }
@@ -205,15 +190,14 @@ impl Installation {
 
     async fn create_namespaces(&self) {
         for name in [RELEASED_TO, WORK] {
-            self.create("/api/v1/namespaces", &json!({"metadata": {"name": name}}))
-                .await
-                .unwrap();
+            let namespace = json!({"metadata": {"name": name}});
+            let created = self.create("/api/v1/namespaces", &namespace).await;
+            created.unwrap();
         }
-        let token =
-            json!({"metadata": {"name": "run-operator-token"}, "stringData": {"token": TOKEN}});
-        self.create(&format!("/api/v1/namespaces/{WORK}/secrets"), &token)
-            .await
-            .unwrap();
+        let name = "run-operator-token";
+        let token = json!({"metadata": {"name": name}, "stringData": {"token": TOKEN}});
+        let secrets = format!("/api/v1/namespaces/{WORK}/secrets");
+        self.create(&secrets, &token).await.unwrap();
     }
 
     /// A POST to the API server, as the administrator.
@@ -230,23 +214,19 @@ impl Installation {
         // Its last line may be half written.
         let entries = log
             .lines()
-            .filter_map(|line| serde_json::from_str::<Value>(line).ok());
+            .filter_map(|line| serde_json::from_str(line).ok());
         let accounts = format!("system:serviceaccount:{RELEASED_TO}:");
-        let own: Vec<Value> = entries
-            .filter(|entry| {
-                let user = entry["user"]["username"].as_str();
-                user.is_some_and(|user| user.starts_with(&accounts))
-            })
-            .collect();
+        let mut own: Vec<Value> = entries.collect();
+        own.retain(|entry| {
+            let user = entry["user"]["username"].as_str();
+            user.is_some_and(|user| user.starts_with(&accounts))
+        });
         let operator = format!("{accounts}{RELEASE}");
-        let asked = |entry: &Value| entry["user"]["username"] == operator.as_str();
+        let asked = |entry: &Value| entry["user"]["username"] == *operator;
         assert!(own.iter().any(asked), "{operator} has asked for nothing");
-        let refused = |entry: &Value| {
-            [401, 403]
-                .map(Value::from)
-                .contains(&entry["responseStatus"]["code"])
-        };
-        own.into_iter().filter(refused).collect()
+        let refused = [401, 403].map(Value::from);
+        own.retain(|entry| refused.contains(&entry["responseStatus"]["code"]));
+        own
     }
 }
 

@@ -29,10 +29,7 @@ impl Installation {
         eventually("one Pod of the operator is ready", async || {
             let mut pods = self.pods().list(&selector).await.unwrap().items;
             pods.retain(|pod| pod.metadata.deletion_timestamp.is_none());
-            let ready = pods
-                .first()
-                .and_then(container)
-                .filter(|container| container.ready);
+            let ready = pods.first().and_then(container).filter(|c| c.ready);
             match (pods.pop(), ready) {
                 (Some(pod), Some(container)) if pods.is_empty() => Ok((pod, container)),
                 (pod, _) => Err(format!("{pod:?}")),
@@ -51,9 +48,8 @@ impl Installation {
         let (pod, before) = self.ready_pod().await;
         let id = before.container_id.as_deref();
         for pid in self.control_plane.pod_pids(id).unwrap() {
-            let killed = Command::new("sh")
-                .args(["-c", "kill -9 \"$0\"", &pid.to_string()])
-                .status();
+            let kill = ["-c", "kill -9 \"$0\"", &pid.to_string()];
+            let killed = Command::new("sh").args(kill).status();
             assert!(killed.unwrap().success());
         }
         let name = pod.name_any();
@@ -61,11 +57,8 @@ impl Installation {
             let now = container(&self.pods().get(&name).await.unwrap());
             let again =
                 |now: &ContainerStatus| now.ready && now.restart_count > before.restart_count;
-            if now.as_ref().is_some_and(again) {
-                Ok(())
-            } else {
-                Err(format!("{now:?}"))
-            }
+            let is_back = now.as_ref().is_some_and(again);
+            is_back.then_some(()).ok_or(format!("{now:?}"))
         })
         .await;
     }
@@ -104,18 +97,10 @@ impl Installation {
         match &mut self.operator {
             Operator::Process(process) => drop(process.take()),
             Operator::Pod => {
+                let none = ListParams::default();
                 eventually("the Pod is gone", async || {
-                    let pods = self
-                        .pods()
-                        .list(&ListParams::default())
-                        .await
-                        .unwrap()
-                        .items;
-                    if pods.is_empty() {
-                        Ok(())
-                    } else {
-                        Err(format!("{pods:?}"))
-                    }
+                    let pods = self.pods().list(&none).await.unwrap().items;
+                    pods.is_empty().then_some(()).ok_or(format!("{pods:?}"))
                 })
                 .await;
             }
@@ -137,10 +122,6 @@ impl Installation {
 }
 
 fn container(pod: &Pod) -> Option<ContainerStatus> {
-    pod.status
-        .as_ref()?
-        .container_statuses
-        .as_ref()?
-        .first()
-        .cloned()
+    let statuses = pod.status.as_ref()?.container_statuses.as_ref()?;
+    statuses.first().cloned()
 }

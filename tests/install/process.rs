@@ -52,18 +52,16 @@ impl Installation {
         let mut command = Command::new(&self.version.program);
         command.env("KUBECONFIG", path);
         for variable in container.env.iter().flatten() {
-            command.env(
-                &variable.name,
-                variable.value.as_deref().unwrap_or_default(),
-            );
+            let value = variable.value.as_deref().unwrap_or_default();
+            command.env(&variable.name, value);
         }
         for arg in container.args.iter().flatten() {
-            match arg.strip_prefix("--contract=") {
-                Some(_) => command
-                    .arg("--contract")
-                    .arg(self.contract_file(spec).await),
-                None => command.arg(arg),
-            };
+            if arg.starts_with("--contract=") {
+                let file = self.contract_file(spec).await;
+                command.arg("--contract").arg(file);
+            } else {
+                command.arg(arg);
+            }
         }
         command
     }
@@ -71,21 +69,15 @@ impl Installation {
     /// The file that the Pod has by a mount.
     async fn contract_file(&self, spec: &PodSpec) -> PathBuf {
         let mut volumes = spec.volumes.iter().flatten();
-        let name = volumes
-            .find_map(|volume| volume.config_map.as_ref())
-            .unwrap();
+        let name = volumes.find_map(|volume| volume.config_map.as_ref());
         let get = [
             "--namespace",
             RELEASED_TO,
             "get",
-            "configmap",
-            &name.name,
-            "--output",
+            "--output=jsonpath={.data.*}",
         ];
-        let text = self
-            .kubectl(&[&get[..], &["jsonpath={.data.*}"]].concat(), "")
-            .await
-            .unwrap();
+        let get = [&get[..], &["configmap", &name.unwrap().name]].concat();
+        let text = self.kubectl(&get, "").await.unwrap();
         let path = self.scratch.path().join("contract.yaml");
         std::fs::write(&path, text).unwrap();
         path

@@ -11,6 +11,7 @@ use crate::installation::{Installation, Version, say};
 use crate::load::Load;
 use crate::mixed::Mixed;
 use crate::operator::Operator;
+use test_support::root;
 
 /// The name that the last release's image has on the node: its version may still be that of this source.
 const LAST: &str = "last";
@@ -41,7 +42,6 @@ async fn upgrades_rollbacks_and_kills_lose_and_duplicate_no_run() {
         Change::Upgrade,
     ];
     for (nth, change) in changes.into_iter().enumerate() {
-        let before = load.len();
         let mixed = Mixed::before(&installation, &load, nth).await;
         // Some wait for their cancellation when the operator ends.
         load.delete(&installation, 2 * nth, 2).await;
@@ -50,13 +50,8 @@ async fn upgrades_rollbacks_and_kills_lose_and_duplicate_no_run() {
         let making = Box::pin(make(&mut installation, change, &first));
         load.create_during(&runs, making).await;
         mixed.after(&installation).await;
-        say(&format!(
-            "{change:?} while {} more Runs were created",
-            load.len() - before
-        ));
     }
     let counted = load.settles(&installation, 10).await;
-    say(&counted);
     assert!(load.len() >= 110, "{counted}");
     let left = installation.runs().list(&ListParams::default()).await;
     for run in left.unwrap() {
@@ -79,11 +74,11 @@ async fn make(installation: &mut Installation, change: Change, first: &Version) 
         // Another form of the log, few streams, a contract file: another Pod, with one mount more.
         Change::Upgrade => {
             installation.version = Version::today();
-            let contract = concat!(env!("CARGO_MANIFEST_DIR"), "/contract/profile.yaml");
-            let contract = format!("contract={contract}");
-            let values = ["--set", "logging.format=text,maxStreams=5"];
-            let values = [&values[..], &["--set-file", &contract]].concat();
-            installation.upgrade(&values).await;
+            let contract = root().join("contract/profile.yaml");
+            let contract = format!("contract={}", contract.display());
+            let set = "logging.format=text,maxStreams=5";
+            let values = ["--set", set, "--set-file", &contract];
+            installation.change("upgrade", &values).await;
             let arguments = installation.arguments().await;
             assert!(arguments.contains(&few_streams));
             assert!(arguments.iter().any(|arg| arg.starts_with("--contract=")));
