@@ -5,19 +5,20 @@ use std::fmt;
 
 use super::plan::Fault;
 use super::scenario::Scenario;
+use super::word;
 
 /// One life.
 #[derive(Clone, Debug)]
 pub(super) struct Case {
     pub(super) scenario: Scenario,
     pub(super) point: String,
-    pub(super) number: u64,
+    pub(super) number: usize,
     pub(super) fault: Fault,
 }
 
 impl fmt::Display for Case {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (scenario, fault) = (self.scenario.as_str(), self.fault.as_str());
+        let (scenario, fault) = (word(&self.scenario), word(&self.fault));
         write!(f, "{scenario}:{}:{}:{fault}", self.point, self.number)
     }
 }
@@ -35,12 +36,12 @@ pub(super) enum Verdict {
 /// The lives by how they ended.
 #[derive(Default)]
 pub(super) struct Table {
-    points: BTreeSet<(Scenario, String, u64)>,
+    points: BTreeSet<(Scenario, String, usize)>,
     same: usize,
     not_reached: Vec<Case>,
     pub(super) differing: Vec<(Case, Vec<String>)>,
     /// By the kind of point and the fault, how often it happened.
-    happened: BTreeMap<(String, &'static str), usize>,
+    happened: BTreeMap<(String, String), usize>,
 }
 
 impl Table {
@@ -49,7 +50,7 @@ impl Table {
         for (case, verdict) in lives {
             let point = (case.scenario, case.point.clone(), case.number);
             table.points.insert(point);
-            let kind = (case.point.clone(), case.fault.as_str());
+            let kind = (case.point.clone(), word(&case.fault));
             let happened = table.happened.entry(kind).or_default();
             *happened += usize::from(!matches!(verdict, Verdict::NotReached));
             match verdict {
