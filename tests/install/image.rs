@@ -10,35 +10,18 @@ const SOURCES: [&str; 4] = ["src", "contract", "Cargo.toml", "Cargo.lock"];
 /// The sources of the reference service's.
 const SERVICE_SOURCES: [&str; 3] = ["tests/reference-service", "Cargo.toml", "Cargo.lock"];
 
-/// The place where the operator runs, with the image in the case of a node.
-pub(crate) enum Where {
-    Pod { image: PathBuf },
-    Process { because: String },
-}
-
-impl Where {
-    /// Chooses by `RUN_OPERATOR_TEST_NODE`; without an image of this source, as if there were no node.
-    ///
-    /// # Panics
-    /// Where a node is required and can't be had.
-    pub(crate) fn choose() -> Self {
-        let because = match Place::choose().unwrap() {
-            Place::Node => match image() {
-                Ok(image) => return Self::Pod { image },
-                Err(because) => because,
-            },
-            Place::Process { because } => because,
-        };
-        let required = std::env::var("RUN_OPERATOR_TEST_NODE").is_ok_and(|wish| wish == "required");
-        assert!(!required, "a node is required, and {because}");
-        Self::Process { because }
-    }
-
-    /// The image of the reference service, or why there is none.
-    pub(crate) fn service_image() -> Result<PathBuf, String> {
-        let file = "reference-service-image.tar";
-        made(file, "make service-image", &SERVICE_SOURCES)
-    }
+/// The operator's image, where there is a node for it; else what is missing.
+///
+/// # Panics
+/// Where a node is required (`RUN_OPERATOR_TEST_NODE`) and can't be had.
+pub(crate) fn on_a_node() -> Result<PathBuf, String> {
+    let image = match Place::choose().unwrap() {
+        Place::Node => image(),
+        Place::Process { because } => Err(because),
+    };
+    let required = std::env::var("RUN_OPERATOR_TEST_NODE").is_ok_and(|wish| wish == "required");
+    assert!(!required || image.is_ok(), "a node is required: {image:?}");
+    image
 }
 
 fn image() -> Result<PathBuf, String> {
@@ -47,6 +30,12 @@ fn image() -> Result<PathBuf, String> {
         Some(given) => Ok(given.into()),
         None => made("image.tar", "make image", &SOURCES),
     }
+}
+
+/// The image of the reference service, or why there is none.
+pub(crate) fn service_image() -> Result<PathBuf, String> {
+    let file = "reference-service-image.tar";
+    made(file, "make service-image", &SERVICE_SOURCES)
 }
 
 /// An image that is as new as its sources.

@@ -3,13 +3,9 @@
 use std::io::ErrorKind;
 
 use crate::installation::Installation;
-use crate::operator::Operator;
 
-/// Checks the live Pod from outside; `packaging` has the API server's own admission. Nothing to see of a process.
+/// Checks the live Pod from outside; `packaging` has the API server's own admission.
 pub(crate) async fn is_restricted(installation: &Installation) {
-    if !matches!(installation.operator, Operator::Pod) {
-        return;
-    }
     let (_, container) = installation.ready_pod().await;
     let id = container.container_id.as_deref();
     let pids = installation.control_plane.pod_pids(id).unwrap();

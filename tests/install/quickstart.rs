@@ -5,7 +5,7 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 
-use crate::image::Where;
+use crate::image::{on_a_node, service_image};
 use test_cluster::{ControlPlane, Options, free_port, run, skipped};
 
 const PAGE: &str = include_str!("../../docs/quickstart.md");
@@ -17,9 +17,9 @@ struct Quickstart(ControlPlane);
 impl Quickstart {
     /// None without a node.
     async fn prepare() -> Option<Self> {
-        let images = match (Where::choose(), Where::service_image()) {
-            (Where::Pod { image }, Ok(service)) => [image, service],
-            (Where::Process { because }, _) | (_, Err(because)) => {
+        let images = match (on_a_node(), service_image()) {
+            (Ok(image), Ok(service)) => [image, service],
+            (Err(because), _) | (_, Err(because)) => {
                 skipped("the quickstart", &because);
                 return None;
             }

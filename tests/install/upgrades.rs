@@ -6,11 +6,10 @@ use kube::ResourceExt;
 use kube::api::ListParams;
 use serde_json::{Value, json};
 
-use crate::image::Where;
-use crate::installation::{Installation, Version, say};
+use crate::image::on_a_node;
+use crate::installation::{Installation, Version};
 use crate::load::Load;
 use crate::mixed::Mixed;
-use crate::operator::Operator;
 use test_support::root;
 
 /// The name that the last release's image has on the node: its version may still be that of this source.
@@ -19,7 +18,9 @@ const LAST: &str = "last";
 /// Proves: I-upgrade
 #[tokio::test]
 async fn upgrades_rollbacks_and_kills_lose_and_duplicate_no_run() {
-    let mut installation = Installation::prepare().await;
+    let Some(mut installation) = Installation::prepare().await else {
+        return;
+    };
     if let Some(folder) = last_release() {
         installation.prefer(&folder).await;
     }
@@ -104,20 +105,16 @@ fn last_release() -> Option<PathBuf> {
 impl Installation {
     /// Installs the release in the folder first.
     async fn prefer(&mut self, folder: &Path) {
-        if matches!(self.operator, Operator::Pod) {
-            let name = format!("docker.io/library/run-operator:{LAST}");
-            let image = folder.join("image.tar");
-            let imported = self.control_plane.import_image_as(&image, &name);
-            imported.await.unwrap();
-            // Both may have one version, and so one name.
-            if let Where::Pod { image } = Where::choose() {
-                self.control_plane.import_image(&image).await.unwrap();
-            }
-        }
-        say(&format!("upgraded from {}", folder.display()));
+        let name = format!("docker.io/library/run-operator:{LAST}");
+        let image = folder.join("image.tar");
+        let imported = self.control_plane.import_image_as(&image, &name);
+        imported.await.unwrap();
+        // Both may have one version, and so one name.
+        let image = on_a_node().unwrap();
+        self.control_plane.import_image(&image).await.unwrap();
+        eprintln!("upgraded from {}", folder.display());
         self.version = Version {
             chart: folder.join("charts/run-operator"),
-            program: folder.join("run-operator"),
             tag: Some(LAST),
         };
     }
