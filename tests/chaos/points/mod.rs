@@ -81,13 +81,14 @@ async fn whatever_happens_at_a_point_a_life_ends_as_without_it() {
     let lives = cases.into_iter().map(|(case, oracle)| async move {
         // A helper that panics ends only its own life; its message is above.
         let told = AssertUnwindSafe(relive(&case, &oracle)).catch_unwind();
-        let panicked = |_| Verdict::Differs(vec!["it panicked".to_owned()]);
+        let panicked = |_| Err(vec!["it panicked".to_owned()]);
         let verdict = told.await.unwrap_or_else(panicked);
         (case, verdict)
     });
-    let table = Table::of(at_once(lives).await);
+    let table = Table(at_once(lives).await);
     table.print();
-    assert!(table.differing.is_empty(), "{}", table.told());
+    let differing = table.differing();
+    assert!(differing.is_empty(), "{}", differing.join("\n"));
     if replay.is_none() {
         let untried = table.untried();
         assert!(untried.is_empty(), "no life came to {untried:?}");
@@ -162,11 +163,7 @@ async fn relive(case: &Case, oracle: &Oracle) -> Verdict {
         let log = trial.world.operator_log();
         eprintln!("{log}\nThe points:\n{}", trial.plan.story().join("\n"));
     }
-    match told {
-        Ok(false) => Verdict::NotReached,
-        Ok(true) => Verdict::Same,
-        Err(told) => Verdict::Differs(told),
-    }
+    told
 }
 
 /// The differences between the end of a life, as it is now, and the one without the fault.
@@ -180,7 +177,7 @@ async fn differing(
 }
 
 /// Lives it to its end. Returns whether the fault happened at all.
-async fn through(trial: &mut Trial, case: &Case, oracle: &Oracle) -> Result<bool, Vec<String>> {
+async fn through(trial: &mut Trial, case: &Case, oracle: &Oracle) -> Verdict {
     let one = |told: String| vec![told];
     case.scenario.play(trial).await.map_err(one)?;
     let look = async {
