@@ -2,10 +2,9 @@
 
 use std::time::Duration;
 
-use bytes::Bytes;
 use rstest::rstest;
 use run_operator::decide::response::answer::{Failure, FailureKind};
-use run_operator::service::{BodyError, CallError, StreamItem, UnreadableReason};
+use run_operator::service::{BodyError, CallError, UnreadableReason};
 
 use crate::support::*;
 
@@ -35,30 +34,18 @@ async fn a_compressed_answer_is_refused_unread_with_the_remedy(#[case] coding: &
         vec![packed("200 OK", coding, "text/event-stream")],
     ];
     let server = Server::start(answers).await;
-    let (client, who, run) = (client(&server), credentials(), run_id("run-1"));
+    let client = client(&server);
     let errors = [
-        within(client.create_run(&who, &key("k"), Bytes::from_static(b"{}")))
-            .await
-            .unwrap_err(),
-        within(client.get_run(&who, &run)).await.unwrap_err(),
-        within(client.run_events(&who, &run, None))
-            .await
-            .unwrap_err(),
+        create(&client).await.unwrap_err(),
+        get_failure(&client).await,
+        events(&client, None).await.unwrap_err(),
     ];
     for error in errors {
-        assert!(
-            matches!(
-                error,
-                CallError::Unreadable {
-                    reason: UnreadableReason::Compressed,
-                    ..
-                }
-            ),
-            "{error:?}"
-        );
         let failure = Failure::from(&error);
         assert_eq!(failure.request_id.as_deref(), Some("req-1"));
         assert!(failure.message.contains("Accept-Encoding: identity"));
+        let reason = unreadable::<()>(Err(error));
+        assert!(matches!(reason, UnreadableReason::Compressed), "{reason:?}");
     }
     for request in server.requests() {
         assert_eq!(request.headers("accept-encoding"), ["identity"]);
@@ -74,24 +61,6 @@ async fn a_packed_problem_teaches_its_status_alone() {
     assert_eq!(failure.kind, FailureKind::Bare);
     assert_eq!(failure.http_status, Some(409));
     assert_eq!(failure.code, None);
-}
-
-#[tokio::test]
-async fn a_packed_stream_that_does_not_say_so_yields_nothing_and_ends() {
-    let server = Server::start([vec![
-        stream_head(),
-        Step::Send(BOMB.to_vec()),
-        send("\n\nid: 1\ndata: a\n\n"),
-        Step::Close,
-    ]])
-    .await;
-    let (client, who, run) = (client(&server), credentials(), run_id("run-1"));
-    let mut stream = within(client.run_events(&who, &run, None)).await.unwrap();
-    let Some(StreamItem::Event(event)) = within(stream.next()).await.unwrap() else {
-        panic!("the event behind it is read");
-    };
-    assert_eq!(event.data, "a");
-    assert_eq!(within(stream.next()).await.unwrap(), None);
 }
 
 /// Proves: X-caps
@@ -110,17 +79,9 @@ async fn an_answer_over_the_cap_is_not_read_to_its_end(
     // A client that waits for the end never returns.
     script.push(Step::Hang);
     let server = Server::start([script]).await;
-    let error = get_failure(&client(&server)).await;
-    assert!(
-        matches!(
-            error,
-            CallError::Unreadable {
-                reason: UnreadableReason::TooLarge { limit: 1_048_576 },
-                ..
-            }
-        ),
-        "{error:?}"
-    );
+    let reason = unreadable(get(&client(&server)).await);
+    let too_large = matches!(reason, UnreadableReason::TooLarge { limit: 1_048_576 });
+    assert!(too_large, "{reason:?}");
 }
 
 /// Proves: X-caps
@@ -147,29 +108,18 @@ async fn an_answer_in_drops_is_given_up_when_the_call_s_time_is_over() {
     }
     let server = Server::start([script]).await;
     let client = client_with(&server, impatient());
-    let (who, run) = (credentials(), run_id("run-1"));
-    let call = Box::pin(client.get_run(&who, &run));
     let drops = async {
         loop {
             tokio::time::sleep(Duration::from_millis(50)).await;
             server.go();
         }
     };
-    let error = within(async {
-        tokio::select! {
-            result = call => result.unwrap_err(),
-            () = drops => unreachable!("it drips for ever"),
-        }
-    });
-    let error = error.await;
-    assert!(
-        matches!(
-            error,
-            CallError::ReadBody {
-                source: BodyError::TimedOut { seconds: 1 },
-                ..
-            }
-        ),
-        "{error:?}"
-    );
+    let error = tokio::select! {
+        error = get_failure(&client) => error,
+        () = drops => unreachable!("it drips for ever"),
+    };
+    let CallError::ReadBody { source, .. } = error else {
+        panic!("{error:?}");
+    };
+    assert!(matches!(source, BodyError::TimedOut { seconds: 1 }));
 }

@@ -1,31 +1,13 @@
 //! The token is on the wire and nowhere else, also when the service repeats it (rule 7).
 
 use std::fmt::Write as _;
-use std::io;
-use std::sync::{Arc, Mutex};
 
 use base64::Engine as _;
-use bytes::Bytes;
-use run_operator::api::contract::Contract;
 use run_operator::decide::response::answer::Failure;
-use run_operator::service::{CallError, Credentials, StreamItem, Token, UnreadableReason};
+use run_operator::service::{CallError, StreamItem, UnreadableReason};
+use tempfile::NamedTempFile;
 
 use crate::support::*;
-
-/// Target of every log line of the process.
-#[derive(Clone, Default)]
-struct Log(Arc<Mutex<Vec<u8>>>);
-
-impl io::Write for Log {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.lock().unwrap().extend_from_slice(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
 
 /// Everything a person or a log could be shown of an error.
 fn shown(error: &CallError) -> String {
@@ -55,13 +37,12 @@ fn echoing(status: &str) -> Step {
 /// Proves: R7, X-canary
 #[tokio::test]
 async fn no_fault_shows_the_token() {
-    let log = Log::default();
-    let writer = log.clone();
+    let log = NamedTempFile::new().unwrap();
     // Global, and with the records of `log`: the messages of the HTTP libraries are searched too.
     tracing_subscriber::fmt()
         .with_max_level(tracing::Level::TRACE)
         .with_ansi(false)
-        .with_writer(move || writer.clone())
+        .with_writer(log.reopen().unwrap())
         .try_init()
         .unwrap();
 
@@ -91,7 +72,7 @@ async fn no_fault_shows_the_token() {
         assert!(!request.line().contains("canary"));
     }
 
-    let log = String::from_utf8_lossy(&log.0.lock().unwrap()).into_owned();
+    let log = std::fs::read_to_string(log.path()).unwrap();
     assert!(log.contains("service call"), "the log was not caught");
     assert!(log.contains("TRACE"), "the libraries' log was not caught");
     for line in log.lines() {
@@ -114,15 +95,15 @@ async fn a_token_echoed_by_the_service_never_reaches_a_status() {
         ],
     ])
     .await;
-    let (client, who, run) = (client(&server), credentials(), run_id("run-1"));
-    let workspace = within(client.current_workspace(&who)).await.unwrap();
+    let client = client(&server);
+    let workspace = within(client.current_workspace(&credentials())).await;
+    let workspace = workspace.unwrap();
     assert_eq!(workspace.record, r#"{"id":"ws-1","note":"for [redacted]"}"#);
-    let view = within(client.get_run(&who, &run)).await.unwrap();
+    let view = get(&client).await.unwrap();
     assert_eq!(view.state.as_deref(), Some("held [redacted]"));
-    let mut stream = within(client.run_events(&who, &run, None)).await.unwrap();
-    let Some(StreamItem::Event(event)) = within(stream.next()).await.unwrap() else {
-        panic!("there was an event");
-    };
+    let mut stream = events(&client, None).await.unwrap();
+    let event = within(stream.next()).await.unwrap();
+    assert!(matches!(event, Some(StreamItem::Event(_))), "{event:?}");
     assert!(!format!("{workspace:?} {view:?} {event:?} {stream:?}").contains("canary"));
 }
 
@@ -131,30 +112,17 @@ async fn a_token_echoed_by_the_service_never_reaches_a_status() {
 async fn a_run_id_that_repeats_the_token_never_gets_into_a_url() {
     let body = format!(r#"{{"runId":"run-{TOKEN}"}}"#);
     let server = Server::start([vec![ok(&body)]]).await;
-    let client = client(&server);
-    let created =
-        within(client.create_run(&credentials(), &key("k"), Bytes::from_static(b"{}"))).await;
-    let error = created.unwrap_err();
-    assert!(matches!(
-        error,
-        CallError::Unreadable {
-            reason: UnreadableReason::TokenInRunId,
-            ..
-        }
-    ));
+    let error = create(&client(&server)).await.unwrap_err();
     assert!(!shown(&error).contains("canary"));
+    let reason = unreadable::<()>(Err(error));
+    assert!(
+        matches!(reason, UnreadableReason::TokenInRunId),
+        "{reason:?}"
+    );
 }
 
 /// The token that a rotation replaced.
 const EARLIER: &str = "canary/of+the=earlier\"token";
-
-fn credentials_of(token: &str) -> Credentials {
-    let contract = Contract::builtin().unwrap();
-    Credentials {
-        token: Token::parse(token.as_bytes(), &contract).unwrap(),
-        workspace_id: None,
-    }
-}
 
 /// A text as it is in JSON.
 fn in_json(text: &str) -> String {
@@ -193,13 +161,14 @@ async fn a_token_that_was_rotated_away_is_taken_out_as_well() {
     let mut scripts = vec![vec![ok("{}")]];
     scripts.extend(echoes_of_the_earlier());
     let server = Server::start(scripts).await;
-    let (client, run, now) = (client(&server), run_id("run-1"), credentials());
-    let earlier = credentials_of(EARLIER);
-    within(client.get_run(&earlier, &run)).await.unwrap();
+    let (client, earlier) = (client(&server), credentials_of(EARLIER));
+    let with_it = within(client.get_run(&earlier, &run_id("run-1"))).await;
+    with_it.unwrap();
 
     let version = within(client.version()).await.unwrap();
     assert_eq!(version.version.as_deref(), Some("of [redacted]"));
-    let workspace = within(client.current_workspace(&now)).await.unwrap();
+    let workspace = within(client.current_workspace(&credentials())).await;
+    let workspace = workspace.unwrap();
     assert_eq!(workspace.identity.as_deref(), Some("ws-1"));
     assert!(workspace.record.contains(r#""note":"of [redacted]""#));
     assert!(workspace.record.contains(r#":"[redacted]","id""#));
@@ -208,10 +177,10 @@ async fn a_token_that_was_rotated_away_is_taken_out_as_well() {
     assert_eq!(failure.code.as_deref(), Some("of [redacted]"));
     assert_eq!(failure.message, "of [redacted]");
     assert_eq!(failure.request_id, None);
-    let view = within(client.get_run(&now, &run)).await.unwrap();
+    let view = get(&client).await.unwrap();
     assert_eq!(view.state.as_deref(), Some("of [redacted]"));
     let unusable = get_failure(&client).await;
-    let mut stream = within(client.run_events(&now, &run, None)).await.unwrap();
+    let mut stream = events(&client, None).await.unwrap();
     let first = within(stream.next()).await.unwrap();
     let second = within(stream.next()).await.unwrap();
     let all = format!(
@@ -239,11 +208,10 @@ async fn an_open_stream_redacts_the_next_token_too() {
         vec![ok("{}")],
     ])
     .await;
-    let (client, run) = (client(&server), run_id("run-1"));
-    let earlier = credentials_of(EARLIER);
-    let opened = within(client.run_events(&earlier, &run, None)).await;
+    let (client, earlier) = (client(&server), credentials_of(EARLIER));
+    let opened = within(client.run_events(&earlier, &run_id("run-1"), None)).await;
     let mut stream = opened.unwrap();
-    within(client.get_run(&credentials(), &run)).await.unwrap();
+    get(&client).await.unwrap();
     server.go();
     let Some(StreamItem::Event(event)) = within(stream.next()).await.unwrap() else {
         panic!("there was an event");
@@ -301,15 +269,8 @@ async fn an_identity_that_repeats_the_token_is_no_identity() {
     let server = Server::start([vec![ok(&record)]]).await;
     let asked = within(client(&server).current_workspace(&credentials())).await;
     let error = asked.unwrap_err();
-    assert!(
-        matches!(
-            error,
-            CallError::Unreadable {
-                reason: UnreadableReason::TokenInIdentity,
-                ..
-            }
-        ),
-        "{error:?}"
-    );
     assert!(!shown(&error).contains("canary"));
+    let reason = unreadable::<()>(Err(error));
+    let refused = matches!(reason, UnreadableReason::TokenInIdentity);
+    assert!(refused, "{reason:?}");
 }

@@ -2,7 +2,6 @@
 
 use std::net::TcpListener;
 
-use bytes::Bytes;
 use rstest::rstest;
 use run_operator::decide::response::answer::{Failure, FailureKind};
 use run_operator::service::{CallError, Client, Operation};
@@ -11,21 +10,18 @@ use crate::support::*;
 
 /// Makes one call of the operation, and returns how it failed.
 async fn failure_of(client: &Client, operation: Operation) -> CallError {
-    let (who, run, key) = (credentials(), run_id("run-1"), key("k"));
-    let failed = within(async {
-        match operation {
-            Operation::Version => client.version().await.err(),
-            Operation::CurrentWorkspace => client.current_workspace(&who).await.err(),
-            Operation::CreateRun => {
-                let body = Bytes::from_static(b"{}");
-                client.create_run(&who, &key, body).await.err()
-            }
-            Operation::GetRun => client.get_run(&who, &run).await.err(),
-            Operation::CancelRun => client.cancel_run(&who, &run).await.err(),
-            Operation::RunEvents => client.run_events(&who, &run, None).await.err(),
+    let failed = match operation {
+        Operation::Version => within(client.version()).await.err(),
+        Operation::CurrentWorkspace => {
+            let who = credentials();
+            within(client.current_workspace(&who)).await.err()
         }
-    });
-    failed.await.expect("a redirect is no success")
+        Operation::CreateRun => create(client).await.err(),
+        Operation::GetRun => get(client).await.err(),
+        Operation::CancelRun => cancel(client).await.err(),
+        Operation::RunEvents => events(client, None).await.err(),
+    };
+    failed.expect("a redirect is no success")
 }
 
 /// Addresses that a redirect may name; `{port}` is that of a listener which counts.

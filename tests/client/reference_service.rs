@@ -5,8 +5,6 @@ use std::path::Path;
 use serde_json::{Value, json};
 use test_cluster::{Recipe, ReferenceService, Scratch, Tls};
 
-use crate::support::install_tls_provider;
-
 /// A running reference service; ends with the test.
 pub(crate) struct Reference {
     service: ReferenceService,
@@ -30,7 +28,6 @@ impl Reference {
     }
 
     async fn start_with(tls: Option<Tls<'_>>, args: &[&str]) -> Self {
-        install_tls_provider();
         let scratch = Scratch::new("client").unwrap();
         let recipe = Recipe {
             program: test_support::programs::reference_service(),
@@ -53,12 +50,6 @@ impl Reference {
     pub(crate) async fn fault(&self, operation: &str, action: Value) {
         let fault = json!({"match": {"operation": operation}, "action": action, "times": 0});
         self.service.steer("faults", fault).await.unwrap();
-    }
-
-    /// Every request for the API, oldest first.
-    pub(crate) async fn requests(&self) -> Vec<Value> {
-        let requests = self.service.read("requests").await.unwrap();
-        requests.as_array().cloned().unwrap()
     }
 
     /// The service's counts.

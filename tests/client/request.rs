@@ -2,19 +2,17 @@
 
 use bytes::Bytes;
 use rstest::rstest;
+use run_operator::api::contract::Contract;
+use run_operator::service::Client;
 
 use crate::support::*;
 
 const COMMON: [&str; 4] = ["accept", "accept-encoding", "host", "user-agent"];
 
 fn with_common(more: &[&str]) -> Vec<String> {
-    let mut names: Vec<String> = COMMON
-        .iter()
-        .chain(more)
-        .map(|name| (*name).to_owned())
-        .collect();
-    names.sort();
-    names
+    let mut names = [&COMMON[..], more].concat();
+    names.sort_unstable();
+    names.into_iter().map(str::to_owned).collect()
 }
 
 /// Proves: E-getVersion, R3, P-workspace-check
@@ -60,12 +58,9 @@ async fn the_workspace_is_asked_for_with_the_token() {
 async fn the_workspace_header_is_sent_only_when_given() {
     let server = Server::start([vec![ok("{}")], vec![ok("{}")]]).await;
     let client = client(&server);
-    within(client.current_workspace(&credentials_for("ws-1")))
-        .await
-        .unwrap();
-    within(client.current_workspace(&credentials()))
-        .await
-        .unwrap();
+    for who in [credentials_for("ws-1"), credentials()] {
+        within(client.current_workspace(&who)).await.unwrap();
+    }
     let requests = server.requests();
     assert_eq!(requests[0].headers("x-service-workspace-id"), ["ws-1"]);
     assert!(requests[1].headers("x-service-workspace-id").is_empty());
@@ -77,11 +72,8 @@ async fn every_create_attempt_sends_the_same_key_and_the_exact_bytes() {
     // Not what a serializer would write: no byte may change on its way.
     let body: &[u8] =
         br#"{ "region":"auto","workload":{"image":"a","n":1.0,"x":null} ,"provider":"auto"}"#;
-    let created = answer(
-        "201 Created",
-        &["Content-Type: application/json"],
-        r#"{"runId":"run-1"}"#,
-    );
+    let json = ["Content-Type: application/json"];
+    let created = answer("201 Created", &json, r#"{"runId":"run-1"}"#);
     let server = Server::start([vec![Step::Close], vec![created]]).await;
     let client = client(&server);
     let (who, key) = (credentials(), key("9d0f3b1e-uid"));
@@ -94,89 +86,51 @@ async fn every_create_attempt_sends_the_same_key_and_the_exact_bytes() {
     assert_eq!(requests.len(), 2, "one attempt a call");
     for request in &requests {
         assert_eq!(request.line(), "POST /api/v1/runs HTTP/1.1");
-        assert_eq!(
-            request.names(),
-            with_common(&[
-                "authorization",
-                "content-length",
-                "content-type",
-                "idempotency-key"
-            ])
-        );
-        assert_eq!(
-            request.headers("idempotency-key"),
-            ["9d0f3b1e-uid"],
-            "the key is the same in every attempt"
-        );
+        let own = [
+            "authorization",
+            "content-length",
+            "content-type",
+            "idempotency-key",
+        ];
+        assert_eq!(request.names(), with_common(&own));
+        assert_eq!(request.headers("idempotency-key"), ["9d0f3b1e-uid"]);
         assert_eq!(request.headers("content-type"), ["application/json"]);
         assert_eq!(request.body, body);
     }
 }
 
-/// Proves: S-paths, E-getRun, E-cancelRun, E-streamRunEvents, P-streams-shared
+/// Proves: S-paths, S-run, E-getRun, E-cancelRun, E-streamRunEvents, P-streams-shared, X-run-id
+#[rstest]
+#[case("run-1", "run-1")]
+#[case::that_could_lead_elsewhere("../r:cancel?x", "..%2Fr%3Acancel%3Fx")]
 #[tokio::test]
-async fn get_cancel_and_events_use_the_runs_own_path() {
+async fn get_cancel_and_events_use_the_runs_own_path(#[case] id: &str, #[case] segment: &str) {
     let server = Server::start([
-        vec![ok(r#"{"runId":"run-1","state":"running"}"#)],
+        vec![ok(r#"{"state":"running"}"#)],
         vec![ok("{}")],
         vec![stream_head(), Step::Close],
     ])
     .await;
-    let (client, who, run) = (client(&server), credentials(), run_id("run-1"));
+    let (client, who, run) = (client(&server), credentials(), run_id(id));
     within(client.get_run(&who, &run)).await.unwrap();
     within(client.cancel_run(&who, &run)).await.unwrap();
     within(client.run_events(&who, &run, None)).await.unwrap();
 
     let requests = server.requests();
-    assert_eq!(requests[0].line(), "GET /api/v1/runs/run-1 HTTP/1.1");
-    assert_eq!(requests[0].names(), with_common(&["authorization"]));
-    assert_eq!(
-        requests[1].line(),
-        "POST /api/v1/runs/run-1:cancel HTTP/1.1"
-    );
-    assert_eq!(
-        requests[1].names(),
-        with_common(&["authorization", "content-length"])
-    );
+    let with_length = ["authorization", "content-length"];
+    for (request, (start, end), headers) in [
+        (&requests[0], ("GET", ""), &["authorization"][..]),
+        (&requests[1], ("POST", ":cancel"), &with_length),
+        (&requests[2], ("GET", "/events"), &["authorization"]),
+    ] {
+        let line = format!("{start} /api/v1/runs/{segment}{end} HTTP/1.1");
+        assert_eq!(request.line(), line);
+        assert_eq!(request.names(), with_common(headers));
+    }
     assert_eq!(requests[1].headers("content-length"), ["0"]);
-    assert_eq!(requests[2].line(), "GET /api/v1/runs/run-1/events HTTP/1.1");
-    assert_eq!(requests[2].names(), with_common(&["authorization"]));
     assert_eq!(
         requests[2].headers("accept"),
         ["text/event-stream, application/problem+json"]
-    );
-}
-
-/// Proves: S-run, X-run-id
-#[rstest]
-#[case("a/b", "a%2Fb")]
-#[case("../../version", "..%2F..%2Fversion")]
-#[case("%2e%2e", "%252e%252e")]
-#[case("run-1:cancel", "run-1%3Acancel")]
-#[case("r?x=1#y", "r%3Fx%3D1%23y")]
-#[case("r 1 HTTP/1.1", "r%201%20HTTP%2F1.1")]
-#[case("ä€", "%C3%A4%E2%82%AC")]
-#[tokio::test]
-async fn no_run_id_can_lead_a_request_elsewhere(#[case] id: &str, #[case] segment: &str) {
-    let server = Server::start([vec![ok("{}")], vec![ok("{}")]]).await;
-    let client = client(&server);
-    within(client.get_run(&credentials(), &run_id(id)))
-        .await
-        .unwrap();
-    within(client.cancel_run(&credentials(), &run_id(id)))
-        .await
-        .unwrap();
-    let lines: Vec<_> = server
-        .requests()
-        .iter()
-        .map(|request| request.line().to_owned())
-        .collect();
-    assert_eq!(
-        lines,
-        [
-            format!("GET /api/v1/runs/{segment} HTTP/1.1"),
-            format!("POST /api/v1/runs/{segment}:cancel HTTP/1.1")
-        ]
     );
 }
 
@@ -184,11 +138,8 @@ async fn no_run_id_can_lead_a_request_elsewhere(#[case] id: &str, #[case] segmen
 #[tokio::test]
 async fn a_base_url_without_a_path_works_too() {
     let server = Server::start([vec![ok("{}")]]).await;
-    let config = config(
-        &format!("http://localhost:{}/", server.port),
-        run_operator::api::contract::Contract::builtin().unwrap(),
-    );
-    let client = run_operator::service::Client::new(config).unwrap();
+    let base_url = format!("http://localhost:{}/", server.port);
+    let client = Client::new(config(&base_url, Contract::builtin().unwrap())).unwrap();
     within(client.version()).await.unwrap();
     assert_eq!(server.request().line(), "GET /version HTTP/1.1");
 }

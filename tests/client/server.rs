@@ -122,6 +122,10 @@ impl Server {
         }
     }
 
+    pub(crate) fn base_url(&self) -> String {
+        format!("http://127.0.0.1:{}/api/v1", self.port)
+    }
+
     /// The requests that arrived so far.
     pub(crate) fn requests(&self) -> Vec<Arrived> {
         self.requests.lock().unwrap().clone()

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use futures::future::join_all;
 use run_operator::api::contract::Contract;
-use run_operator::service::{CallError, Client, ClientConfig, Credentials, EventStream, Token};
+use run_operator::service::{CallError, Client, ClientConfig, EventStream};
 
 use crate::reference_service::Reference;
 use crate::support::*;
@@ -13,28 +13,17 @@ use crate::tls::CA;
 const ENDLESS: &[u8] =
     br#"{"provider":"p","region":"r","workload":{"image":"a","simulate":{"outcome":"never"}}}"#;
 
-fn client_of(service: &Reference, request_seconds: u64) -> Client {
-    let limit = format!("requestSeconds: {request_seconds}\n");
-    let contract = include_str!("../../contract/profile.yaml");
-    let contract = contract.replace("requestSeconds: 30\n", &limit);
-    assert!(contract.contains(&limit));
+fn client_of(service: &Reference, contract: Contract) -> Client {
     Client::new(ClientConfig {
         ca_pem: Some(CA.to_vec()),
-        ..config(&service.base_url(), Contract::parse(&contract).unwrap())
+        ..config(&service.base_url(), contract)
     })
     .unwrap()
 }
 
-fn credentials() -> Credentials {
-    Credentials {
-        token: Token::parse(b"dev", &Contract::builtin().unwrap()).unwrap(),
-        workspace_id: None,
-    }
-}
-
 /// Opens the streams of so many runs at once.
 async fn open(client: &Client, runs: usize) -> Vec<Result<EventStream, CallError>> {
-    let credentials = &credentials();
+    let credentials = &credentials_of("dev");
     let one = async |number: usize| {
         let key = key(&format!("run-{number}"));
         let body = Bytes::from_static(ENDLESS);
@@ -53,7 +42,7 @@ async fn count(service: &Reference, what: &str) -> u64 {
 #[tokio::test]
 async fn event_streams_over_http2_share_connections() {
     let service = Reference::start_with_tls(&[]).await;
-    let client = client_of(&service, 15);
+    let client = client_of(&service, Contract::builtin().unwrap());
     let streams = open(&client, 250).await;
     assert!(streams.iter().all(Result::is_ok));
     assert_eq!(count(&service, "openStreams").await, 250);
@@ -83,7 +72,8 @@ async fn with_h2c_streams_by_plain_http_share_a_connection() {
 #[tokio::test]
 async fn a_service_that_allows_fewer_streams_gets_fewer() {
     let service = Reference::start_with_tls(&["--http2-streams", "20"]).await;
-    let client = client_of(&service, 2);
+    let few = contract_with(&[("requestSeconds: 30", "requestSeconds: 2")]);
+    let client = client_of(&service, few);
     let first = open(&client, 60).await;
     let opened: Vec<_> = first.into_iter().filter_map(Result::ok).collect();
     assert_eq!(opened.len(), 20, "the others wait for a place and get none");

@@ -1,25 +1,11 @@
 //! The event stream over a connection. The meaning of bytes is tested with the decoder.
 
 use rstest::rstest;
-use run_operator::api::contract::Contract;
 use run_operator::decide::response::answer::{Failure, FailureKind};
-use run_operator::service::{
-    BodyError, CallError, Event, EventStream, StreamItem, UnreadableReason,
-};
+use run_operator::service::{BodyError, CallError, Event, StreamItem, UnreadableReason};
 use std::time::Duration;
 
 use crate::support::*;
-
-async fn open(server: &Server, contract: Contract) -> EventStream {
-    let client = client_with(server, contract);
-    within(client.run_events(&credentials(), &run_id("run-1"), None))
-        .await
-        .unwrap()
-}
-
-fn builtin() -> Contract {
-    Contract::builtin().unwrap()
-}
 
 fn event(id: &str, data: &str) -> StreamItem {
     StreamItem::Event(Event {
@@ -41,7 +27,7 @@ async fn events_arrive_one_by_one_and_the_cursor_keeps_pace() {
         Step::Close,
     ]])
     .await;
-    let mut stream = open(&server, builtin()).await;
+    let mut stream = events(&client(&server), None).await.unwrap();
     assert_eq!(stream.request_id(), Some("req-s"));
     let shown = |open| format!("EventStream {{ request_id: Some(\"req-s\"), open: {open}, .. }}");
     assert_eq!(format!("{stream:?}"), shown(true));
@@ -73,15 +59,10 @@ async fn a_stream_is_resumed_by_its_last_event_s_id(
     #[case] sent: &[&str],
 ) {
     let server = Server::start([vec![stream_head(), Step::Close]]).await;
-    let stream = within(client(&server).run_events(&credentials(), &run_id("run-1"), last))
-        .await
-        .unwrap();
+    let stream = events(&client(&server), last).await.unwrap();
     assert_eq!(server.request().headers("last-event-id"), sent);
-    assert_eq!(
-        stream.last_event_id(),
-        last.filter(|id| !id.is_empty()),
-        "an empty stream loses no place"
-    );
+    // An empty stream loses no place.
+    assert_eq!(stream.last_event_id(), last.filter(|id| !id.is_empty()));
 }
 
 /// Proves: R2
@@ -99,43 +80,18 @@ async fn a_cut_stream_resumes_where_it_was_cut() {
     ])
     .await;
     let client = client(&server);
-    let (who, run) = (credentials(), run_id("run-1"));
-    let mut first = within(client.run_events(&who, &run, None)).await.unwrap();
+    let mut first = events(&client, None).await.unwrap();
     assert_eq!(within(first.next()).await.unwrap(), Some(event("1", "a")));
     let error = within(first.next()).await.unwrap_err();
     assert_eq!(error.kind(), FailureKind::Transport);
     assert_eq!(within(first.next()).await.unwrap(), None);
 
-    let mut second = within(client.run_events(&who, &run, first.last_event_id()))
-        .await
-        .unwrap();
+    let mut second = events(&client, first.last_event_id()).await.unwrap();
     assert_eq!(within(second.next()).await.unwrap(), Some(event("2", "b")));
     assert_eq!(server.requests()[1].headers("last-event-id"), ["1"]);
 }
 
-/// Proves: X-sse-caps
-#[tokio::test]
-async fn an_event_over_the_cap_is_reported_and_the_next_one_arrives() {
-    let server = Server::start([vec![
-        stream_head(),
-        send(&format!("id: 1\ndata: {}\n\n", "x".repeat(70_000))),
-        send("id: 2\ndata: b\n\n"),
-        send(&(format!("data: {}\n", "x".repeat(60_000)).repeat(5) + "\n")),
-        send("id: 3\ndata: c\n\n"),
-        Step::Close,
-    ]])
-    .await;
-    let mut stream = open(&server, builtin()).await;
-    for next in [event("2", "b"), event("3", "c")] {
-        assert_eq!(
-            within(stream.next()).await.unwrap(),
-            Some(StreamItem::Discarded)
-        );
-        assert_eq!(within(stream.next()).await.unwrap(), Some(next));
-    }
-}
-
-/// Proves: L-contract
+/// Proves: L-contract, X-sse-caps
 #[rstest]
 #[case::of_a_line(("eventLineBytes: 65536", "eventLineBytes: 2048"), 2049, 1)]
 #[case::of_an_event(("eventBytes: 262144", "eventBytes: 2048"), 1024, 2)]
@@ -151,11 +107,10 @@ async fn a_cap_of_the_stream_is_a_number_of_the_contract_file(
     };
     let script = vec![stream_head(), event(bytes), event(bytes - 1), Step::Close];
     let server = Server::start([script]).await;
-    let mut stream = open(&server, contract_with(&[change])).await;
-    assert_eq!(
-        within(stream.next()).await.unwrap(),
-        Some(StreamItem::Discarded)
-    );
+    let client = client_with(&server, contract_with(&[change]));
+    let mut stream = events(&client, None).await.unwrap();
+    let discarded = within(stream.next()).await.unwrap();
+    assert_eq!(discarded, Some(StreamItem::Discarded));
     let kept = within(stream.next()).await.unwrap();
     assert!(matches!(kept, Some(StreamItem::Event(_))), "{kept:?}");
 }
@@ -167,18 +122,16 @@ async fn a_cap_of_the_stream_is_a_number_of_the_contract_file(
 #[tokio::test]
 async fn a_silent_stream_ends_with_an_error(#[case] script: Vec<Step>) {
     let server = Server::start([script]).await;
-    let mut stream = open(&server, impatient()).await;
+    let client = client_with(&server, impatient());
+    let mut stream = events(&client, None).await.unwrap();
     let error = within(stream.next()).await.unwrap_err();
-    assert!(matches!(
-        error,
-        CallError::ReadBody {
-            source: BodyError::Idle { seconds: 1 },
-            ..
-        }
-    ));
     let failure = Failure::from(&error);
     assert_eq!(failure.kind, FailureKind::Transport);
     assert_eq!(failure.request_id.as_deref(), Some("req-s"));
+    let CallError::ReadBody { source, .. } = error else {
+        panic!("{error:?}");
+    };
+    assert!(matches!(source, BodyError::Idle { seconds: 1 }));
     assert_eq!(within(stream.next()).await.unwrap(), None);
 }
 
@@ -192,7 +145,8 @@ async fn a_repeatedly_dropped_next_loses_no_event_and_no_idle_timeout() {
         Step::Hang,
     ]])
     .await;
-    let mut stream = open(&server, impatient()).await;
+    let client = client_with(&server, impatient());
+    let mut stream = events(&client, None).await.unwrap();
     for _ in 0..20 {
         // Polled once, and dropped.
         let dropped = futures::poll!(Box::pin(stream.next()));
@@ -221,16 +175,8 @@ async fn a_repeatedly_dropped_next_loses_no_event_and_no_idle_timeout() {
 #[tokio::test]
 async fn what_is_no_event_stream_is_not_listened_to(#[case] bytes: &str) {
     let server = Server::start([vec![send(bytes)]]).await;
-    let error = within(client(&server).run_events(&credentials(), &run_id("run-1"), None))
-        .await
-        .unwrap_err();
-    assert!(matches!(
-        error,
-        CallError::Unreadable {
-            reason: UnreadableReason::NotEventStream,
-            ..
-        }
-    ));
+    let reason = unreadable(events(&client(&server), None).await);
+    assert!(matches!(reason, UnreadableReason::NotEventStream));
 }
 
 /// Proves: X-headers
@@ -242,10 +188,7 @@ async fn what_is_no_event_stream_is_not_listened_to(#[case] bytes: &str) {
 async fn an_id_illegal_in_a_header_restarts_the_stream_without_it(#[case] id: &str) {
     let server =
         Server::start([vec![stream_head(), send("id: 1\ndata: a\n\n"), Step::Close]]).await;
-    let (client, who, run) = (client(&server), credentials(), run_id("run-1"));
-    let mut stream = within(client.run_events(&who, &run, Some(id)))
-        .await
-        .unwrap();
+    let mut stream = events(&client(&server), Some(id)).await.unwrap();
     let request = server.request();
     assert!(request.headers("last-event-id").is_empty());
     assert!(request.headers("x-injected").is_empty());

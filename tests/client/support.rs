@@ -7,10 +7,12 @@ use std::future::Future;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use bytes::Bytes;
 use run_operator::api::contract::Contract;
+use run_operator::decide::response::answer::RunView;
 use run_operator::service::{
-    AllowList, BaseUrl, CallError, Client, ClientConfig, Credentials, IdempotencyKey, Observer,
-    Operation, Outcome, RunId, Token, WorkspaceId,
+    AllowList, BaseUrl, CallError, Client, ClientConfig, Credentials, EventStream, IdempotencyKey,
+    Observer, Operation, Outcome, RunId, Token, UnreadableReason, WorkspaceId,
 };
 
 pub(crate) use crate::server::*;
@@ -64,13 +66,16 @@ pub(crate) fn client(server: &Server) -> Client {
 }
 
 pub(crate) fn client_with(server: &Server, contract: Contract) -> Client {
-    let base_url = format!("http://127.0.0.1:{}/api/v1", server.port);
-    Client::new(config(&base_url, contract)).unwrap()
+    Client::new(config(&server.base_url(), contract)).unwrap()
 }
 
 pub(crate) fn credentials() -> Credentials {
+    credentials_of(TOKEN)
+}
+
+pub(crate) fn credentials_of(token: &str) -> Credentials {
     Credentials {
-        token: Token::parse(TOKEN.as_bytes(), &Contract::builtin().unwrap()).unwrap(),
+        token: Token::parse(token.as_bytes(), &Contract::builtin().unwrap()).unwrap(),
         workspace_id: None,
     }
 }
@@ -97,29 +102,50 @@ pub(crate) async fn within<T>(future: impl Future<Output = T>) -> T {
         .expect("it took longer than any test may")
 }
 
+/// Makes one `POST /runs`.
+pub(crate) async fn create(client: &Client) -> Result<RunView, CallError> {
+    let body = Bytes::from_static(b"{}");
+    within(client.create_run(&credentials(), &key("k"), body)).await
+}
+
+/// Makes one `GET /runs/run-1`.
+pub(crate) async fn get(client: &Client) -> Result<RunView, CallError> {
+    within(client.get_run(&credentials(), &run_id("run-1"))).await
+}
+
 /// Makes one `GET /runs/run-1` and returns how it failed.
 pub(crate) async fn get_failure(client: &Client) -> CallError {
-    within(client.get_run(&credentials(), &run_id("run-1")))
-        .await
-        .expect_err("the call should have failed")
+    get(client).await.expect_err("the call should have failed")
+}
+
+/// Makes one `POST /runs/run-1:cancel`.
+pub(crate) async fn cancel(client: &Client) -> Result<RunView, CallError> {
+    within(client.cancel_run(&credentials(), &run_id("run-1"))).await
+}
+
+/// Opens the event stream of `run-1`, from behind this event.
+pub(crate) async fn events(client: &Client, last: Option<&str>) -> Result<EventStream, CallError> {
+    within(client.run_events(&credentials(), &run_id("run-1"), last)).await
+}
+
+/// The reason why an answer could not be read.
+pub(crate) fn unreadable<T: std::fmt::Debug>(result: Result<T, CallError>) -> UnreadableReason {
+    match result {
+        Err(CallError::Unreadable { reason, .. }) => reason,
+        other => panic!("{other:?}"),
+    }
 }
 
 /// Records the operation, the status and the code of each call.
 #[derive(Default)]
-pub(crate) struct Told(pub(crate) Mutex<Vec<Said>>);
-
-pub(crate) type Said = (Operation, Option<u16>, Option<String>);
+pub(crate) struct Told(pub(crate) Mutex<Vec<String>>);
 
 impl Observer for Told {
     fn on_answer(&self, operation: Operation, outcome: &Outcome<'_>) {
-        let code = outcome
-            .error
-            .and_then(CallError::problem)
-            .map(|problem| problem.code.clone());
-        self.0
-            .lock()
-            .unwrap()
-            .push((operation, outcome.http_status, code));
+        let problem = outcome.error.and_then(CallError::problem);
+        let (status, code) = (outcome.http_status, problem.map(|problem| &problem.code));
+        let told = format!("{operation:?} {status:?} {code:?}");
+        self.0.lock().unwrap().push(told);
     }
 }
 

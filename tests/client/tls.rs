@@ -25,22 +25,11 @@ const EXPIRED: &[u8] = include_bytes!("tls/expired.pem");
 const EXPIRED_KEY: &[u8] = include_bytes!("tls/expired.key");
 
 pub(crate) async fn server(scripts: Vec<Vec<Step>>) -> Server {
-    server_with(scripts, &[]).await
+    let config = server_config(CERTIFICATE, KEY, rustls::DEFAULT_VERSIONS);
+    server_of(config, scripts).await
 }
 
-/// `alpn` is what the server offers, the best first.
-async fn server_with(scripts: Vec<Vec<Step>>, alpn: &[&str]) -> Server {
-    server_of(CERTIFICATE, KEY, scripts, alpn).await
-}
-
-async fn server_of(
-    certificate: &[u8],
-    key: &[u8],
-    scripts: Vec<Vec<Step>>,
-    alpn: &[&str],
-) -> Server {
-    let mut config = server_config(certificate, key, rustls::DEFAULT_VERSIONS);
-    config.alpn_protocols = alpn.iter().map(|name| name.as_bytes().to_vec()).collect();
+async fn server_of(config: rustls::ServerConfig, scripts: Vec<Vec<Step>>) -> Server {
     Server::start_with(scripts, Some(TlsAcceptor::from(Arc::new(config)))).await
 }
 
@@ -58,59 +47,52 @@ fn server_config(
         .unwrap()
 }
 
-fn https(server: &Server, ca: &[u8]) -> ClientConfig {
-    let base_url = format!("https://127.0.0.1:{}/api/v1", server.port);
+/// A client for this host and port that trusts these authorities.
+fn https(host: &str, port: u16, ca: &[u8]) -> ClientConfig {
     ClientConfig {
         ca_pem: Some(ca.to_vec()),
-        ..config(&base_url, Contract::builtin().unwrap())
+        ..by_system(host, port)
     }
+}
+
+/// The same, which names no bundle.
+fn by_system(host: &str, port: u16) -> ClientConfig {
+    let base_url = format!("https://{host}:{port}/api/v1");
+    config(&base_url, Contract::builtin().unwrap())
 }
 
 #[tokio::test]
 async fn a_bundle_may_hold_several_authorities() {
     let server = server(vec![vec![ok("{}")]]).await;
     let bundle = [OTHER_CA, CA].concat();
-    let client = Client::new(https(&server, &bundle)).unwrap();
+    let client = Client::new(https("127.0.0.1", server.port, &bundle)).unwrap();
     within(client.version()).await.unwrap();
 }
 
-/// Proves: X-tls
-#[tokio::test]
-async fn another_authority_is_not_trusted_and_no_token_is_sent() {
-    let server = server(vec![]).await;
-    let client = Client::new(https(&server, OTHER_CA)).unwrap();
-    let error = get_failure(&client).await;
-    assert!(matches!(error, CallError::Connect(_)), "{error:?}");
-    let message = Failure::from(&error).message;
-    assert!(message.contains("UnknownIssuer"), "{message}");
-    assert!(server.requests().is_empty());
-}
-
-/// Proves: X-tls
-#[tokio::test]
-async fn a_certificate_for_another_name_is_rejected_before_the_token() {
-    let server = server(vec![]).await;
-    let base_url = format!("https://localhost:{}/api/v1", server.port);
-    let config = ClientConfig {
-        ca_pem: Some(CA.to_vec()),
-        ..config(&base_url, Contract::builtin().unwrap())
-    };
+/// This client connects to no such server, and its token stays here.
+async fn not_trusted(server: &Server, config: ClientConfig, why: &str) {
     let error = get_failure(&Client::new(config).unwrap()).await;
     assert!(matches!(error, CallError::Connect(_)), "{error:?}");
     let message = Failure::from(&error).message;
-    assert!(message.contains("not valid for name"), "{message}");
+    assert!(message.contains(why), "{message}");
     assert!(server.requests().is_empty());
 }
 
 /// Proves: X-tls
+#[rstest]
+#[case::of_another_authority((CERTIFICATE, KEY), "127.0.0.1", OTHER_CA, "UnknownIssuer")]
+#[case::for_another_name((CERTIFICATE, KEY), "localhost", CA, "not valid for name")]
+#[case::expired((EXPIRED, EXPIRED_KEY), "127.0.0.1", EXPIRED_CA, "expired")]
 #[tokio::test]
-async fn an_expired_certificate_is_not_trusted_and_no_token_is_sent() {
-    let server = server_of(EXPIRED, EXPIRED_KEY, vec![], &[]).await;
-    let error = get_failure(&Client::new(https(&server, EXPIRED_CA)).unwrap()).await;
-    assert!(matches!(error, CallError::Connect(_)), "{error:?}");
-    let message = Failure::from(&error).message;
-    assert!(message.contains("expired"), "{message}");
-    assert!(server.requests().is_empty());
+async fn a_certificate_that_proves_nothing_is_refused_before_the_token(
+    #[case] (certificate, key): (&[u8], &[u8]),
+    #[case] host: &str,
+    #[case] ca: &[u8],
+    #[case] why: &str,
+) {
+    let config = server_config(certificate, key, rustls::DEFAULT_VERSIONS);
+    let server = server_of(config, vec![]).await;
+    not_trusted(&server, https(host, server.port, ca), why).await;
 }
 
 /// Proves: X-tls
@@ -122,9 +104,8 @@ async fn a_server_that_speaks_one_version_alone_is_called(
     #[case] version: &'static rustls::SupportedProtocolVersion,
 ) {
     let config = server_config(CERTIFICATE, KEY, &[version]);
-    let tls = TlsAcceptor::from(Arc::new(config));
-    let server = Server::start_with([vec![ok("{}")]], Some(tls)).await;
-    let client = Client::new(https(&server, CA)).unwrap();
+    let server = server_of(config, vec![vec![ok("{}")]]).await;
+    let client = Client::new(https("127.0.0.1", server.port, CA)).unwrap();
     within(client.version()).await.unwrap();
 }
 
@@ -148,25 +129,18 @@ async fn tls_before_1_2_is_not_spoken_and_no_token_is_sent() {
         let _ = socket.read_to_end(&mut rest).await;
         rest
     });
-    let config = ClientConfig {
-        ca_pem: Some(CA.to_vec()),
-        ..config(
-            &format!("https://127.0.0.1:{port}"),
-            Contract::builtin().unwrap(),
-        )
-    };
-    let error = get_failure(&Client::new(config).unwrap()).await;
+    let client = Client::new(https("127.0.0.1", port, CA)).unwrap();
+    let error = get_failure(&client).await;
     assert!(matches!(error, CallError::Connect(_)), "{error:?}");
     let rest = within(heard).await.unwrap();
     assert!(!String::from_utf8_lossy(&rest).contains("Bearer"));
 }
 
-#[tokio::test]
-async fn a_ca_that_is_no_certificate_is_refused_at_once() {
-    let server = server(vec![]).await;
+#[test]
+fn a_ca_that_is_no_certificate_is_refused_at_once() {
     let broken = b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
     for (pem, empty) in [(&b""[..], true), (b"no PEM", true), (broken, false)] {
-        let error = Client::new(https(&server, pem)).err().unwrap();
+        let error = Client::new(https("127.0.0.1", 1, pem)).err().unwrap();
         match error {
             ConfigError::EmptyCa => assert!(empty),
             ConfigError::ReadCa(_) | ConfigError::BuildClient(_) => assert!(!empty),
@@ -175,12 +149,14 @@ async fn a_ca_that_is_no_certificate_is_refused_at_once() {
     }
 }
 
-/// The first lines of what a call and an event stream send to a server that offers these protocols.
+/// The first lines of what a call and an event stream send to a server that offers these protocols, the best first.
 async fn first_lines(alpn: &[&str], stream: Vec<Step>) -> Vec<String> {
-    let server = server_with(vec![vec![Step::Close], stream], alpn).await;
-    let client = Client::new(https(&server, CA)).unwrap();
+    let mut config = server_config(CERTIFICATE, KEY, rustls::DEFAULT_VERSIONS);
+    config.alpn_protocols = alpn.iter().map(|name| name.as_bytes().to_vec()).collect();
+    let server = server_of(config, vec![vec![Step::Close], stream]).await;
+    let client = Client::new(https("127.0.0.1", server.port, CA)).unwrap();
     get_failure(&client).await;
-    let opened = within(client.run_events(&credentials(), &run_id("run-1"), None)).await;
+    let opened = events(&client, None).await;
     let lines = server.requests().into_iter();
     let lines = lines.map(|request| request.line().to_owned()).collect();
     drop(opened);
@@ -209,14 +185,6 @@ fn is_child_trusting(test: &str, file: &str) -> bool {
     is_child_with(test, &[("SSL_CERT_FILE", file.as_str()), folder])
 }
 
-/// Names no bundle.
-fn by_system(server: &Server) -> ClientConfig {
-    ClientConfig {
-        ca_pem: None,
-        ..https(server, CA)
-    }
-}
-
 /// Proves: X-tls
 #[tokio::test]
 async fn without_a_bundle_the_system_s_authorities_are_trusted() {
@@ -225,7 +193,7 @@ async fn without_a_bundle_the_system_s_authorities_are_trusted() {
         return;
     }
     let server = server(vec![vec![ok("{}")]]).await;
-    let client = Client::new(by_system(&server)).unwrap();
+    let client = Client::new(by_system("127.0.0.1", server.port)).unwrap();
     within(client.version()).await.unwrap();
 }
 
@@ -237,34 +205,20 @@ async fn without_a_bundle_no_other_authority_is_trusted() {
         return;
     }
     let server = server(vec![]).await;
-    let error = get_failure(&Client::new(by_system(&server)).unwrap()).await;
-    assert!(matches!(error, CallError::Connect(_)), "{error:?}");
-    let message = Failure::from(&error).message;
-    assert!(message.contains("UnknownIssuer"), "{message}");
-    assert!(server.requests().is_empty());
+    let config = by_system("127.0.0.1", server.port);
+    not_trusted(&server, config, "UnknownIssuer").await;
 }
 
 #[test]
 fn without_system_certificates_only_https_without_a_ca_fails() {
-    let none = [
-        ("SSL_CERT_FILE", "/nonexistent/file"),
-        ("SSL_CERT_DIR", "/nonexistent/folder"),
-    ];
-    if !is_child_with(
-        "tls::without_system_certificates_only_https_without_a_ca_fails",
-        &none,
-    ) {
+    let test = "tls::without_system_certificates_only_https_without_a_ca_fails";
+    if !is_child_trusting(test, "nothing.pem") {
         return;
     }
-    let contract = || Contract::builtin().unwrap();
-    let url = "https://127.0.0.1:1/api/v1";
-    let error = Client::new(config(url, contract())).err().unwrap();
+    let error = Client::new(by_system("127.0.0.1", 1)).err().unwrap();
     assert!(matches!(error, ConfigError::NoSystemRoots), "{error:?}");
     assert!(error.to_string().contains("configure the service's CA"));
-    let with_ca = ClientConfig {
-        ca_pem: Some(CA.to_vec()),
-        ..config(url, contract())
-    };
-    Client::new(with_ca).unwrap();
-    Client::new(config("http://127.0.0.1:1", contract())).unwrap();
+    Client::new(https("127.0.0.1", 1, CA)).unwrap();
+    let plain = config("http://127.0.0.1:1", Contract::builtin().unwrap());
+    Client::new(plain).unwrap();
 }

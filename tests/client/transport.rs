@@ -1,6 +1,5 @@
 //! No answer, half an answer, an answer too late.
 
-use bytes::Bytes;
 use proptest::prelude::*;
 use rstest::rstest;
 use run_operator::api::contract::Contract;
@@ -24,13 +23,8 @@ async fn a_refused_connection_is_a_transport_failure_with_its_cause() {
     let failure = Failure::from(&error);
     assert_eq!(failure.kind, FailureKind::Transport);
     assert_eq!(failure.http_status, None);
-    assert!(
-        failure
-            .message
-            .starts_with("failed to connect to the service: client error (Connect): tcp connect"),
-        "{}",
-        failure.message
-    );
+    let start = "failed to connect to the service: client error (Connect): tcp connect";
+    assert!(failure.message.starts_with(start), "{}", failure.message);
     assert!(failure.message.contains("Connection refused"));
 }
 
@@ -58,14 +52,11 @@ async fn a_truncated_body_is_a_transport_failure_with_its_request_id(
     #[case] status: &str,
     #[case] media_type: &str,
 ) {
-    let server = Server::start([vec![
-        send(&format!(
-            "HTTP/1.1 {status}\r\nContent-Type: {media_type}\r\nContent-Length: 100\r\n\
-             X-Request-ID: req-1\r\n\r\n{{\"runId\":\"run-1\""
-        )),
-        Step::Close,
-    ]])
-    .await;
+    let begun = format!(
+        "HTTP/1.1 {status}\r\nContent-Type: {media_type}\r\nContent-Length: 100\r\n\
+         X-Request-ID: req-1\r\n\r\n{{\"runId\":\"run-1\""
+    );
+    let server = Server::start([vec![send(&begun), Step::Close]]).await;
     let failure = Failure::from(&get_failure(&client(&server)).await);
     assert_eq!(failure.kind, FailureKind::Transport);
     assert_eq!(failure.http_status, status[..3].parse().ok());
@@ -149,10 +140,8 @@ async fn each_call_of_a_check_has_ten_seconds() {
 #[tokio::test]
 async fn a_stream_that_is_not_opened_in_time_is_given_up() {
     let server = Server::start([vec![Step::Hang]]).await;
-    let client = client_with(&server, impatient());
-    let error = within(client.run_events(&credentials(), &run_id("run-1"), None))
-        .await
-        .unwrap_err();
+    let opened = events(&client_with(&server, impatient()), None).await;
+    let error = opened.unwrap_err();
     assert!(matches!(error, CallError::AwaitAnswer { seconds: 1 }));
 }
 
@@ -161,14 +150,11 @@ async fn a_stream_that_is_not_opened_in_time_is_given_up() {
 async fn no_proxy_is_taken_from_the_environment() {
     let proxy = Server::start([vec![ok(r#"{"version":"of the proxy"}"#)]]).await;
     let address = format!("http://127.0.0.1:{}", proxy.port);
-    let variables = [
-        "HTTP_PROXY",
-        "http_proxy",
-        "HTTPS_PROXY",
-        "https_proxy",
-        "ALL_PROXY",
-    ]
-    .map(|name| (name, address.as_str()));
+    let names = "HTTP_PROXY http_proxy HTTPS_PROXY https_proxy ALL_PROXY";
+    let variables: Vec<_> = names
+        .split(' ')
+        .map(|name| (name, address.as_str()))
+        .collect();
     let test = "transport::no_proxy_is_taken_from_the_environment";
     // The child has a proxy of its own that it must not ask either; what counts is its answer.
     if !is_child_with(test, &variables) {
@@ -210,17 +196,14 @@ proptest! {
         runtime.block_on(async {
             let scripts = vec![vec![Step::Send(bytes), Step::Close]; 4];
             let server = Server::start(scripts).await;
-            let (client, who, run) = (client(&server), credentials(), run_id("run-1"));
-            let body = Bytes::from_static(b"{}");
-            for failure in [
-                within(client.create_run(&who, &key("k"), body)).await.err(),
-                within(client.get_run(&who, &run)).await.err(),
-                within(client.cancel_run(&who, &run)).await.err(),
-            ].iter().flatten().map(Failure::from) {
+            let client = client(&server);
+            let answers = [create(&client).await, get(&client).await, cancel(&client).await];
+            for error in answers.into_iter().filter_map(Result::err) {
+                let failure = Failure::from(&error);
                 assert!(failure.message.len() <= 512 && !failure.message.is_empty());
                 assert!(!failure.message.chars().any(char::is_control));
             }
-            if let Ok(mut stream) = within(client.run_events(&who, &run, None)).await {
+            if let Ok(mut stream) = events(&client, None).await {
                 while let Ok(Some(_)) = within(stream.next()).await {}
             }
         });

@@ -27,24 +27,21 @@ async fn active(space: &Space<'_>) {
     space.with_status("Run", "active", status).await;
 }
 
+/// The columns, each with its priority, and the cells of the first row.
 async fn columns_and_row(space: &Space<'_>, kind: &str) -> (Vec<(String, i64)>, Vec<Value>) {
     let table = space.list(kind, "", TABLE).await.unwrap();
-    let columns = table["columnDefinitions"].as_array().unwrap();
-    let columns = columns.iter().map(|c| {
-        (
-            c["name"].as_str().unwrap().to_owned(),
-            c["priority"].as_i64().unwrap(),
-        )
-    });
+    let column = |column: &Value| -> (String, i64) {
+        let name = column["name"].as_str().unwrap().to_owned();
+        (name, column["priority"].as_i64().unwrap())
+    };
+    let columns = table["columnDefinitions"].as_array().unwrap().iter();
     let row = table["rows"][0]["cells"].as_array().unwrap().clone();
-    (columns.collect(), row)
+    (columns.map(column).collect(), row)
 }
 
 fn named(columns: &[(&str, i64)]) -> Vec<(String, i64)> {
-    columns
-        .iter()
-        .map(|(name, priority)| ((*name).to_owned(), *priority))
-        .collect()
+    let own = |(name, priority): &(&str, i64)| ((*name).to_owned(), *priority);
+    columns.iter().map(own).collect()
 }
 
 /// Proves: P-explain
@@ -118,10 +115,8 @@ async fn runs_are_selected_by_field(#[case] matching: &str, #[case] other: &str)
     active(&space).await;
     for (selector, found) in [(matching, 1), (other, 0)] {
         let selector = selector.replace('=', "%3D").replace(',', "%2C");
-        let list = space
-            .list("Run", &format!("fieldSelector={selector}"), JSON)
-            .await
-            .unwrap();
+        let query = format!("fieldSelector={selector}");
+        let list = space.list("Run", &query, JSON).await.unwrap();
         assert_eq!(list["items"].as_array().unwrap().len(), found, "{selector}");
     }
 }
@@ -136,18 +131,16 @@ async fn kubectl_explains_every_field(#[case] path: &str, #[case] text: &str) {
     let space = Space::new().await;
     let mut explain = space.control_plane.kubectl();
     explain.args(["explain", "--api-version=run-operator.dev/v1alpha1", path]);
-    let explained = printed(explain);
+    let explained = printed(&mut explain);
     let words: Vec<&str> = explained.split_whitespace().collect();
     assert!(words.join(" ").contains(text), "{explained}");
     assert!(!explained.contains("<no description>"), "{explained}");
 }
 
-fn printed(mut command: Command) -> String {
+/// What a command prints, which has to succeed.
+pub(crate) fn printed(command: &mut Command) -> String {
     let output = command.output().unwrap();
-    assert!(
-        output.status.success(),
-        "{}",
-        String::from_utf8_lossy(&output.stderr)
-    );
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{told}");
     String::from_utf8(output.stdout).unwrap()
 }

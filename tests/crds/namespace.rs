@@ -3,7 +3,9 @@
 use std::time::{Duration, Instant};
 
 use http::Method;
-use kube::{Client, core::Status};
+use kube::Client;
+use kube::core::Status;
+use kube::core::response::StatusCause;
 use serde_json::{Value, json};
 use tokio::sync::OnceCell;
 
@@ -40,17 +42,14 @@ impl Space<'static> {
     /// A new namespace where the policy is known to be in force.
     pub(crate) async fn with_policy() -> Self {
         let space = Self::new().await;
-        space
-            .create("Run", "probe", json!({"workload": {"image": "x", "a": 1}}))
-            .await
-            .unwrap();
+        let workload = json!({"workload": {"image": "x", "a": 1}});
+        space.created("Run", "probe", workload).await;
         let swapped = json!({"spec": {"workload": {"a": null, "b": 1}}});
+        let dry = format!("{}?dryRun=All", space.path("Run", "probe"));
         let deadline = Instant::now() + IN_FORCE_TIMEOUT;
-        while space.patch_dry("Run", "probe", &swapped).await.is_ok() {
-            assert!(
-                Instant::now() < deadline,
-                "the admission policy is not in force"
-            );
+        while space.merge(&dry, &swapped).await.is_ok() {
+            let in_time = Instant::now() < deadline;
+            assert!(in_time, "the admission policy is not in force");
         }
         space
     }
@@ -66,11 +65,9 @@ impl<'a> Space<'a> {
             namespace,
             client,
         };
-        let body = json!({"metadata": {"name": space.namespace}});
-        space
-            .send(Method::POST, "/api/v1/namespaces", "", &body.to_string())
-            .await
-            .unwrap();
+        let body = json!({"metadata": {"name": space.namespace}}).to_string();
+        let path = "/api/v1/namespaces";
+        space.send(Method::POST, path, "", &body).await.unwrap();
         space
     }
 
@@ -80,8 +77,8 @@ impl<'a> Space<'a> {
 
     /// Creates an object with this spec.
     pub(crate) async fn create(&self, kind: &str, name: &str, spec: Value) -> Answer {
-        self.create_text(kind, &self.object(kind, name, &spec).to_string())
-            .await
+        let object = self.object(kind, name, &spec);
+        self.create_text(kind, &object.to_string()).await
     }
 
     /// Creates a Run with a workload and nothing else.
@@ -114,46 +111,37 @@ impl<'a> Space<'a> {
 
     /// Creates an object from JSON as written: numbers arrive as they are.
     pub(crate) async fn create_text(&self, kind: &str, text: &str) -> Answer {
-        self.send(Method::POST, &self.path(kind, ""), "", text)
-            .await
+        let path = self.path(kind, "");
+        self.send(Method::POST, &path, "", text).await
     }
 
     pub(crate) async fn get(&self, kind: &str, name: &str) -> Value {
-        self.send(Method::GET, &self.path(kind, name), "", "")
-            .await
-            .unwrap()
+        let path = self.path(kind, name);
+        self.send(Method::GET, &path, "", "").await.unwrap()
     }
 
     /// Replaces the spec by this one: what is not in it is unset.
     pub(crate) async fn replace(&self, kind: &str, name: &str, spec: Value) -> Answer {
         let mut now = self.get(kind, name).await;
         now["spec"] = spec;
-        self.send(Method::PUT, &self.path(kind, name), "", &now.to_string())
-            .await
+        let path = self.path(kind, name);
+        self.send(Method::PUT, &path, "", &now.to_string()).await
     }
 
     /// Patches the object by a merge patch: null unsets.
     pub(crate) async fn patch(&self, kind: &str, name: &str, patch: &Value) -> Answer {
-        self.send(
-            Method::PATCH,
-            &self.path(kind, name),
-            MERGE_PATCH,
-            &patch.to_string(),
-        )
-        .await
+        self.merge(&self.path(kind, name), patch).await
     }
 
-    async fn patch_dry(&self, kind: &str, name: &str, patch: &Value) -> Answer {
-        let url = format!("{}?dryRun=All", self.path(kind, name));
-        self.send(Method::PATCH, &url, MERGE_PATCH, &patch.to_string())
-            .await
+    async fn merge(&self, path: &str, changes: &Value) -> Answer {
+        let body = changes.to_string();
+        self.send(Method::PATCH, path, MERGE_PATCH, &body).await
     }
 
     /// Patches the status subresource by a merge patch: null unsets.
     pub(crate) async fn patch_status(&self, kind: &str, name: &str, status: Value) -> Answer {
         let path = format!("{}/status", self.path(kind, name));
-        let body = json!({"status": status}).to_string();
-        self.send(Method::PATCH, &path, MERGE_PATCH, &body).await
+        self.merge(&path, &json!({"status": status})).await
     }
 
     /// Replaces the status subresource, or with `None` takes it away.
@@ -255,19 +243,11 @@ pub(crate) fn assert_refused(answer: Answer, path: &str, message: &str) {
         Err(status) => status,
         Ok(object) => panic!("not refused ({path}: {message}): {object}"),
     };
-    assert_eq!(
-        (status.code, status.reason.as_str()),
-        (422, "Invalid"),
-        "{}",
-        status.message
-    );
-    let causes = status
-        .details
-        .map(|details| details.causes)
-        .unwrap_or_default();
-    let said = causes
-        .iter()
-        .any(|c| c.field == path && c.message.contains(message));
+    let invalid = (status.code, status.reason.as_str());
+    assert_eq!(invalid, (422, "Invalid"), "{}", status.message);
+    let causes = status.details.map(|d| d.causes).unwrap_or_default();
+    let says = |c: &StatusCause| c.field == path && c.message.contains(message);
+    let said = causes.iter().any(says);
     assert!(said, "no cause says {message:?} of {path:?}: {causes:#?}");
 }
 
@@ -275,12 +255,9 @@ pub(crate) fn assert_refused(answer: Answer, path: &str, message: &str) {
 #[track_caller]
 pub(crate) fn assert_immutable(answer: Answer, path: &str, instead: &str) {
     if let Err(status) = &answer {
-        assert!(
-            status.message.contains("is immutable"),
-            "{}",
-            status.message
-        );
-        assert!(status.message.contains(instead), "{}", status.message);
+        let message = &status.message;
+        assert!(message.contains("is immutable"), "{message}");
+        assert!(message.contains(instead), "{message}");
     }
     let field = path.rsplit('.').next().unwrap_or(path);
     assert_refused(answer, path, &format!("{field} is immutable"));

@@ -5,13 +5,10 @@ use serde_json::{Value, json};
 
 use crate::namespace::{Space, assert_immutable};
 
-const WORKLOAD: &str = r#"{"image": "x"}"#;
-
 fn spec(field: &str, value: Option<bool>) -> Value {
-    let workload: Value = serde_json::from_str(WORKLOAD).unwrap();
     match value {
-        Some(value) => json!({"workload": workload, field: value}),
-        None => json!({"workload": workload}),
+        Some(value) => json!({"workload": {"image": "x"}, field: value}),
+        None => json!({"workload": {"image": "x"}}),
     }
 }
 
@@ -48,11 +45,10 @@ async fn a_submitted_run_can_t_be_suspended(#[case] before: Option<bool>) {
 async fn suspend_can_be_set_and_removed_before_the_submission() {
     let space = Space::new().await;
     space.created("Run", "a", spec("suspend", Some(true))).await;
+    let pending = json!({"phase": "Pending"});
+    space.with_status("Run", "a", pending).await;
     for value in [Some(false), Some(true), None, Some(true)] {
         space.replaced("Run", "a", spec("suspend", value)).await;
-        space
-            .with_status("Run", "a", json!({"phase": "Pending"}))
-            .await;
     }
 }
 
@@ -68,24 +64,19 @@ async fn the_operator_s_writes_to_a_suspended_run_pass() {
         "annotations": {"run-operator.dev/intent": "{}"},
     }});
     space.patch("Run", "a", &finalizer).await.unwrap();
-    space
-        .with_status("Run", "a", json!({"runId": "r-1", "phase": "Active"}))
-        .await;
-    space
-        .with_status("Run", "a", json!({"state": "running"}))
-        .await;
+    let submitted = json!({"runId": "r-1", "phase": "Active"});
+    for status in [submitted, json!({"state": "running"})] {
+        space.with_status("Run", "a", status).await;
+    }
     let annotated =
         json!({"metadata": {"annotations": {"run-operator.dev/intent": "{\"uid\":\"\"}"}}});
     space.patch("Run", "a", &annotated).await.unwrap();
-    let freed = space
-        .patch("Run", "a", &json!({"metadata": {"finalizers": null}}))
-        .await
-        .unwrap();
+    let released = json!({"metadata": {"finalizers": null}});
+    let freed = space.patch("Run", "a", &released).await.unwrap();
     assert_eq!(freed["spec"]["suspend"], json!(true));
 
-    space
-        .replaced("Run", "a", spec("suspend", Some(false)))
-        .await;
+    let resumed = spec("suspend", Some(false));
+    space.replaced("Run", "a", resumed).await;
     let again = space.replace("Run", "a", spec("suspend", Some(true))).await;
     assert_immutable(again, "spec.suspend", "set cancel: true");
 }
@@ -111,10 +102,8 @@ async fn applying_the_same_manifest_again_writes_nothing(#[case] kind: &str, #[c
     let written = space.with_status(kind, "a", status).await;
 
     let again = space.apply(kind, "a", spec).await.unwrap();
-    assert_eq!(
-        again["metadata"]["generation"],
-        first["metadata"]["generation"]
-    );
+    let generation = |object: &Value| object["metadata"]["generation"].clone();
+    assert_eq!(generation(&again), generation(&first));
     let version = |object: &Value| object["metadata"]["resourceVersion"].clone();
     assert_eq!(version(&again), version(&written));
 }

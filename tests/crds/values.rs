@@ -115,34 +115,25 @@ async fn a_namespace_selector_that_can_t_be_meant_is_refused(
 
 /// Proves: S-run, P-no-defaults
 #[rstest]
-#[case::everything(json!({
+#[case::everything("Run", json!({
     "workload": {"image": "x", "args": ["a"], "nested": {"deep": [1, {"a": true}]}},
     "workspaceRef": {"kind": "ClusterWorkspace", "name": "a.b-c"},
     "provider": "Größe 1", "region": "eu west/1", "suspend": true, "cancel": false,
     "activeDeadlineSeconds": 3_153_600_000_i64, "ttlSecondsAfterFinished": i32::MAX,
     "deletionPolicy": "Orphan", "readyWhen": "Accepted", "idempotencyKey": "!a/b:c~"
 }))]
-#[case::the_longest(json!({
+#[case::the_longest("Run", json!({
     "workload": {"image": long(2048)}, "workspaceRef": {"name": long(253)},
     "provider": long(128), "region": long(128), "idempotencyKey": long(255)
 }))]
+#[case::a_base_url("Workspace", json!({"baseUrl": "https://runs.example.com/api/v1"}))]
+#[case::one_of_ipv4("Workspace", json!({"baseUrl": "http://127.0.0.1:8080/api/v1"}))]
+#[case::one_of_ipv6("Workspace", json!({"baseUrl": "http://[::1]:8080/api/v1"}))]
+#[case::one_without_a_path("Workspace", json!({"baseUrl": "https://runs.example.com"}))]
 #[tokio::test]
-async fn a_run_is_kept_as_it_was_written(#[case] spec: Value) {
+async fn a_spec_is_kept_as_it_was_written(#[case] kind: &str, #[case] spec: Value) {
     let space = Space::new().await;
-    let created = space.created("Run", "a", spec.clone()).await;
-    assert_eq!(created["spec"], spec);
-}
-
-#[rstest]
-#[case("https://runs.example.com/api/v1")]
-#[case("http://127.0.0.1:8080/api/v1")]
-#[case("http://[::1]:8080/api/v1")]
-#[case("https://runs.example.com")]
-#[tokio::test]
-async fn a_base_url_is_kept_as_it_was_written(#[case] url: &str) {
-    let space = Space::new().await;
-    let spec = json!({"baseUrl": url});
-    let created = space.created("Workspace", "a", spec.clone()).await;
+    let created = space.created(kind, "a", spec.clone()).await;
     assert_eq!(created["spec"], spec);
 }
 

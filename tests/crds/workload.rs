@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 
 use run_operator::api::crd;
 
+use crate::kubectl::printed;
 use crate::namespace::{Answer, Space, assert_immutable};
 use test_cluster::{ControlPlane, Options};
 
@@ -15,18 +16,11 @@ fn assert_workload_refused(answer: Answer) {
         Err(status) => status,
         Ok(object) => panic!("not refused: {object}"),
     };
-    assert_eq!(
-        (status.code, status.reason.as_str()),
-        (422, "Invalid"),
-        "{}",
-        status.message
-    );
+    let invalid = (status.code, status.reason.as_str());
+    let message = &status.message;
+    assert_eq!(invalid, (422, "Invalid"), "{message}");
     for part in ["spec.workload", "workload is immutable", "create a new Run"] {
-        assert!(
-            status.message.contains(part),
-            "{part:?} is not in {:?}",
-            status.message
-        );
+        assert!(message.contains(part), "{part:?} is not in {message:?}");
     }
 }
 
@@ -68,23 +62,19 @@ async fn cel_alone_sees_a_changed_workload_but_no_swapped_key() {
     let control_plane = ControlPlane::start(Options::default()).await.unwrap();
     let files = crd::files().unwrap();
     for (name, text) in files.iter().filter(|(name, _)| *name != "policy.yaml") {
-        control_plane
-            .apply_yaml(text)
-            .await
-            .unwrap_or_else(|e| panic!("{name}: {e}"));
+        let applied = control_plane.apply_yaml(text).await;
+        applied.unwrap_or_else(|e| panic!("{name}: {e}"));
     }
     let space = Space::on(&control_plane).await;
-    space
-        .created("Run", "a", json!({"workload": {"image": "x", "a": 1}}))
-        .await;
+    let written = json!({"workload": {"image": "x", "a": 1}});
+    space.created("Run", "a", written).await;
     for changed in [
         json!({"image": "y", "a": 1}),
         json!({"image": "x", "a": 2}),
         json!({"image": "x"}),
     ] {
-        let answer = space
-            .replace("Run", "a", json!({"workload": changed}))
-            .await;
+        let changed = json!({"workload": changed});
+        let answer = space.replace("Run", "a", changed).await;
         assert_immutable(answer, "spec.workload", "create a new Run");
     }
     let swapped = json!({"workload": {"image": "x", "b": 1}});
@@ -171,20 +161,8 @@ async fn a_null_in_a_workload_is_dropped_by_client_side_apply() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("run.yaml");
     std::fs::write(&file, manifest).unwrap();
-    let output = space
-        .control_plane
-        .kubectl()
-        .args(["apply", "-f"])
-        .arg(&file)
-        .output()
-        .unwrap();
-    assert!(
-        output.status.success(),
-        "{}",
-        String::from_utf8_lossy(&output.stderr)
-    );
-    assert_eq!(
-        space.get("Run", "a").await["spec"],
-        json!({"workload": {"image": "x"}})
-    );
+    let mut apply = space.control_plane.kubectl();
+    printed(apply.args(["apply", "-f"]).arg(&file));
+    let spec = space.get("Run", "a").await["spec"].clone();
+    assert_eq!(spec, json!({"workload": {"image": "x"}}));
 }

@@ -10,46 +10,32 @@ const SOURCES: [&str; 4] = ["src", "contract", "Cargo.toml", "Cargo.lock"];
 /// The sources of the reference service's.
 const SERVICE_SOURCES: [&str; 3] = ["tests/reference-service", "Cargo.toml", "Cargo.lock"];
 
-/// The place where the operator runs, with the image in the case of a node.
-pub(crate) enum Where {
-    Pod { image: PathBuf },
-    Process { because: String },
-}
-
-impl Where {
-    /// Chooses by `RUN_OPERATOR_TEST_NODE`; without an image of this source, as if there were no node.
-    ///
-    /// # Panics
-    /// Where a node is required and can't be had.
-    pub(crate) fn choose() -> Self {
-        let because = match Place::choose().unwrap() {
-            Place::Node => match image() {
-                Ok(image) => return Self::Pod { image },
-                Err(because) => because,
-            },
-            Place::Process { because } => because,
-        };
-        let required = std::env::var("RUN_OPERATOR_TEST_NODE").is_ok_and(|wish| wish == "required");
-        assert!(!required, "a node is required, and {because}");
-        Self::Process { because }
-    }
-
-    /// The image of the reference service, or why there is none.
-    pub(crate) fn service_image() -> Result<PathBuf, String> {
-        made(
-            "reference-service-image.tar",
-            "make service-image",
-            &SERVICE_SOURCES,
-        )
-    }
+/// The operator's image, where there is a node for it; else what is missing.
+///
+/// # Panics
+/// Where a node is required (`RUN_OPERATOR_TEST_NODE`) and can't be had.
+pub(crate) fn on_a_node() -> Result<PathBuf, String> {
+    let image = match Place::choose().unwrap() {
+        Place::Node => image(),
+        Place::Process { because } => Err(because),
+    };
+    let required = std::env::var("RUN_OPERATOR_TEST_NODE").is_ok_and(|wish| wish == "required");
+    assert!(!required || image.is_ok(), "a node is required: {image:?}");
+    image
 }
 
 fn image() -> Result<PathBuf, String> {
-    if let Some(given) = std::env::var_os("RUN_OPERATOR_TEST_IMAGE").filter(|path| !path.is_empty())
-    {
-        return Ok(PathBuf::from(given));
+    let given = std::env::var_os("RUN_OPERATOR_TEST_IMAGE").filter(|path| !path.is_empty());
+    match given {
+        Some(given) => Ok(given.into()),
+        None => made("image.tar", "make image", &SOURCES),
     }
-    made("image.tar", "make image", &SOURCES)
+}
+
+/// The image of the reference service, or why there is none.
+pub(crate) fn service_image() -> Result<PathBuf, String> {
+    let file = "reference-service-image.tar";
+    made(file, "make service-image", &SERVICE_SOURCES)
 }
 
 /// An image that is as new as its sources.
@@ -61,11 +47,10 @@ fn made(file: &str, command: &str, sources: &[&str]) -> Result<PathBuf, String> 
     let image = target.join(file);
     let made = std::fs::metadata(&image).and_then(|file| file.modified());
     let made = made.map_err(|_| format!("there is no {} ({command})", image.display()))?;
-    let newest = sources
+    let times = sources
         .iter()
-        .filter_map(|source| newest(&root.join(source)))
-        .max();
-    if newest.is_some_and(|newest| newest > made) {
+        .filter_map(|source| newest(&root.join(source)));
+    if times.max().is_some_and(|newest| newest > made) {
         let image = image.display();
         return Err(format!("{image} is older than the source ({command})"));
     }
@@ -75,9 +60,7 @@ fn made(file: &str, command: &str, sources: &[&str]) -> Result<PathBuf, String> 
 /// Time of the last change of a file, or of the newest one of a directory.
 fn newest(path: &Path) -> Option<SystemTime> {
     let Ok(entries) = std::fs::read_dir(path) else {
-        return std::fs::metadata(path)
-            .and_then(|file| file.modified())
-            .ok();
+        return std::fs::metadata(path).ok()?.modified().ok();
     };
     let times = entries.flatten().filter_map(|entry| newest(&entry.path()));
     times.max()

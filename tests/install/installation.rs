@@ -8,8 +8,7 @@ use kube::Client;
 use kube::api::{Api, PostParams};
 use serde_json::{Value, json};
 
-use crate::image::Where;
-use crate::operator::Operator;
+use crate::image::on_a_node;
 use crate::service::{Service, TOKEN};
 use test_cluster::{ControlPlane, Options, Scratch, free_port, run, skipped};
 use test_support::tools::go_tool;
@@ -25,8 +24,6 @@ pub(crate) const WORK: &str = "work";
 #[derive(Debug, Clone)]
 pub(crate) struct Version {
     pub(crate) chart: PathBuf,
-    /// Where the operator runs as a process.
-    pub(crate) program: PathBuf,
     /// The image's tag, where it is not the chart's version.
     pub(crate) tag: Option<&'static str>,
 }
@@ -36,15 +33,13 @@ impl Version {
     pub(crate) fn today() -> Self {
         Self {
             chart: concat!(env!("CARGO_MANIFEST_DIR"), "/charts/run-operator").into(),
-            program: env!("CARGO_BIN_EXE_run-operator").into(),
             tag: None,
         }
     }
 }
 
-/// Dropped from top to bottom: the operator first, the cluster last.
+/// Dropped from top to bottom: the cluster after the service.
 pub(crate) struct Installation {
-    pub(crate) operator: Operator,
     /// The version that is installed, or will be.
     pub(crate) version: Version,
     pub(crate) service: Service,
@@ -55,37 +50,24 @@ pub(crate) struct Installation {
 }
 
 impl Installation {
-    /// A cluster with everything but the release. Says on standard error where the operator will run.
-    pub(crate) async fn prepare() -> Self {
-        let place = Where::choose();
-        if let Where::Process { because } = &place {
-            skipped("the Pod, whose place a process takes", because);
-        }
+    /// A cluster with everything but the release; none where there can be no node.
+    pub(crate) async fn prepare() -> Option<Self> {
+        let image = match on_a_node() {
+            Ok(image) => image,
+            Err(because) => {
+                skipped("the installation", &because);
+                return None;
+            }
+        };
         let options = Options {
             controller_manager: true,
-            node: matches!(place, Where::Pod { .. }),
+            node: true,
         };
         let control_plane = ControlPlane::start(options).await.unwrap();
-        let operator = match place {
-            Where::Pod { image } => {
-                control_plane.import_image(&image).await.unwrap();
-                say(&format!(
-                    "the operator runs as a Pod, from {}",
-                    image.display()
-                ));
-                Operator::Pod
-            }
-            Where::Process { because } => {
-                say(&format!(
-                    "the operator runs as a process, with the chart's ServiceAccount: {because}"
-                ));
-                Operator::Process(None)
-            }
-        };
+        control_plane.import_image(&image).await.unwrap();
         let scratch = Scratch::new("install").unwrap();
         let helm = tokio::task::spawn_blocking(|| go_tool("helm").unwrap());
         let installation = Self {
-            operator,
             version: Version::today(),
             service: Service::start(&scratch, &[]).await,
             client: control_plane.client().await.unwrap(),
@@ -95,70 +77,50 @@ impl Installation {
         };
         installation.write_values();
         installation.create_namespaces().await;
-        installation
+        Some(installation)
     }
 
     /// `helm install`, until the operator is ready.
-    pub(crate) async fn install(&mut self) {
-        self.install_with(&[]).await;
+    pub(crate) async fn install(&self) {
+        self.change("install", &[]).await;
     }
 
-    /// The same, with further flags.
-    pub(crate) async fn install_with(&mut self, values: &[&str]) {
-        self.change("install", values).await;
-    }
-
-    /// `helm upgrade` with further flags, until the operator is ready.
-    pub(crate) async fn upgrade(&mut self, values: &[&str]) {
-        self.change("upgrade", values).await;
-    }
-
-    async fn change(&mut self, verb: &str, values: &[&str]) {
+    /// `helm install` or `helm upgrade` with further flags, until the operator is ready.
+    pub(crate) async fn change(&self, verb: &str, values: &[&str]) {
         let version = self.version.clone();
         let file = self.scratch.path().join("values.json");
-        let file = file.to_str().unwrap();
-        let chart = version.chart.to_str().unwrap();
+        let (file, chart) = (file.to_str().unwrap(), version.chart.to_str().unwrap());
         let tag = format!("image.tag={}", version.tag.unwrap_or_default());
-        let mut args = vec![verb, RELEASE, chart, "--values", file, "--set", &tag];
-        args.extend(values);
-        self.helm_and_wait(&args).await;
+        let args = [verb, RELEASE, chart, "--values", file, "--set", &tag];
+        self.helm_and_wait(&[&args[..], values].concat()).await;
     }
 
     /// `helm rollback` to a revision, until the operator is ready.
-    pub(crate) async fn rollback(&mut self, revision: &str) {
+    pub(crate) async fn rollback(&self, revision: &str) {
         self.helm_and_wait(&["rollback", RELEASE, revision]).await;
     }
 
     /// `helm uninstall`, until the operator has ended.
-    pub(crate) async fn uninstall(&mut self) {
+    pub(crate) async fn uninstall(&self) {
         let args = ["uninstall", RELEASE, "--wait", "--timeout", "2m"];
         self.helm(&args).await.unwrap();
         self.operator_ends().await;
     }
 
-    async fn helm_and_wait(&mut self, args: &[&str]) {
-        let mut args = args.to_vec();
-        // Without a node the Deployment has no Pod that could become ready.
-        if matches!(self.operator, Operator::Pod) {
-            args.extend(["--wait", "--timeout", "2m"]);
-        }
-        self.helm(&args)
-            .await
-            .unwrap_or_else(|error| panic!("{error}"));
-        self.operator_follows().await;
+    async fn helm_and_wait(&self, args: &[&str]) {
+        let wait = ["--wait", "--timeout", "2m"];
+        let done = self.helm(&[args, &wait].concat()).await;
+        done.unwrap_or_else(|error| panic!("{error}"));
     }
 
     /// Runs helm on the release's namespace. What it printed, or what it complained about.
     pub(crate) async fn helm(&self, args: &[&str]) -> Result<String, String> {
         let mut helm = Command::new(&self.helm);
-        helm.args(args)
-            .args(["--namespace", RELEASED_TO])
-            .env("KUBECONFIG", self.control_plane.kubeconfig());
+        helm.args(args).args(["--namespace", RELEASED_TO]);
+        helm.env("KUBECONFIG", self.control_plane.kubeconfig());
         for place in ["CACHE", "CONFIG", "DATA"] {
-            helm.env(
-                format!("HELM_{place}_HOME"),
-                self.scratch.path().join(place),
-            );
+            let folder = self.scratch.path().join(place);
+            helm.env(format!("HELM_{place}_HOME"), folder);
         }
         in_the_background(helm, String::new()).await
     }
@@ -205,15 +167,14 @@ impl Installation {
 
     async fn create_namespaces(&self) {
         for name in [RELEASED_TO, WORK] {
-            self.create("/api/v1/namespaces", &json!({"metadata": {"name": name}}))
-                .await
-                .unwrap();
+            let namespace = json!({"metadata": {"name": name}});
+            let created = self.create("/api/v1/namespaces", &namespace).await;
+            created.unwrap();
         }
-        let token =
-            json!({"metadata": {"name": "run-operator-token"}, "stringData": {"token": TOKEN}});
-        self.create(&format!("/api/v1/namespaces/{WORK}/secrets"), &token)
-            .await
-            .unwrap();
+        let name = "run-operator-token";
+        let token = json!({"metadata": {"name": name}, "stringData": {"token": TOKEN}});
+        let secrets = format!("/api/v1/namespaces/{WORK}/secrets");
+        self.create(&secrets, &token).await.unwrap();
     }
 
     /// A POST to the API server, as the administrator.
@@ -230,32 +191,20 @@ impl Installation {
         // Its last line may be half written.
         let entries = log
             .lines()
-            .filter_map(|line| serde_json::from_str::<Value>(line).ok());
+            .filter_map(|line| serde_json::from_str(line).ok());
         let accounts = format!("system:serviceaccount:{RELEASED_TO}:");
-        let own: Vec<Value> = entries
-            .filter(|entry| {
-                let user = entry["user"]["username"].as_str();
-                user.is_some_and(|user| user.starts_with(&accounts))
-            })
-            .collect();
+        let mut own: Vec<Value> = entries.collect();
+        own.retain(|entry| {
+            let user = entry["user"]["username"].as_str();
+            user.is_some_and(|user| user.starts_with(&accounts))
+        });
         let operator = format!("{accounts}{RELEASE}");
-        let asked = |entry: &Value| entry["user"]["username"] == operator.as_str();
+        let asked = |entry: &Value| entry["user"]["username"] == *operator;
         assert!(own.iter().any(asked), "{operator} has asked for nothing");
-        let refused = |entry: &Value| {
-            [401, 403]
-                .map(Value::from)
-                .contains(&entry["responseStatus"]["code"])
-        };
-        own.into_iter().filter(refused).collect()
+        let refused = [401, 403].map(Value::from);
+        own.retain(|entry| refused.contains(&entry["responseStatus"]["code"]));
+        own
     }
-}
-
-/// A line on the real standard error: the harness would hold back what `eprintln!` prints.
-pub(crate) fn say(line: &str) {
-    use std::io::Write;
-    let test = std::thread::current().name().unwrap_or_default().to_owned();
-    // Fails when standard error is closed.
-    let _ = writeln!(std::io::stderr(), "install: {test}: {line}");
 }
 
 async fn in_the_background(command: Command, input: String) -> Result<String, String> {

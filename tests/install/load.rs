@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use run_operator::api::{Phase, Run};
 
 use crate::installation::Installation;
-use crate::runs::create_run;
+use crate::runs::{create, simulated};
 
 /// Interval between the creation of Runs while something is changed: the load, and nothing that a test waits
 /// for.
@@ -69,13 +69,13 @@ impl Load {
     pub(crate) async fn create(&self, runs: &Api<Run>, count: usize) {
         for _ in 0..count {
             let number = self.len();
-            let name = format!("run-{number}");
             let (fate, simulate) = if number.is_multiple_of(3) {
                 (Fate::Deleted, json!({"outcome": "never"}))
             } else {
                 (Fate::Succeeds, json!({"runTimeMs": 1500}))
             };
-            self.add(&create_run(runs, &name, simulate).await, fate);
+            let run = create(runs, &format!("run-{number}"), simulated(&simulate)).await;
+            self.add(&run, fate);
         }
     }
 
@@ -119,50 +119,31 @@ impl Load {
         for run in &all {
             submitted += usize::from(run.settles(installation).await);
         }
-        assert_eq!(
-            installation.service.runs().await.len(),
-            submitted,
-            "runs that were not asked for"
-        );
+        let runs = installation.service.runs().await.len();
+        assert_eq!(runs, submitted, "runs that were not asked for");
         self.posts(installation).await
     }
 
     /// Every POST was of one of these Runs, and all of one Run had the same bytes.
     async fn posts(&self, installation: &Installation) -> String {
         let posts = installation.service.requests("createRun").await;
-        let mut bodies: BTreeMap<&str, (usize, BTreeSet<&str>)> = BTreeMap::new();
+        let mut bodies: BTreeMap<String, Vec<&Value>> = BTreeMap::new();
         for post in &posts {
-            let text = |field: &str| post[field].as_str().unwrap_or_default();
-            let (count, digests) = bodies.entry(text("idempotencyKey")).or_default();
-            *count += 1;
-            digests.insert(text("bodySha256"));
+            let key = post["idempotencyKey"].as_str().unwrap_or_default();
+            let of_key = bodies.entry(key.to_owned()).or_default();
+            of_key.push(&post["bodySha256"]);
         }
-        let asked: BTreeSet<String> = self
-            .0
-            .lock()
-            .unwrap()
-            .iter()
-            .filter(|run| run.fate != Fate::Unsubmitted)
-            .map(|run| run.key.clone())
-            .collect();
-        assert!(
-            bodies.keys().copied().eq(asked.iter().map(String::as_str)),
-            "{bodies:#?}"
-        );
-        assert!(
-            bodies.values().all(|(_, digests)| digests.len() == 1),
-            "{bodies:#?}"
-        );
-        let most = bodies
+        let all = self.0.lock().unwrap().clone();
+        let asked = all.into_iter().filter(|run| run.fate != Fate::Unsubmitted);
+        let asked: BTreeSet<String> = asked.map(|run| run.key).collect();
+        assert!(bodies.keys().eq(&asked), "{bodies:#?}");
+        let mut same = bodies
             .values()
-            .map(|(count, _)| *count)
-            .max()
-            .unwrap_or_default();
-        format!(
-            "{} Runs, {} POSTs, at most {most} of one Run",
-            self.len(),
-            posts.len()
-        )
+            .map(|of_key| of_key.iter().all(|body| *body == of_key[0]));
+        assert!(same.all(|same| same), "{bodies:#?}");
+        let most = bodies.values().map(Vec::len).max().unwrap_or_default();
+        let (runs, posts) = (self.len(), posts.len());
+        format!("{runs} Runs, {posts} POSTs, at most {most} of one Run")
     }
 }
 
@@ -185,11 +166,8 @@ impl Created {
             None
         };
         let runs = installation.runs_of(key).await;
-        let states: Vec<_> = runs
-            .iter()
-            .map(|run| run["state"].as_str().unwrap())
-            .collect();
-        assert_eq!(states, Vec::from_iter(state), "{name}: {runs:#?}");
+        let states = runs.iter().map(|run| run["state"].as_str().unwrap());
+        assert!(states.eq(state), "{name}: {runs:#?}, not {state:?}");
         if let (Some(_), [run]) = (phase, &runs[..]) {
             assert_eq!(run["runId"].as_str(), run_id.as_deref(), "{name}");
         }

@@ -1,7 +1,6 @@
-//! The product as it is installed: real Helm, the real chart, the real image in a Pod of a real node, under
-//! the service account that the chart makes. Where there is no node (no root, no containerd, no image) the
-//! same tests run the operator as a process, with a token of that account and the arguments of the
-//! Deployment; so the chart's rights and arguments are proved everywhere. Each test says which it was.
+//! The product as it is installed: real Helm, the real chart, the real image in a Pod of a real node, under the service
+//! account that the chart makes. Where there is no node (no root, no containerd, no image) it is skipped; the chart's
+//! rights and arguments are proved without one in `packaging` and `e2e`.
 //!
 //! `RUN_OPERATOR_TEST_NODE=required|off|auto` chooses; `RUN_OPERATOR_TEST_IMAGE` names another image than
 //! that of `make image`.
@@ -20,14 +19,12 @@ mod service;
 #[path = "../e2e/support/wait.rs"]
 mod wait;
 
-mod doctor;
 mod image;
 mod installation;
 mod load;
 mod mixed;
 mod operator;
 mod pod;
-mod process;
 mod published;
 mod quickstart;
 mod release;

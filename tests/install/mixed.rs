@@ -4,13 +4,14 @@
 use std::collections::BTreeMap;
 
 use kube::ResourceExt;
-use kube::api::{ListParams, Patch, PatchParams, PostParams};
+use kube::api::{ListParams, Patch, PatchParams};
 use serde_json::{Value, json};
 
 use run_operator::api::{Phase, Run};
 
 use crate::installation::{Installation, WORK};
 use crate::load::{Fate, Load};
+use crate::runs::{create, simulated};
 
 /// The image of the Runs that the service refuses.
 const REFUSED: &str = "ghcr.io/acme/refused:1";
@@ -32,39 +33,28 @@ impl Mixed {
 
     /// Creates those of the `number`th change, and begins the cancellation that it interrupts.
     pub(crate) async fn before(installation: &Installation, load: &Load, number: usize) -> Self {
-        let create = async |name: &str, fate: Fate, spec: Value| {
-            let run = installation
-                .create_spec(&format!("{name}-{number}"), spec)
-                .await;
-            load.add(&run, fate);
-        };
-        let late =
-            json!({"workload": workload(&json!({})), "workspaceRef": {"name": later(number)}});
-        create(
-            "suspended",
-            Fate::Succeeds,
-            json!({"workload": workload(&json!({})), "suspend": true}),
-        )
-        .await;
-        create("waiting", Fate::Succeeds, late.clone()).await;
-        create("withdrawn", Fate::Unsubmitted, late).await;
-        let key = format!("key-{number}");
-        let keyed =
-            json!({"workload": workload(&json!({"runTimeMs": 3000})), "idempotencyKey": key});
-        create("keyed", Fate::Succeeds, keyed).await;
-        create(
-            "refused",
-            Fate::Refused,
-            json!({"workload": {"image": REFUSED}}),
-        )
-        .await;
+        let later = later(number);
         let endless = json!({"outcome": "never", "cancelTimeMs": 4000});
-        create(
-            "cancelled",
-            Fate::Cancelled,
-            json!({"workload": workload(&endless)}),
-        )
-        .await;
+        let [mut suspended, mut waiting] = [(); 2].map(|()| simulated(&json!({})));
+        suspended["suspend"] = json!(true);
+        waiting["workspaceRef"] = json!({"name": later});
+        let mut keyed = simulated(&json!({"runTimeMs": 3000}));
+        keyed["idempotencyKey"] = json!(format!("key-{number}"));
+        for (name, fate, spec) in [
+            ("suspended", Fate::Succeeds, suspended),
+            ("waiting", Fate::Succeeds, waiting.clone()),
+            ("withdrawn", Fate::Unsubmitted, waiting),
+            ("keyed", Fate::Succeeds, keyed),
+            (
+                "refused",
+                Fate::Refused,
+                json!({"workload": {"image": REFUSED}}),
+            ),
+            ("cancelled", Fate::Cancelled, simulated(&endless)),
+        ] {
+            let run = create(&installation.runs(), &format!("{name}-{number}"), spec).await;
+            load.add(&run, fate);
+        }
         let cancelled = format!("cancelled-{number}");
         installation.state(&cancelled, "running").await;
         let finished = installation.finished().await;
@@ -74,34 +64,25 @@ impl Mixed {
 
     /// Resumes those that waited, after the change: nothing was written to those that had ended before it.
     pub(crate) async fn after(self, installation: &Installation) {
-        let number = self.number;
         let now = installation.finished().await;
         for (name, version) in &self.finished {
             assert_eq!(
                 now.get(name),
                 Some(version),
-                "{name} was written after its end"
+                "{name}: written after its end"
             );
         }
-        let phase = |run: &Run| run.status.as_ref().and_then(|status| status.phase);
+        let named = |name: &str| format!("{name}-{}", self.number);
         for name in ["suspended", "waiting", "withdrawn"] {
-            let run = installation
-                .runs()
-                .get(&format!("{name}-{number}"))
-                .await
-                .unwrap();
-            assert_eq!(phase(&run), Some(Phase::Pending), "{run:?}");
+            installation.phase(&named(name), Phase::Pending).await;
         }
-        installation
-            .edit(&format!("suspended-{number}"), json!({"suspend": false}))
-            .await;
-        installation
-            .delete_run(&format!("withdrawn-{number}"))
-            .await;
-        installation.gone(&format!("withdrawn-{number}")).await;
+        let resumed = json!({"suspend": false});
+        installation.edit(&named("suspended"), resumed).await;
+        installation.delete_run(&named("withdrawn")).await;
+        installation.gone(&named("withdrawn")).await;
         let workspace = json!({
             "apiVersion": "run-operator.dev/v1alpha1", "kind": "Workspace",
-            "metadata": {"name": later(number)}, "spec": {},
+            "metadata": {"name": later(self.number)}, "spec": {},
         });
         let path = format!("/apis/run-operator.dev/v1alpha1/namespaces/{WORK}/workspaces");
         installation.create(&path, &workspace).await.unwrap();
@@ -113,25 +94,9 @@ fn later(number: usize) -> String {
     format!("later-{number}")
 }
 
-pub(crate) fn workload(simulate: &Value) -> Value {
-    json!({"image": "ghcr.io/acme/train:1.4", "simulate": simulate})
-}
-
 impl Installation {
-    pub(crate) async fn create_spec(&self, name: &str, spec: Value) -> Run {
-        let run = json!({
-            "apiVersion": "run-operator.dev/v1alpha1", "kind": "Run",
-            "metadata": {"name": name}, "spec": spec,
-        });
-        let run = serde_json::from_value(run).unwrap();
-        self.runs()
-            .create(&PostParams::default(), &run)
-            .await
-            .unwrap()
-    }
-
     /// Changes fields of a Run's spec.
-    pub(crate) async fn edit(&self, name: &str, spec: Value) {
+    async fn edit(&self, name: &str, spec: Value) {
         let patch = Patch::Merge(json!({"spec": spec}));
         let params = PatchParams::default();
         self.runs().patch(name, &params, &patch).await.unwrap();

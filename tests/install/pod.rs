@@ -3,18 +3,12 @@
 use std::io::ErrorKind;
 
 use crate::installation::Installation;
-use crate::operator::Operator;
 
-/// Checks the live Pod from outside; `packaging` has the API server's own admission. Nothing to see of a process.
+/// Checks the live Pod from outside; `packaging` has the API server's own admission.
 pub(crate) async fn is_restricted(installation: &Installation) {
-    if !matches!(installation.operator, Operator::Pod) {
-        return;
-    }
     let (_, container) = installation.ready_pod().await;
-    let pids = installation
-        .control_plane
-        .pod_pids(container.container_id.as_deref());
-    let pids = pids.unwrap();
+    let id = container.container_id.as_deref();
+    let pids = installation.control_plane.pod_pids(id).unwrap();
     assert_eq!(pids.len(), 1, "nothing runs beside the operator");
     let status = std::fs::read_to_string(format!("/proc/{}/status", pids[0])).unwrap();
     for line in [
@@ -26,10 +20,8 @@ pub(crate) async fn is_restricted(installation: &Installation) {
         // 2: a filter.
         "Seccomp:\t2",
     ] {
-        assert!(
-            status.lines().any(|seen| seen == line),
-            "{line} in {status}"
-        );
+        let seen = status.lines().any(|seen| seen == line);
+        assert!(seen, "{line} in {status}");
     }
     // The container's own view of its files; we are root, and still may not.
     for place in [

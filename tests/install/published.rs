@@ -8,9 +8,9 @@ use serde_json::json;
 
 use run_operator::api::Phase;
 
-use crate::image::Where;
+use crate::image::on_a_node;
 use crate::installation::Installation;
-use test_cluster::{run, skipped};
+use test_cluster::run;
 use test_support::registry::Registry;
 use test_support::{cargo, tools::go_tool};
 
@@ -32,34 +32,16 @@ fn publish(registry: &Registry, layout: &Path, scratch: &Path) -> String {
     let reference = format!("{address}/run-operator@{}", digest.trim());
 
     let mut chart = cargo();
-    chart.args([
-        "xtask",
-        "release",
-        "chart",
-        "--version",
-        VERSION,
-        "--epoch=1700000000",
-    ]);
+    chart.args(["xtask", "release", "chart", "--epoch=1700000000"]);
+    chart.args(["--version", VERSION, "--registry", address]);
     let folder = scratch.to_str().unwrap();
-    output(
-        chart,
-        &[
-            "--registry",
-            address,
-            "--image",
-            &reference,
-            "--output",
-            folder,
-        ],
-    );
+    output(chart, &["--image", &reference, "--output", folder]);
     let archive = scratch.join(format!("run-operator-{VERSION}.tgz"));
     let charts = format!("oci://{address}/charts");
     let mut push = Command::new(go_tool("helm").unwrap());
     push.env("HELM_CONFIG_HOME", scratch);
-    output(
-        push,
-        &["push", archive.to_str().unwrap(), &charts, "--plain-http"],
-    );
+    let archive = archive.to_str().unwrap();
+    output(push, &["push", archive, &charts, "--plain-http"]);
     reference
 }
 
@@ -67,22 +49,12 @@ fn publish(registry: &Registry, layout: &Path, scratch: &Path) -> String {
 #[tokio::test]
 #[ignore = "needs a registry: make test-release"]
 async fn chart_and_image_are_installed_from_a_registry() {
-    let image = match Where::choose() {
-        Where::Pod { image } => image,
-        Where::Process { because } => {
-            skipped("the pull from a registry", &because);
-            return;
-        }
+    let Some(mut installation) = Installation::prepare().await else {
+        return;
     };
     // `make image` leaves it beside the file that a node imports.
-    let layout = image.with_extension("");
-    if !layout.is_dir() {
-        let image = image.display();
-        let because = format!("there is no layout beside {image} (make image)");
-        skipped("the pull from a registry", &because);
-        return;
-    }
-    let mut installation = Installation::prepare().await;
+    let layout = on_a_node().unwrap().with_extension("");
+    assert!(layout.is_dir(), "no layout beside the image (make image)");
     let registry = Registry::start().unwrap();
     let folder = installation.scratch.path().join("published");
     std::fs::create_dir_all(&folder).unwrap();
@@ -90,16 +62,14 @@ async fn chart_and_image_are_installed_from_a_registry() {
 
     let chart = format!("oci://{}/charts/run-operator", registry.address);
     installation.version.chart = chart.into();
-    let from_there = ["--version", VERSION, "--plain-http"];
     // What the node has by another name is not enough.
-    let pulled = ["--set", "image.pullPolicy=Always"];
-    installation
-        .install_with(&[&from_there[..], &pulled].concat())
-        .await;
+    let always = ["--set", "image.pullPolicy=Always"];
+    let from_there = ["--version", VERSION, "--plain-http"];
+    let values = [&from_there[..], &always].concat();
+    installation.change("install", &values).await;
     let (_, container) = installation.ready_pod().await;
     assert_eq!(container.image_id, reference);
-    installation
-        .create_run("train", json!({"runTimeMs": 200}))
-        .await;
+    let brief = json!({"runTimeMs": 200});
+    installation.simulate("train", brief).await;
     installation.phase("train", Phase::Succeeded).await;
 }

@@ -5,23 +5,21 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 
-use crate::image::Where;
+use crate::image::{on_a_node, service_image};
 use test_cluster::{ControlPlane, Options, free_port, run, skipped};
 
 const PAGE: &str = include_str!("../../docs/quickstart.md");
 const APPLY: &str = "kubectl apply --server-side -k deploy/quickstart";
 
 /// A cluster with a node that has both images.
-struct Quickstart {
-    control_plane: ControlPlane,
-}
+struct Quickstart(ControlPlane);
 
 impl Quickstart {
     /// None without a node.
     async fn prepare() -> Option<Self> {
-        let (operator, service) = match (Where::choose(), Where::service_image()) {
-            (Where::Pod { image }, Ok(service)) => (image, service),
-            (Where::Process { because }, _) | (_, Err(because)) => {
+        let images = match (on_a_node(), service_image()) {
+            (Ok(image), Ok(service)) => [image, service],
+            (Err(because), _) | (_, Err(because)) => {
                 skipped("the quickstart", &because);
                 return None;
             }
@@ -31,18 +29,18 @@ impl Quickstart {
             node: true,
         };
         let control_plane = ControlPlane::start(options).await.unwrap();
-        for image in [operator, service] {
+        for image in images {
             control_plane.import_image(&image).await.unwrap();
         }
-        Some(Self { control_plane })
+        Some(Self(control_plane))
     }
 
     /// What kubectl prints, within two minutes.
     async fn kubectl(&self, words: &[&str], input: &str) -> String {
-        let kubectl = self.control_plane.kubectl();
+        let kubectl = self.0.kubectl();
         let mut command = Command::new("timeout");
         command.arg("120").arg(kubectl.get_program()).args(words);
-        command.env("KUBECONFIG", self.control_plane.kubeconfig());
+        command.env("KUBECONFIG", self.0.kubeconfig());
         command.current_dir(env!("CARGO_MANIFEST_DIR"));
         let input = input.to_owned();
         let output = tokio::task::spawn_blocking(move || run(command, &input)).await;
@@ -88,13 +86,11 @@ impl Quickstart {
             let labels = json!({"pod-security.kubernetes.io/enforce": "privileged"});
             namespace["metadata"]["labels"] = labels;
         }
-        let service = free_port().unwrap();
-        let operator = free_port().unwrap();
+        let [service, operator] = [(); 2].map(|()| free_port().unwrap());
         for object in objects.iter_mut().filter(|o| o["kind"] == "Deployment") {
-            let port = if object["metadata"]["name"] == "run-operator" {
-                operator
-            } else {
-                service
+            let port = match object["metadata"]["name"].as_str() {
+                Some("run-operator") => operator,
+                _ => service,
             };
             let pod = &mut object["spec"]["template"]["spec"];
             pod["hostNetwork"] = json!(true);
@@ -107,14 +103,17 @@ impl Quickstart {
                 }
             }
             for arg in container["args"].as_array_mut().unwrap() {
-                let text = arg.as_str().unwrap();
-                if text.starts_with("--listen=") {
-                    *arg = json!(format!("--listen=127.0.0.1:{port}"));
-                } else if text.starts_with("--base-url=") {
-                    *arg = json!(format!("--base-url=http://127.0.0.1:{service}/api/v1"));
+                let flag = arg.as_str().unwrap().split('=').next();
+                match flag {
+                    Some("--listen") => *arg = json!(format!("--listen=127.0.0.1:{port}")),
+                    Some("--base-url") => {
+                        let url = format!("http://127.0.0.1:{service}/api/v1");
+                        *arg = json!(format!("--base-url={url}"));
+                    }
+                    _ => {}
                 }
             }
-            let api = self.control_plane.api_port().unwrap().to_string();
+            let api = self.0.api_port().unwrap().to_string();
             let mut env = container["env"].as_array().cloned().unwrap_or_default();
             env.push(json!({"name": "KUBERNETES_SERVICE_HOST", "value": "127.0.0.1"}));
             env.push(json!({"name": "KUBERNETES_SERVICE_PORT", "value": api}));
@@ -149,18 +148,21 @@ async fn the_quickstart_works_by_its_page() {
     assert_eq!(quickstart.follow("4. Kill the operator").await, 3);
     assert_eq!(quickstart.phase("sweep", "Active").await, run);
     assert_eq!(quickstart.follow("5. Delete a Run").await, 1);
-    let get = ["--namespace", "quickstart", "get", "runs.run-operator.dev"];
-    let left = quickstart
-        .kubectl(&[&get[..], &["-o", "name"]].concat(), "")
-        .await;
-    assert_eq!(
-        left,
-        "run.run-operator.dev/evaluate\nrun.run-operator.dev/train\n"
-    );
+    let runs = [
+        "get",
+        "runs.run-operator.dev",
+        "-o",
+        "name",
+        "-n",
+        "quickstart",
+    ];
+    let left = quickstart.kubectl(&runs, "").await;
+    let others = "run.run-operator.dev/evaluate\nrun.run-operator.dev/train\n";
+    assert_eq!(left, others);
 
     assert_eq!(quickstart.follow("6. Remove everything").await, 3);
-    let left = quickstart.kubectl(&["get", "crds,namespaces", "-o", "name"], "");
-    let left = left.await;
+    let all = ["get", "crds,namespaces", "-o", "name"];
+    let left = quickstart.kubectl(&all, "").await;
     for word in ["run-operator", "quickstart"] {
         assert!(!left.contains(word), "{left}");
     }

@@ -8,11 +8,15 @@ use run_operator::api::{Phase, Run};
 use crate::installation::{Installation, WORK};
 use crate::wait;
 
-/// Creates a Run whose workload steers the reference service.
-pub(crate) async fn create_run(runs: &Api<Run>, name: &str, simulate: Value) -> Run {
+/// A spec whose workload steers the reference service.
+pub(crate) fn simulated(simulate: &Value) -> Value {
+    json!({"workload": {"image": "ghcr.io/acme/train:1.4", "simulate": simulate}})
+}
+
+/// Creates a Run.
+pub(crate) async fn create(runs: &Api<Run>, name: &str, spec: Value) -> Run {
     let run = json!({
-        "apiVersion": "run-operator.dev/v1alpha1", "kind": "Run", "metadata": {"name": name},
-        "spec": {"workload": {"image": "ghcr.io/acme/train:1.4", "simulate": simulate}},
+        "apiVersion": "run-operator.dev/v1alpha1", "kind": "Run", "metadata": {"name": name}, "spec": spec,
     });
     let run = serde_json::from_value(run).unwrap();
     runs.create(&PostParams::default(), &run).await.unwrap()
@@ -23,37 +27,25 @@ impl Installation {
         Api::namespaced(self.client.clone(), WORK)
     }
 
-    pub(crate) async fn create_run(&self, name: &str, simulate: Value) -> Run {
-        create_run(&self.runs(), name, simulate).await
+    /// Creates a Run whose workload steers the reference service.
+    pub(crate) async fn simulate(&self, name: &str, simulate: Value) {
+        create(&self.runs(), name, simulated(&simulate)).await;
     }
 
     pub(crate) async fn delete_run(&self, name: &str) {
-        self.runs()
-            .delete(name, &DeleteParams::default())
-            .await
-            .unwrap();
+        let deleted = self.runs().delete(name, &DeleteParams::default()).await;
+        deleted.unwrap();
     }
 
     /// Waits until the status of a Run shows this state of the service.
     pub(crate) async fn state(&self, name: &str, state: &str) -> Run {
-        self.run_until(name, state, |run| {
-            run.status
-                .as_ref()
-                .and_then(|status| status.state.as_deref())
-                == Some(state)
-        })
-        .await
+        let shows = |run: &Run| run.status.as_ref().and_then(|s| s.state.as_deref()) == Some(state);
+        wait::run_until(&self.runs(), name, &format!("is {state}"), shows).await
     }
 
     pub(crate) async fn phase(&self, name: &str, phase: Phase) -> Run {
-        self.run_until(name, &format!("{phase:?}"), |run| {
-            run.status.as_ref().and_then(|status| status.phase) == Some(phase)
-        })
-        .await
-    }
-
-    async fn run_until(&self, name: &str, what: &str, wanted: impl Fn(&Run) -> bool) -> Run {
-        wait::run_until(&self.runs(), name, &format!("is {what}"), wanted).await
+        let shows = |run: &Run| run.status.as_ref().and_then(|s| s.phase) == Some(phase);
+        wait::run_until(&self.runs(), name, &format!("is {phase:?}"), shows).await
     }
 
     /// Waits until a Run no longer exists.

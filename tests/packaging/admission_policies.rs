@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use run_operator::api::names;
 use serde_json::{Value, json};
 
-use crate::helm::{documents, manifests};
+use crate::helm::{documents, manifests, texts};
 use crate::namespace::Space;
 
 /// A policy counts from when the API server's own watch has seen it: a second or two as a rule.
@@ -30,57 +30,52 @@ async fn in_force<T>(look: impl Fn() -> Option<T>) -> T {
         if let Some(seen) = look() {
             return seen;
         }
-        assert!(
-            Instant::now() < deadline,
-            "the policy never came into force"
-        );
+        let in_time = Instant::now() < deadline;
+        assert!(in_time, "the policy never came into force");
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
 }
 
 fn patch(space: &Space, object: &str, body: &str, further: &[&str]) -> Result<String, String> {
-    let patch = [
-        "patch",
-        object,
-        "--dry-run=server",
-        "--type=merge",
-        "--patch",
-        body,
-    ];
-    space.kubectl(&[&patch[..], further].concat(), "")
+    let patch = ["patch", object, "--dry-run=server", "--type=merge", "-p"];
+    space.kubectl(&[&patch[..], &[body], further].concat(), "")
 }
 
 /// A policy refused it, by a message with these words. A policy that only warns, and RBAC, have others around them.
 #[track_caller]
 fn denied(answer: Result<String, String>, words: &str) {
     let told = answer.unwrap_err();
-    assert!(
-        told.contains("denied request") && told.contains(words),
-        "{told}"
-    );
+    let by_policy = told.contains("denied request") && told.contains(words);
+    assert!(by_policy, "{told}");
 }
 
-/// A Workspace or a `ClusterWorkspace`, which no namespace may use.
-fn create_workspace(space: &Space, kind: &str, name: &str) {
-    let workspace = json!({
-        "apiVersion": "run-operator.dev/v1alpha1", "kind": kind, "metadata": {"name": name}, "spec": {},
-    });
-    space
-        .kubectl(&["create", "-f", "-"], &workspace.to_string())
-        .unwrap();
+fn create(space: &Space, object: &str) {
+    space.kubectl(&["create", "-f", "-"], object).unwrap();
+}
+
+/// What the chart makes of this policy for the space, of these kinds.
+fn apply_policy(space: &Space, policy: &str, kinds: &[&str]) {
+    let here = &space.namespace;
+    let set = format!("{policy}.enabled=true,watchNamespaces={{{here}}}");
+    let objects = documents(&manifests(here, &["--set", &set]));
+    space.apply(&objects, kinds);
 }
 
 /// A space with the chart's `statusPolicy`, the operator's rights, and an object of each kind.
 async fn with_status_policy() -> Space {
     let space = Space::new().await;
-    let set = format!(
-        "statusPolicy.enabled=true,watchNamespaces={{{}}}",
-        space.namespace
-    );
-    let objects = documents(&manifests(&space.namespace, &["--set", &set]));
-    space.kubectl(&["create", "-f", "-"], RUN).unwrap();
-    create_workspace(&space, "Workspace", "default");
-    create_workspace(&space, "ClusterWorkspace", &space.namespace);
+    create(&space, RUN);
+    // The ClusterWorkspace is one that no namespace may use.
+    let names = [
+        ("Workspace", "default"),
+        ("ClusterWorkspace", space.namespace.as_str()),
+    ];
+    for (kind, name) in names {
+        let workspace = json!({
+            "apiVersion": "run-operator.dev/v1alpha1", "kind": kind, "metadata": {"name": name}, "spec": {},
+        });
+        create(&space, &workspace.to_string());
+    }
     let kinds = [
         "ServiceAccount",
         "Role",
@@ -88,7 +83,7 @@ async fn with_status_policy() -> Space {
         "ValidatingAdmissionPolicy",
         "ValidatingAdmissionPolicyBinding",
     ];
-    space.apply(&objects, &kinds);
+    apply_policy(&space, "statusPolicy", &kinds);
     space
 }
 
@@ -114,17 +109,18 @@ async fn the_policy_lets_only_the_operator_write_status_and_intent() {
     let resources = "--resource=runs,runs/status";
     let role = ["create", "role", "writer", "--verb=get,patch", resources];
     space.kubectl(&role, "").unwrap();
-    let account = |name: &str| format!("--serviceaccount={}:{name}", space.namespace);
-    let (first, second) = (account("run-operator"), account("another"));
-    let binding = ["create", "rolebinding", "writer", "--role=writer"];
-    let binding = [&binding[..], &[first.as_str(), second.as_str()]].concat();
-    space.kubectl(&binding, "").unwrap();
+    for name in ["run-operator", "another"] {
+        let account = format!("--serviceaccount={}:{name}", space.namespace);
+        let writer = format!("writer-{name}");
+        let binding = ["create", "rolebinding", &writer, "--role=writer", &account];
+        space.kubectl(&binding, "").unwrap();
+    }
     let user = |name: &str| format!("--as=system:serviceaccount:{}:{name}", space.namespace);
     let (operator, another) = (user("run-operator"), user("another"));
     patch(&space, TRAIN, STATUS, &[AS_STATUS, &operator]).unwrap();
     patch(&space, TRAIN, INTENT, &[&operator]).unwrap();
-    let status = patch(&space, TRAIN, STATUS, &[AS_STATUS, &another]);
-    denied(status, NO_STATUS);
+    let by_another = [AS_STATUS, &another];
+    denied(patch(&space, TRAIN, STATUS, &by_another), NO_STATUS);
     denied(patch(&space, TRAIN, INTENT, &[&another]), NO_INTENT);
 }
 
@@ -143,13 +139,8 @@ async fn runs_of_watched_namespaces_are_created_with_the_finalizer() {
     if space.control_plane.lacks(36, policies).await.unwrap() {
         return;
     }
-    let set = format!(
-        "finalizerPolicy.enabled=true,watchNamespaces={{{}}}",
-        space.namespace
-    );
-    let objects = documents(&manifests(&space.namespace, &["--set", &set]));
-    let kinds = ["MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding"];
-    space.apply(&objects, &kinds);
+    let kinds = [policies, "MutatingAdmissionPolicyBinding"];
+    apply_policy(&space, "finalizerPolicy", &kinds);
     let finalizers = json!([names::FINALIZER]);
     let held = |run: &Value| run["metadata"]["finalizers"] == finalizers;
     // Of a kind that is new the API server's policies know nothing for a moment, and it answers 503.
@@ -160,23 +151,14 @@ async fn runs_of_watched_namespaces_are_created_with_the_finalizer() {
     // Its deletion waits, and what others put there stays.
     let mut run: Value = serde_json::from_str(RUN).unwrap();
     run["metadata"]["finalizers"] = json!(["example.com/mine"]);
-    space
-        .kubectl(&["create", "-f", "-"], &run.to_string())
-        .unwrap();
-    space
-        .kubectl(&["delete", "run", "train", "--wait=false"], "")
-        .unwrap();
-    let stands = space
-        .kubectl(&["get", "run", "train", "-o", "json"], "")
-        .unwrap();
+    create(&space, &run.to_string());
+    let delete = ["delete", "run", "train", "--wait=false"];
+    space.kubectl(&delete, "").unwrap();
+    let stands = ["get", "run", "train", "-o", "json"];
+    let stands = space.kubectl(&stands, "").unwrap();
     let stands: Value = serde_json::from_str(&stands).unwrap();
     assert_ne!(stands["metadata"]["deletionTimestamp"], Value::Null);
-    let mut finalizers: Vec<&str> = stands["metadata"]["finalizers"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .filter_map(Value::as_str)
-        .collect();
+    let mut finalizers = texts(&stands["metadata"]["finalizers"]);
     finalizers.sort_unstable();
     assert_eq!(finalizers, ["example.com/mine", names::FINALIZER]);
 }

@@ -1,6 +1,6 @@
 //! `run-operator doctor`, with the rights that `helm test` gives it.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -8,31 +8,41 @@ use serde_json::{Value, json};
 
 use crate::helm::{documents, manifests, of_kind};
 use crate::namespace::{Space, kubectl};
-use test_cluster::{ControlPlane, Options, Output, Process, Scratch};
+use test_cluster::{ControlPlane, Options, Output, Process, Recipe, ReferenceService, Scratch};
 
 const START_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Its output and exit code.
-pub(crate) fn doctor(kubeconfig: &std::path::Path, args: &[&str]) -> (String, i32) {
+pub(crate) fn doctor(kubeconfig: &Path, args: &[&str]) -> (String, i32) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_run-operator"));
-    command
-        .arg("doctor")
-        .args(args)
-        .env("KUBECONFIG", kubeconfig);
-    let output = command.output().unwrap();
+    command.arg("doctor").args(args);
+    let output = command.env("KUBECONFIG", kubeconfig).output().unwrap();
     let mut told = String::from_utf8(output.stdout).unwrap();
     told.push_str(&String::from_utf8(output.stderr).unwrap());
     (told, output.status.code().unwrap())
 }
 
+/// The same about Runs of this space, in which the operator is.
+fn in_space(space: &Space, kubeconfig: &Path, further: &[&str]) -> (String, i32) {
+    let here = &space.namespace;
+    let within = ["--namespace", here, "--operator-namespace", here];
+    doctor(kubeconfig, &[&within[..], further].concat())
+}
+
+#[track_caller]
+fn has(told: &str, words: &[&str]) {
+    for word in words {
+        assert!(told.contains(word), "{word:?} is not in {told}");
+    }
+}
+
 /// A kubeconfig of the service account of the test's Pod, with its rights from the chart.
 fn of_the_test_pod(space: &Space, scratch: &Scratch) -> PathBuf {
-    let objects = documents(&manifests(&space.namespace, &[]));
-    let of_the_test = |o: &&Value| {
+    let mut own = documents(&manifests(&space.namespace, &[]));
+    own.retain(|o| {
         let name = o["metadata"]["name"].as_str().unwrap();
         name.ends_with("run-operator-test")
-    };
-    let own: Vec<Value> = objects.iter().filter(of_the_test).cloned().collect();
+    });
     let kinds = [
         "ServiceAccount",
         "Role",
@@ -44,50 +54,38 @@ fn of_the_test_pod(space: &Space, scratch: &Scratch) -> PathBuf {
         assert_eq!(of_kind(&own, kind).len(), 1, "{kind}");
     }
     space.apply(&own, &kinds);
-    let token = space
-        .kubectl(&["create", "token", "run-operator-test"], "")
-        .unwrap();
+    let token = ["create", "token", "run-operator-test"];
+    let token = space.kubectl(&token, "").unwrap();
     let kubeconfig = scratch.path().join("kubeconfig");
     std::fs::copy(space.control_plane.kubeconfig(), &kubeconfig).unwrap();
-    let file = format!("--kubeconfig={}", kubeconfig.display());
-    let token = format!("--token={}", token.trim());
-    for args in [
-        ["set-credentials", "doctor", &token],
-        ["set-context", "--current", "--user=doctor"],
-    ] {
-        kubectl(
-            space.control_plane,
-            &[&[file.as_str(), "config"], &args[..]].concat(),
-            "",
-        )
-        .unwrap();
-    }
+    sets_token(space, &kubeconfig, token.trim());
+    let context = ["set-context", "--current", "--user=doctor"];
+    config(space, &kubeconfig, &context);
     kubeconfig
 }
 
-/// A reference service, and its base URL.
-async fn service(scratch: &Scratch) -> (Process, String) {
-    let port_file = scratch.path().join("port");
-    let mut command = Command::new(test_support::programs::reference_service());
-    command
-        .args([
-            "--token",
-            "secret",
-            "--listen",
-            "127.0.0.1:0",
-            "--port-file",
-        ])
-        .arg(&port_file);
-    let process = Process::spawn(&command, Output::File(scratch.path().join("log"))).unwrap();
-    let deadline = Instant::now() + START_TIMEOUT;
-    loop {
-        let port = std::fs::read_to_string(&port_file).unwrap_or_default();
-        if let Ok(port) = port.trim().parse::<u16>() {
-            return (process, format!("http://127.0.0.1:{port}/api/v1"));
-        }
-        assert!(Instant::now() < deadline, "{}", process.output());
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
+fn sets_token(space: &Space, kubeconfig: &Path, token: &str) {
+    let token = format!("--token={token}");
+    config(space, kubeconfig, &["set-credentials", "doctor", &token]);
+}
+
+/// `kubectl config …` of this file.
+fn config(space: &Space, kubeconfig: &Path, args: &[&str]) {
+    let file = format!("--kubeconfig={}", kubeconfig.display());
+    let config = [&[file.as_str(), "config"], args].concat();
+    kubectl(space.control_plane, &config, "").unwrap();
+}
+
+/// A reference service.
+async fn service(scratch: &Scratch) -> ReferenceService {
+    let recipe = Recipe {
+        program: test_support::programs::reference_service(),
+        folder: scratch.path(),
+        token: "secret",
+        record: false,
+        tls: None,
+    };
+    ReferenceService::start(recipe, &[]).await.unwrap()
 }
 
 /// An operator that leads in the space, which it serves.
@@ -104,15 +102,47 @@ fn operator(space: &Space, scratch: &Scratch, base_url: &str) -> Process {
 
 /// The Workspace that a Run without `workspaceRef` uses, and its token.
 fn workspace(space: &Space, token: &str) {
-    let token = format!("--from-literal=token={token}");
-    let secret = ["create", "secret", "generic", "run-operator-token", &token];
-    let dry_run = [&secret[..], &["--dry-run=client", "-o", "yaml"]].concat();
-    let secret = space.kubectl(&dry_run, "").unwrap();
-    let apply = ["apply", "--server-side", "-f", "-"];
-    space.kubectl(&apply, &secret).unwrap();
-    let workspace = r#"{"apiVersion": "run-operator.dev/v1alpha1", "kind": "Workspace",
-        "metadata": {"name": "default"}, "spec": {}}"#;
-    space.kubectl(&apply, workspace).unwrap();
+    let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "run-operator-token"},
+        "stringData": {"token": token}});
+    for object in [secret, ours("Workspace", "default", &json!({}))] {
+        apply(space, &object);
+    }
+}
+
+fn ours(kind: &str, name: &str, spec: &Value) -> Value {
+    let version = "run-operator.dev/v1alpha1";
+    json!({"apiVersion": version, "kind": kind, "metadata": {"name": name}, "spec": spec})
+}
+
+fn apply(space: &Space, object: &Value) {
+    let apply = ["apply", "--server-side", "--force-conflicts", "-f", "-"];
+    space.kubectl(&apply, &object.to_string()).unwrap();
+}
+
+/// A Lease of the operator, as one that ended has left it: a short one, for which doctor doesn't wait long.
+fn lease(space: &Space, holder: &str) {
+    let lease = json!({
+        "apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "run-operator"},
+        "spec": {"holderIdentity": holder, "leaseDurationSeconds": 1},
+    });
+    apply(space, &lease);
+}
+
+/// The chart's Deployment and roles with these values, as if so many of its Pods were Ready.
+fn deployment(space: &Space, set: &str, ready: u32) {
+    let objects = documents(&manifests(&space.namespace, &["--set", set]));
+    let kinds = ["Deployment", "ServiceAccount", "Role", "RoleBinding"];
+    space.apply(&objects, &kinds);
+    let status = json!({"replicas": 1, "readyReplicas": ready, "availableReplicas": ready});
+    write_status(space, "deployment/run-operator", &status);
+}
+
+/// Writes the status of an object, as its controller would.
+fn write_status(space: &Space, object: &str, status: &Value) {
+    let status = json!({"status": status}).to_string();
+    let patch = ["patch", object, "--subresource=status", "--type=merge"];
+    let patch = [&patch[..], &["-p", &status]].concat();
+    space.kubectl(&patch, "").unwrap();
 }
 
 /// Asks until the answer has these words.
@@ -133,90 +163,51 @@ async fn until(told: impl Fn() -> (String, i32), words: &str) -> (String, i32) {
 async fn doctor_succeeds_only_where_every_check_was_made() {
     let space = Space::new().await;
     let scratch = Scratch::new("doctor").unwrap();
-    let (_service, base_url) = service(&scratch).await;
-    let of_the_operator = ["--operator-namespace", &space.namespace];
-    let with = ["--namespace", &space.namespace, "--base-url", &base_url];
-    let with = [&with[..], &of_the_operator].concat();
+    let service = service(&scratch).await;
+    let (here, base_url) = (&space.namespace, service.base_url());
     let admin = space.control_plane.kubeconfig();
     workspace(&space, "secret");
-    let here = &space.namespace;
     let set = format!("baseUrl={base_url},allowInsecureHttp=true,watchNamespaces={{{here}}}");
     deployment(&space, &set, 1);
-    roles(&space, &set);
     let mut running = operator(&space, &scratch, &base_url);
-    let asked = || doctor(admin, &with);
+    let asked = || in_space(&space, admin, &["--base-url", &base_url]);
     let (told, code) = until(asked, "All checks passed").await;
     assert_eq!(code, 0, "{told}");
     assert!(!told.contains("FAIL") && !told.contains("note"), "{told}");
     let well = told.lines().filter(|l| l.starts_with("ok ")).count();
     assert_eq!(well, 16, "{told}");
-    assert!(told.contains(" has the 13 permissions that"), "{told}");
-    assert!(
-        told.ends_with("These take Runs from here: default.\n"),
-        "{told}"
-    );
+    has(&told, &[" has the 13 permissions that"]);
+    let last = "These take Runs from here: default.\n";
+    assert!(told.ends_with(last), "{told}");
     let stored = space.kubectl(&["get", "runs", "-o", "name"], "").unwrap();
     assert_eq!(stored, "");
 
     // As `helm test` asks, with its rights and no other.
     let kubeconfig = of_the_test_pod(&space, &scratch);
-    let read_only = [&["--read-only"], &with[..]].concat();
-    let (told, code) = doctor(&kubeconfig, &read_only);
+    let read_only = ["--read-only", "--base-url", &base_url];
+    let (told, code) = in_space(&space, &kubeconfig, &read_only);
     assert_eq!(code, 0, "{told}");
-    assert!(
-        told.contains("Not tried: --read-only applies none."),
-        "{told}"
-    );
-    let last = "No check failed. Not tried: 1.\nThese take Runs from here: default.\n";
-    assert!(told.ends_with(last), "{told}");
+    has(&told, &["Not tried: --read-only applies none."]);
+    let last = format!("No check failed. Not tried: 1.\n{last}");
+    assert!(told.ends_with(&last), "{told}");
 
     // A token that the service refuses.
     workspace(&space, "dead");
     let (told, code) = until(asked, "default: Unauthorized").await;
     assert_eq!(code, 1, "{told}");
 
-    // The operator is killed, and its Lease still exists: a short one, for which doctor doesn't wait long.
+    // The operator is killed, and its Lease still exists.
     running.kill9();
-    lease(&space, "killed", 1);
+    lease(&space, "killed");
     let (told, code) = asked();
     assert_eq!(code, 1, "{told}");
-    assert!(told.contains("killed holds the Lease"), "{told}");
-    assert!(told.contains("has not renewed it for"), "{told}");
+    let words = [
+        "killed holds the Lease",
+        "has not renewed it for",
+        "FAIL  an operator is active",
+    ];
+    has(&told, &words);
     assert!(!told.contains("checks passed"), "{told}");
-    assert!(told.contains("FAIL  an operator is active"), "{told}");
-}
-
-/// A Lease of the operator, as one that ended has left it.
-fn lease(space: &Space, holder: &str, seconds: u32) {
-    let lease = json!({
-        "apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "run-operator"},
-        "spec": {"holderIdentity": holder, "leaseDurationSeconds": seconds},
-    });
-    let apply = ["apply", "--server-side", "--force-conflicts", "-f", "-"];
-    space.kubectl(&apply, &lease.to_string()).unwrap();
-}
-
-/// The chart's Deployment with these values, as if so many of its Pods were Ready.
-fn deployment(space: &Space, set: &str, ready: u32) {
-    let objects = documents(&manifests(&space.namespace, &["--set", set]));
-    space.apply(&objects, &["Deployment"]);
-    let status = json!({"replicas": 1, "readyReplicas": ready, "availableReplicas": ready});
-    write_status(space, "deployment/run-operator", &status);
-}
-
-/// Writes the status of an object, as its controller would.
-fn write_status(space: &Space, object: &str, status: &Value) {
-    let status = json!({"status": status}).to_string();
-    let patch = ["patch", object, "--subresource=status", "--type=merge"];
-    let patch = [&patch[..], &["-p", &status]].concat();
-    space.kubectl(&patch, "").unwrap();
-}
-
-/// The chart's account and roles, with what binds them.
-fn roles(space: &Space, set: &str) {
-    let objects = documents(&manifests(&space.namespace, &["--set", set]));
-    let kinds = ["ServiceAccount", "Role", "RoleBinding"];
-    space.apply(&objects, &kinds);
 }
 
 /// Proves: I-doctor
@@ -228,38 +219,31 @@ async fn doctor_names_what_is_missing_beside_the_operator() {
         "baseUrl=https://a.example/v1,tokenSecretNames={{other}},watchNamespaces={{{here}}}"
     );
     deployment(&space, &set, 1);
-    roles(&space, &set);
     workspace(&space, "secret");
-    let elsewhere = r#"{"apiVersion": "run-operator.dev/v1alpha1", "kind": "Workspace",
-        "metadata": {"name": "elsewhere"}, "spec": {"baseUrl": "https://b.example/v1"}}"#;
-    let refused = r#"{"apiVersion": "run-operator.dev/v1alpha1", "kind": "Run", "metadata": {"name": "train"},
-        "spec": {"workload": {"image": "a"}}}"#;
-    for object in [elsewhere, refused] {
-        space.kubectl(&["create", "-f", "-"], object).unwrap();
-    }
+    let elsewhere = json!({"baseUrl": "https://b.example/v1"});
+    apply(&space, &ours("Workspace", "elsewhere", &elsewhere));
+    let refused = json!({"workload": {"image": "a"}});
+    apply(&space, &ours("Run", "train", &refused));
     let stalled = json!({"conditions": [{"type": "Stalled", "status": "True", "reason": "Forbidden", "message": "",
         "lastTransitionTime": "2026-01-01T00:00:00Z"}]});
     write_status(&space, "runs.run-operator.dev/train", &stalled);
-    let beside = ["--operator-namespace", here, "--read-only"];
-    let args = [&["--namespace", here], &beside[..]].concat();
-    let (told, code) = doctor(space.control_plane.kubeconfig(), &args);
+    let admin = space.control_plane.kubeconfig();
+    let (told, code) = in_space(&space, admin, &["--read-only"]);
     assert_eq!(code, 1, "{told}");
-    for words in [
+    let words = [
         "may not: get secrets run-operator-token.",
         "These are not: https://b.example/v1.",
         "1 of 1 in the namespace",
         "do: Forbidden 1.",
-    ] {
-        assert!(told.contains(words), "{words:?} is not in {told}");
-    }
-    let json = [&args[..], &["-o", "json"]].concat();
-    let (told, code) = doctor(space.control_plane.kubeconfig(), &json);
+    ];
+    has(&told, &words);
+    let (told, code) = in_space(&space, admin, &["--read-only", "-o", "json"]);
     assert_eq!(code, 1, "{told}");
     let document: Value = serde_json::from_str(&told).unwrap();
-    let checks = document["checks"].as_array().unwrap();
-    let mut warned = checks.iter().filter(|check| check["verdict"] == "warn");
-    assert_eq!(warned.next().unwrap()["check"], "runs.stalled");
-    assert_eq!(warned.next(), None);
+    let checks = document["checks"].as_array().unwrap().iter();
+    let warned = checks.filter(|check| check["verdict"] == "warn");
+    let warned: Vec<_> = warned.map(|check| &check["check"]).collect();
+    assert_eq!(warned, ["runs.stalled"]);
 }
 
 /// Proves: I-doctor
@@ -268,48 +252,41 @@ async fn doctor_ignores_a_leftover_lease_where_election_is_disabled() {
     let space = Space::new().await;
     let scratch = Scratch::new("doctor").unwrap();
     let kubeconfig = of_the_test_pod(&space, &scratch);
-    let space_args = ["--namespace", &space.namespace, "--read-only"];
-    let with = [&space_args[..], &["--operator-namespace", &space.namespace]].concat();
-    let of_the_operator = || {
-        let (told, _) = doctor(&kubeconfig, &with);
+    let says = |verdict: &str, words: &str| {
+        let (told, _) = in_space(&space, &kubeconfig, &["--read-only"]);
         let line = told.lines().find(|l| l.contains("an operator is active"));
-        line.unwrap_or_else(|| panic!("{told}")).to_owned()
+        let line = line.unwrap_or_else(|| panic!("{told}"));
+        let said = line.starts_with(verdict) && line.contains(words);
+        assert!(said, "{verdict}, {words}: {line}");
     };
-    lease(&space, "", 1);
-    let told = of_the_operator();
-    assert!(told.starts_with("FAIL"), "{told}");
-    assert!(told.contains("has no holder"), "{told}");
-
+    lease(&space, "");
+    says("FAIL", "has no holder");
     deployment(&space, "leaderElection.enabled=true", 1);
-    let told = of_the_operator();
-    assert!(told.contains("has no holder"), "{told}");
+    says("FAIL", "has no holder");
 
     // Turned off since: by its holder, or by one that crashed.
     deployment(&space, "leaderElection.enabled=false", 1);
     for holder in ["", "crashed"] {
-        lease(&space, holder, 1);
-        let told = of_the_operator();
-        assert!(told.starts_with("ok "), "{told}");
-        assert!(told.contains("has 1 Pods that are Ready"), "{told}");
+        lease(&space, holder);
+        says("ok ", "has 1 Pods that are Ready");
     }
     deployment(&space, "leaderElection.enabled=false", 0);
-    let told = of_the_operator();
-    assert!(told.starts_with("FAIL"), "{told}");
-    assert!(told.contains("has no Pod that is Ready"), "{told}");
+    says("FAIL", "has no Pod that is Ready");
 }
 
 /// Proves: I-doctor
 #[tokio::test]
 async fn a_missing_workspace_and_a_missing_operator_are_named() {
     let space = Space::new().await;
-    let args = ["--namespace", &space.namespace];
-    let with = [&args[..], &["--operator-namespace", &space.namespace]].concat();
-    let (told, code) = doctor(space.control_plane.kubeconfig(), &with);
+    let (told, code) = in_space(&space, space.control_plane.kubeconfig(), &[]);
     assert_eq!(code, 1, "{told}");
-    assert!(told.contains("FAIL  the Workspaces are Ready"), "{told}");
-    assert!(told.contains("There is none in the namespace"), "{told}");
-    assert!(told.contains("FAIL  an operator is active"), "{told}");
-    assert!(told.contains("and no Lease"), "{told}");
+    let words = [
+        "FAIL  the Workspaces are Ready",
+        "There is none in the namespace",
+        "FAIL  an operator is active",
+        "and no Lease",
+    ];
+    has(&told, &words);
     let last = "Failed: 2. Not tried: 3.\nNo Workspace is known to take Runs from here.\n";
     assert!(told.ends_with(last), "{told}");
 }
@@ -320,27 +297,18 @@ async fn a_missing_right_and_a_silent_service_are_named() {
     let space = Space::new().await;
     let scratch = Scratch::new("doctor").unwrap();
     let kubeconfig = of_the_test_pod(&space, &scratch);
-    let args = [
-        "--namespace",
-        "default",
-        "--base-url",
-        "http://127.0.0.1:1/api/v1",
-    ];
-    let (told, code) = doctor(&kubeconfig, &args);
+    let silent = "--base-url=http://127.0.0.1:1/api/v1";
+    let (told, code) = doctor(&kubeconfig, &["--namespace=default", silent]);
     assert_eq!(code, 1, "{told}");
     let failed: Vec<&str> = told.lines().filter(|l| l.starts_with("FAIL")).collect();
     let [right, service] = failed.as_slice() else {
         panic!("{told}")
     };
-    assert!(
-        right.contains("forbidden") && right.contains("create and patch"),
-        "{right}"
-    );
-    assert!(service.contains("Check the base URL"), "{service}");
-    for unread in ["may not list the Workspaces", "may not read the Lease"] {
-        assert!(told.contains(unread), "{told}");
-    }
-    assert!(told.contains("\nFailed: 2. Not tried: "), "{told}");
+    has(right, &["forbidden", "create and patch"]);
+    has(service, &["Check the base URL"]);
+    let unread = ["may not list the Workspaces", "may not read the Lease"];
+    has(&told, &unread);
+    has(&told, &["\nFailed: 2. Not tried: "]);
 }
 
 /// Proves: I-doctor
@@ -348,70 +316,46 @@ async fn a_missing_right_and_a_silent_service_are_named() {
 async fn doctor_distinguishes_namespace_credential_and_rbac_failures() {
     let space = Space::new().await;
     let scratch = Scratch::new("doctor").unwrap();
-    let (told, code) = doctor(
-        space.control_plane.kubeconfig(),
-        &["--namespace", "nowhere"],
-    );
+    let admin = space.control_plane.kubeconfig();
+    let (told, code) = doctor(admin, &["--namespace", "nowhere"]);
     assert_eq!(code, 1, "{told}");
-    assert!(told.contains("Create the namespace"), "{told}");
+    has(&told, &["Create the namespace"]);
 
     let kubeconfig = of_the_test_pod(&space, &scratch);
-    let file = format!("--kubeconfig={}", kubeconfig.display());
-    let wrong = [
-        &file,
-        "config",
-        "set-credentials",
-        "doctor",
-        "--token=wrong",
-    ];
-    kubectl(space.control_plane, &wrong, "").unwrap();
+    sets_token(&space, &kubeconfig, "wrong");
     let (told, code) = doctor(&kubeconfig, &[]);
     assert_eq!(code, 1, "{told}");
-    assert!(told.contains("Check the credentials"), "{told}");
+    has(&told, &["Check the credentials"]);
 }
 
 /// Proves: I-doctor
 #[tokio::test]
 async fn doctor_distinguishes_missing_and_outdated_crds() {
     let own = ControlPlane::start(Options::default()).await.unwrap();
-    let (told, code) = doctor(own.kubeconfig(), &[]);
+    let asked = || doctor(own.kubeconfig(), &[]);
+    let (told, code) = asked();
     assert_eq!(code, 1, "{told}");
-    assert!(
-        told.contains("FAIL  the CRDs are of this version"),
-        "{told}"
-    );
-    assert!(told.contains("it has none of the CRDs."), "{told}");
-    for untried in ["Runs", "Workspaces"] {
-        let words = format!("Not tried: the cluster doesn't serve {untried}.");
-        assert!(told.contains(&words), "{told}");
-    }
+    let words = [
+        "FAIL  the CRDs are of this version",
+        "it has none of the CRDs.",
+        "Not tried: the cluster doesn't serve Runs.",
+        "Not tried: the cluster doesn't serve Workspaces.",
+    ];
+    has(&told, &words);
 
     let yaml = run_operator::api::crd::yaml().unwrap();
-    let mut crds = documents(&yaml);
-    for crd in &mut crds {
-        let spec = "/spec/versions/0/schema/openAPIV3Schema/properties/spec";
-        if let Some(spec) = crd.pointer_mut(spec) {
-            spec["properties"]
-                .as_object_mut()
-                .unwrap()
-                .remove("readyWhen");
+    for mut crd in documents(&yaml) {
+        let spec = "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties";
+        if let Some(fields) = crd.pointer_mut(spec) {
+            fields.as_object_mut().unwrap().remove("readyWhen");
         }
         own.apply_yaml(&crd.to_string()).await.unwrap();
     }
     // The API server takes up a CRD's fields on its own time.
-    let deadline = Instant::now() + START_TIMEOUT;
-    loop {
-        let (told, code) = doctor(own.kubeconfig(), &[]);
-        assert_eq!(code, 1, "{told}");
-        if told.contains("lacks Run.spec.readyWhen.") {
-            break;
-        }
-        assert!(Instant::now() < deadline, "{told}");
-        tokio::time::sleep(Duration::from_millis(100)).await;
-    }
+    let (told, code) = until(asked, "lacks Run.spec.readyWhen.").await;
+    assert_eq!(code, 1, "{told}");
 
     own.apply_yaml(&namesake().to_string()).await.unwrap();
-    let asked = || doctor(own.kubeconfig(), &[]);
     let (told, _) = until(asked, "There are runs.example.com, too.").await;
     let warned = told.lines().find(|l| l.contains("runs.example.com"));
     assert!(warned.unwrap().starts_with("WARN"), "{told}");
@@ -434,9 +378,9 @@ fn namesake() -> Value {
 /// Proves: I-doctor
 #[tokio::test]
 async fn what_can_t_be_tried_at_all_has_an_exit_code_of_its_own() {
-    let nowhere = std::path::Path::new("/nonexistent/kubeconfig");
-    let (told, code) = doctor(nowhere, &[]);
-    assert_eq!((told.lines().count(), code), (1, 2), "{told}");
-    let (told, code) = doctor(nowhere, &["--base-url", "nope"]);
-    assert_eq!((told.lines().count(), code), (1, 2), "{told}");
+    let nowhere = Path::new("/nonexistent/kubeconfig");
+    for args in [&[][..], &["--base-url", "nope"]] {
+        let (told, code) = doctor(nowhere, args);
+        assert_eq!((told.lines().count(), code), (1, 2), "{told}");
+    }
 }

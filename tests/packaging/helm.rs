@@ -7,7 +7,7 @@ use std::sync::{LazyLock, Mutex};
 
 use serde_json::Value;
 
-use test_cluster::{ControlPlane, Scratch};
+use test_cluster::Scratch;
 use test_support::{root, tools::go_tool};
 
 /// Helm's own files, out of the home directory.
@@ -82,12 +82,12 @@ pub(crate) fn template(chart: &Path, name: &str, namespace: &str, args: &[&str])
 pub(crate) fn manifests(namespace: &str, args: &[&str]) -> String {
     static RENDERED: LazyLock<Mutex<HashMap<String, String>>> = LazyLock::new(Mutex::default);
     let key = format!("{namespace} {args:?}");
-    if let Some(known) = RENDERED.lock().unwrap().get(&key) {
-        return known.clone();
-    }
-    let rendered = done(&template(&chart(), "run-operator", namespace, args));
-    RENDERED.lock().unwrap().insert(key, rendered.clone());
-    rendered
+    let known = RENDERED.lock().unwrap().get(&key).cloned();
+    known.unwrap_or_else(|| {
+        let rendered = done(&template(&chart(), "run-operator", namespace, args));
+        RENDERED.lock().unwrap().insert(key, rendered.clone());
+        rendered
+    })
 }
 
 /// Its objects with values set as `--set` takes them, such as `replicas=2,image.tag=x`.
@@ -127,6 +127,13 @@ pub(crate) fn the<'a>(objects: &'a [Value], kind: &str) -> &'a Value {
     }
 }
 
+/// The one of a kind that has this name.
+#[track_caller]
+pub(crate) fn named<'a>(objects: &'a [Value], kind: &str, name: &str) -> &'a Value {
+    let mut found = of_kind(objects, kind).into_iter();
+    found.find(|o| o["metadata"]["name"] == name).unwrap()
+}
+
 /// The Pod that the Deployment makes.
 #[track_caller]
 pub(crate) fn pod(objects: &[Value]) -> &Value {
@@ -148,30 +155,4 @@ pub(crate) fn args(objects: &[Value]) -> Vec<&str> {
 pub(crate) fn texts(value: &Value) -> Vec<&str> {
     let items = value.as_array().into_iter().flatten();
     items.filter_map(Value::as_str).collect()
-}
-
-/// A release on a cluster.
-pub(crate) struct Release<'a> {
-    pub(crate) control_plane: &'a ControlPlane,
-    pub(crate) name: &'a str,
-    pub(crate) namespace: &'a str,
-}
-
-impl Release<'_> {
-    /// `helm VERB NAME … --namespace NAMESPACE`.
-    pub(crate) fn run(&self, verb: &str, args: &[&str]) -> Output {
-        let mut command = command();
-        command.env("KUBECONFIG", self.control_plane.kubeconfig());
-        command.args([verb, self.name]).args(args);
-        command.args(["--namespace", self.namespace]);
-        command.output().unwrap()
-    }
-
-    /// The same, of a chart; there is no node, so nothing to wait for.
-    #[track_caller]
-    pub(crate) fn put(&self, verb: &str, chart: &Path, args: &[&str]) -> String {
-        let chart = chart.display().to_string();
-        let args: Vec<&str> = [chart.as_str()].iter().chain(args).copied().collect();
-        done(&self.run(verb, &args))
-    }
 }

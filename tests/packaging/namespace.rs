@@ -14,6 +14,7 @@ use test_cluster::ControlPlane;
 
 const PROMETHEUS_OPERATOR: &str = "github.com/prometheus-operator/prometheus-operator";
 
+const APPLY: &[&str] = &["apply", "--server-side", "-f", "-"];
 /// What kubectl needs to ask whether the API server takes objects, and to store none.
 pub(crate) const DRY_RUN: &[&str] = &[
     "apply",
@@ -35,13 +36,10 @@ impl Space {
     pub(crate) async fn new() -> Self {
         static INSTALLED: OnceCell<()> = OnceCell::const_new();
         let control_plane = ControlPlane::shared().await;
-        INSTALLED
-            .get_or_init(async || install(control_plane).await)
-            .await;
-        let namespace = format!("chart-{}", uuid::Uuid::new_v4().simple());
+        INSTALLED.get_or_init(|| install(control_plane)).await;
         let space = Self {
             control_plane,
-            namespace,
+            namespace: format!("chart-{}", uuid::Uuid::new_v4().simple()),
         };
         space.create_namespace(&space.namespace);
         space
@@ -55,31 +53,20 @@ impl Space {
         let namespace = json!({
             "apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels},
         });
-        kubectl(
-            self.control_plane,
-            &["apply", "--server-side", "-f", "-"],
-            &namespace.to_string(),
-        )
-        .unwrap();
+        kubectl(self.control_plane, APPLY, &namespace.to_string()).unwrap();
     }
 
     /// kubectl in this namespace: what it printed, or what it complained of.
     pub(crate) fn kubectl(&self, args: &[&str], stdin: &str) -> Result<String, String> {
-        let within: Vec<&str> = ["--namespace", &self.namespace]
-            .into_iter()
-            .chain(args.iter().copied())
-            .collect();
+        let within = [&["--namespace", self.namespace.as_str()], args].concat();
         kubectl(self.control_plane, &within, stdin)
     }
 
     /// Creates the objects of these kinds for real.
     pub(crate) fn apply(&self, objects: &[Value], kinds: &[&str]) {
-        for object in objects
-            .iter()
-            .filter(|o| kinds.contains(&o["kind"].as_str().unwrap()))
-        {
-            self.kubectl(&["apply", "--server-side", "-f", "-"], &object.to_string())
-                .unwrap();
+        let of_these = |o: &&Value| kinds.contains(&o["kind"].as_str().unwrap());
+        for object in objects.iter().filter(of_these) {
+            self.kubectl(APPLY, &object.to_string()).unwrap();
         }
     }
 }
@@ -91,18 +78,12 @@ pub(crate) fn kubectl(
     stdin: &str,
 ) -> Result<String, String> {
     let mut command: Command = control_plane.kubectl();
-    command
-        .args(args)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped());
+    command.args(args).stdin(Stdio::piped());
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().unwrap();
-    child
-        .stdin
-        .take()
-        .unwrap()
-        .write_all(stdin.as_bytes())
-        .unwrap();
+    let mut pipe = child.stdin.take().unwrap();
+    pipe.write_all(stdin.as_bytes()).unwrap();
+    drop(pipe);
     let output = child.wait_with_output().unwrap();
     let told = String::from_utf8(output.stderr).unwrap();
     if output.status.success() && !told.contains("Warning:") {
@@ -117,10 +98,8 @@ async fn install(control_plane: &ControlPlane) {
     control_plane.apply_yaml(&ours).await.unwrap();
     for kind in ["servicemonitors", "podmonitors", "prometheusrules"] {
         let file = format!("example/prometheus-operator-crd/monitoring.coreos.com_{kind}.yaml");
-        control_plane
-            .apply_file(&prometheus_operator().join(file))
-            .await
-            .unwrap();
+        let file = prometheus_operator().join(file);
+        control_plane.apply_file(&file).await.unwrap();
     }
 }
 

@@ -18,10 +18,8 @@ fn pods_go_to_nodes_for_which_there_are_images() {
         assert_eq!(*required(spec), json!([{"matchExpressions": images}]));
         assert_eq!(spec["nodeSelector"]["kubernetes.io/os"], "linux");
     }
-    for none in [
-        "architectures=null",
-        "nodeSelector.kubernetes\\.io/arch=s390x",
-    ] {
+    let chosen = "nodeSelector.kubernetes\\.io/arch=s390x";
+    for none in ["architectures=null", chosen] {
         let any = with(none);
         assert_eq!(pod(&any)["spec"].get("affinity"), None, "{none}");
     }
@@ -119,9 +117,9 @@ fn without_an_override_all_are_in_the_release_s_namespace() {
 /// Proves: I-placement
 #[test]
 fn the_service_may_have_two_ip_families() {
-    let set =
-        "metrics.service.ipFamilyPolicy=RequireDualStack,metrics.service.ipFamilies={IPv6,IPv4}";
-    let dual = with(set);
+    let families = "metrics.service.ipFamilies={IPv6,IPv4}";
+    let dual = format!("metrics.service.ipFamilyPolicy=RequireDualStack,{families}");
+    let dual = with(&dual);
     let spec = &the(&dual, "Service")["spec"];
     assert_eq!(spec["ipFamilyPolicy"], "RequireDualStack");
     assert_eq!(spec["ipFamilies"], json!(["IPv6", "IPv4"]));
@@ -144,14 +142,9 @@ fn further_containers_and_labels_are_beside_the_operator_s_own() {
     assert_eq!(tests["containers"].as_array().unwrap().len(), 1);
     assert!(tests.get("initContainers").is_none());
     let accounts = of_kind(&full, "ServiceAccount");
-    let owned = accounts
-        .iter()
-        .filter(|a| a["metadata"]["labels"]["example.com/owner"] == "platform");
-    assert_eq!(owned.count(), 1);
-    assert!(
-        accounts
-            .iter()
-            .all(|a| a["automountServiceAccountToken"] == false)
-    );
+    let owner = |a: &&&Value| a["metadata"]["labels"]["example.com/owner"] == "platform";
+    assert_eq!(accounts.iter().filter(owner).count(), 1);
+    let mut accounts = accounts.iter();
+    assert!(accounts.all(|a| a["automountServiceAccountToken"] == false));
     assert_eq!(spec["automountServiceAccountToken"], true);
 }

@@ -22,15 +22,22 @@ fn can(space: &Space, question: &str) -> bool {
 /// The same by a `ServiceAccount`.
 fn can_account(space: &Space, account: &str, question: &str) -> bool {
     let user = format!("system:serviceaccount:{account}");
-    let words: Vec<&str> = ["auth", "can-i", "--as", &user]
-        .into_iter()
-        .chain(question.split(' '))
-        .collect();
+    let ask = ["auth", "can-i", "--as", &user].into_iter();
+    let words: Vec<&str> = ask.chain(question.split(' ')).collect();
     // It refuses by its exit code, and by a warning for objects without a namespace.
-    match space.kubectl(&words, "") {
-        Ok(said) => said.trim() == "yes",
-        Err(_) => false,
-    }
+    let said = space.kubectl(&words, "");
+    said.is_ok_and(|said| said.trim() == "yes")
+}
+
+/// The chart's accounts and roles with these values, in a space which is all that is watched if there is but `one`.
+async fn bound(one: bool, values: &[&str]) -> Space {
+    let space = Space::new().await;
+    let here = &space.namespace;
+    let watched = format!("watchNamespaces={{{here}}}");
+    let watched = ["--set", watched.as_str()];
+    let args = [values, if one { &watched } else { &[] }].concat();
+    space.apply(&documents(&manifests(here, &args)), BOUND);
+    space
 }
 
 /// Proves: I-rights
@@ -39,10 +46,7 @@ fn can_account(space: &Space, account: &str, question: &str) -> bool {
 #[case::in_one_namespace(true)]
 #[tokio::test]
 async fn it_may_what_it_needs_where_it_is_needed_and_nothing_else(#[case] one: bool) {
-    let space = Space::new().await;
-    let set = format!("watchNamespaces={{{}}}", space.namespace);
-    let args = if one { vec!["--set", &set] } else { vec![] };
-    space.apply(&documents(&manifests(&space.namespace, &args)), BOUND);
+    let space = bound(one, &[]).await;
     for needed in [
         "patch runs",
         "list runs",
@@ -54,11 +58,8 @@ async fn it_may_what_it_needs_where_it_is_needed_and_nothing_else(#[case] one: b
         "create events",
     ] {
         assert!(can(&space, needed), "can't {needed}");
-        assert_eq!(
-            can(&space, &format!("{needed} --namespace default")),
-            !one,
-            "{needed} elsewhere"
-        );
+        let elsewhere = can(&space, &format!("{needed} --namespace default"));
+        assert_eq!(elsewhere, !one, "{needed} elsewhere");
     }
     for needed in [
         "create leases.coordination.k8s.io",
@@ -95,19 +96,14 @@ async fn it_may_what_it_needs_where_it_is_needed_and_nothing_else(#[case] one: b
 #[case::in_one_namespace(true)]
 #[tokio::test]
 async fn with_secure_metrics_it_may_review_and_readers_may_scrape(#[case] one: bool) {
-    let space = Space::new().await;
-    let namespaces = format!("watchNamespaces={{{}}}", space.namespace);
     let readers = r#"metrics.secure.readers=[{"kind":"ServiceAccount","name":"prometheus","namespace":"monitoring"}]"#;
-    let mut args = vec![
+    let secure = [
         "--set",
         "metrics.secure.enabled=true",
         "--set-json",
         readers,
     ];
-    if one {
-        args.extend(["--set", &namespaces]);
-    }
-    space.apply(&documents(&manifests(&space.namespace, &args)), BOUND);
+    let space = bound(one, &secure).await;
     for needed in [
         "create tokenreviews.authentication.k8s.io -A",
         "create subjectaccessreviews.authorization.k8s.io -A",

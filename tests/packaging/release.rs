@@ -1,14 +1,17 @@
 //! A release from its installation to its end: what Helm makes, changes, keeps and removes.
 
 use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
 
-use crate::helm::{self, Release, chart};
+use crate::helm::{self, chart};
 use crate::namespace::kubectl;
 use test_cluster::{ControlPlane, Options, Scratch};
 
 const NAMESPACE: &str = "run-operator";
 const DEPLOYMENT: [&str; 2] = ["deployment", "run-operator"];
 const RUNS: [&str; 2] = ["crd", "runs.run-operator.dev"];
+/// The description of a column of Run.
+const WORDS: &str = "The operator's summary of the run.";
 const RUN: &str = r#"{"apiVersion": "run-operator.dev/v1alpha1", "kind": "Run", "metadata": {"name": "train"},
     "spec": {"workload": {"image": "a"}}}"#;
 
@@ -18,10 +21,33 @@ async fn empty() -> ControlPlane {
 }
 
 fn release(control_plane: &ControlPlane) -> Release<'_> {
+    let name = "run-operator";
     Release {
         control_plane,
-        name: "run-operator",
-        namespace: NAMESPACE,
+        name,
+    }
+}
+
+/// A release on a cluster.
+struct Release<'a> {
+    control_plane: &'a ControlPlane,
+    name: &'a str,
+}
+
+impl Release<'_> {
+    /// `helm VERB NAME …`.
+    fn run(&self, verb: &str, args: &[&str]) -> Output {
+        let mut command = helm::command();
+        command.env("KUBECONFIG", self.control_plane.kubeconfig());
+        command.args([verb, self.name]).args(args);
+        command.args(["--namespace", NAMESPACE]).output().unwrap()
+    }
+
+    /// The same, of a chart; there is no node, so nothing to wait for.
+    #[track_caller]
+    fn put(&self, verb: &str, chart: &Path, args: &[&str]) {
+        let chart = chart.display().to_string();
+        helm::done(&self.run(verb, &[&[chart.as_str()], args].concat()));
     }
 }
 
@@ -34,46 +60,29 @@ fn field(control_plane: &ControlPlane, object: &[&str], path: &str) -> String {
 
 /// Kinds and names of what is there of these kinds, in the release's namespace or in none.
 fn left(control_plane: &ControlPlane, kinds: &str) -> Vec<String> {
-    let names = kubectl(
-        control_plane,
-        &["--namespace", NAMESPACE, "get", kinds, "-o", "name"],
-        "",
-    );
-    let names = names.unwrap();
-    let ours = names
-        .lines()
-        .filter(|name| name.contains("run") || name.contains("workspace"));
-    ours.map(str::to_owned).collect()
+    let get = ["--namespace", NAMESPACE, "get", kinds, "-o", "name"];
+    let names = kubectl(control_plane, &get, "").unwrap();
+    let ours = |name: &&str| name.contains("run") || name.contains("workspace");
+    names.lines().filter(ours).map(str::to_owned).collect()
 }
 
 /// The chart as an earlier version, whose CRD of Run described itself in other words.
 fn earlier(scratch: &Scratch) -> PathBuf {
     let copy = scratch.path().join("run-operator");
-    copy_directory(&chart(), &copy);
+    let mut copying = Command::new("cp");
+    helm::done(&copying.arg("-r").args([&chart(), &copy]).output().unwrap());
     let crd = copy.join("templates/crds/runs.yaml");
     let text = std::fs::read_to_string(&crd).unwrap();
-    let changed = text.replace("The operator's summary of the run.", "Earlier words.");
+    let changed = text.replace(WORDS, "Earlier words.");
     assert_ne!(text, changed);
     std::fs::write(crd, changed).unwrap();
     copy
 }
 
-fn copy_directory(from: &Path, to: &Path) {
-    std::fs::create_dir_all(to).unwrap();
-    for entry in std::fs::read_dir(from).unwrap() {
-        let entry = entry.unwrap();
-        let to = to.join(entry.file_name());
-        if entry.path().is_dir() {
-            copy_directory(&entry.path(), &to);
-        } else {
-            std::fs::copy(entry.path(), to).unwrap();
-        }
-    }
-}
-
-/// Proves: I-crds
+/// The API server fills in what a strategy leaves out, and refuses it beside the other strategy.
+/// Proves: I-crds, I-several-pods
 #[tokio::test]
-async fn an_upgrade_brings_new_crds_and_a_rollback_the_old_arguments() {
+async fn an_upgrade_brings_crds_and_strategy_and_a_rollback_what_was_before() {
     let own = empty().await;
     let release = release(&own);
     let scratch = Scratch::new("release").unwrap();
@@ -87,21 +96,12 @@ async fn an_upgrade_brings_new_crds_and_a_rollback_the_old_arguments() {
     assert_eq!(field(&own, &RUNS, column), "Earlier words.");
 
     release.put("upgrade", &chart(), &["--set", "poll.min=7s"]);
-    let now = field(&own, &RUNS, column);
-    assert_eq!(now, "The operator's summary of the run.");
+    assert_eq!(field(&own, &RUNS, column), WORDS);
     assert!(args().contains("--poll-min=7s"));
     helm::done(&release.run("rollback", &["1"]));
     assert_eq!(field(&own, &RUNS, column), "Earlier words.");
     assert!(args().contains("--poll-min=6s"));
-}
 
-/// The API server fills in what a strategy leaves out, and refuses it beside the other strategy.
-/// Proves: I-several-pods
-#[tokio::test]
-async fn an_upgrade_switches_election_and_strategy_off_and_on() {
-    let own = empty().await;
-    let release = release(&own);
-    release.put("install", &chart(), &["--create-namespace"]);
     for (values, strategy) in [
         ("leaderElection.enabled=true", "RollingUpdate"),
         ("leaderElection.enabled=false", "Recreate"),
@@ -184,12 +184,11 @@ async fn a_failed_test_leaves_its_pod_and_an_uninstall_what_it_lists() {
 }
 
 /// The commands of docs/install.md.
-/// Proves: I-plain
+/// Proves: I-plain, I-crds
 #[tokio::test]
 async fn the_plain_manifest_upgrades_with_its_edits_and_moves_to_helm() {
     let own = empty().await;
-    let plain = test_support::root().join("deploy/install.yaml");
-    let text = std::fs::read_to_string(&plain).unwrap();
+    let text = test_support::files::text("deploy/install.yaml");
     let text = text.replace("image: \"run-operator:", "image: \"a.example/run-operator:");
     let apply = |text: &str| kubectl(&own, &["apply", "--server-side", "-f", "-"], text).unwrap();
     let version = || field(&own, &DEPLOYMENT, ".metadata.resourceVersion");
@@ -208,25 +207,13 @@ async fn the_plain_manifest_upgrades_with_its_edits_and_moves_to_helm() {
     assert!(spec("containers[0].env").contains("https://a.example/v1"));
     assert!(spec("containers[0].args").contains("--poll-max=6m"));
 
-    // And over to Helm.
+    // And over to Helm, CRDs included, which then stay.
     let over = ["--install", "--take-ownership", "--force-conflicts"];
     release(&own).put("upgrade", &chart(), &over);
     assert!(spec("containers[0].args").contains("--poll-max=5m"));
-}
-
-/// Proves: I-crds
-#[tokio::test]
-async fn crds_that_kubectl_applied_become_those_of_the_release() {
-    let own = empty().await;
-    let release = release(&own);
-    let crds = run_operator::api::crd::yaml().unwrap();
-    kubectl(&own, &["apply", "--server-side", "-f", "-"], &crds).unwrap();
-    let without = ["--create-namespace", "--set", "crds.enabled=false"];
-    release.put("install", &chart(), &without);
-    let with = ["--set", "crds.enabled=true", "--take-ownership"];
-    release.put("upgrade", &chart(), &with);
     let owner = ".metadata.annotations.meta\\.helm\\.sh/release-name";
     assert_eq!(field(&own, &RUNS, owner), "run-operator");
-    release.put("upgrade", &chart(), &["--set", "crds.enabled=false"]);
+    let without = ["--set", "crds.enabled=false"];
+    release(&own).put("upgrade", &chart(), &without);
     assert_eq!(left(&own, "crd").len(), 3);
 }

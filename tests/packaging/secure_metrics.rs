@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::helm::{args, ci, objects, of_kind, pod, the, with, with_file};
+use crate::helm::{args, ci, container, objects, of_kind, pod, the, with, with_file};
 
 const SECURE: &str = "metrics.secure.enabled=true";
 
@@ -26,9 +26,8 @@ fn its_rights_are_the_two_reviews_and_no_other() {
         roles.into_iter().cloned().collect()
     };
     let named = |role: &Value, part: &str| role["metadata"]["name"].to_string().contains(part);
-    let (added, usual): (Vec<Value>, Vec<Value>) = roles(&["--set", SECURE])
-        .into_iter()
-        .partition(|role| named(role, "-metrics-"));
+    let with = roles(&["--set", SECURE]).into_iter();
+    let (added, usual): (Vec<_>, Vec<_>) = with.partition(|role| named(role, "-metrics-"));
     assert_eq!(usual, roles(&[]));
     let own = added.iter().find(|role| named(role, "-metrics-auth"));
     let review = |group: &str, resource: &str| -> Value {
@@ -46,17 +45,11 @@ fn its_rights_are_the_two_reviews_and_no_other() {
 fn the_port_is_the_operator_s_the_service_s_and_the_monitor_s() {
     let set = format!("{SECURE},metrics.secure.port=9443,metrics.serviceMonitor.enabled=true");
     let secure = with(&set);
-    assert!(args(&secure).contains(&"--metrics-listen=0.0.0.0:9443"));
-    assert!(
-        !args(&secure)
-            .iter()
-            .any(|arg| arg.starts_with("--metrics-cert"))
-    );
-    let ports = &pod(&secure)["spec"]["containers"][0]["ports"];
-    assert_eq!(
-        ports[1],
-        json!({"name": "https", "containerPort": 9443, "protocol": "TCP"})
-    );
+    let args = args(&secure);
+    assert!(args.contains(&"--metrics-listen=0.0.0.0:9443"));
+    assert!(!args.iter().any(|arg| arg.starts_with("--metrics-cert")));
+    let port = json!({"name": "https", "containerPort": 9443, "protocol": "TCP"});
+    assert_eq!(container(&secure)["ports"][1], port);
     let https = json!([{"name": "https", "port": 9443, "targetPort": "https", "protocol": "TCP"}]);
     assert_eq!(the(&secure, "Service")["spec"]["ports"], https);
     let endpoint = &the(&secure, "ServiceMonitor")["spec"]["endpoints"][0];
@@ -81,23 +74,14 @@ fn a_certificate_is_mounted_only_for_the_operator() {
         json!({"name": "metrics-certificate", "secret": {"secretName": "run-operator-metrics"}});
     let spec = &pod(&full)["spec"];
     assert!(spec["volumes"].as_array().unwrap().contains(&volume));
-    let mounts = spec["containers"][0]["volumeMounts"].as_array().unwrap();
-    assert!(
-        mounts
-            .iter()
-            .any(|m| m["mountPath"] == "/etc/run-operator-metrics")
-    );
-    assert!(
-        !the(&full, "Pod")
-            .to_string()
-            .contains("metrics-certificate")
-    );
+    let mut mounts = container(&full)["volumeMounts"].as_array().unwrap().iter();
+    assert!(mounts.any(|m| m["mountPath"] == "/etc/run-operator-metrics"));
+    let test = the(&full, "Pod").to_string();
+    assert!(!test.contains("metrics-certificate"));
     let tls = &the(&full, "ServiceMonitor")["spec"]["endpoints"][0]["tlsConfig"];
     let ca = json!({"secret": {"name": "run-operator-metrics-ca", "key": "ca.crt"}});
-    assert_eq!(
-        *tls,
-        json!({"serverName": "run-operator-metrics.run-operator.svc", "ca": ca})
-    );
+    let name = "run-operator-metrics.run-operator.svc";
+    assert_eq!(*tls, json!({"serverName": name, "ca": ca}));
     let own = r#"metrics.secure.tlsConfig={"serverName":"metrics.example.com"}"#;
     let own = objects(&["-f", &ci("full"), "--set-json", own]);
     let tls = &the(&own, "ServiceMonitor")["spec"]["endpoints"][0]["tlsConfig"];
@@ -111,9 +95,7 @@ fn a_pod_monitor_names_the_secret_with_the_token() {
     assert!(args(&platform).contains(&"--metrics-listen=[::]:9443"));
     let endpoint = &the(&platform, "PodMonitor")["spec"]["podMetricsEndpoints"][0];
     let credentials = json!({"name": "scraper-token", "key": "token"});
-    assert_eq!(
-        endpoint["authorization"],
-        json!({"type": "Bearer", "credentials": credentials})
-    );
+    let bearer = json!({"type": "Bearer", "credentials": credentials});
+    assert_eq!(endpoint["authorization"], bearer);
     assert_eq!(endpoint["tlsConfig"]["insecureSkipVerify"], true);
 }

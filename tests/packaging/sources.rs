@@ -21,42 +21,28 @@ fn read(path: &str) -> String {
     std::fs::read_to_string(helm::chart().join(path)).unwrap()
 }
 
-/// Every key of `values.yaml` and of the schema, with dots.
-fn keys(schema: &Value, path: &str, found: &mut BTreeSet<String>) {
-    for (name, below) in schema["properties"].as_object().into_iter().flatten() {
-        let path = if path.is_empty() {
-            name.clone()
-        } else {
-            format!("{path}.{name}")
-        };
-        if below["properties"].is_object() {
-            keys(below, &path, found);
-        } else {
-            found.insert(path);
+/// Every value of the schema below this path, with dots.
+fn values(schema: &Value, path: &str, found: &mut BTreeSet<String>) {
+    match schema["properties"].as_object() {
+        None => drop(found.insert(path.to_owned())),
+        Some(fields) => {
+            for (name, below) in fields {
+                let path = format!("{path}.{name}");
+                values(below, path.trim_start_matches('.'), found);
+            }
         }
     }
-}
-
-fn values() -> BTreeSet<String> {
-    let schema: Value = serde_json::from_str(&read("values.schema.json")).unwrap();
-    let mut found = BTreeSet::new();
-    keys(&schema, "", &mut found);
-    found
 }
 
 /// The names below `.Values` in the templates.
 fn used() -> BTreeSet<String> {
-    let mut text = String::new();
     let folders = ["templates", "templates/crds", "templates/tests"];
-    for file in folders
-        .iter()
-        .flat_map(|f| std::fs::read_dir(helm::chart().join(f)).unwrap())
-    {
-        let path = file.unwrap().path();
-        if path.is_file() {
-            text.push_str(&std::fs::read_to_string(path).unwrap());
-        }
-    }
+    let files = folders.map(|folder| std::fs::read_dir(helm::chart().join(folder)).unwrap());
+    let paths = files.into_iter().flatten().map(|file| file.unwrap().path());
+    let files = paths.filter(|path| path.is_file());
+    let text: String = files
+        .map(|path| std::fs::read_to_string(path).unwrap())
+        .collect();
     let names = text.split(".Values.").skip(1);
     let name = |rest: &str| {
         let end = rest.find(|c: char| !c.is_ascii_alphanumeric() && c != '.');
@@ -70,21 +56,24 @@ fn used() -> BTreeSet<String> {
 /// Proves: I-values
 #[test]
 fn every_value_is_used_and_every_used_one_is_there() {
-    let (values, used) = (values(), used());
-    let within =
-        |inner: &str, outer: &str| inner == outer || inner.starts_with(&format!("{outer}."));
-    // Only for parent charts; and reached by `.Values.global | default dict`.
-    let unread = ["enabled"];
-    let unused: Vec<_> = values
-        .iter()
-        .filter(|v| !unread.contains(&v.as_str()) && !used.iter().any(|u| within(v, u)))
-        .collect();
-    assert!(unused.is_empty(), "no template uses {unused:?}");
-    let missing: Vec<_> = used
-        .iter()
-        .filter(|u| !values.iter().any(|v| within(v, u) || within(u, v)))
-        .collect();
-    assert!(missing.is_empty(), "values.yaml lacks {missing:?}");
+    let schema: Value = serde_json::from_str(&read("values.schema.json")).unwrap();
+    let (mut given, used) = (BTreeSet::new(), used());
+    values(&schema, "", &mut given);
+    // Only for parent charts.
+    assert!(given.remove("enabled"));
+    let within = |inner: &str, outer: &str| {
+        let below = inner.strip_prefix(outer);
+        below.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+    };
+    let unused = given.iter().filter(|v| !used.iter().any(|u| within(v, u)));
+    assert_eq!(unused.collect::<Vec<_>>(), [""; 0], "no template uses them");
+    let missing = used.iter();
+    let missing = missing.filter(|u| !given.iter().any(|v| within(v, u) || within(u, v)));
+    assert_eq!(
+        missing.collect::<Vec<_>>(),
+        [""; 0],
+        "values.yaml lacks them"
+    );
 }
 
 /// Proves: I-values
@@ -118,22 +107,6 @@ fn the_pod_of_helm_test_has_arguments_that_the_program_knows() {
     }
 }
 
-/// Proves: I-artifact-hub
-#[test]
-fn the_chart_has_the_program_s_version() {
-    let chart: Value = serde_saphyr::from_str(&read("Chart.yaml")).unwrap();
-    let version = env!("CARGO_PKG_VERSION");
-    assert_eq!(chart["version"], version);
-    assert_eq!(chart["appVersion"], version);
-    let images = chart["annotations"]["artifacthub.io/images"]
-        .as_str()
-        .unwrap();
-    assert!(
-        images.contains(&format!("image: run-operator:{version}")),
-        "{images}"
-    );
-}
-
 /// An annotation of Artifact Hub's, parsed.
 fn annotation(name: &str) -> Vec<Value> {
     let chart: Value = serde_saphyr::from_str(&read("Chart.yaml")).unwrap();
@@ -144,25 +117,19 @@ fn annotation(name: &str) -> Vec<Value> {
 /// Proves: I-artifact-hub
 #[test]
 fn the_artifact_hub_annotations_are_true() {
-    let field = |value: &Value| value.as_str().unwrap().to_owned();
-    let crds: Vec<[String; 3]> = annotation("crds")
+    let crds = annotation("crds");
+    let told = crds
         .iter()
-        .map(|crd| ["name", "kind", "version"].map(|name| field(&crd[name])))
-        .collect();
+        .map(|crd| json!([crd["name"], crd["kind"], crd["version"]]));
     let ours = helm::documents(&run_operator::api::crd::yaml().unwrap());
-    let ours: Vec<[String; 3]> = helm::of_kind(&ours, "CustomResourceDefinition")
-        .iter()
-        .map(|crd| {
-            let spec = &crd["spec"];
-            let (name, version) = (&crd["metadata"]["name"], &spec["versions"][0]["name"]);
-            [name, &spec["names"]["kind"], version].map(field)
-        })
-        .collect();
-    assert_eq!(crds, ours);
-    let examples = annotation("crdsExamples");
-    let examples: Vec<String> = examples.iter().map(|e| field(&e["kind"])).collect();
-    let kinds: Vec<&String> = crds.iter().map(|[_, kind, _]| kind).collect();
-    assert_eq!(examples.iter().collect::<Vec<_>>(), kinds);
+    let ours = helm::of_kind(&ours, "CustomResourceDefinition").into_iter();
+    let ours = ours.map(|crd| {
+        let (name, spec) = (&crd["metadata"]["name"], &crd["spec"]);
+        json!([name, spec["names"]["kind"], spec["versions"][0]["name"]])
+    });
+    assert!(told.eq(ours), "{crds:?}");
+    let kinds = |all: &[Value]| -> Vec<Value> { all.iter().map(|o| o["kind"].clone()).collect() };
+    assert_eq!(kinds(&annotation("crdsExamples")), kinds(&crds));
 }
 
 /// Proves: I-artifact-hub
@@ -178,16 +145,12 @@ async fn the_api_server_takes_the_examples_on_artifact_hub() {
 /// Proves: I-values
 #[test]
 fn helm_finds_nothing_to_complain_of() {
-    let mut files: Vec<String> = helm::CI.map(ci).into();
     let there = std::fs::read_dir(helm::chart().join("ci")).unwrap().count();
-    assert_eq!(files.len(), there, "a file of ci/ is not tried");
-    for file in files.drain(..) {
-        let mut command = helm::command();
-        let linted = command
-            .args(["lint", "--strict", "-f", &file])
-            .arg(helm::chart())
-            .output();
-        let told = helm::done(&linted.unwrap());
+    assert_eq!(helm::CI.len(), there, "a file of ci/ is not tried");
+    for file in helm::CI.map(ci) {
+        let mut lint = helm::command();
+        lint.args(["lint", "--strict", "-f", &file]);
+        let told = helm::done(&lint.arg(helm::chart()).output().unwrap());
         assert!(!told.contains("[WARNING]"), "{file}: {told}");
     }
 }

@@ -53,26 +53,23 @@ pub(crate) fn image(args: &[&str]) -> Output {
     command.args(args).output().unwrap()
 }
 
-pub(crate) fn script(
-    name: &str,
-    dist: &Path,
-    registry: &str,
-    variables: &[(&str, &str)],
-) -> Output {
+/// Variables of Helm, cosign and the registry for their own files, which are not to be in the home directory.
+const HOMES: [&str; 5] = [
+    "HELM_CACHE_HOME",
+    "HELM_CONFIG_HOME",
+    "HELM_DATA_HOME",
+    "DOCKER_CONFIG",
+    "TUF_ROOT",
+];
+
+pub(crate) fn script(name: &str, dist: &Path, registry: &str, more: &[(&str, &str)]) -> Output {
     let mut command = calling_cargo(&root().join(".ci").join(name));
     command.arg(VERSION).env("DIST", dist);
     command.env("REGISTRY", registry);
-    // Helm's, cosign's and the registry's own files, out of the home directory.
-    for home in [
-        "HELM_CACHE_HOME",
-        "HELM_CONFIG_HOME",
-        "HELM_DATA_HOME",
-        "DOCKER_CONFIG",
-        "TUF_ROOT",
-    ] {
+    for home in HOMES {
         command.env(home, dist.join("homes").join(home));
     }
-    command.envs(variables.iter().copied());
+    command.envs(more.iter().copied());
     command.output().unwrap()
 }
 
@@ -89,12 +86,8 @@ pub(crate) fn make(registry: &str, commit: &str) -> TempDir {
         ("ADDRESS", "https://example.com/releases"),
         ("MAINTAINERS", "A Team:team@example.com"),
     ];
-    done(&script(
-        "release-files",
-        folder.path(),
-        registry,
-        &variables,
-    ));
+    let made = script("release-files", folder.path(), registry, &variables);
+    done(&made);
     folder
 }
 
@@ -111,17 +104,9 @@ pub(crate) fn platform(dist: &Path, commit: &str) -> PathBuf {
     let program = text(go_tool("pause").unwrap());
     for name in ["run-operator", "reference-service"] {
         let out = text(folder.join(format!("{name}-image")));
-        let written = [
-            "write",
-            "--name",
-            name,
-            "--program",
-            &program,
-            "--out",
-            &out,
-        ];
+        let written = ["write", "--name", name, "--program", &program];
         let of = ["--version", VERSION, "--revision", commit, "--epoch", EPOCH];
-        done(&image(&[&written[..], &of].concat()));
+        done(&image(&[&written[..], &["--out", &out], &of].concat()));
         let bill = folder.join(format!("{name}_{VERSION}_linux_{arch}.cdx.json"));
         fs::write(bill, r#"{"bomFormat": "CycloneDX", "specVersion": "1.5"}"#).unwrap();
     }

@@ -26,34 +26,23 @@ fn xtask(args: &[&str]) -> Output {
 /// Packs a program.
 fn archive(dir: &Path, program: &str) -> PathBuf {
     let path = dir.join(ARCHIVE);
-    done(&xtask(&[
-        "archive",
-        "--program",
-        program,
-        "--name=kubectl-runs",
-        "--output",
-        path.to_str().unwrap(),
-    ]));
+    let output = path.to_str().unwrap();
+    let packed = ["archive", "--name=kubectl-runs", "--output", output];
+    done(&xtask(&[&packed[..], &["--program", program]].concat()));
     path
 }
 
 fn manifest(archive: &Path, version: &str) -> Output {
+    let address = "--address=https://example.com/releases/";
     let archive = archive.to_str().unwrap();
-    xtask(&[
-        "krew",
-        "--version",
-        version,
-        "--address=https://example.com/releases/",
-        archive,
-    ])
+    xtask(&["krew", "--version", version, address, archive])
 }
 
 /// krew, with a folder of its own.
 fn krew(home: &Path, args: &[&str]) -> Output {
     let mut command = Command::new(go_tool("krew").unwrap());
-    command
-        .env("KREW_ROOT", home)
-        .env("KREW_NO_UPGRADE_CHECK", "1");
+    command.env("KREW_ROOT", home);
+    command.env("KREW_NO_UPGRADE_CHECK", "1");
     command.args(args).output().unwrap()
 }
 
@@ -66,10 +55,8 @@ fn krew_installs_the_plugin_from_the_release() {
     let file = dir.path().join("runs.yaml");
     let install = || {
         let (file, archive) = (file.to_str().unwrap(), archive.to_str().unwrap());
-        krew(
-            &home,
-            &["install", "--manifest", file, "--archive", archive],
-        )
+        let args = ["install", "--manifest", file, "--archive", archive];
+        krew(&home, &args)
     };
     let text = done(&manifest(&archive, env!("CARGO_PKG_VERSION")));
     assert!(text.contains(&format!("https://example.com/releases/{ARCHIVE}")));

@@ -30,8 +30,7 @@ fn refused(dist: &Dist, (key, public): &(String, String)) {
     let (sums, bundle) = (path("SHA256SUMS"), path("SHA256SUMS.sigstore.json"));
     cosign("sign-blob", key, &["--bundle", &bundle, &sums]);
     let image = format!(
-        "{}/run-operator@{} is NOT verified",
-        dist.registry.address,
+        "run-operator@{} is NOT verified",
         digest(dist, "run-operator")
     );
     fails(&dist.script("verify", &[("PUBLIC_KEY", public)]), &image);

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use clap::ValueEnum;
+
 use super::outcome::Outcome;
 use super::plan::Fault;
 use super::table::Case;
@@ -100,24 +102,19 @@ fn an_extra_run_a_live_run_and_an_extra_event_are_differences() {
         ("service live", "0"),
         ("event Run/Submitted", "1"),
     ]);
-    for fault in Fault::ALL {
+    for &fault in Fault::value_variants() {
         assert!(differences(&case(fault), &expected, &expected).is_empty());
         for (thing, seen) in [
             ("service runs", "2"),
             ("service live", "1"),
             ("event Run/Submitted", "2"),
+            ("event Run/Submitted", "0"),
         ] {
             let mut other = expected.clone();
             other.insert(thing.to_owned(), seen.to_owned());
             let told = differences(&case(fault), &expected, &other);
             assert_eq!(told.len(), 1, "{fault:?}, {thing}: {told:?}");
         }
-        let missing = differences(
-            &case(fault),
-            &expected,
-            &end(&[("service runs", "1"), ("service live", "0")]),
-        );
-        assert_eq!(missing.len(), 1, "{fault:?}: {missing:?}");
     }
 }
 

@@ -26,6 +26,7 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
+use clap::ValueEnum;
 use futures::{FutureExt, StreamExt, stream};
 
 use differences::differences;
@@ -62,21 +63,16 @@ struct Oracle {
 async fn whatever_happens_at_a_point_a_life_ends_as_without_it() {
     let _turn = crate::TURN.lock().await;
     let replay = std::env::var(REPLAY).ok();
-    let scenarios: Vec<Scenario> = Scenario::ALL
-        .into_iter()
-        .filter(|scenario| match &replay {
-            Some(case) => case.split(':').next() == Some(scenario.as_str()),
-            None => crate::full() || matches!(scenario, Scenario::Succeeds | Scenario::Deleted),
-        })
-        .collect();
-    let oracles: Vec<_> = at_once(scenarios.into_iter().map(live)).await;
+    let scenarios = Scenario::value_variants().iter().copied();
+    let scenarios = scenarios.filter(|scenario| match &replay {
+        Some(case) => case.split(':').next() == Some(word(scenario).as_str()),
+        None => crate::full() || matches!(scenario, Scenario::Succeeds | Scenario::Deleted),
+    });
+    let oracles: Vec<_> = at_once(scenarios.map(live)).await;
     let mut cases = Vec::new();
     for oracle in oracles.into_iter().map(|oracle| Arc::new(oracle.unwrap())) {
-        cases.extend(
-            plan(&oracle)
-                .into_iter()
-                .map(|case| (case, Arc::clone(&oracle))),
-        );
+        let lives = plan(&oracle).into_iter();
+        cases.extend(lives.map(|case| (case, Arc::clone(&oracle))));
     }
     if let Some(replay) = &replay {
         cases.retain(|(case, _)| case.to_string().starts_with(replay));
@@ -84,23 +80,25 @@ async fn whatever_happens_at_a_point_a_life_ends_as_without_it() {
     }
     let lives = cases.into_iter().map(|(case, oracle)| async move {
         // A helper that panics ends only its own life; its message is above.
-        let told = AssertUnwindSafe(relive(&case, &oracle))
-            .catch_unwind()
-            .await;
-        let panicked = |_| Verdict::Differs(vec!["it panicked".to_owned()]);
-        let verdict = told.unwrap_or_else(panicked);
-        if let Verdict::Differs(told) = &verdict {
-            eprintln!("{REPLAY}={case}\n  {}", told.join("\n  "));
-        }
+        let told = AssertUnwindSafe(relive(&case, &oracle)).catch_unwind();
+        let panicked = |_| Err(vec!["it panicked".to_owned()]);
+        let verdict = told.await.unwrap_or_else(panicked);
         (case, verdict)
     });
-    let table = Table::of(at_once(lives).await);
+    let table = Table(at_once(lives).await);
     table.print();
-    assert!(table.differing.is_empty(), "{}", table.told());
+    let differing = table.differing();
+    assert!(differing.is_empty(), "{}", differing.join("\n"));
     if replay.is_none() {
         let untried = table.untried();
         assert!(untried.is_empty(), "no life came to {untried:?}");
     }
+}
+
+/// The word for a scenario or a fault.
+fn word(value: &impl ValueEnum) -> String {
+    let value = value.to_possible_value().unwrap();
+    value.get_name().to_owned()
 }
 
 /// Runs so many at once that the cores are busy and the trials' waits overlap.
@@ -118,7 +116,8 @@ fn plan(oracle: &Oracle) -> Vec<Case> {
     let all = std::env::var_os(REPLAY).is_some() || crate::full();
     let points = oracle.points.iter().skip(oracle.mark);
     let points = points.filter(|point| oracle.scenario.tries(point));
-    let every = points.flat_map(|point| Fault::ALL.map(|fault| (point, fault)));
+    let faults = Fault::value_variants().iter().copied();
+    let every = points.flat_map(|point| faults.clone().map(move |fault| (point, fault)));
     every
         .filter(|(point, fault)| *fault != Fault::DoubleLate || later(point))
         .map(|(point, fault)| {
@@ -162,28 +161,30 @@ async fn relive(case: &Case, oracle: &Oracle) -> Verdict {
     let told = through(&mut trial, case, oracle).await;
     if std::env::var(REPLAY).is_ok_and(|replay| replay == case.to_string()) {
         let log = trial.world.operator_log();
-        eprintln!("{log}\nThe points:\n{}", trial.plan.story());
+        eprintln!("{log}\nThe points:\n{}", trial.plan.story().join("\n"));
     }
-    match told {
-        Ok(false) => Verdict::NotReached,
-        Ok(true) => Verdict::Same,
-        Err(told) => Verdict::Differs(told),
-    }
+    told
+}
+
+/// The differences between the end of a life, as it is now, and the one without the fault.
+async fn differing(
+    trial: &Trial,
+    case: &Case,
+    oracle: &Oracle,
+) -> Result<Vec<String>, Vec<String>> {
+    let seen = observe(trial).await.map_err(|told| vec![told])?;
+    Ok(differences(case, &oracle.outcome, &seen))
 }
 
 /// Lives it to its end. Returns whether the fault happened at all.
-async fn through(trial: &mut Trial, case: &Case, oracle: &Oracle) -> Result<bool, Vec<String>> {
+async fn through(trial: &mut Trial, case: &Case, oracle: &Oracle) -> Verdict {
     let one = |told: String| vec![told];
     case.scenario.play(trial).await.map_err(one)?;
     let look = async {
-        loop {
-            let seen = observe(trial).await.map_err(one)?;
-            let differing = differences(case, &oracle.outcome, &seen);
-            if differing.is_empty() {
-                return Ok(());
-            }
+        while !differing(trial, case, oracle).await?.is_empty() {
             tokio::time::sleep(POLL).await;
         }
+        Ok(())
     };
     // A difference that lasts is checked, and reported, below.
     if let Ok(Err(told)) = tokio::time::timeout(PATIENCE, look).await {
@@ -196,8 +197,7 @@ async fn through(trial: &mut Trial, case: &Case, oracle: &Oracle) -> Result<bool
         trial.repeated().await.map_err(one)?;
     }
     trial.stop().await.map_err(one)?;
-    let seen = observe(trial).await.map_err(one)?;
-    let differing = differences(case, &oracle.outcome, &seen);
+    let differing = differing(trial, case, oracle).await?;
     if differing.is_empty() {
         // What it does last happens now.
         Ok(trial.plan.happened())

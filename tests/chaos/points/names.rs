@@ -115,34 +115,4 @@ mod tests {
         let name = at_api_server(&asked(method, &path.concat(), body));
         assert_eq!(name.as_deref(), Some(expected));
     }
-
-    #[rstest]
-    #[case("GET", "/version", "service.version")]
-    #[case("GET", "/workspaces/current", "service.workspace")]
-    #[case("POST", "/runs", "service.create")]
-    #[case("GET", "/runs/version", "service.get")]
-    #[case("POST", "/runs/r1:cancel", "service.cancel")]
-    #[case("GET", "/runs/r1/events", "service.stream")]
-    fn each_call_has_a_point_of_its_own(
-        #[case] method: &str,
-        #[case] path: &str,
-        #[case] expected: &str,
-    ) {
-        let name = at_service(&asked(method, &format!("/api/v1{path}"), ""));
-        assert_eq!(name, expected);
-    }
-
-    #[test]
-    fn a_read_of_the_api_server_is_no_point() {
-        for path in [
-            "/namespaces/a/runs?watch=true",
-            "/runs",
-            "/namespaces/a/runs/b",
-        ] {
-            assert_eq!(
-                at_api_server(&asked("GET", &format!("{OURS}{path}"), "")),
-                None
-            );
-        }
-    }
 }

@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 
 use run_operator::api::{Run, RunStatus, Workspace};
 
-use super::trial::{Told, Trial, text};
+use super::trial::{RUN, Told, Trial, text};
 use crate::support::intent_of;
 
 /// Every thing by its name, as text.
@@ -21,7 +21,7 @@ pub(super) async fn observe(trial: &Trial) -> Told<Outcome> {
     let mut add = |thing: &str, value: Value| outcome.insert(thing.to_owned(), value.to_string());
     let runs = trial.world.service.runs().await;
     let posts = trial.world.service.requests("createRun").await;
-    let run = trial.run().await?;
+    let run = trial.world.runs().get_opt(RUN).await.map_err(text)?;
     for (thing, value) in of_service(&trial.uid, &runs, &posts) {
         add(&format!("service {thing}"), value);
     }
@@ -29,8 +29,8 @@ pub(super) async fn observe(trial: &Trial) -> Told<Outcome> {
     for (thing, value) in run.iter().flat_map(|run| of_run(run, &runs)) {
         add(&format!("run {thing}"), value);
     }
-    let workspace = trial.world.workspaces().get_opt("default").await;
-    let workspace = workspace.map_err(text)?;
+    let workspaces = trial.world.workspaces();
+    let workspace = workspaces.get_opt("default").await.map_err(text)?;
     add("workspace", json!(workspace.as_ref().map(of_workspace)));
     for (event, times) in events(trial).await? {
         add(&format!("event {event}"), json!(times));
@@ -42,69 +42,56 @@ fn of_service(uid: &str, runs: &[Value], posts: &[Value]) -> Vec<(&'static str, 
     let terminal = ["succeeded", "failed", "cancelled"];
     let live = |run: &&Value| !terminal.contains(&run["state"].as_str().unwrap_or_default());
     let bodies: BTreeSet<_> = posts.iter().map(|p| p["bodySha256"].to_string()).collect();
-    let others = posts
-        .iter()
-        .filter(|post| post["idempotencyKey"].as_str() != Some(uid));
-    let states = runs.iter().map(|run| &run["state"]);
+    let another = |post: &&Value| post["idempotencyKey"].as_str() != Some(uid);
+    let states = runs.iter().map(|run| run["state"].clone());
+    let asked_to_cancel = runs.iter().any(|run| run["cancels"] != json!(0));
     vec![
         ("runs", json!(runs.len())),
         ("live", json!(runs.iter().filter(live).count())),
-        ("states", states.cloned().collect()),
+        ("states", states.collect()),
         ("bodies", json!(bodies.len())),
-        ("posts with another key", json!(others.count())),
         (
-            "was asked to cancel",
-            json!(runs.iter().any(|run| run["cancels"] != json!(0))),
+            "posts with another key",
+            json!(posts.iter().filter(another).count()),
         ),
+        ("was asked to cancel", json!(asked_to_cancel)),
     ]
 }
 
-fn of_run(run: &Run, at_the_service: &[Value]) -> Vec<(String, Value)> {
+fn of_run(run: &Run, at_the_service: &[Value]) -> Vec<(&'static str, Value)> {
     let status = run.status.clone().unwrap_or_default();
     let theirs = at_the_service.first().cloned().unwrap_or_default();
-    let mut all = vec![
-        ("phase".to_owned(), json!(status.phase)),
-        ("state".to_owned(), json!(status.state)),
-        (
-            "runId is the service's".to_owned(),
-            json!(status.run_id.as_deref() == theirs["runId"].as_str()),
-        ),
-        (
-            "key is the uid".to_owned(),
-            json!(status.idempotency_key.is_some() && status.idempotency_key == run.uid()),
-        ),
-        ("conditions".to_owned(), conditions(&status.conditions)),
-        (
-            "observed its generation".to_owned(),
-            json!(status.observed_generation == run.metadata.generation),
-        ),
-        ("times".to_owned(), times(&status)),
-        ("events".to_owned(), json!(mirrored(&status))),
-        ("handledRetry".to_owned(), json!(status.handled_retry)),
-        (
-            "lastError".to_owned(),
-            json!(status.last_error.as_ref().map(|error| &error.code)),
-        ),
-        (
-            "refusal".to_owned(),
-            json!(status.refusal.as_ref().map(|refusal| &refusal.reason)),
-        ),
-        ("finalizers".to_owned(), json!(run.finalizers())),
-        (
-            "annotations".to_owned(),
-            json!(run.annotations().keys().collect::<Vec<_>>()),
-        ),
-    ];
-    let end = intent_of(run).map(|intent| intent["end"].clone());
-    let mut end = end.unwrap_or_default();
+    let same_run = status.run_id.as_deref() == theirs["runId"].as_str();
+    let same_key = status.idempotency_key.is_some() && status.idempotency_key == run.uid();
+    let observed = status.observed_generation == run.metadata.generation;
+    let annotations: Vec<_> = run.annotations().keys().collect();
+    let mut end = intent_of(run).map_or(Value::Null, |intent| intent["end"].clone());
     if let Some(end) = end.as_object_mut() {
-        end.insert(
-            "runId".to_owned(),
-            json!(end.get("runId") == theirs.get("runId")),
-        );
+        let same = end.get("runId") == theirs.get("runId");
+        end.insert("runId".to_owned(), json!(same));
     }
-    all.push(("intent's end".to_owned(), end));
-    all
+    vec![
+        ("phase", json!(status.phase)),
+        ("state", json!(status.state)),
+        ("runId is the service's", json!(same_run)),
+        ("key is the uid", json!(same_key)),
+        ("conditions", conditions(&status.conditions)),
+        ("observed its generation", json!(observed)),
+        ("times", times(&status)),
+        ("events", json!(mirrored(&status))),
+        ("handledRetry", json!(status.handled_retry)),
+        (
+            "lastError",
+            json!(status.last_error.map(|error| error.code)),
+        ),
+        (
+            "refusal",
+            json!(status.refusal.map(|refusal| refusal.reason)),
+        ),
+        ("finalizers", json!(run.finalizers())),
+        ("annotations", json!(annotations)),
+        ("intent's end", end),
+    ]
 }
 
 /// The ids of the service end with the event's place among the run's, from 1. "With the events up to the
@@ -138,12 +125,8 @@ fn times(status: &RunStatus) -> Value {
 }
 
 fn conditions(all: &[Condition]) -> Value {
-    let words = all.iter().map(|c| {
-        (
-            c.type_.clone(),
-            json!(format!("{} ({})", c.status, c.reason)),
-        )
-    });
+    let words = |c: &Condition| json!(format!("{} ({})", c.status, c.reason));
+    let words = all.iter().map(|c| (c.type_.clone(), words(c)));
     Value::Object(words.collect::<Map<_, _>>())
 }
 

@@ -3,10 +3,10 @@
 //! A point is a write at the API server, a call at the service or an event of a stream, with its number among those of
 //! its [name](super::names) since the life began. The fault is at one of them, and so happens once.
 
-use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use clap::ValueEnum;
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 
@@ -22,7 +22,7 @@ const LATE: Duration = Duration::from_secs(2);
 const PROCESSED: Duration = Duration::from_millis(50);
 
 /// Fault at a point.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum Fault {
     /// SIGKILL when it has left the operator; it is not passed on.
     KillBefore,
@@ -43,31 +43,6 @@ pub(super) enum Fault {
 }
 
 impl Fault {
-    pub(super) const ALL: [Self; 8] = [
-        Self::KillBefore,
-        Self::KillAfter,
-        Self::LoseRequest,
-        Self::LoseAnswer,
-        Self::Double,
-        Self::DoubleLate,
-        Self::Delay,
-        Self::Cut,
-    ];
-
-    /// Its word.
-    pub(super) fn as_str(self) -> &'static str {
-        match self {
-            Self::KillBefore => "kill-before",
-            Self::KillAfter => "kill-after",
-            Self::LoseRequest => "lose-request",
-            Self::LoseAnswer => "lose-answer",
-            Self::Double => "double",
-            Self::DoubleLate => "double-late",
-            Self::Delay => "delay",
-            Self::Cut => "cut",
-        }
-    }
-
     /// Whether the operator doesn't survive it.
     pub(super) fn kills(self) -> bool {
         matches!(self, Self::KillBefore | Self::KillAfter)
@@ -77,23 +52,16 @@ impl Fault {
 /// The operator that lives now.
 type Living = Arc<Mutex<Option<Operator>>>;
 
-/// A life's fault, and its progress.
+/// What stands among the points of a story.
+const FAULT: &str = "! the fault";
+const START: &str = "+ an operator starts";
+
+/// A life's fault, and its story.
 pub(super) struct Plan {
     fault: Option<Case>,
     living: Living,
-    progress: Mutex<Progress>,
+    story: Mutex<Vec<String>>,
     passed: watch::Sender<u64>,
-}
-
-#[derive(Default)]
-struct Progress {
-    /// Name and number of each point, in order.
-    points: Vec<String>,
-    counts: HashMap<String, u64>,
-    /// The number of points before the fault, that one included.
-    happened: Option<usize>,
-    /// The number of points before the start of each operator.
-    starts: Vec<usize>,
 }
 
 impl Plan {
@@ -101,7 +69,7 @@ impl Plan {
         Arc::new(Self {
             fault,
             living: Living::default(),
-            progress: Mutex::default(),
+            story: Mutex::default(),
             passed: watch::Sender::new(0),
         })
     }
@@ -116,15 +84,14 @@ impl Plan {
     }
 
     fn pass(&self, name: &str) -> Option<support::Fault> {
-        let mut progress = self.progress.lock().unwrap();
-        let count = progress.counts.entry(name.to_owned()).or_default();
-        *count += 1;
-        let number = *count;
-        progress.points.push(format!("{name} {number}"));
+        let mut story = self.story.lock().unwrap();
+        let point = format!("{name} ");
+        let number = story.iter().filter(|line| line.starts_with(&point)).count() + 1;
+        story.push(format!("{point}{number}"));
         self.passed.send_modify(|passed| *passed += 1);
         let here = |case: &&Case| case.point == name && case.number == number;
         let fault = self.fault.as_ref().filter(here)?.fault;
-        progress.happened = Some(progress.points.len());
+        story.push(FAULT.to_owned());
         Some(match fault {
             Fault::KillBefore => support::Fault::LoseRequest(self.kills(Duration::ZERO)),
             Fault::KillAfter if name == EVENT => support::Fault::LoseAnswer(self.kills(PROCESSED)),
@@ -173,9 +140,7 @@ impl Plan {
 
     /// This operator lives now.
     pub(super) fn lives(&self, operator: Operator) {
-        let mut progress = self.progress.lock().unwrap();
-        let points = progress.points.len();
-        progress.starts.push(points);
+        self.story.lock().unwrap().push(START.to_owned());
         *self.living.lock().unwrap() = Some(operator);
     }
 
@@ -191,53 +156,26 @@ impl Plan {
 
     /// Name and number of each point until now, in order.
     pub(super) fn points(&self) -> Vec<String> {
-        self.progress.lock().unwrap().points.clone()
+        let mut points = self.story();
+        points.retain(|line| line != FAULT && line != START);
+        points
     }
 
     /// Whether the fault has happened.
     pub(super) fn happened(&self) -> bool {
-        self.progress.lock().unwrap().happened.is_some()
+        self.story().iter().any(|line| line == FAULT)
     }
 
-    /// The points of the operator that was started when the first was killed; none before that.
-    pub(super) fn of_the_next(&self) -> Option<Vec<String>> {
-        let progress = self.progress.lock().unwrap();
-        let start = *progress.starts.get(1)?;
-        Some(progress.points[start..].to_vec())
+    /// What happened since the operator was started that took the place of the first; none before that.
+    pub(super) fn since_the_next(&self) -> Option<Vec<String>> {
+        let mut story = self.story();
+        let mut starts = story.iter().enumerate().filter(|(_, line)| *line == START);
+        let (second, _) = starts.nth(1)?;
+        Some(story.split_off(second))
     }
 
-    /// The points, with the fault and the starts among them.
-    pub(super) fn story(&self) -> String {
-        let progress = self.progress.lock().unwrap();
-        let mut lines = Vec::new();
-        for n in 0..=progress.points.len() {
-            let starts = progress.starts.iter().filter(|start| **start == n);
-            if progress.happened == Some(n) {
-                lines.push("! the fault".to_owned());
-            }
-            lines.extend(starts.map(|_| "+ an operator starts".to_owned()));
-            lines.extend(progress.points.get(n).cloned());
-        }
-        lines.join("\n")
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::super::scenario::Scenario;
-    use super::*;
-
-    #[test]
-    fn the_fault_happens_at_its_number_and_once() {
-        let plan = Plan::new(Some(Case {
-            scenario: Scenario::Succeeds,
-            point: "a".to_owned(),
-            number: 2,
-            fault: Fault::Cut,
-        }));
-        let faults = ["a", "b", "a", "a"].map(|name| plan.pass(name).is_some());
-        assert_eq!(faults, [false, false, true, false]);
-        assert_eq!(plan.points(), ["a 1", "b 1", "a 2", "a 3"]);
-        assert!(plan.happened() && !plan.is_deadly());
+    /// The points in order, with the fault and the starts among them.
+    pub(super) fn story(&self) -> Vec<String> {
+        self.story.lock().unwrap().clone()
     }
 }

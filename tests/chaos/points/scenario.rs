@@ -1,6 +1,7 @@
 //! Stories of a Run and its run. Each step waits until the one before is seen, so that two lives of one
 //! scenario pass the same points.
 
+use clap::ValueEnum;
 use kube::api::DeleteParams;
 use serde_json::{Value, json};
 
@@ -10,7 +11,7 @@ use super::trial::{Told, Trial};
 use crate::support::TOKEN;
 
 /// A story with one end.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
 pub(super) enum Scenario {
     /// Created, and succeeds.
     Succeeds,
@@ -42,103 +43,51 @@ pub(super) enum Scenario {
 const NEXT_TOKEN: &str = "canary-0b6a1e93-token";
 
 impl Scenario {
-    /// Every one.
-    pub(super) const ALL: [Self; 12] = [
-        Self::Succeeds,
-        Self::Fails,
-        Self::Cancelled,
-        Self::Deleted,
-        Self::DeletedInDoubt,
-        Self::Deadline,
-        Self::Ttl,
-        Self::Orphaned,
-        Self::Refused,
-        Self::Rotated,
-        Self::WorkspaceDeleted,
-        Self::Elected,
-    ];
-
-    /// Its word.
-    pub(super) fn as_str(self) -> &'static str {
-        match self {
-            Self::Succeeds => "succeeds",
-            Self::Fails => "fails",
-            Self::Cancelled => "cancelled",
-            Self::Deleted => "deleted",
-            Self::DeletedInDoubt => "deleted-in-doubt",
-            Self::Deadline => "deadline",
-            Self::Ttl => "ttl",
-            Self::Orphaned => "orphaned",
-            Self::Refused => "refused",
-            Self::Rotated => "rotated",
-            Self::WorkspaceDeleted => "workspace-deleted",
-            Self::Elected => "elected",
-        }
-    }
-
     /// Plays it to its end, as far as it shows at the object.
     pub(super) async fn play(self, trial: &mut Trial) -> Told {
         match self {
-            Self::Succeeds => {
-                running(trial, spec("succeeded")).await?;
-                trial.advance().await?;
-                trial.released().await
-            }
+            Self::Succeeds => running(trial, spec("succeeded")).await?,
             Self::Fails => {
                 running(trial, spec("failed")).await?;
                 trial.mark();
-                trial.advance().await?;
-                trial.released().await
             }
             Self::Cancelled => {
                 running(trial, spec("succeeded")).await?;
                 trial.mark();
                 trial.patch(json!({"spec": {"cancel": true}})).await;
                 trial.at("cancelling").await?;
-                trial.advance().await?;
-                trial.released().await
             }
             Self::Deleted => {
                 running(trial, spec("succeeded")).await?;
                 trial.mark();
                 trial.delete().await;
                 trial.at("cancelling").await?;
-                trial.advance().await?;
-                trial.gone().await
             }
-            Self::DeletedInDoubt => deleted_in_doubt(trial).await,
+            Self::DeletedInDoubt => deleted_in_doubt(trial).await?,
             Self::Deadline => {
-                trial
-                    .create(with(spec("succeeded"), "activeDeadlineSeconds", json!(1)))
-                    .await;
+                trial.create(with("activeDeadlineSeconds", json!(1))).await;
                 trial.at("cancelling").await?;
-                trial.advance().await?;
-                trial.released().await
             }
             Self::Ttl => {
-                running(
-                    trial,
-                    with(spec("succeeded"), "ttlSecondsAfterFinished", json!(1)),
-                )
-                .await?;
+                running(trial, with("ttlSecondsAfterFinished", json!(1))).await?;
                 trial.mark();
-                trial.advance().await?;
-                trial.gone().await
             }
             Self::Orphaned => {
-                running(
-                    trial,
-                    with(spec("succeeded"), "deletionPolicy", json!("Orphan")),
-                )
-                .await?;
+                running(trial, with("deletionPolicy", json!("Orphan"))).await?;
                 trial.mark();
                 trial.delete().await;
-                trial.gone().await
+                return trial.gone().await;
             }
-            Self::Refused => refused(trial).await,
-            Self::Rotated => rotated(trial).await,
-            Self::WorkspaceDeleted => workspace_deleted(trial).await,
-            Self::Elected => elected(trial).await,
+            Self::Refused => return refused(trial).await,
+            Self::Rotated => rotated(trial).await?,
+            Self::WorkspaceDeleted => return workspace_deleted(trial).await,
+            Self::Elected => elected(trial).await?,
+        }
+        // The run ends, and the object shows it, or goes.
+        trial.advance().await?;
+        match self {
+            Self::Deleted | Self::DeletedInDoubt | Self::Ttl => trial.gone().await,
+            _ => trial.released().await,
         }
     }
 
@@ -156,7 +105,9 @@ fn spec(outcome: &str) -> Value {
     json!({"workload": {"image": "ghcr.io/acme/train:1.4", "simulate": {"outcome": outcome}}})
 }
 
-fn with(mut spec: Value, field: &str, value: Value) -> Value {
+/// One that succeeds, with this field.
+fn with(field: &str, value: Value) -> Value {
+    let mut spec = spec("succeeded");
     spec[field] = value;
     spec
 }
@@ -164,14 +115,10 @@ fn with(mut spec: Value, field: &str, value: Value) -> Value {
 /// Creates the Run and sees it through to running.
 async fn running(trial: &mut Trial, spec: Value) -> Told {
     trial.create(spec).await;
-    to_running(trial).await
-}
-
-async fn to_running(trial: &Trial) -> Told {
-    trial.at("queued").await?;
-    trial.advance().await?;
-    trial.at("provisioning").await?;
-    trial.advance().await?;
+    for state in ["queued", "provisioning"] {
+        trial.at(state).await?;
+        trial.advance().await?;
+    }
     trial.at("running").await
 }
 
@@ -185,9 +132,7 @@ async fn deleted_in_doubt(trial: &mut Trial) -> Told {
     trial.status("in doubt", unavailable).await?;
     trial.delete().await;
     trial.world.service.delete("faults").await;
-    trial.at("cancelling").await?;
-    trial.advance().await?;
-    trial.gone().await
+    trial.at("cancelling").await
 }
 
 async fn refused(trial: &mut Trial) -> Told {
@@ -195,12 +140,11 @@ async fn refused(trial: &mut Trial) -> Told {
     let creates = json!({"operation": "createRun"});
     trial.world.service.lasting_fault(creates, refusal).await;
     trial.create(spec("succeeded")).await;
-    trial
-        .status("refused", |status| {
-            let stalled = conditions::find(&status.conditions, ConditionType::Stalled);
-            stalled.is_some_and(|stalled| stalled.reason == Reason::CreateRefused.as_str())
-        })
-        .await?;
+    let is_refused = |status: &RunStatus| {
+        let stalled = conditions::find(&status.conditions, ConditionType::Stalled);
+        stalled.is_some_and(|stalled| stalled.reason == Reason::CreateRefused.as_str())
+    };
+    trial.status("refused", is_refused).await?;
     // A retry finds that the Run has ended. The service goes on to refuse these bytes: that is what "final" means.
     trial
         .patch(json!({"metadata": {"annotations": {"run-operator.dev/retry": "1"}}}))
@@ -224,38 +168,30 @@ async fn rotated(trial: &mut Trial) -> Told {
         })
         .await?;
     service.delete(&format!("tokens/{TOKEN}")).await;
-    trial.advance().await?;
-    trial.released().await
+    Ok(())
 }
 
 async fn elected(trial: &mut Trial) -> Told {
     running(trial, spec("succeeded")).await?;
     let renewed = "kube.lease.update 2".to_owned();
-    trial
-        .look("renewals", async || {
-            trial.plan.points().contains(&renewed).then_some(())
-        })
-        .await?;
-    trial.advance().await?;
-    trial.released().await
+    let twice = async || trial.plan.points().contains(&renewed).then_some(());
+    trial.look("renewals", twice).await
 }
 
 async fn workspace_deleted(trial: &mut Trial) -> Told {
     running(trial, spec("succeeded")).await?;
     trial.mark();
     let api = trial.world.workspaces();
-    api.delete("default", &DeleteParams::default())
-        .await
-        .map_err(super::trial::text)?;
+    let deleted = api.delete("default", &DeleteParams::default()).await;
+    deleted.map_err(super::trial::text)?;
     let waits = |workspace: Option<&Workspace>| {
         let status = workspace.and_then(|workspace| workspace.status.as_ref());
         let conditions = status.map(|status| status.conditions.as_slice());
         let ready = conditions::find(conditions.unwrap_or_default(), ConditionType::Ready);
         ready.is_some_and(|ready| ready.reason == Reason::WorkspaceDeleting.as_str())
     };
-    trial
-        .until(api.clone(), "default", "waiting for its Run", waits)
-        .await?;
+    let what = "waiting for its Run";
+    trial.until(api.clone(), "default", what, waits).await?;
     trial.advance().await?;
     trial.released().await?;
     let gone = |workspace: Option<&Workspace>| workspace.is_none();

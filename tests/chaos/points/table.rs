@@ -1,95 +1,73 @@
 //! The results of all lives.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::fmt;
 
 use super::plan::Fault;
 use super::scenario::Scenario;
+use super::word;
 
 /// One life.
 #[derive(Clone, Debug)]
 pub(super) struct Case {
     pub(super) scenario: Scenario,
     pub(super) point: String,
-    pub(super) number: u64,
+    pub(super) number: usize,
     pub(super) fault: Fault,
 }
 
 impl fmt::Display for Case {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (scenario, fault) = (self.scenario.as_str(), self.fault.as_str());
+        let (scenario, fault) = (word(&self.scenario), word(&self.fault));
         write!(f, "{scenario}:{}:{}:{fault}", self.point, self.number)
     }
 }
 
-/// The result of a life with a fault.
-pub(super) enum Verdict {
-    /// Ended as the life without the fault.
-    Same,
-    /// Ended as the life without the fault, and passed the point fewer times than needed.
-    NotReached,
-    /// Otherwise.
-    Differs(Vec<String>),
-}
+/// How a life with a fault ended: as the life without it, and whether it came to its point at all; or how otherwise.
+pub(super) type Verdict = Result<bool, Vec<String>>;
 
-/// The lives by how they ended.
-#[derive(Default)]
-pub(super) struct Table {
-    points: BTreeSet<(Scenario, String, u64)>,
-    same: usize,
-    not_reached: Vec<Case>,
-    pub(super) differing: Vec<(Case, Vec<String>)>,
-    /// By the kind of point and the fault, how often it happened.
-    happened: BTreeMap<(String, &'static str), usize>,
-}
+/// The lives, and how they ended.
+pub(super) struct Table(pub(super) Vec<(Case, Verdict)>);
 
 impl Table {
-    pub(super) fn of(lives: Vec<(Case, Verdict)>) -> Self {
-        let mut table = Self::default();
-        for (case, verdict) in lives {
-            let point = (case.scenario, case.point.clone(), case.number);
-            table.points.insert(point);
-            let kind = (case.point.clone(), case.fault.as_str());
-            let happened = table.happened.entry(kind).or_default();
-            *happened += usize::from(!matches!(verdict, Verdict::NotReached));
+    pub(super) fn print(&self) {
+        let (mut points, mut kinds) = (BTreeSet::new(), BTreeSet::new());
+        let [mut same, mut otherwise, mut not_reached] = [0; 3];
+        for (case, verdict) in &self.0 {
+            points.insert((case.scenario, &case.point, case.number));
+            kinds.insert(&case.point);
             match verdict {
-                Verdict::Same => table.same += 1,
-                Verdict::NotReached => table.not_reached.push(case),
-                Verdict::Differs(told) => table.differing.push((case, told)),
+                Ok(true) => same += 1,
+                Ok(false) => {
+                    not_reached += 1;
+                    eprintln!("points: not reached: {case}");
+                }
+                Err(_) => otherwise += 1,
             }
         }
-        table
-    }
-
-    pub(super) fn print(&self) {
-        for case in &self.not_reached {
-            eprintln!("points: not reached: {case}");
-        }
-        let kinds: BTreeSet<_> = self.happened.keys().map(|(point, _)| point).collect();
         eprintln!(
-            "points: {} points of {} kinds; {} lives ended as without the fault, {} otherwise, {} did not come to their point",
-            self.points.len(),
+            "points: {} points of {} kinds; {same} lives ended as without the fault, {otherwise} otherwise, \
+             {not_reached} did not come to their point",
+            points.len(),
             kinds.len(),
-            self.same,
-            self.differing.len(),
-            self.not_reached.len(),
         );
     }
 
     /// Kinds of points, with a fault, to which no life came.
-    pub(super) fn untried(&self) -> Vec<String> {
-        let untried = self.happened.iter().filter(|(_, times)| **times == 0);
-        untried
-            .map(|((point, fault), _)| format!("{point}:{fault}"))
-            .collect()
+    pub(super) fn untried(&self) -> BTreeSet<String> {
+        let kind = |(case, _): &(Case, Verdict)| format!("{}:{}", case.point, word(&case.fault));
+        let reached = |life: &&(Case, Verdict)| life.1 != Ok(false);
+        let reached: BTreeSet<String> = self.0.iter().filter(reached).map(kind).collect();
+        let all: BTreeSet<String> = self.0.iter().map(kind).collect();
+        &all - &reached
     }
 
     /// Each life that ended otherwise, and how to live it again.
-    pub(super) fn told(&self) -> String {
-        let tell = |(case, told): &(Case, Vec<String>)| {
-            format!("{}={case}\n  {}", super::REPLAY, told.join("\n  "))
+    pub(super) fn differing(&self) -> Vec<String> {
+        let tell = |(case, verdict): &(Case, Verdict)| {
+            let told = verdict.as_ref().err()?.join("\n  ");
+            Some(format!("{}={case}\n  {told}", super::REPLAY))
         };
-        let told: Vec<_> = self.differing.iter().map(tell).collect();
-        told.join("\n")
+        self.0.iter().filter_map(tell).collect()
     }
 }

@@ -21,7 +21,7 @@ use test_cluster::ControlPlane;
 /// deletion by TTL a minute.
 pub(super) const PATIENCE: Duration = Duration::from_secs(90);
 pub(super) const POLL: Duration = Duration::from_millis(20);
-const RUN: &str = "train";
+pub(super) const RUN: &str = "train";
 
 /// A result with the failure as a sentence.
 pub(super) type Told<T = ()> = Result<T, String>;
@@ -65,12 +65,8 @@ impl Trial {
         to_service.rule(plan.rule(|asked| Some(names::at_service(asked))));
         let mut recipe = world.recipe();
         let base_url = to_service.base_url();
-        let args = [
-            "--base-url",
-            &base_url,
-            "--log-filter",
-            "info,run_operator=debug",
-        ];
+        let debug = "info,run_operator=debug";
+        let args = ["--base-url", &base_url, "--log-filter", debug];
         recipe.args.extend(args.map(str::to_owned));
         Self {
             operator: Some(Keeper::begin(recipe, &plan)),
@@ -89,18 +85,8 @@ impl Trial {
     }
 
     pub(super) async fn create(&mut self, spec: Value) {
-        self.uid = self
-            .world
-            .create_run(RUN, spec)
-            .await
-            .metadata
-            .uid
-            .unwrap_or_default();
-    }
-
-    /// The Run, if it is there.
-    pub(super) async fn run(&self) -> Told<Option<Run>> {
-        self.world.runs().get_opt(RUN).await.map_err(text)
+        let run = self.world.create_run(RUN, spec).await;
+        self.uid = run.metadata.uid.unwrap_or_default();
     }
 
     pub(super) async fn patch(&self, patch: Value) {
@@ -158,10 +144,8 @@ impl Trial {
 
     /// Waits until the Run no longer exists.
     pub(super) async fn gone(&self) -> Told {
-        self.until(self.world.runs(), RUN, "gone", |run: Option<&Run>| {
-            run.is_none()
-        })
-        .await
+        let gone = |run: Option<&Run>| run.is_none();
+        self.until(self.world.runs(), RUN, "gone", gone).await
     }
 
     /// Waits until the operator has let the Run go, which stays.
@@ -206,7 +190,7 @@ impl Trial {
     pub(super) async fn back(&self) -> Told {
         let workspaces = self.world.workspaces();
         self.look("the operator that is back", async || {
-            let points = self.plan.of_the_next()?;
+            let points = self.plan.since_the_next()?;
             let checked = |point: &String| point.starts_with("service.version ");
             let gone = matches!(workspaces.get_opt("default").await, Ok(None));
             (gone || points.iter().any(checked)).then_some(())

@@ -1,11 +1,12 @@
 //! The stage of a storm: a world whose operators reach API server and service over wires that the storm has in its hand.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
 
 use jiff::{SignedDuration, Timestamp};
+use kube::api::{Patch, PatchParams};
 use serde_json::json;
 
 use super::fault_schedule::WRONG;
@@ -14,27 +15,6 @@ use crate::support::{
     Operator, Proxy, Recipe, Setup, TOKEN, WallClock, Wire, World, eventually_after,
 };
 use test_cluster::{ControlPlane, skipped};
-
-/// The counts of a storm's actions.
-#[derive(Debug, Default)]
-pub(crate) struct Counts {
-    pub(crate) kills: AtomicU64,
-    pub(crate) holds: AtomicU64,
-    pub(crate) seconds: AtomicU64,
-    pub(crate) exits: AtomicU64,
-    pub(crate) api_servers: AtomicU64,
-    pub(crate) etcds: AtomicU64,
-    pub(crate) resets: AtomicU64,
-    pub(crate) outages: AtomicU64,
-    pub(crate) faulted: AtomicU64,
-    pub(crate) rotations: AtomicU64,
-    pub(crate) clock_steps: AtomicU64,
-}
-
-/// Counts one.
-pub(crate) fn one(count: &AtomicU64) {
-    count.fetch_add(1, Ordering::Relaxed);
-}
 
 /// An object that was created.
 #[derive(Clone, Debug)]
@@ -52,10 +32,11 @@ pub(crate) struct Stage {
     pub(crate) to_api_server: Wire,
     pub(crate) to_service: Proxy,
     /// The operators', where it can be moved.
-    clock: Option<WallClock>,
+    pub(super) clock: Option<WallClock>,
     pub(crate) born: Mutex<Vec<Born>>,
     pub(crate) tokens: Mutex<Vec<String>>,
-    pub(crate) counts: Counts,
+    /// How often the storm did what.
+    pub(crate) counts: Mutex<BTreeMap<&'static str, u64>>,
     /// When an operator ended, or the answers of the service got lost on their way.
     pub(crate) losses: Mutex<Vec<SystemTime>>,
     recipes: [Recipe; 2],
@@ -74,21 +55,15 @@ impl Stage {
         let to_service = Proxy::to_service(world.service.address());
         let clock = WallClock::POSSIBLE.then(|| WallClock::new(world.folder()));
         if clock.is_none() {
-            skipped(
-                "the steps of the wall clock",
-                "no library can be loaded before the operator's own here",
-            );
+            let because = "no library can be loaded before the operator's own here";
+            skipped("the steps of the wall clock", because);
         }
         let api_server = format!("127.0.0.1:{}", control_plane.api_port().unwrap());
         let to_api_server = Wire::to(&api_server);
         let kubeconfig = over(&world, &api_server, &to_api_server);
         let base_url = to_service.base_url();
-        let args = [
-            "--base-url",
-            &base_url,
-            "--log-filter",
-            "info,run_operator=trace",
-        ];
+        let trace = "info,run_operator=trace";
+        let args = ["--base-url", &base_url, "--log-filter", trace];
         let first = Recipe {
             kubeconfig,
             args: args.map(str::to_owned).into(),
@@ -106,12 +81,17 @@ impl Stage {
             clock,
             born: Mutex::default(),
             tokens: Mutex::new(vec![TOKEN.to_owned()]),
-            counts: Counts::default(),
+            counts: Mutex::default(),
             losses: Mutex::default(),
             recipes: [first, second],
             held_from_birth: false,
             removals: Mutex::default(),
         }
+    }
+
+    /// Counts one.
+    pub(crate) fn count(&self, what: &'static str) {
+        *self.counts.lock().unwrap().entry(what).or_default() += 1;
     }
 
     /// Notes that an operator ends now, or that answers of the service get lost.
@@ -128,14 +108,6 @@ impl Stage {
         Operator::launch(&self.recipes[place])
     }
 
-    /// Moves the operators' wall clock.
-    pub(crate) fn clock_is_wrong_by(&self, seconds: i64) {
-        if let Some(clock) = &self.clock {
-            clock.is_wrong_by(seconds);
-            one(&self.counts.clock_steps);
-        }
-    }
-
     /// Whether an operator has logged a time of the clock as it was set at last, far ahead.
     #[allow(
         clippy::disallowed_methods,
@@ -147,9 +119,8 @@ impl Stage {
             let time = line.split(' ').next().and_then(|time| time.parse().ok());
             time.is_some_and(|time: Timestamp| time > ahead)
         };
-        let logs = self
-            .logs()
-            .map(|log| std::fs::read_to_string(log).unwrap_or_default());
+        let text = |log: PathBuf| std::fs::read_to_string(log).unwrap_or_default();
+        let logs = self.logs().map(text);
         self.clock.is_none() || logs.iter().flat_map(|log| log.lines()).any(is_ahead)
     }
 
@@ -179,27 +150,23 @@ impl Stage {
             tokio::time::sleep(gap).await;
             reject().await;
         }
-        one(&self.counts.rotations);
+        self.count("rotations");
     }
 
     /// Like [`World::token`], where the API server may be down.
     async fn put_token(&self, token: &str) {
-        use kube::api::{Patch, PatchParams};
         let secret = json!({
             "apiVersion": "v1", "kind": "Secret", "metadata": {"name": "run-operator-token"},
             "stringData": {"token": token},
         });
         let params = PatchParams::apply("tests").force();
-        eventually_after(
-            Duration::from_mins(3),
-            "the token is in the Secret",
-            async || {
-                let patch = Patch::Apply(&secret);
-                let secrets = self.world.secrets();
-                let patched = secrets.patch("run-operator-token", &params, &patch).await;
-                patched.map(drop)
-            },
-        )
+        let what = "the token is in the Secret";
+        eventually_after(Duration::from_mins(3), what, async || {
+            let secrets = self.world.secrets();
+            let patch = Patch::Apply(&secret);
+            let patched = secrets.patch("run-operator-token", &params, &patch).await;
+            patched.map(drop)
+        })
         .await;
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::Value;
 use tokio::time::{sleep, timeout};
 
-use super::environment::{Stage, one};
+use super::environment::Stage;
 use super::fault_schedule::{Blow, Outage, Quake, Rotation, Struck};
 use crate::support::{Asked, Fault, Operator};
 
@@ -47,7 +47,7 @@ impl Stage {
                     // Its end is waited for, and then no operator runs for a moment.
                     drop(places[place].take());
                     self.loses();
-                    one(&self.counts.kills);
+                    self.count("kills");
                     sleep(millis(down)).await;
                     places[place] = Some(self.launch(place));
                 }
@@ -56,17 +56,17 @@ impl Stage {
                         operator.hold();
                         sleep(millis(length)).await;
                         operator.go_on();
-                        one(&self.counts.holds);
+                        self.count("holds");
                     }
                 }
                 Blow::Join => {
                     places[1] = Some(self.launch(1));
-                    one(&self.counts.seconds);
+                    self.count("second operators");
                 }
                 Blow::Leave => {
                     drop(places[1].take());
                     self.loses();
-                    one(&self.counts.kills);
+                    self.count("kills");
                 }
             }
         }
@@ -97,7 +97,7 @@ impl Stage {
     pub(crate) fn revive(&self, place: usize, operator: &mut Option<Operator>) {
         if operator.as_mut().is_some_and(|o| o.exit_code().is_some()) {
             self.loses();
-            one(&self.counts.exits);
+            self.count("exits");
             *operator = Some(self.launch(place));
         }
     }
@@ -112,24 +112,24 @@ impl Stage {
                     plane.stop_apiserver().unwrap();
                     sleep(millis(down)).await;
                     plane.start_apiserver().await.unwrap();
-                    one(&self.counts.api_servers);
+                    self.count("API servers");
                 }
                 Quake::Etcd { down } => {
                     plane.stop_etcd().unwrap();
                     sleep(millis(down)).await;
                     plane.start_etcd().await.unwrap();
-                    one(&self.counts.etcds);
+                    self.count("etcds");
                 }
                 Quake::Cut => {
                     self.to_api_server.cut();
-                    one(&self.counts.resets);
+                    self.count("resets");
                 }
                 Quake::Silence { length } => {
                     self.to_api_server.silence();
                     sleep(millis(length)).await;
                     self.to_api_server.open();
                     self.to_api_server.cut();
-                    one(&self.counts.resets);
+                    self.count("resets");
                 }
             }
         }
@@ -146,16 +146,13 @@ impl Stage {
                     sleep(millis(*lasts)).await;
                     service.go_on();
                 }
-                Outage::Refuse => {
-                    self.to_service.wire.refuse();
+                Outage::Refuse | Outage::Silence => {
+                    match outage {
+                        Outage::Refuse => self.to_service.wire.refuse(),
+                        _ => self.to_service.wire.silence(),
+                    }
                     sleep(millis(*lasts)).await;
                     // The service has answered what was cut off.
-                    self.loses();
-                    self.to_service.wire.open();
-                }
-                Outage::Silence => {
-                    self.to_service.wire.silence();
-                    sleep(millis(*lasts)).await;
                     self.loses();
                     self.to_service.wire.open();
                 }
@@ -174,7 +171,7 @@ impl Stage {
                     service.delete("streams").await;
                 }
             }
-            one(&self.counts.outages);
+            self.count("outages");
         }
     }
 
@@ -187,9 +184,9 @@ impl Stage {
             this.and_then(|f| f["fired"].as_u64()).unwrap()
         };
         lasts_until(lasts, async || fired().await > 0).await;
-        let fired = fired().await;
-        let counted = &self.counts.faulted;
-        counted.fetch_add(fired, Ordering::Relaxed);
+        for _ in 0..fired().await {
+            self.count("faults");
+        }
         service.delete(&format!("faults/{id}")).await;
     }
 
@@ -197,7 +194,10 @@ impl Stage {
     pub(crate) async fn step_clocks(&self, clocks: &[(u64, i64)]) {
         for (pause, wrong) in clocks {
             sleep(millis(*pause)).await;
-            self.clock_is_wrong_by(*wrong);
+            if let Some(clock) = &self.clock {
+                clock.is_wrong_by(*wrong);
+                self.count("clock steps");
+            }
         }
     }
 

@@ -185,57 +185,44 @@ fn fault(random: &mut Rng) -> Value {
     let page = |status: u16| json!({"type": "answer", "status": status, "body": "<html>", "contentType": "text/html"});
     let answer = |status: u16| json!({"type": "answer", "status": status});
     let slow = random.u64(300..3000);
+    let late = |kind: &str| json!({"type": kind, "forMs": slow, "execute": true});
+    let delay = || json!({"type": "delay", "forMs": slow});
+    let empty = json!({"type": "answer", "status": 200, "body": "", "contentType": "text/html"});
+    let throttled = json!({"type": "answer", "status": 429, "headers": {"Retry-After": "1"}});
+    let lost = || json!({"type": "doThenLose"});
+    // The effect took place, and the answer is an error.
+    let done = json!({"type": "answer", "status": 503, "execute": true});
+    let cut = json!({"type": "stream", "afterEvents": 1, "then": "cut"});
+    let cut_inside = json!({"type": "stream", "afterEvents": 2, "inside": "event", "then": "cut"});
     let faults = [
         // A proxy speaks for the service, to whatever is asked.
         (None, page(404)),
         (None, page(408)),
-        (
-            None,
-            json!({"type": "answer", "status": 200, "body": "", "contentType": "text/html"}),
-        ),
+        (None, empty),
         (Some("getVersion"), answer(503)),
         (Some("getVersion"), page(502)),
         (Some("getWorkspace"), answer(503)),
         (None, answer(503)),
         (None, page(502)),
         (None, page(429)),
-        (
-            None,
-            json!({"type": "answer", "status": 429, "headers": {"Retry-After": "1"}}),
-        ),
+        (None, throttled),
         (None, json!({"type": "loseBefore"})),
-        (None, json!({"type": "doThenLose"})),
-        // The effect took place, and the answer is an error.
-        (
-            Some("createRun"),
-            json!({"type": "answer", "status": 503, "execute": true}),
-        ),
-        (Some("createRun"), json!({"type": "doThenLose"})),
+        (None, lost()),
+        (Some("createRun"), done),
+        (Some("createRun"), lost()),
         // The effect comes late, even after the client has given up.
-        (Some("createRun"), json!({"type": "delay", "forMs": slow})),
-        (
-            Some("createRun"),
-            json!({"type": "delay", "forMs": slow, "execute": true}),
-        ),
-        (
-            Some("createRun"),
-            json!({"type": "hang", "forMs": slow, "execute": true}),
-        ),
+        (Some("createRun"), delay()),
+        (Some("createRun"), late("delay")),
+        (Some("createRun"), late("hang")),
         (Some("createRun"), json!({"type": "truncatedBody"})),
-        (Some("cancelRun"), json!({"type": "doThenLose"})),
+        (Some("cancelRun"), lost()),
         (Some("cancelRun"), answer(503)),
-        (Some("cancelRun"), json!({"type": "delay", "forMs": slow})),
+        (Some("cancelRun"), delay()),
         (Some("getRun"), page(500)),
-        (Some("getRun"), json!({"type": "delay", "forMs": slow})),
+        (Some("getRun"), delay()),
         (Some("streamEvents"), answer(503)),
-        (
-            Some("streamEvents"),
-            json!({"type": "stream", "afterEvents": 1, "then": "cut"}),
-        ),
-        (
-            Some("streamEvents"),
-            json!({"type": "stream", "afterEvents": 2, "inside": "event", "then": "cut"}),
-        ),
+        (Some("streamEvents"), cut),
+        (Some("streamEvents"), cut_inside),
     ];
     let (operation, action) = &faults[random.usize(0..faults.len())];
     let fits = operation.map_or(json!({}), |operation| json!({"operation": operation}));

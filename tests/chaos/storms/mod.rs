@@ -48,24 +48,18 @@ struct Size {
     restarts: usize,
 }
 
-impl Size {
-    fn asked_for() -> Self {
-        if crate::full() {
-            return Self {
-                seeds: 6,
-                runs: 200,
-                length: 45_000,
-                restarts: 3,
-            };
-        }
-        Self {
-            seeds: SEEDS.len(),
-            runs: 60,
-            length: 12_000,
-            restarts: 1,
-        }
-    }
-}
+const USUAL: Size = Size {
+    seeds: SEEDS.len(),
+    runs: 60,
+    length: 12_000,
+    restarts: 1,
+};
+const FULL: Size = Size {
+    seeds: 6,
+    runs: 200,
+    length: 45_000,
+    restarts: 3,
+};
 
 /// The seeds of this time: one that was given, the usual ones, or new ones.
 fn seeds(count: usize) -> Vec<u64> {
@@ -83,7 +77,7 @@ async fn storms_lose_no_run_and_double_none() {
     let _turn = crate::TURN.lock().await;
     let own = ControlPlane::start_with_audited_bodies().await.unwrap();
     let own: &'static ControlPlane = Box::leak(Box::new(own));
-    let size = Size::asked_for();
+    let size = if crate::full() { FULL } else { USUAL };
     for seed in seeds(size.seeds) {
         eprintln!("storm: RUN_OPERATOR_SEED={seed}");
         storm(own, seed, &size).await;
@@ -143,7 +137,7 @@ async fn storm(own: &'static ControlPlane, seed: u64, size: &Size) {
         POSTs: {}, of one key at most {most}; runs: {}; \
         objects removed in spite of their finalizer: {removed}, and runs left by that: {left}",
         lives.len(),
-        stage.counts,
+        stage.counts.lock().unwrap(),
         scene.posts.values().map(Vec::len).sum::<usize>(),
         scene.runs.len(),
     );
@@ -161,10 +155,7 @@ async fn calm(
     let deadline = Instant::now() + CALM;
     loop {
         stage.revive(0, &mut operator);
-        let scene = eventually("cluster and service are seen", async || {
-            Scene::of(stage).await
-        })
-        .await;
+        let scene = seen(stage).await;
         if let Some(twice) = doubled(&scene) {
             report(seed, stage, lives, history, &[twice]).await;
         }
@@ -179,25 +170,24 @@ async fn calm(
     }
     let calls = calls(stage).await;
     holds_for_a_while(60, async || {}).await;
-    assert_eq!(
-        self::calls(stage).await,
-        calls,
-        "calls after the end, seed {seed}"
-    );
-    assert_eq!(leaks(stage).await, Vec::<String>::new(), "seed {seed}");
+    let now = self::calls(stage).await;
+    assert_eq!(now, calls, "calls after the end, seed {seed}");
+    assert_eq!(leaks(stage).await, [""; 0], "seed {seed}");
     assert!(stage.showed_its_clock(), "a clock that stood, seed {seed}");
     let stats = stage.world.service.get("stats").await;
     assert_eq!(stats["authorizationOnVersion"], 0, "seed {seed}");
     history.holds().await;
-    let scene = eventually("cluster and service are seen", async || {
-        Scene::of(stage).await
-    })
-    .await;
+    let scene = seen(stage).await;
     let findings = stage.findings(lives, &scene);
     if !findings.is_empty() {
         report(seed, stage, lives, history, &findings).await;
     }
     scene
+}
+
+async fn seen(stage: &Stage) -> Scene {
+    let what = "cluster and service are seen";
+    eventually(what, async || Scene::of(stage).await).await
 }
 
 /// The calls for Runs until now, by operation.

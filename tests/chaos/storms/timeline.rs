@@ -20,87 +20,52 @@ pub(crate) async fn story(
     about: &Finding,
 ) -> String {
     let mut story = format!("\n=== {}\n", about.what);
-    let life = about.born.as_ref().map(|born| &lives[born.life]);
-    let name = life.map(|life| life.name.clone());
-    if let Some(life) = life {
-        section(
-            &mut story,
-            "acts",
-            &life
-                .acts
-                .iter()
-                .map(|act| format!("{act:?}"))
-                .collect::<Vec<_>>(),
-        );
-    }
-    if let Some(name) = &name {
-        section(&mut story, "API server", &audited(stage, name));
-        let last = history.of(name).pop();
-        let shown = serde_json::to_string(&last).unwrap();
-        section(&mut story, "last version", &[shown]);
-    }
-    let uid = about.born.as_ref().map(|born| born.uid.clone());
     let key = about.key.clone().unwrap_or_default();
-    let runs = stage.world.service.runs().await;
-    let runs: Vec<&Value> = runs
-        .iter()
-        .filter(|r| r["idempotencyKey"] == *key)
-        .collect();
-    let ids: Vec<&str> = runs
-        .iter()
-        .filter_map(|run| run["runId"].as_str())
-        .collect();
-    let mut words: Vec<&str> = [uid.as_deref(), Some(&key), name.as_deref()]
-        .into_iter()
-        .flatten()
-        .collect();
-    words.extend(&ids);
+    let runs = stage.world.service.runs().await.into_iter();
+    let runs: Vec<Value> = runs.filter(|run| run["idempotencyKey"] == *key).collect();
+    let ids = runs.iter().filter_map(|run| run["runId"].as_str());
+    let mut words: Vec<&str> = ids.chain([key.as_str()]).collect();
+    if let Some(born) = &about.born {
+        let life = &lives[born.life];
+        let acts = life.acts.iter().map(|act| format!("{act:?}"));
+        section(&mut story, "acts", acts);
+        section(&mut story, "API server", audited(stage, &life.name));
+        let last = history.of(&life.name).pop();
+        let last = serde_json::to_string(&last).unwrap();
+        section(&mut story, "last version", [last]);
+        words.extend([born.uid.as_str(), &life.name]);
+    }
+    let about_it = |line: &String| words.iter().any(|word| line.contains(word));
     for log in stage.logs() {
-        section(
-            &mut story,
-            &log.display().to_string(),
-            &logged(&log, &words),
-        );
+        let text = std::fs::read_to_string(&log).unwrap_or_default();
+        let logged = text.lines().map(str::to_owned).filter(about_it);
+        section(&mut story, &log.display().to_string(), logged);
     }
     let requests = stage.world.service.get("requests").await;
-    let about_it = |request: &&Value| {
-        request["idempotencyKey"] == *key
-            || request["runId"]
-                .as_str()
-                .is_some_and(|id| ids.contains(&id))
-    };
-    let requests = requests.as_array().cloned().unwrap_or_default();
-    let requests: Vec<_> = requests.iter().filter(about_it).map(asked).collect();
-    section(&mut story, "requests at the service", &requests);
-    let runs: Vec<_> = runs.iter().map(ToString::to_string).collect();
-    section(&mut story, "runs at the service", &runs);
+    let requests = requests
+        .as_array()
+        .into_iter()
+        .flatten()
+        .map(Value::to_string);
+    section(
+        &mut story,
+        "requests at the service",
+        requests.filter(about_it),
+    );
+    section(
+        &mut story,
+        "runs at the service",
+        runs.iter().map(Value::to_string),
+    );
     story
 }
 
-fn section(story: &mut String, title: &str, lines: &[String]) {
+fn section(story: &mut String, title: &str, lines: impl IntoIterator<Item = String>) {
+    let lines: Vec<String> = lines.into_iter().collect();
     let _ = writeln!(story, "--- {title} ({} lines)", lines.len());
     for line in &lines[lines.len().saturating_sub(LINES)..] {
         let _ = writeln!(story, "{line}");
     }
-}
-
-fn asked(request: &Value) -> String {
-    format!(
-        "{} {} {} -> {} (fault {}, cut {}, {} ms)",
-        request["at"],
-        request["operation"],
-        request["path"],
-        request["status"],
-        request["fault"],
-        request["cut"],
-        request["millis"]
-    )
-}
-
-fn logged(log: &std::path::Path, words: &[&str]) -> Vec<String> {
-    let text = std::fs::read_to_string(log).unwrap_or_default();
-    let about_it = |line: &&str| words.iter().any(|word| line.contains(word));
-    text.lines().filter(about_it).map(str::to_owned).collect()
 }
 
 /// The requests that changed the object, as the audit log has them.
@@ -114,24 +79,21 @@ fn audited(stage: &Stage, name: &str) -> Vec<String> {
         object["namespace"] == *stage.world.namespace
             && object["resource"] == "runs"
             && (object["name"] == *name || entry["requestObject"]["metadata"]["name"] == *name)
-            && !["get", "list", "watch"].contains(&entry["verb"].as_str().unwrap_or_default())
+            && !["get", "list", "watch"]
+                .map(Value::from)
+                .contains(&entry["verb"])
     });
     let shown = |entry: Value| {
-        let body: String = entry["requestObject"]
-            .to_string()
-            .chars()
-            .take(600)
-            .collect();
+        let (object, body) = (&entry["objectRef"], entry["requestObject"].to_string());
         format!(
-            "{} {} {} {}/{} -> {} {body}",
-            entry["stageTimestamp"].as_str().unwrap_or_default(),
-            entry["userAgent"].as_str().unwrap_or("operator"),
-            entry["verb"].as_str().unwrap_or_default(),
-            entry["objectRef"]["name"].as_str().unwrap_or_default(),
-            entry["objectRef"]["subresource"]
-                .as_str()
-                .unwrap_or_default(),
+            "{} {} {} {}/{} -> {} {}",
+            entry["stageTimestamp"],
+            entry["userAgent"],
+            entry["verb"],
+            object["name"],
+            object["subresource"],
             entry["responseStatus"]["code"],
+            body.chars().take(600).collect::<String>(),
         )
     };
     about_it.map(shown).collect()

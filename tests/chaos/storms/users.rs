@@ -27,13 +27,12 @@ impl Stage {
         for (at, act) in &life.acts {
             sleep_until(began + Duration::from_millis(*at)).await;
             match act {
-                Act::Create(spec) => {
-                    self.create(index, births, life, spec, None).await;
-                    births += 1;
-                }
-                Act::Copy(spec) => {
-                    let intent = self.foreign_intent().await;
-                    self.create(index, births, life, spec, Some(intent)).await;
+                Act::Create(spec) | Act::Copy(spec) => {
+                    let intent = match act {
+                        Act::Copy(_) => Some(self.foreign_intent().await),
+                        _ => None,
+                    };
+                    self.create(index, births, life, spec, intent).await;
                     births += 1;
                 }
                 Act::Delete => self.delete(index, &life.name).await,
@@ -102,13 +101,10 @@ impl Stage {
             let born = self.born.lock().unwrap();
             born.iter().rfind(|b| b.life == life).unwrap().uid.clone()
         };
-        let params = DeleteParams {
-            preconditions: Some(Preconditions {
-                uid: Some(uid),
-                resource_version: None,
-            }),
-            ..DeleteParams::default()
-        };
+        let params = DeleteParams::default().preconditions(Preconditions {
+            uid: Some(uid),
+            resource_version: None,
+        });
         eventually_after(STORM, &format!("the Run {name} is deleted"), async || {
             match self.world.runs().delete(name, &params).await {
                 // It was already removed, or another one has its name: then it is deleted.

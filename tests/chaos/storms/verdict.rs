@@ -110,12 +110,14 @@ pub(crate) fn findings(
     born: &[Born],
     scene: &Scene,
 ) -> Vec<Finding> {
+    let keys = born.iter();
+    let keys = keys.map(|born| key_of(namespace, &lives[born.life], born));
+    let keys: Vec<String> = keys.collect();
     let mut findings = Vec::new();
-    for born in born {
+    for (born, key) in born.iter().zip(&keys) {
         let life = &lives[born.life];
-        let key = key_of(namespace, life, born);
         let end = life.kind.end(born.nth);
-        let runs = scene.runs_of(&key);
+        let runs = scene.runs_of(key);
         let object = scene.objects.get(&born.uid);
         let found = [
             of_object(scene, object, life.kind, &end, &runs),
@@ -127,10 +129,6 @@ pub(crate) fn findings(
             key: Some(key.clone()),
         }));
     }
-    let keys: Vec<String> = born
-        .iter()
-        .map(|born| key_of(namespace, &lives[born.life], born))
-        .collect();
     findings.extend(unknown(&keys, scene));
     findings
 }

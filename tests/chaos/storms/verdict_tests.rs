@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
+use clap::ValueEnum;
 use fastrand::Rng;
 use rstest::rstest;
 use run_operator::api::{Run, names};
@@ -25,7 +26,7 @@ fn found_but(
     object: Option<Value>,
     runs: &[Value],
 ) -> Vec<String> {
-    let lives: Vec<Life> = lives(Kind::ALL.len(), 1000, &mut Rng::with_seed(1));
+    let lives: Vec<Life> = lives(Kind::value_variants().len(), 1000, &mut Rng::with_seed(1));
     let life = lives.iter().position(|life| life.kind == kind).unwrap();
     let born = Born {
         uid: "u".to_owned(),
@@ -33,11 +34,9 @@ fn found_but(
         nth: 0,
     };
     let object: Option<Run> = object.map(|object| serde_json::from_value(object).unwrap());
+    let object = object.map(|run| ("u".to_owned(), run));
     let scene = Scene {
-        objects: object
-            .map(|run| ("u".to_owned(), run))
-            .into_iter()
-            .collect(),
+        objects: object.into_iter().collect(),
         runs: runs.to_vec(),
         posts: HashMap::new(),
         overtaken: overtaken.then(|| "u".to_owned()).into_iter().collect(),
@@ -64,35 +63,24 @@ fn object(phase: &str, finalizers: &[&str]) -> Value {
 
 #[test]
 fn what_is_as_it_must_be_is_no_finding() {
-    let nothing = Vec::<String>::new();
-    let ended = [run("r", "u", "succeeded")];
-    assert_eq!(
-        found(Kind::Succeeds, Some(object("Succeeded", &[])), &ended),
-        nothing
-    );
-    assert_eq!(
-        found(Kind::DeletedActive, None, &[run("r", "u", "cancelled")]),
-        nothing
-    );
-    assert_eq!(found(Kind::DeletedActive, None, &[]), nothing);
-    assert_eq!(
-        found(Kind::Orphaned, None, &[run("r", "u", "running")]),
-        nothing
-    );
+    let succeeded = Some(object("Succeeded", &[]));
+    for (kind, object, runs) in [
+        (Kind::Succeeds, succeeded, vec![run("r", "u", "succeeded")]),
+        (Kind::DeletedActive, None, vec![run("r", "u", "cancelled")]),
+        (Kind::DeletedActive, None, vec![]),
+        (Kind::Orphaned, None, vec![run("r", "u", "running")]),
+    ] {
+        assert_eq!(found(kind, object, &runs), [""; 0], "{kind:?}");
+    }
 }
 
 #[test]
 fn a_run_left_by_the_api_server_is_excused_but_a_second_is_not() {
     let found = |what, runs: &[Value]| found_but(what, Kind::DeletedActive, None, runs);
     let left = [run("r", "u", "running")];
-    assert_eq!(found([true, true], &left), Vec::<String>::new());
-    assert!(
-        !found(
-            [true, true],
-            &[run("r", "u", "running"), run("s", "u", "cancelled")]
-        )
-        .is_empty()
-    );
+    assert_eq!(found([true, true], &left), [""; 0]);
+    let two = [run("r", "u", "running"), run("s", "u", "cancelled")];
+    assert!(!found([true, true], &two).is_empty());
     // The process that knew of the run was there to cancel it.
     assert!(!found([true, false], &left).is_empty());
     assert!(!found([false, true], &left).is_empty());

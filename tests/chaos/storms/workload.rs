@@ -1,5 +1,6 @@
 //! The lives of Runs, and the expected end of each: all of it from numbers of a seed.
 
+use clap::ValueEnum;
 use fastrand::Rng;
 use run_operator::api::Phase;
 use serde_json::{Value, json};
@@ -20,7 +21,7 @@ pub(crate) enum Act {
 }
 
 /// The stories.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Kind {
     Succeeds,
     Fails,
@@ -47,36 +48,6 @@ pub(crate) enum Kind {
     OwnKeyAgain,
     Heavy,
     Deep,
-}
-
-impl Kind {
-    pub(crate) const ALL: [Self; 25] = [
-        Self::Succeeds,
-        Self::Fails,
-        Self::Cancelled,
-        Self::DeletedAtOnce,
-        Self::DeletedActive,
-        Self::DeletedStubborn,
-        Self::DeletedAfterEnd,
-        Self::Deadline,
-        Self::TimeToLive,
-        Self::Orphaned,
-        Self::Released,
-        Self::SuspendedDeleted,
-        Self::Recreated,
-        Self::Edited,
-        Self::Refused,
-        Self::Copied,
-        Self::CopyRetried,
-        Self::CopyDeleted,
-        Self::Stripped,
-        Self::StrippedCancelled,
-        Self::OwnKey,
-        Self::TwinKey,
-        Self::OwnKeyAgain,
-        Self::Heavy,
-        Self::Deep,
-    ];
 }
 
 /// The expected number of runs at the service for one key.
@@ -113,43 +84,52 @@ pub(crate) struct Life {
 
 /// So many lives, begun within `within` milliseconds. Each kind is as frequent as any other.
 pub(crate) fn lives(count: usize, within: u64, random: &mut Rng) -> Vec<Life> {
-    let mut kinds: Vec<Kind> = Kind::ALL.into_iter().cycle().take(count).collect();
+    let kinds = Kind::value_variants().iter().copied();
+    let mut kinds: Vec<Kind> = kinds.cycle().take(count).collect();
     random.shuffle(&mut kinds);
-    let births = kinds.into_iter().enumerate();
-    births
-        .map(|(n, kind)| life(n, kind, random.u64(0..within), random))
-        .collect()
+    let kinds = kinds.into_iter().enumerate();
+    let births = kinds.map(|(n, kind)| life(n, kind, random.u64(0..within), random));
+    births.collect()
 }
 
 fn life(n: usize, kind: Kind, birth: u64, random: &mut Rng) -> Life {
     let refused = (kind == Kind::Refused).then(|| format!("ghcr.io/acme/refused:{n}"));
-    let image = refused.as_deref().unwrap_or("ghcr.io/acme/train:1.4");
-    let (first, rest) = story(kind, image, random);
-    let mut spec = match &first {
-        Act::Create(spec) | Act::Copy(spec) => spec.clone(),
-        _ => unreachable!("a life begins with a birth"),
-    };
-    // Two Runs in a row that are twins have one key.
+    // Runs that are twins have one key.
     let own_key = match kind {
         Kind::OwnKey | Kind::OwnKeyAgain => Some(format!("key-{n}")),
         Kind::TwinKey => Some("twins".to_owned()),
         _ => None,
     };
-    if let Some(key) = &own_key {
-        spec["idempotencyKey"] = json!(key);
-    }
-    let birth_act = if matches!(first, Act::Copy(_)) {
-        Act::Copy(spec.clone())
-    } else {
-        Act::Create(spec.clone())
+    let whole = |mut spec: Value| {
+        let image = refused.as_deref().unwrap_or("ghcr.io/acme/train:1.4");
+        spec["workload"]["image"] = json!(image);
+        match kind {
+            // Some 200 KB.
+            Kind::Heavy => spec["workload"]["load"] = vec![json!({"a": 0}); 25_000].into(),
+            // More levels than most readers of JSON take.
+            Kind::Deep => {
+                let deep = (0..200).fold(json!(0), |inner, _| json!([inner]));
+                spec["workload"]["load"] = deep;
+            }
+            _ => {}
+        }
+        if let Some(key) = &own_key {
+            spec["idempotencyKey"] = json!(key);
+        }
+        spec
+    };
+    let (spec, rest) = story(kind, random);
+    let spec = whole(spec);
+    let first = match kind {
+        Kind::Copied | Kind::CopyRetried | Kind::CopyDeleted => Act::Copy(spec),
+        _ => Act::Create(spec),
     };
     let mut at = birth;
-    let mut acts = vec![(at, birth_act)];
+    let mut acts = vec![(at, first)];
     for (pause, act) in rest {
         at += pause;
-        // With a key of its own, an object that is created again makes the same request.
         let act = match act {
-            Act::Create(_) if own_key.is_some() => Act::Create(spec.clone()),
+            Act::Create(spec) => Act::Create(whole(spec)),
             other => other,
         };
         acts.push((at, act));
@@ -163,74 +143,69 @@ fn life(n: usize, kind: Kind, birth: u64, random: &mut Rng) -> Life {
     }
 }
 
-/// The first action and the later ones, each with the pause before it.
-fn story(kind: Kind, image: &str, random: &mut Rng) -> (Act, Vec<(u64, Act)>) {
-    let of = |with: Value, simulate: Value| {
-        let mut spec = with;
-        spec["workload"] = json!({"image": image, "simulate": simulate});
-        Act::Create(spec)
+/// The spec that it is created with, and the later actions, each with the pause before it.
+fn story(kind: Kind, random: &mut Rng) -> (Value, Vec<(u64, Act)>) {
+    let of = |mut spec: Value, simulate: Value| {
+        spec["workload"] = json!({"simulate": simulate});
+        spec
     };
     let length = random.u64(100..4000);
     let ends = |outcome: &str| json!({"outcome": outcome, "runTimeMs": length, "logEvents": 3});
-    let never = || json!({"outcome": "never", "logEvents": 2});
+    let succeeds = || of(json!({}), ends("succeeded"));
+    let never = || of(json!({}), json!({"outcome": "never", "logEvents": 2}));
     let soon = random.u64(0..300);
     let later = random.u64(500..5000);
     let delete = |after| vec![(after, Act::Delete)];
     let change = |after, patch: Value| vec![(after, Act::Change(patch))];
     let retry = json!({"metadata": {"annotations": {"run-operator.dev/retry": "first"}}});
+    let with = |mut spec: Value, field: &str, value: Value| {
+        spec[field] = value;
+        spec
+    };
     match kind {
         Kind::Succeeds | Kind::OwnKey | Kind::Copied | Kind::Heavy | Kind::Deep => {
-            let birth = of(json!({}), ends("succeeded"));
-            (copied(kind, laden(kind, birth)), vec![])
+            (succeeds(), vec![])
         }
         // The same bytes for all of them, else they would contradict each other.
         Kind::TwinKey => (of(json!({}), json!({"runTimeMs": 500})), vec![]),
-        Kind::CopyRetried => (
-            copied(kind, of(json!({}), ends("succeeded"))),
-            change(later, retry),
-        ),
-        Kind::CopyDeleted => (
-            copied(kind, of(json!({}), ends("succeeded"))),
-            delete(later),
-        ),
+        Kind::CopyRetried | Kind::Refused => (succeeds(), change(later, retry)),
+        Kind::CopyDeleted => (succeeds(), delete(later)),
         Kind::Fails => (of(json!({}), ends("failed")), vec![]),
-        Kind::Cancelled => (
-            of(json!({}), never()),
-            change(soon.max(later / 2), json!({"spec": {"cancel": true}})),
-        ),
-        Kind::DeletedAtOnce => (of(json!({}), never()), delete(soon)),
-        Kind::DeletedActive => (of(json!({}), never()), delete(later)),
+        Kind::Cancelled => {
+            let cancel = json!({"spec": {"cancel": true}});
+            (never(), change(soon.max(later / 2), cancel))
+        }
+        Kind::DeletedAtOnce => (never(), delete(soon)),
+        Kind::DeletedActive => (never(), delete(later)),
         Kind::DeletedStubborn => {
             let stubborn = json!({"outcome": "never", "cancel": "ignoreFirst"});
             (of(json!({}), stubborn), delete(later))
         }
-        Kind::DeletedAfterEnd => (
-            of(json!({}), json!({"runTimeMs": 100})),
-            delete(later + 2000),
-        ),
-        Kind::Deadline => {
-            let deadline = json!({"activeDeadlineSeconds": random.u64(1..4)});
-            (of(deadline, never()), vec![])
+        Kind::DeletedAfterEnd => {
+            let short = of(json!({}), json!({"runTimeMs": 100}));
+            (short, delete(later + 2000))
         }
-        Kind::TimeToLive => (
-            of(json!({"ttlSecondsAfterFinished": 1}), ends("succeeded")),
-            vec![],
-        ),
-        Kind::Orphaned => (
-            of(json!({"deletionPolicy": "Orphan"}), never()),
-            delete(later),
-        ),
-        Kind::Released => (
-            of(json!({"suspend": true}), ends("succeeded")),
-            change(later, json!({"spec": {"suspend": false}})),
-        ),
-        Kind::SuspendedDeleted => (of(json!({"suspend": true}), never()), delete(later)),
+        Kind::Deadline => {
+            let seconds = json!(random.u64(1..4));
+            (with(never(), "activeDeadlineSeconds", seconds), vec![])
+        }
+        Kind::TimeToLive => {
+            let spec = with(succeeds(), "ttlSecondsAfterFinished", json!(1));
+            (spec, vec![])
+        }
+        Kind::Orphaned => {
+            let spec = with(never(), "deletionPolicy", json!("Orphan"));
+            (spec, delete(later))
+        }
+        Kind::Released => {
+            let resumed = json!({"spec": {"suspend": false}});
+            let spec = with(succeeds(), "suspend", json!(true));
+            (spec, change(later, resumed))
+        }
+        Kind::SuspendedDeleted => (with(never(), "suspend", json!(true)), delete(later)),
         Kind::Recreated => {
-            let again = of(json!({}), ends("succeeded"));
-            (
-                of(json!({}), never()),
-                vec![(later, Act::Delete), (soon, again)],
-            )
+            let again = Act::Create(succeeds());
+            (never(), vec![(later, Act::Delete), (soon, again)])
         }
         Kind::Edited => {
             let edits = [
@@ -240,67 +215,32 @@ fn story(kind: Kind, image: &str, random: &mut Rng) -> (Act, Vec<(u64, Act)>) {
                 json!({"spec": {"deletionPolicy": null}, "metadata": {"labels": null}}),
             ];
             let edits = edits.map(|edit| (random.u64(50..800), Act::Change(edit)));
-            (of(json!({}), ends("succeeded")), edits.into())
+            (succeeds(), edits.into())
         }
-        Kind::Refused => (of(json!({}), ends("succeeded")), change(later, retry)),
-        Kind::Stripped => (of(json!({}), ends("succeeded")), vec![(soon, Act::Strip)]),
+        Kind::Stripped => (succeeds(), vec![(soon, Act::Strip)]),
         Kind::StrippedCancelled => {
             let cancel = Act::Change(json!({"spec": {"cancel": true}}));
-            (
-                of(json!({}), never()),
-                vec![(soon, Act::Strip), (later, cancel)],
-            )
+            (never(), vec![(soon, Act::Strip), (later, cancel)])
         }
         Kind::OwnKeyAgain => {
-            let orphan = json!({"deletionPolicy": "Orphan"});
-            let birth = of(orphan, ends("succeeded"));
-            let again = birth.clone();
-            (birth, vec![(later, Act::Delete), (soon, again)])
+            let spec = with(succeeds(), "deletionPolicy", json!("Orphan"));
+            let again = Act::Create(spec.clone());
+            (spec, vec![(later, Act::Delete), (soon, again)])
         }
-    }
-}
-
-/// Adds a large or deep workload.
-fn laden(kind: Kind, mut birth: Act) -> Act {
-    let load: Value = match kind {
-        // Some 200 KB.
-        Kind::Heavy => vec![json!({"a": 0}); 25_000].into(),
-        // More levels than most readers of JSON take.
-        Kind::Deep => (0..200).fold(json!(0), |inner, _| json!([inner])),
-        _ => return birth,
-    };
-    if let Act::Create(spec) = &mut birth {
-        spec["workload"]["load"] = load;
-    }
-    birth
-}
-
-fn copied(kind: Kind, birth: Act) -> Act {
-    match birth {
-        Act::Create(spec)
-            if matches!(kind, Kind::Copied | Kind::CopyRetried | Kind::CopyDeleted) =>
-        {
-            Act::Copy(spec)
-        }
-        other => other,
     }
 }
 
 impl Kind {
     /// The expected end of the `nth` object of its life.
     pub(crate) fn end(self, nth: usize) -> End {
-        let ends = |phase, runs| End {
-            phase: Some(phase),
+        let end = |phase, runs| End {
+            phase,
             runs,
             may_live: false,
             reason: None,
         };
-        let gone = |runs| End {
-            phase: None,
-            runs,
-            may_live: false,
-            reason: None,
-        };
+        let ends = |phase, runs| end(Some(phase), runs);
+        let gone = |runs| end(None, runs);
         match self {
             Self::Recreated if nth == 0 => gone(Runs::AtMostOne),
             Self::OwnKeyAgain if nth == 0 => gone(Runs::One),

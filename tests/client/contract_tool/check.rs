@@ -47,38 +47,21 @@ async fn verdicts(base_url: &str, verdict: &str) -> (Done, Vec<String>) {
 
 fn with_verdict(document: &Value, verdict: &str) -> Vec<String> {
     let checks = document["checks"].as_array().unwrap();
-    let all: Vec<_> = checks
-        .iter()
-        .map(|c| c["check"].as_str().unwrap())
-        .collect();
+    let name = |check: &Value| check["check"].as_str().unwrap().to_owned();
+    let all: Vec<_> = checks.iter().map(name).collect();
     assert_eq!(all, EVERY_CHECK, "each is named, and in this order");
-    checks
-        .iter()
-        .filter(|c| c["verdict"] == verdict)
-        .map(|c| c["check"].as_str().unwrap().to_owned())
-        .collect()
+    let with = checks.iter().filter(|c| c["verdict"] == verdict);
+    with.map(name).collect()
 }
 
 /// Proves: P-contract-check
 #[tokio::test]
-async fn a_conforming_service_passes_with_two_requests_and_no_token() {
+async fn a_conforming_service_passes() {
     let service = Reference::start(&[]).await;
     let (done, ok) = verdicts(&service.base_url(), "ok").await;
     assert_eq!((done.code, done.told.as_str()), (Some(0), ""), "{done:?}");
     assert_eq!(ok, EVERY_CHECK);
     assert_eq!(done.json()["good"], true);
-    let requests = service.requests().await;
-    let asked: Vec<_> = requests
-        .iter()
-        .map(|r| (r["operation"].as_str().unwrap(), &r["token"]))
-        .collect();
-    assert_eq!(
-        asked,
-        [("getVersion", &Value::Null), ("getWorkspace", &Value::Null)]
-    );
-    for request in &requests {
-        assert_eq!(request["headers"].get("authorization"), None);
-    }
 }
 
 /// Proves: P-contract-check
@@ -152,7 +135,7 @@ async fn a_deviation_from_the_contract_is_reported_with_its_remedy(
     assert_eq!(failed, failing, "{done:?}");
     assert_eq!(done.json()["good"], false);
     for word in words {
-        let quoted = serde_json::to_string(word).unwrap();
+        let quoted = Value::from(*word).to_string();
         let word = quoted.trim_matches('"');
         assert!(done.out.contains(word), "{word:?} is not in {}", done.out);
     }
@@ -174,8 +157,7 @@ async fn without_a_listener_the_remaining_checks_are_skipped() {
 async fn check_stops_after_the_contract_files_request_timeout() {
     let server = Server::start([vec![Step::Hang]]).await;
     let path = changed("impatient.yaml", "requestSeconds: 30", "requestSeconds: 1");
-    let base_url = format!("http://127.0.0.1:{}/api/v1", server.port);
-    let done = check(&["--base-url", &base_url, "--contract", &path]).await;
+    let done = check(&["--base-url", &server.base_url(), "--contract", &path]).await;
     assert_eq!(done.code, Some(1));
     assert!(done.out.contains("within 1 s"), "{done:?}");
 }
@@ -183,20 +165,17 @@ async fn check_stops_after_the_contract_files_request_timeout() {
 /// A server of bytes that answers `/version` and `/workspaces/current` so.
 async fn bytes(version: Step, workspace: Step) -> (Server, String) {
     let server = Server::start([vec![version], vec![workspace]]).await;
-    let base_url = format!("http://127.0.0.1:{}/api/v1", server.port);
+    let base_url = server.base_url();
     (server, base_url)
 }
 
+const VERSION: &str = r#"{"version":"1"}"#;
 const PROBLEM: &str =
     r#"{"code":"unauthenticated","requestId":"r","retryable":false,"title":"no"}"#;
 
 #[tokio::test]
 async fn an_answer_without_a_request_id_is_reported() {
-    let version = answer(
-        "200 OK",
-        &["Content-Type: application/json"],
-        r#"{"version":"1"}"#,
-    );
+    let version = answer("200 OK", &["Content-Type: application/json"], VERSION);
     let kind = "Content-Type: application/problem+json; charset=utf-8";
     let (_server, url) = bytes(version, answer("401 Unauthorized", &[kind], PROBLEM)).await;
     let (done, failed) = verdicts(&url, "fail").await;
@@ -231,12 +210,8 @@ async fn a_problem_without_its_fields_is_reported(#[case] body: &str, #[case] mi
 
 /// Proves: P-contract-check
 #[tokio::test]
-async fn nothing_of_a_token_and_nothing_secret_is_on_the_wire() {
-    let (server, url) = bytes(
-        ok(r#"{"version":"1"}"#),
-        problem("401 Unauthorized", PROBLEM),
-    )
-    .await;
+async fn two_requests_are_made_with_no_token_and_nothing_secret() {
+    let (server, url) = bytes(ok(VERSION), problem("401 Unauthorized", PROBLEM)).await;
     let (done, _) = verdicts(&url, "fail").await;
     assert_eq!(done.code, Some(0), "{done:?}");
     let requests = server.requests();
@@ -259,11 +234,8 @@ async fn nothing_of_a_token_and_nothing_secret_is_on_the_wire() {
 async fn check_output_is_bounded_and_free_of_control_characters() {
     let version = json!({"version": format!("1.\u{1b}[2J\r\n{}", "x".repeat(5000))});
     let code = json!({"code": format!("c\u{1b}[2J{}", "y".repeat(5000)), "requestId": "r", "retryable": false, "title": "t"});
-    let (_server, url) = bytes(
-        ok(&version.to_string()),
-        problem("401 Unauthorized", &code.to_string()),
-    )
-    .await;
+    let refusal = problem("401 Unauthorized", &code.to_string());
+    let (_server, url) = bytes(ok(&version.to_string()), refusal).await;
     let done = check(&["--base-url", &url]).await;
     assert_eq!(done.out.lines().count(), EVERY_CHECK.len() + 2, "{done:?}");
     assert!(
@@ -293,25 +265,17 @@ async fn what_can_t_be_tried_is_trouble_in_one_line(#[case] args: &[&str], #[cas
 
 #[tokio::test]
 async fn check_trusts_only_the_ca_that_was_given() {
-    let scripts = || {
-        vec![
-            vec![ok(r#"{"version":"1"}"#)],
-            vec![problem("401 Unauthorized", PROBLEM)],
-        ]
-    };
-    let server = tls::server(scripts()).await;
+    let refusal = problem("401 Unauthorized", PROBLEM);
+    let server = tls::server(vec![vec![ok(VERSION)], vec![refusal]]).await;
     let url = format!("https://127.0.0.1:{}/api/v1", server.port);
-    let tls = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/client/tls");
-    let other = check(&[
-        "--base-url",
-        &url,
-        "--ca-file",
-        &format!("{tls}/other-ca.pem"),
-    ])
-    .await;
+    let with = async |ca: &str| {
+        let ca = format!("{}/tests/client/tls/{ca}", env!("CARGO_MANIFEST_DIR"));
+        check(&["--base-url", &url, "--ca-file", &ca]).await
+    };
+    let other = with("other-ca.pem").await;
     assert_eq!(other.code, Some(1));
     assert!(other.out.contains("certificate"), "{other:?}");
     assert!(server.requests().is_empty());
-    let given = check(&["--base-url", &url, "--ca-file", &format!("{tls}/ca.pem")]).await;
+    let given = with("ca.pem").await;
     assert_eq!(given.code, Some(0), "{given:?}");
 }

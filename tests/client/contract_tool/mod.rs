@@ -30,11 +30,7 @@ impl Done {
         assert_eq!(self.told.lines().count(), 1, "not one line: {}", self.told);
         assert!(self.told.starts_with("run-operator: "), "{}", self.told);
         for word in words {
-            assert!(
-                self.told.contains(word),
-                "{word:?} is not in {:?}",
-                self.told
-            );
+            assert!(self.told.contains(word), "{word:?} is not in {self:?}");
         }
     }
 }
@@ -108,9 +104,7 @@ fn a_command_that_is_none_or_missing_is_refused_in_one_line() {
     for command in ["show", "diff", "check"] {
         let help = contract(&[command, "--help"]);
         assert_eq!(help.code, Some(0), "{help:?}");
-        assert!(
-            help.out.contains("Usage: run-operator contract"),
-            "{help:?}"
-        );
+        let usage = "Usage: run-operator contract";
+        assert!(help.out.contains(usage), "{help:?}");
     }
 }

@@ -57,7 +57,7 @@ pub enum Error {
     },
     #[error(
         "there is no node to run Pods on: {because} (install containerd and runc, and be root; \
-         RUN_OPERATOR_TEST_NODE=off runs the operator as a process instead)"
+         RUN_OPERATOR_TEST_NODE=off leaves out what needs one)"
     )]
     FindNode { because: String },
     #[error("RUN_OPERATOR_TEST_NODE is {0:?}, and can be required, off or auto")]
