@@ -7,6 +7,7 @@ use std::process::{Command, Output};
 use tempfile::TempDir;
 use test_support::{cargo, tools::go_tool};
 
+use crate::dist::pack;
 use crate::helm::done;
 use crate::published::fails;
 
@@ -17,35 +18,18 @@ const ARCHIVE: &str = concat!(
     "_linux_amd64.tar.gz"
 );
 
-fn xtask(args: &[&str]) -> Output {
-    let mut xtask = cargo();
-    xtask.args(["xtask", "release"]).args(args);
-    xtask.output().unwrap()
-}
-
 /// Packs a program.
 fn archive(dir: &Path, program: &str) -> PathBuf {
     let path = dir.join(ARCHIVE);
-    done(&xtask(&[
-        "archive",
-        "--program",
-        program,
-        "--name=kubectl-runs",
-        "--output",
-        path.to_str().unwrap(),
-    ]));
+    pack(program, &path);
     path
 }
 
 fn manifest(archive: &Path, version: &str) -> Output {
-    let archive = archive.to_str().unwrap();
-    xtask(&[
-        "krew",
-        "--version",
-        version,
-        "--address=https://example.com/releases/",
-        archive,
-    ])
+    let mut xtask = cargo();
+    xtask.args(["xtask", "release", "krew", "--version", version]);
+    xtask.arg("--address=https://example.com/releases/");
+    xtask.arg(archive).output().unwrap()
 }
 
 /// krew, with a folder of its own.

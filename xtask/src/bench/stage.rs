@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::ops::Sub;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
@@ -15,16 +15,15 @@ use run_operator::api::{
 };
 use serde_json::json;
 use test_cluster::{ControlPlane, Scratch, Tool, run};
-use test_support::programs;
+use test_support::root;
 use tokio::time::sleep;
 
-use crate::service::{Recipe, Service, Tls};
-
-use super::audit::{self, ObjectRef};
-use super::error::BenchError;
+use super::audit;
 use super::operator::Operator;
+use super::table::Row;
 use super::usage::Usage;
-use super::wait::until;
+use crate::common::{Error, Outcome, program, read, until, write};
+use crate::service::{Recipe, Service, Tls};
 
 /// The token of every Workspace.
 const TOKEN: &str = "bench";
@@ -50,7 +49,7 @@ pub(super) struct Stage {
 }
 
 /// How the service is reached.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Transport {
     /// HTTP/1.1 without TLS: a connection for each event stream.
     Http1,
@@ -69,7 +68,7 @@ impl Transport {
 }
 
 /// The usage of each process.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy)]
 pub(super) struct Measured {
     pub(super) operator: Usage,
     pub(super) apiserver: Usage,
@@ -104,16 +103,17 @@ pub(super) struct Requests(BTreeMap<String, u64>);
 
 impl Requests {
     /// Those that came after `earlier`.
-    pub(super) fn since(&self, earlier: &Self) -> Self {
-        let before = |what: &String| earlier.0.get(what).copied().unwrap_or_default();
-        let all = self.0.iter();
-        let more = all.map(|(what, count)| (what.clone(), count.saturating_sub(before(what))));
-        Self(more.filter(|(_, count)| *count > 0).collect())
+    pub(super) fn since(mut self, earlier: &Self) -> Self {
+        for (what, count) in &mut self.0 {
+            *count -= earlier.0.get(what).unwrap_or(&0);
+        }
+        self.0.retain(|_, count| *count > 0);
+        self
     }
 
     /// What was asked for, and how often for each of so many.
-    pub(super) fn for_each(&self, count: usize) -> Vec<(String, String)> {
-        let count = u64::try_from(count.max(1)).unwrap_or(u64::MAX);
+    pub(super) fn for_each(&self, count: usize) -> Vec<Row> {
+        let count = count as u64;
         let row = |(what, all): (&String, &u64)| {
             let hundredths = (all * 100 + count / 2) / count;
             let each = format!("{}.{:02}", hundredths / 100, hundredths % 100);
@@ -123,9 +123,10 @@ impl Requests {
     }
 
     /// What was asked for, and how often.
-    pub(super) fn rows(&self) -> Vec<(String, u64)> {
+    pub(super) fn rows(&self) -> Vec<Row> {
         let rows = self.0.iter();
-        rows.map(|(what, count)| (what.clone(), *count)).collect()
+        rows.map(|(what, count)| (what.clone(), count.to_string()))
+            .collect()
     }
 
     /// How often anything was asked for.
@@ -136,23 +137,23 @@ impl Requests {
 
 impl Stage {
     /// A control plane with the CRDs, and a service. No operator yet.
-    pub(super) async fn set() -> Result<Self, BenchError> {
+    pub(super) async fn set() -> Outcome<Self> {
         Self::set_over(Transport::Http1).await
     }
 
     /// The same, with a service that is reached so.
-    pub(super) async fn set_over(transport: Transport) -> Result<Self, BenchError> {
+    pub(super) async fn set_over(transport: Transport) -> Outcome<Self> {
         let control_plane = ControlPlane::start(test_cluster::Options::default()).await?;
         Self::on(control_plane, transport).await
     }
 
     /// The same, whose audit log holds the bodies of requests.
-    pub(super) async fn set_with_audited_bodies() -> Result<Self, BenchError> {
+    pub(super) async fn set_with_audited_bodies() -> Outcome<Self> {
         let control_plane = ControlPlane::start_with_audited_bodies().await?;
         Self::on(control_plane, Transport::Http1).await
     }
 
-    async fn on(control_plane: ControlPlane, transport: Transport) -> Result<Self, BenchError> {
+    async fn on(control_plane: ControlPlane, transport: Transport) -> Outcome<Self> {
         let scratch = Scratch::new("bench")?;
         let mut crds = Command::new(operator()?);
         crds.arg("crds");
@@ -181,49 +182,32 @@ impl Stage {
     }
 
     /// Makes a namespace with a Workspace.
-    pub(super) async fn namespace(&self, name: &str) -> Result<(), BenchError> {
+    pub(super) async fn namespace(&self, name: &str) -> Outcome<()> {
         let namespace =
             json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
         let secret = json!({
-            "apiVersion": "v1", "kind": "Secret",
-            "metadata": {"name": "run-operator-token"}, "stringData": {"token": TOKEN},
-        });
-        let ca = certificate("ca.pem");
-        let ca = std::fs::read_to_string(&ca).map_err(|source| BenchError::ReadFile {
-            path: ca.clone(),
-            source,
-        })?;
-        let authority = json!({
-            "apiVersion": "v1", "kind": "Secret",
-            "metadata": {"name": "service-ca"}, "stringData": {"ca.crt": ca},
+            "apiVersion": "v1", "kind": "Secret", "metadata": {"name": "service"},
+            "stringData": {"token": TOKEN, "ca.crt": read(&certificate("ca.pem"))?},
         });
         let mut workspace = json!({
             "apiVersion": "run-operator.dev/v1alpha1", "kind": "Workspace",
             "metadata": {"name": "default"},
-            "spec": {"tokenSecretRef": {"name": "run-operator-token", "key": "token"}},
+            "spec": {"tokenSecretRef": {"name": "service", "key": "token"}},
         });
         if self.transport == Transport::Http2 {
-            workspace["spec"]["caSecretRef"] = json!({"name": "service-ca"});
+            workspace["spec"]["caSecretRef"] = json!({"name": "service"});
         }
-        self.control_plane
-            .apply_yaml(&namespace.to_string())
-            .await?;
-        for object in [secret, authority, workspace] {
-            let text = object.to_string();
-            self.control_plane.apply_yaml_in(name, &text).await?;
-        }
+        let all = format!("{namespace}\n---\n{secret}\n---\n{workspace}");
+        self.control_plane.apply_yaml_in(name, &all).await?;
         Ok(())
     }
 
     /// Waits until a namespace's Workspace is Ready.
-    pub(super) async fn workspace_ready(&self, namespace: &str) -> Result<(), BenchError> {
+    pub(super) async fn workspace_ready(&self, namespace: &str) -> Outcome<()> {
         let api: Api<Workspace> = Api::namespaced(self.client.clone(), namespace);
-        let what = "the Workspace is Ready";
         let seen = || self.operator_log();
-        until(what, PATIENCE, seen, async || {
-            let workspace = api.get("default").await;
-            let workspace = workspace.map_err(BenchError::kubernetes("read the Workspace"))?;
-            let status = workspace.status.unwrap_or_default();
+        until("the Workspace is Ready", PATIENCE, seen, async || {
+            let status = api.get("default").await?.status.unwrap_or_default();
             let ready = conditions::is_true(&status.conditions, ConditionType::Ready);
             Ok(ready.then_some(()))
         })
@@ -232,10 +216,9 @@ impl Stage {
 
     /// Waits until the API server and etcd are idle after their start. Otherwise a measurement would include the work of
     /// the start.
-    pub(super) async fn at_rest(&self) -> Result<(), BenchError> {
-        let what = "the control plane is at rest";
+    pub(super) async fn at_rest(&self) -> Outcome<()> {
         let seen = || "it is still busy".to_owned();
-        until(what, PATIENCE, seen, async || {
+        until("the control plane is at rest", PATIENCE, seen, async || {
             let before = self.measured()?;
             sleep(REST).await;
             let used = self.measured()? - before;
@@ -247,49 +230,40 @@ impl Stage {
 
     /// Waits until the API server has so many Events of a namespace, but not for longer than they could take: how many
     /// there are is what is measured.
-    pub(super) async fn events(&self, namespace: &str, count: usize) -> Result<(), BenchError> {
+    pub(super) async fn events(&self, namespace: &str, count: usize) -> Outcome<()> {
         let api: Api<Event> = Api::namespaced(self.client.clone(), namespace);
         let one = ListParams::default().limit(1);
         let waited = until("the Events are there", EVENTS, String::new, async || {
-            let listed = api.list_metadata(&one).await;
-            let listed = listed.map_err(BenchError::kubernetes("list the Events"))?;
+            let listed = api.list_metadata(&one).await?;
             let more = listed.metadata.remaining_item_count.unwrap_or_default();
             let all = listed.items.len() + usize::try_from(more).unwrap_or_default();
             Ok((all >= count).then_some(()))
         })
         .await;
         match waited {
-            Err(BenchError::Wait { .. }) => Ok(()),
+            Err(Error::Wait { .. }) => Ok(()),
             waited => waited,
         }
     }
 
     /// Clients with a connection each.
-    pub(super) async fn clients(&self) -> Result<Vec<kube::Client>, BenchError> {
+    pub(super) async fn clients(&self) -> Outcome<Vec<kube::Client>> {
         let clients = (0..CLIENTS).map(|_| self.control_plane.client());
         Ok(try_join_all(clients).await?)
     }
 
-    /// Starts the operator and waits until it is ready; returns how long that took.
-    pub(super) async fn start_operator(&mut self) -> Result<Duration, BenchError> {
-        self.start_operator_with(&[]).await
-    }
-
-    /// The same, with further arguments.
-    pub(super) async fn start_operator_with(
-        &mut self,
-        args: &[&str],
-    ) -> Result<Duration, BenchError> {
+    /// Starts the operator with these arguments and waits until it is ready; returns how long that took.
+    pub(super) async fn start_operator(&mut self, args: &[&str]) -> Outcome<Duration> {
         let (operator, took) = self.another_operator(args).await?;
         self.operator = Some(operator);
         Ok(took)
     }
 
-    /// Starts one more operator, with these arguments.
+    /// Starts one that is not the stage's own.
     pub(super) async fn another_operator(
         &mut self,
         args: &[&str],
-    ) -> Result<(Operator, Duration), BenchError> {
+    ) -> Outcome<(Operator, Duration)> {
         let mut command = Command::new(operator()?);
         command
             .arg("controller")
@@ -303,25 +277,21 @@ impl Stage {
     }
 
     /// Writes a contract file by which no event names a state, and returns its path.
-    pub(super) fn contract_without_states(&self) -> Result<String, BenchError> {
-        let profile = test_support::root().join("contract/profile.yaml");
-        let file_error = |path: &Path| {
-            let path = path.to_owned();
-            |source| BenchError::ReadFile { path, source }
-        };
-        let text = std::fs::read_to_string(&profile).map_err(file_error(&profile))?;
+    pub(super) fn contract_without_states(&self) -> Outcome<String> {
+        let text = read(&root().join("contract/profile.yaml"))?;
         let without = text.replace("statePointers: [/state]\n", "statePointers: [/absent]\n");
         if without == text {
-            let what = format!("{} without a state in events", profile.display());
-            return Err(BenchError::Unexpected(what));
+            return Err("contract/profile.yaml has no state in events"
+                .to_owned()
+                .into());
         }
         let path = self.scratch.path().join("contract.yaml");
-        std::fs::write(&path, without).map_err(file_error(&path))?;
+        write(&path, without)?;
         Ok(path.to_string_lossy().into_owned())
     }
 
     /// Ends the operator in order.
-    pub(super) async fn stop_operator(&mut self) -> Result<(), BenchError> {
+    pub(super) async fn stop_operator(&mut self) -> Outcome<()> {
         match self.operator.take() {
             Some(operator) => operator.stop().await,
             None => Ok(()),
@@ -329,14 +299,16 @@ impl Stage {
     }
 
     /// Reads the operator's metrics; returns how long that took.
-    pub(super) async fn scrape(&self) -> Result<Duration, BenchError> {
+    pub(super) async fn scrape(&self) -> Outcome<Duration> {
         let operator = self.operator.as_ref();
-        let none = || BenchError::Unexpected("a stage without an operator".to_owned());
-        operator.ok_or_else(none)?.scrape().await
+        operator
+            .ok_or_else(|| "there is no operator".to_owned())?
+            .scrape()
+            .await
     }
 
     /// What every process has used until now.
-    pub(super) fn measured(&self) -> Result<Measured, BenchError> {
+    pub(super) fn measured(&self) -> Outcome<Measured> {
         let pids = self.control_plane.pids();
         let of = |wanted: Tool| {
             let found = pids.iter().find(|(tool, _)| *tool == wanted);
@@ -344,7 +316,7 @@ impl Stage {
         };
         let operator = self.operator.as_ref().map(Operator::usage);
         Ok(Measured {
-            operator: operator.unwrap_or_else(|| Ok(Usage::default()))?,
+            operator: operator.transpose()?.unwrap_or_default(),
             apiserver: of(Tool::ApiServer)?,
             etcd: of(Tool::Etcd)?,
             service: Usage::of(self.service.pid())?,
@@ -352,15 +324,10 @@ impl Stage {
     }
 
     /// The operator's requests until now: to the API server by its audit log, to the service by its own count.
-    pub(super) async fn requests(&self) -> Result<Requests, BenchError> {
+    pub(super) async fn requests(&self) -> Outcome<Requests> {
         let mut counts = BTreeMap::new();
         for entry in audit::of_operator(&self.audit_log()?)? {
-            let ObjectRef {
-                resource,
-                subresource,
-                ..
-            } = entry.object_ref;
-            let what = [resource, subresource].join("/");
+            let what = [entry.object_ref.resource, entry.object_ref.subresource].join("/");
             let what = format!("{} {}", entry.verb, what.trim_end_matches('/'));
             *counts.entry(what).or_default() += 1;
         }
@@ -374,15 +341,19 @@ impl Stage {
     }
 
     /// The API server's audit log.
-    pub(super) fn audit_log(&self) -> Result<PathBuf, BenchError> {
-        let log = self.control_plane.audit_log();
-        log.ok_or_else(|| BenchError::Unexpected("a control plane that is not ours".to_owned()))
+    pub(super) fn audit_log(&self) -> Outcome<PathBuf> {
+        Ok(self
+            .control_plane
+            .audit_log()
+            .ok_or(test_cluster::Error::NotOurs)?)
     }
 
     /// The URL at which etcd serves its clients.
-    pub(super) fn etcd_url(&self) -> Result<String, BenchError> {
-        let url = self.control_plane.etcd_url();
-        url.ok_or_else(|| BenchError::Unexpected("a control plane that is not ours".to_owned()))
+    pub(super) fn etcd_url(&self) -> Outcome<String> {
+        Ok(self
+            .control_plane
+            .etcd_url()
+            .ok_or(test_cluster::Error::NotOurs)?)
     }
 
     /// The end of the operator's log.
@@ -392,20 +363,15 @@ impl Stage {
     }
 }
 
-/// A program of the workspace, in the folder where this one is.
 /// The operator that is measured: as it is released, where `.ci/bench` has built that.
-fn operator() -> Result<PathBuf, BenchError> {
+fn operator() -> Outcome<PathBuf> {
     match std::env::var_os("RUN_OPERATOR_PROGRAM") {
         Some(path) => Ok(PathBuf::from(path)),
         None => program("run-operator"),
     }
 }
 
-fn program(name: &str) -> Result<PathBuf, BenchError> {
-    programs::find(name).map_err(BenchError::FindProgram)
-}
-
 /// A file of the client's tests: a certificate for 127.0.0.1, its key, or its authority.
 fn certificate(file: &str) -> PathBuf {
-    test_support::root().join("tests/client/tls").join(file)
+    root().join("tests/client/tls").join(file)
 }

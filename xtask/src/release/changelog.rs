@@ -1,19 +1,17 @@
 //! A version's section of the changelog.
 
-use std::fs;
-
 use serde_json::{Value, json};
 use test_support::root;
 
-use super::ReleaseError;
-
-const CHANGELOG: &str = "CHANGELOG.md";
+use crate::common::{Outcome, read};
 
 /// The section of a version, without its heading.
-pub(super) fn section(version: &str) -> Result<String, ReleaseError> {
-    let path = root().join(CHANGELOG);
-    let text = fs::read_to_string(&path).map_err(ReleaseError::file(&path))?;
-    of(&text, version).ok_or_else(|| ReleaseError::Changelog(version.to_owned()))
+pub(super) fn section(version: &str) -> Outcome<String> {
+    let text = read(&root().join("CHANGELOG.md"))?;
+    let missing = || {
+        format!("CHANGELOG.md has no section [{version}] with content: write it before the release")
+    };
+    Ok(of(&text, version).ok_or_else(missing)?)
 }
 
 fn of(text: &str, version: &str) -> Option<String> {
@@ -27,48 +25,27 @@ fn of(text: &str, version: &str) -> Option<String> {
 
 /// The section as Artifact Hub's `changes`: an entry for each item, of its heading's kind.
 pub(super) fn changes(section: &str) -> Vec<Value> {
-    let mut changes: Vec<(String, String)> = Vec::new();
-    let mut kind = String::new();
-    let mut open = false;
-    for line in section.lines() {
-        if let Some(heading) = line.strip_prefix("### ") {
-            kind = heading.trim().to_lowercase();
-            open = false;
-        } else if let Some(item) = line.strip_prefix("- ") {
-            changes.push((kind.clone(), item.to_owned()));
-            open = true;
-        } else if let Some((_, item)) = changes.last_mut().filter(|_| open) {
-            let more = line.trim();
-            if more.is_empty() {
-                open = false;
-            } else {
-                item.push(' ');
-                item.push_str(more);
-            }
+    let mut changes = Vec::new();
+    for part in format!("\n{section}").split("\n### ") {
+        let (kind, items) = part.split_once('\n').unwrap_or_default();
+        for item in format!("\n{items}").split("\n- ").skip(1) {
+            let item = item.split("\n\n").next().unwrap_or_default();
+            let kind = kind.trim().to_lowercase();
+            changes.push(json!({"kind": kind, "description": plain(item)}));
         }
     }
-    let entry = |(kind, text): (String, String)| json!({"kind": kind, "description": plain(&text)});
-    changes.into_iter().map(entry).collect()
+    changes
 }
 
-/// Markdown as plain text: links by their words, no marks of code or emphasis.
+/// Markdown as plain text in one line: links by their words, no marks of code or emphasis.
 fn plain(text: &str) -> String {
-    let mut plain = String::new();
-    let mut rest = text;
-    while let Some((before, link)) = rest.split_once('[') {
-        plain.push_str(before);
-        let parts = link
-            .split_once("](")
-            .and_then(|(words, after)| Some((words, after.split_once(')')?.1)));
-        let Some((words, after)) = parts else {
-            plain.push('[');
-            rest = link;
-            continue;
-        };
-        plain.push_str(words);
-        rest = after;
+    let mut plain = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    while let Some((before, after)) = plain.split_once("](")
+        && let Some((start, words)) = before.rsplit_once('[')
+        && let Some((_, rest)) = after.split_once(')')
+    {
+        plain = format!("{start}{words}{rest}");
     }
-    plain.push_str(rest);
     plain.replace(['`', '*'], "")
 }
 

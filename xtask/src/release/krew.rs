@@ -1,6 +1,5 @@
 //! The manifest with which krew installs the plugin: the repository's entry, with a release's version and archives.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -8,14 +7,13 @@ use run_operator::decide::request::body::sha256;
 use serde_json::{Value, json};
 use test_support::root;
 
-use super::{LICENCE, ReleaseError};
+use super::LICENCE;
+use crate::common::{Outcome, read_bytes, read_yaml, yaml};
 
 /// The entry without version and platforms.
 const TEMPLATE: &str = "deploy/krew/runs.yaml";
 /// The program by whose name kubectl finds the plugin.
 const PROGRAM: &str = "kubectl-runs";
-/// The platforms for which there is a release.
-const PLATFORMS: &[(&str, &str)] = &[("linux", "amd64"), ("linux", "arm64")];
 
 /// The release, and where its archives can be downloaded.
 #[derive(Args)]
@@ -35,55 +33,35 @@ pub(crate) struct Options {
 }
 
 /// Prints the manifest.
-pub(super) fn run(options: &Options) -> Result<(), ReleaseError> {
-    let path = root().join(TEMPLATE);
-    let text = fs::read_to_string(&path).map_err(ReleaseError::file(&path))?;
-    let mut manifest: Value =
-        serde_saphyr::from_str(&text).map_err(ReleaseError::yaml(TEMPLATE))?;
-    let platforms: Result<Vec<_>, _> = options
-        .archives
-        .iter()
-        .map(|archive| platform(archive, options))
-        .collect();
+pub(super) fn run(options: &Options) -> Outcome<()> {
+    let mut manifest = read_yaml(&root().join(TEMPLATE))?;
+    let archives = options.archives.iter();
+    let platforms: Outcome<Vec<_>> = archives.map(|path| platform(path, options)).collect();
     let spec = &mut manifest["spec"];
     spec["version"] = format!("v{}", options.version).into();
     spec["platforms"] = platforms?.into();
     if let Some(homepage) = &options.homepage {
         spec["homepage"] = homepage.as_str().into();
     }
-    let text = serde_saphyr::to_string(&manifest)
-        .map_err(|error| ReleaseError::Manifest(Box::new(error)))?;
-    print!("{text}");
+    print!("{}", yaml(&manifest)?);
     Ok(())
 }
 
-/// The entry of one archive.
-fn platform(archive: &Path, options: &Options) -> Result<Value, ReleaseError> {
-    let name = archive.file_name().and_then(|name| name.to_str());
-    let parts = name
-        .and_then(|name| name.strip_suffix(".tar.gz"))
-        .map(|name| name.split('_').collect::<Vec<_>>());
-    let (Some(name), Some([PROGRAM, version, os, architecture])) = (name, parts.as_deref()) else {
-        return Err(ReleaseError::Name(archive.to_owned()));
+/// The entry of one archive, by its name.
+fn platform(archive: &Path, options: &Options) -> Outcome<Value> {
+    let name = archive.file_name().unwrap_or_default().to_string_lossy();
+    let parts: Vec<&str> = name.trim_end_matches(".tar.gz").split('_').collect();
+    let [PROGRAM, version, os @ "linux", arch @ ("amd64" | "arm64")] = parts[..] else {
+        let wanted = format!("{PROGRAM}_VERSION_linux_ARCHITECTURE.tar.gz");
+        return Err(format!("{name} is not {wanted}").into());
     };
-    if *version != options.version {
-        return Err(ReleaseError::Version {
-            path: archive.to_owned(),
-            found: (*version).to_owned(),
-            wanted: options.version.clone(),
-        });
+    if version != options.version {
+        return Err(format!("{name} is of version {version}, not {}", options.version).into());
     }
-    if !PLATFORMS.contains(&(os, architecture)) {
-        return Err(ReleaseError::Platform {
-            os: (*os).to_owned(),
-            architecture: (*architecture).to_owned(),
-        });
-    }
-    let bytes = fs::read(archive).map_err(ReleaseError::file(archive))?;
     Ok(json!({
-        "selector": {"matchLabels": {"os": os, "arch": architecture}},
+        "selector": {"matchLabels": {"os": os, "arch": arch}},
         "uri": format!("{}/{name}", options.address.trim_end_matches('/')),
-        "sha256": sha256(&bytes),
+        "sha256": sha256(&read_bytes(archive)?),
         "files": [{"from": PROGRAM, "to": "."}, {"from": LICENCE, "to": "."}],
         "bin": PROGRAM,
     }))

@@ -1,22 +1,20 @@
-//! The parts of a release that are files: archives of programs, the chart, manifests, notes, licences, provenance.
-//! `.ci/release-files` puts them together.
+//! The parts of a release that are files: the chart, manifests, notes, licences, provenance. `.ci/release-files` puts them
+//! together.
 
-mod archive;
 mod changelog;
 mod chart;
 mod crates;
-mod error;
-mod image;
 mod krew;
 mod licences;
 mod manifests;
 mod notes;
 mod provenance;
 
+use std::fmt;
+
 use clap::Subcommand;
 
-pub(crate) use error::ReleaseError;
-use image::Image;
+use crate::common::Outcome;
 
 /// The licence, in the checkout and in each archive.
 const LICENCE: &str = "LICENSE";
@@ -24,8 +22,6 @@ const LICENCE: &str = "LICENSE";
 /// A part of a release.
 #[derive(Subcommand)]
 pub(crate) enum Part {
-    /// Pack a program and its licence. The same bytes each time.
-    Archive(archive::Options),
     /// Print the manifest with which krew installs `kubectl runs`.
     Krew(krew::Options),
     /// Copy the chart, with what only a release can state, and pack it.
@@ -41,14 +37,38 @@ pub(crate) enum Part {
 }
 
 /// Makes the part.
-pub(crate) fn run(part: &Part) -> Result<(), ReleaseError> {
+pub(crate) fn run(part: &Part) -> Outcome<()> {
     match part {
-        Part::Archive(options) => archive::run(options),
         Part::Krew(options) => krew::run(options),
         Part::Chart(options) => chart::run(options),
         Part::Manifests(options) => manifests::run(options),
         Part::Notes(options) => notes::run(options),
         Part::Licences(options) => licences::run(options),
         Part::Provenance(options) => provenance::run(options),
+    }
+}
+
+/// An image of a release: `NAME@sha256:…`, where the name has the registry if it is published.
+#[derive(Debug, Clone)]
+struct Image {
+    name: String,
+    sha256: String,
+}
+
+/// As clap reads it.
+fn image(text: &str) -> Result<Image, String> {
+    let hexadecimal = |sum: &str| sum.len() == 64 && sum.chars().all(|c| c.is_ascii_hexdigit());
+    match text.split_once("@sha256:") {
+        Some((name, sha256)) if !name.is_empty() && hexadecimal(sha256) => Ok(Image {
+            name: name.to_owned(),
+            sha256: sha256.to_owned(),
+        }),
+        _ => Err(format!("{text} is not NAME@sha256:DIGEST")),
+    }
+}
+
+impl fmt::Display for Image {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}@sha256:{}", self.name, self.sha256)
     }
 }

@@ -1,8 +1,11 @@
 //! Release notes: the version's section of the changelog, and what to install it by.
 
+use std::fmt::Write;
+
 use clap::Args;
 
-use super::{Image, ReleaseError, changelog};
+use super::{Image, changelog, image};
+use crate::common::Outcome;
 
 /// The release.
 #[derive(Args)]
@@ -14,29 +17,25 @@ pub(crate) struct Options {
     #[arg(long, value_name = "URL")]
     source: Option<String>,
     /// The images: `NAME@DIGEST`.
-    #[arg(long = "image", value_name = "NAME@DIGEST")]
+    #[arg(long = "image", value_name = "NAME@DIGEST", value_parser = image)]
     images: Vec<Image>,
 }
 
 /// Prints the notes.
-pub(super) fn run(options: &Options) -> Result<(), ReleaseError> {
-    let section = changelog::section(&options.version)?;
-    println!("{}", linked(&section, options));
-    println!("\n### Images");
+pub(super) fn run(options: &Options) -> Outcome<()> {
+    let mut notes = changelog::section(&options.version)?;
+    notes.push_str("\n\n### Images\n");
     for image in &options.images {
-        println!("- `{image}`");
+        let _ = writeln!(notes, "- `{image}`");
     }
-    let guide = linked("[docs/release.md](docs/release.md)", options);
-    println!("\nHow to verify them, the chart and the files: {guide}.");
+    notes.push_str(
+        "\nHow to verify them, the chart and the files: [docs/release.md](docs/release.md).",
+    );
+    // Links to documents lead to this version's.
+    if let Some(source) = &options.source {
+        let (source, version) = (source.trim_end_matches('/'), &options.version);
+        notes = notes.replace("](docs/", &format!("]({source}/blob/v{version}/docs/"));
+    }
+    println!("{notes}");
     Ok(())
-}
-
-/// Links to documents lead to this version's.
-fn linked(text: &str, options: &Options) -> String {
-    let Some(source) = &options.source else {
-        return text.to_owned();
-    };
-    let source = source.trim_end_matches('/');
-    let documents = format!("]({source}/blob/v{}/docs/", options.version);
-    text.replace("](docs/", &documents)
 }
