@@ -57,16 +57,10 @@ pub(crate) enum OnCancel {
     /// `cancelling`, then `cancelled`.
     #[default]
     Confirm,
-    /// Accepted, and nothing follows.
-    Ignore,
     /// The first is accepted and lost; the next is confirmed.
     IgnoreFirst,
     /// `cancelling`, and no end.
     Stuck,
-    /// `cancelling`, then `succeeded`: the run was faster.
-    Finish,
-    /// 409 `cancel_refused`.
-    Refuse,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -105,8 +99,6 @@ enum Stay {
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 struct Simulate {
     outcome: Option<Outcome>,
-    queue_time_ms: Option<u32>,
-    provision_time_ms: Option<u32>,
     run_time_ms: Option<u32>,
     cancel_time_ms: Option<u32>,
     states: Option<Vec<Stay>>,
@@ -163,23 +155,21 @@ impl Simulate {
 
     /// The states before the end, each with its length.
     fn stays(&self, pacing: Pacing) -> Vec<(String, Millis)> {
-        let or = |own: Option<u32>, default| own.map_or(default, Millis::from);
-        let queue = or(self.queue_time_ms, pacing.queue);
         match &self.states {
             Some(states) => states
                 .iter()
                 .map(|stay| match stay {
-                    Stay::Name(state) => (state.clone(), queue),
+                    Stay::Name(state) => (state.clone(), pacing.queue),
                     Stay::Timed { state, for_ms } => (state.clone(), Millis::from(*for_ms)),
                 })
                 .collect(),
             None => vec![
-                (QUEUED.to_owned(), queue),
+                (QUEUED.to_owned(), pacing.queue),
+                (PROVISIONING.to_owned(), pacing.provision),
                 (
-                    PROVISIONING.to_owned(),
-                    or(self.provision_time_ms, pacing.provision),
+                    RUNNING.to_owned(),
+                    self.run_time_ms.map_or(pacing.run, Millis::from),
                 ),
-                (RUNNING.to_owned(), or(self.run_time_ms, pacing.run)),
             ],
         }
     }

@@ -134,11 +134,6 @@ async fn a_stream_breaks_at_the_place_in_its_script() {
             "\n\n\r\n",
         ),
         (
-            json!({"type": "stream", "afterBytes": 5}),
-            "5\r\nid: r\r\n",
-            "event:",
-        ),
-        (
             json!({"type": "stream", "raw": ["OiBoaQoK"], "repeat": 2, "then": "end"}),
             ": hi\n\n\r\n6\r\n: hi",
             "id:",
@@ -191,12 +186,6 @@ async fn a_run_can_be_set_to_any_state_and_message() {
         )
         .await;
     service
-        .control(
-            &format!("{path}/events"),
-            &json!({"type": "bare", "withoutId": true}),
-        )
-        .await;
-    service
         .control(&format!("{path}/state"), &json!({"state": "failed"}))
         .await;
     let (_, _, events) = service.call(&format!("{line}/events"), AUTH, "").await;
@@ -204,5 +193,4 @@ async fn a_run_can_be_set_to_any_state_and_message() {
         events.contains("id: mine\nevent: note\ndata: a\ndata: b\n\n"),
         "{events}"
     );
-    assert!(events.contains("\r\nevent: bare\n"), "{events}");
 }
