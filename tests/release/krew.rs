@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use tempfile::TempDir;
-use test_support::{cargo, tools::go_tool};
+use test_support::{root, tools::go_tool};
 
 use crate::dist::pack;
 use crate::helm::done;
@@ -26,10 +26,9 @@ fn archive(dir: &Path, program: &str) -> PathBuf {
 }
 
 fn manifest(archive: &Path, version: &str) -> Output {
-    let mut xtask = cargo();
-    xtask.args(["xtask", "release", "krew", "--version", version]);
-    xtask.arg("--address=https://example.com/releases/");
-    xtask.arg(archive).output().unwrap()
+    let mut script = Command::new(root().join(".ci/krew"));
+    script.args([version, "https://example.com/releases/"]);
+    script.arg(archive).output().unwrap()
 }
 
 /// krew, with a folder of its own.

@@ -9,11 +9,13 @@ use clap::Args;
 use test_support::files::tidy;
 use test_support::root;
 
-use crate::common::{Outcome, list, read, read_bytes, write};
+use crate::common::{Outcome, below, read, read_bytes, write};
 
 /// The table of contents, with links from its own folder.
 const SUMMARY: &str = "docs/SUMMARY.md";
 const SETTINGS: &str = "docs/book.toml";
+/// Where the book is written, as html; its source is beside it.
+const BOOK: &str = "target/book";
 /// The one has the links of every chapter as from the first, the other those of a site's top.
 const ELSEWHERE: [&str; 2] = ["print.html", "404.html"];
 
@@ -22,14 +24,11 @@ pub(crate) struct Options {
     /// The program mdbook.
     #[arg(long, default_value = "mdbook")]
     mdbook: PathBuf,
-    /// Where the book is written, as html; its source is beside it.
-    #[arg(long, default_value = "target/book")]
-    out: PathBuf,
 }
 
 /// Writes the book, and follows its links.
 pub(crate) fn run(options: &Options) -> Outcome<()> {
-    let out = root().join(&options.out);
+    let out = root().join(BOOK);
     let html = out.join("html");
     if out.exists() {
         let removed = std::fs::remove_dir_all(&out);
@@ -39,8 +38,7 @@ pub(crate) fn run(options: &Options) -> Outcome<()> {
     let mut mdbook = Command::new(&options.mdbook);
     mdbook.args(["build", "--dest-dir"]).args([&html, &out]);
     test_cluster::run(mdbook, "")?;
-    let mut pages = BTreeMap::new();
-    collect(&html, &mut pages)?;
+    let pages = pages(&html)?;
     let (followed, broken) = follow(&pages);
     if !broken.is_empty() {
         let (count, broken) = (broken.len(), broken.join("\n"));
@@ -98,17 +96,15 @@ struct Page {
 }
 
 /// Every page below a folder, by its path.
-fn collect(folder: &Path, pages: &mut BTreeMap<PathBuf, Page>) -> Outcome<()> {
-    for path in list(folder)? {
-        if path.is_dir() {
-            collect(&path, pages)?;
-        } else if path.extension().is_some_and(|ending| ending == "html") {
-            let text = read(&path)?;
-            let ids = values(&text, "id").into_iter().map(str::to_owned).collect();
-            pages.insert(path, Page { text, ids });
-        }
-    }
-    Ok(())
+fn pages(folder: &Path) -> Outcome<BTreeMap<PathBuf, Page>> {
+    let files = below(folder)?.into_iter();
+    let html = files.filter(|path| path.extension().is_some_and(|ending| ending == "html"));
+    html.map(|path| {
+        let text = read(&path)?;
+        let ids = values(&text, "id").into_iter().map(str::to_owned).collect();
+        Ok((path, Page { text, ids }))
+    })
+    .collect()
 }
 
 /// The values of an attribute.

@@ -41,26 +41,22 @@ impl With {
 /// Does what was asked for.
 pub(crate) fn run(action: &Action) -> Outcome<()> {
     match action {
-        Action::Build(with) => build(with.options()),
-        Action::Up(with) => up(with.options()),
+        Action::Build(with) => {
+            let tools = with.options().tools();
+            let binaries = Binaries::find_or_build(&tools)?;
+            for tool in tools {
+                print(&binaries.path(tool).display().to_string());
+            }
+            Ok(())
+        }
+        Action::Up(with) => {
+            let runtime = tokio::runtime::Runtime::new().map_err(Error::Runtime)?;
+            let result = runtime.block_on(stay_up(with.options()));
+            // A build that Ctrl-C has interrupted is not waited for: it ends with us.
+            runtime.shutdown_background();
+            Ok(result?)
+        }
     }
-}
-
-fn build(options: Options) -> Outcome<()> {
-    let tools = options.tools();
-    let binaries = Binaries::find_or_build(&tools)?;
-    for tool in tools {
-        print(&binaries.path(tool).display().to_string());
-    }
-    Ok(())
-}
-
-fn up(options: Options) -> Outcome<()> {
-    let runtime = tokio::runtime::Runtime::new().map_err(Error::Runtime)?;
-    let result = runtime.block_on(stay_up(options));
-    // A build that Ctrl-C has interrupted is not waited for: it ends with us.
-    runtime.shutdown_background();
-    Ok(result?)
 }
 
 async fn stay_up(options: Options) -> Result<(), Error> {

@@ -1,11 +1,13 @@
 //! What more than one task needs: the error, files, programs, waiting.
 
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use test_cluster::ServiceError;
 use test_support::programs;
+use tokio::task::spawn_blocking;
 use tokio::time::sleep;
 
 /// Interval of asking for what can't be waited for.
@@ -46,6 +48,19 @@ impl From<String> for Error {
     }
 }
 
+impl From<&str> for Error {
+    fn from(what: &str) -> Self {
+        Self::Unexpected(what.to_owned())
+    }
+}
+
+/// Runs a command to its end outside the runtime; gives back what it prints.
+pub(crate) async fn run(command: Command, stdin: &str) -> Outcome<String> {
+    let stdin = stdin.to_owned();
+    let ended = spawn_blocking(move || test_cluster::run(command, &stdin)).await;
+    Ok(ended.map_err(|error| error.to_string())??)
+}
+
 /// A file's content.
 pub(crate) fn read_bytes(path: &Path) -> Outcome<Vec<u8>> {
     Ok(std::fs::read(path).map_err(test_cluster::Error::file("read", path))?)
@@ -72,6 +87,16 @@ pub(crate) fn list(folder: &Path) -> Outcome<Vec<PathBuf>> {
     let mut paths = entries.map_err(test_cluster::Error::file("read", folder))?;
     paths.sort();
     Ok(paths)
+}
+
+/// The files below a folder, in their order; or the one file.
+pub(crate) fn below(path: &Path) -> Outcome<Vec<PathBuf>> {
+    if !path.is_dir() {
+        return Ok(vec![path.to_owned()]);
+    }
+    let inner = list(path)?;
+    let inner: Outcome<Vec<_>> = inner.iter().map(|path| below(path)).collect();
+    Ok(inner?.concat())
 }
 
 /// A file's YAML.

@@ -93,9 +93,7 @@ impl Service {
     pub(crate) async fn new_token(&self) -> Outcome<String> {
         let answer = self.steer("tokens", json!({})).await?;
         let token = answer["token"].as_str();
-        Ok(token
-            .ok_or_else(|| "the service made no token".to_owned())?
-            .to_owned())
+        Ok(token.ok_or("the service made no token")?.to_owned())
     }
 
     /// Lets a token expire now.

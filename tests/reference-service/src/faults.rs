@@ -6,14 +6,9 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::problem::Problem;
 use crate::random::Random;
 use crate::route::Operation;
 use crate::stream_script::StreamScript;
-
-/// No fault holds a request longer than this, in milliseconds.
-pub(crate) const MAX_WAIT: u64 = 600_000;
-const MAX_HUGE_BODY: u64 = 1 << 30;
 
 /// One rule, as it is posted to `/_control/faults`.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -130,41 +125,6 @@ fn minute() -> u64 {
 }
 fn temporary_redirect() -> u16 {
     307
-}
-
-impl Fault {
-    pub(crate) fn check(&self) -> Result<(), Problem> {
-        if !(0.0..=1.0).contains(&self.probability) {
-            return Err(Problem::invalid_field("probability", "must be 0 to 1"));
-        }
-        self.action.check()
-    }
-}
-
-impl Action {
-    fn check(&self) -> Result<(), Problem> {
-        let refuse = |field: &str, reason: String| Err(Problem::invalid_field(field, reason));
-        match self {
-            Self::Answer { status, .. } | Self::Redirect { status, .. }
-                if !(200..=599).contains(status) =>
-            {
-                refuse("action.status", "must be 200 to 599".to_owned())
-            }
-            Self::Hang { for_ms, .. }
-            | Self::Delay { for_ms, .. }
-            | Self::SlowDrip {
-                every_ms: for_ms, ..
-            } if *for_ms > MAX_WAIT => refuse("action", format!("waits {MAX_WAIT} ms at most")),
-            Self::HugeBody { bytes } if *bytes > MAX_HUGE_BODY => {
-                refuse("action.bytes", format!("must be {MAX_HUGE_BODY} at most"))
-            }
-            Self::SlowDrip { chunk_bytes: 0, .. } => {
-                refuse("action.chunkBytes", "must be 1 at least".to_owned())
-            }
-            Self::Stream(script) => script.check(),
-            _ => Ok(()),
-        }
-    }
 }
 
 impl Match {

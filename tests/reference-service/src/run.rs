@@ -4,9 +4,6 @@ use serde_json::{Value, json};
 
 use crate::plan::{CANCELLED, CANCELLING, Does, Millis, OnCancel, Plan, Step, is_terminal};
 
-/// Events that one run keeps. Only the control API can come near it.
-pub(crate) const MAX_EVENTS: usize = 10_000;
-
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Event {
     pub(crate) id: String,
@@ -83,7 +80,7 @@ impl Run {
         let (field, value) = extra;
         let data = json!({"runId": self.id, field: value, "at": timestamp(now)}).to_string();
         let id = self.next_event_id();
-        self.push(Event {
+        self.events.push(Event {
             id,
             kind: kind.to_owned(),
             data,
@@ -93,12 +90,6 @@ impl Run {
     /// Opaque to clients: the run's id is in it, so that an id of another run is not mistaken.
     pub(crate) fn next_event_id(&self) -> String {
         format!("{}-{:05}", self.id, self.events.len() + 1)
-    }
-
-    pub(crate) fn push(&mut self, event: Event) {
-        if self.events.len() < MAX_EVENTS {
-            self.events.push(event);
-        }
     }
 
     pub(crate) fn start(&mut self, now: Millis) {

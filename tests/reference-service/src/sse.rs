@@ -9,7 +9,6 @@ use futures::stream::{self, Stream};
 use tokio::sync::mpsc;
 
 use crate::app::{App, OpenGuard};
-use crate::faults::MAX_WAIT;
 use crate::plan::is_terminal;
 use crate::run::Event;
 use crate::stream_script::{StreamScript, Then};
@@ -111,8 +110,7 @@ impl Writer {
             Then::End => Err(Stop::Ended),
             Then::Cut => Err(Stop::Cut),
             Then::Hang => {
-                let _ = tokio::time::timeout(Duration::from_millis(MAX_WAIT), self.pieces.closed())
-                    .await;
+                self.pieces.closed().await;
                 Err(Stop::Cut)
             }
         }

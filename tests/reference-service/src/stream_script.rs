@@ -7,9 +7,6 @@ use serde::{Deserialize, Serialize};
 
 use crate::problem::Problem;
 
-const MAX_REPEAT: u32 = 1_000_000;
-const MAX_GAP: u64 = 60_000;
-
 /// The break comes after `afterEvents` events.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
@@ -50,17 +47,6 @@ pub(crate) enum Then {
 }
 
 impl StreamScript {
-    pub(crate) fn check(&self) -> Result<(), Problem> {
-        let refuse = |field: &str, reason: &str| Err(Problem::invalid_field(field, reason));
-        if self.repeat.is_some_and(|repeat| repeat > MAX_REPEAT) {
-            return refuse("action.repeat", "must be 1000000 at most");
-        }
-        if self.gap_ms > MAX_GAP {
-            return refuse("action.gapMs", "must be 60000 at most");
-        }
-        self.pieces().map(|_| ())
-    }
-
     pub(crate) fn pieces(&self) -> Result<Vec<Bytes>, Problem> {
         self.raw
             .iter()
@@ -80,5 +66,19 @@ impl Inside {
             (Self::Character, Some(first)) => first + 1,
             _ => block.len() / 2,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+
+    use super::Inside;
+
+    #[test]
+    fn a_break_within_a_character_leaves_half_of_it() {
+        let block = Bytes::from("data: é!\n\n");
+        assert_eq!(Inside::Character.part(&block), "data: ".len() + 1);
+        assert_eq!(Inside::Event.part(&block), block.len() / 2);
     }
 }

@@ -6,7 +6,7 @@ use tokio::time::sleep;
 
 use super::load::{self, HOURS, a_second};
 use super::observer::Observer;
-use super::stage::{Stage, Transport};
+use super::stage::Stage;
 use super::table::{Column, Figures, mib, of_a_core};
 use crate::common::Outcome;
 
@@ -20,19 +20,15 @@ const CLOSED: Duration = Duration::from_secs(100);
 /// Measures every size over HTTP/2; over HTTP/1.1, with a connection for each stream, the smallest.
 pub(super) async fn measure(quick: bool) -> Outcome<Figures> {
     let (rest, cases): (_, &[_]) = if quick {
-        (IDLE, &[(Transport::Http2, 500)])
+        (IDLE, &[(true, 500)])
     } else {
-        let cases = &[
-            (Transport::Http1, 2000),
-            (Transport::Http2, 2000),
-            (Transport::Http2, 10_000),
-        ];
-        (CLOSED, cases)
+        (CLOSED, &[(false, 2000), (true, 2000), (true, 10_000)])
     };
     let mut columns = Vec::new();
-    for &(transport, count) in cases {
-        let title = format!("{count} over {}", transport.name());
-        columns.push(with(&title, transport, count, rest).await?);
+    for &(http2, count) in cases {
+        let over = if http2 { "HTTP/2 over TLS" } else { "HTTP/1.1" };
+        let title = format!("{count} over {over}");
+        columns.push(with(&title, http2, count, rest).await?);
         eprintln!("{title}: measured");
     }
     let title = "Active Runs, each with its event stream";
@@ -40,14 +36,14 @@ pub(super) async fn measure(quick: bool) -> Outcome<Figures> {
 }
 
 /// Measures an operator without Runs, and one with many that run for an hour.
-async fn with(title: &str, transport: Transport, count: usize, rest: Duration) -> Outcome<Column> {
-    let mut stage = Stage::set_over(transport).await?;
+async fn with(title: &str, http2: bool, count: usize, rest: Duration) -> Outcome<Column> {
+    let mut stage = Stage::set_over(http2).await?;
     stage.namespace(NAMESPACE).await?;
-    stage.start_operator(&["--max-streams", "10000"]).await?;
+    let (operator, _) = stage.operator(&["--max-streams", "10000"]).await?;
     stage.workspace_ready(NAMESPACE).await?;
     let observer = Observer::start(stage.client.clone(), NAMESPACE);
     sleep(IDLE).await;
-    let base = stage.measured()?.operator;
+    let base = operator.usage()?;
     let clients = stage.clients().await?;
     let began = Instant::now();
     load::create_all(&clients, NAMESPACE, "run", count, HOURS).await?;
@@ -55,9 +51,9 @@ async fn with(title: &str, transport: Transport, count: usize, rest: Duration) -
     let started = format!("{:.1}", a_second(count, began.elapsed()));
     // What was published, polled or followed for the last of them has ended by then.
     sleep(rest).await;
-    let (full, requests) = (stage.measured()?.operator, stage.requests().await?);
+    let (full, requests) = (operator.usage()?, stage.requests().await?);
     sleep(IDLE).await;
-    let rested = stage.measured()?.operator;
+    let rested = operator.usage()?;
     let idle = stage.requests().await?.since(&requests);
     let more = rested.resident.saturating_sub(base.resident);
     let share = of_a_core((rested - full).cpu, IDLE);

@@ -41,13 +41,13 @@ async fn among(count: usize) -> Outcome<Column> {
     let mut stage = Stage::set().await?;
     let Put { base, weight } = put(&mut stage, count).await?;
     let before = stage.requests().await?;
-    let ready = stage.start_operator(&[]).await?;
+    let (operator, ready) = stage.operator(&[]).await?;
     let fresh = fresh(&stage, "fresh").await?;
-    let full = stage.measured()?.operator;
+    let full = operator.usage()?;
     sleep(IDLE).await;
-    let rested = stage.measured()?.operator;
+    let rested = operator.usage()?;
     let requests = stage.requests().await?.since(&before);
-    let scrape = stage.scrape().await?;
+    let scrape = operator.scrape().await?;
     let more = rested.resident.saturating_sub(base.resident);
     let idle = of_a_core((rested - full).cpu, IDLE);
     Ok(Column::new(count.to_string())
@@ -84,12 +84,12 @@ pub(super) struct Put {
 /// Lets one Run end, and puts so many copies of it into etcd. No operator runs afterwards.
 pub(super) async fn put(stage: &mut Stage, count: usize) -> Outcome<Put> {
     stage.namespace(NAMESPACE).await?;
-    stage.start_operator(&[]).await?;
+    let (operator, _) = stage.operator(&[]).await?;
     let observer = Observer::start(stage.client.clone(), NAMESPACE);
     load::create(&stage.client, NAMESPACE, FIRST, PACE).await?;
     observer.released(1, PATIENCE).await?;
-    let base = stage.measured()?.operator;
-    stage.stop_operator().await?;
+    let base = operator.usage()?;
+    operator.stop().await?;
     drop(observer);
     let etcd = Etcd::new(stage.etcd_url()?);
     let mut ended = etcd.run(NAMESPACE, FIRST).await?;
@@ -109,7 +109,7 @@ pub(super) async fn fresh(stage: &Stage, name: &str) -> Outcome<Duration> {
     let before = stage.service.runs().await?.len();
     let began = Instant::now();
     load::create(&stage.client, NAMESPACE, name, PACE).await?;
-    let seen = || stage.operator_log();
+    let seen = || "no request for it".to_owned();
     until("the fresh Run is submitted", PATIENCE, seen, async || {
         let runs = stage.service.runs().await?.len();
         Ok((runs > before).then_some(began.elapsed()))

@@ -54,7 +54,7 @@ async fn case(title: &str, named: bool, beside: usize, count: usize) -> Outcome<
     if !named {
         args.extend(["--contract", &contract]);
     }
-    stage.start_operator(&args).await?;
+    let (operator, _) = stage.operator(&args).await?;
     stage.workspace_ready(NAMESPACE).await?;
     if beside > 0 {
         stage.namespace(BESIDE).await?;
@@ -67,10 +67,10 @@ async fn case(title: &str, named: bool, beside: usize, count: usize) -> Outcome<
     stage.at_rest().await?;
     load::create_all(&stage.clients().await?, NAMESPACE, "warm-up", WARM_UP, PACE).await?;
     observer.released(WARM_UP, PATIENCE).await?;
-    let (before, requests) = (stage.measured()?, stage.requests().await?);
+    let (before, requests) = (operator.usage()?, stage.requests().await?);
     let applied = apply(&stage, count).await?;
     observer.released(WARM_UP + count, PATIENCE).await?;
-    let used = stage.measured()? - before;
+    let used = operator.usage()? - before;
     let requests = stage.requests().await?.since(&requests);
     let runs = stage.service.runs().await?;
     let runs = runs.iter();
@@ -89,7 +89,7 @@ async fn case(title: &str, named: bool, beside: usize, count: usize) -> Outcome<
     let answered = applied.values().map(|applied| applied.answered);
     let answered_in = "From the apply to the API server's answer";
     let shown_in = "From a change at the service to the status";
-    let cpu = millis_each(used.operator.cpu, count);
+    let cpu = millis_each(used.cpu, count);
     Ok(Column::new(title)
         .rows(spread(answered_in, answered.collect()))
         .rows(spread("From the apply to the POST", submitted.collect()))

@@ -42,16 +42,16 @@ impl Lifecycle {
     pub(super) async fn record() -> Outcome<Self> {
         let mut stage = Stage::set_with_audited_bodies().await?;
         stage.namespace(NAMESPACE).await?;
-        stage.start_operator(&[]).await?;
+        let (operator, _) = stage.operator(&[]).await?;
         let observer = Observer::start(stage.client.clone(), NAMESPACE);
         let run = load::create(&stage.client, NAMESPACE, NAME, Pace(1000, 1000)).await?;
         observer.released(1, PATIENCE).await?;
         // Events are published beside the status, and counted by the operator.
-        stage.stop_operator().await?;
+        operator.stop().await?;
         let entries = audit::of_operator(&stage.audit_log()?)?;
         let writes: Vec<Write> = entries.into_iter().filter_map(write).collect();
         if !writes.iter().any(|write| write.of_run) {
-            return Err("the audit log has no write of the Run".to_owned().into());
+            return Err("the audit log has no write of the Run".into());
         }
         let uid = run.metadata.uid;
         Ok(Self { uid, writes })

@@ -52,20 +52,8 @@ pub(super) async fn create(
     apply(client, namespace, &manifest(name, pace)).await
 }
 
-/// Creates a Run that is deleted so many seconds after its end.
-pub(super) async fn create_with_ttl(
-    client: &Client,
-    namespace: &str,
-    name: &str,
-    pace: Pace,
-    ttl: u64,
-) -> Outcome<()> {
-    let mut run = manifest(name, pace);
-    run["spec"]["ttlSecondsAfterFinished"] = json!(ttl);
-    apply(client, namespace, &run).await.map(drop)
-}
-
-fn manifest(name: &str, Pace(queued, running): Pace) -> Value {
+/// A Run.
+pub(super) fn manifest(name: &str, Pace(queued, running): Pace) -> Value {
     let simulate = json!({
         "outcome": "succeeded",
         "states": [{"state": "queued", "forMs": queued}, {"state": "running", "forMs": running}],
@@ -77,7 +65,7 @@ fn manifest(name: &str, Pace(queued, running): Pace) -> Value {
     })
 }
 
-async fn apply(client: &Client, namespace: &str, run: &Value) -> Outcome<Written> {
+pub(super) async fn apply(client: &Client, namespace: &str, run: &Value) -> Outcome<Written> {
     let request = Request::post(runs_path(namespace)).header("content-type", "application/json");
     written(client, request, run.to_string()).await
 }

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use kube::Api;
 use kube::api::{DeleteParams, ListParams};
 use run_operator::api::Run;
+use serde_json::json;
 use test_support::streams_a_list;
 use tokio::time::sleep;
 
@@ -65,9 +66,9 @@ pub(super) async fn measure(quick: bool) -> Outcome<Figures> {
     };
     let mut stage = Stage::set().await?;
     stage.namespace(NAMESPACE).await?;
-    let (leader, _) = stage.another_operator(&PATIENT).await?;
+    let (leader, _) = stage.operator(&PATIENT).await?;
     stage.workspace_ready(NAMESPACE).await?;
-    let (standby, _) = stage.another_operator(&PATIENT).await?;
+    let (standby, _) = stage.operator(&PATIENT).await?;
     let mut soak = Soak {
         stage,
         leader,
@@ -93,23 +94,15 @@ pub(super) async fn measure(quick: bool) -> Outcome<Figures> {
         let used = soak.leader.usage()?;
         eprintln!("wave {wave}: {}", mib(used.resident));
         memory.push(used.resident);
+        let (wave, until_now) = (wave.to_string(), until_now.to_string());
         let (resident, peak) = (mib(used.resident), mib(used.peak));
-        let files = used.files.to_string();
-        let what = what.to_owned();
-        rows.push(vec![
-            wave.to_string(),
-            until_now.to_string(),
-            resident,
-            peak,
-            files,
-            what,
-        ]);
+        let (files, what) = (used.files.to_string(), what.to_owned());
+        rows.push(vec![wave, until_now, resident, peak, files, what]);
     }
     let bytes = bytes_a_run(&memory, runs);
     if bytes > most {
-        return Err(
-            format!("each Run added {bytes} bytes to the leader's memory: {memory:?}").into(),
-        );
+        let what = format!("each Run added {bytes} bytes to the leader's memory: {memory:?}");
+        return Err(what.into());
     }
     let made = "Runs that the service has made, all of which have ended";
     Ok(Figures::new("size")
@@ -136,7 +129,9 @@ impl Soak {
         let clients = self.stage.clients().await?;
         let of = async |prefix: &str, count, pace| {
             load::each(&clients, prefix, count, async |client, name| {
-                load::create_with_ttl(&client, NAMESPACE, &name, pace, TTL).await
+                let mut run = load::manifest(&name, pace);
+                run["spec"]["ttlSecondsAfterFinished"] = json!(TTL);
+                load::apply(&client, NAMESPACE, &run).await.map(drop)
             })
             .await
         };
@@ -199,7 +194,7 @@ impl Soak {
             standby,
         } = self;
         drop(leader);
-        let (another, _) = stage.another_operator(&PATIENT).await?;
+        let (another, _) = stage.operator(&PATIENT).await?;
         Ok(Self {
             stage,
             leader: standby,

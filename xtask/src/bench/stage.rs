@@ -1,7 +1,6 @@
 //! Everything that runs for one measurement. Dropping it ends it all, by pid.
 
 use std::collections::BTreeMap;
-use std::ops::Sub;
 use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
@@ -9,12 +8,8 @@ use std::time::Duration;
 use futures::future::try_join_all;
 use k8s_openapi::api::events::v1::Event;
 use kube::{Api, api::ListParams};
-use run_operator::api::{
-    Workspace,
-    conditions::{self, ConditionType},
-};
 use serde_json::json;
-use test_cluster::{ControlPlane, Scratch, Tool, run};
+use test_cluster::{ControlPlane, Scratch, Tool};
 use test_support::root;
 use tokio::time::sleep;
 
@@ -22,7 +17,7 @@ use super::audit;
 use super::operator::Operator;
 use super::table::Row;
 use super::usage::Usage;
-use crate::common::{Error, Outcome, program, read, until, write};
+use crate::common::{Error, Outcome, program, read, run, until, write};
 use crate::service::{Recipe, Service, Tls};
 
 /// The token of every Workspace.
@@ -38,9 +33,9 @@ const CLIENTS: usize = 8;
 
 /// The parts of one measurement. Dropped from top to bottom.
 pub(super) struct Stage {
-    operator: Option<Operator>,
     pub(super) service: Service,
-    transport: Transport,
+    /// Whether the service is reached by HTTP/2 over TLS, and not by HTTP/1.1 without.
+    http2: bool,
     pub(super) client: kube::Client,
     pub(super) control_plane: ControlPlane,
     /// Operators that were ever started.
@@ -48,54 +43,8 @@ pub(super) struct Stage {
     scratch: Scratch,
 }
 
-/// How the service is reached.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Transport {
-    /// HTTP/1.1 without TLS: a connection for each event stream.
-    Http1,
-    /// HTTP/2 over TLS.
-    Http2,
-}
-
-impl Transport {
-    /// For a table.
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Self::Http1 => "HTTP/1.1",
-            Self::Http2 => "HTTP/2 over TLS",
-        }
-    }
-}
-
-/// The usage of each process.
-#[derive(Clone, Copy)]
-pub(super) struct Measured {
-    pub(super) operator: Usage,
-    pub(super) apiserver: Usage,
-    pub(super) etcd: Usage,
-    pub(super) service: Usage,
-}
-
-impl Measured {
-    /// The operator's time on a core as a share of the API server's and etcd's.
-    pub(super) fn operator_share(&self) -> f64 {
-        let others = self.apiserver.cpu + self.etcd.cpu;
-        self.operator.cpu.as_secs_f64() / others.as_secs_f64()
-    }
-}
-
-impl Sub for Measured {
-    type Output = Self;
-
-    fn sub(self, earlier: Self) -> Self {
-        Self {
-            operator: self.operator - earlier.operator,
-            apiserver: self.apiserver - earlier.apiserver,
-            etcd: self.etcd - earlier.etcd,
-            service: self.service - earlier.service,
-        }
-    }
-}
+/// The usage of the operator, the API server, etcd and the service.
+pub(super) type Measured = [Usage; 4];
 
 /// Requests by what was asked for.
 #[derive(Default)]
@@ -138,32 +87,32 @@ impl Requests {
 impl Stage {
     /// A control plane with the CRDs, and a service. No operator yet.
     pub(super) async fn set() -> Outcome<Self> {
-        Self::set_over(Transport::Http1).await
+        Self::set_over(false).await
     }
 
-    /// The same, with a service that is reached so.
-    pub(super) async fn set_over(transport: Transport) -> Outcome<Self> {
+    /// The same, with a service that is reached by HTTP/2 over TLS, or by HTTP/1.1 without.
+    pub(super) async fn set_over(http2: bool) -> Outcome<Self> {
         let control_plane = ControlPlane::start(test_cluster::Options::default()).await?;
-        Self::on(control_plane, transport).await
+        Self::on(control_plane, http2).await
     }
 
     /// The same, whose audit log holds the bodies of requests.
     pub(super) async fn set_with_audited_bodies() -> Outcome<Self> {
         let control_plane = ControlPlane::start_with_audited_bodies().await?;
-        Self::on(control_plane, Transport::Http1).await
+        Self::on(control_plane, false).await
     }
 
-    async fn on(control_plane: ControlPlane, transport: Transport) -> Outcome<Self> {
+    async fn on(control_plane: ControlPlane, http2: bool) -> Outcome<Self> {
         let scratch = Scratch::new("bench")?;
         let mut crds = Command::new(operator()?);
         crds.arg("crds");
-        control_plane.apply_yaml(&run(crds, "")?).await?;
+        control_plane.apply_yaml(&run(crds, "").await?).await?;
         let service = Service::start(Recipe {
             program: &program("reference-service")?,
             folder: scratch.path(),
             token: TOKEN,
             record: false,
-            tls: (transport == Transport::Http2).then_some(Tls {
+            tls: http2.then_some(Tls {
                 certificate: &certificate("server.pem"),
                 key: &certificate("server.key"),
                 ca: &certificate("ca.pem"),
@@ -171,9 +120,8 @@ impl Stage {
         })
         .await?;
         Ok(Self {
-            operator: None,
             service,
-            transport,
+            http2,
             client: control_plane.client().await?,
             control_plane,
             started: 0,
@@ -194,7 +142,7 @@ impl Stage {
             "metadata": {"name": "default"},
             "spec": {"tokenSecretRef": {"name": "service", "key": "token"}},
         });
-        if self.transport == Transport::Http2 {
+        if self.http2 {
             workspace["spec"]["caSecretRef"] = json!({"name": "service"});
         }
         let all = format!("{namespace}\n---\n{secret}\n---\n{workspace}");
@@ -204,14 +152,11 @@ impl Stage {
 
     /// Waits until a namespace's Workspace is Ready.
     pub(super) async fn workspace_ready(&self, namespace: &str) -> Outcome<()> {
-        let api: Api<Workspace> = Api::namespaced(self.client.clone(), namespace);
-        let seen = || self.operator_log();
-        until("the Workspace is Ready", PATIENCE, seen, async || {
-            let status = api.get("default").await?.status.unwrap_or_default();
-            let ready = conditions::is_true(&status.conditions, ConditionType::Ready);
-            Ok(ready.then_some(()))
-        })
-        .await
+        let mut wait = self.control_plane.kubectl();
+        wait.args(["wait", "workspaces.run-operator.dev/default", "--namespace"]);
+        wait.args([namespace, "--for=condition=Ready", "--timeout=300s"]);
+        run(wait, "").await?;
+        Ok(())
     }
 
     /// Waits until the API server and etcd are idle after their start. Otherwise a measurement would include the work of
@@ -219,10 +164,10 @@ impl Stage {
     pub(super) async fn at_rest(&self) -> Outcome<()> {
         let seen = || "it is still busy".to_owned();
         until("the control plane is at rest", PATIENCE, seen, async || {
-            let before = self.measured()?;
+            let before = self.measured(None)?;
             sleep(REST).await;
-            let used = self.measured()? - before;
-            let busy = used.apiserver.cpu + used.etcd.cpu;
+            let [_, apiserver, etcd, _] = self.used_since(before, None)?;
+            let busy = apiserver.cpu + etcd.cpu;
             Ok((busy * 20 < REST).then_some(()))
         })
         .await
@@ -252,18 +197,8 @@ impl Stage {
         Ok(try_join_all(clients).await?)
     }
 
-    /// Starts the operator with these arguments and waits until it is ready; returns how long that took.
-    pub(super) async fn start_operator(&mut self, args: &[&str]) -> Outcome<Duration> {
-        let (operator, took) = self.another_operator(args).await?;
-        self.operator = Some(operator);
-        Ok(took)
-    }
-
-    /// Starts one that is not the stage's own.
-    pub(super) async fn another_operator(
-        &mut self,
-        args: &[&str],
-    ) -> Outcome<(Operator, Duration)> {
+    /// Starts an operator with these arguments and waits until it is ready; returns how long that took.
+    pub(super) async fn operator(&mut self, args: &[&str]) -> Outcome<(Operator, Duration)> {
         let mut command = Command::new(operator()?);
         command
             .arg("controller")
@@ -281,46 +216,37 @@ impl Stage {
         let text = read(&root().join("contract/profile.yaml"))?;
         let without = text.replace("statePointers: [/state]\n", "statePointers: [/absent]\n");
         if without == text {
-            return Err("contract/profile.yaml has no state in events"
-                .to_owned()
-                .into());
+            return Err("contract/profile.yaml has no state in events".into());
         }
         let path = self.scratch.path().join("contract.yaml");
         write(&path, without)?;
         Ok(path.to_string_lossy().into_owned())
     }
 
-    /// Ends the operator in order.
-    pub(super) async fn stop_operator(&mut self) -> Outcome<()> {
-        match self.operator.take() {
-            Some(operator) => operator.stop().await,
-            None => Ok(()),
-        }
-    }
-
-    /// Reads the operator's metrics; returns how long that took.
-    pub(super) async fn scrape(&self) -> Outcome<Duration> {
-        let operator = self.operator.as_ref();
-        operator
-            .ok_or_else(|| "there is no operator".to_owned())?
-            .scrape()
-            .await
-    }
-
     /// What every process has used until now.
-    pub(super) fn measured(&self) -> Outcome<Measured> {
+    pub(super) fn measured(&self, operator: Option<&Operator>) -> Outcome<Measured> {
         let pids = self.control_plane.pids();
         let of = |wanted: Tool| {
             let found = pids.iter().find(|(tool, _)| *tool == wanted);
             found.map_or_else(|| Ok(Usage::default()), |(_, pid)| Usage::of(*pid))
         };
-        let operator = self.operator.as_ref().map(Operator::usage);
-        Ok(Measured {
-            operator: operator.transpose()?.unwrap_or_default(),
-            apiserver: of(Tool::ApiServer)?,
-            etcd: of(Tool::Etcd)?,
-            service: Usage::of(self.service.pid())?,
-        })
+        let operator = operator.map(Operator::usage).transpose()?;
+        Ok([
+            operator.unwrap_or_default(),
+            of(Tool::ApiServer)?,
+            of(Tool::Etcd)?,
+            Usage::of(self.service.pid())?,
+        ])
+    }
+
+    /// What every process has used since then.
+    pub(super) fn used_since(
+        &self,
+        before: Measured,
+        operator: Option<&Operator>,
+    ) -> Outcome<Measured> {
+        let now = self.measured(operator)?;
+        Ok(std::array::from_fn(|n| now[n] - before[n]))
     }
 
     /// The operator's requests until now: to the API server by its audit log, to the service by its own count.
@@ -342,24 +268,14 @@ impl Stage {
 
     /// The API server's audit log.
     pub(super) fn audit_log(&self) -> Outcome<PathBuf> {
-        Ok(self
-            .control_plane
-            .audit_log()
-            .ok_or(test_cluster::Error::NotOurs)?)
+        let log = self.control_plane.audit_log();
+        Ok(log.ok_or(test_cluster::Error::NotOurs)?)
     }
 
     /// The URL at which etcd serves its clients.
     pub(super) fn etcd_url(&self) -> Outcome<String> {
-        Ok(self
-            .control_plane
-            .etcd_url()
-            .ok_or(test_cluster::Error::NotOurs)?)
-    }
-
-    /// The end of the operator's log.
-    pub(super) fn operator_log(&self) -> String {
-        let operator = self.operator.as_ref();
-        operator.map(Operator::log).unwrap_or_default()
+        let url = self.control_plane.etcd_url();
+        Ok(url.ok_or(test_cluster::Error::NotOurs)?)
     }
 }
 

@@ -128,7 +128,7 @@ pub(super) fn percent(share: f64) -> String {
     format!("{:.1} %", 100.0 * share)
 }
 
-/// A share of one core.
+/// Time on a core as a share of another time.
 pub(super) fn of_a_core(cpu: Duration, of: Duration) -> String {
     percent(cpu.as_secs_f64() / of.as_secs_f64())
 }

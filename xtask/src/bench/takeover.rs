@@ -12,16 +12,16 @@ pub(super) async fn measure(quick: bool) -> Outcome<Figures> {
     let count = many(quick);
     let mut stage = Stage::set().await?;
     put(&mut stage, count).await?;
-    let (first, _) = stage.another_operator(ELECTION).await?;
+    let (first, _) = stage.operator(ELECTION).await?;
     // Until it has submitted something it may not lead yet.
     fresh(&stage, "led").await?;
-    let (second, warm) = stage.another_operator(ELECTION).await?;
+    let (second, warm) = stage.operator(ELECTION).await?;
     let waiting = second.usage()?;
     // Killed.
     drop(first);
     let crashed = fresh(&stage, "after-a-crash").await?;
     let leading = second.usage()? - waiting;
-    let (_third, _) = stage.another_operator(ELECTION).await?;
+    let (_third, _) = stage.operator(ELECTION).await?;
     // The new leader must not end before the standby waits for it.
     second.stop().await?;
     let stopped = fresh(&stage, "after-an-end").await?;

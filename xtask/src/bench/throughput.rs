@@ -7,7 +7,7 @@ use super::lifecycle::Lifecycle;
 use super::load::{self, Pace, WARM_UP};
 use super::observer::Observer;
 use super::stage::{Measured, Requests, Stage};
-use super::table::{Column, Figures, mib, millis_each, percent};
+use super::table::{Column, Figures, mib, millis_each, of_a_core};
 use crate::common::Outcome;
 
 const NAMESPACE: &str = "throughput";
@@ -46,7 +46,8 @@ pub(super) async fn measure(quick: bool) -> Outcome<Figures> {
         format!("{:.0} %", 100.0 * operator.lives_a_second / mean)
     };
     let (writes, events) = life.count();
-    let used = &operator.used;
+    let [of_operator, apiserver, etcd, _] = operator.used;
+    let others = apiserver.cpu + etcd.cpu;
     let without = "The operator's share of the loaders without Events";
     let with = "The operator's share of the loaders with Events";
     let time = "The operator's time as a share of the API server's and etcd's";
@@ -58,10 +59,10 @@ pub(super) async fn measure(quick: bool) -> Outcome<Figures> {
         .row("Events in the recorded life", events)
         .row(without, share(before, after))
         .row(with, share(before_too, after_too))
-        .row(time, percent(used.operator_share()))
+        .row(time, of_a_core(of_operator.cpu, others))
         .row(
             "The operator's memory at the end",
-            mib(used.operator.resident),
+            mib(of_operator.resident),
         )
         .columns(title, &columns))
 }
@@ -69,13 +70,13 @@ pub(super) async fn measure(quick: bool) -> Outcome<Figures> {
 impl Measures {
     fn column(&self, count: usize) -> Column {
         let each = |cpu: Duration| millis_each(cpu, count);
-        let used = &self.used;
+        let [operator, apiserver, etcd, service] = self.used;
         Column::new(self.who)
             .cell("Lives a second", format!("{:.1}", self.lives_a_second))
-            .cell("Operator's time on a core, in ms", each(used.operator.cpu))
-            .cell("API server's, in ms", each(used.apiserver.cpu))
-            .cell("etcd's, in ms", each(used.etcd.cpu))
-            .cell("The service's, in ms", each(used.service.cpu))
+            .cell("Operator's time on a core, in ms", each(operator.cpu))
+            .cell("API server's, in ms", each(apiserver.cpu))
+            .cell("etcd's, in ms", each(etcd.cpu))
+            .cell("The service's, in ms", each(service.cpu))
             .rows(self.requests.for_each(count))
     }
 }
@@ -99,7 +100,7 @@ async fn loader(
     };
     stage.at_rest().await?;
     lives("warm-up", WARM_UP).await?;
-    let before = stage.measured()?;
+    let before = stage.measured(None)?;
     let began = Instant::now();
     lives("run", count).await?;
     let lives_a_second = load::a_second(count, began.elapsed());
@@ -107,7 +108,7 @@ async fn loader(
     Ok(Measures {
         who,
         lives_a_second,
-        used: stage.measured()? - before,
+        used: stage.used_since(before, None)?,
         requests: Requests::default(),
     })
 }
@@ -116,7 +117,7 @@ async fn loader(
 async fn operator(count: usize) -> Outcome<Measures> {
     let mut stage = Stage::set().await?;
     stage.namespace(NAMESPACE).await?;
-    stage.start_operator(&[]).await?;
+    let (operator, _) = stage.operator(&[]).await?;
     stage.workspace_ready(NAMESPACE).await?;
     let observer = Observer::start(stage.client.clone(), NAMESPACE);
     let clients = stage.clients().await?;
@@ -124,7 +125,8 @@ async fn operator(count: usize) -> Outcome<Measures> {
     load::create_all(&clients, NAMESPACE, "warm-up", WARM_UP, PACE).await?;
     observer.released(WARM_UP, PATIENCE).await?;
     stage.events(NAMESPACE, WARM_UP * EVENTS).await?;
-    let (before, requests) = (stage.measured()?, stage.requests().await?);
+    let before = stage.measured(Some(&operator))?;
+    let requests = stage.requests().await?;
     let began = Instant::now();
     load::create_all(&clients, NAMESPACE, "run", count, PACE).await?;
     observer.released(WARM_UP + count, PATIENCE).await?;
@@ -135,7 +137,7 @@ async fn operator(count: usize) -> Outcome<Measures> {
     Ok(Measures {
         who: "operator",
         lives_a_second,
-        used: stage.measured()? - before,
+        used: stage.used_since(before, Some(&operator))?,
         requests: stage.requests().await?.since(&requests),
     })
 }

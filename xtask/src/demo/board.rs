@@ -1,6 +1,6 @@
 //! The table of Runs and Workspaces, kept by watching them.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,6 +12,7 @@ use run_operator::api::{Run, Workspace};
 use tokio::sync::{Mutex, MutexGuard, watch};
 use tokio::task::JoinHandle;
 
+use super::stage::NAMESPACE;
 use super::terminal;
 use crate::common::{Error, Outcome};
 
@@ -53,12 +54,12 @@ pub(crate) struct Board {
 }
 
 impl Board {
-    /// Starts to watch a namespace.
-    pub(crate) fn start(client: &Client, namespace: &str) -> Self {
+    /// Starts to watch.
+    pub(crate) fn start(client: &Client) -> Self {
         let runs = ApiResource::erase::<Run>(&());
-        let runs = follow(client, namespace, &runs, "run/");
+        let runs = follow(client, &runs, "run/");
         let workspaces = ApiResource::erase::<Workspace>(&());
-        let workspaces = follow(client, namespace, &workspaces, "workspace/");
+        let workspaces = follow(client, &workspaces, "workspace/");
         let (sender, seen) = watch::channel(Seen::default());
         let printing = Arc::new(Mutex::new(()));
         let may_print = Arc::clone(&printing);
@@ -92,7 +93,7 @@ impl Board {
         let mut seen = self.seen.clone();
         match tokio::time::timeout(PATIENCE, seen.wait_for(wanted)).await {
             Ok(Ok(_)) => Ok(()),
-            Ok(Err(_)) => Err("the watch of the objects has ended".to_owned().into()),
+            Ok(Err(_)) => Err("the watch of the objects has ended".into()),
             Err(_) => Err(Error::Wait {
                 what: what.to_owned(),
                 after: PATIENCE,
@@ -112,8 +113,6 @@ impl Drop for Board {
 enum Change {
     There(String, Row),
     Gone(String),
-    /// A new list: no other object of this kind exists.
-    Listed(&'static str, BTreeSet<String>),
 }
 
 impl Seen {
@@ -134,40 +133,26 @@ impl Seen {
                     terminal::row(&terminal::elapsed(), &object, ["(gone)", "", "", "", ""]);
                 }
             }
-            Change::Listed(kind, there) => {
-                let of_kind = self.rows.keys().filter(|object| object.starts_with(kind));
-                let gone = of_kind.filter(|object| !there.contains(*object)).cloned();
-                for object in gone.collect::<Vec<_>>() {
-                    self.take(Change::Gone(object));
-                }
-            }
         }
     }
 }
 
-/// The changes of one kind. A watch that breaks is restarted and begins with a list.
+/// The changes of one kind.
 fn follow(
     client: &Client,
-    namespace: &str,
     kind: &ApiResource,
     prefix: &'static str,
 ) -> impl Stream<Item = Change> + use<> {
-    let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), namespace, kind);
+    let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), NAMESPACE, kind);
     let events = watcher(api, watcher::Config::default()).default_backoff();
-    let mut listed = BTreeSet::new();
     let name = move |object: &DynamicObject| format!("{prefix}{}", object.name_any());
     events.filter_map(move |event| {
         let change = match event {
-            Ok(watcher::Event::Apply(object)) => Some(Change::There(name(&object), row(&object))),
-            Ok(watcher::Event::InitApply(object)) => {
-                listed.insert(name(&object));
+            Ok(watcher::Event::Apply(object) | watcher::Event::InitApply(object)) => {
                 Some(Change::There(name(&object), row(&object)))
             }
             Ok(watcher::Event::Delete(object)) => Some(Change::Gone(name(&object))),
-            Ok(watcher::Event::InitDone) => {
-                Some(Change::Listed(prefix, std::mem::take(&mut listed)))
-            }
-            Ok(watcher::Event::Init) | Err(_) => None,
+            Ok(watcher::Event::Init | watcher::Event::InitDone) | Err(_) => None,
         };
         std::future::ready(change)
     })

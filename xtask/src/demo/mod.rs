@@ -29,13 +29,6 @@ pub(crate) struct Options {
     keep: bool,
 }
 
-/// The end of the demo.
-enum Ending {
-    Held,
-    Broken,
-    Interrupted,
-}
-
 /// The exit code that shells report for a program that Ctrl-C has ended.
 const INTERRUPTED: u8 = 130;
 
@@ -55,25 +48,21 @@ pub(crate) fn run(options: &Options) -> ExitCode {
     // Said when it is so: what was started went with the last value of `demo`.
     blank();
     note("Everything that was started has been stopped.");
-    match result {
-        Ok(Ending::Held) => ExitCode::SUCCESS,
-        Ok(Ending::Broken) | Err(_) => ExitCode::FAILURE,
-        Ok(Ending::Interrupted) => ExitCode::from(INTERRUPTED),
-    }
+    result.unwrap_or(ExitCode::FAILURE)
 }
 
-async fn demo(options: &Options) -> Outcome<Ending> {
+async fn demo(options: &Options) -> Outcome<ExitCode> {
     let mut interrupt = Interrupt::new()?;
     heading("run-operator: one Run object, at most one run at the service, and none left behind");
     heading("1. A Kubernetes control plane and a Run Orchestration Service, both empty");
     let mut stage = tokio::select! {
         stage = Stage::set() => stage?,
-        () = interrupt.asked() => return Ok(Ending::Interrupted),
+        () = interrupt.asked() => return Ok(ExitCode::from(INTERRUPTED)),
     };
     introduce(&stage);
     let told = tokio::select! {
         told = act(&mut stage) => told,
-        () = interrupt.asked() => return Ok(Ending::Interrupted),
+        () = interrupt.asked() => return Ok(ExitCode::from(INTERRUPTED)),
     };
     let held = told.inspect_err(|_| show_log(&stage))?;
     if !held {
@@ -83,11 +72,11 @@ async fn demo(options: &Options) -> Outcome<Ending> {
         invite(&stage);
         interrupt.asked().await;
     }
-    tokio::select! {
-        left = leave(&stage) => left?,
-        () = interrupt.asked() => return Ok(Ending::Interrupted),
-    }
-    Ok(if held { Ending::Held } else { Ending::Broken })
+    Ok(if held {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
 }
 
 /// The story and its summary: whether every promise held.
@@ -97,17 +86,12 @@ async fn act(stage: &mut Stage) -> Outcome<bool> {
 }
 
 fn introduce(stage: &Stage) {
-    if stage.own_control_plane() {
-        let programs = stage.control_plane.pids().into_iter();
-        let programs = programs.map(|(tool, pid)| format!("{} (pid {pid})", tool.name()));
-        let programs: Vec<String> = programs.collect();
-        let release = test_cluster::Release::chosen().map(|release| release.minor());
-        let release = release.unwrap_or_default();
-        let programs = programs.join(", ");
-        note(&format!("Kubernetes {release} on 127.0.0.1: {programs}."));
-    } else {
-        note("The cluster of RUN_OPERATOR_TEST_KUBECONFIG, namespace run-operator-demo.");
-    }
+    let programs = stage.control_plane.pids().into_iter();
+    let programs = programs.map(|(tool, pid)| format!("{} (pid {pid})", tool.name()));
+    let programs = programs.collect::<Vec<_>>().join(", ");
+    let release = test_cluster::Release::chosen().map(|release| release.minor());
+    let release = release.unwrap_or_default();
+    note(&format!("Kubernetes {release} on 127.0.0.1: {programs}."));
     let (pid, url) = (stage.service.pid(), stage.service.base_url());
     note(&format!("The reference service (pid {pid}) at {url}."));
 }
@@ -123,21 +107,10 @@ fn invite(stage: &Stage) {
         let folder = folder.display();
         command(&format!("export PATH=$PATH:{folder}   # where kubectl is"));
     }
-    let namespace = stage.namespace;
-    command(&format!("kubectl -n {namespace} get runs -o wide -w"));
+    command("kubectl get runs -o wide -w");
     command(&format!("curl {}/runs", stage.service.control()));
     command(&format!("curl {}", stage.metrics_url()));
     command(&format!("tail -f {}", stage.operator_log_path().display()));
-}
-
-/// Takes the demo's namespace out of a cluster that stays.
-async fn leave(stage: &Stage) -> Outcome<()> {
-    if !stage.own_control_plane() {
-        let delete = ["delete", "namespace", stage.namespace];
-        stage.quiet_kubectl(&delete, "").await?;
-        note("The namespace run-operator-demo is deleted; the resource definitions stay.");
-    }
-    Ok(())
 }
 
 /// The operator's last words, for who has to find out.

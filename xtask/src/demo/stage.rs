@@ -3,14 +3,16 @@
 use std::path::PathBuf;
 use std::process::Command;
 
-use test_cluster::{ControlPlane, Output, Process, Scratch, free_port, run};
+use test_cluster::{ControlPlane, Options, Output, Process, Scratch, free_port};
 use test_support::root;
 
 use super::board::{Board, PATIENCE};
 use super::terminal;
-use crate::common::{Outcome, program, read, read_yaml};
+use crate::common::{Outcome, program, read, read_yaml, run};
 use crate::service::{Recipe, Service, ServiceRun};
 
+/// Where everything is.
+pub(crate) const NAMESPACE: &str = "default";
 /// Path of the examples, as the demo prints it.
 const EXAMPLES: &str = "deploy/examples";
 
@@ -20,7 +22,6 @@ pub(crate) struct Stage {
     pub(crate) operator: Option<Process>,
     pub(crate) service: Service,
     pub(crate) client: kube::Client,
-    pub(crate) namespace: &'static str,
     pub(crate) control_plane: ControlPlane,
     /// The tokens that the Secret has held; the first is the example's own.
     tokens: Vec<String>,
@@ -34,11 +35,8 @@ impl Stage {
         let service = program("reference-service")?;
         program("run-operator")?;
         let token = example_token()?;
-        let control_plane = ControlPlane::given_or_started().await?;
+        let control_plane = ControlPlane::start(Options::default()).await?;
         let client = control_plane.client().await?;
-        // The `default` namespace is used only in a control plane of our own.
-        let own = control_plane.directory().is_some();
-        let namespace = if own { "default" } else { "run-operator-demo" };
         let scratch = Scratch::new("demo")?;
         let service = Service::start(Recipe {
             program: &service,
@@ -52,18 +50,12 @@ impl Stage {
             operator: None,
             service,
             operator_port: free_port()?,
-            board: Board::start(&client, namespace),
+            board: Board::start(&client),
             client,
-            namespace,
             control_plane,
             tokens: vec![token],
             scratch,
         })
-    }
-
-    /// True if the control plane was started by us, and ends with us.
-    pub(crate) fn own_control_plane(&self) -> bool {
-        self.control_plane.directory().is_some()
     }
 
     /// Starts the operator (again) and gives back its pid.
@@ -72,7 +64,7 @@ impl Stage {
         command
             .arg("controller")
             .args(["--base-url", &self.service.base_url()])
-            .args(["--namespace", self.namespace])
+            .args(["--namespace", NAMESPACE])
             .args(["--listen", &format!("127.0.0.1:{}", self.operator_port)])
             // Shorter than in production (5 s to 5 min), so that the demo is not slow.
             .args(["--poll-min", "1s", "--poll-max", "5s"])
@@ -110,7 +102,7 @@ impl Stage {
         terminal::command("run-operator crds | kubectl apply -f -");
         let mut print = Command::new(program("run-operator")?);
         print.arg("crds");
-        let yaml = finish(print, String::new()).await?;
+        let yaml = run(print, "").await?;
         let applied = self.quiet_kubectl(&["apply", "-f", "-"], &yaml).await?;
         terminal::note(&applied);
         let names = applied.lines().filter_map(|line| line.split(' ').next());
@@ -182,22 +174,11 @@ impl Stage {
         self.service.until(what, PATIENCE, wanted).await
     }
 
-    /// Runs kubectl in the demo's namespace and gives back what it prints.
+    /// Runs kubectl and gives back what it prints.
     pub(crate) async fn quiet_kubectl(&self, args: &[&str], stdin: &str) -> Outcome<String> {
         let mut command = self.control_plane.kubectl();
-        command
-            .current_dir(root())
-            .args(["--namespace", self.namespace])
-            .args(args);
-        finish(command, stdin.to_owned()).await
-    }
-}
-
-/// Runs a command to its end outside the runtime.
-async fn finish(command: Command, stdin: String) -> Outcome<String> {
-    match tokio::task::spawn_blocking(move || run(command, &stdin)).await {
-        Ok(output) => Ok(output?),
-        Err(error) => std::panic::resume_unwind(error.into_panic()),
+        command.current_dir(root()).args(args);
+        run(command, stdin).await
     }
 }
 
@@ -206,7 +187,6 @@ fn example_token() -> Outcome<String> {
     let path = root().join(EXAMPLES).join("secret.yaml");
     let secret = read_yaml(&path)?;
     let token = secret["stringData"]["token"].as_str();
-    Ok(token
-        .ok_or_else(|| "the example's Secret has no token".to_owned())?
-        .to_owned())
+    let token = token.ok_or("the example's Secret has no token")?;
+    Ok(token.to_owned())
 }

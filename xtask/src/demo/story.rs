@@ -22,10 +22,6 @@ pub(crate) async fn tell(stage: &mut Stage) -> Outcome<()> {
 
 async fn install(stage: &mut Stage) -> Outcome<()> {
     heading("2. Install the resource definitions and start the operator");
-    if !stage.own_control_plane() {
-        let create = ["create", "namespace", stage.namespace];
-        stage.kubectl(&create).await?;
-    }
     stage.install_crds().await?;
     let pid = stage.start_operator()?;
     note(&format!("The operator runs, pid {pid}."));

@@ -8,7 +8,7 @@ use serde_json::Value;
 use test_support::openapi::Record;
 
 use super::board::Seen;
-use super::stage::Stage;
+use super::stage::{NAMESPACE, Stage};
 use super::terminal::{self, heading, note};
 use crate::common::Outcome;
 use crate::service::ServiceRun;
@@ -70,7 +70,7 @@ async fn gather(stage: &Stage) -> Outcome<Facts> {
         phases.all(|phase| matches!(phase, "" | "Succeeded" | "Failed" | "Cancelled"))
     };
     stage.board.until("every Run has ended", ended).await?;
-    let api: Api<Run> = Api::namespaced(stage.client.clone(), stage.namespace);
+    let api: Api<Run> = Api::namespaced(stage.client.clone(), NAMESPACE);
     let list = api.list(&ListParams::default()).await?;
     Ok(Facts {
         applied: stage.board.now().runs,
@@ -108,6 +108,7 @@ impl Facts {
             found,
             holds,
         };
+        let none = |promise, count: u64| check(promise, count.to_string(), count == 0);
         let (created, applied) = (self.runs.len(), self.applied.len());
         let keys = self.runs.iter().map(|run| run.idempotency_key.as_str());
         let keys: BTreeSet<&str> = keys.collect();
@@ -125,9 +126,9 @@ impl Facts {
         let cancels = kept.iter().filter_map(|name| self.run_of(name));
         let cancels: u64 = cancels.map(|run| run.cancels).sum();
         let mirrors = kept.iter().filter(|name| self.mirrors(name)).count();
-        let live = self.runs.iter().filter(|run| !run.ended()).count();
+        let live = self.runs.iter().filter(|run| !run.ended()).count() as u64;
         let keeps = |run: &&Run| run.finalizers().iter().any(|name| name == names::FINALIZER);
-        let held = self.objects.values().filter(keeps).count();
+        let held = self.objects.values().filter(keeps).count() as u64;
         let on_version = self.stats["authorizationOnVersion"].as_u64();
         let token = match (self.token_in_log, on_version) {
             (false, Some(0)) => "none".to_owned(),
@@ -157,26 +158,14 @@ impl Facts {
                 format!("{cancelled} = {}", deleted.len()),
                 cancelled == deleted.len() && !deleted.is_empty(),
             ),
-            check(
-                "cancels of Runs that were not deleted",
-                cancels.to_string(),
-                cancels == 0,
-            ),
+            none("cancels of Runs that were not deleted", cancels),
             check(
                 "Runs that show the id and state of their run",
                 format!("{mirrors} of {}", self.objects.len()),
                 mirrors == self.objects.len(),
             ),
-            check(
-                "runs still live at the service",
-                live.to_string(),
-                live == 0,
-            ),
-            check(
-                "finished Runs that keep the finalizer",
-                held.to_string(),
-                held == 0,
-            ),
+            none("runs still live at the service", live),
+            none("finished Runs that keep the finalizer", held),
             check(
                 "tokens in the operator's log or sent to /version",
                 token.clone(),

@@ -5,7 +5,7 @@ use std::path::Path;
 use test_support::root;
 
 use super::Generated;
-use crate::common::{Outcome, list, read};
+use crate::common::{Outcome, below, read};
 
 /// The version of the workspace.
 const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -22,7 +22,7 @@ const MARKS: [&str; 13] = [
     "run-operator-",
     "run-operator_",
     "kubectl-runs_",
-    "release krew --version ",
+    ".ci/krew ",
     "charts/run-operator --version ",
     "VERSION=",
     "releases/download/v",
@@ -41,23 +41,15 @@ pub(crate) fn files() -> Outcome<Vec<Generated>> {
     state(Path::new(CHART), &CHART_MARKS, &mut files)?;
     state(Path::new(FLUX), &FLUX_MARKS, &mut files)?;
     for place in PLACES {
-        collect(&root().join(place), &mut files)?;
+        for path in below(&root().join(place))? {
+            let path = path.strip_prefix(root()).unwrap_or(&path);
+            let text = path.extension().is_some_and(|e| e == "md" || e == "yaml");
+            if text && !OTHERS.iter().any(|other| path == Path::new(other)) {
+                state(path, &MARKS, &mut files)?;
+            }
+        }
     }
     Ok(files)
-}
-
-/// Text files below a folder.
-fn collect(path: &Path, files: &mut Vec<Generated>) -> Outcome<()> {
-    if path.is_dir() {
-        for path in list(path)? {
-            collect(&path, files)?;
-        }
-    } else if path.extension().is_some_and(|e| e == "md" || e == "yaml")
-        && !OTHERS.iter().any(|other| path.ends_with(other))
-    {
-        state(path.strip_prefix(root()).unwrap_or(path), &MARKS, files)?;
-    }
-    Ok(())
 }
 
 /// The file with our version after each mark, if it states one.

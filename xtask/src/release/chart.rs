@@ -2,15 +2,15 @@
 //! addresses and Artifact Hub's annotations. It is packed by the real Helm, whose archive has the time of
 //! `SOURCE_DATE_EPOCH`.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::Args;
 use serde_json::{Value, json};
 use test_cluster::run as run_program;
 use test_support::root;
 
-use super::{Image, changelog, image};
-use crate::common::{Outcome, list, read, read_bytes, read_yaml, write, yaml};
+use super::{changelog, image};
+use crate::common::{Outcome, below, read, read_bytes, read_yaml, write, yaml};
 use crate::generate;
 
 /// The chart, in the repository and in the output.
@@ -30,8 +30,8 @@ pub(crate) struct Options {
     #[arg(long, value_name = "HOST/PATH")]
     registry: Option<String>,
     /// The operator's image.
-    #[arg(long, value_name = "NAME@DIGEST", value_parser = image)]
-    image: Image,
+    #[arg(long, value_name = "NAME@DIGEST")]
+    image: String,
     /// An architecture of the image, such as linux/amd64.
     #[arg(long = "platform", value_name = "OS/ARCHITECTURE")]
     platforms: Vec<String>,
@@ -55,14 +55,18 @@ pub(crate) struct Options {
 /// Makes the copy, and packs it.
 pub(super) fn run(options: &Options) -> Outcome<()> {
     let copy = options.output.join("run-operator");
-    copy_folder(&root().join(CHART), &copy)?;
+    let chart = root().join(CHART);
+    for file in below(&chart)? {
+        let name = file.strip_prefix(&chart).unwrap_or(&file);
+        write(&copy.join(name), read_bytes(&file)?)?;
+    }
     let file = copy.join("Chart.yaml");
     let mut chart = read_yaml(&file)?;
     describe(&mut chart, options)?;
     write(&file, yaml(&chart)?)?;
     if let Some(registry) = &options.registry {
         let values = copy.join("values.yaml");
-        let text = with_image(&read(&values)?, registry, &options.image)?;
+        let text = with_image(&read(&values)?, registry, image(&options.image)?.1)?;
         write(&values, text)?;
         // The schema and the README state the defaults.
         generate::write_values(&copy)?;
@@ -91,11 +95,11 @@ fn describe(chart: &mut Value, options: &Options) -> Outcome<()> {
         chart["maintainers"] = maintainers.collect::<Outcome<Vec<Value>>>()?.into();
     }
     let reference = match &options.registry {
-        Some(_) => options.image.to_string(),
-        None => format!("{}:{}", options.image.name, options.version),
+        Some(_) => options.image.clone(),
+        None => format!("{}:{}", image(&options.image)?.0, options.version),
     };
     let image = json!({"name": "run-operator", "image": reference, "platforms": options.platforms});
-    let changes = changelog::changes(&changelog::section(&options.version)?);
+    let changes = changelog::changes(&options.version)?;
     // Annotations of Artifact Hub, whose values are YAML in a string.
     let mut annotations = vec![("images", json!([image])), ("changes", changes.into())];
     if let Some(source) = &options.source {
@@ -121,13 +125,10 @@ fn maintainer(text: &str) -> Outcome<Value> {
 }
 
 /// `values.yaml` with another registry and digest of the image, and otherwise the same, comments included.
-fn with_image(values: &str, registry: &str, image: &Image) -> Outcome<String> {
+fn with_image(values: &str, registry: &str, digest: &str) -> Outcome<String> {
     let (before, image_and_rest) = values.split_once("\nimage:\n").unwrap_or_default();
     let mut rest = image_and_rest.to_owned();
-    for (field, value) in [
-        ("registry", registry),
-        ("digest", &format!("sha256:{}", image.sha256)),
-    ] {
+    for (field, value) in [("registry", registry), ("digest", digest)] {
         let unset = format!("  {field}: \"\"\n");
         // Up to the comment of the next value.
         let of_image = rest.find("\n#").unwrap_or(rest.len());
@@ -137,16 +138,4 @@ fn with_image(values: &str, registry: &str, image: &Image) -> Outcome<String> {
         rest = rest.replacen(&unset, &format!("  {field}: \"{value}\"\n"), 1);
     }
     Ok(format!("{before}\nimage:\n{rest}"))
-}
-
-fn copy_folder(from: &Path, to: &Path) -> Outcome<()> {
-    for path in list(from)? {
-        let to = to.join(path.file_name().unwrap_or_default());
-        if path.is_dir() {
-            copy_folder(&path, &to)?;
-        } else {
-            write(&to, read_bytes(&path)?)?;
-        }
-    }
-    Ok(())
 }

@@ -7,7 +7,6 @@ use serde_json::Value;
 use test_cluster::run;
 use test_support::{cargo, root};
 
-use super::LICENCE;
 use crate::common::{Outcome, list, read};
 
 /// The packages whose programs are released.
@@ -93,7 +92,7 @@ impl Crate {
             return Ok(files);
         }
         let text = if self.licence.contains("Apache-2.0") {
-            read(&root().join(LICENCE))?
+            read(&root().join("LICENSE"))?
         } else if self.licence == "MIT" {
             let notice = format!("Copyright (c) {}", self.authors);
             mit.replace("Copyright (c) <year> <copyright holders>", &notice)

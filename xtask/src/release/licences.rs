@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 
@@ -11,6 +11,8 @@ use crate::common::{Outcome, read, write};
 
 const RULE: &str =
     "================================================================================\n";
+/// The notice of glibc's package, as Debian has it.
+const GLIBC: &str = "/usr/share/doc/libc6/copyright";
 const INTRODUCTION: &str = "\
 Licences of what is in the images and archives of run-operator, beyond its own code, whose licence (Apache-2.0) is in
 LICENSE.
@@ -36,12 +38,6 @@ pub(crate) struct Options {
     /// The Go module of the certification authorities.
     #[arg(long)]
     roots: PathBuf,
-    /// The notice of glibc's package, as Debian has it.
-    #[arg(long, default_value = "/usr/share/doc/libc6/copyright")]
-    glibc: PathBuf,
-    /// The folder with the licences of Debian's packages.
-    #[arg(long, default_value = "/usr/share/common-licenses")]
-    common: PathBuf,
     /// The file.
     #[arg(long)]
     output: PathBuf,
@@ -62,9 +58,9 @@ pub(super) fn run(options: &Options) -> Outcome<()> {
     let library = without_tags(&read(&options.rust.join("COPYRIGHT-library.html"))?);
     section(&mut text, "The Rust standard library", &library);
     let gcc = options.rust.join("licenses/GCC-exception-3.1.txt");
-    let common = |name: &str| options.common.join(name);
+    let common = |name: &str| Path::new("/usr/share/common-licenses").join(name);
     for (title, path) in [
-        ("glibc: notice", options.glibc.clone()),
+        ("glibc: notice", GLIBC.into()),
         (
             "glibc: GNU Lesser General Public License 2.1",
             common("LGPL-2.1"),

@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use run_operator::decide::request::body::sha256;
 use serde_json::{Map, Value, json};
 
-use super::{Image, image};
+use super::image;
 use crate::common::{Outcome, read_bytes, write};
 
 /// Names the meaning of `externalParameters`: docs/release.md describes them.
@@ -42,8 +42,8 @@ pub(crate) struct Options {
     #[arg(long = "tool", value_name = "NAME=VERSION")]
     tools: Vec<String>,
     /// The images: `NAME@DIGEST`.
-    #[arg(long = "image", value_name = "NAME@DIGEST", value_parser = image)]
-    images: Vec<Image>,
+    #[arg(long = "image", value_name = "NAME@DIGEST")]
+    images: Vec<String>,
     /// Where the statement is written.
     #[arg(long)]
     output: PathBuf,
@@ -63,8 +63,10 @@ pub(super) fn run(options: &Options) -> Outcome<()> {
         let sha256 = sha256(&read_bytes(path)?);
         subjects.push(json!({"name": name, "digest": {"sha256": sha256}}));
     }
-    for image in &options.images {
-        subjects.push(json!({"name": image.name, "digest": {"sha256": image.sha256}}));
+    for text in &options.images {
+        let (name, digest) = image(text)?;
+        let sha256 = digest.trim_start_matches("sha256:");
+        subjects.push(json!({"name": name, "digest": {"sha256": sha256}}));
     }
     let predicate = predicate(options)?;
     write(&options.predicate, format!("{predicate:#}\n"))?;

@@ -120,6 +120,8 @@ async fn a_stream_replays_follows_and_ends_with_its_run() {
     let (_, _, rest) = service.call(&line, &resume, "").await;
     assert_eq!(rest.matches("\nid: ").count(), 1, "{rest}");
     assert!(rest.contains(&format!("id: {id}-00005\n")), "{rest}");
+    let unknown = format!("{AUTH}Last-Event-ID: never heard of\r\n");
+    assert_eq!(service.call(&line, &unknown, "").await.2, all);
 }
 
 #[tokio::test]

@@ -141,18 +141,6 @@ fn a_run_handles_a_cancel_as_its_workload_sets() {
 }
 
 #[test]
-fn a_stream_resumes_behind_the_event_that_it_names() {
-    let mut table = table();
-    let (id, _) = create(&mut table, 0, "ws", "k", json!({})).expect("created");
-    table.advance(10);
-    let run = table.get(&id).expect("a run");
-    let second = &run.events[1].id;
-    assert_eq!(run.position_after(Some(second)), 2);
-    assert_eq!(run.position_after(None), 0);
-    assert_eq!(run.position_after(Some("never heard of")), 0);
-}
-
-#[test]
 fn a_held_run_waits_for_each_step() {
     let mut table = table();
     let (id, _) = create(&mut table, 0, "ws", "k", json!({})).expect("created");
@@ -160,15 +148,4 @@ fn a_held_run_waits_for_each_step() {
     assert_eq!(state(&mut table, 100, &id), "queued");
     assert_eq!(table.change(&id, |run| run.step(100)), Ok(true));
     assert_eq!(state(&mut table, 200, &id), "provisioning");
-}
-
-#[test]
-fn a_state_set_by_hand_ends_the_runs_own_plan() {
-    let mut table = table();
-    let (id, _) = create(&mut table, 0, "ws", "k", json!({})).expect("created");
-    table
-        .set_state(0, &id, "paused-for-approval", true)
-        .expect("set");
-    assert_eq!(state(&mut table, 100, &id), "paused-for-approval");
-    assert_eq!(table.get(&id).expect("a run").events.len(), 1, "silently");
 }

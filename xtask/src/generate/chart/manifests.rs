@@ -78,17 +78,17 @@ pub(crate) fn manifests() -> Outcome<Vec<Generated>> {
     let namespace = format!("{HEADER}{NAMESPACE}");
     let mut files = vec![
         Generated::new(folder.join("base/namespace.yaml"), namespace),
-        Generated::new("deploy/install.yaml", install(&chart, "")?),
+        Generated::new("deploy/install.yaml", install(&chart, &[])?),
     ];
     for part in BASE.iter().chain(&OTHERS) {
-        let text = format!("{HEADER}{}", render(&chart, part, "")?);
+        let text = format!("{HEADER}{}", render(&chart, part, &[])?);
         files.push(Generated::new(folder.join(part.0), text));
     }
     Ok(files)
 }
 
 /// The plain manifest of the chart in a folder, with these values.
-pub(crate) fn install(chart: &Path, values: &str) -> Outcome<String> {
+pub(crate) fn install(chart: &Path, values: &[String]) -> Outcome<String> {
     let mut install = format!("{HEADER}{NAMESPACE}");
     for part in &BASE {
         install.push_str("---\n");
@@ -103,14 +103,17 @@ pub(crate) fn helm() -> Outcome<Command> {
     Ok(Command::new(helm))
 }
 
-fn render(chart: &Path, (_, templates, set): &Part, values: &str) -> Outcome<String> {
+fn render(chart: &Path, (_, templates, set): &Part, values: &[String]) -> Outcome<String> {
     let mut helm = helm()?;
     helm.args(["template", NAME]).arg(chart);
     helm.args(["--namespace", NAME]);
     for template in templates.split(' ') {
         helm.arg(format!("--show-only=templates/{template}.yaml"));
     }
-    for value in set.split_whitespace().chain(values.split_whitespace()) {
+    for value in set
+        .split_whitespace()
+        .chain(values.iter().map(String::as_str))
+    {
         helm.args(["--set", value]);
     }
     Ok(plain(&run(helm, "")?))
