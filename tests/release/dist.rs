@@ -7,7 +7,7 @@ use std::process::{Command, Output};
 
 use tempfile::TempDir;
 use test_support::registry::Registry;
-use test_support::{calling_cargo, cargo, root, tools::go_tool};
+use test_support::{calling_cargo, root, tools::go_tool};
 
 use crate::helm::done;
 
@@ -110,10 +110,14 @@ pub(crate) fn platform(dist: &Path, commit: &str) -> PathBuf {
         let bill = folder.join(format!("{name}_{VERSION}_linux_{arch}.cdx.json"));
         fs::write(bill, r#"{"bomFormat": "CycloneDX", "specVersion": "1.5"}"#).unwrap();
     }
-    let archive = text(folder.join(format!("kubectl-runs_{VERSION}_linux_{arch}.tar.gz")));
-    let mut xtask = cargo();
-    xtask.args(["xtask", "release", "archive", "--name=kubectl-runs"]);
-    xtask.args(["--program", &program, "--output", &archive]);
-    done(&xtask.output().unwrap());
+    let archive = folder.join(format!("kubectl-runs_{VERSION}_linux_{arch}.tar.gz"));
+    pack(&program, &archive);
     folder
+}
+
+/// Makes the archive of kubectl-runs, with this program in it.
+pub(crate) fn pack(program: &str, archive: &Path) {
+    let mut script = Command::new(root().join(".ci/archive"));
+    script.args([program, "kubectl-runs"]).arg(archive);
+    done(&script.output().unwrap());
 }

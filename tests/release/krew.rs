@@ -5,8 +5,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use tempfile::TempDir;
-use test_support::{cargo, tools::go_tool};
+use test_support::{root, tools::go_tool};
 
+use crate::dist::pack;
 use crate::helm::done;
 use crate::published::fails;
 
@@ -17,32 +18,25 @@ const ARCHIVE: &str = concat!(
     "_linux_amd64.tar.gz"
 );
 
-fn xtask(args: &[&str]) -> Output {
-    let mut xtask = cargo();
-    xtask.args(["xtask", "release"]).args(args);
-    xtask.output().unwrap()
-}
-
 /// Packs a program.
 fn archive(dir: &Path, program: &str) -> PathBuf {
     let path = dir.join(ARCHIVE);
-    let output = path.to_str().unwrap();
-    let packed = ["archive", "--name=kubectl-runs", "--output", output];
-    done(&xtask(&[&packed[..], &["--program", program]].concat()));
+    pack(program, &path);
     path
 }
 
 fn manifest(archive: &Path, version: &str) -> Output {
-    let address = "--address=https://example.com/releases/";
-    let archive = archive.to_str().unwrap();
-    xtask(&["krew", "--version", version, address, archive])
+    let mut script = Command::new(root().join(".ci/krew"));
+    script.args([version, "https://example.com/releases/"]);
+    script.arg(archive).output().unwrap()
 }
 
 /// krew, with a folder of its own.
 fn krew(home: &Path, args: &[&str]) -> Output {
     let mut command = Command::new(go_tool("krew").unwrap());
-    command.env("KREW_ROOT", home);
-    command.env("KREW_NO_UPGRADE_CHECK", "1");
+    command
+        .env("KREW_ROOT", home)
+        .env("KREW_NO_UPGRADE_CHECK", "1");
     command.args(args).output().unwrap()
 }
 
@@ -55,8 +49,10 @@ fn krew_installs_the_plugin_from_the_release() {
     let file = dir.path().join("runs.yaml");
     let install = || {
         let (file, archive) = (file.to_str().unwrap(), archive.to_str().unwrap());
-        let args = ["install", "--manifest", file, "--archive", archive];
-        krew(&home, &args)
+        krew(
+            &home,
+            &["install", "--manifest", file, "--archive", archive],
+        )
     };
     let text = done(&manifest(&archive, env!("CARGO_PKG_VERSION")));
     assert!(text.contains(&format!("https://example.com/releases/{ARCHIVE}")));

@@ -7,128 +7,72 @@ use std::process::Command;
 
 use clap::Args;
 use test_support::files::tidy;
+use test_support::root;
+
+use crate::common::{Outcome, below, read, read_bytes, write};
 
 /// The table of contents, with links from its own folder.
 const SUMMARY: &str = "docs/SUMMARY.md";
 const SETTINGS: &str = "docs/book.toml";
+/// Where the book is written, as html; its source is beside it.
+const BOOK: &str = "target/book";
+/// The one has the links of every chapter as from the first, the other those of a site's top.
+const ELSEWHERE: [&str; 2] = ["print.html", "404.html"];
 
 #[derive(Args)]
 pub(crate) struct Options {
     /// The program mdbook.
     #[arg(long, default_value = "mdbook")]
     mdbook: PathBuf,
-    /// Where the book is written, as html; its source is beside it.
-    #[arg(long, default_value = "target/book")]
-    out: PathBuf,
-}
-
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum BookError {
-    #[error("failed to read {path}")]
-    Read {
-        path: PathBuf,
-        source: std::io::Error,
-    },
-    #[error("failed to write {path}")]
-    Write {
-        path: PathBuf,
-        source: std::io::Error,
-    },
-    #[error("failed to run {program}")]
-    Run {
-        program: PathBuf,
-        source: std::io::Error,
-    },
-    #[error("mdbook failed")]
-    Mdbook,
-    #[error("{0} links lead nowhere:\n{1}")]
-    Broken(usize, String),
 }
 
 /// Writes the book, and follows its links.
-pub(crate) fn run(options: &Options) -> Result<(), BookError> {
-    let root = test_support::root();
-    let out = root.join(&options.out);
+pub(crate) fn run(options: &Options) -> Outcome<()> {
+    let out = root().join(BOOK);
+    let html = out.join("html");
     if out.exists() {
-        let remove = std::fs::remove_dir_all(&out);
-        remove.map_err(|source| BookError::Write {
-            path: out.clone(),
-            source,
-        })?;
+        let removed = std::fs::remove_dir_all(&out);
+        removed.map_err(test_cluster::Error::file("remove", &out))?;
     }
-    stage(root, &out)?;
-    let built = Command::new(&options.mdbook)
-        .args(["build", "--dest-dir"])
-        .args([&out.join("html"), &out])
-        .status();
-    let built = built.map_err(|source| BookError::Run {
-        program: options.mdbook.clone(),
-        source,
-    })?;
-    if !built.success() {
-        return Err(BookError::Mdbook);
-    }
-    let pages = pages(&out.join("html"))?;
+    stage(&out)?;
+    let mut mdbook = Command::new(&options.mdbook);
+    mdbook.args(["build", "--dest-dir"]).args([&html, &out]);
+    test_cluster::run(mdbook, "")?;
+    let pages = pages(&html)?;
     let (followed, broken) = follow(&pages);
     if !broken.is_empty() {
-        return Err(BookError::Broken(broken.len(), broken.join("\n")));
+        let (count, broken) = (broken.len(), broken.join("\n"));
+        return Err(format!("{count} links lead nowhere:\n{broken}").into());
     }
+    let (count, index) = (pages.len(), html.join("index.html"));
     println!(
-        "book: {} pages, {followed} links followed: {}",
-        pages.len(),
-        out.join("html/index.html").display()
+        "book: {count} pages, {followed} links followed: {}",
+        index.display()
     );
     Ok(())
 }
 
-fn read(path: &Path) -> Result<String, BookError> {
-    std::fs::read_to_string(path).map_err(|source| BookError::Read {
-        path: path.to_owned(),
-        source,
-    })
-}
-
-fn write(path: &Path, text: &[u8]) -> Result<(), BookError> {
-    let folder = path.parent().unwrap_or(path);
-    let written = std::fs::create_dir_all(folder).and_then(|()| std::fs::write(path, text));
-    written.map_err(|source| BookError::Write {
-        path: path.to_owned(),
-        source,
-    })
-}
-
 /// Copies the chapters and what they link to.
-fn stage(root: &Path, out: &Path) -> Result<(), BookError> {
+fn stage(out: &Path) -> Outcome<()> {
     let source = out.join("src");
-    write(
-        &out.join("book.toml"),
-        read(&root.join(SETTINGS))?.as_bytes(),
-    )?;
-    let mut summary = read(&root.join(SUMMARY))?;
+    write(&out.join("book.toml"), read(&root().join(SETTINGS))?)?;
+    let mut summary = read(&root().join(SUMMARY))?;
     let mut files = BTreeSet::new();
     for link in links(&summary) {
         let chapter = tidy(&Path::new("docs").join(&link));
         let from_the_top = format!("]({})", chapter.display());
         summary = summary.replace(&format!("]({link})"), &from_the_top);
-        let text = read(&root.join(&chapter))?;
+        let text = read(&root().join(&chapter))?;
         let folder = chapter.parent().unwrap_or(&chapter);
-        files.extend(
-            links(&text)
-                .into_iter()
-                .map(|link| tidy(&folder.join(link))),
-        );
+        files.extend(links(&text).iter().map(|link| tidy(&folder.join(link))));
         files.insert(chapter);
     }
-    write(&source.join("SUMMARY.md"), summary.as_bytes())?;
+    write(&source.join("SUMMARY.md"), summary)?;
     for file in files {
-        let from = root.join(&file);
+        let from = root().join(&file);
         // A document that is no chapter is not rendered, so that a link to it is found to be broken.
         if from.is_file() {
-            let content = std::fs::read(&from).map_err(|source| BookError::Read {
-                path: from.clone(),
-                source,
-            })?;
-            write(&source.join(&file), &content)?;
+            write(&source.join(&file), read_bytes(&from)?)?;
         }
     }
     Ok(())
@@ -141,10 +85,8 @@ fn links(text: &str) -> Vec<String> {
     let targets = targets.filter_map(|rest| Some(rest.split_once(')')?.0));
     let files = targets.filter(|target| !target.contains(':'));
     let files = files.filter_map(|target| target.split('#').next());
-    files
-        .filter(|file| !file.is_empty())
-        .map(str::to_owned)
-        .collect()
+    let files = files.filter(|file| !file.is_empty());
+    files.map(str::to_owned).collect()
 }
 
 /// A page of the book.
@@ -153,33 +95,25 @@ struct Page {
     ids: BTreeSet<String>,
 }
 
-/// Every page, by its path.
-fn pages(folder: &Path) -> Result<BTreeMap<PathBuf, Page>, BookError> {
-    let mut pages = BTreeMap::new();
-    let unread = |source| BookError::Read {
-        path: folder.to_owned(),
-        source,
-    };
-    for entry in std::fs::read_dir(folder).map_err(unread)? {
-        let path = entry.map_err(unread)?.path();
-        if path.is_dir() {
-            pages.extend(self::pages(&path)?);
-        } else if path.extension().is_some_and(|ending| ending == "html") {
-            let text = read(&path)?;
-            let ids = values(&text, "id").map(str::to_owned).collect();
-            pages.insert(path, Page { text, ids });
-        }
-    }
-    Ok(pages)
+/// Every page below a folder, by its path.
+fn pages(folder: &Path) -> Outcome<BTreeMap<PathBuf, Page>> {
+    let files = below(folder)?.into_iter();
+    let html = files.filter(|path| path.extension().is_some_and(|ending| ending == "html"));
+    html.map(|path| {
+        let text = read(&path)?;
+        let ids = values(&text, "id").into_iter().map(str::to_owned).collect();
+        Ok((path, Page { text, ids }))
+    })
+    .collect()
 }
 
 /// The values of an attribute.
-fn values<'a>(html: &'a str, attribute: &str) -> impl Iterator<Item = &'a str> {
+fn values<'a>(html: &'a str, attribute: &str) -> Vec<&'a str> {
     let start = format!(" {attribute}=\"");
-    let parts: Vec<&str> = html.split(start.as_str()).skip(1).collect();
+    let parts = html.split(start.as_str()).skip(1);
     parts
-        .into_iter()
         .filter_map(|rest| Some(rest.split_once('"')?.0))
+        .collect()
 }
 
 /// The number of links within the book, and those of them that lead nowhere.
@@ -187,16 +121,14 @@ fn follow(pages: &BTreeMap<PathBuf, Page>) -> (usize, Vec<String>) {
     let mut followed = 0;
     let mut broken = Vec::new();
     for (path, page) in pages {
-        // The one has the links of every chapter as from the first, the other those of a site's top.
-        if ["print.html", "404.html"]
-            .map(Path::new)
-            .iter()
-            .any(|page| path.ends_with(page))
-        {
+        if ELSEWHERE.iter().any(|elsewhere| path.ends_with(elsewhere)) {
             continue;
         }
-        let links = values(&page.text, "href").chain(values(&page.text, "src"));
-        for link in links.filter(|link| !link.contains(':') && !link.starts_with("//")) {
+        let links = [values(&page.text, "href"), values(&page.text, "src")].concat();
+        for link in links {
+            if link.contains(':') || link.starts_with("//") {
+                continue;
+            }
             followed += 1;
             let (file, place) = link.split_once('#').unwrap_or((link, ""));
             let folder = path.parent().unwrap_or(path);

@@ -7,6 +7,8 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use test_cluster::{Binaries, ControlPlane, Error, Options};
 
+use crate::common::Outcome;
+
 #[derive(Subcommand)]
 pub(crate) enum Action {
     /// Build the programs that are missing, once, into the cache.
@@ -37,28 +39,24 @@ impl With {
 }
 
 /// Does what was asked for.
-pub(crate) fn run(action: &Action) -> Result<(), Error> {
+pub(crate) fn run(action: &Action) -> Outcome<()> {
     match action {
-        Action::Build(with) => build(with),
-        Action::Up(with) => up(with),
+        Action::Build(with) => {
+            let tools = with.options().tools();
+            let binaries = Binaries::find_or_build(&tools)?;
+            for tool in tools {
+                print(&binaries.path(tool).display().to_string());
+            }
+            Ok(())
+        }
+        Action::Up(with) => {
+            let runtime = tokio::runtime::Runtime::new().map_err(Error::Runtime)?;
+            let result = runtime.block_on(stay_up(with.options()));
+            // A build that Ctrl-C has interrupted is not waited for: it ends with us.
+            runtime.shutdown_background();
+            Ok(result?)
+        }
     }
-}
-
-fn build(with: &With) -> Result<(), Error> {
-    let tools = with.options().tools();
-    let binaries = Binaries::find_or_build(&tools)?;
-    for tool in tools {
-        print(&binaries.path(tool).display().to_string());
-    }
-    Ok(())
-}
-
-fn up(with: &With) -> Result<(), Error> {
-    let runtime = tokio::runtime::Runtime::new().map_err(Error::Runtime)?;
-    let result = runtime.block_on(stay_up(with.options()));
-    // A build that Ctrl-C has interrupted is not waited for: it ends with us.
-    runtime.shutdown_background();
-    result
 }
 
 async fn stay_up(options: Options) -> Result<(), Error> {
@@ -67,10 +65,8 @@ async fn stay_up(options: Options) -> Result<(), Error> {
         started = ControlPlane::start(options) => started?,
         result = &mut stopped => return result,
     };
-    print(&format!(
-        "export KUBECONFIG={}",
-        control_plane.kubeconfig().display()
-    ));
+    let kubeconfig = control_plane.kubeconfig().display();
+    print(&format!("export KUBECONFIG={kubeconfig}"));
     if let Ok(socket) = control_plane.containerd() {
         // As `ctr images import IMAGE.tar` reads them.
         print(&format!(
@@ -95,15 +91,9 @@ async fn stop_requested() -> Result<(), Error> {
     tokio::select! {
         _ = interrupt.recv() => {}
         _ = terminate.recv() => {}
-        _ = end_of_input => say("standard input has ended, stopping"),
+        _ = end_of_input => eprintln!("cluster: standard input has ended, stopping"),
     }
     Ok(())
-}
-
-/// A line on standard error.
-fn say(line: &str) {
-    // Fails when standard error is closed.
-    let _ = writeln!(std::io::stderr(), "cluster: {line}");
 }
 
 /// A line on standard output, at once.

@@ -3,16 +3,18 @@
 mod bench;
 mod book;
 mod cluster;
+mod common;
 mod demo;
 mod generate;
 mod release;
 mod service;
 
-use std::error::Error;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 use run_operator::util::error_chain;
+
+use common::Outcome;
 
 #[derive(Parser)]
 #[command(name = "cargo xtask", about = "The tasks of `make` that are programs")]
@@ -43,18 +45,18 @@ fn main() -> ExitCode {
     match Cli::parse().task {
         Task::Demo(options) => demo::run(&options),
         Task::Generate(options) => ended("generate", generate::run(&options)),
-        Task::Bench(options) => ended("bench", bench::run(&options).map_err(Into::into)),
-        Task::Book(options) => ended("book", book::run(&options).map_err(Into::into)),
-        Task::Release(part) => ended("release", release::run(&part).map_err(Into::into)),
-        Task::Cluster(action) => ended("cluster", cluster::run(&action).map_err(Into::into)),
+        Task::Bench(options) => ended("bench", bench::run(&options)),
+        Task::Book(options) => ended("book", book::run(&options)),
+        Task::Release(part) => ended("release", release::run(&part)),
+        Task::Cluster(action) => ended("cluster", cluster::run(&action)),
     }
 }
 
 /// Reports a failure on standard error.
-fn ended(task: &str, result: Result<(), Box<dyn Error>>) -> ExitCode {
+fn ended(task: &str, result: Outcome<()>) -> ExitCode {
     let Err(error) = result else {
         return ExitCode::SUCCESS;
     };
-    eprintln!("{task}: {}", error_chain(&*error));
+    eprintln!("{task}: {}", error_chain(&error));
     ExitCode::FAILURE
 }

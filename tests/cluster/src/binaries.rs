@@ -177,22 +177,14 @@ impl Binaries {
         if missing.is_empty() {
             return Ok(());
         }
+        let (version, into) = (release.version(), folder.display());
         say(&format!(
-            "cluster: building {} of Kubernetes {} once, into {}",
-            count(missing.len()),
-            release.version(),
-            folder.display()
+            "cluster: building Kubernetes {version} once, into {into}"
         ));
-        let started = Instant::now();
         for (index, tool) in missing.iter().enumerate() {
             let nth = format!("{} of {}", index + 1, missing.len());
             build_one(*tool, release, &folder, &nth)?;
         }
-        let seconds = started.elapsed().as_secs();
-        say(&format!(
-            "cluster: {} built in {seconds} s",
-            count(missing.len())
-        ));
         Ok(())
     }
 }
@@ -213,10 +205,7 @@ fn lock(folder: &Path) -> Result<File, Error> {
 fn remove_leftovers(folder: &Path) -> Result<(), Error> {
     let entries = fs::read_dir(folder).map_err(Error::file("read", folder))?;
     for path in entries.flatten().map(|entry| entry.path()) {
-        if path
-            .extension()
-            .is_some_and(|extension| extension == "part")
-        {
+        if path.extension().is_some_and(|ending| ending == "part") {
             fs::remove_file(&path).map_err(Error::file("remove", &path))?;
         }
     }
@@ -287,13 +276,6 @@ fn go_is_there() -> bool {
 /// An environment variable that is set and not empty.
 pub fn set_variable(name: &str) -> Option<std::ffi::OsString> {
     env::var_os(name).filter(|value| !value.is_empty())
-}
-
-fn count(programs: usize) -> String {
-    match programs {
-        1 => "1 program".to_owned(),
-        _ => format!("{programs} programs"),
-    }
 }
 
 /// A line on the real standard error: the test harness would hold back what `eprintln!` prints.

@@ -1,12 +1,10 @@
 //! A cgroup that is removed with the process that made it, however that one ends.
 
 use std::fs;
-use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::Child;
 
 use super::error::Error;
-use super::process::sweeper;
+use super::process::Sweeper;
 
 const ROOT: &str = "/sys/fs/cgroup";
 /// The controllers without which the kubelet doesn't start.
@@ -33,7 +31,7 @@ done
 pub(crate) struct Cgroup {
     name: String,
     directories: Vec<PathBuf>,
-    sweeper: Child,
+    _sweeper: Sweeper,
 }
 
 impl Cgroup {
@@ -45,16 +43,15 @@ impl Cgroup {
             .map(|directory| directory.join(&name))
             .collect();
         // The sweeper first: were we killed between the two, the cgroup would stay.
-        let sweeper = sweeper(SWEEP, &directories)?;
-        let cgroup = Self {
-            name,
-            directories,
-            sweeper,
-        };
-        for directory in &cgroup.directories {
+        let sweeper = Sweeper::start(SWEEP, &directories)?;
+        for directory in &directories {
             fs::create_dir(directory).map_err(Error::file("create", directory))?;
         }
-        Ok(cgroup)
+        Ok(Self {
+            name,
+            directories,
+            _sweeper: sweeper,
+        })
     }
 
     /// Those controllers that the kubelet needs and this cgroup hasn't got: a container may not hand them
@@ -91,16 +88,6 @@ impl Cgroup {
         pids.sort_unstable();
         pids.dedup();
         pids
-    }
-}
-
-impl Drop for Cgroup {
-    fn drop(&mut self) {
-        if let Some(mut stdin) = self.sweeper.stdin.take() {
-            // If the sweeper had ended, its cgroup would already be removed.
-            let _ = writeln!(stdin, "now");
-        }
-        let _ = self.sweeper.wait();
     }
 }
 

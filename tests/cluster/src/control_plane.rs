@@ -203,7 +203,7 @@ impl ControlPlane {
     }
 
     /// The cluster that the environment names, or one of our own.
-    pub async fn given_or_started() -> Result<Self, Error> {
+    async fn given_or_started() -> Result<Self, Error> {
         let Some(kubeconfig) = binaries::set_variable("RUN_OPERATOR_TEST_KUBECONFIG") else {
             return Self::start(Options::default()).await;
         };

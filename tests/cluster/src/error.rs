@@ -94,6 +94,12 @@ impl Error {
         }
     }
 
+    /// The same of a program that can't be started.
+    pub fn spawn(program: impl Into<String>) -> impl FnOnce(std::io::Error) -> Self {
+        let program = program.into();
+        move |source| Self::Spawn { program, source }
+    }
+
     /// The error and everything behind it in one line, for a panic or a terminal.
     pub fn chain(&self) -> String {
         let mut text = self.to_string();

@@ -159,10 +159,7 @@ fn prepare(directory: &Path, cgroup: &Cgroup) -> Result<(), Error> {
 }
 
 fn built(tool: &str) -> Result<PathBuf, Error> {
-    test_support::tools::go_tool(tool).map_err(|source| Error::Spawn {
-        program: format!(".ci/go-tool {tool}"),
-        source,
-    })
+    test_support::tools::go_tool(tool).map_err(Error::spawn(format!(".ci/go-tool {tool}")))
 }
 
 fn containerd_config(directory: &Path) -> String {

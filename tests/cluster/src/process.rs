@@ -9,7 +9,7 @@ use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::process::CommandExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -65,11 +65,7 @@ impl Process {
     ///
     /// A program that doesn't exist is no error here: it ends at once with exit code 127.
     pub fn spawn(command: &Command, output: Output) -> Result<Self, Error> {
-        let program = command.get_program().to_string_lossy().into_owned();
-        let spawn_error = |source| Error::Spawn {
-            program: program.clone(),
-            source,
-        };
+        let spawn_error = || Error::spawn(command.get_program().to_string_lossy());
         let (stderr, log) = match output {
             Output::Inherit => (Stdio::inherit(), None),
             Output::File(path) => {
@@ -93,8 +89,8 @@ impl Process {
                 None => supervisor.env_remove(name),
             };
         }
-        let mut supervisor = supervisor.spawn().map_err(spawn_error)?;
-        let pid = read_pid(&mut supervisor).map_err(spawn_error)?;
+        let mut supervisor = supervisor.spawn().map_err(spawn_error())?;
+        let pid = read_pid(&mut supervisor).map_err(spawn_error())?;
         Ok(Self {
             signals: supervisor.stdin.take(),
             supervisor,
@@ -106,11 +102,6 @@ impl Process {
     /// The pid of the process itself, not of its supervisor.
     pub fn pid(&self) -> u32 {
         self.pid
-    }
-
-    /// The file that it writes to; none when it shares our standard error.
-    pub fn log(&self) -> Option<&Path> {
-        self.log.as_deref()
     }
 
     /// Its output up to now; empty when it shares our standard error.
@@ -175,28 +166,6 @@ impl Process {
         }
     }
 
-    /// Waits until it has written a line that contains `part`, and gives back the first such line; none
-    /// when there is none after `timeout`, or when it has ended without one.
-    pub async fn wait_line(&mut self, part: &str, timeout: Duration) -> Option<String> {
-        let deadline = Instant::now() + timeout;
-        loop {
-            // Asked first: what it wrote before its end is then complete.
-            let ended = self.exit_code().is_some();
-            let output = self.output();
-            // A line without its end may still grow.
-            let mut lines = output
-                .split_inclusive('\n')
-                .filter(|line| ended || line.ends_with('\n'));
-            if let Some(line) = lines.find(|line| line.contains(part)) {
-                return Some(line.trim_end().to_owned());
-            }
-            if ended || Instant::now() >= deadline {
-                return None;
-            }
-            tokio::time::sleep(POLL).await;
-        }
-    }
-
     fn signal(&self, name: &str) {
         if let Some(mut signals) = self.signals.as_ref() {
             // A closed pipe means that the process has ended, which is what was asked for.
@@ -221,20 +190,32 @@ fn shell(script: &str) -> Command {
     command
 }
 
-/// A [`shell`] without output that removes the given path, at the latest when we end.
-pub(crate) fn sweeper(
-    script: &str,
-    named: impl IntoIterator<Item = impl AsRef<OsStr>>,
-) -> Result<Child, Error> {
-    let mut sweeper = shell(script);
-    sweeper
-        .args(named)
-        .stdout(Stdio::null())
-        .stderr(Stdio::null());
-    sweeper.spawn().map_err(|source| Error::Spawn {
-        program: "/bin/sh".to_owned(),
-        source,
-    })
+/// A [`shell`] without output that removes the given paths, at the latest when we end.
+#[derive(Debug)]
+pub(crate) struct Sweeper(Child);
+
+impl Sweeper {
+    pub(crate) fn start(
+        script: &str,
+        named: impl IntoIterator<Item = impl AsRef<OsStr>>,
+    ) -> Result<Self, Error> {
+        let mut sweeper = shell(script);
+        sweeper
+            .args(named)
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
+        sweeper.spawn().map(Self).map_err(Error::spawn("/bin/sh"))
+    }
+}
+
+impl Drop for Sweeper {
+    fn drop(&mut self) {
+        if let Some(mut stdin) = self.0.stdin.take() {
+            // If it had ended, all that it removes would be gone already.
+            let _ = writeln!(stdin, "now");
+        }
+        let _ = self.0.wait();
+    }
 }
 
 /// The line with which the supervisor names its child.
@@ -260,10 +241,7 @@ pub fn run(mut command: Command, input: &str) -> Result<String, Error> {
         }
         child.wait_with_output()
     });
-    let output = output.map_err(|source| Error::Spawn {
-        program: program.clone(),
-        source,
-    })?;
+    let output = output.map_err(Error::spawn(&*program))?;
     if !output.status.success() {
         let message = String::from_utf8_lossy(&output.stderr).trim().to_owned();
         let code = output.status.code().unwrap_or(-1);

@@ -1,13 +1,11 @@
 //! Directories that go with the process that made them, however that one ends.
 
 use std::fs;
-use std::io::Write;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
-use std::process::Child;
 
 use super::error::Error;
-use super::process::sweeper;
+use super::process::Sweeper;
 
 /// Removes `$1` once standard input ends. A line before the end means that no process writes to it any more.
 /// Without one the owner was killed, and the processes that write are being killed at the same moment: the
@@ -28,7 +26,7 @@ done
 #[derive(Debug)]
 pub struct Scratch {
     path: PathBuf,
-    sweeper: Child,
+    _sweeper: Sweeper,
 }
 
 impl Scratch {
@@ -37,25 +35,17 @@ impl Scratch {
         let name = format!("run-operator-{label}-{}", uuid::Uuid::new_v4().simple());
         let path = std::env::temp_dir().join(name);
         // The sweeper first: were we killed between the two, the directory would stay.
-        let sweeper = sweeper(SWEEP, [&path])?;
+        let sweeper = Sweeper::start(SWEEP, [&path])?;
         let created = fs::DirBuilder::new().mode(0o700).create(&path);
-        let scratch = Self { path, sweeper };
-        created.map_err(Error::file("create", &scratch.path))?;
-        Ok(scratch)
+        created.map_err(Error::file("create", &path))?;
+        Ok(Self {
+            path,
+            _sweeper: sweeper,
+        })
     }
 
     /// Its path.
     pub fn path(&self) -> &Path {
         &self.path
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        if let Some(mut stdin) = self.sweeper.stdin.take() {
-            // If the sweeper had ended, its directory would already be removed.
-            let _ = writeln!(stdin, "now");
-        }
-        let _ = self.sweeper.wait();
     }
 }

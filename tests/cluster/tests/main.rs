@@ -16,9 +16,7 @@ use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret};
 use kube::api::{Api, PostParams};
 use serde_json::{Value, json};
 
-use test_cluster::{
-    ControlPlane, Options, Output, PAUSE_IMAGE, Place, Process, Release, Scratch, skipped,
-};
+use test_cluster::{ControlPlane, Options, PAUSE_IMAGE, Place, Scratch, skipped};
 
 /// Enough for a machine that compiles beside the tests.
 const PATIENCE: Duration = Duration::from_mins(1);
@@ -88,65 +86,6 @@ fn nothing_outlives_an_owner_that_is_killed() {
 }
 
 #[test]
-fn without_go_or_binaries_one_sentence_names_the_three_options() {
-    let empty = Scratch::new("test").unwrap();
-    let output = owner_command("shared")
-        .env("PATH", empty.path())
-        .env("XDG_CACHE_HOME", empty.path())
-        .env_remove("KUBEBUILDER_ASSETS")
-        .env_remove("RUN_OPERATOR_TEST_KUBECONFIG")
-        .output()
-        .unwrap();
-    assert!(!output.status.success());
-    let text = String::from_utf8_lossy(&output.stderr);
-    let sentence = text
-        .lines()
-        .find(|line| line.starts_with("there is no Kubernetes control plane"))
-        .unwrap_or_else(|| panic!("no such line in:\n{text}"));
-    for way in [
-        "install Go 1.",
-        "KUBEBUILDER_ASSETS",
-        "RUN_OPERATOR_TEST_KUBECONFIG",
-        Release::chosen().unwrap().version(),
-    ] {
-        assert!(sentence.contains(way), "{way} is not in: {sentence}");
-    }
-}
-
-#[tokio::test]
-async fn a_given_cluster_is_used_as_it_is_and_nothing_is_started() {
-    let control_plane = ControlPlane::start(Options::default()).await.unwrap();
-    let output = owner_command("shared")
-        .env("RUN_OPERATOR_TEST_KUBECONFIG", control_plane.kubeconfig())
-        .output()
-        .unwrap();
-    let text = String::from_utf8_lossy(&output.stdout);
-    let kubeconfig = control_plane.kubeconfig().display();
-    assert!(
-        text.contains(&format!("given {kubeconfig} 0 pids")),
-        "{text}"
-    );
-}
-
-#[tokio::test]
-async fn a_process_can_be_asked_to_end_and_be_made_to() {
-    let scratch = Scratch::new("test").unwrap();
-    let output = || Output::File(scratch.path().join("log"));
-    let mut command = Command::new("/bin/sh");
-    command.args(["-c", "echo listening; exec sleep 1000"]);
-    let mut asked = Process::spawn(&command, output()).unwrap();
-    assert!(asked.wait_line("listening", PATIENCE).await.is_some());
-    assert_eq!(asked.wait_exit(Duration::ZERO).await, None);
-    asked.terminate();
-    assert_eq!(asked.wait_exit(PATIENCE).await, Some(128 + 15));
-    let mut made = Process::spawn(&command, output()).unwrap();
-    made.kill9();
-    assert!(!runs(made.pid()));
-    assert_eq!(made.exit_code(), Some(128 + 9));
-    assert_eq!(made.wait_line("absent", PATIENCE).await, None);
-}
-
-#[test]
 fn a_node_is_required_switched_off_or_taken_where_it_can_be_had() {
     let empty = Scratch::new("test").unwrap();
     for (wish, expected) in [
@@ -173,15 +112,8 @@ async fn owner() {
         "" => return,
         "place" => {
             let place = Place::choose();
-            return println!(
-                "{}",
-                place.map_or_else(|e| e.to_string(), |p| format!("{p:?}"))
-            );
-        }
-        "shared" => {
-            let control_plane = ControlPlane::shared().await;
-            let pids = control_plane.pids().len();
-            return println!("given {} {pids} pids", control_plane.kubeconfig().display());
+            let place = place.map_or_else(|e| e.to_string(), |place| format!("{place:?}"));
+            return println!("{place}");
         }
         _ => {}
     }

@@ -17,18 +17,11 @@ pub(crate) struct Token {
     pub(crate) revoked: bool,
 }
 
-/// The service's record of a workspace. Its key in [`Access`] is what tokens and runs are bound to, and stays
-/// the same when the announced identity is changed.
-#[derive(Debug, Clone)]
-pub(crate) struct Workspace {
-    pub(crate) id: String,
-    pub(crate) name: String,
-}
-
 #[derive(Debug, Default)]
 pub(crate) struct Access {
     tokens: BTreeMap<String, Token>,
-    workspaces: BTreeMap<String, Workspace>,
+    /// The id that a workspace announces, by what tokens and runs are bound to, which stays the same.
+    workspaces: BTreeMap<String, String>,
 }
 
 /// A caller whose token was accepted.
@@ -36,7 +29,6 @@ pub(crate) struct Access {
 pub(crate) struct Caller {
     pub(crate) workspace: String,
     pub(crate) workspace_id: String,
-    pub(crate) fingerprint: String,
 }
 
 /// A token's fingerprint, which is shown in place of the token everywhere (rule 7).
@@ -64,22 +56,14 @@ pub(crate) fn is_legal_token(token: &str) -> bool {
 }
 
 impl Access {
-    pub(crate) fn add_workspace(&mut self, key: &str) {
-        self.workspaces
-            .entry(key.to_owned())
-            .or_insert_with(|| Workspace {
-                id: key.to_owned(),
-                name: format!("Workspace {key}"),
-            });
-    }
-
     pub(crate) fn add_token(
         &mut self,
         token: &str,
         workspace: &str,
         expires: Option<Millis>,
     ) -> Token {
-        self.add_workspace(workspace);
+        let announced = self.workspaces.entry(workspace.to_owned());
+        announced.or_insert_with(|| workspace.to_owned());
         let record = Token {
             fingerprint: fingerprint(token),
             workspace: workspace.to_owned(),
@@ -98,33 +82,13 @@ impl Access {
             .map(|(_, record)| record)
     }
 
-    pub(crate) fn tokens(&self) -> impl Iterator<Item = &Token> {
-        self.tokens.values()
+    /// Changes the id that the service announces.
+    pub(crate) fn announce(&mut self, workspace: &str, id: String) {
+        self.workspaces.insert(workspace.to_owned(), id);
     }
 
-    pub(crate) fn workspaces(&self) -> impl Iterator<Item = (&String, &Workspace)> {
-        self.workspaces.iter()
-    }
-
-    /// Changes what the service announces; false when there is no such workspace.
-    pub(crate) fn announce(&mut self, key: &str, id: Option<String>, name: Option<String>) -> bool {
-        let Some(workspace) = self.workspaces.get_mut(key) else {
-            return false;
-        };
-        if let Some(id) = id {
-            workspace.id = id;
-        }
-        if let Some(name) = name {
-            workspace.name = name;
-        }
-        true
-    }
-
-    pub(crate) fn workspace_resource(&self, key: &str) -> Value {
-        self.workspaces.get(key).map_or(
-            Value::Null,
-            |workspace| json!({"id": workspace.id, "name": workspace.name}),
-        )
+    pub(crate) fn workspace_resource(&self, workspace: &str) -> Value {
+        json!({"id": self.workspaces.get(workspace), "name": format!("Workspace {workspace}")})
     }
 
     /// Accepts a token, or returns the problem. One code for all reasons: a client can do the same about
@@ -142,11 +106,7 @@ impl Access {
         }
         Ok(Caller {
             workspace: known.workspace.clone(),
-            workspace_id: self
-                .workspaces
-                .get(&known.workspace)
-                .map_or_else(|| known.workspace.clone(), |workspace| workspace.id.clone()),
-            fingerprint: known.fingerprint.clone(),
+            workspace_id: self.workspaces[&known.workspace].clone(),
         })
     }
 

@@ -148,8 +148,6 @@ impl Call {
             Create {
                 workspace: &caller.workspace,
                 key,
-                token: &caller.fingerprint,
-                request_id: &self.request_id,
                 body: checks::create_body(self.body()?)?,
             },
         )?;

@@ -16,25 +16,19 @@ use crate::random::Random;
 use crate::record::Record;
 use crate::table::Table;
 
+/// The workspace of every token that names none.
+pub(crate) const WORKSPACE: &str = "ws-demo";
 /// Longest sleep of the timer, in milliseconds.
 const MAX_SLEEP: Millis = 60_000;
 
 #[derive(Debug, Clone)]
 pub(crate) struct Settings {
     pub(crate) api_version: String,
-    pub(crate) workspace: String,
-    /// Token and, where it is not the default one, its workspace.
-    pub(crate) tokens: Vec<(String, Option<String>)>,
-    pub(crate) token_ttl: Option<Millis>,
+    pub(crate) tokens: Vec<String>,
     pub(crate) pacing: Pacing,
-    pub(crate) key_retention: Millis,
-    pub(crate) seed: u64,
-    pub(crate) max_body: usize,
     /// Requests that may be open on one connection of HTTP/2.
     pub(crate) http2_streams: u32,
     pub(crate) heartbeat: Duration,
-    /// Streams of a finished run stay open.
-    pub(crate) keep_finished_streams: bool,
     /// File of all requests, for tests that check them.
     pub(crate) record: Option<Record>,
 }
@@ -56,7 +50,6 @@ pub(crate) struct Inner {
 pub(crate) struct Gauges {
     pub(crate) open_streams: AtomicU64,
     pub(crate) open_connections: AtomicU64,
-    pub(crate) connections: AtomicU64,
     /// Requests of the API that have no answer yet; an open stream has one.
     pub(crate) in_flight: AtomicU64,
     /// The most of them at the same time, since the last reset.
@@ -109,19 +102,14 @@ impl App {
     pub(crate) fn new(settings: Settings) -> Arc<Self> {
         let started_at = u64::try_from(jiff::Timestamp::now().as_millisecond()).unwrap_or_default();
         let mut access = Access::default();
-        access.add_workspace(&settings.workspace);
-        for (token, workspace) in &settings.tokens {
-            let workspace = workspace.as_ref().unwrap_or(&settings.workspace);
-            access.add_token(
-                token,
-                workspace,
-                settings.token_ttl.map(|ttl| started_at + ttl),
-            );
+        for token in &settings.tokens {
+            access.add_token(token, WORKSPACE, None);
         }
-        let mut random = Random::seeded(settings.seed);
+        // The upper half of a random UUID is enough of a seed.
+        let mut random = Random::seeded(uuid::Uuid::new_v4().as_u64_pair().0);
         let runs_random = Random::seeded(random.next());
         let inner = Inner {
-            table: Table::new(settings.pacing, settings.key_retention, runs_random),
+            table: Table::new(settings.pacing, runs_random),
             access,
             faults: FaultBook::default(),
             ledger: Ledger::default(),
@@ -180,11 +168,8 @@ impl App {
     /// Tells of every change of one run.
     pub(crate) fn watch_run(&self, run_id: &str) -> watch::Receiver<()> {
         let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
-        inner
-            .wakers
-            .entry(run_id.to_owned())
-            .or_default()
-            .subscribe()
+        let waker = inner.wakers.entry(run_id.to_owned());
+        waker.or_default().subscribe()
     }
 
     /// Tells of [`App::cut_streams`].
@@ -211,7 +196,6 @@ impl Inner {
         }
     }
 
-    /// Unique, and repeated by the seed.
     pub(crate) fn request_id(&mut self) -> String {
         format!("req_{:016x}", self.random.next())
     }

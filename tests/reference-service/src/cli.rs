@@ -50,15 +50,9 @@ pub(crate) struct Args {
     /// Version that GET /version answers
     #[arg(long, default_value = "1.0.0")]
     api_version: String,
-    /// Workspace of every token that names none
-    #[arg(long, default_value = "ws-demo", value_name = "ID")]
-    workspace: String,
-    /// An access token that is accepted, and the workspace that it is bound to; repeatable
-    #[arg(long, env = "REFERENCE_SERVICE_TOKEN", hide_env_values = true, value_delimiter = ',', value_name = "TOKEN[=WORKSPACE]", value_parser = token)]
-    token: Vec<(String, Option<String>)>,
-    /// Let the tokens expire this long after the start [default: never]
-    #[arg(long, value_name = "DURATION", value_parser = duration)]
-    token_ttl: Option<Millis>,
+    /// An access token that is accepted; repeatable
+    #[arg(long, env = "REFERENCE_SERVICE_TOKEN", hide_env_values = true, value_delimiter = ',', value_parser = token)]
+    token: Vec<String>,
     /// Time that a run is queued
     #[arg(long, default_value = "500ms", value_name = "DURATION", value_parser = duration)]
     queue_time: Millis,
@@ -71,21 +65,9 @@ pub(crate) struct Args {
     /// Time that a run is cancelling
     #[arg(long, default_value = "300ms", value_name = "DURATION", value_parser = duration)]
     cancel_time: Millis,
-    /// Time that an Idempotency-Key is remembered
-    #[arg(long, default_value = "24h", value_name = "DURATION", value_parser = duration)]
-    key_retention: Millis,
     /// Silence of an event stream after which a comment is sent
     #[arg(long, default_value = "15s", value_name = "DURATION", value_parser = duration)]
     heartbeat: Millis,
-    /// Keep the event streams of finished runs open instead of ending them
-    #[arg(long)]
-    keep_finished_streams: bool,
-    /// Largest request body, in bytes
-    #[arg(long, default_value_t = 1 << 20, value_name = "BYTES")]
-    max_body: usize,
-    /// Repeat the run and request ids of an earlier start [default: random]
-    #[arg(long)]
-    seed: Option<u64>,
     /// Append every request of the API to this file, a line of JSON each, tokens as fingerprints
     #[arg(long, value_name = "FILE")]
     record: Option<PathBuf>,
@@ -112,16 +94,9 @@ impl Args {
                 self.listen
             ));
         }
-        if self.workspace.is_empty() {
-            return Err("--workspace must not be empty".to_owned());
-        }
         if self.heartbeat == 0 {
             return Err("--heartbeat must be 1 ms at least".to_owned());
         }
-        // The upper half of a random UUID is enough of a seed.
-        let seed = self
-            .seed
-            .unwrap_or_else(|| uuid::Uuid::new_v4().as_u64_pair().0);
         let record = match self.record {
             Some(path) => Some(Record::open(&path).map_err(|error| {
                 format!(
@@ -145,36 +120,24 @@ impl Args {
             tls,
             settings: Settings {
                 api_version: self.api_version,
-                workspace: self.workspace,
                 tokens: self.token,
-                token_ttl: self.token_ttl,
                 pacing: Pacing {
                     queue: self.queue_time,
                     provision: self.provision_time,
                     run: self.run_time,
                     cancel: self.cancel_time,
                 },
-                key_retention: self.key_retention,
-                seed,
-                max_body: self.max_body,
                 http2_streams: self.http2_streams,
                 heartbeat: Duration::from_millis(self.heartbeat),
-                keep_finished_streams: self.keep_finished_streams,
                 record,
             },
         })
     }
 }
 
-/// `TOKEN` or `TOKEN=WORKSPACE`. Base64 ends in `=`: what follows the last one must not be empty to
-/// be a workspace.
-fn token(text: &str) -> Result<(String, Option<String>), String> {
-    let (token, workspace) = match text.rsplit_once('=') {
-        Some((token, workspace)) if !workspace.is_empty() => (token, Some(workspace.to_owned())),
-        _ => (text, None),
-    };
-    if is_legal_token(token) {
-        Ok((token.to_owned(), workspace))
+fn token(text: &str) -> Result<String, String> {
+    if is_legal_token(text) {
+        Ok(text.to_owned())
     } else {
         Err("a token is letters, digits and -._~+/=".to_owned())
     }

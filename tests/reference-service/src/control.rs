@@ -18,11 +18,11 @@ use serde_json::{Value, json};
 
 use crate::access::{Token, is_legal_token};
 use crate::api::{JSON, PROBLEM};
-use crate::app::{App, Inner};
-use crate::faults::Fault;
+use crate::app::{App, Inner, WORKSPACE};
+use crate::faults::{Action, Fault};
 use crate::plan::Millis;
 use crate::problem::Problem;
-use crate::run::{Event, Run, Timer, timestamp};
+use crate::run::{Event, Run, timestamp};
 
 const PREFIX: &str = "/_control";
 
@@ -68,7 +68,6 @@ fn dispatch(app: &App, method: &Method, path: &str, body: &[u8]) -> Done {
         .collect();
     let segments: Vec<&str> = decoded.iter().map(String::as_str).collect();
     match (method.as_str(), segments.as_slice()) {
-        ("GET", [] | [""]) => ok(json!({"endpoints": ENDPOINTS})),
         ("GET", ["stats"]) => ok(app.with(|inner, _| stats(app, inner))),
         ("DELETE", ["stats"]) => {
             app.gauges.max_in_flight.store(0, Ordering::Relaxed);
@@ -78,52 +77,41 @@ fn dispatch(app: &App, method: &Method, path: &str, body: &[u8]) -> Done {
         ("GET", ["requests"]) => {
             ok(app.with(|inner, _| json!(inner.ledger.entries().collect::<Vec<_>>())))
         }
-        ("GET", ["tokens"]) => {
-            ok(app.with(|inner, _| inner.access.tokens().map(token_json).collect()))
-        }
-        ("GET", ["workspaces"]) => ok(app.with(|inner, _| workspaces(inner))),
-        ("GET", ["faults"]) => ok(app.with(|inner, _| json!(inner.faults.rules()))),
-        ("POST", ["tokens"]) => add_token(app, parse(body)?),
-        ("POST", ["faults"]) => add_fault(app, parse(body)?),
-        ("POST", ["hold"]) => hold_all(app, true),
-        ("POST", ["release"]) => hold_all(app, false),
-        ("POST", ["runs", id, verb]) => steer(app, id, verb, body),
-        ("PATCH", ["tokens", name]) => expire_token(app, name, &parse(body)?),
-        ("PUT", ["version"]) => set_version(app, parse(body)?),
-        ("PUT", ["workspaces", key]) => announce(app, key, parse(body)?),
-        ("DELETE", ["tokens", name]) => revoke(app, name),
-        ("DELETE", ["faults"]) => {
-            ok(json!({"removed": app.with(|inner, _| inner.faults.remove(None))}))
-        }
-        ("DELETE", ["faults", id]) => remove_fault(app, id),
-        ("DELETE", ["runs", id]) => app
-            .with(|inner, _| inner.table.delete(id))
-            .and_then(|()| ok(json!({}))),
-        ("DELETE", ["keys", key]) => {
-            ok(json!({"forgotten": app.with(|inner, _| inner.table.forget_key(key))}))
-        }
-        ("DELETE", ["streams"]) => ok(json!({"cut": app.cut_streams()})),
         ("DELETE", ["requests"]) => {
             app.with(|inner, _| inner.ledger.clear_entries());
             ok(json!({}))
         }
+        ("GET", ["faults"]) => ok(app.with(|inner, _| json!(inner.faults.rules()))),
+        ("POST", ["faults"]) => add_fault(app, parse(body)?),
+        ("DELETE", ["faults"]) => remove_faults(app, None),
+        ("DELETE", ["faults", id]) => remove_faults(app, Some(id.parse().unwrap_or(0))),
+        ("POST", ["tokens"]) => add_token(app, parse(body)?),
+        ("PATCH", ["tokens", name]) => {
+            let Expiry { expires_after_ms } = parse(body)?;
+            change_token(app, name, |token, now| {
+                token.expires = expires_after_ms.map(|after| now.saturating_add(after));
+            })
+        }
+        ("DELETE", ["tokens", name]) => change_token(app, name, |token, _| token.revoked = true),
+        ("POST", ["hold"]) => {
+            app.with(|inner, _| inner.table.hold_all());
+            ok(json!({}))
+        }
+        ("POST", ["runs", id, verb]) => steer(app, id, verb, body),
+        ("PUT", ["version"]) => {
+            let version: Value = parse(body)?;
+            app.with(|inner, _| inner.version = version.clone());
+            ok(version)
+        }
+        ("PUT", ["workspaces", workspace]) => {
+            let Announced { id } = parse(body)?;
+            app.with(|inner, _| inner.access.announce(workspace, id));
+            ok(json!({}))
+        }
+        ("DELETE", ["streams"]) => ok(json!({"cut": app.cut_streams()})),
         _ => Err(Problem::path_not_found(path)),
     }
 }
-
-/// The list that `GET /_control` returns.
-const ENDPOINTS: &[&str] = &[
-    "GET|DELETE /_control/stats",
-    "GET /_control/runs",
-    "GET|DELETE /_control/requests",
-    "GET|POST /_control/tokens, PATCH|DELETE /_control/tokens/{token or fingerprint}",
-    "GET /_control/workspaces, PUT /_control/workspaces/{key}",
-    "PUT /_control/version",
-    "GET|POST|DELETE /_control/faults, DELETE /_control/faults/{id}",
-    "POST /_control/hold, POST /_control/release",
-    "POST /_control/runs/{runId}/hold|release|advance|state|events",
-    "DELETE /_control/runs/{runId}, /_control/keys/{key}, /_control/streams",
-];
 
 #[expect(
     clippy::unnecessary_wraps,
@@ -149,15 +137,12 @@ fn stats(app: &App, inner: &Inner) -> Value {
         "requests": inner.ledger.counts(),
         "runsCreated": inner.table.runs().count(),
         "runsByState": by_state,
-        "runsCancelRequested": inner.table.runs().filter(|run| run.cancel_requested.is_some()).count(),
         "idempotencyKeysSeen": inner.table.keys_seen(),
-        "cancels": inner.table.runs().map(|run| run.received.cancels).sum::<u64>(),
         "unauthenticated": inner.ledger.count_of_status("401"),
         "authorizationOnVersion": inner.ledger.authorization_on_version,
         "openStreams": app.gauges.open_streams.load(Ordering::Relaxed),
         "openConnections": app.gauges.open_connections.load(Ordering::Relaxed),
         "maxInFlight": app.gauges.max_in_flight.load(Ordering::Relaxed),
-        "connections": app.gauges.connections.load(Ordering::Relaxed),
     })
 }
 
@@ -167,35 +152,21 @@ fn runs(inner: &Inner) -> Value {
     runs.into_iter()
         .map(|run| {
             json!({
-                "number": run.number,
                 "runId": run.id,
                 "workspace": run.workspace,
                 "idempotencyKey": run.key,
-                "token": run.token,
                 "state": run.state,
                 "body": run.body,
                 "createdAt": timestamp(run.created),
                 "entered": run.entered.iter().map(|(state, at)| json!({"state": state, "at": timestamp(*at)})).collect::<Vec<_>>(),
-                "cancelRequestedAt": run.cancel_requested.map(timestamp),
-                "deleted": run.deleted,
-                "held": matches!(run.timer, Timer::Held(_)),
                 "events": run.events.len(),
-                "lastEventId": run.events.last().and_then(|event| event.id.clone()),
-                "posts": run.received.posts.len(),
-                "postRequestIds": run.received.posts,
+                "lastEventId": run.events.last().map(|event| &event.id),
+                "posts": run.received.posts,
                 "gets": run.received.gets,
                 "cancels": run.received.cancels,
                 "streams": run.received.streams,
             })
         })
-        .collect()
-}
-
-fn workspaces(inner: &Inner) -> Value {
-    inner
-        .access
-        .workspaces()
-        .map(|(key, workspace)| json!({"key": key, "id": workspace.id, "name": workspace.name}))
         .collect()
 }
 
@@ -225,9 +196,7 @@ fn add_token(app: &App, new: NewToken) -> Done {
     {
         return Err(Problem::invalid_field("token", "can't be sent in a header"));
     }
-    let workspace = new
-        .workspace
-        .unwrap_or_else(|| app.settings.workspace.clone());
+    let workspace = new.workspace.unwrap_or_else(|| WORKSPACE.to_owned());
     app.with(|inner, now| {
         let made = new.token.is_none();
         let token = new.token.unwrap_or_else(|| {
@@ -260,10 +229,6 @@ fn change_token(app: &App, name: &str, change: impl FnOnce(&mut Token, Millis)) 
     })
 }
 
-fn revoke(app: &App, name: &str) -> Done {
-    change_token(app, name, |token, _| token.revoked = true)
-}
-
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct Expiry {
@@ -271,63 +236,22 @@ struct Expiry {
     expires_after_ms: Option<Millis>,
 }
 
-fn expire_token(app: &App, name: &str, expiry: &Expiry) -> Done {
-    change_token(app, name, |token, now| {
-        token.expires = expiry
-            .expires_after_ms
-            .map(|after| now.saturating_add(after));
-    })
-}
-
-fn set_version(app: &App, version: Value) -> Done {
-    app.with(|inner, _| inner.version = version.clone());
-    ok(version)
-}
-
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Announced {
-    id: Option<String>,
-    name: Option<String>,
-}
-
-fn announce(app: &App, key: &str, announced: Announced) -> Done {
-    app.with(|inner, _| {
-        if inner.access.announce(key, announced.id, announced.name) {
-            ok(inner.access.workspace_resource(key))
-        } else {
-            Err(Problem::new(
-                StatusCode::NOT_FOUND,
-                "workspace_not_found",
-                "There is no such workspace",
-            ))
-        }
-    })
+    id: String,
 }
 
 fn add_fault(app: &App, fault: Fault) -> Done {
-    fault.check()?;
+    if let Action::Stream(script) = &fault.action {
+        script.pieces()?;
+    }
     let id = app.with(|inner, _| inner.faults.add(fault));
     Ok((StatusCode::CREATED, json!({"id": id})))
 }
 
-fn remove_fault(app: &App, id: &str) -> Done {
-    let removed = id
-        .parse()
-        .map_or(0, |id| app.with(|inner, _| inner.faults.remove(Some(id))));
-    if removed == 0 {
-        return Err(Problem::new(
-            StatusCode::NOT_FOUND,
-            "fault_not_found",
-            "There is no such fault",
-        ));
-    }
-    ok(json!({"removed": removed}))
-}
-
-fn hold_all(app: &App, hold: bool) -> Done {
-    app.with(|inner, now| inner.table.hold_all(now, hold));
-    ok(json!({"held": hold}))
+fn remove_faults(app: &App, id: Option<u64>) -> Done {
+    ok(json!({"removed": app.with(|inner, _| inner.faults.remove(id))}))
 }
 
 #[derive(Deserialize)]
@@ -352,17 +276,12 @@ struct NewEvent {
     data: Value,
     /// Absent: the next id.
     id: Option<String>,
-    /// The event has no id at all.
-    #[serde(default)]
-    without_id: bool,
 }
 
 fn steer(app: &App, id: &str, verb: &str, body: &[u8]) -> Done {
     app.with(|inner, now| {
         let table = &mut inner.table;
         match verb {
-            "hold" => table.change(id, |run| run.hold(now))?,
-            "release" => table.change(id, |run| run.release(now))?,
             "advance" => {
                 if !table.change(id, |run| run.step(now))? {
                     return Err(Problem::conflict(
@@ -382,14 +301,12 @@ fn steer(app: &App, id: &str, verb: &str, body: &[u8]) -> Done {
                     Value::String(text) => text,
                     other => other.to_string(),
                 };
-                table.emit(
-                    id,
-                    Event {
-                        id: new.id.or(next).filter(|_| !new.without_id),
-                        kind: new.kind,
-                        data,
-                    },
-                )?;
+                let event = Event {
+                    id: new.id.or(next).unwrap_or_default(),
+                    kind: new.kind,
+                    data,
+                };
+                table.emit(id, event)?;
             }
             _ => return Err(Problem::path_not_found(verb)),
         }

@@ -49,20 +49,11 @@ pub(crate) async fn spoilt(app: &Arc<App>, call: &Call, action: Action) -> Outco
             wait(for_ms).await;
             return Outcome::Cut;
         }
-        Action::Delay {
-            for_ms,
-            execute: true,
-        } => {
-            let reply = call.execute(app);
+        Action::Delay { for_ms, execute } => {
+            let early = execute.then(|| call.execute(app));
             wait(for_ms).await;
+            let reply = early.unwrap_or_else(|| call.execute(app));
             respond(app, call, reply, None)
-        }
-        Action::Delay {
-            for_ms,
-            execute: false,
-        } => {
-            wait(for_ms).await;
-            return plain(app, call);
         }
         Action::Answer { execute, .. } => {
             if execute {
@@ -91,7 +82,6 @@ pub(crate) async fn spoilt(app: &Arc<App>, call: &Call, action: Action) -> Outco
     Outcome::Answer(response)
 }
 
-/// Sleeps; the limit was checked when the fault was added.
 async fn wait(millis: u64) {
     tokio::time::sleep(Duration::from_millis(millis)).await;
 }

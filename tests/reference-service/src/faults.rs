@@ -6,14 +6,9 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::problem::Problem;
 use crate::random::Random;
 use crate::route::Operation;
 use crate::stream_script::StreamScript;
-
-/// No fault holds a request longer than this, in milliseconds.
-pub(crate) const MAX_WAIT: u64 = 600_000;
-const MAX_HUGE_BODY: u64 = 1 << 30;
 
 /// One rule, as it is posted to `/_control/faults`.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -35,19 +30,13 @@ pub(crate) struct Fault {
     pub(crate) seed: u64,
 }
 
-/// The requests that it applies to: every given field must match.
+/// The requests that it applies to: every given field must match. Or what there is to match of a request.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub(crate) struct Match {
     pub(crate) operation: Option<Operation>,
-    /// Number of the first matching request, counted from 1 since the rule was added.
-    pub(crate) nth: Option<u64>,
     pub(crate) run_id: Option<String>,
-    pub(crate) key: Option<String>,
     pub(crate) image: Option<String>,
-    /// A token, or its fingerprint.
-    #[serde(skip_serializing)]
-    pub(crate) token: Option<String>,
 }
 
 /// The action. `execute` determines whether the request takes effect before the answer is altered.
@@ -138,64 +127,11 @@ fn temporary_redirect() -> u16 {
     307
 }
 
-impl Fault {
-    pub(crate) fn check(&self) -> Result<(), Problem> {
-        if !(0.0..=1.0).contains(&self.probability) {
-            return Err(Problem::invalid_field("probability", "must be 0 to 1"));
-        }
-        if self.matches.nth == Some(0) {
-            return Err(Problem::invalid_field("match.nth", "counts from 1"));
-        }
-        self.action.check()
-    }
-}
-
-impl Action {
-    fn check(&self) -> Result<(), Problem> {
-        let refuse = |field: &str, reason: String| Err(Problem::invalid_field(field, reason));
-        match self {
-            Self::Answer { status, .. } | Self::Redirect { status, .. }
-                if !(200..=599).contains(status) =>
-            {
-                refuse("action.status", "must be 200 to 599".to_owned())
-            }
-            Self::Hang { for_ms, .. }
-            | Self::Delay { for_ms, .. }
-            | Self::SlowDrip {
-                every_ms: for_ms, ..
-            } if *for_ms > MAX_WAIT => refuse("action", format!("waits {MAX_WAIT} ms at most")),
-            Self::HugeBody { bytes } if *bytes > MAX_HUGE_BODY => {
-                refuse("action.bytes", format!("must be {MAX_HUGE_BODY} at most"))
-            }
-            Self::SlowDrip { chunk_bytes: 0, .. } => {
-                refuse("action.chunkBytes", "must be 1 at least".to_owned())
-            }
-            Self::Stream(script) => script.check(),
-            _ => Ok(()),
-        }
-    }
-}
-
-/// The properties of a request that a rule can match.
-#[derive(Debug, Default)]
-pub(crate) struct Target {
-    pub(crate) operation: Option<Operation>,
-    pub(crate) run_id: Option<String>,
-    pub(crate) key: Option<String>,
-    pub(crate) image: Option<String>,
-    pub(crate) token: Option<String>,
-    pub(crate) fingerprint: Option<String>,
-}
-
 impl Match {
-    fn fits(&self, target: &Target) -> bool {
-        let fits =
-            |wanted: &Option<String>, given: &Option<String>| wanted.is_none() || wanted == given;
-        (self.operation.is_none() || self.operation == target.operation)
-            && fits(&self.run_id, &target.run_id)
-            && fits(&self.key, &target.key)
-            && fits(&self.image, &target.image)
-            && (fits(&self.token, &target.token) || fits(&self.token, &target.fingerprint))
+    fn fits(&self, request: &Self) -> bool {
+        (self.operation.is_none() || self.operation == request.operation)
+            && (self.run_id.is_none() || self.run_id == request.run_id)
+            && (self.image.is_none() || self.image == request.image)
     }
 }
 
@@ -205,8 +141,6 @@ pub(crate) struct Rule {
     pub(crate) id: u64,
     #[serde(flatten)]
     fault: Fault,
-    /// Requests that fitted.
-    seen: u64,
     /// Requests that it met.
     fired: u64,
     #[serde(skip)]
@@ -232,7 +166,6 @@ impl FaultBook {
         self.rules.push(Rule {
             id: self.last_id,
             fault,
-            seen: 0,
             fired: 0,
             random,
             until,
@@ -241,16 +174,12 @@ impl FaultBook {
     }
 
     /// The first rule that meets this request. Those behind it don't count the request.
-    pub(crate) fn pick(&mut self, target: &Target) -> Option<(u64, Action)> {
+    pub(crate) fn pick(&mut self, request: &Match) -> Option<(u64, Action)> {
         for rule in &mut self.rules {
-            if !rule.fault.matches.fits(target) {
-                continue;
-            }
-            rule.seen += 1;
             let over = rule.until.is_some_and(|until| Instant::now() >= until);
             let spent = over || rule.fault.times != 0 && rule.fired >= rule.fault.times;
-            let early = rule.seen < rule.fault.matches.nth.unwrap_or(1);
-            if !spent && !early && rule.random.chance(rule.fault.probability) {
+            let fits = rule.fault.matches.fits(request);
+            if fits && !spent && rule.random.chance(rule.fault.probability) {
                 rule.fired += 1;
                 return Some((rule.id, rule.fault.action.clone()));
             }
@@ -274,68 +203,29 @@ impl FaultBook {
 mod tests {
     use serde_json::{Value, json};
 
-    use super::{FaultBook, Target};
-    use crate::route::Operation;
+    use super::{FaultBook, Match};
 
-    fn book(fault: Value) -> FaultBook {
+    /// Whether each of so many requests is met.
+    fn met(mut fault: Value, requests: usize) -> Vec<bool> {
+        fault["action"] = json!({"type": "loseBefore"});
         let mut book = FaultBook::default();
         book.add(serde_json::from_value(fault).expect("a valid fault"));
-        book
-    }
-
-    fn create(key: &str) -> Target {
-        Target {
-            operation: Some(Operation::CreateRun),
-            key: Some(key.to_owned()),
-            ..Target::default()
-        }
+        let request = Match::default();
+        let requests = (0..requests).map(|_| book.pick(&request).is_some());
+        requests.collect()
     }
 
     #[test]
-    fn a_fault_applies_to_one_request_by_default() {
-        let mut book = book(json!({"action": {"type": "doThenLose"}}));
-        let met: Vec<_> = (0..3).map(|_| book.pick(&create("k")).is_some()).collect();
-        assert_eq!(met, [true, false, false]);
-    }
-
-    #[test]
-    fn a_fault_begins_with_the_nth_fitting_request() {
-        let fault = json!({"match": {"operation": "createRun", "key": "k", "nth": 2}, "action": {"type": "loseBefore"}, "times": 0});
-        let mut book = book(fault);
-        assert!(book.pick(&create("other")).is_none());
-        assert!(book.pick(&create("k")).is_none());
-        assert!(book.pick(&create("k")).is_some());
-        assert!(book.pick(&create("k")).is_some());
-        assert!(
-            book.pick(&Target {
-                operation: Some(Operation::GetRun),
-                ..Target::default()
-            })
-            .is_none()
-        );
-    }
-
-    #[test]
-    fn a_fault_ends_with_its_time_or_when_it_is_removed() {
-        let mut book = book(json!({"action": {"type": "loseBefore"}, "times": 0, "forMs": 0}));
-        assert!(book.pick(&create("k")).is_none());
-        let lasting = json!({"action": {"type": "loseBefore"}, "times": 0, "forMs": 60_000});
-        book.add(serde_json::from_value(lasting).expect("a valid fault"));
-        assert!(book.pick(&create("k")).is_some());
-        book.remove(None);
-        assert!(book.pick(&create("k")).is_none());
+    fn a_fault_applies_once_unless_told_otherwise_and_ends_with_its_time() {
+        assert_eq!(met(json!({}), 2), [true, false]);
+        assert_eq!(met(json!({"times": 0, "forMs": 60_000}), 2), [true, true]);
+        assert_eq!(met(json!({"times": 0, "forMs": 0}), 1), [false]);
+        assert_eq!(met(json!({"match": {"image": "i"}}), 1), [false]);
     }
 
     #[test]
     fn a_storm_repeats_with_its_seed() {
-        let storm = |seed: u64| {
-            let mut book = book(
-                json!({"action": {"type": "loseBefore"}, "times": 0, "probability": 0.5, "seed": seed}),
-            );
-            (0..50)
-                .map(|_| book.pick(&create("k")).is_some())
-                .collect::<Vec<_>>()
-        };
+        let storm = |seed| met(json!({"times": 0, "probability": 0.5, "seed": seed}), 50);
         assert_eq!(storm(1), storm(1));
         assert_ne!(storm(1), storm(2));
     }

@@ -6,7 +6,6 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use axum::body::Body;
 use bytes::{Bytes, BytesMut};
@@ -28,12 +27,14 @@ use crate::app::{App, OpenGuard};
 use crate::checks;
 use crate::control;
 use crate::effects::{self, Outcome};
-use crate::faults::Target;
+use crate::faults::Match;
 use crate::ledger::Entry;
 use crate::problem::Problem;
 use crate::route::{Operation, Route};
-use crate::run::timestamp;
+use crate::run::{Run, timestamp};
 
+/// The largest body of a request.
+const MAX_BODY: usize = 1 << 20;
 /// Read beyond the limit and thrown away, so that the client gets to see its 413.
 const DRAINED: usize = 16 * 1024 * 1024;
 
@@ -61,7 +62,6 @@ pub(crate) async fn serve(app: Arc<App>, listener: TcpListener, tls: Option<TlsA
 
 async fn accepted(app: Arc<App>, stream: TcpStream, peer: SocketAddr, tls: Option<TlsAcceptor>) {
     let _open = OpenGuard::new(&app.gauges.open_connections);
-    app.gauges.connections.fetch_add(1, Ordering::Relaxed);
     // Small events must not wait for each other.
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(error = %error, "setting TCP_NODELAY failed");
@@ -106,7 +106,7 @@ async fn connection(
 
 async fn handle(app: Arc<App>, peer: SocketAddr, request: Request<Incoming>) -> Outcome {
     let (parts, body) = request.into_parts();
-    let body = read(Body::new(body), app.settings.max_body).await;
+    let body = read(Body::new(body)).await;
     if control::owns(parts.uri.path()) {
         return Outcome::Answer(control::handle(&app, peer, &parts, body));
     }
@@ -121,15 +121,12 @@ async fn handle(app: Arc<App>, peer: SocketAddr, request: Request<Incoming>) -> 
     };
     let (number, fault) = app.with(|inner, now| {
         let entry = entry(&inner.access, &parts, &call, timestamp(now));
-        let image = call.run_id().and_then(|id| inner.table.get(id));
-        let target = target(
-            &call,
-            image.map(|run| (run.key.clone(), run.image().map(str::to_owned))),
-        );
+        let run = call.run_id().and_then(|id| inner.table.get(id));
+        let properties = properties(&call, run);
         if let Some(record) = &app.settings.record {
             record.keep(&inner.access, &entry, call.body.as_deref().ok());
         }
-        (inner.ledger.open(entry), inner.faults.pick(&target))
+        (inner.ledger.open(entry), inner.faults.pick(&properties))
     });
     let fault_id = fault.as_ref().map(|(id, _)| *id);
     let outcome = match fault {
@@ -161,7 +158,7 @@ fn log(call: &Call, status: Option<u16>, fault: Option<u64>) {
     );
 }
 
-async fn read(body: Body, limit: usize) -> Result<Bytes, Problem> {
+async fn read(body: Body) -> Result<Bytes, Problem> {
     let mut stream = body.into_data_stream();
     let mut kept = BytesMut::new();
     let mut length = 0;
@@ -173,14 +170,14 @@ async fn read(body: Body, limit: usize) -> Result<Bytes, Problem> {
             )
         })?;
         length += piece.len();
-        if length <= limit {
+        if length <= MAX_BODY {
             kept.extend_from_slice(&piece);
-        } else if length > limit.saturating_add(DRAINED) {
+        } else if length > MAX_BODY + DRAINED {
             break;
         }
     }
-    if length > limit {
-        return Err(Problem::body_too_large(limit));
+    if length > MAX_BODY {
+        return Err(Problem::body_too_large(MAX_BODY));
     }
     Ok(kept.freeze())
 }
@@ -231,7 +228,6 @@ fn entry(access: &Access, parts: &Parts, call: &Call, at: String) -> Entry {
         last_event_id: header(checks::LAST_EVENT_ID),
         token,
         headers,
-        body_bytes: call.body.as_ref().map_or(0, Bytes::len),
         body_sha256: call.body.as_ref().ok().map(|body| digest(body)),
         status: None,
         cut: false,
@@ -240,28 +236,20 @@ fn entry(access: &Access, parts: &Parts, call: &Call, at: String) -> Entry {
     }
 }
 
-/// The properties that faults match; for a run's other requests, the key and the image of its create.
-fn target(call: &Call, run: Option<(String, Option<String>)>) -> Target {
-    let (mut key, mut image) = run.map_or((None, None), |(key, image)| (Some(key), image));
-    if call.operation() == Operation::CreateRun {
-        key = checks::single(&call.headers, checks::IDEMPOTENCY_KEY)
-            .ok()
-            .flatten()
-            .map(str::to_owned);
-        image = call
-            .body
-            .as_ref()
-            .ok()
-            .and_then(|body| serde_json::from_slice::<Value>(body).ok())
-            .and_then(|body| body["workload"]["image"].as_str().map(str::to_owned));
-    }
-    let token = token_of(&call.headers);
-    Target {
+/// The properties that faults match; for a run's other requests, the image of its create.
+fn properties(call: &Call, run: Option<&Run>) -> Match {
+    let created = || {
+        let body = call.body.as_ref().ok()?;
+        serde_json::from_slice::<Value>(body).ok()
+    };
+    let body = match call.operation() {
+        Operation::CreateRun => created(),
+        _ => run.map(|run| run.body.clone()),
+    };
+    let image = body.and_then(|body| Some(body["workload"]["image"].as_str()?.to_owned()));
+    Match {
         operation: Some(call.operation()),
         run_id: call.run_id().map(str::to_owned),
-        key,
         image,
-        token: token.map(str::to_owned),
-        fingerprint: token.map(fingerprint),
     }
 }

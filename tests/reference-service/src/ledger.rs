@@ -25,7 +25,6 @@ pub(crate) struct Entry {
     pub(crate) last_event_id: Option<String>,
     pub(crate) token: Option<String>,
     pub(crate) headers: BTreeMap<String, String>,
-    pub(crate) body_bytes: usize,
     /// Digest of the body as received: equal bytes have equal digests.
     pub(crate) body_sha256: Option<String>,
     /// Absent until the answer is made, and permanently when the connection was cut.
@@ -107,55 +106,5 @@ impl Ledger {
             .values()
             .filter_map(|by_status| by_status.get(status))
             .sum()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::collections::BTreeMap;
-
-    use super::{Entry, Ledger, MAX_ENTRIES};
-    use crate::route::Operation;
-
-    fn entry() -> Entry {
-        Entry {
-            number: 0,
-            at: String::new(),
-            request_id: String::new(),
-            operation: Operation::GetRun,
-            method: "GET".to_owned(),
-            path: String::new(),
-            run_id: None,
-            idempotency_key: None,
-            last_event_id: None,
-            token: None,
-            headers: BTreeMap::new(),
-            body_bytes: 0,
-            body_sha256: None,
-            status: None,
-            cut: false,
-            fault: None,
-            millis: None,
-        }
-    }
-
-    #[test]
-    fn a_full_log_drops_its_oldest_and_counts_every_request() {
-        let mut ledger = Ledger::default();
-        for _ in 0..=MAX_ENTRIES {
-            let number = ledger.open(entry());
-            ledger.close(number, Operation::GetRun, Some(200), None, 1);
-        }
-        assert_eq!(ledger.entries().count(), MAX_ENTRIES);
-        assert!(ledger.entries().all(|entry| entry.status == Some(200)));
-        assert_eq!(ledger.count_of_status("200"), MAX_ENTRIES as u64 + 1);
-        let cut = ledger.open(entry());
-        ledger.close(cut, Operation::GetRun, None, Some(3), 1);
-        let entry = ledger.entries().last().expect("an entry");
-        assert_eq!(
-            (entry.cut, entry.status, entry.fault),
-            (true, None, Some(3))
-        );
-        assert_eq!(ledger.count_of_status("cut"), 1);
     }
 }

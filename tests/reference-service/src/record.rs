@@ -23,7 +23,6 @@ struct Line<'a> {
     method: &'a str,
     path: &'a str,
     headers: &'a std::collections::BTreeMap<String, String>,
-    body_bytes: usize,
     /// Absent where the body is no text, or did not come whole.
     body: Option<String>,
 }
@@ -41,7 +40,6 @@ impl Record {
             method: &entry.method,
             path: &entry.path,
             headers: &entry.headers,
-            body_bytes: entry.body_bytes,
             body: body
                 .and_then(|bytes| std::str::from_utf8(bytes).ok())
                 .map(|text| access.redact(text)),

@@ -2,18 +2,11 @@
 
 use serde_json::{Value, json};
 
-use crate::plan::{
-    CANCELLED, CANCELLING, Does, Millis, OnCancel, Plan, SUCCEEDED, Step, is_terminal,
-};
-use crate::problem::Problem;
-
-/// Events that one run keeps. Only the control API can come near it.
-pub(crate) const MAX_EVENTS: usize = 10_000;
+use crate::plan::{CANCELLED, CANCELLING, Does, Millis, OnCancel, Plan, Step, is_terminal};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Event {
-    /// Absent only where the control API asks for an event without an id.
-    pub(crate) id: Option<String>,
+    pub(crate) id: String,
     pub(crate) kind: String,
     pub(crate) data: String,
 }
@@ -24,15 +17,15 @@ pub(crate) enum Timer {
     /// There is no next step.
     Idle,
     Due(Millis),
-    /// Stopped by the control API with so much time left.
-    Held(Millis),
+    /// It waits for the control API.
+    Held,
 }
 
 /// The requests that reached this run, by operation.
 #[derive(Debug, Default)]
 pub(crate) struct Received {
-    /// The request id of every POST that was answered with this run, the first included.
-    pub(crate) posts: Vec<String>,
+    /// POSTs that were answered with this run, the first included.
+    pub(crate) posts: u64,
     pub(crate) gets: u64,
     pub(crate) cancels: u64,
     pub(crate) streams: u64,
@@ -45,8 +38,6 @@ pub(crate) struct Run {
     pub(crate) number: u64,
     pub(crate) workspace: String,
     pub(crate) key: String,
-    /// Fingerprint of the token that created it.
-    pub(crate) token: String,
     /// The create request's body, as it came.
     pub(crate) body: Value,
     pub(crate) state: String,
@@ -59,8 +50,6 @@ pub(crate) struct Run {
     pub(crate) events: Vec<Event>,
     /// The states that it entered, and when.
     pub(crate) entered: Vec<(String, Millis)>,
-    /// Answered with 404; its key still refers to it.
-    pub(crate) deleted: bool,
     pub(crate) received: Received,
 }
 
@@ -86,17 +75,13 @@ impl Run {
         run
     }
 
-    pub(crate) fn image(&self) -> Option<&str> {
-        self.body["workload"]["image"].as_str()
-    }
-
     /// Adds an event of the given type; the data is the run's id, the time and `extra`.
     fn record(&mut self, kind: &str, extra: (&str, &str), now: Millis) {
         let (field, value) = extra;
         let data = json!({"runId": self.id, field: value, "at": timestamp(now)}).to_string();
         let id = self.next_event_id();
-        self.push(Event {
-            id: Some(id),
+        self.events.push(Event {
+            id,
             kind: kind.to_owned(),
             data,
         });
@@ -105,12 +90,6 @@ impl Run {
     /// Opaque to clients: the run's id is in it, so that an id of another run is not mistaken.
     pub(crate) fn next_event_id(&self) -> String {
         format!("{}-{:05}", self.id, self.events.len() + 1)
-    }
-
-    pub(crate) fn push(&mut self, event: Event) {
-        if self.events.len() < MAX_EVENTS {
-            self.events.push(event);
-        }
     }
 
     pub(crate) fn start(&mut self, now: Millis) {
@@ -144,8 +123,7 @@ impl Run {
             Does::Enter(state) => self.enter(&state, false, now),
             Does::Log(message) => self.record("run.log", ("message", &message), now),
         }
-        let held = matches!(self.timer, Timer::Held(_));
-        self.wind(now, held);
+        self.wind(now, self.timer == Timer::Held);
         true
     }
 
@@ -153,68 +131,45 @@ impl Run {
     pub(crate) fn wind(&mut self, now: Millis, held: bool) {
         self.timer = match self.plan.steps.front() {
             None => Timer::Idle,
-            Some(step) if held => Timer::Held(step.wait),
+            Some(_) if held => Timer::Held,
             Some(step) => Timer::Due(now + step.wait),
         };
     }
 
-    pub(crate) fn hold(&mut self, now: Millis) {
-        if let Timer::Due(at) = self.timer {
-            self.timer = Timer::Held(at.saturating_sub(now));
-        }
-    }
-
-    pub(crate) fn release(&mut self, now: Millis) {
-        if let Timer::Held(left) = self.timer {
-            self.timer = Timer::Due(now + left);
+    pub(crate) fn hold(&mut self) {
+        if let Timer::Due(_) = self.timer {
+            self.timer = Timer::Held;
         }
     }
 
     /// Cancels: idempotent, and without effect on a run that has ended.
-    pub(crate) fn cancel(&mut self, now: Millis) -> Result<(), Problem> {
+    pub(crate) fn cancel(&mut self, now: Millis) {
         if is_terminal(&self.state) || self.state == CANCELLING {
-            return Ok(());
+            return;
         }
-        let end = match self.plan.on_cancel {
-            OnCancel::Refuse => {
-                return Err(Problem::conflict(
-                    "cancel_refused",
-                    "This run refuses to be cancelled",
-                ));
-            }
-            OnCancel::Ignore => return Ok(()),
+        let step = Step {
+            wait: self.plan.cancel_time,
+            does: Does::Enter(CANCELLED.to_owned()),
+        };
+        self.plan.steps = match self.plan.on_cancel {
             OnCancel::IgnoreFirst => {
                 self.plan.on_cancel = OnCancel::Confirm;
-                return Ok(());
+                return;
             }
-            OnCancel::Confirm => Some(CANCELLED),
-            OnCancel::Finish => Some(SUCCEEDED),
-            OnCancel::Stuck => None,
+            OnCancel::Confirm => [step].into(),
+            OnCancel::Stuck => [].into(),
         };
-        let held = matches!(self.timer, Timer::Held(_));
-        let wait = self.plan.cancel_time;
-        self.plan.steps = end
-            .map(|state| Step {
-                wait,
-                does: Does::Enter(state.to_owned()),
-            })
-            .into_iter()
-            .collect();
+        let held = self.timer == Timer::Held;
         self.cancel_requested = Some(now);
         self.enter(CANCELLING, false, now);
         self.wind(now, held);
-        Ok(())
     }
 
     /// The position of a stream that was left after this event: behind it, or, when the id is not known, at
     /// the first event (rule 2).
     pub(crate) fn position_after(&self, last_event_id: Option<&str>) -> usize {
         last_event_id
-            .and_then(|id| {
-                self.events
-                    .iter()
-                    .rposition(|event| event.id.as_deref() == Some(id))
-            })
+            .and_then(|id| self.events.iter().rposition(|event| event.id == id))
             .map_or(0, |position| position + 1)
     }
 }

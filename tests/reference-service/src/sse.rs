@@ -9,7 +9,6 @@ use futures::stream::{self, Stream};
 use tokio::sync::mpsc;
 
 use crate::app::{App, OpenGuard};
-use crate::faults::MAX_WAIT;
 use crate::plan::is_terminal;
 use crate::run::Event;
 use crate::stream_script::{StreamScript, Then};
@@ -21,11 +20,7 @@ const HEARTBEAT: Bytes = Bytes::from_static(b": heartbeat\n\n");
 
 /// An event as its lines.
 pub(crate) fn encode(event: &Event) -> Bytes {
-    let mut lines = Vec::new();
-    if let Some(id) = &event.id {
-        lines.push(format!("id: {id}\n"));
-    }
-    lines.push(format!("event: {}\n", event.kind));
+    let mut lines = vec![format!("id: {}\nevent: {}\n", event.id, event.kind)];
     lines.extend(event.data.split('\n').map(|line| format!("data: {line}\n")));
     lines.push("\n".to_owned());
     Bytes::from(lines.concat())
@@ -64,65 +59,36 @@ struct Writer {
     pieces: mpsc::Sender<Piece>,
     script: Option<StreamScript>,
     events: u64,
-    bytes: usize,
 }
 
 impl Writer {
     async fn send(&mut self, bytes: Bytes) -> Result<(), Stop> {
-        self.bytes += bytes.len();
         self.pieces.send(Ok(bytes)).await.map_err(|_| Stop::Ended)
+    }
+
+    /// The script, if the stream is at its break.
+    fn due(&self) -> Option<&StreamScript> {
+        let script = self.script.as_ref()?;
+        (self.events >= script.after_events).then_some(script)
     }
 
     /// A break between two events; called before the first event and after each.
     async fn between(&mut self) -> Result<(), Stop> {
-        let due = self.script.as_ref().is_some_and(|script| {
-            script.inside.is_none()
-                && script.after_bytes.is_none()
-                && self.events >= script.after_events.unwrap_or(0)
-        });
-        if due { self.break_here().await } else { Ok(()) }
+        match self.due() {
+            Some(script) if script.inside.is_none() => self.break_here().await,
+            _ => Ok(()),
+        }
     }
 
-    async fn event(&mut self, block: Bytes) -> Result<(), Stop> {
-        let inside = self
-            .script
-            .as_ref()
-            .filter(|script| self.events >= script.after_events.unwrap_or(0))
-            .and_then(|script| script.inside);
-        if let Some(inside) = inside {
-            let part = inside.part(&block);
-            self.split(block, part.len()).await?;
-        } else {
-            self.block(block).await?;
+    async fn event(&mut self, mut block: Bytes) -> Result<(), Stop> {
+        if let Some(inside) = self.due().and_then(|script| script.inside) {
+            let part = block.split_to(inside.part(&block));
+            self.send(part).await?;
+            self.break_here().await?;
         }
+        self.send(block).await?;
         self.events += 1;
         self.between().await
-    }
-
-    /// An event or a comment, which a limit of bytes can split.
-    async fn block(&mut self, block: Bytes) -> Result<(), Stop> {
-        let left = self
-            .script
-            .as_ref()
-            .and_then(|script| script.after_bytes)
-            .map(|limit| limit.saturating_sub(self.bytes));
-        match left {
-            Some(left) if left <= block.len() => self.split(block, left).await,
-            _ => self.send(block).await,
-        }
-    }
-
-    async fn split(&mut self, mut block: Bytes, at: usize) -> Result<(), Stop> {
-        let head = block.split_to(at);
-        if !head.is_empty() {
-            self.send(head).await?;
-        }
-        self.break_here().await?;
-        if block.is_empty() {
-            Ok(())
-        } else {
-            self.send(block).await
-        }
     }
 
     async fn break_here(&mut self) -> Result<(), Stop> {
@@ -144,8 +110,7 @@ impl Writer {
             Then::End => Err(Stop::Ended),
             Then::Cut => Err(Stop::Cut),
             Then::Hang => {
-                let _ = tokio::time::timeout(Duration::from_millis(MAX_WAIT), self.pieces.closed())
-                    .await;
+                self.pieces.closed().await;
                 Err(Stop::Cut)
             }
         }
@@ -166,7 +131,6 @@ pub(crate) async fn serve(
         pieces: pieces.clone(),
         script,
         events: 0,
-        bytes: 0,
     };
     let stop = tokio::select! {
         stopped = follow(&app, &run_id, position, &mut writer) => stopped.err().unwrap_or(Stop::Ended),
@@ -189,7 +153,7 @@ async fn follow(
     writer.between().await?;
     loop {
         let next = app.with(|inner, _| {
-            let run = inner.table.get(run_id).filter(|run| !run.deleted)?;
+            let run = inner.table.get(run_id)?;
             let fresh: Vec<_> = run.events.iter().skip(position).map(encode).collect();
             Some((fresh, is_terminal(&run.state)))
         });
@@ -200,13 +164,13 @@ async fn follow(
         for block in fresh {
             writer.event(block).await?;
         }
-        if over && !app.settings.keep_finished_streams {
+        if over {
             return Ok(());
         }
         match tokio::time::timeout(app.settings.heartbeat, changes.changed()).await {
             Ok(Ok(())) => {}
             Ok(Err(_)) => changes = app.watch_run(run_id),
-            Err(_) => writer.block(HEARTBEAT).await?,
+            Err(_) => writer.send(HEARTBEAT).await?,
         }
     }
 }

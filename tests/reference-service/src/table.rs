@@ -9,15 +9,13 @@ use serde_json::Value;
 use crate::plan::{Millis, Pacing, Plan, is_terminal};
 use crate::problem::Problem;
 use crate::random::Random;
-use crate::run::{Event, MAX_EVENTS, Received, Run, Timer};
+use crate::run::{Event, Received, Run, Timer};
 
 /// The content of a create request, after it was checked.
 #[derive(Debug)]
 pub(crate) struct Create<'a> {
     pub(crate) workspace: &'a str,
     pub(crate) key: &'a str,
-    pub(crate) token: &'a str,
-    pub(crate) request_id: &'a str,
     pub(crate) body: Value,
 }
 
@@ -29,19 +27,12 @@ pub(crate) struct Created<'a> {
 }
 
 #[derive(Debug)]
-struct KeyRecord {
-    run_id: String,
-    forgotten_at: Millis,
-}
-
-#[derive(Debug)]
 pub(crate) struct Table {
     pacing: Pacing,
-    key_retention: Millis,
     random: Random,
     runs: BTreeMap<String, Run>,
-    /// Keys by workspace and key (rule 1).
-    keys: HashMap<(String, String), KeyRecord>,
+    /// The run of each workspace and key (rule 1).
+    keys: HashMap<(String, String), String>,
     keys_seen: HashSet<(String, String)>,
     /// Every run whose timer runs, soonest first.
     agenda: BTreeSet<(Millis, String)>,
@@ -50,10 +41,9 @@ pub(crate) struct Table {
 }
 
 impl Table {
-    pub(crate) fn new(pacing: Pacing, key_retention: Millis, random: Random) -> Self {
+    pub(crate) fn new(pacing: Pacing, random: Random) -> Self {
         Self {
             pacing,
-            key_retention,
             random,
             runs: BTreeMap::new(),
             keys: HashMap::new(),
@@ -72,44 +62,27 @@ impl Table {
     ) -> Result<Created<'_>, Problem> {
         let scoped = (create.workspace.to_owned(), create.key.to_owned());
         self.keys_seen.insert(scoped.clone());
-        if self
-            .keys
-            .get(&scoped)
-            .is_some_and(|known| known.forgotten_at <= now)
-        {
-            self.keys.remove(&scoped);
-        }
         if let Some(known) = self.keys.get(&scoped) {
-            let run = self
-                .runs
-                .get_mut(&known.run_id)
-                .ok_or_else(|| Problem::run_not_found(&known.run_id))?;
+            let run = self.runs.get_mut(known);
+            let run = run.ok_or_else(|| Problem::run_not_found(known))?;
             if run.body != create.body {
-                return Err(Problem::conflict(
-                    "idempotency_conflict",
-                    "This Idempotency-Key was used with another body",
-                )
-                .param("idempotencyKey", create.key));
+                let title = "This Idempotency-Key was used with another body";
+                let problem = Problem::conflict("idempotency_conflict", title);
+                return Err(problem.param("idempotencyKey", create.key));
             }
-            run.received.posts.push(create.request_id.to_owned());
+            run.received.posts += 1;
             return Ok(Created {
                 run,
                 replayed: true,
             });
         }
         let id = self.insert(now, create)?;
-        let record = KeyRecord {
-            run_id: id.clone(),
-            forgotten_at: now + self.key_retention,
-        };
-        self.keys.insert(scoped, record);
-        match self.runs.get(&id) {
-            Some(run) => Ok(Created {
-                run,
-                replayed: false,
-            }),
-            None => Err(Problem::run_not_found(&id)),
-        }
+        let run = self.runs.get(&id);
+        self.keys.insert(scoped, id.clone());
+        Ok(Created {
+            run: run.ok_or_else(|| Problem::run_not_found(&id))?,
+            replayed: false,
+        })
     }
 
     fn insert(&mut self, now: Millis, create: Create<'_>) -> Result<String, Problem> {
@@ -129,7 +102,6 @@ impl Table {
             number: self.runs.len() as u64 + 1,
             workspace: create.workspace.to_owned(),
             key: create.key.to_owned(),
-            token: create.token.to_owned(),
             body: create.body,
             state: plan.first.clone(),
             created: now,
@@ -140,10 +112,9 @@ impl Table {
             timer: Timer::Idle,
             events: Vec::new(),
             entered: Vec::new(),
-            deleted: false,
             received: Received::default(),
         };
-        run.received.posts.push(create.request_id.to_owned());
+        run.received.posts = 1;
         run.start(now);
         run.wind(now, self.hold_new);
         if let Timer::Due(at) = run.timer {
@@ -153,11 +124,11 @@ impl Table {
         Ok(id)
     }
 
-    /// A run that the caller may see: of its workspace, and not deleted.
+    /// A run that the caller may see: of its workspace.
     pub(crate) fn find(&mut self, workspace: &str, id: &str) -> Result<&mut Run, Problem> {
         self.runs
             .get_mut(id)
-            .filter(|run| run.workspace == workspace && !run.deleted)
+            .filter(|run| run.workspace == workspace)
             .ok_or_else(|| Problem::run_not_found(id))
     }
 
@@ -168,7 +139,7 @@ impl Table {
         id: &str,
     ) -> Result<&Run, Problem> {
         self.find(workspace, id)?.received.cancels += 1;
-        self.change(id, |run| run.cancel(now))??;
+        self.change(id, |run| run.cancel(now))?;
         self.get(id).ok_or_else(|| Problem::run_not_found(id))
     }
 
@@ -215,7 +186,7 @@ impl Table {
         std::mem::take(&mut self.changed)
     }
 
-    /// Any run, also another workspace's or a deleted one: for the control API and the streams.
+    /// Any run, also another workspace's: for the control API and the streams.
     pub(crate) fn get(&self, id: &str) -> Option<&Run> {
         self.runs.get(id)
     }
@@ -228,19 +199,13 @@ impl Table {
         self.keys_seen.len()
     }
 
-    /// Stops or restarts every run, and sets the same for new ones.
-    pub(crate) fn hold_all(&mut self, now: Millis, hold: bool) {
-        self.hold_new = hold;
+    /// Stops every run, and each new one.
+    pub(crate) fn hold_all(&mut self) {
+        self.hold_new = true;
         let ids: Vec<_> = self.runs.keys().cloned().collect();
         for id in ids {
             // The id was just read from the table, so the run is there.
-            let _ = self.change(&id, |run| {
-                if hold {
-                    run.hold(now);
-                } else {
-                    run.release(now);
-                }
-            });
+            let _ = self.change(&id, Run::hold);
         }
     }
 
@@ -259,31 +224,7 @@ impl Table {
         })
     }
 
-    /// Hides a run: 404 from now on. Its key still refers to it.
-    pub(crate) fn delete(&mut self, id: &str) -> Result<(), Problem> {
-        self.change(id, |run| {
-            run.deleted = true;
-            run.timer = Timer::Idle;
-        })
-    }
-
     pub(crate) fn emit(&mut self, id: &str, event: Event) -> Result<(), Problem> {
-        let full = self
-            .get(id)
-            .is_some_and(|run| run.events.len() >= MAX_EVENTS);
-        if full {
-            return Err(Problem::conflict(
-                "events_full",
-                "This run keeps no more events",
-            ));
-        }
-        self.change(id, |run| run.push(event))
-    }
-
-    /// Forgets a key in every workspace; returns how many there were.
-    pub(crate) fn forget_key(&mut self, key: &str) -> usize {
-        let before = self.keys.len();
-        self.keys.retain(|(_, known), _| known != key);
-        before - self.keys.len()
+        self.change(id, |run| run.events.push(event))
     }
 }

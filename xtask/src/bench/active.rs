@@ -2,15 +2,13 @@
 
 use std::time::{Duration, Instant};
 
-use super::figures::Figures;
 use tokio::time::sleep;
 
-use super::columns::{self, Column};
-use super::error::BenchError;
-use super::load::{self, Pace, a_second};
+use super::load::{self, HOURS, a_second};
 use super::observer::Observer;
-use super::stage::{Requests, Stage, Transport};
-use super::usage::{Usage, mib, of_a_core};
+use super::stage::Stage;
+use super::table::{Column, Figures, mib, of_a_core};
+use crate::common::Outcome;
 
 const NAMESPACE: &str = "active";
 const PATIENCE: Duration = Duration::from_mins(10);
@@ -18,117 +16,54 @@ const PATIENCE: Duration = Duration::from_mins(10);
 const IDLE: Duration = Duration::from_secs(30);
 /// Time after which the operator has closed the connections that only the burst needed.
 const CLOSED: Duration = Duration::from_secs(100);
-const PACE: Pace = Pace {
-    queued: Duration::from_millis(200),
-    running: Duration::from_hours(2),
-};
-
-/// What is measured.
-#[derive(Clone, Copy)]
-struct Case {
-    transport: Transport,
-    count: usize,
-}
-
-/// What was measured.
-struct Measures {
-    case: Case,
-    /// From the first create until all were running.
-    took: Duration,
-    base: Usage,
-    /// When all were running, and some seconds later.
-    full: Usage,
-    rested: Usage,
-    /// Between the two.
-    idle: Requests,
-}
 
 /// Measures every size over HTTP/2; over HTTP/1.1, with a connection for each stream, the smallest.
-pub(super) async fn measure(quick: bool) -> Result<Figures, BenchError> {
+pub(super) async fn measure(quick: bool) -> Outcome<Figures> {
     let (rest, cases): (_, &[_]) = if quick {
-        (IDLE, &[(Transport::Http2, 500)])
+        (IDLE, &[(true, 500)])
     } else {
-        let cases = &[
-            (Transport::Http1, 2000),
-            (Transport::Http2, 2000),
-            (Transport::Http2, 10_000),
-        ];
-        (CLOSED, cases)
+        (CLOSED, &[(false, 2000), (true, 2000), (true, 10_000)])
     };
-    let mut all = Vec::new();
-    for &(transport, count) in cases {
-        let measured = one(Case { transport, count }, rest).await?;
-        eprintln!(
-            "{}: {} B each",
-            measured.case.title(),
-            measured.bytes_each()
-        );
-        all.push(measured);
+    let mut columns = Vec::new();
+    for &(http2, count) in cases {
+        let over = if http2 { "HTTP/2 over TLS" } else { "HTTP/1.1" };
+        let title = format!("{count} over {over}");
+        columns.push(with(&title, http2, count, rest).await?);
+        eprintln!("{title}: measured");
     }
-    let columns: Vec<_> = all.iter().map(Measures::column).collect();
     let title = "Active Runs, each with its event stream";
-    Ok(columns::table(Figures::new("active"), title, &columns))
-}
-
-impl Case {
-    fn title(self) -> String {
-        format!("{} over {}", self.count, self.transport.name())
-    }
-}
-
-impl Measures {
-    fn bytes_each(&self) -> u64 {
-        let runs = u64::try_from(self.case.count).unwrap_or(1);
-        self.rested.resident.saturating_sub(self.base.resident) / runs
-    }
-
-    fn column(&self) -> Column {
-        let idle = self.rested.cpu.saturating_sub(self.full.cpu);
-        let started = format!("{:.1}", a_second(self.case.count, self.took));
-        Column::new(self.case.title())
-            .cell("Runs a second until all were running", started)
-            .cell("Memory without a Run", mib(self.base.resident))
-            .cell("Memory with all of them", mib(self.rested.resident))
-            .cell("Memory at its peak", mib(self.rested.peak))
-            .cell("Bytes of memory for each", self.bytes_each())
-            .cell("Open files", self.rested.files)
-            .cell(
-                "Share of a core while nothing happens",
-                of_a_core(idle, IDLE),
-            )
-            .cell("Requests in 30 s of that", self.idle.all())
-    }
+    Ok(Figures::new("active").columns(title, &columns))
 }
 
 /// Measures an operator without Runs, and one with many that run for an hour.
-async fn one(case: Case, rest: Duration) -> Result<Measures, BenchError> {
-    let Case { transport, count } = case;
-    let mut stage = Stage::set_over(transport).await?;
+async fn with(title: &str, http2: bool, count: usize, rest: Duration) -> Outcome<Column> {
+    let mut stage = Stage::set_over(http2).await?;
     stage.namespace(NAMESPACE).await?;
-    stage
-        .start_operator_with(&["--max-streams", "10000"])
-        .await?;
+    let (operator, _) = stage.operator(&["--max-streams", "10000"]).await?;
     stage.workspace_ready(NAMESPACE).await?;
     let observer = Observer::start(stage.client.clone(), NAMESPACE);
     sleep(IDLE).await;
-    let base = stage.measured()?.operator;
+    let base = operator.usage()?;
     let clients = stage.clients().await?;
     let began = Instant::now();
-    load::create_all(&clients, NAMESPACE, "run", count, PACE).await?;
+    load::create_all(&clients, NAMESPACE, "run", count, HOURS).await?;
     observer.shown("running", count, PATIENCE).await?;
-    let took = began.elapsed();
+    let started = format!("{:.1}", a_second(count, began.elapsed()));
     // What was published, polled or followed for the last of them has ended by then.
     sleep(rest).await;
-    let (full, requests) = (stage.measured()?.operator, stage.requests().await?);
+    let (full, requests) = (operator.usage()?, stage.requests().await?);
     sleep(IDLE).await;
-    let rested = stage.measured()?.operator;
+    let rested = operator.usage()?;
     let idle = stage.requests().await?.since(&requests);
-    Ok(Measures {
-        case,
-        took,
-        base,
-        full,
-        rested,
-        idle,
-    })
+    let more = rested.resident.saturating_sub(base.resident);
+    let share = of_a_core((rested - full).cpu, IDLE);
+    Ok(Column::new(title)
+        .cell("Runs a second until all were running", started)
+        .cell("Memory without a Run", mib(base.resident))
+        .cell("Memory with all of them", mib(rested.resident))
+        .cell("Memory at its peak", mib(rested.peak))
+        .cell("Bytes of memory for each", more / count as u64)
+        .cell("Open files", rested.files)
+        .cell("Share of a core while nothing happens", share)
+        .cell("Requests in 30 s of that", idle.all()))
 }

@@ -1,13 +1,11 @@
 //! The operator's requests to the API server, as its audit log has them.
 
-use std::fs::File;
-use std::io::{BufRead, BufReader};
 use std::path::Path;
 
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::error::BenchError;
+use crate::common::{Outcome, read};
 
 /// The beginning of the operator's user agent at the API server.
 const OPERATOR: &str = "run-operator/";
@@ -36,20 +34,13 @@ pub(super) struct ObjectRef {
 }
 
 /// The operator's requests until now, in their order.
-pub(super) fn of_operator(log: &Path) -> Result<Vec<Entry>, BenchError> {
-    let failed = |source| BenchError::ReadFile {
-        path: log.to_owned(),
-        source,
-    };
-    let mut lines = BufReader::new(File::open(log).map_err(failed)?);
-    let (mut entries, mut line) = (Vec::new(), String::new());
+pub(super) fn of_operator(log: &Path) -> Outcome<Vec<Entry>> {
+    let text = read(log)?;
     // The last line may be half written.
-    while lines.read_line(&mut line).map_err(failed)? > 0 && line.ends_with('\n') {
-        let entry: Entry = serde_json::from_str(&line).map_err(BenchError::Decode)?;
-        if entry.user_agent.starts_with(OPERATOR) {
-            entries.push(entry);
-        }
-        line.clear();
-    }
-    Ok(entries)
+    let whole = text
+        .split_inclusive('\n')
+        .filter(|line| line.ends_with('\n'));
+    let entries: Vec<Entry> = whole.map(serde_json::from_str).collect::<Result<_, _>>()?;
+    let of_operator = |entry: &Entry| entry.user_agent.starts_with(OPERATOR);
+    Ok(entries.into_iter().filter(of_operator).collect())
 }

@@ -2,18 +2,16 @@
 
 use std::time::{Duration, Instant};
 
-use super::figures::Figures;
 use serde_json::json;
 use tokio::time::sleep;
 
-use super::columns::{self, Column};
-use super::error::BenchError;
 use super::etcd::Etcd;
 use super::load::{self, Pace};
 use super::observer::Observer;
-use super::stage::{Requests, Stage};
-use super::usage::{Usage, mib, of_a_core};
-use super::wait::until;
+use super::stage::Stage;
+use super::table::{Column, Figures, mib, of_a_core, seconds};
+use super::usage::Usage;
+use crate::common::{Outcome, until};
 
 const NAMESPACE: &str = "finished";
 /// The Run that is copied. No other text of it is the same.
@@ -23,92 +21,51 @@ const LONG_AGO: &str = "2026-01-01T00:00:00Z";
 const PATIENCE: Duration = Duration::from_mins(2);
 /// Time over which the idle operator is watched.
 const IDLE: Duration = Duration::from_secs(30);
-const PACE: Pace = Pace {
-    queued: Duration::from_millis(200),
-    running: Duration::from_millis(300),
-};
-
-/// What was measured of one size.
-struct Measures {
-    count: usize,
-    put: Put,
-    ready: Duration,
-    fresh: Duration,
-    /// Once the fresh Run was submitted, and some seconds later.
-    full: Usage,
-    rested: Usage,
-    scrape: Duration,
-    /// From the start on.
-    requests: Requests,
-}
+const PACE: Pace = Pace(200, 300);
 
 /// Measures operators that find a fifth, and all of them.
-pub(super) async fn measure(quick: bool) -> Result<Figures, BenchError> {
-    let (most, mut all) = (many(quick), Vec::new());
+pub(super) async fn measure(quick: bool) -> Outcome<Figures> {
+    let most = many(quick);
     let counts: &[_] = if quick { &[most] } else { &[most / 5, most] };
+    let mut columns = Vec::new();
     for &count in counts {
-        let measured = one(count).await?;
-        eprintln!("{count}: {} B each", measured.bytes_each());
-        all.push(measured);
+        columns.push(among(count).await?);
+        eprintln!("{count}: measured");
     }
-    let columns: Vec<_> = all.iter().map(Measures::column).collect();
     let title = "A start among Runs that have ended";
-    Ok(columns::table(Figures::new("finished"), title, &columns))
-}
-
-impl Measures {
-    fn bytes_each(&self) -> u64 {
-        let more = self.rested.resident.saturating_sub(self.put.base.resident);
-        more / u64::try_from(self.count).unwrap_or(1)
-    }
-
-    fn column(&self) -> Column {
-        let idle = self.rested.cpu.saturating_sub(self.full.cpu);
-        let seconds = |time: Duration| format!("{:.1}", time.as_secs_f64());
-        Column::new(self.count.to_string())
-            .cell("Bytes of each, as etcd has it", self.put.weight)
-            .cell("Memory with one Run", mib(self.put.base.resident))
-            .cell("Memory after 30 s", mib(self.rested.resident))
-            .cell("Memory at its peak", mib(self.full.peak))
-            .cell("Bytes of memory for each", self.bytes_each())
-            .cell("From the start until ready, in s", seconds(self.ready))
-            .cell(
-                "From ready until a fresh Run's POST, in ms",
-                self.fresh.as_millis(),
-            )
-            .cell("Time on a core until then, in s", seconds(self.full.cpu))
-            .cell(
-                "Share of a core while nothing happens",
-                of_a_core(idle, IDLE),
-            )
-            .cell("Open files", self.rested.files)
-            .cell("A scrape of the metrics, in ms", self.scrape.as_millis())
-            .requests(&self.requests)
-    }
+    Ok(Figures::new("finished").columns(title, &columns))
 }
 
 /// Measures a start among so many Runs that have ended.
-async fn one(count: usize) -> Result<Measures, BenchError> {
+async fn among(count: usize) -> Outcome<Column> {
     let mut stage = Stage::set().await?;
-    let put = put(&mut stage, count).await?;
+    let Put { base, weight } = put(&mut stage, count).await?;
     let before = stage.requests().await?;
-    let ready = stage.start_operator().await?;
+    let (operator, ready) = stage.operator(&[]).await?;
     let fresh = fresh(&stage, "fresh").await?;
-    let full = stage.measured()?.operator;
+    let full = operator.usage()?;
     sleep(IDLE).await;
-    let rested = stage.measured()?.operator;
+    let rested = operator.usage()?;
     let requests = stage.requests().await?.since(&before);
-    let scrape = stage.scrape().await?;
-    Ok(Measures {
-        count,
-        put,
-        ready,
-        fresh,
-        full,
-        rested,
-        scrape,
-        requests,
-    })
+    let scrape = operator.scrape().await?;
+    let more = rested.resident.saturating_sub(base.resident);
+    let idle = of_a_core((rested - full).cpu, IDLE);
+    Ok(Column::new(count.to_string())
+        .cell("Bytes of each, as etcd has it", weight)
+        .cell("Memory with one Run", mib(base.resident))
+        .cell("Memory after 30 s", mib(rested.resident))
+        .cell("Memory at its peak", mib(full.peak))
+        .cell("Bytes of memory for each", more / count as u64)
+        .cell("From the start until ready, in s", seconds(ready))
+        .cell(
+            "From ready until a fresh Run's POST, in ms",
+            fresh.as_millis(),
+        )
+        .cell("Time on a core until then, in s", seconds(full.cpu))
+        .cell("Share of a core while nothing happens", idle)
+        .cell("Open files", rested.files)
+        .cell("A scrape of the metrics, in ms", scrape.as_millis())
+        .rows(requests.rows()))
 }
 
 /// The largest number of ended Runs.
@@ -119,20 +76,20 @@ pub(super) fn many(quick: bool) -> usize {
 /// What was there before the many.
 pub(super) struct Put {
     /// The operator's usage with one Run.
-    pub(super) base: Usage,
+    base: Usage,
     /// Bytes of each, as etcd has it.
-    pub(super) weight: usize,
+    weight: usize,
 }
 
 /// Lets one Run end, and puts so many copies of it into etcd. No operator runs afterwards.
-pub(super) async fn put(stage: &mut Stage, count: usize) -> Result<Put, BenchError> {
+pub(super) async fn put(stage: &mut Stage, count: usize) -> Outcome<Put> {
     stage.namespace(NAMESPACE).await?;
-    stage.start_operator().await?;
+    let (operator, _) = stage.operator(&[]).await?;
     let observer = Observer::start(stage.client.clone(), NAMESPACE);
     load::create(&stage.client, NAMESPACE, FIRST, PACE).await?;
     observer.released(1, PATIENCE).await?;
-    let base = stage.measured()?.operator;
-    stage.stop_operator().await?;
+    let base = operator.usage()?;
+    operator.stop().await?;
     drop(observer);
     let etcd = Etcd::new(stage.etcd_url()?);
     let mut ended = etcd.run(NAMESPACE, FIRST).await?;
@@ -148,13 +105,12 @@ pub(super) async fn put(stage: &mut Stage, count: usize) -> Result<Put, BenchErr
 }
 
 /// Creates a Run; returns the time until the service has its POST.
-pub(super) async fn fresh(stage: &Stage, name: &str) -> Result<Duration, BenchError> {
+pub(super) async fn fresh(stage: &Stage, name: &str) -> Outcome<Duration> {
     let before = stage.service.runs().await?.len();
     let began = Instant::now();
     load::create(&stage.client, NAMESPACE, name, PACE).await?;
-    let what = "the fresh Run is submitted";
-    let seen = || stage.operator_log();
-    until(what, PATIENCE, seen, async || {
+    let seen = || "no request for it".to_owned();
+    until("the fresh Run is submitted", PATIENCE, seen, async || {
         let runs = stage.service.runs().await?.len();
         Ok((runs > before).then_some(began.elapsed()))
     })

@@ -3,154 +3,99 @@
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-use super::figures::Figures;
 use jiff::Timestamp;
 use run_operator::clock::wall;
 use tokio::task::JoinSet;
 use tokio::time::{MissedTickBehavior, interval};
 
-use super::columns::{self, Column};
-use super::error::BenchError;
-use super::load::{self, Pace, WARM_UP};
+use super::load::{self, HOURS, Pace, WARM_UP};
 use super::observer::{Life, Observer};
-use super::spread::Spread;
-use super::stage::{Requests, Stage};
-use super::usage::millis_each;
+use super::stage::Stage;
+use super::table::{Column, Figures, millis_each, spread};
+use crate::common::{Error, Outcome};
 use crate::service::ServiceRun;
 
 const NAMESPACE: &str = "latency";
 const PATIENCE: Duration = Duration::from_mins(5);
 /// Interval of the creates.
 const EVERY: Duration = Duration::from_millis(100);
-const PACE: Pace = Pace {
-    queued: Duration::from_secs(3),
-    running: Duration::from_secs(3),
-};
+const PACE: Pace = Pace(3000, 3000);
 
 /// The namespace of Runs that are active all the time.
 const BESIDE: &str = "beside";
-const HOURS: Pace = Pace {
-    queued: Duration::from_millis(200),
-    running: Duration::from_hours(2),
-};
-
-/// What is measured.
-struct Case {
-    title: &'static str,
-    /// Whether the service's events name the run's state.
-    named: bool,
-    /// Active Runs beside.
-    beside: usize,
-}
-
-/// What was measured.
-struct Measures {
-    title: &'static str,
-    count: usize,
-    operator: Duration,
-    answered: Spread,
-    submitted: Spread,
-    shown: Spread,
-    requests: Requests,
-}
 
 /// Measures it with events that name the state, with such that don't, and with many active Runs beside.
-pub(super) async fn measure(quick: bool) -> Result<Figures, BenchError> {
+pub(super) async fn measure(quick: bool) -> Outcome<Figures> {
     let (count, beside) = if quick { (100, 0) } else { (600, 1000) };
     let cases = [
-        Case {
-            title: "events name the state",
-            named: true,
-            beside: 0,
-        },
-        Case {
-            title: "events don't",
-            named: false,
-            beside: 0,
-        },
-        Case {
-            title: "beside active Runs",
-            named: true,
-            beside,
-        },
+        ("events name the state", true, 0),
+        ("events don't", false, 0),
+        ("beside active Runs", true, beside),
     ];
-    let mut all = Vec::new();
     let cases = if quick { &cases[..2] } else { &cases };
-    for case in cases {
-        let measured = one(case, count).await?;
-        let (submitted, shown) = (&measured.submitted, &measured.shown);
-        eprintln!("{}: {submitted}, {shown}", measured.title);
-        all.push(measured);
+    let mut columns = Vec::new();
+    for &(title, named, beside) in cases {
+        columns.push(case(title, named, beside, count).await?);
+        eprintln!("{title}: measured");
     }
-    let columns: Vec<_> = all.iter().map(Measures::column).collect();
-    let figures = Figures::new("latency")
+    Ok(Figures::new("latency")
         .row("Runs, ten a second", count)
-        .row("Active Runs beside them, in the last case", beside);
-    let title = "Times in ms, and what each Run costs";
-    Ok(columns::table(figures, title, &columns))
+        .row("Active Runs beside them, in the last case", beside)
+        .columns("Times in ms, and what each Run costs", &columns))
 }
 
-impl Measures {
-    fn column(&self) -> Column {
-        let column = Column::new(self.title);
-        let column = self
-            .answered
-            .cells(column, "From the apply to the API server's answer");
-        let column = self.submitted.cells(column, "From the apply to the POST");
-        let operator = millis_each(self.operator, self.count);
-        self.shown
-            .cells(column, "From a change at the service to the status")
-            .cell("Operator's time on a core for a Run", operator)
-            .requests_for_each(&self.requests, self.count)
-    }
-}
-
-async fn one(case: &Case, count: usize) -> Result<Measures, BenchError> {
+/// `named`: whether the service's events name the run's state. `beside`: active Runs.
+async fn case(title: &str, named: bool, beside: usize, count: usize) -> Outcome<Column> {
     let mut stage = Stage::set().await?;
     stage.namespace(NAMESPACE).await?;
     // A place for the stream of each Run, also with those beside.
     let mut args = vec!["--max-streams", "2000"];
-    let contract = (!case.named).then(|| stage.contract_without_states());
-    let contract = contract.transpose()?;
-    if let Some(contract) = &contract {
-        args.extend(["--contract", contract]);
+    let contract = stage.contract_without_states()?;
+    if !named {
+        args.extend(["--contract", &contract]);
     }
-    stage.start_operator_with(&args).await?;
+    let (operator, _) = stage.operator(&args).await?;
     stage.workspace_ready(NAMESPACE).await?;
-    if case.beside > 0 {
+    if beside > 0 {
         stage.namespace(BESIDE).await?;
         stage.workspace_ready(BESIDE).await?;
         let active = Observer::start(stage.client.clone(), BESIDE);
-        load::create_all(&stage.clients().await?, BESIDE, "run", case.beside, HOURS).await?;
-        active.shown("running", case.beside, PATIENCE).await?;
+        load::create_all(&stage.clients().await?, BESIDE, "run", beside, HOURS).await?;
+        active.shown("running", beside, PATIENCE).await?;
     }
     let observer = Observer::start(stage.client.clone(), NAMESPACE);
     stage.at_rest().await?;
     load::create_all(&stage.clients().await?, NAMESPACE, "warm-up", WARM_UP, PACE).await?;
     observer.released(WARM_UP, PATIENCE).await?;
-    let (before, requests) = (stage.measured()?, stage.requests().await?);
+    let (before, requests) = (operator.usage()?, stage.requests().await?);
     let applied = apply(&stage, count).await?;
     observer.released(WARM_UP + count, PATIENCE).await?;
-    let used = stage.measured()? - before;
+    let used = operator.usage()? - before;
     let requests = stage.requests().await?.since(&requests);
     let runs = stage.service.runs().await?;
-    let submitted = runs.iter().filter_map(|run| {
-        let applied = applied.get(&run.idempotency_key)?;
-        between(applied.at, &run.created_at)
+    let runs = runs.iter();
+    let of = runs.filter_map(|run| Some((run, applied.get(&run.idempotency_key)?)));
+    let submitted = of.clone().map(|(run, applied)| {
+        // Cut to milliseconds.
+        let after = run.created_at.duration_since(applied.at);
+        Duration::try_from(after).unwrap_or_default()
     });
     let shown = observer.lives(|lives| {
-        let counts = |run: &&ServiceRun| applied.contains_key(&run.idempotency_key);
-        shown(runs.iter().filter(counts), lives)
+        let shown = of
+            .clone()
+            .filter_map(|(run, _)| Some(shown(run, lives.get(&run.idempotency_key)?)));
+        shown.flatten().collect()
     });
-    Ok(Measures {
-        title: case.title,
-        count,
-        operator: used.operator.cpu,
-        answered: Spread::of(applied.values().map(|applied| applied.answered).collect()),
-        submitted: Spread::of(submitted.collect()),
-        shown: Spread::of(shown),
-        requests,
-    })
+    let answered = applied.values().map(|applied| applied.answered);
+    let answered_in = "From the apply to the API server's answer";
+    let shown_in = "From a change at the service to the status";
+    let cpu = millis_each(used.cpu, count);
+    Ok(Column::new(title)
+        .rows(spread(answered_in, answered.collect()))
+        .rows(spread("From the apply to the POST", submitted.collect()))
+        .rows(spread(shown_in, shown))
+        .cell("Operator's time on a core for a Run", cpu)
+        .rows(requests.for_each(count)))
 }
 
 /// A request of a user.
@@ -161,7 +106,7 @@ struct Applied {
 }
 
 /// Creates Runs at a fixed pace; returns the requests, by uid.
-async fn apply(stage: &Stage, count: usize) -> Result<HashMap<String, Applied>, BenchError> {
+async fn apply(stage: &Stage, count: usize) -> Outcome<HashMap<String, Applied>> {
     let clients = stage.clients().await?;
     let mut ticks = interval(EVERY);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Burst);
@@ -173,35 +118,18 @@ async fn apply(stage: &Stage, count: usize) -> Result<HashMap<String, Applied>, 
             let (at, began) = (wall(), Instant::now());
             let run = load::create(&client, NAMESPACE, &load::name("run", number), PACE).await?;
             let answered = began.elapsed();
-            Ok::<_, BenchError>((run.metadata.uid, Applied { at, answered }))
+            Ok::<_, Error>((run.metadata.uid, Applied { at, answered }))
         });
     }
     creates.join_all().await.into_iter().collect()
 }
 
 /// For each state that a run entered after its first, the time until the status showed it.
-fn shown<'a>(
-    runs: impl Iterator<Item = &'a ServiceRun>,
-    lives: &HashMap<String, Life>,
-) -> Vec<Duration> {
-    let of_run = |run: &ServiceRun| -> Vec<Duration> {
-        let Some(life) = lives.get(&run.idempotency_key) else {
-            return Vec::new();
-        };
-        let entered = run.entered.iter().skip(1);
-        entered
-            .filter_map(|entered| {
-                let seen = life.states.get(&entered.state)?;
-                let at: Timestamp = entered.at.parse().ok()?;
-                Duration::try_from(seen.duration_since(at)).ok()
-            })
-            .collect()
-    };
-    runs.flat_map(of_run).collect()
-}
-
-/// The time from one moment to a later one that is cut to milliseconds.
-fn between(from: Timestamp, to: &str) -> Option<Duration> {
-    let to: Timestamp = to.parse().ok()?;
-    Some(Duration::try_from(to.duration_since(from)).unwrap_or_default())
+fn shown(run: &ServiceRun, life: &Life) -> Vec<Duration> {
+    let entered = run.entered.iter().skip(1);
+    let shown = entered.filter_map(|entered| {
+        let seen = life.states.get(&entered.state)?;
+        Duration::try_from(seen.duration_since(entered.at)).ok()
+    });
+    shown.collect()
 }

@@ -1,17 +1,16 @@
 //! The writes of one Run's life, as a real operator made them and the API server's audit log kept them.
 
-use std::path::Path;
 use std::time::Duration;
 
 use http::Request;
 use kube::Client;
 use serde_json::{Value, json};
 
-use super::audit;
-use super::error::BenchError;
+use super::audit::{self, Entry};
 use super::load::{self, Pace};
 use super::observer::Observer;
 use super::stage::Stage;
+use crate::common::Outcome;
 
 /// The name of the recorded Run. No other text of its life has it.
 const NAME: &str = "the-recorded-run";
@@ -28,8 +27,8 @@ pub(super) struct Lifecycle {
 
 /// One write to the API server.
 struct Write {
-    /// The verb of the audit log.
-    verb: String,
+    method: &'static str,
+    content_type: &'static str,
     path: String,
     body: String,
     /// The resourceVersion that guards it.
@@ -40,25 +39,22 @@ struct Write {
 
 impl Lifecycle {
     /// Lets an operator take one Run through its life, and reads its writes from the audit log.
-    pub(super) async fn record() -> Result<Self, BenchError> {
+    pub(super) async fn record() -> Outcome<Self> {
         let mut stage = Stage::set_with_audited_bodies().await?;
         stage.namespace(NAMESPACE).await?;
-        stage.start_operator().await?;
+        let (operator, _) = stage.operator(&[]).await?;
         let observer = Observer::start(stage.client.clone(), NAMESPACE);
-        let pace = Pace {
-            queued: Duration::from_secs(1),
-            running: Duration::from_secs(1),
-        };
-        let run = load::create(&stage.client, NAMESPACE, NAME, pace).await?;
+        let run = load::create(&stage.client, NAMESPACE, NAME, Pace(1000, 1000)).await?;
         observer.released(1, PATIENCE).await?;
         // Events are published beside the status, and counted by the operator.
-        stage.stop_operator().await?;
-        let log = stage.audit_log()?;
-        let writes = read(&log)?;
-        Ok(Self {
-            uid: run.metadata.uid,
-            writes,
-        })
+        operator.stop().await?;
+        let entries = audit::of_operator(&stage.audit_log()?)?;
+        let writes: Vec<Write> = entries.into_iter().filter_map(write).collect();
+        if !writes.iter().any(|write| write.of_run) {
+            return Err("the audit log has no write of the Run".into());
+        }
+        let uid = run.metadata.uid;
+        Ok(Self { uid, writes })
     }
 
     /// The number of writes of the Run, and of Events.
@@ -73,31 +69,24 @@ impl Lifecycle {
         client: &Client,
         namespace: &str,
         name: &str,
-        pace: Pace,
         events: bool,
-    ) -> Result<(), BenchError> {
-        let created = load::create(client, namespace, name, pace).await?;
+    ) -> Outcome<()> {
+        let created = load::create(client, namespace, name, Pace(0, 0)).await?;
         let (uid, mut version) = (created.metadata.uid, created.metadata.resource_version);
         for write in self.writes.iter().filter(|write| write.of_run || events) {
             let own = |text: &str| {
-                text.replace(NAMESPACE, namespace)
-                    .replace(NAME, name)
-                    .replace(&self.uid, &uid)
+                let text = text.replace(NAMESPACE, namespace).replace(NAME, name);
+                text.replace(&self.uid, &uid)
             };
             let mut body = own(&write.body);
             if let Some(recorded) = &write.version {
                 body = body.replace(&json!(recorded).to_string(), &json!(version).to_string());
             }
-            let (method, kind) = match write.verb.as_str() {
-                "patch" => ("PATCH", "application/json-patch+json"),
-                "update" => ("PUT", "application/json"),
-                _ => ("POST", "application/json"),
-            };
             let request = Request::builder()
-                .method(method)
+                .method(write.method)
                 .uri(own(&write.path))
-                .header("content-type", kind);
-            let answer = load::written(client, request, body.into_bytes()).await?;
+                .header("content-type", write.content_type);
+            let answer = load::written(client, request, body).await?;
             if write.of_run {
                 version = answer.metadata.resource_version;
             }
@@ -106,37 +95,31 @@ impl Lifecycle {
     }
 }
 
-/// The operator's writes for the recorded Run, in their order.
-fn read(log: &Path) -> Result<Vec<Write>, BenchError> {
-    let mut writes = Vec::new();
-    for entry in audit::of_operator(log)? {
-        let writes_it = matches!(entry.verb.as_str(), "patch" | "update" | "create");
-        let of_run = entry.object_ref.resource == "runs";
-        let wanted = of_run || entry.object_ref.resource == "events";
-        let here = entry.object_ref.namespace == NAMESPACE;
-        let body = entry.request_object.to_string();
-        if writes_it && wanted && here && (of_run || body.contains(NAME)) {
-            writes.push(Write {
-                version: guard(&entry.request_object),
-                verb: entry.verb,
-                path: entry.request_uri,
-                body,
-                of_run,
-            });
-        }
-    }
-    if writes.iter().filter(|write| write.of_run).count() == 0 {
-        let what = format!("{}: it has no write of the Run", log.display());
-        return Err(BenchError::Unexpected(what));
-    }
-    Ok(writes)
+/// A request, if it is a write for the recorded Run.
+fn write(entry: Entry) -> Option<Write> {
+    let (method, content_type) = match entry.verb.as_str() {
+        "patch" => ("PATCH", "application/json-patch+json"),
+        "update" => ("PUT", "application/json"),
+        "create" => ("POST", "application/json"),
+        _ => return None,
+    };
+    let body = entry.request_object.to_string();
+    let of_run = entry.object_ref.resource == "runs";
+    let of_its_event = entry.object_ref.resource == "events" && body.contains(NAME);
+    let wanted = entry.object_ref.namespace == NAMESPACE && (of_run || of_its_event);
+    wanted.then(|| Write {
+        method,
+        content_type,
+        path: entry.request_uri,
+        body,
+        version: guard(&entry.request_object),
+        of_run,
+    })
 }
 
 /// The resourceVersion that a patch of the operator is guarded by.
 fn guard(patch: &Value) -> Option<String> {
-    let ops = patch.as_array()?;
-    let guard = ops
-        .iter()
-        .find(|op| op["path"] == "/metadata/resourceVersion")?;
+    let mut ops = patch.as_array()?.iter();
+    let guard = ops.find(|op| op["path"] == "/metadata/resourceVersion")?;
     guard["value"].as_str().map(str::to_owned)
 }

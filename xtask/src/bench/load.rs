@@ -9,32 +9,20 @@ use kube::Client;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::error::BenchError;
+use crate::common::Outcome;
 
 /// Requests of the loaders at the same time: enough for the API server's best on two to sixteen cores.
-pub(super) const WORKERS: usize = 32;
+const WORKERS: usize = 32;
 
 /// Runs before those that are measured: the first requests of their kind take longer.
 pub(super) const WARM_UP: usize = 50;
 
-/// The time that a run is queued, and that it runs.
+/// The milliseconds that a run is queued, and that it runs.
 #[derive(Clone, Copy)]
-pub(super) struct Pace {
-    pub(super) queued: Duration,
-    pub(super) running: Duration,
-}
+pub(super) struct Pace(pub(super) u64, pub(super) u64);
 
-impl Pace {
-    fn simulate(self) -> Value {
-        json!({
-            "outcome": "succeeded",
-            "states": [
-                {"state": "queued", "forMs": millis(self.queued)},
-                {"state": "running", "forMs": millis(self.running)},
-            ],
-        })
-    }
-}
+/// Runs that stay active.
+pub(super) const HOURS: Pace = Pace(200, 2 * 60 * 60 * 1000);
 
 /// What the API server tells of an object that it has written.
 #[derive(Deserialize)]
@@ -60,50 +48,37 @@ pub(super) async fn create(
     namespace: &str,
     name: &str,
     pace: Pace,
-) -> Result<Written, BenchError> {
+) -> Outcome<Written> {
     apply(client, namespace, &manifest(name, pace)).await
 }
 
-/// Creates a Run that is deleted so many seconds after its end.
-pub(super) async fn create_with_ttl(
-    client: &Client,
-    namespace: &str,
-    name: &str,
-    pace: Pace,
-    ttl: u64,
-) -> Result<(), BenchError> {
-    let mut run = manifest(name, pace);
-    run["spec"]["ttlSecondsAfterFinished"] = json!(ttl);
-    apply(client, namespace, &run).await.map(drop)
-}
-
-fn manifest(name: &str, pace: Pace) -> Value {
+/// A Run.
+pub(super) fn manifest(name: &str, Pace(queued, running): Pace) -> Value {
+    let simulate = json!({
+        "outcome": "succeeded",
+        "states": [{"state": "queued", "forMs": queued}, {"state": "running", "forMs": running}],
+    });
     json!({
         "apiVersion": "run-operator.dev/v1alpha1", "kind": "Run",
         "metadata": {"name": name},
-        "spec": {"workload": {"image": "ghcr.io/acme/train:1.4", "simulate": pace.simulate()}},
+        "spec": {"workload": {"image": "ghcr.io/acme/train:1.4", "simulate": simulate}},
     })
 }
 
-async fn apply(client: &Client, namespace: &str, run: &Value) -> Result<Written, BenchError> {
+pub(super) async fn apply(client: &Client, namespace: &str, run: &Value) -> Outcome<Written> {
     let request = Request::post(runs_path(namespace)).header("content-type", "application/json");
-    written(client, request, run.to_string().into_bytes()).await
+    written(client, request, run.to_string()).await
 }
 
 /// Sends a write and reads what it is answered with.
 pub(super) async fn written(
     client: &Client,
     request: http::request::Builder,
-    body: Vec<u8>,
-) -> Result<Written, BenchError> {
-    let request = request.body(body);
-    let request = request.map_err(|error| BenchError::Kubernetes {
-        action: "build a write",
-        source: kube::Error::HttpError(error),
-    })?;
-    let text = client.request_text(request).await;
-    let text = text.map_err(BenchError::kubernetes("write"))?;
-    serde_json::from_str(&text).map_err(BenchError::Decode)
+    body: String,
+) -> Outcome<Written> {
+    let request = request.body(body.into_bytes());
+    let request = request.map_err(kube::Error::HttpError)?;
+    Ok(client.request(request).await?)
 }
 
 /// The name of a Run by its number.
@@ -118,7 +93,7 @@ pub(super) async fn create_all(
     prefix: &str,
     count: usize,
     pace: Pace,
-) -> Result<(), BenchError> {
+) -> Outcome<()> {
     each(clients, prefix, count, async |client, name| {
         create(&client, namespace, &name, pace).await.map(drop)
     })
@@ -130,8 +105,8 @@ pub(super) async fn each(
     clients: &[Client],
     prefix: &str,
     count: usize,
-    one: impl AsyncFn(Client, String) -> Result<(), BenchError>,
-) -> Result<(), BenchError> {
+    one: impl AsyncFn(Client, String) -> Outcome<()>,
+) -> Outcome<()> {
     let next = AtomicUsize::new(0);
     let workers = (0..WORKERS).map(|_| async {
         loop {
@@ -139,19 +114,11 @@ pub(super) async fn each(
             if number >= count {
                 return Ok(());
             }
-            one(
-                clients[number % clients.len()].clone(),
-                name(prefix, number),
-            )
-            .await?;
+            let client = clients[number % clients.len()].clone();
+            one(client, name(prefix, number)).await?;
         }
     });
     try_join_all(workers).await.map(drop)
-}
-
-/// Whole milliseconds of a duration.
-pub(super) fn millis(duration: Duration) -> u64 {
-    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// So many in this time, a second.

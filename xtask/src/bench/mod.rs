@@ -5,29 +5,25 @@
 
 mod active;
 mod audit;
-mod columns;
-mod error;
 mod etcd;
-mod figures;
 mod finished;
 mod latency;
 mod lifecycle;
-mod limit;
 mod load;
 mod observer;
 mod operator;
 mod soak;
-mod spread;
 mod stage;
+mod table;
 mod takeover;
 mod throughput;
 mod usage;
-mod wait;
 
 use clap::{Args, ValueEnum};
 
-use error::BenchError;
-use usage::{Host, percent};
+use crate::common::Outcome;
+use table::percent;
+use usage::Host;
 
 /// A row of every part: where it is more than some percent, the times tell of the host and not of the operator.
 const TAKEN: &str = "Time that the machine's host took from its cores meanwhile";
@@ -61,8 +57,8 @@ enum Part {
 }
 
 /// Measures the parts one after the other.
-pub(crate) fn run(options: &Options) -> Result<(), BenchError> {
-    let runtime = tokio::runtime::Runtime::new().map_err(BenchError::Runtime)?;
+pub(crate) fn run(options: &Options) -> Outcome<()> {
+    let runtime = tokio::runtime::Runtime::new().map_err(test_cluster::Error::Runtime)?;
     runtime.block_on(async {
         for &part in Part::value_variants() {
             let all = options.part.is_empty() && part != Part::Soak;

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use test_cluster::{Output, Process, free_port};
 use tokio::time::sleep;
 
-use super::error::BenchError;
 use super::usage::Usage;
+use crate::common::{Error, Outcome};
 
 /// Time for it to be ready, and to end.
 const PATIENCE: Duration = Duration::from_mins(5);
@@ -19,73 +19,55 @@ const POLL: Duration = Duration::from_millis(20);
 pub(super) struct Operator {
     process: Process,
     port: u16,
+    http: reqwest::Client,
 }
 
 impl Operator {
     /// Starts it and waits until it is ready; returns how long that took.
-    pub(super) async fn start(
-        mut command: Command,
-        log: PathBuf,
-    ) -> Result<(Self, Duration), BenchError> {
+    pub(super) async fn start(mut command: Command, log: PathBuf) -> Outcome<(Self, Duration)> {
         let port = free_port()?;
         command.args(["--listen", &format!("127.0.0.1:{port}")]);
+        // A connection that stays would be one of its open files.
+        let http = reqwest::Client::builder().pool_max_idle_per_host(0);
+        let http = http.build()?;
         let began = Instant::now();
         let process = Process::spawn(&command, Output::File(log))?;
-        let mut operator = Self { process, port };
-        let http = reqwest::Client::new();
-        loop {
-            let answer = http.get(operator.url("readyz")).send().await;
-            if answer.is_ok_and(|answer| answer.status().is_success()) {
-                return Ok((operator, began.elapsed()));
-            }
-            let ended = operator.process.exit_code();
-            if ended.is_some() || began.elapsed() > PATIENCE {
-                return Err(BenchError::Wait {
-                    what: "the operator is ready",
-                    after: began.elapsed(),
-                    seen: operator.log(),
-                });
+        let mut operator = Self {
+            process,
+            port,
+            http,
+        };
+        while operator.get("readyz").await.is_err() {
+            if operator.process.exit_code().is_some() || began.elapsed() > PATIENCE {
+                return Err(operator.never("the operator is ready"));
             }
             sleep(POLL).await;
         }
+        Ok((operator, began.elapsed()))
     }
 
     /// Ends it in order.
-    pub(super) async fn stop(mut self) -> Result<(), BenchError> {
+    pub(super) async fn stop(mut self) -> Outcome<()> {
         self.process.terminate();
-        if self.process.wait_exit(PATIENCE).await.is_none() {
-            return Err(BenchError::Wait {
-                what: "the operator has ended",
-                after: PATIENCE,
-                seen: self.log(),
-            });
+        match self.process.wait_exit(PATIENCE).await {
+            Some(_) => Ok(()),
+            None => Err(self.never("the operator has ended")),
         }
-        Ok(())
-    }
-
-    /// Kills it.
-    pub(super) fn kill(mut self) {
-        self.process.kill9();
     }
 
     /// What it has used until now.
-    pub(super) fn usage(&self) -> Result<Usage, BenchError> {
+    pub(super) fn usage(&self) -> Outcome<Usage> {
         Usage::of(self.process.pid())
     }
 
     /// Reads its metrics; returns how long that took.
-    pub(super) async fn scrape(&self) -> Result<Duration, BenchError> {
+    pub(super) async fn scrape(&self) -> Outcome<Duration> {
         let began = Instant::now();
-        let answer = reqwest::get(self.url("metrics")).await;
-        let text = match answer {
-            Ok(answer) => answer.text().await,
-            Err(error) => Err(error),
-        };
-        match text {
-            Ok(text) if text.contains("run_operator_runs") => Ok(began.elapsed()),
-            Ok(text) => Err(BenchError::Unexpected(format!("the metrics {text}"))),
-            Err(error) => Err(BenchError::Unexpected(format!("the metrics: {error}"))),
+        let text = self.get("metrics").await?;
+        if !text.contains("run_operator_runs") {
+            return Err(format!("the metrics are not as expected: {text}").into());
         }
+        Ok(began.elapsed())
     }
 
     /// The end of its log.
@@ -93,7 +75,17 @@ impl Operator {
         self.process.log_tail()
     }
 
-    fn url(&self, path: &str) -> String {
-        format!("http://127.0.0.1:{}/{path}", self.port)
+    fn never(&self, what: &str) -> Error {
+        Error::Wait {
+            what: what.to_owned(),
+            after: PATIENCE,
+            seen: self.log(),
+        }
+    }
+
+    async fn get(&self, path: &str) -> reqwest::Result<String> {
+        let url = format!("http://127.0.0.1:{}/{path}", self.port);
+        let answer = self.http.get(url).send().await?;
+        answer.error_for_status()?.text().await
     }
 }

@@ -6,120 +6,37 @@ use std::time::{Duration, Instant};
 use kube::Api;
 use kube::api::{DeleteParams, ListParams};
 use run_operator::api::Run;
-use serde_json::Value;
+use serde_json::json;
 use test_support::streams_a_list;
 use tokio::time::sleep;
 
 use super::audit::{self, Entry};
-use super::error::BenchError;
 use super::etcd::Etcd;
-use super::figures::Figures;
-use super::load::{self, Pace};
+use super::load::{self, HOURS, Pace};
 use super::operator::Operator;
 use super::stage::Stage;
-use super::usage::{Usage, mib};
-use super::wait::until;
+use super::table::{Figures, mib};
+use crate::common::{Outcome, until};
 
 const NAMESPACE: &str = "soak";
 /// Time for one wave to be gone.
 const PATIENCE: Duration = Duration::from_mins(20);
+/// Interval of asking. The API server's answers to lists are for all of its callers.
+const LOOK: Duration = Duration::from_secs(1);
 /// Interval of counting in the audit log.
 const COUNT: Duration = Duration::from_secs(5);
 /// Arguments of the two operators. The leader is to survive the API server's restart.
-const PATIENT: [&str; 7] = [
+const PATIENT: [&str; 4] = [
     "--leader-elect",
-    "--leader-elect-namespace",
-    "default",
-    "--leader-elect-lease-duration",
-    "90s",
-    "--leader-elect-renew-deadline",
-    "80s",
+    "--leader-elect-namespace=default",
+    "--leader-elect-lease-duration=90s",
+    "--leader-elect-renew-deadline=80s",
 ];
 /// Time from a Run's end until its TTL deletes it, in seconds.
 const TTL: u64 = 10;
 /// One Run of so many runs for hours, and is deleted while it does.
 const LONG: usize = 10;
-/// The bytes of the leader's memory that a past Run may have added, from the second third of the waves to the last; of
-/// few Runs, what the allocator keeps counts for more.
-const BYTES_A_RUN: u64 = 128;
-const BYTES_A_RUN_QUICK: u64 = 2048;
-const SHORT: Pace = Pace {
-    queued: Duration::from_millis(200),
-    running: Duration::from_millis(500),
-};
-const HOURS: Pace = Pace {
-    queued: Duration::from_millis(200),
-    running: Duration::from_hours(2),
-};
-
-/// Who leads, and who waits.
-struct Pair {
-    leader: Operator,
-    standby: Operator,
-}
-
-impl Pair {
-    fn logs(&self) -> String {
-        format!("{}\n{}", self.leader.log(), self.standby.log())
-    }
-}
-
-/// Lets so many Runs go by, and compares what the service has with what was created.
-pub(super) async fn measure(quick: bool) -> Result<Figures, BenchError> {
-    let (waves, runs) = if quick { (6, 500) } else { (20, 5000) };
-    let mut stage = Stage::set().await?;
-    stage.namespace(NAMESPACE).await?;
-    let (leader, _) = stage.another_operator(&PATIENT).await?;
-    stage.workspace_ready(NAMESPACE).await?;
-    let (standby, _) = stage.another_operator(&PATIENT).await?;
-    let mut pair = Pair { leader, standby };
-    let (began, mut rows, mut memory) = (Instant::now(), Vec::new(), Vec::new());
-    let mut made = 0;
-    for wave in 1..=waves {
-        create(&stage, wave, runs).await?;
-        let what = if wave == waves / 2 {
-            relist(&stage, &pair).await?;
-            "everything is listed again"
-        } else if wave == waves / 2 + 1 {
-            pair = takeover(&mut stage, pair).await?;
-            "the leader is killed"
-        } else {
-            ""
-        };
-        all_made(&stage, &pair, wave * runs).await?;
-        end(&stage, wave, runs).await?;
-        gone(&stage, &pair).await?;
-        made = one_run_each(&stage, wave * runs).await?;
-        let used = pair.leader.usage()?;
-        eprintln!("wave {wave}: {}", mib(used.resident));
-        memory.push(used.resident);
-        rows.push(row(wave, wave * runs, used, what));
-    }
-    let bytes = bytes_a_run(&memory, runs);
-    if bytes
-        > if quick {
-            BYTES_A_RUN_QUICK
-        } else {
-            BYTES_A_RUN
-        }
-    {
-        let what =
-            format!("the leader's memory, to which each Run added {bytes} bytes: {memory:?}");
-        return Err(BenchError::Unexpected(what));
-    }
-    let figures = Figures::new("size")
-        .row("Runs", waves * runs)
-        .row("Deleted by their TTL", waves * (runs - runs / LONG))
-        .row("Deleted while they ran", waves * (runs / LONG))
-        .row(
-            "Runs that the service has made, all of which have ended",
-            made,
-        )
-        .row("Minutes", began.elapsed().as_secs() / 60)
-        .row("Bytes that each Run added to the leader's memory", bytes)
-        .table("The leader after each wave", &COLUMNS, rows);
-    Ok(figures)
-}
+const SHORT: Pace = Pace(200, 500);
 
 /// The head of the table.
 const COLUMNS: [&str; 6] = [
@@ -131,146 +48,191 @@ const COLUMNS: [&str; 6] = [
     "in the middle of the wave",
 ];
 
-fn row(wave: usize, runs: usize, used: Usage, what: &str) -> Vec<String> {
-    vec![
-        wave.to_string(),
-        runs.to_string(),
-        mib(used.resident),
-        mib(used.peak),
-        used.files.to_string(),
-        what.to_owned(),
-    ]
+/// Everything, and who leads, and who waits.
+struct Soak {
+    stage: Stage,
+    leader: Operator,
+    standby: Operator,
 }
 
-/// The prefix of the Runs that end by themselves, and of those that don't.
-fn prefixes(wave: usize) -> [String; 2] {
-    [format!("short-{wave}"), format!("long-{wave}")]
-}
-
-async fn create(stage: &Stage, wave: usize, runs: usize) -> Result<(), BenchError> {
-    let clients = stage.clients().await?;
-    let [short, long] = prefixes(wave);
-    load::each(&clients, &long, runs / LONG, async |client, name| {
-        load::create_with_ttl(&client, NAMESPACE, &name, HOURS, TTL).await
-    })
-    .await?;
-    load::each(
-        &clients,
-        &short,
-        runs - runs / LONG,
-        async |client, name| load::create_with_ttl(&client, NAMESPACE, &name, SHORT, TTL).await,
-    )
-    .await
-}
-
-/// Waits until the service has a run for each Run until now: what is deleted before it is submitted never has one.
-async fn all_made(stage: &Stage, pair: &Pair, created: usize) -> Result<(), BenchError> {
-    until(
-        "each Run is submitted",
-        PATIENCE,
-        || pair.logs(),
-        async || {
-            sleep(Duration::from_secs(1)).await;
-            let made = stage.service.stats().await?["runsCreated"].as_u64();
-            let made = made.and_then(|made| usize::try_from(made).ok());
-            Ok(made.is_some_and(|made| made >= created).then_some(()))
-        },
-    )
-    .await
-}
-
-/// Deletes the Runs that don't end by themselves.
-async fn end(stage: &Stage, wave: usize, runs: usize) -> Result<(), BenchError> {
-    let [_, long] = prefixes(wave);
-    let clients = stage.clients().await?;
-    load::each(&clients, &long, runs / LONG, async |client, name| {
-        let api: Api<Run> = Api::namespaced(client, NAMESPACE);
-        let deleted = api.delete(&name, &DeleteParams::default()).await;
-        deleted
-            .map_err(BenchError::kubernetes("delete a Run"))
-            .map(drop)
-    })
-    .await
-}
-
-/// Restarts the API server over an etcd that has forgotten what was before: no watch can be continued, and both
-/// operators list again.
-async fn relist(stage: &Stage, pair: &Pair) -> Result<(), BenchError> {
-    let before = lists(stage)?;
-    stage.control_plane.stop_apiserver()?;
-    Etcd::new(stage.etcd_url()?).compact().await?;
-    stage.control_plane.start_apiserver().await?;
-    let what = "both operators list the Runs again";
-    until(
-        what,
-        PATIENCE,
-        || pair.logs(),
-        async || {
-            sleep(COUNT).await;
-            Ok((lists(stage)? >= before + 2).then_some(()))
-        },
-    )
-    .await
-}
-
-/// Lists of the Runs by the operators, as a watch begins with one.
-fn lists(stage: &Stage) -> Result<usize, BenchError> {
-    let entries = audit::of_operator(&stage.audit_log()?)?;
-    let lists = |entry: &&Entry| {
-        entry.stage == "ResponseStarted"
-            && entry.object_ref.resource == "runs"
-            && streams_a_list(&entry.request_uri)
+/// Lets so many Runs go by, and compares what the service has with what was created.
+pub(super) async fn measure(quick: bool) -> Outcome<Figures> {
+    // The bytes of the leader's memory that a past Run may have added, from the second third of the waves to the last;
+    // of few Runs, what the allocator keeps counts for more.
+    let (waves, runs, most) = if quick {
+        (6, 500, 2048)
+    } else {
+        (20, 5000, 128)
     };
-    Ok(entries.iter().filter(lists).count())
-}
-
-/// Kills the leader. The standby becomes one, and another process waits for it.
-async fn takeover(stage: &mut Stage, pair: Pair) -> Result<Pair, BenchError> {
-    pair.leader.kill();
-    let (standby, _) = stage.another_operator(&PATIENT).await?;
-    Ok(Pair {
-        leader: pair.standby,
+    let mut stage = Stage::set().await?;
+    stage.namespace(NAMESPACE).await?;
+    let (leader, _) = stage.operator(&PATIENT).await?;
+    stage.workspace_ready(NAMESPACE).await?;
+    let (standby, _) = stage.operator(&PATIENT).await?;
+    let mut soak = Soak {
+        stage,
+        leader,
         standby,
-    })
-}
-
-/// Waits until no Run is left in the cluster.
-async fn gone(stage: &Stage, pair: &Pair) -> Result<(), BenchError> {
-    let api: Api<Run> = Api::namespaced(stage.client.clone(), NAMESPACE);
-    let one = ListParams::default().limit(1);
-    until(
-        "every Run is gone",
-        PATIENCE,
-        || pair.logs(),
-        async || {
-            // The API server's answers to lists are for all of its callers.
-            sleep(Duration::from_secs(1)).await;
-            let listed = api.list_metadata(&one).await;
-            let listed = listed.map_err(BenchError::kubernetes("list the Runs"))?;
-            Ok(listed.items.is_empty().then_some(()))
-        },
-    )
-    .await
-}
-
-/// The service has made one run for each Run that was created, and none of them lives. Returns their number.
-async fn one_run_each(stage: &Stage, created: usize) -> Result<u64, BenchError> {
-    let stats = stage.service.stats().await?;
-    let ends = ["succeeded", "failed", "cancelled"];
-    let by_state = stats["runsByState"].as_object().into_iter().flatten();
-    let live = by_state
-        .filter(|(state, count)| !ends.contains(&state.as_str()) && count.as_u64() != Some(0));
-    let all = |count: &Value| {
-        count
-            .as_u64()
-            .filter(|count| usize::try_from(*count) == Ok(created))
     };
-    let (made, keys) = (&stats["runsCreated"], &stats["idempotencyKeysSeen"]);
-    if let (0, Some(made), Some(_)) = (live.count(), all(made), all(keys)) {
-        return Ok(made);
+    let (began, mut rows, mut memory) = (Instant::now(), Vec::new(), Vec::new());
+    for wave in 1..=waves {
+        soak.create(wave, runs).await?;
+        let what = if wave == waves / 2 {
+            soak.relist().await?;
+            "everything is listed again"
+        } else if wave == waves / 2 + 1 {
+            soak = soak.takeover().await?;
+            "the leader is killed"
+        } else {
+            ""
+        };
+        let until_now = wave * runs;
+        soak.all_made(until_now).await?;
+        soak.end(wave, runs).await?;
+        soak.gone().await?;
+        soak.one_run_each(until_now).await?;
+        let used = soak.leader.usage()?;
+        eprintln!("wave {wave}: {}", mib(used.resident));
+        memory.push(used.resident);
+        let (wave, until_now) = (wave.to_string(), until_now.to_string());
+        let (resident, peak) = (mib(used.resident), mib(used.peak));
+        let (files, what) = (used.files.to_string(), what.to_owned());
+        rows.push(vec![wave, until_now, resident, peak, files, what]);
     }
-    let what = format!("the service after {created} Runs: {stats}");
-    Err(BenchError::Unexpected(what))
+    let bytes = bytes_a_run(&memory, runs);
+    if bytes > most {
+        let what = format!("each Run added {bytes} bytes to the leader's memory: {memory:?}");
+        return Err(what.into());
+    }
+    let made = "Runs that the service has made, all of which have ended";
+    Ok(Figures::new("size")
+        .row("Runs", waves * runs)
+        .row("Deleted by their TTL", waves * (runs - runs / LONG))
+        .row("Deleted while they ran", waves * (runs / LONG))
+        .row(made, waves * runs)
+        .row("Minutes", began.elapsed().as_secs() / 60)
+        .row("Bytes that each Run added to the leader's memory", bytes)
+        .table("The leader after each wave", &COLUMNS, &rows))
+}
+
+impl Soak {
+    async fn until(&self, what: &str, ask: impl AsyncFn() -> Outcome<bool>) -> Outcome<()> {
+        let logs = || format!("{}\n{}", self.leader.log(), self.standby.log());
+        until(what, PATIENCE, logs, async || {
+            Ok(ask().await?.then_some(()))
+        })
+        .await
+    }
+
+    /// The Runs that end by themselves, and those that don't.
+    async fn create(&self, wave: usize, runs: usize) -> Outcome<()> {
+        let clients = self.stage.clients().await?;
+        let of = async |prefix: &str, count, pace| {
+            load::each(&clients, prefix, count, async |client, name| {
+                let mut run = load::manifest(&name, pace);
+                run["spec"]["ttlSecondsAfterFinished"] = json!(TTL);
+                load::apply(&client, NAMESPACE, &run).await.map(drop)
+            })
+            .await
+        };
+        of(&long(wave), runs / LONG, HOURS).await?;
+        of(&format!("short-{wave}"), runs - runs / LONG, SHORT).await
+    }
+
+    /// Waits until the service has a run for each Run until now: what is deleted before it is submitted never has one.
+    async fn all_made(&self, created: usize) -> Outcome<()> {
+        self.until("each Run is submitted", async || {
+            sleep(LOOK).await;
+            let made = self.stage.service.stats().await?["runsCreated"].as_u64();
+            Ok(made.is_some_and(|made| made >= created as u64))
+        })
+        .await
+    }
+
+    /// Deletes the Runs that don't end by themselves.
+    async fn end(&self, wave: usize, runs: usize) -> Outcome<()> {
+        let clients = self.stage.clients().await?;
+        load::each(&clients, &long(wave), runs / LONG, async |client, name| {
+            let api: Api<Run> = Api::namespaced(client, NAMESPACE);
+            api.delete(&name, &DeleteParams::default()).await?;
+            Ok(())
+        })
+        .await
+    }
+
+    /// Restarts the API server over an etcd that has forgotten what was before: no watch can be continued, and both
+    /// operators list again.
+    async fn relist(&self) -> Outcome<()> {
+        let before = self.lists()?;
+        let control_plane = &self.stage.control_plane;
+        control_plane.stop_apiserver()?;
+        Etcd::new(self.stage.etcd_url()?).compact().await?;
+        control_plane.start_apiserver().await?;
+        self.until("both operators list the Runs again", async || {
+            sleep(COUNT).await;
+            Ok(self.lists()? >= before + 2)
+        })
+        .await
+    }
+
+    /// Lists of the Runs by the operators, as a watch begins with one.
+    fn lists(&self) -> Outcome<usize> {
+        let entries = audit::of_operator(&self.stage.audit_log()?)?;
+        let lists = |entry: &&Entry| {
+            entry.stage == "ResponseStarted"
+                && entry.object_ref.resource == "runs"
+                && streams_a_list(&entry.request_uri)
+        };
+        Ok(entries.iter().filter(lists).count())
+    }
+
+    /// Kills the leader. The standby becomes one, and another process waits for it.
+    async fn takeover(self) -> Outcome<Self> {
+        let Self {
+            mut stage,
+            leader,
+            standby,
+        } = self;
+        drop(leader);
+        let (another, _) = stage.operator(&PATIENT).await?;
+        Ok(Self {
+            stage,
+            leader: standby,
+            standby: another,
+        })
+    }
+
+    /// Waits until no Run is left in the cluster.
+    async fn gone(&self) -> Outcome<()> {
+        let api: Api<Run> = Api::namespaced(self.stage.client.clone(), NAMESPACE);
+        let one = ListParams::default().limit(1);
+        self.until("every Run is gone", async || {
+            sleep(LOOK).await;
+            Ok(api.list_metadata(&one).await?.items.is_empty())
+        })
+        .await
+    }
+
+    /// The service has made one run for each Run that was created, and none of them lives.
+    async fn one_run_each(&self, created: usize) -> Outcome<()> {
+        let stats = self.stage.service.stats().await?;
+        let by_state = stats["runsByState"].as_object().into_iter().flatten();
+        let mut live = by_state.filter(|(state, count)| {
+            !["succeeded", "failed", "cancelled"].contains(&state.as_str()) && **count != 0
+        });
+        if live.next().is_none()
+            && stats["runsCreated"] == created
+            && stats["idempotencyKeysSeen"] == created
+        {
+            return Ok(());
+        }
+        Err(format!("the service after {created} Runs: {stats}").into())
+    }
+}
+
+/// The prefix of the Runs that don't end by themselves.
+fn long(wave: usize) -> String {
+    format!("long-{wave}")
 }
 
 /// Growth of the largest memory in the last third of the waves over that in the second, in bytes for each Run of a

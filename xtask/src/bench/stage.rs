@@ -1,30 +1,24 @@
 //! Everything that runs for one measurement. Dropping it ends it all, by pid.
 
 use std::collections::BTreeMap;
-use std::ops::Sub;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
 use futures::future::try_join_all;
 use k8s_openapi::api::events::v1::Event;
 use kube::{Api, api::ListParams};
-use run_operator::api::{
-    Workspace,
-    conditions::{self, ConditionType},
-};
 use serde_json::json;
-use test_cluster::{ControlPlane, Scratch, Tool, run};
-use test_support::programs;
+use test_cluster::{ControlPlane, Scratch, Tool};
+use test_support::root;
 use tokio::time::sleep;
 
-use crate::service::{Recipe, Service, Tls};
-
-use super::audit::{self, ObjectRef};
-use super::error::BenchError;
+use super::audit;
 use super::operator::Operator;
+use super::table::Row;
 use super::usage::Usage;
-use super::wait::until;
+use crate::common::{Error, Outcome, program, read, run, until, write};
+use crate::service::{Recipe, Service, Tls};
 
 /// The token of every Workspace.
 const TOKEN: &str = "bench";
@@ -39,9 +33,9 @@ const CLIENTS: usize = 8;
 
 /// The parts of one measurement. Dropped from top to bottom.
 pub(super) struct Stage {
-    operator: Option<Operator>,
     pub(super) service: Service,
-    transport: Transport,
+    /// Whether the service is reached by HTTP/2 over TLS, and not by HTTP/1.1 without.
+    http2: bool,
     pub(super) client: kube::Client,
     pub(super) control_plane: ControlPlane,
     /// Operators that were ever started.
@@ -49,54 +43,8 @@ pub(super) struct Stage {
     scratch: Scratch,
 }
 
-/// How the service is reached.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Transport {
-    /// HTTP/1.1 without TLS: a connection for each event stream.
-    Http1,
-    /// HTTP/2 over TLS.
-    Http2,
-}
-
-impl Transport {
-    /// For a table.
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Self::Http1 => "HTTP/1.1",
-            Self::Http2 => "HTTP/2 over TLS",
-        }
-    }
-}
-
-/// The usage of each process.
-#[derive(Clone, Copy, Default)]
-pub(super) struct Measured {
-    pub(super) operator: Usage,
-    pub(super) apiserver: Usage,
-    pub(super) etcd: Usage,
-    pub(super) service: Usage,
-}
-
-impl Measured {
-    /// The operator's time on a core as a share of the API server's and etcd's.
-    pub(super) fn operator_share(&self) -> f64 {
-        let others = self.apiserver.cpu + self.etcd.cpu;
-        self.operator.cpu.as_secs_f64() / others.as_secs_f64()
-    }
-}
-
-impl Sub for Measured {
-    type Output = Self;
-
-    fn sub(self, earlier: Self) -> Self {
-        Self {
-            operator: self.operator - earlier.operator,
-            apiserver: self.apiserver - earlier.apiserver,
-            etcd: self.etcd - earlier.etcd,
-            service: self.service - earlier.service,
-        }
-    }
-}
+/// The usage of the operator, the API server, etcd and the service.
+pub(super) type Measured = [Usage; 4];
 
 /// Requests by what was asked for.
 #[derive(Default)]
@@ -104,16 +52,17 @@ pub(super) struct Requests(BTreeMap<String, u64>);
 
 impl Requests {
     /// Those that came after `earlier`.
-    pub(super) fn since(&self, earlier: &Self) -> Self {
-        let before = |what: &String| earlier.0.get(what).copied().unwrap_or_default();
-        let all = self.0.iter();
-        let more = all.map(|(what, count)| (what.clone(), count.saturating_sub(before(what))));
-        Self(more.filter(|(_, count)| *count > 0).collect())
+    pub(super) fn since(mut self, earlier: &Self) -> Self {
+        for (what, count) in &mut self.0 {
+            *count -= earlier.0.get(what).unwrap_or(&0);
+        }
+        self.0.retain(|_, count| *count > 0);
+        self
     }
 
     /// What was asked for, and how often for each of so many.
-    pub(super) fn for_each(&self, count: usize) -> Vec<(String, String)> {
-        let count = u64::try_from(count.max(1)).unwrap_or(u64::MAX);
+    pub(super) fn for_each(&self, count: usize) -> Vec<Row> {
+        let count = count as u64;
         let row = |(what, all): (&String, &u64)| {
             let hundredths = (all * 100 + count / 2) / count;
             let each = format!("{}.{:02}", hundredths / 100, hundredths % 100);
@@ -123,9 +72,10 @@ impl Requests {
     }
 
     /// What was asked for, and how often.
-    pub(super) fn rows(&self) -> Vec<(String, u64)> {
+    pub(super) fn rows(&self) -> Vec<Row> {
         let rows = self.0.iter();
-        rows.map(|(what, count)| (what.clone(), *count)).collect()
+        rows.map(|(what, count)| (what.clone(), count.to_string()))
+            .collect()
     }
 
     /// How often anything was asked for.
@@ -136,33 +86,33 @@ impl Requests {
 
 impl Stage {
     /// A control plane with the CRDs, and a service. No operator yet.
-    pub(super) async fn set() -> Result<Self, BenchError> {
-        Self::set_over(Transport::Http1).await
+    pub(super) async fn set() -> Outcome<Self> {
+        Self::set_over(false).await
     }
 
-    /// The same, with a service that is reached so.
-    pub(super) async fn set_over(transport: Transport) -> Result<Self, BenchError> {
+    /// The same, with a service that is reached by HTTP/2 over TLS, or by HTTP/1.1 without.
+    pub(super) async fn set_over(http2: bool) -> Outcome<Self> {
         let control_plane = ControlPlane::start(test_cluster::Options::default()).await?;
-        Self::on(control_plane, transport).await
+        Self::on(control_plane, http2).await
     }
 
     /// The same, whose audit log holds the bodies of requests.
-    pub(super) async fn set_with_audited_bodies() -> Result<Self, BenchError> {
+    pub(super) async fn set_with_audited_bodies() -> Outcome<Self> {
         let control_plane = ControlPlane::start_with_audited_bodies().await?;
-        Self::on(control_plane, Transport::Http1).await
+        Self::on(control_plane, false).await
     }
 
-    async fn on(control_plane: ControlPlane, transport: Transport) -> Result<Self, BenchError> {
+    async fn on(control_plane: ControlPlane, http2: bool) -> Outcome<Self> {
         let scratch = Scratch::new("bench")?;
         let mut crds = Command::new(operator()?);
         crds.arg("crds");
-        control_plane.apply_yaml(&run(crds, "")?).await?;
+        control_plane.apply_yaml(&run(crds, "").await?).await?;
         let service = Service::start(Recipe {
             program: &program("reference-service")?,
             folder: scratch.path(),
             token: TOKEN,
             record: false,
-            tls: (transport == Transport::Http2).then_some(Tls {
+            tls: http2.then_some(Tls {
                 certificate: &certificate("server.pem"),
                 key: &certificate("server.key"),
                 ca: &certificate("ca.pem"),
@@ -170,9 +120,8 @@ impl Stage {
         })
         .await?;
         Ok(Self {
-            operator: None,
             service,
-            transport,
+            http2,
             client: control_plane.client().await?,
             control_plane,
             started: 0,
@@ -181,65 +130,44 @@ impl Stage {
     }
 
     /// Makes a namespace with a Workspace.
-    pub(super) async fn namespace(&self, name: &str) -> Result<(), BenchError> {
+    pub(super) async fn namespace(&self, name: &str) -> Outcome<()> {
         let namespace =
             json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
         let secret = json!({
-            "apiVersion": "v1", "kind": "Secret",
-            "metadata": {"name": "run-operator-token"}, "stringData": {"token": TOKEN},
-        });
-        let ca = certificate("ca.pem");
-        let ca = std::fs::read_to_string(&ca).map_err(|source| BenchError::ReadFile {
-            path: ca.clone(),
-            source,
-        })?;
-        let authority = json!({
-            "apiVersion": "v1", "kind": "Secret",
-            "metadata": {"name": "service-ca"}, "stringData": {"ca.crt": ca},
+            "apiVersion": "v1", "kind": "Secret", "metadata": {"name": "service"},
+            "stringData": {"token": TOKEN, "ca.crt": read(&certificate("ca.pem"))?},
         });
         let mut workspace = json!({
             "apiVersion": "run-operator.dev/v1alpha1", "kind": "Workspace",
             "metadata": {"name": "default"},
-            "spec": {"tokenSecretRef": {"name": "run-operator-token", "key": "token"}},
+            "spec": {"tokenSecretRef": {"name": "service", "key": "token"}},
         });
-        if self.transport == Transport::Http2 {
-            workspace["spec"]["caSecretRef"] = json!({"name": "service-ca"});
+        if self.http2 {
+            workspace["spec"]["caSecretRef"] = json!({"name": "service"});
         }
-        self.control_plane
-            .apply_yaml(&namespace.to_string())
-            .await?;
-        for object in [secret, authority, workspace] {
-            let text = object.to_string();
-            self.control_plane.apply_yaml_in(name, &text).await?;
-        }
+        let all = format!("{namespace}\n---\n{secret}\n---\n{workspace}");
+        self.control_plane.apply_yaml_in(name, &all).await?;
         Ok(())
     }
 
     /// Waits until a namespace's Workspace is Ready.
-    pub(super) async fn workspace_ready(&self, namespace: &str) -> Result<(), BenchError> {
-        let api: Api<Workspace> = Api::namespaced(self.client.clone(), namespace);
-        let what = "the Workspace is Ready";
-        let seen = || self.operator_log();
-        until(what, PATIENCE, seen, async || {
-            let workspace = api.get("default").await;
-            let workspace = workspace.map_err(BenchError::kubernetes("read the Workspace"))?;
-            let status = workspace.status.unwrap_or_default();
-            let ready = conditions::is_true(&status.conditions, ConditionType::Ready);
-            Ok(ready.then_some(()))
-        })
-        .await
+    pub(super) async fn workspace_ready(&self, namespace: &str) -> Outcome<()> {
+        let mut wait = self.control_plane.kubectl();
+        wait.args(["wait", "workspaces.run-operator.dev/default", "--namespace"]);
+        wait.args([namespace, "--for=condition=Ready", "--timeout=300s"]);
+        run(wait, "").await?;
+        Ok(())
     }
 
     /// Waits until the API server and etcd are idle after their start. Otherwise a measurement would include the work of
     /// the start.
-    pub(super) async fn at_rest(&self) -> Result<(), BenchError> {
-        let what = "the control plane is at rest";
+    pub(super) async fn at_rest(&self) -> Outcome<()> {
         let seen = || "it is still busy".to_owned();
-        until(what, PATIENCE, seen, async || {
-            let before = self.measured()?;
+        until("the control plane is at rest", PATIENCE, seen, async || {
+            let before = self.measured(None)?;
             sleep(REST).await;
-            let used = self.measured()? - before;
-            let busy = used.apiserver.cpu + used.etcd.cpu;
+            let [_, apiserver, etcd, _] = self.used_since(before, None)?;
+            let busy = apiserver.cpu + etcd.cpu;
             Ok((busy * 20 < REST).then_some(()))
         })
         .await
@@ -247,49 +175,30 @@ impl Stage {
 
     /// Waits until the API server has so many Events of a namespace, but not for longer than they could take: how many
     /// there are is what is measured.
-    pub(super) async fn events(&self, namespace: &str, count: usize) -> Result<(), BenchError> {
+    pub(super) async fn events(&self, namespace: &str, count: usize) -> Outcome<()> {
         let api: Api<Event> = Api::namespaced(self.client.clone(), namespace);
         let one = ListParams::default().limit(1);
         let waited = until("the Events are there", EVENTS, String::new, async || {
-            let listed = api.list_metadata(&one).await;
-            let listed = listed.map_err(BenchError::kubernetes("list the Events"))?;
+            let listed = api.list_metadata(&one).await?;
             let more = listed.metadata.remaining_item_count.unwrap_or_default();
             let all = listed.items.len() + usize::try_from(more).unwrap_or_default();
             Ok((all >= count).then_some(()))
         })
         .await;
         match waited {
-            Err(BenchError::Wait { .. }) => Ok(()),
+            Err(Error::Wait { .. }) => Ok(()),
             waited => waited,
         }
     }
 
     /// Clients with a connection each.
-    pub(super) async fn clients(&self) -> Result<Vec<kube::Client>, BenchError> {
+    pub(super) async fn clients(&self) -> Outcome<Vec<kube::Client>> {
         let clients = (0..CLIENTS).map(|_| self.control_plane.client());
         Ok(try_join_all(clients).await?)
     }
 
-    /// Starts the operator and waits until it is ready; returns how long that took.
-    pub(super) async fn start_operator(&mut self) -> Result<Duration, BenchError> {
-        self.start_operator_with(&[]).await
-    }
-
-    /// The same, with further arguments.
-    pub(super) async fn start_operator_with(
-        &mut self,
-        args: &[&str],
-    ) -> Result<Duration, BenchError> {
-        let (operator, took) = self.another_operator(args).await?;
-        self.operator = Some(operator);
-        Ok(took)
-    }
-
-    /// Starts one more operator, with these arguments.
-    pub(super) async fn another_operator(
-        &mut self,
-        args: &[&str],
-    ) -> Result<(Operator, Duration), BenchError> {
+    /// Starts an operator with these arguments and waits until it is ready; returns how long that took.
+    pub(super) async fn operator(&mut self, args: &[&str]) -> Outcome<(Operator, Duration)> {
         let mut command = Command::new(operator()?);
         command
             .arg("controller")
@@ -303,64 +212,48 @@ impl Stage {
     }
 
     /// Writes a contract file by which no event names a state, and returns its path.
-    pub(super) fn contract_without_states(&self) -> Result<String, BenchError> {
-        let profile = test_support::root().join("contract/profile.yaml");
-        let file_error = |path: &Path| {
-            let path = path.to_owned();
-            |source| BenchError::ReadFile { path, source }
-        };
-        let text = std::fs::read_to_string(&profile).map_err(file_error(&profile))?;
+    pub(super) fn contract_without_states(&self) -> Outcome<String> {
+        let text = read(&root().join("contract/profile.yaml"))?;
         let without = text.replace("statePointers: [/state]\n", "statePointers: [/absent]\n");
         if without == text {
-            let what = format!("{} without a state in events", profile.display());
-            return Err(BenchError::Unexpected(what));
+            return Err("contract/profile.yaml has no state in events".into());
         }
         let path = self.scratch.path().join("contract.yaml");
-        std::fs::write(&path, without).map_err(file_error(&path))?;
+        write(&path, without)?;
         Ok(path.to_string_lossy().into_owned())
     }
 
-    /// Ends the operator in order.
-    pub(super) async fn stop_operator(&mut self) -> Result<(), BenchError> {
-        match self.operator.take() {
-            Some(operator) => operator.stop().await,
-            None => Ok(()),
-        }
-    }
-
-    /// Reads the operator's metrics; returns how long that took.
-    pub(super) async fn scrape(&self) -> Result<Duration, BenchError> {
-        let operator = self.operator.as_ref();
-        let none = || BenchError::Unexpected("a stage without an operator".to_owned());
-        operator.ok_or_else(none)?.scrape().await
-    }
-
     /// What every process has used until now.
-    pub(super) fn measured(&self) -> Result<Measured, BenchError> {
+    pub(super) fn measured(&self, operator: Option<&Operator>) -> Outcome<Measured> {
         let pids = self.control_plane.pids();
         let of = |wanted: Tool| {
             let found = pids.iter().find(|(tool, _)| *tool == wanted);
             found.map_or_else(|| Ok(Usage::default()), |(_, pid)| Usage::of(*pid))
         };
-        let operator = self.operator.as_ref().map(Operator::usage);
-        Ok(Measured {
-            operator: operator.unwrap_or_else(|| Ok(Usage::default()))?,
-            apiserver: of(Tool::ApiServer)?,
-            etcd: of(Tool::Etcd)?,
-            service: Usage::of(self.service.pid())?,
-        })
+        let operator = operator.map(Operator::usage).transpose()?;
+        Ok([
+            operator.unwrap_or_default(),
+            of(Tool::ApiServer)?,
+            of(Tool::Etcd)?,
+            Usage::of(self.service.pid())?,
+        ])
+    }
+
+    /// What every process has used since then.
+    pub(super) fn used_since(
+        &self,
+        before: Measured,
+        operator: Option<&Operator>,
+    ) -> Outcome<Measured> {
+        let now = self.measured(operator)?;
+        Ok(std::array::from_fn(|n| now[n] - before[n]))
     }
 
     /// The operator's requests until now: to the API server by its audit log, to the service by its own count.
-    pub(super) async fn requests(&self) -> Result<Requests, BenchError> {
+    pub(super) async fn requests(&self) -> Outcome<Requests> {
         let mut counts = BTreeMap::new();
         for entry in audit::of_operator(&self.audit_log()?)? {
-            let ObjectRef {
-                resource,
-                subresource,
-                ..
-            } = entry.object_ref;
-            let what = [resource, subresource].join("/");
+            let what = [entry.object_ref.resource, entry.object_ref.subresource].join("/");
             let what = format!("{} {}", entry.verb, what.trim_end_matches('/'));
             *counts.entry(what).or_default() += 1;
         }
@@ -374,38 +267,27 @@ impl Stage {
     }
 
     /// The API server's audit log.
-    pub(super) fn audit_log(&self) -> Result<PathBuf, BenchError> {
+    pub(super) fn audit_log(&self) -> Outcome<PathBuf> {
         let log = self.control_plane.audit_log();
-        log.ok_or_else(|| BenchError::Unexpected("a control plane that is not ours".to_owned()))
+        Ok(log.ok_or(test_cluster::Error::NotOurs)?)
     }
 
     /// The URL at which etcd serves its clients.
-    pub(super) fn etcd_url(&self) -> Result<String, BenchError> {
+    pub(super) fn etcd_url(&self) -> Outcome<String> {
         let url = self.control_plane.etcd_url();
-        url.ok_or_else(|| BenchError::Unexpected("a control plane that is not ours".to_owned()))
-    }
-
-    /// The end of the operator's log.
-    pub(super) fn operator_log(&self) -> String {
-        let operator = self.operator.as_ref();
-        operator.map(Operator::log).unwrap_or_default()
+        Ok(url.ok_or(test_cluster::Error::NotOurs)?)
     }
 }
 
-/// A program of the workspace, in the folder where this one is.
 /// The operator that is measured: as it is released, where `.ci/bench` has built that.
-fn operator() -> Result<PathBuf, BenchError> {
+fn operator() -> Outcome<PathBuf> {
     match std::env::var_os("RUN_OPERATOR_PROGRAM") {
         Some(path) => Ok(PathBuf::from(path)),
         None => program("run-operator"),
     }
 }
 
-fn program(name: &str) -> Result<PathBuf, BenchError> {
-    programs::find(name).map_err(BenchError::FindProgram)
-}
-
 /// A file of the client's tests: a certificate for 127.0.0.1, its key, or its authority.
 fn certificate(file: &str) -> PathBuf {
-    test_support::root().join("tests/client/tls").join(file)
+    root().join("tests/client/tls").join(file)
 }

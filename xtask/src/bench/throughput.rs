@@ -1,17 +1,14 @@
-//! Runs as fast as the API server takes them: the operator beside the limit.
+//! Runs as fast as the API server takes them: the operator beside the limit, which is what the control plane bears when
+//! nothing is done but the writes themselves.
 
 use std::time::{Duration, Instant};
 
-use super::figures::Figures;
-
-use super::columns::{self, Column};
-use super::error::BenchError;
 use super::lifecycle::Lifecycle;
-use super::limit::{self, Limit};
 use super::load::{self, Pace, WARM_UP};
 use super::observer::Observer;
 use super::stage::{Measured, Requests, Stage};
-use super::usage::{mib, millis_each, percent};
+use super::table::{Column, Figures, mib, millis_each, of_a_core};
+use crate::common::Outcome;
 
 const NAMESPACE: &str = "throughput";
 /// Time for all Runs to end.
@@ -20,15 +17,12 @@ const PATIENCE: Duration = Duration::from_mins(10);
 const EVENTS: usize = 2;
 /// Long enough for every state to be shown: a Run whose states follow sooner than they can be written costs fewer
 /// writes.
-const PACE: Pace = Pace {
-    queued: Duration::from_secs(2),
-    running: Duration::from_secs(2),
-};
+const PACE: Pace = Pace(2000, 2000);
 
 /// Somebody who took the Runs through their lives.
 struct Measures {
     who: &'static str,
-    lifecycles_a_second: f64,
+    lives_a_second: f64,
     used: Measured,
     /// None of a loader: they are in the recorded life.
     requests: Requests,
@@ -36,92 +30,94 @@ struct Measures {
 
 /// Measures loaders that make the writes alone, and with the Events, and the operator between them: a machine is not
 /// equally fast all the time.
-pub(super) async fn measure(quick: bool) -> Result<Figures, BenchError> {
+pub(super) async fn measure(quick: bool) -> Outcome<Figures> {
     let count = if quick { 200 } else { 1500 };
     let life = Lifecycle::record().await?;
-    let loader = async |who, events| {
-        let limit = limit::measure(&life, NAMESPACE, count, events).await?;
-        Ok::<_, BenchError>(said(Measures::of_loader(who, &limit)))
-    };
     let all = [
-        loader("loader, without Events", false).await?,
-        loader("loader, with Events", true).await?,
-        said(operator(count).await?),
-        loader("loader again, with Events", true).await?,
-        loader("loader again, without Events", false).await?,
+        loader("loader, without Events", &life, count, false).await?,
+        loader("loader, with Events", &life, count, true).await?,
+        operator(count).await?,
+        loader("loader again, with Events", &life, count, true).await?,
+        loader("loader again, without Events", &life, count, false).await?,
     ];
-    Ok(figures(count, life.count(), &all))
-}
-
-fn said(measured: Measures) -> Measures {
-    eprintln!(
-        "{}: {:.1} lives a second",
-        measured.who, measured.lifecycles_a_second
-    );
-    measured
-}
-
-fn figures(count: usize, (writes, events): (usize, usize), all: &[Measures; 5]) -> Figures {
-    let [before, before_too, operator, after_too, after] = all;
-    let share = |limits: [&Measures; 2]| {
-        let mean = f64::midpoint(limits[0].lifecycles_a_second, limits[1].lifecycles_a_second);
-        format!("{:.0} %", 100.0 * operator.lifecycles_a_second / mean)
+    let [before, before_too, operator, after_too, after] = &all;
+    let share = |first: &Measures, second: &Measures| {
+        let mean = f64::midpoint(first.lives_a_second, second.lives_a_second);
+        format!("{:.0} %", 100.0 * operator.lives_a_second / mean)
     };
-    let columns: Vec<_> = all.iter().map(|one| one.column(count)).collect();
-    let figures = Figures::new("throughput")
+    let (writes, events) = life.count();
+    let [of_operator, apiserver, etcd, _] = operator.used;
+    let others = apiserver.cpu + etcd.cpu;
+    let without = "The operator's share of the loaders without Events";
+    let with = "The operator's share of the loaders with Events";
+    let time = "The operator's time as a share of the API server's and etcd's";
+    let title = "For each Run; the operator's requests by the API server's audit log and the service's count";
+    let columns = all.each_ref().map(|one| one.column(count));
+    Ok(Figures::new("throughput")
         .row("Runs", count)
         .row("Writes of a Run in the recorded life", writes)
         .row("Events in the recorded life", events)
-        .row(
-            "The operator's share of the loaders without Events",
-            share([before, after]),
-        )
-        .row(
-            "The operator's share of the loaders with Events",
-            share([before_too, after_too]),
-        )
-        .row(
-            "The operator's time as a share of the API server's and etcd's",
-            percent(operator.used.operator_share()),
-        )
+        .row(without, share(before, after))
+        .row(with, share(before_too, after_too))
+        .row(time, of_a_core(of_operator.cpu, others))
         .row(
             "The operator's memory at the end",
-            mib(operator.used.operator.resident),
-        );
-    let title = "For each Run; the operator's requests by the API server's audit log and the service's count";
-    columns::table(figures, title, &columns)
+            mib(of_operator.resident),
+        )
+        .columns(title, &columns))
 }
 
 impl Measures {
-    fn of_loader(who: &'static str, limit: &Limit) -> Self {
-        Self {
-            who,
-            lifecycles_a_second: limit.lifecycles_a_second,
-            used: limit.used,
-            requests: Requests::default(),
-        }
-    }
-
     fn column(&self, count: usize) -> Column {
         let each = |cpu: Duration| millis_each(cpu, count);
+        let [operator, apiserver, etcd, service] = self.used;
         Column::new(self.who)
-            .cell("Lives a second", format!("{:.1}", self.lifecycles_a_second))
-            .cell(
-                "Operator's time on a core, in ms",
-                each(self.used.operator.cpu),
-            )
-            .cell("API server's, in ms", each(self.used.apiserver.cpu))
-            .cell("etcd's, in ms", each(self.used.etcd.cpu))
-            .cell("The service's, in ms", each(self.used.service.cpu))
-            .requests_for_each(&self.requests, count)
+            .cell("Lives a second", format!("{:.1}", self.lives_a_second))
+            .cell("Operator's time on a core, in ms", each(operator.cpu))
+            .cell("API server's, in ms", each(apiserver.cpu))
+            .cell("etcd's, in ms", each(etcd.cpu))
+            .cell("The service's, in ms", each(service.cpu))
+            .rows(self.requests.for_each(count))
     }
 }
 
+/// Makes the writes of so many lives, with as many watches of the Runs open as an operator and an observer have.
+async fn loader(
+    who: &'static str,
+    life: &Lifecycle,
+    count: usize,
+    events: bool,
+) -> Outcome<Measures> {
+    let stage = Stage::set().await?;
+    stage.namespace(NAMESPACE).await?;
+    let _watches = [(); 2].map(|()| Observer::start(stage.client.clone(), NAMESPACE));
+    let clients = stage.clients().await?;
+    let lives = async |prefix, count| {
+        load::each(&clients, prefix, count, async |client, name| {
+            life.repeat(&client, NAMESPACE, &name, events).await
+        })
+        .await
+    };
+    stage.at_rest().await?;
+    lives("warm-up", WARM_UP).await?;
+    let before = stage.measured(None)?;
+    let began = Instant::now();
+    lives("run", count).await?;
+    let lives_a_second = load::a_second(count, began.elapsed());
+    eprintln!("{who}: {lives_a_second:.1} lives a second");
+    Ok(Measures {
+        who,
+        lives_a_second,
+        used: stage.used_since(before, None)?,
+        requests: Requests::default(),
+    })
+}
+
 /// Lets the operator take so many Runs through their lives.
-async fn operator(count: usize) -> Result<Measures, BenchError> {
+async fn operator(count: usize) -> Outcome<Measures> {
     let mut stage = Stage::set().await?;
     stage.namespace(NAMESPACE).await?;
-    stage.start_operator().await?;
+    let (operator, _) = stage.operator(&[]).await?;
     stage.workspace_ready(NAMESPACE).await?;
     let observer = Observer::start(stage.client.clone(), NAMESPACE);
     let clients = stage.clients().await?;
@@ -129,17 +125,19 @@ async fn operator(count: usize) -> Result<Measures, BenchError> {
     load::create_all(&clients, NAMESPACE, "warm-up", WARM_UP, PACE).await?;
     observer.released(WARM_UP, PATIENCE).await?;
     stage.events(NAMESPACE, WARM_UP * EVENTS).await?;
-    let (before, requests) = (stage.measured()?, stage.requests().await?);
+    let before = stage.measured(Some(&operator))?;
+    let requests = stage.requests().await?;
     let began = Instant::now();
     load::create_all(&clients, NAMESPACE, "run", count, PACE).await?;
     observer.released(WARM_UP + count, PATIENCE).await?;
     // This includes the last Run's own time at the service, so the operator's share is a lower bound.
-    let took = began.elapsed();
+    let lives_a_second = load::a_second(count, began.elapsed());
+    eprintln!("operator: {lives_a_second:.1} lives a second");
     stage.events(NAMESPACE, (WARM_UP + count) * EVENTS).await?;
     Ok(Measures {
         who: "operator",
-        lifecycles_a_second: load::a_second(count, took),
-        used: stage.measured()? - before,
+        lives_a_second,
+        used: stage.used_since(before, Some(&operator))?,
         requests: stage.requests().await?.since(&requests),
     })
 }

@@ -4,12 +4,12 @@ use std::ops::Sub;
 use std::time::Duration;
 
 use procfs::process::Process;
-use procfs::{CurrentSI, KernelStats, ProcError};
+use procfs::{CurrentSI, KernelStats};
 
-use super::error::BenchError;
+use crate::common::Outcome;
 
 /// The usage of a process since its start.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Default)]
 pub(super) struct Usage {
     /// Time on a core, its own and the kernel's for it. The kernel counts in steps of 10 ms.
     pub(super) cpu: Duration,
@@ -23,8 +23,17 @@ pub(super) struct Usage {
 
 impl Usage {
     /// The usage of this process.
-    pub(super) fn of(pid: u32) -> Result<Self, BenchError> {
-        read(pid).map_err(|source| BenchError::ReadUsage { pid, source })
+    pub(super) fn of(pid: u32) -> Outcome<Self> {
+        let process = Process::new(i32::try_from(pid).unwrap_or(i32::MAX))?;
+        let (stat, status) = (process.stat()?, process.status()?);
+        let ticks = (stat.utime + stat.stime) * 1000 / procfs::ticks_per_second();
+        let bytes = |kib: Option<u64>| kib.unwrap_or_default() * 1024;
+        Ok(Self {
+            cpu: Duration::from_millis(ticks),
+            resident: bytes(status.vmrss),
+            peak: bytes(status.vmhwm),
+            files: process.fd_count()?,
+        })
     }
 }
 
@@ -40,20 +49,6 @@ impl Sub for Usage {
     }
 }
 
-fn read(pid: u32) -> Result<Usage, ProcError> {
-    let process = Process::new(i32::try_from(pid).unwrap_or(i32::MAX))?;
-    let stat = process.stat()?;
-    let status = process.status()?;
-    let ticks = (stat.utime + stat.stime) * 1000 / procfs::ticks_per_second();
-    let bytes = |kib: Option<u64>| kib.unwrap_or_default() * 1024;
-    Ok(Usage {
-        cpu: Duration::from_millis(ticks),
-        resident: bytes(status.vmrss),
-        peak: bytes(status.vmhwm),
-        files: process.fd_count()?,
-    })
-}
-
 /// The time of all cores since the machine's start.
 pub(super) struct Host {
     all: u64,
@@ -63,8 +58,8 @@ pub(super) struct Host {
 
 impl Host {
     /// Until now.
-    pub(super) fn now() -> Result<Self, BenchError> {
-        let cpu = KernelStats::current().map_err(BenchError::ReadHost)?.total;
+    pub(super) fn now() -> Outcome<Self> {
+        let cpu = KernelStats::current()?.total;
         let taken = cpu.steal.unwrap_or_default();
         let own = [cpu.user, cpu.nice, cpu.system, cpu.idle];
         let rest = [cpu.iowait, cpu.irq, cpu.softirq].map(Option::unwrap_or_default);
@@ -80,26 +75,4 @@ impl Host {
         let all = self.all.saturating_sub(earlier.all).max(1);
         self.taken.saturating_sub(earlier.taken) as f64 / all as f64
     }
-}
-
-/// The share of one core, for a table.
-pub(super) fn of_a_core(cpu: Duration, of: Duration) -> String {
-    percent(cpu.as_secs_f64() / of.as_secs_f64())
-}
-
-/// A share, for a table.
-pub(super) fn percent(share: f64) -> String {
-    format!("{:.1} %", 100.0 * share)
-}
-
-/// Time on a core for each of so many, in milliseconds, for a table.
-#[expect(clippy::cast_precision_loss, reason = "counts are far below 2^52")]
-pub(super) fn millis_each(cpu: Duration, count: usize) -> String {
-    format!("{:.2}", cpu.as_secs_f64() * 1000.0 / count.max(1) as f64)
-}
-
-/// Bytes as MiB, for a table.
-#[expect(clippy::cast_precision_loss, reason = "sizes are far below 2^52")]
-pub(super) fn mib(bytes: u64) -> String {
-    format!("{:.1} MiB", bytes as f64 / f64::from(1 << 20))
 }

@@ -1,17 +1,16 @@
 //! The demo, step by step. Each step does something, prints it, and continues when a condition holds: never
 //! because time has passed.
 
-use crate::demo::board::Seen;
-use crate::demo::failure::Failure;
-use crate::demo::stage::Stage;
-use crate::demo::terminal::{self, note, step};
+use super::board::Seen;
+use super::stage::Stage;
+use super::terminal::{self, heading, note};
+use crate::common::Outcome;
 use crate::service::ServiceRun;
 
 const NIGHTLY: &str = "run/nightly";
-const WORKSPACE: &str = "workspace/default";
 
 /// Runs the demo from an empty cluster to the moment before the summary.
-pub(crate) async fn tell(stage: &mut Stage) -> Result<(), Failure> {
+pub(crate) async fn tell(stage: &mut Stage) -> Outcome<()> {
     install(stage).await?;
     apply(stage).await?;
     kill(stage).await?;
@@ -21,33 +20,24 @@ pub(crate) async fn tell(stage: &mut Stage) -> Result<(), Failure> {
     rotate(stage).await
 }
 
-async fn install(stage: &mut Stage) -> Result<(), Failure> {
-    step(2, "Install the resource definitions and start the operator");
-    if !stage.own_control_plane() {
-        stage
-            .kubectl(&["create", "namespace", stage.namespace])
-            .await?;
-    }
+async fn install(stage: &mut Stage) -> Outcome<()> {
+    heading("2. Install the resource definitions and start the operator");
     stage.install_crds().await?;
     let pid = stage.start_operator()?;
     note(&format!("The operator runs, pid {pid}."));
     Ok(())
 }
 
-async fn apply(stage: &Stage) -> Result<(), Failure> {
-    step(
-        3,
-        "Apply the examples: a Workspace with its token, then four Runs",
-    );
+async fn apply(stage: &Stage) -> Outcome<()> {
+    heading("3. Apply the examples: a Workspace with its token, then four Runs");
     note("A line for each change, seen by a watch, as `kubectl get runs -w` would.");
-    terminal::columns();
+    let columns = ["PHASE", "STATE", "SYNCED", "READY", "REASON"];
+    terminal::row("TIME", "OBJECT", columns);
     stage.apply_examples(&["secret", "workspace"]).await?;
     ready(stage, "True").await?;
     // The service will create this run, and the operator won't get to know it.
-    stage
-        .service
-        .withhold_answer("ghcr.io/acme/nightly:3.1")
-        .await?;
+    let image = "ghcr.io/acme/nightly:3.1";
+    stage.service.withhold_answer(image).await?;
     let runs = [
         "run-succeeds",
         "run-fails",
@@ -55,159 +45,129 @@ async fn apply(stage: &Stage) -> Result<(), Failure> {
         "run-token-rotated",
     ];
     stage.apply_examples(&runs).await?;
-    let submitted = |seen: &Seen, name: &str| !seen.row(name).state.is_empty();
+    let three = ["run/train", "run/evaluate", "run/sweep"];
+    let submitted = |seen: &Seen| three.iter().all(|run| !seen.row(run).state.is_empty());
     stage
         .board
-        .until("three Runs are submitted", |seen| {
-            ["run/train", "run/evaluate", "run/sweep"]
-                .iter()
-                .all(|name| submitted(seen, name))
-        })
+        .until("three Runs are submitted", submitted)
         .await?;
-    stage
-        .service
-        .until("four runs are created", |runs| runs.len() == 4)
-        .await?;
+    let four = |runs: &[ServiceRun]| runs.len() == 4;
+    stage.service_until("four runs are created", four).await?;
     Ok(())
 }
 
-async fn kill(stage: &mut Stage) -> Result<(), Failure> {
-    step(4, "kill -9 the operator, at the worst moment");
+async fn kill(stage: &mut Stage) -> Outcome<()> {
+    heading("4. kill -9 the operator, at the worst moment");
     note("The service has created a run for nightly, and its answer is still on the way.");
     note("The operator dies without knowing the run's id.");
-    if let Some(operator) = &stage.operator {
+    if let Some(mut operator) = stage.operator.take() {
         terminal::command(&format!("kill -9 {}", operator.pid()));
+        operator.kill9();
     }
-    stage.kill_operator();
     let seen = stage.board.now();
-    let uid = |name: &str| seen.runs.get(name).cloned().unwrap_or_default();
-    let (train, evaluate) = (uid("train"), uid("evaluate"));
-    let ended = |runs: &[ServiceRun], uid: &str| {
-        runs.iter()
-            .any(|run| run.idempotency_key == uid && run.ended())
+    let both = ["train", "evaluate"].map(|name| seen.runs.get(name).cloned().unwrap_or_default());
+    let ended = |runs: &[ServiceRun]| {
+        let ended = |uid: &String| {
+            runs.iter()
+                .any(|run| run.ended() && run.idempotency_key == *uid)
+        };
+        both.iter().all(ended)
     };
-    let runs = stage
-        .service
-        .until("train and evaluate have ended", |runs| {
-            ended(runs, &train) && ended(runs, &evaluate)
-        })
-        .await?;
+    let what = "train and evaluate have ended";
+    let runs = stage.service_until(what, ended).await?;
     note("The service continues; the cluster does not show it yet:");
     compare(&stage.board.now(), &runs);
     Ok(())
 }
 
-async fn restart(stage: &mut Stage) -> Result<(), Failure> {
-    step(5, "Start it again");
+async fn restart(stage: &mut Stage) -> Outcome<()> {
+    heading("5. Start it again");
     let pid = stage.start_operator()?;
     note(&format!(
         "Pid {pid}. It repeats nightly's POST with the same Idempotency-Key, and mirrors what it missed."
     ));
+    let mirrored = |seen: &Seen| {
+        seen.row("run/train").phase == "Succeeded"
+            && seen.row("run/evaluate").phase == "Failed"
+            && seen.row("run/sweep").state == "running"
+            && seen.row(NIGHTLY).state == "running"
+    };
     stage
         .board
-        .until("every Run is what its run is", |seen| {
-            seen.row("run/train").phase == "Succeeded"
-                && seen.row("run/evaluate").phase == "Failed"
-                && seen.row("run/sweep").state == "running"
-                && seen.row(NIGHTLY).state == "running"
-        })
+        .until("every Run is what its run is", mirrored)
         .await?;
-    if let Some(run) = at_the_service(stage, "nightly").await? {
-        note(&format!(
-            "The service got {} POSTs for nightly and has one run for it, {}.",
-            run.posts, run.run_id
-        ));
-    }
-    Ok(())
-}
-
-async fn delete(stage: &Stage) -> Result<(), Failure> {
-    step(6, "Delete a Run whose run has not ended");
-    note("The object stays until the service reports the end of its run.");
-    stage
-        .kubectl(&["delete", "runs.run-operator.dev", "sweep"])
-        .await?;
-    stage
-        .board
-        .until("sweep is gone", |seen| !seen.rows.contains_key("run/sweep"))
-        .await?;
-    if let Some(run) = at_the_service(stage, "sweep").await? {
-        note(&format!("At the service its run is {}.", run.state));
-    }
-    Ok(())
-}
-
-async fn expire(stage: &Stage) -> Result<(), Failure> {
-    step(7, "Let the access token expire while nightly runs");
-    note("The service now answers 401. Then nightly's run ends, and the operator can't read it.");
-    stage.expire_token().await?;
-    if let Some(run) = at_the_service(stage, "nightly").await? {
-        stage.service.advance(&run.run_id).await?;
-    }
-    ready(stage, "False").await?;
-    stage
-        .board
-        .until("nightly is known to be stale", |seen| {
-            seen.row(NIGHTLY).synced == "False"
-        })
-        .await?;
-    let nightly = stage.board.now().row(NIGHTLY);
+    let ServiceRun { posts, run_id, .. } = stage.at_the_service("nightly").await?;
     note(&format!(
-        "The Workspace shows the reason. nightly stays {}, marked as stale: no Run fails for a token.",
-        nightly.phase
+        "The service got {posts} POSTs for nightly and has one run for it, {run_id}."
     ));
     Ok(())
 }
 
-async fn rotate(stage: &mut Stage) -> Result<(), Failure> {
-    step(8, "Rotate the token in the Secret");
+async fn delete(stage: &Stage) -> Outcome<()> {
+    heading("6. Delete a Run whose run has not ended");
+    note("The object stays until the service reports the end of its run.");
+    let delete = ["delete", "runs.run-operator.dev", "sweep"];
+    stage.kubectl(&delete).await?;
+    let gone = |seen: &Seen| !seen.rows.contains_key("run/sweep");
+    stage.board.until("sweep is gone", gone).await?;
+    let run = stage.at_the_service("sweep").await?;
+    note(&format!("At the service its run is {}.", run.state));
+    Ok(())
+}
+
+async fn expire(stage: &Stage) -> Outcome<()> {
+    heading("7. Let the access token expire while nightly runs");
+    note("The service now answers 401. Then nightly's run ends, and the operator can't read it.");
+    stage.expire_token().await?;
+    let run = stage.at_the_service("nightly").await?;
+    stage.service.advance(&run.run_id).await?;
+    ready(stage, "False").await?;
+    let known = |seen: &Seen| seen.row(NIGHTLY).synced == "False";
+    stage
+        .board
+        .until("nightly is known to be stale", known)
+        .await?;
+    let phase = stage.board.now().row(NIGHTLY).phase;
+    note(&format!(
+        "The Workspace shows the reason. nightly stays {phase}, marked as stale: no Run fails for a token."
+    ));
+    Ok(())
+}
+
+async fn rotate(stage: &mut Stage) -> Outcome<()> {
+    heading("8. Rotate the token in the Secret");
     let token = stage.service.new_token().await?;
     stage.rotate_token(token).await?;
     ready(stage, "True").await?;
+    let succeeded = |seen: &Seen| seen.row(NIGHTLY).phase == "Succeeded";
     stage
         .board
-        .until("nightly has succeeded", |seen| {
-            seen.row(NIGHTLY).phase == "Succeeded"
-        })
+        .until("nightly has succeeded", succeeded)
         .await?;
     note("Picked up without a restart.");
     Ok(())
 }
 
 /// Waits for the Workspace's Ready condition.
-async fn ready(stage: &Stage, status: &str) -> Result<(), Failure> {
-    stage
-        .board
-        .until(&format!("the Workspace has Ready={status}"), |seen| {
-            seen.row(WORKSPACE).ready == status
-        })
-        .await
-}
-
-/// The run of the Run with this name.
-async fn at_the_service(stage: &Stage, name: &str) -> Result<Option<ServiceRun>, Failure> {
-    let seen = stage.board.now();
-    let uid = seen.runs.get(name).map(String::as_str).unwrap_or_default();
-    stage.service.run(uid).await
+async fn ready(stage: &Stage, status: &str) -> Outcome<()> {
+    let what = format!("the Workspace has Ready={status}");
+    let ready = |seen: &Seen| seen.row("workspace/default").ready == status;
+    stage.board.until(&what, ready).await
 }
 
 /// Both sides, side by side.
 fn compare(seen: &Seen, runs: &[ServiceRun]) {
-    note(&format!(
-        "  {:<10}  {:<14}  {}",
-        "RUN", "AT THE SERVICE", "IN THE CLUSTER"
-    ));
+    let line = |name: &str, service: &str, cluster: &str| {
+        note(&format!("  {name:<10}  {service:<14}  {cluster}"));
+    };
+    line("RUN", "AT THE SERVICE", "IN THE CLUSTER");
     for (name, uid) in &seen.runs {
-        let state = runs
-            .iter()
-            .find(|run| run.idempotency_key == *uid)
-            .map_or("-", |run| run.state.as_str());
+        let run = runs.iter().find(|run| run.idempotency_key == *uid);
         let row = seen.row(&format!("run/{name}"));
-        let cluster = if row.phase.is_empty() {
-            "no status yet".to_owned()
-        } else {
-            format!("{}, {}", row.phase, row.state)
+        let cluster = match row.phase.as_str() {
+            "" => "no status yet".to_owned(),
+            phase => format!("{phase}, {}", row.state),
         };
-        note(&format!("  {name:<10}  {state:<14}  {cluster}"));
+        line(name, run.map_or("-", |run| &run.state), &cluster);
     }
 }

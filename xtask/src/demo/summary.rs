@@ -5,14 +5,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use kube::{Api, ResourceExt, api::ListParams};
 use run_operator::api::{Run, names};
 use serde_json::Value;
-
-use crate::demo::failure::Failure;
-use crate::demo::stage::Stage;
-use crate::demo::terminal::{self, heading, note};
-use crate::service::ServiceRun;
 use test_support::openapi::Record;
 
+use super::board::Seen;
+use super::stage::{NAMESPACE, Stage};
+use super::terminal::{self, heading, note};
+use crate::common::Outcome;
+use crate::service::ServiceRun;
+
 /// The final state of both sides.
+#[derive(Default)]
 struct Facts {
     /// Every Run that was ever there: uid by name.
     applied: BTreeMap<String, String>,
@@ -33,55 +35,47 @@ struct Check {
 }
 
 /// Prints the summary; whether every promise held.
-pub(crate) async fn check(stage: &Stage) -> Result<bool, Failure> {
-    let facts = read(stage).await?;
+pub(crate) async fn check(stage: &Stage) -> Outcome<bool> {
+    let facts = gather(stage).await?;
     heading("Summary, read from the service and the API server");
     table(&facts);
     terminal::blank();
     let checks = facts.checks();
-    for check in &checks {
-        let word = if check.holds { "ok" } else { "BROKEN" };
-        note(&format!(
-            "{word:<6}  {:<56}  {}",
-            check.promise, check.found
-        ));
+    for Check {
+        promise,
+        found,
+        holds,
+    } in &checks
+    {
+        let word = if *holds { "ok" } else { "BROKEN" };
+        note(&format!("{word:<6}  {promise:<56}  {found}"));
     }
     let broken = checks.iter().filter(|check| !check.holds).count();
+    let (all, elapsed) = (checks.len(), terminal::elapsed());
     terminal::blank();
     note(&match broken {
-        0 => format!(
-            "All {} promises held. {}.",
-            checks.len(),
-            terminal::elapsed()
-        ),
+        0 => format!("All {all} promises held. {elapsed}."),
         1 => "1 promise is broken.".to_owned(),
         _ => format!("{broken} promises are broken."),
     });
     Ok(broken == 0)
 }
 
-async fn read(stage: &Stage) -> Result<Facts, Failure> {
+async fn gather(stage: &Stage) -> Outcome<Facts> {
     // Streams end after their run has ended, and finalizers are removed right after the last status.
-    stage
-        .service
-        .until("every run has ended", |runs| {
-            runs.iter().all(ServiceRun::ended)
-        })
-        .await?;
-    stage
-        .board
-        .until("every Run has ended", |seen| {
-            let mut runs = seen.rows.values().filter(|row| !row.phase.is_empty());
-            runs.all(|row| matches!(row.phase.as_str(), "Succeeded" | "Failed" | "Cancelled"))
-        })
-        .await?;
-    let api: Api<Run> = Api::namespaced(stage.client.clone(), stage.namespace);
-    let list = api.list(&ListParams::default()).await;
-    let list = list.map_err(Failure::Kubernetes)?;
+    let ended = |runs: &[ServiceRun]| runs.iter().all(ServiceRun::ended);
+    let runs = stage.service_until("every run has ended", ended).await?;
+    let ended = |seen: &Seen| {
+        let mut phases = seen.rows.values().map(|row| row.phase.as_str());
+        phases.all(|phase| matches!(phase, "" | "Succeeded" | "Failed" | "Cancelled"))
+    };
+    stage.board.until("every Run has ended", ended).await?;
+    let api: Api<Run> = Api::namespaced(stage.client.clone(), NAMESPACE);
+    let list = api.list(&ListParams::default()).await?;
     Ok(Facts {
         applied: stage.board.now().runs,
         objects: list.into_iter().map(|run| (run.name_any(), run)).collect(),
-        runs: stage.service.runs().await?,
+        runs,
         stats: stage.service.stats().await?,
         token_in_log: stage.token_in_log(),
         requests: stage.service.record(),
@@ -90,167 +84,111 @@ async fn read(stage: &Stage) -> Result<Facts, Failure> {
 
 /// A line for each Run that was ever there.
 fn table(facts: &Facts) {
-    note(&format!(
-        "{:<9}  {:<10}  {:<9}  {:>5}  {:>7}  {}",
-        "RUN", "PHASE", "SERVICE", "POSTS", "CANCELS", "IDEMPOTENCY KEY = UID"
-    ));
+    let line = |[name, phase, state, posts, cancels, uid]: [&str; 6]| {
+        note(&format!(
+            "{name:<9}  {phase:<10}  {state:<9}  {posts:>5}  {cancels:>7}  {uid}"
+        ));
+    };
+    let key = "IDEMPOTENCY KEY = UID";
+    line(["RUN", "PHASE", "SERVICE", "POSTS", "CANCELS", key]);
     for (name, uid) in &facts.applied {
-        let phase = facts.objects.get(name).map_or_else(
-            || "(deleted)".to_owned(),
-            |run| phase(run).unwrap_or_default(),
-        );
+        let deleted = || "(deleted)".to_owned();
+        let phase = facts.objects.get(name).map_or_else(deleted, phase);
         for run in facts.runs.iter().filter(|run| run.idempotency_key == *uid) {
-            note(&format!(
-                "{name:<9}  {phase:<10}  {:<9}  {:>5}  {:>7}  {uid}",
-                run.state, run.posts, run.cancels
-            ));
+            let (posts, cancels) = (run.posts.to_string(), run.cancels.to_string());
+            line([name, &phase, &run.state, &posts, &cancels, uid]);
         }
     }
 }
 
 impl Facts {
     fn checks(&self) -> Vec<Check> {
-        vec![
-            self.one_run_each(),
-            self.keys_are_uids(),
-            self.crash_was_in_a_create(),
-            self.deleted_are_cancelled(),
-            self.others_are_not_cancelled(),
-            self.mirror_is_true(),
-            self.nothing_is_live(),
-            self.objects_are_released(),
-            self.token_is_kept(),
-            self.requests_are_known(),
-        ]
-    }
-
-    fn one_run_each(&self) -> Check {
+        let check = |promise, found: String, holds| Check {
+            promise,
+            found,
+            holds,
+        };
+        let none = |promise, count: u64| check(promise, count.to_string(), count == 0);
         let (created, applied) = (self.runs.len(), self.applied.len());
-        Check {
-            promise: "runs created at the service = Runs applied",
-            found: format!("{created} = {applied}"),
-            holds: created == applied && self.stats["runsCreated"] == created,
-        }
-    }
-
-    fn keys_are_uids(&self) -> Check {
-        let keys: BTreeSet<&str> = self
-            .runs
-            .iter()
-            .map(|run| run.idempotency_key.as_str())
-            .collect();
+        let keys = self.runs.iter().map(|run| run.idempotency_key.as_str());
+        let keys: BTreeSet<&str> = keys.collect();
         let uids: BTreeSet<&str> = self.applied.values().map(String::as_str).collect();
-        Check {
-            promise: "idempotency keys = uids of the Runs",
-            found: format!(
-                "{} of {}",
-                keys.intersection(&uids).count(),
-                keys.len().max(uids.len())
-            ),
-            holds: keys == uids && self.stats["idempotencyKeysSeen"] == keys.len(),
-        }
-    }
-
-    /// Without this the demo has shown less than it claims.
-    fn crash_was_in_a_create(&self) -> Check {
+        let same = keys.intersection(&uids).count();
+        // Without two of them the demo has shown less than it claims.
         let posts = self.run_of("nightly").map_or(0, |run| run.posts);
-        Check {
-            promise: "POSTs of the create that kill -9 cut off, all one run",
-            found: posts.to_string(),
-            holds: posts >= 2,
-        }
-    }
-
-    fn deleted_are_cancelled(&self) -> Check {
-        let deleted: Vec<&String> = self
+        let (kept, deleted): (Vec<&String>, Vec<&String>) = self
             .applied
             .keys()
-            .filter(|name| !self.objects.contains_key(*name))
-            .collect();
-        let cancelled = deleted.iter().filter(|name| {
-            self.run_of(name)
-                .is_some_and(|run| run.state == "cancelled" && run.cancels > 0)
-        });
+            .partition(|name| self.objects.contains_key(*name));
+        let cancelled = deleted.iter().filter_map(|name| self.run_of(name));
+        let cancelled = cancelled.filter(|run| run.state == "cancelled" && run.cancels > 0);
         let cancelled = cancelled.count();
-        Check {
-            promise: "runs cancelled = Runs deleted while they ran",
-            found: format!("{cancelled} = {}", deleted.len()),
-            holds: cancelled == deleted.len() && !deleted.is_empty(),
-        }
-    }
-
-    fn others_are_not_cancelled(&self) -> Check {
-        let kept = self.objects.keys().filter_map(|name| self.run_of(name));
-        let cancels: u64 = kept.map(|run| run.cancels).sum();
-        Check {
-            promise: "cancels of Runs that were not deleted",
-            found: cancels.to_string(),
-            holds: cancels == 0,
-        }
-    }
-
-    fn mirror_is_true(&self) -> Check {
-        let true_ones = self.objects.iter().filter(|(name, object)| {
-            let (Some(status), Some(run)) = (&object.status, self.run_of(name)) else {
-                return false;
-            };
-            status.run_id.as_ref() == Some(&run.run_id)
-                && status.state.as_ref() == Some(&run.state)
-                && phase(object).is_some_and(|phase| phase.eq_ignore_ascii_case(&run.state))
-        });
-        let true_ones = true_ones.count();
-        Check {
-            promise: "Runs that show the id and state of their run",
-            found: format!("{true_ones} of {}", self.objects.len()),
-            holds: true_ones == self.objects.len(),
-        }
-    }
-
-    fn nothing_is_live(&self) -> Check {
-        let live = self.runs.iter().filter(|run| !run.ended()).count();
-        Check {
-            promise: "runs still live at the service",
-            found: live.to_string(),
-            holds: live == 0,
-        }
-    }
-
-    fn objects_are_released(&self) -> Check {
-        let held = self.objects.values().filter(|run| {
-            run.finalizers()
-                .iter()
-                .any(|finalizer| finalizer == names::FINALIZER)
-        });
-        let held = held.count();
-        Check {
-            promise: "finished Runs that keep the finalizer",
-            found: held.to_string(),
-            holds: held == 0,
-        }
-    }
-
-    fn token_is_kept(&self) -> Check {
+        let cancels = kept.iter().filter_map(|name| self.run_of(name));
+        let cancels: u64 = cancels.map(|run| run.cancels).sum();
+        let mirrors = kept.iter().filter(|name| self.mirrors(name)).count();
+        let live = self.runs.iter().filter(|run| !run.ended()).count() as u64;
+        let keeps = |run: &&Run| run.finalizers().iter().any(|name| name == names::FINALIZER);
+        let held = self.objects.values().filter(keeps).count() as u64;
         let on_version = self.stats["authorizationOnVersion"].as_u64();
-        let found = match (self.token_in_log, on_version) {
+        let token = match (self.token_in_log, on_version) {
             (false, Some(0)) => "none".to_owned(),
             (in_log, count) => {
                 format!("log: {in_log}, GET /version: {}", count.unwrap_or_default())
             }
         };
-        Check {
-            promise: "tokens in the operator's log or sent to /version",
-            holds: found == "none",
-            found,
-        }
+        let (all, wrong) = (self.requests.requests, self.requests.violations.len());
+        vec![
+            check(
+                "runs created at the service = Runs applied",
+                format!("{created} = {applied}"),
+                created == applied && self.stats["runsCreated"] == created,
+            ),
+            check(
+                "idempotency keys = uids of the Runs",
+                format!("{same} of {}", keys.len().max(uids.len())),
+                keys == uids && self.stats["idempotencyKeysSeen"] == keys.len(),
+            ),
+            check(
+                "POSTs of the create that kill -9 cut off, all one run",
+                posts.to_string(),
+                posts >= 2,
+            ),
+            check(
+                "runs cancelled = Runs deleted while they ran",
+                format!("{cancelled} = {}", deleted.len()),
+                cancelled == deleted.len() && !deleted.is_empty(),
+            ),
+            none("cancels of Runs that were not deleted", cancels),
+            check(
+                "Runs that show the id and state of their run",
+                format!("{mirrors} of {}", self.objects.len()),
+                mirrors == self.objects.len(),
+            ),
+            none("runs still live at the service", live),
+            none("finished Runs that keep the finalizer", held),
+            check(
+                "tokens in the operator's log or sent to /version",
+                token.clone(),
+                token == "none",
+            ),
+            check(
+                "requests that differ from contract/openapi.yaml",
+                format!("{wrong} of {all}"),
+                wrong == 0 && all > 0,
+            ),
+        ]
     }
 
-    fn requests_are_known(&self) -> Check {
-        let (all, wrong) = (self.requests.requests, self.requests.violations.len());
-        Check {
-            promise: "requests that differ from contract/openapi.yaml",
-            found: format!("{wrong} of {all}"),
-            holds: wrong == 0 && all > 0,
-        }
+    /// Whether the Run shows the id and the state of its run.
+    fn mirrors(&self, name: &str) -> bool {
+        let object = self.objects.get(name);
+        let status = object.and_then(|object| object.status.as_ref());
+        let (Some(object), Some(status), Some(run)) = (object, status, self.run_of(name)) else {
+            return false;
+        };
+        status.run_id.as_ref() == Some(&run.run_id)
+            && status.state.as_ref() == Some(&run.state)
+            && phase(object).eq_ignore_ascii_case(&run.state)
     }
 
     /// The run of the Run with this name.
@@ -260,8 +198,9 @@ impl Facts {
     }
 }
 
-fn phase(run: &Run) -> Option<String> {
-    Some(format!("{:?}", run.status.as_ref()?.phase?))
+fn phase(run: &Run) -> String {
+    let phase = run.status.as_ref().and_then(|status| status.phase);
+    phase.map(|phase| format!("{phase:?}")).unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -273,16 +212,12 @@ mod tests {
     fn a_request_unlike_the_document_breaks_a_promise() {
         let holds = |requests, violations: &[&str]| {
             let facts = Facts {
-                applied: BTreeMap::new(),
-                objects: BTreeMap::new(),
-                runs: Vec::new(),
-                stats: Value::Null,
-                token_in_log: false,
                 requests: Record {
                     requests,
                     violations: violations.iter().map(|&line| line.to_owned()).collect(),
                     ..Record::default()
                 },
+                ..Facts::default()
             };
             let mut checks = facts.checks().into_iter();
             let check = checks.find(|check| check.promise.contains("contract/openapi.yaml"));

@@ -13,32 +13,19 @@ static BOLD: LazyLock<bool> =
 /// A command that is longer is broken into lines.
 const WIDTH: usize = 90;
 
-/// A line of the table: an object.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Row {
-    /// `run/NAME` or `workspace/NAME`.
-    pub(crate) object: String,
-    pub(crate) uid: String,
-    pub(crate) phase: String,
-    pub(crate) state: String,
-    pub(crate) synced: String,
-    pub(crate) ready: String,
-    pub(crate) reason: String,
-}
-
 /// Starts the clock.
 pub(crate) fn start() {
     LazyLock::force(&STARTED);
 }
 
-/// The heading of a step.
-pub(crate) fn step(number: u8, title: &str) {
-    heading(&format!("{number}. {title}"));
+/// Time since the start of the demo.
+pub(crate) fn elapsed() -> String {
+    format!("{:.1} s", STARTED.elapsed().as_secs_f32())
 }
 
 /// A heading, with a blank line before it.
 pub(crate) fn heading(text: &str) {
-    print("");
+    blank();
     if *BOLD {
         print(&format!("\x1b[1m{text}\x1b[0m"));
     } else {
@@ -73,43 +60,8 @@ pub(crate) fn kubectl(args: &[&str]) {
     }
 }
 
-/// The names of the table's columns.
-pub(crate) fn columns() {
-    row(
-        "TIME",
-        "OBJECT",
-        ["PHASE", "STATE", "SYNCED", "READY", "REASON"],
-    );
-}
-
-/// An object as it is now.
-pub(crate) fn changed(row_now: &Row) {
-    let Row {
-        phase,
-        state,
-        synced,
-        ready,
-        reason,
-        ..
-    } = row_now;
-    timed(&row_now.object, [phase, state, synced, ready, reason]);
-}
-
-/// An object that is there no more.
-pub(crate) fn deleted(object: &str) {
-    timed(object, ["(gone)", "", "", "", ""]);
-}
-
-/// Time since the start of the demo.
-pub(crate) fn elapsed() -> String {
-    format!("{:.1} s", STARTED.elapsed().as_secs_f32())
-}
-
-fn timed(object: &str, cells: [&str; 5]) {
-    row(&elapsed(), object, cells);
-}
-
-fn row(time: &str, object: &str, [phase, state, synced, ready, reason]: [&str; 5]) {
+/// A line of the table: an object, and its phase, state, Synced, Ready and reason.
+pub(crate) fn row(time: &str, object: &str, [phase, state, synced, ready, reason]: [&str; 5]) {
     let line = format!(
         "   {time:>7}  {object:<18}  {phase:<10}  {state:<12}  {synced:<6}  {ready:<5}  {reason}"
     );

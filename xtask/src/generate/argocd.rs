@@ -1,10 +1,12 @@
 //! `deploy/argocd/argocd-cm.yaml` and `argocd-values.yaml`, from the scripts in
 //! `deploy/argocd/resource_customizations`, which are laid out as in Argo CD's own tree.
 
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use crate::generate::{Generated, Outcome, root};
+use test_support::root;
+
+use super::Generated;
+use crate::common::{Outcome, list, read};
 
 const HEADER: &str = "# Generated from resource_customizations/ by `make generate`. Do not edit.\n";
 const GROUP: &str = "run-operator.dev";
@@ -19,7 +21,7 @@ pub(crate) fn files() -> Outcome<Vec<Generated>> {
         .join(GROUP);
     let mut data = String::new();
     for kind in KINDS {
-        let health = fs::read_to_string(scripts.join(kind).join("health.lua"))?;
+        let health = read(&scripts.join(kind).join("health.lua"))?;
         let key = format!("resource.customizations.health.{GROUP}_{kind}");
         data.push_str(&block(&key, &health));
     }
@@ -47,22 +49,14 @@ pub(crate) fn files() -> Outcome<Vec<Generated>> {
 
 /// The content of `resource.customizations.actions` for Argo CD: the discovery, and a script for each action.
 fn actions(folder: &Path) -> Outcome<String> {
-    let mut text = block(
-        "discovery.lua",
-        &fs::read_to_string(folder.join("discovery.lua"))?,
-    );
-    text.push_str("definitions:\n");
-    let mut names: Vec<PathBuf> = fs::read_dir(folder)?
-        .map(|entry| entry.map(|e| e.path()))
-        .collect::<Result<_, _>>()?;
-    names.sort();
-    for path in names {
+    let discovery = read(&folder.join("discovery.lua"))?;
+    let mut text = block("discovery.lua", &discovery) + "definitions:\n";
+    for path in list(folder)? {
         let script = path.join("action.lua");
-        if let (true, Some(name)) = (script.is_file(), path.file_name()) {
-            let action = block("action.lua", &fs::read_to_string(script)?);
-            let name = name.to_string_lossy();
-            text.extend(["- name: ", &*name, "\n"]);
-            text.push_str(&indented(&action, 2));
+        if script.is_file() {
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            let action = indented(&block("action.lua", &read(&script)?), 2);
+            text.extend(["- name: ", &*name, "\n", &action]);
         }
     }
     Ok(text)

@@ -9,16 +9,14 @@ mod metrics;
 mod reasons;
 mod versions;
 
-use std::error::Error;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
 use test_support::root;
 
-pub(crate) use chart::{install, write_values};
+pub(crate) use chart::{helm, install, write_values};
 
-/// A result whose error is printed, and ends the program.
-pub(crate) type Outcome<T> = Result<T, Box<dyn Error>>;
+use crate::common::{Outcome, read, write};
 
 #[derive(Args)]
 pub(crate) struct Options {
@@ -44,7 +42,9 @@ impl Generated {
 pub(crate) fn run(options: &Options) -> Outcome<()> {
     // One after the other: Helm reads what the steps before it have written.
     for step in [
-        of_the_code,
+        crds,
+        metrics::page,
+        flags::page,
         api::page,
         reasons::page,
         argocd::files,
@@ -53,36 +53,36 @@ pub(crate) fn run(options: &Options) -> Outcome<()> {
         chart::values,
         chart::manifests,
     ] {
-        for file in step()? {
-            settle(&file, options.check)?;
+        for Generated { path, text } in step()? {
+            let shown = path.display();
+            let full = root().join(&path);
+            if !options.check {
+                write(&full, text)?;
+                println!("{shown}");
+            } else if read(&full).unwrap_or_default() != text {
+                let what = "is out of date: run `make generate`, commit the result";
+                return Err(format!("{shown} {what}").into());
+            }
         }
     }
     Ok(())
 }
 
-/// Writes a file, or compares it.
-fn settle(file: &Generated, check: bool) -> Outcome<()> {
-    let path = root().join(&file.path);
-    if !check {
-        if let Some(directory) = path.parent() {
-            std::fs::create_dir_all(directory)?;
-        }
-        std::fs::write(&path, &file.text)?;
-        println!("{}", file.path.display());
-    } else if std::fs::read_to_string(&path).unwrap_or_default() != file.text {
-        let path = file.path.display();
-        return Err(
-            format!("{path} is out of date: run `make generate`, commit the result").into(),
-        );
-    }
-    Ok(())
-}
-
-/// The files that are made from the types and tables in the code, without another program.
-fn of_the_code() -> Outcome<Vec<Generated>> {
+fn crds() -> Outcome<Vec<Generated>> {
     let crds = run_operator::api::crd::files()?.into_iter();
     let crds = crds.map(|(name, text)| Generated::new(Path::new("crds").join(name), text));
-    let metrics = Generated::new("docs/metrics.md", metrics::page());
-    let flags = Generated::new("docs/flags.md", flags::page());
-    Ok(crds.chain([metrics, flags]).collect())
+    Ok(crds.collect())
+}
+
+/// A page of the documents, whose part before the first section is its author's.
+fn page(path: &str, sections: &str) -> Outcome<Vec<Generated>> {
+    let text = read(&root().join(path))?;
+    let (head, _) = text.split_once("\n## ").unwrap_or((&text, ""));
+    Ok(vec![Generated::new(path, format!("{head}{sections}"))])
+}
+
+/// A cell of a table: in one line.
+fn cell(text: &str) -> String {
+    let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    words.replace('|', "\\|")
 }

@@ -4,13 +4,14 @@ use run_operator::api::Reason;
 use run_operator::decide::explain::remedy;
 use test_support::root;
 
-use super::{Generated, Outcome};
+use super::Generated;
+use crate::common::{Outcome, read};
 
 const PAGE: &str = "docs/reasons.md";
 
 /// The page, with the last cell of each reason's row as the code has it.
 pub(super) fn page() -> Outcome<Vec<Generated>> {
-    let text = std::fs::read_to_string(root().join(PAGE))?;
+    let text = read(&root().join(PAGE))?;
     let lines = text
         .lines()
         .map(|line| row(line).unwrap_or_else(|| line.to_owned()) + "\n");

@@ -1,8 +1,11 @@
 //! The workspace's version in every other file that states it. Its one place is `[workspace.package]` in Cargo.toml.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use crate::generate::{Generated, Outcome, root};
+use test_support::root;
+
+use super::Generated;
+use crate::common::{Outcome, below, read};
 
 /// The version of the workspace.
 const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -19,7 +22,7 @@ const MARKS: [&str; 13] = [
     "run-operator-",
     "run-operator_",
     "kubectl-runs_",
-    "release krew --version ",
+    ".ci/krew ",
     "charts/run-operator --version ",
     "VERSION=",
     "releases/download/v",
@@ -34,67 +37,54 @@ const FLUX_MARKS: [&str; 1] = ["    tag: "];
 
 /// Every file that states the version.
 pub(crate) fn files() -> Outcome<Vec<Generated>> {
-    let mut found = Vec::new();
+    let mut files = Vec::new();
+    state(Path::new(CHART), &CHART_MARKS, &mut files)?;
+    state(Path::new(FLUX), &FLUX_MARKS, &mut files)?;
     for place in PLACES {
-        collect(Path::new(place), &mut found)?;
+        for path in below(&root().join(place))? {
+            let path = path.strip_prefix(root()).unwrap_or(&path);
+            let text = path.extension().is_some_and(|e| e == "md" || e == "yaml");
+            if text && !OTHERS.iter().any(|other| path == Path::new(other)) {
+                state(path, &MARKS, &mut files)?;
+            }
+        }
     }
-    found.sort();
-    let mut files = vec![changed(Path::new(CHART), &CHART_MARKS)?];
-    files.push(changed(Path::new(FLUX), &FLUX_MARKS)?);
-    for path in found {
-        files.push(changed(&path, &MARKS)?);
-    }
-    Ok(files.into_iter().flatten().collect())
+    Ok(files)
 }
 
-/// Text files below a folder.
-fn collect(path: &Path, found: &mut Vec<PathBuf>) -> Outcome<()> {
-    let full = root().join(path);
-    if full.is_dir() {
-        for entry in std::fs::read_dir(full)? {
-            collect(&path.join(entry?.file_name()), found)?;
+/// The file with our version after each mark, if it states one.
+fn state(path: &Path, marks: &[&str], files: &mut Vec<Generated>) -> Outcome<()> {
+    let mut text = read(&root().join(path))?;
+    let mut stated = false;
+    for mark in marks {
+        let mut pieces = text.split(mark);
+        let mut new = pieces.next().unwrap_or_default().to_owned();
+        for piece in pieces {
+            let length = version(piece);
+            stated |= length > 0;
+            new.extend([
+                *mark,
+                if length > 0 { VERSION } else { "" },
+                &piece[length..],
+            ]);
         }
-    } else if path.extension().is_some_and(|e| e == "md" || e == "yaml")
-        && !OTHERS.iter().any(|other| path == Path::new(other))
-    {
-        found.push(path.to_owned());
+        text = new;
     }
+    files.extend(stated.then(|| Generated::new(path, text)));
     Ok(())
 }
 
-/// The file with our version after each mark; none if it states no version.
-fn changed(path: &Path, marks: &[&str]) -> Outcome<Option<Generated>> {
-    let text = std::fs::read_to_string(root().join(path))?;
-    let mut stated = false;
-    let mut new = text;
-    for mark in marks {
-        let mut pieces = new.split(mark);
-        let mut result = pieces.next().unwrap_or_default().to_owned();
-        for piece in pieces {
-            result.push_str(mark);
-            let length = version(piece);
-            stated |= length > 0;
-            result.push_str(if length > 0 { VERSION } else { "" });
-            result.push_str(&piece[length..]);
-        }
-        new = result;
-    }
-    Ok(stated.then(|| Generated::new(path, new)))
-}
-
-/// The length of the version `X.Y.Z` that a text begins with; 0 if it begins with none.
+/// The length of the version `X.Y.Z` or `X.Y.Z-rc.N` that a text begins with; 0 if it begins with none.
 fn version(text: &str) -> usize {
     let end = text.find(|c: char| !c.is_ascii_digit() && c != '.');
     let numbers = text[..end.unwrap_or(text.len())].trim_end_matches('.');
     let parts: Vec<&str> = numbers.split('.').collect();
-    if parts.len() != 3 || parts.iter().any(|part| part.is_empty()) {
+    if parts.len() != 3 || parts.contains(&"") {
         return 0;
     }
     // A pre-release, and not the rest of a file's name.
-    let rest = &text[numbers.len()..];
-    let is_candidate = rest.strip_prefix("-rc.").map(|rest| {
-        let end = rest.find(|c: char| !c.is_ascii_digit());
-        4 + end.unwrap_or(rest.len())
-    });
-    numbers.len() + is_candidate.unwrap_or(0)
+    let candidate = text[numbers.len()..].strip_prefix("-rc.");
+    let digits =
+        |rest: &str| rest.len() - rest.trim_start_matches(|c: char| c.is_ascii_digit()).len();
+    numbers.len() + candidate.map_or(0, |rest| "-rc.".len() + digits(rest))
 }

@@ -2,15 +2,15 @@
 //! addresses and Artifact Hub's annotations. It is packed by the real Helm, whose archive has the time of
 //! `SOURCE_DATE_EPOCH`.
 
-use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::PathBuf;
 
 use clap::Args;
 use serde_json::{Value, json};
-use test_support::{root, tools::go_tool};
+use test_cluster::run as run_program;
+use test_support::root;
 
-use super::{Image, ReleaseError, changelog};
+use super::{changelog, image};
+use crate::common::{Outcome, below, read, read_bytes, read_yaml, write, yaml};
 use crate::generate;
 
 /// The chart, in the repository and in the output.
@@ -31,7 +31,7 @@ pub(crate) struct Options {
     registry: Option<String>,
     /// The operator's image.
     #[arg(long, value_name = "NAME@DIGEST")]
-    image: Image,
+    image: String,
     /// An architecture of the image, such as linux/amd64.
     #[arg(long = "platform", value_name = "OS/ARCHITECTURE")]
     platforms: Vec<String>,
@@ -53,64 +53,61 @@ pub(crate) struct Options {
 }
 
 /// Makes the copy, and packs it.
-pub(super) fn run(options: &Options) -> Result<(), ReleaseError> {
+pub(super) fn run(options: &Options) -> Outcome<()> {
     let copy = options.output.join("run-operator");
-    if copy.exists() {
-        fs::remove_dir_all(&copy).map_err(ReleaseError::file(&copy))?;
+    let chart = root().join(CHART);
+    for file in below(&chart)? {
+        let name = file.strip_prefix(&chart).unwrap_or(&file);
+        write(&copy.join(name), read_bytes(&file)?)?;
     }
-    copy_folder(&root().join(CHART), &copy)?;
     let file = copy.join("Chart.yaml");
-    let text = fs::read_to_string(&file).map_err(ReleaseError::file(&file))?;
-    let mut chart: Value = serde_saphyr::from_str(&text).map_err(ReleaseError::yaml(&file))?;
+    let mut chart = read_yaml(&file)?;
     describe(&mut chart, options)?;
-    write_yaml(&file, &chart)?;
+    write(&file, yaml(&chart)?)?;
     if let Some(registry) = &options.registry {
         let values = copy.join("values.yaml");
-        let text = fs::read_to_string(&values).map_err(ReleaseError::file(&values))?;
-        let text = with_image(&text, registry, &options.image)?;
-        fs::write(&values, text).map_err(ReleaseError::file(&values))?;
+        let text = with_image(&read(&values)?, registry, image(&options.image)?.1)?;
+        write(&values, text)?;
         // The schema and the README state the defaults.
-        generate::write_values(&copy).map_err(ReleaseError::Generate)?;
+        generate::write_values(&copy)?;
     }
-    package(&copy, options)
+    let mut helm = generate::helm()?;
+    helm.arg("package").arg(&copy);
+    helm.arg("--destination").arg(&options.output);
+    helm.env("SOURCE_DATE_EPOCH", options.epoch.to_string());
+    run_program(helm, "")?;
+    Ok(())
 }
 
 /// What only a release can state.
-fn describe(chart: &mut Value, options: &Options) -> Result<(), ReleaseError> {
-    let version = chart["version"].as_str().unwrap_or_default();
-    if version != options.version {
-        return Err(ReleaseError::Version {
-            path: PathBuf::from(CHART),
-            found: version.to_owned(),
-            wanted: options.version.clone(),
-        });
+fn describe(chart: &mut Value, options: &Options) -> Outcome<()> {
+    let (found, wanted) = (&chart["version"], &options.version);
+    if found != wanted {
+        return Err(format!("{CHART} is of version {found}, not {wanted}").into());
     }
     for (field, address) in [("home", &options.home), ("icon", &options.icon)] {
         if let Some(address) = address {
             chart[field] = address.as_str().into();
         }
     }
-    if let Some(source) = &options.source {
-        chart["sources"] = json!([source]);
-    }
-    let maintainers: Result<Vec<Value>, _> =
-        options.maintainers.iter().map(|m| maintainer(m)).collect();
-    let maintainers = maintainers?;
-    if !maintainers.is_empty() {
-        chart["maintainers"] = maintainers.into();
+    if !options.maintainers.is_empty() {
+        let maintainers = options.maintainers.iter().map(|text| maintainer(text));
+        chart["maintainers"] = maintainers.collect::<Outcome<Vec<Value>>>()?.into();
     }
     let reference = match &options.registry {
-        Some(_) => options.image.to_string(),
-        None => format!("{}:{}", options.image.name, options.version),
+        Some(_) => options.image.clone(),
+        None => format!("{}:{}", image(&options.image)?.0, options.version),
     };
-    let image = json!([
-        {"name": "run-operator", "image": reference, "platforms": options.platforms}
-    ]);
-    let changes = changelog::changes(&changelog::section(&options.version)?);
-    annotate(chart, "images", &image)?;
-    annotate(chart, "changes", &changes.into())?;
+    let image = json!({"name": "run-operator", "image": reference, "platforms": options.platforms});
+    let changes = changelog::changes(&options.version)?;
+    // Annotations of Artifact Hub, whose values are YAML in a string.
+    let mut annotations = vec![("images", json!([image])), ("changes", changes.into())];
     if let Some(source) = &options.source {
-        annotate(chart, "links", &json!([{"name": "source", "url": source}]))?;
+        chart["sources"] = json!([source]);
+        annotations.push(("links", json!([{"name": "source", "url": source}])));
+    }
+    for (name, value) in annotations {
+        chart["annotations"][format!("artifacthub.io/{name}")] = yaml(&value)?.into();
     }
     if options.version.contains('-') {
         chart["annotations"]["artifacthub.io/prerelease"] = "true".into();
@@ -118,79 +115,27 @@ fn describe(chart: &mut Value, options: &Options) -> Result<(), ReleaseError> {
     Ok(())
 }
 
-/// An annotation of Artifact Hub's, whose value is YAML in a string.
-fn annotate(chart: &mut Value, name: &str, value: &Value) -> Result<(), ReleaseError> {
-    let text =
-        serde_saphyr::to_string(value).map_err(|error| ReleaseError::Manifest(Box::new(error)))?;
-    chart["annotations"][format!("artifacthub.io/{name}")] = text.into();
-    Ok(())
-}
-
-fn maintainer(text: &str) -> Result<Value, ReleaseError> {
+fn maintainer(text: &str) -> Outcome<Value> {
     match text.split_once(':') {
         Some((name, email)) if !name.trim().is_empty() && email.contains('@') => {
             Ok(json!({"name": name.trim(), "email": email.trim()}))
         }
-        _ => Err(ReleaseError::Maintainer(text.to_owned())),
+        _ => Err(format!("{text} is not NAME:EMAIL").into()),
     }
 }
 
 /// `values.yaml` with another registry and digest of the image, and otherwise the same, comments included.
-fn with_image(values: &str, registry: &str, image: &Image) -> Result<String, ReleaseError> {
-    let mut text = String::new();
-    let mut inside = false;
-    let mut set = 0;
-    for line in values.lines() {
-        if !line.starts_with([' ', '#']) && !line.is_empty() {
-            inside = line == "image:";
+fn with_image(values: &str, registry: &str, digest: &str) -> Outcome<String> {
+    let (before, image_and_rest) = values.split_once("\nimage:\n").unwrap_or_default();
+    let mut rest = image_and_rest.to_owned();
+    for (field, value) in [("registry", registry), ("digest", digest)] {
+        let unset = format!("  {field}: \"\"\n");
+        // Up to the comment of the next value.
+        let of_image = rest.find("\n#").unwrap_or(rest.len());
+        if !rest[..of_image].contains(&unset) {
+            return Err(format!("values.yaml has no empty {field} in image to be set").into());
         }
-        let changed = match line {
-            r#"  registry: """# if inside => Some(format!("  registry: \"{registry}\"")),
-            r#"  digest: """# if inside => Some(format!("  digest: \"sha256:{}\"", image.sha256)),
-            _ => None,
-        };
-        set += usize::from(changed.is_some());
-        text.push_str(changed.as_deref().unwrap_or(line));
-        text.push('\n');
+        rest = rest.replacen(&unset, &format!("  {field}: \"{value}\"\n"), 1);
     }
-    if set == 2 {
-        Ok(text)
-    } else {
-        Err(ReleaseError::Values)
-    }
-}
-
-fn write_yaml(path: &Path, value: &Value) -> Result<(), ReleaseError> {
-    let text =
-        serde_saphyr::to_string(value).map_err(|error| ReleaseError::Manifest(Box::new(error)))?;
-    fs::write(path, text).map_err(ReleaseError::file(path))
-}
-
-fn package(copy: &Path, options: &Options) -> Result<(), ReleaseError> {
-    let helm = go_tool("helm").map_err(ReleaseError::file("tools/helm"))?;
-    let mut command = Command::new(&helm);
-    command.arg("package").arg(copy);
-    command.arg("--destination").arg(&options.output);
-    command.env("SOURCE_DATE_EPOCH", options.epoch.to_string());
-    let output = command.output().map_err(ReleaseError::file(&helm))?;
-    if output.status.success() {
-        Ok(())
-    } else {
-        let why = String::from_utf8_lossy(&output.stderr);
-        Err(ReleaseError::Helm(why.trim().to_owned()))
-    }
-}
-
-fn copy_folder(from: &Path, to: &Path) -> Result<(), ReleaseError> {
-    fs::create_dir_all(to).map_err(ReleaseError::file(to))?;
-    for entry in fs::read_dir(from).map_err(ReleaseError::file(from))? {
-        let path = entry.map_err(ReleaseError::file(from))?.path();
-        let to = to.join(path.file_name().unwrap_or_default());
-        if path.is_dir() {
-            copy_folder(&path, &to)?;
-        } else {
-            fs::copy(&path, &to).map_err(ReleaseError::file(&path))?;
-        }
-    }
-    Ok(())
+    Ok(format!("{before}\nimage:\n{rest}"))
 }

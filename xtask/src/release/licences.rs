@@ -2,16 +2,17 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
 
-use super::ReleaseError;
 use super::crates::{self, Crate};
+use crate::common::{Outcome, read, write};
 
 const RULE: &str =
     "================================================================================\n";
+/// The notice of glibc's package, as Debian has it.
+const GLIBC: &str = "/usr/share/doc/libc6/copyright";
 const INTRODUCTION: &str = "\
 Licences of what is in the images and archives of run-operator, beyond its own code, whose licence (Apache-2.0) is in
 LICENSE.
@@ -37,82 +38,66 @@ pub(crate) struct Options {
     /// The Go module of the certification authorities.
     #[arg(long)]
     roots: PathBuf,
-    /// The notice of glibc's package, as Debian has it.
-    #[arg(long, default_value = "/usr/share/doc/libc6/copyright")]
-    glibc: PathBuf,
-    /// The folder with the licences of Debian's packages.
-    #[arg(long, default_value = "/usr/share/common-licenses")]
-    common: PathBuf,
     /// The file.
     #[arg(long)]
     output: PathBuf,
 }
 
 /// Writes the file.
-pub(super) fn run(options: &Options) -> Result<(), ReleaseError> {
+pub(super) fn run(options: &Options) -> Outcome<()> {
     let crates = crates::linked(&options.triple)?;
     let mut text = INTRODUCTION.to_owned();
-    for found in &crates {
-        let _ = writeln!(text, "{} {}: {}", found.name, found.version, found.licence);
+    for Crate { name, licence, .. } in &crates {
+        let _ = writeln!(text, "{name}: {licence}");
     }
     append_crates(
         &mut text,
         &crates,
         &read(&options.rust.join("licenses/MIT.txt"))?,
     )?;
-    append_others(&mut text, options)?;
-    fs::write(&options.output, text).map_err(ReleaseError::file(&options.output))
+    let library = without_tags(&read(&options.rust.join("COPYRIGHT-library.html"))?);
+    section(&mut text, "The Rust standard library", &library);
+    let gcc = options.rust.join("licenses/GCC-exception-3.1.txt");
+    let common = |name: &str| Path::new("/usr/share/common-licenses").join(name);
+    for (title, path) in [
+        ("glibc: notice", GLIBC.into()),
+        (
+            "glibc: GNU Lesser General Public License 2.1",
+            common("LGPL-2.1"),
+        ),
+        ("libgcc: GCC Runtime Library Exception 3.1", gcc),
+        ("libgcc: GNU General Public License 3", common("GPL-3")),
+        (
+            "Certification authorities: golang.org/x/crypto/x509roots/fallback",
+            options.roots.join("LICENSE"),
+        ),
+        (
+            "Certification authorities: Mozilla's list, under the Mozilla Public License 2.0",
+            common("MPL-2.0"),
+        ),
+    ] {
+        section(&mut text, title, &read(&path)?);
+    }
+    write(&options.output, text)
 }
 
 /// Each text once, with the crates that have it.
-fn append_crates(text: &mut String, crates: &[Crate], mit: &str) -> Result<(), ReleaseError> {
+fn append_crates(text: &mut String, crates: &[Crate], mit: &str) -> Outcome<()> {
     let mut order: Vec<String> = Vec::new();
     let mut owners: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for found in crates {
         for (file, content) in found.texts(mit)? {
             let content = content.replace("\r\n", "\n").trim().to_owned();
-            let owner = format!("{} {} ({file})", found.name, found.version);
             let known = owners.entry(content.clone()).or_default();
             if known.is_empty() {
                 order.push(content);
             }
-            known.push(owner);
+            known.push(format!("{} ({file})", found.name));
         }
     }
     for content in order {
-        let owners = owners.remove(&content).unwrap_or_default();
-        section(text, &owners.join("\n"), &content);
+        section(text, &owners[&content].join("\n"), &content);
     }
-    Ok(())
-}
-
-fn append_others(text: &mut String, options: &Options) -> Result<(), ReleaseError> {
-    let rust = |name: &str| read(&options.rust.join(name));
-    let common = |name: &str| read(&options.common.join(name));
-    let library = without_tags(&rust("COPYRIGHT-library.html")?);
-    section(text, "The Rust standard library", &library);
-    section(text, "glibc: notice", &read(&options.glibc)?);
-    section(
-        text,
-        "glibc: GNU Lesser General Public License 2.1",
-        &common("LGPL-2.1")?,
-    );
-    let exception = rust("licenses/GCC-exception-3.1.txt")?;
-    section(
-        text,
-        "libgcc: GCC Runtime Library Exception 3.1",
-        &exception,
-    );
-    section(
-        text,
-        "libgcc: GNU General Public License 3",
-        &common("GPL-3")?,
-    );
-    let module = read(&options.roots.join("LICENSE"))?;
-    let title = "Certification authorities: golang.org/x/crypto/x509roots/fallback";
-    section(text, title, &module);
-    let title = "Certification authorities: Mozilla's list, under the Mozilla Public License 2.0";
-    section(text, title, &common("MPL-2.0")?);
     Ok(())
 }
 
@@ -120,21 +105,11 @@ fn section(text: &mut String, title: &str, content: &str) {
     let _ = write!(text, "\n{RULE}{title}\n{RULE}\n{}\n", content.trim());
 }
 
-fn read(path: &Path) -> Result<String, ReleaseError> {
-    let bytes = fs::read(path).map_err(ReleaseError::file(path))?;
-    Ok(String::from_utf8_lossy(&bytes).into_owned())
-}
-
 /// A page's text: without tags, and with at most one empty line at a time.
 fn without_tags(html: &str) -> String {
     let mut text = String::new();
-    for (nth, piece) in html.split('<').enumerate() {
-        let words = piece.split_once('>').map(|(_, words)| words);
-        text.push_str(if nth == 0 {
-            piece
-        } else {
-            words.unwrap_or_default()
-        });
+    for piece in html.split('<') {
+        text.push_str(piece.split_once('>').map_or("", |(_, words)| words));
     }
     for (name, character) in [
         ("&lt;", "<"),

@@ -1,15 +1,15 @@
 //! Provenance: an in-toto statement with SLSA's predicate, about every file and image of a release. It has no time but
 //! the commit's, so that the same commit gives the same statement.
 
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::Args;
 use jiff::Timestamp;
 use run_operator::decide::request::body::sha256;
 use serde_json::{Map, Value, json};
 
-use super::{Image, ReleaseError};
+use super::image;
+use crate::common::{Outcome, read_bytes, write};
 
 /// Names the meaning of `externalParameters`: docs/release.md describes them.
 const BUILD_TYPE: &str = "https://run-operator.dev/release/v1";
@@ -43,7 +43,7 @@ pub(crate) struct Options {
     tools: Vec<String>,
     /// The images: `NAME@DIGEST`.
     #[arg(long = "image", value_name = "NAME@DIGEST")]
-    images: Vec<Image>,
+    images: Vec<String>,
     /// Where the statement is written.
     #[arg(long)]
     output: PathBuf,
@@ -56,31 +56,32 @@ pub(crate) struct Options {
 }
 
 /// Writes the statement, and its predicate.
-pub(super) fn run(options: &Options) -> Result<(), ReleaseError> {
+pub(super) fn run(options: &Options) -> Outcome<()> {
     let mut subjects = Vec::new();
     for path in &options.files {
-        let bytes = fs::read(path).map_err(ReleaseError::file(path))?;
         let name = path.file_name().unwrap_or_default().to_string_lossy();
-        subjects.push(json!({"name": name, "digest": {"sha256": sha256(&bytes)}}));
+        let sha256 = sha256(&read_bytes(path)?);
+        subjects.push(json!({"name": name, "digest": {"sha256": sha256}}));
     }
-    for image in &options.images {
-        subjects.push(json!({"name": image.name, "digest": {"sha256": image.sha256}}));
+    for text in &options.images {
+        let (name, digest) = image(text)?;
+        let sha256 = digest.trim_start_matches("sha256:");
+        subjects.push(json!({"name": name, "digest": {"sha256": sha256}}));
     }
     let predicate = predicate(options)?;
-    write(&options.predicate, &predicate)?;
+    write(&options.predicate, format!("{predicate:#}\n"))?;
     let statement = json!({
         "_type": "https://in-toto.io/Statement/v1",
         "subject": subjects,
         "predicateType": "https://slsa.dev/provenance/v1",
         "predicate": predicate,
     });
-    write(&options.output, &statement)
+    write(&options.output, format!("{statement:#}\n"))
 }
 
-fn predicate(options: &Options) -> Result<Value, ReleaseError> {
-    let time = Timestamp::from_second(options.epoch)
-        .map_err(ReleaseError::Time)?
-        .to_string();
+fn predicate(options: &Options) -> Outcome<Value> {
+    let time = Timestamp::from_second(options.epoch);
+    let time = time.map_err(|error| format!("the time {}: {error}", options.epoch))?;
     let mut parameters = pairs(&options.parameters);
     parameters.insert("version".to_owned(), options.version.as_str().into());
     let mut commit = json!({"name": "run-operator", "digest": {"gitCommit": options.commit}});
@@ -109,8 +110,4 @@ fn pairs(given: &[String]) -> Map<String, Value> {
     pairs
         .map(|(name, value)| (name.to_owned(), value.into()))
         .collect()
-}
-
-fn write(path: &Path, value: &Value) -> Result<(), ReleaseError> {
-    fs::write(path, format!("{value:#}\n")).map_err(ReleaseError::file(path))
 }

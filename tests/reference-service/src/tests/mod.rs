@@ -7,6 +7,7 @@ mod rules;
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use tempfile::TempDir;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 
@@ -27,40 +28,32 @@ pub(crate) const PACING: Pacing = Pacing {
 /// A service on a free port, which ends with the test's runtime.
 pub(crate) struct Service {
     address: std::net::SocketAddr,
+    /// With the record of its requests.
+    folder: TempDir,
 }
 
 impl Service {
     pub(crate) async fn start() -> Self {
-        Self::recorded(None).await
-    }
-
-    /// One that keeps a record of its requests.
-    pub(crate) async fn recorded(record: Option<Record>) -> Self {
+        let folder = TempDir::new().expect("a folder");
+        let record = Record::open(&folder.path().join("requests")).expect("a file");
         let settings = Settings {
             api_version: "1.0.0".to_owned(),
-            workspace: "ws-demo".to_owned(),
-            tokens: vec![
-                ("dev".to_owned(), None),
-                ("other".to_owned(), Some("ws-2".to_owned())),
-            ],
-            token_ttl: None,
+            tokens: vec!["dev".to_owned()],
             pacing: PACING,
-            key_retention: 60_000,
-            seed: 1,
-            max_body: 4096,
             http2_streams: 100,
             heartbeat: Duration::from_millis(20),
-            keep_finished_streams: false,
-            record,
+            record: Some(record),
         };
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let address = listener.local_addr().expect("an address");
-        tokio::spawn(crate::http_server::serve(
-            App::new(settings),
-            listener,
-            None,
-        ));
-        Self { address }
+        let app = App::new(settings);
+        tokio::spawn(crate::http_server::serve(app, listener, None));
+        Self { address, folder }
+    }
+
+    /// The text of its record.
+    pub(crate) fn record(&self) -> String {
+        std::fs::read_to_string(self.folder.path().join("requests")).expect("a record")
     }
 
     pub(crate) async fn open(&self, request: &str) -> TcpStream {

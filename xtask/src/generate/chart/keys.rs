@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::generate::Outcome;
+use crate::common::Outcome;
 
 /// One key, an inner one or a value.
 pub(super) struct Key {
@@ -30,8 +30,8 @@ struct Comment {
 }
 
 /// Reads the keys in their order. A key without a description is an error.
-pub(super) fn read(text: &str) -> Outcome<Vec<Key>> {
-    let values: Value = serde_saphyr::from_str(text)?;
+pub(super) fn of(text: &str) -> Outcome<Vec<Key>> {
+    let values: Value = yaml(text)?;
     let mut keys: Vec<Key> = Vec::new();
     let mut section = String::new();
     let mut above = Comment::default();
@@ -42,7 +42,7 @@ pub(super) fn read(text: &str) -> Outcome<Vec<Key>> {
         if let Some(title) = words.strip_prefix("# @section ") {
             title.clone_into(&mut section);
         } else if let Some(rules) = words.strip_prefix("# @schema ") {
-            above.rules = Some(serde_saphyr::from_str(rules)?);
+            above.rules = Some(yaml(rules)?);
         } else if let Some(comment) = words.strip_prefix('#') {
             above.words.push(comment.trim().to_owned());
         } else if words.is_empty() {
@@ -86,4 +86,8 @@ fn key(path: Vec<String>, section: &str, comment: Comment, values: &Value) -> Ou
         return Err(format!("values.yaml: {} has no description", key.dotted()).into());
     }
     Ok(key)
+}
+
+fn yaml(text: &str) -> Outcome<Value> {
+    serde_saphyr::from_str(text).map_err(|error| format!("values.yaml: {error}").into())
 }

@@ -8,9 +8,12 @@ mod schema;
 
 use std::path::Path;
 
-use crate::generate::{Generated, Outcome, root};
+use test_support::root;
 
-pub(crate) use manifests::{install, manifests};
+use crate::common::{Outcome, read, write};
+use crate::generate::Generated;
+
+pub(crate) use manifests::{helm, install, manifests};
 
 const CHART: &str = "charts/run-operator";
 const SCHEMA: &str = "values.schema.json";
@@ -70,15 +73,13 @@ pub(crate) fn values() -> Outcome<Vec<Generated>> {
 /// Writes the same two into another copy of the chart.
 pub(crate) fn write_values(chart: &Path) -> Outcome<()> {
     let [schema, readme] = values_of(chart)?;
-    std::fs::write(chart.join(SCHEMA), schema)?;
-    std::fs::write(chart.join(README), readme)?;
-    Ok(())
+    write(&chart.join(SCHEMA), schema)?;
+    write(&chart.join(README), readme)
 }
 
 /// Schema and README of the chart in a folder.
 fn values_of(chart: &Path) -> Outcome<[String; 2]> {
-    let values = std::fs::read_to_string(chart.join("values.yaml"))?;
-    let keys = keys::read(&values)?;
-    let text = std::fs::read_to_string(chart.join(README))?;
+    let keys = keys::of(&read(&chart.join("values.yaml"))?)?;
+    let text = read(&chart.join(README))?;
     Ok([schema::of(&keys)?, readme::with_tables(&text, &keys)?])
 }

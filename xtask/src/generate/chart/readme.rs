@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::keys::Key;
 use super::schema::type_of;
-use crate::generate::Outcome;
+use crate::common::Outcome;
 
 const BEGIN: &str = "<!-- values: begin -->\n";
 const END: &str = "<!-- values: end -->";

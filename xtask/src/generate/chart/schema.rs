@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::keys::Key;
-use crate::generate::Outcome;
+use crate::common::Outcome;
 
 /// A parent chart's `global` holds what is other charts'.
 const SHARED: &str = "global";
