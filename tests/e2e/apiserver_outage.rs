@@ -1,38 +1,9 @@
-//! Two operators at once, and an API server that is away.
+//! An API server that is away.
 
-use kube::ResourceExt;
 use run_operator::api::Phase;
 use serde_json::json;
 
 use crate::support::{Plane, Setup, World, eventually};
-
-/// Proves: P-at-most-one, P-two-leaders, P-owner-posts, P-guarded-writes, F-outage
-#[tokio::test]
-async fn a_second_operator_beside_the_first_makes_no_second_run() {
-    let world = World::new().await;
-    let history = world.history().await;
-    let mut other = world.another_operator().await;
-    let names: Vec<String> = (0..20).map(|n| format!("train-{n}")).collect();
-    let mut uids = Vec::new();
-    for name in &names {
-        uids.push(world.create_run(name, json!({})).await.uid().unwrap());
-    }
-    for name in &names {
-        world.phase(name, Phase::Succeeded).await;
-        world.released(name).await;
-    }
-    let runs = world.service.runs().await;
-    assert_eq!(runs.len(), names.len());
-    let mut keys: Vec<String> = runs
-        .iter()
-        .map(|run| run["idempotencyKey"].as_str().unwrap().to_owned())
-        .collect();
-    keys.sort();
-    uids.sort();
-    assert_eq!(keys, uids);
-    history.holds().await;
-    other.kill();
-}
 
 /// Proves: F-outage
 #[tokio::test]

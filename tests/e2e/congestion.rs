@@ -1,21 +1,20 @@
 //! More calls than a service takes: one Workspace's trouble stays its own, a 429 pauses all calls of its
 //! Workspace, and a service that comes back is not overrun.
 
-use kube::api::{ListParams, Patch, PatchParams};
+use run_operator::api::Phase;
 use serde_json::{Value, json};
 
-use run_operator::api::{ConditionType as Type, Phase, Run};
-
-use crate::support::{Service, Setup, TOKEN, World, condition_of, eventually};
+use crate::support::{Service, Setup, World, eventually};
 use test_cluster::Scratch;
 
 /// Calls of one Workspace's Runs at the same time, at most (docs/limits.md).
 const WIDEST: u64 = 32;
 /// Runs that wait for a service that is away.
-const CROWD: usize = 200;
+const CROWD: u32 = 200;
 
-/// A world whose operator has few places in the loop of its Runs, and a second service that it may call.
-async fn narrow() -> (World, Service, Scratch) {
+/// Proves: P-calls-apart
+#[tokio::test]
+async fn a_service_that_hangs_slows_no_run_and_no_check_at_another() {
     let mut world = World::with(Setup {
         operator: vec!["--max-concurrent-reconciles", "2"],
         ..Setup::default()
@@ -23,84 +22,54 @@ async fn narrow() -> (World, Service, Scratch) {
     .await;
     let scratch = Scratch::new("congestion").unwrap();
     let other = Service::start(&scratch, &[]).await;
+    let url = other.base_url();
     world
-        .restart_operator_with(&["--allowed-base-url", &other.base_url()])
+        .restart_operator_with(&["--allowed-base-url", &url])
         .await;
-    (world, other, scratch)
-}
-
-fn unanswered(requests: &[Value]) -> usize {
-    requests.iter().filter(|r| r["millis"].is_null()).count()
-}
-
-/// Proves: P-calls-apart
-#[tokio::test]
-async fn a_workspace_that_hangs_on_every_call_slows_no_other() {
-    let (world, other, _scratch) = narrow().await;
-    world
-        .create_workspace("hanging", json!({"baseUrl": other.base_url()}))
-        .await;
+    let there = json!({"baseUrl": url});
+    world.create_workspace("hanging", there.clone()).await;
     world.workspace_ready("hanging", "True", "Verified").await;
-    other
-        .lasting_fault(json!({}), json!({"type": "hang", "forMs": 600_000}))
-        .await;
+    for operation in ["createRun", "getWorkspace"] {
+        let hang = json!({"type": "hang", "forMs": 600_000});
+        let fits = json!({"operation": operation});
+        other.lasting_fault(fits, hang).await;
+    }
+    for n in 0..6 {
+        world
+            .create_workspace(&format!("hanging-{n}"), there.clone())
+            .await;
+    }
     for n in 0..8 {
-        let spec = json!({
-            "workspaceRef": {"name": "hanging"}, "workload": {"image": "ghcr.io/acme/train:1.4"},
-        });
+        let spec = json!({"workspaceRef": {"name": "hanging"}});
         world.create_run(&format!("hanging-{n}"), spec).await;
     }
-    eventually("more calls hang than the loop has places", async || {
-        let creates = other.requests("createRun").await;
-        if creates.len() == 8 {
-            Ok(())
-        } else {
-            Err(creates.len())
-        }
-    })
-    .await;
-    for n in 0..8 {
-        world.create_run(&format!("fine-{n}"), json!({})).await;
-    }
-    for n in 0..8 {
-        world.phase(&format!("fine-{n}"), Phase::Succeeded).await;
-    }
-    let creates = other.requests("createRun").await;
-    assert!(unanswered(&creates) >= 8, "{creates:?}");
-    assert_eq!(other.runs().await.len(), 0);
-}
-
-/// Proves: P-calls-apart
-#[tokio::test]
-async fn workspaces_whose_checks_hang_hold_up_the_check_of_no_other() {
-    let (world, other, _scratch) = narrow().await;
-    other
-        .lasting_fault(
-            json!({"operation": "getWorkspace"}),
-            json!({"type": "hang", "forMs": 600_000}),
-        )
-        .await;
-    for n in 0..6 {
-        let spec = json!({"baseUrl": other.base_url()});
-        world.create_workspace(&format!("hanging-{n}"), spec).await;
-    }
-    eventually("each of them is checked", async || {
-        let checks = other.requests("getWorkspace").await.len();
-        if checks >= 6 { Ok(()) } else { Err(checks) }
-    })
+    let hangs = async |operation: &str| {
+        let requests = other.requests(operation).await.into_iter();
+        requests.filter(|r| r["millis"].is_null()).count()
+    };
+    eventually(
+        "more calls hang than the loops have places",
+        async || match (hangs("createRun").await, hangs("getWorkspace").await) {
+            (8.., 6..) => Ok(()),
+            so_far => Err(format!("{so_far:?}")),
+        },
+    )
     .await;
     // None was given up before: they hang at the same time.
     let given_up =
-        "run_operator_service_requests_total{operation=\"getCurrentWorkspace\",code=\"none\"}";
+        r#"run_operator_service_requests_total{operation="getCurrentWorkspace",code="none"}"#;
     assert_eq!(world.operator().metric(given_up).await, 0.0);
     world.create_workspace("fine", json!({})).await;
+    for n in 0..8 {
+        let spec = json!({"workspaceRef": {"name": "fine"}});
+        world.create_run(&format!("fine-{n}"), spec).await;
+    }
     world.workspace_ready("fine", "True", "Verified").await;
-    let spec = json!({
-        "workspaceRef": {"name": "fine"}, "workload": {"image": "ghcr.io/acme/train:1.4"},
-    });
-    world.create_run("train", spec).await;
-    world.phase("train", Phase::Succeeded).await;
-    assert!(unanswered(&other.requests("getWorkspace").await) >= 6);
+    for n in 0..8 {
+        world.phase(&format!("fine-{n}"), Phase::Succeeded).await;
+    }
+    assert!(hangs("createRun").await >= 8);
+    assert_eq!(other.runs().await.len(), 0);
 }
 
 /// Proves: P-pause
@@ -109,13 +78,10 @@ async fn a_429_pauses_every_call_of_its_workspace_for_its_retry_after() {
     let world = World::new().await;
     world.running("running").await;
     let seconds = 20;
-    let slow_down = json!({
-        "type": "answer", "status": 429, "headers": {"Retry-After": seconds.to_string()},
-    });
-    world
-        .service
-        .fault(json!({"operation": "createRun"}), slow_down)
-        .await;
+    let retry_after = json!({"Retry-After": seconds.to_string()});
+    let slow_down = json!({"type": "answer", "status": 429, "headers": retry_after});
+    let create = json!({"operation": "createRun"});
+    world.service.fault(create, slow_down).await;
     world.create_run("first", json!({})).await;
     world.not_ready("first", "RateLimited").await;
     let before = world.service.run_calls().await;
@@ -146,11 +112,8 @@ fn when(request: &Value) -> jiff::Timestamp {
 /// Runs arrived that came until then.
 async fn calls_kept_away(world: &World, seconds: i64, before: usize) {
     let all = world.service.get("requests").await;
-    let for_runs = |request: &&Value| {
-        let checks = ["getVersion", "getWorkspace"].map(Value::from);
-        !checks.contains(&request["operation"])
-    };
-    let all: Vec<&Value> = all.as_array().unwrap().iter().filter(for_runs).collect();
+    let mut all = all.as_array().unwrap().clone();
+    all.retain(|r| r["operation"] != "getVersion" && r["operation"] != "getWorkspace");
     let refused = all.iter().find(|r| r["status"] == 429).unwrap();
     let end = when(refused) + jiff::SignedDuration::from_secs(seconds);
     let early = all.iter().filter(|request| when(request) < end).count();
@@ -162,10 +125,8 @@ async fn calls_kept_away(world: &World, seconds: i64, before: usize) {
 async fn a_recovering_service_gets_its_waiting_runs_one_by_one() {
     let world = World::new().await;
     world.workspace_ready("default", "True", "Verified").await;
-    world
-        .service
-        .lasting_fault(json!({}), json!({"type": "loseBefore"}))
-        .await;
+    let away = json!({"type": "loseBefore"});
+    world.service.lasting_fault(json!({}), away).await;
     for n in 0..CROWD {
         world.create_run(&format!("train-{n}"), json!({})).await;
     }
@@ -173,24 +134,14 @@ async fn a_recovering_service_gets_its_waiting_runs_one_by_one() {
         .workspace_ready("default", "False", "ServiceUnavailable")
         .await;
     until_all(&world, CROWD, "Pending").await;
-    world
-        .condition(
-            &format!("train-{}", CROWD - 1),
-            Type::Ready,
-            "False",
-            "WorkspaceNotReady",
-        )
-        .await;
+    let newest = format!("train-{}", CROWD - 1);
+    world.not_ready(&newest, "WorkspaceNotReady").await;
     world.service.delete("stats").await;
     world.service.delete("faults").await;
     // Slow, so that calls would pile up.
-    world
-        .service
-        .lasting_fault(
-            json!({"operation": "createRun"}),
-            json!({"type": "delay", "forMs": 1000}),
-        )
-        .await;
+    let create = json!({"operation": "createRun"});
+    let slow = json!({"type": "delay", "forMs": 1000});
+    world.service.lasting_fault(create, slow).await;
     until_all(&world, CROWD, "Succeeded").await;
     let stats = world.service.get("stats").await;
     let most = stats["maxInFlight"].as_u64().unwrap();
@@ -224,47 +175,14 @@ async fn one_goes_first(world: &World) {
 }
 
 /// Waits until so many Runs are in a phase, as long as any gets there.
-async fn until_all(world: &World, count: usize, phase: &str) {
+async fn until_all(world: &World, count: u32, phase: &str) {
     let series = format!("run_operator_runs{{phase=\"{phase}\"}}");
     let mut there = 0.0;
-    let wanted = f64::from(u32::try_from(count).unwrap());
-    while there < wanted {
+    while there < f64::from(count) {
         there = eventually(&format!("more Runs than {there} are {phase}"), async || {
             let now = world.operator().metric(&series).await;
-            if now > there { Ok(now) } else { Err(now) }
+            (now > there).then_some(now).ok_or(now)
         })
         .await;
     }
-}
-
-/// Proves: P-rate-limit
-#[tokio::test]
-async fn a_long_rate_limit_wait_is_reported_and_ends_when_raised() {
-    let world = World::with(Setup {
-        bare: true,
-        ..Setup::default()
-    })
-    .await;
-    world.token(TOKEN).await;
-    let slow = json!({"rateLimit": {"requestsPerSecond": 1, "burst": 1}});
-    world.create_workspace("default", slow).await;
-    world.workspace_ready("default", "True", "Verified").await;
-    for n in 0..30 {
-        world.create_run(&format!("train-{n}"), json!({})).await;
-    }
-    eventually("a Run shows that it is queued", async || {
-        let all = world.runs().list(&ListParams::default()).await;
-        let waits = |run: &Run| {
-            condition_of(run, Type::Ready).is_some_and(|ready| ready.reason == "RateLimited")
-        };
-        all.unwrap().items.into_iter().find(waits).ok_or("none")
-    })
-    .await;
-    let faster = json!({"spec": {"rateLimit": {"requestsPerSecond": 500, "burst": 500}}});
-    let params = PatchParams::default();
-    let patch = Patch::Merge(faster);
-    let patched = world.workspaces().patch("default", &params, &patch).await;
-    patched.unwrap();
-    until_all(&world, 30, "Succeeded").await;
-    world.one_run_each().await;
 }

@@ -4,13 +4,14 @@ use kube::{
     ResourceExt,
     api::{Patch, PatchParams, PostParams},
 };
-use run_operator::api::{Phase, Run};
+use run_operator::api::{Phase, Run, names};
 use serde_json::{Value, json};
 
 use crate::support::{Setup, World, eventually, held, intent_of, row};
 
 /// The manifest in Git.
-fn nightly(simulate: &Value) -> Value {
+fn nightly() -> Value {
+    let simulate = json!({"outcome": "never"});
     json!({"idempotencyKey": "nightly", "workload": {"image": "i", "simulate": simulate}})
 }
 
@@ -23,41 +24,12 @@ async fn delete(world: &World, name: &str) {
     world.gone(name).await;
 }
 
-/// A backup of a Run brought back under another uid, with its annotations and finalizers.
-async fn restore(world: &World, backup: &Run, name: &str) -> Run {
-    let mut restored = Run::new(name, backup.spec.clone());
-    restored.metadata.annotations = Some(backup.annotations().clone());
-    restored.metadata.finalizers = Some(backup.finalizers().to_vec());
-    let params = PostParams::default();
-    world.runs().create(&params, &restored).await.unwrap()
-}
-
-/// Some backups bring the status back too, in a second write.
-async fn with_status_of(world: &World, backup: &Run, name: &str) {
-    let status = json!({"status": backup.status});
-    let params = PatchParams::default();
-    world
-        .runs()
-        .patch_status(name, &params, &Patch::Merge(status))
-        .await
-        .unwrap();
-}
-
-async fn retry(world: &World, name: &str) {
-    let annotation = json!({"run-operator.dev/retry": "go on"});
-    world
-        .patch_run(name, json!({"metadata": {"annotations": annotation}}))
-        .await;
-}
-
 /// Proves: P-key-again, P-recipes
 #[tokio::test]
 async fn a_restored_backup_is_stalled_until_a_retry_finds_its_run() {
     let world = World::new().await;
     let history = world.history().await;
-    world
-        .create_run("train", nightly(&json!({"outcome": "never"})))
-        .await;
+    world.create_run("train", nightly()).await;
     let backup = world.state("train", "running").await;
     world
         .patch_run("train", json!({"spec": {"deletionPolicy": "Orphan"}}))
@@ -66,11 +38,20 @@ async fn a_restored_backup_is_stalled_until_a_retry_finds_its_run() {
     // Whether the original still exists in another cluster can't be known from here, and two objects with one
     // run would cancel it for each other.
     for name in ["train", "copy", "with-status"] {
-        restore(&world, &backup, name).await;
+        let mut restored = Run::new(name, backup.spec.clone());
+        restored.metadata.annotations = Some(backup.annotations().clone());
+        restored.metadata.finalizers = Some(backup.finalizers().to_vec());
+        let params = PostParams::default();
+        world.runs().create(&params, &restored).await.unwrap();
         let run = world.stalled(name, "Restored").await;
         assert_eq!(row(&run), "Pending: !Accepted !Finished !Ready Stalled");
     }
-    with_status_of(&world, &backup, "with-status").await;
+    // Some backups bring the status back too, in a second write.
+    let status = Patch::Merge(json!({"status": backup.status}));
+    let params = PatchParams::default();
+    let runs = world.runs();
+    let patched = runs.patch_status("with-status", &params, &status).await;
+    patched.unwrap();
     world
         .run_until(
             "with-status",
@@ -81,10 +62,11 @@ async fn a_restored_backup_is_stalled_until_a_retry_finds_its_run() {
     assert_eq!(world.service.requests("createRun").await.len(), 1);
     delete(&world, "with-status").await;
     // Of two that are asked for, neither blocks the other for good.
-    retry(&world, "train").await;
+    let retry = json!({"metadata": {"annotations": {names::RETRY_ANNOTATION: "go on"}}});
+    world.patch_run("train", retry.clone()).await;
     let found = world.state("train", "running").await;
     assert_eq!(run_id(&found), run_id(&backup));
-    retry(&world, "copy").await;
+    world.patch_run("copy", retry).await;
     world.stalled("copy", "KeyInUse").await;
     world.set_state(&run_id(&backup), "succeeded").await;
     for name in ["train", "copy"] {
@@ -107,10 +89,9 @@ async fn of_two_runs_with_one_key_one_waits_for_the_other_to_end() {
     })
     .await;
     let history = world.history().await;
-    let spec = nightly(&json!({"outcome": "never"}));
     tokio::join!(
-        world.create_run("one", spec.clone()),
-        world.create_run("two", spec)
+        world.create_run("one", nightly()),
+        world.create_run("two", nightly())
     );
     let [first, second] = eventually("one of the two waits", async || {
         let names = ["one", "two"];

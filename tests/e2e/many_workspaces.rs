@@ -1,12 +1,10 @@
 //! Many Workspaces, each with a Secret of its own, at several services: watches, calls and connections are bounded,
 //! and a service that hangs holds up no other's.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
-use kube::ResourceExt;
 use kube::api::ListParams;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use run_operator::api::{ConditionType as Type, conditions};
 
@@ -25,42 +23,25 @@ const WATCHES: f64 = 32.0;
 /// The watches of Secrets that the API server serves now.
 async fn open_watches(world: &World) -> f64 {
     let text = world.control_plane.metrics().await.unwrap();
-    let of_secrets = |line: &&str| {
+    let of_secrets = text.lines().filter(|line| {
         line.starts_with("apiserver_longrunning_requests{")
             && line.contains("resource=\"secrets\"")
             && line.contains("verb=\"WATCH\"")
-    };
-    let values = text.lines().filter(of_secrets);
-    values
+    });
+    of_secrets
         .map(|line| line.rsplit(' ').next().unwrap().parse::<f64>().unwrap())
         .sum()
 }
 
-/// Waits until all Workspaces of the services from this one on are Ready.
-async fn all_ready_from(world: &World, first: usize) {
+/// Waits until so many Workspaces are Ready.
+async fn ready(world: &World, count: usize) {
     let more = Duration::from_secs(30);
-    let wanted = (first..SERVICES)
-        .map(|service| (service, EACH))
-        .collect::<BTreeMap<_, _>>();
-    eventually_after(more, "the Workspaces are Ready", async || {
-        let mut ready = BTreeMap::new();
-        for workspace in world
-            .workspaces()
-            .list(&ListParams::default())
-            .await
-            .unwrap()
-        {
-            let number: usize = workspace.name_any()[2..].parse().unwrap();
-            let status = workspace.status.unwrap_or_default();
-            if conditions::is_true(&status.conditions, Type::Ready) && number % SERVICES >= first {
-                *ready.entry(number % SERVICES).or_default() += 1;
-            }
-        }
-        if ready == wanted {
-            Ok(())
-        } else {
-            Err(format!("{ready:?}"))
-        }
+    eventually_after(more, &format!("{count} Workspaces are Ready"), async || {
+        let all = world.workspaces().list(&ListParams::default()).await;
+        let statuses = all.unwrap().into_iter().filter_map(|one| one.status);
+        let ready = statuses.filter(|s| conditions::is_true(&s.conditions, Type::Ready));
+        let ready = ready.count();
+        if ready == count { Ok(()) } else { Err(ready) }
     })
     .await;
 }
@@ -86,19 +67,18 @@ async fn many_workspaces_share_watches_and_a_hung_service_stops_none() {
         world.create_workspace(&name, spec).await;
     }
     let before = open_watches(&world).await;
-    let hang = json!({"type": "hang", "forMs": 60_000});
     for service in &services[..HANG] {
         let version = json!({"operation": "getVersion"});
-        service.lasting_fault(version, hang.clone()).await;
+        let hang = json!({"type": "hang", "forMs": 60_000});
+        service.lasting_fault(version, hang).await;
     }
-    let urls: Vec<String> = services.iter().map(Service::base_url).collect();
-    let allowed: Vec<&str> = urls
-        .iter()
-        .flat_map(|url| ["--allowed-base-url", url])
-        .collect();
-    world.restart_operator_with(&allowed).await;
+    for service in &services {
+        let allowed = format!("--allowed-base-url={}", service.base_url());
+        world.recipe.args.push(allowed);
+    }
+    world.start_operator().await;
     // All others, while those hang.
-    all_ready_from(&world, HANG).await;
+    ready(&world, WORKSPACES - HANG * EACH).await;
     let watches = open_watches(&world).await - before;
     assert!((1.0..=WATCHES).contains(&watches), "{watches} watches");
     for service in &services[..HANG] {
@@ -107,7 +87,7 @@ async fn many_workspaces_share_watches_and_a_hung_service_stops_none() {
         assert!(asked * 2 <= EACH, "{asked} calls");
         service.delete("faults").await;
     }
-    all_ready_from(&world, 0).await;
+    ready(&world, WORKSPACES).await;
     let watches = open_watches(&world).await - before;
     assert!((1.0..=WATCHES).contains(&watches), "{watches} watches");
 
@@ -115,7 +95,7 @@ async fn many_workspaces_share_watches_and_a_hung_service_stops_none() {
     let last = WORKSPACES - 1;
     let service = &services[last % SERVICES];
     let token = json!({"token": "canary-of-many-7c1e"});
-    let made: Value = service.post("tokens", token.clone()).await;
+    let made = service.post("tokens", token.clone()).await;
     world.secret(&format!("token-{last:04}"), token).await;
     let round = Duration::from_mins(2);
     eventually_after(round, "the new token is in use", async || {

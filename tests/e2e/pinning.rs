@@ -12,18 +12,11 @@ const OTHERS: &str = "canary-of-another-workspace-2f6a";
 /// Number of checks in about two seconds: several of the operator's poll intervals.
 const A_WHILE: u32 = 80;
 
-/// A token of another workspace; its fingerprint in the list of requests.
-async fn others(world: &World) -> String {
-    let other = json!({"token": OTHERS, "workspace": "ws-other"});
-    let made = world.service.post("tokens", other).await;
-    made["fingerprint"].as_str().unwrap().to_owned()
-}
-
-/// The requests for Runs that carried this token.
-async fn calls_with(world: &World, fingerprint: &str) -> Vec<Value> {
+/// The requests for Runs that carried the token with this fingerprint.
+async fn calls_with(world: &World, fingerprint: &Value) -> Vec<Value> {
     let mut all = world.service.get("requests").await;
     let requests = all.as_array_mut().unwrap();
-    requests.retain(|r| r["token"] == fingerprint && r["operation"] != "getWorkspace");
+    requests.retain(|r| r["token"] == *fingerprint && r["operation"] != "getWorkspace");
     requests.clone()
 }
 
@@ -32,7 +25,8 @@ async fn calls_with(world: &World, fingerprint: &str) -> Vec<Value> {
 async fn an_active_run_is_never_called_with_another_workspaces_token() {
     let world = World::new().await;
     let history = world.history().await;
-    let other = others(&world).await;
+    let other = json!({"token": OTHERS, "workspace": "ws-other"});
+    let other = world.service.post("tokens", other).await["fingerprint"].clone();
     world.running("train").await;
     world.asked("streamEvents", 1).await;
     world.token(OTHERS).await;

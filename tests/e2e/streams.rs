@@ -42,13 +42,8 @@ async fn every_event_is_counted_once(world: &World, name: &str, at_least: i64) -
     })
     .await;
     let events = &run.status.as_ref().unwrap().events;
-    let mut ids: Vec<_> = events.iter().map(|event| event.id.clone()).collect();
-    ids.dedup();
-    assert_eq!(
-        ids.len(),
-        events.len(),
-        "an event is shown twice: {events:?}"
-    );
+    let twice = events.windows(2).any(|two| two[0].id == two[1].id);
+    assert!(!twice, "an event is shown twice: {events:?}");
     run
 }
 
@@ -62,34 +57,13 @@ async fn a_stream_that_breaks_is_resumed_after_its_last_event() {
     })
     .await;
     let long_line = base64(&[b'x'; 16_384]);
-    let long_data = base64(format!("data: {}\n", "x".repeat(60_000)).as_bytes());
     let faults = [
-        ("cut", json!({"afterEvents": 2})),
-        (
-            "cut-in-an-event",
-            json!({"afterEvents": 2, "inside": "event"}),
-        ),
-        (
-            "cut-in-a-character",
-            json!({"afterEvents": 1, "inside": "character"}),
-        ),
+        ("cut", json!({"afterEvents": 2, "inside": "event"})),
         ("ended", json!({"afterEvents": 2, "then": "end"})),
         ("gone-silent", json!({"afterEvents": 2, "then": "hang"})),
         (
             "endless-line",
             json!({"afterEvents": 2, "raw": [long_line], "repeat": 20}),
-        ),
-        (
-            "endless-event",
-            json!({"afterEvents": 2, "raw": [long_data], "repeat": 6}),
-        ),
-        (
-            "byte-order-mark",
-            json!({"raw": [base64(b"\xef\xbb\xbf")], "then": "continue"}),
-        ),
-        (
-            "no-utf-8",
-            json!({"afterEvents": 2, "raw": [base64(b": \xff\xfe\x80\n")], "then": "cut"}),
         ),
     ];
     for (name, script) in &faults {
@@ -103,18 +77,14 @@ async fn a_stream_that_breaks_is_resumed_after_its_last_event() {
     }
     for (name, _) in &faults {
         let run = every_event_is_counted_once(&world, name, 15).await;
-        assert_eq!(
-            run.status.as_ref().unwrap().state.as_deref(),
-            Some("running"),
-            "{name}"
-        );
+        assert_eq!(run.status.unwrap().state.as_deref(), Some("running"));
     }
-    for (name, _) in faults.iter().filter(|(name, _)| *name != "byte-order-mark") {
-        let streams = world.service.requests("streamEvents").await;
-        let of_this: Vec<_> = streams.iter().filter(|s| s["runId"] == *name).collect();
-        assert!(of_this.len() >= 3, "{name}: {} streams", of_this.len());
-        assert_eq!(of_this[0]["lastEventId"], Value::Null, "{name}");
-        for resumed in &of_this[1..] {
+    for (name, _) in &faults {
+        let mut streams = world.service.requests("streamEvents").await;
+        streams.retain(|stream| stream["runId"] == *name);
+        assert!(streams.len() >= 3, "{name}: {} streams", streams.len());
+        assert_eq!(streams[0]["lastEventId"], Value::Null, "{name}");
+        for resumed in &streams[1..] {
             assert!(resumed["lastEventId"].is_string(), "{name}: {resumed}");
         }
     }
@@ -136,36 +106,24 @@ async fn streams_that_are_cut_again_and_again_lose_nothing_and_resume() {
     world.simulate("train", simulate).await;
     world.state("train", "running").await;
     for cut in 1..=5 {
-        eventually("the stream is open", async || {
-            let stats = world.service.get("stats").await;
-            if stats["openStreams"] == 1 {
-                Ok(())
-            } else {
-                Err(stats)
-            }
-        })
-        .await;
+        world.open_streams(1).await;
         world.service.delete("streams").await;
         world.asked("streamEvents", cut + 1).await;
     }
     let run = every_event_is_counted_once(&world, "train", 201).await;
     assert_eq!(run.status.unwrap().state.as_deref(), Some("running"));
     let streams = world.service.requests("streamEvents").await;
-    let mut after: Vec<u64> = Vec::new();
-    for resumed in &streams[1..] {
-        let id = resumed["lastEventId"]
-            .as_str()
-            .unwrap_or_else(|| panic!("{resumed}"));
+    let after = streams[1..].iter().map(|resumed| {
+        let id = resumed["lastEventId"].as_str().unwrap();
         let digits: String = id.chars().filter(char::is_ascii_digit).collect();
-        after.push(digits.parse().unwrap());
-    }
-    assert!(after.is_sorted(), "the cursor went back: {after:?}");
+        digits.parse::<u64>().unwrap()
+    });
+    assert!(after.is_sorted(), "the cursor went back");
     for (metric, least) in [
         ("run_operator_stream_reconnects_total", 5.0),
         ("run_operator_stream_events_total", 201.0),
     ] {
-        let counted = world.operator().metric(metric).await;
-        assert!(counted >= least, "{metric} {counted}");
+        world.metric_reaches(metric, least).await;
     }
 }
 

@@ -1,35 +1,27 @@
 //! The token: rotated, expired, taken away, and checked in vain. That it is never shown is proved in `security/canary.rs`.
 
-use kube::api::DeleteParams;
 use serde_json::json;
 
 use run_operator::api::{ConditionType as Type, Phase, conditions, names};
 
 use crate::support::{
-    STREAMS_MOVE, Setup, TOKEN, World, condition_of, eventually_after, holds_for_a_while, phase_of,
+    SECRET, STREAMS_MOVE, Setup, TOKEN, World, eventually_after, holds_for_a_while, phase_of,
 };
 
 const SECOND: &str = "canary-of-the-rotation-5b1e";
 /// Number of checks in about three seconds.
 const A_WHILE: u32 = 120;
+const NAMES: [&str; 6] = ["one", "two", "three", "four", "five", "six"];
 
-/// A world with so many Runs that continue until the test ends them; their runIds are their names.
-async fn busy(names: &[&str]) -> World {
-    let world = World::new().await;
-    for name in names {
-        world
-            .simulate(name, json!({"runId": name, "outcome": "never"}))
-            .await;
+/// Makes Runs that continue until the test ends them; their runIds are their names.
+async fn make_busy(world: &World) {
+    for name in NAMES {
+        let simulate = json!({"runId": name, "outcome": "never"});
+        world.simulate(name, simulate).await;
     }
-    for name in names {
+    for name in NAMES {
         world.state(name, "running").await;
     }
-    world
-}
-
-/// Requests that carry a token, but for the checks of the Workspace.
-async fn run_calls(world: &World) -> usize {
-    world.service.run_calls().await
 }
 
 /// Proves: P-stream-session
@@ -40,19 +32,12 @@ async fn open_streams_move_to_a_new_token_without_a_read_or_a_write() {
         ..Setup::default()
     })
     .await;
-    let names: Vec<String> = (0..8).map(|n| format!("train-{n}")).collect();
-    for name in &names {
-        let simulate = json!({"runId": name, "outcome": "never"});
-        world.simulate(name, simulate).await;
-    }
+    make_busy(&world).await;
     let mut versions = Vec::new();
-    for name in &names {
+    for name in NAMES {
         let run = world
             .run_until(name, "is mirrored to its last event", |run| {
-                let status = run.status.as_ref();
-                status.is_some_and(|s| {
-                    s.state.as_deref() == Some("running") && s.event_count == Some(3)
-                })
+                run.status.as_ref().unwrap().event_count == Some(3)
             })
             .await;
         versions.push(run.metadata.resource_version);
@@ -68,21 +53,21 @@ async fn open_streams_move_to_a_new_token_without_a_read_or_a_write() {
         async || {
             let streams = world.service.requests("streamEvents").await;
             let new = streams.iter().filter(|s| s["token"] != first).count();
-            if (1..names.len()).contains(&new) {
+            if (1..NAMES.len()).contains(&new) {
                 open_with_the_old += 1;
             }
-            if new == names.len() { Ok(()) } else { Err(new) }
+            if new == NAMES.len() { Ok(()) } else { Err(new) }
         },
     )
     .await;
     assert!(open_with_the_old > 3, "all went over at the same moment");
     assert_eq!(world.service.count("getRun").await, reads, "no read");
-    for (name, version) in names.iter().zip(versions) {
+    for (name, version) in NAMES.into_iter().zip(versions) {
         let run = world.run(name).await;
         assert_eq!(run.metadata.resource_version, version, "{name} was written");
     }
     world.service.delete(&format!("tokens/{TOKEN}")).await;
-    for name in &names {
+    for name in NAMES {
         world.set_state(name, "succeeded").await;
         world.phase(name, Phase::Succeeded).await;
     }
@@ -92,45 +77,37 @@ async fn open_streams_move_to_a_new_token_without_a_read_or_a_write() {
 /// Proves: P-workspace-holds, P-one-probe, F-401
 #[tokio::test]
 async fn an_expired_token_is_probed_by_one_task_while_every_run_waits() {
-    let names = ["one", "two", "three", "four", "five", "six"];
-    let world = busy(&names).await;
+    let world = World::new().await;
+    make_busy(&world).await;
+    let token = format!("tokens/{TOKEN}");
     let expiry = json!({"expiresAfterMs": 0});
-    world
-        .service
-        .patch(&format!("tokens/{TOKEN}"), expiry)
-        .await;
-    for name in names {
+    world.service.patch(&token, expiry).await;
+    for name in NAMES {
         world.set_state(name, "processing").await;
     }
     world
         .workspace_ready("default", "False", "Unauthorized")
         .await;
-    for name in names {
+    for name in NAMES {
         let run = world.not_synced(name, "WorkspaceNotReady").await;
-        let status = run.status.unwrap();
-        assert_eq!(status.phase, Some(Phase::Active));
-        assert_eq!(
-            status.state.as_deref(),
-            Some("running"),
-            "the last mirrored state is kept"
-        );
+        assert_eq!(phase_of(&run), Some(Phase::Active));
+        // The last mirrored state is kept.
+        assert_eq!(run.status.unwrap().state.as_deref(), Some("running"));
     }
     let refused = world.unauthorized().await;
     assert!(refused <= 20, "{refused} calls were refused");
-    let calls = run_calls(&world).await;
+    let calls = world.service.run_calls().await;
     holds_for_a_while(A_WHILE, async || {
-        assert_eq!(run_calls(&world).await, calls, "a Run makes calls");
-        assert!(
-            world.unauthorized().await <= refused + 5,
-            "the token is sent in circles"
-        );
+        let now = world.service.run_calls().await;
+        assert_eq!(now, calls, "a Run makes calls");
+        let now = world.unauthorized().await;
+        assert!(now <= refused + 5, "the token is sent in circles");
     })
     .await;
-    let again = json!({});
-    world.service.patch(&format!("tokens/{TOKEN}"), again).await;
-    for name in names {
-        let run = world.state(name, "processing").await;
-        assert_eq!(condition_of(&run, Type::Synced).unwrap().status, "True");
+    world.service.patch(&token, json!({})).await;
+    for name in NAMES {
+        world.state(name, "processing").await;
+        world.mirrored(name).await;
     }
     world.one_run_each().await;
 }
@@ -152,18 +129,17 @@ async fn a_rotation_needs_no_retry_and_an_old_retry_has_no_effect() {
     world.token(TOKEN).await;
     world.heals("train").await;
     assert_eq!(world.posts_of(&created).await, 1);
-    let run = world.run("train").await;
-    let status = run.status.unwrap();
+    let status = world.run("train").await.status.unwrap();
     assert!(conditions::is_true(&status.conditions, Type::Ready));
 }
 
 /// Proves: P-last-token
 #[tokio::test]
 async fn calls_stop_when_the_service_rejects_the_last_good_token() {
-    let world = busy(&["train"]).await;
-    let secrets = world.secrets();
-    let params = DeleteParams::default();
-    drop(secrets.delete("run-operator-token", &params).await.unwrap());
+    let world = World::new().await;
+    world.running("train").await;
+    let delete = ["delete", "secret", SECRET];
+    world.kubectl(&delete, "").await.unwrap();
     world
         .workspace_ready("default", "False", "SecretNotFound")
         .await;
@@ -182,8 +158,8 @@ async fn calls_stop_when_the_service_rejects_the_last_good_token() {
 /// Proves: P-one-failure, P-stream-session
 #[tokio::test]
 async fn checks_that_fail_again_and_again_close_no_stream() {
-    let names = ["one", "two", "three", "four", "five", "six"];
-    let world = busy(&names).await;
+    let world = World::new().await;
+    make_busy(&world).await;
     world.open_streams(6).await;
     let streams = world.service.requests("streamEvents").await.len();
     let busy = json!({"type": "answer", "status": 503});
@@ -191,8 +167,8 @@ async fn checks_that_fail_again_and_again_close_no_stream() {
     world.service.lasting_fault(version, busy).await;
     // A change of its Secret has the Workspace checked.
     let secret = json!({"token": TOKEN, "note": "another"});
-    world.secret("run-operator-token", secret).await;
-    for name in names {
+    world.secret(SECRET, secret).await;
+    for name in NAMES {
         world.not_synced(name, "WorkspaceNotReady").await;
     }
     assert_eq!(world.service.get("stats").await["openStreams"], 6);

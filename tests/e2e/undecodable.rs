@@ -7,7 +7,7 @@ use serde_json::json;
 
 use run_operator::api::{ConditionType as Type, Phase};
 
-use crate::support::{Plane, Setup, World, eventually};
+use crate::support::{Plane, Setup, World, condition_of, eventually, says};
 use test_support::proc::number;
 
 /// Creates the Run `odd`, whose spec can't be read, on a loose control plane. The Runs, as the API server has them.
@@ -72,15 +72,7 @@ async fn stops_streaming(world: &World, any: &Api<DynamicObject>) {
         any.patch("torn", &PatchParams::default(), &edit)
             .await
             .unwrap();
-        eventually("the streams are those of the readable Runs", async || {
-            let open = world.operator().metric("run_operator_open_streams").await;
-            if (open - streams).abs() < 0.5 {
-                Ok(())
-            } else {
-                Err(open)
-            }
-        })
-        .await;
+        world.metric_is("run_operator_open_streams", streams).await;
     }
 }
 
@@ -90,15 +82,11 @@ async fn told(world: &World) {
         .metric_reaches("run_operator_undecodable_objects_total", 1.0)
         .await;
     // A failed reconcile is logged at its end.
-    let line = eventually("the log names the undecodable Run", async || {
-        let log = world.operator_log();
-        let mut lines = log.lines();
-        let line = lines.find(|line| line.contains("failed to decode an object"));
-        line.map(str::to_owned).ok_or("no such line")
-    })
-    .await;
-    assert!(line.contains("odd"), "{line}");
+    let failed = "failed to decode an object";
+    world.logs(failed).await;
     let log = world.operator_log();
+    let line = log.lines().find(|line| line.contains(failed)).unwrap();
+    assert!(line.contains("odd"), "{line}");
     assert!(!log.contains("perhaps"), "the log holds what is in it");
 }
 
@@ -106,17 +94,38 @@ async fn told(world: &World) {
 async fn shown(any: &Api<DynamicObject>) {
     eventually("the undecodable Run says so", async || {
         let odd = any.get("odd").await.map_err(|error| error.to_string())?;
-        let conditions = odd.data["status"]["conditions"].clone();
-        let stalled = conditions.as_array().and_then(|all| {
-            let is_it = |c: &&serde_json::Value| c["type"] == Type::Stalled.as_str();
-            all.iter().find(is_it).cloned()
-        });
-        match stalled {
-            Some(c) if c["status"] == "True" && c["reason"] == "RunInvalid" => Ok(()),
-            _ => Err(conditions.to_string()),
-        }
+        let conditions = odd.data["status"]["conditions"].to_string();
+        let told = conditions.contains(r#""reason":"RunInvalid""#);
+        told.then_some(()).ok_or(conditions)
     })
     .await;
+}
+
+/// Proves: F-undecodable
+#[tokio::test]
+async fn runs_of_an_undecodable_workspace_are_reported() {
+    let world = World::with(Setup {
+        plane: Plane::Loose,
+        ..Setup::default()
+    })
+    .await;
+    world.workspace_ready("default", "True", "Verified").await;
+    let suspend = async |value: &str| {
+        let patch = format!(r#"--patch={{"spec":{{"suspend":{value}}}}}"#);
+        let workspace = "workspaces.run-operator.dev";
+        let edit = ["patch", workspace, "default", "--type=merge", &patch];
+        eventually("the API server takes the Workspace", async || {
+            world.kubectl(&edit, "").await
+        })
+        .await;
+    };
+    suspend(r#""perhaps""#).await;
+    world.create_run("train", json!({})).await;
+    let run = world.not_ready("train", "WorkspaceNotReady").await;
+    let told = condition_of(&run, Type::Ready).unwrap();
+    says(&told.message, &["WorkspaceInvalid"]);
+    suspend("null").await;
+    world.heals("train").await;
 }
 
 /// Creates a Run from text: no tree of it is made here either.
@@ -140,64 +149,28 @@ async fn create_text(world: &World, name: &str, more: &str) {
     }
 }
 
-fn nested(levels: usize) -> String {
-    format!(r#""a":{}{}"#, "[".repeat(levels), "]".repeat(levels))
-}
-
-fn nested_maps(levels: usize) -> String {
-    format!(
-        r#""a":{}1{}"#,
-        r#"{"a":"#.repeat(levels),
-        "}".repeat(levels)
-    )
-}
-
 /// Proves: F-deep
 #[tokio::test]
 async fn a_deep_workload_is_submitted_and_stops_no_other() {
     let mut world = World::new().await;
     world.kill_operator();
-    create_text(&world, "lists", &nested(130)).await;
-    create_text(&world, "maps", &nested_maps(130)).await;
-    create_text(&world, "deepest", &nested(4000)).await;
+    let nested = |levels: usize| "[".repeat(levels) + &"]".repeat(levels);
+    for (name, levels) in [("deep", 130), ("deepest", 4000)] {
+        create_text(&world, name, &format!(r#""a":{}"#, nested(levels))).await;
+    }
     world.create_run("plain", json!({})).await;
     world.start_operator().await;
-    for name in ["plain", "lists", "maps", "deepest"] {
-        released_raw(&world, name).await;
-    }
+    // Their objects can't be decoded here either.
+    let succeeded = r#"run_operator_runs{phase="Succeeded"}"#;
+    world.metric_is(succeeded, 3.0).await;
     let runs = world.service.runs().await;
-    assert_eq!(runs.len(), 4);
+    assert_eq!(runs.len(), 3);
     // Unchanged: a workload that is too deep for the service's tree is there as the original text.
-    let lists = runs
-        .iter()
-        .find(|run| run["body"]["workload"]["image"] == "example/lists");
-    let sent = &lists.unwrap()["body"]["workload"]["a"];
-    assert_eq!(sent.as_str().unwrap(), "[".repeat(130) + &"]".repeat(130));
-    // Edited while the operator watches.
-    world.create_run("other", json!({})).await;
-    world.phase("other", Phase::Succeeded).await;
+    let mut sent = runs.iter().map(|run| &run["body"]["workload"]);
+    let deep = sent.find(|sent| sent["image"] == "example/deep").unwrap();
+    assert_eq!(deep["a"].as_str().unwrap(), nested(130));
     let undecodable = "run_operator_undecodable_objects_total";
-    assert!(world.operator().metric(undecodable).await < 1.0);
-}
-
-/// Waits until a Run has succeeded and its finalizer is removed, by its text.
-async fn released_raw(world: &World, name: &str) {
-    let url = format!(
-        "/apis/run-operator.dev/v1alpha1/namespaces/{}/runs/{name}",
-        world.namespace
-    );
-    eventually(&format!("{name} has succeeded"), async || {
-        let request = http::Request::get(&url).body(Vec::new()).unwrap();
-        let text = world.client.request_text(request).await.unwrap();
-        let ended =
-            text.contains(r#""phase":"Succeeded""#) && !text.contains("run-operator.dev/cancel\"");
-        if ended {
-            Ok(())
-        } else {
-            Err(text.chars().take(2000).collect::<String>())
-        }
-    })
-    .await;
+    assert_eq!(world.operator().metric(undecodable).await, 0.0);
 }
 
 /// Bytes of the operator that are resident, by the kernel.
@@ -223,11 +196,11 @@ async fn heavy_objects_cost_what_they_weigh() {
     let before = resident(&world);
     let many = format!(r#""a":[{}{{"a":0}}]"#, r#"{"a":0},"#.repeat(160_000));
     create_text(&world, "heavy-0", &many).await;
-    posted(&world, 1).await;
+    world.asked("createRun", 2).await;
     let one = resident(&world) - before;
     for n in 1..OBJECTS {
         create_text(&world, &format!("heavy-{n}"), &many).await;
-        posted(&world, n + 1).await;
+        world.asked("createRun", n + 2).await;
     }
     let all = resident(&world) - before;
     assert!(one < 32 << 20, "one costs {one} bytes");
@@ -239,13 +212,4 @@ async fn heavy_objects_cost_what_they_weigh() {
     world.released("last").await;
     let listed = resident(&world);
     assert!(listed < before + (64 << 20), "listed: {listed} bytes");
-}
-
-/// Waits until the creates of so many heavy Runs were answered, by a run or by a refusal of its size.
-async fn posted(world: &World, runs: usize) {
-    eventually(&format!("{runs} heavy Runs are posted"), async || {
-        let posts = world.service.requests("createRun").await.len();
-        if posts > runs { Ok(()) } else { Err(posts) }
-    })
-    .await;
 }

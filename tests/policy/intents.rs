@@ -2,7 +2,7 @@
 
 use rstest::rstest;
 use run_operator::{
-    api::{Intent, Phase, Reason, intent::IntentRecord},
+    api::{Intent, Phase, Reason, intent::IntentRecord, status::ResolvedWorkspace},
     decide::WorkspaceView,
 };
 
@@ -83,11 +83,15 @@ fn a_workspace_decides_what_may_be_done(
     );
 }
 
-/// Proves: P-pinned, P-mismatch
-#[test]
-fn an_intent_for_another_workspace_than_spec_is_not_followed() {
+/// Proves: P-pinned, P-mismatch, X-forged
+#[rstest]
+#[case::name(|w: &mut ResolvedWorkspace| w.name = "theirs".into())]
+#[case::address(|w: &mut ResolvedWorkspace| w.base_url = "http://127.0.0.1:1/api/v1".into())]
+fn an_intent_for_another_workspace_than_spec_is_not_followed(
+    #[case] change: fn(&mut ResolvedWorkspace),
+) {
     let mut intent = Case::new().an_intent("earlier", 1);
-    intent.workspace.name = "theirs".into();
+    change(&mut intent.workspace);
     let case = Case::new().stands(&intent).finalizer();
     assert_eq!(case.stalled().as_deref(), Some("WorkspaceChanged"));
     assert_eq!(case.does(), "nothing");

@@ -262,6 +262,7 @@ fn an_edit_of_the_intents_time_may_make_its_key_older() {
 }
 
 /// A runId with neither Workspace nor intent: someone else wrote it.
+/// Proves: X-forged
 #[test]
 fn a_run_id_without_a_pin_causes_no_call_and_can_be_deleted() {
     let forged = Case::new().finalizer().status(|s| {

@@ -3,7 +3,7 @@
 use run_operator::api::{ConditionType as Type, Phase};
 use serde_json::json;
 
-use crate::support::{Operator, Setup, TOKEN, WallClock, World, holds_for_a_while};
+use crate::support::{Setup, TOKEN, WallClock, World, condition_of, holds_for_a_while};
 
 mod takeover;
 
@@ -12,57 +12,39 @@ const WRONG: [i64; 3] = [-3600, 0, 3600];
 /// Number of checks in about two seconds.
 const A_WHILE: u32 = 80;
 
-/// A world whose operator has a wall clock of its own.
-async fn world() -> (World, WallClock) {
-    world_with(&[]).await
-}
-
-/// The same with further arguments of the operator.
-async fn world_with(args: &[&'static str]) -> (World, WallClock) {
+/// A world whose operator has a wall clock of its own, and further arguments.
+async fn world(args: &[&'static str]) -> (World, WallClock) {
     let mut world = World::unattended(Setup {
         operator: args.to_vec(),
         ..Setup::default()
     })
     .await;
     let clock = WallClock::new(world.folder());
-    let mut recipe = world.recipe();
-    recipe.variables = clock.variables();
-    world.operator = Some(Operator::start(&recipe).await);
+    world.recipe.variables = clock.variables();
+    world.start_operator().await;
     (world, clock)
 }
 
-/// A Run with this name that continues until the test ends it; its runId is its name.
-async fn endless(world: &World, name: &str) {
-    world.running(name).await;
-}
-
-async fn ends(world: &World, name: &str) {
-    let path = format!("runs/{name}/state");
-    world
-        .service
-        .post(&path, json!({"state": "succeeded"}))
-        .await;
-    world.phase(name, Phase::Succeeded).await;
-    world.event(name, "Succeeded").await;
-}
-
-/// Proves: P-clock
+/// Proves: P-clock, P-wall-clock
 #[tokio::test]
 async fn a_step_of_the_wall_clock_delays_no_event_of_a_stream() {
-    let (world, clock) = world().await;
+    let (world, clock) = world(&[]).await;
     for wrong in WRONG {
         let name = format!("followed-{}", wrong + 3600);
-        endless(&world, &name).await;
+        world.running(&name).await;
         clock.is_wrong_by(wrong);
-        ends(&world, &name).await;
+        world.set_state(&name, "succeeded").await;
+        world.phase(&name, Phase::Succeeded).await;
+        world.event(&name, "Succeeded").await;
     }
     world.one_run_each().await;
+    world.logs("the wall clock has stepped").await;
 }
 
 /// Proves: P-clock
 #[tokio::test]
 async fn a_step_of_the_wall_clock_delays_no_check() {
-    let (world, clock) = world().await;
+    let (world, clock) = world(&[]).await;
     world.workspace_ready("default", "True", "Verified").await;
     for wrong in WRONG {
         world.service.delete(&format!("tokens/{TOKEN}")).await;
@@ -85,7 +67,7 @@ async fn a_step_of_the_wall_clock_delays_no_check() {
 /// Proves: P-wall-clock, P-deadline
 #[tokio::test]
 async fn a_deadline_and_a_ttl_are_seen_when_the_clock_passes_them() {
-    let (world, clock) = world_with(&["--poll-max", "1h"]).await;
+    let (world, clock) = world(&["--poll-max", "1h"]).await;
     // Nothing but the clock wakes it: it has ended.
     let short = json!({"image": "i", "simulate": {"runTimeMs": 100}});
     let spec = json!({"ttlSecondsAfterFinished": 1800, "workload": short});
@@ -104,7 +86,7 @@ async fn a_deadline_and_a_ttl_are_seen_when_the_clock_passes_them() {
     clock.is_wrong_by(3600);
     world.gone("ended").await;
     let run = world.phase("train", Phase::Failed).await;
-    let failed = crate::support::condition_of(&run, Type::Failed).unwrap();
+    let failed = condition_of(&run, Type::Failed).unwrap();
     assert_eq!(failed.reason, "DeadlineExceeded");
 }
 
@@ -112,7 +94,7 @@ async fn a_deadline_and_a_ttl_are_seen_when_the_clock_passes_them() {
 /// Proves: D-cancelling
 #[tokio::test]
 async fn a_run_that_stays_cancelling_is_released_and_counted() {
-    let (mut world, clock) = world().await;
+    let (mut world, clock) = world(&[]).await;
     let stuck = json!({"runId": "stuck", "outcome": "never", "cancel": "stuck"});
     world.simulate("stuck", stuck).await;
     world.state("stuck", "running").await;
@@ -122,20 +104,9 @@ async fn a_run_that_stays_cancelling_is_released_and_counted() {
     assert_eq!(world.operator().metric(unconfirmed).await, 0.0);
     world.kill_operator();
     clock.is_wrong_by(301);
-    let mut recipe = world.recipe();
-    recipe.variables = clock.variables();
-    world.operator = Some(Operator::start(&recipe).await);
+    world.start_operator().await;
     world.gone("stuck").await;
     assert_eq!(world.operator().metric(unconfirmed).await, 1.0);
     world.event("stuck", "CancelUnconfirmed").await;
     assert_eq!(world.service.requests("cancelRun").await.len(), 1);
-}
-
-/// The operator's log lines about its clock.
-/// Proves: P-wall-clock
-#[tokio::test]
-async fn a_step_of_the_wall_clock_is_logged() {
-    let (world, clock) = world().await;
-    clock.is_wrong_by(-3600);
-    world.logs("the wall clock has stepped").await;
 }

@@ -37,12 +37,8 @@ async fn a_wrong_wall_clock_takes_no_lease_and_delays_no_takeover() {
         others.is_wrong_by(of_the_other);
         let before = record(&world).await.renew_time;
         eventually("the leader renews its Lease", async || {
-            let renewed = record(&world).await.renew_time;
-            if renewed == before {
-                Err("not yet")
-            } else {
-                Ok(())
-            }
+            let renewed = record(&world).await.renew_time != before;
+            renewed.then_some(()).ok_or("not yet")
         })
         .await;
         let name = format!("under-{}", of_the_leader + 3600);

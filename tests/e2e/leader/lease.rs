@@ -1,19 +1,11 @@
-//! Disturbances of the Lease: it is deleted, a person edits it; and where it is.
+//! A Lease that a person edits; and where it is.
 
-use kube::api::{DeleteParams, Patch, PatchParams};
+use kube::api::{Patch, PatchParams};
 use run_operator::api::Phase;
-use serde_json::{Value, json};
+use serde_json::json;
 
-use super::{LEASE, elected, leads, leases, record, until_it_leads};
-use crate::support::{Operator, Setup, World, eventually};
-
-async fn edit(world: &World, spec: Value) {
-    let patch = Patch::Merge(json!({"spec": spec}));
-    let edited = leases(world)
-        .patch(LEASE, &PatchParams::default(), &patch)
-        .await;
-    edited.unwrap();
-}
+use super::{LEASE, elected, leases, record, until_it_leads};
+use crate::support::{Operator, Setup, World};
 
 /// What an operator says as it ends. The libraries' threads may still log after it, at the level of these tests.
 fn last_words(ended: &Operator) -> String {
@@ -22,38 +14,18 @@ fn last_words(ended: &Operator) -> String {
     own.unwrap_or_default().to_owned()
 }
 
-/// Proves: P-leader
-#[tokio::test]
-async fn a_deleted_lease_is_made_again_and_one_leads() {
-    let world = elected().await;
-    let other = world.another_operator().await;
-    let (api, params) = (leases(&world), DeleteParams::default());
-    drop(api.delete(LEASE, &params).await.unwrap());
-    eventually("the Lease is there again, and one leads", async || {
-        let lease = leases(&world).get_opt(LEASE).await.unwrap();
-        let leading = [leads(world.operator()).await, leads(&other).await];
-        match (lease, leading) {
-            (Some(_), [true, false] | [false, true]) => Ok(()),
-            (lease, leading) => Err(format!("{leading:?} {lease:?}")),
-        }
-    })
-    .await;
-    world.create_run("train", json!({})).await;
-    world.phase("train", Phase::Succeeded).await;
-    assert_eq!(world.service.runs().await.len(), 1);
-}
-
 /// The thief's clock is far ahead: if it were believed, no operator would lead for two hundred years.
 /// Proves: P-leader-lost
 #[tokio::test]
 async fn a_leader_with_a_stolen_lease_ends_and_the_standby_takes_over() {
     let mut world = elected().await;
     let other = world.another_operator().await;
-    let stolen = json!({
+    let stolen = json!({"spec": {
         "holderIdentity": "thief", "renewTime": "2199-01-01T00:00:00.000000Z",
         "acquireTime": "2199-01-01T00:00:00.000000Z",
-    });
-    edit(&world, stolen).await;
+    }});
+    let (patch, params) = (Patch::Merge(stolen), PatchParams::default());
+    leases(&world).patch(LEASE, &params, &patch).await.unwrap();
     let mut leader = world.operator.take().unwrap();
     assert_eq!(leader.ends().await, Some(1));
     let told = "run-operator: lost the lease, and ended at once: its holder is now \"thief\"";

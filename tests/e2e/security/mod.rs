@@ -1,7 +1,6 @@
 //! Attacks: the token in every answer, addresses and redirects that lead elsewhere, a status and an intent
 //! that someone else wrote, and streams without end.
 
-mod addresses;
 mod canary;
 mod faults;
 mod forged;

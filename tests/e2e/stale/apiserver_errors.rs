@@ -1,12 +1,12 @@
-//! An API server that refuses: 410, 429, 500 and 503 of every verb, and watches that end at once.
+//! An API server that refuses: 429, 500 and 503 of every verb, 410 of every watch; and one that tells events twice.
 
 use kube::ResourceExt;
 use rstest::rstest;
-use run_operator::api::{ConditionType, Phase, Run};
+use run_operator::api::{Phase, Run};
 use serde_json::json;
 
-use super::{Asked, Fault, eventually_lists, ledger, lists, running, stage};
-use crate::support::{World, eventually, holds_for_a_while};
+use super::{Asked, Fault, cancels, ledger, lists, running, stage};
+use crate::support::{holds_for_a_while, phase_of};
 
 /// Every verb that the operator uses, each refused twice.
 const VERBS: [(&str, &str); 11] = [
@@ -61,36 +61,17 @@ async fn what_is_refused_twice_is_done_at_the_third_try(
 
 /// The status from before is of no use to a process that has no token.
 /// Proves: F-stale
-#[rstest]
-#[case::after_a_restart(true)]
-#[case::after_a_401(false)]
 #[tokio::test]
-async fn an_unreadable_secret_is_reported_where_no_call_can_be_made(#[case] restart: bool) {
+async fn an_unreadable_secret_is_reported_where_no_call_can_be_made() {
     let (proxy, mut world) = stage().await;
     let run = running(&world, "train").await;
     proxy.lasting(Fault::Answer(500, None), |asked| asked.is("get", "secrets"));
-    if restart {
-        world.kill_operator();
-        world.start_operator().await;
-    } else {
-        let tokens = world.service.get("tokens").await;
-        let token = tokens[0]["fingerprint"].as_str().unwrap().to_owned();
-        world.service.delete(&format!("tokens/{token}")).await;
-    }
+    world.kill_operator();
+    world.start_operator().await;
     world.workspace_ready("default", "False", "Checking").await;
-    world
-        .condition("train", ConditionType::Synced, "False", "WorkspaceNotReady")
-        .await;
+    world.not_synced("train", "WorkspaceNotReady").await;
     proxy.clear();
-    if !restart {
-        let token = json!({"token": "another"});
-        world.service.post("tokens", token).await;
-        world.token("another").await;
-    }
-    world.workspace_ready("default", "True", "Verified").await;
-    world
-        .condition("train", ConditionType::Synced, "True", "Mirrored")
-        .await;
+    world.mirrored("train").await;
     ledger(&world, &[(&run, "running")]).await;
 }
 
@@ -110,8 +91,7 @@ async fn a_deleted_object_is_released_by_its_uid(
     if let Some(status) = refused {
         proxy.lasting(Fault::Answer(status, None), |asked| asked.verb == "update");
     }
-    running(&world, "train").await;
-    let uid = world.run("train").await.uid().unwrap();
+    let uid = running(&world, "train").await.uid();
     world.delete_run("train").await;
     world.gone("train").await;
     let releases = |asked: &Asked| {
@@ -122,31 +102,8 @@ async fn a_deleted_object_is_released_by_its_uid(
     let puts = proxy.asked(|asked| asked.is("update", "runs"));
     assert_eq!(puts.len(), 1);
     let put: Run = serde_json::from_str(&puts[0].body).unwrap();
-    assert_eq!(put.uid(), Some(uid));
+    assert_eq!(put.uid(), uid);
     assert_eq!(put.finalizers(), &[] as &[String]);
-}
-
-async fn goes_through(world: &World, name: &str) {
-    let run = world.create_run(name, json!({})).await;
-    world.phase(name, Phase::Succeeded).await;
-    assert_eq!(world.posts_of(&run).await, 1);
-}
-
-/// kube's watcher would request the same version forever.
-/// Proves: F-refusing
-#[tokio::test]
-async fn a_410_in_place_of_a_watch_leads_to_a_list() {
-    let (proxy, world) = stage().await;
-    proxy.fault(1, Fault::Answer(410, None), |asked| {
-        asked.is("watch", "runs")
-    });
-    proxy.relist("runs");
-    // The first for the 410 in the stream, the second for the one as a status.
-    eventually_lists(&proxy, 3).await;
-    goes_through(&world, "train").await;
-    assert_eq!(lists(&proxy), 3);
-    let watches = proxy.asked(|asked| asked.is("watch", "runs"));
-    assert_eq!(watches.len(), 3, "{watches:?}");
 }
 
 /// Proves: F-refusing
@@ -160,33 +117,14 @@ async fn with_every_watch_answered_410_lists_back_off_and_runs_finish(#[case] fa
     proxy.relist("runs");
     let before = lists(&proxy);
     // Only lists show what is to be done.
-    goes_through(&world, "train").await;
+    let run = world.create_run("train", json!({})).await;
+    world.phase("train", Phase::Succeeded).await;
     holds_for_a_while(60, async || {
         let more = lists(&proxy) - before;
         assert!(more <= 7, "{more} lists");
     })
     .await;
-    proxy.clear();
-    goes_through(&world, "after").await;
-}
-
-/// A watch that has ended in good order begins again at once, but not again and again.
-/// Proves: F-refusing
-#[tokio::test]
-async fn watches_that_end_as_they_begin_are_no_loop_without_a_pause() {
-    let (proxy, world) = stage().await;
-    proxy.lasting(Fault::Ends, |asked| asked.is("watch", "runs"));
-    let before = proxy.count("watch", "runs");
-    proxy.relist("runs");
-    proxy.until("watch", "runs", before + 2).await;
-    holds_for_a_while(60, async || {
-        let more = proxy.count("watch", "runs") - before;
-        assert!(more <= 8, "{more} watches");
-    })
-    .await;
-    proxy.clear();
-    goes_through(&world, "train").await;
-    assert_eq!(lists(&proxy), 2);
+    assert_eq!(world.posts_of(&run).await, 1);
 }
 
 /// Events that come twice, and later than those of other kinds.
@@ -200,19 +138,16 @@ async fn events_that_come_twice_and_in_another_order_change_nothing() {
     world.create_workspace("second", json!({})).await;
     let spec = json!({"workspaceRef": {"name": "second"}});
     let early = world.create_run("early", spec).await;
-    eventually("the Run comes before its Workspace", async || {
-        let run = world.run("early").await;
-        run.status
-            .filter(|s| s.phase.is_some())
-            .map(drop)
-            .ok_or("no status")
-    })
-    .await;
+    world
+        .run_until("early", "comes before its Workspace", |run| {
+            phase_of(run).is_some()
+        })
+        .await;
     proxy.thaw("workspaces");
     world.phase("early", Phase::Succeeded).await;
     let run = running(&world, "train").await;
     world.delete_run("train").await;
     world.gone("train").await;
-    assert_eq!(super::cancels(&world, &run).await, 1);
+    assert_eq!(cancels(&world, &run).await, 1);
     ledger(&world, &[(&early, "succeeded"), (&run, "cancelled")]).await;
 }

