@@ -2,19 +2,18 @@
 //! it asked for is read from the API server's audit log.
 
 use std::collections::BTreeSet;
-use std::path::Path;
 
 use k8s_openapi::api::rbac::v1::{ClusterRole, PolicyRule, Role};
-use kube::api::DeleteParams;
-use kube::{Api, Resource};
-use serde::de::DeserializeOwned;
+use kube::Api;
+use kube::api::{DeleteParams, Patch, PatchParams};
 use serde_json::{Value, json};
 
 use run_operator::api::{ClusterWorkspace, Phase};
-use test_support::streams_a_list;
+use test_support::{files::text, streams_a_list};
 
 use crate::support::{
-    Audit, DEPLOYED, ELECTED, Plane, Rights, SECRET, Setup, World, eventually, own_control_plane,
+    Audit, DEPLOYED, ELECTED, Plane, Rights, SECRET, Setup, World, eventually, gone,
+    own_control_plane,
 };
 
 const SECOND: &str = "canary-of-the-second-month-5d07";
@@ -61,18 +60,6 @@ fn is(request: &Value, statuses: std::ops::Range<u64>) -> bool {
     status.is_some_and(|status| statuses.contains(&status))
 }
 
-async fn no_more<K>(api: &Api<K>, name: &str)
-where
-    K: Resource + Clone + DeserializeOwned + std::fmt::Debug,
-{
-    api.delete(name, &DeleteParams::default()).await.unwrap();
-    eventually("it is gone", async || match api.get_opt(name).await {
-        Ok(None) => Ok(()),
-        other => Err(format!("{other:?}")),
-    })
-    .await;
-}
-
 /// Both kinds of Workspace, and all that there is with one.
 async fn a_whole_life(world: &World) {
     let selector = json!({"namespaceSelector": {}});
@@ -89,11 +76,21 @@ async fn a_whole_life(world: &World) {
     a_life_with_one_workspace(world, 2).await;
     world.delete_run("tenant").await;
     world.gone("tenant").await;
-    no_more(&clusters, "shared").await;
+    let params = DeleteParams::default();
+    clusters.delete("shared", &params).await.unwrap();
+    gone(&clusters, "shared").await;
 }
 
 fn workload(simulate: &Value) -> Value {
     json!({"image": "a", "simulate": simulate})
+}
+
+/// Another token, which that many Workspaces see.
+pub(crate) async fn rotates(world: &World, workspaces: usize) {
+    let checks = world.service.requests("getWorkspace").await.len();
+    world.service.post("tokens", json!({"token": SECOND})).await;
+    world.token(SECOND).await;
+    world.asked("getWorkspace", checks + workspaces).await;
 }
 
 /// Runs that end, expire, are cancelled and orphaned, and a rotation, which that many Workspaces see.
@@ -104,11 +101,7 @@ async fn a_life_with_one_workspace(world: &World, workspaces: usize) {
         world.create_run(name, spec).await;
         world.state(name, "running").await;
     }
-    let checks = world.service.requests("getWorkspace").await.len();
-    world.service.post("tokens", json!({"token": SECOND})).await;
-    world.token(SECOND).await;
-    world.asked("getWorkspace", checks + workspaces).await;
-
+    rotates(world, workspaces).await;
     world.simulate("train", json!({"runTimeMs": 1})).await;
     world.phase("train", Phase::Succeeded).await;
     let expires =
@@ -120,35 +113,27 @@ async fn a_life_with_one_workspace(world: &World, workspaces: usize) {
         world.gone(name).await;
     }
     world.event("orphan", "Orphaned").await;
-    no_more(&world.workspaces(), "default").await;
+    world.delete_workspace("default").await;
+    world.workspace_gone("default").await;
 }
 
 /// Lets only the operator write statuses and intents from now on.
 async fn fenced_in(world: &World) {
-    let policy = concat!(
-        env!("CARGO_MANIFEST_DIR"),
-        "/deploy/kustomize/components/status-policy/policy.yaml"
-    );
-    let policy = Path::new(policy);
-    world.control_plane.apply_file(policy).await.unwrap();
+    let policy = text("deploy/kustomize/components/status-policy/policy.yaml");
+    world.control_plane.apply_yaml(&policy).await.unwrap();
     world.create_run("probe", json!({"suspend": true})).await;
-    let forge = [
-        "patch",
-        "run",
-        "probe",
-        "--subresource=status",
-        "--type=merge",
-        "--dry-run=server",
-    ];
-    let forge = [
-        &forge[..],
-        &["--patch", r#"{"status": {"state": "forged"}}"#],
-    ]
-    .concat();
+    let forged = Patch::Merge(json!({"status": {"state": "forged"}}));
+    let params = PatchParams {
+        dry_run: true,
+        ..PatchParams::default()
+    };
     eventually("the policy is in force", async || {
-        match world.kubectl(&forge, "").await {
-            Err(told) if told.contains("only the operator writes the status") => Ok(()),
-            other => Err(format!("{other:?}")),
+        let forged = world.runs().patch_status("probe", &params, &forged).await;
+        let told = forged.map_or_else(|error| error.to_string(), |run| format!("{run:?}"));
+        if told.contains("only the operator writes the status") {
+            Ok(())
+        } else {
+            Err(told)
         }
     })
     .await;
@@ -191,7 +176,6 @@ fn assert_least(world: &World, rules: &[PolicyRule]) {
 #[tokio::test]
 async fn a_whole_life_needs_every_right_of_the_manifest_and_no_other() {
     let world = World::with(Setup {
-        plane: Plane::Alone,
         everywhere: true,
         operator: ELECTED.to_vec(),
         rights: Rights::Deployed,
@@ -212,7 +196,7 @@ async fn a_whole_life_needs_every_right_of_the_manifest_and_no_other() {
 async fn a_namespaced_operator_needs_exactly_its_roles_permissions() {
     // Others give the same account the rights for every namespace.
     let world = World::with(Setup {
-        control_plane: Some(own_control_plane().await),
+        plane: Plane::Own(own_control_plane().await),
         operator: ELECTED.to_vec(),
         rights: Rights::DeployedHere,
         ..Setup::default()

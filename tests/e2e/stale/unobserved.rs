@@ -10,7 +10,7 @@ use serde_json::json;
 use super::{
     cancels, eventually_writes, force_away, ledger, lists, running, stage, stage_with, writes,
 };
-use crate::support::{Setup, TOKEN, holds_for_a_while, own_control_plane};
+use crate::support::{Plane, Setup, TOKEN, holds_for_a_while, own_control_plane};
 
 /// The operator's way of seeing the present.
 #[derive(Clone, Copy, PartialEq)]
@@ -238,7 +238,7 @@ async fn probes_of_a_workspace_that_cannot_be_written_back_off() {
 async fn a_namespace_deselected_unseen_keeps_its_run_and_submits_none() {
     let own = own_control_plane().await;
     let (proxy, world) = stage_with(Setup {
-        control_plane: Some(own),
+        plane: Plane::Own(own),
         everywhere: true,
         ..Setup::default()
     })
